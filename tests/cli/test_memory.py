@@ -11,7 +11,10 @@ from tests.cli.test_runs import outcome_of
 from ziggurat.agents.agent import Agent
 from ziggurat.cli.agent_options import AgentOptions
 from ziggurat.cli.build import agent_of
+from ziggurat.core.context import Context
 from ziggurat.memory import AgentMemory, open_memory
+from ziggurat.memory.record import pack
+from ziggurat.messages.embedding import Embeddings, EmbedRequest
 from ziggurat.models.function import FunctionModel
 from ziggurat.models.resolve import PROVIDERS
 
@@ -152,3 +155,45 @@ def test_memories_are_forgotten_erased_and_brought_back(kept: Command, tmp_path:
     assert kept("memory", "erase", json.loads(line)["id"], "--owner", "ann").out == "deleted: 1\n"
     assert kept("memory", "prune", "--owner", "ann").out == "archived: 0\n"
     assert kept("memory", "consolidate", "--owner", "ann").out == "merged: 0\n"
+
+
+def test_an_export_is_imported_elsewhere_once(kept: Command, tmp_path: Path) -> None:
+    target, file = f"sqlite:///{tmp_path}/other.db", str(tmp_path / "memories.jsonl")
+    assert kept("memory", "export", file) == (0, "exported: 7\n", "")
+    assert Path(file).stat().st_mode & 0o777 == 0o600
+    assert kept("memory", "import", file, "--store", target).out == "imported: 7; known already: 0\n"
+    again = kept("memory", "import", "-", "--store", target, stdin=Path(file).read_text(encoding="utf-8"))
+    assert again.out == "imported: 0; known already: 7\n"
+    searched = ("memory", "search", "--json", "train")
+    assert kept(*searched, "--store", target).out == kept(*searched).out
+    ended = kept("memory", "export", "--owner", "bob", "--no-vectors", "-", "--store", target)
+    assert "\x1b" not in ended.out
+    assert [json.loads(line).get("owner") for line in ended.out.splitlines()] == [None, "bob", None]
+
+
+def test_a_failed_export_or_import_changes_nothing(kept: Command, tmp_path: Path) -> None:
+    file = tmp_path / "memories.jsonl"
+    file.write_text("precious", encoding="utf-8")
+    ended = kept("memory", "import", str(file))
+    assert ended.code == 2
+    assert "line 1: this is no export of memories; it begins with b'precious'" in ended.err
+    assert kept("memory", "export", str(file), "--store", f"sqlite:///{tmp_path}/none.db").code == 2
+    assert file.read_text(encoding="utf-8") == "precious"
+    assert kept("memory", "export", str(tmp_path / "none" / "file")).code == 2
+    assert kept("memory", "import", str(tmp_path / "none")).err.endswith(
+        "none cannot be read: No such file or directory\n"
+    )
+    assert sorted(each.name for each in tmp_path.iterdir() if "memory.db" not in each.name) == ["memories.jsonl"]
+    assert kept("memory", "export", str(file)).code == 0  # replaces the file
+
+
+def test_reembedding_tells_how_far_it_is(kept: Command, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert "pip install" in kept("memory", "reembed").err
+
+    async def embedder(request: EmbedRequest, ctx: Context) -> Embeddings:
+        return Embeddings(tuple(pack([1.0, 2.0]) for _ in request.texts), "small")
+
+    monkeypatch.setattr("ziggurat.cli.memory_transfer.embedder_here", lambda: embedder)
+    monkeypatch.setattr("ziggurat.cli.memory_transfer._EVERY", 0.0)
+    assert kept("memory", "reembed", "--owner", "ann") == (0, "embedded: 6\n", "ziggurat: looked at 6 of 6\n")
+    assert kept("memory", "reembed") == (0, "embedded: 1\n", "ziggurat: looked at 7 of 7\n")

@@ -29,19 +29,21 @@ def memory_commands() -> typer.Typer:
     group.callback()(_memory)
     group.command()(audit)
     group.command()(search)
-    for command in (forget, erase, undo, prune, consolidate):
+    for command in (forget, erase, undo, prune, consolidate, reembed, export):
         group.command()(command)
+    group.command("import")(import_)
     return group
 
 
 def _memory() -> None:
-    """Search, audit and change what agents remember.
+    """Search, audit, change and move what agents remember.
 
     \b
     Examples:
       ziggurat run --memory me "Remember that I am allergic to nuts."
       ziggurat memory search "nuts"
       ziggurat memory audit --owner me
+      ziggurat memory export memories.jsonl
     """
 
 
@@ -146,3 +148,57 @@ def consolidate(owner: _Of, store: _Store = None) -> None:
     from ziggurat.cli.memories import change_memory
 
     raise typer.Exit(change_memory(store, owner, "consolidate"))
+
+
+def export(
+    file: Annotated[str, typer.Argument(metavar="FILE", help="The file to write; - for standard output.")],
+    owner: _Owner = None,
+    vectors: Annotated[bool, typer.Option("--vectors/--no-vectors", help="With the vectors.")] = True,
+    store: _Store = None,
+) -> None:
+    """Write memories, with their history, to a file.
+
+    Each line is one memory as JSON. Archived memories are included, so that history and undo work where the file is imported. Without vectors the file
+    is much smaller; reembed makes them again.
+
+    \b
+    Examples:
+      ziggurat memory export memories.jsonl
+      ziggurat memory export --owner me --no-vectors - | gzip > me.jsonl.gz
+    """
+    from ziggurat.cli.memory_transfer import export_to
+
+    raise typer.Exit(export_to(file, store, owner, vectors=vectors))
+
+
+def import_(
+    file: Annotated[str, typer.Argument(metavar="FILE", help="A file that export wrote; - for standard input.")],
+    store: _Store = None,
+) -> None:
+    """Store the memories of a file that export wrote.
+
+    Memories that are stored already stay as they are, so a file can be imported twice. If a line is damaged, nothing is
+    stored.
+
+    \b
+    Examples:
+      ziggurat memory import memories.jsonl --store postgresql://agents@db.example/agents
+      gunzip < me.jsonl.gz | ziggurat memory import -
+    """
+    from ziggurat.cli.memory_transfer import import_from
+
+    raise typer.Exit(import_from(file, store))
+
+
+def reembed(owner: _Owner = None, store: _Store = None) -> None:
+    """Make vectors that are missing or of another model.
+
+    The model is that of the extra local. It can be stopped at any time and run again.
+
+    \b
+    Example:
+      ziggurat memory reembed
+    """
+    from ziggurat.cli.memory_transfer import reembed_memory
+
+    raise typer.Exit(reembed_memory(store, owner))

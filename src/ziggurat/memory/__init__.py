@@ -9,6 +9,7 @@ Each name is imported when it is first used.
   by `words`, compared by `stemming`, and `vectors`. A recall is `finding` what matters; `vectorizing` embeds texts.
 - Similarity of texts: `similar`, `tfidf`, `clusters`, `contradiction`.
 - Maintenance: `audit` finds `junk` and other problems, `consolidation` merges old memories, under a `lease`.
+- Moving memories between stores: `transfer`.
 """
 
 from importlib import import_module

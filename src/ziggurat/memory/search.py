@@ -43,11 +43,13 @@ class Candidate(Struct, frozen=True):
         number: The store's number for it.
         length: How many words it has.
         similarity: The cosine of its vector and the query's; None if they cannot be compared.
+        created: When it was created.
     """
 
     number: int
     length: float = 0.0
     similarity: float | None = None
+    created: float = 0.0
 
 
 class Found(Struct, frozen=True):
@@ -57,6 +59,7 @@ class Found(Struct, frozen=True):
     similarity: float | None
     text_score: float | None
     relevance: float
+    created: float
 
 
 class Source(Protocol):
@@ -106,7 +109,7 @@ def relevance(similarity: float | None, evidence: float) -> float:
 
 
 def best(query: Query, source: Source) -> list[Found]:
-    """Return the best matches of a store, best first; of equals, the one stored first.
+    """Return the best matches of a store, best first; of equals, the earliest.
 
     More candidates are read than are asked for, and the pool is widened as long as the query's filters leave too few.
     """
@@ -205,17 +208,17 @@ def hits(found: Sequence[Found], records: Mapping[int, MemoryRecord]) -> list[Hi
     ]
 
 
-def compared(query: Query, entries: Collection[tuple[int, float, bytes | None, str]]) -> list[Candidate]:
-    """Return a candidate for each number, length, vector and its model, with the exact cosine of the vector."""
+def compared(query: Query, entries: Collection[tuple[int, float, bytes | None, str, float]]) -> list[Candidate]:
+    """Return a candidate for each number, length, vector, its model and age, with the exact cosine of the vector."""
     size = len(query.embedding or b"")
     alike = [
         (number, vector)
-        for number, _, vector, model in entries
+        for number, _, vector, model, _ in entries
         if vector and len(vector) == size and (not query.embedder or not model or model == query.embedder)
     ]
     cosines = similarities(query.embedding or b"", [vector for _, vector in alike]) if alike else []
     similar = {number: cosine for (number, _), cosine in zip(alike, cosines, strict=True)}
-    return [Candidate(number, length, similar.get(number)) for number, length, _, _ in entries]
+    return [Candidate(number, length, similar.get(number), created) for number, length, _, _, created in entries]
 
 
 def _rank(query: Query, kept: Sequence[Candidate], wording: "_Wording | None") -> list[Found]:
@@ -224,13 +227,15 @@ def _rank(query: Query, kept: Sequence[Candidate], wording: "_Wording | None") -
     for each in kept:
         score = scores.get(each.number)
         if score is not None and wording is not None and query.embedding is not None:
-            found.append(
-                Found(each.number, each.similarity, score, relevance(each.similarity, wording.evidence(score)))
-            )
+            how_good = relevance(each.similarity, wording.evidence(score))
         elif score is not None or each.similarity is not None:
-            found.append(Found(each.number, each.similarity, score, score or each.similarity or 0.0))
+            how_good = score or each.similarity or 0.0
+        else:
+            continue
+        found.append(Found(each.number, each.similarity, score, how_good, each.created))
     known = wording is not None and wording.known
     floor = query.floor / 2 if known and query.floor > 0 else query.floor
     found = [each for each in found if each.similarity is None or each.relevance >= floor]
-    found.sort(key=lambda each: (-round(each.relevance, 6), each.number))  # stores differ in the last digits
+    # stores differ in the last digits
+    found.sort(key=lambda each: (-round(each.relevance, 6), each.created, each.number))
     return found[: query.limit]

@@ -23,7 +23,7 @@ from msgspec.structs import replace
 from ziggurat.core.errors import ConfigurationError
 from ziggurat.core.settings import NonNegativeInt, check_fields
 from ziggurat.core.store import ID, LONGEST, is_id
-from ziggurat.memory.record import MemoryRecord, unpack
+from ziggurat.memory.record import MemoryRecord, predecessors, unpack
 
 _LONGEST = LONGEST + 100
 """The longest memory id that every store accepts, in characters; an id may contain an owner and more."""
@@ -202,13 +202,16 @@ OpenedStore = Annotated[MemoryStore, Meta(description="as open_memory('memory:')
 def in_place_of(record: MemoryRecord, before: Sequence[MemoryRecord]) -> list[MemoryRecord]:
     """Return what `MemoryStore.put_in_place` writes: the new memory, and the replaced ones as archived.
 
-    The new one supersedes the latest; if there are several, the others are named in its fact ``"sources"``.
+    The new one supersedes the latest; if there are several, the others are named in its fact ``"sources"``, after those
+    that are there.
     """
     if not before:
         return [record]
     supersedes = record.supersedes or before[-1].id
-    others = [each.id for each in before if each.id != supersedes]
-    facts = {**record.facts, "sources": others} if others else record.facts
+    known = predecessors(record)
+    sources = [each for each in known if each != supersedes]
+    others = [each.id for each in before if each.id != supersedes and each.id not in known]
+    facts = {**record.facts, "sources": [*sources, *others]} if others else record.facts
     new = replace(record, supersedes=supersedes, facts=facts)
     return [new, *(replace(each, archived=True) for each in before)]
 

@@ -9,11 +9,12 @@ from typing import Literal
 from weakref import WeakKeyDictionary
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from ziggurat.core.context import Context
 from ziggurat.core.errors import ConfigurationError, ModelError, ServiceError, described
-from ziggurat.memory.record import unpack
-from ziggurat.memory.store import MemoryStore
+from ziggurat.memory.record import MemoryRecord, unpack
+from ziggurat.memory.store import UNEMBEDDED, MemoryStore
 from ziggurat.messages.embedding import Embedder, Embeddings, EmbedRequest
 from ziggurat.messages.events import Warned
 
@@ -94,10 +95,14 @@ class Reembedded(Struct, frozen=True):
     Attributes:
         done: How many memories were embedded so far.
         model: The model that made the vectors.
+        examined: How many memories were looked at so far; those that have a vector of the model are left as they are.
+        total: How many there are to look at.
     """
 
     done: int
     model: str
+    examined: int = 0
+    total: int = 0
 
 
 async def reembed(
@@ -123,15 +128,34 @@ async def reembed(
         ServiceError: the embedder failed; what was embedded before is stored.
     """
     model = (await embed(embedder, ["model"], "document", ctx)).model
-    state = Reembedded(0, model)
-    while some := await store.stale(owner, model, BATCH):
-        made = await embed(embedder, [record.content for record in some], "document", ctx)
-        written = {record.id: vector for record, vector in zip(some, made.vectors, strict=True)}
-        state = Reembedded(state.done + await store.set_vectors(written, made.model), made.model)
-        if progress is not None:
-            progress(state)
-        if made.model != model:
-            raise ModelError(f"the embedder calls itself {model!r} and {made.model!r}", kind="malformed")
+    state = Reembedded(0, model, 0, await store.count(owner=owner))
+    batch: list[MemoryRecord] = []
+    async for record in store.scan(owner=owner):
+        state = replace(state, examined=state.examined + 1)
+        if record.kind not in UNEMBEDDED and (record.embedding is None or record.embedder != model):
+            batch.append(record)
+        if len(batch) == BATCH:
+            state = await _reembed_batch(store, batch, embedder, ctx, state, progress)
+            batch = []
+    return await _reembed_batch(store, batch, embedder, ctx, state, progress)
+
+
+async def _reembed_batch(
+    store: MemoryStore,
+    batch: Sequence[MemoryRecord],
+    embedder: Embedder,
+    ctx: Context,
+    state: Reembedded,
+    progress: Callable[[Reembedded], None] | None,
+) -> Reembedded:
+    if batch:
+        made = await embed(embedder, [record.content for record in batch], "document", ctx)
+        if made.model != state.model:
+            raise ModelError(f"the embedder calls itself {state.model!r} and {made.model!r}", kind="malformed")
+        written = {record.id: vector for record, vector in zip(batch, made.vectors, strict=True)}
+        state = replace(state, done=state.done + await store.set_vectors(written, made.model))
+    if progress is not None:
+        progress(state)
     return state
 
 

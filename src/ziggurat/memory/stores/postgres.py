@@ -152,7 +152,7 @@ class PostgresMemoryStore:
         """Return the candidates that pass the filters, called in the writer thread; see `Source.candidates`."""
         vector = None if query.embedding is None else unpack(query.embedding)
         values = (list(numbers), vector, query.owner, query.kind, list(query.tags), query.embedder, list(query.without))
-        return [Candidate(row[0], row[1], row[2]) for row in self._database.fetch(sql.CANDIDATES, *values)]
+        return [Candidate(row[0], row[1], row[2], row[3]) for row in self._database.fetch(sql.CANDIDATES, *values)]
 
     # -- the methods of MemoryStore ------------------------------------------------------------------------------
 

@@ -120,7 +120,7 @@ SELECT number FROM mine ORDER BY embedding OPERATOR(public.<=>) $1::real[]::publ
 
 CANDIDATES = """SELECT number, length, CASE WHEN public.vector_dims(embedding) = cardinality($2::real[])
         AND ($6 = '' OR embedder = '' OR embedder = $6)
-    THEN 1 - (embedding OPERATOR(public.<=>) $2::real[]::public.vector) END
+    THEN 1 - (embedding OPERATOR(public.<=>) $2::real[]::public.vector) END, created
 FROM memories WHERE number = ANY($1::bigint[]) AND NOT archived AND ($3::text IS NULL OR owner = $3)
     AND ($4::text IS NULL OR kind = $4) AND tags @> $5::text[] AND kind <> ALL($7::text[])"""
 

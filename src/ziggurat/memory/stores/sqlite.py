@@ -228,7 +228,7 @@ class SqliteMemoryStore:
         condition, values = where(query.owner, query.kind, query.tags, without=query.without)
         vector = "NULL" if query.embedding is None else "embedding"
         found = self._database.execute(
-            f"SELECT number, length, {vector}, embedder FROM {CHOSEN} CROSS JOIN memories ON number = value "  # noqa: S608
+            f"SELECT number, length, {vector}, embedder, created FROM {CHOSEN} CROSS JOIN memories ON number = value "  # noqa: S608
             f"WHERE {condition}",
             (_json(numbers), *values),
         )

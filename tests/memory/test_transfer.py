@@ -1,0 +1,290 @@
+"""Tests of export and import: round trips between stores, idempotence, and damaged lines."""
+
+import asyncio
+import random
+import tracemalloc
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Sequence
+from pathlib import Path
+
+import msgspec
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from tests.memory.making import context
+from tests.memory.stores.test_agreement import answers, change, memories, query
+from tests.stores.server import schema
+from tests.wrong import wrong
+from ziggurat.core.errors import ConfigurationError, StoreError
+from ziggurat.memory import AgentMemory, MemoryRecord, MemoryStore
+from ziggurat.memory.lease import leased
+from ziggurat.memory.stores.in_memory import InMemoryStore
+from ziggurat.memory.stores.postgres import PostgresMemoryStore
+from ziggurat.memory.stores.sqlite import SqliteMemoryStore
+from ziggurat.memory.transfer import Imported, export_memories, import_memories
+from ziggurat.testing.clock import HandClock
+
+PLACES = ("memory", "sqlite", "postgres")
+
+
+def opened(place: str, folder: Path) -> MemoryStore:
+    if place == "memory":
+        return InMemoryStore()
+    if place == "postgres":
+        return PostgresMemoryStore(schema())
+    return SqliteMemoryStore(folder / f"{random.random()}.db", synchronous="NORMAL")
+
+
+async def exported(store: MemoryStore, owner: str | None = None) -> list[bytes]:
+    return [line async for line in export_memories(store, owner=owner)]
+
+
+def records_in(lines: Sequence[bytes]) -> list[MemoryRecord]:
+    return [msgspec.json.decode(line, type=MemoryRecord) for line in lines[1:-1]]
+
+
+async def in_use(store: MemoryStore) -> list[str]:
+    return sorted([record.content async for record in store.scan(owner=None)])
+
+
+@pytest.mark.parametrize("target", PLACES)
+@pytest.mark.parametrize("source", PLACES)
+def test_an_imported_store_holds_and_answers_the_same(source: str, target: str, tmp_path: Path) -> None:
+    draw = random.Random(5)
+    records, queries = memories(draw), [query(draw) for _ in range(60)]
+
+    async def main() -> None:
+        one, other = opened(source, tmp_path), opened(target, tmp_path)
+        await change(one, records, random.Random(11))
+        lines = await exported(one)
+        reports: list[Imported] = []
+        report = await import_memories(other, lines, progress=reports.append)
+        assert report == Imported(len(lines) - 2, len(lines) - 2, 0) == reports[-1]
+        assert [each.done for each in reports] == [*range(200, len(lines) - 2, 200), len(lines) - 2]
+        assert records_in(await exported(other)) == records_in(lines)
+        assert await answers(other, queries) == await answers(one, queries)
+        assert await import_memories(other, lines) == Imported(len(lines) - 2, 0, len(lines) - 2)
+        assert records_in(await exported(other)) == records_in(lines)
+        await one.close()
+        await other.close()
+
+    asyncio.run(main())
+
+
+def test_history_and_undo_work_after_an_import() -> None:
+    async def main() -> None:
+        ctx = context(HandClock())
+        one, other = InMemoryStore(), InMemoryStore()
+        memory = AgentMemory(one, "ann", ctx=ctx)
+        await memory.remember("Ann lives in Rome", kind="semantic", key="home", taint=["web"])
+        oslo = await memory.remember("Ann lives in Oslo", kind="semantic", key="home")
+        await AgentMemory(one, "ben", ctx=ctx).remember("Ben swims")
+        async with leased(one, "ann", "consolidation", ctx, 60):
+            lines = await exported(one, "ann")
+        assert len(lines) == 4  # without the lease and without what is Ben's
+        await import_memories(other, lines)
+        moved = AgentMemory(other, "ann", ctx=ctx)
+        assert await moved.history(oslo.id) == await memory.history(oslo.id)
+        (rome,) = await moved.undo(oslo.id)
+        assert (rome.content, rome.taint) == ("Ann lives in Rome", ("web",))
+
+    asyncio.run(main())
+
+
+def test_without_vectors_the_names_of_their_models_are_left_out_too() -> None:
+    async def main() -> None:
+        store, other = InMemoryStore(), InMemoryStore()
+        await store.add([MemoryRecord(id="1", owner="ann", content="tea", embedding=bytes(8), embedder="one")])
+        await import_memories(other, [line async for line in export_memories(store, vectors=False)])
+        assert await other.get(["1"]) == [MemoryRecord(id="1", owner="ann", content="tea")]
+        assert await other.stale("ann", "two", 9) == await other.get(["1"])
+
+    asyncio.run(main())
+
+
+def line(content: str, **more: str) -> bytes:
+    fields = "".join(f',"{name}":"{value}"' for name, value in more.items())
+    return f'{{"id":"7","owner":"a","content":"{content}"{fields}}}\n'.encode()
+
+
+DAMAGES: dict[str, Callable[[list[bytes], int], list[bytes]]] = {
+    "cut": lambda lines, at: [*lines[:at], lines[at][: len(lines[at]) // 2], *lines[at + 1 :]],
+    "missing": lambda lines, at: lines[:at] + lines[at + 1 :],
+    "ended": lambda lines, at: lines[:at],
+    "empty": lambda lines, at: [*lines[:at], b"\n", *lines[at + 1 :]],
+    "not UTF-8": lambda lines, at: [*lines[:at], lines[at].replace(b'"', b'"\xff', 2), *lines[at + 1 :]],
+    "another": lambda lines, at: [*lines[:at], b'{"id": 7}\n', *lines[at + 1 :]],
+    "deep": lambda lines, at: [*lines[:at], b'{"a":' * 100_000, *lines[at + 1 :]],
+    "half a character": lambda lines, at: [
+        *lines[:at],
+        line("\\ud800"),
+        *lines[at + 1 :],
+    ],
+    "a lease": lambda lines, at: [
+        *lines[:at],
+        line("x", kind="lease"),
+        *lines[at + 1 :],
+    ],
+    "more": lambda lines, at: [*lines, lines[1]],
+}
+
+
+@pytest.mark.parametrize("damage", DAMAGES)
+@given(at=st.integers(0, 401))
+@settings(max_examples=12, suppress_health_check=[HealthCheck.function_scoped_fixture])
+def test_of_a_damaged_export_nothing_is_stored_and_the_line_is_named(damage: str, at: int) -> None:
+    async def main() -> None:
+        source, target = InMemoryStore(), InMemoryStore()
+        await source.add([MemoryRecord(id=f"{n}", owner="ann", content=f"tea {n}") for n in range(400)])
+        lines = DAMAGES[damage](await exported(source), at)
+        with pytest.raises(ConfigurationError) as told:
+            await import_memories(target, lines)
+        assert await target.count(owner=None, archived=None) == 0
+        message = str(told.value)
+        if damage in ("missing", "ended"):
+            assert message.startswith(("line 1:", "line 402:", "line 401:", "the export is cut off after"))
+        elif damage == "more":
+            assert message.startswith("line 403 ")
+        else:
+            assert message.startswith((f"line {at + 1} ", f"line {at + 1}:"))
+
+    asyncio.run(main())
+
+
+@pytest.mark.parametrize("line", [b'{"format":"else","version":1}', b'{"format":"ziggurat.memories","version":2}'])
+def test_other_files_and_formats_are_refused(line: bytes) -> None:
+    with pytest.raises(ConfigurationError, match="line 1: "):
+        asyncio.run(import_memories(InMemoryStore(), [line]))
+    with pytest.raises(ConfigurationError, match="mode 'rb'"):
+        asyncio.run(import_memories(InMemoryStore(), wrong([line.decode()])))
+
+
+def test_an_id_of_another_owner_is_refused_before_anything_is_stored() -> None:
+    async def main() -> None:
+        source, target = InMemoryStore(), InMemoryStore()
+        await source.add([MemoryRecord(id=f"{n}", owner="ann", content="tea") for n in range(3)])
+        await target.add([MemoryRecord(id="2", owner="ben", content="tea")])
+        with pytest.raises(ConfigurationError, match="line 4: the memory '2' of 'ann' belongs to 'ben'"):
+            await import_memories(target, await exported(source))
+        assert await target.count(owner="ann") == 0
+
+    asyncio.run(main())
+
+
+class Failing(InMemoryStore):
+    """Fails at the third write, once."""
+
+    writes = 0
+
+    async def add(self, records: Sequence[MemoryRecord], /) -> None:
+        self.writes += 1
+        if self.writes == 3:
+            raise StoreError("the disk is full")
+        await super().add(records)
+
+
+def test_an_interrupted_import_is_completed_by_importing_again() -> None:
+    async def main() -> None:
+        source, target = InMemoryStore(), Failing()
+        await source.add([MemoryRecord(id=f"{n}", owner="ann", content="tea", created=float(n)) for n in range(1000)])
+        lines = await exported(source)
+        with pytest.raises(StoreError):
+            await import_memories(target, lines)
+        assert await target.count(owner="ann") == 400
+        assert await import_memories(target, lines) == Imported(1000, 600, 400)
+        assert records_in(await exported(target)) == records_in(lines)
+
+    asyncio.run(main())
+
+
+@given(st.lists(st.lists(st.tuples(st.sampled_from("abc"), st.integers(0, 3)), max_size=6), min_size=1, max_size=5))
+def test_a_newer_export_completes_an_older_one(rounds: list[list[tuple[str, int]]]) -> None:
+    """Facts are written under keys or superseded by id, and exported every now and then."""
+
+    async def main() -> None:
+        clock = HandClock()
+        source, target = InMemoryStore(), InMemoryStore()
+        memory = AgentMemory(source, "ann", ctx=context(clock))
+        number = 0
+        for some in rounds:
+            for key, how in some:
+                number += 1
+                await clock.advance(how)
+                old = await memory.semantic.about(key) if how == 3 else None
+                if old is None:
+                    await memory.remember(f"{key} is {number}", kind="semantic", key=key)
+                else:
+                    new = await memory.remember(f"{key} is {number}", kind="semantic", supersedes=old.id)
+                    assert new.supersedes == old.id
+            lines = await exported(source)
+            await import_memories(target, lines)
+            assert await in_use(target) == await in_use(source)
+            assert await target.count(owner="ann", archived=None) == len(lines) - 2
+            assert (await import_memories(target, lines)).added == 0
+            assert await in_use(target) == await in_use(source)
+
+    asyncio.run(main())
+
+
+@pytest.mark.parametrize("later", [True, False])
+def test_of_facts_under_one_key_from_two_stores_the_latest_is_in_use(later: bool) -> None:
+    async def main() -> None:
+        clock = HandClock()
+        ctx = context(clock)
+        stores = [InMemoryStore(), InMemoryStore()]
+        for store, home in zip(stores if later else reversed(stores), ("Rome", "Oslo"), strict=True):
+            await clock.advance(1)
+            await AgentMemory(store, "ann", ctx=ctx).remember(home, kind="semantic", key="home")
+        await import_memories(stores[0], await exported(stores[1]))
+        memory = AgentMemory(stores[0], "ann", ctx=ctx)
+        assert await in_use(stores[0]) == ["Oslo"]
+        live = await memory.semantic.about("home")
+        assert live is not None
+        assert [each.content for each in await memory.history(live.id)] == ["Oslo", "Rome"]
+        assert [each.content for each in await memory.undo(live.id)] == ["Rome"]
+
+    asyncio.run(main())
+
+
+class Forgetful(InMemoryStore):
+    """Counts what is added, and keeps nothing."""
+
+    added = 0
+
+    async def add(self, records: Sequence[MemoryRecord], /) -> None:
+        self.added += len(records)
+
+    def scan(self, **_: object) -> AsyncIterator[MemoryRecord]:
+        return self._made()
+
+    async def _made(self) -> AsyncIterator[MemoryRecord]:
+        for number in range(20_000):
+            yield MemoryRecord(id=f"{number}", owner="ann", content="tea " * 50)
+
+
+def test_memory_does_not_grow_with_the_number_of_memories() -> None:
+    async def exported_lines(store: MemoryStore) -> int:
+        return sum([len(line) async for line in export_memories(store)])
+
+    def lines(count: int) -> Iterable[bytes]:
+        yield b'{"format":"ziggurat.memories","version":1}\n'
+        for number in range(count):
+            yield b'{"id":"%d","owner":"ann","content":"%s"}\n' % (number, b"tea " * 50)
+        yield b'{"memories":%d}\n' % count
+
+    def peak(work: Callable[[], object]) -> int:
+        tracemalloc.start()
+        work()
+        _, most = tracemalloc.get_traced_memory()
+        tracemalloc.stop()
+        return most
+
+    store = Forgetful()
+    assert peak(lambda: asyncio.run(import_memories(store, lines(20_000)))) < 2_000_000
+    assert store.added == 20_000
+    assert peak(lambda: asyncio.run(exported_lines(store))) < 9_000_000  # a list of the length of its lines
+
+    def one_by_one() -> Iterator[bytes]:
+        yield from lines(3)
+
+    assert asyncio.run(import_memories(InMemoryStore(), one_by_one())).added == 3
