@@ -158,8 +158,8 @@ def export(
 ) -> None:
     """Write memories, with their history, to a file.
 
-    Each line is one memory as JSON. Archived memories are included, so that history and undo work where the file is imported. Without vectors the file
-    is much smaller; reembed makes them again.
+    Each line is one memory as JSON. Archived memories are included, so that history and undo work where the file is
+    imported. Without vectors the file is much smaller; reembed makes them again.
 
     \b
     Examples:
