@@ -188,6 +188,7 @@ def test_a_failed_export_or_import_changes_nothing(kept: Command, tmp_path: Path
 
 
 def test_reembedding_tells_how_far_it_is(kept: Command, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("ziggurat.cli.memory_transfer.embedder_here", lambda: None)
     assert "pip install" in kept("memory", "reembed").err
 
     async def embedder(request: EmbedRequest, ctx: Context) -> Embeddings:
