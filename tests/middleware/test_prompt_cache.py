@@ -5,17 +5,20 @@ import pytest
 from msgspec.structs import replace
 
 from ziggurat.agents.agent import Agent
+from ziggurat.agents.compaction import Compaction, Drop, Mask, Recent, Summary, over_tokens
 from ziggurat.core.context import Context
-from ziggurat.core.errors import ConfigurationError
+from ziggurat.core.errors import ConfigurationError, ContextOverflow
 from ziggurat.core.event import Event
+from ziggurat.core.service import Service
+from ziggurat.messages.agent import AgentRequest, AgentRun
 from ziggurat.messages.conversation import Transcript
-from ziggurat.messages.events import Warned
+from ziggurat.messages.events import Compacted, Warned
 from ziggurat.messages.message import user
 from ziggurat.messages.middleware import Middleware
 from ziggurat.messages.model import ModelRequest
 from ziggurat.messages.parts import tool_call
 from ziggurat.middleware import DynamicPrompt, DynamicTools, PromptCacheGuard
-from ziggurat.models.scripted import ScriptedModel
+from ziggurat.models.scripted import Reply, ScriptedModel
 
 
 def look() -> str:
@@ -74,3 +77,50 @@ def test_each_nested_agent_has_a_prefix_of_its_own() -> None:
     agent = Agent(model, tools=[inner], middleware=[PromptCacheGuard()])
     asyncio.run(agent.run("go", listeners=[heard.append]))
     assert not [event for event in heard if isinstance(event, Warned)]
+
+
+class Copying(Middleware):
+    async def before_model(self, request: ModelRequest, ctx: Context) -> ModelRequest:
+        return replace(request, messages=Transcript.of(*request.messages))
+
+
+SUMMARY = Summary(model=ScriptedModel(always="pages"))
+
+
+@pytest.mark.parametrize("nested", [False, True])
+@pytest.mark.parametrize("hooks", [[], [Copying()]])
+@pytest.mark.parametrize("reducer", [Drop(), Mask(min_tokens=10), SUMMARY, None])
+def test_a_compaction_is_no_accident_and_what_else_changes_with_it_is_named(
+    reducer: Drop | Mask | Summary | None, hooks: list[Middleware], nested: bool
+) -> None:
+    def page() -> str:
+        """Turn the page."""
+        return "page " * 200
+
+    overflow = ContextOverflow("too long")
+    replies: list[Reply] = [*[tool_call("page")] * 3, *([] if reducer else [overflow]), tool_call("page"), "end"]
+
+    def run(*more: Middleware) -> AgentRun:
+        trigger = over_tokens(500 if reducer else 1_000_000)
+        compaction = Compaction(trigger, keep=Recent(messages=2), reduce=[reducer or Drop()])
+        middleware = [PromptCacheGuard(refuse=True), compaction, *hooks, *more]
+        agent = Agent(ScriptedModel(*replies), tools=[page], instructions="i", middleware=middleware)
+        if nested:
+            agent = Agent(ScriptedModel(tool_call("agent", input="go"), "end"), tools=[agent], name="outer")
+        return asyncio.run(agent.run("go"))
+
+    heard: list[Event] = []
+    assert run(Listening(heard)).text == "end"
+    assert [event for event in heard if isinstance(event, Compacted)]
+    if not nested:
+        ticks = itertools.count()
+        with pytest.raises(ConfigurationError, match="the instructions changed since"):
+            run(DynamicPrompt(lambda request, ctx: f"it is {next(ticks)}"))
+
+
+class Listening(Middleware):
+    def __init__(self, heard: list[Event]) -> None:
+        self.heard = heard
+
+    async def wrap_agent(self, request: AgentRequest, ctx: Context, agent: Service[AgentRequest, AgentRun]) -> AgentRun:
+        return await agent(request, ctx.heard_by(self.heard.append))

@@ -172,7 +172,7 @@ class Rewriters:
         self._said += log[self._since : run.complete]
         self._rewritings.append(rewriting)
         shorter = apply_rewriting(log[: run.complete], rewriting)
-        run.conversation = Conversation([*shorter, *log[run.complete :]])
+        run.conversation = Conversation([*shorter, *log[run.complete :]], len(self._rewritings))
         run.complete = self._since = len(shorter)
         self._measured = (0, 0)
         self._turns = self._seen = 0

@@ -62,14 +62,16 @@ class Conversation:
 
     Args:
         messages: The first messages; their order is not checked.
+        rewritten: How often the conversation was rewritten before, such as by compaction.
 
     Raises:
         ConfigurationError: `messages` is not a list of messages.
     """
 
-    __slots__ = ("_awaited", "_digests", "_fragments", "_known", "_sizes", "log")
+    __slots__ = ("_awaited", "_digests", "_fragments", "_known", "_sizes", "log", "rewritten")
 
-    def __init__(self, messages: Iterable[Message] = ()) -> None:
+    def __init__(self, messages: Iterable[Message] = (), rewritten: int = 0) -> None:
+        self.rewritten = rewritten
         try:
             self.log: list[Message] = list(messages)
         except TypeError:

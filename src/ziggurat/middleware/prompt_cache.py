@@ -4,6 +4,7 @@ __all__ = ["PromptCacheGuard"]
 
 from ziggurat.core.context import Context
 from ziggurat.core.errors import ConfigurationError
+from ziggurat.core.path import is_question
 from ziggurat.core.scope import Key
 from ziggurat.core.service import Service
 from ziggurat.messages.agent import AgentRequest, AgentRun
@@ -16,13 +17,20 @@ from ziggurat.messages.model import ModelRequest, ModelResponse, OutputSchema, T
 class _Layout:
     """The start of an agent's previous model request."""
 
-    __slots__ = ("instructions", "messages", "output", "tools")
+    __slots__ = ("instructions", "messages", "output", "rewritten", "tools")
 
     def __init__(self) -> None:
         self.instructions: str | None = None
         self.tools: tuple[ToolSpec, ...] = ()
         self.output: OutputSchema | None = None
         self.messages: Transcript | None = None
+        self.rewritten = 0  # how often the conversation was, before the hooks
+
+    def note(self, request: ModelRequest) -> None:
+        """Forget the previous messages if the conversation was rewritten on purpose since then."""
+        rewritten = request.messages.mark().conversation.rewritten
+        if rewritten > self.rewritten:
+            self.rewritten, self.messages = rewritten, Transcript.of()
 
     def changes(self, request: ModelRequest) -> list[str]:
         """Return what differs from the previous request, and store this one."""
@@ -50,7 +58,7 @@ class PromptCacheGuard(Middleware):
     """Warns or raises if a model request does not start like the previous one of the same agent.
 
     Providers charge the full price for everything after the first difference in instructions, tools and messages.
-    List it first, so that it sees requests as all other hooks leave them.
+    List it first, so that it sees requests as all other hooks leave them. Compactions are intended, and not reported.
 
     Args:
         refuse: Raise instead of emitting the event `Warned`.
@@ -64,6 +72,12 @@ class PromptCacheGuard(Middleware):
         """Give each agent its own layout for the time that it runs."""
         return await agent(request, ctx.within(self._layout, _Layout()))
 
+    async def before_model(self, request: ModelRequest, ctx: Context) -> None:
+        """Note whether the conversation was rewritten on purpose."""
+        layout = self._layout_at(ctx)
+        if layout is not None:
+            layout.note(request)
+
     async def wrap_model(
         self, request: ModelRequest, ctx: Context, model: Service[ModelRequest, ModelResponse]
     ) -> ModelResponse:
@@ -72,7 +86,7 @@ class PromptCacheGuard(Middleware):
         Raises:
             ConfigurationError: it starts differently, and `refuse` is set.
         """
-        layout = ctx.scope.get(self._layout)
+        layout = self._layout_at(ctx)
         changed = layout.changes(request) if layout is not None else []
         if changed:
             told = f"the prompt cache is lost: {' and '.join(changed)} changed since the question before"
@@ -81,3 +95,7 @@ class PromptCacheGuard(Middleware):
             if ctx.listens(Warned):
                 await ctx.emit(Warned(ctx.path, told))
         return await model(request, ctx)
+
+    def _layout_at(self, ctx: Context) -> _Layout | None:
+        """Return the layout for a question of an agent; None for others, such as for a summary."""
+        return ctx.scope.get(self._layout) if is_question(ctx.path) else None
