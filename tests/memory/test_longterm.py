@@ -86,7 +86,7 @@ def test_near_duplicates_become_one_and_their_parts_stay_reachable() -> None:
         memory = LongTermMemory(InMemoryStore(), "ann", ctx=context(clock))
         first = await memory.remember("the user likes green tea with milk", importance=0.8, tags=["tea"], taint=["web"])
         await clock.advance(DAY)
-        second = await memory.remember("the user likes green tea with milk today", importance=0.4, tags=["drink"])
+        second = await memory.remember("the user really likes green tea with milk", importance=0.4, tags=["drink"])
         third = await memory.remember("the user plays chess", importance=0.4)
         await memory.store.touch([first.id, second.id, second.id], clock.now())
         (merged,) = await memory.consolidate()
@@ -105,7 +105,7 @@ def test_only_what_is_above_the_bound_is_merged() -> None:
     async def main() -> None:
         memory = LongTermMemory(InMemoryStore(), "ann")
         await memory.remember("one dog", embedding=pack([1, 0]))
-        await memory.remember("one dogs", embedding=pack([0.6, 0.8]))
+        await memory.remember("One dog!", embedding=pack([0.6, 0.8]))
         assert await memory.consolidate(threshold=0.601) == []
         assert len(await memory.consolidate(threshold=0.599)) == 1
 

@@ -15,7 +15,7 @@ from ziggurat.memory.contradiction import DOUBTS, contradictions
 from ziggurat.memory.junk import JUNK, JunkRule, junk_in
 from ziggurat.memory.lease import KIND as LEASE
 from ziggurat.memory.record import MemoryRecord, predecessors
-from ziggurat.memory.similar import duplicates, say_the_same
+from ziggurat.memory.similar import find_same
 from ziggurat.memory.store import MemoryStore
 
 _DAY = 86400.0
@@ -160,7 +160,9 @@ def _examine(
         opposed += [
             _finding("contradiction", [each[place] for place in pair], "not both can be true") for pair in pairs
         ]
-        same += _find_duplicates(each, threshold)
+        for group in find_same(each, threshold, loosely=True):
+            places = group.places
+            same.append(_finding("duplicate", [each[place] for place in places], f"cosine {group.similarity:.2f}"))
     return Audit(
         owner=owner,
         examined=len(used),
@@ -192,23 +194,6 @@ def _changes(records: Sequence[MemoryRecord]) -> Iterator[Finding]:
         if before and not record.archived:
             why = "merged" if "sources" in record.facts else "replaced"
             yield _finding("change", [record, *before], why)
-
-
-def _find_duplicates(records: Sequence[MemoryRecord], threshold: float) -> Iterator[Finding]:
-    """Group the duplicates of one first memory."""
-    groups: dict[int, list[int]] = {}
-    nearest: dict[int, float] = {}
-    taken: set[int] = set()
-    for pair in duplicates(records, threshold):
-        if pair.first in taken or pair.second in taken:
-            continue
-        if not say_the_same(records[pair.first].content, records[pair.second].content, in_order=False):
-            continue
-        groups.setdefault(pair.first, [pair.first]).append(pair.second)
-        nearest[pair.first] = min(pair.similarity, nearest.get(pair.first, 1.0))
-        taken.add(pair.second)
-    for first, places in groups.items():
-        yield _finding("duplicate", [records[place] for place in places], f"cosine {nearest[first]:.2f}")
 
 
 def _finding(

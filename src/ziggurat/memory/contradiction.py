@@ -1,11 +1,10 @@
 """Contradictions: decide from the words alone whether two memories cannot both be true."""
 
-__all__ = ["DOUBTS", "contradict", "contradictions"]
+__all__ = ["DOUBTS", "contradict", "contradictions", "is_negation"]
 
 import re
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Sequence
-from itertools import combinations, product
 
 from msgspec import Struct
 
@@ -35,6 +34,10 @@ _LEADING = frozenset(["in", "at", "on", "for", "as", "by", "to", "from", "with",
 _ARTICLES = frozenset({"a", "an", "the"})
 _BEING = frozenset({"is", "are", "was", "were"})
 _NUMBER = re.compile(r"\d[\d.,:]*")
+_LONGEST_HEAD = 64
+"""Words up to the verb of a statement that gives one answer."""
+_COMPARED = 64
+"""With how many earlier memories that have something in common a memory is compared."""
 
 
 def contradict(one: MemoryRecord, other: MemoryRecord) -> bool:
@@ -55,24 +58,28 @@ def contradict(one: MemoryRecord, other: MemoryRecord) -> bool:
 
 
 def contradictions(records: Sequence[MemoryRecord]) -> list[tuple[int, int]]:
-    """Return every pair that `contradict`, by positions; only pairs that have something in common are compared.
+    """Return pairs that `contradict`, by positions; only pairs that have something in common are compared.
+
+    If very many memories have something in common, each is compared with the latest ones before it only, so that the
+    time and the number of pairs are linear in the number of memories.
 
     Args:
-        records: The memories of one owner.
+        records: The memories of one owner, the earliest first.
     """
     said = [_parse(record) for record in records]
     common = Counter(word for each in said for word in each.content)
     meeting: defaultdict[object, list[int]] = defaultdict(list)
     affirmed: defaultdict[str, list[int]] = defaultdict(list)
     denied: defaultdict[str, list[int]] = defaultdict(list)
+    pairs: set[tuple[int, int]] = set()
     for place, each in enumerate(said):
         for point in set(_points(each)):
+            pairs.update((other, place) for other in meeting[point][-_COMPARED:])
             meeting[point].append(place)
+        mine, opposite = (denied, affirmed) if each.denies else (affirmed, denied)
         for word in _rarest(each.content, common):
-            (denied if each.denies else affirmed)[word].append(place)
-    pairs = {pair for places in meeting.values() for pair in combinations(places, 2)}
-    for word, places in denied.items():
-        pairs.update((min(pair), max(pair)) for pair in product(places, affirmed[word]))
+            pairs.update((other, place) for other in opposite[word][-_COMPARED:])
+            mine[word].append(place)
     return [(one, other) for one, other in sorted(pairs) if _exclude(said[one], said[other])]
 
 
@@ -97,8 +104,8 @@ def _parse(record: MemoryRecord) -> _Statement:
         text=record.content,
         key=record.facts.get("key"),
         words=words,
-        content={_stem(word) for word in words if not _is_no(word) and word not in _FILLING},
-        denies=sum(map(_is_no, words)) % 2 == 1,
+        content={_stem(word) for word in words if not is_negation(word) and word not in _FILLING},
+        denies=sum(map(is_negation, words)) % 2 == 1,
         numbers=numbers,
         rest=terms(_NUMBER.sub(" ", record.content)) if numbers else words,
     )
@@ -118,7 +125,7 @@ def _points(said: _Statement) -> Iterator[object]:
         yield "key", said.key
     if said.numbers:
         yield "numbers", *said.rest
-    for end in range(2, len(said.words) + 1):
+    for end in range(2, min(len(said.words), _LONGEST_HEAD) + 1):
         if said.words[end - 1] in _SINGLE and _names_subject(said.words[:end]):
             yield "answer", *said.words[:end]
 
@@ -129,7 +136,8 @@ def _rarest(content: set[str], common: Counter[str]) -> list[str]:
     return rarest[: len(rarest) // 4 + 1]
 
 
-def _is_no(word: str) -> bool:
+def is_negation(word: str) -> bool:
+    """Return whether an English word of small letters denies what is said."""
     return word in _NOT or word.endswith("n't")
 
 
@@ -160,7 +168,7 @@ def _other_answer(words: list[str], others: list[str]) -> bool:
     head = words[:same]
     while head and head[-1] in _LEADING | _ARTICLES:
         head.pop()
-    if len(head) < 2 or head[-1] not in _SINGLE or not _names_subject(head):
+    if not 2 <= len(head) <= _LONGEST_HEAD or head[-1] not in _SINGLE or not _names_subject(head):
         return False
     tails = [set(each[same:]) - _FILLING for each in (words, others)]
     return all(1 <= len(tail) <= 3 for tail in tails) and not tails[0] & tails[1]

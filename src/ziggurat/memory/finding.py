@@ -9,8 +9,8 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from ziggurat.memory.record import MemoryRecord
+from ziggurat.memory.similar import wording
 from ziggurat.memory.store import Hit, MemoryStore, Query
-from ziggurat.memory.words import terms
 
 _PIECE = 600
 """Characters of a query that are searched at once: about what one vector can express."""
@@ -63,7 +63,7 @@ def pieces(query: str) -> list[str]:
 
 
 async def find_distinct(store: MemoryStore, queries: Sequence[Query], limit: int) -> list[Recalled]:
-    """Return the most relevant memories of some queries, best first; of memories with the same words only the best."""
+    """Return the most relevant memories of some queries, best first; of memories that say the same only the best."""
     best: dict[str, Hit] = {}
     for query in queries:
         for hit in await _distinct(store, query):
@@ -88,5 +88,5 @@ async def _distinct(store: MemoryStore, query: Query) -> list[Hit]:
 def _each_once(hits: Sequence[Hit]) -> list[Hit]:
     found: dict[tuple[str, ...], Hit] = {}
     for hit in hits:
-        found.setdefault(tuple(terms(hit.record.content)) or (hit.record.content,), hit)
+        found.setdefault(wording(hit.record.content), hit)
     return list(found.values())

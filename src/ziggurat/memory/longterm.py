@@ -14,7 +14,7 @@ from ziggurat.memory.eviction import lowest
 from ziggurat.memory.finding import Recalled
 from ziggurat.memory.record import MemoryRecord
 from ziggurat.memory.scoring import Circumstances, decayed, product, retention, similarity
-from ziggurat.memory.similar import duplicates, say_the_same
+from ziggurat.memory.similar import find_same
 from ziggurat.memory.store import OpenedStore
 from ziggurat.memory.view import CANDIDATES, View
 from ziggurat.messages.embedding import Embedder
@@ -104,38 +104,25 @@ class LongTermMemory(View):
     async def consolidate(self, threshold: Fraction = 0.85) -> list[MemoryRecord]:
         """Merge near-duplicates; return the new memories, each with its parts in `history`.
 
-        The earliest memory absorbs, one by one, those whose cosine with it is above the threshold and that say the
-        same: the same words, apart from their forms and filling words, so that memories that differ in a number, a name
-        or an opposite stay apart. The result has the longest content, the mean importance, the sum of all uses, and the
-        creation time of the earliest.
+        The earliest memory absorbs those that have the same `wording` and a cosine with it above the threshold, so that
+        memories that differ in a number, a unit, a name, a tense or an opposite stay apart. The result has the longest
+        content, the mean importance, the sum of all uses, and the creation time of the earliest.
 
         Args:
             threshold: The cosine to exceed, from 0 to 1.
 
         Raises:
             ConfigurationError: `threshold` is not a number from 0 to 1.
-            MissingExtra: the memories have embeddings, and NumPy is not installed.
+            MissingExtra: the memories have vectors, and NumPy is not installed.
         """
         records = [record async for record in self.scan()]
         merged: list[MemoryRecord] = []
-        for group in _groups(records, threshold):
+        for same in find_same(records, threshold):
+            group = [records[place] for place in same.places]
             new = _merge(group)
             await self.store.put([new, *(replace(record, archived=True) for record in group)])
             merged.append(new)
         return merged
-
-
-def _groups(records: Sequence[MemoryRecord], threshold: float) -> list[list[MemoryRecord]]:
-    taken: set[int] = set()
-    groups: dict[int, list[MemoryRecord]] = {}
-    for near in duplicates(records, threshold):
-        if near.first in taken or near.second in taken or near.second in groups:
-            continue
-        first, second = records[near.first], records[near.second]
-        if say_the_same(first.content, second.content):
-            groups.setdefault(near.first, [first]).append(second)
-            taken.add(near.second)
-    return list(groups.values())
 
 
 def _merge(group: Sequence[MemoryRecord]) -> MemoryRecord:

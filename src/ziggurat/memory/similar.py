@@ -1,29 +1,33 @@
-"""Similarity of texts and of memories, and finding near-duplicates."""
+"""Similarity of texts and of memories, and finding memories that say the same."""
 
-__all__ = ["Near", "duplicates", "say_the_same", "term_cosine"]
+__all__ = ["Same", "find_same", "say_the_same", "term_cosine", "wording"]
 
 import math
+import re
+import unicodedata
 from collections import Counter, defaultdict
-from collections.abc import Sequence
+from collections.abc import Hashable, Sequence
 from functools import lru_cache
 
 from msgspec import Struct
 
-from ziggurat.core.errors import MissingExtra
+from ziggurat.memory.contradiction import is_negation
 from ziggurat.memory.record import MemoryRecord
+from ziggurat.memory.vectors import similarities
 from ziggurat.memory.words import stems, terms
 
-_BLOCK = 1024
-_FILLING = frozenset(
-    ("a", "an", "the", "actually", "also", "currently", "just", "please", "quite", "really", "so", "today", "too")
-)
-"""Words whose presence does not change what a sentence says."""
+_FIRSTS = 16
+"""With how many memories of the same words but another meaning a memory is compared, so that time stays linear."""
 
+_FILLING = frozenset({"actually", "also", "currently", "please", "really"})
+"""Words that do not change what a sentence says, unless it is a negation."""
 
-@lru_cache(maxsize=4096)
-def _count_terms(text: str) -> tuple[Counter[str], float]:
-    counts = Counter(terms(text))
-    return counts, math.sqrt(sum(count * count for count in counts.values()))
+_LOOSE = _FILLING | {"a", "an", "the", "just", "quite", "so", "today", "too"}
+"""Words that seldom change what a sentence says."""
+
+_PIECES = re.compile(r"[.,]?\d+(?:[.,:/]\d+)*|[^\W\d_]+(?:['\u2019][^\W\d_]+)*|\S")
+_PAUSES = frozenset(".,;:!\"'()[]{}\u2026\u201c\u201d\u201e\u2018\u2019\u00ab\u00bb\u00a1\u3002\uff0c\u3001\uff01")
+"""Punctuation that does not change what a text says; a question mark, a sign or a currency does."""
 
 
 def term_cosine(one: str, other: str) -> float:
@@ -40,106 +44,91 @@ def term_cosine(one: str, other: str) -> float:
     return sum(count * others[word] for word, count in counts.items() if word in others) / (length * other_length)
 
 
-def say_the_same(one: str, other: str, *, in_order: bool = True) -> bool:
-    """Return whether two texts have the same words, apart from forms and filling words.
-
-    A different number, name or opposite is a different word, so such texts never say the same.
-
-    >>> say_the_same("Dogs bark at the neighbour.", "The dog really barks at neighbours")
-    True
-    >>> say_the_same("Invoice 1001 is paid.", "Invoice 1002 is paid.")
-    False
-
-    Args:
-        one: A text.
-        other: Another one.
-        in_order: The words must be in the same order too; who did what to whom may depend on it.
-    """
-    words, others = _significant(one), _significant(other)
-    return words == others if in_order else sorted(words) == sorted(others)
+@lru_cache(maxsize=4096)
+def _count_terms(text: str) -> tuple[Counter[str], float]:
+    counts = Counter(terms(text))
+    return counts, math.sqrt(sum(count * count for count in counts.values()))
 
 
 @lru_cache(maxsize=4096)
-def _significant(text: str) -> tuple[str, ...]:
-    said = tuple(stems(" ".join(term for term in terms(text) if term not in _FILLING)))
-    return said or tuple(terms(text)) or (text.strip(),)
+def wording(text: str) -> tuple[str, ...]:
+    """Return what a text says, word by word: two texts with the same wording can stand for each other.
+
+    Punctuation, spaces, a capital at the beginning, and filling words such as "really" do not matter, the last unless
+    there is a negation. Everything else does: forms, order and case of words, accents, numbers, signs and units.
+
+    >>> wording("The dog barks!") == wording("the dog barks")
+    True
+    >>> wording("It takes 5 mW.") == wording("It takes 5 MW.")
+    False
+    """
+    found = [each for each in _PIECES.findall(unicodedata.normalize("NFC", text)) if each not in _PAUSES]
+    if found and found[0][1:].islower():
+        found[0] = found[0].lower()
+    found = [each.replace("\u2019", "'") for each in found]
+    if not any(map(is_negation, found)):
+        found = [each for each in found if each not in _FILLING] or found
+    return tuple(found) or (text.strip(),)
 
 
-class Near(Struct, frozen=True):
-    """A pair of near-duplicates.
+@lru_cache(maxsize=4096)
+def _subject(text: str) -> tuple[str, ...]:
+    said = sorted(stems(" ".join(term for term in terms(text) if term not in _LOOSE)))
+    return tuple(said) or wording(text)
+
+
+def say_the_same(one: str, other: str) -> bool:
+    """Return whether two texts have the same `wording`.
+
+    >>> say_the_same("Invoice 1001 is paid.", "invoice 1001 is really paid")
+    True
+    >>> say_the_same("Invoice 1001 is paid.", "Invoice 1002 is paid.")
+    False
+    """
+    return wording(one) == wording(other)
+
+
+class Same(Struct, frozen=True):
+    """Memories that say the same.
 
     Attributes:
-        first: The position of the earlier one in the list.
-        second: The position of the other.
-        similarity: The cosine of their vectors, or of their words.
+        places: Their positions, the earliest first; at least two.
+        similarity: The lowest cosine of the earliest one with another one, of their vectors, or of their words.
     """
 
-    first: int
-    second: int
+    places: list[int]
     similarity: float
 
 
-def duplicates(records: Sequence[MemoryRecord], threshold: float = 0.85) -> list[Near]:
-    """Return every pair of memories with a cosine above a threshold, by their positions.
+def find_same(records: Sequence[MemoryRecord], threshold: float = 0.85, *, loosely: bool = False) -> list[Same]:
+    """Return the groups of memories that have the same wording and a cosine above a threshold.
 
-    The vectors are compared when all memories have one of the same size, otherwise the words.
+    In each group, the first memory is compared with the others: by their vectors if both have one of the same size and
+    model, otherwise by their words. The time is linear in the number of memories.
 
-    Raises:
-        MissingExtra: there are vectors, and NumPy is not installed.
+    Args:
+        records: The memories, the earliest first.
+        threshold: The cosine to exceed.
+        loosely: Compare words in any order and by their stems, without those that seldom matter, for hints to a person.
     """
-    sizes = {0 if record.embedding is None else len(record.embedding) for record in records}
-    if len(sizes) == 1 and sizes != {0}:
-        return _by_vectors(records, threshold)
-    return _by_words(records, max(0.0, threshold))
+    alike: defaultdict[Hashable, list[list[int]]] = defaultdict(list)
+    nearest: dict[int, float] = {}
+    for place, record in enumerate(records):
+        groups = alike[_subject(record.content) if loosely else wording(record.content)]
+        for group in groups[:_FIRSTS]:
+            similarity = _cosine(records[group[0]], record)
+            if similarity > threshold:
+                group.append(place)
+                nearest[group[0]] = min(similarity, nearest.get(group[0], 1.0))
+                break
+        else:
+            groups.append([place])
+    found = sorted(group for groups in alike.values() for group in groups if len(group) > 1)
+    return [Same(group, nearest[group[0]]) for group in found]
 
 
-def _by_vectors(records: Sequence[MemoryRecord], threshold: float) -> list[Near]:
-    try:
-        import numpy as np
-    except ImportError:
-        raise MissingExtra("comparing embeddings", "memory") from None
-    numbers = np.frombuffer(b"".join(record.embedding or b"" for record in records), dtype="<f4")
-    vectors = numbers.reshape(len(records), -1)
-    lengths = np.linalg.norm(vectors, axis=1, keepdims=True)
-    matrix = vectors / np.where(lengths == 0, 1, lengths)
-    found: list[Near] = []
-    for start in range(0, len(records), _BLOCK):
-        near = matrix[start : start + _BLOCK] @ matrix[start:].T
-        for row, column in np.argwhere(near > threshold).tolist():
-            if row < column:
-                found.append(Near(start + row, start + column, float(near[row, column])))
-    return found
-
-
-def _by_words(records: Sequence[MemoryRecord], threshold: float) -> list[Near]:
-    """Compare only texts that share one of their rarer words; texts that share none cannot be near enough.
-
-    Words are sorted from the rarest to the most common. Of each text, as many words are looked up as are needed for the
-    weight of the remaining ones to stay below the bound (Bayardo, Ma and Srikant, 2007: "Scaling up all pairs
-    similarity search").
-    """
-    counted = [_count_terms(record.content)[0] for record in records]
-    common = Counter(word for counts in counted for word in counts)
-    having: defaultdict[str, list[int]] = defaultdict(list)
-    found: list[Near] = []
-    for place, counts in enumerate(counted):
-        rare = _rarest(counts, common, threshold)
-        for other in sorted({other for word in rare for other in having[word]}):
-            cosine = term_cosine(records[other].content, records[place].content)
-            if cosine > threshold:
-                found.append(Near(other, place, cosine))
-        for word in rare:
-            having[word].append(place)
-    found.sort(key=lambda near: (near.first, near.second))
-    return found
-
-
-def _rarest(counts: Counter[str], common: Counter[str], threshold: float) -> list[str]:
-    words = sorted(counts, key=lambda word: (common[word], word))
-    left = sum(count * count for count in counts.values())
-    bound = threshold * threshold * left * (1 - 1e-9)
-    for place, word in enumerate(words):
-        if left < bound:
-            return words[:place]
-        left -= counts[word] ** 2
-    return words
+def _cosine(one: MemoryRecord, other: MemoryRecord) -> float:
+    mine, theirs = one.embedding, other.embedding
+    if mine and theirs and len(mine) == len(theirs) and one.embedder == other.embedder:
+        return similarities(mine, [theirs])[0]
+    return 1.0 if one.content == other.content else term_cosine(one.content, other.content)

@@ -21,6 +21,7 @@ from ziggurat.memory.episodic import EpisodicMemory
 from ziggurat.memory.record import MemoryRecord, Origin
 from ziggurat.memory.scoring import Score
 from ziggurat.memory.semantic import SemanticMemory
+from ziggurat.memory.similar import say_the_same
 from ziggurat.memory.store import MemoryStore, Query
 from ziggurat.messages.embedding import Embedder, Embeddings, EmbedRequest
 from ziggurat.messages.message import MEMORY, Message, taint_of
@@ -245,9 +246,9 @@ async def _find_related(memory: AgentMemory, note: Note, now: float) -> _Related
     near = [hit.record for hit in await memory.store.search(query)]
     about = None if note.key is None else await memory.semantic.about(note.key)
     named = None if note.replaces is None else await _named(memory, note.replaces)
-    taint, text = set(note.taint), note.content.casefold()
+    taint = set(note.taint)
     known = {record.id: record for record in (named, about, *near) if record is not None}
-    copies = [record for record in known.values() if record.content.casefold() == text]
+    copies = [record for record in known.values() if say_the_same(record.content, note.content)]
     same = next((record for record in copies if set(record.taint) <= taint), None)
     if same is not None and about is not None and about.id != same.id:
         same = None  # stored, but not under this key
