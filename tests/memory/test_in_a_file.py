@@ -28,7 +28,7 @@ def test_all_kinds_work_on_a_file_and_are_there_when_it_is_opened_again(tmp_path
         await memory.remember("Ann lives in Rome", kind="semantic", key="home")
         fact = await memory.remember("Ann lives in Oslo", kind="semantic", key="home")
         await memory.remember("the safe opens with two keys", kind="longterm")
-        merged = await memory.remember("the safe opens with two keys today", kind="longterm")
+        merged = await memory.remember("the safe really opens with two keys", kind="longterm")
         await memory.longterm.consolidate()
         await memory.working.set("goal", "pack")
         await memory.working.set("seat", "window")

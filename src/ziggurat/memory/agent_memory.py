@@ -13,6 +13,7 @@ from ziggurat.memory.finding import Recalled
 from ziggurat.memory.longterm import LongTermMemory
 from ziggurat.memory.record import MemoryRecord
 from ziggurat.memory.scoring import Score
+from ziggurat.memory.search import NEAR_BEST
 from ziggurat.memory.semantic import SemanticMemory
 from ziggurat.memory.store import MemoryStore
 from ziggurat.memory.view import CANDIDATES, View
@@ -138,7 +139,7 @@ def _facts_first(found: Sequence[Recalled], facts: Sequence[Recalled]) -> list[R
     A fact is about the query if it is at least half as relevant as the best memory; other memories follow by relevance.
     """
     best = max((each.score for each in (*found, *facts)), default=0.0)
-    first = [each for each in facts if each.score >= best / 2]
+    first = [each for each in facts if each.score >= best * NEAR_BEST]
     ids = {each.record.id for each in first}
     rest = [each for each in found if each.record.id not in ids]
     return first + rest

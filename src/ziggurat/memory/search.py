@@ -4,9 +4,22 @@ A store only provides counts, entries of its index and vectors (`Source`); what 
 here, so that all stores give the same answers.
 """
 
-__all__ = ["COUNTED", "FLOOR", "Candidate", "Entries", "Found", "Source", "best", "compared", "hits", "relevance"]
+__all__ = [
+    "COUNTED",
+    "FLOOR",
+    "NEAR_BEST",
+    "Candidate",
+    "Entries",
+    "Found",
+    "Source",
+    "best",
+    "compared",
+    "hits",
+    "relevance",
+]
 
 import math
+import re
 from collections.abc import Collection, Mapping, Sequence
 from heapq import nsmallest
 from typing import Protocol
@@ -16,21 +29,29 @@ from msgspec import Struct
 from ziggurat.memory.record import MemoryRecord
 from ziggurat.memory.store import Hit, Query
 from ziggurat.memory.vectors import similarities
-from ziggurat.memory.words import query_words
+from ziggurat.memory.words import query_words, terms
 
 FLOOR = 0.2
-"""The relevance below which a memory has nothing to do with a query; half of it, if the query has a known word."""
+"""The relevance of the best memory below which a store has nothing about a query."""
+
+NEAR_BEST = 0.5
+"""The share of the best memory's relevance below which another memory is about something else."""
 
 COUNTED = 2000
 """Memories are counted up to this number: beyond it, a word is common in any case."""
 
-_GATE = 0.35
-"""The evidence of words below which a match is incidental and adds nothing to the similarity of meaning."""
+_WORDS = 3.0
+"""How much words count beside meaning."""
+
+_UNKNOWN = 0.2
+"""The similarity of a memory that has no vector to compare: between that of related and of unrelated texts."""
 
 _SATURATION, _LENGTH, _USUAL = 0.5, 0.3, 16.0
 """The constants k and b of BM25, and the length of a usual memory in words, in place of an average."""
 
 _POOL, _FACTOR, _WIDER, _ENTRIES = 200, 20, 8, 5
+
+_DIGIT = re.compile(r"\d")
 
 Entries = Mapping[str, Mapping[int, float]]
 """For each word the numbers of memories that have it, and how often."""
@@ -92,20 +113,19 @@ class Source(Protocol):
 def relevance(similarity: float | None, evidence: float) -> float:
     """Return how good a match is by meaning and words together, at most 1.
 
-    It is the cosine, raised towards 1 by the words if they match well enough to be no accident:
-    ``cos + (1 - cos) * max(0, (evidence - 0.35) / 0.65)``, a cosine below 0 taken as 0. Of a memory without a vector it
-    is the evidence.
+    Meaning and words are two independent reasons to believe that a memory is about a query, so the doubt that the one
+    leaves is lessened by the other: ``1 - (1 - cos) * exp(-3 * evidence)``, a cosine below 0 taken as 0.
 
     Args:
         similarity: The cosine of the vectors; None if they cannot be compared.
-        evidence: The share of the query's words that the memory has, as if the query had one more rare word.
+        evidence: What the words prove: the share of the query's words that the memory has, times ``1 - 1 / n`` for n
+            different words, since one word in common may be an accident, and several seldom are.
     """
     if similarity is None:
-        return evidence
-    if evidence <= _GATE:
+        similarity = _UNKNOWN
+    if evidence <= 0.0:
         return similarity
-    meaning = max(0.0, similarity)
-    return meaning + (1.0 - meaning) * (evidence - _GATE) / (1.0 - _GATE)
+    return 1.0 - (1.0 - max(0.0, similarity)) * math.exp(-_WORDS * evidence)
 
 
 def best(query: Query, source: Source) -> list[Found]:
@@ -136,7 +156,8 @@ class _Wording:
     The score of a memory is BM25 divided by the most that a memory could have: the sum, over the words that it has, of
     their rarity times how much they are used, by the sum of the rarity of all words of the query. Rarity is
     ``ln(1 + memories / memories with the word)``, use is ``often * (1 + k) / (often + k * (1 - b + b * length / 16))``,
-    at most 1.
+    at most 1. As evidence beside the meaning, a word with a digit (a number, a code) counts as two, and so does a word
+    that is the whole query.
 
     Candidates are looked for from the rarest word on until there are enough; the more common words only count for the
     candidates found by then (Moffat and Zobel, 1996: "Self-indexing inverted files").
@@ -148,19 +169,11 @@ class _Wording:
         memories, spread = source.spread(query, words)
         self._rarity = {word: math.log(1 + memories / max(spread.get(word, 0), 0.5)) for word in words}
         self._whole = math.fsum(self._rarity.values())
-        self._rare = math.log(1 + memories / 0.5)
+        alone = query.text is not None and len(terms(query.text)) == 1
+        self._proves = {word: 2 if alone or _DIGIT.search(word) else 1 for word in words}
         self._spread = sorted((spread[word], word) for word in words if spread.get(word))
         self._entries: dict[str, Mapping[int, float]] = {}
         self._complete: set[str] = set()
-
-    @property
-    def known(self) -> bool:
-        """Whether any memory has a word of the query."""
-        return bool(self._spread)
-
-    def evidence(self, score: float) -> float:
-        """Return what a score proves: less if the query is short, since a match of a single word says little."""
-        return score * self._whole / (self._whole + self._rare)
 
     def find(self, pool: int) -> tuple[list[int], bool]:
         """Return the numbers of about the best, and whether there are more."""
@@ -180,22 +193,24 @@ class _Wording:
         best = nsmallest(pool, [(-value, number) for number, value in partial.items()])
         return [number for _, number in best], len(partial) > pool or len(self._complete) < len(self._spread)
 
-    def score(self, candidates: Sequence[Candidate]) -> dict[int, float]:
-        """Return the scores of the candidates that have words of the query."""
+    def score(self, candidates: Sequence[Candidate]) -> dict[int, tuple[float, float]]:
+        """Return the score and the evidence of the candidates that have words of the query."""
         missing = [word for _, word in self._spread if word not in self._complete]
         if missing:
             numbers = [each.number for each in candidates]
             self._entries.update(self._source.entries_of(self._query, missing, numbers))
-        words = [(self._rarity[word], entries) for word, entries in self._entries.items()]
-        scores: dict[int, float] = {}
+        words = [(self._rarity[word], self._proves[word], entries) for word, entries in self._entries.items()]
+        scores: dict[int, tuple[float, float]] = {}
         for each in candidates:
             norm = _SATURATION * (1 - _LENGTH + _LENGTH * each.length / _USUAL)
-            matched = 0.0
-            for rarity, entries in words:
+            matched, count = 0.0, 0
+            for rarity, proves, entries in words:
                 if often := entries.get(each.number):
                     matched += rarity * min(1.0, often * (1 + _SATURATION) / (often + norm))
-            if matched:
-                scores[each.number] = matched / self._whole
+                    count += proves
+            if count:
+                share = matched / self._whole
+                scores[each.number] = share, share * (1 - 1 / count)
         return scores
 
 
@@ -225,17 +240,18 @@ def _rank(query: Query, kept: Sequence[Candidate], wording: "_Wording | None") -
     scores = {} if wording is None else wording.score(kept)
     found: list[Found] = []
     for each in kept:
-        score = scores.get(each.number)
-        if score is not None and wording is not None and query.embedding is not None:
-            how_good = relevance(each.similarity, wording.evidence(score))
-        elif score is not None or each.similarity is not None:
-            how_good = score or each.similarity or 0.0
+        score, evidence = scores.get(each.number, (None, 0.0))
+        if query.embedding is not None and (score is not None or each.similarity is not None):
+            how_good = relevance(each.similarity, evidence)
+        elif score is not None:
+            how_good = score
         else:
             continue
         found.append(Found(each.number, each.similarity, score, how_good, each.created))
-    known = wording is not None and wording.known
-    floor = query.floor / 2 if known and query.floor > 0 else query.floor
-    found = [each for each in found if each.similarity is None or each.relevance >= floor]
+    if query.floor > 0:
+        highest = max((each.relevance for each in found), default=0.0)
+        least = highest * NEAR_BEST if highest >= query.floor else 1.0
+        found = [each for each in found if each.similarity is None or each.relevance >= least]
     # stores differ in the last digits
     found.sort(key=lambda each: (-round(each.relevance, 6), each.created, each.number))
     return found[: query.limit]

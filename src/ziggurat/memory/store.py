@@ -46,8 +46,9 @@ class Query(Struct, frozen=True, kw_only=True):
         without: No memories of these kinds.
         embedder: The model that made the embedding; it is not compared with vectors of other models. Empty to compare
             all vectors of the same length.
-        floor: Leave out memories whose relevance is lower, unless they have no vector to compare. It is halved if any
-            memory has a word of the query: a query of unknown words is more often meaningless.
+        floor: If above 0, the relevance that the best memory must have; otherwise nothing is found. If it has, those
+            that are at least half as relevant are found too. Memories without a vector to compare are found in any case
+            if they have a word of the query.
     """
 
     owner: str | None = None

@@ -300,7 +300,7 @@ class View:
             limit: The maximum number of results.
             tags: Only memories that have all of these tags.
             embedding: The vector of the query.
-            floor: Leave out memories whose relevance is lower; see `search.relevance`.
+            floor: The relevance that the best memory must have, see `Query`; 0 to find all, however irrelevant.
             without: No memories of these kinds.
 
         Raises:
