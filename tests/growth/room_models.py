@@ -2,7 +2,11 @@
 
 import json
 from collections.abc import Callable, Iterable, Sequence
+from functools import partial
+from math import cos, sin
 from typing import Any
+
+from msgspec.structs import replace
 
 from tests.growth.measure import Case, Make
 from tests.growth.room_messages import CONVERSATIONS, DELTAS, MESSAGES, given, over, parse
@@ -24,11 +28,11 @@ from tests.growth.shapes import (
     words,
 )
 from ziggurat.core.context import root
-from ziggurat.memory.contradiction import contradict
+from ziggurat.memory.contradiction import contradict, contradictions
 from ziggurat.memory.finding import pieces as query_pieces
 from ziggurat.memory.junk import junk_in
-from ziggurat.memory.record import MemoryRecord
-from ziggurat.memory.similar import term_cosine
+from ziggurat.memory.record import MemoryRecord, pack
+from ziggurat.memory.similar import find_same, term_cosine, wording
 from ziggurat.memory.tfidf import TfIdf, tfidf
 from ziggurat.memory.words import indexed_words, query_words, terms
 from ziggurat.messages.conversation import Transcript
@@ -257,6 +261,27 @@ def record(text: str) -> MemoryRecord:
     return MemoryRecord(id="a", owner="o", content=text)
 
 
+def records_of(text: str) -> Make:
+    """Make memories of a text with the number of each, modulo 1, 2 and so on in place of the fields."""
+    return lambda count: [record(text.format(each, each % 2, ("", "not")[each % 2])) for each in range(count)]
+
+
+def turned(count: int) -> list[MemoryRecord]:
+    """Make memories of the same words with vectors of many directions."""
+    return [replace(record("same words"), embedding=pack([cos(each), sin(each)])) for each in range(count)]
+
+
+MEMORIES: dict[str, Make] = {
+    "equal": records_of("The user lives in Rome."),
+    "turned": turned,
+    "numbered": records_of("The rent of the user is {0} euros."),
+    "one answer": records_of("The user lives in City{0}."),
+    "denied": records_of("The user is {2} well."),
+    "denied, numbered": records_of("The user is {2} in room a{0} of the house."),
+    "same subject": records_of("The a the {1} so."),
+}
+
+
 def weighted(text: str) -> None:
     index: TfIdf[str] = TfIdf()
     index.add("a", text)
@@ -338,6 +363,14 @@ CASES = [
     *over("memory.words.terms", terms, TEXT),
     *over("memory.similar.term_cosine", lambda text: term_cosine(text, text + " x"), TEXT),
     *over("memory.contradiction.contradict", lambda text: contradict(record(text), record(text + " not")), TEXT),
+    *over("memory.contradiction.contradictions",
+          lambda text: contradictions([record(text), record(text + " not")]), TEXT),
+    *given("memory.contradiction.contradictions", contradictions, MEMORIES, least=100, most=3_200),
+    *over("memory.similar.wording", wording, TEXT),
+    *over("memory.similar.find_same", lambda text: find_same([record(text), record(text + "!")], loosely=True), TEXT),
+    *given("memory.similar.find_same", find_same, MEMORIES),
+    *given("memory.similar.find_same", partial(find_same, loosely=True), {
+        f"{name}, loosely": make for name, make in MEMORIES.items()}),
     *over("memory.junk.junk_in", lambda text: junk_in(record(text)), TEXT),
     *over("memory.words.query_words", query_words, TEXT),
     *over("memory.words.indexed_words", lambda text: indexed_words(record(text)), TEXT),

@@ -36,7 +36,7 @@ _BEING = frozenset({"is", "are", "was", "were"})
 _NUMBER = re.compile(r"\d[\d.,:]*")
 _LONGEST_HEAD = 64
 """Words up to the verb of a statement that gives one answer."""
-_COMPARED = 64
+_COMPARED = 16
 """With how many earlier memories that have something in common a memory is compared."""
 
 

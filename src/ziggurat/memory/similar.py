@@ -14,7 +14,7 @@ from msgspec import Struct
 from ziggurat.memory.contradiction import is_negation
 from ziggurat.memory.record import MemoryRecord
 from ziggurat.memory.vectors import similarities
-from ziggurat.memory.words import stems, terms
+from ziggurat.memory.words import SLICE, stems, terms
 
 _FIRSTS = 16
 """With how many memories of the same words but another meaning a memory is compared, so that time stays linear."""
@@ -50,7 +50,6 @@ def _count_terms(text: str) -> tuple[Counter[str], float]:
     return counts, math.sqrt(sum(count * count for count in counts.values()))
 
 
-@lru_cache(maxsize=4096)
 def wording(text: str) -> tuple[str, ...]:
     """Return what a text says, word by word: two texts with the same wording can stand for each other.
 
@@ -62,7 +61,7 @@ def wording(text: str) -> tuple[str, ...]:
     >>> wording("It takes 5 mW.") == wording("It takes 5 MW.")
     False
     """
-    found = [each for each in _PIECES.findall(unicodedata.normalize("NFC", text)) if each not in _PAUSES]
+    found = [each for each in _PIECES.findall(_composed(text)) if each not in _PAUSES]
     if found and found[0][1:].islower():
         found[0] = found[0].lower()
     found = [each.replace("\u2019", "'") for each in found]
@@ -71,7 +70,12 @@ def wording(text: str) -> tuple[str, ...]:
     return tuple(found) or (text.strip(),)
 
 
-@lru_cache(maxsize=4096)
+def _composed(text: str) -> str:
+    if text.isascii():
+        return text
+    return "".join(unicodedata.normalize("NFC", text[start : start + SLICE]) for start in range(0, len(text), SLICE))
+
+
 def _subject(text: str) -> tuple[str, ...]:
     said = sorted(stems(" ".join(term for term in terms(text) if term not in _LOOSE)))
     return tuple(said) or wording(text)

@@ -1,6 +1,6 @@
 """Words: what every search, index and comparison of memories takes for a word."""
 
-__all__ = ["COMMON", "CONTEXT", "KEY_TAG", "indexed_words", "query_words", "stems", "terms"]
+__all__ = ["COMMON", "CONTEXT", "KEY_TAG", "SLICE", "indexed_words", "query_words", "stems", "terms"]
 
 import re
 import unicodedata
@@ -19,7 +19,7 @@ KEY_TAG = "key:"
 _CONTEXT_WEIGHT = 0.5
 _LONGEST = 64
 """The characters of a word that count; an index of PostgreSQL holds no entries of some thousand bytes."""
-_SLICE = 1000
+SLICE = 1000
 """Characters that are normalized at once, since the time for marks in a row grows with the square of their number."""
 _MACHINERY = frozenset({"consolidated"})
 """Tags that the runtime writes; like the tags of keys they are not searched."""
@@ -83,7 +83,7 @@ def terms(text: str) -> list[str]:
 
 
 def _fold(text: str) -> str:
-    return "".join(_fold_slice(text[start : start + _SLICE]) for start in range(0, len(text), _SLICE))
+    return "".join(_fold_slice(text[start : start + SLICE]) for start in range(0, len(text), SLICE))
 
 
 def _fold_slice(text: str) -> str:
