@@ -12,7 +12,8 @@ from pathlib import Path
 from typing import Any
 
 from tests.life.specification import ASKED, Life
-from tests.life.world import PER_CALL, Call, MortalStore, Plan, Process, World, inner_calls
+from tests.life.world import PER_CALL, Call, Plan, Process, World, inner_calls
+from tests.stores.mortal import MortalStore
 from ziggurat import Approve, ConfigurationError, Deny, Modify
 from ziggurat.core.errors import LeaseHeld, RunExists, StoreError
 from ziggurat.core.store import run_log

@@ -1,15 +1,14 @@
 """The world around the runs: tools that keep a ledger of effects, a model that follows a plan, stores that can die."""
 
 import asyncio
-from collections.abc import Awaitable, Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import msgspec
 from msgspec import Struct
 
 from ziggurat import Agent, Budget, Context, ModelRequest, ModelResponse, tool
-from ziggurat.core.errors import ModelError, StoreError
-from ziggurat.core.store import LogInfo, Row, Store
+from ziggurat.core.errors import ModelError
 from ziggurat.messages.message import assistant
 from ziggurat.messages.parts import ToolCall
 from ziggurat.messages.usage import Usage
@@ -157,57 +156,3 @@ class Process:
 def inner_calls(n: int) -> list[Call]:
     """Return the one batch of the nested agent that was called with `n`."""
     return [("look", n * 100), ("send", n * 100 + 1), ("pay", n * 100 + 2)]
-
-
-class MortalStore:
-    """A store whose process may die: from a chosen append on, nothing more is written, and nothing is released."""
-
-    def __init__(self, store: Store, lives: int | None = None) -> None:
-        self.inner = store
-        self.lives = lives
-        # as attributes: from Python 3.12 on, a protocol does not see what __getattr__ gives
-        for name in dir(store):
-            if not name.startswith("_") and name not in dir(type(self)):
-                setattr(self, name, getattr(store, name))
-
-    @property
-    def dead(self) -> bool:
-        """Whether the process has died."""
-        return self.lives is not None and self.lives <= 0
-
-    def _live(self) -> None:
-        if self.dead:
-            raise StoreError("the process has died")
-
-    async def create(self, info: LogInfo, rows: Sequence[Row] = (), blobs: Mapping[str, bytes] | None = None) -> int:
-        """Create a log, unless dead."""
-        self._live()
-        return await self.inner.create(info, rows, blobs)
-
-    async def lease(self, log: str) -> int:
-        """Lease a log, unless dead."""
-        self._live()
-        return await self.inner.lease(log)
-
-    def append(
-        self,
-        log: str,
-        epoch: int,
-        rows: Sequence[Row],
-        blobs: Mapping[str, bytes] | None = None,
-        *,
-        release: bool = False,
-    ) -> Awaitable[None]:
-        """Append rows, or die."""
-        if self.lives is not None:
-            self.lives -= 1
-        if self.dead:
-            failed: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-            failed.set_exception(StoreError("the process has died"))
-            return failed
-        return self.inner.append(log, epoch, rows, blobs, release=release)
-
-    async def release(self, log: str, epoch: int) -> None:
-        """Release a lease; a dead process releases nothing."""
-        if not self.dead:
-            await self.inner.release(log, epoch)

@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Awaitable, Mapping, Sequence
+from typing import Any
 
 from ziggurat.core.errors import StoreError
 from ziggurat.core.store import LogInfo, Row, Store
@@ -13,10 +14,9 @@ class MortalStore:
     def __init__(self, store: Store, lives: int | None = None) -> None:
         self.inner = store
         self.lives = lives
-        # as attributes: from Python 3.12 on, a protocol does not see what __getattr__ gives
-        for name in dir(store):
-            if not name.startswith("_") and name not in dir(type(self)):
-                setattr(self, name, getattr(store, name))
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.inner, name)
 
     @property
     def dead(self) -> bool:

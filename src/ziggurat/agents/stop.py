@@ -33,6 +33,7 @@ from msgspec import Meta, Struct
 from ziggurat.core.context import Context
 from ziggurat.core.errors import ConfigurationError
 from ziggurat.core.event import Event
+from ziggurat.core.protocols import implements
 from ziggurat.core.settings import NonEmptyText, PositiveInt, checked
 from ziggurat.messages import stops
 from ziggurat.messages.model import ModelResponse
@@ -332,7 +333,7 @@ def steps_in(policy: Policy | None) -> int:
 
 def _check_policies(policies: tuple[Policy, ...]) -> tuple[Policy, ...]:
     for policy in policies:
-        if not isinstance(policy, Policy):
+        if not implements(policy, Policy):
             raise ConfigurationError(
                 f"a stop policy has on_response(progress) and on_step(progress); got {policy!r}. "
                 "For a plain condition write stop_when(lambda progress: ...)"

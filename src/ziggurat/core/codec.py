@@ -9,7 +9,7 @@ import builtins
 from functools import lru_cache
 from hashlib import blake2b
 from types import NoneType, UnionType
-from typing import Any, Protocol, TypeVar, cast, overload, runtime_checkable
+from typing import Any, TypeVar, cast, overload
 
 import msgspec
 from msgspec import Raw
@@ -27,22 +27,18 @@ _MANY_KEYS = 8_192
 """Bytes of JSON from which on keys are sorted here: for chosen keys, the quicksort of msgspec takes quadratic time."""
 
 
-@runtime_checkable
-class _Written(Protocol):
-    def to_json(self) -> object: ...
-
-
 def _write(value: object) -> object:
-    if isinstance(value, _Written):
-        return value.to_json()
+    kind: Any = type(value)  # the value's own attributes may run its code
+    if hasattr(kind, "to_json"):
+        return kind.to_json(value)
     if isinstance(value, BaseException):
         return error_to_json(value)
     for plain in (str, int, float):
         if isinstance(value, plain):  # a subclass of it, such as a NumPy float or marked-up text
             return plain(value)
-    if hasattr(value, "model_dump"):  # a pydantic model, without importing pydantic
-        return value.model_dump(mode="json", by_alias=True, round_trip=True)
-    raise NotImplementedError(f"{type(value).__name__} cannot be written as JSON")
+    if hasattr(kind, "model_dump"):  # a pydantic model, without importing pydantic
+        return kind.model_dump(value, mode="json", by_alias=True, round_trip=True)
+    raise NotImplementedError(f"{kind.__name__} cannot be written as JSON")
 
 
 def _read(kind: type, value: object) -> object:

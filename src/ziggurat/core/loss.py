@@ -7,7 +7,7 @@ from ziggurat.core.clock import SYSTEM_CLOCK, Clock
 from ziggurat.core.entries import LossAccepted
 from ziggurat.core.errors import JournalCorrupt
 from ziggurat.core.json_lines import write_entry
-from ziggurat.core.store import Remembers, Row, Store, run_log
+from ziggurat.core.store import Row, Store, memory_of, run_log
 from ziggurat.core.stored_journal import read_rows
 
 
@@ -30,10 +30,10 @@ async def accept_loss(store: Store, log: str, *, clock: Clock = SYSTEM_CLOCK) ->
         LeaseHeld: another process drives the run.
         JournalCorrupt: an entry further back is damaged.
     """
-    mark = await store.acknowledged(log) if isinstance(store, Remembers) else None
-    if mark is None:
+    memory = memory_of(store)
+    mark = None if memory is None else await memory.acknowledged(log)
+    if memory is None or mark is None:
         return range(0)
-    assert isinstance(store, Remembers)
     try:
         await store.find(log)
     except JournalCorrupt:  # nothing is left
@@ -47,7 +47,7 @@ async def accept_loss(store: Store, log: str, *, clock: Clock = SYSTEM_CLOCK) ->
         if 0 < len(rows) < mark.number:
             data = write_entry(LossAccepted("", mark.number, clock.now()))
             digest = chain_of(store).link(log, rows[-1].digest, data)
-            await store.accept_loss(log, epoch, [Row(len(rows) + 1, digest, data)])
+            await memory.accept_loss(log, epoch, [Row(len(rows) + 1, digest, data)])
     finally:
         await store.release(log, epoch)
     if not rows:

@@ -19,17 +19,19 @@ __all__ = [
     "chained",
     "is_id",
     "loss",
+    "memory_of",
     "run_log",
     "session_log",
 ]
 
 from collections.abc import Awaitable, Mapping, Sequence
 from hashlib import blake2b
-from typing import Protocol, runtime_checkable
+from typing import Protocol, cast, runtime_checkable
 
 from msgspec import Struct
 
 from ziggurat.core.errors import JournalCorrupt
+from ziggurat.core.protocols import implements
 
 UNFINISHED = frozenset({"running", "Suspended", "Cancelled", "Failed", "Timeout", "Denied", "BudgetExceeded"})
 """The states of runs that can be continued."""
@@ -266,9 +268,15 @@ class Remembers(Protocol):
         ...
 
 
+def memory_of(store: Store) -> Remembers | None:
+    """Return a store as one that remembers what was acknowledged; None if it does not."""
+    return cast("Remembers", store) if implements(store, Remembers) else None
+
+
 async def acknowledged_in(store: Store, log: str) -> Mark | None:
     """Return the last acknowledged row of a log; None if it is unknown, or the store remembers none."""
-    return await store.acknowledged(log) if isinstance(store, Remembers) else None
+    memory = memory_of(store)
+    return None if memory is None else await memory.acknowledged(log)
 
 
 def loss(log: str, count: int, acknowledged: int) -> JournalCorrupt:

@@ -5,6 +5,7 @@ __all__ = ["open_memory"]
 from urllib.parse import parse_qsl, unquote
 
 from ziggurat.core.errors import ConfigurationError
+from ziggurat.core.protocols import implements
 from ziggurat.databases.address import without_secrets
 from ziggurat.memory.store import MemoryStore
 
@@ -28,7 +29,7 @@ def open_memory(url: str | MemoryStore) -> MemoryStore:
         MissingExtra: the database needs a package that is not installed.
     """
     if not isinstance(url, str):
-        if not isinstance(url, MemoryStore):
+        if not implements(url, MemoryStore):
             raise ConfigurationError(
                 f"a memory is an address or an object with the verbs of a MemoryStore; got {url!r}"
             )

@@ -6,6 +6,7 @@ import asyncio
 import logging
 from collections.abc import AsyncGenerator, Sequence
 from contextlib import aclosing, suppress
+from typing import cast
 
 from ziggurat.core.broadcast import Broadcast, Heard, subscribe
 from ziggurat.core.clock import SYSTEM_CLOCK, Clock
@@ -14,6 +15,7 @@ from ziggurat.core.entries import Ended, Entry, Opened
 from ziggurat.core.errors import JournalCorrupt, RunNotFound, StoreError
 from ziggurat.core.journal import MemoryJournal
 from ziggurat.core.json_lines import read_entry, write_entry
+from ziggurat.core.protocols import implements
 from ziggurat.core.recorder import Mode
 from ziggurat.core.shield import finished
 from ziggurat.core.store import LogInfo, Store, Wakes, run_log
@@ -180,8 +182,8 @@ class StoredRuns:
             if number >= info.count and info.status != "running":
                 return
             if not rows:
-                if isinstance(self.store, Wakes):
-                    await self.store.changed(log, number, WAIT)
+                if implements(self.store, Wakes):
+                    await cast("Wakes", self.store).changed(log, number, WAIT)
                 else:
                     await SYSTEM_CLOCK.sleep(POLL)
 

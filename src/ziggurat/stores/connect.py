@@ -10,6 +10,7 @@ from weakref import WeakValueDictionary
 
 from ziggurat.core.chain import Chain, Key
 from ziggurat.core.errors import ConfigurationError
+from ziggurat.core.protocols import implements
 from ziggurat.core.store import Store
 from ziggurat.databases.address import without_secrets
 from ziggurat.databases.writer import closed_when_unused
@@ -48,7 +49,7 @@ def connect(url: str | Store, *, key: Key = None) -> Store:
         MissingExtra: the driver for a PostgreSQL store is not installed.
     """
     if not isinstance(url, str):
-        if not isinstance(url, Store):
+        if not implements(url, Store):
             raise ConfigurationError(f"a store is an address or an object with the verbs of a Store; got {url!r}")
         if key is not None:
             raise ConfigurationError(f"pass the key where {url!r} is made")

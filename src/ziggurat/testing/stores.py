@@ -16,7 +16,8 @@ from collections.abc import Awaitable, Callable
 
 from ziggurat.core.clock import Clock
 from ziggurat.core.errors import LeaseHeld, LeaseLost, RunExists, RunNotFound, StoreError
-from ziggurat.core.store import LogInfo, Mark, Remembers, Row, Store, chained, run_log, session_log
+from ziggurat.core.protocols import implements
+from ziggurat.core.store import LogInfo, Mark, Remembers, Row, Store, acknowledged_in, chained, run_log, session_log
 from ziggurat.testing.clock import HandClock
 
 Factory = Callable[[Clock], Store]
@@ -268,24 +269,24 @@ async def logs_are_removed(opened: Opened) -> None:
 async def what_was_acknowledged_is_remembered(opened: Opened) -> None:
     """Check that the last acknowledged rows are known to every process until their log is deleted, if to any."""
     store, log, other = opened.open(), run_log("r"), run_log("s")
-    if not isinstance(store, Remembers):
+    if not implements(store, Remembers):
         return
     epoch = await store.create(LogInfo(log), rows(2))
     await store.create(LogInfo(other), rows(1))
     await store.append(log, epoch, rows(3, 2, rows(2)[-1].digest))
     again = opened.open()
-    assert isinstance(again, Remembers)
+    assert implements(again, Remembers)
     for each in (store, again):
         for name, last in ((log, rows(5)[-1]), (other, rows(1)[-1])):
-            mark = await each.acknowledged(name)
+            mark = await acknowledged_in(each, name)
             assert mark is not None
             assert mark.fits(last)
             assert not Mark(last.number + 1, mark.check).fits(last)
-        assert await each.acknowledged(run_log("none")) is None
+        assert await acknowledged_in(each, run_log("none")) is None
     await store.delete(log)
-    assert await again.acknowledged(log) is None
+    assert await acknowledged_in(again, log) is None
     await store.create(LogInfo(log), rows(1))
-    mark = await again.acknowledged(log)
+    mark = await acknowledged_in(again, log)
     assert mark is not None
     assert mark.number == 1
 

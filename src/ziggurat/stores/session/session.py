@@ -16,7 +16,7 @@ from ziggurat.core.codec import encode
 from ziggurat.core.errors import ConfigurationError, JournalCorrupt, LeaseHeld, RunExists, RunNotFound
 from ziggurat.core.ids import check_new_id
 from ziggurat.core.settings import NonNegativeInt, NonNegativeSeconds, checked
-from ziggurat.core.store import ID, LogInfo, Remembers, Row, Store, acknowledged_in, is_id, session_log
+from ziggurat.core.store import ID, LogInfo, Row, Store, acknowledged_in, is_id, memory_of, session_log
 from ziggurat.messages.items import HandoffItem, MessageItem, RunItem, ToolCallItem, ToolOutputItem
 from ziggurat.messages.message import Message
 from ziggurat.stores.connect import connect
@@ -364,8 +364,9 @@ class SessionLease:
     async def _replace_missing(self, rows: Sequence[Row]) -> None:
         """Write rows in place of those that are missing at the end."""
         session, missing = self.session, self.state.missing
-        assert isinstance(session.store, Remembers)
-        await session.store.accept_loss(session._log, self.epoch, rows)
+        memory = memory_of(session.store)
+        assert memory is not None
+        await memory.accept_loss(session._log, self.epoch, rows)
         logger.warning(
             "the session %r goes on without its entries %d to %d, which were acknowledged and are lost",
             session.id,

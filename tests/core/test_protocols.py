@@ -1,0 +1,103 @@
+import ast
+from pathlib import Path
+from typing import Any, Protocol
+
+import pytest
+
+import ziggurat
+from tests.stores.mortal import MortalStore
+from tests.wrong import wrong
+from ziggurat.agents.agent import Agent
+from ziggurat.agents.stop import Policy, max_steps
+from ziggurat.core.errors import ConfigurationError
+from ziggurat.core.protocols import implements
+from ziggurat.core.store import Remembers, Store, Wakes
+from ziggurat.memory.store import MemoryStore
+from ziggurat.memory.stores.in_memory import InMemoryStore
+from ziggurat.models.scripted import ScriptedModel
+from ziggurat.stores.connect import connect
+from ziggurat.stores.sqlite import SqliteStore
+
+
+class Delegating:
+    """Has what another object has."""
+
+    def __init__(self, inner: object) -> None:
+        self.inner = inner
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.inner, name)
+
+
+class Verbs(Protocol):
+    def read(self) -> str: ...
+    async def write(self, text: str) -> None: ...
+
+
+class Both:
+    def read(self) -> str:
+        return ""
+
+    async def write(self, text: str) -> None: ...
+
+
+class One:
+    write = None
+
+    def read(self) -> str:
+        return ""
+
+
+def test_every_method_must_be_there_and_callable() -> None:
+    assert implements(Both(), Verbs)
+    assert implements(Delegating(Delegating(Both())), Verbs)
+    for each in (One(), Delegating(One()), Both, None, "read", object()):
+        assert not implements(each, Verbs)
+
+
+@pytest.mark.parametrize("protocol", [Store, Wakes, Remembers])
+def test_a_store_that_delegates_has_the_verbs_of_the_one_behind_it(protocol: type, tmp_path: Path) -> None:
+    inner = connect(f"sqlite:///{tmp_path}/runs.db")
+    assert implements(Delegating(inner), protocol) == implements(inner, protocol)
+
+
+def test_what_takes_a_protocol_takes_an_object_that_delegates(tmp_path: Path) -> None:
+    store: Any = Delegating(connect(f"sqlite:///{tmp_path}/runs.db"))
+    assert connect(store) is store
+    assert Agent(ScriptedModel("x"), store=store).run_sync("q").text == "x"
+    memory = Delegating(InMemoryStore())
+    assert implements(memory, MemoryStore)
+    stop: Any = Delegating(max_steps(3))
+    assert implements(stop, Policy)
+    assert Agent(ScriptedModel("x"), stop=stop).run_sync("q").text == "x"
+    with pytest.raises(ConfigurationError, match="verbs of a Store"):
+        connect(wrong(Delegating(Both())))
+
+
+def test_the_source_asks_objects_and_not_their_classes() -> None:
+    """From Python 3.12 on, isinstance with a protocol does not see what an object delegates."""
+    home = Path(ziggurat.__file__).parent
+    trees = {path: ast.parse(path.read_text(encoding="utf-8")) for path in home.rglob("*.py")}
+    protocols = {
+        node.name
+        for tree in trees.values()
+        for node in ast.walk(tree)
+        if isinstance(node, ast.ClassDef) and any("Protocol" in ast.unparse(base) for base in node.bases)
+    }
+    assert {"Store", "Remembers", "Policy"} <= protocols
+    asked = [
+        f"{path.relative_to(home)}:{node.lineno} {ast.unparse(node)}"
+        for path, tree in trees.items()
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Call)
+        and ast.unparse(node.func) == "isinstance"
+        and {ast.unparse(each) for each in ast.walk(node.args[1])} & (protocols - {"_WrongUsage"})
+    ]
+    assert not asked, "use core.protocols.implements"
+
+
+def test_a_store_whose_process_can_die_is_a_store(tmp_path: Path) -> None:
+    store = MortalStore(connect(f"sqlite:///{tmp_path}/runs.db"))
+    assert implements(store, Store)
+    assert implements(store, Remembers)
+    assert isinstance(store.inner, SqliteStore)
