@@ -5,7 +5,7 @@
 - The record of a run: `entries`, `journal`, `recorder`, `codec`, `json_lines`, `reuse`. In a store: `store`,
   `stored_journal`, `chain`, `loss`.
 - Errors: `errors`; settings and what they may be: `settings`, `rules`; ids: `ids`; texts without hidden characters:
-  `visible`.
+  `visible`; what objects can do: `protocols`.
 
 Nothing here knows about models, tools or agents.
 """
