@@ -13,7 +13,7 @@ from ziggurat.cli.agent_options import AgentOptions
 from ziggurat.cli.build import agent_of
 from ziggurat.core.context import Context
 from ziggurat.memory import AgentMemory, open_memory
-from ziggurat.memory.record import pack
+from ziggurat.memory.record import MemoryRecord, pack
 from ziggurat.messages.embedding import Embeddings, EmbedRequest
 from ziggurat.models.function import FunctionModel
 from ziggurat.models.resolve import PROVIDERS
@@ -198,3 +198,18 @@ def test_reembedding_tells_how_far_it_is(kept: Command, monkeypatch: pytest.Monk
     monkeypatch.setattr("ziggurat.cli.memory_transfer._EVERY", 0.0)
     assert kept("memory", "reembed", "--owner", "ann") == (0, "embedded: 6\n", "ziggurat: looked at 6 of 6\n")
     assert kept("memory", "reembed") == (0, "embedded: 1\n", "ziggurat: looked at 7 of 7\n")
+
+
+def test_old_episodes_are_compressed(kept: Command, tmp_path: Path) -> None:
+    async def fill() -> None:
+        store = open_memory(f"sqlite:///{tmp_path}/memory.db")
+        old = [MemoryRecord(id=f"o{n}", owner="ann", content=f"visit {n}", importance=0.1) for n in range(30)]
+        await store.add(old)
+        await store.close()
+
+    asyncio.run(fill())
+    assert kept("memory", "compress", "--owner", "ann").out == "compressed: 0\n"
+    assert kept("memory", "compress", "--owner", "ann", "--max", "10").out == "compressed: 25\n"
+    (note,) = kept("memory", "search", "--json", "visit 1970").out.splitlines()[:1]
+    assert json.loads(note)["content"].startswith("20 memories on 1970-01-01, about: visit")
+    assert kept("memory", "undo", json.loads(note)["id"], "--owner", "ann").out == "in use again: 20\n"

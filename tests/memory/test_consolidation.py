@@ -15,11 +15,11 @@ from ziggurat.memory.consolidation import (
     Consolidate,
     Consolidated,
     ConsolidationPolicy,
-    MemoriesConsolidated,
     consolidation,
 )
 from ziggurat.memory.episodic import EpisodicMemory
 from ziggurat.memory.lease import leased
+from ziggurat.memory.merging import MemoriesMerged
 from ziggurat.memory.record import MemoryRecord
 from ziggurat.memory.semantic import SemanticMemory
 from ziggurat.memory.stores.in_memory import InMemoryStore
@@ -123,7 +123,7 @@ def test_a_model_may_write_the_summary_and_listeners_hear_of_it() -> None:
         (summary,) = (await consolidation(store, model=model)(Consolidate("ann"), ctx)).summaries
         assert (summary.content, summary.origin, summary.taint) == ("Ann likes green tea with milk.", "model", ("web",))
         assert asked[0].messages[0].text == "\n".join(f"- {text}" for text in TEA[:3])
-        assert heard == [MemoriesConsolidated("test", "ann", summary.id, 3)]
+        assert heard == [MemoriesMerged("test", "ann", summary.id, 3)]
 
     asyncio.run(main())
 
@@ -230,5 +230,25 @@ def test_no_memory_is_lost_nor_changed_and_twice_is_once(
             assert after[key].archived == (record.id in {each.id for each in merged})
         assert all(clock.now() - each.created >= 3600 for each in merged)
         assert (await consolidation(store, policy)(Consolidate("ann"), ctx)).archived == 0
+
+    asyncio.run(main())
+
+
+def test_facts_with_keys_and_what_was_brought_back_are_not_merged() -> None:
+    async def main() -> None:
+        clock, store = HandClock(), InMemoryStore()
+        ctx = context(clock)
+        facts = SemanticMemory(store, "ann", ctx=ctx)
+        for number, text in enumerate(TEA):
+            await facts.remember(text, key=f"tea {number}")
+        await clock.advance(HOUR)
+        policy = ConsolidationPolicy(kind="semantic", into="summary", keep_recent=0)
+        assert (await consolidation(store, policy)(Consolidate("ann"), ctx)).archived == 0
+        await planted(store, ctx, clock)
+        await clock.advance(2 * HOUR)
+        tidy = consolidation(store, ConsolidationPolicy(clusters=5))
+        (summary,) = (await tidy(Consolidate("ann"), ctx)).summaries
+        assert len(await facts.undo(summary.id)) == 3
+        assert (await tidy(Consolidate("ann"), ctx)).archived == 0
 
     asyncio.run(main())

@@ -162,6 +162,7 @@ def test_a_merge_and_a_replacement_can_be_undone_from_the_audit() -> None:
         with pytest.raises(ConfigurationError, match="not in use"):
             await memory.undo(change.ids[0])
         assert await memory.undo(first.id) == []
+        assert await memory.consolidate() == []  # what was brought back stays apart
         facts = SemanticMemory(store, "ann")
         await facts.remember("Ann lives in Rome.", key="home")
         await facts.remember("Ann lives in Oslo.", key="home")

@@ -29,7 +29,7 @@ def memory_commands() -> typer.Typer:
     group.callback()(_memory)
     group.command()(audit)
     group.command()(search)
-    for command in (forget, erase, undo, prune, consolidate, reembed, export):
+    for command in (forget, erase, undo, prune, consolidate, compress, reembed, export):
         group.command()(command)
     group.command("import")(import_)
     return group
@@ -148,6 +148,24 @@ def consolidate(owner: _Of, store: _Store = None) -> None:
     from ziggurat.cli.memories import change_memory
 
     raise typer.Exit(change_memory(store, owner, "consolidate"))
+
+
+def compress(
+    owner: _Of,
+    limit: Annotated[int, typer.Option("--max", min=0, metavar="N", help="Up to N episodes nothing is done.")] = 1000,
+    store: _Store = None,
+) -> None:
+    """Replace many old, unimportant episodes by a few notes.
+
+    The latest ten, the important ones and facts stay. undo brings back what a note stands for; audit lists the notes.
+
+    \b
+    Example:
+      ziggurat memory compress --owner me --max 500
+    """
+    from ziggurat.cli.memories import compress_memory
+
+    raise typer.Exit(compress_memory(store, owner, limit))
 
 
 def export(

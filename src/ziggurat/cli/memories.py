@@ -1,6 +1,14 @@
 """``ziggurat memory``: searches and audits memories; opens the memory store of command-line agents."""
 
-__all__ = ["Action", "audit_memory", "change_memory", "embedder_here", "open_memories", "search_memory"]
+__all__ = [
+    "Action",
+    "audit_memory",
+    "change_memory",
+    "compress_memory",
+    "embedder_here",
+    "open_memories",
+    "search_memory",
+]
 
 import asyncio
 import os
@@ -23,6 +31,7 @@ from ziggurat.core.visible import visible_line
 from ziggurat.databases.writer import closed_when_unused
 from ziggurat.memory.agent_memory import AgentMemory
 from ziggurat.memory.audit import Audit, audit
+from ziggurat.memory.compression import Compress, CompressionPolicy, compression
 from ziggurat.memory.connect import open_memory
 from ziggurat.memory.consolidation import Consolidate, consolidation
 from ziggurat.memory.search import FLOOR
@@ -134,6 +143,21 @@ def change_memory(store: str | None, owner: str, action: Action, ids: Sequence[s
             await memories.close()
 
     write(f"{_DONE[action]}: {asyncio.run(changed())}")
+    return COMPLETED
+
+
+def compress_memory(store: str | None, owner: str, most: int) -> int:
+    """Replace old, unimportant episodes of one owner by notes, if there are more than `most`; return the exit code."""
+
+    async def compressed() -> int:
+        memories = open_memories(store, must_exist=True)
+        try:
+            compress = compression(memories, CompressionPolicy(max_memories=most))
+            return (await compress(Compress(owner), root("memory"))).archived
+        finally:
+            await memories.close()
+
+    write(f"compressed: {asyncio.run(compressed())}")
     return COMPLETED
 
 

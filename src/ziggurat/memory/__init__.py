@@ -8,7 +8,8 @@ Each name is imported when it is first used.
 - Stores: `store` has the protocol, `connect` opens a store by its URL, `stores` has the implementations; they `search`
   by `words`, compared by `stemming`, and `vectors`. A recall is `finding` what matters; `vectorizing` embeds texts.
 - Similarity of texts: `similar`, `tfidf`, `clusters`, `contradiction`.
-- Maintenance: `audit` finds `junk` and other problems, `consolidation` merges old memories, under a `lease`.
+- Problems: `audit` finds `junk` and others. `consolidation` merges memories by subject, `compression` the old and
+  unimportant ones; both by `merging`, under a `lease`. `maintenance` does this in the background.
 - Moving memories between stores: `transfer`.
 """
 
@@ -18,12 +19,14 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from ziggurat.memory.agent_memory import AgentMemory
     from ziggurat.memory.audit import Audit
+    from ziggurat.memory.compression import Compress, Compressed, CompressionPolicy
     from ziggurat.memory.connect import open_memory
     from ziggurat.memory.consolidation import Consolidate, Consolidated, ConsolidationPolicy
     from ziggurat.memory.episodic import EpisodicMemory
     from ziggurat.memory.eviction import lowest, oldest
     from ziggurat.memory.finding import Recalled
     from ziggurat.memory.longterm import LongTermMemory
+    from ziggurat.memory.maintenance import Maintenance
     from ziggurat.memory.record import MemoryRecord
     from ziggurat.memory.scoring import (
         Circumstances,
@@ -47,12 +50,16 @@ _HOMES = {
     "AgentMemory": "agent_memory",
     "Audit": "audit",
     "Circumstances": "scoring",
+    "Compress": "compression",
+    "Compressed": "compression",
+    "CompressionPolicy": "compression",
     "Consolidate": "consolidation",
     "Consolidated": "consolidation",
     "ConsolidationPolicy": "consolidation",
     "EpisodicMemory": "episodic",
     "Hit": "store",
     "LongTermMemory": "longterm",
+    "Maintenance": "maintenance",
     "MemoryRecord": "record",
     "MemoryStore": "store",
     "Query": "store",
@@ -79,12 +86,16 @@ __all__ = [
     "AgentMemory",
     "Audit",
     "Circumstances",
+    "Compress",
+    "Compressed",
+    "CompressionPolicy",
     "Consolidate",
     "Consolidated",
     "ConsolidationPolicy",
     "EpisodicMemory",
     "Hit",
     "LongTermMemory",
+    "Maintenance",
     "MemoryRecord",
     "MemoryStore",
     "Query",

@@ -11,6 +11,7 @@ from typing import Literal
 from msgspec import Struct
 
 from ziggurat.core.context import Context, root
+from ziggurat.memory.compression import COMPRESSED
 from ziggurat.memory.contradiction import DOUBTS, contradictions
 from ziggurat.memory.junk import JUNK, JunkRule, junk_in
 from ziggurat.memory.lease import KIND as LEASE
@@ -192,7 +193,7 @@ def _changes(records: Sequence[MemoryRecord]) -> Iterator[Finding]:
     for record in records:
         before = [archived[each] for each in predecessors(record) if each in archived]
         if before and not record.archived:
-            why = "merged" if "sources" in record.facts else "replaced"
+            why = "compressed" if COMPRESSED in record.tags else "merged" if "sources" in record.facts else "replaced"
             yield _finding("change", [record, *before], why)
 
 

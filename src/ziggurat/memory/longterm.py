@@ -12,7 +12,7 @@ from ziggurat.core.settings import Fraction, NonEmptyText, PositiveFloat, checke
 from ziggurat.memory.arguments import checked_tags
 from ziggurat.memory.eviction import lowest
 from ziggurat.memory.finding import Recalled
-from ziggurat.memory.record import MemoryRecord
+from ziggurat.memory.record import UNDONE, MemoryRecord
 from ziggurat.memory.scoring import Circumstances, decayed, product, retention, similarity
 from ziggurat.memory.similar import find_same
 from ziggurat.memory.store import OpenedStore
@@ -115,7 +115,7 @@ class LongTermMemory(View):
             ConfigurationError: `threshold` is not a number from 0 to 1.
             MissingExtra: the memories have vectors, and NumPy is not installed.
         """
-        records = [record async for record in self.scan()]
+        records = [record async for record in self.scan() if UNDONE not in record.facts]
         merged: list[MemoryRecord] = []
         for same in find_same(records, threshold):
             group = [records[place] for place in same.places]

@@ -1,6 +1,6 @@
 """A memory record: its text, origin, importance and use, and the record it supersedes."""
 
-__all__ = ["MemoryRecord", "Origin", "pack", "predecessors", "unpack"]
+__all__ = ["UNDONE", "MemoryRecord", "Origin", "pack", "predecessors", "unpack"]
 
 import sys
 from array import array
@@ -13,6 +13,10 @@ from ziggurat.core.errors import ConfigurationError
 
 Origin = Literal["user", "model", "tool", "runtime"]
 """Who said the content."""
+
+
+UNDONE = "undone"
+"""The key in a memory's facts for the id of the memory into which it was merged until that was undone."""
 
 
 class MemoryRecord(Struct, frozen=True, kw_only=True, omit_defaults=True):

@@ -13,7 +13,7 @@ from ziggurat.core.settings import NonEmptyText, PositiveInt, checked
 from ziggurat.memory.arguments import check_content, check_ids, checked_tags, texts
 from ziggurat.memory.eviction import Eviction, lowest
 from ziggurat.memory.finding import Recalled, find_distinct, pieces
-from ziggurat.memory.record import MemoryRecord, Origin, predecessors
+from ziggurat.memory.record import UNDONE, MemoryRecord, Origin, predecessors
 from ziggurat.memory.scoring import Circumstances, Score
 from ziggurat.memory.search import FLOOR
 from ziggurat.memory.store import OpenedStore, Query
@@ -209,6 +209,8 @@ class View:
     async def undo(self, memory: str) -> list[MemoryRecord]:
         """Bring back the memories that one took the place of, or that were merged into it, and archive that one.
 
+        What was merged is marked, so that it is not merged again.
+
         Returns:
             The memories that are in use again; none if there are none, and then nothing is changed.
 
@@ -219,7 +221,8 @@ class View:
         if record.archived:
             raise ConfigurationError(f"the memory {memory!r} is not in use, so there is nothing to undo")
         before = [each for each in await self.store.get(predecessors(record)) if each.owner == self.owner]
-        back = [replace(each, archived=False) for each in before if each.archived]
+        mark = {UNDONE: record.id} if "sources" in record.facts else {}
+        back = [replace(each, archived=False, facts={**each.facts, **mark}) for each in before if each.archived]
         if back:
             await self.store.put([replace(record, archived=True), *back])
         return back

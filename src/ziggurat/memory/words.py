@@ -21,7 +21,7 @@ _LONGEST = 64
 """The characters of a word that count; an index of PostgreSQL holds no entries of some thousand bytes."""
 SLICE = 1000
 """Characters that are normalized at once, since the time for marks in a row grows with the square of their number."""
-_MACHINERY = frozenset({"consolidated"})
+_MACHINERY = frozenset({"compressed", "consolidated"})
 """Tags that the runtime writes; like the tags of keys they are not searched."""
 
 _UNSPACED = (

@@ -1,0 +1,163 @@
+"""Compression: a service that replaces old, unimportant memories by a few short ones, when there are too many.
+
+::
+
+    compress = compression(store, CompressionPolicy(max_memories=1000), model=model)
+    report = await compress(Compress("ann"), root("night"))
+
+Consolidation merges what is about one subject; compression takes what is left, in order of time. Without a model, a
+note takes the place of each range: how many memories there were, when, and about what. What is compressed is archived:
+an audit lists it, and `View.undo` of the new memory brings it back.
+"""
+
+__all__ = ["COMPRESSED", "Compress", "Compressed", "CompressionPolicy", "compression"]
+
+from collections import Counter
+from collections.abc import Callable, Sequence
+from datetime import UTC, datetime
+
+from msgspec import Struct
+
+from ziggurat.core.context import Context
+from ziggurat.core.errors import ConfigurationError
+from ziggurat.core.service import Service
+from ziggurat.core.settings import Fraction, NonNegativeInt, NonNegativeSeconds, PositiveInt, Seconds, check_fields
+from ziggurat.memory.lease import leased
+from ziggurat.memory.merging import LEASE, Merger, may_be_merged
+from ziggurat.memory.record import MemoryRecord
+from ziggurat.memory.scoring import Circumstances, Score, importance
+from ziggurat.memory.store import MemoryStore
+from ziggurat.memory.words import COMMON, terms
+from ziggurat.messages.model import Model
+
+COMPRESSED = "compressed"
+"""The tag of memories that stand for compressed ones."""
+
+_TOPICS = 8
+
+
+class CompressionPolicy(Struct, frozen=True, kw_only=True):
+    """When memories are compressed, and which; facts with keys never are.
+
+    Attributes:
+        max_memories: How many memories of the kind may be in use; up to this, nothing is compressed. Of more, all that
+            are old and unimportant are.
+        keep_recent: How many of the latest stay as they are.
+        min_age: Only memories at least this many seconds old are compressed.
+        threshold: Memories worth at least this stay as they are.
+        score: What a memory is worth, such as ``decayed(retention(30))``.
+        window: How many memories become one, at most; with a single one nothing is gained, so it stays.
+        kind: The kind of memory that is compressed.
+        into: The kind of the new memories.
+        lease: Seconds without a renewal after which another worker may take over.
+    """
+
+    max_memories: NonNegativeInt = 1000
+    keep_recent: NonNegativeInt = 10
+    min_age: NonNegativeSeconds = 86_400.0
+    threshold: Fraction = 0.3
+    score: Score = importance
+    window: PositiveInt = 20
+    kind: str = "episodic"
+    into: str = "semantic"
+    lease: Seconds = 300.0
+
+    def __post_init__(self) -> None:
+        check_fields(self)
+        if self.kind == self.into:
+            raise ConfigurationError(f"CompressionPolicy: summaries of {self.kind!r} need a kind of their own")
+        if self.window < 2:
+            raise ConfigurationError("CompressionPolicy(window=...) is at least 2: a single memory cannot be merged")
+
+
+class Compress(Struct, frozen=True):
+    """A request to compress the memories of one owner."""
+
+    owner: str
+
+
+class Compressed(Struct, frozen=True):
+    """The result of a compression.
+
+    Attributes:
+        owner: The owner of the memories.
+        examined: How many memories there were at the start.
+        archived: How many of them were compressed, and so archived.
+        summaries: The new memories.
+    """
+
+    owner: str
+    examined: int
+    archived: int
+    summaries: tuple[MemoryRecord, ...] = ()
+
+
+def compression(
+    store: MemoryStore,
+    policy: CompressionPolicy | None = None,
+    *,
+    model: Model | None = None,
+    progress: Callable[[MemoryRecord], None] | None = None,
+) -> Service[Compress, Compressed]:
+    """Return the service that compresses the memories in a store.
+
+    Calling it again changes nothing until there are too many memories again. Only one worker at a time, in any process,
+    compresses or consolidates an owner's memories. It can be stopped at any moment: each new memory is written together
+    with the memories it archives.
+
+    Args:
+        store: Where the memories are stored.
+        policy: When memories are compressed, and which.
+        model: Writes the summaries; without it they only say what was archived.
+        progress: Called with each summary when it is stored.
+
+    Raises:
+        LeaseHeld: another worker is at this owner's memories (raised by the service).
+        ServiceError: the model failed; memories not yet compressed are unchanged (raised by the service).
+    """
+    policy = policy or CompressionPolicy()
+
+    async def compress(request: Compress, ctx: Context) -> Compressed:
+        owner, examined = request.owner, await store.count(owner=request.owner, kind=policy.kind)
+        if examined <= policy.max_memories:
+            return Compressed(owner, examined, 0)
+        summaries: list[MemoryRecord] = []
+        archived = 0
+        async with leased(store, owner, LEASE, ctx, policy.lease) as lease:
+            merger = Merger(store, lease, model, _note, policy.into, COMPRESSED, ctx, progress)
+            for group in await _groups(store, policy, owner, ctx.clock.now()):
+                summary = await merger.merge(group)
+                if summary is not None:
+                    summaries.append(summary)
+                    archived += len(group)
+        return Compressed(owner, examined, archived, tuple(summaries))
+
+    return compress
+
+
+async def _groups(store: MemoryStore, policy: CompressionPolicy, owner: str, now: float) -> list[list[MemoryRecord]]:
+    """Return what is compressed, by age, in groups of at most the policy's window and at least two."""
+    records = [record async for record in store.scan(owner=owner, kind=policy.kind)]
+    at = Circumstances(now, most_uses=max((record.uses for record in records), default=0))
+    old = [
+        record
+        for record in records[: max(0, len(records) - policy.keep_recent)]
+        if now - record.created >= policy.min_age
+        and may_be_merged(record)
+        and policy.score(record, at) < policy.threshold
+    ]
+    groups = [old[start : start + policy.window] for start in range(0, len(old), policy.window)]
+    return [group for group in groups if len(group) > 1]
+
+
+def _note(group: Sequence[MemoryRecord]) -> str:
+    """Return what was archived, in a line: how many memories, when, and their most frequent words."""
+    days = sorted(datetime.fromtimestamp(record.created, UTC).date().isoformat() for record in group)
+    when = f"on {days[0]}" if days[0] == days[-1] else f"from {days[0]} to {days[-1]}"
+    words = Counter(word for record in group for word in dict.fromkeys(terms(record.content)) if _tells(word))
+    topics = [word for word, _ in words.most_common(_TOPICS)]
+    return f"{len(group)} memories {when}" + (f", about: {', '.join(topics)}" if topics else "")
+
+
+def _tells(word: str) -> bool:
+    return len(word) > 1 and word.partition("'")[0] not in COMMON

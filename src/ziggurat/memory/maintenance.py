@@ -1,0 +1,214 @@
+"""Maintenance: consolidation and compression in the background, at an interval.
+
+::
+
+    async with Maintenance(store, ["ann", "ben"], interval=300, model=model) as maintenance:
+        ...
+    print(maintenance.counters)
+"""
+
+__all__ = ["Counters", "Maintenance"]
+
+import asyncio
+import logging
+from collections import deque
+from collections.abc import Callable, Collection
+from contextlib import suppress
+from functools import partial
+from typing import Annotated, Self
+
+from msgspec import Meta, Struct
+from msgspec.structs import replace
+
+from ziggurat.core.context import Context, root
+from ziggurat.core.errors import ConfigurationError, LeaseHeld, LimitExceeded, ServiceError, StoreError, described
+from ziggurat.core.settings import Seconds, checked
+from ziggurat.memory.compression import Compress, CompressionPolicy, compression
+from ziggurat.memory.consolidation import Consolidate, ConsolidationPolicy, consolidation
+from ziggurat.memory.record import MemoryRecord, predecessors
+from ziggurat.memory.store import OpenedStore
+from ziggurat.memory.vectorizing import warn
+from ziggurat.messages.budget import Budget
+from ziggurat.messages.model import Model, ModelRequest, ModelResponse
+from ziggurat.messages.usage import Usage
+
+Owners = Collection[str] | Callable[[], Collection[str]]
+
+logger = logging.getLogger("ziggurat")
+
+_SUMMARIES = 1000
+"""How many summaries wait for `Maintenance.take` at most."""
+
+
+class Counters(Struct, frozen=True):
+    """What a `Maintenance` has done so far.
+
+    Attributes:
+        runs: How many passes over all owners were completed.
+        consolidated: How many memories were archived because they were merged by subject.
+        compressed: How many memories were archived because they were compressed.
+        summaries: How many memories were written in their place.
+        skipped: How often an owner was left out because another worker was at it.
+        failures: How often the work on an owner failed; each was logged.
+        usage: What the model used.
+        cost: What the model cost, by the price of the budget; 0 without one.
+    """
+
+    runs: int = 0
+    consolidated: int = 0
+    compressed: int = 0
+    summaries: int = 0
+    skipped: int = 0
+    failures: int = 0
+    usage: Usage = Usage()
+    cost: float = 0.0
+
+
+class Maintenance:
+    """Consolidates and compresses memories in the background, first at once and then at every interval.
+
+    Leaving the ``async with`` block stops it: work on an owner ends after the write that is under way, and its lease is
+    given back. A failing model or store is counted, logged, reported as a `Warned` event and tried again in the next
+    pass; any other error ends the maintenance and is raised when the block is left.
+
+    Args:
+        store: Where the memories are stored.
+        owners: Whose memories; or a function that returns them, called before every pass.
+        interval: Seconds between the end of a pass and the next one.
+        consolidate: What is merged by subject; None for nothing.
+        compress: What is compressed; None, the default, for nothing.
+        model: Writes the summaries; without it they are made by rule.
+        budget: What the model may use altogether, by its `tokens`, `requests`, and `cost` with a `price`. When it is
+            spent, further work fails; it counts what was used, so the last call may exceed it.
+        ctx: Supplies the clock, and the context of model calls and events; by default the system's.
+
+    Raises:
+        ConfigurationError: there is nothing to do, a limit on cost without a price, or an argument has the wrong type.
+    """
+
+    @checked
+    def __init__(
+        self,
+        store: OpenedStore,
+        owners: Owners,
+        *,
+        interval: Seconds = 300.0,
+        consolidate: ConsolidationPolicy | None = ConsolidationPolicy(),  # noqa: B008 - it is frozen
+        compress: CompressionPolicy | None = None,
+        model: Annotated[Model | None, Meta(description="a model, such as resolve('local')")] = None,
+        budget: Budget | None = None,
+        ctx: Context | None = None,
+    ) -> None:
+        if isinstance(owners, str):
+            raise ConfigurationError(f"Maintenance(owners=...) is a list of names, write [{owners!r}]")
+        if consolidate is None and compress is None:
+            raise ConfigurationError("Maintenance() has nothing to do: give it consolidate= or compress=")
+        if budget is not None and budget.cost is not None and budget.price is None:
+            raise ConfigurationError(
+                "Maintenance(budget=Budget(cost=...)) needs a price=..., such as observe.price.cost"
+            )
+        self._owners = owners
+        self._interval = interval
+        self._model = model
+        self._budget = budget
+        self._ctx = ctx or root("maintenance")
+        used = None if model is None else self._ask
+        self._consolidate = (
+            None
+            if consolidate is None
+            else consolidation(store, consolidate, model=used, progress=partial(self._note, "consolidated"))
+        )
+        self._compress = (
+            None
+            if compress is None
+            else compression(store, compress, model=used, progress=partial(self._note, "compressed"))
+        )
+        self._counters = Counters()
+        self._summaries: deque[MemoryRecord] = deque(maxlen=_SUMMARIES)
+        self._task: asyncio.Task[None] | None = None
+
+    @property
+    def counters(self) -> Counters:
+        """What was done so far."""
+        return self._counters
+
+    def take(self) -> list[MemoryRecord]:
+        """Return the memories written since the last call, the earliest first; at most the last thousand."""
+        taken = list(self._summaries)
+        self._summaries.clear()
+        return taken
+
+    async def __aenter__(self) -> Self:
+        if self._task is not None:
+            raise ConfigurationError("this Maintenance is running already")
+        self._task = asyncio.create_task(self.run())
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        task, self._task = self._task, None
+        if task is not None:
+            task.cancel()
+            with suppress(asyncio.CancelledError):
+                await task
+
+    async def run(self) -> None:
+        """Work until cancelled; for a task group of your own, instead of ``async with``."""
+        while True:
+            try:
+                await self.run_once()
+            except Exception:
+                logger.exception("the maintenance of memories has ended")
+                raise
+            await self._ctx.clock.sleep(self._interval)
+
+    async def run_once(self) -> None:
+        """Make one pass over all owners now."""
+        owners = self._owners() if callable(self._owners) else self._owners
+        for owner in list(owners):
+            try:
+                await self._work(owner)
+            except LeaseHeld:
+                self._count(skipped=1)
+            except (ServiceError, StoreError, OSError) as error:
+                self._count(failures=1)
+                await warn(f"the memories of {owner!r} were not tidied up: {described(error)}", self._ctx)
+        self._count(runs=1)
+
+    async def _work(self, owner: str) -> None:
+        if self._consolidate is not None:
+            await self._consolidate(Consolidate(owner), self._ctx.under("consolidation"))
+        if self._compress is not None:
+            await self._compress(Compress(owner), self._ctx.under("compression"))
+
+    def _note(self, counter: str, summary: MemoryRecord) -> None:
+        self._summaries.append(summary)
+        self._count(summaries=1, **{counter: len(predecessors(summary))})
+
+    async def _ask(self, request: ModelRequest, ctx: Context) -> ModelResponse:
+        """Call the model, if the budget is not spent, and count what it used."""
+        assert self._model is not None
+        self._refuse_overspending()
+        response = await self._model(request, ctx)
+        price = None if self._budget is None else self._budget.price
+        cost = None if price is None else price(response.model, response.usage)
+        counters = self._counters
+        self._counters = replace(
+            counters, usage=counters.usage + response.usage, cost=counters.cost + float(cost or 0.0)
+        )
+        return response
+
+    def _refuse_overspending(self) -> None:
+        budget, counters = self._budget, self._counters
+        if budget is None:
+            return
+        for kind, limit, used in (
+            ("tokens", budget.tokens, counters.usage.total),
+            ("requests", budget.requests, counters.usage.requests),
+            ("cost", budget.cost, counters.cost),
+        ):
+            if limit is not None and used >= limit:
+                raise LimitExceeded(kind, float(limit), used)
+
+    def _count(self, **more: int) -> None:
+        counters = self._counters
+        self._counters = replace(counters, **{name: getattr(counters, name) + each for name, each in more.items()})
