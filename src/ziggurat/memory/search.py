@@ -31,7 +31,7 @@ from ziggurat.memory.store import Hit, Query
 from ziggurat.memory.vectors import similarities
 from ziggurat.memory.words import query_words, terms
 
-FLOOR = 0.2
+FLOOR = 0.1
 """The relevance of the best memory below which a store has nothing about a query."""
 
 NEAR_BEST = 0.5

@@ -16,8 +16,6 @@ from ziggurat.core.errors import ConfigurationError
 from ziggurat.core.service import Service
 from ziggurat.core.settings import NonEmptyText, PositiveInt, check_fields
 from ziggurat.memory.record import MemoryRecord
-from ziggurat.memory.semantic import SemanticMemory
-from ziggurat.memory.store import Query
 from ziggurat.messages.agent import AgentRun
 from ziggurat.messages.conversation import Transcript
 from ziggurat.messages.message import Message, user
@@ -117,8 +115,8 @@ class FactsBy(Struct, frozen=True, kw_only=True):
         mind = ctx.scope.get(ACTIVE_MEMORY)
         if mind is None:
             return []
-        query = Query(owner=mind.owner, text=text, limit=self.max_known, kind=SemanticMemory.kind)
-        return [hit.record for hit in await mind.store.search(query)]
+        found = await mind.open(ctx).semantic.find(text, limit=self.max_known, floor=0.0)
+        return [each.record for each in found]
 
 
 def _read(line: str, known: Sequence[MemoryRecord]) -> tuple[str, str | None]:
