@@ -1,6 +1,7 @@
 """The approval gate of tool calls: only the approved call is executed."""
 
 import asyncio
+import re
 from typing import Any
 
 import pytest
@@ -10,7 +11,7 @@ from ziggurat.calls.tool_call import act
 from ziggurat.core.clock import CLOCK
 from ziggurat.core.context import JOURNAL, Context
 from ziggurat.core.entries import Decided, Pending
-from ziggurat.core.errors import JournalCorrupt, Suspend
+from ziggurat.core.errors import ConfigurationError, JournalCorrupt, Suspend
 from ziggurat.core.event import Event
 from ziggurat.core.journal import MemoryJournal, journal_of
 from ziggurat.core.scope import Scope
@@ -39,8 +40,10 @@ def _pay(done: list[int]) -> FunctionTool:
     return pay
 
 
-def _called(ctx: Context, arguments: str = '{"amount": 100}') -> tuple[ToolResult, list[int]]:
-    done: list[int] = []
+def _called(
+    ctx: Context, arguments: str = '{"amount": 100}', done: list[int] | None = None
+) -> tuple[ToolResult, list[int]]:
+    done = [] if done is None else done
     return asyncio.run(act(Toolbox([_pay(done)]), ToolCall("1", "pay", arguments), ctx)), done
 
 
@@ -54,8 +57,9 @@ def test_an_approver_that_answers_something_else_approves_nothing(answer: Any, a
     async def later(item: PendingItem) -> Any:
         return answer
 
-    result, done = _called(_ctx(Approvals("pay", approver=later if asynchronous else lambda item: answer)))
-    assert result.error == "permanent"
+    done: list[int] = []
+    with pytest.raises(ConfigurationError, match="the approver must return"):
+        _called(_ctx(Approvals("pay", approver=later if asynchronous else lambda item: answer)), done=done)
     assert done == []
 
 
@@ -110,9 +114,10 @@ def test_an_approver_may_change_the_call() -> None:
 )
 def test_what_an_approver_cannot_mean_decides_and_runs_nothing(decision: Decision, told: str) -> None:
     ctx, events = _ctx(Approvals("pay", approver=lambda item: decision)), list[Event]()
-    result, done = _called(ctx.heard_by(events.append))
-    assert (result.error, done) == ("permanent", [])
-    assert told in result.text
+    done: list[int] = []
+    with pytest.raises(ConfigurationError, match=re.escape(told)):
+        _called(ctx.heard_by(events.append), done=done)
+    assert done == []
     entries = journal_of(ctx).entries
     assert not any(isinstance(entry, Decided) for entry in entries)
     assert not any(isinstance(event, ApprovalDecided | ApprovalExecuted) for event in events)

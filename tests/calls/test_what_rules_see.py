@@ -18,7 +18,7 @@ from ziggurat.calls.hooks import MIDDLEWARE, Chain
 from ziggurat.calls.tool_call import act
 from ziggurat.core.context import JOURNAL, RUN_ID, Context, root
 from ziggurat.core.entries import Intent
-from ziggurat.core.errors import InvalidArguments, Suspend
+from ziggurat.core.errors import ConfigurationError, InvalidArguments, Suspend
 from ziggurat.core.journal import MemoryJournal
 from ziggurat.core.scope import Scope
 from ziggurat.messages.agent import Modify, PendingItem
@@ -220,10 +220,10 @@ def _context(rule: Rule | None, *middleware: Middleware, approver: Any = None) -
 
 
 async def _called(box: Toolbox, call: ToolCall, ctx: Context) -> ToolResult | None:
-    """Return the result of a call, None if it waits for a decision."""
+    """Return the result of a call, None if it waits for a decision, or was changed to arguments that do not fit."""
     try:
         return await act(box, call, ctx)
-    except Suspend:
+    except (Suspend, ConfigurationError):
         return None
 
 

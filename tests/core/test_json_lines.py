@@ -123,6 +123,7 @@ OURS = [
     errors.StreamInterrupted("cut"),
     errors.ToolError("bad", kind="transient", retry_after=1.0),
     errors.ModelRetry("try again"),
+    errors.EmptyPrompt("bad"),
     errors.Timeout("late", seconds=3.0),
     errors.Timeout("late"),
     errors.LimitExceeded("tokens", 10, 12),

@@ -7,6 +7,7 @@ from hypothesis import strategies as st
 
 from ziggurat.core.codec import decode, encode
 from ziggurat.core.event import Diverged, Dropped, Event, Retrying
+from ziggurat.core.failures import Cause
 from ziggurat.messages import events
 from ziggurat.messages.agent import Approve, Deny, Modify
 from ziggurat.messages.delta import deltas_of
@@ -34,6 +35,7 @@ PLAIN: dict[object, st.SearchStrategy[object]] = {
     float: seconds,
     bool: st.booleans(),
     float | None: st.none() | seconds,
+    Cause | None: st.none() | st.builds(Cause, words, words),
     tuple[str, ...]: st.lists(words).map(tuple),
 }
 

@@ -288,7 +288,7 @@ def test_after_compaction_the_next_run_gets_the_short_log_and_history_stays(plac
 def test_only_the_root_has_a_session(place: Place) -> None:
     async def main() -> None:
         store = place()
-        helper = Agent(ScriptedModel(ADD, "3"), tools=[add], store=store, name="helper", description="Adds.")
+        helper = Agent(ScriptedModel(ADD, "3", ADD, "3"), tools=[add], store=store, name="helper", description="Adds.")
 
         @tool
         async def ask() -> str:

@@ -2,6 +2,7 @@
 
 __all__ = ["Agent"]
 
+import os
 from collections.abc import Iterable, Sequence
 from functools import partial
 from typing import Any
@@ -68,6 +69,8 @@ class Agent(Runnable):
         grants: The permissions of its tools; by default exactly those they declare.
         middleware: Middleware for all calls of this agent and of all agents below it.
         store: Where runs are kept, such as ``"memory:"`` or ``"sqlite:///agents.db"``, so that they survive a crash.
+        debug: Raise unexpected errors of tools, hooks and models at once, also of agents below, rather than pass them
+            to the model or return a failed run. By default whether the environment variable ``ZIGGURAT_DEBUG`` is set.
 
     Raises:
         ConfigurationError: an argument cannot work; the message says which, why, and what would.
@@ -92,6 +95,7 @@ class Agent(Runnable):
         grants: Iterable[str] | None = None,
         middleware: Sequence[Middleware] = (),
         store: str | Store | None = None,
+        debug: bool | None = None,
     ) -> None:
         service = resolve(model)
         box = tools if isinstance(tools, Toolbox) else Toolbox(tools)
@@ -133,7 +137,9 @@ class Agent(Runnable):
         setup = Setup(self._setup)
         limit = None if budget is None else budget.tool_calls
         parse = partial(final_answer_in, output=answer)
-        parts = AgentParts(name, prepare, setup, description, needs, self._grants, read, self._chain, limit, parse)
+        parts = AgentParts(
+            name, prepare, setup, description, needs, self._grants, read, self._chain, limit, parse, _debug(debug)
+        )
         loop = AgentLoop(self.settings)
         effect = strongest(entry.service for entry in box.entries.values())
         loop.facts = {AGENT: parts, STEERABLE: Steerable.among(chain.middlewares), TOOLS: box, EFFECT: effect}
@@ -174,6 +180,10 @@ class Agent(Runnable):
     def __repr__(self) -> str:
         tools = f", tools=[{', '.join(self.settings.tools)}]" if len(self.settings.tools) else ""
         return f"Agent({self._model!r}{tools})"
+
+
+def _debug(chosen: bool | None) -> bool:
+    return os.environ.get("ZIGGURAT_DEBUG", "") not in ("", "0") if chosen is None else chosen
 
 
 def _limit(max_steps: int | None, stop: Policy | None) -> int:

@@ -10,6 +10,7 @@ from msgspec import Struct
 from ziggurat.core.errors import ConfigurationError, InvalidArguments, JournalCorrupt
 from ziggurat.core.facts import fact
 from ziggurat.messages.facts import OUTPUT_MODES, OutputMode
+from ziggurat.messages.limits import MAX_ARGUMENTS
 from ziggurat.messages.model import OutputSchema, ToolSpec
 from ziggurat.messages.tool import FINAL_ANSWER
 from ziggurat.tools.arguments import listing, read
@@ -121,16 +122,31 @@ class AnswerReader(Struct, frozen=True, eq=False):
         Raises:
             InvalidArguments: it does not fit the type; the message is written for the model.
         """
+        body = _json_in(text)
         try:
-            value = read(_json_in(text))
+            value = read(body)
             if self.wrapped:
                 if not isinstance(value, dict) or "value" not in value:
                     raise Problem("value: missing (required)")
                 value = value["value"]
             return self.parameter.convert(value)
         except ValueError as error:  # Problem, InvalidArguments
-            problems = listing([str(error)])
+            problems = listing([self._refusal(body) or str(error)])
             raise InvalidArguments(f"the answer does not fit the type {self.name}: {problems}") from error
+
+    def _refusal(self, body: str) -> str | None:
+        """Return the decoder's own words for what is wrong, if msgspec alone reads the type.
+
+        They are part of conversations that were recorded earlier, which must replay.
+        """
+        if self.parameter.check is not None or len(body) > MAX_ARGUMENTS:
+            return None
+        kind = msgspec.defstruct("Answer", [("value", self.kind)]) if self.wrapped else self.kind
+        try:
+            msgspec.json.decode(body, type=kind, strict=False)
+        except (ValueError, RecursionError) as error:
+            return str(error)
+        return None
 
     def revived(self, value: object) -> Any:
         """Convert the plain values of a recorded answer to this type.

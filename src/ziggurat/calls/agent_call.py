@@ -18,7 +18,19 @@ from ziggurat.messages.usage import Tally
 class AgentCall(Tally):
     """One entry into an agent: counts the usage of it and all agents below, and holds its conversation."""
 
-    __slots__ = ("_parse", "_reported", "agent", "began", "conversation", "depth", "loop", "own", "tool_limit")
+    __slots__ = (
+        "_parse",
+        "_reported",
+        "agent",
+        "began",
+        "conversation",
+        "debug",
+        "depth",
+        "failures",
+        "loop",
+        "own",
+        "tool_limit",
+    )
 
     outer: "AgentCall | None"
 
@@ -29,6 +41,7 @@ class AgentCall(Tally):
         tool_limit: int | None = None,
         own: Sequence[Middleware] = (),
         parse: Callable[[ModelResponse], Answer | None] = answer_in_text,
+        debug: bool = False,
     ) -> None:
         super().__init__(outer)
         self.agent = agent
@@ -37,6 +50,8 @@ class AgentCall(Tally):
         self.loop = asyncio.get_running_loop()  # the whole run uses this event loop, whichever thread calls into it
         self.own = own  # the middleware that was given to it itself
         self._parse = parse
+        self.debug: bool = debug or (outer is not None and outer.debug)  # raise unexpected errors at once
+        self.failures: dict[str, Exception] = {}  # by path, errors of tools that became results
         self.tool_limit = tool_limit  # of its budget, for it and all agents below
         self._reported: dict[int, BaseException] | None = None
         self.began = 0.0  # seconds of the run's time used up when it was first entered

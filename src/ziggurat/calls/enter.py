@@ -83,6 +83,7 @@ class AgentParts(Struct, frozen=True, eq=False):
         chain: The agent's middleware, which `prepare` adds to a context.
         tool_limit: The number of tool calls that its budget allows it and all agents below.
         parse: Finds the final answer in a reply of its model, in the type of its output.
+        debug: Whether unexpected errors of it and all agents below are raised at once.
     """
 
     name: str
@@ -95,6 +96,7 @@ class AgentParts(Struct, frozen=True, eq=False):
     chain: Chain | None = None
     tool_limit: int | None = None
     parse: Callable[[ModelResponse], Answer | None] = answer_in_text
+    debug: bool = False
 
 
 AGENT: Fact[AgentParts | None] = Fact("agent", None)
@@ -253,7 +255,7 @@ def _make_frame(ctx: Context, parts: AgentParts, *, again: bool) -> tuple[Contex
     scope = ctx.scope
     outer_frame = scope.get(AGENT_CALL)
     own = () if parts.chain is None else parts.chain.middlewares
-    frame = AgentCall(parts.name, outer_frame, parts.tool_limit, own, parts.parse)
+    frame = AgentCall(parts.name, outer_frame, parts.tool_limit, own, parts.parse, parts.debug)
     within: dict[Key[Any], Any] = {**scope, AGENT_CALL: frame, CALLER: frame, METER: frame}
     if outer_frame is not None or ctx.frozen is not None or AGREED in scope:
         _check_stands(frame, ctx)

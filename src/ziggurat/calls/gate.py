@@ -30,6 +30,7 @@ from datetime import UTC, datetime
 from msgspec import Struct
 from msgspec.structs import replace
 
+from ziggurat.calls.failures import note_failure
 from ziggurat.core.codec import as_type, digest
 from ziggurat.core.containment import as_failure, contained
 from ziggurat.core.context import AMBIENT, RUN_ID, Context
@@ -182,7 +183,9 @@ async def _applies(rule: Rule, arguments: str, ctx: Context) -> bool | str:
         if isinstance(answer, Awaitable):
             answer = await answer
     except BaseException as error:  # noqa: BLE001 - on any error a decision is asked for
-        return described(as_failure(error))
+        failure = as_failure(error)
+        note_failure(failure, f"a rule on {rule.pattern!r}", ctx)
+        return described(failure)
     finally:
         AMBIENT.reset(token)
     return answer if isinstance(answer, bool) else f"it answered {answer!r:.80}, not True or False"

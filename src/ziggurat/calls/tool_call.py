@@ -11,6 +11,8 @@ from collections.abc import Awaitable, Callable
 from msgspec.structs import replace
 
 from ziggurat.calls.admission import ADMISSION, admit_tool
+from ziggurat.calls.agent_call import AGENT_CALL
+from ziggurat.calls.failures import note_failure
 from ziggurat.calls.gate import (
     WAITING_CALLS,
     Passed,
@@ -29,6 +31,7 @@ from ziggurat.core.context import Context
 from ziggurat.core.entries import Intent, Record, Result
 from ziggurat.core.errors import JournalError, ToolError
 from ziggurat.core.event import SILENCE
+from ziggurat.core.failures import Cause
 from ziggurat.core.journal import MemoryJournal, journal_of
 from ziggurat.core.service import Service
 from ziggurat.messages.agent import Deny, Happened
@@ -52,6 +55,7 @@ async def act(box: Toolbox, call: ToolCall, ctx: Context) -> ToolResult:
     Raises:
         Suspend: the call waits for a decision.
         JournalError: the record cannot be written or followed.
+        ConfigurationError: the tool was used wrongly, or uses something wrongly.
     """
     journal = journal_of(ctx)
     record = journal.find(ctx.path)
@@ -74,7 +78,7 @@ async def act(box: Toolbox, call: ToolCall, ctx: Context) -> ToolResult:
     except JournalError:
         raise
     except BaseException as raised:  # noqa: BLE001 - the model is told of any failure of a tool
-        result = await _failed(raised, call, ctx, chain)
+        result = await _failed(raised, f"the tool {call.name}", call, ctx, chain)
     if chain.hooks["after_tool"]:
         result = await _apply_after_tool(result, call, ctx, chain)
     if result.id != call.id:
@@ -87,9 +91,21 @@ async def act(box: Toolbox, call: ToolCall, ctx: Context) -> ToolResult:
     seconds = monotonic() - started
     if entry is not None:
         entry.statistics.add(seconds, result)
+    cause = None if result.error is None else _take_cause(box, ctx)
     if ctx.emit is not SILENCE:
-        await ctx.emit(ToolEnded(ctx.path, call, result, seconds))
+        await ctx.emit(ToolEnded(ctx.path, call, result, seconds, cause=cause))
     return result
+
+
+def _take_cause(box: Toolbox, ctx: Context) -> Cause | None:
+    """Return the error that became the result of a call, if it was unexpected, and forget it unless it is raised."""
+    caller = ctx.scope.get(AGENT_CALL)
+    failure = None if caller is None else caller.failures.get(ctx.path)
+    if caller is None or failure is None:
+        return None
+    if box.on_error != "raise":
+        del caller.failures[ctx.path]
+    return Cause.of(failure)
 
 
 async def _recorded_result(recorded: Result, call: ToolCall, ctx: Context, journal: MemoryJournal) -> ToolResult:
@@ -104,10 +120,14 @@ def _is_replayed(entry: Entry | None, ctx: Context, journal: MemoryJournal) -> b
     return journal.replaying and entry is not None and entry.composite and journal.is_entered(ctx.path)
 
 
-async def _failed(raised: BaseException, call: ToolCall, ctx: Context, chain: Chain) -> ToolResult:
-    """Return the error result of a call that failed; raise what is no failure of the tool, such as `Suspend`."""
+async def _failed(raised: BaseException, what: str, call: ToolCall, ctx: Context, chain: Chain) -> ToolResult:
+    """Return the error result of a call that failed; raise what the model must not get.
+
+    That is `Suspend` and the like, and mistakes of the programmer.
+    """
     error = as_failure(raised)
     await tell(chain, error, ctx)
+    note_failure(error, what, ctx)
     return error_result(error, call)
 
 
@@ -116,7 +136,7 @@ async def _apply_after_tool(result: ToolResult, call: ToolCall, ctx: Context, ch
         try:
             result = await hooked(middleware, "after_tool", middleware.after_tool, result, ctx)
         except BaseException as raised:  # noqa: BLE001 - as above; a result the hook did not pass must not be used
-            result = await _failed(raised, call, ctx, chain)
+            result = await _failed(raised, f"the hook {middleware.name}.after_tool", call, ctx, chain)
     return result
 
 

@@ -14,6 +14,7 @@ from ziggurat.cli.terminal import write
 from ziggurat.core.codec import Raw, as_type, decode, encode
 from ziggurat.core.entries import Decided, Ended, Entered, Entry, Failure, LossAccepted, Opened, Pending, Result
 from ziggurat.core.errors import JournalCorrupt, MissingExtra, described
+from ziggurat.core.failures import place_of
 from ziggurat.core.journal import MemoryJournal
 from ziggurat.core.json_lines import as_error
 from ziggurat.core.path import is_question, is_tool_call, parent_of
@@ -129,7 +130,9 @@ class _Picture:
             case Result():
                 return self._other(entry, name)
             case Failure():
-                return f"{name}: failed: {shortened(described(as_error(entry.error)), _WIDTH)}"
+                error = as_error(entry.error)
+                place = place_of(error)
+                return f"{name}: failed: {shortened(described(error), _WIDTH)}{f' (at {place})' if place else ''}"
             case Entered(request=request) if request is not None:
                 return f"{name}: entered"
             case Pending():

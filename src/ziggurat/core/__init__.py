@@ -4,8 +4,8 @@
 - A call: `context`, `scope`, `path`, `clock`, `stopwatch`, `event`, `stream`, `broadcast`, `shield`, `containment`.
 - The record of a run: `entries`, `journal`, `recorder`, `codec`, `json_lines`, `reuse`. In a store: `store`,
   `stored_journal`, `chain`, `loss`.
-- Errors: `errors`; settings and what they may be: `settings`, `rules`; ids: `ids`; texts without hidden characters:
-  `visible`; what objects can do: `protocols`.
+- Errors: `errors`, `failures`; settings and what they may be: `settings`, `rules`; ids: `ids`; texts without hidden
+  characters: `visible`; what objects can do: `protocols`.
 
 Nothing here knows about models, tools or agents.
 """

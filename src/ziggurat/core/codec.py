@@ -14,7 +14,7 @@ from typing import Any, TypeVar, cast, overload
 import msgspec
 from msgspec import Raw
 
-from ziggurat.core import errors
+from ziggurat.core import errors, failures
 from ziggurat.core.errors import JournalCorrupt, ZigguratError
 
 T = TypeVar("T")
@@ -165,5 +165,8 @@ def error_to_json(error: BaseException) -> dict[str, object]:
             if not name.startswith("_") and isinstance(value, (str, int, float, bool, NoneType))
         }
         coded["facts"] = facts
+    place = failures.place_of(error)
+    if place:
+        coded["place"] = place
     coded["transient"] = bool(getattr(error, "transient", isinstance(error, (ConnectionError, TimeoutError))))
     return coded

@@ -5,6 +5,7 @@
     ZigguratError
     ├── ConfigurationError          the caller: wrong use, found where it was made
     │   ├── AlreadyDecided          … a call that waited was decided in another way before
+    │   ├── EmptyPrompt             … an agent was asked nothing
     │   ├── MissingExtra            … an optional package is not installed
     │   ├── RunExists               … this run id belongs to another request
     │   └── RunNotFound             … no run with this id is known here
@@ -37,6 +38,7 @@ __all__ = [
     "ConfigurationError",
     "ContextOverflow",
     "Denied",
+    "EmptyPrompt",
     "ForeignError",
     "InvalidArguments",
     "JournalCorrupt",
@@ -114,6 +116,10 @@ class MissingExtra(ConfigurationError):
 
 class AlreadyDecided(ConfigurationError):
     """Raised when a call was decided already, in another way; the first decision stands."""
+
+
+class EmptyPrompt(ConfigurationError):
+    """Raised when an agent is run with an empty prompt."""
 
 
 class RunExists(ConfigurationError):

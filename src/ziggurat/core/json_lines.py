@@ -95,4 +95,6 @@ def as_error(recorded: object) -> Exception:
             vars(error)["type_name"] = name
         if "transient" in coded and is_transient(error) != coded["transient"]:
             vars(error)["transient"] = coded["transient"]
+    if isinstance(coded.get("place"), str):
+        vars(error)["recorded_place"] = coded["place"]
     return error

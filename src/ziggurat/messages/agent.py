@@ -26,6 +26,7 @@ from msgspec import Struct
 
 from ziggurat.core import errors
 from ziggurat.core.codec import as_type, digest
+from ziggurat.core.failures import Cause
 from ziggurat.messages import stops
 from ziggurat.messages.canonical import canonical
 from ziggurat.messages.conversation import Transcript
@@ -163,6 +164,7 @@ class AgentRun(Struct, frozen=True, weakref=True):
         seconds: Its duration, without waiting for people.
         past: The original messages, if the conversation was rewritten (compacted) during the run, else None.
         session: The id of the session that stores the conversation, empty if there is none.
+        cause: The error that ended the run, if it failed.
     """
 
     messages: Transcript
@@ -179,6 +181,7 @@ class AgentRun(Struct, frozen=True, weakref=True):
     seconds: float = 0.0
     past: Past | None = None
     session: str = ""
+    cause: Cause | None = None
 
     @property
     def text(self) -> str:
@@ -192,10 +195,14 @@ class AgentRun(Struct, frozen=True, weakref=True):
 
     @property
     def error(self) -> str | None:
-        """Why the run could not finish, as text; None if it ended as intended, or waits for a decision."""
+        """Why the run could not finish, as text; None if it ended as intended, or waits for a decision.
+
+        For an error that the user's code raised, it has the error's type and place.
+        """
         stop = self.stop
         if isinstance(stop, stops.Failed):
-            return stop.error
+            place = "" if self.cause is None else self.cause.place
+            return f"{stop.kind}: {stop.error} (at {place})" if place else stop.error
         return None if isinstance(stop, (*_WELL, stops.Suspended)) else str(error_of(stop))
 
     @property
@@ -215,13 +222,14 @@ class AgentRun(Struct, frozen=True, weakref=True):
         """Return the run if it completed, or stopped at a condition that the caller set.
 
         Raises:
-            ServiceError: an error for the stop, such as Timeout, LimitExceeded or Denied; the run is in `partial`.
+            ServiceError: an error for the stop, such as Timeout, LimitExceeded or Denied; the run is in `partial`, and
+                the error that ended it, if it ended in this process, is the ``__cause__``.
         """
         if isinstance(self.stop, _WELL):
             return self
         error = error_of(self.stop)
         error.partial = self
-        raise error
+        raise error from (None if self.cause is None else self.cause.error)
 
     # -- views of the steps --------------------------------------------------------------------------------------
 

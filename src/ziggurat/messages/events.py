@@ -39,6 +39,7 @@ from ziggurat.core.event import (
     Retrying,
     UnderPressure,
 )
+from ziggurat.core.failures import Cause
 from ziggurat.messages.agent import AgentRun, Decision, PendingItem
 from ziggurat.messages.delta import PartDelta
 from ziggurat.messages.model import ModelResponse
@@ -123,6 +124,8 @@ class ToolEnded(Event, frozen=True):
     result: ToolResult
     seconds: float = 0.0
     replayed: bool = False
+    cause: Cause | None = None
+    """The error that became the result, if it was unexpected."""
 
 
 class ToolAbandoned(Event, frozen=True):

@@ -9,7 +9,8 @@ from typing import cast
 
 from msgspec.structs import replace
 
-from ziggurat.calls.enter import AgentService, emit_recorded, enter, recorded_answer, report_changes
+from ziggurat.calls.enter import AGENT, AgentService, emit_recorded, enter, recorded_answer, report_changes
+from ziggurat.calls.failures import mask_of
 from ziggurat.core.codec import as_type, digest
 from ziggurat.core.containment import contained
 from ziggurat.core.context import JOURNAL, Context
@@ -22,8 +23,11 @@ from ziggurat.core.errors import (
     RunExists,
     StoreError,
     Suspend,
+    ToolError,
 )
 from ziggurat.core.event import SILENCE
+from ziggurat.core.facts import fact
+from ziggurat.core.failures import Cause, is_unexpected, log_failure, without_own_frames
 from ziggurat.core.journal import MemoryJournal
 from ziggurat.core.scope import Scope
 from ziggurat.core.shield import finished
@@ -93,7 +97,12 @@ async def drive(agent: AgentService, name: str, opens: Awaitable[Opening], *, ra
         failure = contained(raised, task)
         if not isinstance(failure, (Exception, Suspend)):
             raise
-        run = await _end_broken(failure, _stopped_run(failure, name, opening), opening)
+        opening.mistaken = _is_debugged(agent) and is_unexpected(failure)
+        if opening.mistaken:
+            raise failure  # noqa: B904 - it has its cause already
+        stopped = _stopped_run(failure, name, opening)
+        _log_end(failure, stopped, opening, raised=raises)
+        run = await _end_broken(failure, stopped, opening)
         if raises and isinstance(failure, Exception):
             failure.partial = run  # type: ignore[attr-defined]
             raise failure  # noqa: B904 - it has its cause already
@@ -101,6 +110,11 @@ async def drive(agent: AgentService, name: str, opens: Awaitable[Opening], *, ra
         run_ended(opening.run_id)
         await opening.leave()
     return run
+
+
+def _is_debugged(agent: AgentService) -> bool:
+    parts = fact(agent, AGENT)
+    return parts is not None and parts.debug
 
 
 def _guarded(ctx: Context) -> Context:
@@ -137,8 +151,6 @@ async def _opened(opening: Opening) -> Opening:
 async def _end_broken(failure: BaseException, run: AgentRun, opening: Opening) -> AgentRun:
     """Save the session of a run that an error or a call that waits has ended, and record its end."""
     journal, ctx = opening.journal, opening.ctx
-    if isinstance(failure, Exception):
-        logger.debug("the run %s stopped", opening.run_id, exc_info=failure)
     if journal.replaying:
         run = _replayed_end(failure, run, journal, ctx.path)
     try:
@@ -222,6 +234,21 @@ def _replayed_end(failure: BaseException | None, run: AgentRun, journal: MemoryJ
     return recorded
 
 
+def _log_end(failure: BaseException, run: AgentRun, opening: Opening, *, raised: bool) -> None:
+    """Log the error that ended a run, and free what its traceback holds.
+
+    The error of a tool was logged with its traceback where it was raised. One that is raised is for the caller to log.
+    """
+    if raised:
+        return
+    if isinstance(run.stop, stops.Failed) and not isinstance(failure, ToolError):
+        text = f"the run {opening.run_id} of {run.agent} failed"
+        log_failure(logging.ERROR, text, failure, mask_of(opening.journal, opening.ctx.path))
+    elif isinstance(failure, Exception):
+        logger.debug("the run %s stopped: %s", opening.run_id, type(run.stop).__name__, exc_info=failure)
+    without_own_frames(failure)
+
+
 def _stopped_run(error: BaseException, name: str, opening: Opening) -> AgentRun:
     stop = stops.Cancelled() if isinstance(error, asyncio.CancelledError) else stop_of(error)
     partial = partial_of(error)
@@ -229,4 +256,5 @@ def _stopped_run(error: BaseException, name: str, opening: Opening) -> AgentRun:
         partial = empty_run(name, opening.request, stop)
     pending = pending_of(error) if isinstance(error, Suspend) else ()
     session = partial.session if opening.writer is None else opening.writer.id
-    return replace(partial, stop=stop, pending=pending, id=opening.run_id, session=session)
+    cause = Cause.of(error) if isinstance(stop, stops.Failed) else None
+    return replace(partial, stop=stop, pending=pending, id=opening.run_id, session=session, cause=cause)

@@ -4,7 +4,7 @@ __all__ = ["Prompt", "request_of"]
 
 from collections.abc import Sequence
 
-from ziggurat.core.errors import ConfigurationError
+from ziggurat.core.errors import ConfigurationError, EmptyPrompt
 from ziggurat.messages.agent import AgentRequest
 from ziggurat.messages.checks import problem_in
 from ziggurat.messages.message import Message, user
@@ -50,8 +50,8 @@ def request_of(prompt: Prompt, history: Sequence[Message] = ()) -> AgentRequest:
     return AgentRequest(tuple(_check_history((*earlier, *messages))))
 
 
-def _empty_prompt() -> ConfigurationError:
-    return ConfigurationError("the prompt is empty: pass a question or a task as text")
+def _empty_prompt() -> EmptyPrompt:
+    return EmptyPrompt("the prompt is empty: pass a question or a task as text")
 
 
 def _check_messages(messages: Sequence[Message], what: str) -> Sequence[Message]:

@@ -1,0 +1,54 @@
+"""What happens to the failure of a tool: a mistake of the programmer ends the run, the rest is logged for people."""
+
+__all__ = ["mask_of", "note_failure"]
+
+import logging
+from collections.abc import Callable
+from functools import cache
+
+from ziggurat.calls.agent_call import AGENT_CALL
+from ziggurat.core.codec import as_type
+from ziggurat.core.context import Context
+from ziggurat.core.entries import Result
+from ziggurat.core.failures import is_mistake, is_unexpected, log_failure
+from ziggurat.core.journal import MemoryJournal, journal_of
+from ziggurat.middleware.secrets import Secrets
+
+
+def note_failure(error: Exception, what: str, ctx: Context) -> None:
+    """Log an error that only the model would learn of, and keep it for the event of the call.
+
+    Args:
+        error: The error.
+        what: What failed, such as ``the tool search``.
+        ctx: The context of the call.
+
+    Raises:
+        Exception: the error, if it is a mistake of the programmer, or the agent is debugged and it is unexpected.
+    """
+    if is_mistake(error):
+        raise error
+    if not is_unexpected(error):
+        return
+    call = ctx.scope.get(AGENT_CALL)
+    if call is not None:
+        if call.debug:
+            raise error
+        call.failures[ctx.path] = error
+    text = f"{what} failed at {ctx.path}; the model is told of the error"
+    log_failure(logging.WARNING, text, error, mask_of(journal_of(ctx), ctx.path))
+
+
+def mask_of(journal: MemoryJournal, path: str) -> Callable[[str], str]:
+    """Return a function that masks secrets in a text: those of providers, and what is redacted in records at a path."""
+
+    def mask(text: str) -> str:
+        screened = journal.screened(Result(path, "log", None, _keys().masked(text)))
+        return as_type(screened.value, str) if isinstance(screened, Result) else ""
+
+    return mask
+
+
+@cache
+def _keys() -> Secrets:
+    return Secrets((), (), keys=True, emails=False, mask="[redacted]")

@@ -1,0 +1,171 @@
+"""Failures: whose fault an error is, where it was raised, and its line in the log."""
+
+__all__ = ["Cause", "is_mistake", "is_unexpected", "log_failure", "place_of", "without_own_frames"]
+
+import logging
+import os
+import traceback
+from collections.abc import Callable
+from pathlib import Path
+from types import TracebackType
+
+from ziggurat.core.errors import (
+    AlreadyDecided,
+    ConfigurationError,
+    EmptyPrompt,
+    ForeignError,
+    ModelError,
+    RunExists,
+    RunNotFound,
+    Suspend,
+    ZigguratError,
+    type_name_of,
+)
+
+logger = logging.getLogger("ziggurat")
+
+_OWN = str(Path(__file__).parents[1]) + os.sep
+_LIBRARIES = os.path.dirname(os.__file__) + os.sep  # the standard library, with site-packages in it
+_MOST_CAUSES = 10
+
+
+_OF_THE_RUN = (AlreadyDecided, EmptyPrompt, RunExists, RunNotFound)
+
+
+def is_mistake(error: BaseException) -> bool:
+    """Return whether an error is a mistake of the programmer, which no model can mend: it ends the outermost run.
+
+    Such as a missing dependency, a script without further replies, or a cost budget for a model without a price. What
+    depends on the run, such as the id of a run that is not there, is none.
+    """
+    return isinstance(error, ConfigurationError) and not isinstance(error, _OF_THE_RUN)
+
+
+def is_unexpected(error: BaseException) -> bool:
+    """Return whether an error was raised by accident: by the code of a tool, hook or model, or by a provider."""
+    ours = isinstance(error, (ZigguratError, Suspend))
+    return not ours or isinstance(error, (ModelError, ForeignError))
+
+
+def place_of(error: BaseException) -> str:
+    """Return where the user's code raised an error or its cause, as ``file:line in function``; empty if it did not."""
+    recorded = getattr(error, "recorded_place", None)
+    if isinstance(recorded, str):
+        return recorded
+    each: BaseException | None = error
+    for _ in range(_MOST_CAUSES):
+        if each is None:
+            break
+        place = _place_in(each.__traceback__, anywhere=not isinstance(each, ZigguratError))
+        if place:
+            return place
+        each = each.__cause__ or (None if each.__suppress_context__ else each.__context__)
+    return ""
+
+
+def _place_in(trace: TracebackType | None, *, anywhere: bool) -> str:
+    """Return the innermost place in code of the user, or else, if `anywhere`, in that of another library."""
+    own = other = ""
+    while trace is not None:
+        code = trace.tb_frame.f_code
+        if not code.co_filename.startswith(_OWN):
+            place = f"{code.co_filename}:{trace.tb_lineno} in {code.co_name}"
+            if code.co_filename.startswith((_LIBRARIES, "<frozen")) or "site-packages" in code.co_filename:
+                other = place
+            else:
+                own = place
+        trace = trace.tb_next
+    return own or (other if anywhere else "")
+
+
+def without_own_frames(error: BaseException) -> None:
+    """Remove the frames of this package from the traceback of an error and of its causes.
+
+    They would keep all that a run holds in memory for as long as the error is kept. Those of the user's code stay.
+    """
+    each: BaseException | None = error
+    for _ in range(_MOST_CAUSES):
+        if each is None:
+            return
+        frames = []
+        trace = each.__traceback__
+        while trace is not None:
+            if not trace.tb_frame.f_code.co_filename.startswith(_OWN):
+                frames.append(trace)
+            trace = trace.tb_next
+        kept: TracebackType | None = None
+        for trace in reversed(frames):
+            kept = TracebackType(kept, trace.tb_frame, trace.tb_lasti, trace.tb_lineno)
+        each.__traceback__ = kept
+        each = each.__cause__ or each.__context__
+
+
+class Cause:
+    """The error that ended a run: its type, where it was raised, and, in the process where it was, the error itself.
+
+    Two are equal if type and place are. A record holds these two.
+
+    Attributes:
+        kind: The name of its type.
+        place: Where the user's code raised it, as ``file:line in function``; empty if it was raised elsewhere.
+        error: The error; None if it was read from a record.
+    """
+
+    __slots__ = ("error", "kind", "place")
+
+    def __init__(self, kind: str, place: str = "", error: BaseException | None = None) -> None:
+        self.kind = kind
+        self.place = place
+        self.error = error
+
+    @classmethod
+    def of(cls, error: BaseException) -> "Cause":
+        """Return the cause for an error."""
+        return cls(type_name_of(error), place_of(error), error)
+
+    def to_json(self) -> object:
+        """Return its type and place."""
+        return {"type": self.kind, "place": self.place}
+
+    @classmethod
+    def from_json(cls, value: object) -> "Cause":
+        """Return a cause read from a record.
+
+        Raises:
+            ValueError: the value is not one.
+        """
+        if not isinstance(value, dict):
+            raise ValueError(f"not the cause of a failure: {value!r:.100}")
+        return cls(str(value.get("type", "")), str(value.get("place", "")))
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Cause) and (self.kind, self.place) == (other.kind, other.place)
+
+    def __hash__(self) -> int:
+        return hash((self.kind, self.place))
+
+    def __repr__(self) -> str:
+        return f"Cause({self.kind!r}, {self.place!r})"
+
+
+def log_failure(level: int, text: str, error: BaseException, masked: Callable[[str], str]) -> None:
+    """Log an error once, with its traceback.
+
+    Args:
+        level: The level.
+        text: What failed, and where.
+        error: The error.
+        masked: Masks secrets. If there are any in the traceback, its text is logged with them masked, and the record
+            has no ``exc_info``, from which handlers would take the original.
+    """
+    if not logger.isEnabledFor(level):
+        return
+    try:
+        trace = "".join(traceback.format_exception(error))
+    except BaseException:  # noqa: BLE001 - the text of a user's error may raise anything
+        trace = f"{type(error).__name__}: (its traceback cannot be shown)"
+    safe = masked(trace)
+    if safe == trace:
+        logger.log(level, "%s", masked(text), exc_info=error)
+    else:
+        logger.log(level, "%s\n%s", masked(text), safe.rstrip())
