@@ -1,5 +1,7 @@
 import asyncio
+import pydoc
 from functools import partial
+from inspect import signature
 from typing import TypeVar
 
 import pytest
@@ -211,3 +213,9 @@ def test_a_layer_that_is_not_async_is_refused() -> None:
         @layer  # type: ignore[arg-type]
         def plain(request: str, ctx: Context, inner: Service[str, str]) -> str:
             return request
+
+
+def test_help_shows_the_settings_of_a_layer_with_their_types_and_defaults() -> None:
+    assert str(signature(tagged)) == "(*, tag: str, times: int = 1)"
+    assert str(signature(same)) == "()"
+    assert "tagged(*, tag: str, times: int = 1)\n    Put a tag" in pydoc.plain(pydoc.render_doc(tagged))

@@ -4,7 +4,8 @@ import asyncio
 import math
 import re
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
-from inspect import signature
+from decimal import Decimal
+from inspect import iscoroutinefunction, signature
 from typing import TYPE_CHECKING, Annotated, Any, Literal, Protocol, TypeVar
 
 import pytest
@@ -115,7 +116,12 @@ def refusal(annotation: object, value: object) -> str:
         (Iterable[str], [["a"], iter("ab"), {"a": 1}], ["ab", [1]], "a list, each item a text"),
         (Sequence[Any], [[1, "a"]], ["ab", 3], "a list"),
         (frozenset[str], [frozenset("a")], [{"a"}, frozenset([1])], "a frozenset, each item a text"),
-        (Mapping[str, int], [{}, {"a": 1}], [[], None], "a mapping"),
+        (Mapping[str, Any], [{}, {"a": 1}], [[], None, {1: 1}], "a mapping, each key a text"),
+        (dict[str, PositiveInt], [{"a": 1}], [{"a": 0}], "a dictionary, each key a text and each value a whole"),
+        (Mapping[Any, Any], [{}, {1: 1}], [[]], "a mapping"),
+        (Annotated[Decimal, Meta(gt=0)], [Decimal("0.1")], [Decimal(0), Decimal("NaN"), Decimal("sNaN")], "a num"),
+        (Annotated[str, Meta(pattern=r"^[a-z]+\Z", title="name of a to z")], ["a"], ["", "A", "a\n"], "a name"),
+        (Annotated[Gate | None, Meta(title="a gate, open or shut")], [Gate(), None], [3], "a gate, open or shut"),
         ("PositiveInt | None", [None, 1], [0], "a whole number of at least 1 or None"),
         (Sequence["Gate"], [[Gate()]], [[3]], "a list, each item a Gate"),
     ],
@@ -126,7 +132,7 @@ def test_an_annotation_says_what_is_allowed(
     for value in good:
         assert allows(annotation, value), value
     for value in bad:
-        assert refusal(annotation, value).startswith(f"f(setting=...) is {words}; got "), value
+        assert refusal(annotation, value).startswith(f"f(setting=...) is {words}"), value
 
 
 @pytest.mark.parametrize("annotation", [Any, object, T, Quiet, "Path", "Path | None", Any | None])
@@ -187,14 +193,25 @@ def test_a_function_checks_before_it_does_anything_also_an_async_one() -> None:
     begun: list[float] = []
 
     @checked
-    async def advance(seconds: NonNegativeSeconds, *more: int, **others: int) -> float:
+    async def advance(seconds: NonNegativeSeconds, *more: PositiveInt, **others: int) -> float:
         begun.append(seconds)
         return seconds
 
+    assert iscoroutinefunction(advance)
     assert asyncio.run(advance(1.5, 3, other=4)) == 1.5
-    with pytest.raises(ConfigurationError, match=r"advance\(seconds=...\)"):
-        wrong(advance)(-1)  # not awaited
+    for arguments, others, message in (
+        ((-1,), {}, "advance(seconds=...) is a number of seconds, at least 0; got -1"),
+        ((1, 3, 0), {}, "advance(*more) is a whole number of at least 1; got 0"),
+        ((1, 3), {"other": "x"}, "advance(**others) is a whole number; got 'x'"),
+    ):
+        with pytest.raises(ConfigurationError, match=re.escape(message)):
+            asyncio.run(wrong(advance)(*arguments, **others))
     assert begun == [1.5]
+
+
+def test_the_error_names_the_one_of_several_values_that_is_wrong() -> None:
+    assert refusal(Sequence[PositiveInt], [1, 0, 2]).endswith("at least 1; got 0 among them")
+    assert refusal(Sequence[str] | None, "ab").endswith("; got 'ab', write ['ab']")
 
 
 class Base(Struct, frozen=True):

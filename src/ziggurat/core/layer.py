@@ -3,6 +3,7 @@
 __all__ = ["Enclosed", "Layer", "Layered", "layer", "stack"]
 
 from collections.abc import Awaitable, Callable, Coroutine
+from inspect import Parameter, Signature
 from typing import Any, Concatenate, Generic, ParamSpec, Protocol, TypeVar, overload
 
 from ziggurat.core.context import Context
@@ -176,6 +177,28 @@ def _layer(
     configure.__name__ = configure.__qualname__ = name_of(body)
     configure.__doc__ = body.__doc__
     configure.__module__ = body.__module__
+    return _signed(configure, body, names, defaults)
+
+
+def _signed(
+    configure: Callable[..., _Configured],
+    body: Callable[..., Coroutine[Any, Any, Any]],
+    names: tuple[str, ...],
+    defaults: dict[str, object],
+) -> Callable[..., _Configured]:
+    """Give a layer the signature that `help` shows: the settings of its function, with their types and defaults."""
+    types = body.__annotations__
+    parameters = [
+        Parameter(
+            name,
+            Parameter.KEYWORD_ONLY,
+            default=defaults.get(name, Parameter.empty),
+            annotation=types.get(name, Parameter.empty),
+        )
+        for name in names
+    ]
+    configure.__signature__ = Signature(parameters)  # type: ignore[attr-defined]
+    configure.__annotations__ = {name: types[name] for name in names if name in types}
     return configure
 
 

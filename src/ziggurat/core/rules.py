@@ -2,7 +2,9 @@
 
 __all__ = ["ANYTHING", "Rule", "is_finite", "rule_of"]
 
+import re
 from collections.abc import Callable, Collection, Iterable, Mapping
+from decimal import Decimal
 from inspect import iscoroutinefunction
 from math import isfinite, isnan
 from types import NoneType, SimpleNamespace, UnionType
@@ -15,6 +17,7 @@ _CALLABLE = get_origin(Callable[[], None])
 _PLAIN: dict[object, tuple[type | tuple[type, ...], str]] = {
     int: (int, "whole number"),
     float: ((int, float), "number"),
+    Decimal: (Decimal, "number"),
     str: (str, "text"),
     bytes: (bytes, "value of bytes"),
 }
@@ -25,7 +28,7 @@ _COLLECTIONS: dict[object, str] = {
     Mapping: "mapping",
     dict: "dictionary",
 }
-_META = ("ge", "gt", "le", "lt", "min_length", "max_length", "title", "description", "extra")
+_META = ("ge", "gt", "le", "lt", "min_length", "max_length", "pattern", "title", "description", "extra")
 
 
 class Rule(NamedTuple):
@@ -34,10 +37,12 @@ class Rule(NamedTuple):
     Attributes:
         allows: Returns whether a value is allowed.
         words: What is allowed, to stand after "is".
+        item: The rule of each item, if several values are allowed.
     """
 
     allows: Callable[[object], bool]
     words: str
+    item: "Rule | None" = None
 
 
 ANYTHING = Rule(lambda value: True, "anything")
@@ -97,6 +102,8 @@ def _of_class(kind: Any, args: tuple[Any, ...]) -> Rule:
     items = [_rule(each) for each in args if each is not ...]
     if len(items) == 1 and issubclass(kind, Iterable):
         return _of_items(kind, items[0])
+    if len(items) == 2 and issubclass(kind, Mapping) and items != [ANYTHING, ANYTHING]:
+        return _of_mapping(kind, *items)
     return Rule(lambda value: isinstance(value, kind), _a(_COLLECTIONS.get(kind) or kind.__name__))
 
 
@@ -123,7 +130,17 @@ def _of_items(kind: type, item: Rule) -> Rule:
         return not isinstance(values, Collection) or all(map(item.allows, values))
 
     words = f"a {_COLLECTIONS.get(kind, 'list')}"
-    return Rule(allows, words if item is ANYTHING else f"{words}, each item {item.words}")
+    return Rule(allows, words if item is ANYTHING else f"{words}, each item {item.words}", item)
+
+
+def _of_mapping(kind: type, key: Rule, value: Rule) -> Rule:
+    def allows(values: object) -> bool:
+        if not isinstance(values, kind) or not isinstance(values, Mapping):
+            return False
+        return all(map(key.allows, values)) and all(map(value.allows, values.values()))
+
+    each = [f"each {what} {rule.words}" for what, rule in (("key", key), ("value", value)) if rule is not ANYTHING]
+    return Rule(allows, f"a {_COLLECTIONS.get(kind, 'mapping')}, {' and '.join(each)}")
 
 
 def _is_callable(value: object) -> bool:
@@ -144,7 +161,8 @@ def _either(rules: list[Rule]) -> Rule:
         return ANYTHING
     checks = [rule.allows for rule in rules]
     words = sorted(dict.fromkeys(rule.words for rule in rules), key=lambda each: each == "None")
-    return Rule(lambda value: any(check(value) for check in checks), " or ".join(words))
+    item = next((rule.item for rule in rules if rule.item is not None), None)
+    return Rule(lambda value: any(check(value) for check in checks), " or ".join(words), item)
 
 
 def _merged(metas: Iterable[Meta]) -> Meta:
@@ -154,8 +172,13 @@ def _merged(metas: Iterable[Meta]) -> Meta:
 
 
 def _annotated(kind: Any, meta: Meta) -> Rule:
-    allows, words = _bounded(kind, meta) if kind in _PLAIN else _rule(kind)
-    return Rule(allows, f"{words}, {meta.description}" if meta.description else words)
+    if kind in _PLAIN:
+        rule = _bounded(kind, meta)
+    else:
+        rule = _rule(kind)
+        if rule is not ANYTHING and meta.title:
+            rule = rule._replace(words=meta.title)
+    return rule._replace(words=f"{rule.words}, {meta.description}") if meta.description else rule
 
 
 def _bounded(kind: Any, meta: Meta) -> Rule:
@@ -176,7 +199,11 @@ def _bounded(kind: Any, meta: Meta) -> Rule:
 
 def _has_length(value: Any, meta: Meta) -> bool:
     shown = value.strip() if isinstance(value, str) and meta.min_length else value
-    return (meta.min_length or 0) <= len(shown) and (meta.max_length is None or len(value) <= meta.max_length)
+    return (
+        (meta.min_length or 0) <= len(shown)
+        and (meta.max_length is None or len(value) <= meta.max_length)
+        and (meta.pattern is None or re.search(meta.pattern, value) is not None)
+    )
 
 
 def _is_within(value: float, meta: Meta) -> bool:
@@ -191,6 +218,8 @@ def _is_within(value: float, meta: Meta) -> bool:
 
 def is_finite(value: object) -> TypeGuard[float]:
     """Return whether a value is a finite number; booleans and infinity are not."""
+    if isinstance(value, Decimal):
+        return value.is_finite()
     if isinstance(value, bool) or not isinstance(value, (int, float)):
         return False
     try:
@@ -208,6 +237,8 @@ def _number_words(noun: str, meta: Meta) -> str:
 
 
 def _text_words(noun: str, meta: Meta) -> str:
+    if meta.pattern is not None:
+        return f"a {noun}"
     longest = "" if meta.max_length is None else f" of at most {meta.max_length} characters"
     return f"a {noun}{longest}{' that is not empty' if meta.min_length else ''}"
 

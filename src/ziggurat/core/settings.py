@@ -30,9 +30,10 @@ __all__ = [
 ]
 
 import sys
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping
 from functools import wraps
-from typing import Annotated, Any, ParamSpec, TypeVar
+from inspect import CO_VARARGS, CO_VARKEYWORDS, iscoroutinefunction
+from typing import Annotated, Any, ParamSpec, TypeVar, cast
 
 from msgspec import Meta, Struct
 
@@ -102,8 +103,8 @@ class Settings:
         for name, value in values.items():
             rule = self._rules.get(name)
             if rule is not None and not rule.allows(value):
-                cure = f", write [{value!r}]" if isinstance(value, str) and rule.words.startswith("a list") else ""
-                raise ConfigurationError(f"{where}({name}=...) is {rule.words}; got {_describe(value)}{cure}")
+                shown = name if name.startswith("*") else f"{name}=..."
+                raise ConfigurationError(f"{where}({shown}) is {rule.words}; got {_wrong_in(value, rule)}")
 
     def _read(self) -> dict[str, Rule]:
         owner = self._owner
@@ -112,24 +113,47 @@ class Settings:
         for each in owners:
             space = vars(sys.modules[each.__module__]) if isinstance(each, type) else each.__globals__
             annotations: dict[str, object] = getattr(each, "__annotations__", {})
-            rules |= {name: rule_of(annotations[name], space) for name in self._names if name in annotations}
+            declared = {name: annotations[name.lstrip("*")] for name in self._names if name.lstrip("*") in annotations}
+            rules |= {name: rule_of(annotation, space) for name, annotation in declared.items()}
         return {name: rule for name, rule in rules.items() if rule is not ANYTHING}
 
 
 def checked(function: Callable[P, R]) -> Callable[P, R]:
-    """Check the arguments of a function, or of a constructor, by their annotations; defaults are not checked."""
+    """Check the arguments of a function, or of a constructor, by their annotations; defaults are not checked.
+
+    An async function stays one: its arguments are checked when it is awaited, before anything is done.
+    """
     code = function.__code__
-    positional = code.co_varnames[: code.co_argcount]
-    settings = Settings(code.co_varnames[: code.co_argcount + code.co_kwonlyargcount], function)
+    names = code.co_varnames
+    count, listed = code.co_argcount, code.co_argcount + code.co_kwonlyargcount
+    positional = names[:count]
+    rest = f"*{names[listed]}" if code.co_flags & CO_VARARGS else ""
+    others = f"**{names[listed + bool(rest)]}" if code.co_flags & CO_VARKEYWORDS else ""
+    known = frozenset(names[:listed])
+    settings = Settings([*names[:listed], *filter(None, (rest, others))], function)
     constructs = function.__name__ == "__init__"
+
+    def check(args: tuple[object, ...], kwargs: Mapping[str, object]) -> None:
+        where = type(args[0]).__name__ if constructs else function.__name__
+        settings.check(where, {**dict(zip(positional, args, strict=False)), **kwargs})
+        if rest:
+            for value in args[count:]:
+                settings.check(where, {rest: value})
+        if others:
+            for name in kwargs.keys() - known:
+                settings.check(where, {others: kwargs[name]})
 
     @wraps(function)
     def call(*args: P.args, **kwargs: P.kwargs) -> R:
-        where = type(args[0]).__name__ if constructs else function.__name__
-        settings.check(where, {**dict(zip(positional, args, strict=False)), **kwargs})
+        check(args, kwargs)
         return function(*args, **kwargs)
 
-    return call
+    @wraps(function)
+    async def call_async(*args: P.args, **kwargs: P.kwargs) -> Any:
+        check(args, kwargs)
+        return await cast("Callable[P, Awaitable[Any]]", function)(*args, **kwargs)
+
+    return cast("Callable[P, R]", call_async) if iscoroutinefunction(function) else call
 
 
 _FIELDS: dict[type, Settings] = {}
@@ -146,6 +170,16 @@ def check_fields(struct: Struct) -> None:
     if settings is None:
         settings = _FIELDS[kind] = Settings(names, kind)
     settings.check(kind.__name__, {name: getattr(struct, name) for name in names})
+
+
+def _wrong_in(value: object, rule: Rule) -> str:
+    """Describe what does not fit: one of several values, or the value itself."""
+    if rule.item is None or not isinstance(value, Iterable) or isinstance(value, bytes):
+        return _describe(value)
+    if isinstance(value, str):
+        return f"{_describe(value)}, write [{value!r}]"
+    wrong = [each for each in value if not rule.item.allows(each)] if isinstance(value, Collection) else []
+    return f"{_describe(wrong[0])} among them" if wrong else _describe(value)
 
 
 def _describe(value: object) -> str:
