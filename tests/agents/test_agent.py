@@ -46,9 +46,9 @@ def _no_hint(text) -> str:  # type: ignore[no-untyped-def]
         (lambda: Agent(""), "model"),
         (lambda: Agent(wrong(None)), "model"),
         (lambda: Agent(wrong(3)), "model"),
-        (lambda: Agent(MODEL, tools=wrong("text")), "tools is a list"),
-        (lambda: Agent(MODEL, tools=wrong(echo)), "tools is a list"),
-        (lambda: Agent(MODEL, tools=[wrong(3)]), "typed function"),
+        (lambda: Agent(MODEL, tools=wrong("text")), "list of functions, tools and agents; got"),
+        (lambda: Agent(MODEL, tools=wrong(echo)), "list of functions, tools and agents; got"),
+        (lambda: Agent(MODEL, tools=[wrong(3)]), "got 3 among them"),
         (lambda: Agent(MODEL, tools=[int]), "typed function"),
         (lambda: Agent(MODEL, tools=[_no_hint]), "parameter 'text'"),
         (lambda: Agent(MODEL, tools=[echo, tool(name="echo")(lambda: "x")]), "two tools are named 'echo'"),
@@ -58,17 +58,20 @@ def _no_hint(text) -> str:  # type: ignore[no-untyped-def]
         (lambda: Agent(MODEL, max_steps=-1), "at least 1"),
         (lambda: Agent(MODEL, max_steps=1.5), "whole number"),  # type: ignore[arg-type]
         (lambda: Agent(MODEL, max_steps=True), "whole number"),
-        (lambda: Agent(MODEL, grants=3), "grants is a list of permissions"),  # type: ignore[arg-type]
+        (
+            lambda: Agent(MODEL, grants=wrong(3)),
+            r"grants=...\) is a list, each item a text, such as \['network'\], or None; got 3",
+        ),
         (
             lambda: Agent(MODEL, settings=ModelSettings(temperature="hot")),  # type: ignore[arg-type]
-            "settings: temperature: expected `float | null`, got `str`",
+            "temperature=...\\) is a number from 0 to 2 or None; got 'hot'",
         ),
-        (lambda: Agent(MODEL, settings=ModelSettings(stop="x")), "settings: stop: expected"),  # type: ignore[arg-type]
-        (lambda: Agent(MODEL, timeout=-1), "positive number of seconds"),
-        (lambda: Agent(MODEL, timeout=0), "positive number of seconds"),
-        (lambda: Agent(MODEL, timeout="3"), "positive number of seconds"),  # type: ignore[arg-type]
-        (lambda: Agent(MODEL, timeout=float("nan")), "positive number of seconds"),
-        (lambda: Agent(MODEL, timeout=float("inf")), "positive number of seconds"),
+        (lambda: Agent(MODEL, settings=ModelSettings(stop="x")), "stop=...\\) is a tuple, each item a text; got 'x'"),  # type: ignore[arg-type]
+        (lambda: Agent(MODEL, timeout=-1), "timeout=...\\) is a number of seconds above 0 or None; got"),
+        (lambda: Agent(MODEL, timeout=0), "timeout=...\\) is a number of seconds above 0 or None; got"),
+        (lambda: Agent(MODEL, timeout="3"), "timeout=...\\) is a number of seconds above 0 or None; got"),  # type: ignore[arg-type]
+        (lambda: Agent(MODEL, timeout=float("nan")), "timeout=...\\) is a number of seconds above 0 or None; got"),
+        (lambda: Agent(MODEL, timeout=float("inf")), "timeout=...\\) is a number of seconds above 0 or None; got"),
         (lambda: Agent(MODEL, name=""), "name"),
         (lambda: Agent(MODEL, name=3), "name"),  # type: ignore[arg-type]
         (lambda: Agent(MODEL, description=3), "description"),  # type: ignore[arg-type]
@@ -77,7 +80,7 @@ def _no_hint(text) -> str:  # type: ignore[no-untyped-def]
         (lambda: Agent(MODEL, approvals="*"), "Approvals"),  # type: ignore[arg-type]
         (lambda: Agent(MODEL, settings={"temperature": 1}), "ModelSettings"),  # type: ignore[arg-type]
         (lambda: Agent(MODEL, middleware=[3]), "Middleware"),  # type: ignore[list-item]
-        (lambda: Agent(MODEL, middleware=[Middleware]), "instances"),  # type: ignore[list-item]
+        (lambda: Agent(MODEL, middleware=[Middleware]), "got the class Middleware among them; make an object of it"),  # type: ignore[list-item]
         (lambda: Agent(MODEL, middleware=Middleware()), "a list"),  # type: ignore[arg-type]
         (lambda: Agent(MODEL, stop=3), "stop"),  # type: ignore[arg-type]
         (lambda: Agent(MODEL, stop=lambda progress: True), "stop_when"),  # type: ignore[arg-type]
@@ -88,7 +91,7 @@ def _no_hint(text) -> str:  # type: ignore[no-untyped-def]
         (lambda: Agent(MODEL, grants="network"), "grants"),
         (lambda: Budget(), "limits nothing"),
         (lambda: Budget(tokens=0), "at least 1"),
-        (lambda: Approvals(""), "patterns"),
+        (lambda: Approvals(""), "such as 'delete_"),
     ],
 )
 def test_mistakes_are_named_where_they_are_made(make: Callable[[], object], told: str) -> None:
@@ -267,5 +270,7 @@ def test_a_request_that_is_made_by_hand_works_too() -> None:
 
 @pytest.mark.parametrize("name", ["", 3, "\ud800", "a\0b", "a" * 501])
 def test_a_name_that_no_store_can_keep_is_refused(name: str) -> None:
-    with pytest.raises(ConfigurationError, match="an agent's name is visible characters on one line"):
+    with pytest.raises(
+        ConfigurationError, match=r"an agent's name is visible characters on one line|name=...\) is a text; got 3"
+    ):
         Agent(ScriptedModel("x"), name=name)

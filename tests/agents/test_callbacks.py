@@ -149,5 +149,5 @@ def test_nothing_given_hears_nothing() -> None:
 
 @pytest.mark.parametrize("name", ["on_token", "on_thought", "on_action", "on_event"])
 def test_what_is_no_function_is_told(name: str) -> None:
-    with pytest.raises(ConfigurationError, match=rf"Callbacks\({name}=...\) takes a function, such as print; got 3"):
+    with pytest.raises(ConfigurationError, match=rf"Callbacks\({name}=...\) is a function or None; got 3"):
         Callbacks(**{name: 3})  # type: ignore[arg-type]

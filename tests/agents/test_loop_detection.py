@@ -210,8 +210,8 @@ def _asked(messages: Any) -> int:
         (lambda: loop_detection(exempt=wrong(3)), r"exempt=...\) is a list, each item a text; got 3"),
         (lambda: loop_detection(modes=wrong(["odd"])), "same_result"),
         (lambda: loop_detection(modes=[]), "same_result"),
-        (lambda: loop_detection(modes=wrong([[]])), r"each item 'identical', .*; got \[\[\]\]"),
-        (lambda: loop_detection(exempt=wrong([3])), r"exempt=...\) is a list, each item a text; got \[3\]"),
+        (lambda: loop_detection(modes=wrong([[]])), r"each item 'identical', .*; got \[\] among them"),
+        (lambda: loop_detection(exempt=wrong([3])), r"exempt=...\) is a list, each item a text; got 3 among them"),
         (lambda: loop_detection(exempt=wrong([["poll"]])), r"exempt=...\) is a list, each item a text"),
     ],
 )

@@ -57,13 +57,13 @@ def test_prompts_of_all_forms(prompt: Any, expected: Any) -> None:
     [
         ("", "the prompt is empty"),
         ("  \n", "the prompt is empty"),
-        ([], "prompt must be text"),
-        (None, "prompt must be text"),
-        (3, "prompt must be text"),
-        (b"bytes", "text and parts|prompt must be text"),
-        ([3], "text and parts"),
-        ([user("a"), None], "text and parts"),
-        ({"role": "user"}, "prompt must be text"),
+        ([], "the prompt is empty"),
+        (None, "prompt=...\\) is a text, a message, or a list of parts and messages; got"),
+        (3, "prompt=...\\) is a text, a message, or a list of parts and messages; got"),
+        (b"bytes", "prompt=...\\) is a text, a message"),
+        ([3], "prompt=...\\) is a text, a message, .*; got 3 among them"),
+        ([user("a"), None], "prompt=...\\) is a text, a message, .*; got None among them"),
+        ({"role": "user"}, "prompt=...\\) is a text, a message, or a list of parts and messages; got"),
         ([""], "empty"),
         ([Text("  ")], "empty"),
         (user(), "empty"),
@@ -94,13 +94,13 @@ def test_bad_prompts_are_refused_at_every_door_and_nothing_is_written(prompt: An
     ("options", "told"),
     [
         ({"run_id": ""}, "run_id"),
-        ({"run_id": 7}, "run_id"),
+        ({"run_id": 7}, r"run_id=...\) is a text or None; got 7"),
         ({"run_id": "r" * 501}, "run_id must be a non-empty string, of 500 characters at most, without NUL"),
         ({"run_id": "a\0b"}, r"without NUL .*, got 'a\\x00b'"),
         ({"run_id": "\ud800"}, "without NUL and lone surrogates"),
-        ({"listeners": None}, r"listeners is a list of functions of an event: listeners=\[f\]; got None"),
+        ({"listeners": None}, r"listeners=...\) is a list, each item a function; got None"),
         ({"deps": {"db": 1}}, "make one with"),
-        ({"deps": [1]}, "deps maps keys"),
+        ({"deps": [1]}, r"deps=...\) is a mapping from keys to values, as .*; got \[1\]"),
         ({"listeners": print}, "listeners"),
         ({"listeners": ["x"]}, "listeners"),
         ({"history": "before"}, "history"),
@@ -407,7 +407,10 @@ def test_any_service_has_the_front() -> None:
 
 @pytest.mark.parametrize("name", ["", 3, "a\0b", "\ud800"])
 def test_a_name_that_no_store_can_keep_is_refused(name: Any) -> None:
-    with pytest.raises(ConfigurationError, match="the name of a Runnable is visible characters on one line"):
+    with pytest.raises(
+        ConfigurationError,
+        match=r"the name of a Runnable is visible characters on one line|name=...\) is a text or None; got 3",
+    ):
         Runnable(Agent(ScriptedModel("x")), name=name)
 
 

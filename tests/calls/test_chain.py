@@ -68,8 +68,8 @@ async def plain(request: ModelRequest, ctx: Context, model: Service[ModelRequest
 
 @pytest.mark.parametrize("wrong", [Quiet, plain(), None, "x"])
 def test_anything_else_is_refused_with_what_to_do(wrong: object) -> None:
-    with pytest.raises(ConfigurationError, match="middleware must be instances of Middleware"):
-        Chain([wrong])  # type: ignore[list-item]
+    with pytest.raises(ConfigurationError, match=r"is a Middleware, made once, .*; a layer goes around one service"):
+        given(root(), wrong)  # type: ignore[arg-type]
 
 
 def test_middlewares_without_hooks_are_not_even_in_the_scope() -> None:

@@ -170,7 +170,7 @@ def test_the_lean_path_adds_no_coroutine_of_its_own() -> None:
 @pytest.mark.parametrize(
     ("function", "message"),
     [
-        (7, "FunctionModel needs a function that takes .messages., .request. or .request, ctx., got int"),
+        (7, "is a function, that takes .messages., .request. or .request, ctx.; got 7"),
         (lambda: "x", "does not"),
         (lambda request, ctx, more: "x", r"\(request, ctx, more\) does not"),
         (lambda request, *, key: "x", "does not"),
@@ -209,10 +209,13 @@ def test_facts_and_repr() -> None:
 @pytest.mark.parametrize(
     ("settings", "message"),
     [
-        ({"name": ""}, "a model's name is a non-empty string"),
-        ({"window": 0}, "window is a number of tokens above 0"),
-        ({"output_modes": ("xml",)}, "output_modes lists some of native, tool, prompted"),
-        ({"output_modes": "native"}, "output_modes lists"),
+        ({"name": ""}, r"name=...\) is a text that is not empty"),
+        ({"window": 0}, r"window=...\) is a whole number of at least 1 or None"),
+        (
+            {"output_modes": ("xml",)},
+            "each item 'native', 'tool' or 'prompted', at least one, best first; got 'xml' among them",
+        ),
+        ({"output_modes": "native"}, r"output_modes=...\) is a list, .*, write"),
     ],
 )
 def test_impossible_facts_are_refused(settings: dict[str, object], message: str) -> None:

@@ -156,13 +156,13 @@ def test_a_fork_that_waits_goes_on_in_another_process_and_is_still_held_back(pla
 @pytest.mark.parametrize(
     ("at", "options", "told"),
     [
-        (0, {}, "cannot be forked at step 0: it can at steps 1 to 4"),
-        (5, {}, "cannot be forked at step 5"),
+        (0, {}, r"at=...\) is a whole number of at least 1; got 0"),
+        (5, {}, "cannot be forked at step 5: it can at steps 1 to 4"),
         (4, {}, "answered in step 3; to go on from there give the fork a prompt"),
-        (True, {}, "number of a step"),
-        ("2", {}, "number of a step"),
-        (2, {"effects": "some"}, "effects is one of live, recorded, refuse"),
-        (2, {"effects": []}, r"effects is one of live, recorded, refuse; got \[\]"),
+        (True, {}, r"at=...\) is a whole number of at least 1"),
+        ("2", {}, r"at=...\) is a whole number of at least 1"),
+        (2, {"effects": "some"}, "is 'refuse', 'recorded' or 'live'"),
+        (2, {"effects": []}, r"is 'refuse', 'recorded' or 'live'; got \[\]"),
         (2, {"prompt": " "}, "the prompt is empty"),
     ],
 )

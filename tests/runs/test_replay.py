@@ -111,7 +111,7 @@ def test_a_word_that_is_none_is_refused() -> None:
     async def main() -> None:
         world = World()
         await world.agent().run("Count", run_id="r")
-        with pytest.raises(ConfigurationError, match="live is one of nothing, tools, models"):
+        with pytest.raises(ConfigurationError, match="is 'nothing', 'tools' or 'models'"):
             await world.agent().replay("r", live="everything")  # type: ignore[arg-type]
 
     asyncio.run(main())

@@ -397,7 +397,7 @@ def test_a_fork_leaves_the_session_alone(place: Place) -> None:
 
 
 def test_wrong_use_is_told_at_the_door() -> None:
-    with pytest.raises(ConfigurationError, match="session is an id or a Session"):
+    with pytest.raises(ConfigurationError, match=r"session=...\) is a text or a Session or None"):
         _ = agent(None, "x").run("Hi", session=wrong(7))
     with pytest.raises(ConfigurationError, match="id is a non-empty string"):
         _ = agent(None, "x").run("Hi", session=" ")

@@ -409,7 +409,9 @@ def test_a_run_stored_under_such_an_id_goes_on(odd: str, place: Place) -> None:
 
 @pytest.mark.parametrize("limit", ["x", 0, -1, True, 1.5])
 def test_a_store_of_this_process_keeps_a_number_of_runs(limit: int) -> None:
-    with pytest.raises(ConfigurationError, match=r"LocalLogs\(limit=...\) is a whole number of at least 1, got"):
+    with pytest.raises(
+        ConfigurationError, match=r"LocalLogs\(limit=...\) is a whole number of at least 1 or None; got"
+    ):
         LocalLogs(limit=limit)
 
 

@@ -127,12 +127,12 @@ def test_an_unknown_run_is_an_error() -> None:
 
 @pytest.mark.parametrize("after", [None, "1", -1, True, 1.5, []])
 def test_after_is_the_number_of_an_entry(after: int) -> None:
-    with pytest.raises(ConfigurationError, match="after is the number of an entry, 0 for the beginning; got"):
+    with pytest.raises(ConfigurationError, match=r"after=...\) is a whole number of at least 0; got"):
         agent().subscribe("r", after=after)
 
 
 def test_what_cannot_be_looked_up_is_no_id() -> None:
-    with pytest.raises(ConfigurationError, match=r"named by its id, a string such as run.id; got \[\]"):
+    with pytest.raises(ConfigurationError, match=r"is a text, such as run.id; got \[\]"):
         agent().subscribe([])  # type: ignore[arg-type]
 
 

@@ -244,11 +244,11 @@ def test_wrong_declarations_are_refused() -> None:
         """Nothing."""
         return ""
 
-    with pytest.raises(ConfigurationError, match="timeout of nothing must be positive"):
+    with pytest.raises(ConfigurationError, match=r"tool\(timeout=...\) is a number of seconds above 0 or None"):
         tool(timeout=0)(nothing)
-    with pytest.raises(ConfigurationError, match="approval= of nothing is True or False, got 'yes'"):
+    with pytest.raises(ConfigurationError, match=r"tool\(approval=...\) is True or False; got 'yes'"):
         tool(approval="yes")(nothing)  # type: ignore[call-overload]
-    with pytest.raises(ConfigurationError, match="is a function of its arguments, got 3"):
+    with pytest.raises(ConfigurationError, match=r"raw_tool\(function=...\) is a function; got 3"):
         raw_tool(3, name="three", description="", parameters={})  # type: ignore[arg-type]
     with pytest.raises(ConfigurationError, match="is a tool already"):
         tool(tool(nothing))
@@ -422,7 +422,7 @@ def test_hooks_upon_pieces_change_what_is_told_and_what_is_kept() -> None:
 @pytest.mark.parametrize(
     ("given", "told"),
     [
-        ({"effect": "Once"}, "'none', 'repeatable' or 'once', got 'Once'"),
+        ({"effect": "Once"}, "'none', 'repeatable' or 'once'; got 'Once'"),
         ({"permissions": "network"}, r"such as \['network'\]"),
         ({"timeout": "5"}, "got '5'"),
     ],
@@ -457,16 +457,16 @@ async def _go(where: dict[str, Any]) -> str:
 @pytest.mark.parametrize(
     ("declared", "told"),
     [
-        ({"name": 3}, "3 is not a name for a tool"),
-        ({"description": 3}, "the description of _go is text, got 3"),
-        ({"permissions": 3}, r"permissions is a list of strings, such as \['network'\]; got 3"),
-        ({"permissions": [3]}, "permissions is a list of strings"),
-        ({"permissions": "network"}, r"permissions is a list, such as \['network'\]"),
+        ({"name": 3}, r"tool\(name=...\) is a text or None; got 3"),
+        ({"description": 3}, r"description=...\) is a text or None; got 3"),
+        ({"permissions": 3}, r"permissions=...\) is a list, each item a text, such as \['network'\], or None; got 3"),
+        ({"permissions": [3]}, "each item a text, .*; got 3"),
+        ({"permissions": "network"}, r"; got 'network', write \['network'\]"),
         ({"permissions": ["netwrk"]}, "unknown permission 'netwrk'; known are .* and custom:name"),
-        ({"validators": None}, r"validators of _go is a list of functions .*: validators=\[check\]; got None"),
-        ({"validators": [3]}, "validators of _go is a list of functions"),
-        ({"validators": [_go]}, "the validators of _go are not awaited: write def, not async def"),
-        ({"validators": _go}, "validators of _go is a list of functions"),
+        ({"validators": None}, r"validators=...\) is a list, each item a function \(not async\); got None"),
+        ({"validators": [3]}, r"each item a function \(not async\); got"),
+        ({"validators": [_go]}, r"each item a function \(not async\); got .* among them"),
+        ({"validators": _go}, r"each item a function \(not async\); got"),
     ],
     ids=repr,
 )
@@ -478,11 +478,11 @@ def test_declarations_of_wrong_types_are_refused(declared: dict[str, Any], told:
 @pytest.mark.parametrize(
     ("declared", "told"),
     [
-        ({"name": 3}, "3 cannot be a tool's name: .* give another with name="),
-        ({"description": None}, "the description of go is text, got None"),
-        ({"permissions": 3}, "permissions is a list of strings"),
-        ({"permissions": [3]}, "permissions is a list of strings"),
-        ({"function": Shop}, "is a function of its arguments, got <class"),
+        ({"name": 3}, r"raw_tool\(name=...\) is a text; got 3"),
+        ({"description": None}, r"description=...\) is a text; got None"),
+        ({"permissions": 3}, "each item a text, .*; got 3"),
+        ({"permissions": [3]}, "each item a text, .*; got 3"),
+        ({"function": Shop}, "must take .arguments. or .arguments, ctx., it takes 0 parameters"),
         ({"function": max}, "the signature of go cannot be read; wrap it in a function"),
         ({"function": tool(_go)}, "is a tool already"),
     ],

@@ -152,7 +152,7 @@ def test_an_audit_is_bounded() -> None:
     _ran(_agent("fetch", "add", "fetch"), grants=[], environment=Environment(audit=audit))
     assert [entry.tool for entry in audit] == ["add", "fetch"]
     assert (audit.checks, audit.denials) == (3, 2)
-    with pytest.raises(ConfigurationError, match="at least one entry"):
+    with pytest.raises(ConfigurationError, match=r"size=...\) is a whole number of at least 1"):
         Audit(0)
 
 

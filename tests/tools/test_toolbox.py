@@ -70,7 +70,10 @@ def test_functions_tools_layered_tools_and_services_go_in() -> None:
 
 @pytest.mark.parametrize("wrong", [3, "search", None, int, ["x"]])
 def test_what_is_no_tool_is_refused(wrong: Any) -> None:
-    with pytest.raises(ConfigurationError, match="a tool is a typed function"):
+    with pytest.raises(
+        ConfigurationError,
+        match=r"a tool is a typed function|is a list of functions, tools and agents; got .* among them",
+    ):
         Toolbox([wrong])
 
 
@@ -78,9 +81,9 @@ def test_two_of_one_name_and_wrong_settings_are_refused() -> None:
     with pytest.raises(ConfigurationError, match=r"two tools are named 'search'"):
         Toolbox([search, tool(name="search")(fetch)])
     for tools in (None, 3, "search"):
-        with pytest.raises(ConfigurationError, match="tools is a list of functions, tools and agents; got"):
+        with pytest.raises(ConfigurationError, match=r"tools=...\) is a list of functions, tools and agents; got"):
             Toolbox(tools)  # type: ignore[arg-type]
-    with pytest.raises(ConfigurationError, match="concurrency must be at least 1"):
+    with pytest.raises(ConfigurationError, match=r"concurrency=...\) is a whole number of at least 1 or None"):
         Toolbox([search], concurrency=0)
 
 
@@ -112,7 +115,7 @@ def test_parts_of_it_share_its_figures_and_settings() -> None:
     for wrong in (box.only, box.without):
         with pytest.raises(ConfigurationError, match="did you mean fetch"):
             wrong("fetsh")
-        with pytest.raises(ConfigurationError, match="tools are named one by one"):
+        with pytest.raises(ConfigurationError, match=r"\(\*names\) is a text; got"):
             wrong(["fetch"])  # type: ignore[arg-type]
 
 

@@ -204,7 +204,7 @@ async def calls(ctx: Context, scope: Scope) -> None:
         async for event in events:
             assert_type(event.path, str)
         assert_type(events.response, int)
-    open_stream(length, 3)  # type: ignore[misc]
+    open_stream(length, 3)  # type: ignore[arg-type]
     ctx.path = "x"  # type: ignore[misc]
 
 

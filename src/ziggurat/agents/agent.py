@@ -5,10 +5,9 @@ __all__ = ["Agent"]
 import os
 from collections.abc import Iterable, Sequence
 from functools import partial
-from typing import Any
+from typing import Annotated, Any
 
-import msgspec
-from msgspec.structs import asdict
+from msgspec import Meta
 
 from ziggurat.agents.loop import AgentLoop, Instructions, LoopSettings
 from ziggurat.agents.output import FINAL_ANSWER, AnswerReader
@@ -17,8 +16,7 @@ from ziggurat.agents.pricing import with_prices
 from ziggurat.agents.reply import final_answer_in
 from ziggurat.agents.runnable import Runnable
 from ziggurat.agents.steering import STEERABLE, Steerable
-from ziggurat.agents.stop import MAX_STEPS, Policy, any_of, steps_in
-from ziggurat.agents.stop import max_steps as max_steps_policy
+from ziggurat.agents.stop import MAX_STEPS, Policy, StopPolicy, any_of, steps_in
 from ziggurat.calls.admission import budgeted
 from ziggurat.calls.decisions import TOOLS
 from ziggurat.calls.enter import AGENT, AgentParts, Setup
@@ -29,13 +27,14 @@ from ziggurat.core.errors import ConfigurationError
 from ziggurat.core.facts import EFFECT, name_of, strongest
 from ziggurat.core.ids import check_new_name
 from ziggurat.core.service import Service
+from ziggurat.core.settings import PositiveInt, Seconds, checked
 from ziggurat.core.store import Store
 from ziggurat.messages.budget import Budget
-from ziggurat.messages.middleware import Middleware
-from ziggurat.messages.model import ModelRequest, ModelResponse, ModelSettings
+from ziggurat.messages.middleware import AnyMiddleware
+from ziggurat.messages.model import NO_SETTINGS, ModelRequest, ModelResponse, ModelSettings
 from ziggurat.models.resolve import resolve
 from ziggurat.tools.approval import APPROVALS, Approvals
-from ziggurat.tools.permissions import narrow_grants
+from ziggurat.tools.permissions import Permissions, narrow_grants
 from ziggurat.tools.thread_guard import rules_hold
 from ziggurat.tools.toolbox import Tool, Toolbox
 
@@ -76,35 +75,32 @@ class Agent(Runnable):
         ConfigurationError: an argument cannot work; the message says which, why, and what would.
     """
 
+    @checked
     def __init__(
         self,
         model: str | Service[ModelRequest, ModelResponse],
         *,
-        tools: Iterable[Tool | Runnable] | Toolbox = (),
+        tools: Annotated[Iterable[Tool | Runnable] | Toolbox, Meta(title="list of functions, tools and agents")] = (),
         instructions: Instructions = None,
         name: str = "agent",
         description: str = "",
         output: Any = None,
         output_validator: OutputValidator | None = None,
         settings: ModelSettings | None = None,
-        max_steps: int | None = None,
-        stop: Policy | None = None,
-        timeout: float | None = None,
+        max_steps: PositiveInt | None = None,
+        stop: StopPolicy | None = None,
+        timeout: Seconds | None = None,
         budget: Budget | None = None,
         approvals: Approvals | None = None,
-        grants: Iterable[str] | None = None,
-        middleware: Sequence[Middleware] = (),
+        grants: Permissions | None = None,
+        middleware: Sequence[AnyMiddleware] = (),
         store: str | Store | None = None,
         debug: bool | None = None,
     ) -> None:
         service = resolve(model)
         box = tools if isinstance(tools, Toolbox) else Toolbox(tools)
         answer = None if output is None else AnswerReader.of(output, service)
-        if output_validator is not None and not callable(output_validator):
-            raise ConfigurationError(
-                f"output_validator is a function of the answer and the context; got {output_validator!r}"
-            )
-        _check(name, description, instructions, timeout, grants, budget, approvals, settings)
+        check_new_name(name, "an agent's name")
         max_steps = _limit(max_steps, stop)
         final = answer.tool() if answer is not None else None
         if final is not None and FINAL_ANSWER in box:
@@ -116,7 +112,7 @@ class Agent(Runnable):
             box,
             box.specs if final is None else (*box.specs, final),
             instructions,
-            settings or ModelSettings(),
+            settings or NO_SETTINGS,
             answer,
             None if stop is None else any_of(stop),
             max_steps,
@@ -189,47 +185,4 @@ def _debug(chosen: bool | None) -> bool:
 def _limit(max_steps: int | None, stop: Policy | None) -> int:
     if max_steps is None:
         return max(MAX_STEPS, steps_in(stop))
-    return max_steps_policy(max_steps).steps
-
-
-def _check(
-    name: str,
-    description: str,
-    instructions: Instructions,
-    timeout: float | None,
-    grants: Iterable[str] | None,
-    budget: Budget | None,
-    approvals: Approvals | None,
-    settings: ModelSettings | None,
-) -> None:
-    check_new_name(name, "an agent's name")
-    if instructions is not None and not isinstance(instructions, str) and not callable(instructions):
-        raise ConfigurationError(f"instructions are text or a function of the context, got {instructions!r}")
-    if not isinstance(description, str):
-        raise ConfigurationError(f"a description is text, got {description!r}")
-    if isinstance(grants, str):
-        raise ConfigurationError(f"grants is a list of permissions, such as [{grants!r}]; got the string {grants!r}")
-    if grants is not None and not isinstance(grants, Iterable):
-        raise ConfigurationError(f"grants is a list of permissions, such as ['network']; got {grants!r}")
-    number = isinstance(timeout, (int, float)) and not isinstance(timeout, bool)
-    if timeout is not None and not (number and 0 < timeout < float("inf")):
-        raise ConfigurationError(f"timeout is a positive number of seconds, got {timeout!r}")
-    for what, value, kind in (
-        ("budget", budget, Budget),
-        ("approvals", approvals, Approvals),
-        ("settings", settings, ModelSettings),
-    ):
-        if value is not None and not isinstance(value, kind):
-            raise ConfigurationError(f"{what} takes {kind.__name__}(...), got {value!r}")
-    if settings is not None:
-        _check_settings(settings)
-
-
-def _check_settings(settings: ModelSettings) -> None:
-    """Check the types of settings here, before a provider refuses them."""
-    try:
-        msgspec.convert(asdict(settings), ModelSettings)
-    except msgspec.ValidationError as error:
-        told, _, place = str(error).partition(" - at ")
-        name = place.strip("`$.")
-        raise ConfigurationError(f"settings: {name}: {told[:1].lower()}{told[1:]}") from error
+    return max_steps

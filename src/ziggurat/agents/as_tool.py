@@ -12,6 +12,7 @@ from ziggurat.core.codec import encode
 from ziggurat.core.context import Context
 from ziggurat.core.errors import ConfigurationError, InvalidArguments
 from ziggurat.core.facts import COMPOSITE, NAME, Fact, fact
+from ziggurat.core.settings import checked
 from ziggurat.messages import stops
 from ziggurat.messages.agent import AgentRequest, AgentRun
 from ziggurat.messages.message import user
@@ -39,6 +40,7 @@ class AgentTool:
         description: When to call it; the agent's description by default.
     """
 
+    @checked
     def __init__(self, agent: AgentService, *, name: str | None = None, description: str | None = None) -> None:
         parts = fact(agent, AGENT)
         if parts is None:

@@ -5,9 +5,9 @@ __all__ = ["Callbacks"]
 from collections.abc import Awaitable, Callable
 from itertools import chain
 
-from ziggurat.core.errors import ConfigurationError
 from ziggurat.core.event import Dropped, Event, PerRun
 from ziggurat.core.path import is_beneath
+from ziggurat.core.settings import checked
 from ziggurat.messages.delta import TextDelta, ThinkingDelta
 from ziggurat.messages.events import Delta, ModelEnded, ToolStarted
 from ziggurat.messages.parts import ToolCall
@@ -30,6 +30,7 @@ class Callbacks(PerRun):
         ConfigurationError: one of them is not a function.
     """
 
+    @checked
     def __init__(
         self,
         *,
@@ -38,10 +39,6 @@ class Callbacks(PerRun):
         on_action: Callable[[ToolCall], object] | None = None,
         on_event: Callable[[Event], object] | None = None,
     ) -> None:
-        given = {"on_token": on_token, "on_thought": on_thought, "on_action": on_action, "on_event": on_event}
-        for name, function in given.items():
-            if function is not None and not callable(function):
-                raise ConfigurationError(f"Callbacks({name}=...) takes a function, such as print; got {function!r}")
         self.on_token = on_token
         self.on_thought = on_thought
         self.on_action = on_action

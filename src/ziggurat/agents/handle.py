@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
 from ziggurat.agents.steering import Mailbox
 from ziggurat.core.errors import ConfigurationError, Denied
 from ziggurat.core.event import Listener
+from ziggurat.core.settings import checked
 from ziggurat.core.stream import EventStream
 from ziggurat.messages.agent import AgentRun
 from ziggurat.messages.message import Message
@@ -104,6 +105,7 @@ class RunHandle:
             self._events.follow(self._task)
         return self._events
 
+    @checked
     def cancel(self, *, after_step: bool = False) -> None:
         """Stop the run; its result says `Cancelled`, and it can be resumed. Does nothing if it has ended.
 
@@ -132,6 +134,7 @@ class RunHandle:
         if self._begun:
             self._task.cancel()
 
+    @checked
     def inject(self, prompt: Prompt) -> bool:
         """Add a message to the model's next request, never between a tool call and its result.
 
@@ -146,6 +149,7 @@ class RunHandle:
         """
         return self._tell("inject", prompt)
 
+    @checked
     def redirect(self, prompt: Prompt) -> bool:
         """Make the model abandon its current plan, and give it a new message.
 

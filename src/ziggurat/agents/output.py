@@ -9,6 +9,7 @@ from msgspec import Struct
 
 from ziggurat.core.errors import ConfigurationError, InvalidArguments, JournalCorrupt
 from ziggurat.core.facts import fact
+from ziggurat.core.settings import NonNegativeInt, check_fields
 from ziggurat.messages.facts import OUTPUT_MODES, OutputMode
 from ziggurat.messages.limits import MAX_ARGUMENTS
 from ziggurat.messages.model import OutputSchema, ToolSpec
@@ -34,7 +35,10 @@ class Output(Struct, Generic[Out], frozen=True, eq=False):
 
     kind: type[Out]
     mode: OutputMode | None = None
-    retries: int = 2
+    retries: NonNegativeInt = 2
+
+    def __post_init__(self) -> None:
+        check_fields(self)
 
 
 class AnswerReader(Struct, frozen=True, eq=False):
@@ -65,9 +69,6 @@ class AnswerReader(Struct, frozen=True, eq=False):
         """
         chosen = output if isinstance(output, Output) else Output(output)
         kind: Any = chosen.kind
-        retries = chosen.retries
-        if not isinstance(retries, int) or isinstance(retries, bool) or retries < 0:
-            raise ConfigurationError(f"retries is how often an answer is asked for again, 0 or more; got {retries!r}")
         modes = fact(model, OUTPUT_MODES)
         if chosen.mode is not None and chosen.mode not in modes:
             raise ConfigurationError(
@@ -87,7 +88,7 @@ class AnswerReader(Struct, frozen=True, eq=False):
             }
             if definitions is not None:
                 schema["$defs"] = definitions
-        return cls(kind, chosen.mode or modes[0], schema, wrapped, retries, parameter)
+        return cls(kind, chosen.mode or modes[0], schema, wrapped, chosen.retries, parameter)
 
     @property
     def name(self) -> str:

@@ -2,7 +2,7 @@
 
 __all__ = ["Runnable"]
 
-from collections.abc import AsyncGenerator, Callable, Coroutine, Iterable, Mapping, Sequence
+from collections.abc import AsyncGenerator, Callable, Coroutine, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
 from typing import Any, Unpack
 
@@ -25,10 +25,11 @@ from ziggurat.core.facts import COMPOSITE, NAME, Fact, fact, innermost
 from ziggurat.core.ids import check_new_name
 from ziggurat.core.layer import stack
 from ziggurat.core.scope import Scope
+from ziggurat.core.settings import NonNegativeInt, PositiveInt, checked
 from ziggurat.core.store import Store
 from ziggurat.core.stream import EventStream, open_stream
 from ziggurat.messages import stops
-from ziggurat.messages.agent import AgentRequest, AgentRun, Decision
+from ziggurat.messages.agent import AgentRequest, AgentRun, Decisions
 from ziggurat.messages.events import Warned
 from ziggurat.messages.message import Message
 from ziggurat.messages.tool import AS_TOOL
@@ -39,9 +40,9 @@ from ziggurat.runs.options import (
     Deps,
     Environment,
     RunArguments,
+    RunId,
     RunOptions,
     check_arguments,
-    check_id,
     joined_context,
 )
 from ziggurat.runs.prompt import Prompt, request_of
@@ -52,6 +53,7 @@ from ziggurat.stores.connect import connect
 from ziggurat.stores.session import Session
 from ziggurat.tools.approval import Approvals
 from ziggurat.tools.fork_effects import Effects
+from ziggurat.tools.permissions import Permissions
 from ziggurat.tools.thread_guard import check_thread, trust_thread
 from ziggurat.tools.threads import POOL
 
@@ -70,10 +72,8 @@ class Runnable:
         store: The store of its sessions and, if one was given, of its runs.
     """
 
+    @checked
     def __init__(self, service: AgentService, *, name: str | None = None, store: str | Store | None = None) -> None:
-        if not callable(service) or isinstance(service, type):
-            what = f"the class {service.__name__}" if isinstance(service, type) else type(service).__name__
-            raise ConfigurationError(f"Runnable() needs a service (request, ctx), got {what}")
         if name is not None:
             check_new_name(name, "the name of a Runnable")
         self.inner = service
@@ -112,6 +112,7 @@ class Runnable:
 
     # -- a new run -----------------------------------------------------------------------------------------------
 
+    @checked
     def run(
         self,
         prompt: Prompt,
@@ -121,7 +122,7 @@ class Runnable:
         listeners: Sequence[Listener] = (),
         run_id: str | None = None,
         session: str | Session | None = None,
-        grants: Iterable[str] | None = None,
+        grants: Permissions | None = None,
         approvals: Approvals | None = None,
         labels: Mapping[str, object] | None = None,
         environment: Environment | None = None,
@@ -174,14 +175,16 @@ class Runnable:
             )
         )
 
+    @checked
     def run_sync(self, prompt: Prompt, **arguments: Unpack[RunArguments]) -> AgentRun:
         """Run from code that is not async, also in notebooks and threads of tools; takes the arguments of `run`."""
         check_arguments("run_sync", arguments)
         self._surroundings(detached=arguments.get("detached", False))
         return blocking(lambda: self.run(prompt, **arguments))
 
+    @checked
     def stream(
-        self, prompt: Prompt, *, buffer: int = 64, **arguments: Unpack[RunArguments]
+        self, prompt: Prompt, *, buffer: PositiveInt = 64, **arguments: Unpack[RunArguments]
     ) -> AbstractAsyncContextManager[EventStream[AgentRun]]:
         """Run, and read the events while it happens; takes the arguments of `run`::
 
@@ -216,6 +219,7 @@ class Runnable:
 
         return open_stream(service, request, start, buffer=buffer)
 
+    @checked
     def start(self, prompt: Prompt, **arguments: Unpack[RunArguments]) -> RunHandle:
         """Start a run in the background of this event loop and return its handle; takes the arguments of `run`."""
         check_arguments("start", arguments)
@@ -232,16 +236,17 @@ class Runnable:
 
     # -- a recorded run ------------------------------------------------------------------------------------------
 
+    @checked
     async def resume(
         self,
-        run_id: str,
-        decisions: Mapping[str, Decision] | None = None,
+        run_id: RunId,
+        decisions: Decisions | None = None,
         *,
         strict: bool = False,
         deps: Deps | None = None,
         listeners: Sequence[Listener] = (),
         session: Session | None = None,
-        grants: Iterable[str] | None = None,
+        grants: Permissions | None = None,
         approvals: Approvals | None = None,
         environment: Environment | None = None,
     ) -> AgentRun:
@@ -279,14 +284,14 @@ class Runnable:
             approvals=approvals,
             environment=environment,
         )
-        check_id(run_id)
         await _report_separate(AMBIENT.get(), f"{self.name} was resumed, which is a run of its own")
         opens = self._opener.reopen(run_id, {} if decisions is None else decisions, options, strict=strict)
         return await drive(self, self.name, opens)
 
+    @checked
     async def replay(
         self,
-        run_id: str,
+        run_id: RunId,
         *,
         live: Live = "nothing",
         strict: bool = True,
@@ -309,21 +314,21 @@ class Runnable:
             JournalMismatch: this agent would have done something else; the message shows where, with a diff.
         """
         options = RunOptions.of(deps=deps, listeners=listeners, approvals=approvals)
-        check_id(run_id)
         await _report_separate(AMBIENT.get(), f"{self.name} was replayed, which is a run of its own")
         return await drive(self, self.name, self._opener.replay(run_id, live, options, strict=strict))
 
+    @checked
     async def fork(
         self,
-        run_id: str,
-        at: int,
+        run_id: RunId,
+        at: PositiveInt,
         prompt: Prompt | None = None,
         *,
         effects: Effects = "refuse",
         new_id: str | None = None,
         deps: Deps | None = None,
         listeners: Sequence[Listener] = (),
-        grants: Iterable[str] | None = None,
+        grants: Permissions | None = None,
         approvals: Approvals | None = None,
         labels: Mapping[str, object] | None = None,
         environment: Environment | None = None,
@@ -364,12 +369,12 @@ class Runnable:
             labels=labels,
             environment=environment,
         )
-        check_id(run_id)
         await _report_separate(AMBIENT.get(), f"{self.name} was forked, which is a run of its own")
         forked = await self._opener.fork(Origin(run_id, at, effects), prompt, new_id, options)
         return await drive(self, self.name, self._opener.reopen(forked, {}, options))
 
-    def subscribe(self, run_id: str, *, after: int = 0) -> AsyncGenerator[Heard, None]:
+    @checked
+    def subscribe(self, run_id: RunId, *, after: NonNegativeInt = 0) -> AsyncGenerator[Heard, None]:
         """Follow a run by its id, from its start or after a given entry, also while it is in progress::
 
             async for heard in agent.subscribe("r-17", after=12):
@@ -382,19 +387,16 @@ class Runnable:
             RunNotFound: no such run is in progress or in the store.
             ConfigurationError: `after` is not the number of an entry.
         """
-        check_id(run_id)
-        if not isinstance(after, int) or isinstance(after, bool) or after < 0:
-            raise ConfigurationError(f"after is the number of an entry, 0 for the beginning; got {after!r}")
         return self._runs.subscribe(run_id, after)
 
-    async def record(self, run_id: str) -> bytes:
+    @checked
+    async def record(self, run_id: RunId) -> bytes:
         """Return the record of a run as JSON lines.
 
         Raises:
             RunNotFound: the store has no such run.
             JournalCorrupt: an entry is damaged; the message names it.
         """
-        check_id(run_id)
         return (await self._runs.read(run_id)).dump()
 
     # -- wrapping ------------------------------------------------------------------------------------------------

@@ -16,10 +16,10 @@ from ziggurat.calls.batch import Unwanted
 from ziggurat.core.codec import as_type
 from ziggurat.core.containment import StopSignal
 from ziggurat.core.context import Context
-from ziggurat.core.errors import ConfigurationError
 from ziggurat.core.facts import Fact
 from ziggurat.core.journal import journal_of
 from ziggurat.core.scope import Key
+from ziggurat.core.settings import checked
 from ziggurat.messages.agent import AgentRun
 from ziggurat.messages.events import Steered
 from ziggurat.messages.message import Message
@@ -40,10 +40,8 @@ class Steerable(Middleware):
         ConfigurationError: a verb is unknown.
     """
 
+    @checked
     def __init__(self, *verbs: Verb) -> None:
-        unknown = set(verbs) - _VERBS
-        if unknown:
-            raise ConfigurationError(f"a run may be steered by {sorted(_VERBS)}, not by {sorted(map(str, unknown))}")
         self.verbs = frozenset(verbs)
 
     @staticmethod

@@ -33,7 +33,6 @@ from msgspec import Meta, Struct
 from ziggurat.core.context import Context
 from ziggurat.core.errors import ConfigurationError
 from ziggurat.core.event import Event
-from ziggurat.core.protocols import implements
 from ziggurat.core.settings import NonEmptyText, PositiveInt, checked
 from ziggurat.messages import stops
 from ziggurat.messages.model import ModelResponse
@@ -111,6 +110,9 @@ class Policy(Protocol):
     def on_step(self, progress: Progress) -> Verdict:
         """Judge the step, after its tools have run."""
         ...
+
+
+StopPolicy = Annotated[Policy, Meta(description="as stop_when(lambda progress: ...) makes of a condition")]
 
 
 class BasePolicy:
@@ -259,9 +261,10 @@ class _AnyOf(BasePolicy):
         return " | ".join(map(repr, self.policies))
 
 
-def any_of(*policies: Policy) -> BasePolicy:
+@checked
+def any_of(*policies: StopPolicy) -> BasePolicy:
     """Stop when any of the policies does; the first in the order given names the reason."""
-    return _AnyOf(_check_policies(policies))
+    return _AnyOf(policies)
 
 
 class _AllOf(BasePolicy):
@@ -288,11 +291,12 @@ class _AllOf(BasePolicy):
         return " & ".join(f"({each!r})" if isinstance(each, _AnyOf) else repr(each) for each in self.policies)
 
 
-def all_of(*policies: Policy) -> BasePolicy:
+@checked
+def all_of(*policies: StopPolicy) -> BasePolicy:
     """Stop when all of the policies do in the same step; the first in the order given names the reason."""
     if not policies:
         raise ConfigurationError("all_of() needs at least one policy")
-    return _AllOf(_check_policies(policies))
+    return _AllOf(policies)
 
 
 class _Not(BasePolicy):
@@ -321,24 +325,15 @@ class _Not(BasePolicy):
         return f"~({self.policy!r})" if isinstance(self.policy, (_AnyOf, _AllOf)) else f"~{self.policy!r}"
 
 
-def not_(policy: Policy) -> BasePolicy:
+@checked
+def not_(policy: StopPolicy) -> BasePolicy:
     """Stop after a step in which the policy would not have stopped."""
-    return _Not(*_check_policies((policy,)))
+    return _Not(policy)
 
 
 def steps_in(policy: Policy | None) -> int:
     """Return the largest number of `max_steps` in a policy, 0 if it has none."""
     return policy.steps if isinstance(policy, BasePolicy) else 0
-
-
-def _check_policies(policies: tuple[Policy, ...]) -> tuple[Policy, ...]:
-    for policy in policies:
-        if not implements(policy, Policy):
-            raise ConfigurationError(
-                f"a stop policy has on_response(progress) and on_step(progress); got {policy!r}. "
-                "For a plain condition write stop_when(lambda progress: ...)"
-            )
-    return policies
 
 
 def _first(verdicts: list[Verdict]) -> Verdict:

@@ -11,7 +11,7 @@ from ziggurat.core.errors import AlreadyDecided, ConfigurationError
 from ziggurat.core.facts import Fact, fact
 from ziggurat.core.journal import MemoryJournal
 from ziggurat.core.path import is_tool_call
-from ziggurat.messages.agent import Approve, Decision, Deny, DidNotHappen, Happened, Modify, PendingItem, decision_of
+from ziggurat.messages.agent import Approve, Decision, Deny, DidNotHappen, Happened, Modify, decision_of
 from ziggurat.messages.parts import ToolCall
 from ziggurat.tools.toolbox import Toolbox
 
@@ -88,18 +88,9 @@ def decision_entries(
         ConfigurationError: something is not a decision, does not fit, or names no pending item (they are listed).
         AlreadyDecided: a call was decided in another way before; deciding again in the same way has no effect.
     """
-    if not isinstance(decisions, Mapping):
-        raise ConfigurationError(
-            "decisions maps the ids of pending items to Approve(), Deny(reason) or Modify(arguments): "
-            f"resume(id, {{item.id: Approve() for item in run.pending}}); got {decisions!r:.200}"
-        )
     pending = {item.id: item for item in journal.pending()}
     entries: list[Decided] = []
     for item_id, decision in decisions.items():
-        if isinstance(item_id, PendingItem):
-            raise ConfigurationError(
-                f"a call that waits is named by its id: give item.id ({item_id.id!r}), not the item"
-            )
         if item_id not in pending and _was_decided(journal, item_id, decision):
             continue
         if item_id not in pending:

@@ -15,19 +15,19 @@ __all__ = [
 ]
 
 import logging
-from collections.abc import Awaitable, Callable, Iterable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from typing import Generic, TypeVar
 
 from ziggurat.calls.agent_call import AGENT_CALL
 from ziggurat.core.containment import as_failure
 from ziggurat.core.context import AMBIENT, JOURNAL, Context
-from ziggurat.core.errors import ConfigurationError
 from ziggurat.core.journal import MemoryJournal, journal_of
 from ziggurat.core.path import escaped
 from ziggurat.core.scope import Key
 from ziggurat.core.service import Service
+from ziggurat.core.settings import checked
 from ziggurat.messages.events import MiddlewareCompleted, MiddlewareStarted
-from ziggurat.messages.middleware import Middleware
+from ziggurat.messages.middleware import AnyMiddleware, Middleware
 
 Q = TypeVar("Q")
 R = TypeVar("R")
@@ -52,14 +52,6 @@ class Chain:
     __slots__ = ("_without", "hooks", "middlewares")
 
     def __init__(self, middlewares: Sequence[Middleware] = ()) -> None:
-        if isinstance(middlewares, Middleware) or not isinstance(middlewares, Iterable):
-            raise ConfigurationError(f"middleware is a list, such as [Trim(last=20)]; got {middlewares!r}")
-        for each in middlewares:
-            if not isinstance(each, Middleware):
-                raise ConfigurationError(
-                    f"middleware must be instances of Middleware, got {each!r}; "
-                    "a layer goes around one service with stack(service, layer)"
-                )
         self.middlewares = tuple(middlewares)
         self._without: dict[int, Chain] = {}
         self.hooks: dict[str, tuple[Middleware, ...]] = {
@@ -88,7 +80,8 @@ MIDDLEWARE = Key[Chain]("middleware")
 NO_CHAIN = Chain()
 
 
-def given(ctx: Context, *middlewares: Middleware) -> Context:
+@checked
+def given(ctx: Context, *middlewares: AnyMiddleware) -> Context:
     """Return a context whose calls all pass these middlewares too, inside the existing ones."""
     return chained(ctx, Chain(middlewares))
 

@@ -6,10 +6,10 @@ from collections.abc import Awaitable, Iterable
 from typing import Generic, TypeVar, cast
 
 from ziggurat.core.context import JOURNAL, Context
-from ziggurat.core.errors import ConfigurationError
 from ziggurat.core.event import Dropped
 from ziggurat.core.facts import COMPOSITE, EFFECT, NAME, Fact, fact, name_of, returns_of, strongest
 from ziggurat.core.service import Service
+from ziggurat.core.settings import checked
 
 Q = TypeVar("Q")
 R = TypeVar("R")
@@ -28,13 +28,8 @@ class Combinator(Generic[Q, R]):
     title = "combinator"
     """The title used in its repr and its name."""
 
+    @checked
     def __init__(self, *alternatives: Service[Q, R]) -> None:
-        for number, each in enumerate(alternatives, 1):
-            if not callable(each) or isinstance(each, type):
-                what = f"the class {each.__name__}" if isinstance(each, type) else type(each).__name__
-                raise ConfigurationError(
-                    f"{self.title}() takes services, async callables (request, ctx); number {number} is {what}"
-                )
         self.alternatives = alternatives
         self.names = [name_of(each) for each in alternatives]
         self.returns = [cast("type[R]", returns_of(each)) for each in alternatives]

@@ -5,13 +5,14 @@ __all__ = ["ANYTHING", "Rule", "is_finite", "rule_of"]
 import re
 from collections.abc import Callable, Collection, Iterable, Mapping
 from decimal import Decimal
-from inspect import iscoroutinefunction
+from inspect import iscoroutinefunction, signature
 from math import isfinite, isnan
 from types import NoneType, SimpleNamespace, UnionType
-from typing import Annotated, Any, Literal, NamedTuple, TypeGuard, Union, get_args, get_origin, get_type_hints
-from weakref import WeakSet
+from typing import Annotated, Any, Literal, NamedTuple, TypeGuard, TypeVar, Union, get_args, get_origin, get_type_hints
 
 from msgspec import Meta
+
+from ziggurat.core.protocols import implements
 
 _CALLABLE = get_origin(Callable[[], None])
 _PLAIN: dict[object, tuple[type | tuple[type, ...], str]] = {
@@ -93,13 +94,21 @@ def _of_class(kind: Any, args: tuple[Any, ...]) -> Rule:
         return Rule(lambda value: _is_callable(value) and not _is_async(value), "a function (not async)")
     if not isinstance(kind, type) or kind in (Any, object):
         return ANYTHING
+    if kind is type and any(isinstance(each, TypeVar) for each in args):
+        return ANYTHING  # any type, also one that is no class, such as list[int]
     if kind is type:
         return Rule(lambda value: isinstance(value, type), "a class")
     if getattr(kind, "_is_protocol", False) and not getattr(kind, "_is_runtime_protocol", False):
-        return Rule(_is_callable, _a(kind.__name__)) if "__call__" in vars(kind) else ANYTHING
+        return (
+            Rule(lambda value: callable(value) and not isinstance(value, type), _protocol_words(kind))
+            if "__call__" in vars(kind)
+            else ANYTHING
+        )
     if getattr(kind, "_is_protocol", False):
-        return _of_protocol(kind)
+        return Rule(lambda value: implements(value, kind), _a(kind.__name__))
     items = [_rule(each) for each in args if each is not ...]
+    if kind is tuple and items and ... not in args:
+        return _of_tuple(items)
     if len(items) == 1 and issubclass(kind, Iterable):
         return _of_items(kind, items[0])
     if len(items) == 2 and issubclass(kind, Mapping) and items != [ANYTHING, ANYTHING]:
@@ -107,18 +116,12 @@ def _of_class(kind: Any, args: tuple[Any, ...]) -> Rule:
     return Rule(lambda value: isinstance(value, kind), _a(_COLLECTIONS.get(kind) or kind.__name__))
 
 
-def _of_protocol(kind: type) -> Rule:
-    """Return the rule for a protocol; Python looks for each member, which takes 10 microseconds, so once per class."""
-    classes: WeakSet[type] = WeakSet()
-
-    def allows(value: object) -> bool:
-        if type(value) not in classes:
-            if not isinstance(value, kind):
-                return False
-            classes.add(type(value))
-        return True
-
-    return Rule(allows, _a(kind.__name__))
+def _protocol_words(kind: type) -> str:
+    """Return the name of a protocol for what can be called, and with which arguments it is."""
+    asked = signature(vars(kind)["__call__"])
+    arguments = ", ".join(each.removesuffix("_") for each in list(asked.parameters)[1:])
+    how = "an async callable" if _may_be_async(asked.return_annotation) else "a callable"
+    return f"{_a(kind.__name__)}, {how} ({arguments})"
 
 
 def _of_items(kind: type, item: Rule) -> Rule:
@@ -131,6 +134,15 @@ def _of_items(kind: type, item: Rule) -> Rule:
 
     words = f"a {_COLLECTIONS.get(kind, 'list')}"
     return Rule(allows, words if item is ANYTHING else f"{words}, each item {item.words}", item)
+
+
+def _of_tuple(items: list[Rule]) -> Rule:
+    def allows(values: object) -> bool:
+        if not isinstance(values, tuple) or len(values) != len(items):
+            return False
+        return all(item.allows(value) for item, value in zip(items, values, strict=True))
+
+    return Rule(allows, f"a tuple of {' and '.join(item.words for item in items)}")
 
 
 def _of_mapping(kind: type, key: Rule, value: Rule) -> Rule:
@@ -162,7 +174,8 @@ def _either(rules: list[Rule]) -> Rule:
     checks = [rule.allows for rule in rules]
     words = sorted(dict.fromkeys(rule.words for rule in rules), key=lambda each: each == "None")
     item = next((rule.item for rule in rules if rule.item is not None), None)
-    return Rule(lambda value: any(check(value) for check in checks), " or ".join(words), item)
+    separator = ", or " if any("," in each for each in words) else " or "
+    return Rule(lambda value: any(check(value) for check in checks), separator.join(words), item)
 
 
 def _merged(metas: Iterable[Meta]) -> Meta:
@@ -177,8 +190,17 @@ def _annotated(kind: Any, meta: Meta) -> Rule:
     else:
         rule = _rule(kind)
         if rule is not ANYTHING and meta.title:
-            rule = rule._replace(words=meta.title)
+            rule = rule._replace(words=_a(meta.title))
+        if meta.min_length:
+            rule = _not_empty(rule)
     return rule._replace(words=f"{rule.words}, {meta.description}") if meta.description else rule
+
+
+def _not_empty(rule: Rule) -> Rule:
+    def allows(value: object) -> bool:
+        return rule.allows(value) and (not isinstance(value, Collection) or len(value) > 0)
+
+    return rule._replace(allows=allows, words=f"{rule.words}, at least one")
 
 
 def _bounded(kind: Any, meta: Meta) -> Rule:
@@ -249,4 +271,4 @@ def _or(words: Iterable[str]) -> str:
 
 
 def _a(name: str) -> str:
-    return f"{'an' if name[:1] in 'AEIOU' else 'a'} {name}"
+    return f"{'an' if name[:1] in 'AEIOU' and name[:2] != 'Us' else 'a'} {name}"

@@ -132,9 +132,10 @@ def checked(function: Callable[P, R]) -> Callable[P, R]:
     known = frozenset(names[:listed])
     settings = Settings([*names[:listed], *filter(None, (rest, others))], function)
     constructs = function.__name__ == "__init__"
+    title = ".".join(function.__qualname__.split(".")[-2:]) if names[:1] == ("cls",) else function.__name__
 
     def check(args: tuple[object, ...], kwargs: Mapping[str, object]) -> None:
-        where = type(args[0]).__name__ if constructs else function.__name__
+        where = type(args[0]).__name__ if constructs else title
         settings.check(where, {**dict(zip(positional, args, strict=False)), **kwargs})
         if rest:
             for value in args[count:]:
@@ -177,13 +178,13 @@ def _wrong_in(value: object, rule: Rule) -> str:
     if rule.item is None or not isinstance(value, Iterable) or isinstance(value, bytes):
         return _describe(value)
     if isinstance(value, str):
-        return f"{_describe(value)}, write [{value!r}]"
+        return f"{_describe(value)}, write [{value!r}]" if rule.item.allows(value) else _describe(value)
     wrong = [each for each in value if not rule.item.allows(each)] if isinstance(value, Collection) else []
-    return f"{_describe(wrong[0])} among them" if wrong else _describe(value)
+    return _describe(wrong[0], " among them") if wrong else _describe(value)
 
 
-def _describe(value: object) -> str:
+def _describe(value: object, where: str = "") -> str:
     if isinstance(value, type):
-        return f"the class {value.__name__}; make an object of it"
+        return f"the class {value.__name__}{where}; make an object of it"
     text = repr(value)
-    return text if len(text) <= _LONGEST else f"{text[:_LONGEST]}..."
+    return f"{text if len(text) <= _LONGEST else f'{text[:_LONGEST]}...'}{where}"

@@ -16,6 +16,7 @@ from ziggurat.core.context import Context, root
 from ziggurat.core.errors import ConfigurationError
 from ziggurat.core.event import Event
 from ziggurat.core.service import Service
+from ziggurat.core.settings import PositiveInt, checked
 
 Q = TypeVar("Q")
 R = TypeVar("R")
@@ -192,8 +193,9 @@ class StreamBlock(AbstractAsyncContextManager[EventStream[R]]):
     __aiter__ = __iter__ = __await__ = _raise_misused
 
 
+@checked
 def open_stream(
-    service: Service[Q, R], request: Q, ctx: Context | None = None, *, buffer: int = 64
+    service: Service[Q, R], request: Q, ctx: Context | None = None, *, buffer: PositiveInt = 64
 ) -> AbstractAsyncContextManager[EventStream[R]]:
     """Call `service` and iterate over the events that it emits.
 
@@ -215,10 +217,6 @@ def open_stream(
     Raises:
         ConfigurationError: `service` or `buffer` is not valid, or the stream is read outside of its block.
     """
-    if not callable(service) or isinstance(service, type):
-        raise ConfigurationError(f"open_stream() calls a service, an async callable (request, ctx); got {service!r}")
-    if not isinstance(buffer, int) or isinstance(buffer, bool) or buffer < 1:
-        raise ConfigurationError(f"buffer must be a whole number of at least 1, got {buffer!r}")
     return StreamBlock(_open(service, request, ctx or root(), buffer))
 
 

@@ -9,6 +9,7 @@ from ziggurat.core.context import Context
 from ziggurat.core.errors import ConfigurationError
 from ziggurat.core.facts import COMPOSITE, EFFECT, NAME, RETURNS, Fact, fact, name_of, returns_of, strongest
 from ziggurat.core.service import Service
+from ziggurat.core.settings import checked
 
 A = TypeVar("A")
 B = TypeVar("B")
@@ -21,12 +22,6 @@ G = TypeVar("G")
 
 class _Pipeline:
     def __init__(self, stages: tuple[Service[Any, Any], ...]) -> None:
-        for number, stage in enumerate(stages, 1):
-            if not callable(stage):
-                raise ConfigurationError(
-                    f"pipeline() takes services, async callables (request, ctx); "
-                    f"number {number} is {type(stage).__name__}"
-                )
         self.parts = [(name_of(stage), stage, returns_of(stage)) for stage in stages]
         self.facts: dict[Fact[Any], object] = {
             NAME: f"pipeline({', '.join(name for name, *_ in self.parts)})",
@@ -75,6 +70,7 @@ def pipeline(
     sixth: Service[F, G],
     /,
 ) -> Service[A, G]: ...
+@checked
 def pipeline(*stages: Service[Any, Any]) -> Service[Any, Any]:
     """Call services in sequence, each with the answer of the one before, and return the last answer.
 

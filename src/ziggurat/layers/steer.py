@@ -9,6 +9,7 @@ from ziggurat.core.combinator import Combinator, shown
 from ziggurat.core.context import JOURNAL, Context
 from ziggurat.core.errors import ConfigurationError
 from ziggurat.core.service import Service
+from ziggurat.core.settings import checked
 
 Q = TypeVar("Q")
 R = TypeVar("R")
@@ -52,6 +53,7 @@ class _Steer(Combinator[Q, R]):
         return f"steer({shown(self._pick)}, {', '.join(routes)})"
 
 
+@checked
 def steer(pick: Pick[Q], /, **routes: Service[Q, R]) -> Service[Q, R]:
     """Send each request to the service that `pick` names.
 
@@ -73,8 +75,6 @@ def steer(pick: Pick[Q], /, **routes: Service[Q, R]) -> Service[Q, R]:
         ConfigurationError: there is no route, or something is not a service; when called, `pick` returned an unknown
             name.
     """
-    if not callable(pick):
-        raise ConfigurationError(f"steer() takes a function (request, ctx) that names a route first, got {pick!r}")
     if not routes:
         raise ConfigurationError("steer() needs routes, such as steer(pick, short=..., long=...)")
     return _Steer(pick, routes)

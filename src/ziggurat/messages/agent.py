@@ -5,6 +5,7 @@ __all__ = [
     "AgentRun",
     "Approve",
     "Decision",
+    "Decisions",
     "Deny",
     "DidNotHappen",
     "Happened",
@@ -19,10 +20,11 @@ __all__ = [
 ]
 
 from collections import Counter
-from typing import Any, Literal, cast
+from collections.abc import Mapping
+from typing import Annotated, Any, Literal, cast
 
 import msgspec
-from msgspec import Struct
+from msgspec import Meta, Struct
 
 from ziggurat.core import errors
 from ziggurat.core.codec import as_type, digest
@@ -110,6 +112,14 @@ class DidNotHappen(Struct, frozen=True, tag="did_not_happen", tag_field="decisio
 
 
 Decision = Approve | Deny | Modify | Happened | DidNotHappen
+
+Decisions = Annotated[
+    Mapping[str, Decision],
+    Meta(
+        title="mapping from the ids of pending items to Approve(), Deny(reason) or Modify(arguments)",
+        description="as in {item.id: Approve() for item in run.pending}",
+    ),
+]
 
 
 def decision_of(recorded: object) -> Decision:

@@ -4,11 +4,15 @@ __all__ = ["ASSUMED_OUTPUT", "Budget", "Price"]
 
 from collections.abc import Callable, Mapping
 from decimal import Decimal
+from typing import Annotated
 
-from msgspec import Struct
+from msgspec import Meta, Struct
 
 from ziggurat.core.errors import ConfigurationError
+from ziggurat.core.settings import PositiveFloat, PositiveInt, check_fields
 from ziggurat.messages.usage import Usage
+
+PositiveDecimal = Annotated[Decimal, Meta(gt=0)]
 
 ASSUMED_OUTPUT = 1024
 """Tokens reserved for a reply without `max_tokens`, until a longer reply has been seen."""
@@ -40,38 +44,19 @@ class Budget(Struct, frozen=True):
         price: Returns the cost of a call. An `Agent` uses the providers' list prices in US dollars by default.
     """
 
-    tokens: int | None = None
-    requests: int | None = None
-    tool_calls: int | None = None
-    steps: int | None = None
-    cost: float | Decimal | None = None
-    tools: Mapping[str, int] = {}
-    price: Price | None = None
+    tokens: PositiveInt | None = None
+    requests: PositiveInt | None = None
+    tool_calls: PositiveInt | None = None
+    steps: PositiveInt | None = None
+    cost: PositiveFloat | PositiveDecimal | None = None
+    tools: Annotated[Mapping[str, PositiveInt], Meta(description="such as {'search': 3}")] = {}
+    price: Annotated[Price, Meta(description="called with the name of a model and a Usage")] | None = None
 
     def __post_init__(self) -> None:
-        for name in ("tokens", "requests", "tool_calls", "steps"):
-            value = getattr(self, name)
-            if value is not None and not _is_count(value):
-                raise ConfigurationError(f"Budget({name}=...) must be a whole number of at least 1, got {value!r}")
-        number = isinstance(self.cost, (int, float, Decimal)) and not isinstance(self.cost, bool)
-        if self.cost is not None and not (number and 0 < self.cost < float("inf")):
-            raise ConfigurationError(f"Budget(cost=...) must be a positive amount, got {self.cost!r}")
-        tools = self.tools.items() if isinstance(self.tools, Mapping) else [(self.tools, 0)]
-        if not all(isinstance(name, str) and _is_count(limit) for name, limit in tools):
-            raise ConfigurationError(
-                f"Budget(tools=...) maps names to limits, such as {{'search': 3}}; got {self.tools!r}"
-            )
-        if self.price is not None and not callable(self.price):
-            raise ConfigurationError(
-                f"Budget(price=...) is a function of a model's name and a Usage, got {self.price!r}"
-            )
+        check_fields(self)
         limits = (self.tokens, self.requests, self.tool_calls, self.steps, self.cost, self.tools or None)
         if all(limit is None for limit in limits):
             raise ConfigurationError(
                 "Budget() limits nothing: give tokens=..., requests=..., tool_calls=..., steps=..., cost=... or "
                 "tools={...}; for time there is Agent(timeout=...)"
             )
-
-
-def _is_count(value: object) -> bool:
-    return isinstance(value, int) and not isinstance(value, bool) and value >= 1

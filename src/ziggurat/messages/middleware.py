@@ -1,6 +1,10 @@
 """The middleware base class."""
 
-__all__ = ["Middleware"]
+__all__ = ["AnyMiddleware", "Middleware"]
+
+from typing import Annotated
+
+from msgspec import Meta
 
 from ziggurat.core.context import Context
 from ziggurat.core.entries import Entry
@@ -89,3 +93,9 @@ class Middleware:
     async def wrap_agent(self, request: AgentRequest, ctx: Context, agent: Service[AgentRequest, AgentRun]) -> AgentRun:
         """Wrap an agent."""
         return await agent(request, ctx)
+
+
+AnyMiddleware = Annotated[
+    Middleware,
+    Meta(description="made once, as Trim(last=20); a layer goes around one service, with stack(service, layer)"),
+]

@@ -1,6 +1,7 @@
 """Model requests and responses, tool specs and settings."""
 
 __all__ = [
+    "NO_SETTINGS",
     "Effect",
     "FinishReason",
     "Interrupted",
@@ -13,20 +14,23 @@ __all__ = [
 ]
 
 from collections.abc import Sequence
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
 import msgspec
-from msgspec import Struct
+from msgspec import Meta, Struct
 
 from ziggurat.core.codec import canonical, digest
 from ziggurat.core.entries import Entry
 from ziggurat.core.facts import Effect
 from ziggurat.core.service import Service
+from ziggurat.core.settings import Fraction, PositiveInt, check_fields
 from ziggurat.messages.conversation import Mark, Transcript
 from ziggurat.messages.message import Message
 from ziggurat.messages.parts import ToolCall
 from ziggurat.messages.recorded import first_difference, said_before
 from ziggurat.messages.usage import Usage
+
+Temperature = Annotated[float, Meta(ge=0, le=2)]
 
 FinishReason = Literal[
     "stop", "length", "tool_calls", "content_filter", "refusal", "malformed", "paused", "error", "other"
@@ -93,17 +97,23 @@ class ModelSettings(Struct, frozen=True, omit_defaults=True):
         tool_choice: Whether a tool may, must or must not be called; or the name of the tool that must be.
         parallel_tools: Whether one reply may call several tools.
         extra: Additional provider-specific fields, sent unchanged.
+
+    Raises:
+        ConfigurationError: a setting has a wrong type or is out of its range.
     """
 
-    temperature: float | None = None
-    max_tokens: int | None = None
-    top_p: float | None = None
+    temperature: Temperature | None = None
+    max_tokens: PositiveInt | None = None
+    top_p: Fraction | None = None
     stop: tuple[str, ...] = ()
     seed: int | None = None
     reasoning: Literal["none", "minimal", "low", "medium", "high"] | None = None
     tool_choice: str | None = None
     parallel_tools: bool | None = None
     extra: dict[str, Any] = msgspec.field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        check_fields(self)
 
     def updated(self, other: "ModelSettings") -> "ModelSettings":
         """Return these settings, overridden by those that `other` sets."""

@@ -9,7 +9,7 @@ from msgspec.structs import replace
 
 from ziggurat.core.context import Context
 from ziggurat.core.errors import ConfigurationError, Denied
-from ziggurat.core.settings import checked
+from ziggurat.core.settings import NonEmptyText, checked
 from ziggurat.messages.middleware import Middleware
 from ziggurat.messages.model import ModelRequest
 from ziggurat.messages.parts import ToolCall
@@ -28,10 +28,8 @@ class AllowTools(Middleware):
         ConfigurationError: a pattern is not text.
     """
 
-    def __init__(self, *patterns: str) -> None:
-        for pattern in patterns:
-            if not isinstance(pattern, str) or not pattern:
-                raise ConfigurationError(f"AllowTools() takes patterns of tools' names, as 'read_*'; got {pattern!r}")
+    @checked
+    def __init__(self, *patterns: NonEmptyText) -> None:
         self.patterns = patterns
 
     def allows(self, name: str) -> bool:

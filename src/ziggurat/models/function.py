@@ -3,15 +3,17 @@
 __all__ = ["FunctionModel"]
 
 import inspect
-from collections.abc import AsyncGenerator, AsyncIterator, Callable, Coroutine, Generator, Iterator, Sequence
-from typing import Any, Literal, cast
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Coroutine, Generator, Iterator
+from typing import Annotated, Any, Literal, cast
+
+from msgspec import Meta
 
 from ziggurat.core.context import Context
 from ziggurat.core.errors import ConfigurationError
-from ziggurat.messages.facts import OutputMode
+from ziggurat.core.settings import NonEmptyText, PositiveInt, checked
 from ziggurat.messages.model import Model, ModelRequest, ModelResponse
 from ziggurat.messages.usage import Usage
-from ziggurat.models.reply import Collector, model_facts, response_of
+from ziggurat.models.reply import Collector, OutputModes, model_facts, response_of
 
 _Form = Literal["messages", "request", "request and context"]
 _FORMS = "(messages), (request) or (request, ctx)"
@@ -43,13 +45,14 @@ class FunctionModel:
 
     __slots__ = ("_form", "_function", "_plain", "facts", "name")
 
+    @checked
     def __init__(
         self,
-        function: Callable[..., Any],
+        function: Annotated[Callable[..., Any], Meta(description=f"that takes {_FORMS}")],
         *,
-        name: str = "function",
-        window: int | None = None,
-        output_modes: Sequence[OutputMode] = ("tool", "prompted"),
+        name: NonEmptyText = "function",
+        window: PositiveInt | None = None,
+        output_modes: OutputModes = ("tool", "prompted"),
     ) -> None:
         self.name = name
         self.facts = model_facts(name, window, output_modes)
@@ -106,10 +109,8 @@ def _describe(reply: object) -> str:
     return "an empty list" if reply in ([], ()) else type(reply).__name__
 
 
-def _form(function: object) -> tuple[_Form, bool]:
+def _form(function: Callable[..., Any]) -> tuple[_Form, bool]:
     """Return how to call a function, and whether it is a model service already."""
-    if not callable(function):
-        raise ConfigurationError(f"FunctionModel needs a function that takes {_FORMS}, got {type(function).__name__}")
     shown = getattr(function, "__name__", None) or type(function).__name__
     try:
         signature = inspect.signature(function)

@@ -2,7 +2,6 @@
 
 __all__ = ["ReplayModel"]
 
-from collections.abc import Sequence
 from pathlib import Path
 
 from ziggurat.core.codec import Raw, as_type
@@ -13,11 +12,11 @@ from ziggurat.core.event import difference
 from ziggurat.core.journal import MemoryJournal
 from ziggurat.core.json_lines import as_error
 from ziggurat.core.path import is_question, parent_of
+from ziggurat.core.settings import PositiveInt, checked
 from ziggurat.messages.delta import deltas_of, fit
 from ziggurat.messages.events import Delta
-from ziggurat.messages.facts import OutputMode
 from ziggurat.messages.model import ModelRequest, ModelResponse
-from ziggurat.models.reply import model_facts
+from ziggurat.models.reply import OutputModes, model_facts
 
 
 class ReplayModel:
@@ -39,13 +38,14 @@ class ReplayModel:
         JournalCorrupt: it is not a record; the message names the line.
     """
 
+    @checked
     def __init__(
         self,
         record: bytes | str | Path,
         *,
         strict: bool = True,
-        window: int | None = None,
-        output_modes: Sequence[OutputMode] = ("tool", "prompted"),
+        window: PositiveInt | None = None,
+        output_modes: OutputModes = ("tool", "prompted"),
     ) -> None:
         self._journal = MemoryJournal.load(_read(record))
         self._strict = strict
@@ -106,6 +106,4 @@ def _read(record: bytes | str | Path) -> bytes:
             return record.read_bytes()
         except OSError as error:
             raise ConfigurationError(f"the record {record} cannot be read: {error.strerror}") from error
-    if not isinstance(record, (bytes, str)):
-        raise ConfigurationError(f"a record is JSON lines as bytes or text, or a Path; got {record!r}")
     return record.encode() if isinstance(record, str) else record

@@ -1,15 +1,17 @@
 """Turn what a hand-written model returns into a response, and stream it to listeners."""
 
-__all__ = ["Collector", "model_facts", "normalised", "response_of"]
+__all__ = ["Collector", "OutputModes", "model_facts", "normalised", "response_of"]
 
-from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, get_args
+from collections.abc import Mapping, Sequence
+from typing import Annotated, Any
 
 import msgspec
+from msgspec import Meta
 
 from ziggurat.core.context import Context
 from ziggurat.core.errors import ConfigurationError
 from ziggurat.core.facts import NAME, Fact
+from ziggurat.core.settings import NonEmptyText, PositiveInt, checked
 from ziggurat.messages.delta import Fold, PartDelta, TextDelta, ToolCallDelta, deltas_of
 from ziggurat.messages.events import Delta
 from ziggurat.messages.facts import MODEL_NAME, OUTPUT_MODES, WINDOW, OutputMode
@@ -19,23 +21,19 @@ from ziggurat.messages.parts import Part, Text, ToolCall
 from ziggurat.messages.usage import Usage
 
 _DEFAULT_ID = "call"  # the default id of `tool_call`
-_MODES = get_args(OutputMode)
+OutputModes = Annotated[Sequence[OutputMode], Meta(min_length=1, description="best first")]
 
 
-def model_facts(name: str, window: int | None, output_modes: Sequence[OutputMode]) -> Mapping[Fact[Any], object]:
+@checked
+def model_facts(
+    name: NonEmptyText, window: PositiveInt | None, output_modes: OutputModes
+) -> Mapping[Fact[Any], object]:
     """Return the facts that a model states about itself.
 
     Raises:
         ConfigurationError: the name, window or an output mode is invalid.
     """
-    if not isinstance(name, str) or not name:
-        raise ConfigurationError(f"a model's name is a non-empty string, got {name!r}")
-    if window is not None and (not isinstance(window, int) or isinstance(window, bool) or window < 1):
-        raise ConfigurationError(f"window is a number of tokens above 0, or None for unknown; got {window!r}")
-    modes = tuple(output_modes) if isinstance(output_modes, Iterable) and not isinstance(output_modes, str) else ()
-    if not modes or any(mode not in _MODES for mode in modes):
-        raise ConfigurationError(f"output_modes lists some of {', '.join(_MODES)}, best first; got {output_modes!r}")
-    return {NAME: name, MODEL_NAME: name, WINDOW: window, OUTPUT_MODES: modes}
+    return {NAME: name, MODEL_NAME: name, WINDOW: window, OUTPUT_MODES: tuple(output_modes)}
 
 
 def normalised(message: Message) -> Message:

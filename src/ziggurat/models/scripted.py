@@ -4,22 +4,21 @@ __all__ = ["PAUSE", "Pause", "Piece", "Reply", "Rule", "ScriptedModel"]
 
 import asyncio
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from typing import Union
+from collections.abc import Callable, Iterator, Sequence
+from typing import Annotated, Union
 
-from msgspec import Struct
+from msgspec import Meta, Struct
 
 from ziggurat.core.context import RUN_ID, Context
 from ziggurat.core.errors import ConfigurationError
-from ziggurat.core.settings import NonNegativeSeconds, check_fields
+from ziggurat.core.settings import NonEmptyText, NonNegativeSeconds, PositiveInt, check_fields, checked
 from ziggurat.messages.delta import PartDelta, TextDelta, ThinkingDelta, ToolCallDelta, deltas_of
 from ziggurat.messages.events import Delta
-from ziggurat.messages.facts import OutputMode
 from ziggurat.messages.message import Message
 from ziggurat.messages.model import ModelRequest, ModelResponse
 from ziggurat.messages.parts import Part, ToolCall
 from ziggurat.messages.usage import Usage
-from ziggurat.models.reply import Collector, model_facts, normalised, response_of
+from ziggurat.models.reply import Collector, OutputModes, model_facts, normalised, response_of
 
 _WORDS = re.compile(r"\s*\S+|\s+$")
 
@@ -46,19 +45,27 @@ PAUSE = Pause()
 Piece = str | PartDelta | Part | Usage | Pause | BaseException | type[BaseException] | asyncio.Event
 """A step in the script of one reply: a piece of the reply, a wait, or an error to raise."""
 
-Reply = Union[  # noqa: UP007 - a text that stands for a type cannot be joined with |
-    str,
-    Message,
-    ToolCall,
-    ModelResponse,
-    BaseException,
-    type[BaseException],
-    Sequence[Piece],
-    Callable[[ModelRequest], "Reply"],
+Reply = Annotated[
+    Union[  # noqa: UP007 - a text that stands for a type cannot be joined with |
+        str,
+        Message,
+        ToolCall,
+        ModelResponse,
+        BaseException,
+        type[BaseException],
+        Sequence[Piece],
+        Callable[[ModelRequest], "Reply"],
+    ],
+    Meta(
+        title="text, a Message, a ToolCall, a ModelResponse, an error, a list of pieces, or a function of the request"
+    ),
 ]
 """What a script may reply with."""
 
-Rule = tuple[str | Callable[[ModelRequest], bool], Reply]
+Rule = Annotated[
+    tuple[str | Callable[[ModelRequest], bool], Reply],
+    Meta(title="pair of a condition, a text or a function of the request, and a reply"),
+]
 """A condition (a test of the request, or a text that its last message contains), and the reply if it holds."""
 
 
@@ -91,21 +98,21 @@ class ScriptedModel:
             while running, if no replies are left.
     """
 
+    @checked
     def __init__(
         self,
         *replies: Reply,
         rules: Sequence[Rule] = (),
         always: Reply | None = None,
-        name: str = "scripted",
+        name: NonEmptyText = "scripted",
         usage: Usage = Usage(requests=1),  # noqa: B008 - frozen
-        window: int | None = None,
-        output_modes: Sequence[OutputMode] = ("tool", "prompted"),
+        window: PositiveInt | None = None,
+        output_modes: OutputModes = ("tool", "prompted"),
         per_run: bool = False,
     ) -> None:
         self.name = name
         self.facts = model_facts(name, window, output_modes)
         self.calls: list[ModelRequest] = []
-        _check_kinds(name, rules, usage, per_run)
         self._usage = usage
         self._replies = [self._prepare(reply, f"reply {at}") for at, reply in enumerate(replies, 1)]
         self._rules = [self._rule(rule, at) for at, rule in enumerate(rules, 1)]
@@ -195,11 +202,6 @@ class ScriptedModel:
         )
 
     def _rule(self, rule: Rule, at: int) -> "tuple[Callable[[ModelRequest], bool], _Prepared]":
-        if not isinstance(rule, tuple) or len(rule) != 2 or not (isinstance(rule[0], str) or callable(rule[0])):
-            raise ConfigurationError(
-                f"rule {at} of the scripted model {self.name!r} is {rule!r}; a rule is a pair of a condition "
-                "(a function of the request, or a text that the last message holds) and a reply"
-            )
         condition, reply = rule
         test = _holds(condition) if isinstance(condition, str) else condition
         return test, self._prepare(reply, f"the reply of rule {at}")
@@ -226,16 +228,6 @@ def _check_piece(piece: object, where: str) -> None:
             f"{where} is {piece!r}; pieces are texts, deltas, tool calls and other parts, exceptions, Pause(seconds), "
             "an asyncio.Event, and a Usage"
         )
-
-
-def _check_kinds(name: str, rules: object, usage: object, per_run: object) -> None:
-    who = f"of the scripted model {name!r}"
-    if isinstance(rules, (str, Mapping)) or not isinstance(rules, Iterable):
-        raise ConfigurationError(f"rules {who} is a list of pairs: rules=[(condition, reply)]; got {rules!r}")
-    if not isinstance(usage, Usage):
-        raise ConfigurationError(f"usage {who} is a Usage, such as Usage(requests=1); got {usage!r}")
-    if not isinstance(per_run, bool):
-        raise ConfigurationError(f"per_run {who} is True or False, got {per_run!r}")
 
 
 def _fresh(error: BaseException | type[BaseException]) -> BaseException:

@@ -17,7 +17,7 @@ from ziggurat.messages.parts import ToolCall, ToolResult
 from ziggurat.messages.recorded import RecordedStep, recorded_steps
 from ziggurat.messages.steer import Steer
 from ziggurat.runs.prompt import Prompt, request_of
-from ziggurat.tools.fork_effects import EFFECTS, ForkEffects
+from ziggurat.tools.fork_effects import ForkEffects
 
 _STEP = re.compile(r"step-(\d+)(/|$)")
 
@@ -36,11 +36,9 @@ def fork_entries(
         at: The time of the fork, in POSIX seconds.
 
     Raises:
-        ConfigurationError: there is no such step, the run cannot be forked there, or `origin.effects` is unknown.
+        ConfigurationError: there is no such step, the run cannot be forked there.
     """
     step = origin.step
-    if not isinstance(origin.effects, str) or origin.effects not in EFFECTS:
-        raise ConfigurationError(f"effects is one of {', '.join(sorted(EFFECTS))}; got {origin.effects!r}")
     _, steps = recorded_steps(entries, agent)
     _check_step(steps, step, origin.run_id, prompt)
     begun = entries[0]
@@ -61,8 +59,6 @@ def fork_entries(
 
 
 def _check_step(steps: list[RecordedStep], step: int, run_id: str, prompt: Prompt | None) -> None:
-    if not isinstance(step, int) or isinstance(step, bool):
-        raise ConfigurationError(f"at is the number of a step, from 1; got {step!r}")
     complete = next((each.number - 1 for each in steps if not each.complete), len(steps))
     if not 1 <= step <= complete + 1:
         there = "only at step 1" if not complete else f"at steps 1 to {complete + 1}"

@@ -5,17 +5,17 @@ __all__ = [
     "Deps",
     "Environment",
     "RunArguments",
+    "RunId",
     "RunOptions",
     "check_arguments",
-    "check_id",
     "joined_context",
     "root_context",
 ]
 
-from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
-from typing import Any, TypedDict
+from collections.abc import Callable, Mapping, Sequence
+from typing import Annotated, Any, TypedDict
 
-from msgspec import Struct
+from msgspec import Meta, Struct
 from msgspec.structs import replace
 
 from ziggurat.calls.enter import MAX_DEPTH, MAX_DEPTH_KEY
@@ -24,16 +24,21 @@ from ziggurat.core.context import JOURNAL, RUN_ID, Context
 from ziggurat.core.errors import ConfigurationError
 from ziggurat.core.event import SILENCE, Emit, Event, Listener, listening_to
 from ziggurat.core.scope import Key, Scope
+from ziggurat.core.settings import PositiveInt, Settings, check_fields
 from ziggurat.core.stopwatch import Stopwatch
 from ziggurat.core.store import ID, is_id
-from ziggurat.messages.agent import AgentRun
 from ziggurat.messages.message import Message
 from ziggurat.stores.session import Session
 from ziggurat.tools.approval import APPROVALS, Approvals
-from ziggurat.tools.permissions import AUDIT, DECLARED_ONLY, GRANTS, Audit, known, narrow_grants
+from ziggurat.tools.permissions import AUDIT, DECLARED_ONLY, GRANTS, Audit, Permissions, known, narrow_grants
 
-Deps = Mapping[Key[Any], Any] | Mapping[object, Any]
+Deps = Annotated[
+    Mapping[Key[Any], Any] | Mapping[object, Any],
+    Meta(title="mapping from keys to values", description="as {DB: db}, with DB = Key[Database]('database')"),
+]
 """Dependencies of a run, read with ``ctx.scope[KEY]``; `object` because mypy joins keys of several types to it."""
+
+RunId = Annotated[str, Meta(description="such as run.id")]
 
 Probe = Callable[[str, str], None]
 
@@ -59,20 +64,12 @@ class Environment(Struct, frozen=True, eq=False):
     clock: Clock = SYSTEM_CLOCK
     ids: Callable[[], str] = new_id
     random: Callable[[], float] | None = None
-    max_depth: int = MAX_DEPTH
+    max_depth: PositiveInt = MAX_DEPTH
     audit: Audit | None = None
     probe: Probe | None = None
 
     def __post_init__(self) -> None:
-        if not callable(getattr(self.clock, "monotonic", None)):
-            raise ConfigurationError(f"clock is a Clock, such as testing.clock.HandClock(); got {self.clock!r}")
-        for name, function in (("ids", self.ids), ("random", self.random), ("probe", self.probe)):
-            if function is not None and not callable(function):
-                raise ConfigurationError(f"{name} is a function, got {function!r}")
-        if not isinstance(self.max_depth, int) or isinstance(self.max_depth, bool) or self.max_depth < 1:
-            raise ConfigurationError(f"max_depth is a whole number of at least 1, got {self.max_depth!r}")
-        if self.audit is not None and not isinstance(self.audit, Audit):
-            raise ConfigurationError(f"audit is an Audit(), got {self.audit!r}")
+        check_fields(self)
 
     def values(self) -> dict[Key[Any], Any]:
         """Return what differs from the system's own, as values of a scope."""
@@ -147,7 +144,7 @@ class RunOptions(Struct, frozen=True, eq=False):
         listeners: Sequence[Listener] = (),
         run_id: str | None = None,
         session: Session | None = None,
-        grants: Iterable[str] | None = None,
+        grants: Permissions | None = None,
         approvals: Approvals | None = None,
         labels: Mapping[str, object] | None = None,
         environment: Environment | None = None,
@@ -155,21 +152,9 @@ class RunOptions(Struct, frozen=True, eq=False):
         """Check what a user has passed and return it as options."""
         if deps is not None:
             _check_deps(deps)
-        if listeners != ():
-            _check_listeners(listeners)
-        if run_id is not None and (not isinstance(run_id, str) or not run_id or not is_id(run_id)):
+        if run_id is not None and not (run_id and is_id(run_id)):
             raise ConfigurationError(f"run_id must be {ID}, got {run_id!r:.200}")
-        if session is not None and not isinstance(session, Session):
-            raise ConfigurationError(
-                f"session takes a Session, where it is in another store than the run; got {session!r}"
-            )
-        if approvals is not None and not isinstance(approvals, Approvals):
-            raise ConfigurationError(f"approvals takes Approvals(...), got {approvals!r}")
-        if labels is not None and not (isinstance(labels, Mapping) and all(isinstance(name, str) for name in labels)):
-            raise ConfigurationError(f"labels is a mapping from names to plain values, got {labels!r:.200}")
-        if environment is not None and not isinstance(environment, Environment):
-            raise ConfigurationError(f"environment takes Environment(...), got {environment!r}")
-        permissions = None if grants is None else _permissions(grants)
+        permissions = None if grants is None else known(grants)
         surrounding = SYSTEM if environment is None else environment
         return cls(deps, listeners, run_id, session, permissions, approvals, labels, surrounding)
 
@@ -246,7 +231,7 @@ class RunArguments(TypedDict, total=False):
     listeners: Sequence[Listener]
     run_id: str | None
     session: str | Session | None
-    grants: Iterable[str] | None
+    grants: Permissions | None
     approvals: Approvals | None
     labels: Mapping[str, object] | None
     environment: Environment | None
@@ -254,47 +239,30 @@ class RunArguments(TypedDict, total=False):
 
 
 def check_arguments(verb: str, arguments: RunArguments) -> None:
-    """Raise TypeError, as Python does, for an argument that `run` does not have."""
+    """Check the arguments of a verb that takes those of `run`.
+
+    Raises:
+        TypeError: there is no such argument.
+        ConfigurationError: an argument has a wrong type.
+    """
     for name in arguments:
         if name not in RunArguments.__annotations__:
             raise TypeError(f"{verb}() got an unexpected keyword argument {name!r}")
+    _ARGUMENTS.check(verb, arguments)
 
 
-def check_id(run_id: object) -> None:
-    """Check that a value can be the id of a run; whether the run exists is checked later.
-
-    Raises:
-        ConfigurationError: it is a run, a list or similar.
-    """
-    if isinstance(run_id, AgentRun):
-        raise ConfigurationError(f"a run is named by its id: give run.id ({run_id.id!r}), not the run")
-    if not isinstance(run_id, Hashable):
-        raise ConfigurationError(f"a run is named by its id, a string such as run.id; got {run_id!r:.200}")
+_ARGUMENTS = Settings(RunArguments.__annotations__, RunArguments)
 
 
 def _check_deps(deps: Deps) -> None:
-    wrong = next((key for key in deps if not isinstance(key, Key)), None) if isinstance(deps, Mapping) else deps
+    wrong = next((key for key in deps if not isinstance(key, Key)), None)
     if wrong is not None:
         raise ConfigurationError(
             "deps maps keys to values: make one with DB = Key[Database]('database') and pass deps={DB: db}; "
-            f"got {'the key ' if isinstance(deps, Mapping) else ''}{wrong!r}"
+            f"got the key {wrong!r}"
         )
     for key in _SETTINGS.keys() & deps.keys():
         raise ConfigurationError(f"deps is for your own dependencies; instead of {key!r} give {_SETTINGS[key]}")
-
-
-def _check_listeners(listeners: Sequence[Listener]) -> None:
-    if not isinstance(listeners, Sequence) or isinstance(listeners, str):
-        raise ConfigurationError(f"listeners is a list of functions of an event: listeners=[f]; got {listeners!r}")
-    for each in listeners:
-        if not callable(each):
-            raise ConfigurationError(f"listeners must be callable with an event, sync or async; got {each!r}")
-
-
-def _permissions(grants: Iterable[str]) -> frozenset[str]:
-    if isinstance(grants, str) or not isinstance(grants, Iterable):
-        raise ConfigurationError(f"grants is a list of permissions, such as ['network']; got {grants!r}")
-    return known(grants)
 
 
 def root_context(path: str, scope: dict[Key[Any], Any], options: RunOptions, watch: Stopwatch) -> Context:

@@ -3,6 +3,9 @@
 __all__ = ["Prompt", "request_of"]
 
 from collections.abc import Sequence
+from typing import Annotated
+
+from msgspec import Meta
 
 from ziggurat.core.errors import ConfigurationError, EmptyPrompt
 from ziggurat.messages.agent import AgentRequest
@@ -11,7 +14,10 @@ from ziggurat.messages.message import Message, user
 from ziggurat.messages.parts import Part, Text, mended
 from ziggurat.messages.validation import ValidationPolicy, validate
 
-Prompt = str | Message | Part | Sequence[str | Part | Message]
+Prompt = Annotated[
+    str | Message | Part | Sequence[str | Part | Message],
+    Meta(title="text, a message, or a list of parts and messages"),
+]
 """A question: text, a message, or parts and messages in order."""
 
 _SENDABLE = ValidationPolicy.sendable()
@@ -30,8 +36,8 @@ def request_of(prompt: Prompt, history: Sequence[Message] = ()) -> AgentRequest:
         return AgentRequest((*earlier, Message("user", (Text(mended(prompt)),))))
     if isinstance(prompt, (Message, Part)):
         prompt = [prompt]
-    if not isinstance(prompt, Sequence) or isinstance(prompt, (bytes, bytearray)) or not prompt:
-        raise ConfigurationError(f"the prompt must be text, a message, or a list of parts; got {prompt!r}")
+    if not prompt:
+        raise _empty_prompt()
     messages: list[Message] = []
     loose: list[str | Part] = []
     for each in prompt:
@@ -56,8 +62,6 @@ def _empty_prompt() -> EmptyPrompt:
 
 def _check_messages(messages: Sequence[Message], what: str) -> Sequence[Message]:
     """Return the messages, or raise if one of them is not a valid message."""
-    if not isinstance(messages, Sequence) or not all(isinstance(message, Message) for message in messages):
-        raise ConfigurationError(f"history is a list of messages, such as those of an earlier run; got {messages!r}")
     for number, message in enumerate(messages):
         wrong = problem_in(message)
         if wrong is not None:

@@ -11,7 +11,8 @@ from msgspec.structs import replace
 
 from ziggurat.core.chain import Chain
 from ziggurat.core.clock import SYSTEM_CLOCK, Clock
-from ziggurat.core.errors import ConfigurationError, LeaseLost, RunExists, RunNotFound, StoreError
+from ziggurat.core.errors import LeaseLost, RunExists, RunNotFound, StoreError
+from ziggurat.core.settings import PositiveInt, Seconds, checked
 from ziggurat.core.store import UNFINISHED, LogInfo, Row
 from ziggurat.databases.owner import lease_held, new_owner
 
@@ -37,17 +38,15 @@ class LocalLogs:
         ConfigurationError: `limit` is not a whole number of at least 1.
     """
 
+    @checked
     def __init__(
         self,
         *,
         clock: Clock = SYSTEM_CLOCK,
-        lease: float = 30.0,
+        lease: Seconds = 30.0,
         shared: "LocalLogs | None" = None,
-        limit: int | None = None,
+        limit: PositiveInt | None = None,
     ) -> None:
-        if limit is not None and (not isinstance(limit, int) or isinstance(limit, bool) or limit < 1):
-            raise ConfigurationError(f"LocalLogs(limit=...) is a whole number of at least 1, got {limit!r}")
-        self.chain = Chain(None)
         self.limit = limit
         self._idle: OrderedDict[str, None] = OrderedDict()  # runs that nobody drives, the oldest first
         self.clock = clock

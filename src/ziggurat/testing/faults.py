@@ -3,11 +3,13 @@
 __all__ = ["FailingOn", "fail_on"]
 
 from collections.abc import Callable, Collection
-from typing import Generic, TypeVar
+from typing import Annotated, Generic, TypeVar
+
+from msgspec import Meta
 
 from ziggurat.core.context import Context
-from ziggurat.core.errors import ConfigurationError
 from ziggurat.core.service import Service
+from ziggurat.core.settings import PositiveInt, checked
 
 Q = TypeVar("Q")
 R = TypeVar("R")
@@ -30,10 +32,13 @@ class FailingOn(Generic[Q, R]):
         return await self.inner(request, ctx)
 
 
+@checked
 def fail_on(
     service: Service[Q, R],
-    *numbers: int,
-    error: Callable[[], BaseException] = lambda: ConnectionError("failed on purpose"),
+    *numbers: PositiveInt,
+    error: Annotated[Callable[[], BaseException], Meta(description="as lambda: ConnectionError('lost')")] = lambda: (
+        ConnectionError("failed on purpose")
+    ),
 ) -> FailingOn[Q, R]:
     """Wrap a service to fail on the calls with these numbers, counted from 1; all others pass through.
 
@@ -50,8 +55,4 @@ def fail_on(
     Raises:
         ConfigurationError: a number is not a whole number of at least 1, or `error` is not callable.
     """
-    if not all(isinstance(number, int) and number >= 1 for number in numbers):
-        raise ConfigurationError(f"fail_on() counts calls from 1, got {numbers}")
-    if not callable(error):
-        raise ConfigurationError(f"fail_on(error=...) takes what makes an error: error=lambda: {error!r:.60}")
     return FailingOn(service, frozenset(numbers), error)

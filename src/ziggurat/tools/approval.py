@@ -4,13 +4,12 @@ __all__ = ["APPROVALS", "Approvals", "Approver", "Predicate", "Rule", "Verdict"]
 
 from collections.abc import Awaitable, Callable
 from fnmatch import fnmatchcase
-from typing import Any, Literal, get_args
+from typing import Annotated, Any, Literal
 
-from msgspec import Struct
+from msgspec import Meta, Struct
 
-from ziggurat.core.errors import ConfigurationError
 from ziggurat.core.scope import Key
-from ziggurat.core.settings import Seconds, checked
+from ziggurat.core.settings import NonEmptyText, Seconds, check_fields, checked
 from ziggurat.messages.agent import Decision, PendingItem, Stage
 
 Approver = Callable[[PendingItem], Decision | Awaitable[Decision]]
@@ -42,21 +41,14 @@ class Rule(Struct, frozen=True):
         ConfigurationError: one of these is not valid.
     """
 
-    pattern: str
+    pattern: Annotated[NonEmptyText, Meta(description="such as 'delete_*'")]
     verdict: Verdict = "ask"
     when: Predicate | None = None
     reason: str = ""
     stage: Stage = "tool"
 
     def __post_init__(self) -> None:
-        if not isinstance(self.pattern, str) or not self.pattern:
-            raise ConfigurationError(f"a rule takes patterns of tools' names, as 'delete_*'; got {self.pattern!r}")
-        if self.verdict not in get_args(Verdict):
-            raise ConfigurationError(f"a rule's verdict is 'ask', 'allow' or 'deny', got {self.verdict!r}")
-        if self.when is not None and not callable(self.when):
-            raise ConfigurationError(f"a rule's when is a function of the arguments, got {self.when!r}")
-        if self.stage not in get_args(Stage):
-            raise ConfigurationError(f"a rule's stage is 'tool' or 'model', got {self.stage!r}")
+        check_fields(self)
 
     def concerns(self, name: str, stage: Stage) -> bool:
         """Return whether the rule is for calls of this name."""

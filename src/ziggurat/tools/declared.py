@@ -1,12 +1,11 @@
-"""Check the permissions and validators that a tool is declared with, and call the validators."""
+"""The permissions and validators that a tool is declared with."""
 
-__all__ = ["Validator", "complaint_of", "declared_permissions", "functions"]
+__all__ = ["Validator", "complaint_of", "declared_permissions"]
 
-import inspect
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable
 from typing import Any
 
-from ziggurat.core.errors import ConfigurationError, ToolError
+from ziggurat.core.errors import ToolError
 from ziggurat.tools.permissions import known
 from ziggurat.tools.results import ended_by
 
@@ -14,37 +13,17 @@ Validator = Callable[..., str | None]
 """Called with a tool's arguments; returns what is wrong with them, or None."""
 
 
-def declared_permissions(permissions: Sequence[str] | None) -> tuple[str, ...]:
+def declared_permissions(permissions: Iterable[str] | None) -> tuple[str, ...]:
     """Return the permissions that a tool declares as a tuple, empty for None.
 
     Raises:
-        ConfigurationError: they are not a list of strings, or one has no known name.
+        ConfigurationError: one has no known name.
     """
-    if isinstance(permissions, str):
-        raise ConfigurationError(f"permissions is a list, such as [{permissions!r}]; got the string {permissions!r}")
     if permissions is None:
         return ()
-    given = tuple(permissions) if isinstance(permissions, Iterable) else (None,)
-    if not all(isinstance(each, str) for each in given):
-        raise ConfigurationError(f"permissions is a list of strings, such as ['network']; got {permissions!r}")
-    known(given)
-    return given
-
-
-def functions(validators: Sequence[Validator], name: str) -> tuple[Validator, ...]:
-    """Return a tool's validators as a tuple.
-
-    Raises:
-        ConfigurationError: they are not a list of functions, or one of them is async.
-    """
-    given = tuple(validators) if isinstance(validators, Iterable) else (None,)
-    if not all(map(callable, given)):
-        raise ConfigurationError(
-            f"validators of {name} is a list of functions of its arguments: validators=[check]; got {validators!r}"
-        )
-    if any(map(inspect.iscoroutinefunction, given)):
-        raise ConfigurationError(f"the validators of {name} are not awaited: write def, not async def")
-    return given
+    declared = tuple(permissions)
+    known(declared)
+    return declared
 
 
 def complaint_of(validator: Validator, arguments: dict[str, Any]) -> str | None:

@@ -1,9 +1,9 @@
 """ForkEffects: decide what happens to tool calls with side effects in a forked run."""
 
-__all__ = ["EFFECTS", "FORK_EFFECTS", "Effects", "ForkEffects"]
+__all__ = ["FORK_EFFECTS", "Effects", "ForkEffects"]
 
 from collections.abc import Mapping
-from typing import Literal, get_args
+from typing import Literal
 
 from ziggurat.core.errors import ToolError
 from ziggurat.core.scope import Key
@@ -12,8 +12,6 @@ from ziggurat.messages.parts import ToolCall, ToolResult
 
 Effects = Literal["refuse", "recorded", "live"]
 """Refuse the calls, return the original run's results and refuse all others, or make the calls."""
-
-EFFECTS = frozenset(get_args(Effects))
 
 
 class ForkEffects:

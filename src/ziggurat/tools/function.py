@@ -18,7 +18,7 @@ import inspect
 from collections.abc import AsyncGenerator, Awaitable, Callable, Coroutine, Sequence
 from contextlib import aclosing
 from copy import copy
-from typing import Any, get_args, overload
+from typing import Any, overload
 
 from msgspec import Struct
 
@@ -30,12 +30,14 @@ from ziggurat.core.journal import journal_of
 from ziggurat.core.path import is_beneath
 from ziggurat.core.scope import Key
 from ziggurat.core.service import Service
+from ziggurat.core.settings import NonNegativeInt, Seconds, checked
 from ziggurat.messages.events import ToolDelta
 from ziggurat.messages.model import Effect, Interrupted, ToolSpec
 from ziggurat.messages.parts import ToolCall, ToolResult
 from ziggurat.messages.tool import NORMALIZE, SPEC
-from ziggurat.tools.declared import Validator, complaint_of, declared_permissions, functions
+from ziggurat.tools.declared import Validator, complaint_of, declared_permissions
 from ziggurat.tools.door import run_bounded, run_guarded, run_in_thread
+from ziggurat.tools.permissions import Permissions
 from ziggurat.tools.raw_schema import RawSchema
 from ziggurat.tools.results import MAX_RESULT, result_of
 from ziggurat.tools.signature import Signature
@@ -243,13 +245,14 @@ def tool(
     name: str | None = None,
     description: str | None = None,
     effect: Effect = "repeatable",
-    permissions: Sequence[str] | None = None,
+    permissions: Permissions | None = None,
     approval: bool = False,
-    timeout: float | None = None,
+    timeout: Seconds | None = None,
     validators: Sequence[Validator] = (),
     interrupted: Interrupted = "report",
-    retries: int = 2,
+    retries: NonNegativeInt = 2,
 ) -> Callable[[Callable[..., Any]], FunctionTool]: ...
+@checked
 def tool(
     function: Callable[..., Any] | None = None,
     /,
@@ -257,12 +260,12 @@ def tool(
     name: str | None = None,
     description: str | None = None,
     effect: Effect = "repeatable",
-    permissions: Sequence[str] | None = None,
+    permissions: Permissions | None = None,
     approval: bool = False,
-    timeout: float | None = None,
+    timeout: Seconds | None = None,
     validators: Sequence[Validator] = (),
     interrupted: Interrupted = "report",
-    retries: int = 2,
+    retries: NonNegativeInt = 2,
 ) -> FunctionTool | Callable[[Callable[..., Any]], FunctionTool]:
     """Make a tool from a typed function, sync or async, or from an async generator whose pieces are emitted.
 
@@ -317,14 +320,14 @@ def tool(
                 f"{spec.name} takes no Context, so it cannot pass ctx.idempotency_key on and would be done twice: add "
                 "a parameter ctx: Context, or choose interrupted='ask'"
             )
-        checks = functions(validators, spec.name)
         return FunctionTool(
-            function, checked_spec(spec), signature, checks, streams=inspect.isasyncgenfunction(function)
+            function, checked_spec(spec), signature, tuple(validators), streams=inspect.isasyncgenfunction(function)
         )
 
     return make if function is None else make(function)
 
 
+@checked
 def raw_tool(
     function: Callable[..., Any],
     *,
@@ -332,9 +335,9 @@ def raw_tool(
     description: str,
     parameters: dict[str, Any],
     effect: Effect = "repeatable",
-    permissions: Sequence[str] | None = None,
+    permissions: Permissions | None = None,
     approval: bool = False,
-    timeout: float | None = None,
+    timeout: Seconds | None = None,
 ) -> FunctionTool:
     """Make a tool with a hand-written schema; the function takes the arguments as one mapping, and the Context if
     it has a second parameter.
@@ -357,28 +360,15 @@ def checked_spec(spec: ToolSpec) -> ToolSpec:
     Raises:
         ConfigurationError: a declaration is invalid; the message says what is allowed.
     """
-    plain = isinstance(spec.name, str) and spec.name.isascii()
-    if not plain or not 0 < len(spec.name) <= 64 or not all(c.isalnum() or c in "_-" for c in spec.name):
+    if not spec.name.isascii() or not 0 < len(spec.name) <= 64 or not all(c.isalnum() or c in "_-" for c in spec.name):
         raise ConfigurationError(
             f"{spec.name!r} cannot be a tool's name: models take 1 to 64 letters, digits, _ and -; give another "
             "with name=..."
         )
-    if not isinstance(spec.description, str):
-        raise ConfigurationError(f"the description of {spec.name} is text, got {spec.description!r}")
-    if spec.effect not in get_args(Effect):
-        raise ConfigurationError(f"the effect of {spec.name} is 'none', 'repeatable' or 'once', got {spec.effect!r}")
-    if spec.interrupted not in get_args(Interrupted) or (spec.interrupted != "report" and spec.effect != "once"):
+    if spec.interrupted != "report" and spec.effect != "once":
         raise ConfigurationError(
-            f"interrupted= of {spec.name} is 'report', 'ask' or 'retry_if_idempotent', for a tool with effect='once'; "
-            f"got {spec.interrupted!r} with effect={spec.effect!r}"
+            f"interrupted={spec.interrupted!r} is for a tool with effect='once'; {spec.name} has effect={spec.effect!r}"
         )
-    if not isinstance(spec.retries, int) or isinstance(spec.retries, bool) or spec.retries < 0:
-        raise ConfigurationError(f"retries of {spec.name} is a whole number of at least 0, got {spec.retries!r}")
-    if not isinstance(spec.approval, bool):
-        raise ConfigurationError(f"approval= of {spec.name} is True or False, got {spec.approval!r}")
-    number = isinstance(spec.timeout, (int, float)) and not isinstance(spec.timeout, bool)
-    if spec.timeout is not None and not (number and 0 < spec.timeout < float("inf")):
-        raise ConfigurationError(f"the timeout of {spec.name} must be positive and finite, got {spec.timeout!r}")
     return spec
 
 

@@ -7,6 +7,7 @@ __all__ = [
     "PERMISSIONS",
     "Audit",
     "AuditEntry",
+    "Permissions",
     "check",
     "known",
     "narrow_grants",
@@ -15,12 +16,14 @@ __all__ = [
 
 from collections import deque
 from collections.abc import Iterable, Iterator
+from typing import Annotated
 
-from msgspec import Struct
+from msgspec import Meta, Struct
 
 from ziggurat.core.context import Context
 from ziggurat.core.errors import ConfigurationError, Denied
 from ziggurat.core.scope import Key
+from ziggurat.core.settings import PositiveInt, checked
 from ziggurat.messages.model import ToolSpec
 
 PERMISSIONS = frozenset(
@@ -62,6 +65,10 @@ class AuditEntry(Struct, frozen=True):
         return not self.missing
 
 
+Permissions = Annotated[Iterable[str], Meta(description="such as ['network']")]
+"""Names of permissions."""
+
+
 class Audit:
     """Keeps the last permission checks, allowed and denied, and counts all of them::
 
@@ -76,9 +83,8 @@ class Audit:
         ConfigurationError: the size is not a positive number.
     """
 
-    def __init__(self, size: int = 1000) -> None:
-        if not isinstance(size, int) or size < 1:
-            raise ConfigurationError(f"an audit keeps at least one entry, got size={size!r}")
+    @checked
+    def __init__(self, size: PositiveInt = 1000) -> None:
         self._entries: deque[AuditEntry] = deque(maxlen=size)
         self.checks = 0
         self.denials = 0

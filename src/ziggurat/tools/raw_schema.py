@@ -32,12 +32,10 @@ class RawSchema(Struct, frozen=True):
             ConfigurationError: the function has other parameters, or `SchemaValidator` refuses the schema.
             MissingExtra: the extra ``schemas`` is not installed.
         """
-        if not isinstance(schema, dict) or schema.get("type", "object") != "object":
+        if schema.get("type", "object") != "object":
             raise ConfigurationError(
                 f"the parameters of {name} must be a JSON Schema of type 'object', got {str(schema)[:200]}"
             )
-        if not callable(function) or isinstance(function, type):
-            raise ConfigurationError(f"the tool {name} is a function of its arguments, got {function!r}")
         try:
             count = len(inspect.signature(function).parameters)
         except ValueError as error:

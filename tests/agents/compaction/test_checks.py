@@ -65,7 +65,7 @@ def test_what_is_no_number_is_refused(make: Callable[[object], object], told: st
         (lambda: Drop(3), "is a text; got 3"),  # type: ignore[arg-type]
         (lambda: Mask(note=3), "is a text; got 3"),  # type: ignore[arg-type]
         (lambda: Summary(prompt=3), "is a text; got 3"),  # type: ignore[arg-type]
-        (lambda: keyword_density(3), "takes words, such as"),  # type: ignore[arg-type]
+        (lambda: keyword_density(3), "\\*keywords\\) is a text"),  # type: ignore[arg-type]
         (lambda: composite(entity_density), "takes pairs, such as"),  # type: ignore[arg-type]
     ],
 )

@@ -417,7 +417,7 @@ def test_a_service_without_a_loop_is_tainted_by_what_its_run_holds() -> None:
         ({"min_score": "0.2"}, r"min_score=...\) is a number; got"),
         ({"min_score": float("nan")}, r"min_score=...\) is a number; got"),
         ({"score": 3}, r"such as recency\(\); got 3"),
-        ({"embedder": 3}, "is a Service or None, such as resolve_embedder"),
+        ({"embedder": 3}, r"is a Service, an async callable \(request, ctx\), or None, such as resolve_embedder"),
         ({"embedder": "local"}, r"resolve_embedder\('local'\)"),
         ({"remember": "all"}, "is a function or None, such as everything_said"),
         ({"remember": FactsBy}, "is a function or None, such as everything_said"),
@@ -444,7 +444,7 @@ def test_mistakes_are_told_where_they_are_made(options: dict[str, object], told:
         (lambda: Note(content="x", importance="high"), "from 0 to 1"),  # type: ignore[arg-type]
         (lambda: Note(content="x", tags="travel"), "a tuple, each item a text"),  # type: ignore[arg-type]
         (lambda: Note(content="x", origin="ann"), "'user', 'model', 'tool' or 'runtime'"),  # type: ignore[arg-type]
-        (lambda: FactsBy(model="local"), r"resolve\('local'\)"),  # type: ignore[arg-type]
+        (lambda: FactsBy(model="local"), r"as resolve\('openai:gpt-5-mini'\) returns; got 'local'"),  # type: ignore[arg-type]
         (lambda: FactsBy(model=ScriptedModel("x"), max_facts=0), "max_facts=...\\) is a whole number"),
         (lambda: FactsBy(model=ScriptedModel("x"), max_tokens="9"), "max_tokens=...\\)"),  # type: ignore[arg-type]
         (lambda: FactsBy(model=ScriptedModel("x"), prompt=""), "prompt"),

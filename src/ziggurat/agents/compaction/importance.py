@@ -20,7 +20,6 @@ from collections.abc import Callable, Iterable, Sequence
 from msgspec import Struct
 
 from ziggurat.core.errors import ConfigurationError
-from ziggurat.core.rules import is_finite
 from ziggurat.core.settings import NonNegativeFloat, checked
 from ziggurat.messages.message import Message
 from ziggurat.messages.parts import Text, ToolCall, ToolResult
@@ -45,14 +44,13 @@ Importance = Callable[[Turn], float]
 """Returns how much a turn matters, from 0 to 1."""
 
 
+@checked
 def keyword_density(*keywords: str) -> Importance:
     """Score keywords: ``min(1, different keywords in the text / words of the text)``; parts of words match too.
 
     >>> keyword_density("error", "result")(Turn("The result was an error"))
     0.4
     """
-    if not all(isinstance(keyword, str) for keyword in keywords):
-        raise ConfigurationError(f"keyword_density() takes words, such as keyword_density('error'); got {keywords!r}")
     wanted = sorted({keyword.lower() for keyword in keywords if keyword})
     if not wanted:
         raise ConfigurationError("keyword_density() needs keywords, such as keyword_density('error', 'deadline')")
@@ -85,15 +83,13 @@ def recency_decay(rate: NonNegativeFloat) -> Importance:
     return lambda turn: math.exp(-rate * turn.age)
 
 
+@checked
 def composite(*parts: tuple[float, Importance]) -> Importance:
     """Combine scores: ``sum(|weight| * score) / sum(|weight|)``; 0 if there are no parts, or the weights are 0.
 
     >>> composite((3, entity_density), (1, recency_decay(0)))(Turn("all in lowercase"))
     0.25
     """
-    for part in parts:
-        if not isinstance(part, tuple) or len(part) != 2 or not is_finite(part[0]) or not callable(part[1]):
-            raise ConfigurationError(f"composite() takes pairs, such as (3, entity_density); got {part!r:.200}")
     total = sum(abs(weight) for weight, _ in parts)
 
     def scored(turn: Turn) -> float:

@@ -4,22 +4,21 @@ __all__ = ["PROMPT", "FactsBy", "Policy", "everything_said"]
 
 import re
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
+from typing import Annotated
 
-from msgspec import Struct
+from msgspec import Meta, Struct
 
 from ziggurat.agents.compaction.reducer import text_of_parts
 from ziggurat.agents.memory.active import ACTIVE_MEMORY, Note, taint_in
 from ziggurat.calls.agent_call import AGENT_CALL
 from ziggurat.calls.model_call import ask
 from ziggurat.core.context import Context
-from ziggurat.core.errors import ConfigurationError
-from ziggurat.core.service import Service
 from ziggurat.core.settings import NonEmptyText, PositiveInt, check_fields
 from ziggurat.memory.record import MemoryRecord
 from ziggurat.messages.agent import AgentRun
 from ziggurat.messages.conversation import Transcript
 from ziggurat.messages.message import Message, user
-from ziggurat.messages.model import ModelRequest, ModelResponse, ModelSettings
+from ziggurat.messages.model import Model, ModelRequest, ModelSettings
 
 Policy = Callable[[AgentRun, Context], Iterable[Note] | Awaitable[Iterable[Note]]]
 """Returns the notes to remember of a run that has ended; sync or async."""
@@ -73,16 +72,13 @@ class FactsBy(Struct, frozen=True, kw_only=True):
         max_tokens: The longest answer, in tokens.
     """
 
-    model: Service[ModelRequest, ModelResponse]
+    model: Annotated[Model, Meta(description="as resolve('openai:gpt-5-mini') returns")]
     prompt: NonEmptyText = PROMPT
     max_facts: PositiveInt = 10
     max_known: PositiveInt = 10
     max_tokens: PositiveInt = 500
 
     def __post_init__(self) -> None:
-        if not callable(self.model) or isinstance(self.model, type):
-            how = f"; name it with resolve({self.model!r})" if isinstance(self.model, str) else ""
-            raise ConfigurationError(f"FactsBy(model=...) takes a model service, got {self.model!r}{how}")
         check_fields(self)
 
     async def __call__(self, run: AgentRun, ctx: Context, /) -> list[Note]:
