@@ -70,7 +70,7 @@ def test_tools_are_chosen_for_each_step() -> None:
 
 
 def test_mistakes_are_told_of() -> None:
-    with pytest.raises(ConfigurationError, match="patterns of tools' names"):
+    with pytest.raises(ConfigurationError, match=r"is a text that is not empty, such as 'read_\*'; got"):
         AllowTools("")
     with pytest.raises(ConfigurationError, match="is a function; got"):
         DynamicTools(["x"])  # type: ignore[arg-type]

@@ -4,7 +4,9 @@ __all__ = ["AllowTools", "DynamicTools"]
 
 from collections.abc import Awaitable, Callable, Iterable
 from fnmatch import fnmatchcase
+from typing import Annotated
 
+from msgspec import Meta
 from msgspec.structs import replace
 
 from ziggurat.core.context import Context
@@ -29,7 +31,7 @@ class AllowTools(Middleware):
     """
 
     @checked
-    def __init__(self, *patterns: NonEmptyText) -> None:
+    def __init__(self, *patterns: Annotated[NonEmptyText, Meta(description="such as 'read_*'")]) -> None:
         self.patterns = patterns
 
     def allows(self, name: str) -> bool:

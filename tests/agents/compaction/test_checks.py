@@ -48,7 +48,7 @@ _CASES: list[tuple[Callable[..., object], str]] = [
     (lambda wrong: at_fraction(wrong), "at_fraction\\(fraction=...\\) is a number above 0 and up to 1"),
     (lambda wrong: over_tokens(wrong), "over_tokens\\(tokens=...\\) is a whole number of at least 1"),
     (lambda wrong: recency_decay(wrong), "recency_decay\\(rate=...\\) is a number of at least 0"),
-    (lambda wrong: composite((wrong, entity_density)), "composite\\(\\) takes pairs"),
+    (lambda wrong: composite((wrong, entity_density)), "composite\\(\\*parts\\) is a pair, such as"),
 ]
 
 
@@ -66,7 +66,7 @@ def test_what_is_no_number_is_refused(make: Callable[[object], object], told: st
         (lambda: Mask(note=3), "is a text; got 3"),  # type: ignore[arg-type]
         (lambda: Summary(prompt=3), "is a text; got 3"),  # type: ignore[arg-type]
         (lambda: keyword_density(3), "\\*keywords\\) is a text"),  # type: ignore[arg-type]
-        (lambda: composite(entity_density), "takes pairs, such as"),  # type: ignore[arg-type]
+        (lambda: composite(entity_density), "is a pair, such as"),  # type: ignore[arg-type]
     ],
 )
 def test_other_settings_of_wrong_types_are_refused(make: Callable[[], object], told: str) -> None:

@@ -16,8 +16,9 @@ __all__ = [
 import math
 import re
 from collections.abc import Callable, Iterable, Sequence
+from typing import Annotated
 
-from msgspec import Struct
+from msgspec import Meta, Struct
 
 from ziggurat.core.errors import ConfigurationError
 from ziggurat.core.settings import NonNegativeFloat, checked
@@ -42,6 +43,9 @@ class Turn(Struct, frozen=True):
 
 Importance = Callable[[Turn], float]
 """Returns how much a turn matters, from 0 to 1."""
+
+
+Weighted = Annotated[tuple[float, Importance], Meta(title="pair, such as (3, entity_density)")]
 
 
 @checked
@@ -84,7 +88,7 @@ def recency_decay(rate: NonNegativeFloat) -> Importance:
 
 
 @checked
-def composite(*parts: tuple[float, Importance]) -> Importance:
+def composite(*parts: Weighted) -> Importance:
     """Combine scores: ``sum(|weight| * score) / sum(|weight|)``; 0 if there are no parts, or the weights are 0.
 
     >>> composite((3, entity_density), (1, recency_decay(0)))(Turn("all in lowercase"))
