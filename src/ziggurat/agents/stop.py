@@ -11,6 +11,7 @@ __all__ = [
     "Nudge",
     "Policy",
     "Progress",
+    "StopPolicy",
     "Verdict",
     "all_of",
     "any_of",
