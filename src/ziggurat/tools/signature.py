@@ -138,10 +138,9 @@ class Signature(msgspec.Struct, frozen=True, eq=False):
         Raises:
             InvalidArguments: As for `decode`, or their JSON does not give the same values back.
         """
-        text = self._recode(arguments)
-        if self._plain or text == arguments:  # numbers, texts and truth values are read as they were written
-            return text
-        return normal_form(text, self._recode)
+        if self._plain:  # numbers, texts and truth values are read as they were written
+            return canonical({**self._defaults, **self.decode(arguments)}).decode()
+        return normal_form(arguments, self._recode)
 
     def decode_normal(self, arguments: str) -> dict[str, object]:
         """Decode arguments in their normal form, which need no further check."""
@@ -149,9 +148,7 @@ class Signature(msgspec.Struct, frozen=True, eq=False):
 
     def _recode(self, arguments: str) -> str:
         """Decode arguments, and encode them with the defaults of those left out."""
-        values = self.decode(arguments)
-        if self._defaults:
-            values = {**self._defaults, **values}
+        values = {**self._defaults, **self.decode(arguments)}
         for name, dump in self._dumps.items():
             if name in values:
                 try:
