@@ -244,7 +244,7 @@ class AgentLoop:
 
     async def _steps(self, run: _Run, ctx: Context) -> AgentRun:
         settings = self.settings
-        policy = settings.policy
+        policy, checks_answers = settings.policy, settings.checks_answers
         steered = run.steering
         attended = ctx.emit is not SILENCE or steered is not None or run.writer is not None
         task = asyncio.current_task()
@@ -259,7 +259,7 @@ class AgentLoop:
                 response = run.add_response(await run.ask(ctx, f"{step}/model"))
                 answer: Answer | None = None
                 many = len(response.message.parts) > MAX_CALLS
-                if settings.checks_answers or many or response.finish in _UNFINISHED:
+                if checks_answers or many or response.finish in _UNFINISHED:
                     response, answer = await self._usable_reply(run, response, ctx, step)
                 calls = tool_calls_of(response.message)
                 stop = None if policy is None else run.take_verdict(policy.on_response(self._progress(run, response)))

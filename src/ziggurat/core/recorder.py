@@ -10,45 +10,24 @@ __all__ = ["Mode", "Recorder", "must_be", "usage_of"]
 from asyncio import Future
 from collections import deque
 from collections.abc import Awaitable, Callable, Generator, Iterable, Sequence
-from itertools import islice
 from typing import Literal, TypeVar
-
-from msgspec import Struct
 
 from ziggurat.core.clock import SYSTEM_CLOCK, Clock
 from ziggurat.core.codec import Raw, as_type, decode
+from ziggurat.core.composites import Composites
 from ziggurat.core.containment import contained
 from ziggurat.core.context import METER, Context
-from ziggurat.core.entries import Ended, Entered, Entry, Failure, Outcome, Record, Result, Screen
+from ziggurat.core.entries import Ended, Entry, Failure, Outcome, Record, Result, Screen
 from ziggurat.core.errors import ConfigurationError, JournalCorrupt, JournalError, JournalMismatch, RecordEnds
 from ziggurat.core.event import Diverged, difference
 from ziggurat.core.json_lines import as_error, fingerprint
-from ziggurat.core.path import is_beneath, is_model_call, parent_of, step_of
+from ziggurat.core.path import is_beneath, parent_of, step_of
 from ziggurat.core.stopwatch import Stopwatch
 
 Q = TypeVar("Q")
 R = TypeVar("R")
 
 Mode = Literal["record", "resume", "replay"]
-
-
-class _WithUsage(Struct):
-    """Decodes only the usage of a recorded value."""
-
-    usage: Raw = Raw(b"null")
-
-
-def _cost_of(outcome: Result | Failure) -> list[object]:
-    """Return the usage in an outcome: of failed and lost tries, and of its value."""
-    if isinstance(outcome, Failure):
-        return [*outcome.spent]
-    if isinstance(outcome.value, Raw):
-        is_object = bytes(memoryview(outcome.value)).startswith(b"{")
-        raw = decode(outcome.value, _WithUsage).usage if is_object else None
-        usage = None if raw is None or bytes(memoryview(raw)) == b"null" else raw
-    else:
-        usage = getattr(outcome.value, "usage", None)
-    return [*outcome.spent] if usage is None else [*outcome.spent, usage]
 
 
 class _Done(Awaitable[None]):
@@ -89,8 +68,8 @@ class Recorder:
     """
 
     __slots__ = (
-        "_charges", "_composite", "_elapsed", "_entered", "_errors", "_first", "_looked_at", "_readers", "_reading",
-        "_screens", "durable", "entries", "mode", "refusing", "reopened", "replaying", "strict", "watch",
+        "_charges", "_elapsed", "_errors", "_known_composites", "_readers", "_reading", "_screens",
+        "durable", "entries", "mode", "refusing", "reopened", "replaying", "strict", "watch",
     )  # fmt: skip
 
     def __init__(self, mode: Mode = "record", *, strict: bool = False, clock: Clock = SYSTEM_CLOCK) -> None:
@@ -101,12 +80,9 @@ class Recorder:
         self.entries: list[Entry] = []
         self.watch = Stopwatch(clock)  # measures the run in this process
         self._elapsed = 0.0
-        self._composite: set[str] = set()
-        self._entered: set[str] = set()
-        self._first: dict[str, int] = {}  # the index of the first entry at or below each path
-        self._looked_at = 0  # the number of entries searched for composites
+        self._known_composites: Composites | None = None
         self._charges: list[tuple[str, object]] | None = None
-        self._errors: dict[int, tuple[BaseException, bool]] = {}  # recorded ones by id; whether they are answers
+        self._errors: dict[int, tuple[BaseException, bool]] | None = None  # recorded ones by id; if they are answers
         self._screens: dict[str, tuple[Screen, ...]] | None = None
         self._readers: deque[Future[None]] | None = None
         self._reading = False  # while entries written before are read in
@@ -272,16 +248,21 @@ class Recorder:
         """Record a failed try of a call, and wait until it is durable; a mistake of the caller is no outcome."""
         if isinstance(error, (ConfigurationError, JournalError)):
             return
-        self._errors[id(error)] = (error, False)
+        self._note_error(error, answer=False)
         await self.write(Failure(ctx.path, name, request, error, tuple(spent), self.elapsed))
+
+    def _note_error(self, error: BaseException, *, answer: bool) -> None:
+        if self._errors is None:
+            self._errors = {}
+        self._errors[id(error)] = (error, answer)
 
     def is_known(self, error: BaseException) -> bool:
         """Return whether an error was recorded by this journal, or came from it."""
-        return id(error) in self._errors
+        return self._errors is not None and id(error) in self._errors
 
     def is_answer(self, error: BaseException, /) -> bool:
         """Return whether an error came from the record."""
-        return self._errors.get(id(error), (error, False))[1]
+        return self._errors is not None and self._errors.get(id(error), (error, False))[1]
 
     def answers_next(self, path: str, /) -> bool:
         """Return whether the next recorded outcome of the call at `path` is its result."""
@@ -321,18 +302,12 @@ class Recorder:
     def _pass_over_below(self, path: str, until: Entry | None) -> list[object]:
         """Use the outcomes of calls below a path that were recorded before an entry; return the usage not counted."""
         spent: list[object] = []
-        if path not in self._composites():  # nothing was called below it
-            return spent
-        for entry in islice(self.entries, self._first[path], None):
-            if entry is until:
-                break
-            if not isinstance(entry, (Result, Failure)) or entry.path == path or not is_beneath(entry.path, path):
-                continue
-            record = self.find(entry.path)
+        for outcome in self._composites.outcomes_below(path, until):
+            record = self.find(outcome.path)
             if record is not None:
-                spent.extend(self._take_uncounted(record, entry))
-                if isinstance(entry, Failure):
-                    record.cursor = max(record.cursor, record.number(entry))
+                spent.extend(self._take_uncounted(record, outcome))
+                if isinstance(outcome, Failure):
+                    record.cursor = max(record.cursor, record.number(outcome))
         return spent
 
     def _take_uncounted(self, record: Record, outcome: Result | Failure) -> list[object]:
@@ -341,31 +316,13 @@ class Recorder:
         if record.counted >= number:  # also when it was removed, with number 0
             return []
         record.counted = number
-        return self._own_cost(outcome) or [outcome]
+        return self._composites.own_cost(outcome) or [outcome]
 
-    def _own_cost(self, outcome: Outcome) -> list[object]:
-        """Return the usage of a call itself: a composite has none, its parts have it; a model's hooks are its parts."""
-        path = outcome.path
-        composite = path in self._composites() and (path in self._entered or not is_model_call(path))
-        return [] if composite else _cost_of(outcome)
-
-    def _composites(self) -> set[str]:
-        """Return the paths at or below which a composite was entered."""
-        composite = self._composite
-        for at in range(self._looked_at, len(self.entries)):
-            entry = self.entries[at]
-            path = entry.path
-            while path and path not in self._first:
-                self._first[path] = at
-                path = parent_of(path)
-            if isinstance(entry, Entered):
-                path = entry.path
-                self._entered.add(path)
-                while path and path not in composite:
-                    composite.add(path)
-                    path = parent_of(path)
-        self._looked_at = len(self.entries)
-        return composite
+    @property
+    def _composites(self) -> Composites:
+        if self._known_composites is None:
+            self._known_composites = Composites(self.entries)
+        return self._known_composites
 
     def answers_with(self, outcome: Outcome, /) -> bool:
         """Return whether a recorded outcome still answers its call, and was not withdrawn when the run went on."""
@@ -374,7 +331,7 @@ class Recorder:
 
     def is_entered(self, path: str, /) -> bool:
         """Return whether a composite was entered at or below `path`."""
-        return path in self._composites()
+        return path in self._composites
 
     async def answer(self, ctx: Context, outcome: Outcome, name: str, request: object, returns: type[R]) -> R:
         """Answer a call with its recorded outcome: compare the requests, count the usage, pass over the calls below.
@@ -398,7 +355,7 @@ class Recorder:
         self.count(ctx, *self.pass_over(outcome))
         if isinstance(outcome, Failure):
             error = as_error(outcome.error)
-            self._errors[id(error)] = (error, True)
+            self._note_error(error, answer=True)
             raise error
         try:
             return as_type(outcome.value, returns)
@@ -431,5 +388,5 @@ class Recorder:
         for known in self.paths():
             record = self.find(known) if is_beneath(known, path) else None
             for outcome in () if record is None else record.outcomes:
-                spent.append((outcome, self._own_cost(outcome)))
+                spent.append((outcome, self._composites.own_cost(outcome)))
         return spent

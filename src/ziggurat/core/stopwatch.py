@@ -26,7 +26,7 @@ class Stopwatch:
 
     __slots__ = (
         "_blocked", "_branches", "_excluded", "_limit", "_sleeping", "_start", "_stopped", "_waits", "clock", "emit",
-        "outer",
+        "limited", "outer",
     )  # fmt: skip
 
     def __init__(self, clock: Clock, outer: "Stopwatch | None" = None, emit: Emit = SILENCE) -> None:
@@ -39,8 +39,9 @@ class Stopwatch:
         self._stopped: float | None = None  # since when it stands still
         self._waits = 0  # how many waits for people, and stopwatches that stand still, are directly below
         self._branches = 0
-        self._sleeping: list[Alarm] = []
+        self._sleeping: list[Alarm] | None = None
         self._limit: Alarm | None = None
+        self.limited: bool = outer is not None and outer.limited  # whether it or one around it has a limit
 
     @property
     def excluded(self) -> float:
@@ -51,7 +52,9 @@ class Stopwatch:
     @property
     def elapsed(self) -> float:
         """The seconds counted so far."""
-        return self.clock.monotonic() - self._start - self.excluded
+        now = self.clock.monotonic()
+        still = 0.0 if self._stopped is None else now - self._stopped
+        return now - self._start - self._excluded - still - (self.emit.blocked - self._blocked)
 
     @property
     def deadline(self) -> float | None:
@@ -74,6 +77,7 @@ class Stopwatch:
     def limit(self, seconds: float, callback: Callable[[], None]) -> "Alarm":
         """Do the same as `after`, as the deadline of the call."""
         self._limit = Alarm(self, seconds, callback)
+        self.limited = True
         return self._limit
 
     @contextmanager
@@ -114,8 +118,8 @@ class Stopwatch:
         else:
             self._excluded += now - self._stopped
             self._stopped = None
-            sleeping, self._sleeping = self._sleeping, []
-            for alarm in sleeping:
+            sleeping, self._sleeping = self._sleeping, None
+            for alarm in sleeping or ():
                 alarm.arm()
         if self.outer is not None:
             self.outer._change(1 if stands else -1, 0)
@@ -141,7 +145,7 @@ class Alarm:
 
     def _ring(self) -> None:
         if self.watch._stopped is not None:
-            self.watch._sleeping.append(self)
+            self.watch._sleeping = [*(self.watch._sleeping or ()), self]
         elif self.watch.excluded > self._armed:
             self.arm()
         else:

@@ -147,7 +147,7 @@ class FunctionTool:
             work = run_in_thread(self.function, arguments, ctx, call)
         if frozen is not None and frozen.effect == "once":
             work = _record_returned(work, frozen, ctx)
-        if self._timeout is None and ctx.deadline is None:
+        if self._timeout is None and (ctx.watch is None or not ctx.watch.limited):
             return work
         return run_bounded(work, ctx, name=self.spec.name, seconds=self._timeout)
 

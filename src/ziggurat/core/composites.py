@@ -1,0 +1,90 @@
+"""Composites: calls of a record that consist of other calls, where those begin, and what each call itself has cost."""
+
+__all__ = ["Composites"]
+
+from collections.abc import Iterator, Sequence
+from itertools import islice
+
+from msgspec import Struct
+
+from ziggurat.core.codec import Raw, decode
+from ziggurat.core.entries import Entered, Entry, Failure, Outcome, Result
+from ziggurat.core.path import is_beneath, is_model_call, parent_of
+
+
+class _WithUsage(Struct):
+    """Decodes only the usage of a recorded value."""
+
+    usage: Raw = Raw(b"null")
+
+
+def _cost_of(outcome: Outcome) -> list[object]:
+    """Return the usage in an outcome: of failed and lost tries, and of its value."""
+    if isinstance(outcome, Failure):
+        return [*outcome.spent]
+    if isinstance(outcome.value, Raw):
+        is_object = bytes(memoryview(outcome.value)).startswith(b"{")
+        raw = decode(outcome.value, _WithUsage).usage if is_object else None
+        usage = None if raw is None or bytes(memoryview(raw)) == b"null" else raw
+    else:
+        usage = getattr(outcome.value, "usage", None)
+    return [*outcome.spent] if usage is None else [*outcome.spent, usage]
+
+
+class Composites:
+    """The composites (agents, teams) in the entries of a run; entries added later are looked at when it is asked.
+
+    A journal makes one when it is first needed, as most runs never ask.
+
+    Args:
+        entries: The entries of the run.
+    """
+
+    __slots__ = ("_above", "_entered", "_entries", "_first", "_looked_at")
+
+    def __init__(self, entries: Sequence[Entry]) -> None:
+        self._entries = entries
+        self._looked_at = 0  # the number of entries seen
+        self._entered: set[str] = set()  # the paths of composites
+        self._above: set[str] = set()  # the paths of composites, and of all calls around them
+        self._first: dict[str, int] = {}  # the index of the first entry at or below each path
+
+    def __contains__(self, path: str) -> bool:
+        """Return whether a composite was entered at or below `path`."""
+        self._look()
+        return path in self._above
+
+    def own_cost(self, outcome: Outcome) -> list[object]:
+        """Return the usage in the outcome of a call, with that of lost tries; a composite has none, its parts have it.
+
+        The hooks of a model call are its parts, but it has its own usage besides.
+        """
+        path = outcome.path
+        composite = path in self and (path in self._entered or not is_model_call(path))
+        return [] if composite else _cost_of(outcome)
+
+    def outcomes_below(self, path: str, until: Entry | None) -> Iterator[Outcome]:
+        """Yield the outcomes of the calls below a path that were recorded before an entry."""
+        if path not in self:  # nothing was called below it
+            return
+        for entry in islice(self._entries, self._first[path], None):
+            if entry is until:
+                return
+            if isinstance(entry, (Result, Failure)) and entry.path != path and is_beneath(entry.path, path):
+                yield entry
+
+    def _look(self) -> None:
+        first, above = self._first, self._above
+        for at in range(self._looked_at, len(self._entries)):
+            entry = self._entries[at]
+            path = entry.path
+            while path and path not in first:
+                first[path] = at
+                path = parent_of(path)
+            if isinstance(entry, Entered):
+                path = entry.path
+                self._entered.add(path)
+                while path and path not in above:
+                    above.add(path)
+                    path = parent_of(path)
+        self._looked_at = len(self._entries)
