@@ -18,7 +18,7 @@ from ziggurat.memory.scoring import Circumstances, Score
 from ziggurat.memory.search import FLOOR
 from ziggurat.memory.store import OpenedStore, Query
 from ziggurat.memory.vectorizing import Reembedded, embed_pending, notice_changed_embedder, reembed, try_embed
-from ziggurat.memory.words import query_words
+from ziggurat.memory.words import KEY_TAG, query_words
 from ziggurat.messages.embedding import Embedder
 
 _LOWEST = lowest()
@@ -207,25 +207,62 @@ class View:
         return len(found)
 
     async def undo(self, memory: str) -> list[MemoryRecord]:
-        """Bring back the memories that one took the place of, or that were merged into it, and archive that one.
+        """Bring back what a memory replaced, or what was merged into it, and archive it; or bring back itself.
 
-        What was merged is marked, so that it is not merged again.
+        A memory that was forgotten, evicted or pruned comes back itself. What was merged is marked, so that it is not
+        merged again.
 
         Returns:
             The memories that are in use again; none if there are none, and then nothing is changed.
 
         Raises:
-            ConfigurationError: the owner has no memory with this id, or it is not in use.
+            ConfigurationError: the owner has no memory with this id; another one in use replaced it, which is the one
+                to undo; it was undone; or a memory that would come back has the key of another one in use.
         """
         record = await self._own_record(memory)
-        if record.archived:
-            raise ConfigurationError(f"the memory {memory!r} is not in use, so there is nothing to undo")
         before = [each for each in await self.store.get(predecessors(record)) if each.owner == self.owner]
-        mark = {UNDONE: record.id} if "sources" in record.facts else {}
-        back = [replace(each, archived=False, facts={**each.facts, **mark}) for each in before if each.archived]
+        if record.archived:
+            if any(not each.archived for each in before):
+                raise ConfigurationError(f"the memory {memory!r} is not in use, and what it replaced is: it was undone")
+            await self._check_not_replaced(record)
+            back, gone = [replace(record, archived=False)], list[MemoryRecord]()
+        else:
+            mark = {UNDONE: record.id} if "sources" in record.facts else {}
+            back = [replace(each, archived=False, facts={**each.facts, **mark}) for each in before if each.archived]
+            gone = [replace(record, archived=True)]
         if back:
-            await self.store.put([replace(record, archived=True), *back])
+            await self._check_keys(back, record)
+            await self.store.put([*gone, *back])
         return back
+
+    async def _check_not_replaced(self, record: MemoryRecord) -> None:
+        """Raise if a memory in use has taken the place of an archived one, directly or through others."""
+        successors: dict[str, list[MemoryRecord]] = {}
+        async for each in self.store.scan(owner=self.owner, archived=None):
+            for name in predecessors(each):
+                successors.setdefault(name, []).append(each)
+        seen, waiting = {record.id}, [record.id]
+        while waiting:
+            for each in successors.get(waiting.pop(), ()):
+                if not each.archived:
+                    raise ConfigurationError(
+                        f"the memory {record.id!r} was replaced by {each.id!r}, which is in use; undo that one"
+                    )
+                if each.id not in seen:
+                    seen.add(each.id)
+                    waiting.append(each.id)
+
+    async def _check_keys(self, back: Sequence[MemoryRecord], going: MemoryRecord) -> None:
+        """Raise if a memory that comes back has the key of another one in use."""
+        for record in back:
+            for tag in (each for each in record.tags if each.startswith(KEY_TAG)):
+                others = self.store.scan(owner=self.owner, kind=record.kind, tags=[tag])
+                taken = [each.id async for each in others if each.id not in (record.id, going.id)]
+                if taken:
+                    raise ConfigurationError(
+                        f"the memory {record.id!r} has the key {tag.removeprefix(KEY_TAG)!r}, which {taken[0]!r} has "
+                        "taken since; forget that one first"
+                    )
 
     async def erase(self, *ids: str) -> int:
         """Delete memories of this owner permanently, with all they superseded; return how many existed."""
