@@ -4,6 +4,7 @@ import asyncio
 import signal
 from collections.abc import Callable
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -12,7 +13,16 @@ from tests.agents.support import assert_sendable
 from ziggurat.agents.agent import Agent
 from ziggurat.agents.stop import stop_when
 from ziggurat.core.containment import StopSignal, as_failure, contained
-from ziggurat.core.errors import ServiceError, Suspend
+from ziggurat.core.errors import (
+    Denied,
+    InvalidArguments,
+    LimitExceeded,
+    ModelError,
+    ServiceError,
+    Suspend,
+    Timeout,
+    ToolError,
+)
 from ziggurat.core.layer import layer, stack
 from ziggurat.layers.fallback import fallback
 from ziggurat.layers.hedge import hedge
@@ -22,6 +32,8 @@ from ziggurat.messages.agent import AgentRun
 from ziggurat.messages.middleware import Middleware
 from ziggurat.messages.model import ModelRequest
 from ziggurat.messages.parts import tool_call
+from ziggurat.middleware import Redaction
+from ziggurat.middleware.usage import Accounts, UsageAccounting
 from ziggurat.models.function import FunctionModel
 from ziggurat.models.scripted import ScriptedModel
 from ziggurat.tools.approval import Approvals, Rule
@@ -35,7 +47,50 @@ KINDS: list[Callable[[], BaseException]] = [
     lambda: BaseExceptionGroup("several", [SystemExit(3), ValueError("no")]),
 ]
 NAMES = ["CancelledError", "SystemExit", "KeyboardInterrupt", "GeneratorExit", "BaseExceptionGroup"]
-WITH_LISTENERS = [False, True]
+
+
+class Unreadable:
+    """A value that fails however it is looked at."""
+
+    def __getattr__(self, name: str) -> Any:
+        raise SystemExit(name)
+
+    def __bool__(self) -> bool:
+        raise SystemExit("bool")
+
+    def __repr__(self) -> str:
+        raise SystemExit("repr")
+
+    def __eq__(self, other: object) -> bool:
+        raise SystemExit("eq")
+
+    __hash__ = None  # type: ignore[assignment]
+
+
+def _fails(*_: object) -> Any:
+    raise SystemExit("its own code failed")
+
+
+FACTS = ("transient", "retry_after", "usage", "partial", "kind", "type_name", "limit", "used", "seconds", "status")
+BASES: list[type[BaseException]] = [
+    ValueError, KeyError, BaseException, TimeoutError, ServiceError, ModelError, ToolError, Timeout, LimitExceeded,
+    Denied, InvalidArguments,
+]  # fmt: skip
+FAULTS: dict[str, dict[str, Any]] = {
+    "attributes that are not there": {"__getattr__": _fails},
+    "text": {"__str__": _fails, "__repr__": _fails},
+    "properties": {name: property(_fails) for name in FACTS},
+    "notes": {"__notes__": property(_fails)},
+    "values": dict.fromkeys(FACTS, Unreadable()),
+    "attributes that are set": {"__setattr__": _fails},
+    "no attributes of its base": {},
+}
+
+
+def misbehaving(base: type[BaseException], fault: str) -> Callable[[], BaseException]:
+    """Return an exception of a user's class whose own code fails, made without the constructor of its base."""
+    kind = type("Own", (base,), {"__init__": lambda self: None, **FAULTS[fault]})
+    return lambda: kind()
 
 
 class Raises:
@@ -174,7 +229,7 @@ def with_argument(raises: Raises) -> Agent:
 
 PLACES: dict[str, Callable[[Raises], Any]] = {
     "model": lambda raises: Agent(model_that(raises)),
-    "model with retries": lambda raises: Agent(stack(model_that(raises), retry())),
+    "model with retries": lambda raises: Agent(stack(model_that(raises), retry(base=0))),
     "model of a fallback": lambda raises: Agent(fallback(model_that(raises), model_that(raises))),
     "model of a hedge": lambda raises: Agent(hedge(model_that(raises), delay=0)),
     "model's layer": with_layer,
@@ -233,6 +288,42 @@ def test_it_ends_its_call_and_neither_the_task_nor_the_loop(
     if isinstance(run.stop, stops.Failed):
         assert run.error
     assert_sendable(run.messages)
+
+
+ENDED = (stops.Failed, stops.Completed, stops.Suspended, stops.Denied, stops.Timeout, stops.BudgetExceeded)
+
+
+@pytest.mark.parametrize("place", PLACES)
+def test_the_code_of_an_exception_does_no_harm(place: str) -> None:
+    """Whatever its class does, the exception ends its call, and the run can be shown."""
+    at = list(PLACES).index(place)
+    for number, fault in enumerate(FAULTS):
+        for base in BASES[(at + number) % 3 :: 3]:  # each fault meets each base at several places
+            raises = Raises(misbehaving(base, fault))
+            run = asyncio.run(follow(PLACES[place](raises), bool(number % 2), []))
+            assert raises.calls
+            assert isinstance(run.stop, ENDED), (base, run.stop)
+            assert repr(run)
+            assert_sendable(run.messages)
+
+
+@pytest.mark.parametrize("fault", FAULTS)
+@pytest.mark.parametrize("base", BASES, ids=lambda base: base.__name__)
+def test_an_exception_whose_code_fails_is_recorded_and_masked(
+    base: type[BaseException], fault: str, tmp_path: Path
+) -> None:
+    agent = Agent(
+        stack(model_that(Raises(misbehaving(base, fault))), retry(attempts=2, base=0)),
+        name="agent",
+        store=f"sqlite:///{tmp_path}/runs.db",
+        middleware=[Redaction("correct horse"), UsageAccounting(Accounts())],
+    )
+
+    async def main() -> None:
+        run = await agent.run("x", run_id="r")
+        assert (await agent.replay("r")).stop == run.stop
+
+    asyncio.run(main())
 
 
 @pytest.mark.parametrize("streamed", [False, True], ids=["plain", "streamed"])

@@ -22,7 +22,7 @@ from ziggurat.calls.model_call import ask
 from ziggurat.calls.rewrite import Rewriters, rewriters
 from ziggurat.core.containment import contained
 from ziggurat.core.context import AMBIENT, RUN_ID, Context
-from ziggurat.core.errors import ConfigurationError, ModelError, ModelRetry, Suspend
+from ziggurat.core.errors import ConfigurationError, ModelError, ModelRetry, Suspend, attach
 from ziggurat.core.event import SILENCE
 from ziggurat.core.facts import Fact
 from ziggurat.core.journal import journal_of
@@ -284,7 +284,7 @@ class AgentLoop:
                     raise asyncio.CancelledError
         except BaseException as raised:  # noqa: BLE001 - raised again
             error = contained(raised, task)
-            error.partial = _partial_run(run, error)  # type: ignore[attr-defined]
+            attach(error, "partial", _partial_run(run, error))
             raise error  # noqa: B904 - it has its cause already
 
     async def _begin_step(self, run: _Run, ctx: Context, step: str) -> None:

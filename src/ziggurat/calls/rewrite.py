@@ -15,7 +15,7 @@ from ziggurat.calls.model_call import ask
 from ziggurat.core.codec import digest, encode
 from ziggurat.core.context import AMBIENT, Context
 from ziggurat.core.entries import Entered, Result
-from ziggurat.core.errors import ConfigurationError, ContextOverflow, ModelError, ServiceError
+from ziggurat.core.errors import ConfigurationError, ContextOverflow, ModelError, ServiceError, fact_of, text_of
 from ziggurat.core.facts import fact
 from ziggurat.core.journal import journal_of
 from ziggurat.messages.conversation import Conversation, Transcript
@@ -49,10 +49,11 @@ def overflow_of(error: BaseException | None) -> str | None:
         seen.add(id(error))
         if isinstance(error, BaseExceptionGroup):
             return next((told for each in error.exceptions if (told := overflow_of(each)) is not None), None)
-        kind = error.kind if isinstance(error, ModelError) else "other" if isinstance(error, ServiceError) else ""
-        vague = kind in ("other", "invalid_request") and any(each in str(error).lower() for each in _TOLD)
+        stated = fact_of(error, "kind", str) if isinstance(error, ModelError) else None
+        kind = stated or ("other" if isinstance(error, ServiceError) else "")
+        vague = kind in ("other", "invalid_request") and any(each in text_of(error).lower() for each in _TOLD)
         if kind == "context_overflow" or vague:
-            return str(error) or kind
+            return text_of(error) or kind
         error = error.__cause__ or (None if error.__suppress_context__ else error.__context__)
     return None
 

@@ -168,5 +168,6 @@ def error_to_json(error: BaseException) -> dict[str, object]:
     place = failures.place_of(error)
     if place:
         coded["place"] = place
-    coded["transient"] = bool(getattr(error, "transient", isinstance(error, (ConnectionError, TimeoutError))))
+    stated = errors.fact_of(error, "transient", bool)
+    coded["transient"] = errors.is_transient(error) if stated is None else stated
     return coded

@@ -6,6 +6,7 @@ from collections.abc import Awaitable, Iterable
 from typing import Generic, TypeVar, cast
 
 from ziggurat.core.context import JOURNAL, Context
+from ziggurat.core.errors import fact_of
 from ziggurat.core.event import Dropped
 from ziggurat.core.facts import COMPOSITE, EFFECT, NAME, Fact, fact, name_of, returns_of, strongest
 from ziggurat.core.service import Service
@@ -71,7 +72,7 @@ def ask_at(ctx: Context, name: str, service: Service[Q, R], request: Q, returns:
 
 def annotate(error: Exception, notes: Iterable[str]) -> None:
     """Add the notes that an error does not have yet; an error replayed from memory is the same object again."""
-    known = getattr(error, "__notes__", ())
+    known = fact_of(error, "__notes__", list) or ()
     for note in notes:
         if note not in known:
             error.add_note(note)

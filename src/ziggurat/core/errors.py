@@ -63,13 +63,17 @@ __all__ = [
     "ToolError",
     "ToolErrorKind",
     "ZigguratError",
+    "attach",
     "described",
+    "fact_of",
     "is_transient",
     "text_of",
     "type_name_of",
 ]
 
-from typing import Literal
+from typing import Literal, TypeVar, cast
+
+F = TypeVar("F")
 
 ToolErrorKind = Literal[
     "invalid_arguments", "not_found", "denied", "transient", "permanent", "timeout", "interrupted", "retry"
@@ -359,8 +363,30 @@ def is_transient(error: BaseException) -> bool:
     Our own errors have the attribute `transient`; of others, the standard connection and timeout errors count.
     """
     if isinstance(error, ZigguratError):
-        return error.transient
+        return fact_of(error, "transient", bool) or False
     return isinstance(error, (ConnectionError, TimeoutError))
+
+
+def fact_of(error: BaseException, name: str, kind: type[F]) -> F | None:
+    """Return an attribute of an error if it is of a type, None if it has none; never raise.
+
+    An error's attributes may be properties or ``__getattr__`` of a user's class, which may themselves fail, or raise
+    what ends a program. All facts of errors are read here.
+    """
+    try:
+        value: object = getattr(error, name, None)
+        number = kind is float and isinstance(value, int)
+        return cast("F", value) if number or isinstance(value, kind) else None
+    except BaseException:  # noqa: BLE001 - SystemExit too: reading an error must not end the program
+        return None
+
+
+def attach(error: BaseException, name: str, value: object) -> None:
+    """Set an attribute of an error, unless its class does not allow it; never raise."""
+    try:
+        setattr(error, name, value)
+    except BaseException:  # noqa: BLE001 - as above
+        return
 
 
 def described(error: BaseException) -> str:
@@ -379,5 +405,5 @@ def text_of(error: BaseException) -> str:
 
 def type_name_of(error: BaseException) -> str:
     """Return the name of an error's type; for one read back from a journal as its base class, the original name."""
-    recorded = getattr(error, "type_name", None) if isinstance(error, ZigguratError) else None
-    return recorded if isinstance(recorded, str) else type(error).__name__
+    recorded = fact_of(error, "type_name", str) if isinstance(error, ZigguratError) else None
+    return type(error).__name__ if recorded is None else recorded

@@ -12,13 +12,15 @@ from collections import deque
 from collections.abc import Awaitable, Callable, Generator, Iterable, Sequence
 from typing import Literal, TypeVar
 
+from msgspec import Struct
+
 from ziggurat.core.clock import SYSTEM_CLOCK, Clock
 from ziggurat.core.codec import Raw, as_type, decode
 from ziggurat.core.composites import Composites
 from ziggurat.core.containment import contained
 from ziggurat.core.context import METER, Context
 from ziggurat.core.entries import Ended, Entry, Failure, Outcome, Record, Result, Screen
-from ziggurat.core.errors import ConfigurationError, JournalCorrupt, JournalError, JournalMismatch, RecordEnds
+from ziggurat.core.errors import ConfigurationError, JournalCorrupt, JournalError, JournalMismatch, RecordEnds, fact_of
 from ziggurat.core.event import Diverged, difference
 from ziggurat.core.json_lines import as_error, fingerprint
 from ziggurat.core.path import is_beneath, parent_of, step_of
@@ -43,7 +45,7 @@ _DONE = _Done()
 
 def usage_of(value: object) -> object | None:
     """Return the usage in a response or an error, None if it states none."""
-    return getattr(value, "usage", None)
+    return fact_of(value, "usage", Struct) if isinstance(value, BaseException) else getattr(value, "usage", None)
 
 
 def must_be(value: object, returns: type, name: str, ctx: Context) -> None:

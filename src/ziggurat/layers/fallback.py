@@ -8,6 +8,7 @@ from typing import TypeVar
 from ziggurat.core.combinator import Combinator, annotate
 from ziggurat.core.context import Context
 from ziggurat.core.errors import ConfigurationError, Denied, InvalidArguments, ServiceError, described, is_transient
+from ziggurat.core.recorder import usage_of
 from ziggurat.core.service import Service
 from ziggurat.core.settings import checked
 
@@ -40,7 +41,7 @@ class _Fallback(Combinator[Q, R]):
                 if not self._when(error):
                     annotate(error, notes)
                     raise
-                why, usage = described(error), getattr(error, "usage", None)
+                why, usage = described(error), usage_of(error)
             notes.append(f"{self.names[index]} had failed before: {why}")
             ctx.charge(usage)
             await self.abandon(where, why)

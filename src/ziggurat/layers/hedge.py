@@ -11,6 +11,7 @@ from ziggurat.core.containment import contained
 from ziggurat.core.context import JOURNAL, Context
 from ziggurat.core.errors import ConfigurationError, described
 from ziggurat.core.facts import name_of, strongest
+from ziggurat.core.recorder import usage_of
 from ziggurat.core.service import Service
 from ziggurat.core.settings import NonNegativeSeconds, checked
 
@@ -47,7 +48,7 @@ class _Hedge(Combinator[Q, R]):
             await self._charge_failures(failures, places, ctx)
             for task, index in running.items():
                 if not task.cancelled():
-                    ctx.charge(getattr(task.exception() or task.result(), "usage", None))
+                    ctx.charge(usage_of(task.exception() or task.result()))
                 await self.abandon(places[index], "another answered first")
             return winner.result()
         finally:
@@ -59,7 +60,7 @@ class _Hedge(Combinator[Q, R]):
             with place.branch() as branch:
                 return await self.ask(index, request, branch)
         except asyncio.CancelledError as error:
-            place.charge(getattr(error, "usage", None))
+            place.charge(usage_of(error))
             raise
         except (KeyboardInterrupt, SystemExit) as error:  # raised out of a task, it would end the event loop
             raise contained(error)  # noqa: B904 - it has its cause already
@@ -92,7 +93,7 @@ class _Hedge(Combinator[Q, R]):
         self, failures: Iterable[tuple[int, Exception]], places: list[Context], ctx: Context
     ) -> None:
         for index, error in failures:
-            ctx.charge(getattr(error, "usage", None))
+            ctx.charge(usage_of(error))
             await self.abandon(places[index], described(error))
 
     async def _all_failed(

@@ -12,7 +12,7 @@ from typing import Annotated, Any, TypeVar
 
 from ziggurat.core.clock import Clock
 from ziggurat.core.context import Context
-from ziggurat.core.errors import ConfigurationError, LimitExceeded
+from ziggurat.core.errors import ConfigurationError, LimitExceeded, fact_of
 from ziggurat.core.event import Queued
 from ziggurat.core.layer import layer
 from ziggurat.core.service import Service
@@ -336,8 +336,8 @@ async def rate_limit(
         response = await inner(request, ctx)
     except Exception as error:
         _settle(limiter, taken, measure, error, clock)
-        asked = getattr(error, "retry_after", None)
-        if isinstance(asked, (int, float)) and asked > 0 and not isinstance(error, LimitExceeded):
+        asked = fact_of(error, "retry_after", float)
+        if asked is not None and asked > 0 and not isinstance(error, LimitExceeded):
             limiter.pause(asked, clock)
         raise
     _settle(limiter, taken, measure, response, clock)

@@ -10,9 +10,10 @@ from typing import Annotated, Literal, TypeVar
 from msgspec import Meta
 
 from ziggurat.core.context import Context
-from ziggurat.core.errors import described, is_transient
+from ziggurat.core.errors import described, fact_of, is_transient
 from ziggurat.core.event import SILENCE, Dropped, Emit, Event, Retrying
 from ziggurat.core.layer import layer
+from ziggurat.core.recorder import usage_of
 from ziggurat.core.service import Service
 from ziggurat.core.settings import NonNegativeFloat, NonNegativeSeconds, PositiveInt, Seconds, checked
 
@@ -163,7 +164,7 @@ async def retry(
             delay = 0.0 if ctx.is_answer(error) else _delay(error, drawn, max_retry_after)
             if delay is None or not _may_wait(error, delay, ctx, budget):
                 raise
-            why, usage = described(error), getattr(error, "usage", None)
+            why, usage = described(error), usage_of(error)
         ctx.charge(usage)
         await _wait(attempt, why, delay, ctx)
         attempt, current = attempt + 1, current.again()
@@ -171,8 +172,8 @@ async def retry(
 
 def _delay(error: Exception, drawn: float, max_retry_after: float) -> float | None:
     """Return the seconds to wait: the drawn delay or the error's `retry_after` if longer; None if that is too long."""
-    asked = getattr(error, "retry_after", None)
-    if not isinstance(asked, (int, float)) or not asked > drawn:
+    asked = fact_of(error, "retry_after", float)
+    if asked is None or not asked > drawn:
         return drawn
     return asked if asked <= max_retry_after else None
 

@@ -306,12 +306,14 @@ class AgentRun(Struct, frozen=True, weakref=True):
 
 def stop_of(error: BaseException) -> stops.Stop:
     """Return the stop that corresponds to an error."""
+    fact = errors.fact_of
     if isinstance(error, errors.Timeout):
-        return stops.Timeout(error.seconds or 0.0)
-    if isinstance(error, errors.LimitExceeded) and not error.transient:  # a transient one is busy, not used up
-        return stops.BudgetExceeded(error.kind, error.limit, error.used)
+        return stops.Timeout(fact(error, "seconds", float) or 0.0)
+    if isinstance(error, errors.LimitExceeded) and not errors.is_transient(error):  # a transient one is busy
+        limit, used = fact(error, "limit", float) or 0.0, fact(error, "used", float) or 0.0
+        return stops.BudgetExceeded(fact(error, "kind", str) or "calls", limit, used)
     if isinstance(error, errors.Denied):
-        return stops.Denied(str(error))
+        return stops.Denied(errors.text_of(error))
     if isinstance(error, errors.Suspend):
         return stops.Suspended()
     kind = errors.type_name_of(error)

@@ -11,7 +11,7 @@ import msgspec
 from msgspec import Struct
 
 from ziggurat.core.codec import encode
-from ziggurat.core.errors import ForeignError, described, is_transient, type_name_of
+from ziggurat.core.errors import ForeignError, attach, described, fact_of, is_transient, type_name_of
 from ziggurat.messages.conversation import Transcript
 from ziggurat.messages.delta import ThinkingDelta, ToolCallDelta
 from ziggurat.messages.model import ModelResponse
@@ -182,7 +182,7 @@ class Masking:
                 vars(error)[name] = changed
         slots = [name for kind in type(error).__mro__ for name in getattr(kind, "__slots__", ())]
         for name in (*_INNER, *slots):
-            value = getattr(error, name, None)
+            value = fact_of(error, name, object)
             if isinstance(value, bytes):
                 changed = self.secrets.masked(value.decode("latin-1")).encode("latin-1", "replace")
             elif isinstance(value, str):
@@ -190,10 +190,7 @@ class Masking:
             else:
                 continue
             if changed != value:
-                try:
-                    setattr(error, name, changed)
-                except (AttributeError, TypeError):
-                    continue  # if it is in the error's text, `_has_secret` finds it
+                attach(error, name, changed)  # if it stays in the error's text, `_has_secret` finds it
 
     def _mask_attribute(self, value: Any, known: dict[int, BaseException]) -> Any:
         """Return a masked attribute of an error; errors within it may refer back to the error itself."""
@@ -211,7 +208,7 @@ class Masking:
         text = self.secrets.masked(described(error).partition(": ")[2])
         other = ForeignError(type_name_of(error), text, transient=is_transient(error))
         for name in ("retry_after", "usage", "partial"):
-            if (value := getattr(error, name, None)) is not None:
+            if (value := fact_of(error, name, object)) is not None:
                 setattr(other, name, self._mask(value, 1))
         return _in_place_of(error, other)
 
@@ -221,7 +218,7 @@ def _in_place_of(error: BaseException, other: E) -> E:
     other.__traceback__ = error.__traceback__
     other.__cause__, other.__context__ = error.__cause__, error.__context__
     other.__suppress_context__ = error.__suppress_context__
-    for note in getattr(error, "__notes__", ()):
+    for note in fact_of(error, "__notes__", list) or ():
         other.add_note(note)
     return other
 

@@ -5,6 +5,7 @@ __all__ = ["Accounts", "UsageAccounting"]
 from msgspec import Struct, field
 
 from ziggurat.core.context import Context
+from ziggurat.core.errors import fact_of
 from ziggurat.core.settings import checked
 from ziggurat.messages.agent import AgentRun
 from ziggurat.messages.middleware import Middleware
@@ -61,8 +62,7 @@ class UsageAccounting(Middleware):
 
     async def on_error(self, error: BaseException, ctx: Context) -> None:
         """Count the usage of a failed call, if known."""
-        usage = getattr(error, "usage", None)
-        if isinstance(usage, Usage):
+        if (usage := fact_of(error, "usage", Usage)) is not None:
             _add(self.accounts.models, "(failed)", usage)
 
     async def after_tool(self, result: ToolResult, ctx: Context) -> None:

@@ -24,6 +24,8 @@ from ziggurat.core.errors import (
     StoreError,
     Suspend,
     ToolError,
+    attach,
+    fact_of,
 )
 from ziggurat.core.event import SILENCE
 from ziggurat.core.facts import fact
@@ -46,8 +48,8 @@ def partial_of(error: BaseException) -> AgentRun | None:
     for _ in range(10):
         if seen is None:
             break
-        partial = getattr(seen, "partial", None)
-        if isinstance(partial, AgentRun):
+        partial = fact_of(seen, "partial", AgentRun)
+        if partial is not None:
             return partial
         seen = seen.__cause__ or seen.__context__
     return None
@@ -105,7 +107,7 @@ async def drive(agent: AgentService, name: str, opens: Awaitable[Opening], *, ra
         _log_end(failure, stopped, opening, raised=raises)
         run = await _end_broken(failure, stopped, opening)
         if raises and isinstance(failure, Exception):
-            failure.partial = run  # type: ignore[attr-defined]
+            attach(failure, "partial", run)
             raise failure  # noqa: B904 - it has its cause already
     finally:
         run_ended(opening.run_id)
@@ -142,7 +144,7 @@ async def _end_cancelled(
         except StoreError as failure:  # it must not hide the cancellation
             logger.warning("the end of a cancelled run could not be stored: %s", failure)
             run = _stopped_run(error, name, opening)
-    error.partial = run  # type: ignore[attr-defined]
+    attach(error, "partial", run)
 
 
 async def _opened(opening: Opening) -> Opening:
@@ -161,7 +163,7 @@ async def _end_broken(failure: BaseException, run: AgentRun, opening: Opening) -
         finally:  # also if cancelled while a listener is slow: the run had ended before
             await finished(_store_end(opening, run))
     except asyncio.CancelledError as error:
-        error.partial = run  # type: ignore[attr-defined]
+        attach(error, "partial", run)
         raise
     return run
 

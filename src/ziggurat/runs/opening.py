@@ -19,7 +19,7 @@ from ziggurat.core.clock import new_id as fresh_id
 from ziggurat.core.codec import SHAPE_VERSION, as_type, digest
 from ziggurat.core.context import JOURNAL, RUN_ID, Context
 from ziggurat.core.entries import Entered, Entry, Failure, Opened, Origin
-from ziggurat.core.errors import JournalCorrupt, RunExists, RunNotFound
+from ziggurat.core.errors import JournalCorrupt, RunExists, RunNotFound, attach
 from ziggurat.core.ids import check_new_id, check_new_name
 from ziggurat.core.journal import MemoryJournal
 from ziggurat.core.path import escaped
@@ -121,7 +121,7 @@ class Opener:
                 return await self._open_new(request, options, new_id, asked, writer)
             except BaseException as error:
                 if isinstance(error, asyncio.CancelledError):
-                    error.partial = empty_run(self.name, request, stops.Cancelled(), new_id)  # type: ignore[attr-defined]
+                    attach(error, "partial", empty_run(self.name, request, stops.Cancelled(), new_id))
                 if writer is not None:
                     await writer.leave()
                 if not isinstance(error, RunExists) or run_id is None or await self.runs.find(run_id) is None:

@@ -3,6 +3,7 @@
 __all__ = ["MAX_DATA", "MAX_RESULT", "ended_by", "error_result", "presentable", "result_of", "text_of_error"]
 
 from collections.abc import Sequence
+from typing import cast, get_args
 
 import msgspec
 
@@ -14,6 +15,7 @@ from ziggurat.core.errors import (
     ToolError,
     ToolErrorKind,
     ZigguratError,
+    fact_of,
     is_transient,
     text_of,
 )
@@ -28,6 +30,7 @@ MAX_DATA = 32_000_000
 """Bytes of images, audio and files in one result; providers accept no larger requests."""
 
 _MAX_PARTS = 1_000
+_KINDS = get_args(ToolErrorKind)
 _Part = Text | Image | Audio | File
 _PARTS = (Text, Image, Audio, File)
 _MAX_NODES = 1_000_000
@@ -178,7 +181,8 @@ def _kind(error: BaseException) -> ToolErrorKind:
     if isinstance(error, InvalidArguments):
         return "invalid_arguments"
     if isinstance(error, ToolError):
-        return error.kind
+        stated = fact_of(error, "kind", str)
+        return cast("ToolErrorKind", stated) if stated in _KINDS else "permanent"
     if isinstance(error, (Timeout, TimeoutError)):
         return "timeout"
     if isinstance(error, Denied):

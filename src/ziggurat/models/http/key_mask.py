@@ -17,6 +17,7 @@ import msgspec
 from msgspec import Struct
 from msgspec.structs import replace
 
+from ziggurat.core.errors import attach, fact_of
 from ziggurat.messages.delta import PartDelta, TextDelta, ThinkingDelta, ToolCallDelta
 from ziggurat.messages.message import Message
 
@@ -214,9 +215,9 @@ def mask_error(error: BaseException, keys: tuple[str, ...]) -> None:
         each.args = tuple(
             redacted(arg if mask is None else mask.error(arg)) if isinstance(arg, str) else arg for arg in each.args
         )
-        partial = getattr(each, "partial", None)
-        if mask is not None and isinstance(partial, Message):
-            each.partial = mask.struct(partial)  # type: ignore[attr-defined]
+        partial = fact_of(each, "partial", Message)
+        if mask is not None and partial is not None:
+            attach(each, "partial", mask.struct(partial))
         each = each.__cause__ or each.__context__
 
 
