@@ -2,6 +2,7 @@ import asyncio
 from typing import Any, ClassVar
 
 import pytest
+from msgspec import Struct
 
 from ziggurat.core.context import JOURNAL, Context, root
 from ziggurat.core.entries import Ended
@@ -26,6 +27,12 @@ from ziggurat.testing.faults import fail_on
 
 WINDOW: Fact[int] = Fact("window", 0)
 COLOUR: Fact[str] = Fact("colour", "none")
+
+
+class Spent(Struct, frozen=True):
+    """A usage, of which layers know nothing."""
+
+    tokens: int
 
 
 class Thing:
@@ -126,12 +133,12 @@ def test_facts_are_those_all_agree_on() -> None:
 
 def test_what_it_cost_is_counted_beneath_a_record() -> None:
     error, last = ModelError("half"), ModelError("whole")
-    error.usage, last.usage = "12 tokens", "charged by who records it"
+    error.usage, last.usage = Spent(12), Spent(13)  # the last is charged by who records it
     journal = MemoryJournal()
     ctx = Context("run", leaf=True).within(JOURNAL, journal)
     with pytest.raises(ModelError):
         asyncio.run(fallback(Thing("a", error), Thing("b", last))("q", ctx))
-    assert [*journal.take_charges("run")] == ["12 tokens"]
+    assert [*journal.take_charges("run")] == [Spent(12)]
 
 
 def journal_of(data: bytes | None = None, mode: Mode = "resume") -> MemoryJournal:

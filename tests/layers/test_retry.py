@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec import Struct
 
 from ziggurat.agents.agent import Agent
 from ziggurat.core.clock import CLOCK, RANDOM
@@ -23,6 +24,12 @@ from ziggurat.runs.options import Environment
 from ziggurat.testing.clock import HandClock
 from ziggurat.testing.expect import expect
 from ziggurat.testing.faults import fail_on
+
+
+class Spent(Struct, frozen=True):
+    """A usage, of which layers know nothing."""
+
+    tokens: int
 
 
 class Piece(Event, frozen=True):
@@ -254,7 +261,7 @@ def test_after_delta(after_delta: bool, shows: bool, tries: int) -> None:
 
 def test_failed_tries_are_charged_beneath_a_record() -> None:
     error = ServiceError("half", transient=True)
-    error.usage = "12 tokens"
+    error.usage = Spent(12)
     last = ServiceError("whole", transient=True)
     last.usage = "charged by who records it"
     service, _ = failing(error, last)
@@ -262,7 +269,7 @@ def test_failed_tries_are_charged_beneath_a_record() -> None:
     ctx = Context("run", leaf=True).within(CLOCK, HandClock(auto=True)).within(JOURNAL, journal)
     with pytest.raises(ServiceError):
         asyncio.run(stack(service, retry(attempts=2))("q", ctx))
-    assert [*journal.take_charges("run")] == ["12 tokens"]
+    assert [*journal.take_charges("run")] == [Spent(12)]
 
 
 def test_a_thousand_clients_do_not_return_together() -> None:

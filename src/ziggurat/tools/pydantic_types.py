@@ -4,7 +4,7 @@ __all__ = ["Problem", "pydantic_reader", "pydantic_schema"]
 
 import sys
 import typing
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any, cast
 
 import msgspec
@@ -44,10 +44,21 @@ def pydantic_reader(name: str, annotation: Any) -> tuple[Callable[[object], obje
     Args:
         name: The name of the value in messages for the model.
         annotation: The type.
+
+    Raises:
+        ConfigurationError: a field is written under a name that is not read, so that what was recorded could not be
+            read back.
+        TypeError: pydantic cannot read the type.
     """
     import pydantic
 
     adapter = _adapter(annotation)
+    for field, written, read in _one_way_fields(adapter.core_schema):
+        written = f"written as {written!r}" if written else "not written (exclude=True)"
+        raise ConfigurationError(
+            f"the field {field!r} in {annotation} is read as {' or '.join(map(repr, read))}, and {written}; "
+            "values are recorded as JSON and read back, so give it the same alias for both"
+        )
 
     def check(value: object) -> object:
         try:
@@ -70,6 +81,44 @@ def pydantic_reader(name: str, annotation: Any) -> tuple[Callable[[object], obje
         return with_sorted_sets(data, kept)
 
     return check, dump
+
+
+_FIELDS = ("model-field", "dataclass-field", "typed-dict-field")
+
+
+def _one_way_fields(schema: object) -> Iterator[tuple[str, str | None, list[str]]]:
+    """Yield the fields in a schema of pydantic-core that are not read under the name that they are written under.
+
+    Each is given as its name, the name that is written (None if it is left out), and those that are read.
+    """
+    waiting: list[tuple[object, Mapping[str, object]]] = [(schema, {})]
+    while waiting:
+        node, config = waiting.pop()
+        if isinstance(node, (list, tuple)):
+            waiting += [(each, config) for each in node]
+        if not isinstance(node, dict):
+            continue
+        config = cast("Mapping[str, object]", node.get("config") or config)
+        named = node.get("fields")
+        fields = named.items() if isinstance(named, dict) else [(None, each) for each in named or ()]
+        for key, field in fields:
+            if isinstance(field, dict) and field.get("type") in _FIELDS:
+                name = key or field["name"]
+                excluded = field.get("serialization_exclude") is True
+                written = None if excluded else field.get("serialization_alias", name)
+                read = _names_read(name, field, config)
+                if written not in read and field.get("init", True):
+                    yield name, written, read
+        waiting += [(each, config) for each in node.values()]
+
+
+def _names_read(name: str, field: Mapping[str, Any], config: Mapping[str, object]) -> list[str]:
+    alias = field.get("validation_alias")
+    if alias is None or config.get("validate_by_alias") is False:
+        return [name]
+    paths = [[alias]] if isinstance(alias, str) else [alias] if isinstance(alias[0], str) else alias
+    by_name = config.get("validate_by_name") or config.get("populate_by_name")
+    return [".".join(map(str, path)) for path in paths] + ([name] if by_name else [])
 
 
 def _adapter(annotation: Any) -> "pydantic.TypeAdapter[object]":
