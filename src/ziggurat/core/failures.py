@@ -19,6 +19,8 @@ from ziggurat.core.errors import (
     RunNotFound,
     Suspend,
     ZigguratError,
+    attach,
+    fact_of,
     type_name_of,
 )
 
@@ -49,8 +51,8 @@ def is_unexpected(error: BaseException) -> bool:
 
 def place_of(error: BaseException) -> str:
     """Return where the user's code raised an error or its cause, as ``file:line in function``; empty if it did not."""
-    recorded = getattr(error, "recorded_place", None)
-    if isinstance(recorded, str):
+    recorded = fact_of(error, "recorded_place", str)
+    if recorded is not None:
         return recorded
     each: BaseException | None = error
     for _ in range(_MOST_CAUSES):
@@ -96,7 +98,7 @@ def without_own_frames(error: BaseException) -> None:
         kept: TracebackType | None = None
         for trace in reversed(frames):
             kept = TracebackType(kept, trace.tb_frame, trace.tb_lasti, trace.tb_lineno)
-        each.__traceback__ = kept
+        attach(each, "__traceback__", kept)
         each = each.__cause__ or each.__context__
 
 
@@ -160,12 +162,13 @@ def log_failure(level: int, text: str, error: BaseException, masked: Callable[[s
     """
     if not logger.isEnabledFor(level):
         return
+    shown = True
     try:
         trace = "".join(traceback.format_exception(error))
     except BaseException:  # noqa: BLE001 - the text of a user's error may raise anything
-        trace = f"{type(error).__name__}: (its traceback cannot be shown)"
+        shown, trace = False, f"{type(error).__name__}: (its traceback cannot be shown)"
     safe = masked(trace)
-    if safe == trace:
+    if safe == trace and shown:
         logger.log(level, "%s", masked(text), exc_info=error)
     else:
         logger.log(level, "%s\n%s", masked(text), safe.rstrip())
