@@ -42,9 +42,9 @@ async def empty(value: str, ctx: Context) -> str | None:
 
 
 def test_a_hook_returns_the_value_to_go_on_with() -> None:
-    assert run(hooked(Notes(), "h", unchanged, "x", root())) == "x"
-    assert run(hooked(Notes(), "h", changed, "x", root())) == "X"
-    assert run(hooked(Notes(), "h", empty, "x", root())) == ""
+    assert run(hooked(Notes(), "on_tool_delta", unchanged, "x", root())) == "x"
+    assert run(hooked(Notes(), "on_tool_delta", changed, "x", root())) == "X"
+    assert run(hooked(Notes(), "on_tool_delta", empty, "x", root())) == ""
 
 
 def test_a_hook_is_told_of_and_its_end_only_when_it_did_not_fail() -> None:
@@ -68,14 +68,14 @@ def test_inside_a_hook_the_context_is_ambient_and_not_after_it() -> None:
         seen.append(AMBIENT.get())
 
     async def main(ctx: Context) -> None:
-        await hooked(Notes(), "h", look, "x", ctx)
+        await hooked(Notes(), "on_tool_delta", look, "x", ctx)
         seen.append(AMBIENT.get())
 
     ctx = root()
     run(main(ctx))
     first, after = seen
     assert first is not None
-    assert (first.path, first.scope) == ("run/Notes.h", ctx.scope)
+    assert (first.path, first.scope) == ("run/Notes.on_tool_delta", ctx.scope)
     assert after is None
 
 

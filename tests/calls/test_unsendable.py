@@ -115,7 +115,7 @@ def test_a_hook_that_returns_something_else_is_named(wrong: Any) -> None:
         async def before_model(self, request: Any, ctx: Any) -> Any:
             return wrong
 
-    with pytest.raises(ConfigurationError, match=r"before_model of Wrong.*no ModelRequest"):
+    with pytest.raises(ConfigurationError, match=r"before_model of Wrong.*must return ModelRequest"):
         asyncio.run(Agent(ScriptedModel("x"), middleware=[Wrong()]).run("go"))
 
 

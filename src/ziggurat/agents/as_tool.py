@@ -11,7 +11,7 @@ from ziggurat.calls.enter import AGENT, AgentService, enter
 from ziggurat.core.codec import encode
 from ziggurat.core.context import Context
 from ziggurat.core.errors import ConfigurationError, InvalidArguments
-from ziggurat.core.facts import COMPOSITE, NAME, Fact, fact
+from ziggurat.core.facts import COMPOSITE, NAME, Fact, fact, name_of
 from ziggurat.core.settings import checked
 from ziggurat.messages import stops
 from ziggurat.messages.agent import AgentRequest, AgentRun
@@ -44,7 +44,10 @@ class AgentTool:
     def __init__(self, agent: AgentService, *, name: str | None = None, description: str | None = None) -> None:
         parts = fact(agent, AGENT)
         if parts is None:
-            raise ConfigurationError(f"as_tool() needs an agent or a team, got {agent!r}")
+            raise ConfigurationError(
+                f"an agent as a tool needs a name and a description; {name_of(agent)} has none of its own, so wrap it: "
+                "Runnable(..., name='...')"
+            )
         self.inner = agent
         self.name = parts.name if name is None else name
         self.entered_as = parts.name

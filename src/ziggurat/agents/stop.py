@@ -25,7 +25,7 @@ __all__ = [
     "until_tool_called",
 ]
 
-from collections.abc import Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from inspect import iscoroutine
 from typing import Annotated, Protocol, TypeVar, runtime_checkable
 
@@ -228,10 +228,11 @@ class _StopWhen(BasePolicy):
         answer = self.condition(progress)
         if not answer:
             return None
-        if isinstance(answer, Awaitable):
+        if isinstance(answer, (Awaitable, Iterator, AsyncIterator)):
             if iscoroutine(answer):
                 answer.close()  # otherwise Python warns that it was never awaited
-            raise ConfigurationError(f"{self!r} needs a plain function: it returned an awaitable, which is always true")
+            kind = "an awaitable" if isinstance(answer, Awaitable) else "an iterator"
+            raise ConfigurationError(f"{self!r} needs a plain function: it returned {kind}, which is always true")
         return stops.StopCondition(answer if isinstance(answer, str) else "")
 
     def __repr__(self) -> str:

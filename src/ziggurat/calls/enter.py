@@ -34,6 +34,7 @@ from ziggurat.core.event import SILENCE, Diverged
 from ziggurat.core.facts import Fact, fact
 from ziggurat.core.journal import MemoryJournal, journal_of
 from ziggurat.core.path import parent_of
+from ziggurat.core.recorder import must_be
 from ziggurat.core.scope import Key, Scope
 from ziggurat.core.service import Service
 from ziggurat.messages.agent import AgentRequest, AgentRun
@@ -144,6 +145,7 @@ async def enter(agent: AgentService, request: AgentRequest, ctx: Context, *, aga
         wraps = chain.hooks["wrap_agent"]
         service = wrap(_Alternatives(agent), wraps, _wrap_agent, "wrap_agent") if wraps else agent
         run = await service(request, ctx)
+        must_be(run, AgentRun, parts.name, ctx)
         if record is not None and record.result is not None:
             recorded = _read_run(record.result, as_type(record.result.value, AgentRun), parts)
             return _compare_replay(run, recorded, ctx, journal, chain)

@@ -4,6 +4,7 @@ __all__ = [
     "HOOKS",
     "MIDDLEWARE",
     "NO_CHAIN",
+    "PASSES",
     "Chain",
     "chained",
     "given",
@@ -16,18 +17,23 @@ __all__ = [
 
 import logging
 from collections.abc import Awaitable, Callable, Sequence
-from typing import Generic, TypeVar
+from typing import Generic, NoReturn, TypeVar, get_args
 
 from ziggurat.calls.agent_call import AGENT_CALL
 from ziggurat.core.containment import as_failure
 from ziggurat.core.context import AMBIENT, JOURNAL, Context
+from ziggurat.core.errors import ConfigurationError
 from ziggurat.core.journal import MemoryJournal, journal_of
 from ziggurat.core.path import escaped
 from ziggurat.core.scope import Key
 from ziggurat.core.service import Service
 from ziggurat.core.settings import checked
+from ziggurat.messages.agent import AgentRequest, AgentRun
+from ziggurat.messages.delta import PartDelta
 from ziggurat.messages.events import MiddlewareCompleted, MiddlewareStarted
 from ziggurat.messages.middleware import AnyMiddleware, Middleware
+from ziggurat.messages.model import ModelRequest, ModelResponse
+from ziggurat.messages.parts import ToolCall, ToolResult
 
 Q = TypeVar("Q")
 R = TypeVar("R")
@@ -39,6 +45,23 @@ HOOKS = (
     "before_agent", "after_agent", "rewrite", "before_model", "on_model_delta", "after_model", "before_tool",
     "on_tool_delta", "after_tool", "on_error", "on_record", "deltas", "wrap_model", "wrap_tool", "wrap_agent",
 )  # fmt: skip
+
+
+PASSES: dict[str, type | tuple[type, ...]] = {
+    "before_agent": AgentRequest,
+    "wrap_agent": AgentRun,
+    "after_agent": AgentRun,
+    "before_model": ModelRequest,
+    "on_model_delta": get_args(PartDelta),
+    "wrap_model": ModelResponse,
+    "after_model": ModelResponse,
+    "before_tool": ToolCall,
+    "on_tool_delta": str,
+    "wrap_tool": ToolResult,
+    "after_tool": ToolResult,
+    "on_error": object,
+}
+"""What each hook passes on."""
 
 
 class Chain:
@@ -108,7 +131,11 @@ def screened(journal: MemoryJournal, chain: Chain, path: str) -> None:
 async def hooked(
     middleware: Middleware, hook: str, call: Callable[[T, Context], Awaitable[T | None]], value: T, ctx: Context
 ) -> T:
-    """Call one hook with a value; return the value to continue with."""
+    """Call one hook with a value; return the value to continue with.
+
+    Raises:
+        ConfigurationError: it returned what is not of the type of the value.
+    """
     if ctx.listens(MiddlewareStarted):
         await ctx.emit(MiddlewareStarted(ctx.path, middleware.name, hook))
     token = AMBIENT.set(without(middleware, ctx.at(escaped(f"{middleware.name}.{hook}"))))
@@ -118,7 +145,18 @@ async def hooked(
         AMBIENT.reset(token)
     if ctx.listens(MiddlewareCompleted):
         await ctx.emit(MiddlewareCompleted(ctx.path, middleware.name, hook))
-    return value if changed is None else changed
+    if changed is None:
+        return value
+    return changed if isinstance(changed, PASSES[hook]) else _misused(middleware, hook, changed, ctx)
+
+
+def _misused(middleware: Middleware, hook: str, changed: object, ctx: Context) -> NoReturn:
+    kinds = PASSES[hook]
+    kind = " or ".join(each.__name__ for each in (kinds if isinstance(kinds, tuple) else (kinds,)))
+    unchanged = "" if hook.startswith("wrap_") else ", or None to change nothing"
+    raise ConfigurationError(
+        f"{ctx.path}: the hook {hook} of {middleware.name} returned {changed!r:.200}; it must return {kind}{unchanged}"
+    )
 
 
 def without(middleware: Middleware, ctx: Context) -> Context:
@@ -184,6 +222,7 @@ class _Wrapped(Generic[Q, R]):
     async def __call__(self, request: Q, ctx: Context, /) -> R:
         token = AMBIENT.set(without(self._middleware, ctx.at(escaped(f"{self._middleware.name}.{self._name}"))))
         try:
-            return await self._call(self._middleware, request, ctx, self.inner)
+            answer = await self._call(self._middleware, request, ctx, self.inner)
         finally:
             AMBIENT.reset(token)
+        return answer if isinstance(answer, PASSES[self._name]) else _misused(self._middleware, self._name, answer, ctx)

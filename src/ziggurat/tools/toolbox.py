@@ -9,7 +9,7 @@ from typing import Annotated, Any, Literal
 from msgspec import Meta, Struct
 
 from ziggurat.core.errors import ConfigurationError
-from ziggurat.core.facts import COMPOSITE, fact, innermost
+from ziggurat.core.facts import COMPOSITE, fact, innermost, name_of
 from ziggurat.core.layer import Enclosed, Layered
 from ziggurat.core.service import Service
 from ziggurat.core.settings import PositiveInt, checked
@@ -224,6 +224,11 @@ def _entry_of(each: Tool) -> Entry:
                 + (f"the class {each.__name__}" if isinstance(each, type) else f"{type(each).__name__}: {each!r:.200}")
             )
         convert = fact(each, AS_TOOL)
+        if convert is None and hasattr(innermost(each), "facts"):
+            raise ConfigurationError(
+                f"{name_of(each)} is a service, but no tool: it states no name, description and arguments; call it in "
+                "a typed function, and give that"
+            )
         service = _as_function_tool(each) if convert is None else convert(each)
         spec = fact(service, SPEC)
         assert spec is not None

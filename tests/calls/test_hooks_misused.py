@@ -1,0 +1,73 @@
+"""Whatever a hook returns, it is used or named at once: never text for a model, never on record."""
+
+import asyncio
+from typing import Any
+
+import pytest
+
+from ziggurat import Agent, ConfigurationError, Middleware, Runnable, open_stream, tool, user
+from ziggurat.calls.hooks import PASSES
+from ziggurat.core.store import run_log
+from ziggurat.messages.agent import AgentRequest
+from ziggurat.messages.parts import ToolCall, ToolResult, tool_call
+from ziggurat.models.scripted import ScriptedModel
+from ziggurat.stores.local import LocalLogs
+
+HOOKS = [hook for hook in PASSES if hook != "on_error"]
+NONSENSE = ["text", 3, True, {"a": 1}, Ellipsis, ToolCall, user("x")]
+
+
+def _agent(hook: str, value: object, depth: int, store: LocalLogs) -> Agent:
+    @tool
+    async def pieces() -> Any:
+        """Yield pieces."""
+        yield "a"
+        yield "b"
+
+    async def returns(self: Middleware, *arguments: object) -> object:
+        return value
+
+    middleware = type("Odd", (Middleware,), {hook: returns})()
+    agent = Agent(ScriptedModel(tool_call("pieces"), "end"), tools=[pieces], middleware=[middleware], store=store)
+    for number in range(depth):
+        name = agent.name
+        agent = Agent(ScriptedModel(tool_call(name, input="go"), "end"), tools=[agent], name=f"outer-{number}")
+    return agent
+
+
+@pytest.mark.parametrize("depth", [0, 2])
+@pytest.mark.parametrize("value", NONSENSE, ids=repr)
+@pytest.mark.parametrize("hook", HOOKS)
+def test_a_hook_that_returns_nonsense_is_named(hook: str, value: object, depth: int) -> None:
+    async def main() -> None:
+        if isinstance(value, PASSES[hook]):
+            return
+        store = LocalLogs()
+        with pytest.raises(ConfigurationError, match=f"the hook {hook} of Odd returned "):
+            await _agent(hook, value, depth, store).run("go", run_id="r", listeners=[lambda event: None])
+        if not depth:
+            info = await store.find(run_log("r"))
+            assert info is None or info.status == "running"  # a mistake is no end: mended, the run goes on
+        with pytest.raises(ConfigurationError):
+            async with _agent(hook, value, depth, LocalLogs()).stream("go") as events:
+                async for _ in events:
+                    pass
+
+    asyncio.run(main())
+
+
+@pytest.mark.parametrize("value", [*NONSENSE, None, ToolResult("1", "x")], ids=repr)
+def test_a_service_that_answers_with_nonsense_is_named(value: object) -> None:
+    async def service(request: AgentRequest, ctx: Any) -> Any:
+        return value
+
+    async def main() -> None:
+        odd: Runnable = Runnable(service, name="odd")
+        with pytest.raises(ConfigurationError, match="odd at odd must answer with a AgentRun"):
+            await odd.run("go")
+        with pytest.raises(ConfigurationError, match="odd at odd must answer with a AgentRun"):
+            async with open_stream(odd, AgentRequest((user("go"),))) as events:
+                async for _ in events:
+                    pass
+
+    asyncio.run(main())
