@@ -6,7 +6,8 @@ from typing import Any
 
 import pytest
 
-from ziggurat.calls.gate import Judgement, Passed, item_of, judge, pass_gate
+from ziggurat.calls.gate import Passed, item_of, pass_gate
+from ziggurat.calls.judgement import Judgement, judge
 from ziggurat.core.context import JOURNAL, Context
 from ziggurat.core.errors import ConfigurationError, Denied, Suspend
 from ziggurat.core.event import Event
