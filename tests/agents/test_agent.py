@@ -56,7 +56,7 @@ def _no_hint(text) -> str:  # type: ignore[no-untyped-def]
         (lambda: Agent(MODEL, tools=[Agent(MODEL, name="has space")]), "name"),
         (lambda: Agent(MODEL, max_steps=0), "at least 1"),
         (lambda: Agent(MODEL, max_steps=-1), "at least 1"),
-        (lambda: Agent(MODEL, max_steps=1.5), "whole number"),  # type: ignore[arg-type]
+        (lambda: Agent(MODEL, max_steps=1.5), "whole number"),  # type: ignore[call-overload]
         (lambda: Agent(MODEL, max_steps=True), "whole number"),
         (
             lambda: Agent(MODEL, grants=wrong(3)),
@@ -69,23 +69,23 @@ def _no_hint(text) -> str:  # type: ignore[no-untyped-def]
         (lambda: Agent(MODEL, settings=ModelSettings(stop="x")), "stop=...\\) is a tuple, each item a text; got 'x'"),  # type: ignore[arg-type]
         (lambda: Agent(MODEL, timeout=-1), "timeout=...\\) is a number of seconds above 0 or None; got"),
         (lambda: Agent(MODEL, timeout=0), "timeout=...\\) is a number of seconds above 0 or None; got"),
-        (lambda: Agent(MODEL, timeout="3"), "timeout=...\\) is a number of seconds above 0 or None; got"),  # type: ignore[arg-type]
+        (lambda: Agent(MODEL, timeout="3"), "timeout=...\\) is a number of seconds above 0 or None; got"),  # type: ignore[call-overload]
         (lambda: Agent(MODEL, timeout=float("nan")), "timeout=...\\) is a number of seconds above 0 or None; got"),
         (lambda: Agent(MODEL, timeout=float("inf")), "timeout=...\\) is a number of seconds above 0 or None; got"),
         (lambda: Agent(MODEL, name=""), "name"),
-        (lambda: Agent(MODEL, name=3), "name"),  # type: ignore[arg-type]
-        (lambda: Agent(MODEL, description=3), "description"),  # type: ignore[arg-type]
-        (lambda: Agent(MODEL, instructions=3), "instructions"),  # type: ignore[arg-type]
-        (lambda: Agent(MODEL, budget=100), "Budget"),  # type: ignore[arg-type]
-        (lambda: Agent(MODEL, approvals="*"), "Approvals"),  # type: ignore[arg-type]
-        (lambda: Agent(MODEL, settings={"temperature": 1}), "ModelSettings"),  # type: ignore[arg-type]
+        (lambda: Agent(MODEL, name=3), "name"),  # type: ignore[call-overload]
+        (lambda: Agent(MODEL, description=3), "description"),  # type: ignore[call-overload]
+        (lambda: Agent(MODEL, instructions=3), "instructions"),  # type: ignore[call-overload]
+        (lambda: Agent(MODEL, budget=100), "Budget"),  # type: ignore[call-overload]
+        (lambda: Agent(MODEL, approvals="*"), "Approvals"),  # type: ignore[call-overload]
+        (lambda: Agent(MODEL, settings={"temperature": 1}), "ModelSettings"),  # type: ignore[call-overload]
         (lambda: Agent(MODEL, middleware=[3]), "Middleware"),  # type: ignore[list-item]
         (lambda: Agent(MODEL, middleware=[Middleware]), "got the class Middleware among them; make an object of it"),  # type: ignore[list-item]
-        (lambda: Agent(MODEL, middleware=Middleware()), "a list"),  # type: ignore[arg-type]
-        (lambda: Agent(MODEL, stop=3), "stop"),  # type: ignore[arg-type]
-        (lambda: Agent(MODEL, stop=lambda progress: True), "stop_when"),  # type: ignore[arg-type]
+        (lambda: Agent(MODEL, middleware=Middleware()), "a list"),  # type: ignore[call-overload]
+        (lambda: Agent(MODEL, stop=3), "stop"),  # type: ignore[call-overload]
+        (lambda: Agent(MODEL, stop=lambda progress: True), "stop_when"),  # type: ignore[call-overload]
         (lambda: Agent(MODEL, store="nowhere://x"), "nowhere"),
-        (lambda: Agent(MODEL, store=3), "store"),  # type: ignore[arg-type]
+        (lambda: Agent(MODEL, store=3), "store"),  # type: ignore[call-overload]
         (lambda: Agent(MODEL, output=complex), "complex"),
         (lambda: Agent(MODEL, grants=["fly"]), "fly"),
         (lambda: Agent(MODEL, grants="network"), "grants"),

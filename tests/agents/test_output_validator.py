@@ -117,7 +117,8 @@ def test_the_tries_are_limited() -> None:
         raise ModelRetry("again")
 
     run = Agent(ScriptedModel(always="x"), output_validator=never).run_sync("go")
-    assert (run.model_calls, run.output) == (3, None)
+    assert run.model_calls == 3
+    assert not run.has_final_answer
     assert "after 3 tries: again" in (run.error or "")
 
 
@@ -143,7 +144,7 @@ def test_an_agent_that_it_calls_joins_the_run() -> None:
 
 def test_what_is_no_function_is_refused() -> None:
     with pytest.raises(ConfigurationError, match=r"output_validator=...\) is a function or None"):
-        Agent(ScriptedModel("x"), output_validator="x")  # type: ignore[arg-type]
+        Agent(ScriptedModel("x"), output_validator="x")  # type: ignore[call-overload]
 
 
 # -- tools ask to try again --------------------------------------------------------------------------------------------

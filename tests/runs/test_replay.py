@@ -34,7 +34,7 @@ class World:
             return f"first line\nnow {self.counted}\nlast line"
 
         helper = Agent(self.inner, tools=[count], name="helper", description="Help.")
-        return Agent(self.model, tools=[count, AgentTool(helper)], store=self.store, **options)  # type: ignore[arg-type]
+        return Agent(self.model, tools=[count, AgentTool(helper)], store=self.store, **options)  # type: ignore[call-overload, no-any-return]
 
 
 def again(world: World) -> World:

@@ -78,16 +78,16 @@ either = Agent(fallback(Model(), Model()), stop=until_tool_called("pay"), budget
 nested = Agent(Model(), tools=[agent, stack(weather, timeout(seconds=60))], settings=ModelSettings(temperature=0))
 
 Agent(weather)  # type: ignore[arg-type]
-Agent(3)  # type: ignore[arg-type]
-Agent("local", [weather])  # type: ignore[call-arg]
-Agent("local", max_steps="many")  # type: ignore[arg-type]
-Agent("local", tool=[weather])  # type: ignore[call-arg]
+Agent(3)  # type: ignore[call-overload]
+Agent("local", [weather])  # type: ignore[call-overload]
+Agent("local", max_steps="many")  # type: ignore[call-overload]
+Agent("local", tool=[weather])  # type: ignore[call-overload]
 Agent("local", middleware=[retry()])  # type: ignore[list-item]
 Agent(stack(Model(), retry(attempt=3)))  # type: ignore[call-arg]
 
-assert_type(agent.layered(retry(attempts=2), timeout(seconds=90)), Runnable)
+assert_type(agent.layered(retry(attempts=2), timeout(seconds=90)), Runnable[str])
 an_agent_is_a_service: Service[AgentRequest, AgentRun] = agent
-assert_type(stack(agent, retry()), Service[AgentRequest, AgentRun])
+assert_type(stack(agent, retry()), Service[AgentRequest, AgentRun[str]])
 
 DATABASE = Key[str]("database")
 
@@ -97,7 +97,7 @@ def listen(event: Event) -> None: ...
 
 async def use() -> None:
     run = await agent.run("Rain?", deps={DATABASE: "x.db"}, listeners=[listen], run_id="r-1")
-    assert_type(run, AgentRun)
+    assert_type(run, AgentRun[str])
     assert_type(run.text, str)
     assert_type(run.usage, Usage)
     assert_type(run.steps, int)
@@ -105,9 +105,9 @@ async def use() -> None:
     assert_type(run.trace(), tuple[Step, ...])
     assert_type(run.messages[0], Message)
     assert_type(run.messages[1:], list[Message])
-    assert_type(run.raise_for_stop(), AgentRun)
+    assert_type(run.raise_for_stop(), AgentRun[str])
     assert_type(run.error, str | None)
-    assert_type(agent.run_sync("Rain?"), AgentRun)
+    assert_type(agent.run_sync("Rain?"), AgentRun[str])
     agent.run_sync("Rain?", run_id="r", history=[user("hi")], deps={Key[str]("db"): "x"}, detached=True)
     agent.run_sync("Rain?", runid="r")  # type: ignore[call-arg]
     agent.start("Rain?", listeners=3)  # type: ignore[arg-type]
@@ -130,7 +130,7 @@ async def use() -> None:
     async with agent.stream("Rain?") as events:
         async for event in events:
             assert_type(event, Event)
-        assert_type(events.response, AgentRun)
+        assert_type(events.response, AgentRun[str])
 
 
 async def tidy() -> None:

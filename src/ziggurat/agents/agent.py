@@ -1,16 +1,16 @@
 """The agent: a model, tools and instructions in a loop."""
 
-__all__ = ["Agent"]
+__all__ = ["Agent", "AgentArguments"]
 
 import os
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from functools import partial
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, TypedDict, Unpack, overload
 
 from msgspec import Meta
 
 from ziggurat.agents.loop import AgentLoop, Instructions, LoopSettings
-from ziggurat.agents.output import FINAL_ANSWER, AnswerReader
+from ziggurat.agents.output import FINAL_ANSWER, AnswerReader, Output
 from ziggurat.agents.output_validator import OutputValidator
 from ziggurat.agents.pricing import with_prices
 from ziggurat.agents.reply import final_answer_in
@@ -29,17 +29,40 @@ from ziggurat.core.ids import check_new_name
 from ziggurat.core.service import Service
 from ziggurat.core.settings import PositiveInt, Seconds, checked
 from ziggurat.core.store import Store
+from ziggurat.messages.agent import Out
 from ziggurat.messages.budget import Budget
-from ziggurat.messages.middleware import AnyMiddleware
-from ziggurat.messages.model import NO_SETTINGS, ModelRequest, ModelResponse, ModelSettings
+from ziggurat.messages.middleware import AnyMiddleware, Middleware
+from ziggurat.messages.model import NO_SETTINGS, Model, ModelRequest, ModelResponse, ModelSettings
 from ziggurat.models.resolve import resolve
 from ziggurat.tools.approval import APPROVALS, Approvals
 from ziggurat.tools.permissions import Permissions, narrow_grants
 from ziggurat.tools.thread_guard import rules_hold
 from ziggurat.tools.toolbox import Tool, Toolbox
 
+if TYPE_CHECKING:
+    from typing_extensions import TypeForm
 
-class Agent(Runnable):
+
+class AgentArguments(TypedDict, total=False):
+    """The arguments of an `Agent` other than its model, its output and the validator of its output."""
+
+    tools: Iterable[Tool | Runnable] | Toolbox
+    instructions: Instructions
+    name: str
+    description: str
+    settings: ModelSettings | None
+    max_steps: int | None
+    stop: Policy | None
+    timeout: float | None
+    budget: Budget | None
+    approvals: Approvals | None
+    grants: Iterable[str] | None
+    middleware: Sequence[Middleware]
+    store: str | Store | None
+    debug: bool | None
+
+
+class Agent(Runnable[Out]):
     """Calls a model, runs the tools it asks for, and repeats until the model answers.
 
     ::
@@ -75,6 +98,33 @@ class Agent(Runnable):
         ConfigurationError: an argument cannot work; the message says which, why, and what would.
     """
 
+    @overload
+    def __init__(
+        self,
+        model: str | Model,
+        *,
+        output: Output[Out],
+        output_validator: Callable[[Out, Context], Any] | None = None,
+        **arguments: Unpack[AgentArguments],
+    ) -> None: ...
+    @overload
+    def __init__(
+        self,
+        model: str | Model,
+        *,
+        output: "TypeForm[Out]",
+        output_validator: Callable[[Out, Context], Any] | None = None,
+        **arguments: Unpack[AgentArguments],
+    ) -> None: ...
+    @overload
+    def __init__(
+        self: "Agent[str]",
+        model: str | Model,
+        *,
+        output: None = None,
+        output_validator: Callable[[str, Context], Any] | None = None,
+        **arguments: Unpack[AgentArguments],
+    ) -> None: ...
     @checked
     def __init__(
         self,

@@ -7,14 +7,14 @@ import sys
 import threading
 from collections.abc import Callable, Coroutine, Sequence
 from concurrent.futures import Future
-from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, NoReturn, TypeVar
 
 from ziggurat.agents.steering import Mailbox
 from ziggurat.core.errors import ConfigurationError, Denied
 from ziggurat.core.event import Listener
 from ziggurat.core.settings import checked
 from ziggurat.core.stream import EventStream
-from ziggurat.messages.agent import AgentRun
+from ziggurat.messages.agent import AgentRun, Out
 from ziggurat.messages.message import Message
 from ziggurat.messages.steer import Verb
 from ziggurat.runs.drive import partial_of
@@ -28,7 +28,7 @@ _PATIENCE = 1.0
 Begin = Callable[[Mailbox, Sequence[Listener]], Coroutine[Any, Any, AgentRun]]
 
 
-class RunHandle:
+class RunHandle(Generic[Out]):
     """The handle of a run in the background, returned by ``agent.start(...)``::
 
         handle = agent.start("Write a report")
@@ -76,7 +76,7 @@ class RunHandle:
         """Whether the run has ended."""
         return self._task.done()
 
-    async def result(self) -> AgentRun:
+    async def result(self) -> AgentRun[Out]:
         """Wait for the run to end and return it."""
         return await asyncio.shield(self._task)
 
@@ -89,7 +89,7 @@ class RunHandle:
                 "the run, run = await handle.result(); without steering, run = await agent.run(...)"
             )
 
-    def events(self) -> EventStream[AgentRun]:
+    def events(self) -> EventStream[AgentRun[Out]]:
         """Return the events of the run, for one reader with ``async for``.
 
         Unread events are buffered in memory, so a slow reader does not slow the run. No more events come once the run

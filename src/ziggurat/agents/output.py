@@ -2,7 +2,7 @@
 
 __all__ = ["FINAL_ANSWER", "AnswerReader", "Output"]
 
-from typing import Any, Generic, TypeVar
+from typing import TYPE_CHECKING, Any, Generic
 
 import msgspec
 from msgspec import Struct
@@ -10,6 +10,7 @@ from msgspec import Struct
 from ziggurat.core.errors import ConfigurationError, InvalidArguments, JournalCorrupt
 from ziggurat.core.facts import fact
 from ziggurat.core.settings import NonNegativeInt, check_fields
+from ziggurat.messages.agent import Out
 from ziggurat.messages.facts import OUTPUT_MODES, OutputMode
 from ziggurat.messages.limits import MAX_ARGUMENTS
 from ziggurat.messages.model import OutputSchema, ToolSpec
@@ -18,7 +19,8 @@ from ziggurat.tools.arguments import listing, read
 from ziggurat.tools.parameter import Parameter, Problem
 from ziggurat.tools.type_parts import alternatives
 
-Out = TypeVar("Out")
+if TYPE_CHECKING:
+    from typing_extensions import TypeForm
 
 
 class Output(Struct, Generic[Out], frozen=True, eq=False):
@@ -33,7 +35,10 @@ class Output(Struct, Generic[Out], frozen=True, eq=False):
         retries: How often the model is asked again when its answer does not fit.
     """
 
-    kind: type[Out]
+    if TYPE_CHECKING:
+        kind: TypeForm[Out]
+    else:
+        kind: Any
     mode: OutputMode | None = None
     retries: NonNegativeInt = 2
 

@@ -4,7 +4,7 @@ __all__ = ["Runnable"]
 
 from collections.abc import AsyncGenerator, Callable, Coroutine, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
-from typing import Any, Unpack
+from typing import Any, Generic, Unpack
 
 from msgspec.structs import replace
 
@@ -25,11 +25,12 @@ from ziggurat.core.facts import COMPOSITE, NAME, Fact, fact, innermost
 from ziggurat.core.ids import check_new_name
 from ziggurat.core.layer import stack
 from ziggurat.core.scope import Scope
+from ziggurat.core.service import Service
 from ziggurat.core.settings import NonNegativeInt, PositiveInt, checked
 from ziggurat.core.store import Store
 from ziggurat.core.stream import EventStream, open_stream
 from ziggurat.messages import stops
-from ziggurat.messages.agent import AgentRequest, AgentRun, Decisions
+from ziggurat.messages.agent import AgentRequest, AgentRun, Decisions, Out
 from ziggurat.messages.events import Warned
 from ziggurat.messages.message import Message
 from ziggurat.messages.tool import AS_TOOL
@@ -60,8 +61,8 @@ from ziggurat.tools.threads import POOL
 _NOTHING_GIVEN = (None,) * 7
 
 
-class Runnable:
-    """Runs a service from AgentRequest to AgentRun, and is such a service itself.
+class Runnable(Generic[Out]):
+    """Runs a service from AgentRequest to AgentRun, and is such a service itself; `Out` is the type of its output.
 
     Args:
         service: An agent loop, a team, or any function `(request, ctx)` that returns an AgentRun.
@@ -73,7 +74,13 @@ class Runnable:
     """
 
     @checked
-    def __init__(self, service: AgentService, *, name: str | None = None, store: str | Store | None = None) -> None:
+    def __init__(
+        self,
+        service: Service[AgentRequest, AgentRun[Out]],
+        *,
+        name: str | None = None,
+        store: str | Store | None = None,
+    ) -> None:
         if name is not None:
             check_new_name(name, "the name of a Runnable")
         self.inner = service
@@ -95,7 +102,7 @@ class Runnable:
         self._runs = runs
         self._opener = Opener(self, parts, self.name, runs)
 
-    def __call__(self, request: AgentRequest, ctx: Context, /) -> Coroutine[Any, Any, AgentRun]:
+    def __call__(self, request: AgentRequest, ctx: Context, /) -> Coroutine[Any, Any, AgentRun[Out]]:
         """Answer as a service, at this context's path.
 
         Outside of all runs, with ``root()``, this opens a run of its own, which is kept as those of `run` are. As for
@@ -127,7 +134,7 @@ class Runnable:
         labels: Mapping[str, object] | None = None,
         environment: Environment | None = None,
         detached: bool = False,
-    ) -> Coroutine[Any, Any, AgentRun]:
+    ) -> Coroutine[Any, Any, AgentRun[Out]]:
         """Run to the end and return the run; why it stopped is in ``run.stop``, not an exception.
 
         Inside a tool or a hook of another run it joins that run, and shares its budget, grants, approvals and record.
@@ -176,7 +183,7 @@ class Runnable:
         )
 
     @checked
-    def run_sync(self, prompt: Prompt, **arguments: Unpack[RunArguments]) -> AgentRun:
+    def run_sync(self, prompt: Prompt, **arguments: Unpack[RunArguments]) -> AgentRun[Out]:
         """Run from code that is not async, also in notebooks and threads of tools; takes the arguments of `run`."""
         check_arguments("run_sync", arguments)
         self._surroundings(detached=arguments.get("detached", False))
@@ -185,7 +192,7 @@ class Runnable:
     @checked
     def stream(
         self, prompt: Prompt, *, buffer: PositiveInt = 64, **arguments: Unpack[RunArguments]
-    ) -> AbstractAsyncContextManager[EventStream[AgentRun]]:
+    ) -> AbstractAsyncContextManager[EventStream[AgentRun[Out]]]:
         """Run, and read the events while it happens; takes the arguments of `run`::
 
             async with agent.stream("...") as events:
@@ -212,7 +219,7 @@ class Runnable:
             if ambient.emit is not SILENCE:  # listeners of the outer run get these events too
                 options = options.heard_by((ambient.emit,))
 
-        async def service(request: AgentRequest, ctx: Context) -> AgentRun:
+        async def service(request: AgentRequest, ctx: Context) -> AgentRun[Out]:
             if ambient is not None and not detached:
                 return await enter(self, request, joined_context(ctx, options))
             return await self._run_as_root(ambient, request, replace(options, emit=ctx.emit))
@@ -220,12 +227,12 @@ class Runnable:
         return open_stream(service, request, start, buffer=buffer)
 
     @checked
-    def start(self, prompt: Prompt, **arguments: Unpack[RunArguments]) -> RunHandle:
+    def start(self, prompt: Prompt, **arguments: Unpack[RunArguments]) -> RunHandle[Out]:
         """Start a run in the background of this event loop and return its handle; takes the arguments of `run`."""
         check_arguments("start", arguments)
         request, options, detached = self._given(prompt, arguments)
 
-        def begin(mailbox: Mailbox, listeners: Sequence[Listener]) -> Coroutine[Any, Any, AgentRun]:
+        def begin(mailbox: Mailbox, listeners: Sequence[Listener]) -> Coroutine[Any, Any, AgentRun[Out]]:
             return self._run(request, replace(options.heard_by(listeners), values={STEERING: mailbox}), detached)
 
         ambient = self._surroundings(detached=detached)
@@ -249,7 +256,7 @@ class Runnable:
         grants: Permissions | None = None,
         approvals: Approvals | None = None,
         environment: Environment | None = None,
-    ) -> AgentRun:
+    ) -> AgentRun[Out]:
         """Continue a run that was suspended, interrupted, cancelled or denied, that failed or ran out of its budget.
 
         Recorded calls are not made again, except those whose failure ended the run. A run that ended otherwise is
@@ -298,7 +305,7 @@ class Runnable:
         deps: Deps | None = None,
         listeners: Sequence[Listener] = (),
         approvals: Approvals | None = None,
-    ) -> AgentRun:
+    ) -> AgentRun[Out]:
         """Run a recorded run again, answering calls from its record; nothing is recorded.
 
         Args:
@@ -332,7 +339,7 @@ class Runnable:
         approvals: Approvals | None = None,
         labels: Mapping[str, object] | None = None,
         environment: Environment | None = None,
-    ) -> AgentRun:
+    ) -> AgentRun[Out]:
         """Start a new run with the steps of a recorded run before a given step, and continue differently from there::
 
             other = Agent("openai:gpt-5", tools=[...], store=agent.store)
@@ -401,7 +408,7 @@ class Runnable:
 
     # -- wrapping ------------------------------------------------------------------------------------------------
 
-    def layered(self, *layers: Callable[[AgentService], AgentService]) -> "Runnable":
+    def layered(self, *layers: Callable[[AgentService], AgentService]) -> "Runnable[Out]":
         """Return a Runnable with layers around this one; the first listed meets the request first."""
         return Runnable(stack(self, *layers), name=self.name, store=self.store)
 

@@ -10,6 +10,7 @@ __all__ = [
     "DidNotHappen",
     "Happened",
     "Modify",
+    "Out",
     "PendingItem",
     "Stage",
     "Step",
@@ -21,7 +22,7 @@ __all__ = [
 
 from collections import Counter
 from collections.abc import Mapping
-from typing import Annotated, Any, Literal, cast
+from typing import TYPE_CHECKING, Annotated, Any, Generic, Literal, cast
 
 import msgspec
 from msgspec import Meta, Struct
@@ -37,6 +38,15 @@ from ziggurat.messages.parts import ToolCall, ToolResult
 from ziggurat.messages.rewriting import Past
 from ziggurat.messages.tool import GRAPH_ORIGIN
 from ziggurat.messages.usage import Usage
+
+if TYPE_CHECKING:
+    from typing_extensions import TypeVar
+
+    Out = TypeVar("Out", default=Any)
+else:  # the default is for type checkers: where it says nothing else, an agent may answer with anything
+    from typing import TypeVar
+
+    Out = TypeVar("Out")
 
 
 class AgentRequest(Struct, frozen=True, gc=False):
@@ -156,13 +166,13 @@ class Step(Struct, frozen=True):
 _WELL = (stops.Completed, stops.ToolCalled, stops.StopCondition)
 
 
-class AgentRun(Struct, frozen=True, weakref=True):
-    """The result of an agent's run.
+class AgentRun(Struct, Generic[Out], frozen=True, weakref=True):
+    """The result of an agent's run; `Out` is the type of its output.
 
     Attributes:
         messages: The conversation: the request and all that followed; it can always be sent to a model again.
         stop: Why it stopped.
-        output: The final answer: text, or a value of the requested type.
+        output: The final answer: text, or a value of the requested type; None at run time if there is none, see `stop`.
         usage: The usage, including failed tries and nested agents.
         model_calls: The number of model calls, including nested agents.
         tool_calls: The number of tool calls, including nested agents.
@@ -179,7 +189,7 @@ class AgentRun(Struct, frozen=True, weakref=True):
 
     messages: Transcript
     stop: stops.Stop
-    output: Any = None
+    output: Out = cast("Out", None)
     usage: Usage = Usage()
     model_calls: int = 0
     tool_calls: int = 0
@@ -228,7 +238,7 @@ class AgentRun(Struct, frozen=True, weakref=True):
         past = self.past
         return self.messages if past is None else Transcript.of(*past.messages, *self.messages[past.since :])
 
-    def raise_for_stop(self) -> "AgentRun":
+    def raise_for_stop(self) -> "AgentRun[Out]":
         """Return the run if it completed, or stopped at a condition that the caller set.
 
         Raises:
