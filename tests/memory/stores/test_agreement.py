@@ -3,6 +3,7 @@
 import asyncio
 import random
 from pathlib import Path
+from unicodedata import normalize
 
 import pytest
 
@@ -20,6 +21,9 @@ WORDS = r"""
     東京に住んでいます 서울에서 Москва Москвы Привет हिन्दी 🐶 👍🏽 don't barking barked dogs dog
     the of is who you 42 2019-05-03 1,240 naïve İstanbul ﬁne Ⅷ user/home/data C++ key home harbour
     deadline falcon project invoice paid room projector valve water left right above below budget
+    Αθήνα ΑΘΗΝΑ ζεστό القاهرة القاهره תל־אביב Đà Nẵng Łódź œuvre ŒUVRE ångström Ångström ½ µg μg 5€ $5 -5 ١٢٣
+    會議は水曜日の三時 ｶﾞｲﾄﾞ ガイド 안녕하세요 ไปโรงเรียน 👨‍👩‍👧 🇩🇪 ❤️ x_y snake_case kebab-case
+    a.b@c.example 10.0.0.1 v2.3.1-rc1 ёлка елка ß ẞ İ ǅ
 """
 ASKED = [*WORDS.split(), "unknown", "?!"]
 
@@ -29,7 +33,7 @@ def memories(draw: random.Random) -> list[MemoryRecord]:
         MemoryRecord(
             id=f"m{number}",
             owner=draw.choice(OWNERS),
-            content=" ".join(draw.choices(WORDS.split(), k=draw.randint(1, 12))),
+            content=" ".join(draw.choices(WORDS.split(), k=draw.randint(1, 12) if number % 100 else 1500)),
             kind=draw.choice(("episodic", "semantic", "working")),
             embedding=pack([draw.gauss(0, 1) for _ in range(8)]) if draw.random() < 0.8 else None,
             embedder=draw.choice(("one", "one", "two")),
@@ -42,12 +46,16 @@ def memories(draw: random.Random) -> list[MemoryRecord]:
     ]
 
 
+def wanted(draw: random.Random) -> str:
+    """Return words to search for: as they are written, in capitals, or with accents apart."""
+    text = " ".join(draw.choices(ASKED, k=draw.randint(0, 9)))
+    return draw.choice((str, str, str.upper, str.casefold, lambda each: normalize("NFD", each)))(text)
+
+
 def query(draw: random.Random) -> Query:
     return Query(
         owner=draw.choice((*OWNERS, "nobody", None)),
-        text=None
-        if draw.random() < 0.2
-        else " ".join(draw.choices([*WORDS.split(), "unknown", "?!"], k=draw.randint(0, 9))),
+        text=None if draw.random() < 0.2 else wanted(draw),
         embedding=pack([draw.gauss(0, 1) for _ in range(8)]) if draw.random() < 0.6 else None,
         limit=draw.choice((1, 3, 10, 50)),
         kind=draw.choice((None, None, "semantic")),

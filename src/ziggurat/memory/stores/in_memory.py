@@ -11,7 +11,7 @@ from ziggurat.memory.record import MemoryRecord
 from ziggurat.memory.search import Candidate, Entries, best, compared, hits
 from ziggurat.memory.store import UNEMBEDDED, Hit, Query, in_place_of, refuse_known, refuse_unfit
 from ziggurat.memory.stores.word_index import WordIndex
-from ziggurat.memory.vectors import VectorIndex
+from ziggurat.memory.vectors import VectorIndex, similarities
 from ziggurat.memory.words import indexed_words
 
 
@@ -163,7 +163,12 @@ class InMemoryStore:
             for (owner, size), index in self._vectors.items()
             if size == len(wanted) and query.owner in (None, owner)
         ]
-        return [number for index in indexes for number in index.nearest(wanted, count)]
+        near = [number for index in indexes for number in index.nearest(wanted, count)]
+        if len(indexes) > 1:  # of several owners, as many as a single index would give
+            cosines = similarities(wanted, [self._records[self._ids[number]].embedding or b"" for number in near])
+            ranked = sorted(zip(cosines, near, strict=True), key=lambda each: (-each[0], each[1]))
+            near = [number for _, number in ranked[:count]]
+        return near
 
     def spread(self, query: Query, words: Sequence[str]) -> tuple[int, Mapping[str, int]]:
         """Return how many memories have each word; see `Source.spread`."""
