@@ -237,7 +237,7 @@ async def _read_session(store: Store, where: str, outcome: Outcome) -> None:
 
 # -- PostgreSQL --------------------------------------------------------------------------------------------------
 
-_TABLES = ("logs", "rows", "blobs")
+_TABLES = ("logs", "names", "rows", "blobs")
 _HERE = "id = (SELECT id FROM logs WHERE log = '{log}')"
 _ROW = "WHERE {here} AND number = {number}"
 _BIT = "{draw} % (8 * length(data))"
@@ -248,6 +248,8 @@ _DAMAGE = (
     f"UPDATE rows SET number = number + 100 {_ROW}",
     f"DELETE FROM rows {_ROW}",
     "DELETE FROM rows WHERE {here} AND number >= {number}",
+    "DELETE FROM logs WHERE {here}",
+    "DELETE FROM names WHERE {here}",
 )
 
 

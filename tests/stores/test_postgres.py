@@ -4,7 +4,7 @@ import asyncio
 import logging
 import sys
 import traceback
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from typing import Any
 from urllib.parse import unquote
 
@@ -15,6 +15,7 @@ from tests.stores.server import PASSWORD, asked, schema, server
 from tests.turns import until
 from ziggurat.core.errors import (
     ConfigurationError,
+    JournalCorrupt,
     LeaseHeld,
     LeaseLost,
     MissingExtra,
@@ -22,7 +23,8 @@ from ziggurat.core.errors import (
     StoreUnavailable,
     is_transient,
 )
-from ziggurat.core.store import LogInfo, Row, Wakes, run_log
+from ziggurat.core.loss import accept_loss
+from ziggurat.core.store import LogInfo, Mark, Row, Wakes, run_log, session_log
 from ziggurat.databases.address import without_secrets
 from ziggurat.databases.postgres.address import PostgresAddress
 from ziggurat.databases.postgres.connection import Connection, PostgresConnection
@@ -393,3 +395,53 @@ def test_a_driver_that_is_at_a_loss_when_its_connection_ends_is_asked_again() ->
 
     assert connection.run(work) == 7
     connection.close()
+
+
+@pytest.mark.parametrize("damage", [("logs",), ("logs", "rows"), ("logs", "rows", "blobs")])
+@pytest.mark.parametrize("log", [run_log("r"), session_log("s")])
+def test_a_log_whose_header_is_gone_is_missed_until_it_is_deleted(log: str, damage: Sequence[str]) -> None:
+    url = schema()
+    run(url, lambda store: store.create(LogInfo(log), rows(3)))  # type: ignore[arg-type, return-value]
+    run(url, lambda store: store.create(LogInfo("run:other"), rows(1)))  # type: ignore[arg-type, return-value]
+    asked(url, *(f"DELETE FROM {table} WHERE id = (SELECT id FROM names WHERE log = '{log}')" for table in damage))
+
+    async def main(store: PostgresStore) -> None:
+        begin, attempts = store.create(LogInfo(log), rows(1)), [store.find(log), store.lease(log)]
+        for attempt in (begin, *attempts):
+            with pytest.raises(JournalCorrupt, match="was acknowledged"):
+                await attempt
+        lost = await accept_loss(store, log)
+        assert lost == range(1, 2 if "rows" in damage else 4)
+        assert await store.find(log) is None
+        assert await store.create(LogInfo(log), rows(1)) == 1
+        assert await store.delete(log)
+        assert not await store.delete(log)
+        assert await store.find("run:other")
+
+    run(url, main)
+
+
+def test_a_log_that_is_missing_among_the_names_can_be_used_and_deleted() -> None:
+    url = schema()
+    run(url, lambda store: store.create(LogInfo("run:r"), rows(2)))  # type: ignore[arg-type, return-value]
+    asked(url, "DELETE FROM names")
+
+    async def main(store: PostgresStore) -> None:
+        assert (await store.acknowledged("run:r")) == Mark(2)
+        await store.append("run:r", await store.lease("run:r"), rows(1, 2))
+        assert await store.delete("run:r")
+        assert await store.find("run:r") is None
+
+    run(url, main)
+
+
+def test_names_are_taken_from_an_older_format() -> None:
+    url = schema()
+    assert asked(url, "SELECT 1", migrations=MIGRATIONS[:1]) == 1
+    asked(
+        url,
+        "INSERT INTO logs (log, agent, request, created, status, updated, count, owner, until, epoch, problem, watched)"
+        " VALUES ('run:a', '', '', 0, 'running', 0, 0, '', 0, 1, '', 0)",
+        migrations=MIGRATIONS[:1],
+    )
+    assert asked(url, "SELECT log FROM names") == "run:a"

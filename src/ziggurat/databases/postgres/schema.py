@@ -21,6 +21,11 @@ MIGRATIONS = (
             status text NOT NULL, PRIMARY KEY (id, number))""",
         "CREATE TABLE blobs (id bigint NOT NULL, digest text NOT NULL, data bytea NOT NULL, PRIMARY KEY (id, digest))",
     ),
+    (
+        "CREATE TABLE names (log text PRIMARY KEY, id bigint NOT NULL)",
+        "INSERT INTO names SELECT log, id FROM logs",
+        "CREATE INDEX names_id ON names (id)",
+    ),
 )
 """The statements that upgrade each format version to the next; the table `format` holds a schema's version."""
 

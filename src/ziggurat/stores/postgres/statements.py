@@ -14,6 +14,8 @@ __all__ = [
     "HOLDER",
     "INFO",
     "LIST",
+    "LOST",
+    "NAMED",
     "OLD",
     "QUARANTINE",
     "READ",
@@ -59,8 +61,12 @@ APPEND = _with_time(_APPEND, _TOLD)
 
 APPEND_WITH_BLOBS = _with_time(_APPEND, _KEEP, _TOLD)
 
-ACKNOWLEDGED = "SELECT count FROM logs WHERE log = $1 AND count > 0"
-"""The number of rows of a log as its header has it, which is written with them."""
+LOST = """SELECT coalesce((SELECT max(number) FROM rows WHERE rows.id = names.id), 1) FROM names
+WHERE log = $1 AND NOT EXISTS (SELECT 1 FROM logs WHERE logs.log = names.log)"""
+"""The number of rows of a log whose header is lost; the table `names` has the log from its creation to its removal."""
+
+ACKNOWLEDGED = " ".join(("SELECT count FROM logs WHERE log = $1 AND count > 0 UNION ALL", LOST))
+"""The number of rows of a log as its header has it, which is written with them; without the header, of those left."""
 
 ACCEPT_LOSS = "UPDATE logs SET count = $4 WHERE log = $1 AND epoch = $2 AND owner = $3 AND count > $4 RETURNING id"
 
@@ -71,7 +77,9 @@ CREATE = _with_time(""",
 made AS (
     INSERT INTO logs (log, agent, request, created, status, updated, count, owner, until, epoch, problem, watched)
     SELECT $3, $4, $5, coalesce($6, now), $7, now, $8, $9, now + $2, 1, '', 0 FROM moment
+    WHERE NOT EXISTS (SELECT 1 FROM names WHERE log = $3)
     ON CONFLICT (log) DO NOTHING RETURNING id),
+named AS (INSERT INTO names (log, id) SELECT $3, id FROM made),
 written AS (
     INSERT INTO rows (id, number, digest, data, status) SELECT made.id, row.* FROM made,
     unnest($10::bigint[], $11::text[], $12::bytea[], $13::text[]) AS row),
@@ -118,7 +126,11 @@ SELECT id FROM logs, moment WHERE updated < $2 AND starts_with(log, $3) AND NOT 
     AND (owner = '' OR until < now) LIMIT 200 FOR UPDATE OF logs""")
 """A batch of logs that may be removed, small enough that writers do not wait long."""
 
+NAMED = "SELECT id FROM names WHERE log = $1 UNION SELECT id FROM logs WHERE log = $1"
+"""A log to be removed, also one whose header is lost."""
+
 DELETE = (
+    "DELETE FROM names WHERE id = ANY ($1::bigint[])",
     "DELETE FROM rows WHERE id = ANY ($1::bigint[])",
     "DELETE FROM blobs WHERE id = ANY ($1::bigint[])",
     "DELETE FROM logs WHERE id = ANY ($1::bigint[])",

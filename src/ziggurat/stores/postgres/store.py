@@ -16,7 +16,7 @@ from ziggurat.core.chain import Chain, Key
 from ziggurat.core.clock import SYSTEM_CLOCK, Clock
 from ziggurat.core.errors import JournalError, LeaseLost, MissingExtra, RunExists, RunNotFound, StoreUnavailable
 from ziggurat.core.settings import Seconds, checked
-from ziggurat.core.store import UNFINISHED, LogInfo, Mark, Row
+from ziggurat.core.store import UNFINISHED, LogInfo, Mark, Row, loss
 from ziggurat.databases.owner import is_gone, lease_held, new_owner
 from ziggurat.databases.postgres.address import PostgresAddress
 from ziggurat.databases.postgres.connection import Connection, PostgresConnection, opened
@@ -181,14 +181,22 @@ class PostgresStore:
 
         number = self._writing.run(work)
         if number is None:
+            self._check_not_lost(log, self._writing.fetch(sql.LOST, log))
             raise RunExists(f"{log} exists already; choose another id")
         self._held[log] = (number, 1)
         return 1
+
+    @staticmethod
+    def _check_not_lost(log: str, missed: Sequence[Any]) -> None:
+        """Raise if the header of a log is lost."""
+        for (count,) in missed:
+            raise loss(log, 0, count)
 
     def _lease(self, log: str) -> int:
         while True:
             found = self._writing.fetch(sql.HOLDER, self._now(), log)
             if not found:
+                self._check_not_lost(log, self._writing.fetch(sql.LOST, log))
                 raise RunNotFound(f"there is no {log} in {self.address.shown}")
             number, owner, epoch, left = found[0]
             if owner and owner != self.owner and left > 0 and not is_gone(owner):
@@ -265,6 +273,8 @@ class PostgresStore:
     async def find(self, log: str) -> LogInfo | None:
         """Return the description of a log; see `Store`."""
         found = await self._read(sql.INFO, log)
+        if not found:
+            self._check_not_lost(log, await self._read(sql.LOST, log))
         return LogInfo(*found[0]) if found else None
 
     async def read(self, log: str, after: int = 0, limit: int | None = None) -> list[Row]:
@@ -322,8 +332,7 @@ class PostgresStore:
 
     async def delete(self, log: str) -> bool:
         """Remove a log; see `Store`."""
-        find = "SELECT id FROM logs WHERE log = $1 FOR UPDATE"
-        return await self._writer.submit(lambda: self._remove(find, log), log) > 0
+        return await self._writer.submit(lambda: self._remove(sql.NAMED, log), log) > 0
 
     async def vacuum(self, before: float, *, prefix: str = "run:", unfinished: bool = False) -> int:
         """Remove old logs and free their space; see `Store`."""
