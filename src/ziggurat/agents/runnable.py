@@ -9,29 +9,27 @@ from typing import Any, Generic, Unpack
 from msgspec.structs import replace
 
 from ziggurat.agents.as_tool import AgentTool
-from ziggurat.agents.blocking import blocking, loop_elsewhere
-from ziggurat.agents.concurrent import ConcurrentAgents
+from ziggurat.agents.blocking import blocking
 from ziggurat.agents.handle import RunHandle
 from ziggurat.agents.loop import AgentLoop
+from ziggurat.agents.starter import Starter, report_separate
 from ziggurat.agents.steering import STEERABLE, STEERING, Mailbox
 from ziggurat.calls.agent_call import AGENT_CALL
 from ziggurat.calls.enter import AGENT, ALONE, AgentParts, AgentService, Setup, enter
 from ziggurat.core.broadcast import Heard
-from ziggurat.core.context import AMBIENT, JOURNAL, Context
+from ziggurat.core.context import AMBIENT, Context
 from ziggurat.core.entries import Origin
 from ziggurat.core.errors import ConfigurationError
-from ziggurat.core.event import SILENCE, Listener
+from ziggurat.core.event import Listener
 from ziggurat.core.facts import COMPOSITE, NAME, Fact, fact, innermost
 from ziggurat.core.ids import check_new_name
 from ziggurat.core.layer import stack
-from ziggurat.core.scope import Scope
 from ziggurat.core.service import Service
 from ziggurat.core.settings import NonNegativeInt, PositiveInt, checked
 from ziggurat.core.store import Store
-from ziggurat.core.stream import EventStream, open_stream
+from ziggurat.core.stream import EventStream
 from ziggurat.messages import stops
 from ziggurat.messages.agent import AgentRequest, AgentRun, Decisions, Out
-from ziggurat.messages.events import Warned
 from ziggurat.messages.message import Message
 from ziggurat.messages.tool import AS_TOOL
 from ziggurat.runs.drive import drive
@@ -44,19 +42,15 @@ from ziggurat.runs.options import (
     RunId,
     RunOptions,
     check_arguments,
-    joined_context,
 )
 from ziggurat.runs.prompt import Prompt, request_of
 from ziggurat.runs.registry import runs_of
 from ziggurat.runs.replay import Live
-from ziggurat.runs.session_writer import session_for
 from ziggurat.stores.connect import connect
 from ziggurat.stores.session import Session
 from ziggurat.tools.approval import Approvals
 from ziggurat.tools.fork_effects import Effects
 from ziggurat.tools.permissions import Permissions
-from ziggurat.tools.thread_guard import check_thread, trust_thread
-from ziggurat.tools.threads import POOL
 
 _NOTHING_GIVEN = (None,) * 7
 
@@ -84,23 +78,23 @@ class Runnable(Generic[Out]):
         if name is not None:
             check_new_name(name, "the name of a Runnable")
         self.inner = service
-        self._used_as_root = False  # whether it was run outside of all other runs
         parts = fact(service, AGENT)
         if parts is None:
             given = name or str(getattr(service, "__name__", "agent"))
             parts = AgentParts(given, None, Setup(dict))
         self.name = name or parts.name
-        self.facts: dict[Fact[Any], Any] = {
-            AGENT: parts,
-            ALONE: self._call_alone,
-            COMPOSITE: True,
-            NAME: self.name,
-            AS_TOOL: AgentTool,
-        }
         runs = runs_of(None if store is None else connect(store))
         self.store = runs.store
         self._runs = runs
         self._opener = Opener(self, parts, self.name, runs)
+        self._starter = Starter(self, self.name, self._opener, self.store)
+        self.facts: dict[Fact[Any], Any] = {
+            AGENT: parts,
+            ALONE: self._starter.call_alone,
+            COMPOSITE: True,
+            NAME: self.name,
+            AS_TOOL: AgentTool,
+        }
 
     def __call__(self, request: AgentRequest, ctx: Context, /) -> Coroutine[Any, Any, AgentRun[Out]]:
         """Answer as a service, at this context's path.
@@ -163,9 +157,9 @@ class Runnable(Generic[Out]):
         """
         own = (deps, run_id, session, grants, approvals, labels, environment)
         if own == _NOTHING_GIVEN and listeners == () and not detached:
-            return self._run(request_of(prompt, history), NO_OPTIONS, False)
-        return self._run(
-            *self._given(
+            return self._starter.run(request_of(prompt, history), NO_OPTIONS, False)
+        return self._starter.run(
+            *self._starter.read(
                 prompt,
                 {
                     "history": history,
@@ -186,7 +180,7 @@ class Runnable(Generic[Out]):
     def run_sync(self, prompt: Prompt, **arguments: Unpack[RunArguments]) -> AgentRun[Out]:
         """Run from code that is not async, also in notebooks and threads of tools; takes the arguments of `run`."""
         check_arguments("run_sync", arguments)
-        self._surroundings(detached=arguments.get("detached", False))
+        self._starter.surroundings(detached=arguments.get("detached", False))
         return blocking(lambda: self.run(prompt, **arguments))
 
     @checked
@@ -208,34 +202,20 @@ class Runnable(Generic[Out]):
             arguments: The arguments of `run`.
         """
         check_arguments("stream", arguments)
-        request, options, detached = self._given(prompt, arguments)
-        ambient = self._surroundings(detached=detached)
-        if ambient is None or detached:
-            start = Context(self._opener.path, scope=Scope(options.environment.values()))
-        else:
-            _check_joins(options)
-            _check_on_loop()
-            start = ambient.under(self.name)
-            if ambient.emit is not SILENCE:  # listeners of the outer run get these events too
-                options = options.heard_by((ambient.emit,))
-
-        async def service(request: AgentRequest, ctx: Context) -> AgentRun[Out]:
-            if ambient is not None and not detached:
-                return await enter(self, request, joined_context(ctx, options))
-            return await self._run_as_root(ambient, request, replace(options, emit=ctx.emit))
-
-        return open_stream(service, request, start, buffer=buffer)
+        request, options, detached = self._starter.read(prompt, arguments)
+        return self._starter.stream(request, options, detached, buffer)
 
     @checked
     def start(self, prompt: Prompt, **arguments: Unpack[RunArguments]) -> RunHandle[Out]:
         """Start a run in the background of this event loop and return its handle; takes the arguments of `run`."""
         check_arguments("start", arguments)
-        request, options, detached = self._given(prompt, arguments)
+        request, options, detached = self._starter.read(prompt, arguments)
 
         def begin(mailbox: Mailbox, listeners: Sequence[Listener]) -> Coroutine[Any, Any, AgentRun[Out]]:
-            return self._run(request, replace(options.heard_by(listeners), values={STEERING: mailbox}), detached)
+            steered = replace(options.heard_by(listeners), values={STEERING: mailbox})
+            return self._starter.run(request, steered, detached)
 
-        ambient = self._surroundings(detached=detached)
+        ambient = self._starter.surroundings(detached=detached)
         outer = None if ambient is None or detached else ambient.scope.get(AGENT_CALL)
         nothing = empty_run(self.name, request, stops.Cancelled(), options.run_id or "")
         steerable = fact(self, STEERABLE) if isinstance(innermost(self), AgentLoop) else None  # not a race of agents
@@ -291,7 +271,7 @@ class Runnable(Generic[Out]):
             approvals=approvals,
             environment=environment,
         )
-        await _report_separate(AMBIENT.get(), f"{self.name} was resumed, which is a run of its own")
+        await report_separate(AMBIENT.get(), f"{self.name} was resumed, which is a run of its own")
         opens = self._opener.reopen(run_id, {} if decisions is None else decisions, options, strict=strict)
         return await drive(self, self.name, opens)
 
@@ -321,7 +301,7 @@ class Runnable(Generic[Out]):
             JournalMismatch: this agent would have done something else; the message shows where, with a diff.
         """
         options = RunOptions.of(deps=deps, listeners=listeners, approvals=approvals)
-        await _report_separate(AMBIENT.get(), f"{self.name} was replayed, which is a run of its own")
+        await report_separate(AMBIENT.get(), f"{self.name} was replayed, which is a run of its own")
         return await drive(self, self.name, self._opener.replay(run_id, live, options, strict=strict))
 
     @checked
@@ -376,7 +356,7 @@ class Runnable(Generic[Out]):
             labels=labels,
             environment=environment,
         )
-        await _report_separate(AMBIENT.get(), f"{self.name} was forked, which is a run of its own")
+        await report_separate(AMBIENT.get(), f"{self.name} was forked, which is a run of its own")
         forked = await self._opener.fork(Origin(run_id, at, effects), prompt, new_id, options)
         return await drive(self, self.name, self._opener.reopen(forked, {}, options))
 
@@ -418,80 +398,3 @@ class Runnable(Generic[Out]):
 
     def __repr__(self) -> str:
         return repr(self.inner)
-
-    # -- within --------------------------------------------------------------------------------------------------
-
-    def _given(self, prompt: Prompt, arguments: RunArguments) -> tuple[AgentRequest, RunOptions, bool]:
-        """Return the request, the options, and whether the run is detached."""
-        given: dict[str, Any] = {**arguments}
-        history, detached = given.pop("history", ()), given.pop("detached", False)
-        request = request_of(prompt, history)
-        if given.get("session") is not None:
-            given["session"] = session_for(given["session"], self.store, history)
-        return request, RunOptions.of(**given), detached
-
-    async def _call_alone(self, agent: AgentService, request: AgentRequest, ctx: Context) -> AgentRun:
-        """Answer a call of this, with any layers, in a context that is part of no run."""
-        ambient = self._surroundings(detached=False)
-        if ambient is not None:
-            return await self._join(agent, ambient, request, NO_OPTIONS)
-        opens = self._opener.open(request, NO_OPTIONS.beneath(ctx))
-        return await drive(agent, self.name, opens, raises=True)
-
-    def _run(self, request: AgentRequest, options: RunOptions, detached: bool) -> Coroutine[Any, Any, AgentRun]:
-        ambient = self._surroundings(detached=detached)
-        if ambient is None:
-            outside = None if detached else AMBIENT.get()
-            if outside is not None:  # of a tool that was itself called outside of all runs
-                options = options.beneath(outside.under(self.name))
-            return drive(self, self.name, self._opener.open(request, options))
-        if detached:
-            return self._run_as_root(ambient, request, options)
-        return self._join(self, ambient, request, options)
-
-    async def _run_as_root(self, ambient: Context | None, request: AgentRequest, options: RunOptions) -> AgentRun:
-        await _report_separate(ambient, f"{self.name} was started as a run of its own (detached)")
-        return await drive(self, self.name, self._opener.open(request, options))
-
-    async def _join(
-        self, agent: AgentService, ambient: Context, request: AgentRequest, options: RunOptions
-    ) -> AgentRun:
-        _check_joins(options)
-        loop = loop_elsewhere()
-        if loop is not None:  # called from a thread with an event loop of its own
-            return POOL.run_on(loop, lambda: self._join(agent, ambient, request, options))
-        beside = ambient.state(ConcurrentAgents, ConcurrentAgents)
-        with joined_context(ambient.under(self.name), options).branch() as ctx:
-            return await beside.run(enter(agent, request, ctx))
-
-    def _surroundings(self, *, detached: bool) -> Context | None:
-        """Return the context of the user function that calls, None outside of runs; refuse where that is unknown."""
-        ambient = AMBIENT.get()
-        if ambient is None or JOURNAL not in ambient.scope:
-            ambient = None
-            if not (self._used_as_root or detached):
-                check_thread(self.name)
-            self._used_as_root = True
-            trust_thread()
-        return ambient
-
-
-async def _report_separate(ambient: Context | None, text: str) -> None:
-    """Warn in the run of a user function that it starts another run, for which the rules of its own do not hold."""
-    if ambient is not None and ambient.listens(Warned):
-        await ambient.emit(Warned(ambient.path, text))
-
-
-def _check_joins(options: RunOptions) -> None:
-    for what, given in (("session", options.session), ("id", options.run_id), ("labels", options.labels)):
-        if given is not None:
-            raise ConfigurationError(
-                f"a run inside another has no {what} of its own; give one with run(..., detached=True)"
-            )
-
-
-def _check_on_loop() -> None:
-    if loop_elsewhere() is not None:
-        raise ConfigurationError(
-            "a tool that is not async cannot stream: call run_sync(..., listeners=[...]), or make the tool async"
-        )

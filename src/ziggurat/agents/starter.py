@@ -1,0 +1,143 @@
+"""Starter: starts runs of one agent, outside of all others, or as a part of the run around."""
+
+__all__ = ["Starter", "report_separate"]
+
+from collections.abc import Coroutine
+from contextlib import AbstractAsyncContextManager
+from typing import Any
+
+from msgspec.structs import replace
+
+from ziggurat.agents.blocking import loop_elsewhere
+from ziggurat.agents.concurrent import ConcurrentAgents
+from ziggurat.calls.enter import AgentService, enter
+from ziggurat.core.context import AMBIENT, JOURNAL, Context
+from ziggurat.core.errors import ConfigurationError
+from ziggurat.core.event import SILENCE
+from ziggurat.core.scope import Scope
+from ziggurat.core.store import Store
+from ziggurat.core.stream import EventStream, open_stream
+from ziggurat.messages.agent import AgentRequest, AgentRun
+from ziggurat.messages.events import Warned
+from ziggurat.runs.drive import drive
+from ziggurat.runs.opening import Opener
+from ziggurat.runs.options import NO_OPTIONS, RunArguments, RunOptions, joined_context
+from ziggurat.runs.prompt import Prompt, request_of
+from ziggurat.runs.session_writer import session_for
+from ziggurat.tools.thread_guard import check_thread, trust_thread
+from ziggurat.tools.threads import POOL
+
+
+class Starter:
+    """Starts the runs of one agent.
+
+    Args:
+        agent: The agent.
+        name: Its name in paths.
+        opener: Opens its runs.
+        store: Where its sessions are kept.
+    """
+
+    def __init__(self, agent: AgentService, name: str, opener: Opener, store: Store) -> None:
+        self.agent = agent
+        self.name = name
+        self.opener = opener
+        self.store = store
+        self._used_as_root = False  # whether it was run outside of all other runs
+
+    def read(self, prompt: Prompt, arguments: RunArguments) -> tuple[AgentRequest, RunOptions, bool]:
+        """Return the request, the options, and whether the run is detached, from the arguments of `Runnable.run`."""
+        given: dict[str, Any] = {**arguments}
+        history, detached = given.pop("history", ()), given.pop("detached", False)
+        request = request_of(prompt, history)
+        if given.get("session") is not None:
+            given["session"] = session_for(given["session"], self.store, history)
+        return request, RunOptions.of(**given), detached
+
+    def run(self, request: AgentRequest, options: RunOptions, detached: bool) -> Coroutine[Any, Any, AgentRun]:
+        """Start a run; inside of another it becomes a part of that, unless it is detached."""
+        ambient = self.surroundings(detached=detached)
+        if ambient is None:
+            outside = None if detached else AMBIENT.get()
+            if outside is not None:  # of a tool that was itself called outside of all runs
+                options = options.beneath(outside.under(self.name))
+            return drive(self.agent, self.name, self.opener.open(request, options))
+        if detached:
+            return self._run_as_root(ambient, request, options)
+        return self._join(self.agent, ambient, request, options)
+
+    def stream(
+        self, request: AgentRequest, options: RunOptions, detached: bool, buffer: int
+    ) -> AbstractAsyncContextManager[EventStream[AgentRun]]:
+        """Start a run whose events are read; see `Runnable.stream`."""
+        ambient = self.surroundings(detached=detached)
+        if ambient is None or detached:
+            start = Context(self.opener.path, scope=Scope(options.environment.values()))
+        else:
+            _check_joins(options)
+            _check_on_loop()
+            start = ambient.under(self.name)
+            if ambient.emit is not SILENCE:  # listeners of the outer run get these events too
+                options = options.heard_by((ambient.emit,))
+
+        async def service(request: AgentRequest, ctx: Context) -> AgentRun:
+            if ambient is not None and not detached:
+                return await enter(self.agent, request, joined_context(ctx, options))
+            return await self._run_as_root(ambient, request, replace(options, emit=ctx.emit))
+
+        return open_stream(service, request, start, buffer=buffer)
+
+    async def _run_as_root(self, ambient: Context | None, request: AgentRequest, options: RunOptions) -> AgentRun:
+        await report_separate(ambient, f"{self.name} was started as a run of its own (detached)")
+        return await drive(self.agent, self.name, self.opener.open(request, options))
+
+    async def call_alone(self, agent: AgentService, request: AgentRequest, ctx: Context) -> AgentRun:
+        """Answer a call of the agent, with any layers, in a context that is part of no run."""
+        ambient = self.surroundings(detached=False)
+        if ambient is not None:
+            return await self._join(agent, ambient, request, NO_OPTIONS)
+        opens = self.opener.open(request, NO_OPTIONS.beneath(ctx))
+        return await drive(agent, self.name, opens, raises=True)
+
+    async def _join(
+        self, agent: AgentService, ambient: Context, request: AgentRequest, options: RunOptions
+    ) -> AgentRun:
+        _check_joins(options)
+        loop = loop_elsewhere()
+        if loop is not None:  # called from a thread with an event loop of its own
+            return POOL.run_on(loop, lambda: self._join(agent, ambient, request, options))
+        beside = ambient.state(ConcurrentAgents, ConcurrentAgents)
+        with joined_context(ambient.under(self.name), options).branch() as ctx:
+            return await beside.run(enter(agent, request, ctx))
+
+    def surroundings(self, *, detached: bool) -> Context | None:
+        """Return the context of the user function that calls, None outside of runs; refuse where that is unknown."""
+        ambient = AMBIENT.get()
+        if ambient is None or JOURNAL not in ambient.scope:
+            ambient = None
+            if not (self._used_as_root or detached):
+                check_thread(self.name)
+            self._used_as_root = True
+            trust_thread()
+        return ambient
+
+
+async def report_separate(ambient: Context | None, text: str) -> None:
+    """Warn in the run of a user function that it starts another run, for which the rules of its own do not hold."""
+    if ambient is not None and ambient.listens(Warned):
+        await ambient.emit(Warned(ambient.path, text))
+
+
+def _check_joins(options: RunOptions) -> None:
+    for what, given in (("session", options.session), ("id", options.run_id), ("labels", options.labels)):
+        if given is not None:
+            raise ConfigurationError(
+                f"a run inside another has no {what} of its own; give one with run(..., detached=True)"
+            )
+
+
+def _check_on_loop() -> None:
+    if loop_elsewhere() is not None:
+        raise ConfigurationError(
+            "a tool that is not async cannot stream: call run_sync(..., listeners=[...]), or make the tool async"
+        )
