@@ -36,6 +36,10 @@ class Life:
         turns: The number of its own model calls that are on record; None if that is not known.
         model_calls: The number of all its model calls that are on record.
         parent: The run that it is a fork of.
+        session: Its session.
+        items: By the number of each call that was decided, the id of the decision.
+        unasked: Whether it was never asked for alone: a fork of a turn begins with what the session said.
+        blocked: The calls that are refused, because an equal one of another run of the session waits.
     """
 
     plan: Plan
@@ -44,6 +48,10 @@ class Life:
     turns: int | None = 0
     model_calls: int = 0
     parent: str = ""
+    session: str = ""
+    items: dict[int, str] = field(default_factory=dict)
+    unasked: bool = False
+    blocked: frozenset[int] = frozenset()
 
     def outcome(self, breaks_at: int | None = None, requests: int | None = None) -> Outcome:
         """Return how the run stands after it was driven as far as it goes."""
@@ -77,6 +85,8 @@ class Life:
             if len(outcome.waiting) == before:
                 outcome.model_calls += 1
                 outcome.done.append(call)
+        elif n in self.blocked:
+            outcome.refused.append(call)
         elif name not in ASKED:
             outcome.done.append(call)
         elif n not in self.decisions:

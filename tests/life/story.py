@@ -5,6 +5,7 @@ Run one by hand with ``python -m tests.life.story SEED [--place sqlite]``, many 
 
 import argparse
 import asyncio
+import logging
 import random
 import sys
 import tempfile
@@ -12,12 +13,12 @@ from pathlib import Path
 from typing import Any
 
 from tests.life.specification import ASKED, Life
-from tests.life.world import PER_CALL, Call, Plan, Process, World, inner_calls
+from tests.life.world import CHANGED, PER_CALL, Call, Plan, Process, World, decision, number_of, numbers
 from tests.stores.mortal import MortalStore
-from ziggurat import Approve, ConfigurationError, Deny, Modify
-from ziggurat.core.errors import LeaseHeld, RunExists, StoreError
+from ziggurat import Approve, ConfigurationError
+from ziggurat.core.errors import AlreadyDecided, LeaseHeld, RunExists, StoreError
 from ziggurat.core.store import run_log
-from ziggurat.messages.agent import AgentRun, PendingItem
+from ziggurat.messages.agent import AgentRun
 from ziggurat.messages.validation import ValidationPolicy, validate
 from ziggurat.stores.file import FileStore
 from ziggurat.stores.local import LocalLogs
@@ -70,6 +71,20 @@ class Story:
             await process.store.inner.close()
         if process.store.dead:
             await self.clock.advance(LEASE + 1)
+
+    def ask(self, process: Process, run_id: str) -> Any:
+        """Ask for a run by its id, with its own request and session."""
+        life = self.lives[run_id]
+        options: dict[str, Any] = {"session": life.session} if life.session else {}
+        return process.agent.run(life.plan.prompt(), run_id=run_id, **options)
+
+    def new(self, session: str = "", first: tuple[Call, ...] = ()) -> str:
+        """Add a run to the specification, perhaps in a session and with given first calls, and return its id."""
+        run_id, plan = f"r{len(self.lives)}", self.plan()
+        if first:
+            plan = Plan(plan.name, (first, *plan.steps))
+        self.lives[run_id] = Life(plan, session=session)
+        return run_id
 
     def plan(self) -> Plan:
         """Draw a plan of up to four steps."""
@@ -191,28 +206,26 @@ class Story:
 
     async def begin(self) -> None:
         """Begin a run."""
-        run_id = f"r{len(self.lives)}"
-        self.lives[run_id] = Life(self.plan())
+        run_id = self.new()
         process = self.process(**self.options(self.lives[run_id]))
-        await self.drive(run_id, process, process.agent.run(self.lives[run_id].plan.prompt(), run_id=run_id))
+        await self.drive(run_id, process, self.ask(process, run_id))
 
     async def crash(self) -> None:
         """Begin a run, or go on with one, in a process that dies."""
         run_id = self.choose("lost", "absent")
-        if run_id is None:
-            run_id = f"r{len(self.lives)}"
-            self.lives[run_id] = Life(self.plan())
+        if run_id is None or self.lives[run_id].unasked:
+            run_id = self.new()
         process = self.process(lives=self.random.randint(1, 12))
-        await self.drive(run_id, process, process.agent.run(self.lives[run_id].plan.prompt(), run_id=run_id))
+        await self.drive(run_id, process, self.ask(process, run_id))
 
     async def run_again(self) -> None:
         """Ask for a run again by its id: an ended or waiting one is answered from its record, a lost one goes on."""
         run_id = self.choose()
-        if run_id is None:
+        if run_id is None or self.lives[run_id].unasked:
             return
         life, asked, effects = self.lives[run_id], self.world.asked, len(self.world.ledger)
         stop, process = life.stop, self.process()
-        work = process.agent.run(life.plan.prompt(), run_id=run_id)
+        work = self.ask(process, run_id)
         if stop in ("lost", "absent"):
             await self.drive(run_id, process, work)
             return
@@ -263,15 +276,72 @@ class Story:
             verdict = self.random.choice(["approve", "deny", "modify", "later"])
             if verdict == "later":
                 continue
-            life.decisions[n] = verdict
-            values = {"approve": Approve(), "deny": Deny("no"), "modify": Modify(f'{{"n":{n + CHANGED}}}')}
-            decisions[item.id] = values[verdict]
+            life.decisions[n], life.items[n] = verdict, item.id
+            decisions[item.id] = decision(verdict, n)
         return decisions
+
+    async def decide_again(self) -> None:
+        """Decide again what was decided: harmless in the same way, refused in another, and nothing has changed then."""
+        run_id = self.choose("Suspended", "Completed", "Failed")
+        life = None if run_id is None else self.lives[run_id]
+        decided = [] if life is None else [n for n in life.items if n in life.decisions]
+        if run_id is None or life is None or not decided:
+            return
+        n = self.random.choice(decided)
+        process, verdict = self.process(), self.random.choice(["approve", "deny", "modify"])
+        if verdict == life.decisions[n]:
+            await self.drive(run_id, process, process.agent.resume(run_id, {life.items[n]: decision(verdict, n)}))
+            return
+        before = await process.store.read(run_log(run_id))
+        try:
+            await process.agent.resume(run_id, {life.items[n]: decision(verdict, n)})
+        except AlreadyDecided:
+            assert await process.store.read(run_log(run_id)) == before, "a refused decision was recorded"
+        else:
+            raise AssertionError(f"{n} of {run_id} was decided {life.decisions[n]}, then {verdict}")
+        await self.end(process)
+
+    async def stream(self) -> None:
+        """Stream a run to its end, or leave it at any event: it stands as its record says, and is answered so."""
+        run_id, process = self.new(), self.process()
+        life, left = self.lives[run_id], self.random.randint(0, 60)
+        async with process.agent.stream(life.plan.prompt(), run_id=run_id, buffer=self.random.randint(1, 3)) as events:
+            async for _ in events:
+                left -= 1
+                if left < 0:
+                    break
+        info = await process.store.find(run_log(run_id))
+        if info is None:
+            await self.end(process)
+            return
+        life.stop = info.status
+        assert life.stop in ("Cancelled", life.outcome().stop), f"{run_id} was left, and stands {life.stop}"
+        if left >= 0:
+            assert events.response.stop == (await self.ask(process, run_id)).stop
+        await self.drive(run_id, process, self.ask(process, run_id))
+
+    async def turn(self) -> None:
+        """Begin a run in a session: its model sees what was said and what waits, and queues no equal call again."""
+        session = f"s{self.random.randint(0, 1)}"
+        earlier = [each for each in self.lives.values() if each.session == session]
+        waiting = [call for each in earlier if each.stop == "Suspended" for call in each.outcome().waiting]
+        again = tuple(self.random.sample(waiting, 1)) if waiting and self.random.random() < 0.5 else ()
+        run_id, process = self.new(session, again), self.process()
+        life = self.lives[run_id]
+        life.blocked = frozenset(n for _, n in again)
+        await self.drive(run_id, process, self.ask(process, run_id))
+        seen = self.world.seen[life.plan.name]
+        prompts = [message.text for message in seen if message.role == "user"]
+        for each in earlier:
+            if each.stop in ("Completed", "Suspended", "Failed"):
+                assert each.plan.prompt() in prompts, f"{run_id} does not know of {each.plan.name}"
+        told = [result.text for message in seen for result in message.tool_results]
+        assert sum(text.startswith("not executed yet") for text in told) >= len(waiting), f"{waiting} not in {told}"
 
     async def cancel(self) -> None:
         """Begin a run in the background and cancel it after some turns of the event loop."""
-        run_id = f"r{len(self.lives)}"
-        life = self.lives[run_id] = Life(self.plan())
+        run_id = self.new()
+        life = self.lives[run_id]
         process = self.process()
         handle = process.agent.start(life.plan.prompt(), run_id=run_id)
         for _ in range(self.random.randint(0, 60)):
@@ -310,6 +380,8 @@ class Story:
         self.lives[new_id] = Life(
             old.plan, {n: verdict for n, verdict in old.decisions.items() if n in before}, parent=run_id
         )
+        self.lives[new_id].blocked = old.blocked & before
+        self.lives[new_id].unasked = old.unasked or bool(old.session)
         process = self.process()
         await self.drive(new_id, process, process.agent.fork(run_id, at, new_id=new_id, effects="live"))
 
@@ -361,9 +433,6 @@ class Story:
         await self.end(process)
 
 
-CHANGED = 100_000
-"""Added to the number of a call that a person modified."""
-
 _WEIGHTS = {
     "begin": 4,
     "crash": 4,
@@ -376,18 +445,10 @@ _WEIGHTS = {
     "change": 1,
     "race": 2,
     "misuse": 1,
+    "decide_again": 2,
+    "stream": 3,
+    "turn": 4,
 }
-
-
-def number_of(item: PendingItem) -> int:
-    """Return the number that a waiting call has in its plan."""
-    return int(item.call.arguments.partition(":")[2].rstrip("}"))
-
-
-def numbers(call: Call) -> list[int]:
-    """Return the numbers of a call and, for the nested agent, of its calls."""
-    name, n = call
-    return [n, *(inner for _, inner in inner_calls(n))] if name == "helper" else [n]
 
 
 async def tell(seed: int, place: str, folder: Path, actions: int = 30) -> list[str]:
@@ -414,6 +475,7 @@ def main() -> int:
     parser.add_argument("--count", type=int, default=1)
     parser.add_argument("--place", choices=PLACES, default="rows")
     options = parser.parse_args()
+    logging.getLogger("ziggurat").setLevel(logging.CRITICAL)  # failures are a part of the stories
     wrong = 0
     for seed in range(options.seed, options.seed + options.count):
         with tempfile.TemporaryDirectory() as folder:

@@ -7,14 +7,18 @@ from typing import Any
 import msgspec
 from msgspec import Struct
 
-from ziggurat import Agent, Budget, Context, ModelRequest, ModelResponse, tool
-from ziggurat.core.errors import ModelError
-from ziggurat.messages.message import assistant
+from ziggurat import Agent, Approve, Budget, Context, Deny, ModelRequest, ModelResponse, Modify, tool
+from ziggurat.core.errors import ModelError, ToolError
+from ziggurat.messages.agent import PendingItem
+from ziggurat.messages.message import Message, assistant
 from ziggurat.messages.parts import ToolCall
 from ziggurat.messages.usage import Usage
 
 PER_CALL = 11
 """Tokens of one model call."""
+
+CHANGED = 100_000
+"""Added to the number of a call that a person modified."""
 
 Call = tuple[str, int]
 """A tool of the plan and the number that it is called with, which is unique in the plan."""
@@ -37,11 +41,13 @@ class World:
     Attributes:
         ledger: One line per effect: the tool, the key of the call, the number it was called with.
         asked: The number of model calls made live.
+        seen: By the name of each plan, the conversation that the model was asked with first.
     """
 
     def __init__(self) -> None:
         self.ledger: list[tuple[str, str, int]] = []
         self.asked = 0
+        self.seen: dict[str, Sequence[Message]] = {}
 
     def effects(self, name: str, run_id: str) -> list[tuple[str, int]]:
         """Return the keys and numbers with which a tool took effect in a run."""
@@ -128,7 +134,7 @@ class Process:
         @tool
         async def fail(n: int) -> str:
             """Fail."""
-            raise ValueError(f"failed {n}")
+            raise ToolError(f"failed {n}", kind="permanent")
 
         return [look, pay, send, wire, fail]
 
@@ -141,6 +147,7 @@ class Process:
             if message.role == "user" and message.text.startswith("plan ")
         ]
         plan = msgspec.json.decode(request.messages[prompts[-1]].text[5:], type=Plan)
+        self.world.seen.setdefault(plan.name, tuple(request.messages))
         turn = sum(message.role == "assistant" for message in request.messages[prompts[-1] :])
         if turn == self.breaks_at:
             raise ModelError("the model is broken", transient=False)
@@ -156,3 +163,19 @@ class Process:
 def inner_calls(n: int) -> list[Call]:
     """Return the one batch of the nested agent that was called with `n`."""
     return [("look", n * 100), ("send", n * 100 + 1), ("pay", n * 100 + 2)]
+
+
+def decision(verdict: str, n: int) -> Any:
+    """Return a decision on the call with a number."""
+    return {"approve": Approve(), "deny": Deny("no"), "modify": Modify(f'{{"n":{n + CHANGED}}}')}[verdict]
+
+
+def number_of(item: PendingItem) -> int:
+    """Return the number that a waiting call has in its plan."""
+    return int(item.call.arguments.partition(":")[2].rstrip("}"))
+
+
+def numbers(call: Call) -> list[int]:
+    """Return the numbers of a call and, for the nested agent, of its calls."""
+    name, n = call
+    return [n, *(inner for _, inner in inner_calls(n))] if name == "helper" else [n]
