@@ -28,7 +28,7 @@ from msgspec import Struct
 
 from ziggurat.memory.record import MemoryRecord
 from ziggurat.memory.store import Hit, Query
-from ziggurat.memory.vectors import similarities
+from ziggurat.memory.vectors import EXACT, similarities
 from ziggurat.memory.words import query_words, terms
 
 FLOOR = 0.1
@@ -49,7 +49,7 @@ _UNKNOWN = 0.2
 _SATURATION, _LENGTH, _USUAL = 0.5, 0.3, 16.0
 """The constants k and b of BM25, and the length of a usual memory in words, in place of an average."""
 
-_POOL, _FACTOR, _WIDER, _ENTRIES = 200, 20, 8, 5
+_POOL, _FACTOR, _WIDER, _ENTRIES = 200, 4, 8, 5
 
 _DIGIT = re.compile(r"\d")
 
@@ -105,6 +105,10 @@ class Source(Protocol):
         """Return the entries of words for the memories with these numbers."""
         ...
 
+    def chosen(self, query: Query, most: int) -> Sequence[int] | None:
+        """Return the numbers of all memories in use that pass the filters; None if there are more than `most`."""
+        ...
+
     def candidates(self, query: Query, numbers: Sequence[int]) -> Sequence[Candidate]:
         """Return the candidates among the numbers that are in use and pass the query's owner, kinds and tags."""
         ...
@@ -131,22 +135,27 @@ def relevance(similarity: float | None, evidence: float) -> float:
 def best(query: Query, source: Source) -> list[Found]:
     """Return the best matches of a store, best first; of equals, the earliest.
 
-    More candidates are read than are asked for, and the pool is widened as long as the query's filters leave too few.
+    More candidates are read than are asked for. If the query's filters leave too few, all memories that pass them are
+    compared, or, if those are too many, the pool is widened.
     """
     words = [] if query.text is None else query_words(query.text)
     if query.limit <= 0 or (query.text is not None and not words):
         return []
     wording = _Wording(query, words, source) if words else None
-    pool = max(_POOL, query.limit * _FACTOR)
+    pool = first = max(_POOL, query.limit * _FACTOR)
     while True:
         many = pool // 2 if words else pool
         near = [] if query.embedding is None else source.nearest(query, many)
         worded, more = ([], False) if wording is None else wording.find(pool // 4 if query.embedding else pool)
         kept = source.candidates(query, list(dict.fromkeys((*near, *worded))))
         has_words = set(worded)
+        filtered = query.kind is not None or query.without or query.tags
         enough = sum(each.similarity is not None or each.number in has_words for each in kept) >= query.limit
         if enough or (len(near) < many and not more):
             return _rank(query, kept, wording)
+        chosen = source.chosen(query, EXACT) if filtered and pool == first else None
+        if chosen is not None:
+            return _rank(query, source.candidates(query, chosen), wording)
         pool *= _WIDER
 
 

@@ -5,6 +5,7 @@ import sqlite3
 from pathlib import Path
 
 from ziggurat.memory.record import MemoryRecord, pack
+from ziggurat.memory.semantic import SemanticMemory
 from ziggurat.memory.store import Query
 from ziggurat.memory.stores.sqlite import SqliteMemoryStore
 
@@ -50,3 +51,25 @@ def test_memories_of_an_earlier_version_are_indexed_again(tmp_path: Path) -> Non
     with sqlite3.connect(path) as database:
         assert database.execute("SELECT count(*) FROM sqlite_master WHERE name = 'memory_words'").fetchone() == (0,)
     database.close()
+
+
+def test_tags_that_an_earlier_version_wrote_are_indexed(tmp_path: Path) -> None:
+    path = tmp_path / "m.db"
+
+    async def main(*, first: bool) -> None:
+        store = SqliteMemoryStore(path)
+        memory = SemanticMemory(store, "ann")
+        if first:
+            await memory.remember("Ann lives in Rome", key="home", tags=["place"])
+        else:
+            assert [record.content async for record in memory.scan(tags=["place", "key:home"])] == ["Ann lives in Rome"]
+            await memory.remember("Ann lives in Oslo", key="home")
+            assert [record.content async for record in memory.scan()] == ["Ann lives in Oslo"]
+        await store.close()
+
+    asyncio.run(main(first=True))
+    with sqlite3.connect(path) as database:
+        database.execute("DELETE FROM memory_terms WHERE often = 0")
+        database.execute("DROP INDEX memories_by_kind")
+    database.close()
+    asyncio.run(main(first=False))

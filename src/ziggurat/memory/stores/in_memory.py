@@ -182,6 +182,16 @@ class InMemoryStore:
         """Return the entries of some memories; see `Source.entries_of`."""
         return self._words.entries_of(query.owner, words, numbers)
 
+    def chosen(self, query: Query, most: int) -> Sequence[int] | None:
+        """Return the numbers of what passes the filters; see `Source.chosen`."""
+        passing = (
+            self._numbers[record.id]
+            for record in self._matching(query.owner, query.kind, query.tags, False)
+            if record.kind not in query.without
+        )
+        found = list(islice(passing, most + 1))
+        return found if len(found) <= most else None
+
     def candidates(self, query: Query, numbers: Sequence[int]) -> Sequence[Candidate]:
         """Return the candidates that pass the filters; see `Source.candidates`."""
         found: list[tuple[int, float, bytes | None, str, float]] = []

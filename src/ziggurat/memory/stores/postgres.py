@@ -148,6 +148,12 @@ class PostgresMemoryStore:
         """Return the entries of some memories, called in the writer thread; see `Source.entries_of`."""
         return _by_word(self._database.fetch(sql.ENTRIES_OF, list(words), query.owner, list(numbers)))
 
+    def chosen(self, query: Query, most: int) -> Sequence[int] | None:
+        """Return the numbers of what passes the filters, called in the writer thread; see `Source.chosen`."""
+        values = (query.owner, query.kind, list(query.tags), list(query.without), most + 1)
+        found = [row[0] for row in self._database.fetch(sql.CHOSEN, *values)]
+        return found if len(found) <= most else None
+
     def candidates(self, query: Query, numbers: Sequence[int]) -> Sequence[Candidate]:
         """Return the candidates that pass the filters, called in the writer thread; see `Source.candidates`."""
         vector = None if query.embedding is None else unpack(query.embedding)

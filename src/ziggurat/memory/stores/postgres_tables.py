@@ -3,6 +3,7 @@
 __all__ = [
     "ARCHIVE",
     "CANDIDATES",
+    "CHOSEN",
     "COLUMNS",
     "COUNT",
     "DELETE",
@@ -45,18 +46,23 @@ TABLES = (
     "ALTER TABLE memories ADD COLUMN IF NOT EXISTS embedder text NOT NULL DEFAULT ''",
     "CREATE INDEX IF NOT EXISTS memories_by_age ON memories (owner, created, number)",
     "CREATE INDEX IF NOT EXISTS memories_by_time ON memories (created, number)",
-    "CREATE INDEX IF NOT EXISTS memories_in_use ON memories (owner) WHERE NOT archived",
-    "CREATE INDEX IF NOT EXISTS memories_to_embed ON memories (owner) WHERE NOT archived AND embedding IS NULL",
+    "DROP INDEX IF EXISTS memories_in_use",  # those of earlier versions
+    "DROP INDEX IF EXISTS memories_to_embed",
+    "CREATE INDEX IF NOT EXISTS memories_by_kind ON memories (owner, kind) WHERE NOT archived",
+    """CREATE INDEX IF NOT EXISTS memories_without_vector ON memories (owner, created)
+        WHERE NOT archived AND embedding IS NULL""",
+    "CREATE INDEX IF NOT EXISTS memories_by_embedder ON memories (owner, embedder) WHERE NOT archived",
     "DROP TABLE IF EXISTS memory_words",  # the index of words of earlier versions
     """CREATE TABLE IF NOT EXISTS memory_terms (
         word text COLLATE "C" NOT NULL, owner text COLLATE "C" NOT NULL,
         number bigint NOT NULL REFERENCES memories ON DELETE CASCADE,
         often float8 NOT NULL, PRIMARY KEY (word, owner, number))""",
     "CREATE INDEX IF NOT EXISTS memory_terms_by_number ON memory_terms (number)",
+    "CREATE INDEX IF NOT EXISTS memories_by_tag ON memories USING gin (tags)",
 )
 """Texts are stored as bytes, because PostgreSQL texts cannot hold every character."""
 
-LAST_TABLE = "memory_terms_by_number"
+LAST_TABLE = "memories_by_tag"
 """What `TABLES` creates last."""
 
 NOT_INDEXED = """SELECT {columns} FROM memories
@@ -123,6 +129,9 @@ CANDIDATES = """SELECT number, length, CASE WHEN public.vector_dims(embedding) =
     THEN 1 - (embedding OPERATOR(public.<=>) $2::real[]::public.vector) END, created
 FROM memories WHERE number = ANY($1::bigint[]) AND NOT archived AND ($3::text IS NULL OR owner = $3)
     AND ($4::text IS NULL OR kind = $4) AND tags @> $5::text[] AND kind <> ALL($7::text[])"""
+
+CHOSEN = """SELECT number FROM memories WHERE NOT archived AND ($1::text IS NULL OR owner = $1)
+    AND ($2::text IS NULL OR kind = $2) AND tags @> $3::text[] AND kind <> ALL($4::text[]) LIMIT $5"""
 
 IN_PLACE = """SELECT {columns} FROM memories
 WHERE owner = $1 AND kind = $2 AND NOT archived AND tags @> $3::text[] ORDER BY created, number"""

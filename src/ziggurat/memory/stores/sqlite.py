@@ -29,11 +29,12 @@ from ziggurat.memory.stores.sqlite_tables import (
     TERM,
     record_of,
     row_of,
+    terms_of,
     upgrade,
     where,
 )
 from ziggurat.memory.stores.vector_indexes import VectorIndexes
-from ziggurat.memory.words import indexed_words
+from ziggurat.memory.words import KEY_TAG, indexed_words
 
 T = TypeVar("T")
 
@@ -125,7 +126,8 @@ class SqliteMemoryStore:
         for record in records:
             counts = {} if record.archived else indexed_words(record)
             number = self._database.execute(INSERT, (*row_of(record), sum(counts.values()))).lastrowid
-            words.extend((word, record.owner, number, often) for word, often in counts.items())
+            if not record.archived and number is not None:
+                words.extend(terms_of(number, record, counts))
         self._database.many(TERM, sorted(words))  # in the order of the table, which is quicker
 
     def _put(self, records: Sequence[MemoryRecord]) -> None:
@@ -139,10 +141,10 @@ class SqliteMemoryStore:
         self._database.many(
             "DELETE FROM memory_terms WHERE word = ? AND owner = ? AND number = ?",
             [
-                (word, record.owner, number)
+                row[:3]
                 for number, record in there.values()
                 if not record.archived
-                for word in indexed_words(record)
+                for row in terms_of(number, record, indexed_words(record))
             ],
         )
         self._database.many("DELETE FROM memories WHERE number = ?", [(number,) for number, _ in there.values()])
@@ -151,7 +153,7 @@ class SqliteMemoryStore:
     def _put_in_place(self, record: MemoryRecord, tag: str) -> list[MemoryRecord]:
         refuse_known([record.id], self._load([record.id]))
         condition, values = where(record.owner, record.kind, [tag])
-        before = [found for _, _, found in self._page(condition, values, "ASC", -1)]
+        before = [found for _, _, found in self._page(condition, values, "ASC", -1, few=True)]
         self._put(in_place_of(record, before))
         return before
 
@@ -171,11 +173,16 @@ class SqliteMemoryStore:
 
     def _stale(self, owner: str | None, embedder: str | None, limit: int) -> list[MemoryRecord]:
         condition, values = where(owner, None, without=UNEMBEDDED)
+        bare = self._page(f"{condition} AND embedding IS NULL", values, "ASC", limit, index="memories_without_vector")
         if embedder is None:
-            condition += " AND embedding IS NULL"
-        else:
-            condition, values = f"{condition} AND (embedding IS NULL OR embedder <> ?)", [*values, embedder]
-        return [record for _, _, record in self._page(condition, values, "ASC", limit)]
+            return [record for _, _, record in bare]
+        others = f"{condition} AND embedding IS NOT NULL AND embedder {{}} ?"
+        found = [
+            self._page(others.format(beyond), [*values, embedder], "ASC", limit, index="memories_by_embedder")
+            for beyond in ("<", ">")
+        ]
+        both = sorted([*bare, *found[0], *found[1]], key=lambda each: each[:2])
+        return [record for _, _, record in both[:limit]]
 
     def _set_vectors(self, vectors: Mapping[str, bytes], embedder: str) -> int:
         found = [record for _, record in self._load(list(vectors)).values() if not record.archived]
@@ -223,6 +230,17 @@ class SqliteMemoryStore:
         chosen = _json(sorted(numbers))
         return {word: dict(self._database.execute(statement, (word, *values, chosen)).fetchall()) for word in words}
 
+    def chosen(self, query: Query, most: int) -> Sequence[int] | None:
+        """Return the numbers of what passes the filters, called in the writer thread; see `Source.chosen`."""
+        condition, values = where(query.owner, query.kind, query.tags)
+        kinds = sorted(set(query.without))
+        found: list[int] = []
+        for after, before in zip(["", *kinds], [*kinds, None], strict=True):  # an index jumps over those left out
+            gap, ends = ("kind > ?", [after]) if before is None else ("kind > ? AND kind < ?", [after, before])
+            statement = f"SELECT number FROM memories WHERE {condition} AND {gap} LIMIT ?"  # noqa: S608
+            found += [row[0] for row in self._database.execute(statement, (*values, *ends, most + 1))]
+        return found if len(found) <= most else None
+
     def candidates(self, query: Query, numbers: Sequence[int]) -> Sequence[Candidate]:
         """Return the candidates that pass the filters, called in the writer thread; see `Source.candidates`."""
         condition, values = where(query.owner, query.kind, query.tags, without=query.without)
@@ -234,9 +252,22 @@ class SqliteMemoryStore:
         )
         return compared(query, found.fetchall())
 
-    def _page(self, condition: str, values: Sequence[object], order: str, limit: int) -> list[Any]:
+    def _page(
+        self, condition: str, values: Sequence[object], order: str, limit: int, *, few: bool = False, index: str = ""
+    ) -> list[Any]:
+        """Return a page by age, with ages and numbers.
+
+        Args:
+            condition: What a memory must fulfil.
+            values: The values in it.
+            order: ``"ASC"`` or ``"DESC"``.
+            limit: The maximum number; -1 for all.
+            few: Few memories fulfil it: find them first and sort them, instead of going through all by age.
+            index: The index to use; by default the database chooses, knowing no more than the columns.
+        """
+        source, by = f"memories INDEXED BY {index}" if index else "memories", "+created" if few else "created"
         found = self._database.execute(
-            f"SELECT {COLUMNS} FROM memories WHERE {condition} ORDER BY created {order}, number {order} LIMIT ?",  # noqa: S608
+            f"SELECT {COLUMNS} FROM {source} WHERE {condition} ORDER BY {by} {order}, number {order} LIMIT ?",  # noqa: S608
             (*values, limit),
         )
         return [(row[5], row[0], self._with_uses(record_of(row))) for row in found]
@@ -307,11 +338,12 @@ class SqliteMemoryStore:
         condition, values = where(owner, kind, tags, archived)
         order, beyond = ("DESC", "<") if newest_first else ("ASC", ">")
         after: tuple[object, ...] = ()
+        few = any(tag.startswith(KEY_TAG) for tag in tags)
         left = limit
         while left is None or left > 0:
             asked = f"{condition} AND (created, number) {beyond} (?, ?)" if after else condition
             given, many = (*values, *after), _PAGE if left is None else min(_PAGE, left)
-            page = await self._read(lambda c=asked, v=given, m=many: self._page(c, v, order, m))  # type: ignore[misc]
+            page = await self._read(lambda c=asked, v=given, m=many: self._page(c, v, order, m, few=few))  # type: ignore[misc]
             for _, _, record in page:
                 yield record
             if len(page) < many:

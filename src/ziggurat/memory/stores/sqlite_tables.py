@@ -10,12 +10,13 @@ __all__ = [
     "TERM",
     "record_of",
     "row_of",
+    "terms_of",
     "upgrade",
     "where",
     "write_words",
 ]
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import msgspec
@@ -32,7 +33,12 @@ TABLES = (
         facts TEXT NOT NULL, content TEXT NOT NULL, embedding BLOB, embedder TEXT NOT NULL DEFAULT '',
         length REAL NOT NULL DEFAULT 0)""",
     "CREATE INDEX IF NOT EXISTS memories_in_use ON memories (owner, archived)",
-    "CREATE INDEX IF NOT EXISTS memories_to_embed ON memories (owner) WHERE archived = 0 AND embedding IS NULL",
+    "DROP INDEX IF EXISTS memories_to_embed",  # of earlier versions
+    "CREATE INDEX IF NOT EXISTS memories_by_kind ON memories (owner, kind) WHERE archived = 0",
+    """CREATE INDEX IF NOT EXISTS memories_without_vector ON memories (owner, created)
+        WHERE archived = 0 AND embedding IS NULL""",
+    """CREATE INDEX IF NOT EXISTS memories_by_embedder ON memories (owner, embedder)
+        WHERE archived = 0 AND embedding IS NOT NULL""",
     "CREATE INDEX IF NOT EXISTS memories_by_age ON memories (owner, created)",
     "CREATE INDEX IF NOT EXISTS memories_by_time ON memories (created)",
     """CREATE TABLE IF NOT EXISTS memory_indexes (
@@ -64,6 +70,9 @@ COUNT = "SELECT count(*) FROM (SELECT 1 FROM memories WHERE archived = 0 {mine} 
 
 CHOSEN = "(SELECT value FROM json_each(?))"
 """A list of values, passed as one JSON array."""
+
+TAG = "#"
+"""What a tag begins with in the index of words: no word has it, so that no search by words finds a tag."""
 
 _encode = msgspec.json.encode
 _words = msgspec.json.Decoder(tuple[str, ...])
@@ -120,19 +129,35 @@ def upgrade(database: SqliteConnection) -> None:
     for column, kind in (("embedder", "TEXT NOT NULL DEFAULT ''"), ("length", "REAL NOT NULL DEFAULT 0")):
         if columns and column not in columns:
             database.execute(f"ALTER TABLE memories ADD COLUMN {column} {kind}")
+    indexed = database.execute("SELECT 1 FROM sqlite_master WHERE name = 'memories_by_kind'").fetchall()
     for statement in TABLES:
         database.execute(statement)
     if columns and "length" not in columns:
         database.execute("DROP TABLE IF EXISTS memory_words")
         for row in database.execute(f"SELECT {COLUMNS} FROM memories WHERE archived = 0").fetchall():  # noqa: S608
             write_words(database, row[0], record_of(row))
+    elif columns and not indexed:
+        _write_tags(database)
+
+
+def _write_tags(database: SqliteConnection) -> None:
+    """Index the tags of memories that were written before."""
+    statement = "SELECT number, owner, tags FROM memories WHERE archived = 0 AND tags <> '[]'"
+    for number, owner, tags in database.execute(statement).fetchall():
+        database.many(TERM, [(TAG + tag, owner, number, 0.0) for tag in _words.decode(tags)])
 
 
 def write_words(database: SqliteConnection, number: int, record: MemoryRecord) -> None:
     """Index the words of a memory that was written before."""
     words = indexed_words(record)
-    database.many(TERM, [(word, record.owner, number, often) for word, often in words.items()])
+    database.many(TERM, terms_of(number, record, words))
     database.execute("UPDATE memories SET length = ? WHERE number = ?", (sum(words.values()), number))
+
+
+def terms_of(number: int, record: MemoryRecord, words: Mapping[str, float]) -> list[tuple[object, ...]]:
+    """Return the rows of `TERM` for a memory in use: its words and its tags."""
+    entries = [*words.items(), *((TAG + tag, 0.0) for tag in record.tags)]
+    return [(word, record.owner, number, often) for word, often in entries]
 
 
 def where(
@@ -144,12 +169,17 @@ def where(
 ) -> tuple[str, list[object]]:
     """Return an SQL condition that selects memories, and its values."""
     terms, values = ["1"], list[object]()
-    for term, value in (("memories.owner = ?", owner), ("kind = ?", kind), ("archived = ?", archived)):
+    for term, value in (("memories.owner = ?", owner), ("kind = ?", kind)):
         if value is not None:
             terms.append(term)
             values.append(value)
+    if archived is not None:
+        terms.append(f"archived = {int(archived)}")  # not a parameter, so that partial indexes are used
     for tag in tags:
         terms.append("EXISTS (SELECT 1 FROM json_each(memories.tags) WHERE value = ?)")
         values.append(tag)
+    if tags and owner is not None and archived is False:
+        terms.append("number IN (SELECT number FROM memory_terms WHERE word = ? AND memory_terms.owner = ?)")
+        values += [TAG + tags[0], owner]
     terms.extend("kind <> ?" for _ in without)
     return " AND ".join(terms), [*values, *without]

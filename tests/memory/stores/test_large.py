@@ -1,0 +1,107 @@
+"""What remembering and recalling cost in a large store: about as much as in a small one."""
+
+import asyncio
+import sqlite3
+from collections.abc import Awaitable, Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from ziggurat.core.context import Context
+from ziggurat.memory import AgentMemory, EpisodicMemory, MemoryRecord
+from ziggurat.memory.record import pack
+from ziggurat.memory.search import Candidate
+from ziggurat.memory.store import Query
+from ziggurat.memory.stores.in_memory import InMemoryStore
+from ziggurat.memory.stores.sqlite import SqliteMemoryStore
+from ziggurat.messages.embedding import Embeddings, EmbedRequest
+
+SMALL, LARGE = 2500, 10_000
+
+
+async def embedder(request: EmbedRequest, ctx: Context) -> Embeddings:
+    return Embeddings(tuple(pack([1.0, float(len(text))]) for text in request.texts), "one")
+
+
+def episodes(count: int) -> list[MemoryRecord]:
+    return [
+        MemoryRecord(
+            id=f"e{n}",
+            owner="ann",
+            content=f"talk number {n} about w{n % 300}",
+            created=float(n),
+            embedding=pack([1.0, float(n % 50)]),
+            embedder="one",
+        )
+        for n in range(count)
+    ]
+
+
+class Counting(InMemoryStore):
+    """Counts the candidates that are read."""
+
+    read = 0
+
+    def candidates(self, query: Query, numbers: Sequence[int]) -> Sequence[Candidate]:
+        self.read += len(numbers)
+        return super().candidates(query, numbers)
+
+
+def test_a_few_facts_among_many_episodes_are_found_without_reading_all() -> None:
+    async def main() -> None:
+        store = Counting()
+        await store.add(episodes(LARGE))
+        memory = AgentMemory(store, "ann", embedder=embedder)
+        await memory.remember("Ann drinks tea", kind="semantic")
+        found = await memory.recall("what about a talk number 7?")
+        assert "Ann drinks tea" in [each.content for each in found]
+        assert store.read < LARGE / 4
+
+    asyncio.run(main())
+
+
+Work = Callable[[AgentMemory, int], Awaitable[object]]
+WORKS: dict[str, Work] = {
+    "a plain memory": lambda memory, n: memory.remember(f"plain {n}"),
+    "a fact under a new key": lambda memory, n: memory.remember(f"fact {n}", kind="semantic", key=f"key {n}"),
+    "a fact under a known key": lambda memory, n: memory.remember(f"fact {n}", kind="semantic", key="home"),
+    "a memory with a capacity": lambda memory, n: EpisodicMemory(memory.store, "bob", capacity=20).remember(f"x {n}"),
+    "a recall": lambda memory, n: memory.recall(f"talk w{n}"),
+}
+
+
+@pytest.mark.parametrize("what", WORKS)
+def test_the_work_of_the_database_does_not_grow_with_the_number_of_memories(what: str, tmp_path: Path) -> None:
+    steps = 0
+
+    def connect(*args: Any, **options: Any) -> sqlite3.Connection:
+        def count() -> int:
+            nonlocal steps
+            steps += 1
+            return 0
+
+        connection: sqlite3.Connection = sqlite3.connect(*args, **options)
+        connection.set_progress_handler(count, 20)
+        return connection
+
+    async def measure(memories: int) -> int:
+        nonlocal steps
+        store = SqliteMemoryStore(tmp_path / f"{memories}.db", synchronous="NORMAL", connect=connect)
+        await store.add(episodes(memories))
+        memory = AgentMemory(store, "ann", embedder=embedder)
+        for warm in range(2):
+            await WORKS[what](memory, warm)
+            await memory.recall("anything")
+        before = steps
+        for number in range(5):
+            await WORKS[what](memory, 100 + number)
+        taken = steps - before
+        await store.close()
+        return taken
+
+    async def main() -> None:
+        small, large = await measure(SMALL), await measure(LARGE)
+        assert large < 1.5 * small + 20
+
+    asyncio.run(main())
