@@ -124,6 +124,7 @@ OURS = [
     errors.ToolError("bad", kind="transient", retry_after=1.0),
     errors.ModelRetry("try again"),
     errors.EmptyPrompt("bad"),
+    errors.NotRepeatable("paid", kind="interrupted"),
     errors.Timeout("late", seconds=3.0),
     errors.Timeout("late"),
     errors.LimitExceeded("tokens", 10, 12),

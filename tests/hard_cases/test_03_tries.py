@@ -23,7 +23,7 @@ from ziggurat.messages.agent import AgentRun, Approve
 from ziggurat.messages.delta import TextDelta
 from ziggurat.messages.events import Delta
 from ziggurat.messages.message import assistant
-from ziggurat.messages.model import ModelRequest, ModelResponse
+from ziggurat.messages.model import Effect, ModelRequest, ModelResponse
 from ziggurat.messages.parts import tool_call
 from ziggurat.messages.usage import Usage
 from ziggurat.models.scripted import Pause, ScriptedModel
@@ -55,8 +55,8 @@ class Till:
     def __init__(self) -> None:
         self.paid: list[int] = []
 
-    def tool(self) -> FunctionTool:
-        @tool(effect="once")
+    def tool(self, effect: Effect = "once") -> FunctionTool:
+        @tool(effect=effect)
         async def pay(amount: int) -> str:
             """Pay."""
             self.paid.append(amount)
@@ -188,8 +188,8 @@ def test_a_fallback_from_one_agent_to_another_never_mixes_their_records(streamed
     till, heard, store = Till(), Folded(), new_store()
 
     def both(a: Any, b: Any, store: LocalLogs) -> Runnable:
-        first = Agent(a, name="first", tools=[till.tool()])
-        second = Agent(b, name="second", tools=[till.tool()])
+        first = Agent(a, name="first", tools=[till.tool("repeatable")])
+        second = Agent(b, name="second", tools=[till.tool("repeatable")])
         return Runnable(fallback(first, second), name="either", store=store)
 
     a = ScriptedModel(tool_call("pay", amount=1), LOST, usage=EACH)

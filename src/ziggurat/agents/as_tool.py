@@ -19,7 +19,8 @@ from ziggurat.messages.message import user
 from ziggurat.messages.model import ToolSpec
 from ziggurat.messages.parts import ToolCall, ToolResult
 from ziggurat.messages.tool import NORMALIZE, SPEC
-from ziggurat.tools.function import AGREED, checked_spec, must_be
+from ziggurat.tools.frozen import must_be
+from ziggurat.tools.function import AGREED, checked_spec
 
 
 class _Input(Struct, forbid_unknown_fields=True):

@@ -177,6 +177,11 @@ async def _outcome(
     record = journal.find(ctx.path)
     if record is not None and record.result is not None:
         return await act(box, call, ctx)  # it has a recorded result, from this process or an earlier one
+    if record is not None and record.intent is not None and record.intent.once in ("ask", "report"):
+        try:
+            return await act(box, call, ctx)  # it may have taken effect, and is settled as after a crash
+        except Suspend as suspend:
+            return suspend
     begun = begun and (record is None or record.pending is None)  # one that an approver was asked about has not begun
     result = not_executed((call,), why)[0]
     if not why:

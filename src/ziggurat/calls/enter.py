@@ -25,6 +25,7 @@ from msgspec.structs import replace
 
 from ziggurat.calls.agent_call import AGENT_CALL, AgentCall
 from ziggurat.calls.hooks import MIDDLEWARE, NO_CHAIN, Chain, hooked, tell, wrap
+from ziggurat.calls.once import after_acts
 from ziggurat.core.codec import as_type
 from ziggurat.core.containment import contained
 from ziggurat.core.context import JOURNAL, METER, RUN_ID, Context
@@ -43,7 +44,8 @@ from ziggurat.messages.delta import deltas_of
 from ziggurat.messages.events import AgentEnded, AgentStarted, Delta
 from ziggurat.messages.middleware import Middleware
 from ziggurat.messages.model import ModelResponse
-from ziggurat.tools.function import AGREED, frozen_in
+from ziggurat.tools.frozen import frozen_in
+from ziggurat.tools.function import AGREED
 from ziggurat.tools.permissions import GRANTS
 
 AgentService = Service[AgentRequest, AgentRun]
@@ -156,6 +158,8 @@ async def enter(agent: AgentService, request: AgentRequest, ctx: Context, *, aga
     except BaseException as raised:  # noqa: BLE001 - raised again
         error = contained(raised)
         if isinstance(error, Exception):
+            if frame.outer is not None:
+                error = await after_acts(error, ctx)
             if not journal.is_known(error):
                 await journal.write_failure(ctx, parts.name, request, error)
             await tell(chain, error, ctx)

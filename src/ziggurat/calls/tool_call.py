@@ -6,6 +6,7 @@ look up the journal > decode > before_tool > decode > freeze > permissions > app
 
 __all__ = ["act"]
 
+from asyncio import CancelledError
 from collections.abc import Awaitable, Callable
 
 from msgspec.structs import replace
@@ -16,7 +17,6 @@ from ziggurat.calls.failures import note_failure
 from ziggurat.calls.gate import (
     WAITING_CALLS,
     Passed,
-    decision_on_interrupted,
     is_waiting,
     pass_gate,
     refuse,
@@ -24,6 +24,7 @@ from ziggurat.calls.gate import (
     waiting_call,
 )
 from ziggurat.calls.hooks import MIDDLEWARE, NO_CHAIN, Chain, hooked, tell, wrap
+from ziggurat.calls.once import after_acts, make_once, settle_unknown
 from ziggurat.core.clock import CLOCK, SYSTEM_CLOCK
 from ziggurat.core.codec import as_type
 from ziggurat.core.containment import as_failure
@@ -34,19 +35,21 @@ from ziggurat.core.event import SILENCE
 from ziggurat.core.failures import Cause
 from ziggurat.core.journal import MemoryJournal, journal_of
 from ziggurat.core.service import Service
-from ziggurat.messages.agent import Deny, Happened
 from ziggurat.messages.events import ApprovalExecuted, ToolEnded, ToolStarted
 from ziggurat.messages.middleware import Middleware
-from ziggurat.messages.model import ToolSpec
 from ziggurat.messages.parts import ToolCall, ToolResult
 from ziggurat.messages.usage import TOOL_CALL
 from ziggurat.tools.approval import APPROVALS
 from ziggurat.tools.fork_effects import FORK_EFFECTS
-from ziggurat.tools.function import AGREED, TOOL_DELTAS, Frozen
+from ziggurat.tools.frozen import Frozen
+from ziggurat.tools.function import AGREED, TOOL_DELTAS
 from ziggurat.tools.permissions import check as check_permissions
 from ziggurat.tools.permissions import note_unknown
-from ziggurat.tools.results import error_result, result_of
+from ziggurat.tools.results import error_result
 from ziggurat.tools.toolbox import Entry, Toolbox
+
+_BROKEN_OFF = CancelledError("the run was broken off")
+"""What interrupted a call that an earlier process has begun."""
 
 
 async def act(box: Toolbox, call: ToolCall, ctx: Context) -> ToolResult:
@@ -78,7 +81,8 @@ async def act(box: Toolbox, call: ToolCall, ctx: Context) -> ToolResult:
     except JournalError:
         raise
     except BaseException as raised:  # noqa: BLE001 - the model is told of any failure of a tool
-        result = await _failed(raised, f"the tool {call.name}", call, ctx, chain)
+        error = await after_acts(as_failure(raised), ctx)
+        result = await _failed(error, f"the tool {call.name}", call, ctx, chain)
     if chain.hooks["after_tool"]:
         result = await _apply_after_tool(result, call, ctx, chain)
     if result.id != call.id:
@@ -161,16 +165,20 @@ async def _make(
     if ADMISSION in ctx.scope:
         admit_tool(frozen.name, ctx)
     if intended:
-        await journal.write(Intent(ctx.path, frozen.name, frozen, frozen.fingerprint()))
+        once = spec.interrupted if spec.effect == "once" else ""
+        await journal.write(Intent(ctx.path, frozen.name, frozen, frozen.fingerprint(), once))
     own = ToolCall(frozen.id, frozen.name, frozen.arguments)  # a copy that nothing below can reach
     if passed.id and ctx.listens(ApprovalExecuted):
         await ctx.emit(ApprovalExecuted(ctx.path, passed.id, own))
+    service = entry.service
+    if chain is not NO_CHAIN:
+        if chain.hooks["on_tool_delta"]:
+            ctx = ctx.within(TOOL_DELTAS, _filter_deltas(chain))
+        service = wrap(service, chain.hooks["wrap_tool"], _wrap_tool, "wrap_tool")
+    if spec.effect == "once":
+        return await make_once(service, spec, own, ctx, journal)
     ctx = ctx.within(AGREED, own) if entry.composite else ctx.freezing(Frozen(own, spec.effect, ctx.path))
-    if chain is NO_CHAIN:
-        return await entry.service(frozen, ctx)
-    if chain.hooks["on_tool_delta"]:
-        ctx = ctx.within(TOOL_DELTAS, _filter_deltas(chain))
-    return await wrap(entry.service, chain.hooks["wrap_tool"], _wrap_tool, "wrap_tool")(frozen, ctx)
+    return await service(frozen, ctx)
 
 
 async def _resume_begun(
@@ -189,7 +197,7 @@ async def _resume_begun(
     assert record.intent is not None
     frozen = as_type(record.intent.request, ToolCall)
     if entry.spec.effect == "once":
-        happened = await _settle_interrupted(entry.spec, frozen, record, ctx)
+        happened = await settle_unknown(entry.spec, frozen, record, ctx, _BROKEN_OFF)
         if happened is not None:
             return happened
     check_permissions(entry.spec, ctx)
@@ -199,25 +207,6 @@ async def _resume_begun(
         if digest not in (frozen.fingerprint(), call.fingerprint()):  # older records hold the call as it was asked
             raise _not_kept_error(call)
     return Passed(frozen)
-
-
-async def _settle_interrupted(spec: ToolSpec, call: ToolCall, record: Record, ctx: Context) -> ToolResult | None:
-    """Return the result of an interrupted call with ``effect="once"`` as a person reported it; None to run it now.
-
-    The approver in this process is not asked: one that approves everything would let the call run twice.
-    """
-    if spec.interrupted == "retry_if_idempotent":
-        return None
-    unknown = f"{spec.name} was interrupted and acts once only, so it was not run again; "
-    if spec.interrupted == "report":
-        told = "whether it took effect is unknown: find out before you ask for it again"
-        raise ToolError(unknown + told, kind="interrupted")
-    decision = await decision_on_interrupted(call, record, ctx)
-    if isinstance(decision, Happened):
-        return result_of(decision.result, call)
-    if isinstance(decision, Deny):
-        raise ToolError(f"{unknown}whether it took effect is unknown: {decision.reason}", kind="interrupted")
-    return None
 
 
 def _not_kept_error(call: ToolCall) -> ToolError:

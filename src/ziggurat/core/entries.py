@@ -81,6 +81,8 @@ class Intent(Entry, frozen=True, gc=False):
     name: str
     request: object
     digest: str
+    once: str = ""
+    """For a tool that acts once only, what is done if its outcome is unknown; empty for others."""
 
 
 class Returned(Entry, frozen=True, gc=False):

@@ -16,6 +16,7 @@
     │   │   └── StreamInterrupted   … a reply was cut off; `partial` is the received part
     │   ├── ToolError               … a tool; the model gets the message and `kind`
     │   │   └── ModelRetry          … the model: it gets the message and tries again
+    │   │   └── NotRepeatable       … it failed after something was done that must not be done twice
     │   ├── Timeout                 … a deadline passed
     │   ├── LimitExceeded           … a budget or a limit refused the call
     │   │   └── CircuitOpen         … a circuit breaker refused it: the service fails too often
@@ -51,6 +52,7 @@ __all__ = [
     "ModelError",
     "ModelErrorKind",
     "ModelRetry",
+    "NotRepeatable",
     "RecordEnds",
     "RunExists",
     "RunNotFound",
@@ -222,6 +224,13 @@ class ToolError(ServiceError):
     def __init__(self, message: str, *, kind: ToolErrorKind = "permanent", retry_after: float | None = None) -> None:
         super().__init__(message, transient=kind == "transient", retry_after=retry_after)
         self.kind: ToolErrorKind = kind
+
+
+class NotRepeatable(ToolError):
+    """A call failed after something was done that must not be done twice; no other call may be made in its place.
+
+    Its `kind` is ``"interrupted"`` if it is unknown whether that took effect.
+    """
 
 
 class ModelRetry(ToolError):

@@ -10,6 +10,7 @@ __all__ = ["Mode", "Recorder", "must_be", "usage_of"]
 from asyncio import Future
 from collections import deque
 from collections.abc import Awaitable, Callable, Generator, Iterable, Sequence
+from itertools import islice
 from typing import Literal, TypeVar
 
 from msgspec import Struct
@@ -19,7 +20,7 @@ from ziggurat.core.codec import Raw, as_type, decode
 from ziggurat.core.composites import Composites
 from ziggurat.core.containment import contained
 from ziggurat.core.context import METER, Context
-from ziggurat.core.entries import Ended, Entry, Failure, Outcome, Record, Result, Screen
+from ziggurat.core.entries import Ended, Entry, Failure, Intent, Outcome, Record, Result, Screen
 from ziggurat.core.errors import ConfigurationError, JournalCorrupt, JournalError, JournalMismatch, RecordEnds, fact_of
 from ziggurat.core.event import Diverged, difference
 from ziggurat.core.json_lines import as_error, fingerprint
@@ -70,8 +71,8 @@ class Recorder:
     """
 
     __slots__ = (
-        "_charges", "_elapsed", "_errors", "_known_composites", "_readers", "_reading", "_screens",
-        "durable", "entries", "mode", "refusing", "reopened", "replaying", "strict", "watch",
+        "_acts", "_acts_read", "_charges", "_elapsed", "_errors", "_known_composites", "_readers", "_reading",
+        "_screens", "durable", "entries", "mode", "refusing", "reopened", "replaying", "strict", "watch",
     )  # fmt: skip
 
     def __init__(self, mode: Mode = "record", *, strict: bool = False, clock: Clock = SYSTEM_CLOCK) -> None:
@@ -82,6 +83,8 @@ class Recorder:
         self.entries: list[Entry] = []
         self.watch = Stopwatch(clock)  # measures the run in this process
         self._elapsed = 0.0
+        self._acts: dict[str, Intent] = {}
+        self._acts_read = 0  # the number of entries searched for them
         self._known_composites: Composites | None = None
         self._charges: list[tuple[str, object]] | None = None
         self._errors: dict[int, tuple[BaseException, bool]] | None = None  # recorded ones by id; if they are answers
@@ -330,6 +333,14 @@ class Recorder:
         """Return whether a recorded outcome still answers its call, and was not withdrawn when the run went on."""
         record = self.find(outcome.path)
         return record is not None and record.number(outcome) > 0
+
+    def acts(self) -> Iterable[Intent]:
+        """Return the last intent of each call that acts once only, in the order in which they began."""
+        for entry in islice(self.entries, self._acts_read, None):
+            if isinstance(entry, Intent) and entry.once:
+                self._acts[entry.path] = entry
+        self._acts_read = len(self.entries)
+        return self._acts.values()
 
     def is_entered(self, path: str, /) -> bool:
         """Return whether a composite was entered at or below `path`."""

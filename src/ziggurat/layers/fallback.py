@@ -7,7 +7,15 @@ from typing import TypeVar
 
 from ziggurat.core.combinator import Combinator, annotate
 from ziggurat.core.context import Context
-from ziggurat.core.errors import ConfigurationError, Denied, InvalidArguments, ServiceError, described, is_transient
+from ziggurat.core.errors import (
+    ConfigurationError,
+    Denied,
+    InvalidArguments,
+    NotRepeatable,
+    ServiceError,
+    described,
+    is_transient,
+)
 from ziggurat.core.recorder import usage_of
 from ziggurat.core.service import Service
 from ziggurat.core.settings import checked
@@ -38,7 +46,7 @@ class _Fallback(Combinator[Q, R]):
             try:
                 return await self.ask(index, request, where)
             except Exception as error:
-                if not self._when(error):
+                if isinstance(error, NotRepeatable) or not self._when(error):
                     annotate(error, notes)
                     raise
                 why, usage = described(error), usage_of(error)
@@ -63,7 +71,8 @@ def fallback(
         model = fallback(openai("gpt-5-mini"), anthropic("claude-haiku-4-5"))
 
     Each alternative is a separate call, at ``alt-1``, ``alt-2`` and so on. Failures are recorded, so on resume the
-    same alternative answers. Listeners are told to discard the output of a failed one.
+    same alternative answers. Listeners are told to discard the output of a failed one. If one fails below which a tool
+    that acts once only was run, no other is called: it would do the same again.
 
     Args:
         first: Called first.

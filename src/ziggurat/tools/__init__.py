@@ -5,6 +5,7 @@
 - Checking arguments: `arguments`, `normal_form` with `plain`, `validator`, `schema_cost`, `schema_errors`; names that
   are `similar`.
 - What a call needs: `permissions`, `approval` rules, `fork_effects`. At the `door` the user's code runs (`threads`,
-  `thread_guard`); `results` makes its value fit for a conversation.
+  `thread_guard`), and only the `frozen` call; `results` makes its value fit for a conversation,
+  `outcome` judges errors.
 - A set of tools: `toolbox`. Ready-made ones: `builtin`, with `arithmetic`.
 """

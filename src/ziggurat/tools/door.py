@@ -164,7 +164,7 @@ async def run_bounded(work: Coroutine[Any, Any, T], ctx: Context, *, name: str, 
     elif watch.deadline is not None and ctx.clock.monotonic() >= watch.deadline:
         await asyncio.sleep(0)  # otherwise a run that never waits would never notice its deadline
     if task.cancelled():  # not by us, so by itself
-        raise ToolError(CANCELLED_ITSELF)
+        raise ToolError(CANCELLED_ITSELF) from asyncio.CancelledError()
     return task.result()
 
 

@@ -3,14 +3,10 @@
 __all__ = [
     "AGREED",
     "TOOL_DELTAS",
-    "Frozen",
     "FunctionTool",
     "checked_spec",
-    "frozen_in",
-    "must_be",
     "raw_tool",
     "tool",
-    "use_approval",
     "with_door",
 ]
 
@@ -20,14 +16,12 @@ from contextlib import aclosing
 from copy import copy
 from typing import Any, overload
 
-from msgspec import Struct
-
+from ziggurat.core.combinator import Combinator
 from ziggurat.core.context import Context
 from ziggurat.core.entries import Returned
 from ziggurat.core.errors import ConfigurationError, InvalidArguments, ToolError
 from ziggurat.core.facts import EFFECT, NAME, Fact
 from ziggurat.core.journal import journal_of
-from ziggurat.core.path import is_beneath
 from ziggurat.core.scope import Key
 from ziggurat.core.service import Service
 from ziggurat.core.settings import NonNegativeInt, Seconds, checked
@@ -37,26 +31,14 @@ from ziggurat.messages.parts import ToolCall, ToolResult
 from ziggurat.messages.tool import NORMALIZE, SPEC
 from ziggurat.tools.declared import Validator, complaint_of, declared_permissions
 from ziggurat.tools.door import run_bounded, run_guarded, run_in_thread
+from ziggurat.tools.frozen import Frozen, frozen_in, use_approval
+from ziggurat.tools.outcome import once_only
 from ziggurat.tools.permissions import Permissions
 from ziggurat.tools.raw_schema import RawSchema
 from ziggurat.tools.results import MAX_RESULT, result_of
 from ziggurat.tools.signature import Signature
 
 _CUT = "\n[cut: the rest was not asked for]"
-
-
-class Frozen(Struct):
-    """The approved call, and how often it has been run."""
-
-    call: ToolCall
-    effect: Effect
-    path: str
-    runs: int = 0
-
-
-def frozen_in(ctx: Context) -> Frozen | None:
-    """Return the approved call of this context, the only one the function may run; None if there is none."""
-    return ctx.frozen if isinstance(ctx.frozen, Frozen) else None
 
 
 TOOL_DELTAS: Key[Callable[[str, Context], Awaitable[str]]] = Key("tool deltas")
@@ -145,11 +127,12 @@ class FunctionTool:
             work = run_guarded(self.function, arguments, ctx, call)
         else:
             work = run_in_thread(self.function, arguments, ctx, call)
-        if frozen is not None and frozen.effect == "once":
+        once = frozen is not None and frozen.effect == "once"
+        if frozen is not None and once:
             work = _record_returned(work, frozen, ctx)
-        if self._timeout is None and (ctx.watch is None or not ctx.watch.limited):
-            return work
-        return run_bounded(work, ctx, name=self.spec.name, seconds=self._timeout)
+        if self._timeout is not None or (ctx.watch is not None and ctx.watch.limited):
+            work = run_bounded(work, ctx, name=self.spec.name, seconds=self._timeout)
+        return once_only(work, frozen) if frozen is not None and once else work
 
     async def _collect(self, arguments: dict[str, Any], ctx: Context, call: ToolCall) -> str:
         """Join the pieces of an async generator and emit each; stop reading at `MAX_RESULT` characters."""
@@ -182,27 +165,6 @@ async def _record_returned(work: Awaitable[ToolResult], frozen: Frozen, ctx: Con
     return result
 
 
-def must_be(call: ToolCall, agreed: ToolCall) -> None:
-    """Raise ToolError unless the call has the name and arguments of the approved one."""
-    if call.name != agreed.name or call.arguments != agreed.arguments:
-        raise ToolError(f"{call.name} was called with other arguments than those that were approved; it was not run")
-
-
-def use_approval(call: ToolCall, frozen: Frozen, ctx: Context) -> None:
-    """Check that a call is the approved one, at its path, and not a second run of a tool with ``effect="once"``.
-
-    Raises:
-        ToolError: the call must not run.
-    """
-    if call.arguments != frozen.call.arguments or call.name != frozen.call.name:
-        must_be(call, frozen.call)
-    if ctx.path != frozen.path and not is_beneath(ctx.path, frozen.path):
-        raise ToolError(f"{call.name} was approved at {frozen.path}, not at {ctx.path}; it was not run")
-    if frozen.effect == "once" and frozen.runs:
-        raise ToolError(f"{call.name} acts once only and has been run; it was not run again")
-    frozen.runs += 1
-
-
 class _Door:
     """Wraps a tool that is not a FunctionTool, and refuses calls that were not approved."""
 
@@ -213,9 +175,12 @@ class _Door:
 
     def __call__(self, call: ToolCall, ctx: Context, /) -> Coroutine[Any, Any, ToolResult]:
         frozen = frozen_in(ctx)
-        if frozen is not None:
-            use_approval(call, frozen, ctx)
-        return self.inner(call, ctx)
+        if frozen is None:
+            return self.inner(call, ctx)
+        use_approval(call, frozen, ctx)
+        if frozen.effect != "once":
+            return self.inner(call, ctx)
+        return once_only(_record_returned(self.inner(call, ctx), frozen, ctx), frozen)
 
     def __repr__(self) -> str:
         return repr(self.inner)
@@ -225,6 +190,10 @@ def with_door(service: Service[ToolCall, ToolResult]) -> Service[ToolCall, ToolR
     """Return the tool with a check below its layers that refuses every call but the approved one."""
     if isinstance(service, (FunctionTool, _Door)):
         return service
+    if isinstance(service, Combinator):
+        combined = copy(service)
+        combined.alternatives = tuple(with_door(each) for each in service.alternatives)
+        return combined
     inner: Service[ToolCall, ToolResult] | None = getattr(service, "inner", None)
     if inner is None or SPEC in getattr(service, "facts", {}):
         return _Door(service)

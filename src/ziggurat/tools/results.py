@@ -1,6 +1,6 @@
 """Turn what tools return or raise into results for the conversation: bounded, and always text or parts."""
 
-__all__ = ["MAX_DATA", "MAX_RESULT", "ended_by", "error_result", "presentable", "result_of", "text_of_error"]
+__all__ = ["MAX_DATA", "MAX_RESULT", "ended_by", "error_result", "kind_of", "presentable", "result_of", "text_of_error"]
 
 from collections.abc import Sequence
 from typing import cast, get_args
@@ -174,10 +174,11 @@ def _children(node: object) -> "list[object]":
 
 def error_result(error: BaseException, call: ToolCall) -> ToolResult:
     """Turn an error into a result that tells the model what went wrong, with the kind of error."""
-    return ToolResult(call.id, call.name, _clean(text_of_error(error)), _kind(error), call.name)
+    return ToolResult(call.id, call.name, _clean(text_of_error(error)), kind_of(error), call.name)
 
 
-def _kind(error: BaseException) -> ToolErrorKind:
+def kind_of(error: BaseException) -> ToolErrorKind:
+    """Return the kind of an error, as a result names it."""
     if isinstance(error, InvalidArguments):
         return "invalid_arguments"
     if isinstance(error, ToolError):

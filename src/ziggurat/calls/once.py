@@ -1,0 +1,148 @@
+"""Calls of tools that act once only: run, and settled if it is unknown whether they took effect.
+
+An agent that fails tells of such calls that were begun below it, so that nothing else is called in its place.
+"""
+
+__all__ = ["after_acts", "make_once", "settle_unknown"]
+
+from ziggurat.calls.gate import decision_on_interrupted
+from ziggurat.core.codec import as_type
+from ziggurat.core.context import Context
+from ziggurat.core.entries import Intent, Record
+from ziggurat.core.errors import ConfigurationError, JournalError, NotRepeatable, Suspend, is_transient
+from ziggurat.core.journal import MemoryJournal, journal_of
+from ziggurat.core.path import is_beneath
+from ziggurat.core.service import Service
+from ziggurat.messages.agent import Deny, DidNotHappen, Happened, decision_of
+from ziggurat.messages.model import ToolSpec
+from ziggurat.messages.parts import ToolCall, ToolResult
+from ziggurat.tools.frozen import Frozen
+from ziggurat.tools.outcome import is_lost, unknown_outcome
+from ziggurat.tools.results import kind_of, result_of, text_of_error
+
+
+async def make_once(
+    service: Service[ToolCall, ToolResult], spec: ToolSpec, own: ToolCall, ctx: Context, journal: MemoryJournal
+) -> ToolResult:
+    """Make a call of a tool that acts once only; after a timeout or a lost connection, settle it as after a crash.
+
+    Args:
+        service: The tool with its layers.
+        spec: Its spec.
+        own: The frozen call, which nothing below can reach.
+        ctx: The context of the call.
+        journal: The journal of the run.
+
+    Raises:
+        NotRepeatable: it is unknown whether it took effect.
+        Suspend: a person must find out whether it took effect.
+    """
+    frozen = Frozen(own, spec.effect, ctx.path)
+    try:
+        return await service(ToolCall(own.id, own.name, own.arguments), ctx.freezing(frozen))
+    except Exception as error:
+        if frozen.unknown is None and not (frozen.runs and is_lost(error)):
+            raise
+        record = journal.find(ctx.path)
+        assert record is not None  # it has an intent
+        if record.returned is not None:  # only layers around it failed
+            return as_type(record.returned.value, ToolResult)
+        unknown = frozen.unknown or unknown_outcome(spec.name, error)
+        settled = await settle_unknown(spec, own, record, ctx, unknown)
+        if settled is None:  # it would be made again when the run is resumed; here it has had its chance
+            raise unknown from error
+        return settled
+
+
+async def settle_unknown(
+    spec: ToolSpec, call: ToolCall, record: Record, ctx: Context, error: BaseException
+) -> ToolResult | None:
+    """Return the result of a begun call as a person reported it; None to run it, as it may be repeated.
+
+    The approver in this process is not asked: one that approves everything would let the call run twice.
+
+    Args:
+        spec: The spec of the tool.
+        call: The frozen call.
+        record: Its record.
+        ctx: Its context.
+        error: What interrupted it.
+
+    Raises:
+        NotRepeatable: the model is to be told that the outcome is unknown.
+        Suspend: there is no decision of a person yet.
+    """
+    if spec.interrupted == "retry_if_idempotent":
+        return None
+    if spec.interrupted == "report":
+        raise error if isinstance(error, NotRepeatable) else unknown_outcome(spec.name, error)
+    decision = await decision_on_interrupted(call, record, ctx)
+    if isinstance(decision, Happened):
+        return result_of(decision.result, call)
+    if isinstance(decision, Deny):
+        raise NotRepeatable(
+            f"{spec.name} was interrupted and acts once only, so it was not run again; whether it took effect is "
+            f"unknown: {decision.reason}",
+            kind="interrupted",
+        )
+    return None
+
+
+async def after_acts(error: Exception, ctx: Context) -> Exception:
+    """Return the error of a call below which others may have acted: it tells of those that act once only.
+
+    Args:
+        error: The error of an agent, or of a tool that ran agents.
+        ctx: The context of the call.
+
+    Raises:
+        Suspend: a person must find out whether one of them took effect.
+    """
+    acts = journal_of(ctx).acts()
+    if not acts or isinstance(error, (ConfigurationError, JournalError)):
+        return error
+    notes: list[str] = []
+    waiting: list[object] = []
+    unknown = False
+    for intent in tuple(acts):
+        if intent.path == ctx.path or not is_beneath(intent.path, ctx.path):
+            continue
+        try:
+            note, known = await _what_came_of(intent, Context(intent.path, ctx.emit, ctx.watch, ctx.scope))
+        except Suspend as suspend:
+            waiting += suspend.pending
+            continue
+        notes += [note] if note else []
+        unknown = unknown or not known
+    if waiting:
+        raise Suspend(tuple(waiting)) from error
+    if not notes or isinstance(error, NotRepeatable):
+        return error
+    text = f"{text_of_error(error)}; do not repeat it blindly, what was done is done: {'; '.join(notes)}"
+    failed = NotRepeatable(text, kind="interrupted" if unknown else kind_of(error))
+    failed.transient, failed.partial, failed.__cause__ = is_transient(error), getattr(error, "partial", None), error
+    return failed
+
+
+async def _what_came_of(intent: Intent, ctx: Context) -> tuple[str, bool]:
+    """Return what came of a call that was begun, empty if it did nothing, and whether that is known.
+
+    Raises:
+        Suspend: a person must find out.
+    """
+    name, record = intent.name, journal_of(ctx).find(intent.path)
+    assert record is not None  # it has an intent
+    outcome = record.returned or record.result
+    if outcome is not None:
+        result = as_type(outcome.value, ToolResult)
+        if result.error not in (None, "interrupted"):
+            return "", True
+        return f"{name}: {result.text:.500}", result.error is None
+    decision = None if record.decided is None else decision_of(record.decided.decision)
+    if decision is None and intent.once == "ask":
+        await decision_on_interrupted(as_type(intent.request, ToolCall), record, ctx)
+    if isinstance(decision, Happened):
+        return f"{name}: {decision.result:.500}", True
+    if isinstance(decision, DidNotHappen):
+        return "", True
+    return f"{name} was interrupted, and whether it took effect is unknown", False

@@ -1,0 +1,104 @@
+"""Whether a failed call of a tool that acts once only may have taken effect."""
+
+__all__ = ["is_lost", "once_only", "unknown_outcome"]
+
+from asyncio import CancelledError
+from collections.abc import Coroutine, Iterable
+from typing import Any
+
+from ziggurat.core.errors import (
+    ConfigurationError,
+    Denied,
+    InvalidArguments,
+    LimitExceeded,
+    NotRepeatable,
+    ServiceError,
+    Suspend,
+    ToolError,
+    is_transient,
+)
+from ziggurat.messages.parts import ToolResult
+from ziggurat.tools.frozen import Frozen
+from ziggurat.tools.results import text_of_error
+
+_CLIENTS = frozenset(
+    {"aiohttp", "anyio", "grpc", "h11", "h2", "httpcore", "httpx", "requests", "urllib3", "websockets"}
+)
+"""Libraries whose errors tell of a connection."""
+
+_FILES = (FileExistsError, FileNotFoundError, IsADirectoryError, NotADirectoryError, PermissionError)
+_ANSWERS = (ConfigurationError, Denied, InvalidArguments, LimitExceeded)
+_DEPTH = 20
+
+
+def is_lost(error: BaseException) -> bool:
+    """Return whether an error leaves open what came of a call: time ran out, a connection broke, or it was cut off.
+
+    What a tool raises on purpose (a ToolError, InvalidArguments) says what came of it, unless its kind is ``"timeout"``
+    or ``"interrupted"``. Any other error is judged by those that it was raised from, too.
+    """
+    waiting: list[BaseException | None] = [error]
+    for _ in range(_DEPTH):
+        seen = waiting.pop() if waiting else None
+        if seen is None:
+            break
+        if _is_lost_itself(seen):
+            return True
+        if isinstance(seen, ToolError):
+            waiting += _endings([seen.__cause__])
+        elif isinstance(seen, BaseExceptionGroup):
+            waiting += seen.exceptions
+        elif not isinstance(seen, _ANSWERS):
+            waiting.append(seen.__cause__ or (None if seen.__suppress_context__ else seen.__context__))
+    return False
+
+
+def _endings(causes: Iterable[BaseException | None]) -> list[BaseException]:
+    """Return those that are no exceptions of a call, such as SystemExit or a cancellation of its own."""
+    return [each for each in causes if each is not None and not isinstance(each, Exception)]
+
+
+def _is_lost_itself(error: BaseException) -> bool:
+    if isinstance(error, ToolError):
+        return error.kind in ("timeout", "interrupted")
+    if isinstance(error, _ANSWERS):
+        return False
+    if isinstance(error, ServiceError):
+        return is_transient(error)
+    if isinstance(error, OSError):
+        return not isinstance(error, _FILES)
+    if isinstance(error, BaseExceptionGroup):
+        return False
+    if any(kind.__module__.partition(".")[0] in _CLIENTS for kind in type(error).__mro__):
+        return True
+    return isinstance(error, EOFError) or not isinstance(error, Exception)
+
+
+def unknown_outcome(name: str, error: BaseException) -> NotRepeatable:
+    """Return the error of a call of a tool that acts once only and may have taken effect."""
+    why = "it was cancelled" if isinstance(error, CancelledError) else text_of_error(error)
+    return NotRepeatable(
+        f"{name} was interrupted and acts once only, so it was not run again; whether it took effect is unknown: find "
+        f"out before you ask for it again ({why})",
+        kind="interrupted",
+    )
+
+
+async def once_only(work: Coroutine[Any, Any, ToolResult], frozen: Frozen) -> ToolResult:
+    """Await a tool that acts once only, and note how it failed, so that no layer runs it again.
+
+    Raises:
+        NotRepeatable: it is unknown whether it took effect.
+    """
+    try:
+        return await work
+    except Suspend:
+        raise
+    except BaseException as error:
+        frozen.failure = error
+        if not is_lost(error):
+            raise
+        frozen.unknown = unknown_outcome(frozen.call.name, error)
+        if isinstance(error, Exception):
+            raise frozen.unknown from error
+        raise

@@ -1,0 +1,334 @@
+"""A tool that acts once only and may have taken effect is not run again, and nothing else in its place."""
+
+import asyncio
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+
+from tests.hard_cases.support import results
+from tests.stores import places
+from tests.stores.places import new_store
+from ziggurat.agents.agent import Agent
+from ziggurat.agents.runnable import Runnable
+from ziggurat.core.context import Context
+from ziggurat.core.errors import InvalidArguments, ModelError, Timeout, ToolError
+from ziggurat.core.layer import stack
+from ziggurat.layers.fallback import fallback
+from ziggurat.layers.retry import retry
+from ziggurat.layers.timeout import timeout
+from ziggurat.messages import stops
+from ziggurat.messages.agent import AgentRun, Deny, DidNotHappen, Happened
+from ziggurat.messages.model import Interrupted
+from ziggurat.messages.parts import tool_call
+from ziggurat.models.scripted import ScriptedModel
+from ziggurat.runs.options import Environment
+from ziggurat.testing.clock import HandClock
+from ziggurat.tools.function import FunctionTool, tool
+from ziggurat.tools.outcome import is_lost
+from ziggurat.tools.toolbox import Toolbox
+
+
+@pytest.fixture(autouse=True, params=["memory", "sqlite", "file"])
+def _in_a_store(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[None]:
+    with places.used(request.param, tmp_path):
+        yield
+
+
+def _caused(error: Exception, cause: BaseException) -> Exception:
+    error.__cause__ = cause
+    return error
+
+
+LOST: dict[str, Callable[[], BaseException]] = {
+    "connection": lambda: ConnectionResetError("reset by peer"),
+    "time": lambda: TimeoutError("no answer"),
+    "our time": lambda: Timeout("no answer"),
+    "socket": lambda: OSError(113, "no route to host"),
+    "client": lambda: httpx.ReadError("lost"),
+    "protocol": lambda: httpx.RemoteProtocolError("lost"),
+    "end of file": lambda: EOFError("lost"),
+    "model": lambda: ModelError("lost", kind="connection"),
+    "tool says so": lambda: ToolError("no answer", kind="timeout"),
+    "wrapped": lambda: _caused(RuntimeError("bank failed"), ConnectionError("lost")),
+    "group": lambda: ExceptionGroup("several", [ValueError("x"), ConnectionError("lost")]),
+    "own cancellation": asyncio.CancelledError,
+    "exit": lambda: SystemExit(3),
+    "hangs": lambda: AssertionError("hangs"),
+}
+
+KNOWN: dict[str, Callable[[], Exception]] = {
+    "value": lambda: ValueError("no such account"),
+    "tool": lambda: ToolError("the account is closed"),
+    "tool after a lost connection": lambda: _caused(ToolError("nothing was sent"), ConnectionError("refused")),
+    "arguments": lambda: InvalidArguments("no such account"),
+    "file": lambda: FileNotFoundError("no such file"),
+    "own": lambda: type("Broke", (Exception,), {})("no money"),
+}
+
+
+class World:
+    """A payment that happens and is then lost, as long as `lost` is set."""
+
+    def __init__(self, error: str, interrupted: Interrupted = "report", limit: str = "tool") -> None:
+        self.clock = HandClock(auto=True)
+        self.paid: list[str] = []
+        self.lost = True
+        self.error = error
+        self.interrupted: Interrupted = interrupted
+        self.limit = limit
+        self.store = new_store()
+
+    def pay(self) -> Any:
+        hangs = self.error == "hangs"
+
+        @tool(effect="once", interrupted=self.interrupted, timeout=5 if hangs and self.limit == "tool" else None)
+        async def pay(ctx: Context) -> str:
+            """Pay."""
+            self.paid.append(ctx.idempotency_key)
+            if self.lost and hangs:
+                await self.clock.sleep(1_000)
+            if self.lost:
+                raise {**LOST, **KNOWN}[self.error]()
+            return "paid"
+
+        return stack(pay, timeout(seconds=5)) if hangs and self.limit == "layer" else pay
+
+    def run(self, agent: Agent | Runnable) -> AgentRun:
+        return asyncio.run(agent.run("go", run_id="r", environment=Environment(clock=self.clock)))
+
+    def resume(self, agent: Agent | Runnable, decision: Any) -> AgentRun:
+        async def main() -> AgentRun:
+            environment = Environment(clock=self.clock)
+            waits = await agent.resume("r", environment=environment)
+            decisions = {item.id: decision for item in waits.pending}
+            return await agent.resume("r", decisions, environment=environment)
+
+        return asyncio.run(main())
+
+
+def _always(error: Exception) -> bool:
+    return True
+
+
+ARRANGED: dict[str, Callable[[Any], Any]] = {
+    "plain": lambda pay: pay,
+    "retry": lambda pay: stack(pay, retry(attempts=3, base=0)),
+    "retry of everything": lambda pay: stack(pay, retry(attempts=3, base=0, when=_always)),
+    "fallback": lambda pay: fallback(pay, pay),
+    "fallback of everything": lambda pay: fallback(pay, pay, when=_always),
+    "retry around a fallback": lambda pay: stack(fallback(pay, pay, when=_always), retry(when=_always, base=0)),
+}
+
+
+def _agent(world: World, arranged: str = "plain", **settings: Any) -> Agent:
+    model = ScriptedModel(tool_call("pay"), "end", always="end")
+    return Agent(model, tools=[ARRANGED[arranged](world.pay())], store=world.store, **settings)
+
+
+@pytest.mark.parametrize("arranged", ARRANGED)
+@pytest.mark.parametrize("error", LOST)
+def test_what_was_lost_is_reported_as_unknown_and_done_once(error: str, arranged: str) -> None:
+    world = World(error)
+    run = world.run(_agent(world, arranged))
+    assert run.stop == stops.Completed()
+    assert results(run)[0].error == "interrupted"
+    assert "whether it took effect is unknown" in run.observations[0]
+    assert len(world.paid) == 1
+
+
+@pytest.mark.parametrize("arranged", ARRANGED)
+@pytest.mark.parametrize("error", LOST)
+def test_a_person_is_asked_what_came_of_it(error: str, arranged: str) -> None:
+    world = World(error, "ask")
+    agent = _agent(world, arranged)
+    run = world.run(agent)
+    assert run.stop == stops.Suspended()
+    assert [item.interrupted for item in run.pending] == [True]
+    run = world.resume(agent, Happened("the bank says paid"))
+    assert (run.stop, run.observations) == (stops.Completed(), ("the bank says paid",))
+    assert len(world.paid) == 1
+
+
+@pytest.mark.parametrize("limit", ["tool", "layer"])
+@pytest.mark.parametrize(
+    ("decision", "said", "times"),
+    [
+        (DidNotHappen(), "paid", 2),
+        (Deny("nobody knows"), "whether it took effect is unknown: nobody knows", 1),
+    ],
+)
+def test_the_decision_is_carried_out(decision: Any, said: str, times: int, limit: str) -> None:
+    world = World("hangs", "ask", limit)
+    agent = _agent(world)
+    assert world.run(agent).stop == stops.Suspended()
+    world.lost = False
+    run = world.resume(agent, decision)
+    assert said in run.observations[0]
+    assert len(world.paid) == times
+
+
+def test_what_did_not_happen_and_is_lost_again_is_asked_again() -> None:
+    world = World("connection", "ask")
+    agent = _agent(world)
+    world.run(agent)
+    assert world.resume(agent, DidNotHappen()).stop == stops.Suspended()
+    assert world.resume(agent, Happened("found it")).observations == ("found it",)
+    assert len(world.paid) == 2
+
+
+@pytest.mark.parametrize("arranged", ["plain", "retry", "fallback"])
+@pytest.mark.parametrize("interrupted", ["report", "ask"])
+@pytest.mark.parametrize("error", KNOWN)
+def test_a_failure_that_the_tool_knows_is_a_failure(error: str, interrupted: Interrupted, arranged: str) -> None:
+    world = World(error, interrupted)
+    run = world.run(_agent(world, arranged))
+    assert run.stop == stops.Completed()
+    assert results(run)[0].error in ("permanent", "invalid_arguments")
+    assert "unknown" not in run.observations[0]
+    assert str(KNOWN[error]()) in run.observations[0]
+    assert len(world.paid) == 1
+
+
+@pytest.mark.parametrize("arranged", ARRANGED)
+def test_with_an_idempotency_key_it_is_not_made_again_in_this_process(arranged: str) -> None:
+    world = World("connection", "retry_if_idempotent")
+    run = world.run(_agent(world, arranged))
+    assert results(run)[0].error == "interrupted"
+    assert len(world.paid) == 1
+
+
+def test_a_result_that_only_a_layer_lost_is_the_result() -> None:
+    world = World("value")
+    world.lost = False
+
+    async def slow(call: Any, ctx: Context, *, inner: Any) -> Any:
+        result = await inner(call, ctx)
+        await ctx.clock.sleep(100)
+        return result
+
+    class Slow:
+        def __init__(self, inner: Any) -> None:
+            self.inner = inner
+
+        async def __call__(self, call: Any, ctx: Context) -> Any:
+            return await slow(call, ctx, inner=self.inner)
+
+    agent = Agent(
+        ScriptedModel(tool_call("pay"), "end"),
+        tools=[stack(Slow(world.pay()), timeout(seconds=5))],
+        store=world.store,
+    )
+    assert world.run(agent).observations == ("paid",)
+
+
+# -- in agents below ---------------------------------------------------------------------------------------------------
+
+
+def _payer(world: World, name: str, *said: Any, **settings: Any) -> Agent:
+    return Agent(ScriptedModel(tool_call("pay"), *said), name=name, tools=[world.pay()], **settings)
+
+
+def _lead(world: World, helper: Any, name: str) -> Agent:
+    model = ScriptedModel(tool_call(name, input="x"), "end", always="end")
+    return Agent(model, tools=[helper], store=world.store)
+
+
+def _asking(helper: Agent) -> FunctionTool:
+    @tool(timeout=5)
+    async def ask(question: str) -> str:
+        """Ask."""
+        return (await helper.run(question)).text
+
+    return ask
+
+
+def _its_own_limit(world: World) -> Agent:
+    return _lead(world, _payer(world, "helper", "done", timeout=5), "helper")
+
+
+def _limit_of_a_layer(world: World) -> Agent:
+    return _lead(world, stack(_payer(world, "helper", "done"), timeout(seconds=5)), "helper")
+
+
+def _limit_of_a_function(world: World) -> Agent:
+    model = ScriptedModel(tool_call("ask", question="x"), "end", always="end")
+    return Agent(model, tools=[_asking(_payer(world, "helper", "done"))], store=world.store)
+
+
+def _limit_of_an_alternative(world: World) -> Agent:
+    two = fallback(_payer(world, "one", "done", timeout=5), _payer(world, "two", "done"))
+    return _lead(world, Runnable(two, name="helper"), "helper")
+
+
+BELOW = (_its_own_limit, _limit_of_a_layer, _limit_of_a_function, _limit_of_an_alternative)
+
+
+@pytest.mark.parametrize("interrupted", ["report", "ask"])
+@pytest.mark.parametrize("below", BELOW)
+def test_an_agent_that_is_cut_off_while_it_acts_says_so(
+    below: Callable[[World], Agent], interrupted: Interrupted
+) -> None:
+    world = World("hangs", interrupted, "elsewhere")
+    agent = below(world)
+    run = world.run(agent)
+    assert len(world.paid) == 1
+    if interrupted == "ask":
+        assert run.stop == stops.Suspended()
+        assert [item.interrupted for item in run.pending] == [True]
+        run = world.resume(agent, Happened("the bank says paid"))
+        assert run.stop == stops.Completed()
+    else:
+        assert results(run)[0].error == "interrupted"
+        assert "pay was interrupted, and whether it took effect is unknown" in run.observations[0]
+    assert len(world.paid) == 1
+
+
+def test_no_other_agent_is_asked_when_one_fails_after_it_has_acted() -> None:
+    world = World("value")
+    world.lost = False
+    broken = ModelError("the model is gone", kind="server")
+    two = fallback(_payer(world, "one", broken), _payer(world, "two", "done"), when=_always)
+    run = world.run(_lead(world, Runnable(two, name="helper"), "helper"))
+    assert "the model is gone" in run.observations[0]
+    assert "pay: paid" in run.observations[0]
+    assert len(world.paid) == 1
+
+
+def test_another_agent_is_asked_when_nothing_was_done() -> None:
+    world = World("arguments")
+    broken = ModelError("the model is gone", kind="server")
+    two = fallback(_payer(world, "one", broken), Agent(ScriptedModel("done"), name="two"))
+    run = world.run(_lead(world, Runnable(two, name="helper"), "helper"))
+    assert run.observations == ("done",)
+
+
+@pytest.mark.parametrize("interrupted", ["report", "ask"])
+def test_a_call_that_its_batch_cuts_off_while_it_acts_is_unknown(interrupted: Interrupted) -> None:
+    world = World("hangs", interrupted, "elsewhere")
+
+    @tool
+    async def fails() -> str:
+        """Fail."""
+        await world.clock.sleep(1)
+        raise ValueError("no")
+
+    box = Toolbox([world.pay(), fails], join="fail_fast")
+    agent = Agent(ScriptedModel([tool_call("pay"), tool_call("fails")], "end"), tools=box, store=world.store)
+    run = world.run(agent)
+    if interrupted == "ask":
+        assert run.stop == stops.Suspended()
+        run = world.resume(agent, Happened("the bank says paid"))
+        assert run.observations[0] == "the bank says paid"
+    else:
+        assert "whether it took effect is unknown" in run.observations[0]
+    assert run.stop == stops.Completed()
+    assert len(world.paid) == 1
+
+
+@pytest.mark.parametrize("error", [*LOST, *KNOWN])
+def test_what_is_lost_and_what_is_known(error: str) -> None:
+    if error != "hangs":
+        assert is_lost({**LOST, **KNOWN}[error]()) is (error in LOST)
