@@ -12,7 +12,7 @@ from tests.wrong import wrong
 from ziggurat.agents.agent import Agent
 from ziggurat.agents.runnable import Runnable
 from ziggurat.core.context import Context
-from ziggurat.core.errors import ConfigurationError, RunExists
+from ziggurat.core.errors import ConfigurationError, EmptyPrompt, RunExists
 from ziggurat.core.event import Event
 from ziggurat.core.scope import Key
 from ziggurat.layers.retry import retry
@@ -58,12 +58,12 @@ def test_prompts_of_all_forms(prompt: Any, expected: Any) -> None:
         ("", "the prompt is empty"),
         ("  \n", "the prompt is empty"),
         ([], "the prompt is empty"),
-        (None, "prompt=...\\) is a text, a message, or a list of parts and messages; got"),
-        (3, "prompt=...\\) is a text, a message, or a list of parts and messages; got"),
+        (None, "there is nothing to answer"),
+        (3, "prompt=...\\) is a text, a message, or a list of parts and messages, or None; got"),
         (b"bytes", "prompt=...\\) is a text, a message"),
         ([3], "prompt=...\\) is a text, a message, .*; got 3 among them"),
         ([user("a"), None], "prompt=...\\) is a text, a message, .*; got None among them"),
-        ({"role": "user"}, "prompt=...\\) is a text, a message, or a list of parts and messages; got"),
+        ({"role": "user"}, "prompt=...\\) is a text, a message, or a list of parts and messages, or None; got"),
         ([""], "empty"),
         ([Text("  ")], "empty"),
         (user(), "empty"),
@@ -491,3 +491,42 @@ def test_agents_that_an_approver_or_the_instructions_ask_are_part_of_the_run() -
     model = ScriptedModel(tool_call("pay"), "done")
     run = Agent(model, tools=[pay], approvals=rules, instructions=instructed).run_sync("go")
     assert (run.text, run.observations, run.model_calls) == ("done", ("paid",), 4)
+
+
+# -- from history alone ------------------------------------------------------------------------------------------------
+
+
+def test_a_history_is_answered_without_a_prompt() -> None:
+    agent = Agent(ScriptedModel(always="Yes."))
+    question = [user("Hi."), assistant("Hello."), user("Is it raining?")]
+    for run in (agent.run_sync(history=question), asyncio.run(agent.run(history=question))):
+        assert [message.text for message in run.messages] == ["Hi.", "Hello.", "Is it raining?", "Yes."]
+        assert run.start == 3
+
+    async def streamed() -> AgentRun[str]:
+        async with agent.stream(history=question) as events:
+            async for _ in events:
+                pass
+        return events.response
+
+    assert asyncio.run(streamed()).text == "Yes."
+
+
+def test_the_results_of_tools_are_answered_without_a_prompt() -> None:
+    def look() -> str:
+        """Look."""
+        return "rain"
+
+    first = Agent(ScriptedModel(tool_call("look")), tools=[look], max_steps=1).run_sync("Weather?")
+    assert Agent(ScriptedModel("It rains."), tools=[look]).run_sync(history=first.messages).text == "It rains."
+
+
+@pytest.mark.parametrize("history", [(), (user("Hi."), assistant("Hello."))])
+def test_a_history_that_ends_with_an_answer_needs_a_prompt(history: Any) -> None:
+    with pytest.raises(EmptyPrompt, match="nothing to answer"):
+        hello().run_sync(history=history)
+
+
+def test_a_run_in_a_session_needs_a_prompt() -> None:
+    with pytest.raises(ConfigurationError, match="needs a prompt"):
+        Agent(ScriptedModel("x"), store="memory:").run_sync(history=[user("Hi.")], session="ada")

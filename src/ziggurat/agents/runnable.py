@@ -29,7 +29,7 @@ from ziggurat.core.settings import NonNegativeInt, PositiveInt, checked
 from ziggurat.core.store import Store
 from ziggurat.core.stream import EventStream
 from ziggurat.messages import stops
-from ziggurat.messages.agent import AgentRequest, AgentRun, Decisions, Out
+from ziggurat.messages.agent import AgentRequest, AgentRun, Decisions, Out, PendingItem
 from ziggurat.messages.message import Message
 from ziggurat.messages.tool import AS_TOOL
 from ziggurat.runs.drive import drive
@@ -43,6 +43,7 @@ from ziggurat.runs.options import (
     RunOptions,
     check_arguments,
 )
+from ziggurat.runs.pending import pending_items
 from ziggurat.runs.prompt import Prompt, request_of
 from ziggurat.runs.registry import runs_of
 from ziggurat.runs.replay import Live
@@ -116,7 +117,7 @@ class Runnable(Generic[Out]):
     @checked
     def run(
         self,
-        prompt: Prompt,
+        prompt: Prompt | None = None,
         *,
         history: Sequence[Message] = (),
         deps: Deps | None = None,
@@ -134,7 +135,7 @@ class Runnable(Generic[Out]):
         Inside a tool or a hook of another run it joins that run, and shares its budget, grants, approvals and record.
 
         Args:
-            prompt: The question or task.
+            prompt: The question or task. None to answer the end of `history`: a question, or the results of tools.
             history: Earlier messages, such as ``earlier.messages``.
             deps: Dependencies that tools read with ``ctx.scope[KEY]``.
             listeners: Called with every event.
@@ -177,7 +178,7 @@ class Runnable(Generic[Out]):
         )
 
     @checked
-    def run_sync(self, prompt: Prompt, **arguments: Unpack[RunArguments]) -> AgentRun[Out]:
+    def run_sync(self, prompt: Prompt | None = None, **arguments: Unpack[RunArguments]) -> AgentRun[Out]:
         """Run from code that is not async, also in notebooks and threads of tools; takes the arguments of `run`."""
         check_arguments("run_sync", arguments)
         self._starter.surroundings(detached=arguments.get("detached", False))
@@ -185,7 +186,7 @@ class Runnable(Generic[Out]):
 
     @checked
     def stream(
-        self, prompt: Prompt, *, buffer: PositiveInt = 64, **arguments: Unpack[RunArguments]
+        self, prompt: Prompt | None = None, *, buffer: PositiveInt = 64, **arguments: Unpack[RunArguments]
     ) -> AbstractAsyncContextManager[EventStream[AgentRun[Out]]]:
         """Run, and read the events while it happens; takes the arguments of `run`::
 
@@ -206,7 +207,7 @@ class Runnable(Generic[Out]):
         return self._starter.stream(request, options, detached, buffer)
 
     @checked
-    def start(self, prompt: Prompt, **arguments: Unpack[RunArguments]) -> RunHandle[Out]:
+    def start(self, prompt: Prompt | None = None, **arguments: Unpack[RunArguments]) -> RunHandle[Out]:
         """Start a run in the background of this event loop and return its handle; takes the arguments of `run`."""
         check_arguments("start", arguments)
         request, options, detached = self._starter.read(prompt, arguments)
@@ -375,6 +376,17 @@ class Runnable(Generic[Out]):
             ConfigurationError: `after` is not the number of an entry.
         """
         return self._runs.subscribe(run_id, after)
+
+    @checked
+    async def pending(self, *, limit: PositiveInt = 100) -> dict[str, tuple[PendingItem, ...]]:
+        """Return the calls of this agent's runs that wait for a decision, by the id of the run, the latest run first.
+
+        Only reads the records: it needs no dependencies, takes no lease and calls nothing.
+
+        Args:
+            limit: The largest number of runs.
+        """
+        return await pending_items(self._runs, self.name, limit)
 
     @checked
     async def record(self, run_id: RunId) -> bytes:

@@ -45,12 +45,14 @@ class Starter:
         self.store = store
         self._used_as_root = False  # whether it was run outside of all other runs
 
-    def read(self, prompt: Prompt, arguments: RunArguments) -> tuple[AgentRequest, RunOptions, bool]:
+    def read(self, prompt: Prompt | None, arguments: RunArguments) -> tuple[AgentRequest, RunOptions, bool]:
         """Return the request, the options, and whether the run is detached, from the arguments of `Runnable.run`."""
         given: dict[str, Any] = {**arguments}
         history, detached = given.pop("history", ()), given.pop("detached", False)
         request = request_of(prompt, history)
         if given.get("session") is not None:
+            if prompt is None:
+                raise ConfigurationError("a run in a session needs a prompt, which is saved in the session")
             given["session"] = session_for(given["session"], self.store, history)
         return request, RunOptions.of(**given), detached
 

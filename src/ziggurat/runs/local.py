@@ -45,7 +45,7 @@ class LocalRuns:
     async def list(self, *, agent: str | None = None, status: str | None = None, limit: int = 100) -> Sequence[LogInfo]:
         """Return the runs; see `Runs`."""
         infos = [self._info(run_id, journal) for run_id, journal in reversed(self._journals.items())]
-        return [info for info in infos if info.fits(agent, status, None)][:limit]
+        return [info for info in infos if info.fits(None, status, None)][:limit]  # they are all of one agent
 
     async def open(
         self, opened: Opened, agent: str, asked: str, screening: Screening, environment: Environment
@@ -113,10 +113,7 @@ class LocalRuns:
     def _find(self, run_id: str) -> MemoryJournal:
         journal = self._in_progress.journal(run_id) or self._journals.get(run_id)
         if journal is None:
-            kept = ", ".join([*self._journals][-5:]) or "none"
-            raise RunNotFound(
-                f"no run {run_id!r} is kept here (the latest: {kept}); an agent without a store keeps no finished ones"
-            )
+            raise RunNotFound(f"no run {run_id!r} is kept here; an agent without a store keeps no finished ones")
         return journal
 
     def _info(self, run_id: str, journal: MemoryJournal) -> LogInfo:

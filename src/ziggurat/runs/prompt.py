@@ -23,13 +23,16 @@ Prompt = Annotated[
 _SENDABLE = ValidationPolicy.sendable()
 
 
-def request_of(prompt: Prompt, history: Sequence[Message] = ()) -> AgentRequest:
-    """Turn a prompt and earlier messages into a request.
+def request_of(prompt: Prompt | None, history: Sequence[Message] = ()) -> AgentRequest:
+    """Turn a prompt and earlier messages into a request; without a prompt, the earlier messages alone.
 
     Raises:
-        ConfigurationError: the prompt is empty, or a message cannot be sent to a model.
+        ConfigurationError: the prompt is empty, a message cannot be sent to a model, or there is neither a prompt nor a
+            message at the end of the history that a model can answer.
     """
     earlier = () if history == () else _check_history(_check_messages(history, "history"))
+    if prompt is None:
+        return _to_continue(earlier)
     if isinstance(prompt, str):
         if not prompt.strip():
             raise _empty_prompt()
@@ -54,6 +57,13 @@ def request_of(prompt: Prompt, history: Sequence[Message] = ()) -> AgentRequest:
         if not any(not isinstance(part, Text) or part.text.strip() for part in message.parts):
             raise _empty_prompt()
     return AgentRequest(tuple(_check_history((*earlier, *messages))))
+
+
+def _to_continue(history: Sequence[Message]) -> AgentRequest:
+    """Return the request to answer the end of a history, or raise if there is nothing to answer."""
+    if not history or history[-1].role == "assistant":
+        raise EmptyPrompt("there is nothing to answer: pass a prompt, or a history that ends with a question")
+    return AgentRequest(tuple(history))
 
 
 def _empty_prompt() -> EmptyPrompt:
