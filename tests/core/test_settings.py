@@ -71,7 +71,7 @@ def refusal(annotation: object, value: object) -> str:
 
     function.__annotations__ = {"setting": annotation}
     try:
-        Settings(["setting"], function).check("f", {"setting": value})
+        Settings(["setting"], function).check("f", [("setting", value)])
     except ConfigurationError as error:
         return str(error)
     return ""

@@ -169,7 +169,7 @@ def _layer(
                 f"{title}() takes the keywords {', '.join(names) or 'none'}; "
                 + ("it takes no positional arguments" if args else said)
             )
-        declared.check(title, settings)
+        declared.check(title, settings.items())
         if check is not None:
             check(**{**defaults, **settings})
         return _Configured(body, settings)

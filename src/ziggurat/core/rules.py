@@ -171,10 +171,13 @@ def _may_be_async(returns: Any) -> bool:
 def _either(rules: list[Rule]) -> Rule:
     if ANYTHING in rules:
         return ANYTHING
-    checks = [rule.allows for rule in rules]
+    checks = [rule.allows for rule in sorted(rules, key=lambda rule: rule.words != "None")]
     words = sorted(dict.fromkeys(rule.words for rule in rules), key=lambda each: each == "None")
     item = next((rule.item for rule in rules if rule.item is not None), None)
     separator = ", or " if any("," in each for each in words) else " or "
+    if len(checks) == 2:  # most often something or None
+        first, second = checks
+        return Rule(lambda value: first(value) or second(value), separator.join(words), item)
     return Rule(lambda value: any(check(value) for check in checks), separator.join(words), item)
 
 

@@ -35,7 +35,7 @@ from functools import wraps
 from inspect import CO_VARARGS, CO_VARKEYWORDS, iscoroutinefunction
 from typing import Annotated, Any, ParamSpec, TypeVar, cast
 
-from msgspec import Meta, Struct
+from msgspec import NODEFAULT, Meta, Struct
 
 from ziggurat.core.errors import ConfigurationError
 from ziggurat.core.rules import ANYTHING, Rule, rule_of
@@ -92,16 +92,17 @@ class Settings:
         self._owner = owner
         self._rules: dict[str, Rule] | None = None
 
-    def check(self, where: str, values: Mapping[str, object]) -> None:
-        """Check values by their names; those of other names are ignored.
+    def check(self, where: str, values: Iterable[tuple[str, object]]) -> None:
+        """Check pairs of a name and a value; those of other names are ignored.
 
         Raises:
             ConfigurationError: one does not fit; the message says where, which, what would, and what was passed.
         """
-        if self._rules is None:
-            self._rules = self._read()
-        for name, value in values.items():
-            rule = self._rules.get(name)
+        rules = self._rules
+        if rules is None:
+            rules = self._rules = self._read()
+        for name, value in values:
+            rule = rules.get(name)
             if rule is not None and not rule.allows(value):
                 shown = name if name.startswith("*") else f"{name}=..."
                 raise ConfigurationError(f"{where}({shown}) is {rule.words}; got {_wrong_in(value, rule)}")
@@ -136,13 +137,12 @@ def checked(function: Callable[P, R]) -> Callable[P, R]:
 
     def check(args: tuple[object, ...], kwargs: Mapping[str, object]) -> None:
         where = type(args[0]).__name__ if constructs else title
-        settings.check(where, {**dict(zip(positional, args, strict=False)), **kwargs})
+        settings.check(where, zip(positional, args, strict=False))
+        settings.check(where, kwargs.items())
         if rest:
-            for value in args[count:]:
-                settings.check(where, {rest: value})
+            settings.check(where, ((rest, value) for value in args[count:]))
         if others:
-            for name in kwargs.keys() - known:
-                settings.check(where, {others: kwargs[name]})
+            settings.check(where, ((others, kwargs[name]) for name in kwargs.keys() - known))
 
     @wraps(function)
     def call(*args: P.args, **kwargs: P.kwargs) -> R:
@@ -157,20 +157,24 @@ def checked(function: Callable[P, R]) -> Callable[P, R]:
     return cast("Callable[P, R]", call_async) if iscoroutinefunction(function) else call
 
 
-_FIELDS: dict[type, Settings] = {}
+_FIELDS: dict[type, tuple[Settings, tuple[tuple[str, object], ...]]] = {}
 
 
 def check_fields(struct: Struct) -> None:
-    """Check the fields of a struct by their annotations; for its ``__post_init__``.
+    """Check the fields of a struct by their annotations, but not defaults; for its ``__post_init__``.
 
     Raises:
         ConfigurationError: a field has a wrong value.
     """
-    kind, names = type(struct), struct.__struct_fields__
-    settings = _FIELDS.get(kind)
-    if settings is None:
-        settings = _FIELDS[kind] = Settings(names, kind)
-    settings.check(kind.__name__, {name: getattr(struct, name) for name in names})
+    kind = type(struct)
+    found = _FIELDS.get(kind)
+    if found is None:
+        names, defaults = kind.__struct_fields__, kind.__struct_defaults__
+        padded = [NODEFAULT] * (len(names) - len(defaults)) + list(defaults)
+        found = _FIELDS[kind] = Settings(names, kind), tuple(zip(names, padded, strict=True))
+    settings, fields = found
+    values = [(name, value) for name, default in fields if (value := getattr(struct, name)) is not default]
+    settings.check(kind.__name__, values)
 
 
 def _wrong_in(value: object, rule: Rule) -> str:

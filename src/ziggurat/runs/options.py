@@ -248,7 +248,7 @@ def check_arguments(verb: str, arguments: RunArguments) -> None:
     for name in arguments:
         if name not in RunArguments.__annotations__:
             raise TypeError(f"{verb}() got an unexpected keyword argument {name!r}")
-    _ARGUMENTS.check(verb, arguments)
+    _ARGUMENTS.check(verb, arguments.items())
 
 
 _ARGUMENTS = Settings(RunArguments.__annotations__, RunArguments)
