@@ -163,7 +163,11 @@ def test_compression_and_consolidation_never_work_on_one_owner_at_once() -> None
 
 
 @pytest.mark.parametrize(
-    ("settings", "told"), [({"window": 1}, "window=...) is at least 2"), ({"into": "episodic"}, "a kind of their own")]
+    ("settings", "told"),
+    [
+        ({"window": 1}, "window=...) is a whole number of at least 2; got 1"),
+        ({"into": "episodic"}, "a kind of their own"),
+    ],
 )
 def test_mistakes_are_told(settings: dict[str, object], told: str) -> None:
     with pytest.raises(ConfigurationError, match="CompressionPolicy") as error:

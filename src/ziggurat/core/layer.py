@@ -10,7 +10,7 @@ from ziggurat.core.context import Context
 from ziggurat.core.errors import ConfigurationError
 from ziggurat.core.facts import name_of
 from ziggurat.core.service import Service
-from ziggurat.core.settings import Settings
+from ziggurat.core.settings import Settings, checked
 
 P = ParamSpec("P")
 Q = TypeVar("Q")
@@ -114,6 +114,7 @@ def layer(body: _Body[Q, R, P], /) -> _Configure[P, Q, R]: ...
 def layer(*, check: Callable[..., None]) -> Callable[[_Body[Q, R, P]], _Configure[P, Q, R]]: ...
 
 
+@checked
 def layer(body: Any = None, /, *, check: Callable[..., None] | None = None) -> Any:
     """Make a layer from one flat async function.
 

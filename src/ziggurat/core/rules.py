@@ -98,14 +98,8 @@ def _of_class(kind: Any, args: tuple[Any, ...]) -> Rule:
         return ANYTHING  # any type, also one that is no class, such as list[int]
     if kind is type:
         return Rule(lambda value: isinstance(value, type), "a class")
-    if getattr(kind, "_is_protocol", False) and not getattr(kind, "_is_runtime_protocol", False):
-        return (
-            Rule(lambda value: callable(value) and not isinstance(value, type), _protocol_words(kind))
-            if "__call__" in vars(kind)
-            else ANYTHING
-        )
     if getattr(kind, "_is_protocol", False):
-        return Rule(lambda value: implements(value, kind), _a(kind.__name__))
+        return _of_protocol(kind)
     items = [_rule(each) for each in args if each is not ...]
     if kind is tuple and items and ... not in args:
         return _of_tuple(items)
@@ -114,6 +108,14 @@ def _of_class(kind: Any, args: tuple[Any, ...]) -> Rule:
     if len(items) == 2 and issubclass(kind, Mapping) and items != [ANYTHING, ANYTHING]:
         return _of_mapping(kind, *items)
     return Rule(lambda value: isinstance(value, kind), _a(_COLLECTIONS.get(kind) or kind.__name__))
+
+
+def _of_protocol(kind: type) -> Rule:
+    if "__call__" in vars(kind):
+        return Rule(lambda value: callable(value) and not isinstance(value, type), _protocol_words(kind))
+    if not any(callable(each) for name, each in vars(kind).items() if not name.startswith("_")):
+        return ANYTHING
+    return Rule(lambda value: implements(value, kind), _a(kind.__name__))
 
 
 def _protocol_words(kind: type) -> str:

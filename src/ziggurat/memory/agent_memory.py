@@ -7,6 +7,7 @@ from typing import Literal, Unpack
 
 from ziggurat.core.context import Context
 from ziggurat.core.errors import ConfigurationError
+from ziggurat.core.settings import NonEmptyText, checked
 from ziggurat.memory.arguments import RememberOptions, checked_tags
 from ziggurat.memory.episodic import EpisodicMemory
 from ziggurat.memory.finding import Recalled
@@ -51,10 +52,11 @@ class AgentMemory(View):
 
     kind = None
 
+    @checked
     def __init__(
         self,
         store: MemoryStore,
-        owner: str,
+        owner: NonEmptyText,
         *,
         score: Score | None = None,
         episodic: EpisodicMemory | None = None,

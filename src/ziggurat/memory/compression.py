@@ -15,13 +15,14 @@ __all__ = ["COMPRESSED", "Compress", "Compressed", "CompressionPolicy", "compres
 from collections import Counter
 from collections.abc import Callable, Sequence
 from datetime import UTC, datetime
+from typing import Annotated
 
-from msgspec import Struct
+from msgspec import Meta, Struct
 
 from ziggurat.core.context import Context
 from ziggurat.core.errors import ConfigurationError
 from ziggurat.core.service import Service
-from ziggurat.core.settings import Fraction, NonNegativeInt, NonNegativeSeconds, PositiveInt, Seconds, check_fields
+from ziggurat.core.settings import Fraction, NonNegativeInt, NonNegativeSeconds, Seconds, check_fields
 from ziggurat.memory.lease import leased
 from ziggurat.memory.merging import LEASE, Merger, may_be_merged
 from ziggurat.memory.record import MemoryRecord
@@ -57,7 +58,7 @@ class CompressionPolicy(Struct, frozen=True, kw_only=True):
     min_age: NonNegativeSeconds = 86_400.0
     threshold: Fraction = 0.3
     score: Score = importance
-    window: PositiveInt = 20
+    window: Annotated[int, Meta(ge=2)] = 20
     kind: str = "episodic"
     into: str = "semantic"
     lease: Seconds = 300.0
@@ -66,8 +67,6 @@ class CompressionPolicy(Struct, frozen=True, kw_only=True):
         check_fields(self)
         if self.kind == self.into:
             raise ConfigurationError(f"CompressionPolicy: summaries of {self.kind!r} need a kind of their own")
-        if self.window < 2:
-            raise ConfigurationError("CompressionPolicy(window=...) is at least 2: a single memory cannot be merged")
 
 
 class Compress(Struct, frozen=True):

@@ -5,13 +5,14 @@ __all__ = ["open_memory"]
 from urllib.parse import parse_qsl, unquote
 
 from ziggurat.core.errors import ConfigurationError
-from ziggurat.core.protocols import implements
+from ziggurat.core.settings import checked
 from ziggurat.databases.address import without_secrets
 from ziggurat.memory.store import MemoryStore
 
 _KNOWN = "'memory:', 'sqlite:///file.db' (an absolute path has four slashes) and 'postgresql://user@host/database'"
 
 
+@checked
 def open_memory(url: str | MemoryStore) -> MemoryStore:
     """Open the memory store at a URL; nothing is read until it is used.
 
@@ -29,10 +30,6 @@ def open_memory(url: str | MemoryStore) -> MemoryStore:
         MissingExtra: the database needs a package that is not installed.
     """
     if not isinstance(url, str):
-        if not implements(url, MemoryStore):
-            raise ConfigurationError(
-                f"a memory is an address or an object with the verbs of a MemoryStore; got {url!r}"
-            )
         return url
     scheme, colon, rest = url.partition(":")
     if url == "memory:":

@@ -5,6 +5,7 @@ __all__ = ["Eviction", "lowest", "oldest"]
 from collections.abc import Callable, Sequence
 from heapq import nsmallest
 
+from ziggurat.core.settings import checked
 from ziggurat.memory.record import MemoryRecord
 from ziggurat.memory.scoring import Circumstances, Score, importance
 
@@ -17,6 +18,7 @@ def oldest(records: Sequence[MemoryRecord], count: int, now: float) -> list[Memo
     return nsmallest(count, records, key=lambda record: record.created)
 
 
+@checked
 def lowest(score: Score = importance) -> Eviction:
     """Return an eviction that chooses the lowest scores; of equals, the oldest.
 

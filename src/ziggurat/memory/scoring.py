@@ -114,6 +114,7 @@ def retention(stability_days: PositiveFloat = 30.0) -> Score:
     return retention
 
 
+@checked
 def product(*scores: Score) -> Score:
     """Multiply scores: ``s1 * s2 * ...``."""
 
@@ -123,6 +124,7 @@ def product(*scores: Score) -> Score:
     return product
 
 
+@checked
 def weighted(*parts: tuple[float, Score]) -> Score:
     """Add scores by their weights: ``w1 * s1 + w2 * s2 + ...``."""
 
@@ -132,6 +134,7 @@ def weighted(*parts: tuple[float, Score]) -> Score:
     return weighted
 
 
+@checked
 def decayed(decay: Score) -> Score:
     """Score by the importance that is left: ``importance * decay``, such as ``decayed(half_life(hours=24))``."""
     return product(importance, decay)

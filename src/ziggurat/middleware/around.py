@@ -9,6 +9,7 @@ from ziggurat.core.context import Context
 from ziggurat.core.errors import ConfigurationError
 from ziggurat.core.layer import stack
 from ziggurat.core.service import Service
+from ziggurat.core.settings import checked
 from ziggurat.messages.agent import AgentRequest, AgentRun
 from ziggurat.messages.middleware import Middleware
 from ziggurat.messages.model import ModelRequest, ModelResponse
@@ -54,6 +55,7 @@ class _Agents(_Everywhere):
         return await stack(agent, *self._agent)(request, ctx)
 
 
+@checked
 def everywhere(
     *, model: Sequence[ModelLayer] = (), tool: Sequence[ToolLayer] = (), agent: Sequence[AgentLayer] = ()
 ) -> Middleware:
@@ -78,8 +80,6 @@ def everywhere(
     if not chosen:
         raise ConfigurationError("everywhere() has nothing to do: give it layers, such as model=[retry(attempts=3)]")
     for layers in (model, tool, agent):
-        if not isinstance(layers, Sequence) or isinstance(layers, str):
-            raise ConfigurationError(f"everywhere() takes lists of layers, such as model=[retry()]; got {layers!r}")
         stack(_nothing, *layers)
     kind = type("everywhere", tuple(chosen), {})
     made: Middleware = kind(model, tool, agent)

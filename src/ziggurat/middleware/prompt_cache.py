@@ -7,6 +7,7 @@ from ziggurat.core.errors import ConfigurationError
 from ziggurat.core.path import is_question
 from ziggurat.core.scope import Key
 from ziggurat.core.service import Service
+from ziggurat.core.settings import checked
 from ziggurat.messages.agent import AgentRequest, AgentRun
 from ziggurat.messages.conversation import Transcript
 from ziggurat.messages.events import Warned
@@ -64,6 +65,7 @@ class PromptCacheGuard(Middleware):
         refuse: Raise instead of emitting the event `Warned`.
     """
 
+    @checked
     def __init__(self, *, refuse: bool = False) -> None:
         self.refuse = refuse
         self._layout: Key[_Layout] = Key("prompt layout")

@@ -12,6 +12,7 @@ from ziggurat.core.errors import Suspend
 from ziggurat.core.event import SILENCE, Dropped, Emit, Event
 from ziggurat.core.path import is_beneath
 from ziggurat.core.service import Service
+from ziggurat.core.settings import checked
 from ziggurat.messages.agent import AgentRequest, AgentRun
 from ziggurat.messages.delta import DeltaFilter, PartDelta, TextDelta, ThinkingDelta, ToolCallDelta
 from ziggurat.messages.events import ToolDelta, ToolEnded
@@ -48,6 +49,7 @@ class Redaction(Middleware):
         ConfigurationError: a literal is too short, or a pattern could take long; the message says how to fix it.
     """
 
+    @checked
     def __init__(
         self,
         *literals: str,

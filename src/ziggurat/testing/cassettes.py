@@ -13,6 +13,7 @@ from ziggurat.core.entries import Opened
 from ziggurat.core.errors import ConfigurationError, JournalMismatch
 from ziggurat.core.event import Listener, difference
 from ziggurat.core.journal import MemoryJournal
+from ziggurat.core.settings import checked
 from ziggurat.messages import stops
 from ziggurat.messages.agent import AgentRequest, AgentRun
 from ziggurat.messages.message import Message
@@ -34,6 +35,7 @@ Recording = Literal["missing", "always", "never"]
 _BROKEN = (stops.Failed, stops.Cancelled, stops.Timeout)
 
 
+@checked
 async def replay_record(
     agent: Runnable,
     record: bytes | str,
@@ -77,6 +79,7 @@ class Cassette:
         record: When to record; by default as the environment says, see `RECORD`.
     """
 
+    @checked
     def __init__(self, path: str | Path, *, live: Live = "nothing", record: Recording | None = None) -> None:
         self.path = Path(path)
         self.live = live

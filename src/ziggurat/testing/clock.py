@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Callable
 from heapq import heappop, heappush
 
-from ziggurat.core.settings import NonNegativeSeconds, checked
+from ziggurat.core.settings import NonNegativeSeconds, PositiveInt, checked
 from ziggurat.databases.writer import is_busy
 
 _TURNS = 10_000
@@ -37,7 +37,8 @@ async def disk() -> None:
         await asyncio.sleep(_PAUSE)
 
 
-async def settle(turns: int = _TURNS) -> None:
+@checked
+async def settle(turns: PositiveInt = _TURNS) -> None:
     """Let the event loop run until every task waits for something, for at most `turns` turns.
 
     It waits for writes of stores, but not for other threads and sockets.
@@ -65,6 +66,7 @@ class HandClock:
             Pending work of other threads and sockets is ignored.
     """
 
+    @checked
     def __init__(self, now: float = 1_000_000_000.0, *, auto: bool = False) -> None:
         self._start = now
         self._elapsed = 0.0

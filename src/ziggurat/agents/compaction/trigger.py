@@ -18,6 +18,7 @@ class Trigger:
         shown: The text of its repr.
     """
 
+    @checked
     def __init__(
         self,
         due: Callable[[Outlook], bool],

@@ -10,7 +10,7 @@
 
 from pathlib import Path
 
-from ziggurat.core.errors import ConfigurationError
+from ziggurat.core.settings import NonEmptyText, PositiveInt, checked
 from ziggurat.models.local.embedded import EmbeddedModel
 from ziggurat.models.local.engine import CONTEXT, SLOTS, Engine, engine_for
 from ziggurat.models.local.install import Progress, cache_directory, install, installed, model_path, progress_bar
@@ -34,8 +34,9 @@ __all__ = [
 ]
 
 
+@checked
 def local(
-    path: str | Path | None = None, *, slots: int = SLOTS, context: int = CONTEXT
+    path: NonEmptyText | Path | None = None, *, slots: PositiveInt = SLOTS, context: PositiveInt = CONTEXT
 ) -> EmbeddedModel | TemplatedModel:
     """Return the embedded model, or the model in a GGUF file; the weights load with the first request.
 
@@ -51,10 +52,6 @@ def local(
 
         Agent(local("models/qwen.gguf", context=16_384), tools=[weather])
     """
-    if slots < 1 or context < 1:
-        raise ConfigurationError(f"slots and context must be at least 1, got slots={slots} and context={context}")
     if path is None:
         return EmbeddedModel(slots=slots, context=context)
-    if not str(path).strip():
-        raise ConfigurationError("the path of a GGUF file is empty; leave it out for the embedded model")
     return TemplatedModel(engine_for(Path(path), slots=slots, context=context))

@@ -12,6 +12,7 @@ import msgspec
 from ziggurat.core.context import Context
 from ziggurat.core.errors import InvalidArguments
 from ziggurat.core.facts import NAME, Fact
+from ziggurat.core.settings import PositiveInt, checked
 from ziggurat.messages.delta import ToolCallDelta
 from ziggurat.messages.events import Delta
 from ziggurat.messages.facts import MODEL_NAME, OUTPUT_MODES, WINDOW
@@ -50,13 +51,14 @@ class EmbeddedModel:
         context: The context size in tokens, shared by the slots, if no engine is given.
     """
 
+    @checked
     def __init__(
         self,
         engine: Engine | None = None,
         embedder: Embedder | None = None,
         *,
-        slots: int = SLOTS,
-        context: int = CONTEXT,
+        slots: PositiveInt = SLOTS,
+        context: PositiveInt = CONTEXT,
     ) -> None:
         self._engine = engine
         self._size = {"slots": slots, "context": context}

@@ -27,6 +27,7 @@ from pathlib import Path
 from typing import IO
 
 from ziggurat.core.errors import ConfigurationError, ModelError
+from ziggurat.core.settings import checked
 
 FILE = "SmolLM2-135M-Instruct.Q4_1.gguf"
 """The name of the weights file in the cache."""
@@ -87,6 +88,7 @@ def _damage() -> str | None:
     return None if whole else f"at {path} is damaged: it is not a GGUF file"
 
 
+@checked
 def install(progress: Progress | None = None, *, fetch: Fetch | None = None) -> Path:
     """Download the weights (93 MB), verify them and put them into the cache; does nothing if they are there.
 

@@ -16,6 +16,7 @@ from msgspec.structs import replace
 from ziggurat.core.clock import SYSTEM_CLOCK, Clock
 from ziggurat.core.errors import ConfigurationError
 from ziggurat.core.service import Service
+from ziggurat.core.settings import NonNegativeInt, checked
 from ziggurat.messages.model import ModelRequest, ModelResponse
 from ziggurat.models.scripted import Reply, Rule, ScriptedModel
 from ziggurat.testing.server.connection import BadRequest, Connection, RawRequest, send
@@ -57,6 +58,7 @@ class FakeProvider:
         ConfigurationError: neither a script nor a model is given, or both are.
     """
 
+    @checked
     def __init__(
         self,
         *replies: Reply,
@@ -65,7 +67,7 @@ class FakeProvider:
         model: Service[ModelRequest, ModelResponse] | None = None,
         quirks: Iterable[Quirk] = (),
         clock: Clock = SYSTEM_CLOCK,
-        port: int = 0,
+        port: NonNegativeInt = 0,
     ) -> None:
         if model is not None and (replies or rules or always is not None):
             raise ConfigurationError("FakeProvider takes a script or a model to answer with, not both")

@@ -11,6 +11,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from ziggurat.core.errors import ConfigurationError
+from ziggurat.core.settings import checked
 from ziggurat.testing.server.types import Answer, Frame, Piece, Said, Seen, Wait
 
 P = ParamSpec("P")
@@ -114,6 +115,8 @@ def quirk_maker(kind: Kind) -> Callable[[Callable[P, Quirk]], Callable[P, Quirk]
         says, _, rest = inspect.cleandoc(make.__doc__ or "").partition("\n")
         good = " ".join(rest.partition("Good client:")[2].partition("\n\n")[0].split())
 
+        make = checked(make)
+
         @wraps(make)
         def made(*args: P.args, **kwargs: P.kwargs) -> Quirk:
             shown = [repr(value) for value in args] + [f"{key}={value!r}" for key, value in kwargs.items()]
@@ -137,6 +140,7 @@ def entries() -> tuple[Entry, ...]:
 _LIMITS = ("first", "after", "on", "when")
 
 
+@checked
 def parsed(text: str) -> Quirk:
     """Return a quirk from its command-line form: ``cut=120``, ``status=429,retry_after=2,first=3``.
 

@@ -1,0 +1,330 @@
+"""Every public constructor, layer and function checks its settings: walked, and tried with values that cannot be."""
+
+import asyncio
+import importlib
+import inspect
+import math
+import pkgutil
+from collections.abc import Callable, Iterator
+from decimal import Decimal
+from pathlib import Path
+from types import NoneType, UnionType
+from typing import Annotated, Any, Literal, NamedTuple, Union, get_args, get_origin, get_type_hints
+
+import pytest
+from msgspec import Meta, Struct
+
+import ziggurat
+from tests.wrong import wrong
+from ziggurat.agents.agent import Agent
+from ziggurat.core.context import Context
+from ziggurat.core.errors import ConfigurationError
+from ziggurat.memory import open_memory
+from ziggurat.models.scripted import ScriptedModel
+from ziggurat.stores.local import LocalLogs
+
+MODEL = ScriptedModel(always="x")
+
+
+async def echo(request: str, ctx: Context) -> str:
+    return request
+
+
+def number_of(*values: object) -> float:
+    return 1.0
+
+
+ARGUMENTS: dict[str, dict[str, Any]] = {
+    "Agent": {"model": MODEL},
+    "AgentMemory": {"store": open_memory("memory:"), "owner": "ann"},
+    "Approvals": {},
+    "Budget": {"tokens": 1},
+    "Bulkhead": {"limit": 1},
+    "Cassette": {"path": "cassette.jsonl"},
+    "CircuitBreaker": {"consecutive": 1},
+    "EpisodicMemory": {"store": open_memory("memory:"), "owner": "ann"},
+    "FactsBy": {"model": MODEL},
+    "Maintenance": {"store": open_memory("memory:"), "owners": ["ann"]},
+    "OutputGuardrail": {"check": number_of},
+    "fail_on": {"service": echo},
+    "fallback": {"first": echo},
+    "hybrid": {"recency_weight": 1, "frequency_weight": 1},
+    "open_stream": {"service": echo, "request": "x"},
+    "stack": {"service": echo},
+    "FileStore": {"path": "runs"},
+    "Gate": {"hard": 9},
+    "Key": {"name": "x"},
+    "LongTermMemory": {"store": open_memory("memory:"), "owner": "ann"},
+    "Note": {"content": "x"},
+    "Output": {"kind": str},
+    "PostgresStore": {"url": "postgresql://localhost/none"},
+    "RateLimiter": {"requests": 1},
+    "Recent": {"messages": 1},
+    "Remembering": {"store": "memory:", "owner": "ann"},
+    "ReplayModel": {"record": ""},
+    "Rule": {"pattern": "x"},
+    "Runnable": {"service": Agent(MODEL)},
+    "SemanticMemory": {"store": open_memory("memory:"), "owner": "ann"},
+    "Session": {"session_id": "x", "store": LocalLogs()},
+    "Trigger": {"due": number_of},
+    "Trim": {"last": 1},
+    "View": {"store": open_memory("memory:"), "owner": "ann"},
+    "Windows": {"inner": echo},
+    "WorkingMemory": {"store": open_memory("memory:"), "owner": "ann"},
+    "at_fraction": {"fraction": 0.5},
+    "cached": {"embedder": echo},
+    "hedge": {"service": echo, "delay": 1},
+    "load_shed": {"when": lambda: False},
+    "over_messages": {"messages": 1},
+    "over_tokens": {"tokens": 1},
+    "over_turns": {"turns": 1},
+    "raw_tool": {"function": echo, "name": "x", "description": "", "parameters": {}},
+    "recency_decay": {"rate": 1},
+    "replay_record": {"agent": Agent(MODEL), "record": ""},
+    "until_tool_called": {},
+}
+"""What they need besides the setting that is tried."""
+
+
+class Case(NamedTuple):
+    """One declared setting of a public name."""
+
+    title: str
+    make: Callable[..., Any]
+    setting: str
+    annotation: Any
+    required: dict[str, Any]
+
+    def __str__(self) -> str:
+        return f"{self.title}({self.setting})"
+
+    def try_with(self, value: object) -> None:
+        """Call it with one value for the setting."""
+        arguments = {**self.required, self.setting: value}
+        parameters = inspect.signature(self.make).parameters
+        tries_rest = parameters[self.setting].kind is inspect.Parameter.VAR_POSITIONAL
+        positional = [
+            arguments.pop(name)
+            for name, each in parameters.items()
+            if name in arguments
+            and (each.kind is each.POSITIONAL_ONLY or (tries_rest and each.kind < each.KEYWORD_ONLY))
+        ]
+        made = self.make(*positional, **arguments)
+        if inspect.iscoroutine(made):
+            asyncio.run(made)
+
+
+NO_SETTINGS = {
+    "Engine": "made by local(), which checks",
+    "Expected": "made by expect()",
+    "FailingOn": "made by fail_on(), which checks",
+    "Reader": "a part of a model",
+    "ReactParser": "a part of a model",
+    "Reply": "made by expect()",
+    "SessionLease": "made by a Session",
+    "TemplatedModel": "made by local(), which checks",
+    "engine_for": "called by local(), which checks",
+    "entity_density": "called with turns",
+    "everything_said": "called with runs",
+    "frequency": "called with memories",
+    "from_wire": "a part of a model",
+    "importance": "called with memories",
+    "oldest": "called with memories",
+    "progress_bar": "called with what was done",
+    "similarity": "called with memories",
+    "to_wire": "a part of a model",
+    "units": "called with messages",
+    "user": "makes a message, with sentences of its own",
+}
+"""Public names that the library calls itself, and why what they are called with needs no check."""
+
+ANYTHING = {
+    "Agent(output)": "any type, which is refused if it has no schema",
+    "expect(request)": "what is expected is of the user's types",
+    "expect(response)": "what is expected is of the user's types",
+    "layer(body)": "refused with a sentence on the form of layers",
+    "open_stream(request)": "a request of the user's types",
+}
+"""Settings that may be anything, and why."""
+
+
+def public() -> dict[str, Any]:
+    """Return what the package and its rooms show, by name."""
+    found: dict[str, Any] = {}
+    for module in pkgutil.walk_packages(ziggurat.__path__, "ziggurat."):
+        depth = module.name.count(".")
+        if depth == 1 or (depth == 2 and module.ispkg):
+            room = importlib.import_module(module.name) if not module.name.endswith("__main__") else None
+            found |= {name: getattr(room, name) for name in getattr(room, "__all__", ())}
+    return found | {name: getattr(ziggurat, name) for name in ziggurat.__all__}
+
+
+def has_settings(thing: Any) -> bool:
+    """Return whether a public name is made, or called, with settings: no protocol, error, record or fact."""
+    if inspect.isfunction(thing):
+        return True
+    if not isinstance(thing, type) or issubclass(thing, BaseException) or getattr(thing, "_is_protocol", False):
+        return False
+    if issubclass(thing, Struct):  # others hold what happened or what is said, and are made in millions
+        check = getattr(thing, "__post_init__", None)
+        return check is not None and "check_fields" in check.__code__.co_names
+    return True
+
+
+def annotations_of(thing: Any) -> dict[str, Any]:
+    try:
+        if isinstance(thing, type) and not issubclass(thing, Struct):
+            return get_type_hints(thing.__init__, include_extras=True)
+        return get_type_hints(inspect.unwrap(thing), include_extras=True)
+    except NameError:
+        return {}
+
+
+def cases() -> Iterator[Case]:
+    for title, thing in sorted(public().items()):
+        if not has_settings(thing) or title in NO_SETTINGS:
+            continue
+        types = annotations_of(thing)
+        required = ARGUMENTS.get(title, {})
+        for name, each in inspect.signature(thing).parameters.items():
+            if each.kind is each.VAR_KEYWORD or name not in types:
+                continue
+            others = {other: value for other, value in required.items() if other != name}
+            yield Case(title, thing, name, types[name], others)
+
+
+POOL: tuple[Any, ...] = (
+    True,
+    -1,
+    0,
+    1,
+    2,
+    0.5,
+    1.5,
+    math.nan,
+    math.inf,
+    -math.inf,
+    "",
+    "x",
+    b"x",
+    None,
+    [],
+    {},
+    object(),
+    10**400,
+)
+UNKNOWN = None
+
+
+def fits(annotation: Any, value: object, meta: tuple[Meta, ...] = ()) -> bool | None:
+    """Return whether an annotation allows a value, from the words of `typing` alone; None if they do not say it."""
+    origin, args = get_origin(annotation), get_args(annotation)
+    if origin is Annotated:
+        return fits(args[0], value, (*meta, *(each for each in args[1:] if isinstance(each, Meta))))
+    if origin in (Union, UnionType):
+        each = [fits(one, value, meta) for one in args]
+        return True if True in each else UNKNOWN if UNKNOWN in each else False
+    if origin is Literal:
+        return any(type(value) is type(one) and value == one for one in args)
+    if annotation in (None, NoneType):
+        return value is None
+    if annotation is bool:
+        return isinstance(value, bool)
+    if annotation in (int, float, Decimal):
+        return _is_number(annotation, value) and all(_is_within(wrong(value), one) for one in meta)
+    if annotation is str:
+        if any(one.pattern is not None for one in meta):
+            return UNKNOWN if isinstance(value, str) else False
+        return isinstance(value, str) and (bool(value.strip()) or not any(one.min_length for one in meta))
+    return _fits_class(annotation if origin is None else origin, value)
+
+
+def _fits_class(kind: Any, value: object) -> bool | None:
+    if kind is Callable or "__call__" in vars(kind if isinstance(kind, type) else object):
+        return UNKNOWN if callable(value) else False
+    if kind in (Any, object, type) or not isinstance(kind, type):
+        return UNKNOWN
+    if getattr(kind, "_is_protocol", False):
+        return False  # no value of the pool has the methods of one
+    if isinstance(value, str) and kind is not str and issubclass(str, kind):
+        return False  # one text is no list of texts
+    return UNKNOWN if isinstance(value, kind) else False
+
+
+def _is_number(annotation: type, value: object) -> bool:
+    if isinstance(value, bool):
+        return False
+    return isinstance(value, (int, float) if annotation is float else annotation)
+
+
+def _is_within(value: float, meta: Meta) -> bool:
+    endless = bool((meta.extra or {}).get("infinite"))
+    if isinstance(value, float) and (math.isnan(value) or (math.isinf(value) and not endless)):
+        return False
+    return (
+        (meta.ge is None or value >= meta.ge)
+        and (meta.gt is None or value > meta.gt)
+        and (meta.le is None or value <= meta.le)
+        and (meta.lt is None or value < meta.lt)
+    )
+
+
+CASES = list(cases())
+WRONG = {
+    str(case): values for case in CASES if (values := [each for each in POOL if fits(case.annotation, each) is False])
+}
+
+
+def test_the_walk_finds_what_users_make() -> None:
+    assert len(CASES) > 400
+    assert {"Agent(timeout)", "retry(attempts)", "Budget(tokens)", "tool(effect)", "Toolbox(join)"} <= set(WRONG)
+    assert set(NO_SETTINGS) <= set(public())
+
+
+def test_every_setting_says_what_it_may_be_or_is_listed() -> None:
+    assert {str(case) for case in CASES} - set(WRONG) == set(ANYTHING)
+
+
+@pytest.mark.parametrize("case", [case for case in CASES if str(case) in WRONG], ids=str)
+def test_what_does_not_fit_is_refused_by_name_before_anything_is_done(
+    case: Case, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    for value in WRONG[str(case)]:
+        with pytest.raises((ConfigurationError, TypeError)) as told:
+            case.try_with(value)
+        assert case.setting in str(told.value), value
+    assert list(tmp_path.iterdir()) == []
+
+
+def metas_in(annotation: Any) -> Iterator[Meta]:
+    for each in get_args(annotation) if get_origin(annotation) in (Annotated, Union, UnionType) else ():
+        if isinstance(each, Meta):
+            yield each
+        else:
+            yield from metas_in(each)
+
+
+def on_the_bound(annotation: Any) -> list[object]:
+    """Return the numbers on the bounds of an annotation that are within them."""
+    bounds = [
+        each for meta in metas_in(annotation) for each in (meta.ge, meta.gt, meta.le, meta.lt) if each is not None
+    ]
+    near = [*bounds, *(float(each) for each in bounds)]
+    near += [math.nextafter(each, way) for each in bounds for way in (-math.inf, math.inf)]
+    return [each for each in near if fits(annotation, each)]
+
+
+BOUNDED = [case for case in CASES if on_the_bound(case.annotation)]
+
+
+@pytest.mark.parametrize("case", BOUNDED, ids=str)
+def test_a_number_on_the_bound_is_allowed(case: Case, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    for value in on_the_bound(case.annotation):
+        said = ""
+        try:
+            case.try_with(value)
+        except ConfigurationError as error:  # it may not go together with other settings
+            said = str(error)
+        assert f"({case.setting}=...) is " not in said
