@@ -1,6 +1,6 @@
 """Junk: rules for memories that should not have been stored."""
 
-__all__ = ["JUNK", "JunkRule", "junk_in"]
+__all__ = ["JUNK", "JunkRule", "is_polite", "junk_in"]
 
 import re
 from collections import Counter
@@ -42,6 +42,15 @@ _FAILURE = re.compile(
 _BLOB = re.compile(r"\S{120,}")
 
 
+def is_polite(text: str) -> bool:
+    """Return whether a text is only a greeting, thanks or consent, in English.
+
+    >>> is_polite("OK, thank you very much!"), is_polite("Thanks, where is the key?")
+    (True, False)
+    """
+    return _POLITE.issuperset(terms(text))
+
+
 def _says_nothing(record: MemoryRecord) -> str | None:
     words = terms(record.content)
     if not any(character.isalpha() for character in record.content):
@@ -50,7 +59,7 @@ def _says_nothing(record: MemoryRecord) -> str | None:
         return "it says nothing"
     if len(words) < 2 and "name" not in record.facts and "key" not in record.facts:
         return "it is a single word"
-    return "it is mere politeness" if all(word in _POLITE for word in words) else None
+    return "it is mere politeness" if is_polite(record.content) else None
 
 
 def _repeats(record: MemoryRecord) -> str | None:

@@ -246,7 +246,7 @@ def test_a_run_goes_on_without_its_memory_and_says_so(caplog: pytest.LogCaptureF
         heard.append(event)
 
     agent = Agent(ScriptedModel("ok"), middleware=[Remembering(Broken(), "ann", remember=everything_said)])
-    assert agent.run_sync("Hello?", listeners=[listen]).text == "ok"
+    assert agent.run_sync("Which train?", listeners=[listen]).text == "ok"
     warned = [event.text for event in heard if isinstance(event, Warned)]
     assert warned == [
         "memory: nothing is recalled: StoreError: the disk is gone",
@@ -461,6 +461,18 @@ def test_nothing_is_recalled_where_none_is_asked_for() -> None:
     Agent(asked, middleware=[Remembering(store, "ann", remember=everything_said)]).run_sync("I like trains")
     Agent(asked, middleware=[Remembering(store, "ann", limit=0)]).run_sync("What about trains?")
     assert [message.text for message in asked.last.messages] == ["What about trains?"]
+
+
+@pytest.mark.parametrize(("prompt", "recalled"), [("Thanks!", 0), ("OK, good night.", 0), ("Night trains?", 1)])
+def test_politeness_recalls_nothing_however_near_the_vectors_are(prompt: str, recalled: int) -> None:
+    store = InMemoryStore()
+    remembering = Remembering(store, "ann", embedder=tokens_embedder)
+    Agent(
+        ScriptedModel(tool_call("remember", fact="Ann likes trains."), "ok"),
+        tools=memory_tools(),
+        middleware=[remembering],
+    ).run_sync("I like trains")
+    assert Agent(ScriptedModel("ok"), middleware=[remembering]).run_sync(prompt).memory_hits == recalled
 
 
 @pytest.mark.parametrize("answer", [None, "a text", ["a text"], 3])

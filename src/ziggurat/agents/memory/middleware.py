@@ -21,6 +21,7 @@ from ziggurat.core.settings import NonNegativeInt, PositiveFloat, PositiveInt, c
 from ziggurat.databases.writer import closed_when_unused
 from ziggurat.memory.connect import open_memory
 from ziggurat.memory.finding import Recalled
+from ziggurat.memory.junk import is_polite
 from ziggurat.memory.scoring import Score
 from ziggurat.memory.store import MemoryStore
 from ziggurat.messages.agent import AgentRequest, AgentRun
@@ -158,6 +159,8 @@ class Remembering(Middleware):
         return replace(run, usage=frame.usage, model_calls=frame.model_calls, tool_calls=frame.tool_calls)
 
     async def _recall(self, query: str, ctx: Context) -> list[Recalled]:
+        if is_polite(query):  # nothing is asked, and every memory is as near as any other
+            return []
         try:
             found = await self._mind(ctx).open(ctx).recall(query, limit=self.limit)
         except (ServiceError, StoreError, OSError) as error:
