@@ -17,6 +17,7 @@ FACTOR = 5.0
 _ENOUGH = float(os.environ.get("ZIGGURAT_GROWTH_SECONDS", "0.002"))
 """Seconds at which a size is large enough; ``make growth`` measures larger ones."""
 
+_UNFELT = 0.0005  # seconds at the limit on size that are no concern
 _REPEATED = 0.03  # seconds for which a call is repeated when it is measured again
 _LONG = 2.0  # seconds of one call after which larger sizes are not tried
 _TRIES = 6
@@ -103,7 +104,7 @@ def growth(case: Case) -> tuple[float, int, float]:
     while large.run < _ENOUGH and 4 * size <= case.most:
         size *= 4
         large = _time(case, size, 1)
-    if large.run < _ENOUGH / 4:
+    if large.run < _UNFELT:
         return 1.0, size, large.run
     least = _factor(small, large)
     for number in range(1, _TRIES):

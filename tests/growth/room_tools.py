@@ -25,6 +25,7 @@ from ziggurat.core.errors import InvalidArguments
 from ziggurat.knowledge.entities import Entity
 from ziggurat.knowledge.export import dot, mermaid
 from ziggurat.knowledge.graph import KnowledgeGraph
+from ziggurat.messages.caller import answer_in_text
 from ziggurat.messages.message import Message
 from ziggurat.messages.model import ModelResponse
 from ziggurat.messages.parts import ToolCall, ToolResult
@@ -65,9 +66,15 @@ async def choose(color: Literal["red", "green"], size: float, parts: list[str]) 
     return color
 
 
+@tool
+async def travel(days: set[int]) -> str:
+    """Travel on some days."""
+    return str(len(days))
+
+
 assert isinstance(plan, FunctionTool)
 BOX = Toolbox([plan, choose])
-PLAN, CHOOSE = Signature.of(plan.function), Signature.of(choose.function)
+PLAN, CHOOSE, TRAVEL = Signature.of(plan.function), Signature.of(choose.function), Signature.of(travel.function)
 SCHEMA: dict[str, Any] = {
     "type": "object",
     "properties": {"city": {"type": "string", "pattern": "^[a-z]+$"}, "days": {"type": "integer"}, "a": {"anyOf": [
@@ -119,6 +126,7 @@ CASES = [
     *over("tools.arguments.read", read, JSON),
     *over("tools.signature.Signature.decode", lambda text: told(PLAN, text), JSON),
     *over("tools.signature.Signature.decode", lambda text: told(CHOOSE, text), JSON),
+    *over("tools.signature.Signature.decode", lambda text: told(TRAVEL, text), JSON),
     *over("tools.raw_schema.RawSchema.decode", RAW.decode, JSON),
     *over("tools.normal_form.plain_form", lambda text: plain_form(call_of(text)), JSON),
     *over("tools.signature.Signature.normalize", PLAN.normalize, JSON),
@@ -153,6 +161,7 @@ CASES = [
     *over("tools.arithmetic.evaluate", evaluate, TEXT),
     *over("tools.docstring.parse", parse_docstring, TEXT),
     *over("agents.output.AnswerReader.read", STRUCTURE.read, (*JSON, *TEXT)),
+    *given("messages.caller.answer_in_text", lambda message: answer_in_text(ModelResponse(message)), MESSAGES),
     *given("agents.reply.judge_reply", lambda message: judge_reply(ModelResponse(message), None), MESSAGES),
     *given("agents.reply.refuse_calls", lambda message: refuse_calls(message.tool_calls, "why"), MESSAGES),
     *given("agents.reply.accept_calls", lambda message: accept_calls(message.tool_calls), MESSAGES),

@@ -1,6 +1,7 @@
 """Shapes of hostile text, each a function of a size: what a model, a tool, a person or a provider might send."""
 
 import json
+import sys
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -21,6 +22,12 @@ def keys_in_bad_order(size: int) -> str:
         order |= {2 * k: 2 * k, (number - 1) // 2 + k: 2 * k + 1}
     others = iter(range(2 * (number // 4), number))
     return json.dumps({f"{order[at] if at in order else next(others):06}": 1 for at in range(number)})
+
+
+def equal_hashes(size: int) -> str:
+    """Whole numbers that all have the same hash."""
+    modulus = sys.hash_info.modulus
+    return '{"days":[' + ",".join(str(number * modulus) for number in range(1, size // 24)) + "]}"
 
 
 def near_names(size: int) -> str:
@@ -198,9 +205,9 @@ def sums(size: int) -> str:
 Shape = Callable[[int], str]
 
 JSON: Sequence[Shape] = (
-    repeated_keys, many_keys, keys_in_bad_order, near_names, nested, closed_nest, shallow_nests, long_string,
-    many_items, many_texts, newlines, escapes, half_escapes, unterminated, quotes, long_number, long_fraction,
-    many_numbers, combining, invisible, surrogates,
+    repeated_keys, many_keys, keys_in_bad_order, near_names, equal_hashes, nested, closed_nest, shallow_nests,
+    long_string, many_items, many_texts, newlines, escapes, half_escapes, unterminated, quotes, long_number,
+    long_fraction, many_numbers, combining, invisible, surrogates,
 )  # fmt: skip
 """Texts where JSON is expected."""
 

@@ -1,4 +1,5 @@
 import json
+import sys
 import time
 from collections.abc import Callable
 from typing import Any
@@ -14,7 +15,15 @@ from ziggurat.core import codec
 from ziggurat.core.errors import InvalidArguments, ZigguratError
 from ziggurat.messages.canonical import canonical
 from ziggurat.messages.item_codec import messages_to_items
-from ziggurat.messages.limits import MAX_ARGUMENTS, MAX_CALLS, MAX_DEPTH, check_depth, check_size, unique_object
+from ziggurat.messages.limits import (
+    MAX_ARGUMENTS,
+    MAX_CALLS,
+    MAX_DEPTH,
+    MAX_LONG_NUMBERS,
+    check_depth,
+    check_size,
+    unique_object,
+)
 from ziggurat.messages.message import Message
 from ziggurat.messages.parts import ToolCall, ToolResult
 from ziggurat.models.anthropic.from_wire import from_wire as from_messages
@@ -80,6 +89,29 @@ def test_hostile_keys_and_ids_do_not_hold_up_a_run() -> None:
     run = Agent(ScriptedModel(calls, "done"), tools=[echo]).run_sync("go")
     assert time.process_time() - begun < 5, "it took 20 s and more when each key was compared with all others"
     assert all("k9: given more than once" in told for told in run.observations)
+
+
+@tool
+async def take(numbers: set[int], names: dict[int, str], days: list[int]) -> str:
+    """Take numbers."""
+    return "taken"
+
+
+@pytest.mark.parametrize("field", ["numbers", "names", "days"])
+@pytest.mark.parametrize("count", [MAX_LONG_NUMBERS, MAX_LONG_NUMBERS + 1, 100_000])
+def test_numbers_with_equal_hashes_take_no_time(field: str, count: int) -> None:
+    chosen = [str(number * sys.hash_info.modulus) for number in range(10, count + 10)]
+    value = "{" + ",".join(f'"{each}":"x"' for each in chosen) + "}" if field == "names" else f"[{','.join(chosen)}]"
+    rest = {"numbers": "[]", "names": "{}", "days": "[]"} | {field: value}
+    text = "{" + ",".join(f'"{name}":{each}' for name, each in rest.items()) + "}"
+    began = time.process_time()
+    assert accepts(take.arguments.decode, text) == (count <= MAX_LONG_NUMBERS)
+    assert time.process_time() - began < 1
+
+
+def test_long_digits_within_words_and_short_numbers_are_not_counted() -> None:
+    accounts = [f"DE{number:020}" for number in range(5_000)]
+    check_size(json.dumps({"accounts": accounts, "numbers": list(range(2**63 - 5_000, 2**63))}))
 
 
 def nested(depth: int, inner: str = "1") -> str:

@@ -1,6 +1,15 @@
 """Limits on what a model, a person or a provider may send: they are checked before any work is done."""
 
-__all__ = ["MAX_ARGUMENTS", "MAX_CALLS", "MAX_DEPTH", "MAX_KEY", "check_depth", "check_size", "unique_object"]
+__all__ = [
+    "MAX_ARGUMENTS",
+    "MAX_CALLS",
+    "MAX_DEPTH",
+    "MAX_KEY",
+    "MAX_LONG_NUMBERS",
+    "check_depth",
+    "check_size",
+    "unique_object",
+]
 
 import re
 from itertools import accumulate
@@ -16,6 +25,10 @@ MAX_ARGUMENTS = 4_000_000
 MAX_CALLS = 1_024
 """Tool calls that one reply of a model may make; a model that makes more is asked to make fewer."""
 
+MAX_LONG_NUMBERS = 1_000
+"""Numbers of 20 digits and more in one JSON text. Python's hashes of them can be chosen to be all equal, so that a set
+or the keys of a dictionary take the square of their number; those of smaller numbers cannot."""
+
 MAX_DEPTH = 200
 """How many levels deep arrays and objects may be nested. Without it, decoders would accept more on some Pythons."""
 
@@ -23,16 +36,26 @@ MAX_KEY = 60
 """Characters of a key or a name that are shown in an error."""
 
 
+_LONG_NUMBER = re.compile(r"(?<!\w)[0-9]{20,}+(?!\w)", re.ASCII)
+
+
 def check_size(text: str | bytes, what: str = "the arguments") -> None:
     """Refuse a JSON text that is too long to be read.
 
     Raises:
-        InvalidArguments: it has more than `MAX_ARGUMENTS` characters.
+        InvalidArguments: it has more than `MAX_ARGUMENTS` characters, or more than `MAX_LONG_NUMBERS` numbers of 20
+            digits and more.
     """
     if len(text) > MAX_ARGUMENTS:
         raise InvalidArguments(
             f"{what} have {len(text):,} characters; at most {MAX_ARGUMENTS:,} are read: send less at a time"
         )
+    if len(text) > 20 * MAX_LONG_NUMBERS:
+        whole = text if isinstance(text, str) else text.decode("latin-1")
+        if sum(1 for _ in _LONG_NUMBER.finditer(whole)) > MAX_LONG_NUMBERS:
+            raise InvalidArguments(
+                f"{what} have more than {MAX_LONG_NUMBERS:,} numbers of 20 digits and more: send less at a time"
+            )
 
 
 _NO_BRACKETS = re.compile(r'"[^"\\]*+(?:\\.[^"\\]*+)*+"?|[^\[\]{}"]+', re.DOTALL)  # strings, and what is between them
