@@ -4,11 +4,9 @@ __all__ = [
     "SESSION_WRITER",
     "SavableRun",
     "SessionWriter",
-    "is_same_request",
     "open_session",
     "reopen_session",
     "request_digest",
-    "request_in",
     "session_for",
     "session_writer_of",
     "waiting_step",
@@ -267,18 +265,6 @@ def session_for(session: str | Session, store: Store, history: Sequence[Message]
 def request_digest(request: AgentRequest, session: Session) -> str:
     """Return a digest of a request in a session, independent of the session's earlier messages."""
     return digest([request.messages, session.id])
-
-
-def is_same_request(recorded: AgentRequest, conditions: RunConditions, request: AgentRequest, session: Session) -> bool:
-    """Return whether a recorded run had this request in this session, or in a branch of it."""
-    same = conditions.session == session.id or conditions.session.rpartition("~")[0] == session.id
-    return same and digest(recorded.messages[conditions.loaded :]) == digest(request.messages)
-
-
-def request_in(ctx: Context, request: AgentRequest) -> AgentRequest:
-    """Return the request with the session's messages before it, if the run has a session."""
-    writer = ctx.scope.get(SESSION_WRITER)
-    return request if writer is None else writer.request
 
 
 async def open_session(session: Session, run_id: str, request: AgentRequest) -> SessionWriter:
