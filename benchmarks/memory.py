@@ -1,12 +1,13 @@
 """Speed and size of memory: recalling, remembering, opening again; compared with other libraries if installed.
 
     python -P benchmarks/memory.py ours [--records 100000] [--folder /tmp/memory]
+    python -P benchmarks/memory.py postgres --records 20000     (at the server $ZIGGURAT_POSTGRES)
     PEERS/bin/python -P benchmarks/memory.py chromadb | lancedb | langgraph [--records 100000]
 
 The vectors (384 dimensions) are drawn from a printed seed: half of the variance lies in 64 directions, as sentences'
 does; with --random it is spread over all directions, the hardest case. The texts are 20 words of a vocabulary in
-which word n is as frequent as 1 / (n + 5). Recall is that of the exact search by NumPy over the same vectors, which is
-timed as well: a baseline that shows how noisy the machine is.
+which word n is as frequent as 1 / (n + 5). Recall is that of the exact search by NumPy over the same vectors. Floors
+are timed in the same run, as machines are noisy: that search, turbovec alone, and SQLite's FTS5 alone.
 """
 
 import argparse
@@ -15,6 +16,7 @@ import itertools
 import os
 import random
 import shutil
+import sqlite3
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -23,7 +25,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 if TYPE_CHECKING:
-    from ziggurat.memory.stores.sqlite import SqliteMemoryStore
+    from ziggurat.memory.store import MemoryStore
 
 SIZE, SEED, QUESTIONS = 384, 7, 200
 
@@ -86,7 +88,36 @@ def questions(kept: np.ndarray, wanted: np.ndarray, search: Callable[[int], list
     return times, hits / len(wanted) / 10
 
 
-def remembering(runner: asyncio.Runner, store: "SqliteMemoryStore", kept: np.ndarray, content: list[str]) -> None:
+def floors(kept: np.ndarray, wanted: np.ndarray, content: list[str], folder: Path) -> dict[str, float]:
+    """Time what is beneath: the codes of vectors alone, and SQLite's own search by words alone, in seconds."""
+    import turbovec
+
+    codes = turbovec.IdMapIndex(dim=SIZE, bit_width=4)
+    codes.add_with_ids(kept, np.arange(len(kept), dtype=np.uint64))
+    database = sqlite3.connect(folder / "floor.db")
+    database.execute("CREATE VIRTUAL TABLE notes USING fts5(content)")
+    database.executemany("INSERT INTO notes VALUES (?)", ((text,) for text in content))
+    database.commit()
+    times: dict[str, list[float]] = {"codes": [], "3": [], "10": []}
+    for place in range(len(wanted)):
+        begun = time.perf_counter()
+        codes.search(wanted[place][None], k=200)
+        times["codes"].append(time.perf_counter() - begun)
+        for words in (3, 10):
+            query = " OR ".join(_asked(content, place, words).split())
+            begun = time.perf_counter()
+            database.execute("SELECT rowid FROM notes WHERE notes MATCH ? ORDER BY rank LIMIT 10", (query,)).fetchall()
+            times[str(words)].append(time.perf_counter() - begun)
+    database.close()
+    (folder / "floor.db").unlink()
+    return {name: float(np.median(each)) for name, each in times.items()}
+
+
+def _asked(content: list[str], place: int, words: int) -> str:
+    return " ".join(content[place * 31 % len(content)].split()[:words])
+
+
+def remembering(runner: asyncio.Runner, store: "MemoryStore", kept: np.ndarray, content: list[str]) -> None:
     """Measure storing memories, many at a time and one by one."""
     from ziggurat.memory.record import MemoryRecord
 
@@ -124,7 +155,12 @@ def remembering(runner: asyncio.Runner, store: "SqliteMemoryStore", kept: np.nda
 
 
 def recalling(
-    runner: asyncio.Runner, store: "SqliteMemoryStore", kept: np.ndarray, wanted: np.ndarray, content: list[str]
+    runner: asyncio.Runner,
+    store: "MemoryStore",
+    kept: np.ndarray,
+    wanted: np.ndarray,
+    content: list[str],
+    floor: dict[str, float],
 ) -> None:
     """Measure recall by meaning, with a score, and by meaning and words."""
     from ziggurat.memory.scoring import Circumstances, recency, similarity, weighted
@@ -138,16 +174,55 @@ def recalling(
         return [int(name, 16) for _, name in sorted(scored, reverse=True)]
 
     times, share = questions(kept, wanted, lambda place: runner.run(recalled(place)))
-    said("recall by meaning with scoring, p50", float(np.median(times)) * 1e3, "ms", quantiles(times))
+    said("floor: turbovec alone, p50", floor["codes"] * 1e3, "ms")
+    median = float(np.median(times))
+    said(
+        "recall by meaning with scoring, p50",
+        median * 1e3,
+        "ms",
+        f"({median / floor['codes']:.1f} x) {quantiles(times)}",
+    )
     said("of the exact ten", share, "")
-    for what, words in (("three words", 3), ("ten words", 10)):
+    for words in (3, 10):
         times = []
-        for place in range(0, len(wanted), 4):
-            text = " ".join(content[place * 31 % len(kept)].split()[:words])
+        for place in range(len(wanted)):
+            query = Query(owner="ann", text=_asked(content, place, words), embedding=wanted[place].tobytes(), limit=10)
             begun = time.perf_counter()
-            runner.run(store.search(Query(owner="ann", text=text, embedding=wanted[place].tobytes(), limit=10)))
+            runner.run(store.search(query))
             times.append(time.perf_counter() - begun)
-        said(f"recall by both, {what}, p50", float(np.median(times)) * 1e3, "ms", quantiles(times))
+        beneath = floor[str(words)]
+        said(f"floor: FTS5 alone, {words} words, p50", beneath * 1e3, "ms")
+        median = float(np.median(times))
+        more = f"({median / (floor['codes'] + beneath):.1f} x both floors) {quantiles(times)}"
+        said(f"recall by both, {words} words, p50", median * 1e3, "ms", more)
+
+
+def living(runner: asyncio.Runner, store: "MemoryStore", wanted: np.ndarray, content: list[str]) -> None:
+    """Measure an agent's memory with all that it does: embedding, looking for facts first, recording uses."""
+    from ziggurat.core.context import Context
+    from ziggurat.memory.agent_memory import AgentMemory
+    from ziggurat.messages.embedding import Embeddings, EmbedRequest
+
+    async def embed(request: EmbedRequest, ctx: Context) -> Embeddings:
+        return Embeddings(tuple(wanted[len(text) % len(wanted)].tobytes() for text in request.texts))
+
+    memory = AgentMemory(store, "ann", embedder=embed)
+    begun = time.perf_counter()
+    runner.run(memory.episodic.remember_all([f"{text} tea" for text in content[:1000]]))
+    said("remember_all of a thousand", time.perf_counter() - begun, "ms each")
+    times: dict[str, list[float]] = {
+        "AgentMemory.recall, ten words, p50": [],
+        "remember under a key, one by one, p50": [],
+    }
+    for place in range(len(wanted)):
+        begun = time.perf_counter()
+        runner.run(memory.recall(_asked(content, place, 10)))
+        times["AgentMemory.recall, ten words, p50"].append(time.perf_counter() - begun)
+        begun = time.perf_counter()
+        runner.run(memory.remember(f"fact {place}", kind="semantic", key=f"key {place}"))
+        times["remember under a key, one by one, p50"].append(time.perf_counter() - begun)
+    for what, each in times.items():
+        said(what, float(np.median(each)) * 1e3, "ms", quantiles(each))
 
 
 def ours(kept: np.ndarray, wanted: np.ndarray, content: list[str], folder: Path) -> None:
@@ -158,6 +233,7 @@ def ours(kept: np.ndarray, wanted: np.ndarray, content: list[str], folder: Path)
     path, first = folder / "memory.db", Query(owner="ann", embedding=kept[0].tobytes())
     whole = (kept.nbytes + sum(map(len, content))) / 1e6
     with asyncio.Runner() as runner:
+        floor = floors(kept, wanted, content, folder)
         store = SqliteMemoryStore(path)
         remembering(runner, store, kept, content)
         begun = time.perf_counter()
@@ -172,7 +248,21 @@ def ours(kept: np.ndarray, wanted: np.ndarray, content: list[str], folder: Path)
         runner.run(store.search(first))
         said("open again and recall once", time.perf_counter() - begun, "s")
         said("in memory", (resident() - before) / whole, "times vectors and text", f"({resident() - before:.0f} MB)")
-        recalling(runner, store, kept, wanted, content)
+        recalling(runner, store, kept, wanted, content, floor)
+        living(runner, store, wanted, content)
+        runner.run(store.close())
+
+
+def postgres(kept: np.ndarray, wanted: np.ndarray, content: list[str], folder: Path) -> None:
+    """Measure Ziggurat with a PostgreSQL server, whose schema must hold no memories yet."""
+    from ziggurat.memory.stores.postgres import PostgresMemoryStore
+
+    with asyncio.Runner() as runner:
+        floor = floors(kept, wanted, content, folder)
+        store = PostgresMemoryStore(os.environ["ZIGGURAT_POSTGRES"])
+        remembering(runner, store, kept, content)
+        recalling(runner, store, kept, wanted, content, floor)
+        living(runner, store, wanted, content)
         runner.run(store.close())
 
 
@@ -266,7 +356,7 @@ def finish(
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("who", choices=("ours", "chromadb", "lancedb", "langgraph"))
+    parser.add_argument("who", choices=("ours", "postgres", "chromadb", "lancedb", "langgraph"))
     parser.add_argument("--records", type=int, default=100_000)
     parser.add_argument("--folder", type=Path, default=Path("/tmp/ziggurat-memory"))
     parser.add_argument("--random", action="store_true")
