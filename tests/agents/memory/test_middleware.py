@@ -20,6 +20,7 @@ from ziggurat.core.scope import Key
 from ziggurat.memory import AgentMemory, MemoryRecord, Query, open_memory
 from ziggurat.memory.contradiction import DOUBTS
 from ziggurat.memory.record import pack
+from ziggurat.memory.scoring import half_life, product, similarity
 from ziggurat.memory.store import Hit, MemoryStore
 from ziggurat.memory.stores.in_memory import InMemoryStore
 from ziggurat.messages.agent import AgentRequest, AgentRun, Approve
@@ -541,3 +542,18 @@ def test_each_agent_may_have_a_capacity_and_an_age_of_memories() -> None:
     assert agent.run_sync("Where is the train?", environment=environment).memory_hits > 0
     asyncio.run(clock.advance(61))
     assert agent.run_sync("Where is the train?", environment=environment).memory_hits == 0
+
+
+def test_each_agent_may_have_a_decay_of_memories() -> None:
+    store, clock = InMemoryStore(), HandClock()
+    environment = Environment(clock=clock)
+    writer = Remembering(store, "ann", limit=0)
+    for city in ("Oslo", "Rome"):
+        said = ScriptedModel(tool_call("remember", fact=f"The train to {city} is late."), "ok")
+        Agent(said, tools=memory_tools(), middleware=[writer]).run_sync("go", environment=environment)
+        asyncio.run(clock.advance(48 * 3600))
+    recalled = []
+    for score in (None, product(similarity, half_life(hours=24))):
+        agent = Agent(ScriptedModel("ok"), middleware=[Remembering(store, "ann", limit=1, score=score)])
+        recalled.append(agent.run_sync("Which train is late?", environment=environment).messages[0].text)
+    assert ["Oslo" in recalled[0], "Rome" in recalled[1]] == [True, True]
