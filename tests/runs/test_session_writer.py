@@ -267,6 +267,24 @@ def test_a_limit_is_what_runs_begin_with_and_everything_stays(place: Place) -> N
     asyncio.run(main())
 
 
+@pytest.mark.parametrize("limit", range(10))
+def test_whatever_the_limit_a_run_begins_with_a_question(limit: int, place: Place) -> None:
+    async def main() -> None:
+        store = place()
+        turns: list[list[Reply]] = [[], [ADD], [ADD, ADD], [[ADD, ADD], ADD], [ADD], []]
+        for number, steps in enumerate(turns):
+            model = ScriptedModel(*steps, "3")
+            chat = Session("alice", store, limit=limit)
+            await Agent(model, tools=[add], store=store).run(f"{number}", session=chat)
+            first = model.calls[0].messages
+            assert_sendable(first)
+            assert first[0].role == "user"
+            assert first[-1].text == f"{number}"
+            assert len(first) <= limit + 1
+
+    asyncio.run(main())
+
+
 def test_after_compaction_the_next_run_gets_the_short_log_and_history_stays(place: Place) -> None:
     async def main() -> None:
         def shorter() -> Agent:

@@ -36,7 +36,7 @@ from ziggurat.messages.recorded import recorded_steps
 from ziggurat.messages.rewriting import Past
 from ziggurat.runs.conditions import RunConditions
 from ziggurat.stores.session import Session, SessionLease
-from ziggurat.stores.session.log import Said, SessionEntry, Shortened, latest, whole
+from ziggurat.stores.session.log import Said, SessionEntry, Shortened, latest_from_question, whole
 
 logger = logging.getLogger("ziggurat")
 
@@ -277,7 +277,7 @@ async def open_session(session: Session, run_id: str, request: AgentRequest) -> 
     lease = await session.lease()
     if lease.state.damaged:
         logger.warning("the session %s is read without its damaged rows %s", session.id, lease.state.damaged)
-    messages = whole(latest(lease.state.current(), session.limit))
+    messages = whole(latest_from_question(lease.state.current(), session.limit))
     return SessionWriter(lease, run_id, AgentRequest((*messages, *request.messages)), len(messages), lease.state.rows)
 
 

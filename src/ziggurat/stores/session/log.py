@@ -11,6 +11,7 @@ __all__ = [
     "SessionState",
     "Shortened",
     "latest",
+    "latest_from_question",
     "read_session_entry",
     "take_rows",
     "whole",
@@ -272,6 +273,18 @@ def latest(messages: Sequence[Message], limit: int | None) -> list[Message]:
     while found is None and start < len(messages) and messages[start].role == "tool":
         start += 1
     return list(messages[start if found is None else found :])
+
+
+def latest_from_question(messages: Sequence[Message], limit: int | None) -> list[Message]:
+    """Return the newest messages, at most `limit`, beginning with a user's, as models require.
+
+    If the newest belong to an answer that is longer than that, the question takes the place of the oldest of them.
+    """
+    kept = latest(messages, limit)
+    if limit is None or not kept or len(kept) == len(messages) or kept[0].role == "user":
+        return kept
+    question = next((message for message in reversed(messages) if message.role == "user"), None)
+    return [] if question is None else [question, *latest(messages, limit - 1)]
 
 
 def whole(messages: Iterable[Message]) -> list[Message]:
