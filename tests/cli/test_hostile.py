@@ -222,3 +222,22 @@ def test_a_session_under_an_earlier_id_can_be_continued(url: str, ziggurat: Comm
     assert (refused.code, "a session's id is letters and digits" in refused.err) == (2, True)
     asyncio.run(make())
     assert checked(ziggurat("run", "-q", "--agent", f"{AGENTS}:talks", "--session", name, "x")).code == 0
+
+
+def test_a_long_id_neither_fills_the_screen_nor_forges_a_line(ziggurat: Command, tmp_path: Path) -> None:
+    store = f"sqlite:///{tmp_path}/runs.db"
+    forged = "r\nziggurat: approved"
+
+    async def make() -> None:
+        opened = connect(store)
+        for name in ("short", "d" * 3_000, forged):
+            epoch = await opened.create(LogInfo(run_log(name)), ())
+            await opened.release(run_log(name), epoch)
+        await opened.close()
+
+    asyncio.run(make())
+    lines = checked(ziggurat("runs", "--store", store)).out.splitlines()
+    assert sorted(len(line) > 3_000 for line in lines) == [False, False, True]
+    assert all(len(line) < 200 for line in lines if "ddd" not in line)
+    assert len(checked(ziggurat("show", "none", "--store", store)).err) < 500
+    assert "\nziggurat: approved" not in checked(ziggurat("accept-loss", forged, "--store", store)).out

@@ -77,13 +77,17 @@ def list_runs(
         note("no such run is kept")
         return COMPLETED
     rows = [tuple(map(visible_line, (run.id, run.status, run.agent))) for run in runs]
-    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    widths = [min(_WIDEST, max(map(len, column))) for column in zip(*rows, strict=True)]
     now = time.time()
     for run, row in zip(runs, rows, strict=True):
         cells = (cell.ljust(width) for cell, width in zip(row, widths, strict=True))
         age = f"{duration(max(0.0, now - run.updated))} ago"
         write(f"{'  '.join(cells)}  {age:>16}  {shortened(run.question, 60)}")
     return COMPLETED
+
+
+_WIDEST = 60
+"""Characters to which a column of a list is padded, so that one long id does not make all lines long."""
 
 
 def _status(given: str) -> str:
@@ -163,7 +167,7 @@ def accept_loss_of(name: str, store: str | None, *, session: bool) -> int:
 
     lost = asyncio.run(accepted())
     told = f"the loss of entries {lost[0]} to {lost[-1]} is accepted" if lost else "no entry is missing at the end"
-    write(f"{name}: {told}")
+    write(f"{visible_line(name)}: {told}")
     return COMPLETED
 
 

@@ -16,6 +16,7 @@ __all__ = [
 
 import os
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 
 from ziggurat.cli.terminal import note, shell_word
@@ -148,9 +149,14 @@ async def find_run(store: Store, run: str) -> LogInfo:
     if len(like) == 1:
         return like[0]
     if like:
-        raise RunNotFound(f"several runs begin with {run!r}: {', '.join(visible_line(info.id) for info in like)}")
-    latest = ", ".join(visible_line(info.id) for info in await store.logs("run:", limit=3)) or "none"
+        raise RunNotFound(f"several runs begin with {run!r}: {_named(like)}")
+    latest = _named(await store.logs("run:", limit=3)) or "none"
     raise RunNotFound(f"there is no run {run!r} (the latest: {latest}); ziggurat runs lists them")
+
+
+def _named(infos: Sequence[LogInfo]) -> str:
+    """Return the beginnings of ids, for an error."""
+    return ", ".join(visible_line(info.id[:100]) for info in infos)
 
 
 async def record_in(store: Store, run_id: str) -> MemoryJournal:
