@@ -11,7 +11,6 @@ from functools import partial
 from pathlib import Path
 from typing import Any, Literal, TypeVar
 
-from msgspec import ValidationError, convert
 from msgspec.structs import replace
 
 from ziggurat.core.chain import Chain, Key
@@ -26,6 +25,7 @@ from ziggurat.databases.owner import is_gone, lease_held, new_owner
 from ziggurat.databases.sqlite.batch import write_batch
 from ziggurat.databases.sqlite.connection import SqliteConnection, WouldWait
 from ziggurat.databases.writer import Job, Writer
+from ziggurat.stores.sqlite.rows import HEADERS, info_of, read_rows
 
 T = TypeVar("T")
 
@@ -35,10 +35,6 @@ _OF_ONE = (JournalCorrupt, LeaseHeld, LeaseLost, RunExists, RunNotFound)
 _SMALL = 16 * 1024
 """Bytes of rows up to which a write counts as small."""
 
-_INFO = (
-    "SELECT log, agent, request, created, status, updated, "
-    "(SELECT coalesce(max(number), 0) FROM rows WHERE rows.id = logs.id), owner, problem FROM logs WHERE "
-)
 _OURS = (
     "SELECT 1 FROM logs WHERE id = ? AND log = ? AND epoch = ? AND owner = ? "
     "AND ? = (SELECT coalesce(max(number), 0) FROM rows WHERE rows.id = logs.id)"
@@ -180,7 +176,7 @@ class SqliteStore:
 
     def _header(self, log: str) -> Any:
         """Return the header of a log from the database; the marks show whether a missing one is lost."""
-        statement = _INFO + "log = ?"
+        statement = HEADERS + "log = ?"
         found = self._database.execute(statement, (log,)).fetchone()
         if found is None and self._marks.find(log) is not None:  # another process may have created it since
             found = self._database.execute(statement, (log,)).fetchone()
@@ -248,19 +244,6 @@ class SqliteStore:
         statement = "UPDATE logs SET owner = '', updated = max(updated, ?) WHERE log = ? AND epoch = ? AND owner = ?"
         self._database.execute(statement, (self._touched.pop(log, 0.0), log, epoch, self.owner))
 
-    def _rows(self, log: str, after: int, limit: int | None) -> list[Row]:
-        found = self._database.execute(
-            "SELECT number, digest, data, rows.status FROM rows JOIN logs ON logs.id = rows.id "
-            "WHERE log = ? AND number > ? ORDER BY number LIMIT ?",
-            (log, after, -1 if limit is None else limit),
-        )
-        rows: list[Row] = []
-        for number, digest, data, status in found:
-            if not isinstance(data, bytes):  # SQLite accepts any type in a column, if the file was edited by hand
-                digest, data = "", str(data).encode("utf-8", "replace")
-            rows.append(Row(number, digest, data, status))
-        return rows
-
     def _remove(self, logs: Sequence[str], ids: Sequence[int]) -> None:
         """Remove logs, of which the database may have lost some."""
         try:
@@ -307,12 +290,12 @@ class SqliteStore:
         found = await self._read(lambda: self._header(log))
         if found is None:
             return None
-        info = _info_of(found)
+        info = info_of(found)
         return replace(info, updated=max(info.updated, self._touched.get(log, 0.0)))
 
     async def read(self, log: str, after: int = 0, limit: int | None = None) -> list[Row]:
         """Return rows; see `Store`."""
-        return await self._read(lambda: self._rows(log, after, limit))
+        return await self._read(lambda: read_rows(self._database, log, after, limit))
 
     async def acknowledged(self, log: str) -> Mark | None:
         """Return the last acknowledged row; see `Remembers`."""
@@ -345,11 +328,11 @@ class SqliteStore:
                 terms.append(term)
                 values.append(value)
         where = " AND ".join(terms)
-        statement = _INFO + where + " ORDER BY updated DESC, id DESC LIMIT ?"
+        statement = HEADERS + where + " ORDER BY updated DESC, id DESC LIMIT ?"
         if self._touched:
             await self._write(prefix or "logs", self._note_times)
         found = await self._read(lambda: self._database.execute(statement, (*values, limit)).fetchall())
-        return [_info_of(each) for each in found]
+        return [info_of(each) for each in found]
 
     async def quarantine(self, log: str, problem: str) -> None:
         """Quarantine a damaged log; see `Store`."""
@@ -393,14 +376,6 @@ class SqliteStore:
             await asyncio.gather(*(self.release(log, epoch) for log, epoch in list(self._held.items())))
         finally:
             await self._writer.finish()
-
-
-def _info_of(row: Sequence[Any]) -> LogInfo:
-    """Return the description of a log; one that is damaged is described as such, so that it hides no other."""
-    try:
-        return convert(dict(zip(LogInfo.__struct_fields__, row, strict=True)), LogInfo)
-    except ValidationError as error:
-        return LogInfo(str(row[0]), status="Quarantined", problem=f"its description is damaged: {error}")
 
 
 def _close_all(database: SqliteConnection, marks: Marks) -> None:
