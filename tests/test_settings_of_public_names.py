@@ -65,6 +65,7 @@ ARGUMENTS: dict[str, dict[str, Any]] = {
     "Rule": {"pattern": "x"},
     "Runnable": {"service": Agent(MODEL)},
     "SemanticMemory": {"store": open_memory("memory:"), "owner": "ann"},
+    "SqliteStore": {"path": "runs.db"},
     "Session": {"session_id": "x", "store": LocalLogs()},
     "Trigger": {"due": number_of},
     "Trim": {"last": 1},
