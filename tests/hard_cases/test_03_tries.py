@@ -80,7 +80,7 @@ def test_a_retry_around_an_agent_goes_on_where_it_failed_and_pays_once(streamed:
     assert till.paid == [5]
     assert len(model.calls) == 3, "the first step is not asked again, the second twice"
     assert [len(request.messages) for request in model.calls] == [1, 3, 3]
-    assert (run.usage, run.model_calls, run.tool_calls, run.steps) == (Usage(20, 2, requests=2), 2, 1, 2)
+    assert (run.usage, run.model_calls, run.tool_calls, run.steps) == (Usage(20, 2, requests=3), 3, 1, 2)
     assert [type(event) for event in heard.events].count(Retrying) == 1
     assert heard.messages() == said(run)
     assert_sendable(run.messages)
@@ -100,7 +100,7 @@ def test_so_does_a_retry_around_a_nested_agent(stored: bool, around: str) -> Non
     assert results(run)[0].text == "done"
     assert till.paid == [5]
     assert len(model.calls) == 4
-    assert (run.usage, run.model_calls, run.tool_calls) == (Usage(40, 4, requests=4), 4, 2)
+    assert (run.usage, run.model_calls, run.tool_calls) == (Usage(40, 4, requests=6), 6, 2)
 
 
 @STREAMED
@@ -124,7 +124,7 @@ def test_when_the_tries_run_out_a_resume_asks_again_and_does_not_pay_again(strea
     assert run.text == "done"
     assert till.paid == [5]
     assert len(second.calls) == 2, "it has two tries again, and the first step is on record"
-    assert (run.usage, run.tool_calls) == (Usage(20, 2, requests=2), 1)
+    assert (run.usage, run.tool_calls) == (Usage(20, 2, requests=3), 1)
     never = ScriptedModel(RuntimeError("asked again"))
     assert asyncio.run(agent(never, store).replay("r")).messages == run.messages
     assert never.calls == []
@@ -157,7 +157,7 @@ def test_tries_are_answered_in_order_by_the_record() -> None:
     assert run.text == "done"
     assert till.paid == [5]
     assert clock.monotonic() == 0, "the wait is over, and is not waited again"
-    assert (run.usage, run.tool_calls) == (Usage(30, 3, requests=3), 2)
+    assert (run.usage, run.tool_calls) == (Usage(30, 3, requests=4), 2)
 
 
 # -- fallback --------------------------------------------------------------------------------------------------------
@@ -200,7 +200,7 @@ def test_a_fallback_from_one_agent_to_another_never_mixes_their_records(streamed
     assert till.paid == [1, 2]
     assert [len(request.messages) for request in b.calls] == [1, 3], "B begins at the beginning"
     assert heard.messages() == said(run)
-    assert run.usage.requests == 3, "what A cost is counted too"
+    assert run.usage.requests == 4, "what A cost is counted too"
     never = ScriptedModel(RuntimeError("asked again"))
     for where in (store, through_json(store, "r")):
         again = asyncio.run(both(never, never, where).replay("r"))

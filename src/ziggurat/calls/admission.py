@@ -1,13 +1,21 @@
 """Admission: whether budgets allow a call, and what has been spent of them."""
 
-__all__ = ["ADMISSION", "Reservation", "Spending", "admit", "admit_tool", "budgeted"]
+__all__ = ["ADMISSION", "Reservation", "Spending", "admit", "admit_tool", "budgeted", "is_refusal", "metered"]
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 from ziggurat.core.codec import as_type, encode
 from ziggurat.core.context import Context
 from ziggurat.core.entries import Failure, Outcome, Result
-from ziggurat.core.errors import ConfigurationError, LimitExceeded, ToolError
+from ziggurat.core.errors import (
+    ConfigurationError,
+    Denied,
+    InvalidArguments,
+    JournalError,
+    LimitExceeded,
+    Suspend,
+    ToolError,
+)
 from ziggurat.core.journal import journal_of
 from ziggurat.core.json_lines import as_error
 from ziggurat.core.path import is_tool_call, parent_of
@@ -121,22 +129,54 @@ class Spending:
 class Reservation:
     """The reservation of one call."""
 
-    __slots__ = ("amount", "name", "need", "spending")
+    __slots__ = ("amount", "name", "need", "spending", "tries")
 
     def __init__(self, spending: Spending, name: str, need: int, amount: float) -> None:
         self.spending = spending
         self.name = name
         self.need = need
         self.amount = amount
+        self.tries = 1
+
+    def admit_try(self, error: BaseException) -> None:
+        """Count a failed try, which may be made again.
+
+        Raises:
+            LimitExceeded: the budget allows no more requests.
+        """
+        if is_refusal(error):
+            return
+        spending, limit = self.spending, self.spending.budget.requests
+        used = spending.requests + spending.running
+        if limit is not None and used >= limit:
+            raise LimitExceeded("requests", limit, used)
+        self.tries += 1
+        spending.running += 1
 
     def settle(self, usage: Iterable[object]) -> None:
         """Replace the reservation by the actual usage."""
         self.spending.reserved -= self.need
         self.spending.reserved_cost -= self.amount
-        self.spending.running -= 1
+        self.spending.running -= self.tries
         for each in usage:
             if isinstance(each, Usage):
                 self.spending._add(each, self.name)
+
+
+def is_refusal(error: BaseException) -> bool:
+    """Return whether an error says that nothing was sent to the model."""
+    return isinstance(error, (LimitExceeded, Denied, InvalidArguments, ConfigurationError, JournalError, Suspend))
+
+
+def metered(spent: Sequence[object]) -> tuple[object, ...]:
+    """Return the usage of tries; a failed one whose usage is unknown counts as a request."""
+    if not spent:
+        return ()
+    return tuple(
+        Usage(requests=1) if isinstance(cost, BaseException) else cost
+        for cost in spent
+        if not (isinstance(cost, BaseException) and is_refusal(cost))
+    )
 
 
 def _is_step(path: str) -> bool:

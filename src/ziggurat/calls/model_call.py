@@ -9,18 +9,18 @@ hooks: what they call is recorded, counted and admitted by itself, and its layer
 
 __all__ = ["ask", "normalize_request"]
 
-from collections.abc import Coroutine, Sequence
+from collections.abc import Callable, Coroutine, Sequence
 from typing import Any
 
 from msgspec.structs import replace
 
-from ziggurat.calls.admission import ADMISSION, Reservation, admit
+from ziggurat.calls.admission import ADMISSION, Reservation, admit, is_refusal, metered
 from ziggurat.calls.gate import is_waiting, pass_gate, refuse, waiting_call
 from ziggurat.calls.hooks import MIDDLEWARE, NO_CHAIN, Chain, hooked, tell, wrap
 from ziggurat.calls.pieces import Pieces
 from ziggurat.core.codec import decode, encode
 from ziggurat.core.containment import contained
-from ziggurat.core.context import Context
+from ziggurat.core.context import ADMIT_TRY, Context
 from ziggurat.core.entries import Outcome, Record, Result
 from ziggurat.core.errors import ConfigurationError, InvalidArguments, JournalCorrupt
 from ziggurat.core.event import SILENCE, Dropped
@@ -33,6 +33,7 @@ from ziggurat.messages.events import ApprovalExecuted, Delta, ModelEnded, ModelS
 from ziggurat.messages.middleware import Middleware
 from ziggurat.messages.model import Model, ModelRequest, ModelResponse
 from ziggurat.messages.parts import ToolCall
+from ziggurat.messages.usage import Usage
 from ziggurat.messages.validation import ValidationPolicy, validate
 from ziggurat.tools.approval import APPROVALS
 
@@ -65,26 +66,30 @@ async def ask(model: Model, request: ModelRequest, ctx: Context, *, name: str | 
         return await _recorded_response(outcome, name, request, ctx, chain, journal)
     asked = request
     reserved: Sequence[Reservation] = ()
+    sent: _Sent | None = None
     try:
         if journal.refusing:
             refuse(record, name, "model", ctx, journal)
         if ADMISSION in scope:
             reserved = admit(request, name, ctx)
+            ctx = ctx.within(ADMIT_TRY, _admit_try_in(reserved))
         if chain.hooks["before_model"]:
             request = await _apply_before_model(request, ctx, chain)
         if APPROVALS in scope or record is not None:
             request = await _approve(request, name, record, ctx)
         if chain is NO_CHAIN and ctx.emit is SILENCE:
+            sent = _SENT
             response = await model(request, ctx.as_leaf())
             must_be(response, ModelResponse, name, ctx)
         else:
+            model = sent = _Sent(model)
             response = await _call(model, name, request, ctx, chain)
-        lost = journal.take_charges(ctx.path)
+        lost = metered(journal.take_charges(ctx.path))
         stored = journal.append(Result(ctx.path, name, asked.kept, response, lost, journal.elapsed))
         if stored is not None:  # `await journal.write(...)` takes 0.2 us longer
             await stored
     except BaseException as raised:  # noqa: BLE001 - raised again
-        raise await _failed(raised, name, asked, reserved, ctx, chain, journal)  # noqa: B904 - it has its cause already
+        raise await _failed(raised, name, asked, reserved, ctx, chain, journal, sent)  # noqa: B904 - it has its cause already
     spent = (*lost, response.usage) if lost else (response.usage,)
     journal.count(ctx, *spent)
     for each in reserved:
@@ -92,6 +97,16 @@ async def ask(model: Model, request: ModelRequest, ctx: Context, *, name: str | 
     if ctx.emit is not SILENCE:
         await _report_end(response, False, ctx, journal)
     return response
+
+
+def _admit_try_in(reserved: Sequence[Reservation]) -> Callable[[BaseException], None]:
+    """Return a function that admits another try of a call in all budgets, after one has failed."""
+
+    def admit_try(error: BaseException) -> None:
+        for each in reserved:
+            each.admit_try(error)
+
+    return admit_try
 
 
 async def _recorded_response(
@@ -118,10 +133,14 @@ async def _failed(
     ctx: Context,
     chain: Chain,
     journal: MemoryJournal,
+    sent: "_Sent | None",
 ) -> BaseException:
     """Return the error of a failed call, after recording it, counting what it has cost, and reporting it."""
     error = contained(raised)
-    spent = journal.take_charges(ctx.path, usage_of(error))
+    usage = usage_of(error)
+    if usage is None and sent is not None and sent.called:
+        usage = error if sent.usage is None or is_refusal(error) else sent.usage
+    spent = metered(journal.take_charges(ctx.path, usage))
     journal.count(ctx, *spent)
     for each in reserved:
         each.settle(spent)
@@ -183,6 +202,34 @@ async def _call(model: Model, name: str, request: ModelRequest, ctx: Context, ch
 
 async def _wrap_model(middleware: Middleware, request: ModelRequest, ctx: Context, model: Model) -> ModelResponse:
     return await middleware.wrap_model(request, ctx, _CheckedModel(model, request, middleware))
+
+
+class _Sent:
+    """A model, noting whether it was called, and what its answer has cost, in case a hook around it fails."""
+
+    __slots__ = ("called", "inner", "usage")
+
+    def __init__(self, model: Model, *, called: bool = False) -> None:
+        self.inner = model
+        self.called = called
+        self.usage: Usage | None = None
+
+    async def __call__(self, request: ModelRequest, ctx: Context, /) -> ModelResponse:
+        self.called = True
+        response = await self.inner(request, ctx)
+        self.usage = getattr(response, "usage", None)
+        return response
+
+    def __repr__(self) -> str:
+        return repr(self.inner)
+
+
+async def _nothing(request: ModelRequest, ctx: Context) -> ModelResponse:
+    raise AssertionError("it only stands for a model that was called")
+
+
+_SENT = _Sent(_nothing, called=True)
+"""Stands for a model without hooks, once it is called."""
 
 
 class _CheckedModel:

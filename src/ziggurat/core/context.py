@@ -1,6 +1,6 @@
 """The context that travels with a call: its path, its listeners, its deadline, and what the run shares."""
 
-__all__ = ["AMBIENT", "JOURNAL", "METER", "RUN_ID", "Context", "Journal", "Limit", "Meter", "root"]
+__all__ = ["ADMIT_TRY", "AMBIENT", "JOURNAL", "METER", "RUN_ID", "Context", "Journal", "Limit", "Meter", "root"]
 
 import asyncio
 from collections.abc import Awaitable, Callable, Iterator
@@ -192,10 +192,25 @@ class Context(Struct, frozen=True, eq=False):
             return call(request, self)
         return self.scope[JOURNAL].once(self, name, request, call, returns, composite)
 
-    def charge(self, usage: object) -> None:
-        """Add the usage of a failed or lost try inside a model call; no effect for None, or outside of one."""
-        if usage is not None and self.leaf:
-            self.scope[JOURNAL].charge(self.path, usage)
+    def charge(self, usage: object, error: BaseException | None = None) -> None:
+        """Add the usage of a failed or lost try inside a model call; no effect outside of one.
+
+        Args:
+            usage: What the try has cost; None if it is unknown.
+            error: The error of a failed try, which counts as a request even if its usage is unknown.
+        """
+        cost = error if usage is None else usage
+        if cost is not None and self.leaf:
+            self.scope[JOURNAL].charge(self.path, cost)
+
+    def admit_try(self, error: BaseException) -> None:
+        """Ask the budgets whether a model call that failed may be tried again; no effect outside of one.
+
+        Raises:
+            LimitExceeded: no budget is left for another try.
+        """
+        if self.leaf and (admit_try := self.scope.get(ADMIT_TRY)) is not None:
+            admit_try(error)
 
     def is_answer(self, error: BaseException) -> bool:
         """Return whether an error came from the record: the pause and the budget of the retry after it were spent."""
@@ -303,6 +318,9 @@ class Meter(Protocol):
 JOURNAL = Key[Journal]("journal")
 RUN_ID = Key[str]("run id")
 METER = Key[Meter]("meter")
+
+ADMIT_TRY = Key[Callable[[BaseException], None]]("admission of another try")
+"""Called with the error of a failed try inside a model call; raises if no budget is left for another."""
 
 AMBIENT: ContextVar[Context | None] = ContextVar("ziggurat", default=None)
 """The context of the user function that is running; read only by an agent's `run`, `stream` and `run_sync`."""

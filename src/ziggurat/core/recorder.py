@@ -49,6 +49,10 @@ def usage_of(value: object) -> object | None:
     return fact_of(value, "usage", Struct) if isinstance(value, BaseException) else getattr(value, "usage", None)
 
 
+def _known(spent: Iterable[object]) -> tuple[object, ...]:
+    return tuple(cost for cost in spent if not isinstance(cost, BaseException))
+
+
 def must_be(value: object, returns: type, name: str, ctx: Context) -> None:
     """Raise ConfigurationError unless the answer of a call has the type `returns`."""
     if not isinstance(value, returns):
@@ -204,12 +208,12 @@ class Recorder:
             must_be(value, returns, name, ctx)
         except BaseException as raised:  # noqa: BLE001 - raised again
             error = contained(raised)
-            spent = self.take_charges(ctx.path, usage_of(error))
+            spent = _known(self.take_charges(ctx.path, usage_of(error)))
             self.count(ctx, *spent)
             if isinstance(error, Exception):
                 await self.write_failure(ctx, name, request, error, spent)
             raise error  # noqa: B904 - it has its cause already
-        spent = self.take_charges(ctx.path)
+        spent = _known(self.take_charges(ctx.path))
         await self.write(Result(ctx.path, name, request, value, spent, self.elapsed))
         self.count(ctx, *spent, usage_of(value))
         return value
@@ -281,7 +285,10 @@ class Recorder:
         self._charges.append((path, usage))
 
     def take_charges(self, path: str, usage: object | None = None) -> tuple[object, ...]:
-        """Remove and return the usage charged at and below a call, followed by the call's own."""
+        """Remove and return the usage charged at and below a call, followed by the call's own.
+
+        A failed try whose usage is unknown is represented by its error.
+        """
         own = () if usage is None else (usage,)
         charges = self._charges
         if charges is None:

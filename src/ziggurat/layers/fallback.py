@@ -49,9 +49,10 @@ class _Fallback(Combinator[Q, R]):
                 if isinstance(error, NotRepeatable) or not self._when(error):
                     annotate(error, notes)
                     raise
-                why, usage = described(error), usage_of(error)
+                why, usage, failure = described(error), usage_of(error), error
             notes.append(f"{self.names[index]} had failed before: {why}")
-            ctx.charge(usage)
+            ctx.charge(usage, failure)
+            ctx.admit_try(failure)
             await self.abandon(where, why)
         try:
             return await self.ask(last, request, ctx.under(f"alt-{last + 1}"))

@@ -48,7 +48,8 @@ class _Hedge(Combinator[Q, R]):
             await self._charge_failures(failures, places, ctx)
             for task, index in running.items():
                 if not task.cancelled():
-                    ctx.charge(usage_of(task.exception() or task.result()))
+                    failure = task.exception()
+                    ctx.charge(usage_of(failure or task.result()), failure)
                 await self.abandon(places[index], "another answered first")
             return winner.result()
         finally:
@@ -60,7 +61,7 @@ class _Hedge(Combinator[Q, R]):
             with place.branch() as branch:
                 return await self.ask(index, request, branch)
         except asyncio.CancelledError as error:
-            place.charge(usage_of(error))
+            place.charge(usage_of(error), error)
             raise
         except (KeyboardInterrupt, SystemExit) as error:  # raised out of a task, it would end the event loop
             raise contained(error)  # noqa: B904 - it has its cause already
@@ -93,7 +94,7 @@ class _Hedge(Combinator[Q, R]):
         self, failures: Iterable[tuple[int, Exception]], places: list[Context], ctx: Context
     ) -> None:
         for index, error in failures:
-            ctx.charge(usage_of(error))
+            ctx.charge(usage_of(error), error)
             await self.abandon(places[index], described(error))
 
     async def _all_failed(

@@ -164,8 +164,9 @@ async def retry(
             delay = 0.0 if ctx.is_answer(error) else _delay(error, drawn, max_retry_after)
             if delay is None or not _may_wait(error, delay, ctx, budget):
                 raise
-            why, usage = described(error), usage_of(error)
-        ctx.charge(usage)
+            why, usage, failure = described(error), usage_of(error), error
+        ctx.charge(usage, failure)
+        ctx.admit_try(failure)
         await _wait(attempt, why, delay, ctx)
         attempt, current = attempt + 1, current.again()
 

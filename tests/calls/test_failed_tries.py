@@ -1,0 +1,55 @@
+"""What went to a model counts as a request, whether it failed or not; what was refused before does not."""
+
+import asyncio
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.stores import places
+from tests.stores.places import new_store
+from ziggurat.agents.agent import Agent
+from ziggurat.core.errors import LimitExceeded, ModelError
+from ziggurat.core.layer import stack
+from ziggurat.layers.fallback import fallback
+from ziggurat.layers.retry import retry
+from ziggurat.messages import stops
+from ziggurat.messages.budget import Budget
+from ziggurat.messages.parts import tool_call
+from ziggurat.models.scripted import ScriptedModel
+
+BUSY = ModelError("busy", transient=True)
+
+ARRANGED: dict[str, Callable[[Any], Any]] = {
+    "plain": lambda model: model,
+    "retry": lambda model: stack(model, retry(attempts=5, base=0)),
+    "fallback": lambda model: fallback(model, model, model),
+    "both": lambda model: stack(fallback(model, model), retry(attempts=3, base=0)),
+}
+
+
+@pytest.fixture(autouse=True, params=["memory", "sqlite", "file"])
+def _in_a_store(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[None]:
+    with places.used(request.param, tmp_path):
+        yield
+
+
+@pytest.mark.parametrize("arranged", ARRANGED)
+@pytest.mark.parametrize("limit", range(1, 7))
+def test_no_more_requests_are_made_than_the_budget_allows(limit: int, arranged: str) -> None:
+    model = ScriptedModel(BUSY, BUSY, tool_call("no"), BUSY, BUSY, always=tool_call("no"))
+    agent = Agent(ARRANGED[arranged](model), budget=Budget(requests=limit), store=new_store())
+    run = asyncio.run(agent.run("x", run_id="r"))
+    assert len(model.calls) <= limit
+    assert run.usage.requests == len(model.calls)
+    if isinstance(run.stop, stops.BudgetExceeded):
+        assert run.stop.used == limit == len(model.calls)
+    again = asyncio.run(agent.replay("r"))
+    assert again.usage == run.usage
+
+
+def test_what_a_limit_refused_was_no_request() -> None:
+    model = ScriptedModel(LimitExceeded("rate", 1, 1, transient=True), "done")
+    run = asyncio.run(Agent(stack(model, retry(base=0)), store=new_store()).run("x"))
+    assert (run.text, run.model_calls) == ("done", 1)
