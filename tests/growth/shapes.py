@@ -5,6 +5,8 @@ import sys
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from ziggurat.messages.limits import check_depth
+
 
 def repeated_keys(size: int) -> str:
     return "{" + "".join(f'"k{number}":1,' for number in range(size // 8)) + f'"k{size // 8 - 1}":1' + "}"
@@ -227,10 +229,11 @@ def pieces(shape: Shape) -> Callable[[int], list[str]]:
 
 
 def value_of(shape: Shape) -> Callable[[int], Any]:
-    """Return a shape of JSON as decoded values, or as the text itself if it cannot be decoded."""
+    """Return a shape of JSON as decoded values, or as the text itself if it cannot be decoded on every Python."""
 
     def made(size: int) -> Any:
         try:
+            check_depth(shape(size))
             return json.loads(shape(size))
         except (ValueError, RecursionError):
             return shape(size)
