@@ -71,8 +71,7 @@ async def ask(model: Model, request: ModelRequest, ctx: Context, *, name: str | 
         if journal.refusing:
             refuse(record, name, "model", ctx, journal)
         if ADMISSION in scope:
-            reserved = admit(request, name, ctx)
-            ctx = ctx.within(ADMIT_TRY, _admit_try_in(reserved))
+            reserved, ctx = _admitted(request, name, ctx)
         if chain.hooks["before_model"]:
             request = await _apply_before_model(request, ctx, chain)
         if APPROVALS in scope or record is not None:
@@ -90,13 +89,22 @@ async def ask(model: Model, request: ModelRequest, ctx: Context, *, name: str | 
             await stored
     except BaseException as raised:  # noqa: BLE001 - raised again
         raise await _failed(raised, name, asked, reserved, ctx, chain, journal, sent)  # noqa: B904 - it has its cause already
-    spent = (*lost, response.usage) if lost else (response.usage,)
-    journal.count(ctx, *spent)
-    for each in reserved:
-        each.settle(spent)
+    _settle((*lost, response.usage) if lost else (response.usage,), reserved, ctx, journal)
     if ctx.emit is not SILENCE:
         await _report_end(response, False, ctx, journal)
     return response
+
+
+def _admitted(request: ModelRequest, name: str, ctx: Context) -> tuple[Sequence[Reservation], Context]:
+    reserved = admit(request, name, ctx)
+    return reserved, ctx.within(ADMIT_TRY, _admit_try_in(reserved))
+
+
+def _settle(spent: tuple[object, ...], reserved: Sequence[Reservation], ctx: Context, journal: MemoryJournal) -> None:
+    """Count what a call has cost, in place of what was reserved for it."""
+    journal.count(ctx, *spent)
+    for each in reserved:
+        each.settle(spent)
 
 
 def _admit_try_in(reserved: Sequence[Reservation]) -> Callable[[BaseException], None]:
@@ -141,9 +149,7 @@ async def _failed(
     if usage is None and sent is not None and sent.called:
         usage = error if sent.usage is None or is_refusal(error) else sent.usage
     spent = metered(journal.take_charges(ctx.path, usage))
-    journal.count(ctx, *spent)
-    for each in reserved:
-        each.settle(spent)
+    _settle(spent, reserved, ctx, journal)
     try:
         if isinstance(error, Exception):
             await journal.write_failure(ctx, name, request, error, spent)
