@@ -14,7 +14,7 @@ from tests.turns import until
 from ziggurat.agents.agent import Agent
 from ziggurat.core.context import Context
 from ziggurat.core.entries import Entered
-from ziggurat.core.errors import ModelError
+from ziggurat.core.errors import ConfigurationError, ModelError
 from ziggurat.core.event import Event
 from ziggurat.messages import stops
 from ziggurat.messages.agent import Approve, Deny
@@ -385,10 +385,8 @@ def test_a_tool_around_an_agent_cannot_act_once_only() -> None:
         """Ask the helper."""
         return (await helper.run(q)).text
 
-    run = Agent(_outer(), tools=[consult]).run_sync("go")
-    (result,) = results(run)
-    assert result.error == "permanent"
-    assert "effect='once'" in result.text
+    with pytest.raises(ConfigurationError, match="effect='once'"):
+        Agent(_outer(), tools=[consult]).run_sync("go")
     assert model.asked == []
 
 
