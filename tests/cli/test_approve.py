@@ -161,7 +161,7 @@ def test_a_question_withdrawn_before_its_turn_is_never_asked(monkeypatch: pytest
 def test_an_empty_pattern_is_wrong_usage(ziggurat: Command) -> None:
     ended = ziggurat("run", "--agent", f"{AGENTS}:plain", "--approve", "", "x")
     assert ended.code == 2
-    assert "patterns of tools' names" in ended.err
+    assert "such as 'delete_*'" in ended.err
     assert approving(()) is None
     with pytest.raises(ConfigurationError):
         approving([""])

@@ -22,7 +22,7 @@ def _as_it_was(ziggurat: Command) -> None:
         ("os.nope:x", "there is no module 'os.nope'"),
         ("json:decodr", "json has no 'decodr'; its functions: detect_encoding, dump"),
         ("math:sqrt", "a builtin names no types; wrap it in a function"),
-        ("os:path", "a tool is a typed function"),
+        ("os:path", "functions, tools and agents"),
         ("calculater", "did you mean calculator?"),
         ("nonsense", "a tool is module:function, file.py:function, or one of calculator, echo, timestamp"),
         ("nope.py:x", "there is no such file: nope.py"),
