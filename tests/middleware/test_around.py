@@ -84,7 +84,7 @@ async def service(request: ModelRequest, ctx: Context) -> ModelResponse:
 def test_what_is_no_layer_is_refused_where_it_is_given() -> None:
     with pytest.raises(ConfigurationError, match="nothing to do"):
         everywhere()
-    with pytest.raises(ConfigurationError, match="lists of layers"):
+    with pytest.raises(ConfigurationError, match=r"everywhere\(model=...\) is a list, each item a function"):
         everywhere(model=retry(attempts=2))  # type: ignore[arg-type]
     with pytest.raises(ConfigurationError, match="needs layers"):
         everywhere(model=[service])  # type: ignore[list-item]
