@@ -86,5 +86,5 @@ def test_what_is_no_layer_is_refused_where_it_is_given() -> None:
         everywhere()
     with pytest.raises(ConfigurationError, match=r"everywhere\(model=...\) is a list, each item a function"):
         everywhere(model=retry(attempts=2))  # type: ignore[arg-type]
-    with pytest.raises(ConfigurationError, match="needs layers"):
+    with pytest.raises(ConfigurationError, match=r"each item a function \(not async\); got <function service"):
         everywhere(model=[service])  # type: ignore[list-item]
