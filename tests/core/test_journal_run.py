@@ -3,6 +3,7 @@ import asyncio
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec import Struct
 
 from ziggurat.core.codec import as_type
 from ziggurat.core.context import METER, Context
@@ -90,16 +91,21 @@ class Meter:
         self.seen.append(usage)
 
 
+class Cost(Struct, frozen=True):
+    tokens: int
+
+
 class Costly(Exception):
-    usage = 7
+    usage = Cost(7)
 
 
 def test_costs_are_metered_live_and_on_resume() -> None:
     journal, live, again = MemoryJournal(), Meter(), Meter()
     tries(beneath(journal).within(METER, live), Calls(Costly("no"), Answer("a", 3)), 2, Answer)
-    assert live.seen == [7, 3]
+    assert live.seen == [Cost(7), 3]
     tries(beneath(resumed(journal)).within(METER, again), Calls(), 2, Answer)
-    assert [as_type(each, int) for each in again.seen] == [7, 3]
+    lost, answered = again.seen
+    assert (as_type(lost, Cost), as_type(answered, int)) == (Cost(7), 3)
 
 
 # -- a run goes on -------------------------------------------------------------------------------------------------

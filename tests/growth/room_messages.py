@@ -34,7 +34,7 @@ from ziggurat.messages.parts import Image, Part, Text, Thinking, ToolCall, ToolR
 from ziggurat.messages.recorded import shown
 from ziggurat.messages.usage import estimate_tokens
 from ziggurat.messages.validation import ValidationPolicy, validate, validate_all, validate_rewrite
-from ziggurat.stores.session.log import latest, read_session_entry, whole
+from ziggurat.stores.session.log import latest, latest_from_question, read_session_entry, whole
 
 
 def over(name: str, run: Any, shapes: Iterable[Shape], **limits: Any) -> list[Case]:
@@ -239,6 +239,11 @@ CASES = [
           JSON),
     *given("stores.session.log.whole", whole, CONVERSATIONS),
     *given("stores.session.log.latest", lambda messages: latest(messages, len(messages) // 2), CONVERSATIONS),
+    *given(
+        "stores.session.log.latest_from_question",
+        lambda messages: latest_from_question(messages, len(messages) // 2),
+        CONVERSATIONS,
+    ),
     *[Case("messages.partial_json.partial", f"{each.__name__} growing", pieces(each), lambda letters: [
         partial_json("".join(letters[:end])) for end in range(0, len(letters), max(1, len(letters) // 8))
     ]) for each in JSON[:3]],

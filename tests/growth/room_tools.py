@@ -6,7 +6,7 @@ from typing import Any, Literal
 from msgspec import Struct
 
 from tests.growth.measure import Case
-from tests.growth.room_messages import CONVERSATIONS, MESSAGES, given, over, values
+from tests.growth.room_messages import CONVERSATIONS, LARGE, MESSAGES, given, over, values
 from tests.growth.shapes import DEEP, JSON, TEXT, pieces
 from ziggurat import Agent, ToolError, tool
 from ziggurat.agents.compaction.importance import entities_in, entity_density, jaccard, keyword_density
@@ -128,7 +128,7 @@ CASES = [
     *over("tools.signature.Signature.decode", lambda text: told(CHOOSE, text), JSON),
     *over("tools.signature.Signature.decode", lambda text: told(TRAVEL, text), JSON),
     *over("tools.raw_schema.RawSchema.decode", RAW.decode, JSON),
-    *over("tools.normal_form.plain_form", lambda text: plain_form(call_of(text)), JSON),
+    *over("tools.normal_form.plain_form", lambda text: plain_form(call_of(text)), JSON, **LARGE),
     *over("tools.signature.Signature.normalize", PLAN.normalize, JSON),
     *over("tools.signature.Signature.normalize", CHOOSE.normalize, JSON),
     *over("tools.raw_schema.RawSchema.normalize", RAW.normalize, JSON),

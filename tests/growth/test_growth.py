@@ -43,6 +43,7 @@ ELSEWHERE = {
     "models.openai_responses.items.read": "is the decoder of models.openai_responses.stream.Reader",
     "models.react.labels.answer_at": "reads a fixed number of characters",
     "stores.file.log.repaired": "reads files that the store itself wrote",
+    "stores.sqlite.rows.read_rows": "makes one value for each row of a table that the store itself wrote",
     "testing.server.reading.read_request": "reads the requests of the tests that use the server",
 }
 """Functions with such a name that are not measured, and why."""

@@ -23,8 +23,8 @@ SHAPE_VERSION = 1
 """The format version written into every record; readers refuse a newer one."""
 
 _TOO_DEEP = "it is nested too deeply for JSON, or holds itself"
-_MANY_KEYS = 8_192
-"""Bytes of JSON from which on keys are sorted here: for chosen keys, the quicksort of msgspec takes quadratic time."""
+_MANY_KEYS = 1_024
+"""Keys from which on they are sorted here: for chosen keys, the quicksort of msgspec takes quadratic time."""
 
 
 def _write(value: object) -> object:
@@ -126,7 +126,7 @@ def canonical(value: object) -> bytes:
     """
     try:
         plain = _encoder.encode(value)
-        if len(plain) > _MANY_KEYS:
+        if len(plain) > _MANY_KEYS and plain.count(b'":') > _MANY_KEYS:  # at least as often as there are keys
             return _encoder.encode(_sorted(msgspec.json.decode(plain)))
         return _sorting_encoder.encode(value)
     except NotImplementedError as error:
