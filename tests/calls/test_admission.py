@@ -54,14 +54,14 @@ def test_a_longer_reply_than_was_assumed_is_assumed_from_then_on() -> None:
     spending = Spending(Budget(tokens=100_000))
     spending.admit(request(), root()).settle([Usage(10, 5000, requests=1)])
     spending.admit(request(), root())
-    assert 5000 <= spending.reserved < 5100
+    assert 5000 <= spending.meters["tokens"].reserved < 5100
 
 
 def test_the_tools_a_model_is_told_of_are_a_part_of_the_question() -> None:
-    bare, told = Spending(Budget(requests=1)), Spending(Budget(requests=1))
+    bare, told = Spending(Budget(tokens=9999)), Spending(Budget(tokens=9999))
     bare.admit(request(max_tokens=1), root())
     told.admit(replace(request(max_tokens=1), tools=(ToolSpec("search", "x" * 400, {}),)), root())
-    assert 100 < told.reserved - bare.reserved < 130
+    assert 100 < told.meters["tokens"].reserved - bare.meters["tokens"].reserved < 130
 
 
 def test_a_budget_limits_something() -> None:
@@ -70,7 +70,7 @@ def test_a_budget_limits_something() -> None:
 
 
 def test_calls_that_run_at_once_cannot_overspend_requests() -> None:
-    spending = Spending(Budget(requests=2), ())
+    spending = Spending(Budget(requests=2))
     ctx = root()
     first = spending.admit(request(), ctx)
     spending.admit(request(), ctx)
@@ -82,26 +82,27 @@ def test_calls_that_run_at_once_cannot_overspend_requests() -> None:
 
 
 def test_what_a_call_may_cost_is_reserved_and_then_replaced_by_what_it_cost() -> None:
-    spending = Spending(Budget(tokens=1000), ())
+    spending = Spending(Budget(tokens=1000, requests=9))
     permit = spending.admit(request(max_tokens=600), root())
-    assert 600 < spending.reserved < 700
+    tokens = spending.meters["tokens"]
+    assert 600 < tokens.reserved < 700
     with pytest.raises(LimitExceeded, match="tokens"):
         spending.admit(request(max_tokens=600), root())
     permit.settle([Usage(10, 20, requests=1)])
-    assert (spending.reserved, spending.tokens, spending.requests) == (0, 30, 1)
+    assert (tokens.reserved, tokens.spent, spending.meters["requests"].spent) == (0, 30, 1)
     spending.admit(request(max_tokens=600), root())
 
 
 def test_a_reply_of_unknown_length_is_assumed() -> None:
     with pytest.raises(LimitExceeded):
-        Spending(Budget(tokens=ASSUMED_OUTPUT), ()).admit(request(), root())
+        Spending(Budget(tokens=ASSUMED_OUTPUT)).admit(request(), root())
 
 
-def recorded(journal: MemoryJournal) -> tuple[int, int]:
-    ctx: Context = budgeted(root().within(JOURNAL, journal), Budget(requests=9))
+def recorded(journal: MemoryJournal) -> tuple[float, ...]:
+    ctx: Context = budgeted(root().within(JOURNAL, journal), Budget(requests=9, tokens=99, input=99, output=99))
     admission = ctx.scope[ADMISSION]
     assert isinstance(admission[0], Spending)
-    return admission[0].requests, admission[0].tokens
+    return tuple(admission[0].meters[kind].spent for kind in ("requests", "tokens", "input", "output"))
 
 
 def test_what_is_on_record_is_spent_failed_tries_included_also_through_json() -> None:
@@ -110,8 +111,8 @@ def test_what_is_on_record_is_spent_failed_tries_included_also_through_json() ->
     journal.append(Failure("run/step-1/model", "m", "q", ValueError("no"), (Usage(1, 2, requests=1),)))
     journal.append(Result("run/step-1/model", "m", "q", response, (Usage(3, 4, requests=1),)))
     journal.append(Result("elsewhere/model", "m", "q", response))
-    assert recorded(journal) == (3, 21)
-    assert recorded(MemoryJournal.load(journal.dump())) == (3, 21)
+    assert recorded(journal) == (3, 21, 9, 12)
+    assert recorded(MemoryJournal.load(journal.dump())) == (3, 21, 9, 12)
     assert encode(response)
 
 

@@ -3,6 +3,9 @@
 __all__ = ["ADMISSION", "Reservation", "Spending", "admit", "admit_tool", "budgeted", "is_refusal", "metered"]
 
 from collections.abc import Iterable, Sequence
+from decimal import Decimal
+
+from msgspec.structs import replace
 
 from ziggurat.core.codec import as_type, encode
 from ziggurat.core.context import Context
@@ -19,51 +22,100 @@ from ziggurat.core.errors import (
 from ziggurat.core.journal import journal_of
 from ziggurat.core.json_lines import as_error
 from ziggurat.core.path import is_tool_call, parent_of
+from ziggurat.core.recorder import usage_of
 from ziggurat.core.scope import Key
-from ziggurat.messages.budget import ASSUMED_OUTPUT, Budget
+from ziggurat.messages.budget import ASSUMED_OUTPUT, TOKENS_AND_REQUESTS, Budget, Price, limits_of
 from ziggurat.messages.model import ModelRequest, ToolSpec
 from ziggurat.messages.parts import ToolResult
 from ziggurat.messages.usage import Usage, estimate_tokens
 
 
-class Spending:
-    """The amounts spent of a budget in one run: recorded calls at the start, then live ones when they end."""
+class _Meter:
+    """What is spent of one limit on model calls, and what is reserved for those that run.
 
-    def __init__(self, budget: Budget, spent: Iterable[Usage] = ()) -> None:
+    Args:
+        kind: The name of the limit.
+        limit: The limit.
+        measure: Returns what a call uses of it, from the model's name and the usage; None if that is unknown.
+    """
+
+    __slots__ = ("kind", "limit", "measure", "reserved", "spent")
+
+    def __init__(self, kind: str, limit: float, measure: Price) -> None:
+        self.kind = kind
+        self.limit = limit
+        self.measure = measure
+        self.spent: float = 0
+        self.reserved: float = 0
+
+    def expect(self, name: str, usage: Usage) -> float:
+        """Return what a call of this estimated usage needs.
+
+        Raises:
+            ConfigurationError: that is unknown.
+        """
+        need = self.measure(name, usage)
+        if need is None:
+            raise ConfigurationError(
+                f"Budget(cost=...) needs to know what {name!r} costs, and no price of it is listed; "
+                "pass Budget(cost=..., price=lambda model, usage: ...)"
+            )
+        return _number(need)
+
+    def check(self, need: float, lost: float = 0) -> None:
+        """Raise LimitExceeded if `need` is more than is left, after `lost` was used up by a call that still runs."""
+        used = self.spent + self.reserved + lost
+        if used + need > self.limit:
+            raise LimitExceeded(self.kind, self.limit, used)
+
+    def amount(self, name: str, usage: Usage) -> float:
+        """Return what a call has used; an unknown price counts as zero."""
+        return _number(self.measure(name, usage) or 0)
+
+
+def _number(amount: float | Decimal) -> float:
+    return float(amount) if isinstance(amount, Decimal) else amount
+
+
+def _meter(kind: str, limit: float, price: Price | None) -> _Meter:
+    count = TOKENS_AND_REQUESTS.get(kind)
+    if count is not None:
+        return _Meter(kind, limit, lambda name, usage: count(usage))
+    assert price is not None
+    return _Meter(kind, limit, price)
+
+
+class Spending:
+    """The amounts spent of a budget in one run: recorded calls at the start, then live ones when they end.
+
+    Raises:
+        ConfigurationError: the budget limits cost and has no `price`.
+    """
+
+    def __init__(self, budget: Budget) -> None:
         self.budget = budget
-        self.tokens = 0
-        self.requests = 0
-        self.cost = 0.0
+        self.meters = {kind: _meter(kind, limit, budget.price) for kind, limit in limits_of(budget).items()}
         self.steps: set[str] = set()
         self.tool_calls: dict[str, int] = {}
-        self.reserved = 0
-        self.reserved_cost = 0.0
-        self.running = 0
         self._longest = ASSUMED_OUTPUT
         self._specs: tuple[tuple[ToolSpec, ...], int] = ((), 0)
-        for usage in spent:
-            self._add(usage, "")
 
     def recall(self, outcome: Outcome, costs: Iterable[object]) -> None:
         """Count a recorded call."""
         for usage in costs:
-            self._add(as_type(usage, Usage), outcome.name)
+            self.add(as_type(usage, Usage), outcome.name)
         refused = isinstance(outcome, Failure) and isinstance(as_error(outcome.error), LimitExceeded)
         if _is_step(outcome.path) and not refused:
             self.steps.add(outcome.path)
         elif isinstance(outcome, Result) and is_tool_call(outcome.path) and _has_run(outcome):
             self.tool_calls[outcome.name] = self.tool_calls.get(outcome.name, 0) + 1
 
-    def _add(self, usage: Usage, name: str) -> None:
-        self.tokens += usage.total
-        self.requests += max(1, usage.requests)
+    def add(self, usage: Usage, name: str) -> None:
+        """Count what a model call has used."""
+        usage = _of_a_call(usage)
         self._longest = max(self._longest, usage.output or 0)
-        if self.budget.cost is not None:
-            self.cost += self._price(name, usage) or 0.0
-
-    def _price(self, name: str, usage: Usage) -> float | None:
-        price = None if self.budget.price is None else self.budget.price(name, usage)
-        return None if price is None else float(price)
+        for meter in self.meters.values():
+            meter.spent += meter.amount(name, usage)
 
     def admit(self, request: ModelRequest, ctx: Context, name: str = "") -> "Reservation":
         """Reserve the estimated maximum of a model call.
@@ -72,37 +124,17 @@ class Spending:
             LimitExceeded: the call might exceed the budget.
             ConfigurationError: there is a limit on cost, and the price of the model is unknown.
         """
-        budget = self.budget
+        limit = self.budget.steps
         question = request.messages.size() // 4 + estimate_tokens(request.instructions or "") + self._tools(request)
-        answer = request.settings.max_tokens or self._longest
-        need = question + answer
-        if budget.tokens is not None and self.tokens + self.reserved + need > budget.tokens:
-            raise LimitExceeded("tokens", budget.tokens, self.tokens + self.reserved)
-        if budget.requests is not None and self.requests + self.running >= budget.requests:
-            raise LimitExceeded("requests", budget.requests, self.requests + self.running)
-        begins = _is_step(ctx.path) and ctx.path not in self.steps
-        if budget.steps is not None and begins and len(self.steps) >= budget.steps:
-            raise LimitExceeded("steps", budget.steps, len(self.steps))
-        amount = 0.0 if budget.cost is None else self._check_cost(name, Usage(question, answer, requests=1))
-        if begins and budget.steps is not None:
+        estimate = Usage(question, request.settings.max_tokens or self._longest, requests=1)
+        needs = [meter.expect(name, estimate) for meter in self.meters.values()]
+        for meter, need in zip(self.meters.values(), needs, strict=True):
+            meter.check(need)
+        if limit is not None and _is_step(ctx.path) and ctx.path not in self.steps:
+            if len(self.steps) >= limit:
+                raise LimitExceeded("steps", limit, len(self.steps))
             self.steps.add(ctx.path)
-        self.reserved += need
-        self.reserved_cost += amount
-        self.running += 1
-        return Reservation(self, name, need, amount)
-
-    def _check_cost(self, name: str, usage: Usage) -> float:
-        """Return the estimated maximum cost of a call in money; raise LimitExceeded if less is left."""
-        amount = self._price(name, usage)
-        if amount is None:
-            raise ConfigurationError(
-                f"Budget(cost=...) needs to know what {name!r} costs, and no price of it is listed; "
-                "pass Budget(cost=..., price=lambda model, usage: ...)"
-            )
-        limit = float(self.budget.cost or 0)
-        if self.cost + self.reserved_cost + amount > limit:
-            raise LimitExceeded("cost", limit, self.cost + self.reserved_cost)
-        return amount
+        return Reservation(self, name, needs)
 
     def _tools(self, request: ModelRequest) -> int:
         """Estimate the tokens of the tool specs; computed once while the tools stay the same."""
@@ -127,40 +159,49 @@ class Spending:
 
 
 class Reservation:
-    """The reservation of one call."""
+    """What is reserved for one call in each limit: the usage of its failed tries, and the maximum of the next one."""
 
-    __slots__ = ("amount", "name", "need", "spending", "tries")
+    __slots__ = ("_held", "_needs", "name", "spending")
 
-    def __init__(self, spending: Spending, name: str, need: int, amount: float) -> None:
+    def __init__(self, spending: Spending, name: str, needs: Sequence[float]) -> None:
         self.spending = spending
         self.name = name
-        self.need = need
-        self.amount = amount
-        self.tries = 1
+        self._needs = needs
+        self._held: list[float] = [0] * len(needs)
+        self._hold(needs)
+
+    def _hold(self, amounts: Sequence[float]) -> None:
+        for at, (meter, amount) in enumerate(zip(self.spending.meters.values(), amounts, strict=True)):
+            meter.reserved += amount
+            self._held[at] += amount
 
     def admit_try(self, error: BaseException) -> None:
         """Count a failed try, which may be made again.
 
         Raises:
-            LimitExceeded: the budget allows no more requests.
+            LimitExceeded: the budget allows no further try.
         """
         if is_refusal(error):
             return
-        spending, limit = self.spending, self.spending.budget.requests
-        used = spending.requests + spending.running
-        if limit is not None and used >= limit:
-            raise LimitExceeded("requests", limit, used)
-        self.tries += 1
-        spending.running += 1
+        usage = usage_of(error)
+        lost = _of_a_call(usage if isinstance(usage, Usage) else Usage())
+        meters = self.spending.meters.values()
+        amounts = [meter.amount(self.name, lost) for meter in meters]
+        for meter, need, amount in zip(meters, self._needs, amounts, strict=True):
+            meter.check(need, amount - need)
+        self._hold(amounts)
 
     def settle(self, usage: Iterable[object]) -> None:
         """Replace the reservation by the actual usage."""
-        self.spending.reserved -= self.need
-        self.spending.reserved_cost -= self.amount
-        self.spending.running -= self.tries
+        self._hold([-held for held in self._held])
         for each in usage:
             if isinstance(each, Usage):
-                self.spending._add(each, self.name)
+                self.spending.add(each, self.name)
+
+
+def _of_a_call(usage: Usage) -> Usage:
+    """Return the usage of a model call, which is at least one request."""
+    return usage if usage.requests else replace(usage, requests=1)
 
 
 def is_refusal(error: BaseException) -> bool:
@@ -234,8 +275,6 @@ def budgeted(ctx: Context, budget: Budget) -> Context:
     Raises:
         ConfigurationError: the budget limits cost and has no `price`.
     """
-    if budget.cost is not None and budget.price is None:
-        raise ConfigurationError("Budget(cost=...) needs price=..., a function of a model's name and a Usage")
     spending = Spending(budget)
     for outcome, costs in journal_of(ctx).spent(ctx.path):
         spending.recall(outcome, costs)

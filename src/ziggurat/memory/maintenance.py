@@ -28,7 +28,7 @@ from ziggurat.memory.consolidation import Consolidate, ConsolidationPolicy, cons
 from ziggurat.memory.record import MemoryRecord, predecessors
 from ziggurat.memory.store import OpenedStore
 from ziggurat.memory.vectorizing import warn
-from ziggurat.messages.budget import Budget
+from ziggurat.messages.budget import TOKENS_AND_REQUESTS, Budget, limits_of
 from ziggurat.messages.model import Model, ModelRequest, ModelResponse
 from ziggurat.messages.usage import Usage
 
@@ -78,8 +78,8 @@ class Maintenance:
         consolidate: What is merged by subject; None for nothing.
         compress: What is compressed; None, the default, for nothing.
         model: Writes the summaries; without it they are made by rule.
-        budget: What the model may use altogether, by its `tokens`, `requests`, and `cost` with a `price`. When it is
-            spent, further work fails; it counts what was used, so the last call may exceed it.
+        budget: What the model may use altogether, by its `tokens`, `input`, `output`, `requests`, and `cost` with a
+            `price`. When it is spent, further work fails; it counts what was used, so the last call may exceed it.
         ctx: Supplies the clock, and the context of model calls and events; by default the system's.
 
     Raises:
@@ -103,10 +103,7 @@ class Maintenance:
             raise ConfigurationError(f"Maintenance(owners=...) is a list of names, write [{owners!r}]")
         if consolidate is None and compress is None:
             raise ConfigurationError("Maintenance() has nothing to do: give it consolidate= or compress=")
-        if budget is not None and budget.cost is not None and budget.price is None:
-            raise ConfigurationError(
-                "Maintenance(budget=Budget(cost=...)) needs a price=..., such as observe.price.cost"
-            )
+        self._limits = {} if budget is None else limits_of(budget)
         self._owners = owners
         self._interval = interval
         self._model = model
@@ -198,16 +195,12 @@ class Maintenance:
         return response
 
     def _refuse_overspending(self) -> None:
-        budget, counters = self._budget, self._counters
-        if budget is None:
-            return
-        for kind, limit, used in (
-            ("tokens", budget.tokens, counters.usage.total),
-            ("requests", budget.requests, counters.usage.requests),
-            ("cost", budget.cost, counters.cost),
-        ):
-            if limit is not None and used >= limit:
-                raise LimitExceeded(kind, float(limit), used)
+        counters = self._counters
+        for kind, limit in self._limits.items():
+            count = TOKENS_AND_REQUESTS.get(kind)
+            used = counters.cost if count is None else count(counters.usage)
+            if used >= limit:
+                raise LimitExceeded(kind, limit, used)
 
     def _count(self, **more: int) -> None:
         counters = self._counters

@@ -1,6 +1,6 @@
 """Budget: limits on what a run and all agents below it spend together."""
 
-__all__ = ["ASSUMED_OUTPUT", "Budget", "Price"]
+__all__ = ["ASSUMED_OUTPUT", "TOKENS_AND_REQUESTS", "Budget", "Price", "limits_of"]
 
 from collections.abc import Callable, Mapping
 from decimal import Decimal
@@ -35,6 +35,8 @@ class Budget(Struct, frozen=True):
 
     Attributes:
         tokens: Input and output together; if a provider reports no usage, it counts as zero.
+        input: Input tokens alone, cached ones included.
+        output: Output tokens alone, reasoning included.
         requests: Model calls.
         tool_calls: Tool calls. Further ones are refused, with a result that tells the model so, and the run stops
             once the results of that step are complete.
@@ -45,6 +47,8 @@ class Budget(Struct, frozen=True):
     """
 
     tokens: PositiveInt | None = None
+    input: PositiveInt | None = None
+    output: PositiveInt | None = None
     requests: PositiveInt | None = None
     tool_calls: PositiveInt | None = None
     steps: PositiveInt | None = None
@@ -54,9 +58,38 @@ class Budget(Struct, frozen=True):
 
     def __post_init__(self) -> None:
         check_fields(self)
-        limits = (self.tokens, self.requests, self.tool_calls, self.steps, self.cost, self.tools or None)
-        if all(limit is None for limit in limits):
+        if all(getattr(self, name) is None for name in _LIMITS) and not self.tools:
+            named = ", ".join(f"{name}=..." for name in _LIMITS)
             raise ConfigurationError(
-                "Budget() limits nothing: give tokens=..., requests=..., tool_calls=..., steps=..., cost=... or "
-                "tools={...}; for time there is Agent(timeout=...)"
+                f"Budget() limits nothing: give {named} or tools={{...}}; for time there is Agent(timeout=...)"
             )
+
+
+TOKENS_AND_REQUESTS: Mapping[str, Callable[[Usage], int]] = {
+    "tokens": lambda usage: usage.total,
+    "input": lambda usage: usage.input or 0,
+    "output": lambda usage: usage.output or 0,
+    "requests": lambda usage: usage.requests,
+}
+"""What each limit on the usage of model calls counts, by its name in `Budget`; `cost` needs a price, too."""
+
+_LIMITS = (*TOKENS_AND_REQUESTS, "tool_calls", "steps", "cost")
+
+
+def limits_of(budget: Budget) -> dict[str, float]:
+    """Return the limits on the usage of model calls that a budget sets, by name: tokens, requests and cost.
+
+    Raises:
+        ConfigurationError: the budget limits cost and has no `price`.
+    """
+    limits: dict[str, float] = {
+        name: limit for name in TOKENS_AND_REQUESTS if (limit := getattr(budget, name)) is not None
+    }
+    if budget.cost is not None:
+        if budget.price is None:
+            raise ConfigurationError(
+                "Budget(cost=...) needs a price=..., a function of a model's name and a Usage, "
+                "such as observe.price.cost"
+            )
+        limits["cost"] = float(budget.cost)
+    return limits
