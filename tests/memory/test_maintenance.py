@@ -144,7 +144,16 @@ def test_what_was_merged_before_a_failure_is_counted() -> None:
     asyncio.run(main())
 
 
-@pytest.mark.parametrize("budget", [Budget(requests=1), Budget(tokens=110), Budget(cost=0.5, price=lambda *_: 0.5)])
+@pytest.mark.parametrize(
+    "budget",
+    [
+        Budget(requests=1),
+        Budget(tokens=110),
+        Budget(input=100),
+        Budget(output=10),
+        Budget(cost=0.5, price=lambda *_: 0.5),
+    ],
+)
 def test_a_spent_budget_ends_the_work_of_the_model(budget: Budget) -> None:
     async def main() -> None:
         store = InMemoryStore()

@@ -14,7 +14,7 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from ziggurat.calls.admission import ADMISSION, Reservation, admit, is_refusal, metered
+from ziggurat.calls.admission import ADMISSION, Reservation, admit, metered
 from ziggurat.calls.gate import is_waiting, pass_gate, refuse, waiting_call
 from ziggurat.calls.hooks import MIDDLEWARE, NO_CHAIN, Chain, hooked, tell, wrap
 from ziggurat.calls.pieces import Pieces
@@ -22,7 +22,7 @@ from ziggurat.core.codec import decode, encode
 from ziggurat.core.containment import contained
 from ziggurat.core.context import ADMIT_TRY, Context
 from ziggurat.core.entries import Outcome, Record, Result
-from ziggurat.core.errors import ConfigurationError, InvalidArguments, JournalCorrupt
+from ziggurat.core.errors import ConfigurationError, InvalidArguments, JournalCorrupt, Suspend
 from ziggurat.core.event import SILENCE, Dropped
 from ziggurat.core.facts import name_of
 from ziggurat.core.journal import MemoryJournal, journal_of
@@ -147,7 +147,7 @@ async def _failed(
     error = contained(raised)
     usage = usage_of(error)
     if usage is None and sent is not None and sent.called:
-        usage = error if sent.usage is None or is_refusal(error) else sent.usage
+        usage = error if sent.usage is None or isinstance(error, Suspend) else sent.usage
     spent = metered(journal.take_charges(ctx.path, usage))
     _settle(spent, reserved, ctx, journal)
     try:
