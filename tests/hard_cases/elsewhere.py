@@ -27,6 +27,7 @@ from ziggurat.messages.agent import AgentRun
 from ziggurat.messages.middleware import Middleware
 from ziggurat.messages.model import ModelRequest, ModelResponse
 from ziggurat.messages.parts import ToolCall, ToolResult, tool_call
+from ziggurat.messages.usage import Usage
 from ziggurat.runs.options import Environment
 from ziggurat.testing.clock import settle
 from ziggurat.tools.function import tool
@@ -112,7 +113,10 @@ class Elsewhere(Middleware):
         self._seen[ctx.path] = number + 1
         answer = decode(known[number], Answer)
         if bytes(memoryview(answer.error)):
-            raise as_error(answer.error)
+            error = as_error(answer.error)
+            if kind is ModelResponse:  # the model itself is not called here: say that a request was made
+                error.usage = Usage(requests=1)  # type: ignore[attr-defined]
+            raise error
         return decode(answer.value, kind)
 
 

@@ -133,7 +133,7 @@ def test_a_hit_skips_the_retry_and_costs_a_run_nothing() -> None:
     async def main() -> list[Usage]:
         return [(await agent.run("?")).usage for _ in range(2)]
 
-    assert asyncio.run(main()) == [USAGE, Usage()]
+    assert asyncio.run(main()) == [Usage(10, 5, requests=2), Usage()]  # with the try that failed
     assert len(model.calls) == 2
 
 

@@ -31,7 +31,7 @@ def test_addresses() -> None:
         ("sqlite:///:memory:", "open 'memory:' instead"),
         ("sqlite:///x.db?mode=ro", "synchronous=FULL or NORMAL"),
         ("sqlite:///x.db?timeout=soon", "timeout in seconds"),
-        (17, "an address or an object"),
+        (17, "a text or a MemoryStore"),
     ],
 )
 def test_what_is_no_address(url: str, said: str) -> None:

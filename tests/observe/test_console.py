@@ -118,7 +118,7 @@ def test_nothing_is_said_to_be_dropped_where_nothing_was_shown() -> None:
 @pytest.mark.parametrize(
     ("agent", "last"),
     [
-        (Agent(ScriptedModel(ModelError("down"))), ["✗ Failed: ModelError: down", "  1 step · 0 model calls"]),
+        (Agent(ScriptedModel(ModelError("down"))), ["✗ Failed: ModelError: down", "  1 step · tokens unknown"]),
         (
             Agent(ScriptedModel(always=SUM, usage=COST), tools=[calculator], max_steps=1),
             ["■ MaxSteps: it took 1 step, as many as it may", "  1 step · 1 tool call"],

@@ -25,7 +25,7 @@ MAX_ARGUMENTS = 4_000_000
 MAX_CALLS = 1_024
 """Tool calls that one reply of a model may make; a model that makes more is asked to make fewer."""
 
-MAX_LONG_NUMBERS = 1_000
+MAX_LONG_NUMBERS = 250
 """Numbers of 20 digits and more in one JSON text. Python's hashes of them can be chosen to be all equal, so that a set
 or the keys of a dictionary take the square of their number; those of smaller numbers cannot."""
 
