@@ -148,7 +148,10 @@ async def _failed(
     usage = usage_of(error)
     if usage is None and sent is not None and sent.called:
         usage = error if sent.usage is None or isinstance(error, Suspend) else sent.usage
-    spent = metered(journal.take_charges(ctx.path, usage))
+    charged = journal.take_charges(ctx.path)
+    if usage is not None and not any(each is usage for each in charged):  # a hook may have charged the reply it refused
+        charged = (*charged, usage)
+    spent = metered(charged)
     _settle(spent, reserved, ctx, journal)
     try:
         if isinstance(error, Exception):
