@@ -4,12 +4,13 @@ __all__ = ["Agent", "AgentArguments"]
 
 import os
 from collections.abc import Callable, Iterable, Sequence
-from functools import partial
+from functools import cache, partial
 from typing import TYPE_CHECKING, Annotated, Any, TypedDict, Unpack, overload
 
 from msgspec import Meta
 
-from ziggurat.agents.loop import AgentLoop, Instructions, LoopSettings
+from ziggurat.agents.loop import AgentLoop
+from ziggurat.agents.loop_run import Instructions, LoopSettings
 from ziggurat.agents.output import FINAL_ANSWER, AnswerReader, Output
 from ziggurat.agents.output_validator import OutputValidator
 from ziggurat.agents.pricing import with_prices
@@ -19,12 +20,12 @@ from ziggurat.agents.steering import STEERABLE, Steerable
 from ziggurat.agents.stop import MAX_STEPS, Policy, StopPolicy, any_of, steps_in
 from ziggurat.calls.admission import budgeted
 from ziggurat.calls.decisions import TOOLS
-from ziggurat.calls.enter import AGENT, AgentParts, Setup
-from ziggurat.calls.hooks import HOOKS, Chain, chained
+from ziggurat.calls.enter import AGENT, AgentParts
+from ziggurat.calls.hooks import Chain, chained
 from ziggurat.core.codec import digest
 from ziggurat.core.context import Context
 from ziggurat.core.errors import ConfigurationError
-from ziggurat.core.facts import EFFECT, name_of, strongest
+from ziggurat.core.facts import EFFECT, name_of
 from ziggurat.core.ids import check_new_name
 from ziggurat.core.service import Service
 from ziggurat.core.settings import PositiveInt, Seconds, checked
@@ -32,10 +33,10 @@ from ziggurat.core.store import Store
 from ziggurat.messages.agent import Out
 from ziggurat.messages.budget import Budget
 from ziggurat.messages.middleware import AnyMiddleware, Middleware
-from ziggurat.messages.model import NO_SETTINGS, Model, ModelRequest, ModelResponse, ModelSettings
+from ziggurat.messages.model import NO_SETTINGS, Model, ModelRequest, ModelResponse, ModelSettings, ToolSpec
 from ziggurat.models.resolve import resolve
 from ziggurat.tools.approval import APPROVALS, Approvals
-from ziggurat.tools.permissions import Permissions, narrow_grants
+from ziggurat.tools.permissions import Permissions, known
 from ziggurat.tools.thread_guard import rules_hold
 from ziggurat.tools.toolbox import Tool, Toolbox
 
@@ -151,50 +152,47 @@ class Agent(Runnable[Out]):
         box = tools if isinstance(tools, Toolbox) else Toolbox(tools)
         answer = None if output is None else AnswerReader.of(output, service)
         check_new_name(name, "an agent's name")
-        max_steps = _limit(max_steps, stop)
-        final = answer.tool() if answer is not None else None
-        if final is not None and FINAL_ANSWER in box:
-            raise ConfigurationError(f"the name {FINAL_ANSWER!r} is taken by the output; give your tool another one")
         self.settings = LoopSettings(
             name,
             service,
             name_of(service),
             box,
-            box.specs if final is None else (*box.specs, final),
+            _specs(box, answer),
             instructions,
             settings or NO_SETTINGS,
             answer,
             None if stop is None else any_of(stop),
-            max_steps,
+            max(MAX_STEPS, steps_in(stop)) if max_steps is None else max_steps,
             timeout,
             output_validator,
         )
-        self._model = service
-        chain = Chain(middleware)
-        self._chain = chain if chain.has(*HOOKS) else None
+        self._chain = Chain(middleware)
         self._budget = None if budget is None else with_prices(budget)
         self._approvals = approvals
         self._limited = grants is not None
         needs = frozenset(permission for spec in box.specs for permission in spec.permissions)
-        self._grants = needs if grants is None else frozenset(grants)
-        narrow_grants(Context(name), self._grants)
-        read = None if answer is None else answer.revived
-        prepare = self._prepare if self._chain or approvals or budget or self._limited else None
-        setup = Setup(self._setup)
-        limit = None if budget is None else budget.tool_calls
-        parse = partial(final_answer_in, output=answer)
+        self._grants = known(needs if grants is None else grants)
         parts = AgentParts(
-            name, prepare, setup, description, needs, self._grants, read, self._chain, limit, parse, _debug(debug)
+            name,
+            self._prepare if middleware or approvals or budget or self._limited else None,
+            cache(self._setup),
+            description,
+            needs,
+            self._grants,
+            None if answer is None else answer.revived,
+            self._chain,
+            None if budget is None else budget.tool_calls,
+            partial(final_answer_in, output=answer),
+            _debug(debug),
         )
-        loop = AgentLoop(self.settings)
-        effect = strongest(entry.service for entry in box.entries.values())
-        loop.facts = {AGENT: parts, STEERABLE: Steerable.among(chain.middlewares), TOOLS: box, EFFECT: effect}
+        permitted = Steerable.among(middleware)
+        loop = AgentLoop(self.settings, {AGENT: parts, STEERABLE: permitted, TOOLS: box, EFFECT: box.effect})
         super().__init__(loop, name=name, store=store)
 
     @property
     def model(self) -> Service[ModelRequest, ModelResponse]:
         """The model, with its layers."""
-        return self._model
+        return self.settings.model
 
     @property
     def tools(self) -> Toolbox:
@@ -203,8 +201,7 @@ class Agent(Runnable[Out]):
 
     def _prepare(self, ctx: Context) -> Context:
         """Return a context with this agent's middleware, approvals and budget, for itself and all agents below."""
-        if self._chain is not None:
-            ctx = chained(ctx, self._chain)
+        ctx = chained(ctx, self._chain)
         if self._approvals is not None:
             ctx = ctx.within(APPROVALS, (*(ctx.scope.get(APPROVALS) or ()), self._approvals))
         if self._budget is not None:
@@ -225,14 +222,18 @@ class Agent(Runnable[Out]):
 
     def __repr__(self) -> str:
         tools = f", tools=[{', '.join(self.settings.tools)}]" if len(self.settings.tools) else ""
-        return f"Agent({self._model!r}{tools})"
+        return f"Agent({self.model!r}{tools})"
+
+
+def _specs(box: Toolbox, answer: AnswerReader | None) -> tuple[ToolSpec, ...]:
+    """Return the tools that the model is offered: the agent's own, and the one that takes its final answer, if any."""
+    final = None if answer is None else answer.tool()
+    if final is None:
+        return box.specs
+    if FINAL_ANSWER in box:
+        raise ConfigurationError(f"the name {FINAL_ANSWER!r} is taken by the output; give your tool another one")
+    return (*box.specs, final)
 
 
 def _debug(chosen: bool | None) -> bool:
     return os.environ.get("ZIGGURAT_DEBUG", "") not in ("", "0") if chosen is None else chosen
-
-
-def _limit(max_steps: int | None, stop: Policy | None) -> int:
-    if max_steps is None:
-        return max(MAX_STEPS, steps_in(stop))
-    return max_steps

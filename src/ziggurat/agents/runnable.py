@@ -4,6 +4,7 @@ __all__ = ["Runnable"]
 
 from collections.abc import AsyncGenerator, Callable, Coroutine, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
+from functools import partial
 from typing import Any, Generic, Unpack
 
 from msgspec.structs import replace
@@ -12,12 +13,12 @@ from ziggurat.agents.as_tool import AgentTool
 from ziggurat.agents.blocking import blocking
 from ziggurat.agents.handle import RunHandle
 from ziggurat.agents.loop import AgentLoop
-from ziggurat.agents.starter import Starter, report_separate
+from ziggurat.agents.starter import Starter
 from ziggurat.agents.steering import STEERABLE, STEERING, Mailbox
 from ziggurat.calls.agent_call import AGENT_CALL
-from ziggurat.calls.enter import AGENT, ALONE, AgentParts, AgentService, Setup, enter
+from ziggurat.calls.enter import AGENT, ALONE, AgentParts, AgentService, enter
 from ziggurat.core.broadcast import Heard
-from ziggurat.core.context import AMBIENT, Context
+from ziggurat.core.context import Context
 from ziggurat.core.entries import Origin
 from ziggurat.core.errors import ConfigurationError
 from ziggurat.core.event import Listener
@@ -32,7 +33,6 @@ from ziggurat.messages import stops
 from ziggurat.messages.agent import AgentRequest, AgentRun, Decisions, Out, PendingItem
 from ziggurat.messages.message import Message
 from ziggurat.messages.tool import AS_TOOL
-from ziggurat.runs.drive import drive
 from ziggurat.runs.opening import Opener, empty_run
 from ziggurat.runs.options import (
     NO_OPTIONS,
@@ -81,8 +81,7 @@ class Runnable(Generic[Out]):
         self.inner = service
         parts = fact(service, AGENT)
         if parts is None:
-            given = name or str(getattr(service, "__name__", "agent"))
-            parts = AgentParts(given, None, Setup(dict))
+            parts = AgentParts(name or str(getattr(service, "__name__", "agent")), None)
         self.name = name or parts.name
         runs = runs_of(None if store is None else connect(store))
         self.store = runs.store
@@ -159,23 +158,19 @@ class Runnable(Generic[Out]):
         own = (deps, run_id, session, grants, approvals, labels, environment)
         if own == _NOTHING_GIVEN and listeners == () and not detached:
             return self._starter.run(request_of(prompt, history), NO_OPTIONS, False)
-        return self._starter.run(
-            *self._starter.read(
-                prompt,
-                {
-                    "history": history,
-                    "deps": deps,
-                    "listeners": listeners,
-                    "run_id": run_id,
-                    "session": session,
-                    "grants": grants,
-                    "approvals": approvals,
-                    "labels": labels,
-                    "environment": environment,
-                    "detached": detached,
-                },
-            )
-        )
+        arguments: RunArguments = {
+            "history": history,
+            "deps": deps,
+            "listeners": listeners,
+            "run_id": run_id,
+            "session": session,
+            "grants": grants,
+            "approvals": approvals,
+            "labels": labels,
+            "environment": environment,
+            "detached": detached,
+        }
+        return self._starter.run(*self._starter.read(prompt, arguments))
 
     @checked
     def run_sync(self, prompt: Prompt | None = None, **arguments: Unpack[RunArguments]) -> AgentRun[Out]:
@@ -200,7 +195,6 @@ class Runnable(Generic[Out]):
         Args:
             prompt: The question or task.
             buffer: The number of unread events at which the run waits for its reader.
-            arguments: The arguments of `run`.
         """
         check_arguments("stream", arguments)
         request, options, detached = self._starter.read(prompt, arguments)
@@ -249,12 +243,10 @@ class Runnable(Generic[Out]):
                 Deciding again in the same way has no effect.
             strict: Raise where this agent differs from the record (its model, instructions, tools, requests). Otherwise
                 it emits `Diverged`, and the record wins.
-            deps: As for `run`; they are not recorded.
-            listeners: As for `run`.
             session: The run's session, only if it is kept in another store than the run.
             grants: Limits the recorded grants further.
-            approvals: As for `run`; they are not recorded.
-            environment: As for `run`.
+
+        The others are those of `run`; they are not recorded.
 
         Raises:
             RunNotFound: the store has no such run.
@@ -272,9 +264,9 @@ class Runnable(Generic[Out]):
             approvals=approvals,
             environment=environment,
         )
-        await report_separate(AMBIENT.get(), f"{self.name} was resumed, which is a run of its own")
-        opens = self._opener.reopen(run_id, {} if decisions is None else decisions, options, strict=strict)
-        return await drive(self, self.name, opens)
+        decided = {} if decisions is None else decisions
+        reopen = partial(self._opener.reopen, run_id, decided, options, strict=strict)
+        return await self._starter.drive_apart(reopen, "resumed")
 
     @checked
     async def replay(
@@ -294,16 +286,15 @@ class Runnable(Generic[Out]):
             live: What is called again: ``"nothing"``, its ``"tools"`` (with their side effects), or its ``"models"``.
             strict: Raise where something differs. Otherwise it emits `Diverged` and continues as long as the record has
                 answers.
-            deps: As for `run`; they are not recorded.
-            listeners: As for `run`.
-            approvals: As for `run`.
+
+        The others are those of `run`.
 
         Raises:
             JournalMismatch: this agent would have done something else; the message shows where, with a diff.
         """
         options = RunOptions.of(deps=deps, listeners=listeners, approvals=approvals)
-        await report_separate(AMBIENT.get(), f"{self.name} was replayed, which is a run of its own")
-        return await drive(self, self.name, self._opener.replay(run_id, live, options, strict=strict))
+        replay = partial(self._opener.replay, run_id, live, options, strict=strict)
+        return await self._starter.drive_apart(replay, "replayed")
 
     @checked
     async def fork(
@@ -336,12 +327,10 @@ class Runnable(Generic[Out]):
             effects: What happens to calls of tools with side effects (all but ``effect="none"``): ``"refuse"`` them,
                 return the original run's result for each call it made too (``"recorded"``), or run them (``"live"``).
             new_id: The id of the new run.
-            deps: As for `run`; they are not recorded.
-            listeners: As for `run`.
             grants: Limits the grants of the original run further.
-            approvals: As for `run`.
-            labels: As for `run`; by default those of the original run.
-            environment: As for `run`.
+            labels: By default those of the original run.
+
+        The others are those of `run`.
 
         Raises:
             RunNotFound: the store has no such run.
@@ -357,9 +346,8 @@ class Runnable(Generic[Out]):
             labels=labels,
             environment=environment,
         )
-        await report_separate(AMBIENT.get(), f"{self.name} was forked, which is a run of its own")
         forked = await self._opener.fork(Origin(run_id, at, effects), prompt, new_id, options)
-        return await drive(self, self.name, self._opener.reopen(forked, {}, options))
+        return await self._starter.drive_apart(partial(self._opener.reopen, forked, {}, options), "forked")
 
     @checked
     def subscribe(self, run_id: RunId, *, after: NonNegativeInt = 0) -> AsyncGenerator[Heard, None]:

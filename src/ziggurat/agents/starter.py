@@ -1,8 +1,8 @@
 """Starter: starts runs of one agent, outside of all others, or as a part of the run around."""
 
-__all__ = ["Starter", "report_separate"]
+__all__ = ["Starter"]
 
-from collections.abc import Coroutine
+from collections.abc import Awaitable, Callable, Coroutine
 from contextlib import AbstractAsyncContextManager
 from typing import Any
 
@@ -20,7 +20,7 @@ from ziggurat.core.stream import EventStream, open_stream
 from ziggurat.messages.agent import AgentRequest, AgentRun
 from ziggurat.messages.events import Warned
 from ziggurat.runs.drive import drive
-from ziggurat.runs.opening import Opener
+from ziggurat.runs.opening import Opener, Opening
 from ziggurat.runs.options import NO_OPTIONS, RunArguments, RunOptions, joined_context
 from ziggurat.runs.prompt import Prompt, request_of
 from ziggurat.runs.session_writer import session_for
@@ -90,8 +90,18 @@ class Starter:
         return open_stream(service, request, start, buffer=buffer)
 
     async def _run_as_root(self, ambient: Context | None, request: AgentRequest, options: RunOptions) -> AgentRun:
-        await report_separate(ambient, f"{self.name} was started as a run of its own (detached)")
+        await self._report_separate(ambient, "started as a run of its own (detached)")
         return await drive(self.agent, self.name, self.opener.open(request, options))
+
+    async def drive_apart(self, reopen: Callable[[], Awaitable[Opening]], how: str) -> AgentRun:
+        """Drive a recorded run, which is no part of any other, in the way that `how` names."""
+        await self._report_separate(AMBIENT.get(), f"{how}, which is a run of its own")
+        return await drive(self.agent, self.name, reopen())
+
+    async def _report_separate(self, ambient: Context | None, how: str) -> None:
+        """Warn in the run of a user function that it starts another run, for which the rules of its own do not hold."""
+        if ambient is not None and ambient.listens(Warned):
+            await ambient.emit(Warned(ambient.path, f"{self.name} was {how}"))
 
     async def call_alone(self, agent: AgentService, request: AgentRequest, ctx: Context) -> AgentRun:
         """Answer a call of the agent, with any layers, in a context that is part of no run."""
@@ -122,12 +132,6 @@ class Starter:
             self._used_as_root = True
             trust_thread()
         return ambient
-
-
-async def report_separate(ambient: Context | None, text: str) -> None:
-    """Warn in the run of a user function that it starts another run, for which the rules of its own do not hold."""
-    if ambient is not None and ambient.listens(Warned):
-        await ambient.emit(Warned(ambient.path, text))
 
 
 def _check_joins(options: RunOptions) -> None:

@@ -10,7 +10,6 @@ __all__ = [
     "MAX_DEPTH_KEY",
     "AgentParts",
     "AgentService",
-    "Setup",
     "emit_recorded",
     "enter",
     "recorded_answer",
@@ -56,29 +55,14 @@ MAX_DEPTH = 8
 MAX_DEPTH_KEY: Key[int] = Key("max depth")
 
 
-class Setup:
-    """A description of an agent's model, instructions, tools and settings, computed when it is first needed."""
-
-    __slots__ = ("_known", "_look")
-
-    def __init__(self, look: Callable[[], dict[str, str]]) -> None:
-        self._look = look
-        self._known: dict[str, str] | None = None
-
-    def known(self) -> dict[str, str]:
-        """Return the name of each part, with a value that differs when the part has changed."""
-        if self._known is None:
-            self._known = self._look()
-        return self._known
-
-
 class AgentParts(Struct, frozen=True, eq=False):
     """The facts about an agent that `enter` needs, reachable through its layers.
 
     Attributes:
         name: The agent's name.
         prepare: Adds the agent's middleware, budget and approvals to a context; None if it has none.
-        setup: Describes the agent; compared with the record when a run is entered again.
+        setup: Returns the name of each part of the agent (model, instructions, tools, settings), with a value that
+            differs when the part has changed; compared with the record when a run is entered again.
         description: When to call it as a tool.
         permissions: The permissions its tools need.
         grants: The permissions it passes to all below, never more than it has itself; None to pass on all it has.
@@ -91,7 +75,7 @@ class AgentParts(Struct, frozen=True, eq=False):
 
     name: str
     prepare: Callable[[Context], Context] | None
-    setup: Setup
+    setup: Callable[[], dict[str, str]] = dict
     description: str = ""
     permissions: frozenset[str] = frozenset()
     grants: frozenset[str] | None = None
@@ -110,7 +94,7 @@ ALONE: Fact[Callable[[AgentService, AgentRequest, Context], Awaitable[AgentRun]]
 
 
 def _parts_of(agent: AgentService) -> AgentParts:
-    return fact(agent, AGENT) or AgentParts("agent", None, Setup(dict))
+    return fact(agent, AGENT) or AgentParts("agent", None)
 
 
 async def enter(agent: AgentService, request: AgentRequest, ctx: Context, *, again: bool = False) -> AgentRun:
@@ -132,8 +116,7 @@ async def enter(agent: AgentService, request: AgentRequest, ctx: Context, *, aga
     parts = _parts_of(agent)
     journal = journal_of(ctx)
     record = journal.find(ctx.path)
-    recorded = None if record is None else await _recorded_run(record, parts, ctx)
-    if recorded is not None:
+    if record is not None and (recorded := await _recorded_run(record, parts, ctx)) is not None:
         return recorded
     ctx, chain = _make_frame(ctx, parts, again=again)
     frame = ctx.scope[AGENT_CALL]
@@ -141,7 +124,7 @@ async def enter(agent: AgentService, request: AgentRequest, ctx: Context, *, aga
         request = await _apply_before_agent(parts, record, request, ctx, chain)
         if record is None or record.entered is None:
             frame.began = journal.elapsed
-            await journal.write(Entered(ctx.path, parts.name, request, parts.setup.known(), frame.began))
+            await journal.write(Entered(ctx.path, parts.name, request, parts.setup(), frame.began))
         if ctx.emit is not SILENCE:
             await ctx.emit(AgentStarted(ctx.path, parts.name, ctx.run_id))
         wraps = chain.hooks["wrap_agent"]
@@ -307,7 +290,7 @@ async def report_changes(agent: AgentService, entered: Entered, ctx: Context) ->
 async def _report_changes(parts: AgentParts, entered: Entered, ctx: Context) -> None:
     journal = journal_of(ctx)
     before = as_type(entered.setup, dict[str, str])
-    kept = journal.screened(Entered(ctx.path, parts.name, None, parts.setup.known()))
+    kept = journal.screened(Entered(ctx.path, parts.name, None, parts.setup()))
     after = kept.setup if isinstance(kept, Entered) else {}
     for what, now in as_type(after, dict[str, str]).items():
         event = journal.diverged(ctx.path, what, before.get(what, now), now)

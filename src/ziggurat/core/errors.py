@@ -73,6 +73,7 @@ __all__ = [
     "type_name_of",
 ]
 
+from contextlib import suppress
 from typing import Literal, TypeVar, cast
 
 F = TypeVar("F")
@@ -141,13 +142,7 @@ class InvalidArguments(ZigguratError, ValueError):
 
 
 class ServiceError(ZigguratError):
-    """A call failed.
-
-    Args:
-        message: What happened and what to do.
-        transient: Whether trying again may help.
-        retry_after: Seconds to wait first, if known.
-    """
+    """A call failed; the message says what happened and what to do."""
 
     def __init__(self, message: str = "", *, transient: bool | None = None, retry_after: float | None = None) -> None:
         super().__init__(message)
@@ -261,9 +256,7 @@ class LimitExceeded(ServiceError):
         kind: What is limited, such as ``"tokens"``.
         limit: The limit.
         used: What had been used when the call was refused, in the unit of the limit.
-        message: What happened and what to do.
-        transient: Whether trying again may help: yes if the limit is only busy, no if it is used up.
-        retry_after: Seconds to wait first, if known.
+        transient: Yes if the limit is only busy, no if it is used up.
     """
 
     def __init__(
@@ -290,7 +283,6 @@ class CircuitOpen(LimitExceeded):
     """A circuit breaker refused the call, because the service it guards has failed too often.
 
     Args:
-        message: What happened and what to do.
         permits: How many trial calls the circuit allows at present, all of them in progress.
         retry_after: Seconds until trial calls are allowed; None if they already are, or if an operator opened the
             circuit.
@@ -347,11 +339,7 @@ class StoreUnavailable(StoreError):
 
 
 class Suspend(BaseException):
-    """The run waits for decisions. A BaseException, so that no ``except Exception`` catches it.
-
-    Args:
-        pending: One item per missing decision.
-    """
+    """The run waits for decisions, one for each item. A BaseException, so that no ``except Exception`` catches it."""
 
     def __init__(self, pending: tuple[object, ...]) -> None:
         super().__init__(f"waiting for {len(pending)} decision(s)")
@@ -377,11 +365,7 @@ def is_transient(error: BaseException) -> bool:
 
 
 def fact_of(error: BaseException, name: str, kind: type[F]) -> F | None:
-    """Return an attribute of an error if it is of a type, None if it has none; never raise.
-
-    An error's attributes may be properties or ``__getattr__`` of a user's class, which may themselves fail, or raise
-    what ends a program. All facts of errors are read here.
-    """
+    """Return an attribute of an error if it is of a type, else None; never raise, although a user's class may."""
     try:
         value: object = getattr(error, name, None)
         number = kind is float and isinstance(value, int)
@@ -392,10 +376,8 @@ def fact_of(error: BaseException, name: str, kind: type[F]) -> F | None:
 
 def attach(error: BaseException, name: str, value: object) -> None:
     """Set an attribute of an error, unless its class does not allow it; never raise."""
-    try:
+    with suppress(BaseException):  # as above
         setattr(error, name, value)
-    except BaseException:  # noqa: BLE001 - as above
-        return
 
 
 def described(error: BaseException) -> str:

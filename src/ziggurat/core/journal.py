@@ -27,13 +27,7 @@ _BROKEN_OFF = frozenset({"Failed", "Denied", "BudgetExceeded", "Timeout"})
 
 
 class MemoryJournal(Recorder):
-    """The journal of a run, in memory; `dump` writes it out.
-
-    Args:
-        mode: Whether calls without a record are made (`record`, `resume`) or refused (`replay`).
-        strict: Raise on a request that differs from the recorded one, rather than emit `Diverged`.
-        clock: Measures the run's time allowance.
-    """
+    """The journal of a run, in memory, with the arguments of `Recorder`; `dump` writes it out."""
 
     __slots__ = ("_begun", "_closed", "_index")
 

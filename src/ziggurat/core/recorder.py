@@ -167,11 +167,11 @@ class Recorder:
     def _goes_on_after(self, path: str) -> bool:
         """Return whether something is recorded that follows the call at `path` in the steps of its agent."""
         agent, step, place = step_of(path)
-        for known in self.paths() if step else ():
-            other = step_of(known, agent)
-            if other[1] > step or (other[1] == step and place == "model" and other[2].startswith("tool-")):
-                return True
-        return False
+        others = (step_of(known, agent) for known in self.paths() if step)
+        return any(
+            other > step or (other == step and place == "model" and then.startswith("tool-"))
+            for _, other, then in others
+        )
 
     def diverged(self, path: str, what: str, recorded: str, asked: str, /) -> Diverged | None:
         """Return the event that reports a difference, None if there is none; raise if the journal is strict."""
@@ -297,38 +297,24 @@ class Recorder:
         self._charges = [(at, cost) for at, cost in charges if not is_beneath(at, path)] or None
         return (*taken, *own)
 
-    def pass_over(self, outcome: Result | Failure, /) -> list[object]:
-        """Use a recorded outcome for its call and all calls below it; return the usage not counted yet.
-
-        The list has the usage of each call, or its outcome if it has no usage. The calls below will not be made
-        again, so failures recorded there before the outcome are marked as answered.
-        """
-        record = self.find(outcome.path)
-        spent = [] if record is None else self._take_uncounted(record, outcome)
-        return [*spent, *self._pass_over_below(outcome.path, outcome)]
-
     def skip(self, ctx: Context, until: Entry | None = None) -> None:
-        """Count what hooks of this call, which are not called again, spent before an entry was recorded."""
-        self.count(ctx, *self._pass_over_below(ctx.path, until))
+        """Use the outcomes of the calls below this one that were recorded before an entry; they are not made again.
 
-    def _pass_over_below(self, path: str, until: Entry | None) -> list[object]:
-        """Use the outcomes of calls below a path that were recorded before an entry; return the usage not counted."""
-        spent: list[object] = []
-        for outcome in self._composites.outcomes_below(path, until):
+        Their usage is counted, and their failures are marked as answered.
+        """
+        for outcome in self._composites.outcomes_below(ctx.path, until):
             record = self.find(outcome.path)
             if record is not None:
-                spent.extend(self._take_uncounted(record, outcome))
+                self._count_once(ctx, record, outcome)
                 if isinstance(outcome, Failure):
                     record.cursor = max(record.cursor, record.number(outcome))
-        return spent
 
-    def _take_uncounted(self, record: Record, outcome: Result | Failure) -> list[object]:
-        """Return the usage of an outcome unless it was counted before."""
+    def _count_once(self, ctx: Context, record: Record, outcome: Outcome) -> None:
+        """Count the usage of an outcome, or the outcome itself if it has none, unless it was counted before."""
         number = record.number(outcome)
-        if record.counted >= number:  # also when it was removed, with number 0
-            return []
-        record.counted = number
-        return self._composites.own_cost(outcome) or [outcome]
+        if record.counted < number:  # not when it was removed, with number 0
+            record.counted = number
+            self.count(ctx, *(self._composites.own_cost(outcome) or [outcome]))
 
     @property
     def _composites(self) -> Composites:
@@ -359,9 +345,7 @@ class Recorder:
         Args:
             ctx: The context of the call.
             outcome: Its next recorded outcome.
-            name: The name of the service that is called now.
             request: What it is asked now; None to compare nothing.
-            returns: The type of the answer.
 
         Raises:
             JournalMismatch: the call differs from the recorded one, and the journal is strict.
@@ -372,7 +356,10 @@ class Recorder:
             event = self._compare(ctx, outcome, name, request)
             if event is not None and ctx.listens(Diverged):
                 await ctx.emit(event)
-        self.count(ctx, *self.pass_over(outcome))
+        record = self.find(ctx.path)
+        if record is not None:
+            self._count_once(ctx, record, outcome)
+        self.skip(ctx, outcome)
         if isinstance(outcome, Failure):
             error = as_error(outcome.error)
             self._note_error(error, answer=True)

@@ -88,10 +88,8 @@ async def drive(agent: AgentService, name: str, opens: Awaitable[Opening], *, ra
         waiting = opening.journal.append(Ended("", type(run.stop).__name__, opening.journal.elapsed))
         if waiting is not None:
             await finished(waiting)
-    except ConfigurationError:
-        opening.mistaken = True
-        raise
-    except JournalError:
+    except (ConfigurationError, JournalError) as error:
+        opening.mistaken = isinstance(error, ConfigurationError)
         raise
     except asyncio.CancelledError as error:
         await _end_cancelled(error, run, agent, name, opening)

@@ -9,7 +9,7 @@ from typing import Annotated, Any, Literal
 from msgspec import Meta, Struct
 
 from ziggurat.core.errors import ConfigurationError
-from ziggurat.core.facts import COMPOSITE, fact, innermost, name_of
+from ziggurat.core.facts import COMPOSITE, Effect, fact, innermost, name_of, strongest
 from ziggurat.core.layer import Enclosed, Layered
 from ziggurat.core.service import Service
 from ziggurat.core.settings import PositiveInt, checked
@@ -131,6 +131,11 @@ class Toolbox:
                 f"two tools are named {entry.spec.name!r}; give one of them another name with @tool(name=...)"
             )
         self.entries[entry.spec.name] = entry
+
+    @property
+    def effect(self) -> Effect:
+        """The strongest side effect of any of the tools."""
+        return strongest(entry.service for entry in self.entries.values())
 
     def find(self, name: str) -> Entry | None:
         """Return the tool with this name, or None."""

@@ -1,0 +1,204 @@
+"""LoopRun: the state of one run of a loop, and the settings of the loop."""
+
+__all__ = ["Instructions", "LoopRun", "LoopSettings"]
+
+from collections.abc import Awaitable, Callable, Iterable
+from typing import Any
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from ziggurat.agents.output import AnswerReader
+from ziggurat.agents.output_validator import OutputValidator
+from ziggurat.agents.reply import accept_calls
+from ziggurat.agents.steering import STEERING, Steering, steering
+from ziggurat.agents.stop import Nudge, Policy, Verdict
+from ziggurat.calls.agent_call import AGENT_CALL
+from ziggurat.calls.batch import not_executed
+from ziggurat.calls.hooks import MIDDLEWARE
+from ziggurat.calls.model_call import ask
+from ziggurat.calls.rewrite import Rewriters, rewriters
+from ziggurat.core.context import RUN_ID, Context
+from ziggurat.core.errors import ConfigurationError, ModelRetry, Suspend
+from ziggurat.core.journal import journal_of
+from ziggurat.core.service import Service
+from ziggurat.messages import stops
+from ziggurat.messages.agent import AgentRequest, AgentRun, pending_of
+from ziggurat.messages.caller import Answer
+from ziggurat.messages.conversation import Conversation, Transcript
+from ziggurat.messages.delta import fit
+from ziggurat.messages.message import Message
+from ziggurat.messages.model import ModelRequest, ModelResponse, ModelSettings, ToolSpec
+from ziggurat.messages.parts import ToolCall, ToolResult
+from ziggurat.messages.rewriting import Past
+from ziggurat.runs.session_writer import SESSION_WRITER, SessionWriter, session_writer_of
+from ziggurat.tools.toolbox import Toolbox
+
+Instructions = str | Callable[[Context], str | Awaitable[str]] | None
+
+
+class LoopSettings(Struct, frozen=True, eq=False):
+    """The settings of a loop; see Agent for the meaning of each."""
+
+    name: str
+    model: Service[ModelRequest, ModelResponse]
+    model_name: str
+    tools: Toolbox
+    specs: tuple[ToolSpec, ...]
+    instructions: Instructions
+    settings: ModelSettings
+    output: AnswerReader | None
+    policy: Policy | None
+    max_steps: int
+    timeout: float | None
+    validator: OutputValidator | None = None
+
+    @property
+    def checks_answers(self) -> bool:
+        """Whether answers must be read or validated, and not only passed on as text."""
+        return self.output is not None or self.validator is not None
+
+
+class LoopRun:
+    """The state of one run of the loop."""
+
+    __slots__ = (
+        "complete",
+        "conversation",
+        "ctx",
+        "instructions",
+        "loop",
+        "nudges",
+        "results",
+        "retries",
+        "rewriters",
+        "start",
+        "steering",
+        "steps",
+        "tally",
+        "writer",
+    )  # fmt: skip
+
+    def __init__(self, loop: LoopSettings, request: AgentRequest, ctx: Context) -> None:
+        self.loop = loop
+        self.ctx = ctx
+        self.conversation = Conversation(request.messages)
+        self.start = self.complete = len(request.messages)
+        self.steps = 0
+        self.results: tuple[ToolResult, ...] = ()
+        scope = ctx.scope
+        self.tally = scope[AGENT_CALL]
+        self.tally.conversation = self.conversation
+        self.rewriters: Rewriters | None = rewriters(ctx) if MIDDLEWARE in scope else None
+        self.instructions: str | None = None
+        self.nudges: list[Nudge] | None = None
+        self.retries: dict[str, int] | None = None  # by tool, how often in a row it asked the model to try again
+        self.steering: Steering | None = steering(ctx) if STEERING in scope or journal_of(ctx).reopened else None
+        self.writer: SessionWriter | None = session_writer_of(ctx) if SESSION_WRITER in scope else None
+
+    def request(self) -> ModelRequest:
+        """Return the next request to the model."""
+        loop = self.loop
+        output = None if loop.output is None else loop.output.native()
+        return ModelRequest(self.conversation.view(), self.instructions, loop.specs, loop.settings, output)
+
+    def ask(self, ctx: Context, path: str) -> Awaitable[ModelResponse]:
+        """Ask the model, after middleware has had a chance to rewrite the conversation."""
+        model, name = self.loop.model, self.loop.model_name
+        if self.rewriters is not None:
+            return self.rewriters.ask(self, model, ctx, path, name=name)
+        return ask(model, self.request(), ctx.at(path), name=name)
+
+    def add_results(self, results: tuple[ToolResult, ...]) -> None:
+        """Append the results of a reply's calls, which completes the step."""
+        log = self.conversation.log
+        if len(results) == 1:
+            log.append(Message("tool", results))
+        else:
+            for result in results:
+                log.append(Message("tool", (result,)))
+        self.results = results
+        self.complete = len(log)
+        for result in results:
+            if result.error == "retry" or (self.retries is not None and result.error is None):
+                self._count_retry(result)
+
+    def _count_retry(self, result: ToolResult) -> None:
+        """Count a tool's requests to try again, until it succeeds.
+
+        Raises:
+            ModelRetry: it has made one more than it may.
+        """
+        if self.retries is None:
+            self.retries = {}
+        count = 0 if result.error is None else self.retries.get(result.name, 0) + 1
+        self.retries[result.name] = count
+        spec = next((spec for spec in self.loop.specs if spec.name == result.name), None)
+        if spec is not None and count > spec.retries:
+            raise ModelRetry(
+                f"{result.name} has asked the model to try again {count} times in a row, and may {spec.retries} times: "
+                f"{result.text}"
+            )
+
+    def past(self) -> Past | None:
+        """Return the messages before the last rewriting, None if there was none."""
+        return None if self.rewriters is None else self.rewriters.past()
+
+    def close_step(self, calls: tuple[ToolCall, ...], answer: Answer | None, why: str) -> None:
+        """Complete a step whose calls are not made; each call gets a result that says why."""
+        if calls:
+            self.add_results(not_executed(calls, why) if answer is None else accept_calls(calls))
+        self.complete = len(self.conversation.log)
+
+    def add_messages(self, messages: Iterable[Message]) -> None:
+        """Append messages to the model between two steps."""
+        for message in messages:
+            self.conversation.append(message)
+        self.complete = len(self.conversation.log)
+
+    def take_verdict(self, verdict: Verdict) -> stops.Stop | None:
+        """Return the stop in a policy's verdict; keep a nudge until the step ends."""
+        if not isinstance(verdict, Nudge):
+            if verdict is not None and not isinstance(verdict, stops.Stop):
+                raise ConfigurationError(
+                    f"the stop policy {self.loop.policy!r} returned {verdict!r:.200}; it returns a stop of "
+                    "ziggurat.stops, a Nudge, or None to go on"
+                )
+            return verdict
+        if self.nudges is None:
+            self.nudges = []
+        self.nudges.append(verdict)
+        return None
+
+    def add_response(self, response: ModelResponse) -> ModelResponse:
+        """Append the model's message, cleaned up for the conversation; return the response with it."""
+        message = fit(response.message)
+        if message is not response.message:
+            response = replace(response, message=message)
+        self.conversation.log.append(message)
+        return response
+
+    def output_of(self, response: ModelResponse) -> str | None:
+        """Return the output of a run that ends with a response without an answer: its text, if text is wanted."""
+        return response.text if self.loop.output is None else None
+
+    def result(self, stop: stops.Stop, output: Any = None, suspend: Suspend | None = None) -> AgentRun:
+        """Return the run so far: its complete steps, in a form that can be sent to a model again."""
+        log = self.conversation.log
+        whole = self.conversation if self.complete == len(log) else Conversation(log[: self.complete])
+        return AgentRun(
+            Transcript(whole, self.complete),
+            stop,
+            output,
+            self.tally.usage,
+            self.tally.model_calls,
+            self.tally.tool_calls,
+            self.steps,
+            self.ctx.scope.get(RUN_ID) or "",
+            self.loop.name,
+            pending_of(suspend) if suspend is not None else (),
+            self.start,
+            journal_of(self.ctx).elapsed - self.tally.began,
+            self.past(),
+            "" if self.writer is None else self.writer.id,
+        )
