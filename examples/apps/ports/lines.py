@@ -1,0 +1,60 @@
+"""Count the lines of the ports and of the samples they are ports of, in the same way.
+
+    python -m examples.apps.ports.lines              # the ports
+    python -m examples.apps.ports.lines CHECKOUTS    # a folder with pydantic-ai, openai-agents-python and langgraph
+
+A line of code is one that is left when comments, docstrings and empty lines are removed and the rest is formatted by
+ruff at 100 columns, so that nobody's style counts. Of a notebook, the cells of the compared part count, without those
+that install packages or set keys.
+"""
+
+import ast
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+HERE = Path(__file__).parent
+_NOTEBOOK = "langgraph/docs/docs/how-tos"
+ORIGINALS: dict[str, tuple[str, tuple[int, ...]]] = {
+    "bank_support": ("pydantic-ai/examples/pydantic_ai_examples/bank_support.py", ()),
+    "roulette_wheel": ("pydantic-ai/examples/pydantic_ai_examples/roulette_wheel.py", ()),
+    "human_in_the_loop": ("openai-agents-python/examples/agent_patterns/human_in_the_loop.py", ()),
+    "llm_as_a_judge": ("openai-agents-python/examples/agent_patterns/llm_as_a_judge.py", ()),
+    "structured_weather": (f"{_NOTEBOOK}/react-agent-structured-output.ipynb", (2, 3, 4)),
+    "ask_human": (f"{_NOTEBOOK}/human_in_the_loop/wait-user-input.ipynb", (6, 7, 9)),
+}
+"""The sample that each port is a port of, and the code cells that count if it is a notebook, from 0."""
+
+
+def code_of(path: Path, cells: tuple[int, ...] = ()) -> str:
+    """Return the code of a program, or of some cells of a notebook."""
+    text = path.read_text(encoding="utf-8")
+    if path.suffix != ".ipynb":
+        return text
+    code = ["".join(cell["source"]) for cell in json.loads(text)["cells"] if cell["cell_type"] == "code"]
+    return "\n".join(code[cell] for cell in cells)
+
+
+def count(code: str) -> int:
+    """Return the number of lines of code."""
+    tree = ast.parse(code)
+    for node in ast.walk(tree):
+        body = getattr(node, "body", None)
+        if isinstance(body, list):  # a text on its own line is a docstring, wherever it is
+            texts = [each for each in body if isinstance(each, ast.Expr) and isinstance(each.value, ast.Constant)]
+            node.body = [each for each in body if each not in texts] or [ast.Pass()]  # type: ignore[attr-defined]
+    ruff = [sys.executable, "-m", "ruff", "format", "--isolated", "--line-length", "100", "-"]
+    shown = subprocess.run(ruff, input=ast.unparse(tree), capture_output=True, text=True, check=True)  # noqa: S603
+    return sum(bool(line.strip()) for line in shown.stdout.splitlines())
+
+
+def main(checkouts: Path | None) -> None:
+    for name, (original, cells) in ORIGINALS.items():
+        ours = count(code_of(HERE / f"{name}.py"))
+        theirs = count(code_of(checkouts / original, cells)) if checkouts else "?"
+        print(f"{name:20} {ours:4} {theirs:>4}  {original}")
+
+
+if __name__ == "__main__":
+    main(Path(sys.argv[1]) if sys.argv[1:] else None)
