@@ -202,7 +202,9 @@ class Key(Middleware):
         return msgspec.structs.replace(call, arguments=json.dumps({"key": SECRETS[0]}))
 
 
-def vault(*middleware: Middleware, approve: bool = False) -> tuple[Agent, list[str], LocalLogs]:
+def vault(
+    *middleware: Middleware, approve: bool = False, store: LocalLogs | None = None
+) -> tuple[Agent, list[str], LocalLogs]:
     got: list[str] = []
 
     @tool(effect="once")
@@ -211,7 +213,7 @@ def vault(*middleware: Middleware, approve: bool = False) -> tuple[Agent, list[s
         got.append(key)
         return f"paid with {key}"
 
-    store = LocalLogs()
+    store = store or LocalLogs()
     agent = Agent(
         ScriptedModel(tool_call("pay", key="?"), "done"),
         tools=[pay],
@@ -242,7 +244,7 @@ def test_a_call_that_waits_is_made_again_by_its_hooks_when_it_is_agreed_to(read:
     assert any(isinstance(entry, Pending) for entry in journal_of(store, "r").entries)
     assert not caught.holds(SECRETS[0])
     if read:
-        agent.store = store = elsewhere(store, "r")
+        agent, got, store = vault(Key(), approve=True, store=elsewhere(store, "r"))
     again = asyncio.run(agent.resume("r", {run.pending[0].id: Approve()}, listeners=[caught.hear]))
     caught.keep(again, store)
     assert got == [SECRETS[0]]
@@ -282,7 +284,7 @@ def test_a_resumed_run_does_not_take_masked_instructions_for_new_ones() -> None:
     model = ScriptedModel(ModelError("down", kind="invalid_request"), "up")
     agent = Agent(model, instructions=f"Use {SECRETS[7]}", middleware=[redaction()], store=store)
     asyncio.run(agent.run("go", run_id="r"))
-    agent.store = elsewhere(store, "r")
+    agent = Agent(model, instructions=f"Use {SECRETS[7]}", middleware=[redaction()], store=elsewhere(store, "r"))
     assert asyncio.run(agent.resume("r", listeners=[heard.append])).text == "up"
     assert not [event for event in heard if type(event).__name__ == "Diverged"]
     assert SECRETS[7] not in str(model.last.instructions)

@@ -3,7 +3,7 @@
 __all__ = ["Instructions", "LoopRun", "LoopSettings"]
 
 from collections.abc import Awaitable, Callable, Iterable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -17,7 +17,6 @@ from ziggurat.calls.agent_call import AGENT_CALL
 from ziggurat.calls.batch import not_executed
 from ziggurat.calls.hooks import MIDDLEWARE
 from ziggurat.calls.model_call import ask
-from ziggurat.calls.rewrite import Rewriters, rewriters
 from ziggurat.core.context import RUN_ID, Context
 from ziggurat.core.errors import ConfigurationError, ModelRetry, Suspend
 from ziggurat.core.journal import journal_of
@@ -33,6 +32,9 @@ from ziggurat.messages.parts import ToolCall, ToolResult
 from ziggurat.messages.rewriting import Past
 from ziggurat.runs.session_writer import SESSION_WRITER, SessionWriter, session_writer_of
 from ziggurat.tools.toolbox import Toolbox
+
+if TYPE_CHECKING:
+    from ziggurat.calls.rewrite import Rewriters
 
 Instructions = str | Callable[[Context], str | Awaitable[str]] | None
 
@@ -89,7 +91,7 @@ class LoopRun:
         scope = ctx.scope
         self.tally = scope[AGENT_CALL]
         self.tally.conversation = self.conversation
-        self.rewriters: Rewriters | None = rewriters(ctx) if MIDDLEWARE in scope else None
+        self.rewriters = _rewriters(ctx) if MIDDLEWARE in scope else None
         self.instructions: str | None = None
         self.nudges: list[Nudge] | None = None
         self.retries: dict[str, int] | None = None  # by tool, how often in a row it asked the model to try again
@@ -202,3 +204,9 @@ class LoopRun:
             self.past(),
             "" if self.writer is None else self.writer.id,
         )
+
+
+def _rewriters(ctx: Context) -> "Rewriters | None":
+    from ziggurat.calls.rewrite import rewriters
+
+    return rewriters(ctx)

@@ -5,13 +5,12 @@ __all__ = ["Runnable"]
 from collections.abc import AsyncGenerator, Callable, Coroutine, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
 from functools import partial
-from typing import Any, Generic, Unpack
+from typing import TYPE_CHECKING, Any, Generic, Unpack
 
 from msgspec.structs import replace
 
 from ziggurat.agents.as_tool import AgentTool
 from ziggurat.agents.blocking import blocking
-from ziggurat.agents.handle import RunHandle
 from ziggurat.agents.loop import AgentLoop
 from ziggurat.agents.starter import Starter
 from ziggurat.agents.steering import STEERABLE, STEERING, Mailbox
@@ -38,6 +37,7 @@ from ziggurat.runs.options import (
     NO_OPTIONS,
     Deps,
     Environment,
+    Live,
     RunArguments,
     RunId,
     RunOptions,
@@ -46,12 +46,13 @@ from ziggurat.runs.options import (
 from ziggurat.runs.pending import pending_items
 from ziggurat.runs.prompt import Prompt, request_of
 from ziggurat.runs.registry import runs_of
-from ziggurat.runs.replay import Live
-from ziggurat.stores.connect import connect
 from ziggurat.stores.session import Session
 from ziggurat.tools.approval import Approvals
 from ziggurat.tools.fork_effects import Effects
 from ziggurat.tools.permissions import Permissions
+
+if TYPE_CHECKING:
+    from ziggurat.agents.handle import RunHandle
 
 _NOTHING_GIVEN = (None,) * 7
 
@@ -63,9 +64,6 @@ class Runnable(Generic[Out]):
         service: An agent loop, a team, or any function `(request, ctx)` that returns an AgentRun.
         name: Its name in paths.
         store: Where runs are kept so that they can be resumed; without one, unfinished runs are kept in this process.
-
-    Attributes:
-        store: The store of its sessions and, if one was given, of its runs.
     """
 
     @checked
@@ -83,11 +81,10 @@ class Runnable(Generic[Out]):
         if parts is None:
             parts = AgentParts(name or str(getattr(service, "__name__", "agent")), None)
         self.name = name or parts.name
-        runs = runs_of(None if store is None else connect(store))
-        self.store = runs.store
+        runs = runs_of(store)
         self._runs = runs
         self._opener = Opener(self, parts, self.name, runs)
-        self._starter = Starter(self, self.name, self._opener, self.store)
+        self._starter = Starter(self, self.name, self._opener)
         self.facts: dict[Fact[Any], Any] = {
             AGENT: parts,
             ALONE: self._starter.call_alone,
@@ -95,6 +92,11 @@ class Runnable(Generic[Out]):
             NAME: self.name,
             AS_TOOL: AgentTool,
         }
+
+    @property
+    def store(self) -> Store:
+        """The store of its sessions and, if one was given, of its runs."""
+        return self._runs.store
 
     def __call__(self, request: AgentRequest, ctx: Context, /) -> Coroutine[Any, Any, AgentRun[Out]]:
         """Answer as a service, at this context's path.
@@ -201,8 +203,10 @@ class Runnable(Generic[Out]):
         return self._starter.stream(request, options, detached, buffer)
 
     @checked
-    def start(self, prompt: Prompt | None = None, **arguments: Unpack[RunArguments]) -> RunHandle[Out]:
+    def start(self, prompt: Prompt | None = None, **arguments: Unpack[RunArguments]) -> "RunHandle[Out]":
         """Start a run in the background of this event loop and return its handle; takes the arguments of `run`."""
+        from ziggurat.agents.handle import RunHandle
+
         check_arguments("start", arguments)
         request, options, detached = self._starter.read(prompt, arguments)
 

@@ -9,13 +9,11 @@ from typing import Any
 from msgspec.structs import replace
 
 from ziggurat.agents.blocking import loop_elsewhere
-from ziggurat.agents.concurrent import ConcurrentAgents
 from ziggurat.calls.enter import AgentService, enter
 from ziggurat.core.context import AMBIENT, JOURNAL, Context
 from ziggurat.core.errors import ConfigurationError
 from ziggurat.core.event import SILENCE
 from ziggurat.core.scope import Scope
-from ziggurat.core.store import Store
 from ziggurat.core.stream import EventStream, open_stream
 from ziggurat.messages.agent import AgentRequest, AgentRun
 from ziggurat.messages.events import Warned
@@ -35,14 +33,12 @@ class Starter:
         agent: The agent.
         name: Its name in paths.
         opener: Opens its runs.
-        store: Where its sessions are kept.
     """
 
-    def __init__(self, agent: AgentService, name: str, opener: Opener, store: Store) -> None:
+    def __init__(self, agent: AgentService, name: str, opener: Opener) -> None:
         self.agent = agent
         self.name = name
         self.opener = opener
-        self.store = store
         self._used_as_root = False  # whether it was run outside of all other runs
 
     def read(self, prompt: Prompt | None, arguments: RunArguments) -> tuple[AgentRequest, RunOptions, bool]:
@@ -53,7 +49,7 @@ class Starter:
         if given.get("session") is not None:
             if prompt is None:
                 raise ConfigurationError("a run in a session needs a prompt, which is saved in the session")
-            given["session"] = session_for(given["session"], self.store, history)
+            given["session"] = session_for(given["session"], self.opener.runs.store, history)
         return request, RunOptions.of(**given), detached
 
     def run(self, request: AgentRequest, options: RunOptions, detached: bool) -> Coroutine[Any, Any, AgentRun]:
@@ -114,6 +110,8 @@ class Starter:
     async def _join(
         self, agent: AgentService, ambient: Context, request: AgentRequest, options: RunOptions
     ) -> AgentRun:
+        from ziggurat.agents.concurrent import ConcurrentAgents
+
         _check_joins(options)
         loop = loop_elsewhere()
         if loop is not None:  # called from a thread with an event loop of its own

@@ -5,6 +5,7 @@ __all__ = ["mask_of", "note_failure"]
 import logging
 from collections.abc import Callable
 from functools import cache
+from typing import TYPE_CHECKING
 
 from ziggurat.calls.agent_call import AGENT_CALL
 from ziggurat.core.codec import as_type
@@ -12,7 +13,9 @@ from ziggurat.core.context import Context
 from ziggurat.core.entries import Result
 from ziggurat.core.failures import is_mistake, is_unexpected, log_failure
 from ziggurat.core.journal import MemoryJournal, journal_of
-from ziggurat.middleware.secrets import Secrets
+
+if TYPE_CHECKING:
+    from ziggurat.middleware.secrets import Secrets
 
 
 def note_failure(error: Exception, what: str, ctx: Context) -> None:
@@ -50,5 +53,7 @@ def mask_of(journal: MemoryJournal, path: str) -> Callable[[str], str]:
 
 
 @cache
-def _keys() -> Secrets:
+def _keys() -> "Secrets":
+    from ziggurat.middleware.secrets import Secrets
+
     return Secrets((), (), keys=True, emails=False, mask="[redacted]")

@@ -30,7 +30,7 @@ from ziggurat.messages.agent import AgentRun, Approve, Decision, Deny, DidNotHap
 from ziggurat.messages.canonical import canonical
 from ziggurat.messages.parts import ToolCall
 from ziggurat.observe.formatting import call_text, plural
-from ziggurat.runs.replay import Live
+from ziggurat.runs.options import Live
 from ziggurat.tools.approval import Approvals
 from ziggurat.tools.fork_effects import Effects
 

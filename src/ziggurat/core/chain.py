@@ -5,7 +5,6 @@ __all__ = ["KEY", "Chain", "Key", "chain_of"]
 import os
 from collections.abc import Sequence
 from hashlib import blake2b
-from hmac import compare_digest, digest
 
 from msgspec.structs import replace
 
@@ -72,6 +71,8 @@ class Chain:
         """Return whether the digest of a row is right; the arguments are those of `link`."""
         if not self._keys:
             return row.digest == chained(before, row.data)
+        from hmac import compare_digest
+
         known = row.digest.encode()
         return any(compare_digest(_keyed(key, log, before, row.data).encode(), known) for key in self._keys)
 
@@ -121,4 +122,6 @@ def chain_of(store: Store) -> Chain:
 
 
 def _keyed(key: bytes, log: str, before: str, data: bytes) -> str:
+    from hmac import digest
+
     return digest(key, (before or log).encode() + b"\n" + data, "sha256").hex()

@@ -6,7 +6,6 @@ import logging
 import os
 import traceback
 from collections.abc import Callable
-from pathlib import Path
 from types import TracebackType
 
 from ziggurat.core.errors import (
@@ -26,7 +25,7 @@ from ziggurat.core.errors import (
 
 logger = logging.getLogger("ziggurat")
 
-_OWN = str(Path(__file__).parents[1]) + os.sep
+_OWN = os.path.dirname(os.path.dirname(__file__)) + os.sep
 _LIBRARIES = os.path.dirname(os.__file__) + os.sep  # the standard library, with site-packages in it
 _MOST_CAUSES = 10
 

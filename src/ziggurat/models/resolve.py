@@ -4,7 +4,6 @@ __all__ = ["PROVIDERS", "known_models", "resolve"]
 
 import re
 from collections.abc import Callable
-from difflib import get_close_matches
 from importlib import import_module
 from types import FunctionType
 from typing import cast
@@ -147,6 +146,8 @@ def _meant(spec: str, provider: str) -> str:
     of = next((of for begins, of in _FAMILIES.items() if spec.lower().startswith(begins)), None)
     if of in PROVIDERS and ":" not in spec:
         return f"{of}:{spec}"
+    from difflib import get_close_matches
+
     near = get_close_matches(provider.lower(), PROVIDERS, n=1, cutoff=0.65)
     return near[0] + spec[len(provider) :] if near and near[0] != spec else ""
 

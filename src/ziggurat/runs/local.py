@@ -4,6 +4,7 @@ __all__ = ["LocalRuns"]
 
 from collections import OrderedDict
 from collections.abc import AsyncGenerator, Sequence
+from functools import cached_property
 
 from ziggurat.core.broadcast import Broadcast, Heard, subscribe
 from ziggurat.core.clock import SYSTEM_CLOCK, Clock
@@ -12,30 +13,33 @@ from ziggurat.core.entries import Ended, Entry, Opened
 from ziggurat.core.errors import RunExists, RunNotFound
 from ziggurat.core.journal import MemoryJournal
 from ziggurat.core.recorder import Mode
-from ziggurat.core.store import LogInfo, run_log
+from ziggurat.core.store import LogInfo, Store, run_log
 from ziggurat.messages.agent import AgentRequest
 from ziggurat.runs.options import Environment
-from ziggurat.runs.runs import InProgress, Screening, is_resumable
-from ziggurat.stores.local import LocalLogs
+from ziggurat.runs.runs import BY_STORE, InProgress, Screening, is_resumable
 
 LIMIT = 1000
 """How many runs that can be continued are kept; beyond that the oldest are dropped."""
 
 
 class LocalRuns:
-    """Keep the journals of runs that can be continued, by reference; those that have ended for good are dropped.
-
-    Attributes:
-        store: The store of their sessions.
-    """
+    """Keep the journals of runs that can be continued, by reference; those that have ended for good are dropped."""
 
     keeps_ended = False
 
     def __init__(self) -> None:
-        self.store = LocalLogs()
         self._journals: OrderedDict[str, MemoryJournal] = OrderedDict()
         self._asked: dict[str, str] = {}
         self._in_progress = InProgress()
+
+    @cached_property
+    def store(self) -> Store:
+        """The store of their sessions, made when it is first asked for; see `Runs`."""
+        from ziggurat.stores.local import LocalLogs
+
+        store = LocalLogs()
+        BY_STORE[id(store)] = self
+        return store
 
     async def find(self, run_id: str) -> LogInfo | None:
         """Return the status of a run; see `Runs`."""

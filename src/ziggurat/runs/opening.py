@@ -28,10 +28,8 @@ from ziggurat.messages import stops
 from ziggurat.messages.agent import AgentRequest, AgentRun, Decision
 from ziggurat.messages.conversation import Transcript
 from ziggurat.runs.conditions import RunConditions, conditions_in, limit_grants
-from ziggurat.runs.fork import effects_gate, fork_entries
-from ziggurat.runs.options import RunOptions, root_context
+from ziggurat.runs.options import Live, RunOptions, root_context
 from ziggurat.runs.prompt import Prompt
-from ziggurat.runs.replay import Live, replay_journal
 from ziggurat.runs.runs import Runs, is_resumable
 from ziggurat.runs.session_writer import (
     SESSION_WRITER,
@@ -222,6 +220,8 @@ class Opener:
 
     async def replay(self, run_id: str, live: Live, options: RunOptions, *, strict: bool) -> Opening:
         """Open a copy of a run's record whose calls are answered from it, all or in part; nothing is recorded."""
+        from ziggurat.runs.replay import replay_journal
+
         journal = replay_journal((await self.runs.read(run_id)).entries, live, strict=strict)
         request = self._recorded_request(journal, run_id)
         journal.reopen(run_id, 0.0)
@@ -236,6 +236,8 @@ class Opener:
             RunExists: `new_id` belongs to a run.
             ConfigurationError: the run has no such step or cannot be forked there.
         """
+        from ziggurat.runs.fork import fork_entries
+
         before = await self.runs.read(origin.run_id)
         self._recorded_request(before, origin.run_id)
         forked = new_id or options.environment.ids()
@@ -287,6 +289,8 @@ class Opener:
         opened = journal.entries[0]
         if not isinstance(opened, Opened) or opened.forked is None:
             return None
+        from ziggurat.runs.fork import effects_gate
+
         before: list[Entry] = []
         if opened.forked.effects == "recorded":
             with suppress(RunNotFound):  # the original run may have been removed

@@ -4,6 +4,7 @@ __all__ = [
     "NO_OPTIONS",
     "Deps",
     "Environment",
+    "Live",
     "RunArguments",
     "RunId",
     "RunOptions",
@@ -13,7 +14,7 @@ __all__ = [
 ]
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Annotated, Any, TypedDict
+from typing import Annotated, Any, Literal, TypedDict
 
 from msgspec import Meta, Struct
 from msgspec.structs import replace
@@ -39,6 +40,9 @@ Deps = Annotated[
 """Dependencies of a run, read with ``ctx.scope[KEY]``; `object` because mypy joins keys of several types to it."""
 
 RunId = Annotated[str, Meta(description="such as run.id")]
+
+Live = Literal["nothing", "tools", "models"]
+"""What is called in a replay; everything else is answered from the record."""
 
 Probe = Callable[[str, str], None]
 

@@ -2,23 +2,24 @@
 
 __all__ = ["runs_of"]
 
-from weakref import WeakValueDictionary
-
 from ziggurat.core.store import Store
 from ziggurat.runs.local import LocalRuns
-from ziggurat.runs.runs import Runs
-from ziggurat.runs.stored import StoredRuns
-
-_by_store: "WeakValueDictionary[int, Runs]" = WeakValueDictionary()
+from ziggurat.runs.runs import BY_STORE, Runs
 
 
-def runs_of(store: Store | None) -> Runs:
-    """Return the runs of a store; without one, runs of this process that are kept while they can be continued."""
+def runs_of(store: str | Store | None) -> Runs:
+    """Return the runs of a store; without one, runs of this process that are kept while they can be continued.
+
+    Raises:
+        ConfigurationError: there is no store at the address, or it is no store.
+    """
     if store is None:
-        local = LocalRuns()
-        _by_store[id(local.store)] = local
-        return local
-    runs = _by_store.get(id(store))  # runs keep their store alive, so its id is not reused
+        return LocalRuns()
+    from ziggurat.runs.stored import StoredRuns
+    from ziggurat.stores.connect import connect
+
+    store = connect(store)
+    runs = BY_STORE.get(id(store))  # runs keep their store alive, so its id is not reused
     if runs is None:
-        runs = _by_store[id(store)] = StoredRuns(store)
+        runs = BY_STORE[id(store)] = StoredRuns(store)
     return runs

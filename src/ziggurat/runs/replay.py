@@ -1,18 +1,15 @@
 """Journals that replay a recorded run: nothing is called, or only its tools, or only its models."""
 
-__all__ = ["Live", "PartialJournal", "replay_journal"]
+__all__ = ["PartialJournal", "replay_journal"]
 
 import re
 from collections.abc import Iterator, Sequence
-from typing import Literal
 
 from ziggurat.core.clock import SYSTEM_CLOCK, Clock
 from ziggurat.core.entries import Ended, Entered, Entry, Failure, Intent, Result, Returned
 from ziggurat.core.journal import MemoryJournal
 from ziggurat.core.path import parent_of
-
-Live = Literal["nothing", "tools", "models"]
-"""What is called in a replay; everything else is answered from the record."""
+from ziggurat.runs.options import Live
 
 _STEP = re.compile(r"(^|/)step-\d+(/|$)")
 

@@ -1,10 +1,11 @@
 """Runs: the protocol of what keeps runs, and the registry of those in progress in this process."""
 
-__all__ = ["InProgress", "Runs", "Screening", "is_resumable"]
+__all__ = ["BY_STORE", "InProgress", "Runs", "Screening", "is_resumable"]
 
 import asyncio
 from collections.abc import AsyncGenerator, Callable, Sequence
 from typing import Protocol
+from weakref import WeakValueDictionary
 
 from ziggurat.core.broadcast import Broadcast, Heard
 from ziggurat.core.clock import SYSTEM_CLOCK, Clock
@@ -109,6 +110,10 @@ class Runs(Protocol):
     def subscribe(self, run_id: str, after: int) -> AsyncGenerator[Heard, None]:
         """Yield the entries and events of a run after an entry, until it has ended."""
         ...
+
+
+BY_STORE: "WeakValueDictionary[int, Runs]" = WeakValueDictionary()
+"""The runs of each store in use, by its `id()`: one object per store."""
 
 
 class InProgress:

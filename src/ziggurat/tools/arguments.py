@@ -1,6 +1,17 @@
 """Read a model's arguments strictly, and explain its mistakes so that it can correct them."""
 
-__all__ = ["MAX_DEPTH", "MAX_PROBLEMS", "expectation", "explain", "has_infinity", "listing", "path_in", "read", "shown"]
+__all__ = [
+    "MAX_DEPTH",
+    "MAX_PROBLEMS",
+    "Problem",
+    "expectation",
+    "explain",
+    "has_infinity",
+    "listing",
+    "path_in",
+    "read",
+    "shown",
+]
 
 import functools
 import math
@@ -31,6 +42,10 @@ _WORDS = {
 _PLACE = r" - at (?:`key` in )?`\$(.*)`$"
 _STEP = r"\.([^.\[]+)|\[(\d+)\]|\[\.\.\.\]"
 _EXPECTED = r"Expected `([^`]*)`(?:, got `[^`]*`)?"
+
+
+class Problem(ValueError):
+    """What is wrong with one value, one sentence per place; the model reads it."""
 
 
 def read(text: str | bytes) -> object:

@@ -14,7 +14,7 @@ import inspect
 from collections.abc import AsyncGenerator, Awaitable, Callable, Coroutine, Sequence
 from contextlib import aclosing
 from copy import copy
-from typing import Any, overload
+from typing import TYPE_CHECKING, Any, overload
 
 from ziggurat.core.combinator import Combinator
 from ziggurat.core.context import Context
@@ -34,9 +34,11 @@ from ziggurat.tools.door import run_bounded, run_guarded, run_in_thread
 from ziggurat.tools.frozen import Frozen, frozen_in, use_approval
 from ziggurat.tools.outcome import once_only
 from ziggurat.tools.permissions import Permissions
-from ziggurat.tools.raw_schema import RawSchema
 from ziggurat.tools.results import MAX_RESULT, result_of
 from ziggurat.tools.signature import Signature
+
+if TYPE_CHECKING:
+    from ziggurat.tools.raw_schema import RawSchema
 
 _CUT = "\n[cut: the rest was not asked for]"
 
@@ -60,7 +62,7 @@ class FunctionTool:
         self,
         function: Callable[..., Any],
         spec: ToolSpec,
-        arguments: Signature | RawSchema,
+        arguments: "Signature | RawSchema",
         validators: Sequence[Validator] = (),
         *,
         streams: bool = False,
@@ -314,6 +316,8 @@ def raw_tool(
     Raises:
         ConfigurationError: `parameters` is not the JSON Schema of an object, or another argument is invalid.
     """
+    from ziggurat.tools.raw_schema import RawSchema
+
     _refuse_tool(function)
     schema = RawSchema.of(function, name, parameters)
     declared = permissions is not None

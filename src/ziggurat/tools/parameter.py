@@ -9,9 +9,8 @@ import msgspec
 
 from ziggurat.core.codec import canonical
 from ziggurat.core.errors import InvalidArguments
-from ziggurat.tools.arguments import expectation, explain, has_infinity, path_in, read, shown
+from ziggurat.tools.arguments import Problem, expectation, explain, has_infinity, path_in, read, shown
 from ziggurat.tools.plain import needs_plain, plain
-from ziggurat.tools.pydantic_types import Problem, pydantic_reader
 from ziggurat.tools.schema import schema_of
 from ziggurat.tools.type_parts import Part, alternatives, divide
 
@@ -50,6 +49,8 @@ class Parameter(msgspec.Struct, frozen=True, eq=False):
         skeleton, parts = divide(annotation)
         whole = parts.get(skeleton)
         if whole is not None and whole.reader == "pydantic":
+            from ziggurat.tools.pydantic_types import pydantic_reader
+
             check, dump = pydantic_reader(name, annotation)
             return cls(name, Any, schema, required, check, dump, nested=True)
         written = msgspec.json.encode(schema)

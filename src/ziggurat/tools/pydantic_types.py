@@ -1,6 +1,6 @@
 """Types that pydantic reads: their JSON Schema, and the conversion of plain JSON data to them and back."""
 
-__all__ = ["Problem", "pydantic_reader", "pydantic_schema"]
+__all__ = ["pydantic_reader", "pydantic_schema"]
 
 import sys
 import typing
@@ -10,16 +10,12 @@ from typing import TYPE_CHECKING, Any, cast
 import msgspec
 
 from ziggurat.core.errors import ConfigurationError
-from ziggurat.tools.arguments import shown
+from ziggurat.tools.arguments import Problem, shown
 from ziggurat.tools.plain import with_sorted_sets
 from ziggurat.tools.type_parts import rebuilt
 
 if TYPE_CHECKING:
     import pydantic
-
-
-class Problem(ValueError):
-    """What is wrong with one value, one sentence per place; the model reads it."""
 
 
 def pydantic_schema(annotation: Any) -> dict[str, object]:

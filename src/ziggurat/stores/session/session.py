@@ -19,8 +19,6 @@ from ziggurat.core.settings import NonNegativeInt, NonNegativeSeconds, checked
 from ziggurat.core.store import ID, LogInfo, Row, Store, acknowledged_in, is_id, memory_of, session_log
 from ziggurat.messages.items import HandoffItem, MessageItem, RunItem, ToolCallItem, ToolOutputItem
 from ziggurat.messages.message import Message
-from ziggurat.stores.connect import connect
-from ziggurat.stores.local import LocalLogs
 from ziggurat.stores.session.log import (
     Added,
     Cleared,
@@ -136,7 +134,7 @@ class Session:
         self.conflict = conflict
         self.timeout = timeout
         self.clock = clock
-        self.store = LocalLogs() if store is None else connect(store)
+        self.store = _store_at(store)
         self._writers = _writers_by_store.setdefault(self.store, _LocalWriters())
         self._log = session_log(session_id)
 
@@ -310,6 +308,13 @@ class Session:
             except BaseException:
                 branch._writers.queue.leave(branch._log)
                 raise
+
+
+def _store_at(address: str | Store | None) -> Store:
+    from ziggurat.stores.connect import connect
+    from ziggurat.stores.local import LocalLogs
+
+    return LocalLogs() if address is None else connect(address)
 
 
 class SessionLease:
