@@ -7,32 +7,26 @@ from contextlib import AbstractAsyncContextManager
 from functools import partial
 from typing import TYPE_CHECKING, Any, Generic, Unpack
 
-from msgspec.structs import replace
-
 from ziggurat.agents.as_tool import AgentTool
 from ziggurat.agents.blocking import blocking
-from ziggurat.agents.loop import AgentLoop
 from ziggurat.agents.starter import Starter
-from ziggurat.agents.steering import STEERABLE, STEERING, Mailbox
-from ziggurat.calls.agent_call import AGENT_CALL
 from ziggurat.calls.enter import AGENT, ALONE, AgentParts, AgentService, enter
 from ziggurat.core.broadcast import Heard
 from ziggurat.core.context import Context
 from ziggurat.core.entries import Origin
 from ziggurat.core.errors import ConfigurationError
 from ziggurat.core.event import Listener
-from ziggurat.core.facts import COMPOSITE, NAME, Fact, fact, innermost
+from ziggurat.core.facts import COMPOSITE, NAME, Fact, fact
 from ziggurat.core.ids import check_new_name
 from ziggurat.core.layer import stack
 from ziggurat.core.service import Service
 from ziggurat.core.settings import NonNegativeInt, PositiveInt, checked
 from ziggurat.core.store import Store
 from ziggurat.core.stream import EventStream
-from ziggurat.messages import stops
 from ziggurat.messages.agent import AgentRequest, AgentRun, Decisions, Out, PendingItem
 from ziggurat.messages.message import Message
 from ziggurat.messages.tool import AS_TOOL
-from ziggurat.runs.opening import Opener, empty_run
+from ziggurat.runs.opening import Opener
 from ziggurat.runs.options import (
     NO_OPTIONS,
     Deps,
@@ -205,20 +199,8 @@ class Runnable(Generic[Out]):
     @checked
     def start(self, prompt: Prompt | None = None, **arguments: Unpack[RunArguments]) -> "RunHandle[Out]":
         """Start a run in the background of this event loop and return its handle; takes the arguments of `run`."""
-        from ziggurat.agents.handle import RunHandle
-
         check_arguments("start", arguments)
-        request, options, detached = self._starter.read(prompt, arguments)
-
-        def begin(mailbox: Mailbox, listeners: Sequence[Listener]) -> Coroutine[Any, Any, AgentRun[Out]]:
-            steered = replace(options.heard_by(listeners), values={STEERING: mailbox})
-            return self._starter.run(request, steered, detached)
-
-        ambient = self._starter.surroundings(detached=detached)
-        outer = None if ambient is None or detached else ambient.scope.get(AGENT_CALL)
-        nothing = empty_run(self.name, request, stops.Cancelled(), options.run_id or "")
-        steerable = fact(self, STEERABLE) if isinstance(innermost(self), AgentLoop) else None  # not a race of agents
-        return RunHandle(begin, nothing, steerable, 0 if outer is None else outer.depth + 1)
+        return self._starter.start(*self._starter.read(prompt, arguments))
 
     # -- a recorded run ------------------------------------------------------------------------------------------
 

@@ -2,28 +2,36 @@
 
 __all__ = ["Starter"]
 
-from collections.abc import Awaitable, Callable, Coroutine
+from collections.abc import Awaitable, Callable, Coroutine, Sequence
 from contextlib import AbstractAsyncContextManager
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from msgspec.structs import replace
 
 from ziggurat.agents.blocking import loop_elsewhere
+from ziggurat.agents.loop import AgentLoop
+from ziggurat.agents.steering import STEERABLE, STEERING, Mailbox
+from ziggurat.calls.agent_call import AGENT_CALL
 from ziggurat.calls.enter import AgentService, enter
 from ziggurat.core.context import AMBIENT, JOURNAL, Context
 from ziggurat.core.errors import ConfigurationError
-from ziggurat.core.event import SILENCE
+from ziggurat.core.event import SILENCE, Listener
+from ziggurat.core.facts import fact, innermost
 from ziggurat.core.scope import Scope
 from ziggurat.core.stream import EventStream, open_stream
+from ziggurat.messages import stops
 from ziggurat.messages.agent import AgentRequest, AgentRun
 from ziggurat.messages.events import Warned
 from ziggurat.runs.drive import drive
-from ziggurat.runs.opening import Opener, Opening
+from ziggurat.runs.opening import Opener, Opening, empty_run
 from ziggurat.runs.options import NO_OPTIONS, RunArguments, RunOptions, joined_context
 from ziggurat.runs.prompt import Prompt, request_of
 from ziggurat.runs.session_writer import session_for
 from ziggurat.tools.thread_guard import check_thread, trust_thread
 from ziggurat.tools.threads import POOL
+
+if TYPE_CHECKING:
+    from ziggurat.agents.handle import RunHandle
 
 
 class Starter:
@@ -84,6 +92,21 @@ class Starter:
             return await self._run_as_root(ambient, request, replace(options, emit=ctx.emit))
 
         return open_stream(service, request, start, buffer=buffer)
+
+    def start(self, request: AgentRequest, options: RunOptions, detached: bool) -> "RunHandle[Any]":
+        """Start a run in the background of this event loop; see `Runnable.start`."""
+        from ziggurat.agents.handle import RunHandle
+
+        def begin(mailbox: Mailbox, listeners: Sequence[Listener]) -> Coroutine[Any, Any, AgentRun]:
+            steered = replace(options.heard_by(listeners), values={STEERING: mailbox})
+            return self.run(request, steered, detached)
+
+        ambient = self.surroundings(detached=detached)
+        outer = None if ambient is None or detached else ambient.scope.get(AGENT_CALL)
+        nothing = empty_run(self.name, request, stops.Cancelled(), options.run_id or "")
+        single = isinstance(innermost(self.agent), AgentLoop)  # not a race of agents
+        steerable = fact(self.agent, STEERABLE) if single else None
+        return RunHandle(begin, nothing, steerable, 0 if outer is None else outer.depth + 1)
 
     async def _run_as_root(self, ambient: Context | None, request: AgentRequest, options: RunOptions) -> AgentRun:
         await self._report_separate(ambient, "started as a run of its own (detached)")
