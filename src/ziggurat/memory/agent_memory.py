@@ -24,7 +24,7 @@ from ziggurat.messages.embedding import Embedder
 Kind = Literal["episodic", "semantic", "longterm"]
 
 _SEEN = 50
-"""How many memories are looked at for facts."""
+"""How many memories are looked at if some of them may be too old."""
 
 
 class AgentMemory(View):
@@ -122,26 +122,25 @@ class AgentMemory(View):
             ConfigurationError: an argument has the wrong type or range.
         """
         tags = checked_tags(query, limit, tags, embedding)
-        many = limit if self.score is None else CANDIDATES
-        hidden: tuple[str, ...] = (WorkingMemory.kind,)
-        found = await self.find(query, limit=max(many, _SEEN), tags=tags, embedding=embedding, without=hidden)
-        found = [each for each in found if not self.episodic.is_outdated(each.record)]
+        hidden = (WorkingMemory.kind,)
         if self.score is not None:
-            return await self._recall_best(found, self.score, limit)
-        facts = [each for each in found if each.record.kind != EpisodicMemory.kind]
-        if len(found) >= _SEEN and len(facts) < limit:  # there may be facts behind much talk
-            hidden = (*hidden, EpisodicMemory.kind)
-            facts = await self.find(query, limit=limit, tags=tags, embedding=embedding, without=hidden)
-        return await self._touch(_facts_first(found, facts)[:limit])
+            found = await self.find(query, limit=CANDIDATES, tags=tags, embedding=embedding, without=hidden)
+            return await self._recall_best(self._not_outdated(found), self.score, limit)
+        talk = (EpisodicMemory.kind,)  # there may be facts behind much of it
+        many = limit if self.episodic.max_age is None else max(limit, _SEEN)
+        found = await self.find(query, limit=many, tags=tags, embedding=embedding, without=hidden, apart=talk)
+        return await self._touch(_facts_first(self._not_outdated(found))[:limit])
+
+    def _not_outdated(self, found: Sequence[Recalled]) -> list[Recalled]:
+        return [each for each in found if not self.episodic.is_outdated(each.record)]
 
 
-def _facts_first(found: Sequence[Recalled], facts: Sequence[Recalled]) -> list[Recalled]:
+def _facts_first(found: Sequence[Recalled]) -> list[Recalled]:
     """Put facts about the query before episodes, such as what was said about it.
 
     A fact is about the query if it is at least half as relevant as the best memory; other memories follow by relevance.
     """
-    best = max((each.score for each in (*found, *facts)), default=0.0)
-    first = [each for each in facts if each.score >= best * NEAR_BEST]
+    best = max((each.score for each in found), default=0.0)
+    first = [each for each in found if each.record.kind != EpisodicMemory.kind and each.score >= best * NEAR_BEST]
     ids = {each.record.id for each in first}
-    rest = [each for each in found if each.record.id not in ids]
-    return first + rest
+    return [*first, *(each for each in found if each.record.id not in ids)]

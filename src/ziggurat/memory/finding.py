@@ -63,15 +63,20 @@ def pieces(query: str) -> list[str]:
 
 
 async def find_distinct(store: MemoryStore, queries: Sequence[Query], limit: int) -> list[Recalled]:
-    """Return the most relevant memories of some queries, best first; of memories that say the same only the best."""
+    """Return the most relevant memories of some queries, best first; of memories that say the same only the best.
+
+    If the queries look for memories of other kinds apart, up to `limit` of those follow.
+    """
     best: dict[str, Hit] = {}
     for query in queries:
         for hit in await _distinct(store, query):
             known = best.get(hit.record.id)
             if known is None or known.relevance < hit.relevance:
                 best[hit.record.id] = hit
-    ordered = sorted(best.values(), key=lambda hit: -hit.relevance)
-    return [Recalled(hit.record, hit.relevance) for hit in _each_once(ordered)][:limit]
+    found = _each_once(sorted(best.values(), key=lambda hit: -hit.relevance))
+    apart = {kind for query in queries for kind in query.apart}
+    others = [hit for hit in found[limit:] if hit.record.kind not in apart][:limit] if apart else []
+    return [Recalled(hit.record, hit.relevance) for hit in (*found[:limit], *others)]
 
 
 async def _distinct(store: MemoryStore, query: Query) -> list[Hit]:
@@ -81,7 +86,7 @@ async def _distinct(store: MemoryStore, query: Query) -> list[Hit]:
         hits = await store.search(query)
         found = _each_once(hits)
         if len(found) >= limit or len(hits) < query.limit or query.limit >= _MOST:
-            return found[:limit]
+            return found
         query = replace(query, limit=min(_MOST, query.limit * 4))
 
 

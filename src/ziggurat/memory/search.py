@@ -25,6 +25,7 @@ from heapq import nsmallest
 from typing import Protocol
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from ziggurat.memory.record import MemoryRecord
 from ziggurat.memory.store import Hit, Query
@@ -65,12 +66,14 @@ class Candidate(Struct, frozen=True):
         length: How many words it has.
         similarity: The cosine of its vector and the query's; None if they cannot be compared.
         created: When it was created.
+        kind: Its kind.
     """
 
     number: int
     length: float = 0.0
     similarity: float | None = None
     created: float = 0.0
+    kind: str = ""
 
 
 class Found(Struct, frozen=True):
@@ -80,7 +83,6 @@ class Found(Struct, frozen=True):
     similarity: float | None
     text_score: float | None
     relevance: float
-    created: float
 
 
 class Source(Protocol):
@@ -142,20 +144,42 @@ def best(query: Query, source: Source) -> list[Found]:
     if query.limit <= 0 or (query.text is not None and not words):
         return []
     wording = _Wording(query, words, source) if words else None
+    kept, more = _gather(query, source, wording)
+    if query.apart and more and sum(each.kind not in query.apart for each in kept) < query.limit:
+        others = replace(query, without=(*query.without, *query.apart), apart=())
+        known = {each.number for each in kept}
+        apart, _ = _gather(others, source, wording, few=True)
+        kept = [*kept, *(each for each in apart if each.number not in known)]
+    return _rank(query, kept, wording)
+
+
+def _gather(
+    query: Query, source: Source, wording: "_Wording | None", *, few: bool = False
+) -> tuple[Sequence[Candidate], bool]:
+    """Return candidates, and whether there are more.
+
+    Args:
+        query: What to search for.
+        source: Where to search.
+        wording: The words of the query, if it has any.
+        few: The first pool is known to hold too few that pass the filters.
+    """
     pool = first = max(_POOL, query.limit * _FACTOR)
     while True:
-        many = pool // 2 if words else pool
-        near = [] if query.embedding is None else source.nearest(query, many)
-        worded, more = ([], False) if wording is None else wording.find(pool // 4 if query.embedding else pool)
-        kept = source.candidates(query, list(dict.fromkeys((*near, *worded))))
-        has_words = set(worded)
+        if not few or pool > first:
+            many = pool // 2 if wording else pool
+            near = [] if query.embedding is None else source.nearest(query, many)
+            worded, more = ([], False) if wording is None else wording.find(pool // 4 if query.embedding else pool)
+            kept = source.candidates(query, list(dict.fromkeys((*near, *worded))))
+            has_words = set(worded)
+            enough = sum(each.similarity is not None or each.number in has_words for each in kept) >= query.limit
+            more = more or len(near) >= many
+            if enough or not more:
+                return kept, more
         filtered = query.kind is not None or query.without or query.tags
-        enough = sum(each.similarity is not None or each.number in has_words for each in kept) >= query.limit
-        if enough or (len(near) < many and not more):
-            return _rank(query, kept, wording)
         chosen = source.chosen(query, EXACT) if filtered and pool == first else None
         if chosen is not None:
-            return _rank(query, source.candidates(query, chosen), wording)
+            return source.candidates(query, chosen), False
         pool *= _WIDER
 
 
@@ -208,19 +232,18 @@ class _Wording:
         if missing:
             numbers = [each.number for each in candidates]
             self._entries.update(self._source.entries_of(self._query, missing, numbers))
-        words = [(self._rarity[word], self._proves[word], entries) for word, entries in self._entries.items()]
-        scores: dict[int, tuple[float, float]] = {}
-        for each in candidates:
-            norm = _SATURATION * (1 - _LENGTH + _LENGTH * each.length / _USUAL)
-            matched, count = 0.0, 0
-            for rarity, proves, entries in words:
-                if often := entries.get(each.number):
-                    matched += rarity * min(1.0, often * (1 + _SATURATION) / (often + norm))
-                    count += proves
-            if count:
-                share = matched / self._whole
-                scores[each.number] = share, share * (1 - 1 / count)
-        return scores
+        norms = {each.number: _SATURATION * (1 - _LENGTH + _LENGTH * each.length / _USUAL) for each in candidates}
+        matched: dict[int, float] = {}
+        proved: dict[int, int] = {}
+        for word, entries in self._entries.items():
+            rarity, proves = self._rarity[word], self._proves[word]
+            for number in norms.keys() & entries.keys():
+                often = entries[number]
+                use = min(1.0, often * (1 + _SATURATION) / (often + norms[number]))
+                matched[number] = matched.get(number, 0.0) + rarity * use
+                proved[number] = proved.get(number, 0) + proves
+        shares = {number: value / self._whole for number, value in matched.items()}
+        return {number: (share, share * (1 - 1 / proved[number])) for number, share in shares.items()}
 
 
 def hits(found: Sequence[Found], records: Mapping[int, MemoryRecord]) -> list[Hit]:
@@ -232,22 +255,22 @@ def hits(found: Sequence[Found], records: Mapping[int, MemoryRecord]) -> list[Hi
     ]
 
 
-def compared(query: Query, entries: Collection[tuple[int, float, bytes | None, str, float]]) -> list[Candidate]:
-    """Return a candidate for each number, length, vector, its model and age, with the exact cosine of the vector."""
+def compared(query: Query, rows: Collection[tuple[int, float, bytes | None, str, float, str]]) -> list[Candidate]:
+    """Return a candidate for each number, length, vector, its model, age and kind, with the exact cosine."""
     size = len(query.embedding or b"")
     alike = [
-        (number, vector)
-        for number, _, vector, model, _ in entries
-        if vector and len(vector) == size and (not query.embedder or not model or model == query.embedder)
+        (row[0], row[2])
+        for row in rows
+        if row[2] and len(row[2]) == size and (not query.embedder or not row[3] or row[3] == query.embedder)
     ]
     cosines = similarities(query.embedding or b"", [vector for _, vector in alike]) if alike else []
     similar = {number: cosine for (number, _), cosine in zip(alike, cosines, strict=True)}
-    return [Candidate(number, length, similar.get(number), created) for number, length, _, _, created in entries]
+    return [Candidate(row[0], row[1], similar.get(row[0]), row[4], row[5]) for row in rows]
 
 
 def _rank(query: Query, kept: Sequence[Candidate], wording: "_Wording | None") -> list[Found]:
     scores = {} if wording is None else wording.score(kept)
-    found: list[Found] = []
+    ranked: list[tuple[float, float, int, Candidate, float | None, float]] = []
     for each in kept:
         score, evidence = scores.get(each.number, (None, 0.0))
         if query.embedding is not None and (score is not None or each.similarity is not None):
@@ -256,11 +279,15 @@ def _rank(query: Query, kept: Sequence[Candidate], wording: "_Wording | None") -
             how_good = score
         else:
             continue
-        found.append(Found(each.number, each.similarity, score, how_good, each.created))
+        # stores differ in the last digits
+        ranked.append((-round(how_good, 6), each.created, each.number, each, score, how_good))
     if query.floor > 0:
-        highest = max((each.relevance for each in found), default=0.0)
+        highest = max((entry[-1] for entry in ranked), default=0.0)
         least = highest * NEAR_BEST if highest >= query.floor else 1.0
-        found = [each for each in found if each.similarity is None or each.relevance >= least]
-    # stores differ in the last digits
-    found.sort(key=lambda each: (-round(each.relevance, 6), each.created, each.number))
-    return found[: query.limit]
+        ranked = [entry for entry in ranked if entry[3].similarity is None or entry[-1] >= least]
+    ranked.sort()
+    best, rest = ranked[: query.limit], ranked[query.limit :]
+    if query.apart:
+        left = query.limit - sum(entry[3].kind not in query.apart for entry in best)
+        best += [entry for entry in rest if entry[3].kind not in query.apart][:left]
+    return [Found(each.number, each.similarity, score, how_good) for *_, each, score, how_good in best]

@@ -44,6 +44,8 @@ class Query(Struct, frozen=True, kw_only=True):
         kind: Only memories of this kind; None for all.
         tags: Only memories that have all of these tags.
         without: No memories of these kinds.
+        apart: Kinds that may be so many that they hide others: of the other kinds up to `limit` memories are found as
+            well, so that there are up to twice as many hits.
         embedder: The model that made the embedding; it is not compared with vectors of other models. Empty to compare
             all vectors of the same length.
         floor: If above 0, the relevance that the best memory must have; otherwise nothing is found. If it has, those
@@ -58,6 +60,7 @@ class Query(Struct, frozen=True, kw_only=True):
     kind: str | None = None
     tags: tuple[str, ...] = ()
     without: tuple[str, ...] = ()
+    apart: tuple[str, ...] = ()
     embedder: str = ""
     floor: float = -1.0
 

@@ -330,6 +330,7 @@ class View:
         embedding: bytes | None = None,
         floor: float = FLOOR,
         without: Sequence[str] = (),
+        apart: Sequence[str] = (),
     ) -> list[Recalled]:
         """Return the most relevant memories, best first, each text once; nothing counts as recalled.
 
@@ -342,6 +343,7 @@ class View:
             embedding: The vector of the query.
             floor: The relevance that the best memory must have, see `Query`; 0 to find all, however irrelevant.
             without: No memories of these kinds.
+            apart: Kinds that may be many: of the others, up to `limit` are returned as well; see `Query`.
 
         Raises:
             ConfigurationError: an argument has the wrong type or range.
@@ -362,6 +364,7 @@ class View:
                 kind=self.kind,
                 tags=tags,
                 without=tuple(without),
+                apart=tuple(apart),
                 floor=floor,
             )
             for place, part in enumerate(asked)

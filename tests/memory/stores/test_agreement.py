@@ -61,6 +61,7 @@ def query(draw: random.Random) -> Query:
         kind=draw.choice((None, None, "semantic")),
         tags=draw.choice(((), (), ("hot",))),
         without=draw.choice(((), ("working",))),
+        apart=draw.choice(((), (), ("episodic",))),
         embedder=draw.choice(("", "one", "two")),
         floor=draw.choice((-1.0, 0.2)),
     )

@@ -194,12 +194,13 @@ class InMemoryStore:
 
     def candidates(self, query: Query, numbers: Sequence[int]) -> Sequence[Candidate]:
         """Return the candidates that pass the filters; see `Source.candidates`."""
-        found: list[tuple[int, float, bytes | None, str, float]] = []
+        found: list[tuple[int, float, bytes | None, str, float, str]] = []
         for number in numbers:
             record = self._records[self._ids[number]]
             fits = query.kind in (None, record.kind) and record.kind not in query.without
             if fits and all(tag in record.tags for tag in query.tags):
-                found.append((number, self._lengths[number], record.embedding, record.embedder, record.created))
+                length = self._lengths[number]
+                found.append((number, length, record.embedding, record.embedder, record.created, record.kind))
         return compared(query, found)
 
     def _matching(

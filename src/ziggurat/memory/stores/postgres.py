@@ -26,7 +26,9 @@ _PAGE = 500
 _LOCK = 0x5A494D4D
 """The key of the advisory lock held while tables and indexes are created."""
 
-_SEARCH = "SELECT set_config('hnsw.iterative_scan', 'relaxed_order', false), set_config('hnsw.ef_search', '200', false)"
+_SEARCH = """SELECT set_config('hnsw.iterative_scan', 'relaxed_order', false),
+    set_config('hnsw.ef_search', '200', false), set_config('plan_cache_mode', 'force_custom_plan', false)"""
+"""Plans are made for the values of each query: a plan for any owner and any limit would use no index."""
 
 
 async def _prepare(connection: Connection, address: PostgresAddress) -> None:
@@ -150,15 +152,15 @@ class PostgresMemoryStore:
 
     def chosen(self, query: Query, most: int) -> Sequence[int] | None:
         """Return the numbers of what passes the filters, called in the writer thread; see `Source.chosen`."""
-        values = (query.owner, query.kind, list(query.tags), list(query.without), most + 1)
-        found = [row[0] for row in self._database.fetch(sql.CHOSEN, *values)]
+        statement, values = sql.select_chosen(query, most + 1)
+        found = [row[0] for row in self._database.fetch(statement, *values)]
         return found if len(found) <= most else None
 
     def candidates(self, query: Query, numbers: Sequence[int]) -> Sequence[Candidate]:
         """Return the candidates that pass the filters, called in the writer thread; see `Source.candidates`."""
         vector = None if query.embedding is None else unpack(query.embedding)
         values = (list(numbers), vector, query.owner, query.kind, list(query.tags), query.embedder, list(query.without))
-        return [Candidate(row[0], row[1], row[2], row[3]) for row in self._database.fetch(sql.CANDIDATES, *values)]
+        return [Candidate(*row) for row in self._database.fetch(sql.CANDIDATES, *values)]
 
     # -- the methods of MemoryStore ------------------------------------------------------------------------------
 

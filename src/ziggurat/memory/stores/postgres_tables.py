@@ -3,7 +3,6 @@
 __all__ = [
     "ARCHIVE",
     "CANDIDATES",
-    "CHOSEN",
     "COLUMNS",
     "COUNT",
     "DELETE",
@@ -25,6 +24,7 @@ __all__ = [
     "index_for",
     "record_of",
     "row_of",
+    "select_chosen",
     "vector_type",
 ]
 
@@ -34,6 +34,7 @@ from typing import Any
 import msgspec
 
 from ziggurat.memory.record import MemoryRecord, pack, unpack
+from ziggurat.memory.store import Query
 
 TABLES = (
     "CREATE EXTENSION IF NOT EXISTS vector WITH SCHEMA public",
@@ -48,7 +49,9 @@ TABLES = (
     "CREATE INDEX IF NOT EXISTS memories_by_time ON memories (created, number)",
     "DROP INDEX IF EXISTS memories_in_use",  # those of earlier versions
     "DROP INDEX IF EXISTS memories_to_embed",
-    "CREATE INDEX IF NOT EXISTS memories_by_kind ON memories (owner, kind) WHERE NOT archived",
+    "DROP INDEX IF EXISTS memories_by_kind",
+    """CREATE INDEX IF NOT EXISTS memories_of_kind ON memories (owner, kind COLLATE "C") INCLUDE (number)
+        WHERE NOT archived""",
     """CREATE INDEX IF NOT EXISTS memories_without_vector ON memories (owner, created)
         WHERE NOT archived AND embedding IS NULL""",
     "CREATE INDEX IF NOT EXISTS memories_by_embedder ON memories (owner, embedder) WHERE NOT archived",
@@ -56,20 +59,28 @@ TABLES = (
     """CREATE TABLE IF NOT EXISTS memory_terms (
         word text COLLATE "C" NOT NULL, owner text COLLATE "C" NOT NULL,
         number bigint NOT NULL REFERENCES memories ON DELETE CASCADE,
-        often float8 NOT NULL, PRIMARY KEY (word, owner, number))""",
+        often float8 NOT NULL, PRIMARY KEY (word, owner, number) INCLUDE (often))""",
     "CREATE INDEX IF NOT EXISTS memory_terms_by_number ON memory_terms (number)",
     "CREATE INDEX IF NOT EXISTS memories_by_tag ON memories USING gin (tags)",
+    """CREATE TABLE IF NOT EXISTS memory_uses (
+        number bigint PRIMARY KEY REFERENCES memories ON DELETE CASCADE, used float8 NOT NULL, uses bigint NOT NULL)""",
 )
-"""Texts are stored as bytes, because PostgreSQL texts cannot hold every character."""
+"""Texts are stored as bytes, because PostgreSQL texts cannot hold every character.
 
-LAST_TABLE = "memories_by_tag"
+Uses since a memory was written have a table of their own: an update of a row of `memories` would add a copy of it to
+all indexes, which takes milliseconds for that of the vectors.
+"""
+
+LAST_TABLE = "memory_uses"
 """What `TABLES` creates last."""
 
 NOT_INDEXED = """SELECT {columns} FROM memories
 WHERE NOT archived AND NOT EXISTS (SELECT 1 FROM memory_terms WHERE memory_terms.number = memories.number)"""
 
 _FIELDS = "id, owner, kind, archived, created, used, uses, importance, tags, origin, taint, supersedes, facts, content"
-COLUMNS = f"number, {_FIELDS}, embedding::real[], embedder"
+COLUMNS = f"""number, {_FIELDS}, embedding::real[], embedder,
+    (SELECT recorded.used FROM memory_uses AS recorded WHERE recorded.number = memories.number),
+    (SELECT recorded.uses FROM memory_uses AS recorded WHERE recorded.number = memories.number)"""  # noqa: S608
 """The columns that `record_of` reads."""
 
 INSERT = (
@@ -112,8 +123,12 @@ WHERE id = $1 AND NOT archived RETURNING number"""
 
 DELETE = "DELETE FROM memories WHERE id = ANY($1) RETURNING id"
 
-TOUCH = """UPDATE memories SET used = greatest(used, $2), uses = uses + asked.times
-FROM (SELECT id, count(*) AS times FROM unnest($1::text[]) AS id GROUP BY id) AS asked WHERE memories.id = asked.id"""
+TOUCH = """INSERT INTO memory_uses (number, used, uses)
+SELECT number, $2, count(*) FROM unnest($1::text[]) AS asked (id) JOIN memories USING (id)
+GROUP BY number ORDER BY number
+ON CONFLICT (number) DO UPDATE
+SET used = greatest(memory_uses.used, excluded.used), uses = memory_uses.uses + excluded.uses"""
+"""Records uses; in the order of the numbers, so that two at once do not wait for each other forever."""
 
 NEAREST = """SELECT number FROM memories
 WHERE public.vector_dims(embedding) = {size} AND NOT archived AND ($2::text IS NULL OR owner = $2)
@@ -126,12 +141,9 @@ SELECT number FROM mine ORDER BY embedding OPERATOR(public.<=>) $1::real[]::publ
 
 CANDIDATES = """SELECT number, length, CASE WHEN public.vector_dims(embedding) = cardinality($2::real[])
         AND ($6 = '' OR embedder = '' OR embedder = $6)
-    THEN 1 - (embedding OPERATOR(public.<=>) $2::real[]::public.vector) END, created
+    THEN 1 - (embedding OPERATOR(public.<=>) $2::real[]::public.vector) END, created, kind
 FROM memories WHERE number = ANY($1::bigint[]) AND NOT archived AND ($3::text IS NULL OR owner = $3)
     AND ($4::text IS NULL OR kind = $4) AND tags @> $5::text[] AND kind <> ALL($7::text[])"""
-
-CHOSEN = """SELECT number FROM memories WHERE NOT archived AND ($1::text IS NULL OR owner = $1)
-    AND ($2::text IS NULL OR kind = $2) AND tags @> $3::text[] AND kind <> ALL($4::text[]) LIMIT $5"""
 
 IN_PLACE = """SELECT {columns} FROM memories
 WHERE owner = $1 AND kind = $2 AND NOT archived AND tags @> $3::text[] ORDER BY created, number"""
@@ -164,6 +176,31 @@ def index_for(size: int) -> str | None:
     )
 
 
+def select_chosen(query: Query, most: int) -> tuple[str, list[object]]:
+    """Return the statement that selects the memories in use that pass a query's filters, and its values.
+
+    It jumps over the kinds that are left out, since there may be many memories of them.
+    """
+    values: list[object] = [query.owner, most]
+    condition = "NOT archived AND ($1::text IS NULL OR owner = $1)"
+    if query.kind is not None:
+        values.append(query.kind)
+        condition += f' AND kind COLLATE "C" = ${len(values)}'
+    if query.tags:
+        values.append(list(query.tags))
+        condition += f" AND tags @> ${len(values)}::text[]"
+    parts: list[str] = []
+    kinds = sorted(set(query.without))
+    for after, before in zip(["", *kinds], [*kinds, None], strict=True):
+        values.append(after)
+        gap = f'kind COLLATE "C" > ${len(values)}'
+        if before is not None:
+            values.append(before)
+            gap += f' AND kind COLLATE "C" < ${len(values)}'
+        parts.append(f"(SELECT number FROM memories WHERE {condition} AND {gap} LIMIT $2)")  # noqa: S608
+    return " UNION ALL ".join(parts), values
+
+
 def row_of(record: MemoryRecord) -> tuple[object, ...]:
     """Return the values of `INSERT` for a record."""
     return (
@@ -194,8 +231,8 @@ def record_of(row: Sequence[Any]) -> MemoryRecord:
         kind=row[3],
         archived=row[4],
         created=row[5],
-        used=row[6],
-        uses=row[7],
+        used=row[6] if row[17] is None else max(row[6], row[17]),
+        uses=row[7] + (row[18] or 0),
         importance=row[8],
         tags=tuple(row[9]),
         origin=row[10],
