@@ -40,13 +40,16 @@ def count(code: str) -> int:
     """Return the number of lines of code."""
     tree = ast.parse(code)
     for node in ast.walk(tree):
-        body = getattr(node, "body", None)
-        if isinstance(body, list):  # a text on its own line is a docstring, wherever it is
-            texts = [each for each in body if isinstance(each, ast.Expr) and isinstance(each.value, ast.Constant)]
-            node.body = [each for each in body if each not in texts] or [ast.Pass()]  # type: ignore[attr-defined]
+        if isinstance(node, (ast.Module, ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)):
+            node.body = [each for each in node.body if not _is_text(each)] or [ast.Pass()]
     ruff = [sys.executable, "-m", "ruff", "format", "--isolated", "--line-length", "100", "-"]
     shown = subprocess.run(ruff, input=ast.unparse(tree), capture_output=True, text=True, check=True)  # noqa: S603
     return sum(bool(line.strip()) for line in shown.stdout.splitlines())
+
+
+def _is_text(statement: ast.stmt) -> bool:
+    """Return whether a statement is a docstring, wherever it is."""
+    return isinstance(statement, ast.Expr) and isinstance(statement.value, ast.Constant)
 
 
 def main(checkouts: Path | None) -> None:
