@@ -151,64 +151,60 @@ def natural_end(response: ModelResponse) -> stops.Stop:
     return stops.Incomplete(response.finish) if response.finish in _INCOMPLETE else stops.Completed()
 
 
-class _NoToolCalls(BasePolicy):
+Judge = Callable[[Progress], Verdict]
+
+
+def _go_on(progress: Progress) -> None:
+    """Return None, to continue."""
+
+
+class _Judging(BasePolicy):
+    """A policy whose judgements are functions."""
+
+    def __init__(self, shown: str, *, response: Judge = _go_on, step: Judge = _go_on, steps: int = 0) -> None:
+        self.steps = steps
+        self._shown = shown
+        self._response = response
+        self._step = step
+
     def on_response(self, progress: Progress) -> Verdict:
-        return None if progress.calls else natural_end(progress.response)
+        return self._response(progress)
+
+    def on_step(self, progress: Progress) -> Verdict:
+        return self._step(progress)
 
     def __repr__(self) -> str:
-        return "until_no_tool_calls()"
+        return self._shown
 
 
 def until_no_tool_calls() -> BasePolicy:
     """Stop when the model calls no tool; every loop does so anyway."""
-    return _NoToolCalls()
 
+    def judge(progress: Progress) -> Verdict:
+        return None if progress.calls else natural_end(progress.response)
 
-class _ToolCalled(BasePolicy):
-    def __init__(self, name: str) -> None:
-        self.name = name
-
-    def on_step(self, progress: Progress) -> Verdict:
-        ran = any(result.name == self.name and result.error is None for result in progress.results)
-        return stops.ToolCalled(self.name) if ran else None
-
-    def __repr__(self) -> str:
-        return f"until_tool_called({self.name!r})"
+    return _Judging("until_no_tool_calls()", response=judge)
 
 
 @checked
 def until_tool_called(name: Annotated[NonEmptyText, Meta(title="name of a tool")]) -> BasePolicy:
     """Stop after a step in which this tool ran and succeeded; after a denied or failed call the run goes on."""
-    return _ToolCalled(name)
 
+    def judge(progress: Progress) -> Verdict:
+        ran = any(result.name == name and result.error is None for result in progress.results)
+        return stops.ToolCalled(name) if ran else None
 
-class _MaxSteps(BasePolicy):
-    def __init__(self, limit: int) -> None:
-        self.limit = self.steps = limit
-
-    def on_step(self, progress: Progress) -> Verdict:
-        return stops.MaxSteps(self.limit) if progress.step >= self.limit else None
-
-    def __repr__(self) -> str:
-        return f"max_steps({self.limit})"
+    return _Judging(f"until_tool_called({name!r})", step=judge)
 
 
 @checked
 def max_steps(limit: PositiveInt) -> BasePolicy:
     """Stop after this many steps; the tools of the last one still run."""
-    return _MaxSteps(limit)
 
+    def judge(progress: Progress) -> Verdict:
+        return stops.MaxSteps(limit) if progress.step >= limit else None
 
-class _MaxToolCalls(BasePolicy):
-    def __init__(self, limit: int) -> None:
-        self.limit = limit
-
-    def on_step(self, progress: Progress) -> Verdict:
-        limit, used = float(self.limit), float(progress.tool_calls)
-        return stops.BudgetExceeded("tool_calls", limit, used) if used >= limit else None
-
-    def __repr__(self) -> str:
-        return f"max_tool_calls({self.limit})"
+    return _Judging(f"max_steps({limit})", step=judge, steps=limit)
 
 
 @checked
@@ -217,26 +213,12 @@ def max_tool_calls(limit: PositiveInt) -> BasePolicy:
 
     The calls of one reply all run; ``Budget(tool_calls=...)`` also refuses those beyond the limit.
     """
-    return _MaxToolCalls(limit)
 
+    def judge(progress: Progress) -> Verdict:
+        used = progress.tool_calls
+        return stops.BudgetExceeded("tool_calls", float(limit), float(used)) if used >= limit else None
 
-class _StopWhen(BasePolicy):
-    def __init__(self, condition: Callable[[Progress], bool | str | None]) -> None:
-        self.condition = condition
-
-    def on_response(self, progress: Progress) -> Verdict:
-        answer = self.condition(progress)
-        if not answer:
-            return None
-        if isinstance(answer, (Awaitable, Iterator, AsyncIterator)):
-            if iscoroutine(answer):
-                answer.close()  # otherwise Python warns that it was never awaited
-            kind = "an awaitable" if isinstance(answer, Awaitable) else "an iterator"
-            raise ConfigurationError(f"{self!r} needs a plain function: it returned {kind}, which is always true")
-        return stops.StopCondition(answer if isinstance(answer, str) else "")
-
-    def __repr__(self) -> str:
-        return f"stop_when({getattr(self.condition, '__name__', self.condition)})"
+    return _Judging(f"max_tool_calls({limit})", step=judge)
 
 
 @checked
@@ -245,7 +227,20 @@ def stop_when(condition: Callable[[Progress], bool | str | None]) -> BasePolicy:
 
     The tool calls of that response are not executed.
     """
-    return _StopWhen(condition)
+    shown = f"stop_when({getattr(condition, '__name__', condition)})"
+
+    def judge(progress: Progress) -> Verdict:
+        answer = condition(progress)
+        if not answer:
+            return None
+        if isinstance(answer, (Awaitable, Iterator, AsyncIterator)):
+            if iscoroutine(answer):
+                answer.close()  # otherwise Python warns that it was never awaited
+            kind = "an awaitable" if isinstance(answer, Awaitable) else "an iterator"
+            raise ConfigurationError(f"{shown} needs a plain function: it returned {kind}, which is always true")
+        return stops.StopCondition(answer if isinstance(answer, str) else "")
+
+    return _Judging(shown, response=judge)
 
 
 class _AnyOf(BasePolicy):
