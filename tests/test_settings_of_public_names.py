@@ -19,6 +19,7 @@ from tests.wrong import wrong
 from ziggurat.agents.agent import Agent
 from ziggurat.core.context import Context
 from ziggurat.core.errors import ConfigurationError
+from ziggurat.core.settings import CheckedStruct
 from ziggurat.memory import open_memory
 from ziggurat.models.scripted import ScriptedModel
 from ziggurat.stores.local import LocalLogs
@@ -166,10 +167,8 @@ def has_settings(thing: Any) -> bool:
         return True
     if not isinstance(thing, type) or issubclass(thing, BaseException) or getattr(thing, "_is_protocol", False):
         return False
-    if issubclass(thing, Struct):  # others hold what happened or what is said, and are made in millions
-        check = getattr(thing, "__post_init__", None)
-        return check is not None and "check_fields" in check.__code__.co_names
-    return True
+    # other structs hold what happened or what is said, and are made in millions
+    return not issubclass(thing, Struct) or issubclass(thing, CheckedStruct)
 
 
 def annotations_of(thing: Any) -> dict[str, Any]:

@@ -11,12 +11,13 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, Protocol, TypeVar
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from msgspec import Meta, Struct
+from msgspec import Meta
 
 from tests.wrong import wrong
 from ziggurat.core.errors import ConfigurationError
 from ziggurat.core.settings import (
     SHARED,
+    CheckedStruct,
     Fraction,
     NonEmptyText,
     NonNegativeInt,
@@ -26,7 +27,6 @@ from ziggurat.core.settings import (
     SecondsOrForever,
     Settings,
     Share,
-    check_fields,
     checked,
 )
 
@@ -220,11 +220,8 @@ def test_the_error_names_the_one_of_several_values_that_is_wrong() -> None:
     assert refusal(Sequence[str] | None, "ab").endswith("; got 'ab', write ['ab']")
 
 
-class Base(Struct, frozen=True):
+class Base(CheckedStruct, frozen=True):
     limit: NonNegativeInt = 10
-
-    def __post_init__(self) -> None:
-        check_fields(self)
 
 
 class Query(Base, frozen=True, kw_only=True):

@@ -9,7 +9,7 @@ from msgspec import Struct
 
 from ziggurat.core.errors import ConfigurationError, InvalidArguments, JournalCorrupt
 from ziggurat.core.facts import fact
-from ziggurat.core.settings import NonNegativeInt, check_fields
+from ziggurat.core.settings import CheckedStruct, NonNegativeInt
 from ziggurat.messages.agent import Out
 from ziggurat.messages.facts import OUTPUT_MODES, OutputMode
 from ziggurat.messages.limits import MAX_ARGUMENTS
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from typing_extensions import TypeForm
 
 
-class Output(Struct, Generic[Out], frozen=True, eq=False):
+class Output(CheckedStruct, Generic[Out], frozen=True, eq=False):
     """The type of an agent's answers, with settings::
 
         agent = Agent(model, output=Output(City, mode="prompted", retries=4))
@@ -41,9 +41,6 @@ class Output(Struct, Generic[Out], frozen=True, eq=False):
         kind: Any
     mode: OutputMode | None = None
     retries: NonNegativeInt = 2
-
-    def __post_init__(self) -> None:
-        check_fields(self)
 
 
 class AnswerReader(Struct, frozen=True, eq=False):

@@ -14,6 +14,7 @@ and names that only the type checker knows are not checked.
 
 __all__ = [
     "SHARED",
+    "CheckedStruct",
     "Fraction",
     "NonEmptyText",
     "NonNegativeFloat",
@@ -25,7 +26,6 @@ __all__ = [
     "SecondsOrForever",
     "Settings",
     "Share",
-    "check_fields",
     "checked",
 ]
 
@@ -160,21 +160,23 @@ def checked(function: Callable[P, R]) -> Callable[P, R]:
 _FIELDS: dict[type, tuple[Settings, tuple[tuple[str, object], ...]]] = {}
 
 
-def check_fields(struct: Struct) -> None:
-    """Check the fields of a struct by their annotations, but not defaults; for its ``__post_init__``.
+class CheckedStruct(Struct, frozen=True):
+    """A struct whose fields, but not defaults, are checked by their annotations when it is made.
 
     Raises:
         ConfigurationError: a field has a wrong value.
     """
-    kind = type(struct)
-    found = _FIELDS.get(kind)
-    if found is None:
-        names, defaults = kind.__struct_fields__, kind.__struct_defaults__
-        padded = [NODEFAULT] * (len(names) - len(defaults)) + list(defaults)
-        found = _FIELDS[kind] = Settings(names, kind), tuple(zip(names, padded, strict=True))
-    settings, fields = found
-    values = [(name, value) for name, default in fields if (value := getattr(struct, name)) is not default]
-    settings.check(kind.__name__, values)
+
+    def __post_init__(self) -> None:
+        kind = type(self)
+        found = _FIELDS.get(kind)
+        if found is None:
+            names, defaults = kind.__struct_fields__, kind.__struct_defaults__
+            padded = [NODEFAULT] * (len(names) - len(defaults)) + list(defaults)
+            found = _FIELDS[kind] = Settings(names, kind), tuple(zip(names, padded, strict=True))
+        settings, fields = found
+        values = [(name, value) for name, default in fields if (value := getattr(self, name)) is not default]
+        settings.check(kind.__name__, values)
 
 
 def _wrong_in(value: object, rule: Rule) -> str:

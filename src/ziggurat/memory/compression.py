@@ -22,7 +22,7 @@ from msgspec import Meta, Struct
 from ziggurat.core.context import Context
 from ziggurat.core.errors import ConfigurationError
 from ziggurat.core.service import Service
-from ziggurat.core.settings import Fraction, NonNegativeInt, NonNegativeSeconds, Seconds, check_fields
+from ziggurat.core.settings import CheckedStruct, Fraction, NonNegativeInt, NonNegativeSeconds, Seconds
 from ziggurat.memory.lease import leased
 from ziggurat.memory.merging import LEASE, Merger, may_be_merged
 from ziggurat.memory.record import MemoryRecord
@@ -37,7 +37,7 @@ COMPRESSED = "compressed"
 _TOPICS = 8
 
 
-class CompressionPolicy(Struct, frozen=True, kw_only=True):
+class CompressionPolicy(CheckedStruct, frozen=True, kw_only=True):
     """When memories are compressed, and which; facts with keys never are.
 
     Attributes:
@@ -64,7 +64,7 @@ class CompressionPolicy(Struct, frozen=True, kw_only=True):
     lease: Seconds = 300.0
 
     def __post_init__(self) -> None:
-        check_fields(self)
+        super().__post_init__()
         if self.kind == self.into:
             raise ConfigurationError(f"CompressionPolicy: summaries of {self.kind!r} need a kind of their own")
 

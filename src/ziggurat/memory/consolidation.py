@@ -19,7 +19,7 @@ from msgspec import Struct
 from ziggurat.core.context import Context
 from ziggurat.core.errors import ConfigurationError
 from ziggurat.core.service import Service
-from ziggurat.core.settings import Fraction, NonNegativeInt, NonNegativeSeconds, PositiveInt, Seconds, check_fields
+from ziggurat.core.settings import CheckedStruct, Fraction, NonNegativeInt, NonNegativeSeconds, PositiveInt, Seconds
 from ziggurat.memory.clusters import cluster
 from ziggurat.memory.lease import leased
 from ziggurat.memory.merging import LEASE, Merger, may_be_merged
@@ -31,7 +31,7 @@ _WINDOW = 2000
 """How many memories are compared with each other at once; more are processed in windows, the oldest first."""
 
 
-class ConsolidationPolicy(Struct, frozen=True, kw_only=True):
+class ConsolidationPolicy(CheckedStruct, frozen=True, kw_only=True):
     """Which memories are merged, and which are left alone; facts with keys always are.
 
     Attributes:
@@ -57,7 +57,7 @@ class ConsolidationPolicy(Struct, frozen=True, kw_only=True):
     lease: Seconds = 300.0
 
     def __post_init__(self) -> None:
-        check_fields(self)
+        super().__post_init__()
         if self.kind == self.into:
             raise ConfigurationError(f"ConsolidationPolicy: summaries of {self.kind!r} need a kind of their own")
 

@@ -21,7 +21,7 @@ from msgspec import Meta, Struct
 from msgspec.structs import replace
 
 from ziggurat.core.errors import ConfigurationError
-from ziggurat.core.settings import NonNegativeInt, check_fields
+from ziggurat.core.settings import CheckedStruct, NonNegativeInt
 from ziggurat.core.store import ID, LONGEST, is_id
 from ziggurat.memory.record import MemoryRecord, predecessors, unpack
 
@@ -33,7 +33,7 @@ UNEMBEDDED = ("working", "lease")
 """Kinds of memory that never have a vector."""
 
 
-class Query(Struct, frozen=True, kw_only=True):
+class Query(CheckedStruct, frozen=True, kw_only=True):
     """What to search for: by words, by meaning, or both.
 
     Attributes:
@@ -63,9 +63,6 @@ class Query(Struct, frozen=True, kw_only=True):
     apart: tuple[str, ...] = ()
     embedder: str = ""
     floor: float = -1.0
-
-    def __post_init__(self) -> None:
-        check_fields(self)
 
 
 class Hit(Struct, frozen=True):

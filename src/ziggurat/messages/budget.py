@@ -6,10 +6,10 @@ from collections.abc import Callable, Mapping
 from decimal import Decimal
 from typing import Annotated
 
-from msgspec import Meta, Struct
+from msgspec import Meta
 
 from ziggurat.core.errors import ConfigurationError
-from ziggurat.core.settings import PositiveFloat, PositiveInt, check_fields
+from ziggurat.core.settings import CheckedStruct, PositiveFloat, PositiveInt
 from ziggurat.messages.usage import Usage
 
 PositiveDecimal = Annotated[Decimal, Meta(gt=0)]
@@ -21,7 +21,7 @@ Price = Callable[[str, Usage], float | Decimal | None]
 """Returns the cost of a call from the model's name and the usage; None if the price is unknown."""
 
 
-class Budget(Struct, frozen=True):
+class Budget(CheckedStruct, frozen=True):
     """Limits on what an agent and all agents below it spend together::
 
         Agent(model, tools=[search], budget=Budget(tokens=50_000, cost=0.25, tools={"search": 3}))
@@ -57,7 +57,7 @@ class Budget(Struct, frozen=True):
     price: Annotated[Price, Meta(description="called with the name of a model and a Usage")] | None = None
 
     def __post_init__(self) -> None:
-        check_fields(self)
+        super().__post_init__()
         if all(getattr(self, name) is None for name in _LIMITS) and not self.tools:
             named = ", ".join(f"{name}=..." for name in _LIMITS)
             raise ConfigurationError(

@@ -23,7 +23,7 @@ from ziggurat.core.codec import canonical, digest
 from ziggurat.core.entries import Entry
 from ziggurat.core.facts import Effect
 from ziggurat.core.service import Service
-from ziggurat.core.settings import Fraction, PositiveInt, check_fields
+from ziggurat.core.settings import CheckedStruct, Fraction, PositiveInt
 from ziggurat.messages.conversation import Mark, Transcript
 from ziggurat.messages.message import Message
 from ziggurat.messages.parts import ToolCall
@@ -84,7 +84,7 @@ class OutputSchema(Struct, frozen=True):
     schema: dict[str, Any]
 
 
-class ModelSettings(Struct, frozen=True, omit_defaults=True):
+class ModelSettings(CheckedStruct, frozen=True, omit_defaults=True):
     """Generation settings; None leaves a setting to the provider.
 
     Attributes:
@@ -111,9 +111,6 @@ class ModelSettings(Struct, frozen=True, omit_defaults=True):
     tool_choice: str | None = None
     parallel_tools: bool | None = None
     extra: dict[str, Any] = msgspec.field(default_factory=dict)
-
-    def __post_init__(self) -> None:
-        check_fields(self)
 
     def updated(self, other: "ModelSettings") -> "ModelSettings":
         """Return these settings, overridden by those that `other` sets."""

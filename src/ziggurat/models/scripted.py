@@ -7,11 +7,11 @@ import re
 from collections.abc import Callable, Iterator, Sequence
 from typing import Annotated, Union
 
-from msgspec import Meta, Struct
+from msgspec import Meta
 
 from ziggurat.core.context import RUN_ID, Context
 from ziggurat.core.errors import ConfigurationError
-from ziggurat.core.settings import NonEmptyText, NonNegativeSeconds, PositiveInt, check_fields, checked
+from ziggurat.core.settings import CheckedStruct, NonEmptyText, NonNegativeSeconds, PositiveInt, checked
 from ziggurat.messages.delta import PartDelta, TextDelta, ThinkingDelta, ToolCallDelta, deltas_of
 from ziggurat.messages.events import Delta
 from ziggurat.messages.message import Message
@@ -23,7 +23,7 @@ from ziggurat.models.reply import Collector, OutputModes, model_facts, normalise
 _WORDS = re.compile(r"\s*\S+|\s+$")
 
 
-class Pause(Struct, frozen=True):
+class Pause(CheckedStruct, frozen=True):
     """A place in a script where the model waits, for some seconds or for one turn of the event loop.
 
     Attributes:
@@ -34,9 +34,6 @@ class Pause(Struct, frozen=True):
     """
 
     seconds: NonNegativeSeconds = 0.0
-
-    def __post_init__(self) -> None:
-        check_fields(self)
 
 
 PAUSE = Pause()

@@ -25,7 +25,7 @@ from ziggurat.core.context import JOURNAL, RUN_ID, Context
 from ziggurat.core.errors import ConfigurationError
 from ziggurat.core.event import SILENCE, Emit, Event, Listener, listening_to
 from ziggurat.core.scope import Key, Scope
-from ziggurat.core.settings import PositiveInt, Settings, check_fields
+from ziggurat.core.settings import CheckedStruct, PositiveInt, Settings
 from ziggurat.core.stopwatch import Stopwatch
 from ziggurat.core.store import ID, is_id
 from ziggurat.messages.message import Message
@@ -47,7 +47,7 @@ Live = Literal["nothing", "tools", "models"]
 Probe = Callable[[str, str], None]
 
 
-class Environment(Struct, frozen=True, eq=False):
+class Environment(CheckedStruct, frozen=True, eq=False):
     """What a run takes from the world around it: time, ids and chance, and how far it may go there.
 
     ::
@@ -71,9 +71,6 @@ class Environment(Struct, frozen=True, eq=False):
     max_depth: PositiveInt = MAX_DEPTH
     audit: Audit | None = None
     probe: Probe | None = None
-
-    def __post_init__(self) -> None:
-        check_fields(self)
 
     def values(self) -> dict[Key[Any], Any]:
         """Return what differs from the system's own, as values of a scope."""

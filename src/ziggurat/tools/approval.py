@@ -6,10 +6,10 @@ from collections.abc import Awaitable, Callable
 from fnmatch import fnmatchcase
 from typing import Annotated, Any, Literal
 
-from msgspec import Meta, Struct
+from msgspec import Meta
 
 from ziggurat.core.scope import Key
-from ziggurat.core.settings import NonEmptyText, Seconds, check_fields, checked
+from ziggurat.core.settings import CheckedStruct, NonEmptyText, Seconds, checked
 from ziggurat.messages.agent import Decision, PendingItem, Stage
 
 Approver = Callable[[PendingItem], Decision | Awaitable[Decision]]
@@ -21,7 +21,7 @@ Predicate = Callable[[dict[str, Any]], bool | Awaitable[bool]]
 Verdict = Literal["ask", "allow", "deny"]
 
 
-class Rule(Struct, frozen=True):
+class Rule(CheckedStruct, frozen=True):
     """A rule for calls of certain names.
 
     ::
@@ -46,9 +46,6 @@ class Rule(Struct, frozen=True):
     when: Predicate | None = None
     reason: str = ""
     stage: Stage = "tool"
-
-    def __post_init__(self) -> None:
-        check_fields(self)
 
     def concerns(self, name: str, stage: Stage) -> bool:
         """Return whether the rule is for calls of this name."""

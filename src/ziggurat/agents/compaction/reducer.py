@@ -10,7 +10,7 @@ from msgspec.structs import replace
 from ziggurat.agents.compaction.selector import units
 from ziggurat.core.context import Context
 from ziggurat.core.service import Service
-from ziggurat.core.settings import NonNegativeInt, PositiveInt, check_fields
+from ziggurat.core.settings import CheckedStruct, NonNegativeInt, PositiveInt
 from ziggurat.messages.conversation import characters
 from ziggurat.messages.message import Message, taint_of
 from ziggurat.messages.model import ModelRequest, ModelResponse
@@ -40,7 +40,7 @@ def runtime_message(text: str, about: Iterable[Message] = ()) -> Message:
     return Message("user", (Text(text),), None, "runtime", taint_of(about))
 
 
-class Drop(Struct, frozen=True):
+class Drop(CheckedStruct, frozen=True):
     """Replaces an excerpt with a short note.
 
     Attributes:
@@ -49,15 +49,12 @@ class Drop(Struct, frozen=True):
 
     note: str = "[{count} earlier messages were left out]"
 
-    def __post_init__(self) -> None:
-        check_fields(self)
-
     async def __call__(self, excerpt: Excerpt, ctx: Context, /) -> tuple[Message, ...]:
         """Return the note."""
         return (runtime_message(self.note.replace("{count}", str(len(excerpt.messages)))),) if self.note else ()
 
 
-class Mask(Struct, frozen=True, kw_only=True):
+class Mask(CheckedStruct, frozen=True, kw_only=True):
     """Replaces tool results with a short note; calls, errors and everything else stay.
 
     Attributes:
@@ -67,9 +64,6 @@ class Mask(Struct, frozen=True, kw_only=True):
 
     min_tokens: NonNegativeInt = 100
     note: str = "[what {tool} returned, about {tokens} tokens, was left out; call it again if it is needed]"
-
-    def __post_init__(self) -> None:
-        check_fields(self)
 
     async def __call__(self, excerpt: Excerpt, ctx: Context, /) -> tuple[Message, ...]:
         """Return the excerpt with results replaced by notes."""
@@ -89,7 +83,7 @@ class Mask(Struct, frozen=True, kw_only=True):
         return replace(result, content=note)
 
 
-class Concatenate(Struct, frozen=True, kw_only=True):
+class Concatenate(CheckedStruct, frozen=True, kw_only=True):
     """Joins an excerpt into one text, one shortened line per message part.
 
     Attributes:
@@ -98,9 +92,6 @@ class Concatenate(Struct, frozen=True, kw_only=True):
 
     max_line: PositiveInt = 200
 
-    def __post_init__(self) -> None:
-        check_fields(self)
-
     async def __call__(self, excerpt: Excerpt, ctx: Context, /) -> tuple[Message, ...]:
         """Return the text as one message."""
         return (
@@ -108,7 +99,7 @@ class Concatenate(Struct, frozen=True, kw_only=True):
         )
 
 
-class Windows(Struct, frozen=True):
+class Windows(CheckedStruct, frozen=True):
     """Splits an excerpt into windows and shortens each by itself, so that each gets its own replacement.
 
     Attributes:
@@ -118,9 +109,6 @@ class Windows(Struct, frozen=True):
 
     inner: Reducer
     size: PositiveInt = 10
-
-    def __post_init__(self) -> None:
-        check_fields(self)
 
     async def __call__(self, excerpt: Excerpt, ctx: Context, /) -> tuple[Message, ...]:
         """Return the shortened windows, in order."""

@@ -5,10 +5,8 @@ __all__ = ["Recent", "Selector", "Span", "units"]
 from collections.abc import Sequence
 from typing import Protocol
 
-from msgspec import Struct
-
 from ziggurat.core.errors import ConfigurationError
-from ziggurat.core.settings import PositiveInt, check_fields
+from ziggurat.core.settings import CheckedStruct, PositiveInt
 from ziggurat.messages.conversation import characters
 from ziggurat.messages.message import Message
 
@@ -47,7 +45,7 @@ def units(messages: Sequence[Message]) -> list[Span]:
     return found
 
 
-class Recent(Struct, frozen=True, kw_only=True):
+class Recent(CheckedStruct, frozen=True, kw_only=True):
     """Keeps the last messages, system messages, and the user's latest message, which is the current task.
 
     Of several limits the tightest applies. The last unit, whose results the model has not seen yet, is always kept
@@ -66,7 +64,7 @@ class Recent(Struct, frozen=True, kw_only=True):
     first: bool = False
 
     def __post_init__(self) -> None:
-        check_fields(self)
+        super().__post_init__()
         if self.messages is self.turns is self.tokens is None:
             raise ConfigurationError("Recent() keeps nothing: give messages=..., turns=... or tokens=...")
 

@@ -4,8 +4,6 @@ __all__ = ["PROMPT", "Summary"]
 
 from collections.abc import Sequence
 
-from msgspec import Struct
-
 from ziggurat.agents.compaction.reducer import Excerpt, runtime_message, text_of_parts
 from ziggurat.agents.compaction.selector import units
 from ziggurat.calls.admission import budgeted
@@ -15,7 +13,7 @@ from ziggurat.core.context import Context
 from ziggurat.core.errors import ModelError
 from ziggurat.core.facts import fact
 from ziggurat.core.service import Service
-from ziggurat.core.settings import PositiveInt, check_fields
+from ziggurat.core.settings import CheckedStruct, PositiveInt
 from ziggurat.messages.budget import Budget
 from ziggurat.messages.conversation import Transcript
 from ziggurat.messages.facts import WINDOW
@@ -32,7 +30,7 @@ CLIPPED = 2_000
 """Characters kept of each line if even one message is too long for the summariser."""
 
 
-class Summary(Struct, frozen=True, kw_only=True):
+class Summary(CheckedStruct, frozen=True, kw_only=True):
     """Replaces an excerpt with a summary written by a model.
 
     An excerpt that is too long for that model is summarised in pieces. The summary is marked as data: it has the taint
@@ -51,9 +49,6 @@ class Summary(Struct, frozen=True, kw_only=True):
     max_tokens: PositiveInt = 1_000
     budget: Budget | None = None
     heading: str = "[Summary of {count} earlier messages]"
-
-    def __post_init__(self) -> None:
-        check_fields(self)
 
     async def __call__(self, excerpt: Excerpt, ctx: Context, /) -> tuple[Message, ...]:
         """Return the summary as one message.

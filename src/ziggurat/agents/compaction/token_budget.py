@@ -11,7 +11,7 @@ from ziggurat.agents.compaction.importance import Importance, entities_in, entit
 from ziggurat.agents.compaction.reducer import Excerpt, runtime_message
 from ziggurat.agents.compaction.selector import units
 from ziggurat.core.context import Context
-from ziggurat.core.settings import NonNegativeInt, PositiveInt, check_fields
+from ziggurat.core.settings import CheckedStruct, NonNegativeInt, PositiveInt
 from ziggurat.messages.conversation import characters
 from ziggurat.messages.message import Message
 
@@ -57,7 +57,7 @@ class Shortened(Struct, frozen=True):
     saved: int
 
 
-class TokenBudget(Struct, frozen=True, kw_only=True):
+class TokenBudget(CheckedStruct, frozen=True, kw_only=True):
     """Keeps recent and important turns, replaces each range between them with a note, and keeps within a budget.
 
     A turn is a message with calls and their results, or any other message. A note is always shorter than the turns that
@@ -78,9 +78,6 @@ class TokenBudget(Struct, frozen=True, kw_only=True):
     recent: NonNegativeInt = 10
     threshold: float = 0.3
     importance: Importance = entity_density
-
-    def __post_init__(self) -> None:
-        check_fields(self)
 
     async def __call__(self, excerpt: Excerpt, ctx: Context, /) -> tuple[Message, ...]:
         """Return the remaining messages of an excerpt."""

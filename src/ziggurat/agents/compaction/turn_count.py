@@ -11,7 +11,7 @@ from ziggurat.agents.compaction.importance import Importance, Turn, jaccard, tur
 from ziggurat.agents.compaction.reducer import Excerpt, runtime_message
 from ziggurat.agents.compaction.selector import units
 from ziggurat.core.context import Context
-from ziggurat.core.settings import PositiveFloat, PositiveInt, check_fields
+from ziggurat.core.settings import CheckedStruct, PositiveFloat, PositiveInt
 from ziggurat.messages.message import Message
 
 IMPORTANT = 0.8
@@ -59,7 +59,7 @@ class TurnCountResult(Struct, frozen=True):
     triggered: bool
 
 
-class TurnCount(Struct, frozen=True, kw_only=True):
+class TurnCount(CheckedStruct, frozen=True, kw_only=True):
     """Above `max_turns`, groups old turns into windows, drops near-duplicates, then restores important turns.
 
     A turn is a message with calls and their results, or any other message. Of near-duplicates of the same role, the
@@ -82,9 +82,6 @@ class TurnCount(Struct, frozen=True, kw_only=True):
     duplicate: PositiveFloat = 0.85
     importance: Importance = _nothing
     important: Callable[[Turn], bool] | None = None
-
-    def __post_init__(self) -> None:
-        check_fields(self)
 
     async def __call__(self, excerpt: Excerpt, ctx: Context, /) -> tuple[Message, ...]:
         """Return the remaining messages of an excerpt."""

@@ -14,7 +14,7 @@ from ziggurat.core.context import Context
 from ziggurat.core.errors import ConfigurationError
 from ziggurat.core.facts import name_of
 from ziggurat.core.scope import Key
-from ziggurat.core.settings import Fraction, NonEmptyText, check_fields
+from ziggurat.core.settings import CheckedStruct, Fraction, NonEmptyText
 from ziggurat.memory.agent_memory import AgentMemory, Kind
 from ziggurat.memory.contradiction import DOUBTS, contradict
 from ziggurat.memory.episodic import EpisodicMemory
@@ -32,7 +32,7 @@ _NEAR = 5
 """How many similar facts are compared with a new fact."""
 
 
-class Note(Struct, frozen=True, kw_only=True):
+class Note(CheckedStruct, frozen=True, kw_only=True):
     """Something to remember.
 
     Attributes:
@@ -59,7 +59,7 @@ class Note(Struct, frozen=True, kw_only=True):
     taint: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
-        check_fields(self)
+        super().__post_init__()
         for name in ("key", "replaces"):
             if getattr(self, name) is not None and self.kind != "semantic":
                 raise ConfigurationError(f"Note({name}=...) is for a fact, with kind='semantic'; got {self.kind!r}")

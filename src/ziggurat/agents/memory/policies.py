@@ -6,14 +6,14 @@ import re
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
 from typing import Annotated
 
-from msgspec import Meta, Struct
+from msgspec import Meta
 
 from ziggurat.agents.compaction.reducer import text_of_parts
 from ziggurat.agents.memory.active import ACTIVE_MEMORY, Note, taint_in
 from ziggurat.calls.agent_call import AGENT_CALL
 from ziggurat.calls.model_call import ask
 from ziggurat.core.context import Context
-from ziggurat.core.settings import NonEmptyText, PositiveInt, check_fields
+from ziggurat.core.settings import CheckedStruct, NonEmptyText, PositiveInt
 from ziggurat.memory.record import MemoryRecord
 from ziggurat.messages.agent import AgentRun
 from ziggurat.messages.conversation import Transcript
@@ -54,7 +54,7 @@ def everything_said(run: AgentRun, ctx: Context) -> Iterator[Note]:
             yield Note(content=text, origin="model", taint=taint)
 
 
-class FactsBy(Struct, frozen=True, kw_only=True):
+class FactsBy(CheckedStruct, frozen=True, kw_only=True):
     """Remembers the facts that a model finds in a conversation.
 
     The model is shown the stored facts that are nearest to the conversation, and says which of them are no longer
@@ -77,9 +77,6 @@ class FactsBy(Struct, frozen=True, kw_only=True):
     max_facts: PositiveInt = 10
     max_known: PositiveInt = 10
     max_tokens: PositiveInt = 500
-
-    def __post_init__(self) -> None:
-        check_fields(self)
 
     async def __call__(self, run: AgentRun, ctx: Context, /) -> list[Note]:
         """Return the facts.

@@ -3,14 +3,12 @@
 __all__ = ["Limits"]
 
 
-from msgspec import Struct
-
-from ziggurat.core.settings import NonNegativeInt, PositiveInt, Seconds, check_fields
+from ziggurat.core.settings import CheckedStruct, NonNegativeInt, PositiveInt, Seconds
 
 _MEBIBYTE = 1 << 20
 
 
-class Limits(Struct, frozen=True, kw_only=True):
+class Limits(CheckedStruct, frozen=True, kw_only=True):
     """The limits of calls to one service; None for no limit. All times are in seconds, on the run's clock.
 
     Attributes:
@@ -34,4 +32,4 @@ class Limits(Struct, frozen=True, kw_only=True):
     stream: PositiveInt = 256 * _MEBIBYTE
 
     def __post_init__(self) -> None:
-        check_fields(self)
+        super().__post_init__()
