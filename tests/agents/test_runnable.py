@@ -26,6 +26,7 @@ from ziggurat.messages.message import assistant, user
 from ziggurat.messages.model import ModelRequest
 from ziggurat.messages.parts import Image, Text, tool_call
 from ziggurat.models.scripted import PAUSE, ScriptedModel
+from ziggurat.runs.options import RunArguments
 from ziggurat.stores.local import LocalLogs
 from ziggurat.testing.leaks import assert_no_leaks
 from ziggurat.tools.approval import Approvals
@@ -74,17 +75,18 @@ def test_prompts_of_all_forms(prompt: Any, expected: Any) -> None:
 def test_bad_prompts_are_refused_at_every_door_and_nothing_is_written(prompt: Any, told: str) -> None:
     store = LocalLogs()
     agent = hello(store=store)
+    named: RunArguments = {} if prompt is None else {"run_id": "r"}  # an id without a prompt continues that run
     with pytest.raises(ConfigurationError, match=told):
-        agent.run_sync(prompt, run_id="r")
+        agent.run_sync(prompt, **named)
 
     async def run() -> None:
         with pytest.raises(ConfigurationError, match=told):
-            await agent.run(prompt, run_id="r")
+            await agent.run(prompt, **named)
         with pytest.raises(ConfigurationError, match=told):
-            async with agent.stream(prompt, run_id="r"):
+            async with agent.stream(prompt, **named):
                 pass
         with pytest.raises(ConfigurationError, match=told):
-            agent.start(prompt, run_id="r")
+            agent.start(prompt, **named)
 
     asyncio.run(run())
     assert ids_of(store) == []

@@ -48,7 +48,7 @@ from ziggurat.tools.permissions import Permissions
 if TYPE_CHECKING:
     from ziggurat.agents.handle import RunHandle
 
-_NOTHING_GIVEN = (None,) * 7
+_NOTHING_GIVEN = (None,) * 8
 
 
 class Runnable(Generic[Out]):
@@ -124,10 +124,14 @@ class Runnable(Generic[Out]):
         labels: Mapping[str, object] | None = None,
         environment: Environment | None = None,
         detached: bool = False,
+        decisions: Decisions | None = None,
+        strict: bool = False,
     ) -> Coroutine[Any, Any, AgentRun[Out]]:
         """Run to the end and return the run; why it stopped is in ``run.stop``, not an exception.
 
         Inside a tool or a hook of another run it joins that run, and shares its budget, grants, approvals and record.
+
+        With a `run_id` and neither prompt nor history, the run of that id is continued, as by `resume`.
 
         Args:
             prompt: The question or task. None to answer the end of `history`: a question, or the results of tools.
@@ -144,15 +148,18 @@ class Runnable(Generic[Out]):
             labels: Plain values to store with the run from its start.
             environment: Its clock, ids and chance, such as for a test.
             detached: Start a separate run even inside another.
+            decisions: For a run that is continued; see `resume`.
+            strict: For a run that is continued; see `resume`.
 
         Raises:
+            RunNotFound: a run is to be continued that the store does not have.
             ConfigurationError: something was used wrongly; the message says what and how to fix it. It is not recorded.
             RunExists: the id belongs to a run with another request, agent or type of output.
             LeaseHeld: another process drives that run, or another run writes the session and waiting for it was not
                 allowed or took too long.
         """
-        own = (deps, run_id, session, grants, approvals, labels, environment)
-        if own == _NOTHING_GIVEN and listeners == () and not detached:
+        own = (deps, run_id, session, grants, approvals, labels, environment, decisions)
+        if own == _NOTHING_GIVEN and listeners == () and not detached and not strict:
             return self._starter.run(request_of(prompt, history), NO_OPTIONS, False)
         arguments: RunArguments = {
             "history": history,
@@ -165,6 +172,8 @@ class Runnable(Generic[Out]):
             "labels": labels,
             "environment": environment,
             "detached": detached,
+            "decisions": decisions,
+            "strict": strict,
         }
         return self._starter.run(*self._starter.read(prompt, arguments))
 
@@ -205,7 +214,7 @@ class Runnable(Generic[Out]):
     # -- a recorded run ------------------------------------------------------------------------------------------
 
     @checked
-    async def resume(
+    def resume(
         self,
         run_id: RunId,
         decisions: Decisions | None = None,
@@ -217,11 +226,17 @@ class Runnable(Generic[Out]):
         grants: Permissions | None = None,
         approvals: Approvals | None = None,
         environment: Environment | None = None,
-    ) -> AgentRun[Out]:
+    ) -> Coroutine[Any, Any, AgentRun[Out]]:
         """Continue a run that was suspended, interrupted, cancelled or denied, that failed or ran out of its budget.
 
         Recorded calls are not made again, except those whose failure ended the run. A run that ended otherwise is
         answered from its record.
+
+        This is ``run(run_id=..., decisions=...)`` without a prompt. `stream`, `start` and `run_sync` continue a run in
+        the same way, to read its events, to steer it, or from code that is not async::
+
+            async with agent.stream(run_id="r-17", decisions={item.id: Approve()}) as events:
+                ...
 
         Args:
             run_id: The id of the run.
@@ -242,7 +257,10 @@ class Runnable(Generic[Out]):
                 to arguments that do not fit. None of the decisions is recorded then, and the run waits as before.
             JournalMismatch: with `strict`, the agent differs; the message shows where, with a diff.
         """
-        options = RunOptions.of(
+        return self.run(
+            run_id=run_id,
+            decisions=decisions,
+            strict=strict,
             deps=deps,
             listeners=listeners,
             session=session,
@@ -250,9 +268,6 @@ class Runnable(Generic[Out]):
             approvals=approvals,
             environment=environment,
         )
-        decided = {} if decisions is None else decisions
-        reopen = partial(self._opener.reopen, run_id, decided, options, strict=strict)
-        return await self._starter.drive_apart(reopen, "resumed")
 
     @checked
     async def replay(
@@ -333,7 +348,7 @@ class Runnable(Generic[Out]):
             environment=environment,
         )
         forked = await self._opener.fork(Origin(run_id, at, effects), prompt, new_id, options)
-        return await self._starter.drive_apart(partial(self._opener.reopen, forked, {}, options), "forked")
+        return await self._starter.drive_apart(partial(self._opener.reopen, forked, options), "forked")
 
     @checked
     def subscribe(self, run_id: RunId, *, after: NonNegativeInt = 0) -> AsyncGenerator[Heard, None]:

@@ -49,10 +49,26 @@ class Starter:
         self.opener = opener
         self._used_as_root = False  # whether it was run outside of all other runs
 
-    def read(self, prompt: Prompt | None, arguments: RunArguments) -> tuple[AgentRequest, RunOptions, bool]:
-        """Return the request, the options, and whether the run is detached, from the arguments of `Runnable.run`."""
+    def read(self, prompt: Prompt | None, arguments: RunArguments) -> tuple[AgentRequest | None, RunOptions, bool]:
+        """Return the request, the options, and whether the run is detached, from the arguments of `Runnable.run`.
+
+        The request is None for a run that is continued; it is always a run of its own.
+        """
         given: dict[str, Any] = {**arguments}
         history, detached = given.pop("history", ()), given.pop("detached", False)
+        if prompt is None and not len(history) and given.get("run_id") is not None:
+            if given.get("labels") is not None:
+                raise ConfigurationError(
+                    "a run that is continued keeps the labels that it began with: leave labels out"
+                )
+            if given.get("session") is not None:
+                given["session"] = session_for(given["session"], self.opener.runs.store, history)
+            run_id = given.pop("run_id")  # it is looked up; the rules are for new ones
+            return None, replace(RunOptions.of(**given), run_id=run_id), True
+        if given.get("decisions") is not None or given.get("strict"):
+            raise ConfigurationError(
+                "decisions and strict are for a run that is continued: give its run_id, and neither prompt nor history"
+            )
         request = request_of(prompt, history)
         if given.get("session") is not None:
             if prompt is None:
@@ -60,20 +76,20 @@ class Starter:
             given["session"] = session_for(given["session"], self.opener.runs.store, history)
         return request, RunOptions.of(**given), detached
 
-    def run(self, request: AgentRequest, options: RunOptions, detached: bool) -> Coroutine[Any, Any, AgentRun]:
-        """Start a run; inside of another it becomes a part of that, unless it is detached."""
+    def run(self, request: AgentRequest | None, options: RunOptions, detached: bool) -> Coroutine[Any, Any, AgentRun]:
+        """Start a run, or continue one; inside of another it becomes a part of that, unless it is detached."""
         ambient = self.surroundings(detached=detached)
         if ambient is None:
             outside = None if detached else AMBIENT.get()
             if outside is not None:  # of a tool that was itself called outside of all runs
                 options = options.beneath(outside.under(self.name))
             return drive(self.agent, self.name, self.opener.open(request, options))
-        if detached:
+        if detached or request is None:
             return self._run_as_root(ambient, request, options)
         return self._join(self.agent, ambient, request, options)
 
     def stream(
-        self, request: AgentRequest, options: RunOptions, detached: bool, buffer: int
+        self, request: AgentRequest | None, options: RunOptions, detached: bool, buffer: int
     ) -> AbstractAsyncContextManager[EventStream[AgentRun]]:
         """Start a run whose events are read; see `Runnable.stream`."""
         ambient = self.surroundings(detached=detached)
@@ -86,14 +102,14 @@ class Starter:
             if ambient.emit is not SILENCE:  # listeners of the outer run get these events too
                 options = options.heard_by((ambient.emit,))
 
-        async def service(request: AgentRequest, ctx: Context) -> AgentRun:
-            if ambient is not None and not detached:
+        async def service(request: AgentRequest | None, ctx: Context) -> AgentRun:
+            if ambient is not None and request is not None and not detached:
                 return await enter(self.agent, request, joined_context(ctx, options))
             return await self._run_as_root(ambient, request, replace(options, emit=ctx.emit))
 
         return open_stream(service, request, start, buffer=buffer)
 
-    def start(self, request: AgentRequest, options: RunOptions, detached: bool) -> "RunHandle[Any]":
+    def start(self, request: AgentRequest | None, options: RunOptions, detached: bool) -> "RunHandle[Any]":
         """Start a run in the background of this event loop; see `Runnable.start`."""
         from ziggurat.agents.handle import RunHandle
 
@@ -103,13 +119,16 @@ class Starter:
 
         ambient = self.surroundings(detached=detached)
         outer = None if ambient is None or detached else ambient.scope.get(AGENT_CALL)
-        nothing = empty_run(self.name, request, stops.Cancelled(), options.run_id or "")
+        nothing = empty_run(self.name, request or AgentRequest(()), stops.Cancelled(), options.run_id or "")
         single = isinstance(innermost(self.agent), AgentLoop)  # not a race of agents
         steerable = fact(self.agent, STEERABLE) if single else None
         return RunHandle(begin, nothing, steerable, 0 if outer is None else outer.depth + 1)
 
-    async def _run_as_root(self, ambient: Context | None, request: AgentRequest, options: RunOptions) -> AgentRun:
-        await self._report_separate(ambient, "started as a run of its own (detached)")
+    async def _run_as_root(
+        self, ambient: Context | None, request: AgentRequest | None, options: RunOptions
+    ) -> AgentRun:
+        how = "started as a run of its own (detached)" if request is not None else "resumed, which is a run of its own"
+        await self._report_separate(ambient, how)
         return await drive(self.agent, self.name, self.opener.open(request, options))
 
     async def drive_apart(self, reopen: Callable[[], Awaitable[Opening]], how: str) -> AgentRun:

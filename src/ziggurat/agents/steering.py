@@ -18,6 +18,7 @@ from ziggurat.core.containment import StopSignal
 from ziggurat.core.context import Context
 from ziggurat.core.facts import Fact
 from ziggurat.core.journal import journal_of
+from ziggurat.core.path import step_of
 from ziggurat.core.scope import Key
 from ziggurat.core.settings import checked
 from ziggurat.messages.agent import AgentRun
@@ -103,6 +104,9 @@ class Mailbox:
 
 STEERING = Key[Mailbox]("steering")
 
+_PLACES: tuple[Place, ...] = ("before", "response", "tools")
+"""The places of a step, in order."""
+
 
 class Steering:
     """Applies steering to one run, from its record and its mailbox."""
@@ -112,6 +116,7 @@ class Steering:
         self._mailbox = mailbox
         self._number = 0
         self._due: list[Message] = []
+        self._reached = _reached(ctx) if journal_of(ctx).reopened else (0, 0)
         self._open(True)
 
     def _open(self, is_open: bool) -> None:
@@ -145,7 +150,7 @@ class Steering:
 
     def dropping(self, step: int) -> Unwanted | None:
         """Return a function that waits for a redirect during the tool calls of a step; None if none can come."""
-        if self._mailbox is None and not self._recorded(step, "tools"):
+        if (self._mailbox is None or self._is_past(step, "tools")) and not self._recorded(step, "tools"):
             return None
 
         async def dropped() -> None:
@@ -190,8 +195,12 @@ class Steering:
         steer = self._next()
         return steer if steer is not None and (steer.step, steer.place) == (step, place) else None
 
+    def _is_past(self, step: int, place: Place) -> bool:
+        """Return whether what follows this place is recorded, so that nothing can take effect here any more."""
+        return (step, _PLACES.index(place)) < self._reached
+
     def _new(self, step: int, place: Place, verbs: tuple[str, ...]) -> Steer | None:
-        if self._mailbox is None or self._next() is not None:  # recorded acts come first
+        if self._mailbox is None or self._next() is not None or self._is_past(step, place):  # what is recorded first
             return None
         item = self._mailbox.take(verbs)
         return None if item is None else Steer(*item, step, place)
@@ -199,6 +208,19 @@ class Steering:
 
 async def _itself(steer: Steer, ctx: Context) -> Steer:
     return steer
+
+
+def _reached(ctx: Context) -> tuple[int, int]:
+    """Return how far the agent of a continued run had come: the step, and the number of the place in it."""
+    journal, reached = journal_of(ctx), (0, 0)
+    for path in journal.paths():
+        agent, step, call = step_of(path, ctx.path)
+        record = journal.find(path)
+        if call.startswith("tool-"):
+            reached = max(reached, (step, _PLACES.index("tools")))
+        elif path == f"{agent}/step-{step}/{call}" and record is not None and (record.result or record.pending):
+            reached = max(reached, (step, _PLACES.index("response")))
+    return reached
 
 
 def steering(ctx: Context) -> Steering | None:

@@ -97,15 +97,19 @@ class Opener:
         self._agent = agent
         self._parts = parts
 
-    async def open(self, request: AgentRequest, options: RunOptions) -> Opening:
-        """Open a new run, or the one that has the id in the options.
+    async def open(self, request: AgentRequest | None, options: RunOptions) -> Opening:
+        """Open a new run, or the one that has the id in the options; without a request that must exist.
 
         Raises:
+            RunNotFound: there is no request, and no such run.
             RunExists: the id belongs to a run with another agent, request or session.
             LeaseHeld: another process drives that run, or another run writes the session for too long.
             ConfigurationError: that run is in progress in this process.
         """
         session, run_id = options.session, options.run_id
+        if request is None:
+            assert run_id is not None
+            return await self.reopen(run_id, options)
         if run_id is None and session is None:
             return await self._open_new(request, options, _new_id(options), "")
         asked = digest(request) if session is None else request_digest(request, session)
@@ -151,12 +155,10 @@ class Opener:
         if info.request != asked:
             raise RunExists(f"the run {info.id!r} exists with another request or session; choose another id")
         if info.status in ("running", "Suspended"):
-            return await self._continue(info.id, _NOTHING, options)
-        return await self._open_ended(info.id, _NOTHING, options)
+            return await self._continue(info.id, options)
+        return await self._open_ended(info.id, options)
 
-    async def reopen(
-        self, run_id: str, decisions: Mapping[str, Decision], options: RunOptions, *, strict: bool = False
-    ) -> Opening:
+    async def reopen(self, run_id: str, options: RunOptions) -> Opening:
         """Open a run to continue it; one that has ended for good is answered from its record.
 
         Raises:
@@ -166,20 +168,18 @@ class Opener:
         """
         info = await self.runs.find(run_id)
         if info is not None and not is_resumable(info.status) and info.status != "Quarantined":
-            return await self._open_ended(run_id, decisions, options)
-        return await self._continue(run_id, decisions, options, strict=strict)
+            return await self._open_ended(run_id, options)
+        return await self._continue(run_id, options)
 
-    async def _continue(
-        self, run_id: str, decisions: Mapping[str, Decision], options: RunOptions, *, strict: bool = False
-    ) -> Opening:
+    async def _continue(self, run_id: str, options: RunOptions) -> Opening:
         journal = await self.runs.take(run_id, options.environment)
         writer: SessionWriter | None = None
         try:
-            journal.strict = strict
+            journal.strict = options.strict
             request, conditions = self._recorded_request(journal, run_id), conditions_in(journal)
             self._screen(journal)
             clock = options.clock
-            decided = decision_entries(journal, decisions, clock.now(), self._agent)
+            decided = decision_entries(journal, options.decisions or _NOTHING, clock.now(), self._agent)
             if conditions.session:
                 writer = await reopen_session(options.session, conditions, run_id, request, self.runs.store)
             effects = await self._effects(journal)
@@ -201,7 +201,7 @@ class Opener:
             await self.runs.leave(run_id, journal)
             raise
 
-    async def _open_ended(self, run_id: str, decisions: Mapping[str, Decision], options: RunOptions) -> Opening:
+    async def _open_ended(self, run_id: str, options: RunOptions) -> Opening:
         """Open a copy of the record of a run that has ended; nothing is called and nothing is written.
 
         Raises:
@@ -215,7 +215,7 @@ class Opener:
                 "last entries are lost; restore the store from a backup"
             )
         request = self._recorded_request(journal, run_id)
-        decision_entries(journal, decisions, 0.0, self._agent)
+        decision_entries(journal, options.decisions or _NOTHING, 0.0, self._agent)
         return self._opening("ended", run_id, request, journal, options, runs=None)
 
     async def replay(self, run_id: str, live: Live, options: RunOptions, *, strict: bool) -> Opening:
@@ -322,6 +322,6 @@ def _new_id(options: RunOptions) -> str:
     ids = options.environment.ids
     if options.run_id is None and ids is fresh_id:
         return fresh_id()
-    run_id = options.run_id or ids()
+    run_id = ids() if options.run_id is None else options.run_id
     check_new_id(run_id, "run_id")
     return run_id

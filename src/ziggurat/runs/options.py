@@ -28,6 +28,7 @@ from ziggurat.core.scope import Key, Scope
 from ziggurat.core.settings import CheckedStruct, PositiveInt, Settings
 from ziggurat.core.stopwatch import Stopwatch
 from ziggurat.core.store import ID, is_id
+from ziggurat.messages.agent import Decisions
 from ziggurat.messages.message import Message
 from ziggurat.stores.session import Session
 from ziggurat.tools.approval import APPROVALS, Approvals
@@ -117,6 +118,8 @@ class RunOptions(Struct, frozen=True, eq=False):
         approvals: Which calls a person must approve, in addition to the agents' own rules.
         labels: Plain values to store with the run.
         environment: Clock, ids, chance.
+        decisions: For a run that is continued: the decisions on its pending items, by their ids.
+        strict: For a run that is continued: whether to raise where the agent differs from the record.
         values: More values for the scope of the run.
         emit: Where events go after the listeners.
         around: Measures the time of the call that opened the run; None if there is none.
@@ -133,6 +136,8 @@ class RunOptions(Struct, frozen=True, eq=False):
     approvals: Approvals | None = None
     labels: Mapping[str, object] | None = None
     environment: Environment = SYSTEM
+    decisions: Decisions | None = None
+    strict: bool = False
     values: Mapping[Key[Any], Any] | None = None
     emit: Emit = SILENCE
     around: Stopwatch | None = None
@@ -149,6 +154,8 @@ class RunOptions(Struct, frozen=True, eq=False):
         approvals: Approvals | None = None,
         labels: Mapping[str, object] | None = None,
         environment: Environment | None = None,
+        decisions: Decisions | None = None,
+        strict: bool = False,
     ) -> "RunOptions":
         """Check what a user has passed and return it as options."""
         if deps is not None:
@@ -157,7 +164,7 @@ class RunOptions(Struct, frozen=True, eq=False):
             raise ConfigurationError(f"run_id must be {ID}, got {run_id!r:.200}")
         permissions = None if grants is None else known(grants)
         surrounding = SYSTEM if environment is None else environment
-        return cls(deps, listeners, run_id, session, permissions, approvals, labels, surrounding)
+        return cls(deps, listeners, run_id, session, permissions, approvals, labels, surrounding, decisions, strict)
 
     def beneath(self, ctx: Context) -> "RunOptions":
         """Return the options of a run that a call opens in a context that is part of no run.
@@ -237,6 +244,8 @@ class RunArguments(TypedDict, total=False):
     labels: Mapping[str, object] | None
     environment: Environment | None
     detached: bool
+    decisions: Decisions | None
+    strict: bool
 
 
 def check_arguments(verb: str, arguments: RunArguments) -> None:
