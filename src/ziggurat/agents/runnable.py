@@ -2,16 +2,16 @@
 
 __all__ = ["Runnable"]
 
-from collections.abc import AsyncGenerator, Callable, Coroutine, Mapping, Sequence
+from collections.abc import Callable, Coroutine, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
 from functools import partial
 from typing import TYPE_CHECKING, Any, Generic, Unpack
 
 from ziggurat.agents.as_tool import AgentTool
 from ziggurat.agents.blocking import blocking
+from ziggurat.agents.records import RunRecords
 from ziggurat.agents.starter import Starter
 from ziggurat.calls.enter import AGENT, ALONE, AgentParts, AgentService, enter
-from ziggurat.core.broadcast import Heard
 from ziggurat.core.context import Context
 from ziggurat.core.entries import Origin
 from ziggurat.core.errors import ConfigurationError
@@ -20,10 +20,10 @@ from ziggurat.core.facts import COMPOSITE, NAME, Fact, fact
 from ziggurat.core.ids import check_new_name
 from ziggurat.core.layer import stack
 from ziggurat.core.service import Service
-from ziggurat.core.settings import NonNegativeInt, PositiveInt, checked
+from ziggurat.core.settings import PositiveInt, checked
 from ziggurat.core.store import Store
 from ziggurat.core.stream import EventStream
-from ziggurat.messages.agent import AgentRequest, AgentRun, Decisions, Out, PendingItem
+from ziggurat.messages.agent import AgentRequest, AgentRun, Decisions, Out
 from ziggurat.messages.message import Message
 from ziggurat.messages.tool import AS_TOOL
 from ziggurat.runs.opening import Opener
@@ -37,7 +37,6 @@ from ziggurat.runs.options import (
     RunOptions,
     check_arguments,
 )
-from ziggurat.runs.pending import pending_items
 from ziggurat.runs.prompt import Prompt, request_of
 from ziggurat.runs.registry import runs_of
 from ziggurat.stores.session import Session
@@ -51,7 +50,7 @@ if TYPE_CHECKING:
 _NOTHING_GIVEN = (None,) * 8
 
 
-class Runnable(Generic[Out]):
+class Runnable(RunRecords, Generic[Out]):
     """Runs a service from AgentRequest to AgentRun, and is such a service itself; `Out` is the type of its output.
 
     Args:
@@ -349,43 +348,6 @@ class Runnable(Generic[Out]):
         )
         forked = await self._opener.fork(Origin(run_id, at, effects), prompt, new_id, options)
         return await self._starter.drive_apart(partial(self._opener.reopen, forked, options), "forked")
-
-    @checked
-    def subscribe(self, run_id: RunId, *, after: NonNegativeInt = 0) -> AsyncGenerator[Heard, None]:
-        """Follow a run by its id, from its start or after a given entry, also while it is in progress::
-
-            async for heard in agent.subscribe("r-17", after=12):
-                print(heard.number, heard.what)
-
-        Recorded entries come complete and in order, whenever the reader joins; pieces of a reply come as they pass.
-        There can be any number of readers; none slows the run.
-
-        Raises:
-            RunNotFound: no such run is in progress or in the store.
-            ConfigurationError: `after` is not the number of an entry.
-        """
-        return self._runs.subscribe(run_id, after)
-
-    @checked
-    async def pending(self, *, limit: PositiveInt = 100) -> dict[str, tuple[PendingItem, ...]]:
-        """Return the calls of this agent's runs that wait for a decision, by the id of the run, the latest run first.
-
-        Only reads the records: it needs no dependencies, takes no lease and calls nothing.
-
-        Args:
-            limit: The largest number of runs.
-        """
-        return await pending_items(self._runs, self.name, limit)
-
-    @checked
-    async def record(self, run_id: RunId) -> bytes:
-        """Return the record of a run as JSON lines.
-
-        Raises:
-            RunNotFound: the store has no such run.
-            JournalCorrupt: an entry is damaged; the message names it.
-        """
-        return (await self._runs.read(run_id)).dump()
 
     # -- wrapping ------------------------------------------------------------------------------------------------
 
