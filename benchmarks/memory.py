@@ -163,14 +163,14 @@ def recalling(
     floor: dict[str, float],
 ) -> None:
     """Measure recall by meaning, with a score, and by meaning and words."""
-    from ziggurat.memory.scoring import Circumstances, recency, similarity, weighted
+    from ziggurat.memory.scoring import ScoringInputs, recency, similarity, weighted
     from ziggurat.memory.store import Query
 
     score = weighted((0.999, similarity), (0.001, recency(hours=24)))
 
     async def recalled(place: int) -> list[int]:
         hits = await store.search(Query(owner="ann", embedding=wanted[place].tobytes(), limit=10))
-        scored = [(score(hit.record, Circumstances(1e6, hit.similarity or 0.0)), hit.record.id) for hit in hits]
+        scored = [(score(hit.record, ScoringInputs(1e6, hit.similarity or 0.0)), hit.record.id) for hit in hits]
         return [int(name, 16) for _, name in sorted(scored, reverse=True)]
 
     times, share = questions(kept, wanted, lambda place: runner.run(recalled(place)))
@@ -317,14 +317,14 @@ def lancedb(kept: np.ndarray, wanted: np.ndarray, content: list[str], folder: Pa
 def langgraph(kept: np.ndarray, wanted: np.ndarray, content: list[str], folder: Path) -> None:
     """Measure LangGraph's store, in memory only."""
     from langgraph.store.base import PutOp
-    from langgraph.store.memory import InMemoryStore
+    from langgraph.store.memory import LocalMemoryStore
 
     known = dict(zip(content, kept, strict=True)) | {f"question {place}": each for place, each in enumerate(wanted)}
 
     def embed(some: list[str]) -> list[list[float]]:
         return [known[text].tolist() for text in some]
 
-    store = InMemoryStore(index={"dims": SIZE, "embed": embed, "fields": ["text"]})
+    store = LocalMemoryStore(index={"dims": SIZE, "embed": embed, "fields": ["text"]})
     begun = time.perf_counter()
     for start in range(0, len(kept), 1000):
         places = range(start, min(len(kept), start + 1000))

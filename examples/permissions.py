@@ -1,4 +1,4 @@
-"""Permissions: a run is granted less than its tools need, and every check is recorded in an audit."""
+"""Permissions: a run is granted less than its tools need, and every check is recorded in a log."""
 
 import asyncio
 
@@ -6,7 +6,7 @@ from ziggurat import Agent, tool
 from ziggurat.messages.parts import tool_call
 from ziggurat.models.scripted import ScriptedModel
 from ziggurat.runs.options import Environment
-from ziggurat.tools.permissions import Audit
+from ziggurat.tools.permissions import PermissionLog
 
 
 @tool(permissions=["file_read"])
@@ -43,12 +43,14 @@ desk = Agent(model, tools=[read_notes, publish, count_words, guess], name="desk"
 
 
 async def main() -> None:
-    audit = Audit()
-    run = await desk.run("Publish my notes", grants=["file_read", "network"], environment=Environment(audit=audit))
+    log = PermissionLog()
+    run = await desk.run(
+        "Publish my notes", grants=["file_read", "network"], environment=Environment(permission_log=log)
+    )
     print(run.text)
-    for entry in audit:
-        print(f"{entry.who}: {entry.tool}", "allowed" if entry.allowed else f"denied, {', '.join(entry.missing)}")
-    print(audit)
+    for check in log:
+        print(f"{check.who}: {check.tool}", "allowed" if check.allowed else f"denied, {', '.join(check.missing)}")
+    print(log)
 
 
 if __name__ == "__main__":

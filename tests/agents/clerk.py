@@ -14,6 +14,7 @@ from ziggurat.agents.agent import Agent
 from ziggurat.core.errors import ZigguratError
 from ziggurat.messages.agent import AgentRun, Approve, Decision, Deny, Modify
 from ziggurat.messages.parts import tool_call
+from ziggurat.messages.stops import status_of
 from ziggurat.stores.connect import connect
 from ziggurat.tools.function import tool
 
@@ -77,7 +78,7 @@ async def main(url: str, ledger: str, phase: str, given: str = "[]") -> list[dic
                 told.append({"error": f"{type(error).__name__}: {error}"})
                 continue
             texts = [each.text for each in results(run)]
-            told.append({"stop": type(run.stop).__name__, "waiting": waiting(run), "results": texts})
+            told.append({"stop": status_of(run.stop), "waiting": waiting(run), "results": texts})
     finally:
         await store.close()
     return told

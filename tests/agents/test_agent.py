@@ -261,9 +261,9 @@ def test_a_request_that_is_made_by_hand_works_too() -> None:
     import asyncio
 
     from ziggurat.core.context import JOURNAL, root
-    from ziggurat.core.journal import MemoryJournal
+    from ziggurat.core.journal import LocalJournal
 
-    ctx = root("agent").within(JOURNAL, MemoryJournal())
+    ctx = root("agent").within(JOURNAL, LocalJournal())
     run = asyncio.run(Agent(MODEL)(AgentRequest((user("x"),)), ctx))
     assert run.text == "hello"
 

@@ -72,7 +72,7 @@ def test_prompts_of_all_forms(prompt: Any, expected: Any) -> None:
     ],
     ids=repr,
 )
-def test_bad_prompts_are_refused_at_every_door_and_nothing_is_written(prompt: Any, told: str) -> None:
+def test_bad_prompts_raise_in_every_method_and_nothing_is_written(prompt: Any, told: str) -> None:
     store = LocalLogs()
     agent = hello(store=store)
     named: RunArguments = {} if prompt is None else {"run_id": "r"}  # an id without a prompt continues that run
@@ -115,7 +115,7 @@ def test_bad_prompts_are_refused_at_every_door_and_nothing_is_written(prompt: An
     ],
     ids=repr,
 )
-def test_bad_options_are_refused_at_every_door_and_nothing_is_written(options: dict[str, Any], told: str) -> None:
+def test_bad_options_raise_in_every_method_and_nothing_is_written(options: dict[str, Any], told: str) -> None:
     store = LocalLogs()
     agent = hello(store=store)
     with pytest.raises(ConfigurationError, match=told):

@@ -11,8 +11,8 @@ from tests.agents.support import assert_sendable
 from ziggurat.agents.agent import Agent
 from ziggurat.agents.output import Output
 from ziggurat.agents.stop import (
+    Advice,
     BasePolicy,
-    Nudge,
     Policy,
     Progress,
     all_of,
@@ -284,7 +284,7 @@ def test_a_timeout_cancels_in_mid_call_and_keeps_what_is_complete() -> None:
         )
 
     went = asyncio.run(run())
-    assert went.stop == stops.Timeout(5)
+    assert went.stop == stops.TimedOut(5)
     assert [message.role for message in went.messages] == ["user", "assistant", "tool"]
     assert went.seconds == pytest.approx(5)
     with pytest.raises(Timeout):
@@ -302,7 +302,7 @@ def test_a_timeout_while_a_tool_runs() -> None:
         return await agent.run("go", environment=Environment(clock=HandClock(auto=True)))
 
     went = asyncio.run(run())
-    assert went.stop == stops.Timeout(5)
+    assert went.stop == stops.TimedOut(5)
     assert [message.role for message in went.messages] == ["user"]
 
 
@@ -320,7 +320,7 @@ def test_a_run_that_goes_on_is_told_its_whole_limit_when_what_was_left_of_it_is_
         return await agent.resume("r", {item.id: Approve()}, environment=environment)
 
     went = asyncio.run(run())
-    assert went.stop == stops.Timeout(5)
+    assert went.stop == stops.TimedOut(5)
     assert went.seconds == pytest.approx(5)
     with pytest.raises(Timeout) as caught:
         went.raise_for_stop()
@@ -331,9 +331,9 @@ def test_a_run_that_goes_on_is_told_its_whole_limit_when_what_was_left_of_it_is_
 @pytest.mark.parametrize(
     ("error", "stop", "raised"),
     [
-        (Denied("policy says no"), stops.Denied("policy says no"), Denied),
+        (Denied("policy says no"), stops.ModelCallDenied("policy says no"), Denied),
         (LimitExceeded("tokens", 10, 12), stops.BudgetExceeded("tokens", 10, 12), LimitExceeded),
-        (Timeout(seconds=3), stops.Timeout(3), Timeout),
+        (Timeout(seconds=3), stops.TimedOut(3), Timeout),
         (RuntimeError("x"), stops.Failed("x", "RuntimeError"), ServiceError),
         (RuntimeError(), stops.Failed("RuntimeError", "RuntimeError"), ServiceError),
     ],
@@ -399,10 +399,10 @@ def test_max_tool_calls_counts_those_of_agents_beneath() -> None:
 class Counting:
     """Nudges at every step and stops after three; its state belongs to the run."""
 
-    def on_response(self, progress: Progress) -> Nudge | stops.StopCondition | None:
+    def on_response(self, progress: Progress) -> Advice | stops.StopCondition | None:
         seen = progress.state(self, list[int])
         seen.append(progress.step)
-        return stops.StopCondition(repr(seen)) if len(seen) > 2 else Nudge(texts=(f"step {progress.step}",))
+        return stops.StopCondition(repr(seen)) if len(seen) > 2 else Advice(texts=(f"step {progress.step}",))
 
     def on_step(self, progress: Progress) -> None:
         return None

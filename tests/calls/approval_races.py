@@ -18,7 +18,7 @@ from ziggurat.core.context import JOURNAL, RUN_ID, Context
 from ziggurat.core.entries import Decided, Pending
 from ziggurat.core.errors import JournalError
 from ziggurat.core.facts import Fact
-from ziggurat.core.journal import MemoryJournal
+from ziggurat.core.journal import LocalJournal
 from ziggurat.core.layer import layer, stack
 from ziggurat.core.scope import Scope
 from ziggurat.core.service import Service
@@ -48,7 +48,7 @@ class World:
         self.attacks = 0
         self.shown: list[PendingItem] = []
         self.during: Callable[[PendingItem], None] | None = None
-        self.journal = MemoryJournal()
+        self.journal = LocalJournal()
 
         @tool
         async def pay(to: str, amount: int) -> str:

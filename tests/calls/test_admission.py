@@ -8,7 +8,7 @@ from ziggurat.core.codec import encode
 from ziggurat.core.context import JOURNAL, Context, root
 from ziggurat.core.entries import Failure, Result
 from ziggurat.core.errors import ConfigurationError, LimitExceeded
-from ziggurat.core.journal import MemoryJournal
+from ziggurat.core.journal import LocalJournal
 from ziggurat.messages.budget import ASSUMED_OUTPUT, Budget
 from ziggurat.messages.conversation import Transcript
 from ziggurat.messages.message import assistant, user
@@ -47,7 +47,7 @@ def test_bad_limits_are_refused_with_the_fix(settings: dict[str, Any], told: str
 
 def test_who_limits_cost_says_what_calls_cost() -> None:
     with pytest.raises(ConfigurationError, match="price="):
-        budgeted(root().within(JOURNAL, MemoryJournal()), Budget(cost=1))
+        budgeted(root().within(JOURNAL, LocalJournal()), Budget(cost=1))
 
 
 def test_a_longer_reply_than_was_assumed_is_assumed_from_then_on() -> None:
@@ -98,7 +98,7 @@ def test_a_reply_of_unknown_length_is_assumed() -> None:
         Spending(Budget(tokens=ASSUMED_OUTPUT)).admit(request(), root())
 
 
-def recorded(journal: MemoryJournal) -> tuple[float, ...]:
+def recorded(journal: LocalJournal) -> tuple[float, ...]:
     ctx: Context = budgeted(root().within(JOURNAL, journal), Budget(requests=9, tokens=99, input=99, output=99))
     admission = ctx.scope[ADMISSION]
     assert isinstance(admission[0], Spending)
@@ -106,18 +106,18 @@ def recorded(journal: MemoryJournal) -> tuple[float, ...]:
 
 
 def test_what_is_on_record_is_spent_failed_tries_included_also_through_json() -> None:
-    journal = MemoryJournal()
+    journal = LocalJournal()
     response = ModelResponse(assistant("x"), usage=Usage(5, 6, requests=1))
     journal.append(Failure("run/step-1/model", "m", "q", ValueError("no"), (Usage(1, 2, requests=1),)))
     journal.append(Result("run/step-1/model", "m", "q", response, (Usage(3, 4, requests=1),)))
     journal.append(Result("elsewhere/model", "m", "q", response))
     assert recorded(journal) == (3, 21, 9, 12)
-    assert recorded(MemoryJournal.load(journal.dump())) == (3, 21, 9, 12)
+    assert recorded(LocalJournal.load(journal.dump())) == (3, 21, 9, 12)
     assert encode(response)
 
 
 def test_budgets_nest() -> None:
-    ctx = root().within(JOURNAL, MemoryJournal())
+    ctx = root().within(JOURNAL, LocalJournal())
     inner = budgeted(budgeted(ctx, Budget(requests=9)), Budget(requests=1))
     assert len(inner.scope[ADMISSION]) == 2
     assert ctx.scope.get(ADMISSION) is None

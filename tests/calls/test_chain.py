@@ -1,6 +1,6 @@
 import pytest
 
-from ziggurat.calls.hooks import HOOKS, MIDDLEWARE, Chain, given
+from ziggurat.calls.hooks import HOOKS, MIDDLEWARE, HookChain, given
 from ziggurat.core.context import Context, root
 from ziggurat.core.errors import ConfigurationError
 from ziggurat.core.layer import layer
@@ -26,7 +26,7 @@ class Louder(Loud):
 
 def test_the_chain_knows_who_overrides_what() -> None:
     quiet, loud, louder = Quiet(), Loud(), Louder()
-    chain = Chain([quiet, loud, louder])
+    chain = HookChain([quiet, loud, louder])
     assert chain.middlewares == (quiet, loud, louder)
     assert chain.hooks["after_model"] == (loud, louder)
     assert chain.hooks["on_error"] == (louder,)
@@ -38,12 +38,12 @@ def test_the_chain_knows_who_overrides_what() -> None:
 def test_every_hook_is_listed() -> None:
     stated = {name for name in vars(Middleware) if not name.startswith("_")} - {"name"}
     assert set(HOOKS) == stated
-    assert set(Chain().hooks) == stated
+    assert set(HookChain().hooks) == stated
 
 
 def test_a_longer_chain_leaves_the_shorter_as_it_was() -> None:
     outer, inner = Loud(), Louder()
-    chain = Chain([outer])
+    chain = HookChain([outer])
     assert chain.plus([inner]).middlewares == (outer, inner)
     assert chain.middlewares == (outer,)
     assert chain.plus([]) is chain

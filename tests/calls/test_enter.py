@@ -13,7 +13,7 @@ from ziggurat.core.context import JOURNAL, RUN_ID, Context, root
 from ziggurat.core.entries import Entered, Result
 from ziggurat.core.errors import ModelError
 from ziggurat.core.event import Diverged, Event
-from ziggurat.core.journal import MemoryJournal
+from ziggurat.core.journal import LocalJournal
 from ziggurat.core.scope import Scope
 from ziggurat.core.service import Service
 from ziggurat.layers.retry import retry
@@ -194,7 +194,7 @@ def test_one_that_was_cancelled_right_away_in_a_journal_of_ones_own_is_entered_o
     async def run() -> None:
         nonlocal hanging
         agent = Agent(model, middleware=[Watch("a", seen)])
-        journal = MemoryJournal()
+        journal = LocalJournal()
         scope = Scope().with_values({JOURNAL: journal, RUN_ID: "r"})
         task = asyncio.create_task(enter(agent, AgentRequest((user("go"),)), root("agent", scope)))
         await settle()

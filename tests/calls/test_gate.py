@@ -6,12 +6,12 @@ from typing import Any
 
 import pytest
 
-from ziggurat.calls.gate import Passed, item_of, pass_gate
+from ziggurat.calls.gate import ApprovedCall, item_of, pass_gate
 from ziggurat.calls.judgement import Judgement, judge
 from ziggurat.core.context import JOURNAL, Context
 from ziggurat.core.errors import ConfigurationError, Denied, Suspend
 from ziggurat.core.event import Event
-from ziggurat.core.journal import MemoryJournal
+from ziggurat.core.journal import LocalJournal
 from ziggurat.core.scope import Scope
 from ziggurat.messages.agent import Approve, Deny, PendingItem
 from ziggurat.messages.events import ApprovalDecided, ApprovalRequested
@@ -20,7 +20,7 @@ from ziggurat.tools.approval import APPROVALS, Approvals, Rule
 
 
 def _ctx(*gates: Approvals) -> Context:
-    ctx = Context("run", scope=Scope({JOURNAL: MemoryJournal()}))
+    ctx = Context("run", scope=Scope({JOURNAL: LocalJournal()}))
     return ctx.within(APPROVALS, gates) if gates else ctx
 
 
@@ -150,7 +150,7 @@ def test_a_person_is_shown_what_an_eye_would_miss() -> None:
     assert item.shown == '{"amount":5,"to":"a\\u202eb"}'
 
 
-async def _passed(*gates: Approvals, heard: list[Event] | None = None) -> Passed:
+async def _passed(*gates: Approvals, heard: list[Event] | None = None) -> ApprovedCall:
     ctx = _ctx(*gates) if heard is None else _ctx(*gates).heard_by(heard.append)
     return await pass_gate(ToolCall("1", "pay"), "tool", None, ctx, lambda call: call)
 

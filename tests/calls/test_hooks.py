@@ -5,7 +5,7 @@ import pytest
 
 from tests.core.hand import run
 from ziggurat.calls.agent_call import AGENT_CALL, AgentCall
-from ziggurat.calls.hooks import Chain, hooked, tell
+from ziggurat.calls.hooks import HookChain, hooked, tell
 from ziggurat.core.context import AMBIENT, Context, root
 from ziggurat.core.event import Event
 from ziggurat.messages.events import MiddlewareCompleted, MiddlewareStarted
@@ -86,7 +86,7 @@ async def _within_agents() -> Context:
 
 def test_every_middleware_is_told_of_an_error_once_however_far_it_goes(caplog: pytest.LogCaptureFixture) -> None:
     first, last = Notes(), Notes()
-    chain = Chain([first, Broken(), last])
+    chain = HookChain([first, Broken(), last])
     error = ValueError("no")
     ctx = asyncio.run(_within_agents())
     with caplog.at_level(logging.ERROR, "ziggurat"):
@@ -99,7 +99,7 @@ def test_every_middleware_is_told_of_an_error_once_however_far_it_goes(caplog: p
 def test_the_same_error_in_another_run_is_told_again() -> None:
     notes, error = Notes(), ValueError("no")
     for _ in range(2):
-        run(tell(Chain([notes]), error, asyncio.run(_within_agents())))
+        run(tell(HookChain([notes]), error, asyncio.run(_within_agents())))
     assert notes.errors == [error, error]
 
 
@@ -109,5 +109,5 @@ def test_an_error_that_cannot_be_written_upon_is_told() -> None:
             raise AttributeError("frozen")
 
     notes = Notes()
-    run(tell(Chain([notes]), Frozen(), root()))
+    run(tell(HookChain([notes]), Frozen(), root()))
     assert len(notes.errors) == 1

@@ -16,7 +16,7 @@ from ziggurat.messages.message import user
 from ziggurat.messages.middleware import Middleware
 from ziggurat.messages.model import ModelRequest, ModelResponse
 from ziggurat.messages.parts import tool_call
-from ziggurat.messages.stops import Completed, Denied, Suspended
+from ziggurat.messages.stops import Completed, ModelCallDenied, Suspended
 from ziggurat.models.function import FunctionModel
 from ziggurat.models.scripted import ScriptedModel
 from ziggurat.stores.local import LocalLogs
@@ -51,9 +51,9 @@ def test_it_is_shown_the_whole_request_and_may_let_it_pass() -> None:
 
 def test_a_denial_stops_the_run_and_says_why() -> None:
     run = _agent(approver=lambda item: Deny("not today")).run_sync("hello")
-    assert run.stop == Denied("not today")
+    assert run.stop == ModelCallDenied("not today")
     run = _agent(Rule("ec*", "deny", reason="never", stage="model")).run_sync("hello")
-    assert run.stop == Denied("never")
+    assert run.stop == ModelCallDenied("never")
 
 
 def test_a_rule_reads_the_request() -> None:
@@ -62,7 +62,7 @@ def test_a_rule_reads_the_request() -> None:
 
     agent = _agent(Rule("*", "deny", when=secret, reason="a secret", stage="model"))
     assert agent.run_sync("hello").stop == Completed()
-    assert agent.run_sync("a secret").stop == Denied("a secret")
+    assert agent.run_sync("a secret").stop == ModelCallDenied("a secret")
 
 
 def test_it_may_change_the_request() -> None:

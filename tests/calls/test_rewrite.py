@@ -19,7 +19,7 @@ from ziggurat.messages.message import Message
 from ziggurat.messages.middleware import Middleware
 from ziggurat.messages.model import ModelRequest
 from ziggurat.messages.parts import Text, tool_call
-from ziggurat.messages.rewriting import Outlook, Rewriting
+from ziggurat.messages.rewriting import Rewrite, RewriteRequest
 from ziggurat.messages.usage import Usage
 from ziggurat.models.scripted import ScriptedModel
 from ziggurat.stores.local import LocalLogs
@@ -40,12 +40,12 @@ class Shorten(Middleware):
     def __init__(self, at: int | None = None, overflow: bool = False) -> None:
         self.at = at
         self.overflow = overflow
-        self.seen: list[Outlook] = []
+        self.seen: list[RewriteRequest] = []
 
-    async def rewrite(self, outlook: Outlook, ctx: Context) -> Rewriting | None:
-        self.seen.append(outlook)
-        due = len(outlook.messages) == self.at or (self.overflow and outlook.overflow is not None)
-        return Rewriting(1, len(outlook.messages), (note(f"[{len(outlook.messages) - 1} messages]"),)) if due else None
+    async def rewrite(self, request: RewriteRequest, ctx: Context) -> Rewrite | None:
+        self.seen.append(request)
+        due = len(request.messages) == self.at or (self.overflow and request.overflow is not None)
+        return Rewrite(1, len(request.messages), (note(f"[{len(request.messages) - 1} messages]"),)) if due else None
 
 
 def script(calls: int = 3) -> ScriptedModel:
@@ -70,9 +70,9 @@ def test_a_rewriting_stays_and_history_keeps_what_was_said() -> None:
 
 def test_two_rewritings_keep_one_history() -> None:
     class Often(Middleware):
-        async def rewrite(self, outlook: Outlook, ctx: Context) -> Rewriting | None:
-            end = len(outlook.messages) - 2
-            return Rewriting(1, end, (note("..."),)) if end >= 5 else None
+        async def rewrite(self, request: RewriteRequest, ctx: Context) -> Rewrite | None:
+            end = len(request.messages) - 2
+            return Rewrite(1, end, (note("..."),)) if end >= 5 else None
 
     run = Agent(script(9), tools=[echo], middleware=[Often()]).run_sync("go")
     assert run.history == Agent(script(9), tools=[echo]).run_sync("go").messages
@@ -120,8 +120,8 @@ def test_nobody_who_helps_leaves_the_error() -> None:
 
 def test_a_rewriting_that_makes_nothing_shorter_ends_the_run() -> None:
     class Longer(Middleware):
-        async def rewrite(self, outlook: Outlook, ctx: Context) -> Rewriting | None:
-            return Rewriting(0, 0, (note("and more"),)) if outlook.overflow else None
+        async def rewrite(self, request: RewriteRequest, ctx: Context) -> Rewrite | None:
+            return Rewrite(0, 0, (note("and more"),)) if request.overflow else None
 
     run = Agent(ScriptedModel(always=ContextOverflow("too long")), middleware=[Longer()]).run_sync("go")
     assert isinstance(run.stop, stops.Failed)
@@ -129,11 +129,11 @@ def test_a_rewriting_that_makes_nothing_shorter_ends_the_run() -> None:
     assert len(run.messages) == 2
 
 
-@pytest.mark.parametrize("rewriting", [Rewriting(1, 2), Rewriting(2, 3), Rewriting(2, 1), Rewriting(0, 9)])
-def test_what_breaks_the_conversation_is_refused(rewriting: Rewriting) -> None:
+@pytest.mark.parametrize("rewriting", [Rewrite(1, 2), Rewrite(2, 3), Rewrite(2, 1), Rewrite(0, 9)])
+def test_what_breaks_the_conversation_is_refused(rewriting: Rewrite) -> None:
     class Breaking(Middleware):
-        async def rewrite(self, outlook: Outlook, ctx: Context) -> Rewriting | None:
-            return rewriting if len(outlook.messages) == 3 else None
+        async def rewrite(self, request: RewriteRequest, ctx: Context) -> Rewrite | None:
+            return rewriting if len(request.messages) == 3 else None
 
     with pytest.raises(ConfigurationError, match="Breaking"):
         Agent(script(), tools=[echo], middleware=[Breaking()]).run_sync("go")
@@ -145,11 +145,11 @@ class Summarised(Middleware):
     def __init__(self, model: ScriptedModel) -> None:
         self.model = model
 
-    async def rewrite(self, outlook: Outlook, ctx: Context) -> Rewriting | None:
-        if len(outlook.messages) != 3:
+    async def rewrite(self, request: RewriteRequest, ctx: Context) -> Rewrite | None:
+        if len(request.messages) != 3:
             return None
-        answer = await ask(self.model, ModelRequest(outlook.messages), ctx.under("model"))
-        return Rewriting(1, 3, (note(answer.text),))
+        answer = await ask(self.model, ModelRequest(request.messages), ctx.under("model"))
+        return Rewrite(1, 3, (note(answer.text),))
 
 
 @pytest.mark.parametrize("fails", [False, True])
@@ -202,7 +202,7 @@ def test_it_is_inherited() -> None:
     shorten = Shorten()
     inner = Agent(script(1), tools=[echo], name="inner")
     Agent(ScriptedModel(tool_call("inner", input="x"), "done"), tools=[inner], middleware=[shorten]).run_sync("go")
-    assert [texts(outlook.messages)[0] for outlook in shorten.seen] == ["go", "x", "x", "go"]
+    assert [texts(request.messages)[0] for request in shorten.seen] == ["go", "x", "x", "go"]
 
 
 def _chained(outer: Exception, inner: Exception) -> Exception:
@@ -230,8 +230,8 @@ def test_an_overflow_is_known(error: Exception, told: str | None) -> None:
 
 def test_a_rewriting_of_nothing_at_all_is_recorded_and_changes_nothing() -> None:
     class Tried(Middleware):
-        async def rewrite(self, outlook: Outlook, ctx: Context) -> Rewriting | None:
-            return Rewriting(fault="the summariser failed")
+        async def rewrite(self, request: RewriteRequest, ctx: Context) -> Rewrite | None:
+            return Rewrite(fault="the summariser failed")
 
     run = Agent(script(1), tools=[echo], middleware=[Tried()]).run_sync("go")
     assert run.past is None

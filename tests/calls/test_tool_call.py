@@ -10,10 +10,10 @@ from msgspec.structs import replace
 from ziggurat.calls.hooks import given
 from ziggurat.calls.tool_call import act
 from ziggurat.core.context import JOURNAL, RUN_ID, Context
-from ziggurat.core.entries import Entry, Intent, Pending
+from ziggurat.core.entries import Intent, JournalEntry, Pending
 from ziggurat.core.errors import JournalCorrupt, JournalError, JournalMismatch, Suspend, ToolError
 from ziggurat.core.event import Diverged, Event
-from ziggurat.core.journal import MemoryJournal
+from ziggurat.core.journal import LocalJournal
 from ziggurat.core.layer import stack
 from ziggurat.core.scope import Scope
 from ziggurat.core.service import Service
@@ -29,19 +29,19 @@ from ziggurat.tools.permissions import GRANTS
 from ziggurat.tools.toolbox import Toolbox
 
 
-def _ctx(journal: MemoryJournal | None = None, *middleware: Middleware) -> Context:
-    ctx = Context("run/tool", scope=Scope({JOURNAL: journal or MemoryJournal(), RUN_ID: "r"}))
+def _ctx(journal: LocalJournal | None = None, *middleware: Middleware) -> Context:
+    ctx = Context("run/tool", scope=Scope({JOURNAL: journal or LocalJournal(), RUN_ID: "r"}))
     return given(ctx, *middleware) if middleware else ctx
 
 
-def _reopened(journal: MemoryJournal) -> MemoryJournal:
+def _reopened(journal: LocalJournal) -> LocalJournal:
     """Return the journal as another process reads it."""
-    fresh = MemoryJournal.load(journal.dump())
+    fresh = LocalJournal.load(journal.dump())
     fresh.reopen("r", 0.0)
     return fresh
 
 
-class Durable(MemoryJournal):
+class Durable(LocalJournal):
     """A journal whose writes must be awaited; it notes the order of writing and acting."""
 
     durable = True
@@ -50,7 +50,7 @@ class Durable(MemoryJournal):
         super().__init__()
         self.log: list[str] = []
 
-    def append(self, entry: Entry, /) -> Awaitable[None] | None:
+    def append(self, entry: JournalEntry, /) -> Awaitable[None] | None:
         super().append(entry)
 
         async def written() -> None:
@@ -105,7 +105,7 @@ def test_the_stations_stand_in_order() -> None:
 
 
 def test_a_call_that_does_not_fit_is_answered_and_never_begun() -> None:
-    journal, log = MemoryJournal(), []
+    journal, log = LocalJournal(), []
 
     @tool
     async def pay(amount: int) -> str:
@@ -134,7 +134,7 @@ def test_what_is_on_record_is_the_answer_and_nothing_runs() -> None:
         log.append("run")
         return "seen"
 
-    journal, box = MemoryJournal(), Toolbox([look])
+    journal, box = LocalJournal(), Toolbox([look])
     first = asyncio.run(act(box, ToolCall("1", "look"), _ctx(journal)))
     again = _reopened(journal)
     hooks = Log("a", log)
@@ -153,7 +153,7 @@ def test_another_call_at_the_same_place_is_told_of_or_refused() -> None:
         """Look."""
         return what
 
-    journal, box = MemoryJournal(), Toolbox([look])
+    journal, box = LocalJournal(), Toolbox([look])
     asyncio.run(act(box, tool_call("look", what="this"), _ctx(journal)))
     heard: list[Event] = []
     other = tool_call("look", what="that")
@@ -164,17 +164,17 @@ def test_another_call_at_the_same_place_is_told_of_or_refused() -> None:
     heard.clear()
     asyncio.run(act(box, same, _ctx(_reopened(journal)).heard_by(heard.append)))
     assert [type(event) for event in heard] == [ToolEnded], "blanks and the order of keys make no difference"
-    strict = MemoryJournal.load(journal.dump(), "replay")
+    strict = LocalJournal.load(journal.dump(), "replay")
     with pytest.raises(JournalMismatch, match="first divergence at run/tool"):
         asyncio.run(act(box, other, _ctx(strict)))
     with pytest.raises(JournalMismatch, match="which the record does not hold"):
-        asyncio.run(act(box, other, _ctx(MemoryJournal("replay"))))
+        asyncio.run(act(box, other, _ctx(LocalJournal("replay"))))
 
 
 # -- crashes ---------------------------------------------------------------------------------------------------------
 
 
-def _crashed_in(tool_: Any, journal: MemoryJournal, *middleware: Middleware) -> None:
+def _crashed_in(tool_: Any, journal: LocalJournal, *middleware: Middleware) -> None:
     """Begin a call and cancel it when it hangs."""
 
     async def go() -> None:
@@ -214,7 +214,7 @@ def test_what_acts_once_is_not_repeated_but_reported() -> None:
         await asyncio.Event().wait()
         return "paid"
 
-    journal = MemoryJournal()
+    journal = LocalJournal()
     _crashed_in(pay, journal)
     for _ in range(2):
         result = asyncio.run(act(Toolbox([pay]), ToolCall("1", "pay"), _ctx(_reopened(journal))))
@@ -252,7 +252,7 @@ def test_no_hook_stands_between_an_effect_and_its_record(where: str) -> None:
         runs.append(1)
         return "paid"
 
-    journal = MemoryJournal()
+    journal = LocalJournal()
     _crashed_in(pay, journal, Slow(where))
     result = asyncio.run(act(Toolbox([pay]), ToolCall("1", "pay"), _ctx(_reopened(journal), Slow("nowhere"))))
     assert (result.text, result.error) == ("PAID", None)
@@ -268,7 +268,7 @@ def test_permission_is_asked_before_a_person_is() -> None:
         """Post."""
         return "posted"
 
-    journal, box = MemoryJournal(), Toolbox([post])
+    journal, box = LocalJournal(), Toolbox([post])
     result = asyncio.run(act(box, ToolCall("1", "post"), _ctx(journal)))
     assert result.error == "denied"
     assert not any(isinstance(entry, Pending) for entry in journal.entries)
@@ -305,7 +305,7 @@ def test_a_call_that_waits_is_recorded_once_however_often_it_is_met() -> None:
         """Post."""
         return "posted"
 
-    journal, box = MemoryJournal(), Toolbox([post])
+    journal, box = LocalJournal(), Toolbox([post])
     for _ in range(3):
         with pytest.raises(Suspend):
             asyncio.run(act(box, ToolCall("1", "post"), _ctx(journal)))

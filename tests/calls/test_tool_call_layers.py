@@ -9,7 +9,7 @@ from ziggurat.calls.hooks import given
 from ziggurat.calls.tool_call import act
 from ziggurat.core.context import JOURNAL, RUN_ID, Context
 from ziggurat.core.entries import Intent, Result
-from ziggurat.core.journal import MemoryJournal
+from ziggurat.core.journal import LocalJournal
 from ziggurat.core.layer import layer, stack
 from ziggurat.core.scope import Scope
 from ziggurat.core.service import Service
@@ -20,8 +20,8 @@ from ziggurat.tools.function import tool
 from ziggurat.tools.toolbox import Toolbox
 
 
-def _ctx(*middleware: Middleware, journal: MemoryJournal | None = None) -> Context:
-    ctx = Context("run/tool", scope=Scope({JOURNAL: journal or MemoryJournal(), RUN_ID: "r"}))
+def _ctx(*middleware: Middleware, journal: LocalJournal | None = None) -> Context:
+    ctx = Context("run/tool", scope=Scope({JOURNAL: journal or LocalJournal(), RUN_ID: "r"}))
     return given(ctx, *middleware) if middleware else ctx
 
 
@@ -188,7 +188,7 @@ def test_a_hook_may_rewrite_the_arguments_and_that_is_what_runs() -> None:
         """Pay."""
         return f"paid {amount}"
 
-    journal = MemoryJournal()
+    journal = LocalJournal()
     assert asyncio.run(act(Toolbox([pay]), tool_call("pay", amount=99), _ctx(Cap(), journal=journal))).text == "paid 10"
     (intent,) = [entry for entry in journal.entries if isinstance(entry, Intent)]
     assert isinstance(intent.request, ToolCall)

@@ -13,7 +13,7 @@ from ziggurat.core.context import JOURNAL, Context
 from ziggurat.core.entries import Decided, Pending
 from ziggurat.core.errors import ConfigurationError, JournalCorrupt, Suspend
 from ziggurat.core.event import Event
-from ziggurat.core.journal import MemoryJournal, journal_of
+from ziggurat.core.journal import LocalJournal, journal_of
 from ziggurat.core.scope import Scope
 from ziggurat.messages.agent import AgentRun, Approve, Decision, Deny, Modify, PendingItem
 from ziggurat.messages.events import ApprovalDecided, ApprovalExecuted, ApprovalRequested
@@ -27,7 +27,7 @@ from ziggurat.tools.toolbox import Toolbox
 
 
 def _ctx(*gates: Approvals) -> Context:
-    return Context("run", scope=Scope({JOURNAL: MemoryJournal(), APPROVALS: gates}))
+    return Context("run", scope=Scope({JOURNAL: LocalJournal(), APPROVALS: gates}))
 
 
 def _pay(done: list[int]) -> FunctionTool:
@@ -178,14 +178,14 @@ def _agent(done: list[int], **options: Any) -> Agent:
     return Agent(model, tools=[_pay(done)], approvals=Approvals("pay", **options))
 
 
-def _waiting() -> tuple[Context, Toolbox, list[int], MemoryJournal]:
+def _waiting() -> tuple[Context, Toolbox, list[int], LocalJournal]:
     """Return a pending call and its context."""
     done: list[int] = []
     ctx, box = _ctx(Approvals("pay")), Toolbox([_pay(done)])
     with pytest.raises(Suspend):
         asyncio.run(act(box, ToolCall("1", "pay", '{"amount":5}'), ctx))
     journal = ctx.scope[JOURNAL]
-    assert isinstance(journal, MemoryJournal)
+    assert isinstance(journal, LocalJournal)
     return ctx, box, done, journal
 
 

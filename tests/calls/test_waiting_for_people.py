@@ -142,7 +142,7 @@ def test_a_person_may_take_any_time_under_any_limit_and_work_may_not(limit: str,
     assert not [text for text in run.observations if "timed out" in text]
     assert run.seconds < LIMIT
     run = asyncio.run(slow.run(LIMITS[limit](slow, LIMIT + 1)))
-    late = isinstance(run.stop, stops.Timeout) or [text for text in run.observations if "timed out" in text]
+    late = isinstance(run.stop, stops.TimedOut) or [text for text in run.observations if "timed out" in text]
     assert late, (run.stop, run.observations)
 
 
@@ -157,7 +157,7 @@ def test_a_call_beside_one_that_waits_gets_no_more_time() -> None:
     assert run.observations == ("paid", "the tool work timed out after 10 s")
 
 
-@pytest.mark.parametrize(("seconds", "stop"), [(LIMIT - 2, stops.Completed()), (LIMIT + 1, stops.Timeout(LIMIT))])
+@pytest.mark.parametrize(("seconds", "stop"), [(LIMIT - 2, stops.Completed()), (LIMIT + 1, stops.TimedOut(LIMIT))])
 def test_work_beside_a_wait_counts_for_the_agent_around_both(seconds: float, stop: stops.Stop) -> None:
     world = World("async")
     run = _together(world, world.pay(), world.work(seconds), timeout=LIMIT)
@@ -224,7 +224,7 @@ def test_an_agent_that_decides_has_the_time_of_its_own_limit() -> None:
     assert asyncio.run(world.run(_agents_own(world, 1))).stop == stops.Completed()
 
 
-@pytest.mark.parametrize(("seconds", "stop"), [(4, stops.Completed()), (6, stops.Timeout(LIMIT))])
+@pytest.mark.parametrize(("seconds", "stop"), [(4, stops.Completed()), (6, stops.TimedOut(LIMIT))])
 def test_what_is_left_of_a_run_that_goes_on_is_reckoned_without_the_wait(seconds: float, stop: stops.Stop) -> None:
     world = World("async")
     environment = Environment(clock=world.clock)

@@ -14,12 +14,12 @@ import msgspec
 import pydantic
 import pytest
 
-from ziggurat.calls.hooks import MIDDLEWARE, Chain
+from ziggurat.calls.hooks import MIDDLEWARE, HookChain
 from ziggurat.calls.tool_call import act
 from ziggurat.core.context import JOURNAL, RUN_ID, Context, root
 from ziggurat.core.entries import Intent
 from ziggurat.core.errors import ConfigurationError, InvalidArguments, Suspend
-from ziggurat.core.journal import MemoryJournal
+from ziggurat.core.journal import LocalJournal
 from ziggurat.core.scope import Scope
 from ziggurat.messages.agent import Modify, PendingItem
 from ziggurat.messages.middleware import Middleware
@@ -216,7 +216,7 @@ def _predicate(random: Random, received: dict[str, Any]) -> Callable[[dict[str, 
 
 def _context(rule: Rule | None, *middleware: Middleware, approver: Any = None) -> Context:
     gates = () if rule is None else (Approvals(rule, approver=approver),)
-    return Context("run", scope=Scope({JOURNAL: MemoryJournal(), APPROVALS: gates, MIDDLEWARE: Chain(middleware)}))
+    return Context("run", scope=Scope({JOURNAL: LocalJournal(), APPROVALS: gates, MIDDLEWARE: HookChain(middleware)}))
 
 
 async def _called(box: Toolbox, call: ToolCall, ctx: Context) -> ToolResult | None:
@@ -331,10 +331,12 @@ def test_the_record_holds_what_the_tool_receives(name: str) -> None:
     received: list[dict[str, Any]] = []
     made = _tools(received)[name]
     for _ in range(50):
-        journal = MemoryJournal()
+        journal = LocalJournal()
         ctx = Context(
             "run",
-            scope=Scope({JOURNAL: journal, MIDDLEWARE: Chain((_Rewrite(_written(random, _values(random, name))),))}),
+            scope=Scope(
+                {JOURNAL: journal, MIDDLEWARE: HookChain((_Rewrite(_written(random, _values(random, name))),))}
+            ),
         )
         result = asyncio.run(act(Toolbox([made]), ToolCall("c", name, json.dumps(_values(random, name))), ctx))
         if result.error is not None:
@@ -420,7 +422,7 @@ def test_a_validator_cannot_change_what_was_approved() -> None:
         return "added"
 
     for gates in ((), (Approvals(Rule("add", "allow")),)):
-        scope = Scope({JOURNAL: MemoryJournal(), APPROVALS: gates})
+        scope = Scope({JOURNAL: LocalJournal(), APPROVALS: gates})
         asyncio.run(act(Toolbox([add]), ToolCall("c", "add", '{"numbers": ["1", 2]}'), Context("run", scope=scope)))
     assert ran == [[1, 2], [1, 2]]
 

@@ -16,7 +16,7 @@ from ziggurat.cli.pytest_file import as_test
 from ziggurat.core.clock import new_id
 from ziggurat.core.codec import digest
 from ziggurat.core.errors import ConfigurationError
-from ziggurat.core.journal import MemoryJournal
+from ziggurat.core.journal import LocalJournal
 from ziggurat.core.store import LogInfo, Row, chained, run_log, session_log
 from ziggurat.core.visible import is_hidden
 from ziggurat.memory.connect import open_memory
@@ -86,7 +86,7 @@ def test_runs_with_hostile_texts_are_shown_by_every_command(url: str, ziggurat: 
         checked(ziggurat("export", run, "--pytest", "--agent", HOSTILE))
     record = checked(ziggurat("export", "done")).out
     assert json.loads(record.splitlines()[0])["run_id"] == done
-    MemoryJournal.load(record.encode())
+    LocalJournal.load(record.encode())
     assert checked(ziggurat("vacuum", "--older-than", HOSTILE)).code == 2
 
 
@@ -112,11 +112,11 @@ def test_runs_are_exported_as_tests_that_do_nothing_but_replay_them(
     "agent", ["os; raise SystemExit:x", "a b:c", "class:x", "m:import", f"m{HOSTILE}:x", "m:x\ny", "é:x"]
 )
 def test_no_agent_on_record_becomes_code(agent: str, url: str) -> None:
-    async def recorded() -> tuple[LogInfo, MemoryJournal]:
+    async def recorded() -> tuple[LogInfo, LocalJournal]:
         made, run_id = Runnable(talks, name="hostile", store=url), new_id()
         await made.run("x", run_id=run_id, labels={"command line": {"agent": agent}})
         info = await made.store.find(run_log(run_id))
-        journal = MemoryJournal.load(await made.record(run_id))
+        journal = LocalJournal.load(await made.record(run_id))
         await made.store.close()
         assert info is not None
         return info, journal

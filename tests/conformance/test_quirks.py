@@ -11,7 +11,7 @@ from ziggurat.messages.stops import Completed, Failed, Incomplete
 from ziggurat.models.http import providers
 from ziggurat.models.http.limits import Limits
 from ziggurat.models.scripted import Reply
-from ziggurat.testing.server import FakeProvider, Quirk, Seen, bad_arguments, cut, parsed, quirks
+from ziggurat.testing.server import FakeProvider, Quirk, ReceivedRequest, bad_arguments, cut, parsed, quirks
 from ziggurat.testing.server.reply_quirks import BAD_ARGUMENTS
 
 Done = tuple[str, int, int] | tuple[str, int, int, str]
@@ -56,7 +56,7 @@ NO_END = ("slow_headers", "stall")
 
 async def run(
     wire: str, stream: bool, *used: Quirk, idle: float | None = None
-) -> tuple[AgentRun, list[Done], list[Seen]]:
+) -> tuple[AgentRun, list[Done], list[ReceivedRequest]]:
     """Let an agent run against a provider with these quirks; returns the run, what tools did, and the requests."""
     done: list[Done] = []
 

@@ -8,7 +8,7 @@ from msgspec import Struct
 
 from ziggurat.core.context import JOURNAL, Context, root
 from ziggurat.core.event import Event
-from ziggurat.core.journal import MemoryJournal
+from ziggurat.core.journal import LocalJournal
 
 
 class Answer(Struct, frozen=True):
@@ -32,7 +32,7 @@ class Calls:
         return answer
 
 
-def beneath(journal: MemoryJournal, heard: Callable[[Event], None] | None = None) -> Context:
+def beneath(journal: LocalJournal, heard: Callable[[Event], None] | None = None) -> Context:
     ctx = root().within(JOURNAL, journal)
     return ctx.heard_by(heard) if heard else ctx
 
@@ -60,5 +60,5 @@ def tries(ctx: Context, calls: Calls, times: int, returns: Any = str) -> list[ob
     return asyncio.run(main())
 
 
-def resumed(journal: MemoryJournal, **settings: Any) -> MemoryJournal:
-    return MemoryJournal.load(journal.dump(), **settings)
+def resumed(journal: LocalJournal, **settings: Any) -> LocalJournal:
+    return LocalJournal.load(journal.dump(), **settings)

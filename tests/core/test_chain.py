@@ -16,7 +16,7 @@ from tests.faults.world import Turns
 from tests.stores.server import schema
 from tests.wrong import wrong
 from ziggurat import Agent, Approve, Deny, tool
-from ziggurat.core.chain import KEY, Chain, Key, chain_of
+from ziggurat.core.chain import KEY, DigestChain, Key, chain_of
 from ziggurat.core.errors import ConfigurationError, JournalCorrupt, ZigguratError
 from ziggurat.core.store import Row, Store, chained, run_log, session_log
 from ziggurat.core.stored_journal import read_rows
@@ -108,7 +108,7 @@ def test_a_key_is_replaced_by_reading_with_both(url: str) -> None:
         assert (await world.agent(store).resume("r", {item: Approve()})).text == "done"
         rows = await store.read(RUN)
         await store.close()
-        new, old = Chain(NEW), Chain(OLD)
+        new, old = DigestChain(NEW), DigestChain(OLD)
         before = ["", *(row.digest for row in rows)]
         fits = [(old.fits(RUN, before[at], row), new.fits(RUN, before[at], row)) for at, row in enumerate(rows)]
         assert set(fits) == {(True, False), (False, True)}
@@ -124,7 +124,7 @@ def _forged(kind: str, rows: Sequence[Row], other: Sequence[Row]) -> list[Row]:
     if kind == "plain digest":
         return [*rows, Row(last.number + 1, chained(last.digest, decision), decision)]
     if kind == "another key":
-        return [*rows, Row(last.number + 1, Chain(OTHER).link(RUN, last.digest, decision), decision)]
+        return [*rows, Row(last.number + 1, DigestChain(OTHER).link(RUN, last.digest, decision), decision)]
     if kind == "no digest":
         return [*rows, Row(last.number + 1, "", decision)]
     if kind == "rows of another run":
@@ -187,7 +187,7 @@ def _write(path: Path, rows: Sequence[Row]) -> None:
 
 @given(st.lists(st.binary(max_size=30), min_size=1, max_size=8), st.data())
 def test_any_change_of_a_keyed_chain_is_seen(texts: list[bytes], data: st.DataObject) -> None:
-    chain, rows = Chain(NEW), list[Row]()
+    chain, rows = DigestChain(NEW), list[Row]()
     for number, text in enumerate(texts, 1):
         rows.append(Row(number, chain.link(RUN, rows[-1].digest if rows else "", text), text))
 
@@ -201,7 +201,7 @@ def test_any_change_of_a_keyed_chain_is_seen(texts: list[bytes], data: st.DataOb
     at = data.draw(st.integers(0, len(rows) - 1))
     other = data.draw(st.binary(max_size=30).filter(lambda text: text != texts[at]))
     assert not sound([*rows[:at], Row(at + 1, rows[at].digest, other), *rows[at + 1 :]])
-    assert not sound([*rows[:at], Row(at + 1, Chain(OTHER).link(RUN, "", other), other), *rows[at + 1 :]])
+    assert not sound([*rows[:at], Row(at + 1, DigestChain(OTHER).link(RUN, "", other), other), *rows[at + 1 :]])
     if at and texts[at] != texts[at - 1]:
         assert not sound([*rows[: at - 1], rows[at], rows[at - 1], *rows[at + 1 :]])
 
@@ -216,8 +216,8 @@ def test_a_branch_of_a_session_has_a_chain_of_its_own(url: str) -> None:
         await lease.leave()
         assert [message.text for message in await Session("alice~2", store).history()] == ["Hi"]
         (row,) = await store.read(session_log("alice~2"))
-        assert Chain(NEW).fits(session_log("alice~2"), "", row)
-        assert not Chain(NEW).fits(session_log("alice"), "", row)
+        assert DigestChain(NEW).fits(session_log("alice~2"), "", row)
+        assert not DigestChain(NEW).fits(session_log("alice"), "", row)
         await store.close()
 
     asyncio.run(main())
@@ -231,11 +231,11 @@ def test_the_key_of_the_environment_is_that_of_every_store(
     async def main() -> None:
         await _suspended(World(), url)
         store = opened(url)
-        assert Chain(NEW).fits(RUN, "", (await store.read(RUN))[0])
+        assert DigestChain(NEW).fits(RUN, "", (await store.read(RUN))[0])
         await store.close()
         rows = LocalLogs()
         await World().agent(rows).run("go", run_id="r")
-        assert Chain(NEW).fits(RUN, "", (await rows.read(RUN))[0])
+        assert DigestChain(NEW).fits(RUN, "", (await rows.read(RUN))[0])
 
     asyncio.run(main())
     monkeypatch.delenv(KEY)

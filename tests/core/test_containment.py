@@ -290,7 +290,7 @@ def test_it_ends_its_call_and_neither_the_task_nor_the_loop(
     assert_sendable(run.messages)
 
 
-ENDED = (stops.Failed, stops.Completed, stops.Suspended, stops.Denied, stops.Timeout, stops.BudgetExceeded)
+ENDED = (stops.Failed, stops.Completed, stops.Suspended, stops.ModelCallDenied, stops.TimedOut, stops.BudgetExceeded)
 
 
 @pytest.mark.parametrize("place", PLACES)

@@ -10,7 +10,7 @@ from ziggurat.core.clock import CLOCK
 from ziggurat.core.context import JOURNAL, RUN_ID, Context, root
 from ziggurat.core.errors import ConfigurationError, Timeout
 from ziggurat.core.event import Dropped, Event
-from ziggurat.core.journal import MemoryJournal
+from ziggurat.core.journal import LocalJournal
 from ziggurat.core.scope import Key
 
 from .hand import HandClock, run, settle
@@ -142,7 +142,7 @@ def test_events_go_up_from_any_depth() -> None:
 
 
 def test_charges_count_beneath_once_only() -> None:
-    journal = MemoryJournal()
+    journal = LocalJournal()
     ctx = root().within(JOURNAL, journal)
 
     async def call(request: int, ctx: Context) -> int:

@@ -2,7 +2,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ziggurat.core.entries import Decided, Entered, Entry, Failure, Intent, Pending, Record, Result, Returned
+from ziggurat.core.entries import Decided, Entered, Failure, Intent, JournalEntry, Pending, Record, Result, Returned
 
 
 def failure(number: int) -> Failure:
@@ -12,7 +12,7 @@ def failure(number: int) -> Failure:
 RESULT = Result("run/a", "n", 1, "answer")
 
 
-def recorded(*entries: Entry) -> Record:
+def recorded(*entries: JournalEntry) -> Record:
     record = Record()
     for entry in entries:
         record.add(entry)

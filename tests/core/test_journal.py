@@ -7,10 +7,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ziggurat.core.context import Context
-from ziggurat.core.entries import Ended, Failure, Opened, Result, Screen
+from ziggurat.core.entries import Ended, Failure, Opened, RedactEntry, Result
 from ziggurat.core.errors import JournalCorrupt, JournalMismatch, LimitExceeded, Timeout
 from ziggurat.core.event import Diverged, Event
-from ziggurat.core.journal import MemoryJournal
+from ziggurat.core.journal import LocalJournal
 
 from .calls import Answer, Calls, ask, asked, beneath, resumed, tries
 from .hand import HandClock, settle
@@ -19,7 +19,7 @@ from .hand import HandClock, settle
 
 
 def test_a_call_is_made_once_and_answered_by_reference() -> None:
-    journal, answer = MemoryJournal(), Answer("a")
+    journal, answer = LocalJournal(), Answer("a")
     calls = Calls(answer)
     assert ask(beneath(journal), calls, returns=Answer) is answer
     assert ask(beneath(journal), calls, returns=Answer) is answer
@@ -28,7 +28,7 @@ def test_a_call_is_made_once_and_answered_by_reference() -> None:
 
 def test_the_same_context_asked_twice_is_answered_from_the_record() -> None:
     async def main() -> None:
-        ctx, calls = beneath(MemoryJournal()).at("call"), Calls("a")
+        ctx, calls = beneath(LocalJournal()).at("call"), Calls("a")
         for _ in range(3):
             assert await ctx.once("model", "q", calls, returns=str) == "a"
 
@@ -37,7 +37,7 @@ def test_the_same_context_asked_twice_is_answered_from_the_record() -> None:
 
 def test_children_made_after_a_call_are_recorded_too() -> None:
     async def main() -> None:
-        journal = MemoryJournal()
+        journal = LocalJournal()
         ctx = beneath(journal).at("call")
         await ctx.once("model", "q", Calls("a"), returns=str)
         await ctx.under("more").once("model", "q", Calls("b"), returns=str)
@@ -48,7 +48,7 @@ def test_children_made_after_a_call_are_recorded_too() -> None:
 
 def test_a_try_again_around_a_recorded_call_is_recorded() -> None:
     async def main() -> None:
-        journal = MemoryJournal()
+        journal = LocalJournal()
         ctx, calls = beneath(journal).at("call"), Calls(ValueError("one"), "a")
         with pytest.raises(ValueError, match="one"):
             await ctx.once("model", "q", calls, returns=str)
@@ -63,7 +63,7 @@ def test_beneath_once_calls_pass_through() -> None:
         return f"{await ctx.under('inner').once('inner', request, Calls('a'), returns=str)}!"
 
     async def main() -> None:
-        journal = MemoryJournal()
+        journal = LocalJournal()
         assert await beneath(journal).at("call").once("outer", "q", outer, returns=str) == "a!"
         assert [entry.path for entry in journal.entries] == ["run/call"]
 
@@ -71,7 +71,7 @@ def test_beneath_once_calls_pass_through() -> None:
 
 
 def test_who_sees_a_try_fail_asks_again() -> None:
-    journal = MemoryJournal()
+    journal = LocalJournal()
     calls = Calls(ValueError("one"), ValueError("two"), "a")
     assert tries(beneath(journal), calls, 4) == ["ValueError: one", "ValueError: two", "a", "a"]
     assert len(calls.asked) == 3
@@ -79,16 +79,16 @@ def test_who_sees_a_try_fail_asks_again() -> None:
 
 
 def test_one_error_object_raised_twice_is_two_tries() -> None:
-    journal, error = MemoryJournal(), ValueError("same")
+    journal, error = LocalJournal(), ValueError("same")
     assert tries(beneath(journal), Calls(error, error, "a"), 3) == ["ValueError: same", "ValueError: same", "a"]
     assert [type(entry) for entry in journal.entries] == [Failure, Failure, Result]
-    other = MemoryJournal()
+    other = LocalJournal()
     tries(beneath(other), Calls(error), 1)
     assert [type(entry) for entry in other.entries] == [Failure]
 
 
 def test_an_error_recorded_below_is_not_recorded_as_a_verdict_again() -> None:
-    journal, error = MemoryJournal(), ValueError("no")
+    journal, error = LocalJournal(), ValueError("no")
     tries(beneath(journal), Calls(error), 1)
     assert journal.is_known(error)
     assert not journal.is_known(ValueError("no"))
@@ -99,13 +99,13 @@ def test_an_error_that_cannot_be_written_upon_is_recorded() -> None:
         def __setattr__(self, name: str, value: object) -> None:
             raise AttributeError("frozen")
 
-    journal = MemoryJournal()
+    journal = LocalJournal()
     assert tries(beneath(journal), Calls(Frozen("no"), "a"), 2) == ["Frozen: no", "a"]
 
 
 def test_cancellation_is_no_outcome() -> None:
     async def main() -> None:
-        journal = MemoryJournal()
+        journal = LocalJournal()
         ctx = beneath(journal)
 
         async def hang(request: str, ctx: Context) -> str:
@@ -128,7 +128,7 @@ def test_cancellation_is_no_outcome() -> None:
 
 @given(st.integers(0, 4), st.booleans())
 def test_tries_are_answered_in_order_then_the_result(failures: int, answered: bool) -> None:
-    journal = MemoryJournal()
+    journal = LocalJournal()
     script: list[object] = [ValueError(str(number)) for number in range(failures)] + ["a"] * answered
     first = tries(beneath(journal), Calls(*script), len(script))
     calls = Calls(*["live"] * 3)
@@ -139,26 +139,26 @@ def test_tries_are_answered_in_order_then_the_result(failures: int, answered: bo
 
 @given(st.text(max_size=20), st.one_of(st.none(), st.integers(0, 9)))
 def test_values_are_read_by_their_type(text: str, usage: int | None) -> None:
-    journal, answer = MemoryJournal(), Answer(text, usage)
+    journal, answer = LocalJournal(), Answer(text, usage)
     ask(beneath(journal), Calls(answer), returns=Answer)
     assert ask(beneath(resumed(journal)), Calls(), returns=Answer) == answer
     assert ask(beneath(resumed(resumed(journal))), Calls(), returns=Answer) == answer
 
 
 def test_a_journal_written_twice_is_the_same() -> None:
-    journal = MemoryJournal()
+    journal = LocalJournal()
     journal.append(Opened("", "r", 1, 1.0))
     tries(beneath(journal), Calls(ValueError("no"), LimitExceeded("t", 1, 2), "a"), 3)
     journal.append(Ended("", "Completed", 2.0))
     assert resumed(journal).dump() == journal.dump()
-    assert resumed(MemoryJournal()).entries == []
+    assert resumed(LocalJournal()).entries == []
 
 
 def test_errors_come_back_by_kind() -> None:
     class Odd(Exception):
         pass
 
-    journal = MemoryJournal()
+    journal = LocalJournal()
     tries(beneath(journal), Calls(Timeout("late", seconds=3), Odd("odd"), KeyError("x")), 3)
     assert tries(beneath(resumed(journal)), Calls(), 3) == [
         "Timeout: late",
@@ -171,7 +171,7 @@ def test_errors_come_back_by_kind() -> None:
 
 
 def test_a_recorded_failure_is_not_recorded_again_when_it_passes_on() -> None:
-    journal = MemoryJournal()
+    journal = LocalJournal()
     tries(beneath(journal), Calls(ValueError("no")), 1)
     second = resumed(journal)
     with pytest.raises(ValueError, match="no") as caught:
@@ -185,7 +185,7 @@ def test_a_recorded_failure_is_not_recorded_again_when_it_passes_on() -> None:
 
 
 def test_replay_answers_and_never_calls() -> None:
-    journal = MemoryJournal()
+    journal = LocalJournal()
     tries(beneath(journal), Calls(ValueError("no"), "a"), 2)
     calls = Calls("live")
     assert tries(beneath(resumed(journal, mode="replay")), calls, 3) == ["ValueError: no", "a", "a"]
@@ -195,12 +195,12 @@ def test_replay_answers_and_never_calls() -> None:
 def test_replay_of_a_call_that_is_not_on_record() -> None:
     calls = Calls("live")
     with pytest.raises(JournalMismatch, match=r"replay came to run/call \(model\), which the record does not hold"):
-        ask(beneath(MemoryJournal("replay")), calls)
+        ask(beneath(LocalJournal("replay")), calls)
     assert calls.asked == []
 
 
 def test_replay_of_one_try_too_many() -> None:
-    journal = MemoryJournal()
+    journal = LocalJournal()
     tries(beneath(journal), Calls(ValueError("no")), 1)
     replay = resumed(journal, mode="replay")
     tries(beneath(replay), Calls(), 1)
@@ -209,7 +209,7 @@ def test_replay_of_one_try_too_many() -> None:
 
 
 def test_replay_of_another_request_shows_the_difference() -> None:
-    journal = MemoryJournal()
+    journal = LocalJournal()
     ask(beneath(journal), Calls("a"), "one")
     with pytest.raises(JournalMismatch) as caught:
         ask(beneath(resumed(journal, mode="replay")), Calls(), "two")
@@ -219,14 +219,14 @@ def test_replay_of_another_request_shows_the_difference() -> None:
 
 
 def test_replay_of_another_service() -> None:
-    journal = MemoryJournal()
+    journal = LocalJournal()
     ask(beneath(journal), Calls("a"))
     with pytest.raises(JournalMismatch, match=r"service\n- recorded: model\n\+ asked:    other"):
         ask(beneath(resumed(journal, mode="replay")), Calls(), name="other")
 
 
 def test_on_resume_the_record_wins_and_the_difference_is_told() -> None:
-    journal, heard = MemoryJournal(), list[Event]()
+    journal, heard = LocalJournal(), list[Event]()
     ask(beneath(journal), Calls("a"), "one")
     assert ask(beneath(resumed(journal), heard.append), Calls(), "two") == "a"
     assert [type(event) for event in heard] == [Diverged]
@@ -234,7 +234,7 @@ def test_on_resume_the_record_wins_and_the_difference_is_told() -> None:
 
 
 def test_a_strict_resume_raises() -> None:
-    journal = MemoryJournal()
+    journal = LocalJournal()
     ask(beneath(journal), Calls("a"), "one")
     with pytest.raises(JournalMismatch):
         ask(beneath(resumed(journal, strict=True)), Calls(), "two")
@@ -245,7 +245,7 @@ def test_a_strict_resume_raises() -> None:
 
 
 def three_lines() -> list[bytes]:
-    journal = MemoryJournal(clock=HandClock())
+    journal = LocalJournal(clock=HandClock())
     journal.append(Opened("", "r", 1, 1.0))
     ask(beneath(journal), Calls("a"))
     journal.append(Ended("", "Completed", 2.0))
@@ -258,13 +258,13 @@ def test_the_corrupt_line_is_named(number: int, bad: bytes) -> None:
     lines = three_lines()
     lines[number - 1] = bad
     with pytest.raises(JournalCorrupt, match=f"entry {number} cannot be read"):
-        MemoryJournal.load(b"".join(lines))
+        LocalJournal.load(b"".join(lines))
 
 
 def test_a_line_cut_off_is_named() -> None:
     data = b"".join(three_lines())
     with pytest.raises(JournalCorrupt, match="entry 3 cannot be read"):
-        MemoryJournal.load(data[:-5])
+        LocalJournal.load(data[:-5])
 
 
 @given(st.data())
@@ -273,28 +273,28 @@ def test_a_byte_changed_anywhere_is_found_or_harmless(data: st.DataObject) -> No
     where = data.draw(st.integers(0, len(whole) - 1))
     whole[where] = data.draw(st.integers(0, 255))
     with contextlib.suppress(JournalCorrupt):  # and nothing else
-        MemoryJournal.load(bytes(whole))
+        LocalJournal.load(bytes(whole))
 
 
 def test_a_newer_version_is_refused() -> None:
-    journal = MemoryJournal()
+    journal = LocalJournal()
     journal.append(Opened("", "r", 99, 1.0))
     with pytest.raises(JournalCorrupt, match=r"entry 1 was written by a newer version \(99\)"):
         resumed(journal)
 
 
 def test_a_result_of_another_type_names_the_call() -> None:
-    journal = MemoryJournal()
+    journal = LocalJournal()
     ask(beneath(journal), Calls("a"))
     with pytest.raises(JournalCorrupt, match=r"the result of run/call \(model\): cannot read a int"):
         ask(beneath(resumed(journal)), Calls(), returns=int)
 
 
 def test_screens_go_over_what_is_kept_at_and_beneath_their_path_the_innermost_first() -> None:
-    def adding(word: str) -> Screen:
+    def adding(word: str) -> RedactEntry:
         return lambda entry: msgspec.structs.replace(entry, name=f"{entry.name} {word}")  # type: ignore[attr-defined]
 
-    journal = MemoryJournal()
+    journal = LocalJournal()
     journal.screen("", adding("all"))
     journal.screen("run/a", inner := adding("a"))
     journal.screen("run/a", inner)

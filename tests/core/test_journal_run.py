@@ -7,10 +7,10 @@ from msgspec import Struct
 
 from ziggurat.core.codec import as_type
 from ziggurat.core.context import METER, Context
-from ziggurat.core.entries import Ended, Entered, Entry, Failure, Opened, Result
+from ziggurat.core.entries import Ended, Entered, Failure, JournalEntry, Opened, Result
 from ziggurat.core.errors import ForeignError
 from ziggurat.core.event import Diverged, Event
-from ziggurat.core.journal import MemoryJournal, journal_of
+from ziggurat.core.journal import LocalJournal, journal_of
 from ziggurat.core.recorder import Mode
 
 from .calls import Answer, Calls, ask, asked, beneath, resumed, tries
@@ -19,14 +19,14 @@ from .hand import HandClock, settle
 # -- following -----------------------------------------------------------------------------------------------------
 
 
-async def read(journal: MemoryJournal, after: int = 0) -> list[tuple[int, Entry]]:
+async def read(journal: LocalJournal, after: int = 0) -> list[tuple[int, JournalEntry]]:
     return [each async for each in journal.follow(after)]
 
 
 @given(st.lists(st.sampled_from(["append", "reader", "turn"]), max_size=30), st.integers(0, 5))
 def test_readers_get_everything_without_gaps_whenever_they_come(script: list[str], after: int) -> None:
     async def main() -> None:
-        journal = MemoryJournal()
+        journal = LocalJournal()
         readers = [asyncio.create_task(read(journal))]
         starts = [0]
         for number, act in enumerate(script):
@@ -53,7 +53,7 @@ def test_readers_get_everything_without_gaps_whenever_they_come(script: list[str
 
 def test_a_reader_that_leaves_holds_up_nobody() -> None:
     async def main() -> None:
-        journal = MemoryJournal()
+        journal = LocalJournal()
         leaving, staying = asyncio.create_task(read(journal)), asyncio.create_task(read(journal))
         await settle()
         leaving.cancel()
@@ -67,7 +67,7 @@ def test_a_reader_that_leaves_holds_up_nobody() -> None:
 
 def test_a_run_that_goes_on_is_followed_on() -> None:
     async def main() -> None:
-        journal = MemoryJournal()
+        journal = LocalJournal()
         journal.append(Ended("", "Suspended"))
         assert len(await read(journal)) == 1
         journal.reopen("r", 5.0)
@@ -100,7 +100,7 @@ class Costly(Exception):
 
 
 def test_costs_are_metered_live_and_on_resume() -> None:
-    journal, live, again = MemoryJournal(), Meter(), Meter()
+    journal, live, again = LocalJournal(), Meter(), Meter()
     tries(beneath(journal).within(METER, live), Calls(Costly("no"), Answer("a", 3)), 2, Answer)
     assert live.seen == [Cost(7), 3]
     tries(beneath(resumed(journal)).within(METER, again), Calls(), 2, Answer)
@@ -112,7 +112,7 @@ def test_costs_are_metered_live_and_on_resume() -> None:
 
 
 def test_the_call_whose_failure_ended_the_run_is_asked_again() -> None:
-    journal = MemoryJournal()
+    journal = LocalJournal()
     tries(beneath(journal), Calls(ForeignError("X", "no")), 1)
     journal.append(Ended("", "Failed"))
     second = resumed(journal)
@@ -122,7 +122,7 @@ def test_the_call_whose_failure_ended_the_run_is_asked_again() -> None:
 
 @pytest.mark.parametrize("mode", ["resume", "replay"])
 def test_a_failure_that_was_asked_again_stays_forgotten(mode: Mode) -> None:
-    journal = MemoryJournal()
+    journal = LocalJournal()
     tries(beneath(journal), Calls(ValueError("one"), ValueError("two")), 2)
     journal.append(Ended("", "Failed"))
     second = resumed(journal)
@@ -146,10 +146,10 @@ async def second_best(request: str, ctx: Context) -> str:
 
 @pytest.mark.parametrize("stop", ["Failed", "MaxSteps", "Completed", "Suspended"])
 def test_a_failure_that_something_further_up_answered_for_is_not_asked_again(stop: str) -> None:
-    async def ask_both(journal: MemoryJournal) -> str:
+    async def ask_both(journal: LocalJournal) -> str:
         return await beneath(journal).at("tool").once("either", "q", second_best, returns=str, composite=True)
 
-    journal = MemoryJournal()
+    journal = LocalJournal()
     assert asyncio.run(ask_both(journal)) == "second best"
     journal.append(Ended("", stop))
     for again in (resumed(journal), journal):
@@ -161,7 +161,7 @@ def test_a_failure_that_something_further_up_answered_for_is_not_asked_again(sto
 
 @pytest.mark.parametrize("stop", ["Suspended", "Cancelled"])
 def test_a_run_that_was_halted_keeps_its_failures(stop: str) -> None:
-    journal = MemoryJournal()
+    journal = LocalJournal()
     tries(beneath(journal), Calls(ValueError("no")), 1)
     journal.append(Ended("", stop))
     for again in (resumed(journal), journal):
@@ -171,13 +171,13 @@ def test_a_run_that_was_halted_keeps_its_failures(stop: str) -> None:
 
 def test_time_between_is_free() -> None:
     clock = HandClock()
-    journal = MemoryJournal(clock=clock)
+    journal = LocalJournal(clock=clock)
     clock.at += 10
     ask(beneath(journal), Calls("a"))
     clock.at += 5
     journal.append(Ended("", "Suspended", journal.elapsed))
     clock.at += 100_000
-    second = MemoryJournal.load(journal.dump(), clock=clock)
+    second = LocalJournal.load(journal.dump(), clock=clock)
     clock.at += 100_000
     second.reopen("r", clock.now())
     assert second.elapsed == 15
@@ -187,17 +187,17 @@ def test_time_between_is_free() -> None:
 
 def test_a_run_that_crashed_has_used_what_its_last_entry_says() -> None:
     clock = HandClock()
-    journal = MemoryJournal(clock=clock)
+    journal = LocalJournal(clock=clock)
     clock.at += 10
     ask(beneath(journal), Calls("a"))
     clock.at += 5
-    second = MemoryJournal.load(journal.dump(), clock=clock)
+    second = LocalJournal.load(journal.dump(), clock=clock)
     second.reopen("r", clock.now())
     assert second.elapsed == 10
 
 
 def test_how_a_run_ended_is_known_until_it_goes_on() -> None:
-    journal = MemoryJournal()
+    journal = LocalJournal()
     assert journal.ended is None
     journal.append(Ended("", "MaxSteps"))
     assert journal.ended is not None
@@ -206,7 +206,7 @@ def test_how_a_run_ended_is_known_until_it_goes_on() -> None:
 
 
 def test_what_one_alternative_answered_settles_the_others_and_nothing_beside_them() -> None:
-    journal = MemoryJournal()
+    journal = LocalJournal()
     for path in ("run/alt-1", "run/alt-1/deep", "run/then", "run/then/deep"):
         journal.append(Failure(path, "model", "q", ValueError(path)))
     journal.append(Result("run/alt-2", "model", "q", "second"))
@@ -217,7 +217,7 @@ def test_what_one_alternative_answered_settles_the_others_and_nothing_beside_the
 
 
 def test_a_question_that_differs_is_told_of_also_where_nothing_was_written() -> None:
-    journal, heard = MemoryJournal(), list[Event]()
+    journal, heard = LocalJournal(), list[Event]()
     ask(beneath(journal), Calls("a"), "q")
     assert ask(beneath(journal, heard.append), Calls(), "q") == "a"
     assert heard == []

@@ -8,9 +8,9 @@ from ziggurat.core.entries import (
     Decided,
     Ended,
     Entered,
-    Entry,
     Failure,
     Intent,
+    JournalEntry,
     LossAccepted,
     Opened,
     Pending,
@@ -19,7 +19,7 @@ from ziggurat.core.entries import (
 )
 from ziggurat.core.json_lines import as_error, fingerprint, read_entry, write_entry
 
-ENTRIES: list[Entry] = [
+ENTRIES: list[JournalEntry] = [
     Opened("", "run-1", 1, 12.5),
     Entered("run", "agent", {"q": 1}, {"tools": ""}),
     Intent("run/a", "pay", {"amount": 3}, "abc"),
@@ -46,7 +46,7 @@ def again(error: Exception) -> Exception:
 
 
 @pytest.mark.parametrize("entry", ENTRIES, ids=lambda entry: type(entry).__name__)
-def test_every_entry_is_one_line_and_comes_back(entry: Entry) -> None:
+def test_every_entry_is_one_line_and_comes_back(entry: JournalEntry) -> None:
     line = write_entry(entry)
     assert b"\n" not in line
     read = read_entry(line)
@@ -56,7 +56,7 @@ def test_every_entry_is_one_line_and_comes_back(entry: Entry) -> None:
 
 
 def test_every_kind_of_entry_is_tested() -> None:
-    assert {type(entry) for entry in ENTRIES} == set(Entry.__subclasses__())
+    assert {type(entry) for entry in ENTRIES} == set(JournalEntry.__subclasses__())
 
 
 def test_values_stay_raw_until_their_type_is_known() -> None:

@@ -11,9 +11,9 @@ from ziggurat.agents.agent import Agent
 from ziggurat.agents.stop import Policy, max_steps
 from ziggurat.core.errors import ConfigurationError
 from ziggurat.core.protocols import implements
-from ziggurat.core.store import Remembers, Store, Wakes
+from ziggurat.core.store import Store, SupportsChangeSignal, SupportsLogMarks
 from ziggurat.memory.store import MemoryStore
-from ziggurat.memory.stores.in_memory import InMemoryStore
+from ziggurat.memory.stores.local import LocalMemoryStore
 from ziggurat.models.scripted import ScriptedModel
 from ziggurat.stores.connect import connect
 from ziggurat.stores.sqlite import SqliteStore
@@ -55,7 +55,7 @@ def test_every_method_must_be_there_and_callable() -> None:
         assert not implements(each, Verbs)
 
 
-@pytest.mark.parametrize("protocol", [Store, Wakes, Remembers])
+@pytest.mark.parametrize("protocol", [Store, SupportsChangeSignal, SupportsLogMarks])
 def test_a_store_that_delegates_has_the_verbs_of_the_one_behind_it(protocol: type, tmp_path: Path) -> None:
     inner = connect(f"sqlite:///{tmp_path}/runs.db")
     assert implements(Delegating(inner), protocol) == implements(inner, protocol)
@@ -65,7 +65,7 @@ def test_what_takes_a_protocol_takes_an_object_that_delegates(tmp_path: Path) ->
     store: Any = Delegating(connect(f"sqlite:///{tmp_path}/runs.db"))
     assert connect(store) is store
     assert Agent(ScriptedModel("x"), store=store).run_sync("q").text == "x"
-    memory = Delegating(InMemoryStore())
+    memory = Delegating(LocalMemoryStore())
     assert implements(memory, MemoryStore)
     stop: Any = Delegating(max_steps(3))
     assert implements(stop, Policy)
@@ -84,7 +84,7 @@ def test_the_source_asks_objects_and_not_their_classes() -> None:
         for node in ast.walk(tree)
         if isinstance(node, ast.ClassDef) and any("Protocol" in ast.unparse(base) for base in node.bases)
     }
-    assert {"Store", "Remembers", "Policy"} <= protocols
+    assert {"Store", "SupportsLogMarks", "Policy"} <= protocols
     asked = [
         f"{path.relative_to(home)}:{node.lineno} {ast.unparse(node)}"
         for path, tree in trees.items()
@@ -99,5 +99,5 @@ def test_the_source_asks_objects_and_not_their_classes() -> None:
 def test_a_store_whose_process_can_die_is_a_store(tmp_path: Path) -> None:
     store = MortalStore(connect(f"sqlite:///{tmp_path}/runs.db"))
     assert implements(store, Store)
-    assert implements(store, Remembers)
+    assert implements(store, SupportsLogMarks)
     assert isinstance(store.inner, SqliteStore)

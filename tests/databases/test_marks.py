@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ziggurat.core.store import Mark, Row
+from ziggurat.core.store import LogMark, Row
 from ziggurat.databases.disk import Disk
 from ziggurat.databases.marks import SLOT, Marks, mark_in, slot_of
 
@@ -15,15 +15,15 @@ LOGS = [f"run:{number}" for number in range(40)]
 _operation = st.tuples(st.sampled_from(("write", "remove", "reopen")), st.sampled_from(LOGS), st.integers(1, 1 << 40))
 
 
-def mark(number: int) -> Mark:
-    return Mark.of(Row(number, f"digest {number}", b""))
+def mark(number: int) -> LogMark:
+    return LogMark.of(Row(number, f"digest {number}", b""))
 
 
 @given(st.lists(_operation, max_size=60))
 @settings(max_examples=100)
 def test_marks_are_a_dict_on_disk(operations: list[tuple[str, str, int]]) -> None:
     with tempfile.TemporaryDirectory() as folder:
-        marks, expected = Marks(Path(folder) / "marks"), dict[str, Mark]()
+        marks, expected = Marks(Path(folder) / "marks"), dict[str, LogMark]()
         for what, log, number in operations:
             if what == "write":
                 marks.write(log, mark(number))

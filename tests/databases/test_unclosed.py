@@ -20,7 +20,7 @@ from ziggurat.agents.memory import Remembering
 from ziggurat.core.store import LogInfo
 from ziggurat.knowledge.store import GraphStore
 from ziggurat.memory.record import MemoryRecord
-from ziggurat.memory.stores.in_memory import InMemoryStore
+from ziggurat.memory.stores.local import LocalMemoryStore
 from ziggurat.memory.stores.postgres import PostgresMemoryStore
 from ziggurat.memory.stores.sqlite import SqliteMemoryStore
 from ziggurat.stores.connect import connect
@@ -163,7 +163,7 @@ def test_nor_is_a_memory_that_an_agent_was_given_by_its_address(tmp_path: Path) 
 
 
 def test_memories_in_this_process_are_a_value_like_any_other() -> None:
-    asyncio.run(_use_memories(InMemoryStore()))
+    asyncio.run(_use_memories(LocalMemoryStore()))
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         gc.collect()

@@ -41,7 +41,7 @@ from ziggurat.messages.message import Message, user
 from ziggurat.messages.model import ModelRequest
 from ziggurat.messages.parts import ToolResult
 from ziggurat.middleware import Redaction, Trim
-from ziggurat.middleware.secrets import Incoming, Secrets
+from ziggurat.middleware.secrets import Secrets, StreamMask
 from ziggurat.models.anthropic.from_wire import from_wire as from_anthropic
 from ziggurat.models.anthropic.messages import encode_message as to_anthropic
 from ziggurat.models.anthropic.stream import Reader as AnthropicReader
@@ -239,7 +239,7 @@ def filtered(deltas: Iterable[PartDelta]) -> None:
 
 
 def masked_pieces(letters: Iterable[str]) -> None:
-    incoming = Incoming(SECRETS)
+    incoming = StreamMask(SECRETS)
     for letter in letters:
         incoming.push(letter)
     incoming.flush()

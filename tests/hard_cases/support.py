@@ -6,7 +6,7 @@ from typing import Any
 from tests.agents.support import elsewhere
 from ziggurat.core.clock import SYSTEM_CLOCK, Clock
 from ziggurat.core.context import Context
-from ziggurat.core.entries import Entry
+from ziggurat.core.entries import JournalEntry
 from ziggurat.messages.agent import AgentRun
 from ziggurat.messages.message import Message, assistant
 from ziggurat.messages.model import ModelRequest, ModelResponse
@@ -50,7 +50,7 @@ def through_json(store: Any, run_id: str, clock: Clock = SYSTEM_CLOCK) -> Any:
     return elsewhere(store, run_id, clock)
 
 
-async def record(store: Any, run_id: str, entry: Entry) -> None:
+async def record(store: Any, run_id: str, entry: JournalEntry) -> None:
     """Append an entry to a run that stands, as a process does that ends right after."""
     runs = runs_of(store)
     journal = await runs.take(run_id, Environment())
@@ -60,7 +60,7 @@ async def record(store: Any, run_id: str, entry: Entry) -> None:
     await runs.leave(run_id, journal)
 
 
-async def entries_of(store: Any, run_id: str) -> list[Entry]:
+async def entries_of(store: Any, run_id: str) -> list[JournalEntry]:
     """Return what a store holds of a run; nothing when it does not know it."""
     if run_id not in await ids_in(store):
         return []

@@ -256,7 +256,7 @@ def test_the_time_a_model_takes_is_charged_while_a_reader_reads() -> None:
                 pass
         return events.response
 
-    assert asyncio.run(run()).stop == stops.Timeout(5)
+    assert asyncio.run(run()).stop == stops.TimedOut(5)
 
 
 @pytest.mark.parametrize("buffer", [1, 2, 64])

@@ -278,7 +278,7 @@ def test_a_run_that_had_three_of_ten_seconds_left_has_three_after_resume(works: 
         assert [result.text for message in run.messages for result in message.tool_results] == ["3 left", "3 left"]
         assert run.seconds == pytest.approx(9.9)
     else:
-        assert run.stop == stops.Timeout(10)  # the limit, of which three seconds were left
+        assert run.stop == stops.TimedOut(10)  # the limit, of which three seconds were left
         assert run.seconds == pytest.approx(10)
     assert_sendable(run.messages)
 

@@ -259,7 +259,7 @@ def test_the_deadline_holds_inside(form: str) -> None:
     helper = Agent(ScriptedModel([Pause(100), "late"]), name="helper")
     agent = Agent(_outer(), tools=[FORMS[form](helper)], timeout=5)
     run = asyncio.run(agent.run("go", environment=Environment(clock=clock)))
-    assert run.stop == stops.Timeout(5)
+    assert run.stop == stops.TimedOut(5)
     assert clock.monotonic() <= 7
 
 

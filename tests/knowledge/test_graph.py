@@ -194,7 +194,7 @@ def test_a_subgraph_of_nobody_is_empty() -> None:
     assert graph.subgraph("z", 3) == KnowledgeGraph()
 
 
-def test_wrong_use_is_told_at_the_door() -> None:
+def test_wrong_use_raises_at_once() -> None:
     graph = people()
     asks: list[Callable[[], object]] = [
         lambda: graph.entity("alise"),

@@ -6,7 +6,7 @@ import pytest
 from ziggurat.core.context import JOURNAL, Context, root
 from ziggurat.core.errors import ConfigurationError, LimitExceeded, Suspend
 from ziggurat.core.event import Event, UnderPressure
-from ziggurat.core.journal import MemoryJournal
+from ziggurat.core.journal import LocalJournal
 from ziggurat.core.layer import stack
 from ziggurat.layers.backpressure import Gate, backpressure
 from ziggurat.testing.clock import settle
@@ -118,7 +118,7 @@ def test_in_a_replay_nothing_is_refused() -> None:
     gate = Gate(1)
     gate.depth = 1
     service = stack(answer, backpressure(gate=gate))
-    assert asyncio.run(service("q", root().within(JOURNAL, MemoryJournal("replay")))) == "q"
+    assert asyncio.run(service("q", root().within(JOURNAL, LocalJournal("replay")))) == "q"
 
 
 @pytest.mark.parametrize("settings", [{"hard": 0}, {"hard": 5, "soft": 0}, {"hard": 5, "soft": 5}, {"hard": 2.0}])

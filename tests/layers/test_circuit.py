@@ -13,7 +13,7 @@ from tests.layers.guarded import GONE, Guarded
 from ziggurat.core.clock import CLOCK, Clock
 from ziggurat.core.context import Context, root
 from ziggurat.core.layer import stack
-from ziggurat.layers.circuit import FAILED, Circuit, MemoryBackend
+from ziggurat.layers.circuit import FAILED, Circuit, LocalBackend
 from ziggurat.layers.circuit_breaker import CircuitBreaker, circuit_breaker
 from ziggurat.testing.clock import HandClock
 from ziggurat.testing.leaks import assert_no_leaks
@@ -147,7 +147,7 @@ def test_a_trial_that_does_not_end_loses_its_permit_after_one_open_period(far: b
     asyncio.run(main())
 
 
-class AsyncBackend(MemoryBackend):
+class AsyncBackend(LocalBackend):
     """A backend that answers with awaitables."""
 
     async def update(self, name: str, change: Callable[[Circuit, *A], T], /, *args: *A) -> T:  # type: ignore[override]
@@ -179,7 +179,7 @@ def test_a_trial_whose_event_loop_is_gone_does_not_keep_its_permit(far: bool) ->
 
 
 def test_breakers_share_a_circuit_by_its_name() -> None:
-    backend = MemoryBackend()
+    backend = LocalBackend()
     one, same, other = (CircuitBreaker(consecutive=1, name=name, backend=backend) for name in ("a", "a", "b"))
 
     async def fails(request: str, ctx: Context) -> None:

@@ -21,7 +21,7 @@ from ziggurat.core.errors import (
     ToolError,
 )
 from ziggurat.core.event import Event
-from ziggurat.core.journal import MemoryJournal
+from ziggurat.core.journal import LocalJournal
 from ziggurat.core.layer import stack
 from ziggurat.layers.circuit_breaker import CircuitBreaker, circuit_breaker
 from ziggurat.layers.retry import retry
@@ -279,15 +279,15 @@ def test_under_a_full_outage_hardly_anything_gets_through() -> None:
 def test_in_a_replay_it_lets_everything_pass() -> None:
     it = Guarded()
     it.breaker.force_open()
-    ctx = it.ctx.within(JOURNAL, MemoryJournal("replay"))
+    ctx = it.ctx.within(JOURNAL, LocalJournal("replay"))
     assert asyncio.run(it.service("x", ctx)) == "x"
 
 
 def test_a_refusal_beneath_a_record_stands_on_replay() -> None:
-    journal = MemoryJournal()
+    journal = LocalJournal()
     it = Guarded()
 
-    async def ask(journal: MemoryJournal) -> object:
+    async def ask(journal: LocalJournal) -> object:
         return await root("trip/model").within(JOURNAL, journal).once("m", "q", it.service, returns=str)
 
     async def main() -> None:
@@ -296,7 +296,7 @@ def test_a_refusal_beneath_a_record_stands_on_replay() -> None:
             await ask(journal)
         it.breaker.reset()
         with pytest.raises(CircuitOpen) as raised:
-            await ask(MemoryJournal.load(journal.dump(), "replay"))
+            await ask(LocalJournal.load(journal.dump(), "replay"))
         assert raised.value.transient
 
     asyncio.run(main())

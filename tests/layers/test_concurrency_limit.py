@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from ziggurat.core.context import JOURNAL, Context, root
 from ziggurat.core.errors import ConfigurationError, LimitExceeded, Suspend
 from ziggurat.core.event import Event, Queued
-from ziggurat.core.journal import MemoryJournal
+from ziggurat.core.journal import LocalJournal
 from ziggurat.core.layer import stack
 from ziggurat.layers.concurrency_limit import Bulkhead, concurrency_limit
 from ziggurat.testing.clock import settle
@@ -208,7 +208,7 @@ def test_in_a_replay_nobody_waits() -> None:
         return request
 
     limited = stack(service, concurrency_limit(bulkhead=bulkhead))
-    assert asyncio.run(limited("q", root().within(JOURNAL, MemoryJournal("replay")))) == "q"
+    assert asyncio.run(limited("q", root().within(JOURNAL, LocalJournal("replay")))) == "q"
 
 
 @given(st.integers(1, 3), st.integers(0, 4), st.lists(st.tuples(st.sampled_from("aec"), st.integers(0, 30))))

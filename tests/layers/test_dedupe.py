@@ -17,7 +17,7 @@ from ziggurat.messages.message import assistant
 from ziggurat.messages.model import ModelResponse
 from ziggurat.messages.usage import Usage
 from ziggurat.testing.clock import HandClock, settle
-from ziggurat.testing.expect import Reply, expect
+from ziggurat.testing.expect import Responder, expect
 from ziggurat.testing.leaks import assert_no_leaks
 
 R = TypeVar("R")
@@ -284,7 +284,7 @@ def test_whatever_happens_each_is_answered_once_and_nothing_is_left(steps: list[
         store = DedupeStore()
         once = stack(service, dedupe(store=store, key=str))
         tasks: dict[str, list[asyncio.Task[str]]] = {"a": [], "b": []}
-        replies: dict[str, list[Reply[str]]] = {"a": [], "b": []}
+        replies: dict[str, list[Responder[str]]] = {"a": [], "b": []}
 
         async def arrived() -> None:
             await settle()

@@ -17,7 +17,7 @@ from ziggurat.core.errors import (
 )
 from ziggurat.core.event import Dropped, Event
 from ziggurat.core.facts import COMPOSITE, NAME, Fact, fact, name_of
-from ziggurat.core.journal import MemoryJournal
+from ziggurat.core.journal import LocalJournal
 from ziggurat.core.layer import stack
 from ziggurat.core.recorder import Mode
 from ziggurat.core.service import Service
@@ -134,15 +134,15 @@ def test_facts_are_those_all_agree_on() -> None:
 def test_what_it_cost_is_counted_beneath_a_record() -> None:
     error, last = ModelError("half"), ModelError("whole")
     error.usage, last.usage = Spent(12), Spent(13)  # the last is charged by who records it
-    journal = MemoryJournal()
+    journal = LocalJournal()
     ctx = Context("run", leaf=True).within(JOURNAL, journal)
     with pytest.raises(ModelError):
         asyncio.run(fallback(Thing("a", error), Thing("b", last))("q", ctx))
     assert [*journal.take_charges("run")] == [Spent(12)]
 
 
-def journal_of(data: bytes | None = None, mode: Mode = "resume") -> MemoryJournal:
-    return MemoryJournal() if data is None else MemoryJournal.load(data, mode)
+def journal_of(data: bytes | None = None, mode: Mode = "resume") -> LocalJournal:
+    return LocalJournal() if data is None else LocalJournal.load(data, mode)
 
 
 def test_beneath_a_recorded_call_only_that_is_on_record() -> None:
@@ -194,7 +194,7 @@ def test_a_composite_that_failed_is_not_entered_again(reopened: bool) -> None:
 def test_a_retry_around_goes_on_where_the_record_ends() -> None:
     """Both alternatives fail once; on resume each failure answers once, then the result."""
 
-    async def no_wait(service: Service[str, list[str]], journal: MemoryJournal) -> list[str]:
+    async def no_wait(service: Service[str, list[str]], journal: LocalJournal) -> list[str]:
         return await stack(service, retry(base=0))("q", root().within(JOURNAL, journal))
 
     def teams(*errors: Exception) -> tuple[Team, Team]:
@@ -215,7 +215,7 @@ def test_after_a_crash_a_second_try_is_a_second_try() -> None:
     service = fallback(Team(*steps), Team(Thing("z", Timeout(seconds=1))))
     crash = fail_on(service, 2, error=asyncio.CancelledError)
 
-    async def main(service: Service[str, list[str]], journal: MemoryJournal) -> list[str]:
+    async def main(service: Service[str, list[str]], journal: LocalJournal) -> list[str]:
         return await stack(service, retry(base=0))("q", root().within(JOURNAL, journal))
 
     async def crashing() -> None:
@@ -231,7 +231,7 @@ def test_after_a_crash_a_second_try_is_a_second_try() -> None:
 
 
 def test_replay_shows_a_call_that_is_not_on_record() -> None:
-    journal = journal_of(MemoryJournal().dump(), "replay")
+    journal = journal_of(LocalJournal().dump(), "replay")
     with pytest.raises(JournalMismatch):
         asyncio.run(fallback(Team(Thing("x")), Team(Thing("z")))("q", root().within(JOURNAL, journal)))
 

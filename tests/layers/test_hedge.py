@@ -11,7 +11,7 @@ from ziggurat.core.context import JOURNAL, Context, root
 from ziggurat.core.errors import ConfigurationError, ModelError, Suspend
 from ziggurat.core.event import Dropped, Event
 from ziggurat.core.facts import COMPOSITE, NAME, Effect, fact, name_of
-from ziggurat.core.journal import MemoryJournal
+from ziggurat.core.journal import LocalJournal
 from ziggurat.core.layer import stack
 from ziggurat.core.service import Service
 from ziggurat.layers.fallback import fallback
@@ -150,7 +150,7 @@ def test_what_losers_cost_is_counted_where_it_is_known() -> None:
     broken = ModelError("down")
     broken.usage = Cost("failed")
     services = stubborn, told, Timed("c", 1, broken), Timed("d", 1)
-    journal = MemoryJournal()
+    journal = LocalJournal()
     ctx = Context("run", leaf=True).within(CLOCK, HandClock(auto=True)).within(JOURNAL, journal)
     run(hedge(*services, delay=1), ctx)
     assert {*journal.take_charges("run")} == {Cost("cut off"), Cost("failed"), Cost("late")}
@@ -199,23 +199,23 @@ def test_a_suspension_passes_and_ends_the_others() -> None:
 
 
 def test_a_race_that_was_decided_is_not_run_again() -> None:
-    journal = MemoryJournal()
+    journal = LocalJournal()
     ctx = calling(HandClock(auto=True)).within(JOURNAL, journal)
     first = run(hedge(Timed("a", 9), Timed("b", 1), delay=1), ctx)
     a, b = Timed("a", 0), Timed("b", 0)
-    later = calling(HandClock()).within(JOURNAL, MemoryJournal.load(journal.dump(), "replay"))
+    later = calling(HandClock()).within(JOURNAL, LocalJournal.load(journal.dump(), "replay"))
     assert run(hedge(a, b, delay=1), later) == first == "b at run/alt-2"
     assert a.calls == b.calls == 0
 
 
 def test_all_failures_stand_on_replay() -> None:
-    journal = MemoryJournal()
+    journal = LocalJournal()
     down = [ModelError("a"), ModelError("b")]
     service = hedge(Timed("a", 1, down[0]), Timed("b", 1, down[1]), delay=5)
     with pytest.raises(ModelError, match="b"):
         run(service, calling(HandClock(auto=True)).within(JOURNAL, journal))
     a, b = Timed("a", 0), Timed("b", 0)
-    later = calling(HandClock()).within(JOURNAL, MemoryJournal.load(journal.dump(), "replay"))
+    later = calling(HandClock()).within(JOURNAL, LocalJournal.load(journal.dump(), "replay"))
     with pytest.raises(ModelError, match="b"):
         run(hedge(a, b, delay=5), later)
     assert a.calls == b.calls == 0

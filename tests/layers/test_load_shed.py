@@ -8,7 +8,7 @@ import pytest
 from ziggurat.core.clock import CLOCK, RANDOM
 from ziggurat.core.context import JOURNAL, Context, root
 from ziggurat.core.errors import ConfigurationError, LimitExceeded, Timeout
-from ziggurat.core.journal import MemoryJournal
+from ziggurat.core.journal import LocalJournal
 from ziggurat.core.layer import stack
 from ziggurat.core.service import Service
 from ziggurat.layers.backpressure import Gate
@@ -125,7 +125,7 @@ def test_in_a_replay_nothing_is_shed() -> None:
     service = stack(answer, load_shed(when=lambda: True))
     with pytest.raises(LimitExceeded):
         asyncio.run(service("q", root()))
-    assert asyncio.run(service("q", root().within(JOURNAL, MemoryJournal("replay")))) == "q"
+    assert asyncio.run(service("q", root().within(JOURNAL, LocalJournal("replay")))) == "q"
 
 
 @pytest.mark.parametrize(

@@ -9,7 +9,7 @@ from ziggurat.core.clock import CLOCK
 from ziggurat.core.context import JOURNAL, Context, root
 from ziggurat.core.entries import Failure
 from ziggurat.core.errors import CircuitOpen, LimitExceeded, Timeout
-from ziggurat.core.journal import MemoryJournal
+from ziggurat.core.journal import LocalJournal
 from ziggurat.core.layer import stack
 from ziggurat.layers.backpressure import Gate, backpressure
 from ziggurat.layers.circuit_breaker import CircuitBreaker, circuit_breaker
@@ -198,11 +198,11 @@ def test_a_refused_tool_is_told_to_the_model() -> None:
 
 def test_a_refusal_is_on_record_and_not_decided_again() -> None:
     """A refused try stays refused when the run is read back, though the limit would let it pass now."""
-    slots, journal, clock = Bulkhead(1, queue=0), MemoryJournal(), HandClock(auto=True)
+    slots, journal, clock = Bulkhead(1, queue=0), LocalJournal(), HandClock(auto=True)
     model = ScriptedModel(always="Here.", name="m")
     limited = stack(model, concurrency_limit(bulkhead=slots))
 
-    async def ask(journal: MemoryJournal) -> object:
+    async def ask(journal: LocalJournal) -> object:
         ctx = root("trip/model").within(JOURNAL, journal).within(CLOCK, clock)
         return await ctx.once("m", "q", limited, returns=object)  # type: ignore[arg-type]
 
@@ -212,7 +212,7 @@ def test_a_refusal_is_on_record_and_not_decided_again() -> None:
             await ask(journal)
         slots.release()
         assert [type(entry) for entry in journal.entries] == [Failure]
-        again = MemoryJournal.load(journal.dump())
+        again = LocalJournal.load(journal.dump())
         with pytest.raises(LimitExceeded) as raised:
             await ask(again)
         assert raised.value.transient

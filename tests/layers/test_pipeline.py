@@ -7,7 +7,7 @@ from msgspec import Struct
 from ziggurat.core.context import JOURNAL, RUN_ID, Context, root
 from ziggurat.core.errors import ConfigurationError, ModelError
 from ziggurat.core.facts import COMPOSITE, EFFECT, RETURNS, fact, name_of
-from ziggurat.core.journal import MemoryJournal
+from ziggurat.core.journal import LocalJournal
 from ziggurat.core.layer import stack
 from ziggurat.core.service import Service
 from ziggurat.layers.pipeline import pipeline
@@ -81,13 +81,13 @@ def test_the_first_error_ends_it_and_tells_its_stage(failing: int) -> None:
 @pytest.mark.parametrize("written", [False, True])
 def test_what_was_answered_stands_when_it_is_resumed(written: bool) -> None:
     """The type is kept, too: a stage's response class comes from its annotation."""
-    journal = MemoryJournal()
+    journal = LocalJournal()
     ctx = root().within(JOURNAL, journal).within(RUN_ID, "r")
     first, last = fail_on(words), fail_on(count, 1, error=lambda: ModelError("down"))
     with pytest.raises(ModelError):
         call(pipeline(first, last), "a b c", ctx)
     if written:
-        journal = MemoryJournal.load(journal.dump())
+        journal = LocalJournal.load(journal.dump())
         journal.reopen("r", 0.0)
         ctx = root().within(JOURNAL, journal).within(RUN_ID, "r")
         with pytest.raises(ModelError):  # the recorded failure is the first answer
@@ -97,7 +97,7 @@ def test_what_was_answered_stands_when_it_is_resumed(written: bool) -> None:
 
 
 def test_a_retry_around_all_goes_on_where_it_failed() -> None:
-    ctx = root().within(JOURNAL, MemoryJournal()).within(RUN_ID, "r")
+    ctx = root().within(JOURNAL, LocalJournal()).within(RUN_ID, "r")
     first, last = fail_on(words), fail_on(count, 1)
     assert call(stack(pipeline(first, last), retry(base=0)), "a b", ctx) == 2
     assert (first.calls, last.calls) == (1, 2)

@@ -9,7 +9,7 @@ from ziggurat.core.clock import CLOCK
 from ziggurat.core.context import JOURNAL, Context, root
 from ziggurat.core.errors import ConfigurationError, LimitExceeded, ModelError
 from ziggurat.core.event import Event, Queued
-from ziggurat.core.journal import MemoryJournal
+from ziggurat.core.journal import LocalJournal
 from ziggurat.core.layer import stack
 from ziggurat.layers.rate_limit import RateLimiter, rate_limit
 from ziggurat.layers.retry import retry
@@ -284,7 +284,7 @@ def test_waiting_is_an_event() -> None:
 
 def test_in_a_replay_nobody_waits() -> None:
     it = Passing(RateLimiter(requests=1, max_wait=0))
-    ctx = it.ctx.within(JOURNAL, MemoryJournal("replay"))
+    ctx = it.ctx.within(JOURNAL, LocalJournal("replay"))
 
     async def main() -> list[Any]:
         return [await it.service(name, ctx) for name in "abc"]

@@ -14,7 +14,7 @@ from ziggurat.core.clock import CLOCK, RANDOM
 from ziggurat.core.context import JOURNAL, Context, root
 from ziggurat.core.errors import ConfigurationError, ServiceError, Suspend, Timeout, is_transient
 from ziggurat.core.event import Dropped, Event, Retrying
-from ziggurat.core.journal import MemoryJournal
+from ziggurat.core.journal import LocalJournal
 from ziggurat.core.layer import layer, stack
 from ziggurat.core.service import Service
 from ziggurat.layers.retry import RetryBudget, retry
@@ -265,7 +265,7 @@ def test_failed_tries_are_charged_beneath_a_record() -> None:
     last = ServiceError("whole", transient=True)
     last.usage = "charged by who records it"
     service, _ = failing(error, last)
-    journal = MemoryJournal()
+    journal = LocalJournal()
     ctx = Context("run", leaf=True).within(CLOCK, HandClock(auto=True)).within(JOURNAL, journal)
     with pytest.raises(ServiceError):
         asyncio.run(stack(service, retry(attempts=2))("q", ctx))

@@ -8,7 +8,7 @@ from ziggurat.agents.agent import Agent
 from ziggurat.core.context import JOURNAL, RUN_ID, Context, root
 from ziggurat.core.errors import ConfigurationError, ModelError, Suspend
 from ziggurat.core.facts import COMPOSITE, NAME, fact, name_of
-from ziggurat.core.journal import MemoryJournal
+from ziggurat.core.journal import LocalJournal
 from ziggurat.core.layer import stack
 from ziggurat.core.recorder import Mode
 from ziggurat.core.service import Service
@@ -74,7 +74,7 @@ def test_an_unknown_pick_says_what_there_is(picked: int | str | None, recorded: 
     def pick(request: str, ctx: Context) -> Any:
         return picked
 
-    ctx = root().within(JOURNAL, MemoryJournal()) if recorded else root()
+    ctx = root().within(JOURNAL, LocalJournal()) if recorded else root()
     with pytest.raises(ConfigurationError, match=f"run/pick: pick picked {picked!r}; there are 'sales', 'support'"):
         call(steer(pick, sales=Thing("a"), support=Thing("b")), "q", ctx)
 
@@ -87,7 +87,7 @@ def test_an_error_of_the_picker_passes() -> None:
         call(steer(pick, a=Thing("a")), "q")
 
 
-def opened(journal: MemoryJournal) -> Context:
+def opened(journal: LocalJournal) -> Context:
     return root().within(JOURNAL, journal).within(RUN_ID, "r")
 
 
@@ -103,25 +103,25 @@ def test_what_was_picked_is_not_decided_again(mode: Mode) -> None:
         left = Agent(ScriptedModel(*replies, name="l"), name="one")
         return steer(pick, left=left, right=Agent(ScriptedModel("from the right", name="r"), name="two"))
 
-    journal = MemoryJournal()
+    journal = LocalJournal()
     run = call(service("from the left"), request_of("?"), opened(journal))
     assert run.text == "from the left"
     written = b"\n".join(line for line in journal.dump().splitlines() if b'"run/left"' not in line)
-    again = call(service("would do now"), request_of("?"), opened(MemoryJournal.load(written, mode)))
+    again = call(service("would do now"), request_of("?"), opened(LocalJournal.load(written, mode)))
     assert again.text == "from the left"
     assert picks == ["run/pick"]
 
 
 def test_a_route_that_is_gone_since_is_named() -> None:
-    journal = MemoryJournal()
+    journal = LocalJournal()
     call(steer(first_word, old=Thing("a"), new=Thing("b")), "old", opened(journal))
-    later = opened(MemoryJournal.load(journal.dump()))
+    later = opened(LocalJournal.load(journal.dump()))
     with pytest.raises(ConfigurationError, match="picked 'old'; there are 'new'"):
         call(steer(first_word, new=Thing("b")), "old", later)
 
 
 def test_beneath_a_recorded_call_it_only_calls() -> None:
-    journal = MemoryJournal()
+    journal = LocalJournal()
     ctx = Context("run", leaf=True).within(JOURNAL, journal)
     assert call(steer(first_word, a=Thing("x")), "a", ctx) == "x at run/a"
     assert journal.entries == []

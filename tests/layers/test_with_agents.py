@@ -11,7 +11,7 @@ from ziggurat.core.clock import CLOCK
 from ziggurat.core.context import JOURNAL, RUN_ID, Context, root
 from ziggurat.core.entries import Failure
 from ziggurat.core.errors import ModelError, Timeout
-from ziggurat.core.journal import MemoryJournal
+from ziggurat.core.journal import LocalJournal
 from ziggurat.core.layer import stack
 from ziggurat.core.service import Service
 from ziggurat.layers.fallback import fallback
@@ -28,7 +28,7 @@ from ziggurat.testing.clock import HandClock
 from ziggurat.testing.leaks import assert_no_leaks
 
 
-def opened(journal: MemoryJournal, clock: HandClock | None = None) -> Context:
+def opened(journal: LocalJournal, clock: HandClock | None = None) -> Context:
     ctx = root().within(JOURNAL, journal).within(RUN_ID, "r")
     return ctx.within(CLOCK, clock or HandClock(auto=True))
 
@@ -78,7 +78,7 @@ def test_agents_fall_back_and_the_record_answers_for_both() -> None:
     def front(*replies: Reply) -> Runnable:
         return Runnable(fallback(dear(*replies, name="one"), dear("from two", name="two")), name="desk")
 
-    journal = MemoryJournal()
+    journal = LocalJournal()
     ctx = opened(journal)
     run = asyncio.run(front(ModelError("down"))(request_of("?"), ctx))
     assert run.text == "from two"
@@ -90,7 +90,7 @@ def test_agents_fall_back_and_the_record_answers_for_both() -> None:
         ("run/alt-2", "Result"),
         ("run", "Result"),
     ]
-    later = MemoryJournal.load(journal.dump())
+    later = LocalJournal.load(journal.dump())
     again = opened(later)
     answered = asyncio.run(front("would do now")(request_of("?"), again))
     assert answered.text == "from two"
@@ -104,9 +104,9 @@ def test_what_was_spent_is_rebuilt_from_the_leaves() -> None:
 
     costly = ModelError("down")
     costly.usage = Usage(input=5, requests=1)
-    journal = MemoryJournal()
+    journal = LocalJournal()
     run = asyncio.run(front(costly)(request_of("?"), opened(journal)))
-    later = MemoryJournal.load(b"\n".join(journal.dump().splitlines()[:-1]))  # lost before the very end
+    later = LocalJournal.load(b"\n".join(journal.dump().splitlines()[:-1]))  # lost before the very end
     tally = Tally()
     for _, costs in later.spent(""):
         for usage in costs:
@@ -123,11 +123,11 @@ def test_a_timeout_within_an_agent_is_one_verdict() -> None:
     def service() -> Service[AgentRequest, AgentRun]:
         return stack(fallback(slow.layered(timeout(seconds=10)), other), retry(base=0, when=lambda _: True))
 
-    journal = MemoryJournal()
+    journal = LocalJournal()
     run = asyncio.run(service()(request_of("?"), opened(journal, clock)))
     assert run.text == "in time"
     verdicts = [entry for entry in journal.entries if entry.path == "run/alt-1" and isinstance(entry, Failure)]
     assert [type(verdict.error) for verdict in verdicts] == [Timeout]
-    later = MemoryJournal.load(journal.dump())
+    later = LocalJournal.load(journal.dump())
     assert asyncio.run(service()(request_of("?"), opened(later, clock))).text == "in time"
     assert len(later.entries) == len(journal.entries)

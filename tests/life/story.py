@@ -19,6 +19,7 @@ from ziggurat import Approve, ConfigurationError
 from ziggurat.core.errors import AlreadyDecided, LeaseHeld, RunExists, StoreError
 from ziggurat.core.store import run_log
 from ziggurat.messages.agent import AgentRun
+from ziggurat.messages.stops import status_of
 from ziggurat.messages.validation import ValidationPolicy, validate
 from ziggurat.stores.file import FileStore
 from ziggurat.stores.local import LocalLogs
@@ -111,9 +112,9 @@ class Story:
         life.turns, life.model_calls = expected.turns, expected.model_calls
         if life.stop == "Cancelled":
             life.turns = None
-            assert type(run.stop).__name__ in ("Cancelled", expected.stop)
+            assert status_of(run.stop) in ("Cancelled", expected.stop)
         else:
-            assert type(run.stop).__name__ == expected.stop, f"{run.stop} {run.error}, expected {expected}"
+            assert status_of(run.stop) == expected.stop, f"{run.stop} {run.error}, expected {expected}"
             waiting = sorted(item.call.arguments for item in run.pending)
             assert waiting == sorted(f'{{"n":{n}}}' for _, n in expected.waiting), f"{waiting}, expected {expected}"
             if expected.stop == "Completed":
@@ -134,7 +135,7 @@ class Story:
                 decided = life.decisions.get(n % CHANGED)
                 assert decided in ("approve", "modify"), f"{name} {n} of {run_id} was never approved: {decided}"
                 assert (n >= CHANGED) == (decided == "modify"), f"{name} {n} of {run_id} was decided: {decided}"
-        if run is None or type(run.stop).__name__ != "Completed":
+        if run is None or status_of(run.stop) != "Completed":
             return
         for step in run.trace():
             for call, result in zip(step.calls, step.results, strict=True):
@@ -176,7 +177,7 @@ class Story:
         else:
             if process.store.dead and life.stop == "absent":
                 raise AssertionError("a dead process has answered")
-            life.stop = type(run.stop).__name__
+            life.stop = status_of(run.stop)
             await self.check(run_id, run, process)
         finally:
             await self.end(process)
@@ -231,7 +232,7 @@ class Story:
             return
         run = await work
         await self.end(process)
-        assert type(run.stop).__name__ == stop, f"{run_id} stood {stop}, now {run.stop}"
+        assert status_of(run.stop) == stop, f"{run_id} stood {stop}, now {run.stop}"
         assert (asked, effects) == (self.world.asked, len(self.world.ledger)), f"{run_id} ended {stop}, and went on"
         assert run.messages == self.last[run_id].messages, f"{run_id}: another answer than before"
         assert run.usage == self.last[run_id].usage, f"{run.usage} was {self.last[run_id].usage}"
@@ -348,7 +349,7 @@ class Story:
             await asyncio.sleep(0)
         handle.cancel()
         run = await handle.result()
-        life.stop = type(run.stop).__name__
+        life.stop = status_of(run.stop)
         if await process.store.find(run_log(run_id)) is None:
             life.stop = "absent"
         else:
@@ -407,7 +408,7 @@ class Story:
         others = [each for each in both if not isinstance(each, (AgentRun, LeaseHeld))]
         assert runs, both
         assert not others, both
-        self.lives[run_id].stop = type(runs[0].stop).__name__
+        self.lives[run_id].stop = status_of(runs[0].stop)
         for run in runs:
             await self.check(run_id, run, first)
         await self.end(first)

@@ -9,13 +9,13 @@ from ziggurat.core.errors import ConfigurationError
 from ziggurat.memory.agent_memory import AgentMemory
 from ziggurat.memory.episodic import EpisodicMemory
 from ziggurat.memory.scoring import decayed, half_life
-from ziggurat.memory.stores.in_memory import InMemoryStore
+from ziggurat.memory.stores.local import LocalMemoryStore
 from ziggurat.testing.clock import HandClock
 
 
 def test_one_question_asks_all_kinds() -> None:
     async def main() -> None:
-        memory = AgentMemory(InMemoryStore(), "ann")
+        memory = AgentMemory(LocalMemoryStore(), "ann")
         await memory.remember("We talked about trains.", kind="episodic")
         await memory.remember("Ann prefers trains to planes.", kind="semantic", key="travel")
         await memory.remember("Trains to Rome leave at night.", kind="longterm")
@@ -32,7 +32,7 @@ def test_one_question_asks_all_kinds() -> None:
 def test_a_score_orders_what_was_found() -> None:
     async def main() -> None:
         clock = HandClock()
-        memory = AgentMemory(InMemoryStore(), "ann", score=decayed(half_life(24)), ctx=context(clock))
+        memory = AgentMemory(LocalMemoryStore(), "ann", score=decayed(half_life(24)), ctx=context(clock))
         await memory.remember("tea tea tea", importance=0.9)
         await clock.advance(DAY)
         await memory.remember("the tea of today", importance=0.5, kind="longterm")
@@ -43,7 +43,7 @@ def test_a_score_orders_what_was_found() -> None:
 
 def test_what_contradicts_supersedes_across_kinds() -> None:
     async def main() -> None:
-        memory = AgentMemory(InMemoryStore(), "ann")
+        memory = AgentMemory(LocalMemoryStore(), "ann")
         told = await memory.remember("Ann lives in Rome")
         fact = await memory.remember("Ann lives in Oslo", kind="semantic", supersedes=told.id)
         assert [each.record.id for each in await memory.recall("Ann lives")] == [fact.id]
@@ -52,8 +52,8 @@ def test_what_contradicts_supersedes_across_kinds() -> None:
     asyncio.run(main())
 
 
-def test_mistakes_are_told_at_the_door() -> None:
-    store = InMemoryStore()
+def test_wrong_arguments_raise_at_once() -> None:
+    store = LocalMemoryStore()
     with pytest.raises(ConfigurationError, match="is not a part of the memory of 'ann'"):
         AgentMemory(store, "ann", episodic=EpisodicMemory(store, "ben"))
 

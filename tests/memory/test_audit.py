@@ -7,7 +7,7 @@ from ziggurat.memory.audit import audit
 from ziggurat.memory.episodic import EpisodicMemory
 from ziggurat.memory.lease import leased
 from ziggurat.memory.semantic import SemanticMemory
-from ziggurat.memory.stores.in_memory import InMemoryStore
+from ziggurat.memory.stores.local import LocalMemoryStore
 from ziggurat.testing.clock import HandClock
 
 SOUND = [
@@ -46,7 +46,7 @@ OPPOSED = [
 
 def test_it_finds_what_was_planted_and_nothing_else() -> None:
     async def main() -> None:
-        clock, store = HandClock(), InMemoryStore()
+        clock, store = HandClock(), LocalMemoryStore()
         ctx = context(clock)
         memory = EpisodicMemory(store, "ann", ctx=ctx)
         ids: dict[str, str] = {}
@@ -71,7 +71,7 @@ def test_it_finds_what_was_planted_and_nothing_else() -> None:
 
 def test_what_is_archived_or_another_s_is_not_compared() -> None:
     async def main() -> None:
-        store = InMemoryStore()
+        store = LocalMemoryStore()
         memory = SemanticMemory(store, "ann")
         await memory.remember("Ann lives in Rome.", key="home")
         await memory.remember("Ann lives in Oslo.", key="home")
@@ -86,7 +86,7 @@ def test_what_is_archived_or_another_s_is_not_compared() -> None:
 def test_growth_is_told_by_day_and_week() -> None:
     async def main() -> None:
         clock = HandClock(1_000_000_000.0)  # 2001-09-09 01:46:40 UTC
-        ctx, store = context(clock), InMemoryStore()
+        ctx, store = context(clock), LocalMemoryStore()
         memory = EpisodicMemory(store, "ann", ctx=ctx)
         for days in (0, 0, 8, 1, 5):
             await clock.advance(days * DAY)
@@ -100,7 +100,7 @@ def test_growth_is_told_by_day_and_week() -> None:
 
 def test_as_text_it_is_a_report() -> None:
     async def main() -> None:
-        ctx, store = context(HandClock()), InMemoryStore()
+        ctx, store = context(HandClock()), LocalMemoryStore()
         memory = EpisodicMemory(store, "ann", ctx=ctx)
         for text in ("ok", "Ann lives in Rome.", "Ann lives in Oslo.", "Ann likes tea.", "Ann likes  tea"):
             await memory.remember(text)
@@ -115,6 +115,6 @@ def test_as_text_it_is_a_report() -> None:
             "contradictions: 1",
             "  Ann lives in Rome. | Ann lives in Oslo.  (not both can be true; m2, m3)",
         ]
-        assert str(await audit(InMemoryStore())).startswith("memory of everybody: 0 in use (none), 0 archived")
+        assert str(await audit(LocalMemoryStore())).startswith("memory of everybody: 0 in use (none), 0 archived")
 
     asyncio.run(main())

@@ -17,7 +17,7 @@ from ziggurat.memory.compression import compression
 from ziggurat.memory.lease import leased
 from ziggurat.memory.merging import LEASE
 from ziggurat.memory.record import predecessors
-from ziggurat.memory.stores.in_memory import InMemoryStore
+from ziggurat.memory.stores.local import LocalMemoryStore
 from ziggurat.messages.message import assistant
 from ziggurat.messages.model import ModelRequest, ModelResponse
 from ziggurat.testing.clock import HandClock
@@ -88,7 +88,7 @@ def test_facts_with_keys_important_and_recent_memories_are_never_compressed(
 ) -> None:
     async def main() -> None:
         now = 20.0 * DAY
-        store = InMemoryStore()
+        store = LocalMemoryStore()
         records = [
             MemoryRecord(
                 id=f"{n}",
@@ -134,7 +134,7 @@ def test_a_model_writes_the_summaries_and_its_failure_loses_nothing() -> None:
 
     async def main() -> None:
         ctx = context(HandClock(now=20.0 * DAY))
-        store = InMemoryStore()
+        store = LocalMemoryStore()
         await store.add([episode(n) for n in range(12)])
         compress = compression(store, POLICY, model=model)
         with pytest.raises(ModelError):
@@ -153,7 +153,7 @@ def test_a_model_writes_the_summaries_and_its_failure_loses_nothing() -> None:
 def test_compression_and_consolidation_never_work_on_one_owner_at_once() -> None:
     async def main() -> None:
         ctx = context(HandClock(now=20.0 * DAY))
-        store = InMemoryStore()
+        store = LocalMemoryStore()
         await store.add([episode(n) for n in range(12)])
         async with leased(store, "ann", LEASE, ctx, 60):
             with pytest.raises(LeaseHeld):

@@ -6,14 +6,14 @@ import pytest
 from ziggurat.core.errors import ConfigurationError
 from ziggurat.memory.connect import open_memory
 from ziggurat.memory.record import MemoryRecord
-from ziggurat.memory.stores.in_memory import InMemoryStore
+from ziggurat.memory.stores.local import LocalMemoryStore
 from ziggurat.memory.stores.sqlite import SqliteMemoryStore
 from ziggurat.stores.connect import connect
 from ziggurat.stores.local import LocalLogs
 
 
 def test_addresses() -> None:
-    assert isinstance(open_memory("memory:"), InMemoryStore)
+    assert isinstance(open_memory("memory:"), LocalMemoryStore)
     store = open_memory("sqlite:///some.db?synchronous=normal&timeout=2.5")
     assert isinstance(store, SqliteMemoryStore)
     assert store.path == Path("some.db")

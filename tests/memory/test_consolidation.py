@@ -22,7 +22,7 @@ from ziggurat.memory.lease import leased
 from ziggurat.memory.merging import MemoriesMerged
 from ziggurat.memory.record import MemoryRecord
 from ziggurat.memory.semantic import SemanticMemory
-from ziggurat.memory.stores.in_memory import InMemoryStore
+from ziggurat.memory.stores.local import LocalMemoryStore
 from ziggurat.messages.message import assistant
 from ziggurat.messages.model import ModelRequest, ModelResponse
 from ziggurat.testing.clock import HandClock
@@ -39,15 +39,15 @@ TEA = [
 OTHERS = ["the printer is broken", "lunch moved by one hour", "ben sends his regards", "the door code changed"]
 
 
-async def everything(store: InMemoryStore) -> dict[str, MemoryRecord]:
+async def everything(store: LocalMemoryStore) -> dict[str, MemoryRecord]:
     return {record.id: record async for record in store.scan(owner="ann", archived=None)}
 
 
-async def in_use(store: InMemoryStore, kind: str = "episodic") -> list[str]:
+async def in_use(store: LocalMemoryStore, kind: str = "episodic") -> list[str]:
     return [record.content async for record in store.scan(owner="ann", kind=kind)]
 
 
-async def planted(store: InMemoryStore, ctx: Context, clock: HandClock) -> None:
+async def planted(store: LocalMemoryStore, ctx: Context, clock: HandClock) -> None:
     memory = EpisodicMemory(store, "ann", ctx=ctx)
     for number, text in enumerate([*TEA, *OTHERS]):
         await memory.remember(text, importance=number / 10, tags=["tea"] if text in TEA else [], taint=["web"][:number])
@@ -56,7 +56,7 @@ async def planted(store: InMemoryStore, ctx: Context, clock: HandClock) -> None:
 
 def test_of_five_on_tea_the_three_oldest_become_one_and_the_two_latest_stay() -> None:
     async def main() -> None:
-        clock, store = HandClock(), InMemoryStore()
+        clock, store = HandClock(), LocalMemoryStore()
         ctx = context(clock)
         await planted(store, ctx, clock)
         tidy = consolidation(
@@ -88,7 +88,7 @@ def test_of_five_on_tea_the_three_oldest_become_one_and_the_two_latest_stay() ->
 
 def test_as_many_clusters_as_it_takes_and_a_second_call_does_nothing() -> None:
     async def main() -> None:
-        clock, store = HandClock(), InMemoryStore()
+        clock, store = HandClock(), LocalMemoryStore()
         ctx = context(clock)
         await planted(store, ctx, clock)
         await clock.advance(HOUR)
@@ -106,7 +106,7 @@ def test_as_many_clusters_as_it_takes_and_a_second_call_does_nothing() -> None:
 
 def test_a_model_may_write_the_summary_and_listeners_hear_of_it() -> None:
     async def main() -> None:
-        clock, store = HandClock(), InMemoryStore()
+        clock, store = HandClock(), LocalMemoryStore()
         heard: list[Event] = []
         asked: list[ModelRequest] = []
 
@@ -130,7 +130,7 @@ def test_a_model_may_write_the_summary_and_listeners_hear_of_it() -> None:
 
 def test_when_the_model_fails_nothing_has_changed_and_the_lease_is_given_back() -> None:
     async def main() -> None:
-        clock, store = HandClock(), InMemoryStore()
+        clock, store = HandClock(), LocalMemoryStore()
         ctx = context(clock)
 
         async def model(request: ModelRequest, ctx: Context) -> ModelResponse:
@@ -148,7 +148,7 @@ def test_when_the_model_fails_nothing_has_changed_and_the_lease_is_given_back() 
 
 def test_what_was_forgotten_meanwhile_does_not_come_back() -> None:
     async def main() -> None:
-        clock, store = HandClock(), InMemoryStore()
+        clock, store = HandClock(), LocalMemoryStore()
         ctx = context(clock)
         await planted(store, ctx, clock)
         await clock.advance(HOUR)
@@ -169,7 +169,7 @@ def test_what_was_forgotten_meanwhile_does_not_come_back() -> None:
 
 def test_one_at_a_time_works_on_an_owner() -> None:
     async def main() -> None:
-        clock, store = HandClock(), InMemoryStore()
+        clock, store = HandClock(), LocalMemoryStore()
         ctx = context(clock)
         async with leased(store, "ann", "consolidation", ctx, 10):
             with pytest.raises(LeaseHeld, match="the consolidation of 'ann' is under way elsewhere"):
@@ -191,7 +191,7 @@ def test_one_at_a_time_works_on_an_owner() -> None:
         ({"into": "episodic"}, "need a kind of their own"),
     ],
 )
-def test_mistakes_are_told_at_the_door(wrong: dict[str, object], says: str) -> None:
+def test_wrong_arguments_raise_at_once(wrong: dict[str, object], says: str) -> None:
     with pytest.raises(ConfigurationError, match=says):
         ConsolidationPolicy(**wrong)  # type: ignore[arg-type]
 
@@ -211,7 +211,7 @@ def test_no_memory_is_lost_nor_changed_and_twice_is_once(
     made: Sequence[tuple[str, float]], keep: int, size: int, clusters: int | None, near: float
 ) -> None:
     async def main() -> None:
-        clock, store = HandClock(), InMemoryStore()
+        clock, store = HandClock(), LocalMemoryStore()
         ctx = context(clock)
         memory = EpisodicMemory(store, "ann", ctx=ctx)
         for text, wait in made:
@@ -236,7 +236,7 @@ def test_no_memory_is_lost_nor_changed_and_twice_is_once(
 
 def test_facts_with_keys_and_what_was_brought_back_are_not_merged() -> None:
     async def main() -> None:
-        clock, store = HandClock(), InMemoryStore()
+        clock, store = HandClock(), LocalMemoryStore()
         ctx = context(clock)
         facts = SemanticMemory(store, "ann", ctx=ctx)
         for number, text in enumerate(TEA):

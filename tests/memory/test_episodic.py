@@ -13,7 +13,7 @@ from ziggurat.memory.episodic import EpisodicMemory
 from ziggurat.memory.eviction import Eviction, lowest, oldest
 from ziggurat.memory.finding import Recalled
 from ziggurat.memory.scoring import decayed, half_life, hybrid
-from ziggurat.memory.stores.in_memory import InMemoryStore
+from ziggurat.memory.stores.local import LocalMemoryStore
 from ziggurat.testing.clock import HandClock
 
 
@@ -23,7 +23,7 @@ def contents(recalled: Sequence[Recalled]) -> list[str]:
 
 def test_the_more_important_of_two_episodes_comes_first_and_strangers_have_none() -> None:
     async def main() -> None:
-        store = InMemoryStore()
+        store = LocalMemoryStore()
         memory = EpisodicMemory(store, "demo")
         await memory.remember("Tokio is an async runtime for Rust.", importance=0.8)
         await memory.remember("Rust is fast and memory-safe.", importance=0.9)
@@ -37,7 +37,7 @@ def test_the_more_important_of_two_episodes_comes_first_and_strangers_have_none(
 
 def test_equals_come_in_the_order_they_were_made() -> None:
     async def main() -> None:
-        memory = EpisodicMemory(InMemoryStore(), "ann", ctx=context(HandClock()))
+        memory = EpisodicMemory(LocalMemoryStore(), "ann", ctx=context(HandClock()))
         for name in "abcd":
             await memory.remember(name)
         assert contents(await memory.recall(limit=3)) == ["a", "b", "c"]
@@ -48,7 +48,7 @@ def test_equals_come_in_the_order_they_were_made() -> None:
 def test_importance_halves_with_the_half_life_however_often_it_is_recalled() -> None:
     async def main() -> None:
         clock = HandClock()
-        memory = EpisodicMemory(InMemoryStore(), "ann", score=decayed(half_life(hours=24)), ctx=context(clock))
+        memory = EpisodicMemory(LocalMemoryStore(), "ann", score=decayed(half_life(hours=24)), ctx=context(clock))
         made = await memory.remember("x", importance=0.8)
         await clock.advance(24 * HOUR)
         scores = [(await memory.recall())[0].score for _ in range(5)]
@@ -63,7 +63,7 @@ def test_hybrid_recall_weighs_recency_and_use() -> None:
     async def main() -> None:
         clock = HandClock()
         score = hybrid(recency_weight=0.5, frequency_weight=0.4)
-        memory = EpisodicMemory(InMemoryStore(), "ann", score=score, ctx=context(clock))
+        memory = EpisodicMemory(LocalMemoryStore(), "ann", score=score, ctx=context(clock))
         await memory.remember("often", importance=0.5, tags=["often"])
         await clock.advance(24 * HOUR)
         await memory.remember("new", importance=0.5)
@@ -78,7 +78,7 @@ def test_hybrid_recall_weighs_recency_and_use() -> None:
 
 def test_only_what_was_recalled_counts_as_used() -> None:
     async def main() -> None:
-        memory = EpisodicMemory(InMemoryStore(), "ann")
+        memory = EpisodicMemory(LocalMemoryStore(), "ann")
         first = await memory.remember("first", importance=0.9)
         second = await memory.remember("second", importance=0.1)
         await memory.recall(limit=1)
@@ -89,7 +89,7 @@ def test_only_what_was_recalled_counts_as_used() -> None:
 
 def test_beyond_the_capacity_the_least_important_goes_but_never_the_newcomer() -> None:
     async def main() -> None:
-        store = InMemoryStore()
+        store = LocalMemoryStore()
         memory = EpisodicMemory(store, "ann", capacity=2)
         await EpisodicMemory(store, "ben").remember("ben's", importance=0.0)
         await memory.remember("low", importance=0.3)
@@ -104,7 +104,7 @@ def test_beyond_the_capacity_the_least_important_goes_but_never_the_newcomer() -
 
 def test_what_goes_can_be_the_oldest_and_can_be_deleted() -> None:
     async def main() -> None:
-        clock, store = HandClock(), InMemoryStore()
+        clock, store = HandClock(), LocalMemoryStore()
         memory = EpisodicMemory(store, "ann", capacity=1, evict=oldest, keep_evicted=False, ctx=context(clock))
         for name, importance in (("old", 0.9), ("new", 0.1)):
             await memory.remember(name, importance=importance)
@@ -118,7 +118,7 @@ def test_what_goes_can_be_the_oldest_and_can_be_deleted() -> None:
 def test_beyond_the_maximal_age_nothing_is_recalled_and_pruning_archives_it() -> None:
     async def main() -> None:
         clock = HandClock()
-        memory = EpisodicMemory(InMemoryStore(), "ann", max_age=DAY, ctx=context(clock))
+        memory = EpisodicMemory(LocalMemoryStore(), "ann", max_age=DAY, ctx=context(clock))
         await memory.remember("tea long ago")
         await clock.advance(DAY)
         assert contents(await memory.recall()) == ["tea long ago"]
@@ -134,7 +134,7 @@ def test_beyond_the_maximal_age_nothing_is_recalled_and_pruning_archives_it() ->
 
 def test_a_query_narrows_what_is_weighed() -> None:
     async def main() -> None:
-        memory = EpisodicMemory(InMemoryStore(), "ann")
+        memory = EpisodicMemory(LocalMemoryStore(), "ann")
         await memory.remember("The deployment of Monday failed.", importance=0.2)
         await memory.remember("The deployment of Friday went well.", importance=0.6)
         await memory.remember("Lunch was good.", importance=1.0)
@@ -150,18 +150,21 @@ def test_a_query_narrows_what_is_weighed() -> None:
     ("make", "says"),
     [
         (
-            lambda: EpisodicMemory(InMemoryStore(), "ann", capacity=0),
+            lambda: EpisodicMemory(LocalMemoryStore(), "ann", capacity=0),
             r"capacity=...\) is a whole number of at least 1 or None; got 0",
         ),
-        (lambda: EpisodicMemory(InMemoryStore(), "ann", max_age=0), r"max_age=...\) is a number of seconds above 0"),
-        (lambda: EpisodicMemory(InMemoryStore(), ""), r"owner=...\) is a text that is not empty; got ''"),
-        (lambda: EpisodicMemory(InMemoryStore(), 3), r"owner=...\) is a text that is not empty; got 3"),  # type: ignore[arg-type]
-        (lambda: EpisodicMemory(InMemoryStore(), "ann", capacity="9"), "got '9'"),  # type: ignore[arg-type]
+        (lambda: EpisodicMemory(LocalMemoryStore(), "ann", max_age=0), r"max_age=...\) is a number of seconds above 0"),
+        (lambda: EpisodicMemory(LocalMemoryStore(), ""), r"owner=...\) is a text that is not empty; got ''"),
+        (lambda: EpisodicMemory(LocalMemoryStore(), 3), r"owner=...\) is a text that is not empty; got 3"),  # type: ignore[arg-type]
+        (lambda: EpisodicMemory(LocalMemoryStore(), "ann", capacity="9"), "got '9'"),  # type: ignore[arg-type]
         (lambda: EpisodicMemory("memory:", "ann"), r"open_memory\('memory:'\)"),  # type: ignore[arg-type]
-        (lambda: EpisodicMemory(InMemoryStore(), "ann", embedder=3), r"embedder=...\) is a Service, .* or None; got 3"),  # type: ignore[arg-type]
+        (
+            lambda: EpisodicMemory(LocalMemoryStore(), "ann", embedder=3),  # type: ignore[arg-type]
+            r"embedder=...\) is a Service, .* or None; got 3",
+        ),
     ],
 )
-def test_mistakes_are_told_at_the_door(make: Callable[[], object], says: str) -> None:
+def test_wrong_arguments_raise_at_once(make: Callable[[], object], says: str) -> None:
     with pytest.raises(ConfigurationError, match=says):
         make()
 
@@ -176,7 +179,7 @@ def test_capacity_holds_the_newcomer_stays_and_order_is_by_score(
     worths: list[float], capacity: int, evict: Eviction, data: st.DataObject
 ) -> None:
     async def main() -> None:
-        clock, store = HandClock(), InMemoryStore()
+        clock, store = HandClock(), LocalMemoryStore()
         memory = EpisodicMemory(store, "ann", capacity=capacity, evict=evict, ctx=context(clock))
         for number, worth in enumerate(worths, start=1):
             made = await memory.remember(f"{number}", importance=worth)

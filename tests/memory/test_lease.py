@@ -9,13 +9,13 @@ from tests.memory.making import context
 from ziggurat.core.errors import LeaseHeld, LeaseLost
 from ziggurat.memory.lease import leased
 from ziggurat.memory.record import MemoryRecord
-from ziggurat.memory.stores.in_memory import InMemoryStore
+from ziggurat.memory.stores.local import LocalMemoryStore
 from ziggurat.testing.clock import HandClock
 
 
 def test_it_is_held_by_one_until_it_is_given_back() -> None:
     async def main() -> None:
-        store, ctx = InMemoryStore(), context(HandClock())
+        store, ctx = LocalMemoryStore(), context(HandClock())
         for _ in range(3):
             async with leased(store, "ann", "work", ctx, 10):
                 with pytest.raises(LeaseHeld, match="the work of 'ann' is under way elsewhere"):
@@ -31,7 +31,7 @@ def test_it_is_held_by_one_until_it_is_given_back() -> None:
 
 def test_who_gives_no_sign_of_life_is_overtaken_and_told_so() -> None:
     async def main() -> None:
-        clock, store = HandClock(), InMemoryStore()
+        clock, store = HandClock(), LocalMemoryStore()
         ctx = context(clock)
         async with leased(store, "ann", "work", ctx, 10) as slow:
             await clock.advance(9)
@@ -50,7 +50,7 @@ def test_who_gives_no_sign_of_life_is_overtaken_and_told_so() -> None:
     asyncio.run(main())
 
 
-class Yielding(InMemoryStore):
+class Yielding(LocalMemoryStore):
     """Lets another task write before every write, so that data read before is out of date."""
 
     async def add(self, records: Sequence[MemoryRecord], /) -> None:
@@ -85,9 +85,9 @@ def test_of_many_who_try_at_once_one_holds_it() -> None:
 
 def test_who_saw_an_old_number_is_refused() -> None:
     async def main() -> None:
-        store, ctx = InMemoryStore(), context(HandClock())
+        store, ctx = LocalMemoryStore(), context(HandClock())
 
-        class Late(InMemoryStore):
+        class Late(LocalMemoryStore):
             """Returns the state from before two other workers came and went."""
 
             async def add(self, records: Sequence[MemoryRecord], /) -> None:

@@ -13,7 +13,7 @@ from ziggurat.memory.audit import audit
 from ziggurat.memory.longterm import LongTermMemory
 from ziggurat.memory.record import pack
 from ziggurat.memory.semantic import SemanticMemory
-from ziggurat.memory.stores.in_memory import InMemoryStore
+from ziggurat.memory.stores.local import LocalMemoryStore
 from ziggurat.testing.clock import HandClock
 
 
@@ -21,7 +21,7 @@ def test_ownership_and_safety_bring_the_rules_of_rust_to_mind() -> None:
     async def main() -> None:
         clock = HandClock()
         memory = LongTermMemory(
-            InMemoryStore(), "ann", capacity=1_000, min_importance=0.05, stability_days=30.0, ctx=context(clock)
+            LocalMemoryStore(), "ann", capacity=1_000, min_importance=0.05, stability_days=30.0, ctx=context(clock)
         )
         made = await memory.remember("Rust ownership rules prevent data races", importance=0.9)
         await memory.remember("Tea is hot", importance=1.0)
@@ -38,7 +38,7 @@ def test_ownership_and_safety_bring_the_rules_of_rust_to_mind() -> None:
 def test_retention_is_applied_once_and_recalling_begins_it_anew() -> None:
     async def main() -> None:
         clock = HandClock()
-        memory = LongTermMemory(InMemoryStore(), "ann", stability_days=30, ctx=context(clock))
+        memory = LongTermMemory(LocalMemoryStore(), "ann", stability_days=30, ctx=context(clock))
         await memory.remember("tea", importance=0.9)
         await clock.advance(30 * DAY)
         await memory.prune()
@@ -51,7 +51,7 @@ def test_retention_is_applied_once_and_recalling_begins_it_anew() -> None:
 def test_what_is_all_but_forgotten_is_let_go_when_its_time_comes() -> None:
     async def main() -> None:
         clock = HandClock()
-        memory = LongTermMemory(InMemoryStore(), "ann", ctx=context(clock))
+        memory = LongTermMemory(LocalMemoryStore(), "ann", ctx=context(clock))
         await memory.remember("low", importance=0.1)
         await memory.remember("high", importance=0.9)
         await clock.advance(20.79 * DAY)  # 30 * ln(0.1 / 0.05) = 20.794
@@ -70,7 +70,7 @@ def test_what_is_all_but_forgotten_is_let_go_when_its_time_comes() -> None:
 def test_beyond_the_capacity_goes_what_is_worth_least_by_now() -> None:
     async def main() -> None:
         clock = HandClock()
-        memory = LongTermMemory(InMemoryStore(), "ann", capacity=2, keep_evicted=False, ctx=context(clock))
+        memory = LongTermMemory(LocalMemoryStore(), "ann", capacity=2, keep_evicted=False, ctx=context(clock))
         await memory.remember("once great", importance=0.9)
         await clock.advance(60 * DAY)  # 0.9 / e**2 = 0.12
         await memory.remember("small", importance=0.2)
@@ -83,7 +83,7 @@ def test_beyond_the_capacity_goes_what_is_worth_least_by_now() -> None:
 def test_near_duplicates_become_one_and_their_parts_stay_reachable() -> None:
     async def main() -> None:
         clock = HandClock()
-        memory = LongTermMemory(InMemoryStore(), "ann", ctx=context(clock))
+        memory = LongTermMemory(LocalMemoryStore(), "ann", ctx=context(clock))
         first = await memory.remember("the user likes green tea with milk", importance=0.8, tags=["tea"], taint=["web"])
         await clock.advance(DAY)
         second = await memory.remember("the user really likes green tea with milk", importance=0.4, tags=["drink"])
@@ -103,7 +103,7 @@ def test_near_duplicates_become_one_and_their_parts_stay_reachable() -> None:
 
 def test_only_what_is_above_the_bound_is_merged() -> None:
     async def main() -> None:
-        memory = LongTermMemory(InMemoryStore(), "ann")
+        memory = LongTermMemory(LocalMemoryStore(), "ann")
         await memory.remember("one dog", embedding=pack([1, 0]))
         await memory.remember("One dog!", embedding=pack([0.6, 0.8]))
         assert await memory.consolidate(threshold=0.601) == []
@@ -114,7 +114,7 @@ def test_only_what_is_above_the_bound_is_merged() -> None:
 
 def test_what_contradicts_is_not_merged() -> None:
     async def main() -> None:
-        memory = LongTermMemory(InMemoryStore(), "ann")
+        memory = LongTermMemory(LocalMemoryStore(), "ann")
         await memory.remember("The weekly meeting of the whole team starts at 5 pm")
         await memory.remember("The weekly meeting of the whole team starts at 6 pm")
         assert await memory.consolidate() == []
@@ -139,7 +139,7 @@ TWINS = [
 @pytest.mark.parametrize("vectors", [False, True])
 def test_memories_that_differ_in_what_matters_are_not_merged(text: str, one: str, other: str, vectors: bool) -> None:
     async def main() -> None:
-        memory = LongTermMemory(InMemoryStore(), "ann")
+        memory = LongTermMemory(LocalMemoryStore(), "ann")
         for each in (text, text.replace(one, other)):
             await memory.remember(each, embedding=pack([1, 0]) if vectors else None)
         assert await memory.consolidate(threshold=0.5) == []
@@ -150,7 +150,7 @@ def test_memories_that_differ_in_what_matters_are_not_merged(text: str, one: str
 
 def test_a_merge_and_a_replacement_can_be_undone_from_the_audit() -> None:
     async def main() -> None:
-        store = InMemoryStore()
+        store = LocalMemoryStore()
         memory = LongTermMemory(store, "ann")
         first = await memory.remember("The dog barks at night")
         second = await memory.remember("The dog really barks at night")
@@ -177,17 +177,17 @@ def test_a_merge_and_a_replacement_can_be_undone_from_the_audit() -> None:
     asyncio.run(main())
 
 
-def test_mistakes_are_told_at_the_door() -> None:
+def test_wrong_arguments_raise_at_once() -> None:
     with pytest.raises(ConfigurationError, match=r"min_importance=...\) is a number from 0 to 1"):
-        LongTermMemory(InMemoryStore(), "ann", min_importance=2)
+        LongTermMemory(LocalMemoryStore(), "ann", min_importance=2)
     with pytest.raises(ConfigurationError, match="stability_days"):
-        LongTermMemory(InMemoryStore(), "ann", stability_days=0)
+        LongTermMemory(LocalMemoryStore(), "ann", stability_days=0)
 
 
 @given(st.lists(st.tuples(st.floats(0, 1), st.floats(0, 50)), max_size=12))
 def test_pruning_twice_is_pruning_once(made: list[tuple[float, float]]) -> None:
     async def main() -> None:
-        clock, store = HandClock(), InMemoryStore()
+        clock, store = HandClock(), LocalMemoryStore()
         memory = LongTermMemory(store, "ann", ctx=context(clock))
         for importance, days in made:
             await memory.remember("x", importance=importance)
@@ -209,7 +209,7 @@ words = st.lists(
 @given(st.lists(words.map(" ".join), max_size=12))
 def test_consolidation_loses_no_content_and_is_done_after_once(texts: list[str]) -> None:
     async def main() -> None:
-        store = InMemoryStore()
+        store = LocalMemoryStore()
         memory = LongTermMemory(store, "ann", ctx=context(HandClock()))
         made = [await memory.remember(text) for text in texts]
         merged = await memory.consolidate()

@@ -16,7 +16,7 @@ from ziggurat.memory.lease import leased
 from ziggurat.memory.maintenance import Counters
 from ziggurat.memory.merging import LEASE
 from ziggurat.memory.store import MemoryStore
-from ziggurat.memory.stores.in_memory import InMemoryStore
+from ziggurat.memory.stores.local import LocalMemoryStore
 from ziggurat.messages.budget import Budget
 from ziggurat.messages.message import assistant
 from ziggurat.messages.model import ModelRequest, ModelResponse
@@ -50,7 +50,7 @@ async def replies(request: ModelRequest, ctx: Context) -> ModelResponse:
 def test_it_works_at_once_and_at_every_interval_and_counts() -> None:
     async def main() -> None:
         clock = HandClock(now=NOW)
-        store = InMemoryStore()
+        store = LocalMemoryStore()
         await fill(store, "ann")
         await store.add(
             [MemoryRecord(id=f"t{n}", owner="ben", content="green tea with milk", created=float(n)) for n in range(4)]
@@ -90,7 +90,7 @@ def test_it_works_at_once_and_at_every_interval_and_counts() -> None:
     asyncio.run(main())
 
 
-class Broken(InMemoryStore):
+class Broken(LocalMemoryStore):
     failing = True
 
     async def count(self, **asked: object) -> int:
@@ -119,7 +119,7 @@ def test_failures_are_counted_logged_and_tried_again(caplog: pytest.LogCaptureFi
 
 def test_what_was_merged_before_a_failure_is_counted() -> None:
     async def main() -> None:
-        store = InMemoryStore()
+        store = LocalMemoryStore()
         await fill(store, "ann", count=9)
         calls = 0
 
@@ -156,7 +156,7 @@ def test_what_was_merged_before_a_failure_is_counted() -> None:
 )
 def test_a_spent_budget_ends_the_work_of_the_model(budget: Budget) -> None:
     async def main() -> None:
-        store = InMemoryStore()
+        store = LocalMemoryStore()
         await fill(store, "ann", count=9)
         maintenance = Maintenance(
             store,
@@ -176,7 +176,7 @@ def test_a_spent_budget_ends_the_work_of_the_model(budget: Budget) -> None:
 
 def test_a_mistake_is_logged_with_its_traceback_and_raised(caplog: pytest.LogCaptureFixture) -> None:
     async def main() -> None:
-        store = InMemoryStore()
+        store = LocalMemoryStore()
         await fill(store, "ann")
         maintenance = Maintenance(
             store,
@@ -263,4 +263,4 @@ def test_two_on_one_store_never_work_at_once(place: str, tmp_path: Path) -> None
 )
 def test_mistakes_are_told(settings: dict[str, object], told: str) -> None:
     with pytest.raises(ConfigurationError, match=told):
-        Maintenance(**{"store": InMemoryStore(), "owners": ["ann"], **settings})  # type: ignore[arg-type]
+        Maintenance(**{"store": LocalMemoryStore(), "owners": ["ann"], **settings})  # type: ignore[arg-type]

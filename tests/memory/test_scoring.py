@@ -10,8 +10,8 @@ from ziggurat.core.errors import ConfigurationError
 from ziggurat.memory.eviction import lowest, oldest
 from ziggurat.memory.record import MemoryRecord
 from ziggurat.memory.scoring import (
-    Circumstances,
     Score,
+    ScoringInputs,
     decayed,
     frequency,
     half_life,
@@ -64,16 +64,16 @@ def made(hours_ago: float, importance: float = 0.8, uses: int = 0, used_days_ago
     ],
 )
 def test_formulas(score: Score, record: MemoryRecord, value: float) -> None:
-    assert score(record, Circumstances(NOW, similarity=0.25, most_uses=4)) == pytest.approx(value, abs=1e-6)
+    assert score(record, ScoringInputs(NOW, similarity=0.25, most_uses=4)) == pytest.approx(value, abs=1e-6)
 
 
 def test_what_is_far_off_is_worth_nothing_but_not_less() -> None:
-    assert similarity(made(0), Circumstances(NOW, similarity=-0.5)) == 0.0
+    assert similarity(made(0), ScoringInputs(NOW, similarity=-0.5)) == 0.0
 
 
 @pytest.mark.parametrize("score", [half_life(24), recency(), retention()])
 def test_a_memory_from_the_future_is_new(score: Score) -> None:
-    assert score(made(-5), Circumstances(NOW)) == 1.0
+    assert score(made(-5), ScoringInputs(NOW)) == 1.0
 
 
 @pytest.mark.parametrize("value", [0, -1, math.nan, math.inf])
@@ -98,9 +98,9 @@ ages = st.floats(0, 24 * 365)
 def test_scores_fall_with_age_and_stay_in_range(one: float, two: float, worth: float, uses: int) -> None:
     younger, older = sorted((one, two))
     for score in (decayed(half_life(24)), decayed(retention(30)), decayed(recency())):
-        high, low = (score(made(age, worth, uses), Circumstances(NOW)) for age in (younger, older))
+        high, low = (score(made(age, worth, uses), ScoringInputs(NOW)) for age in (younger, older))
         assert 0 <= low <= high <= 1
-    assert 0 <= frequency(made(0, uses=uses), Circumstances(NOW, most_uses=uses)) < 1
+    assert 0 <= frequency(made(0, uses=uses), ScoringInputs(NOW, most_uses=uses)) < 1
 
 
 def test_evictions_choose_the_lowest_or_the_oldest_and_of_equals_the_first() -> None:

@@ -11,7 +11,7 @@ from msgspec.structs import replace
 from ziggurat.memory.record import MemoryRecord, pack
 from ziggurat.memory.search import relevance
 from ziggurat.memory.store import Hit, Query
-from ziggurat.memory.stores.in_memory import InMemoryStore
+from ziggurat.memory.stores.local import LocalMemoryStore
 
 cosines = st.floats(-1, 1)
 shares = st.floats(0, 1)
@@ -31,7 +31,7 @@ def found(contents: dict[str, float], query: str, floor: float = -1.0) -> list[H
     """Search memories with these cosines to the query."""
 
     async def main() -> list[Hit]:
-        store = InMemoryStore()
+        store = LocalMemoryStore()
         await store.add(
             [
                 MemoryRecord(id=text, owner="ann", content=text, embedding=pack([cosine, (1 - cosine**2) ** 0.5]))
@@ -74,7 +74,7 @@ def test_kinds_that_are_looked_for_apart_hide_nothing(facts: int) -> None:
     """The hits are those of a search of all and of a search of the other kinds, together in order of relevance."""
 
     async def main() -> None:
-        draw, store = Random(facts), InMemoryStore()
+        draw, store = Random(facts), LocalMemoryStore()
         kinds = ["episodic"] * 700 + ["semantic"] * facts
         await store.add(
             [

@@ -9,12 +9,12 @@ import pytest
 from ziggurat.core.errors import ConfigurationError
 from ziggurat.memory.record import pack
 from ziggurat.memory.semantic import SemanticMemory
-from ziggurat.memory.stores.in_memory import InMemoryStore
+from ziggurat.memory.stores.local import LocalMemoryStore
 
 
 def test_fluffy_pets_bring_the_fact_about_cats_to_mind_first() -> None:
     async def main() -> None:
-        memory = SemanticMemory(InMemoryStore(), "ann")
+        memory = SemanticMemory(LocalMemoryStore(), "ann")
         await memory.remember("cats are fluffy animals", key="cat_fact")
         await memory.remember("quantum mechanics uncertainty principle", key="physics")
         first, *_ = await memory.recall("fluffy pets", limit=2)
@@ -26,7 +26,7 @@ def test_fluffy_pets_bring_the_fact_about_cats_to_mind_first() -> None:
 
 def test_tags_must_all_be_there_and_narrow_a_search() -> None:
     async def main() -> None:
-        memory = SemanticMemory(InMemoryStore(), "ann")
+        memory = SemanticMemory(LocalMemoryStore(), "ann")
         for content, tags in (("cats purr", ["animal", "home"]), ("lions purr", ["animal"]), ("cars purr", [])):
             await memory.remember(content, tags=tags)
         assert {each.content for each in await memory.recall(tags=["animal"])} == {"cats purr", "lions purr"}
@@ -38,7 +38,7 @@ def test_tags_must_all_be_there_and_narrow_a_search() -> None:
 
 def test_meaning_is_the_cosine_of_embeddings() -> None:
     async def main() -> None:
-        memory = SemanticMemory(InMemoryStore(), "ann")
+        memory = SemanticMemory(LocalMemoryStore(), "ann")
         await memory.remember("north", embedding=pack([0, 1]))
         await memory.remember("east", embedding=pack([1, 0]))
         recalled = await memory.recall("elsewhere", embedding=pack([3, 4]))
@@ -49,7 +49,7 @@ def test_meaning_is_the_cosine_of_embeddings() -> None:
 
 def test_a_fact_takes_the_place_of_the_one_under_its_key() -> None:
     async def main() -> None:
-        memory = SemanticMemory(InMemoryStore(), "ann")
+        memory = SemanticMemory(LocalMemoryStore(), "ann")
         blue = await memory.remember("Ann's colour is blue.", key="colour")
         assert await memory.remember("Ann's colour is blue.", key="colour") == blue
         red = await memory.remember("Ann's colour is red.", key="colour", origin="tool", taint=["web"])
@@ -74,7 +74,7 @@ def test_a_fact_takes_the_place_of_the_one_under_its_key() -> None:
     ],
 )
 def test_a_key_is_text_and_tags_are_words(options: dict[str, Any], told: str) -> None:
-    store = InMemoryStore()
+    store = LocalMemoryStore()
     with pytest.raises(ConfigurationError, match=told):
         asyncio.run(SemanticMemory(store, "ann").remember("Ann lives in Rome.", **options))
     assert asyncio.run(store.count(owner="ann")) == 0

@@ -18,7 +18,7 @@ from tests.wrong import wrong
 from ziggurat.core.errors import ConfigurationError, StoreError
 from ziggurat.memory import AgentMemory, MemoryRecord, MemoryStore
 from ziggurat.memory.lease import leased
-from ziggurat.memory.stores.in_memory import InMemoryStore
+from ziggurat.memory.stores.local import LocalMemoryStore
 from ziggurat.memory.stores.postgres import PostgresMemoryStore
 from ziggurat.memory.stores.sqlite import SqliteMemoryStore
 from ziggurat.memory.transfer import Imported, export_memories, import_memories
@@ -29,7 +29,7 @@ PLACES = ("memory", "sqlite", "postgres")
 
 def opened(place: str, folder: Path) -> MemoryStore:
     if place == "memory":
-        return InMemoryStore()
+        return LocalMemoryStore()
     if place == "postgres":
         return PostgresMemoryStore(schema())
     return SqliteMemoryStore(folder / f"{random.random()}.db", synchronous="NORMAL")
@@ -74,7 +74,7 @@ def test_an_imported_store_holds_and_answers_the_same(source: str, target: str, 
 def test_history_and_undo_work_after_an_import() -> None:
     async def main() -> None:
         ctx = context(HandClock())
-        one, other = InMemoryStore(), InMemoryStore()
+        one, other = LocalMemoryStore(), LocalMemoryStore()
         memory = AgentMemory(one, "ann", ctx=ctx)
         await memory.remember("Ann lives in Rome", kind="semantic", key="home", taint=["web"])
         oslo = await memory.remember("Ann lives in Oslo", kind="semantic", key="home")
@@ -93,7 +93,7 @@ def test_history_and_undo_work_after_an_import() -> None:
 
 def test_without_vectors_the_names_of_their_models_are_left_out_too() -> None:
     async def main() -> None:
-        store, other = InMemoryStore(), InMemoryStore()
+        store, other = LocalMemoryStore(), LocalMemoryStore()
         await store.add([MemoryRecord(id="1", owner="ann", content="tea", embedding=bytes(8), embedder="one")])
         await import_memories(other, [line async for line in export_memories(store, vectors=False)])
         assert await other.get(["1"]) == [MemoryRecord(id="1", owner="ann", content="tea")]
@@ -134,7 +134,7 @@ DAMAGES: dict[str, Callable[[list[bytes], int], list[bytes]]] = {
 @settings(max_examples=12, suppress_health_check=[HealthCheck.function_scoped_fixture])
 def test_of_a_damaged_export_nothing_is_stored_and_the_line_is_named(damage: str, at: int) -> None:
     async def main() -> None:
-        source, target = InMemoryStore(), InMemoryStore()
+        source, target = LocalMemoryStore(), LocalMemoryStore()
         await source.add([MemoryRecord(id=f"{n}", owner="ann", content=f"tea {n}") for n in range(400)])
         lines = DAMAGES[damage](await exported(source), at)
         with pytest.raises(ConfigurationError) as told:
@@ -154,14 +154,14 @@ def test_of_a_damaged_export_nothing_is_stored_and_the_line_is_named(damage: str
 @pytest.mark.parametrize("line", [b'{"format":"else","version":1}', b'{"format":"ziggurat.memories","version":2}'])
 def test_other_files_and_formats_are_refused(line: bytes) -> None:
     with pytest.raises(ConfigurationError, match="line 1: "):
-        asyncio.run(import_memories(InMemoryStore(), [line]))
+        asyncio.run(import_memories(LocalMemoryStore(), [line]))
     with pytest.raises(ConfigurationError, match="mode 'rb'"):
-        asyncio.run(import_memories(InMemoryStore(), wrong([line.decode()])))
+        asyncio.run(import_memories(LocalMemoryStore(), wrong([line.decode()])))
 
 
 def test_an_id_of_another_owner_is_refused_before_anything_is_stored() -> None:
     async def main() -> None:
-        source, target = InMemoryStore(), InMemoryStore()
+        source, target = LocalMemoryStore(), LocalMemoryStore()
         await source.add([MemoryRecord(id=f"{n}", owner="ann", content="tea") for n in range(3)])
         await target.add([MemoryRecord(id="2", owner="ben", content="tea")])
         with pytest.raises(ConfigurationError, match="line 4: the memory '2' of 'ann' belongs to 'ben'"):
@@ -171,7 +171,7 @@ def test_an_id_of_another_owner_is_refused_before_anything_is_stored() -> None:
     asyncio.run(main())
 
 
-class Failing(InMemoryStore):
+class Failing(LocalMemoryStore):
     """Fails at the third write, once."""
 
     writes = 0
@@ -185,7 +185,7 @@ class Failing(InMemoryStore):
 
 def test_an_interrupted_import_is_completed_by_importing_again() -> None:
     async def main() -> None:
-        source, target = InMemoryStore(), Failing()
+        source, target = LocalMemoryStore(), Failing()
         await source.add([MemoryRecord(id=f"{n}", owner="ann", content="tea", created=float(n)) for n in range(1000)])
         lines = await exported(source)
         with pytest.raises(StoreError):
@@ -203,7 +203,7 @@ def test_a_newer_export_completes_an_older_one(rounds: list[list[tuple[str, int]
 
     async def main() -> None:
         clock = HandClock()
-        source, target = InMemoryStore(), InMemoryStore()
+        source, target = LocalMemoryStore(), LocalMemoryStore()
         memory = AgentMemory(source, "ann", ctx=context(clock))
         number = 0
         for some in rounds:
@@ -231,7 +231,7 @@ def test_of_facts_under_one_key_from_two_stores_the_latest_is_in_use(later: bool
     async def main() -> None:
         clock = HandClock()
         ctx = context(clock)
-        stores = [InMemoryStore(), InMemoryStore()]
+        stores = [LocalMemoryStore(), LocalMemoryStore()]
         for store, home in zip(stores if later else reversed(stores), ("Rome", "Oslo"), strict=True):
             await clock.advance(1)
             await AgentMemory(store, "ann", ctx=ctx).remember(home, kind="semantic", key="home")
@@ -246,7 +246,7 @@ def test_of_facts_under_one_key_from_two_stores_the_latest_is_in_use(later: bool
     asyncio.run(main())
 
 
-class Forgetful(InMemoryStore):
+class Forgetful(LocalMemoryStore):
     """Counts what is added, and keeps nothing."""
 
     added = 0
@@ -287,4 +287,4 @@ def test_memory_does_not_grow_with_the_number_of_memories() -> None:
     def one_by_one() -> Iterator[bytes]:
         yield from lines(3)
 
-    assert asyncio.run(import_memories(InMemoryStore(), one_by_one())).added == 3
+    assert asyncio.run(import_memories(LocalMemoryStore(), one_by_one())).added == 3

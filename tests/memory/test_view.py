@@ -15,7 +15,7 @@ from ziggurat.memory.episodic import EpisodicMemory
 from ziggurat.memory.longterm import LongTermMemory
 from ziggurat.memory.record import pack
 from ziggurat.memory.semantic import SemanticMemory
-from ziggurat.memory.stores.in_memory import InMemoryStore
+from ziggurat.memory.stores.local import LocalMemoryStore
 from ziggurat.memory.working import WorkingMemory
 from ziggurat.messages.embedding import Embeddings, EmbedRequest
 from ziggurat.testing.clock import HandClock
@@ -23,7 +23,7 @@ from ziggurat.testing.clock import HandClock
 
 def test_a_memory_says_who_said_it_and_what_it_was_made_of() -> None:
     async def main() -> None:
-        memory = EpisodicMemory(InMemoryStore(), "ann", ctx=context(HandClock(5.0)))
+        memory = EpisodicMemory(LocalMemoryStore(), "ann", ctx=context(HandClock(5.0)))
         made = await memory.remember(
             "x", importance=7, tags=["b", "a", "b"], origin="model", taint=["web", "mail", "web"], facts={"page": 3}
         )
@@ -37,7 +37,7 @@ def test_a_memory_says_who_said_it_and_what_it_was_made_of() -> None:
 
 def test_what_is_superseded_is_archived_and_can_be_read() -> None:
     async def main() -> None:
-        memory = SemanticMemory(InMemoryStore(), "ann")
+        memory = SemanticMemory(LocalMemoryStore(), "ann")
         rome = await memory.remember("Ann lives in Rome.", tags=["home"])
         oslo = await memory.remember("Ann lives in Oslo.", tags=["home"], supersedes=rome.id)
         bern = await memory.remember("Ann lives in Bern.", tags=["home"], supersedes=oslo.id)
@@ -55,7 +55,7 @@ def test_what_is_superseded_is_archived_and_can_be_read() -> None:
 
 def test_nobody_touches_the_memories_of_others() -> None:
     async def main() -> None:
-        store = InMemoryStore()
+        store = LocalMemoryStore()
         anns = await SemanticMemory(store, "ann").remember("secret of Ann")
         ben = SemanticMemory(store, "ben")
         with pytest.raises(ConfigurationError, match="'ben' has no memory with the id"):
@@ -69,9 +69,9 @@ def test_nobody_touches_the_memories_of_others() -> None:
     asyncio.run(main())
 
 
-def test_mistakes_are_told_at_the_door() -> None:
+def test_wrong_arguments_raise_at_once() -> None:
     async def main() -> None:
-        memory = EpisodicMemory(InMemoryStore(), "ann")
+        memory = EpisodicMemory(LocalMemoryStore(), "ann")
         with pytest.raises(ConfigurationError, match="a non-empty string"):
             await memory.remember(" \n")
         with pytest.raises(ConfigurationError, match="a non-empty string, got 3"):
@@ -99,7 +99,7 @@ def test_an_embedder_makes_the_vectors_of_what_is_remembered_and_asked() -> None
             asked.append((request, ctx.path))
             return Embeddings(tuple(pack([1.0, 0.0] if "cat" in text else [0.6, 0.8]) for text in request.texts))
 
-        memory = AgentMemory(InMemoryStore(), "ann", embedder=embedder, ctx=context(HandClock()))
+        memory = AgentMemory(LocalMemoryStore(), "ann", embedder=embedder, ctx=context(HandClock()))
         made = await memory.remember("a cat purrs", kind="longterm")
         assert made.embedding == pack([1.0, 0.0])
         (recalled,) = await memory.recall("an animal")
@@ -130,7 +130,7 @@ def test_an_embedder_makes_the_vectors_of_what_is_remembered_and_asked() -> None
 )
 def test_a_recall_that_cannot_be_asked_is_refused(kind: type, wrong: dict[str, Any], told: str) -> None:
     async def main() -> None:
-        memory = kind(InMemoryStore(), "ann")
+        memory = kind(LocalMemoryStore(), "ann")
         await memory.remember("Ann lives in Rome.")
         with pytest.raises(ConfigurationError, match=told):
             await memory.recall(**{"query": "Rome", **wrong})
@@ -154,7 +154,7 @@ def test_a_recall_that_cannot_be_asked_is_refused(kind: type, wrong: dict[str, A
 )
 def test_what_cannot_be_remembered_is_refused_and_nothing_is_kept(wrong: dict[str, Any], told: str) -> None:
     async def main() -> None:
-        memory = EpisodicMemory(InMemoryStore(), "ann")
+        memory = EpisodicMemory(LocalMemoryStore(), "ann")
         with pytest.raises(ConfigurationError, match=told):
             await memory.remember("Ann lives in Rome.", **wrong)
         assert await memory.count() == 0
@@ -165,12 +165,12 @@ def test_what_cannot_be_remembered_is_refused_and_nothing_is_kept(wrong: dict[st
 @pytest.mark.parametrize("verb", ["forget", "erase", "history"])
 def test_memories_are_named_by_their_ids(verb: str) -> None:
     with pytest.raises(ConfigurationError, match="a memory is named by its id"):
-        asyncio.run(getattr(EpisodicMemory(InMemoryStore(), "ann"), verb)([]))
+        asyncio.run(getattr(EpisodicMemory(LocalMemoryStore(), "ann"), verb)([]))
 
 
 def test_tags_may_come_one_by_one() -> None:
     async def main() -> None:
-        memory = SemanticMemory(InMemoryStore(), "ann")
+        memory = SemanticMemory(LocalMemoryStore(), "ann")
         await memory.remember("Ann lives in Rome.", key="home", tags=(tag for tag in ["place", "city"]))
         assert len(await memory.recall(tags=(tag for tag in ["city"]))) == 1
         assert [record.content async for record in memory.scan(tags=(tag for tag in ["place"]))] == [
@@ -216,6 +216,6 @@ def test_tags_may_come_one_by_one() -> None:
         ),
     ],
 )
-def test_settings_of_wrong_types_are_refused(make: Callable[[InMemoryStore], object], told: str) -> None:
+def test_settings_of_wrong_types_are_refused(make: Callable[[LocalMemoryStore], object], told: str) -> None:
     with pytest.raises(ConfigurationError, match=told):
-        make(InMemoryStore())
+        make(LocalMemoryStore())

@@ -9,14 +9,14 @@ from hypothesis import strategies as st
 
 from tests.memory.making import context
 from ziggurat.core.errors import ConfigurationError
-from ziggurat.memory.stores.in_memory import InMemoryStore
+from ziggurat.memory.stores.local import LocalMemoryStore
 from ziggurat.memory.working import WorkingMemory
 from ziggurat.testing.clock import HandClock
 
 
 def test_reading_a_value_keeps_it_and_the_least_recently_used_goes() -> None:
     async def main() -> None:
-        store = InMemoryStore()
+        store = LocalMemoryStore()
         memory = WorkingMemory(store, "ann", capacity=2, ctx=context(HandClock()))
         await memory.set("goal", "fly to Rome")
         await memory.set("seat", "window")
@@ -35,18 +35,18 @@ def test_reading_a_value_keeps_it_and_the_least_recently_used_goes() -> None:
     asyncio.run(main())
 
 
-def test_mistakes_are_told_at_the_door() -> None:
+def test_wrong_arguments_raise_at_once() -> None:
     with pytest.raises(ConfigurationError, match=r"capacity=...\) is a whole number of at least 1; got 0"):
-        WorkingMemory(InMemoryStore(), "ann", capacity=0)
+        WorkingMemory(LocalMemoryStore(), "ann", capacity=0)
     with pytest.raises(ConfigurationError, match=r"owner=...\) is a text that is not empty"):
-        WorkingMemory(InMemoryStore(), "")
+        WorkingMemory(LocalMemoryStore(), "")
 
 
 @given(st.integers(1, 4), st.lists(st.tuples(st.booleans(), st.sampled_from("abcdef"), st.sampled_from([0.0, 1.0]))))
 def test_it_does_what_an_ordered_dictionary_would(capacity: int, acts: list[tuple[bool, str, float]]) -> None:
     async def main() -> None:
         clock, expected = HandClock(), OrderedDict[str, str]()
-        memory = WorkingMemory(InMemoryStore(), "ann", capacity=capacity, ctx=context(clock))
+        memory = WorkingMemory(LocalMemoryStore(), "ann", capacity=capacity, ctx=context(clock))
         for number, (is_set, name, wait) in enumerate(acts):
             if is_set:
                 expected[name] = f"{number}"

@@ -33,8 +33,8 @@ ALL_STOPS: list[Stop] = [
     stops.StopCondition("enough"),
     stops.LoopDetected("search", 3),
     stops.BudgetExceeded("tokens", 10, 12),
-    stops.Timeout(3.0),
-    stops.Denied("no"),
+    stops.TimedOut(3.0),
+    stops.ModelCallDenied("no"),
     stops.Suspended(),
     stops.Cancelled(),
     stops.Failed("boom", "ValueError"),
@@ -166,7 +166,9 @@ def test_what_kept_a_run_from_going_on_is_told_in_words(stop: Stop) -> None:
         assert error == str(error_of(stop))
 
 
-@pytest.mark.parametrize("stop", [stops.Timeout(3.0), stops.BudgetExceeded("tokens", 10, 12), stops.Denied("no")])
+@pytest.mark.parametrize(
+    "stop", [stops.TimedOut(3.0), stops.BudgetExceeded("tokens", 10, 12), stops.ModelCallDenied("no")]
+)
 def test_a_stop_made_an_error_is_that_stop(stop: Stop) -> None:
     assert stop_of(error_of(stop)) == stop
 
@@ -174,7 +176,7 @@ def test_a_stop_made_an_error_is_that_stop(stop: Stop) -> None:
 @pytest.mark.parametrize(
     ("error", "stop"),
     [
-        (errors.Timeout("late"), stops.Timeout(0.0)),
+        (errors.Timeout("late"), stops.TimedOut(0.0)),
         (errors.Suspend(()), stops.Suspended()),
         (ValueError("no"), stops.Failed("no", "ValueError")),
         (ValueError(), stops.Failed("ValueError", "ValueError")),

@@ -4,7 +4,7 @@ from typing import TypeVar
 import pytest
 
 from ziggurat.agents.agent import Agent
-from ziggurat.calls.hooks import HOOKS, Chain
+from ziggurat.calls.hooks import HOOKS, HookChain
 from ziggurat.core.context import Context
 from ziggurat.core.errors import ConfigurationError
 from ziggurat.core.layer import layer
@@ -67,7 +67,7 @@ def test_a_retry_of_every_model_is_one_call_on_record() -> None:
 
 
 def test_only_what_has_layers_is_wrapped() -> None:
-    chain = Chain([everywhere(tool=[noted(word="t")])])
+    chain = HookChain([everywhere(tool=[noted(word="t")])])
     assert [hook for hook in HOOKS if chain.hooks[hook]] == ["wrap_tool"]
 
 

@@ -47,7 +47,7 @@ def test_an_answer_is_mended_and_the_bad_one_is_nowhere(streamed: bool) -> None:
 def test_after_the_bound_the_run_is_denied_and_what_it_cost_is_counted() -> None:
     model = ScriptedModel(always="$", usage=Usage(input=1, output=1, requests=1))
     run = asyncio.run(Agent(model, middleware=[OutputGuardrail(no_prices, retries=1)]).run("go"))
-    assert run.stop == stops.Denied("no answer passed the check in 2 tries: name no prices")
+    assert run.stop == stops.ModelCallDenied("no answer passed the check in 2 tries: name no prices")
     assert (len(model.calls), run.usage.total) == (2, 4)
     assert_sendable(run.messages)
 

@@ -7,7 +7,7 @@ import pytest
 
 from ziggurat.agents.agent import Agent
 from ziggurat.agents.stop import until_tool_called
-from ziggurat.calls.hooks import MIDDLEWARE, Chain
+from ziggurat.calls.hooks import MIDDLEWARE, HookChain
 from ziggurat.core.context import Context
 from ziggurat.core.errors import ModelError
 from ziggurat.core.service import Service
@@ -84,7 +84,7 @@ class Order(Middleware):
 
 
 def test_an_agent_with_hookless_middleware_takes_the_way_of_one_without() -> None:
-    seen: list[Chain | None] = []
+    seen: list[HookChain | None] = []
 
     def look(ctx: Context) -> str:
         """Look."""

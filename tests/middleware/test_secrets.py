@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from ziggurat.core.errors import ConfigurationError
 from ziggurat.middleware.bounded import WINDOW, bounded
-from ziggurat.middleware.secrets import Incoming, Secrets
+from ziggurat.middleware.secrets import Secrets, StreamMask
 
 PATTERNS: list[str | re.Pattern[str]] = [r"\bACC-[0-9]{4,8}\b", re.compile("code [a-z]{2,9}", re.IGNORECASE)]
 ALL = Secrets(["open sesame", 'a"b/c\\d'], PATTERNS, True, True, "#")
@@ -31,7 +31,7 @@ MASKED = (
 
 
 def in_pieces(secrets: Secrets, pieces: list[str]) -> str:
-    incoming = Incoming(secrets)
+    incoming = StreamMask(secrets)
     return "".join(map(incoming.push, pieces)) + incoming.flush()
 
 
@@ -129,6 +129,6 @@ def test_a_token_with_a_header_of_any_length_is_masked(header: int) -> None:
 @pytest.mark.parametrize("after", [" and so on" * 3, " and so on" * 2_000, ""])
 def test_a_private_key_in_pieces_of_any_size_is_masked_and_what_follows_passes(size: int, after: str) -> None:
     text = f"see {PRIVATE_KEY}{after}"
-    incoming = Incoming(KEYS_ONLY)
+    incoming = StreamMask(KEYS_ONLY)
     shown = [incoming.push(text[at : at + size]) for at in range(0, len(text), size)]
     assert "".join(shown) + incoming.flush() == f"see [REDACTED]{after}"

@@ -22,7 +22,7 @@ from ziggurat.messages.usage import Usage
 from ziggurat.models.http.service import HttpModel
 from ziggurat.models.resolve import resolve
 from ziggurat.models.scripted import ScriptedModel
-from ziggurat.testing.server import FakeProvider, Quirk, Seen, fragment
+from ziggurat.testing.server import FakeProvider, Quirk, ReceivedRequest, fragment
 
 WIRES = ("openai", "openai-responses", "anthropic")
 THOUGHT = "Both sums at once; ça suffit."
@@ -111,7 +111,7 @@ def told(run: AgentRun) -> dict[str, Any]:
 
 async def run_on(
     wire: str, *, streamed: bool, quirks: Sequence[Quirk] = ()
-) -> tuple[AgentRun, list[Seen], list[tuple[Message, Message]]]:
+) -> tuple[AgentRun, list[ReceivedRequest], list[tuple[Message, Message]]]:
     """Run the agent on a wire; return the run, the requests, and the folds with the messages they must equal."""
     pairs, fold = list[tuple[Message, Message]](), Fold()
 
@@ -160,7 +160,7 @@ def test_a_torn_stream_makes_the_same_run(wire: str, expected: dict[str, Any]) -
 def test_a_streamed_run_says_what_a_plain_one_says(wire: str) -> None:
     """The messages are equal part by part, with ids and signatures; the requests differ only in the stream flag."""
 
-    def asked(requests: list[Seen]) -> list[dict[str, Any]]:
+    def asked(requests: list[ReceivedRequest]) -> list[dict[str, Any]]:
         bodies = [dict(seen.json) for seen in requests]
         for body in bodies:
             body.pop("stream", None)

@@ -189,7 +189,7 @@ ITEM = PendingItem("id", "t/tool", CALL, "it writes")
         (events.ToolAbandoned("t", "send", 1), "■ send did not stop when it was told to and was left behind (1 call"),
         (Diverged("t", "model", "a", "b"), "■ model differs from the record, which is used: a was recorded, b was"),
         (events.MemoryRecalled("a", "ann", ("one", "two\nlines")), "recalled of ann: one; two lines"),
-        (events.MemoryKept("a", "ann", ("one",), ("m1",)), "remembered for ann: one"),
+        (events.MemoryStored("a", "ann", ("one",), ("m1",)), "remembered for ann: one"),
         (CacheHit("t", "k"), "answered from a cache"),
         (Queued("t", "rate", 2, 1.5), "waits for its turn (rate, 2 ahead, about 1.5 s)"),
         (Queued("t", "concurrency", 0), "waits for its turn (concurrency, 0 ahead)"),

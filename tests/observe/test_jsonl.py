@@ -37,7 +37,7 @@ def test_a_file_is_appended_to_and_a_closed_one_takes_no_more(tmp_path: Path) ->
     assert len(path.read_text().splitlines()) == 2
 
 
-def test_a_path_that_cannot_be_written_is_told_at_the_door(tmp_path: Path) -> None:
+def test_a_path_that_cannot_be_written_raises_at_once(tmp_path: Path) -> None:
     with pytest.raises(ConfigurationError, match="cannot write events to"):
         JsonLines(tmp_path / "no" / "such" / "folder.jsonl")
 

@@ -14,6 +14,7 @@ from ziggurat.core.errors import ModelError
 from ziggurat.core.store import run_log
 from ziggurat.messages.agent import AgentRun
 from ziggurat.messages.parts import tool_call
+from ziggurat.messages.stops import status_of
 from ziggurat.models.scripted import ScriptedModel
 from ziggurat.stores.session import Session
 from ziggurat.testing.clock import disk
@@ -83,10 +84,10 @@ def test_caller_record_replay_and_session_agree_on_how_a_cancelled_run_ended(
         if info is None:
             return "unbegun"
         assert info.status in (end, "Cancelled")
-        assert run is None or info.status == type(run.stop).__name__
+        assert run is None or info.status == status_of(run.stop)
         replayed = await _agent(end, place()).replay("r")
         again = await _agent(end, place()).run("go", run_id="r", **options)
-        assert [type(each.stop).__name__ for each in (replayed, again)] == [info.status] * 2
+        assert [status_of(each.stop) for each in (replayed, again)] == [info.status] * 2
         assert again.messages == replayed.messages
         assert run is None or run.messages == again.messages
         assert_sendable(again.messages)

@@ -81,7 +81,7 @@ ENDS: dict[str, tuple[tuple[Any, ...], dict[str, Any], type[stops.Stop]]] = {
     "denied": (
         (WIRE, "bad"),
         {"middleware": [OutputGuardrail(lambda text, ctx: "no" if text == "bad" else None, retries=0)]},
-        stops.Denied,
+        stops.ModelCallDenied,
     ),
     "out of budget": ((WIRE, "never"), {"budget": Budget(requests=1)}, stops.BudgetExceeded),
     "out of calls": ((WIRE, WIRE, "never"), {"budget": Budget(tool_calls=1)}, stops.BudgetExceeded),

@@ -414,7 +414,7 @@ def test_a_fork_leaves_the_session_alone(place: Place) -> None:
     asyncio.run(main())
 
 
-def test_wrong_use_is_told_at_the_door() -> None:
+def test_wrong_use_raises_at_once() -> None:
     with pytest.raises(ConfigurationError, match=r"session=...\) is a text or a Session or None"):
         _ = agent(None, "x").run("Hi", session=wrong(7))
     with pytest.raises(ConfigurationError, match="id is a non-empty string"):

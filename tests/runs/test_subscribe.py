@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from ziggurat.agents.agent import Agent
-from ziggurat.core.broadcast import Heard
-from ziggurat.core.entries import Ended, Entered, Entry, Opened, Result
+from ziggurat.core.broadcast import SubscribedItem
+from ziggurat.core.entries import Ended, Entered, JournalEntry, Opened, Result
 from ziggurat.core.errors import ConfigurationError, RunNotFound
 from ziggurat.core.json_lines import write_entry
 from ziggurat.core.store import Store
@@ -32,12 +32,12 @@ def agent() -> Agent:
     return Agent(model, tools=[add], store="memory:")
 
 
-async def follow(agent: Agent, after: int = 0) -> list[Heard]:
+async def follow(agent: Agent, after: int = 0) -> list[SubscribedItem]:
     return [heard async for heard in agent.subscribe("r", after=after)]
 
 
-def durable(heard: list[Heard]) -> list[tuple[int, bytes]]:
-    return [(each.number, write_entry(each.what)) for each in heard if isinstance(each.what, Entry)]
+def durable(heard: list[SubscribedItem]) -> list[tuple[int, bytes]]:
+    return [(each.number, write_entry(each.what)) for each in heard if isinstance(each.what, JournalEntry)]
 
 
 def test_readers_that_join_early_late_and_after_the_end_hear_the_same_record() -> None:

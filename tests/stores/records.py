@@ -3,7 +3,7 @@
 from collections.abc import Coroutine
 from typing import Any, TypeVar
 
-from ziggurat.core.journal import MemoryJournal
+from ziggurat.core.journal import LocalJournal
 from ziggurat.runs.registry import runs_of
 from ziggurat.stores.local import LocalLogs
 
@@ -20,7 +20,7 @@ def _at_once(coroutine: Coroutine[Any, Any, T]) -> T:
     raise AssertionError("a store of this process makes nobody wait")
 
 
-def journal_of(store: LocalLogs, run_id: str) -> MemoryJournal:
+def journal_of(store: LocalLogs, run_id: str) -> LocalJournal:
     """Return a copy of a run's record."""
     return _at_once(runs_of(store).read(run_id))
 
@@ -37,4 +37,4 @@ def ids_of(store: LocalLogs) -> list[str]:
 
 def plant(store: LocalLogs, run_id: str, data: bytes, agent: str = "agent") -> None:
     """Put a record into a store."""
-    _at_once(runs_of(store).plant(run_id, agent, MemoryJournal.load(data).entries))
+    _at_once(runs_of(store).plant(run_id, agent, LocalJournal.load(data).entries))

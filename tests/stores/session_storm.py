@@ -26,7 +26,7 @@ from ziggurat.messages.parts import tool_call
 from ziggurat.models.function import FunctionModel
 from ziggurat.stores.connect import connect
 from ziggurat.stores.session import Session, SessionLease
-from ziggurat.stores.session.log import Said, read_session_entry
+from ziggurat.stores.session.log import MessagesAdded, read_session_entry
 from ziggurat.tools.function import tool
 
 ROOT = Path(__file__).parents[2]
@@ -96,7 +96,7 @@ async def sleeper(url: str) -> None:
     print(json.dumps([lease.epoch]), flush=True)
     sys.stdin.readline()
     try:
-        await lease.write([Said(0.0, "late", 0, ())])
+        await lease.write([MessagesAdded(0.0, "late", 0, ())])
     except LeaseLost as error:
         print(f"LeaseLost: {error}")
     await store.close()
@@ -140,7 +140,7 @@ def storm(url: str, processes: int, steps: int) -> Storm:
     )
 
 
-async def _said(store: Store) -> list[Said]:
+async def _said(store: Store) -> list[MessagesAdded]:
     rows = await store.read(session_log("storm"))
     assert [row.number for row in rows] == [*range(1, len(rows) + 1)]
     state = await Session("storm", store).damaged()
@@ -149,14 +149,14 @@ async def _said(store: Store) -> list[Said]:
     return [*_entries(row.data for row in rows)]
 
 
-def _entries(rows: Iterator[bytes]) -> Iterator[Said]:
+def _entries(rows: Iterator[bytes]) -> Iterator[MessagesAdded]:
     for data in rows:
         entry = read_session_entry(data)
-        assert isinstance(entry, Said)
+        assert isinstance(entry, MessagesAdded)
         yield entry
 
 
-def _in_order(entries: Sequence[Said]) -> int:
+def _in_order(entries: Sequence[MessagesAdded]) -> int:
     """Return the number of messages of a run, or -1 if they are out of order."""
     length = 0
     for entry in entries:

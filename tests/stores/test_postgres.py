@@ -24,7 +24,7 @@ from ziggurat.core.errors import (
     is_transient,
 )
 from ziggurat.core.loss import accept_loss
-from ziggurat.core.store import LogInfo, Mark, Row, Wakes, run_log, session_log
+from ziggurat.core.store import LogInfo, LogMark, Row, SupportsChangeSignal, run_log, session_log
 from ziggurat.databases.address import without_secrets
 from ziggurat.databases.postgres.address import PostgresAddress
 from ziggurat.databases.postgres.connection import Connection, PostgresConnection
@@ -93,7 +93,7 @@ def test_what_is_committed_is_on_the_disk_also_where_the_server_was_told_otherwi
         (f"mysql://h/db?user=ada&password={PASSWORD}", "no store is known"),
     ],
 )
-def test_wrong_addresses_are_told_at_the_door_without_the_password(url: str, told: str) -> None:
+def test_wrong_addresses_raise_at_once_without_showing_the_password(url: str, told: str) -> None:
     with pytest.raises(ConfigurationError, match=told) as raised:
         connect(url)
     assert PASSWORD not in str(raised.value)
@@ -155,7 +155,7 @@ def test_who_follows_a_log_is_woken_when_another_process_writes() -> None:
 
     async def main() -> None:
         writer, reader = PostgresStore(url), PostgresStore(url)
-        assert isinstance(reader, Wakes)
+        assert isinstance(reader, SupportsChangeSignal)
         epoch = await writer.create(LogInfo(log), rows(1))
         await reader.changed(log, 0, 1000.0)  # there is one already
         for count in (1, 2, 3):
@@ -427,7 +427,7 @@ def test_a_log_that_is_missing_among_the_names_can_be_used_and_deleted() -> None
     asked(url, "DELETE FROM names")
 
     async def main(store: PostgresStore) -> None:
-        assert (await store.acknowledged("run:r")) == Mark(2)
+        assert (await store.acknowledged("run:r")) == LogMark(2)
         await store.append("run:r", await store.lease("run:r"), rows(1, 2))
         assert await store.delete("run:r")
         assert await store.find("run:r") is None

@@ -21,7 +21,7 @@ from ziggurat.stores.connect import connect
 from ziggurat.stores.file import FileStore
 from ziggurat.stores.local import LocalLogs
 from ziggurat.stores.session import Session, SessionLease
-from ziggurat.stores.session.log import Said, Shortened
+from ziggurat.stores.session.log import ConversationReplaced, MessagesAdded
 from ziggurat.testing.clock import HandClock, settle
 
 NOON = datetime(2026, 11, 22, 12, tzinfo=UTC)
@@ -59,7 +59,7 @@ def texts(messages: list[Message]) -> list[str]:
 async def put(session: Session, run: str, *messages: Message, start: int = 0) -> None:
     """Commit messages as a run does."""
     lease = await session.lease()
-    await lease.write([Said(1.0, run, start, messages)], release=True)
+    await lease.write([MessagesAdded(1.0, run, start, messages)], release=True)
 
 
 def test_items_come_back_in_order_and_the_newest_can_be_taken(place: Place) -> None:
@@ -128,9 +128,9 @@ def test_what_was_made_shorter_is_what_goes_on_and_the_rest_stays_readable(place
         await put(chat, "r1", user("One"), assistant("1"))
         lease = await chat.lease()
         after = lease.state.rows
-        await lease.write([Said(1.0, "r2", 0, (user("Two"), assistant("2")))])
-        await lease.write([Shortened(1.0, "r2", after, 2, 1, (user("(before: 1, 2)"),))])
-        await lease.write([Said(1.0, "r2", 2, (user("Three"),))], release=True)
+        await lease.write([MessagesAdded(1.0, "r2", 0, (user("Two"), assistant("2")))])
+        await lease.write([ConversationReplaced(1.0, "r2", after, 2, 1, (user("(before: 1, 2)"),))])
+        await lease.write([MessagesAdded(1.0, "r2", 2, (user("Three"),))], release=True)
         for session in (chat, Session("alice", place())):
             assert texts(await session.get_messages()) == ["(before: 1, 2)", "Three"]
             assert texts(await session.history()) == ["One", "1", "Two", "2", "Three"]
@@ -163,7 +163,7 @@ def test_one_writes_at_a_time_in_the_order_of_asking(place: Place) -> None:
         await asyncio.gather(*waiting, return_exceptions=True)
         assert order == [0, 2, 3, 4]
         with pytest.raises(LeaseLost):
-            await first.write([Said(1.0, "r", 0, (user("late"),))])
+            await first.write([MessagesAdded(1.0, "r", 0, (user("late"),))])
         assert await Session("alice", store).history() == []
 
     asyncio.run(main())
@@ -213,9 +213,9 @@ def test_a_branch_is_a_copy_of_its_own(place: Place) -> None:
             await Session("alice", each, conflict="branch").lease() for each in (store, place())
         ]
         assert [each.session.id for each in branches] == ["alice~2", "alice~3"]
-        await lease.write([Said(1.0, "r2", 0, (user("main"),))], release=True)
+        await lease.write([MessagesAdded(1.0, "r2", 0, (user("main"),))], release=True)
         for branch in branches:
-            await branch.write([Said(1.0, "r3", 0, (user("aside"),))], release=True)
+            await branch.write([MessagesAdded(1.0, "r3", 0, (user("aside"),))], release=True)
             assert texts(await Session(branch.session.id, place()).history()) == ["Hi", "Hello", "aside"]
         assert texts(await Session("alice", place()).history()) == ["Hi", "Hello", "main"]
 
@@ -329,7 +329,7 @@ def test_a_failed_write_gives_the_session_back(tmp_path: Path) -> None:
         await chat.add_items([user("Hi")])
         with pytest.raises(TypeError):
             async with chat._held() as lease:
-                await lease.write([Said(1.0, "r", 0, (object(),))])  # type: ignore[arg-type]
+                await lease.write([MessagesAdded(1.0, "r", 0, (object(),))])  # type: ignore[arg-type]
         await chat.add_items([user("Ho")])
         assert texts(await chat.history()) == ["Hi", "Ho"]
         await store.close()
@@ -350,6 +350,6 @@ def test_a_failed_write_gives_the_session_back(tmp_path: Path) -> None:
         (lambda: asyncio.run(Session("a").get_items(-1)), r"get_items\(limit=...\) is a whole number of at least 0"),
     ],
 )
-def test_wrong_use_is_told_at_the_door(make: Callable[[], object], told: str) -> None:
+def test_wrong_use_raises_at_once(make: Callable[[], object], told: str) -> None:
     with pytest.raises(ConfigurationError, match=told):
         make()

@@ -16,7 +16,7 @@ from ziggurat.core.context import JOURNAL, Context
 from ziggurat.core.errors import ConfigurationError, InvalidArguments, ToolError
 from ziggurat.core.event import Event
 from ziggurat.core.facts import NAME, fact
-from ziggurat.core.journal import MemoryJournal
+from ziggurat.core.journal import LocalJournal
 from ziggurat.core.scope import Key, Scope
 from ziggurat.messages.conversation import Conversation
 from ziggurat.messages.events import ToolDelta
@@ -35,7 +35,7 @@ DATA: Key[dict[str, int]] = Key("data")
 
 
 def _ctx() -> Context:
-    return Context("run", scope=Scope({JOURNAL: MemoryJournal(), CLOCK: HandClock(auto=True)}))
+    return Context("run", scope=Scope({JOURNAL: LocalJournal(), CLOCK: HandClock(auto=True)}))
 
 
 def _call(made: FunctionTool, at: Context | None = None, **arguments: Any) -> str:

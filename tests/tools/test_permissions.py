@@ -21,8 +21,8 @@ from ziggurat.tools.function import tool
 from ziggurat.tools.permissions import (
     GRANTS,
     PERMISSIONS,
-    Audit,
-    AuditEntry,
+    PermissionCheck,
+    PermissionLog,
     check,
     narrow_grants,
 )
@@ -61,7 +61,7 @@ def test_who_stands_beneath_never_has_more(one: frozenset[str], two: frozenset[s
     assert ctx.scope[GRANTS] == one & two & three
 
 
-# -- a run that was given grants, and its audit ----------------------------------------------------------------------
+# -- a run that was given grants, and its log ----------------------------------------------------------------------
 
 
 @tool(permissions=["network"])
@@ -120,40 +120,40 @@ def test_what_a_run_was_granted_holds_beneath_and_cannot_be_widened() -> None:
 
 
 def test_every_check_is_written_down() -> None:
-    audit = Audit()
+    log = PermissionLog()
     clock = HandClock()
-    environment = Environment(clock=clock, audit=audit)
+    environment = Environment(clock=clock, permission_log=log)
     _ran(_agent("fetch", "look", "add", "flie"), grants=["network", "file_read"], environment=environment)
-    assert [(entry.tool, entry.allowed) for entry in audit] == [
+    assert [(entry.tool, entry.allowed) for entry in log] == [
         ("fetch", True),
         ("look", False),
         ("add", True),
         ("flie", False),
     ]
-    entry = next(iter(audit))
+    entry = next(iter(log))
     path = "desk/step-1/tool-1:fetch"
-    assert entry == AuditEntry("desk", path, "fetch", ("network",), ("network",), (), clock.now())
-    assert [entry.missing for entry in audit if not entry.allowed] == [
+    assert entry == PermissionCheck("desk", path, "fetch", ("network",), ("network",), (), clock.now())
+    assert [entry.missing for entry in log if not entry.allowed] == [
         ("[tool declares nothing]",),
         ("[no such tool]",),
     ]
-    assert (audit.checks, audit.denials, len(audit)) == (4, 2, 4)
-    assert repr(audit) == "Audit(checks=4, denials=2)"
+    assert (log.checks, log.denials, len(log)) == (4, 2, 4)
+    assert repr(log) == "PermissionLog(checks=4, denials=2)"
 
 
 def test_an_audit_alone_denies_nothing() -> None:
-    audit = Audit()
-    assert _ran(_agent("fetch", "look"), environment=Environment(audit=audit)) == ("fetched", "looked")
-    assert [(entry.tool, entry.allowed) for entry in audit] == [("fetch", True), ("look", True)]
+    log = PermissionLog()
+    assert _ran(_agent("fetch", "look"), environment=Environment(permission_log=log)) == ("fetched", "looked")
+    assert [(entry.tool, entry.allowed) for entry in log] == [("fetch", True), ("look", True)]
 
 
 def test_an_audit_is_bounded() -> None:
-    audit = Audit(2)
-    _ran(_agent("fetch", "add", "fetch"), grants=[], environment=Environment(audit=audit))
-    assert [entry.tool for entry in audit] == ["add", "fetch"]
-    assert (audit.checks, audit.denials) == (3, 2)
+    log = PermissionLog(2)
+    _ran(_agent("fetch", "add", "fetch"), grants=[], environment=Environment(permission_log=log))
+    assert [entry.tool for entry in log] == ["add", "fetch"]
+    assert (log.checks, log.denials) == (3, 2)
     with pytest.raises(ConfigurationError, match=r"size=...\) is a whole number of at least 1"):
-        Audit(0)
+        PermissionLog(0)
 
 
 @pytest.mark.parametrize("decision", [Approve(), Modify("{}")])

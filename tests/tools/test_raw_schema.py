@@ -12,7 +12,7 @@ from msgspec import Struct
 from ziggurat.calls.tool_call import act
 from ziggurat.core.context import JOURNAL, Context
 from ziggurat.core.errors import ConfigurationError, InvalidArguments, MissingExtra
-from ziggurat.core.journal import MemoryJournal
+from ziggurat.core.journal import LocalJournal
 from ziggurat.core.scope import Scope
 from ziggurat.messages.parts import ToolCall
 from ziggurat.tools.function import FunctionTool, raw_tool, tool
@@ -197,7 +197,7 @@ def test_what_two_readers_could_read_differently_is_refused(arguments: str | byt
 
 def test_an_unknown_tool_and_a_wrong_argument_are_told_to_the_model() -> None:
     async def go(name: str, arguments: str) -> tuple[str | None, str]:
-        ctx = Context("run", scope=Scope({JOURNAL: MemoryJournal()}))
+        ctx = Context("run", scope=Scope({JOURNAL: LocalJournal()}))
         result = await act(Toolbox([_tool(TRIP)]), ToolCall("c", name, arguments), ctx)
         return result.error, result.text
 

@@ -11,13 +11,13 @@ from ziggurat.calls.tool_call import act
 from ziggurat.core.clock import CLOCK
 from ziggurat.core.context import JOURNAL, Context
 from ziggurat.core.errors import Timeout, ToolError
-from ziggurat.core.journal import MemoryJournal
+from ziggurat.core.journal import LocalJournal
 from ziggurat.core.scope import Scope
 from ziggurat.messages.parts import ToolCall
 from ziggurat.testing.clock import HandClock
 from ziggurat.testing.leaks import assert_no_leaks
-from ziggurat.tools.door import run_bounded
 from ziggurat.tools.function import tool
+from ziggurat.tools.guarded_call import run_bounded
 from ziggurat.tools.toolbox import Toolbox
 
 NAME = ContextVar("NAME", default="nobody")
@@ -35,7 +35,7 @@ async def _without_leaks(work: Any) -> None:
 
 
 def _context() -> Context:
-    return Context("run", scope=Scope({JOURNAL: MemoryJournal(), CLOCK: HandClock(auto=True)}))
+    return Context("run", scope=Scope({JOURNAL: LocalJournal(), CLOCK: HandClock(auto=True)}))
 
 
 def _bounded(work: Any, seconds: float | None = 5.0) -> Any:
@@ -227,7 +227,7 @@ def test_tools_that_never_wait_do_not_keep_a_limit_from_being_heard_of() -> None
 
     async def main() -> None:
         box = Toolbox([quick])
-        ctx = Context("run", scope=Scope({JOURNAL: MemoryJournal(), CLOCK: clock}))
+        ctx = Context("run", scope=Scope({JOURNAL: LocalJournal(), CLOCK: clock}))
         with pytest.raises(Timeout):
             async with ctx.limit(10.0) as ctx:
                 for number in range(100_000):
@@ -249,7 +249,7 @@ def test_a_tool_under_a_limit_that_sets_one_of_its_own_blames_the_right_one() ->
         return "never"
 
     async def main() -> None:
-        ctx = Context("run", scope=Scope({JOURNAL: MemoryJournal(), CLOCK: HandClock()}))
+        ctx = Context("run", scope=Scope({JOURNAL: LocalJournal(), CLOCK: HandClock()}))
         assert (await act(Toolbox([tries]), ToolCall("c", "tries"), ctx)).text == "its own"
 
     asyncio.run(_without_leaks(main()))

@@ -11,7 +11,7 @@ from ziggurat.core.clock import CLOCK
 from ziggurat.core.context import JOURNAL, Context
 from ziggurat.core.errors import ConfigurationError, ToolError
 from ziggurat.core.facts import COMPOSITE
-from ziggurat.core.journal import MemoryJournal
+from ziggurat.core.journal import LocalJournal
 from ziggurat.core.layer import stack
 from ziggurat.core.scope import Scope
 from ziggurat.layers.retry import retry
@@ -20,13 +20,13 @@ from ziggurat.messages.parts import ToolCall, ToolResult, tool_call
 from ziggurat.messages.tool import SPEC
 from ziggurat.testing.clock import HandClock
 from ziggurat.testing.leaks import assert_no_leaks
-from ziggurat.tools.door import GRACE
 from ziggurat.tools.function import tool
+from ziggurat.tools.guarded_call import GRACE
 from ziggurat.tools.toolbox import Toolbox, ToolStatistics
 
 
-def _ctx(journal: MemoryJournal | None = None) -> Context:
-    return Context("run", scope=Scope({JOURNAL: journal or MemoryJournal()}))
+def _ctx(journal: LocalJournal | None = None) -> Context:
+    return Context("run", scope=Scope({JOURNAL: journal or LocalJournal()}))
 
 
 async def search(query: str) -> str:
@@ -250,13 +250,13 @@ def test_what_fail_fast_cancelled_stays_cancelled_on_replay() -> None:
 
     calls = (ToolCall("a", "slow"), ToolCall("b", "pay"), tool_call("work", id="c", n=1, fail=True, turns=3))
     box = Toolbox([slow, pay, work], join="fail_fast")
-    journal = MemoryJournal()
+    journal = LocalJournal()
     first = asyncio.run(call_tools(box, calls, _ctx(journal), "step-1"))
     assert first[0].text == (
         "interrupted: another call of the batch failed while this one ran; whether it took effect is unknown"
     )
     assert "whether it took effect is unknown" in first[1].text
-    replay = MemoryJournal.load(journal.dump(), "replay")
+    replay = LocalJournal.load(journal.dump(), "replay")
     assert asyncio.run(call_tools(box, calls, _ctx(replay), "step-1")) == first
     assert begun == ["slow", "pay"]
 

@@ -21,7 +21,7 @@ from ziggurat.agents.stop import MAX_STEPS, Policy, StopPolicy, any_of, steps_in
 from ziggurat.calls.admission import budgeted
 from ziggurat.calls.decisions import TOOLS
 from ziggurat.calls.enter import AGENT, AgentParts
-from ziggurat.calls.hooks import Chain, chained
+from ziggurat.calls.hooks import HookChain, chained
 from ziggurat.core.codec import digest
 from ziggurat.core.context import Context
 from ziggurat.core.errors import ConfigurationError
@@ -166,7 +166,7 @@ class Agent(Runnable[Out]):
             timeout,
             output_validator,
         )
-        self._chain = Chain(middleware)
+        self._chain = HookChain(middleware)
         self._budget = None if budget is None else with_prices(budget)
         self._approvals = approvals
         self._limited = grants is not None

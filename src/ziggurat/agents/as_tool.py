@@ -19,8 +19,8 @@ from ziggurat.messages.message import user
 from ziggurat.messages.model import ToolSpec
 from ziggurat.messages.parts import ToolCall, ToolResult
 from ziggurat.messages.tool import NORMALIZE, SPEC
-from ziggurat.tools.frozen import must_be
-from ziggurat.tools.function import AGREED, checked_spec
+from ziggurat.tools.frozen import require_approved
+from ziggurat.tools.function import APPROVED_CALL, checked_spec
 
 
 class _Input(Struct, forbid_unknown_fields=True):
@@ -86,9 +86,9 @@ class AgentTool:
 
     async def __call__(self, call: ToolCall, ctx: Context, /) -> ToolResult:
         """Run the agent below this call."""
-        agreed = ctx.scope.get(AGREED)
+        agreed = ctx.scope.get(APPROVED_CALL)
         if agreed is not None:
-            must_be(call, agreed)
+            require_approved(call, agreed)
         request = AgentRequest((user(self._read_input(call)),))
         return _result(call, await enter(self.inner, request, ctx.under(self.entered_as)))
 
@@ -104,5 +104,5 @@ def _result(call: ToolCall, run: AgentRun) -> ToolResult:
         asked = ", ".join(item.call.name for item in run.pending)
         told = f"{call.name} waits for a decision on {asked}: resume its run {run.id!r}"
         return ToolResult(call.id, call.name, told, "permanent", call.name)
-    told = f"{call.name} stopped before it was done ({type(run.stop).__name__}); so far: {run.text}"
+    told = f"{call.name} stopped before it was done ({stops.status_of(run.stop)}); so far: {run.text}"
     return ToolResult(call.id, call.name, told, "permanent", call.name)

@@ -36,7 +36,7 @@ def blocking(start: Callable[[], Coroutine[Any, Any, T]]) -> T:
         return asyncio.run(start())
     if AMBIENT.get() is not None:
         raise ConfigurationError("run_sync() would block the run it is in: in async code, await run() instead")
-    return _Elsewhere(start).run()
+    return _ThreadedCoroutine(start).run()
 
 
 def loop_elsewhere() -> asyncio.AbstractEventLoop | None:
@@ -49,7 +49,7 @@ def loop_elsewhere() -> asyncio.AbstractEventLoop | None:
     return loop
 
 
-class _Elsewhere(Generic[T]):
+class _ThreadedCoroutine(Generic[T]):
     """A coroutine on its own event loop in another thread; an interrupt here cancels it there."""
 
     def __init__(self, start: Callable[[], Coroutine[Any, Any, T]]) -> None:

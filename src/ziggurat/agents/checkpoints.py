@@ -8,7 +8,7 @@ from msgspec import Struct
 
 from ziggurat.agents.runnable import Runnable
 from ziggurat.core.errors import ConfigurationError
-from ziggurat.core.journal import MemoryJournal
+from ziggurat.core.journal import LocalJournal
 from ziggurat.core.path import escaped
 from ziggurat.core.settings import PositiveInt, checked
 from ziggurat.messages.message import Message
@@ -86,6 +86,6 @@ class Checkpoints:
         return (*asked, *said)
 
     async def _steps(self, run_id: str) -> tuple[tuple[Message, ...], Sequence[RecordedStep]]:
-        journal = MemoryJournal.load(await self._agent.record(run_id))
+        journal = LocalJournal.load(await self._agent.record(run_id))
         asked, steps = recorded_steps(journal.entries, escaped(self._agent.name))
         return asked or (), steps

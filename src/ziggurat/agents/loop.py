@@ -22,7 +22,7 @@ from ziggurat.core.facts import Fact
 from ziggurat.core.journal import journal_of
 from ziggurat.messages import stops
 from ziggurat.messages.agent import AgentRequest, AgentRun, stop_of
-from ziggurat.messages.caller import Answer
+from ziggurat.messages.caller import ParsedAnswer
 from ziggurat.messages.events import StepEnded, StepStarted
 from ziggurat.messages.limits import MAX_CALLS
 from ziggurat.messages.message import Message, tool_calls_of
@@ -80,7 +80,7 @@ class AgentLoop:
                 if attended:
                     await self._begin_step(run, ctx, step)
                 response = run.add_response(await run.ask(ctx, f"{step}/model"))
-                answer: Answer | None = None
+                answer: ParsedAnswer | None = None
                 many = len(response.message.parts) > MAX_CALLS
                 if checks_answers or many or response.finish in _UNFINISHED:
                     response, answer = await self._usable_reply(run, response, ctx, step)
@@ -126,7 +126,7 @@ class AgentLoop:
         steering: Steering,
         response: ModelResponse,
         ctx: Context,
-        answer: Answer | None,
+        answer: ParsedAnswer | None,
         stop: stops.Stop | None,
     ) -> stops.Stop | None:
         """Continue after a response in a run that can be steered; return why it stops, if it does."""
@@ -173,7 +173,7 @@ class AgentLoop:
 
     async def _usable_reply(
         self, run: LoopRun, response: ModelResponse, ctx: Context, step: str
-    ) -> tuple[ModelResponse, Answer | None]:
+    ) -> tuple[ModelResponse, ParsedAnswer | None]:
         """Return the first usable reply, asking again up to a limit, and the answer it gives."""
         settings = self.settings
         bound = REPAIRS if settings.output is None else settings.output.retries

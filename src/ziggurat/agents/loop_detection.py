@@ -7,7 +7,7 @@ from typing import Annotated, Literal, get_args
 
 from msgspec import Meta, Struct
 
-from ziggurat.agents.stop import BasePolicy, Nudge, Progress, Verdict
+from ziggurat.agents.stop import Advice, BasePolicy, Progress, Verdict
 from ziggurat.core.errors import ConfigurationError
 from ziggurat.core.settings import checked
 from ziggurat.messages import stops
@@ -75,13 +75,13 @@ class _LoopDetection(BasePolicy):
             return stops.LoopDetected(tools, count)
         event = LoopWarning(progress.path, tools, count)
         if self.action == "warn":
-            return Nudge((event,))
+            return Advice((event,))
         _forget(seen)
         told = (
             f"{tools}: you have done the same {count} times in a row, and it has brought you no further. "
             "Do something else, or answer with what you know."
         )
-        return Nudge((event,), (told,))
+        return Advice((event,), (told,))
 
     def __repr__(self) -> str:
         return f"loop_detection(threshold={self.threshold}, action={self.action!r})"

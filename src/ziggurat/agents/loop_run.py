@@ -12,7 +12,7 @@ from ziggurat.agents.output import AnswerReader
 from ziggurat.agents.output_validator import OutputValidator
 from ziggurat.agents.reply import accept_calls
 from ziggurat.agents.steering import STEERING, Steering, steering
-from ziggurat.agents.stop import Nudge, Policy, Verdict
+from ziggurat.agents.stop import Advice, Policy, Verdict
 from ziggurat.calls.agent_call import AGENT_CALL
 from ziggurat.calls.batch import not_executed
 from ziggurat.calls.hooks import MIDDLEWARE
@@ -23,13 +23,13 @@ from ziggurat.core.journal import journal_of
 from ziggurat.core.service import Service
 from ziggurat.messages import stops
 from ziggurat.messages.agent import AgentRequest, AgentRun, pending_of
-from ziggurat.messages.caller import Answer
+from ziggurat.messages.caller import ParsedAnswer
 from ziggurat.messages.conversation import Conversation, Transcript
 from ziggurat.messages.delta import fit
 from ziggurat.messages.message import Message
 from ziggurat.messages.model import ModelRequest, ModelResponse, ModelSettings, ToolSpec
 from ziggurat.messages.parts import ToolCall, ToolResult
-from ziggurat.messages.rewriting import Past
+from ziggurat.messages.rewriting import OriginalMessages
 from ziggurat.runs.session_writer import SESSION_WRITER, SessionWriter, session_writer_of
 from ziggurat.tools.toolbox import Toolbox
 
@@ -93,7 +93,7 @@ class LoopRun:
         self.tally.conversation = self.conversation
         self.rewriters = _rewriters(ctx) if MIDDLEWARE in scope else None
         self.instructions: str | None = None
-        self.nudges: list[Nudge] | None = None
+        self.nudges: list[Advice] | None = None
         self.retries: dict[str, int] | None = None  # by tool, how often in a row it asked the model to try again
         self.steering: Steering | None = steering(ctx) if STEERING in scope or journal_of(ctx).reopened else None
         self.writer: SessionWriter | None = session_writer_of(ctx) if SESSION_WRITER in scope else None
@@ -142,11 +142,11 @@ class LoopRun:
                 f"{result.text}"
             )
 
-    def past(self) -> Past | None:
+    def past(self) -> OriginalMessages | None:
         """Return the messages before the last rewriting, None if there was none."""
         return None if self.rewriters is None else self.rewriters.past()
 
-    def close_step(self, calls: tuple[ToolCall, ...], answer: Answer | None, why: str) -> None:
+    def close_step(self, calls: tuple[ToolCall, ...], answer: ParsedAnswer | None, why: str) -> None:
         """Complete a step whose calls are not made; each call gets a result that says why."""
         if calls:
             self.add_results(not_executed(calls, why) if answer is None else accept_calls(calls))
@@ -160,7 +160,7 @@ class LoopRun:
 
     def take_verdict(self, verdict: Verdict) -> stops.Stop | None:
         """Return the stop in a policy's verdict; keep a nudge until the step ends."""
-        if not isinstance(verdict, Nudge):
+        if not isinstance(verdict, Advice):
             if verdict is not None and not isinstance(verdict, stops.Stop):
                 raise ConfigurationError(
                     f"the stop policy {self.loop.policy!r} returned {verdict!r:.200}; it returns a stop of "

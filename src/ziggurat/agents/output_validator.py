@@ -11,7 +11,7 @@ from ziggurat.agents.output import AnswerReader
 from ziggurat.core.context import AMBIENT, Context
 from ziggurat.core.errors import ModelRetry
 from ziggurat.core.journal import journal_of
-from ziggurat.messages.caller import Answer
+from ziggurat.messages.caller import ParsedAnswer
 
 OutputValidator = Callable[[Any, Context], Any | Awaitable[Any]]
 """Called with a final answer; returns the value to use, None for this one, or raises ModelRetry."""
@@ -25,8 +25,8 @@ class _Verdict(Struct, frozen=True):
 
 
 async def validate_answer(
-    validator: OutputValidator, answer: Answer, output: AnswerReader | None, ctx: Context
-) -> tuple[str | None, Answer | None]:
+    validator: OutputValidator, answer: ParsedAnswer, output: AnswerReader | None, ctx: Context
+) -> tuple[str | None, ParsedAnswer | None]:
     """Return what a validator finds wrong with an answer, or the answer to use; recorded, so that it is judged once."""
 
     async def judge(_: None, ctx: Context) -> _Verdict:
@@ -46,4 +46,4 @@ async def validate_answer(
         return verdict.fault, None
     record = journal_of(ctx).find(ctx.path)
     by_reference = record is None or record.result is None or record.result.value is verdict
-    return None, Answer(verdict.value if by_reference or output is None else output.revived(verdict.value))
+    return None, ParsedAnswer(verdict.value if by_reference or output is None else output.revived(verdict.value))

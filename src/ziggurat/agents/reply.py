@@ -4,14 +4,14 @@ __all__ = ["accept_calls", "final_answer_in", "judge_reply", "refuse_calls", "re
 
 from ziggurat.agents.output import FINAL_ANSWER, AnswerReader
 from ziggurat.core.errors import InvalidArguments
-from ziggurat.messages.caller import Answer, answer_in_text
+from ziggurat.messages.caller import ParsedAnswer, answer_in_text
 from ziggurat.messages.limits import MAX_CALLS
 from ziggurat.messages.message import Message
 from ziggurat.messages.model import ModelResponse
 from ziggurat.messages.parts import Text, ToolCall, ToolResult
 
 
-def judge_reply(response: ModelResponse, output: AnswerReader | None) -> tuple[str | None, Answer | None]:
+def judge_reply(response: ModelResponse, output: AnswerReader | None) -> tuple[str | None, ParsedAnswer | None]:
     """Return what is wrong with a reply, or the answer it gives; neither if it only calls tools."""
     if response.finish == "malformed":
         told = (response.raw or {}).get("malformed")
@@ -26,15 +26,15 @@ def judge_reply(response: ModelResponse, output: AnswerReader | None) -> tuple[s
         return None, None
     if final is None and output.mode == "tool":
         if output.takes_text and response.text.strip():
-            return None, Answer(response.text)
+            return None, ParsedAnswer(response.text)
         return f"give the final answer by calling {FINAL_ANSWER}", None
     try:
-        return None, Answer(output.read(final.arguments if final is not None else response.text))
+        return None, ParsedAnswer(output.read(final.arguments if final is not None else response.text))
     except InvalidArguments as error:
         return str(error), None
 
 
-def final_answer_in(response: ModelResponse, output: AnswerReader | None) -> Answer | None:
+def final_answer_in(response: ModelResponse, output: AnswerReader | None) -> ParsedAnswer | None:
     """Return the final answer in a reply, in the type of the output; None if there is none that fits it."""
     return answer_in_text(response) if output is None else judge_reply(response, output)[1]
 

@@ -7,8 +7,8 @@ recorded steps again, which rebuilds that state.
 
 __all__ = [
     "MAX_STEPS",
+    "Advice",
     "BasePolicy",
-    "Nudge",
     "Policy",
     "Progress",
     "StopPolicy",
@@ -83,7 +83,7 @@ class Progress(Struct, frozen=True):
         return self.ctx.state(owner, factory)
 
 
-class Nudge(Struct, frozen=True):
+class Advice(Struct, frozen=True):
     """What a policy can do besides stopping a run.
 
     Attributes:
@@ -96,7 +96,7 @@ class Nudge(Struct, frozen=True):
     texts: tuple[str, ...] = ()
 
 
-Verdict = stops.Stop | Nudge | None
+Verdict = stops.Stop | Advice | None
 """A policy's answer: stop for this reason, continue with a nudge, or continue."""
 
 
@@ -280,7 +280,7 @@ class _AllOf(BasePolicy):
 
     def _judge(self, said: dict[int, stops.Stop], verdicts: list[Verdict]) -> Verdict:
         for at, verdict in enumerate(verdicts):
-            if verdict is not None and not isinstance(verdict, Nudge):
+            if verdict is not None and not isinstance(verdict, Advice):
                 said.setdefault(at, verdict)
         return said[0] if len(said) == len(self.policies) else _merge_nudges(verdicts)
 
@@ -312,8 +312,8 @@ class _Not(BasePolicy):
         return nudge if held else stops.StopCondition(repr(self))
 
     @staticmethod
-    def _passed(held: set[int], step: int, verdict: Verdict) -> Nudge | None:
-        if verdict is None or isinstance(verdict, Nudge):
+    def _passed(held: set[int], step: int, verdict: Verdict) -> Advice | None:
+        if verdict is None or isinstance(verdict, Advice):
             return verdict
         held.add(step)
         return None
@@ -335,15 +335,15 @@ def steps_in(policy: Policy | None) -> int:
 
 def _first(verdicts: list[Verdict]) -> Verdict:
     """Return the first stop, or all nudges merged into one."""
-    stop = next((each for each in verdicts if each is not None and not isinstance(each, Nudge)), None)
+    stop = next((each for each in verdicts if each is not None and not isinstance(each, Advice)), None)
     return _merge_nudges(verdicts) if stop is None else stop
 
 
-def _merge_nudges(verdicts: list[Verdict]) -> Nudge | None:
-    nudges = [each for each in verdicts if isinstance(each, Nudge)]
+def _merge_nudges(verdicts: list[Verdict]) -> Advice | None:
+    nudges = [each for each in verdicts if isinstance(each, Advice)]
     if len(nudges) <= 1:
         return nudges[0] if nudges else None
-    return Nudge(
+    return Advice(
         tuple(event for nudge in nudges for event in nudge.events),
         tuple(text for nudge in nudges for text in nudge.texts),
     )

@@ -1,6 +1,6 @@
 """Calls: the stages that a call goes through, each written once.
 
-- Three stations: `model_call`, with `pieces`, the deltas of a reply; `tool_call`; `enter` for agents, with
+- Three stations: `model_call`, with `delta_filters` for the deltas of a reply; `tool_call`; `enter` for agents, with
   `agent_call`, the state of one entry.
 - What every call passes: `hooks` of middleware; the `gate`, where rules (`judgement`) and people decide; `admission` by
   budgets; what `failures` of tools lead to; calls that act `once` only, and what came of them.

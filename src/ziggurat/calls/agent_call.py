@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Callable, Sequence
 
 from ziggurat.core.scope import Key
-from ziggurat.messages.caller import Answer, answer_in_text
+from ziggurat.messages.caller import ParsedAnswer, answer_in_text
 from ziggurat.messages.conversation import Conversation
 from ziggurat.messages.message import Message
 from ziggurat.messages.middleware import Middleware
@@ -40,7 +40,7 @@ class AgentCall(Tally):
         outer: "AgentCall | None",
         tool_limit: int | None = None,
         own: Sequence[Middleware] = (),
-        parse: Callable[[ModelResponse], Answer | None] = answer_in_text,
+        parse: Callable[[ModelResponse], ParsedAnswer | None] = answer_in_text,
         debug: bool = False,
     ) -> None:
         super().__init__(outer)
@@ -82,7 +82,7 @@ class AgentCall(Tally):
         self._reported[id(error)] = error  # kept, so that its id is not reused
         return True
 
-    def answer_in(self, response: ModelResponse) -> Answer | None:
+    def answer_in(self, response: ModelResponse) -> ParsedAnswer | None:
         """Return the final answer in a reply, parsed; None if there is none, or it does not fit the agent's output."""
         return self._parse(response)
 

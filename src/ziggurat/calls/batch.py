@@ -16,7 +16,7 @@ from ziggurat.core.path import escaped
 from ziggurat.messages.events import ToolEnded
 from ziggurat.messages.parts import ToolCall, ToolResult
 from ziggurat.messages.usage import TOOL_CALL
-from ziggurat.tools.door import CANCELLED_ITSELF, GRACE, settle
+from ziggurat.tools.guarded_call import CANCELLED_ITSELF, GRACE, settle
 from ziggurat.tools.toolbox import Quorum, Toolbox
 
 Unwanted = Callable[[], Awaitable[None]]
@@ -26,7 +26,7 @@ Unwanted = Callable[[], Awaitable[None]]
 def _grace(ctx: Context) -> float:
     """Return the seconds cancelled calls have to end.
 
-    Under a deadline it is longer than the grace in `door`, so that a tool is not abandoned and counted twice.
+    Under a deadline it is longer than the grace in `guarded_call`, so that a tool is not abandoned and counted twice.
     """
     return GRACE if ctx.deadline is None else 1.25 * GRACE
 

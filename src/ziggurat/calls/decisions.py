@@ -9,7 +9,7 @@ from ziggurat.calls.model_call import normalize_request
 from ziggurat.core.entries import Decided
 from ziggurat.core.errors import AlreadyDecided, ConfigurationError
 from ziggurat.core.facts import Fact, fact
-from ziggurat.core.journal import MemoryJournal
+from ziggurat.core.journal import LocalJournal
 from ziggurat.core.path import is_tool_call
 from ziggurat.messages.agent import Approve, Decision, Deny, DidNotHappen, Happened, Modify, decision_of
 from ziggurat.messages.parts import ToolCall
@@ -58,7 +58,7 @@ _UNSETTLED = (
 )
 
 
-def _was_decided(journal: MemoryJournal, item_id: str, decision: Decision) -> bool:
+def _was_decided(journal: LocalJournal, item_id: str, decision: Decision) -> bool:
     """Return whether a call was decided in this way before.
 
     Raises:
@@ -74,7 +74,7 @@ def _was_decided(journal: MemoryJournal, item_id: str, decision: Decision) -> bo
 
 
 def decision_entries(
-    journal: MemoryJournal, decisions: Mapping[str, Decision], now: float, agent: object
+    journal: LocalJournal, decisions: Mapping[str, Decision], now: float, agent: object
 ) -> list[Decided]:
     """Return the entries that record decisions. An item that has expired is denied, whatever the decision says.
 

@@ -23,7 +23,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from ziggurat.calls.agent_call import AGENT_CALL, AgentCall
-from ziggurat.calls.hooks import MIDDLEWARE, NO_CHAIN, Chain, hooked, tell, wrap
+from ziggurat.calls.hooks import MIDDLEWARE, NO_CHAIN, HookChain, hooked, tell, wrap
 from ziggurat.calls.once import after_acts
 from ziggurat.core.codec import as_type
 from ziggurat.core.containment import contained
@@ -32,19 +32,19 @@ from ziggurat.core.entries import Entered, Outcome, Record, Result
 from ziggurat.core.errors import ConfigurationError, LimitExceeded
 from ziggurat.core.event import SILENCE, Diverged
 from ziggurat.core.facts import Fact, fact
-from ziggurat.core.journal import MemoryJournal, journal_of
+from ziggurat.core.journal import LocalJournal, journal_of
 from ziggurat.core.path import parent_of
 from ziggurat.core.recorder import must_be
 from ziggurat.core.scope import Key, Scope
 from ziggurat.core.service import Service
 from ziggurat.messages.agent import AgentRequest, AgentRun
-from ziggurat.messages.caller import CALLER, Answer, answer_in_text
+from ziggurat.messages.caller import CALLER, ParsedAnswer, answer_in_text
 from ziggurat.messages.delta import deltas_of
 from ziggurat.messages.events import AgentEnded, AgentStarted, Delta
 from ziggurat.messages.middleware import Middleware
 from ziggurat.messages.model import ModelResponse
 from ziggurat.tools.frozen import frozen_in
-from ziggurat.tools.function import AGREED
+from ziggurat.tools.function import APPROVED_CALL
 from ziggurat.tools.permissions import GRANTS
 
 AgentService = Service[AgentRequest, AgentRun]
@@ -80,9 +80,9 @@ class AgentParts(Struct, frozen=True, eq=False):
     permissions: frozenset[str] = frozenset()
     grants: frozenset[str] | None = None
     read: Callable[[Any], Any] | None = None
-    chain: Chain | None = None
+    chain: HookChain | None = None
     tool_limit: int | None = None
-    parse: Callable[[ModelResponse], Answer | None] = answer_in_text
+    parse: Callable[[ModelResponse], ParsedAnswer | None] = answer_in_text
     debug: bool = False
 
 
@@ -176,7 +176,7 @@ def _counted(run: AgentRun, frame: AgentCall, ctx: Context) -> AgentRun:
 
 
 async def _apply_before_agent(
-    parts: AgentParts, record: Record | None, request: AgentRequest, ctx: Context, chain: Chain
+    parts: AgentParts, record: Record | None, request: AgentRequest, ctx: Context, chain: HookChain
 ) -> AgentRequest:
     """Return the request after the ``before_agent`` hooks, or as recorded when the agent was first entered."""
     if record is not None and record.entered is not None:
@@ -203,7 +203,7 @@ async def _recorded_run(record: Record, parts: AgentParts, ctx: Context) -> Agen
     return run
 
 
-def recorded_answer(agent: AgentService, path: str, journal: MemoryJournal) -> AgentRun | None:
+def recorded_answer(agent: AgentService, path: str, journal: LocalJournal) -> AgentRun | None:
     """Return the run with which the agent at a path has answered; None if it did not."""
     record = journal.find(path)
     result = None if record is None else record.result
@@ -229,7 +229,9 @@ async def emit_recorded(run: AgentRun, ctx: Context) -> None:
     await ctx.emit(AgentEnded(ctx.path, run))
 
 
-def _compare_replay(run: AgentRun, recorded: AgentRun, ctx: Context, journal: MemoryJournal, chain: Chain) -> AgentRun:
+def _compare_replay(
+    run: AgentRun, recorded: AgentRun, ctx: Context, journal: LocalJournal, chain: HookChain
+) -> AgentRun:
     """Return the recorded run in a replay, after comparing it with the new one unless hooks may have changed it."""
     if not chain.has("after_agent", "wrap_agent"):
         journal.diverged(ctx.path, "stop", repr(recorded.stop), repr(run.stop))
@@ -237,7 +239,7 @@ def _compare_replay(run: AgentRun, recorded: AgentRun, ctx: Context, journal: Me
     return recorded
 
 
-def _make_frame(ctx: Context, parts: AgentParts, *, again: bool) -> tuple[Context, Chain]:
+def _make_frame(ctx: Context, parts: AgentParts, *, again: bool) -> tuple[Context, HookChain]:
     """Return the context inside an agent, and the middleware around the agent."""
     if parts.prepare is not None and not again:
         ctx = parts.prepare(ctx)
@@ -246,9 +248,9 @@ def _make_frame(ctx: Context, parts: AgentParts, *, again: bool) -> tuple[Contex
     own = () if parts.chain is None else parts.chain.middlewares
     frame = AgentCall(parts.name, outer_frame, parts.tool_limit, own, parts.parse, parts.debug)
     within: dict[Key[Any], Any] = {**scope, AGENT_CALL: frame, CALLER: frame, METER: frame}
-    if outer_frame is not None or ctx.frozen is not None or AGREED in scope:
+    if outer_frame is not None or ctx.frozen is not None or APPROVED_CALL in scope:
         _check_stands(frame, ctx)
-        within[AGREED] = None
+        within[APPROVED_CALL] = None
     if parts.grants is not None:  # an empty set counts too: agents below get none
         outer = scope.get(GRANTS)
         within[GRANTS] = parts.grants if outer is None else outer & parts.grants

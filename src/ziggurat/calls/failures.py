@@ -12,7 +12,7 @@ from ziggurat.core.codec import as_type
 from ziggurat.core.context import Context
 from ziggurat.core.entries import Result
 from ziggurat.core.failures import is_mistake, is_unexpected, log_failure
-from ziggurat.core.journal import MemoryJournal, journal_of
+from ziggurat.core.journal import LocalJournal, journal_of
 
 if TYPE_CHECKING:
     from ziggurat.middleware.secrets import Secrets
@@ -42,7 +42,7 @@ def note_failure(error: Exception, what: str, ctx: Context) -> None:
     log_failure(logging.WARNING, text, error, mask_of(journal_of(ctx), ctx.path))
 
 
-def mask_of(journal: MemoryJournal, path: str) -> Callable[[str], str]:
+def mask_of(journal: LocalJournal, path: str) -> Callable[[str], str]:
     """Return a function that masks secrets in a text: those of providers, and what is redacted in records at a path."""
 
     def mask(text: str) -> str:

@@ -5,8 +5,8 @@ rules > decision: recorded, by an approver in this process, or awaited > the cal
 
 __all__ = [
     "WAITING_CALLS",
+    "ApprovedCall",
     "Normalize",
-    "Passed",
     "decision_on_interrupted",
     "denial",
     "digest_of_call",
@@ -41,7 +41,7 @@ from ziggurat.core.errors import (
     Timeout,
     ToolError,
 )
-from ziggurat.core.journal import MemoryJournal, journal_of
+from ziggurat.core.journal import LocalJournal, journal_of
 from ziggurat.core.path import is_beneath, is_tool_call
 from ziggurat.core.scope import Key
 from ziggurat.core.stopwatch import Stopwatch
@@ -55,7 +55,7 @@ Normalize = Callable[[ToolCall], ToolCall]
 """Returns a call with the arguments that will be used, as canonical JSON; raises InvalidArguments."""
 
 
-class Passed(Struct, frozen=True):
+class ApprovedCall(Struct, frozen=True):
     """A call that has passed the gate.
 
     Attributes:
@@ -69,7 +69,7 @@ class Passed(Struct, frozen=True):
 
 async def pass_gate(
     call: ToolCall, stage: Stage, record: Record | None, ctx: Context, normalize: Normalize, *, always: bool = False
-) -> Passed:
+) -> ApprovedCall:
     """Check a call against the approval rules, and get a decision if they require one.
 
     Args:
@@ -88,12 +88,12 @@ async def pass_gate(
     """
     waits = record is not None and record.pending is not None
     if not (waits or always) and not any(gate.concern(call.name, stage) for gate in ctx.scope.get(APPROVALS) or ()):
-        return Passed(call)
+        return ApprovedCall(call)
     frozen = _copy_of(call)
     if record is None or record.decided is None:
         judgement = await judge(frozen, stage, ctx, always=always or waits)
         if judgement.verdict == "allow":
-            return Passed(frozen)
+            return ApprovedCall(frozen)
         if judgement.verdict == "deny":
             if ctx.listens(ApprovalDecided):
                 item = item_of(frozen, ctx)
@@ -108,12 +108,12 @@ async def pass_gate(
     if isinstance(decision, Deny):
         raise denial(decision.reason, stage)
     if not isinstance(decision, Modify):
-        return Passed(frozen, item.id)
+        return ApprovedCall(frozen, item.id)
     changed = normalize(ToolCall(frozen.id, frozen.name, decision.arguments))
     judgement = await judge(changed, stage, ctx)
     if judgement.verdict == "deny":  # a person's change cannot override a rule that denies
         raise denial(judgement.reason, stage)
-    return Passed(changed, item.id)
+    return ApprovedCall(changed, item.id)
 
 
 def denial(reason: str, stage: Stage) -> Denied:
@@ -210,7 +210,7 @@ def _expiry(ctx: Context) -> float | None:
     return ctx.clock.now() + min(given) if given else None
 
 
-def refuse(record: Record | None, name: str, stage: Stage, ctx: Context, journal: MemoryJournal) -> None:
+def refuse(record: Record | None, name: str, stage: Stage, ctx: Context, journal: LocalJournal) -> None:
     """Raise if the journal refuses live calls at this path; in a replay, as Suspend if the call was waiting."""
     if journal.replaying and record is not None and record.pending is not None and record.waits:
         raise Suspend((_waiting_item(as_type(record.pending.request, ToolCall), stage, record, ctx),))

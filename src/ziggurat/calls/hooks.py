@@ -5,7 +5,7 @@ __all__ = [
     "MIDDLEWARE",
     "NO_CHAIN",
     "PASSES",
-    "Chain",
+    "HookChain",
     "chained",
     "given",
     "hooked",
@@ -23,7 +23,7 @@ from ziggurat.calls.agent_call import AGENT_CALL
 from ziggurat.core.containment import as_failure
 from ziggurat.core.context import AMBIENT, JOURNAL, Context
 from ziggurat.core.errors import ConfigurationError
-from ziggurat.core.journal import MemoryJournal, journal_of
+from ziggurat.core.journal import LocalJournal, journal_of
 from ziggurat.core.path import escaped
 from ziggurat.core.scope import Key
 from ziggurat.core.service import Service
@@ -64,7 +64,7 @@ PASSES: dict[str, type | tuple[type, ...]] = {
 """What each hook passes on."""
 
 
-class Chain:
+class HookChain:
     """Middlewares in the order given, outermost first, with an index of the hooks that each overrides.
 
     Attributes:
@@ -76,21 +76,21 @@ class Chain:
 
     def __init__(self, middlewares: Sequence[Middleware] = ()) -> None:
         self.middlewares = tuple(middlewares)
-        self._without: dict[int, Chain] = {}
+        self._without: dict[int, HookChain] = {}
         self.hooks: dict[str, tuple[Middleware, ...]] = {
             hook: tuple(each for each in self.middlewares if getattr(type(each), hook) is not getattr(Middleware, hook))
             for hook in HOOKS
         }
 
-    def plus(self, middlewares: Sequence[Middleware]) -> "Chain":
+    def plus(self, middlewares: Sequence[Middleware]) -> "HookChain":
         """Return a chain with more middlewares at its end, that is, innermost."""
-        return Chain((*self.middlewares, *middlewares)) if middlewares else self
+        return HookChain((*self.middlewares, *middlewares)) if middlewares else self
 
-    def without(self, middleware: Middleware) -> "Chain":
+    def without(self, middleware: Middleware) -> "HookChain":
         """Return a chain without one middleware; the same chain each time."""
         if id(middleware) not in self._without:
             others = [each for each in self.middlewares if each is not middleware]
-            self._without[id(middleware)] = Chain(others) if others else NO_CHAIN
+            self._without[id(middleware)] = HookChain(others) if others else NO_CHAIN
         return self._without[id(middleware)]
 
     def has(self, *hooks: str) -> bool:
@@ -98,18 +98,18 @@ class Chain:
         return any(self.hooks[hook] for hook in hooks)
 
 
-MIDDLEWARE = Key[Chain]("middleware")
+MIDDLEWARE = Key[HookChain]("middleware")
 
-NO_CHAIN = Chain()
+NO_CHAIN = HookChain()
 
 
 @checked
 def given(ctx: Context, *middlewares: AnyMiddleware) -> Context:
     """Return a context whose calls all pass these middlewares too, inside the existing ones."""
-    return chained(ctx, Chain(middlewares))
+    return chained(ctx, HookChain(middlewares))
 
 
-def chained(ctx: Context, chain: Chain) -> Context:
+def chained(ctx: Context, chain: HookChain) -> Context:
     """Return a context with a chain added inside the existing one; a chain without hooks is ignored."""
     if not chain.has(*HOOKS):
         return ctx
@@ -119,7 +119,7 @@ def chained(ctx: Context, chain: Chain) -> Context:
     return ctx.within(MIDDLEWARE, outer.plus(chain.middlewares) if outer else chain)
 
 
-def screened(journal: MemoryJournal, chain: Chain, path: str) -> None:
+def screened(journal: LocalJournal, chain: HookChain, path: str) -> None:
     """Apply `on_record` of a chain's middlewares to all entries recorded at and below `path`."""
     for middleware in chain.hooks["on_record"]:
         journal.screen(path, middleware.on_record)
@@ -165,7 +165,7 @@ def without(middleware: Middleware, ctx: Context) -> Context:
     return ctx if chain is None else ctx.within(MIDDLEWARE, chain.without(middleware))
 
 
-async def tell(chain: Chain | None, error: BaseException, ctx: Context) -> None:
+async def tell(chain: HookChain | None, error: BaseException, ctx: Context) -> None:
     """Call `on_error` of every middleware, once per error and run, however many calls the error passes through.
 
     An error raised by `on_error` is logged and never hides the first.

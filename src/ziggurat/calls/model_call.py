@@ -15,9 +15,9 @@ from typing import Any
 from msgspec.structs import replace
 
 from ziggurat.calls.admission import ADMISSION, Reservation, admit, metered
+from ziggurat.calls.delta_filters import FilteredDeltas
 from ziggurat.calls.gate import is_waiting, pass_gate, refuse, waiting_call
-from ziggurat.calls.hooks import MIDDLEWARE, NO_CHAIN, Chain, hooked, tell, wrap
-from ziggurat.calls.pieces import Pieces
+from ziggurat.calls.hooks import MIDDLEWARE, NO_CHAIN, HookChain, hooked, tell, wrap
 from ziggurat.core.codec import decode, encode
 from ziggurat.core.containment import contained
 from ziggurat.core.context import ADMIT_TRY, Context
@@ -25,7 +25,7 @@ from ziggurat.core.entries import Outcome, Record, Result
 from ziggurat.core.errors import ConfigurationError, InvalidArguments, JournalCorrupt, Suspend
 from ziggurat.core.event import SILENCE, Dropped
 from ziggurat.core.facts import name_of
-from ziggurat.core.journal import MemoryJournal, journal_of
+from ziggurat.core.journal import LocalJournal, journal_of
 from ziggurat.core.recorder import must_be, usage_of
 from ziggurat.messages.canonical import canonical
 from ziggurat.messages.delta import deltas_of, fit, refolded
@@ -100,7 +100,7 @@ def _admitted(request: ModelRequest, name: str, ctx: Context) -> tuple[Sequence[
     return reserved, ctx.within(ADMIT_TRY, _admit_try_in(reserved))
 
 
-def _settle(spent: tuple[object, ...], reserved: Sequence[Reservation], ctx: Context, journal: MemoryJournal) -> None:
+def _settle(spent: tuple[object, ...], reserved: Sequence[Reservation], ctx: Context, journal: LocalJournal) -> None:
     """Count what a call has cost, in place of what was reserved for it."""
     journal.count(ctx, *spent)
     for each in reserved:
@@ -118,7 +118,7 @@ def _admit_try_in(reserved: Sequence[Reservation]) -> Callable[[BaseException], 
 
 
 async def _recorded_response(
-    outcome: Outcome, name: str, request: ModelRequest, ctx: Context, chain: Chain, journal: MemoryJournal
+    outcome: Outcome, name: str, request: ModelRequest, ctx: Context, chain: HookChain, journal: LocalJournal
 ) -> ModelResponse:
     """Return the recorded answer, whose message is emitted as a whole, or raise the recorded error."""
     try:
@@ -139,8 +139,8 @@ async def _failed(
     request: ModelRequest,
     reserved: Sequence[Reservation],
     ctx: Context,
-    chain: Chain,
-    journal: MemoryJournal,
+    chain: HookChain,
+    journal: LocalJournal,
     sent: "_Sent | None",
 ) -> BaseException:
     """Return the error of a failed call, after recording it, counting what it has cost, and reporting it."""
@@ -162,7 +162,7 @@ async def _failed(
     return error
 
 
-async def _report_failure(error: BaseException, ctx: Context, chain: Chain) -> None:
+async def _report_failure(error: BaseException, ctx: Context, chain: HookChain) -> None:
     """Tell listeners that what they heard of the reply is void, and middleware of the error."""
     if ctx.listens(Dropped):
         await ctx.emit(Dropped(ctx.path, type(error).__name__))
@@ -170,7 +170,7 @@ async def _report_failure(error: BaseException, ctx: Context, chain: Chain) -> N
         await tell(chain, error, ctx)
 
 
-async def _report_end(response: ModelResponse, recorded: bool, ctx: Context, journal: MemoryJournal) -> None:
+async def _report_end(response: ModelResponse, recorded: bool, ctx: Context, journal: LocalJournal) -> None:
     """Emit the end of a call, when its answer is durable."""
     if ctx.listens(ModelEnded):
         waiting = journal.settled()
@@ -179,7 +179,7 @@ async def _report_end(response: ModelResponse, recorded: bool, ctx: Context, jou
         await ctx.emit(ModelEnded(ctx.path, response, recorded))
 
 
-async def _apply_before_model(request: ModelRequest, ctx: Context, chain: Chain) -> ModelRequest:
+async def _apply_before_model(request: ModelRequest, ctx: Context, chain: HookChain) -> ModelRequest:
     for middleware in chain.hooks["before_model"]:
         changed = await hooked(middleware, "before_model", middleware.before_model, request, ctx)
         if changed is not request:
@@ -188,10 +188,10 @@ async def _apply_before_model(request: ModelRequest, ctx: Context, chain: Chain)
     return request
 
 
-async def _call(model: Model, name: str, request: ModelRequest, ctx: Context, chain: Chain) -> ModelResponse:
+async def _call(model: Model, name: str, request: ModelRequest, ctx: Context, chain: HookChain) -> ModelResponse:
     """Call the model through middleware and filters, and return the message that the conversation gets."""
     filtered = chain.has("deltas", "on_model_delta")
-    pieces = Pieces(ctx, chain) if filtered or ctx.listens(Delta) else None
+    pieces = FilteredDeltas(ctx, chain) if filtered or ctx.listens(Delta) else None
     service = wrap(model, chain.hooks["wrap_model"], _wrap_model, "wrap_model")
     response = await service(request, (ctx if pieces is None else ctx.emitting(pieces)).as_leaf())
     must_be(response, ModelResponse, name, ctx)

@@ -10,7 +10,7 @@ from ziggurat.core.codec import as_type
 from ziggurat.core.context import Context
 from ziggurat.core.entries import Intent, Record
 from ziggurat.core.errors import ConfigurationError, JournalError, NotRepeatable, Suspend, is_transient
-from ziggurat.core.journal import MemoryJournal, journal_of
+from ziggurat.core.journal import LocalJournal, journal_of
 from ziggurat.core.path import is_beneath
 from ziggurat.core.service import Service
 from ziggurat.messages.agent import Deny, DidNotHappen, Happened, decision_of
@@ -22,7 +22,7 @@ from ziggurat.tools.results import kind_of, result_of, text_of_error
 
 
 async def make_once(
-    service: Service[ToolCall, ToolResult], spec: ToolSpec, own: ToolCall, ctx: Context, journal: MemoryJournal
+    service: Service[ToolCall, ToolResult], spec: ToolSpec, own: ToolCall, ctx: Context, journal: LocalJournal
 ) -> ToolResult:
     """Make a call of a tool that acts once only; after a timeout or a lost connection, settle it as after a crash.
 

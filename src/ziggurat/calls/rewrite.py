@@ -24,7 +24,7 @@ from ziggurat.messages.facts import WINDOW
 from ziggurat.messages.message import Message
 from ziggurat.messages.middleware import Middleware
 from ziggurat.messages.model import Model, ModelRequest, ModelResponse
-from ziggurat.messages.rewriting import Outlook, Past, Rewriting
+from ziggurat.messages.rewriting import OriginalMessages, Rewrite, RewriteRequest
 from ziggurat.messages.usage import estimate_tokens
 from ziggurat.messages.validation import ValidationPolicy, validate, validate_rewrite
 
@@ -76,14 +76,14 @@ class Rewriters:
         self.middlewares = middlewares
         self._said: list[Message] = []
         self._since = 0
-        self._rewritings: list[Rewriting] = []
+        self._rewritings: list[Rewrite] = []
         self._measured = (0, 0)  # tokens counted by the provider, and for how many messages
         self._turns = self._seen = 0
         self._fixed: int | None = None
 
-    def past(self) -> Past | None:
+    def past(self) -> OriginalMessages | None:
         """Return the messages before the last rewriting, None if there was none."""
-        return Past(tuple(self._said), self._since, tuple(self._rewritings)) if self._rewritings else None
+        return OriginalMessages(tuple(self._said), self._since, tuple(self._rewritings)) if self._rewritings else None
 
     async def ask(self, run: Rewritable, model: Model, ctx: Context, at: str, *, name: str) -> ModelResponse:
         """Ask a model; offer the conversation for rewriting before that, and again if it is too long for the model.
@@ -97,9 +97,11 @@ class Rewriters:
         known = journal_of(ctx).find(asked.path)
         unasked = known is None or not known.outcomes
         if at.endswith("/model"):  # not when the model is only asked again
-            await self._offer(run, self._outlook(run, model), ctx, place, live=unasked)
+            await self._offer(run, self._rewrite_request(run, model), ctx, place, live=unasked)
         if known is not None and unasked:  # a failed call is repeated: apply the recorded rewritings first
-            while await self._offer(run, replace(self._outlook(run, model), tries=tries), ctx, place, live=False):
+            while await self._offer(
+                run, replace(self._rewrite_request(run, model), tries=tries), ctx, place, live=False
+            ):
                 tries += 1
         while True:
             try:
@@ -108,9 +110,9 @@ class Rewriters:
                 told = overflow_of(error)
                 if told is None:
                     raise
-                outlook = replace(self._outlook(run, model), overflow=told, tries=tries)
+                request = replace(self._rewrite_request(run, model), overflow=told, tries=tries)
                 before = run.conversation.view().size()
-                if not await self._offer(run, outlook, ctx, place):
+                if not await self._offer(run, request, ctx, place):
                     raise
                 if run.conversation.view().size() >= before:
                     raise ContextOverflow(f"the conversation was rewritten but made no shorter: {told}") from error
@@ -122,7 +124,7 @@ class Rewriters:
                 self._measured = (counted, len(run.conversation) + 1)
                 return response
 
-    def _outlook(self, run: Rewritable, model: Model) -> Outlook:
+    def _rewrite_request(self, run: Rewritable, model: Model) -> RewriteRequest:
         """Return the size of the next request; each message is examined only once."""
         request = run.request()
         messages = Transcript(run.conversation, run.complete)
@@ -138,17 +140,19 @@ class Rewriters:
             tokens = counted + (request.messages.size() - run.conversation.size(length)) // 4
         else:
             tokens = self._fixed + request.messages.size() // 4
-        return Outlook(messages, model, tokens, self._fixed, self._turns, fact(model, WINDOW))
+        return RewriteRequest(messages, model, tokens, self._fixed, self._turns, fact(model, WINDOW))
 
-    async def _offer(self, run: Rewritable, outlook: Outlook, ctx: Context, place: str, *, live: bool = True) -> bool:
+    async def _offer(
+        self, run: Rewritable, request: RewriteRequest, ctx: Context, place: str, *, live: bool = True
+    ) -> bool:
         """Offer the conversation to each in order until one rewrites it; recorded rewritings are applied instead."""
         journal = journal_of(ctx)
-        for number, middleware in enumerate(self.middlewares, outlook.tries * len(self.middlewares) + 1):
+        for number, middleware in enumerate(self.middlewares, request.tries * len(self.middlewares) + 1):
             at = ctx.at(f"{place}-{number}")
-            rewriting = await _recorded_rewriting(outlook, at)
+            rewriting = await _recorded_rewriting(request, at)
             replayed = rewriting is not None
             if rewriting is None and live and not journal.replaying:
-                rewriting = await _call_rewrite(middleware, outlook, at)
+                rewriting = await _call_rewrite(middleware, request, at)
             elif rewriting is None:
                 journal.skip(at)
             if rewriting is None or not rewriting.changes:
@@ -167,7 +171,7 @@ class Rewriters:
             return True
         return False
 
-    def _apply(self, run: Rewritable, rewriting: Rewriting) -> None:
+    def _apply(self, run: Rewritable, rewriting: Rewrite) -> None:
         """Start a new log with the rewritten conversation; the messages of the old log are kept in `past`."""
         log = run.conversation.log
         self._said += log[self._since : run.complete]
@@ -179,46 +183,46 @@ class Rewriters:
         self._turns = self._seen = 0
 
 
-def apply_rewriting(messages: list[Message], rewriting: Rewriting) -> list[Message]:
+def apply_rewriting(messages: list[Message], rewriting: Rewrite) -> list[Message]:
     """Return the messages with a rewriting applied."""
     return [*messages[: rewriting.start], *rewriting.messages, *messages[rewriting.end :]]
 
 
-async def _recorded_rewriting(outlook: Outlook, ctx: Context) -> Rewriting | None:
+async def _recorded_rewriting(request: RewriteRequest, ctx: Context) -> Rewrite | None:
     """Return the rewriting recorded here, None if none; its recorded usage is counted once."""
     journal = journal_of(ctx)
     record = journal.find(ctx.path)
     result = None if record is None else record.result
     if result is None:
         return None
-    return await journal.answer(ctx, result, result.name, outlook.messages.mark(), Rewriting)
+    return await journal.answer(ctx, result, result.name, request.messages.mark(), Rewrite)
 
 
-async def _call_rewrite(middleware: Middleware, outlook: Outlook, ctx: Context) -> Rewriting | None:
+async def _call_rewrite(middleware: Middleware, request: RewriteRequest, ctx: Context) -> Rewrite | None:
     """Call the middleware, check its rewriting and record it as a composite."""
     if ctx.listens(MiddlewareStarted):
         await ctx.emit(MiddlewareStarted(ctx.path, middleware.name, "rewrite"))
     token = AMBIENT.set(without(middleware, ctx))
     try:
-        rewriting = await middleware.rewrite(outlook, ctx)
+        rewriting = await middleware.rewrite(request, ctx)
     finally:
         AMBIENT.reset(token)
     if ctx.listens(MiddlewareCompleted):
         await ctx.emit(MiddlewareCompleted(ctx.path, middleware.name, "rewrite"))
     if rewriting is None:
         return None
-    _check(middleware, outlook, rewriting)
-    replaced = outlook.messages[rewriting.start : rewriting.end]
+    _check(middleware, request, rewriting)
+    replaced = request.messages[rewriting.start : rewriting.end]
     rewriting = replace(rewriting, by=rewriting.by or middleware.name, replaced=digest(replaced) if replaced else "")
     journal = journal_of(ctx)
     await journal.write(Entered(ctx.path, middleware.name, None, None, journal.elapsed))
-    await journal.write(Result(ctx.path, middleware.name, outlook.messages.mark(), rewriting, (), journal.elapsed))
+    await journal.write(Result(ctx.path, middleware.name, request.messages.mark(), rewriting, (), journal.elapsed))
     return rewriting
 
 
-def _check(middleware: Middleware, outlook: Outlook, rewriting: Rewriting) -> None:
+def _check(middleware: Middleware, request: RewriteRequest, rewriting: Rewrite) -> None:
     """Raise if a rewriting makes a valid conversation invalid."""
-    messages = list(outlook.messages)
+    messages = list(request.messages)
     if not 0 <= rewriting.start <= rewriting.end <= len(messages):
         raise ConfigurationError(
             f"{middleware.name} rewrites messages {rewriting.start} to {rewriting.end} of {len(messages)}"

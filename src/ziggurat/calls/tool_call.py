@@ -1,7 +1,7 @@
 """Make a tool call: every tool call of every agent goes through `act`, in this order.
 
 look up the journal > decode > before_tool > decode > freeze > permissions > approval > budgets > intent
-> wrap_tool > the tool's own layers > the function's door > error becomes a result > after_tool > record
+> wrap_tool > the tool's own layers > the guarded call of the function > error becomes a result > after_tool > record
 """
 
 __all__ = ["act"]
@@ -16,14 +16,14 @@ from ziggurat.calls.agent_call import AGENT_CALL
 from ziggurat.calls.failures import note_failure
 from ziggurat.calls.gate import (
     WAITING_CALLS,
-    Passed,
+    ApprovedCall,
     is_waiting,
     pass_gate,
     refuse,
     refuse_second,
     waiting_call,
 )
-from ziggurat.calls.hooks import MIDDLEWARE, NO_CHAIN, Chain, hooked, tell, wrap
+from ziggurat.calls.hooks import MIDDLEWARE, NO_CHAIN, HookChain, hooked, tell, wrap
 from ziggurat.calls.once import after_acts, make_once, settle_unknown
 from ziggurat.core.clock import CLOCK, SYSTEM_CLOCK
 from ziggurat.core.codec import as_type
@@ -33,7 +33,7 @@ from ziggurat.core.entries import Intent, Record, Result
 from ziggurat.core.errors import JournalError, ToolError
 from ziggurat.core.event import SILENCE
 from ziggurat.core.failures import Cause
-from ziggurat.core.journal import MemoryJournal, journal_of
+from ziggurat.core.journal import LocalJournal, journal_of
 from ziggurat.core.service import Service
 from ziggurat.messages.events import ApprovalExecuted, ToolEnded, ToolStarted
 from ziggurat.messages.middleware import Middleware
@@ -42,11 +42,11 @@ from ziggurat.messages.usage import TOOL_CALL
 from ziggurat.tools.approval import APPROVALS
 from ziggurat.tools.fork_effects import FORK_EFFECTS
 from ziggurat.tools.frozen import Frozen
-from ziggurat.tools.function import AGREED, TOOL_DELTAS
+from ziggurat.tools.function import APPROVED_CALL, TOOL_DELTAS
 from ziggurat.tools.permissions import check as check_permissions
 from ziggurat.tools.permissions import note_unknown
 from ziggurat.tools.results import error_result
-from ziggurat.tools.toolbox import Entry, Toolbox
+from ziggurat.tools.toolbox import Toolbox, ToolEntry
 
 _BROKEN_OFF = CancelledError("the run was broken off")
 """What interrupted a call that an earlier process has begun."""
@@ -112,19 +112,19 @@ def _take_cause(box: Toolbox, ctx: Context) -> Cause | None:
     return Cause.of(failure)
 
 
-async def _recorded_result(recorded: Result, call: ToolCall, ctx: Context, journal: MemoryJournal) -> ToolResult:
+async def _recorded_result(recorded: Result, call: ToolCall, ctx: Context, journal: LocalJournal) -> ToolResult:
     result = await journal.answer(ctx, recorded, call.name, call, ToolResult)
     if ctx.listens(ToolEnded):
         await ctx.emit(ToolEnded(ctx.path, call, result, 0.0, True))
     return result if result.id == call.id else replace(result, id=call.id)
 
 
-def _is_replayed(entry: Entry | None, ctx: Context, journal: MemoryJournal) -> bool:
+def _is_replayed(entry: ToolEntry | None, ctx: Context, journal: LocalJournal) -> bool:
     """Return whether a call is that of an agent that was entered: a replay runs it from the record of its calls."""
     return journal.replaying and entry is not None and entry.composite and journal.is_entered(ctx.path)
 
 
-async def _failed(raised: BaseException, what: str, call: ToolCall, ctx: Context, chain: Chain) -> ToolResult:
+async def _failed(raised: BaseException, what: str, call: ToolCall, ctx: Context, chain: HookChain) -> ToolResult:
     """Return the error result of a call that failed; raise what the model must not get.
 
     That is `Suspend` and the like, and mistakes of the programmer.
@@ -135,7 +135,7 @@ async def _failed(raised: BaseException, what: str, call: ToolCall, ctx: Context
     return error_result(error, call)
 
 
-async def _apply_after_tool(result: ToolResult, call: ToolCall, ctx: Context, chain: Chain) -> ToolResult:
+async def _apply_after_tool(result: ToolResult, call: ToolCall, ctx: Context, chain: HookChain) -> ToolResult:
     for middleware in reversed(chain.hooks["after_tool"]):
         try:
             result = await hooked(middleware, "after_tool", middleware.after_tool, result, ctx)
@@ -145,11 +145,11 @@ async def _apply_after_tool(result: ToolResult, call: ToolCall, ctx: Context, ch
 
 
 async def _make(
-    entry: Entry, record: Record | None, call: ToolCall, ctx: Context, chain: Chain, journal: MemoryJournal
+    entry: ToolEntry, record: Record | None, call: ToolCall, ctx: Context, chain: HookChain, journal: LocalJournal
 ) -> ToolResult:
     """Freeze a call or take up one that was begun, admit it, record that it begins, and run it.
 
-    The door below all layers refuses every other call than the frozen one.
+    The guard below all layers refuses every call but the frozen one.
     """
     if record is None or (record.intent is None and record.returned is None):
         passed = await _freeze(entry, record, call, ctx, chain)
@@ -177,13 +177,13 @@ async def _make(
         service = wrap(service, chain.hooks["wrap_tool"], _wrap_tool, "wrap_tool")
     if spec.effect == "once":
         return await make_once(service, spec, own, ctx, journal)
-    ctx = ctx.within(AGREED, own) if entry.composite else ctx.freezing(Frozen(own, spec.effect, ctx.path))
+    ctx = ctx.within(APPROVED_CALL, own) if entry.composite else ctx.freezing(Frozen(own, spec.effect, ctx.path))
     return await service(frozen, ctx)
 
 
 async def _resume_begun(
-    entry: Entry, record: Record, call: ToolCall, ctx: Context, chain: Chain
-) -> Passed | ToolResult:
+    entry: ToolEntry, record: Record, call: ToolCall, ctx: Context, chain: HookChain
+) -> ApprovedCall | ToolResult:
     """Return the frozen call of an intent without a result, or the result if it is known.
 
     Raises:
@@ -206,7 +206,7 @@ async def _resume_begun(
         digest, frozen = record.intent.digest, await _apply_before_tool(entry, entry.normalize(call), ctx, chain)
         if digest not in (frozen.fingerprint(), call.fingerprint()):  # older records hold the call as it was asked
             raise _not_kept_error(call)
-    return Passed(frozen)
+    return ApprovedCall(frozen)
 
 
 def _not_kept_error(call: ToolCall) -> ToolError:
@@ -218,8 +218,8 @@ def _not_kept_error(call: ToolCall) -> ToolError:
 
 
 async def _freeze(
-    entry: Entry, record: Record | None, call: ToolCall, ctx: Context, chain: Chain
-) -> Passed | ToolResult:
+    entry: ToolEntry, record: Record | None, call: ToolCall, ctx: Context, chain: HookChain
+) -> ApprovedCall | ToolResult:
     """Decode, permit and approve a call, and return it in its final form.
 
     In a fork that makes no effects, the result of the original run may take the place of the call.
@@ -244,13 +244,13 @@ async def _freeze(
     if waiting is None and spec.effect != "none" and WAITING_CALLS in ctx.scope:
         refuse_second(frozen, ctx)
     if not (spec.approval or APPROVALS in ctx.scope or waiting is not None):
-        return Passed(frozen)
+        return ApprovedCall(frozen)
     passed = await pass_gate(frozen, "tool", record, ctx, entry.normalize, always=spec.approval)
     check_permissions(spec, ctx)
     return passed
 
 
-async def _apply_before_tool(entry: Entry, call: ToolCall, ctx: Context, chain: Chain) -> ToolCall:
+async def _apply_before_tool(entry: ToolEntry, call: ToolCall, ctx: Context, chain: HookChain) -> ToolCall:
     """Return the normalized call as the hooks left it, in its normal form."""
     changed = call
     for middleware in chain.hooks["before_tool"]:
@@ -268,7 +268,7 @@ async def _wrap_tool(
     return await middleware.wrap_tool(call, ctx, tool)
 
 
-def _filter_deltas(chain: Chain) -> Callable[[str, Context], Awaitable[str]]:
+def _filter_deltas(chain: HookChain) -> Callable[[str, Context], Awaitable[str]]:
     """Return a function that changes each piece of a tool's output as middleware does."""
 
     async def change(text: str, ctx: Context) -> str:

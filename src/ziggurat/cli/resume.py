@@ -1,6 +1,6 @@
 """``ziggurat resume``, ``approve``, ``replay`` and ``fork``: the commands that continue a stored run."""
 
-__all__ = ["Said", "approve_run", "fork_run", "replay_run", "resume_run"]
+__all__ = ["DecisionOptions", "approve_run", "fork_run", "replay_run", "resume_run"]
 
 import asyncio
 import sys
@@ -15,7 +15,7 @@ from ziggurat.cli.agent_options import AgentOptions, labels_of, options_for
 from ziggurat.cli.approve import NO, approving
 from ziggurat.cli.build import agent_of
 from ziggurat.cli.exit_codes import COMPLETED, INTERRUPTED
-from ziggurat.cli.run import Output, show_run, write_answer
+from ziggurat.cli.run import OutputOptions, show_run, write_answer
 from ziggurat.cli.store import closed, find_run, kept_store, record_in, where_kept
 from ziggurat.cli.terminal import note, shell_word
 from ziggurat.core.clock import new_id
@@ -23,7 +23,7 @@ from ziggurat.core.codec import as_type
 from ziggurat.core.entries import Pending
 from ziggurat.core.errors import ConfigurationError, InvalidArguments
 from ziggurat.core.event import Listener
-from ziggurat.core.journal import MemoryJournal
+from ziggurat.core.journal import LocalJournal
 from ziggurat.core.store import Store
 from ziggurat.core.visible import visible_line
 from ziggurat.messages.agent import AgentRun, Approve, Decision, Deny, DidNotHappen, Happened, Modify
@@ -35,10 +35,10 @@ from ziggurat.tools.approval import Approvals
 from ziggurat.tools.fork_effects import Effects
 
 
-def _rebuild(run: str, given: AgentOptions, store: str | None) -> tuple[str, Runnable, MemoryJournal, AgentOptions]:
+def _rebuild(run: str, given: AgentOptions, store: str | None) -> tuple[str, Runnable, LocalJournal, AgentOptions]:
     """Find a run and build its agent again."""
 
-    async def known(place: Store, *, keep: bool) -> tuple[str, MemoryJournal]:
+    async def known(place: Store, *, keep: bool) -> tuple[str, LocalJournal]:
         try:
             info = await find_run(place, run)
             found = info.id, await record_in(place, info.id)
@@ -58,7 +58,7 @@ def _rebuild(run: str, given: AgentOptions, store: str | None) -> tuple[str, Run
     return run_id, agent_of(options, store), journal, options
 
 
-def resume_run(run: str, given: AgentOptions, store: str | None, output: Output, *, strict: bool) -> int:
+def resume_run(run: str, given: AgentOptions, store: str | None, output: OutputOptions, *, strict: bool) -> int:
     """Continue a run; return the exit code."""
     run_id, agent, _, options = _rebuild(run, given, store)
     output = replace(output, where=where_kept(agent.store, given.agent, store))
@@ -70,7 +70,7 @@ def _continue(
     run_id: str,
     decisions: Mapping[str, Decision],
     approvals: Approvals | None,
-    output: Output,
+    output: OutputOptions,
     *,
     strict: bool = False,
 ) -> int:
@@ -80,7 +80,7 @@ def _continue(
     return show_run(agent, begin, output, approvals, run_id)
 
 
-class Said(Struct, frozen=True):
+class DecisionOptions(Struct, frozen=True):
     """The decision given by options; approval if there are none.
 
     Attributes:
@@ -102,7 +102,9 @@ class Said(Struct, frozen=True):
         return [*ways, "--did-not-happen"] if self.again else ways
 
 
-def approve_run(run: str, item: str | None, given: AgentOptions, store: str | None, output: Output, said: Said) -> int:
+def approve_run(
+    run: str, item: str | None, given: AgentOptions, store: str | None, output: OutputOptions, said: DecisionOptions
+) -> int:
     """Decide on a pending call, and continue its run; return the exit code."""
     if len(ways := said.options()) > 1:
         raise ConfigurationError(f"a call is decided in one way, not both: give {' or '.join(ways)}")
@@ -115,7 +117,7 @@ def approve_run(run: str, item: str | None, given: AgentOptions, store: str | No
     return _continue(agent, run_id, {waiting.id: decision}, approving(options.approve), output)
 
 
-def _decision(said: Said, waiting: Pending, run_id: str, *, begun: bool) -> Decision:
+def _decision(said: DecisionOptions, waiting: Pending, run_id: str, *, begun: bool) -> Decision:
     """Return the options as a decision that is valid for the call."""
     name = visible_line(waiting.name)
     if said.deny is not None:
@@ -177,7 +179,14 @@ def replay_run(run: str, given: AgentOptions, store: str | None, *, live: Live) 
 
 
 def fork_run(
-    run: str, step: int, prompt: str | None, given: AgentOptions, store: str | None, output: Output, *, effects: Effects
+    run: str,
+    step: int,
+    prompt: str | None,
+    given: AgentOptions,
+    store: str | None,
+    output: OutputOptions,
+    *,
+    effects: Effects,
 ) -> int:
     """Start a new run from a step of a run; return the exit code."""
     run_id, agent, _, options = _rebuild(run, given, store)

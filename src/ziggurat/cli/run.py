@@ -1,6 +1,6 @@
 """``ziggurat run``: one question, one answer, and an exit code."""
 
-__all__ = ["Begin", "Output", "explain", "run_question", "show_run", "tell_how_to_go_on", "write_answer"]
+__all__ = ["Begin", "OutputOptions", "explain", "run_question", "show_run", "tell_how_to_go_on", "write_answer"]
 
 import asyncio
 import sys
@@ -31,7 +31,7 @@ from ziggurat.runs.drive import partial_of
 from ziggurat.tools.approval import Approvals
 
 
-class Output(Struct, frozen=True):
+class OutputOptions(Struct, frozen=True):
     """What to write where.
 
     Attributes:
@@ -52,7 +52,7 @@ Begin = Callable[[Sequence[Listener]], Coroutine[Any, Any, AgentRun]]
 def run_question(
     agent: Runnable,
     question: str,
-    output: Output,
+    output: OutputOptions,
     approvals: Approvals | None = None,
     labels: Mapping[str, object] | None = None,
     session: str | None = None,
@@ -70,7 +70,7 @@ def run_question(
     return show_run(agent, begin, output, approvals, run_id)
 
 
-def show_run(agent: Runnable, begin: Begin, output: Output, approvals: Approvals | None, run_id: str) -> int:
+def show_run(agent: Runnable, begin: Begin, output: OutputOptions, approvals: Approvals | None, run_id: str) -> int:
     """Show a run live and write its answer; return the exit code."""
     out = sys.stdout
     whole = out.isatty() and not output.json and not output.quiet
@@ -149,7 +149,7 @@ def _report_unfinished(agent: Runnable, run: AgentRun, where: str | None) -> Non
     if run.pending:
         note("nobody could be asked: decisions are made on a terminal, without --json")
     note(explain(agent, run))
-    if type(run.stop).__name__ in UNFINISHED:
+    if stops.status_of(run.stop) in UNFINISHED:
         tell_how_to_go_on(run.id, where, run.pending)
 
 
@@ -184,7 +184,7 @@ def explain(agent: Runnable, run: AgentRun) -> str:
     hint = ""
     if isinstance(run.stop, stops.MaxSteps):
         hint = " (--max-steps allows more)"
-    elif isinstance(run.stop, stops.Timeout):
+    elif isinstance(run.stop, stops.TimedOut):
         hint = " (--timeout allows more)"
     return f"the run stopped early: {told}{hint}"
 

@@ -12,10 +12,10 @@ from ziggurat.cli.exit_codes import COMPLETED
 from ziggurat.cli.store import closed, find_run, kept_store, record_in
 from ziggurat.cli.terminal import write
 from ziggurat.core.codec import Raw, as_type, decode, encode
-from ziggurat.core.entries import Decided, Ended, Entered, Entry, Failure, LossAccepted, Opened, Pending, Result
+from ziggurat.core.entries import Decided, Ended, Entered, Failure, JournalEntry, LossAccepted, Opened, Pending, Result
 from ziggurat.core.errors import JournalCorrupt, MissingExtra, described
 from ziggurat.core.failures import place_of
-from ziggurat.core.journal import MemoryJournal
+from ziggurat.core.journal import LocalJournal
 from ziggurat.core.json_lines import as_error
 from ziggurat.core.path import is_question, is_tool_call, parent_of
 from ziggurat.core.store import LogInfo
@@ -41,13 +41,13 @@ _Price = Callable[[Usage, str, str | None], Decimal | None]
 def show_record(run: str, store: str | None) -> int:
     """Write the record of a run; return the exit code."""
     info, journal = asyncio.run(_load(run, store))
-    picture = _Picture(info, journal)
+    picture = _RecordText(info, journal)
     lines = list(picture.lines())
     write("\n".join([*picture.head(), "", *lines]))
     return COMPLETED
 
 
-async def _load(run: str, store: str | None) -> tuple[LogInfo, MemoryJournal]:
+async def _load(run: str, store: str | None) -> tuple[LogInfo, LocalJournal]:
     place = kept_store(store)
     try:
         info = await find_run(place, run)
@@ -56,10 +56,10 @@ async def _load(run: str, store: str | None) -> tuple[LogInfo, MemoryJournal]:
         await closed(place)
 
 
-class _Picture:
+class _RecordText:
     """Formats a record as lines, and sums up its figures."""
 
-    def __init__(self, info: LogInfo, journal: MemoryJournal) -> None:
+    def __init__(self, info: LogInfo, journal: LocalJournal) -> None:
         self._info = info
         self._journal = journal
         self._usage = Usage(requests=0)
@@ -105,7 +105,7 @@ class _Picture:
             spent = duration(took) if took is not None else ""
             yield f"{at:>10} {spent:>9}  {'  ' * entry.path.count('/')}{visible_line(told)}"
 
-    def _took(self, entry: Entry, elapsed: float) -> float | None:
+    def _took(self, entry: JournalEntry, elapsed: float) -> float | None:
         """Return how long a call took: since the end of what came before it in its agent."""
         agent = parent_of(parent_of(entry.path))
         if isinstance(entry, Entered):
@@ -120,7 +120,7 @@ class _Picture:
         self._latest[agent] = max(elapsed, self._latest.get(agent, 0.0))
         return None if began is None else max(0.0, elapsed - began)
 
-    def _text_of(self, entry: Entry, number: int) -> str | None:
+    def _text_of(self, entry: JournalEntry, number: int) -> str | None:
         name = entry.path.rpartition("/")[2]
         match entry:
             case Result() if is_question(entry.path):

@@ -21,7 +21,7 @@ from pathlib import Path
 
 from ziggurat.cli.terminal import note, shell_word
 from ziggurat.core.errors import ConfigurationError, RunNotFound, StoreError
-from ziggurat.core.journal import MemoryJournal
+from ziggurat.core.journal import LocalJournal
 from ziggurat.core.store import LogInfo, Store, run_log, session_log
 from ziggurat.core.visible import visible_line
 from ziggurat.databases.address import without_secrets
@@ -159,6 +159,6 @@ def _named(infos: Sequence[LogInfo]) -> str:
     return ", ".join(visible_line(info.id[:100]) for info in infos)
 
 
-async def record_in(store: Store, run_id: str) -> MemoryJournal:
+async def record_in(store: Store, run_id: str) -> LocalJournal:
     """Return the record of a run, for reading."""
     return await runs_of(store).read(run_id)

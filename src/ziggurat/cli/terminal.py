@@ -66,7 +66,7 @@ def shell_word(text: str) -> str:
     return f"$'{''.join(parts)}'"
 
 
-class _Notes(logging.Handler):
+class _WarningMessages(logging.Handler):
     """Writes warnings of the library as messages of the program."""
 
     def emit(self, record: logging.LogRecord) -> None:
@@ -77,4 +77,4 @@ def report_logs() -> None:
     """Write warnings that are logged as messages, unless the program has configured logging; once per process."""
     logger = logging.getLogger("ziggurat")
     if not logger.hasHandlers():
-        logger.addHandler(_Notes(logging.WARNING))
+        logger.addHandler(_WarningMessages(logging.WARNING))

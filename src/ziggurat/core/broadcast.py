@@ -1,18 +1,18 @@
 """Subscriptions to one run, for many readers: recorded entries by number, other events as they happen."""
 
-__all__ = ["Broadcast", "Heard", "subscribe"]
+__all__ = ["Broadcast", "SubscribedItem", "subscribe"]
 
 from collections import deque
 from collections.abc import AsyncGenerator
 
 from msgspec import Struct
 
-from ziggurat.core.entries import Entry
+from ziggurat.core.entries import JournalEntry
 from ziggurat.core.event import Emit, Event
-from ziggurat.core.journal import MemoryJournal
+from ziggurat.core.journal import LocalJournal
 
 
-class Heard(Struct, frozen=True):
+class SubscribedItem(Struct, frozen=True):
     """One item that a subscriber receives.
 
     Attributes:
@@ -23,7 +23,7 @@ class Heard(Struct, frozen=True):
 
     number: int
     index: int
-    what: Entry | Event
+    what: JournalEntry | Event
 
 
 class _Reader:
@@ -32,7 +32,7 @@ class _Reader:
     __slots__ = ("passing",)
 
     def __init__(self, buffer: int) -> None:
-        self.passing: deque[Heard] = deque(maxlen=buffer)
+        self.passing: deque[SubscribedItem] = deque(maxlen=buffer)
 
 
 class Broadcast:
@@ -45,7 +45,7 @@ class Broadcast:
             a reply hears the rest of it.
     """
 
-    def __init__(self, journal: MemoryJournal, outer: Emit, *, pieces: bool = False) -> None:
+    def __init__(self, journal: LocalJournal, outer: Emit, *, pieces: bool = False) -> None:
         self.journal = journal
         self.outer = outer
         self.pieces = pieces
@@ -68,7 +68,7 @@ class Broadcast:
             number = self.journal.stable
             self._index = self._index + 1 if number == self._number else 1
             self._number = number
-            heard = Heard(number, self._index, event)
+            heard = SubscribedItem(number, self._index, event)
             for reader in self.readers:
                 reader.passing.append(heard)
             self.journal.wake()
@@ -77,8 +77,8 @@ class Broadcast:
 
 
 async def subscribe(
-    journal: MemoryJournal, broadcast: Broadcast | None = None, *, after: int = 0, buffer: int = 1000
-) -> AsyncGenerator[Heard, None]:
+    journal: LocalJournal, broadcast: Broadcast | None = None, *, after: int = 0, buffer: int = 1000
+) -> AsyncGenerator[SubscribedItem, None]:
     """Yield the recorded entries of a run after number `after`, then new items, until the run has ended.
 
     A reader gets all entries in order, whenever it joins. Events that are not recorded, such as pieces of a reply,
@@ -101,7 +101,7 @@ async def subscribe(
                 yield reader.passing.popleft()
             if number < journal.stable:
                 number += 1
-                yield Heard(number, 0, journal.entries[number - 1])
+                yield SubscribedItem(number, 0, journal.entries[number - 1])
             elif over():
                 return
             else:

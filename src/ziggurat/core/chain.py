@@ -1,6 +1,6 @@
 """The chain of digests over the rows of a log, plain or with a secret key."""
 
-__all__ = ["KEY", "Chain", "Key", "chain_of"]
+__all__ = ["KEY", "DigestChain", "Key", "chain_of"]
 
 import os
 from collections.abc import Sequence
@@ -22,7 +22,7 @@ _KEYED = 64
 """The length of a digest with a key; that of a plain one is half of it."""
 
 
-class Chain:
+class DigestChain:
     """How the digests of rows are made: each from the digest of the row before and the data of its own.
 
     A plain digest shows damage. A digest with a key (HMAC-SHA256) also shows what somebody has written who can write
@@ -115,10 +115,10 @@ class Chain:
         return moved
 
 
-def chain_of(store: Store) -> Chain:
+def chain_of(store: Store) -> DigestChain:
     """Return the chain of a store: its own, or what the environment says for a store that has none."""
     chain = getattr(store, "chain", None)
-    return chain if isinstance(chain, Chain) else Chain(None)
+    return chain if isinstance(chain, DigestChain) else DigestChain(None)
 
 
 def _keyed(key: bytes, log: str, before: str, data: bytes) -> str:

@@ -8,7 +8,7 @@ from itertools import islice
 from msgspec import Struct
 
 from ziggurat.core.codec import Raw, decode
-from ziggurat.core.entries import Entered, Entry, Failure, Outcome, Result
+from ziggurat.core.entries import Entered, Failure, JournalEntry, Outcome, Result
 from ziggurat.core.path import is_beneath, is_model_call, parent_of
 
 
@@ -42,7 +42,7 @@ class Composites:
 
     __slots__ = ("_above", "_entered", "_entries", "_first", "_looked_at")
 
-    def __init__(self, entries: Sequence[Entry]) -> None:
+    def __init__(self, entries: Sequence[JournalEntry]) -> None:
         self._entries = entries
         self._looked_at = 0  # the number of entries seen
         self._entered: set[str] = set()  # the paths of composites
@@ -63,7 +63,7 @@ class Composites:
         composite = path in self and (path in self._entered or not is_model_call(path))
         return [] if composite else _cost_of(outcome)
 
-    def outcomes_below(self, path: str, until: Entry | None) -> Iterator[Outcome]:
+    def outcomes_below(self, path: str, until: JournalEntry | None) -> Iterator[Outcome]:
         """Yield the outcomes of the calls below a path that were recorded before an entry."""
         if path not in self:  # nothing was called below it
             return

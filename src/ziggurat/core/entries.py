@@ -4,18 +4,18 @@ __all__ = [
     "Decided",
     "Ended",
     "Entered",
-    "Entry",
     "Failure",
     "Intent",
+    "JournalEntry",
     "LossAccepted",
     "Opened",
     "Origin",
     "Outcome",
     "Pending",
     "Record",
+    "RedactEntry",
     "Result",
     "Returned",
-    "Screen",
 ]
 
 from collections.abc import Callable
@@ -23,7 +23,7 @@ from collections.abc import Callable
 from msgspec import Struct
 
 
-class Entry(Struct, frozen=True, gc=False, tag=True, tag_field="entry"):
+class JournalEntry(Struct, frozen=True, gc=False, tag=True, tag_field="entry"):
     """The base of all entries: something that happened to the call at `path`.
 
     The garbage collector does not track entries, because a process with thousands of runs holds many. That is safe:
@@ -47,7 +47,7 @@ class Origin(Struct, frozen=True, gc=False):
     effects: str = "refuse"
 
 
-class Opened(Entry, frozen=True, gc=False):
+class Opened(JournalEntry, frozen=True, gc=False):
     """A run was started, or continued in a new process."""
 
     run_id: str
@@ -64,7 +64,7 @@ class Opened(Entry, frozen=True, gc=False):
     """The conditions that the run was started with and keeps: its grants, its session."""
 
 
-class Entered(Entry, frozen=True, gc=False):
+class Entered(JournalEntry, frozen=True, gc=False):
     """A composite (an agent, a team) was entered; `request` is the request as its hooks returned it."""
 
     name: str
@@ -75,7 +75,7 @@ class Entered(Entry, frozen=True, gc=False):
     """Seconds of the run's time allowance used when it was entered."""
 
 
-class Intent(Entry, frozen=True, gc=False):
+class Intent(JournalEntry, frozen=True, gc=False):
     """A tool with effects is about to run with exactly this request."""
 
     name: str
@@ -85,13 +85,13 @@ class Intent(Entry, frozen=True, gc=False):
     """For a tool that acts once only, what is done if its outcome is unknown; empty for others."""
 
 
-class Returned(Entry, frozen=True, gc=False):
+class Returned(JournalEntry, frozen=True, gc=False):
     """The value returned by a tool with ``effect="once"``, before layers and hooks process it."""
 
     value: object
 
 
-class Result(Entry, frozen=True, gc=False):
+class Result(JournalEntry, frozen=True, gc=False):
     """The final answer of a call, used whenever the call is repeated."""
 
     name: str
@@ -104,7 +104,7 @@ class Result(Entry, frozen=True, gc=False):
     """Seconds of the run's time allowance used at this point; 0 for a tool in memory (the model's entry has it)."""
 
 
-class Failure(Entry, frozen=True, gc=True):
+class Failure(JournalEntry, frozen=True, gc=True):
     """A failed try of a call, or its failure as a whole (a timeout, a refusal)."""
 
     name: str
@@ -114,7 +114,7 @@ class Failure(Entry, frozen=True, gc=True):
     elapsed: float = 0.0
 
 
-class Pending(Entry, frozen=True, gc=False):
+class Pending(JournalEntry, frozen=True, gc=False):
     """A call waits for a decision; `id` is a digest of its path and request."""
 
     id: str
@@ -125,14 +125,14 @@ class Pending(Entry, frozen=True, gc=False):
     """When the call is denied if there is no decision, in POSIX seconds."""
 
 
-class Decided(Entry, frozen=True, gc=False):
+class Decided(JournalEntry, frozen=True, gc=False):
     """A decision on a pending call, written before it is carried out; each is used once."""
 
     id: str
     decision: object
 
 
-class Ended(Entry, frozen=True, gc=False):
+class Ended(JournalEntry, frozen=True, gc=False):
     """The run ended; `stop` names the reason."""
 
     stop: str
@@ -141,7 +141,7 @@ class Ended(Entry, frozen=True, gc=False):
     """The run as it was returned, if it ended with an error; otherwise it is the result of its agent."""
 
 
-class LossAccepted(Entry, frozen=True, gc=False):
+class LossAccepted(JournalEntry, frozen=True, gc=False):
     """Somebody accepted that later entries, which had been acknowledged, were lost: those up to `acknowledged`."""
 
     acknowledged: int
@@ -151,7 +151,7 @@ class LossAccepted(Entry, frozen=True, gc=False):
 
 Outcome = Result | Failure
 
-Screen = Callable[[Entry], Entry]
+RedactEntry = Callable[[JournalEntry], JournalEntry]
 """Returns an entry without what must not be stored, such as secrets."""
 
 
@@ -171,7 +171,7 @@ class Record(Struct, eq=False):
     pending: Pending | None = None
     decided: Decided | None = None
 
-    def add(self, entry: Entry) -> None:
+    def add(self, entry: JournalEntry) -> None:
         """Add an entry."""
         if isinstance(entry, (Result, Failure)):
             self.outcomes.append(entry)
@@ -187,7 +187,7 @@ class Record(Struct, eq=False):
         elif isinstance(entry, Decided):
             self.decided = entry
 
-    def happened(self, entry: Entry) -> None:
+    def happened(self, entry: JournalEntry) -> None:
         """Add an entry made by this process: its usage is counted already, and its failure needs no answer again."""
         self.add(entry)
         self.counted = len(self.outcomes)

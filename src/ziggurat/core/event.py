@@ -10,10 +10,10 @@ __all__ = [
     "Event",
     "Joined",
     "Listener",
+    "NoListeners",
     "PerRun",
     "Queued",
     "Retrying",
-    "Silence",
     "UnderPressure",
     "difference",
     "listening_to",
@@ -152,7 +152,7 @@ class Emit(Protocol):
         ...
 
 
-class Silence:
+class NoListeners:
     """An `Emit` without listeners."""
 
     blocked = 0.0
@@ -165,7 +165,7 @@ class Silence:
         return False
 
 
-SILENCE = Silence()
+SILENCE = NoListeners()
 
 Listener = Callable[[Event], object]
 """A function called with each event: a plain one, whose return value is ignored, or a coroutine function."""

@@ -1,6 +1,6 @@
 """The in-memory journal of a run: entries are kept by reference, and `dump` writes them as JSON lines."""
 
-__all__ = ["MemoryJournal", "journal_of"]
+__all__ = ["LocalJournal", "journal_of"]
 
 import asyncio
 import threading
@@ -10,7 +10,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
 from ziggurat.core.clock import SYSTEM_CLOCK, Clock
 from ziggurat.core.codec import SHAPE_VERSION
 from ziggurat.core.context import JOURNAL, Context
-from ziggurat.core.entries import Decided, Ended, Entered, Entry, Opened, Pending, Record, Result
+from ziggurat.core.entries import Decided, Ended, Entered, JournalEntry, Opened, Pending, Record, Result
 from ziggurat.core.errors import ConfigurationError, JournalCorrupt, LeaseLost
 from ziggurat.core.json_lines import read_entry, write_entry
 from ziggurat.core.path import parent_of
@@ -26,14 +26,14 @@ _BROKEN_OFF = frozenset({"Failed", "Denied", "BudgetExceeded", "Timeout"})
 """The stops after which the call that ended the run is made again when the run is resumed."""
 
 
-class MemoryJournal(Recorder):
+class LocalJournal(Recorder):
     """The journal of a run, in memory, with the arguments of `Recorder`; `dump` writes it out."""
 
     __slots__ = ("_begun", "_closed", "_index")
 
     def __init__(self, mode: Mode = "record", *, strict: bool = False, clock: Clock = SYSTEM_CLOCK) -> None:
         super().__init__(mode, strict=strict, clock=clock)
-        self._index: dict[str, Entry | list[Entry] | Record] = {}  # the entries of calls, by path
+        self._index: dict[str, JournalEntry | list[JournalEntry] | Record] = {}  # the entries of calls, by path
         self._begun = 1  # the number of entries with which the run was opened
         self._closed: LeaseLost | None = None
 
@@ -79,7 +79,7 @@ class MemoryJournal(Recorder):
         """Whether anything was recorded since the run was opened, other than that its agent was entered."""
         return any(not isinstance(entry, Entered) for entry in self.entries[self._begun :])
 
-    async def follow(self, after: int = 0) -> AsyncIterator[tuple[int, Entry]]:
+    async def follow(self, after: int = 0) -> AsyncIterator[tuple[int, JournalEntry]]:
         """Yield the entries after number `after` with their numbers, until the run has ended.
 
         Numbers start at 1 and have no gaps; any number of readers may follow, at any time.
@@ -120,7 +120,7 @@ class MemoryJournal(Recorder):
 
     # -- writing -------------------------------------------------------------------------------------------------
 
-    def append(self, entry: Entry, /) -> Awaitable[None] | None:
+    def append(self, entry: JournalEntry, /) -> Awaitable[None] | None:
         """Record an entry; always return None, since nothing has to be awaited.
 
         Raises:
@@ -155,7 +155,7 @@ class MemoryJournal(Recorder):
         """Return None: there is nothing to wait for in memory."""
         return None
 
-    def _index_again(self, path: str, entry: Entry) -> None:
+    def _index_again(self, path: str, entry: JournalEntry) -> None:
         """Index an entry whose call may have others: most calls have one, so no Record is built for them."""
         index = self._index
         known = index.get(path)
@@ -179,7 +179,7 @@ class MemoryJournal(Recorder):
     @classmethod
     def load(
         cls, data: bytes, mode: Mode = "resume", *, strict: bool = False, clock: Clock = SYSTEM_CLOCK
-    ) -> "MemoryJournal":
+    ) -> "LocalJournal":
         """Read a journal that `dump` wrote.
 
         Args:
@@ -201,7 +201,7 @@ class MemoryJournal(Recorder):
         Raises:
             JournalCorrupt: a line cannot be read; the message names it.
         """
-        entries: list[Entry] = []
+        entries: list[JournalEntry] = []
         for number, line in enumerate(lines, 1):
             try:
                 entry = read_entry(line)
@@ -212,20 +212,20 @@ class MemoryJournal(Recorder):
             entries.append(entry)
         self.take_over(entries)
 
-    def take_over(self, entries: Iterable[Entry]) -> None:
+    def take_over(self, entries: Iterable[JournalEntry]) -> None:
         """Append entries that were recorded before."""
         self._reading = self.reopened = True
         for entry in entries:
             if isinstance(entry, Opened):
                 self._ask_again()  # whoever continued the run did the same here
-            MemoryJournal.append(self, entry)
+            LocalJournal.append(self, entry)
             self._elapsed = max(self._elapsed, getattr(entry, "elapsed", 0.0))
         self._reading = False
         self._begun = len(self.entries)
 
-    def copy(self, mode: Mode = "resume", *, clock: Clock = SYSTEM_CLOCK) -> "MemoryJournal":
+    def copy(self, mode: Mode = "resume", *, clock: Clock = SYSTEM_CLOCK) -> "LocalJournal":
         """Return a journal of its own with the entries so far, by reference."""
-        journal = MemoryJournal(mode, clock=clock)
+        journal = LocalJournal(mode, clock=clock)
         journal.take_over(self.entries)
         return journal
 
@@ -280,9 +280,9 @@ class MemoryJournal(Recorder):
             self.hold(entry)
         self._begun = len(self.entries)
 
-    def hold(self, entry: Entry, /) -> None:
+    def hold(self, entry: JournalEntry, /) -> None:
         """Record an entry that becomes durable with the next one only."""
-        MemoryJournal.append(self, entry)
+        LocalJournal.append(self, entry)
 
 
 def _is_alternative(path: str) -> bool:
@@ -290,13 +290,13 @@ def _is_alternative(path: str) -> bool:
     return path.rpartition("/")[2].startswith("alt-")
 
 
-def journal_of(ctx: Context) -> MemoryJournal:
+def journal_of(ctx: Context) -> LocalJournal:
     """Return the journal of the run that a context belongs to.
 
     Raises:
         ConfigurationError: it belongs to no run.
     """
     journal = ctx.scope.get(JOURNAL)
-    if not isinstance(journal, MemoryJournal):
+    if not isinstance(journal, LocalJournal):
         raise ConfigurationError(f"{ctx.path} is no part of a run: call the agent with run() or stream()")
     return journal

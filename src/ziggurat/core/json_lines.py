@@ -13,13 +13,13 @@ from msgspec.structs import replace
 
 from ziggurat.core import errors
 from ziggurat.core.codec import Raw, decode, digest, encode
-from ziggurat.core.entries import Entry, Failure, Result
+from ziggurat.core.entries import Failure, JournalEntry, Result
 from ziggurat.core.errors import ForeignError, JournalCorrupt, ZigguratError, is_transient
 
 _RAW = frozenset({"request", "value", "error", "decision", "setup", "labels", "terms", "run"})
 
 
-def _line_type(kind: type[Entry]) -> type[Struct]:
+def _line_type(kind: type[JournalEntry]) -> type[Struct]:
     """Return a class to decode a line of this kind of entry, with user values as raw JSON."""
     fields: list[tuple[str, object, object]] = []
     for field in msgspec.structs.fields(kind):
@@ -29,7 +29,7 @@ def _line_type(kind: type[Entry]) -> type[Struct]:
     return msgspec.defstruct(kind.__name__, given, tag=kind.__name__, tag_field="entry", gc=False)
 
 
-_KINDS: dict[str, type[Entry]] = {kind.__name__: kind for kind in Entry.__subclasses__()}
+_KINDS: dict[str, type[JournalEntry]] = {kind.__name__: kind for kind in JournalEntry.__subclasses__()}
 _line: "msgspec.json.Decoder[Struct]" = msgspec.json.Decoder(reduce(or_, map(_line_type, _KINDS.values())))
 _COMMON: dict[str, type[Exception]] = {
     name: getattr(builtins, name)
@@ -46,14 +46,14 @@ def fingerprint(request: object) -> str:
     return digest(request) if own is None else own()
 
 
-def write_entry(entry: Entry) -> bytes:
+def write_entry(entry: JournalEntry) -> bytes:
     """Return an entry as one line of JSON; for an answered request only the fingerprint is written."""
     if isinstance(entry, (Result, Failure)) and not isinstance(entry.request, Raw):
         entry = replace(entry, request=fingerprint(entry.request))
     return encode(entry)
 
 
-def read_entry(line: bytes) -> Entry:
+def read_entry(line: bytes) -> JournalEntry:
     """Return the entry that `write_entry` wrote.
 
     Raises:
@@ -64,7 +64,7 @@ def read_entry(line: bytes) -> Entry:
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         raise JournalCorrupt(f"not an entry of a journal: {error}") from error
     values = [tuple(each) if isinstance(each, list) else each for each in msgspec.structs.astuple(read)]
-    kind: Callable[..., Entry] = _KINDS[type(read).__name__]
+    kind: Callable[..., JournalEntry] = _KINDS[type(read).__name__]
     return kind(*values)
 
 

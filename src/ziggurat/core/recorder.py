@@ -20,7 +20,7 @@ from ziggurat.core.codec import Raw, as_type, decode
 from ziggurat.core.composites import Composites
 from ziggurat.core.containment import contained
 from ziggurat.core.context import METER, Context
-from ziggurat.core.entries import Ended, Entry, Failure, Intent, Outcome, Record, Result, Screen
+from ziggurat.core.entries import Ended, Failure, Intent, JournalEntry, Outcome, Record, RedactEntry, Result
 from ziggurat.core.errors import ConfigurationError, JournalCorrupt, JournalError, JournalMismatch, RecordEnds, fact_of
 from ziggurat.core.event import Diverged, difference
 from ziggurat.core.json_lines import as_error, fingerprint
@@ -84,7 +84,7 @@ class Recorder:
         self.replaying = self.refusing = mode == "replay"
         self.strict = strict or mode == "replay"
         self.durable = False
-        self.entries: list[Entry] = []
+        self.entries: list[JournalEntry] = []
         self.watch = Stopwatch(clock)  # measures the run in this process
         self._elapsed = 0.0
         self._acts: dict[str, Intent] = {}
@@ -92,7 +92,7 @@ class Recorder:
         self._known_composites: Composites | None = None
         self._charges: list[tuple[str, object]] | None = None
         self._errors: dict[int, tuple[BaseException, bool]] | None = None  # recorded ones by id; if they are answers
-        self._screens: dict[str, tuple[Screen, ...]] | None = None
+        self._screens: dict[str, tuple[RedactEntry, ...]] | None = None
         self._readers: deque[Future[None]] | None = None
         self._reading = False  # while entries written before are read in
         self.reopened = False  # whether it has entries from before the run was continued
@@ -105,18 +105,18 @@ class Recorder:
         """Return the paths of all recorded calls."""
         raise NotImplementedError
 
-    def append(self, entry: Entry, /) -> Awaitable[None] | None:
+    def append(self, entry: JournalEntry, /) -> Awaitable[None] | None:
         """Record an entry; if an awaitable is returned, await it before acting on the entry."""
         raise NotImplementedError
 
-    def screen(self, path: str, screen: Screen, /) -> None:
+    def screen(self, path: str, screen: RedactEntry, /) -> None:
         """Apply `screen` from now on to each entry at or below `path`, before the entry is stored anywhere."""
         if self._screens is None:
             self._screens = {}
         if screen not in self._screens_of(path):
             self._screens[path] = (*self._screens.get(path, ()), screen)
 
-    def _screens_of(self, path: str) -> Iterable[Screen]:
+    def _screens_of(self, path: str) -> Iterable[RedactEntry]:
         """Yield the screens for entries at a path, those registered at the deepest path first."""
         while self._screens is not None:
             yield from self._screens.get(path, ())
@@ -124,7 +124,7 @@ class Recorder:
                 return
             path = parent_of(path)
 
-    def screened(self, entry: Entry, /) -> Entry:
+    def screened(self, entry: JournalEntry, /) -> JournalEntry:
         """Return an entry after all screens for its path were applied; every journal's `append` stores only this.
 
         Screens registered at deeper paths are applied first.
@@ -137,7 +137,7 @@ class Recorder:
         return entry
 
     @property
-    def original(self) -> Sequence[Entry]:
+    def original(self) -> Sequence[JournalEntry]:
         """The entries with which differing requests are compared."""
         return self.entries
 
@@ -243,7 +243,7 @@ class Recorder:
             for usage in spent:
                 meter.add(usage)
 
-    def write(self, entry: Entry) -> Awaitable[None]:
+    def write(self, entry: JournalEntry) -> Awaitable[None]:
         """Record an entry; the awaitable, to be awaited before acting on it, ends when it is durable.
 
         Raises:
@@ -297,7 +297,7 @@ class Recorder:
         self._charges = [(at, cost) for at, cost in charges if not is_beneath(at, path)] or None
         return (*taken, *own)
 
-    def skip(self, ctx: Context, until: Entry | None = None) -> None:
+    def skip(self, ctx: Context, until: JournalEntry | None = None) -> None:
         """Use the outcomes of the calls below this one that were recorded before an entry; they are not made again.
 
         Their usage is counted, and their failures are marked as answered.
@@ -383,7 +383,7 @@ class Recorder:
 
     def _difference_of(self, path: str, request: object, recorded: str, asked: str) -> tuple[str, str, str]:
         """Return what differs and both sides as text: the request's own `compared()` if possible, else fingerprints."""
-        own: Callable[[Sequence[Entry], str, str], tuple[str, str, str] | None] | None
+        own: Callable[[Sequence[JournalEntry], str, str], tuple[str, str, str] | None] | None
         own = getattr(request, "compared", None)
         return (None if own is None else own(self.original, path, recorded)) or ("request", recorded, asked)
 

@@ -1,6 +1,6 @@
 """Rules: what an annotation allows as a value, as a predicate and in words."""
 
-__all__ = ["ANYTHING", "Rule", "is_finite", "rule_of"]
+__all__ = ["ANYTHING", "SettingRule", "is_finite", "rule_of"]
 
 import re
 from collections.abc import Callable, Collection, Iterable, Mapping
@@ -32,7 +32,7 @@ _COLLECTIONS: dict[object, str] = {
 _META = ("ge", "gt", "le", "lt", "min_length", "max_length", "pattern", "title", "description", "extra")
 
 
-class Rule(NamedTuple):
+class SettingRule(NamedTuple):
     """What a setting may be.
 
     Attributes:
@@ -43,14 +43,14 @@ class Rule(NamedTuple):
 
     allows: Callable[[object], bool]
     words: str
-    item: "Rule | None" = None
+    item: "SettingRule | None" = None
 
 
-ANYTHING = Rule(lambda value: True, "anything")
+ANYTHING = SettingRule(lambda value: True, "anything")
 """The rule of annotations that say nothing that could be checked."""
 
 
-def rule_of(annotation: object, names: dict[str, Any]) -> Rule:
+def rule_of(annotation: object, names: dict[str, Any]) -> SettingRule:
     """Return the rule of an annotation.
 
     Args:
@@ -65,18 +65,18 @@ def rule_of(annotation: object, names: dict[str, Any]) -> Rule:
         return ANYTHING
 
 
-def _rule(annotation: Any) -> Rule:
+def _rule(annotation: Any) -> SettingRule:
     origin, args = get_origin(annotation), get_args(annotation)
     if origin is Annotated:
         return _annotated(args[0], _merged([each for each in args[1:] if isinstance(each, Meta)]))
     if origin is Union or origin is UnionType:
         return _either([_rule(each) for each in args])
     if origin is Literal:
-        return Rule(lambda value: value.__class__ in map(type, args) and value in args, _or(map(repr, args)))
+        return SettingRule(lambda value: value.__class__ in map(type, args) and value in args, _or(map(repr, args)))
     if annotation is None or annotation is NoneType:
-        return Rule(lambda value: value is None, "None")
+        return SettingRule(lambda value: value is None, "None")
     if annotation is bool:
-        return Rule(lambda value: isinstance(value, bool), "True or False")
+        return SettingRule(lambda value: isinstance(value, bool), "True or False")
     if annotation in _PLAIN:
         return _bounded(annotation, Meta())
     return _of_class(annotation if origin is None else origin, args)
@@ -87,17 +87,17 @@ def _is_async(value: Any) -> bool:
     return iscoroutinefunction(value) or iscoroutinefunction(type(value).__call__)
 
 
-def _of_class(kind: Any, args: tuple[Any, ...]) -> Rule:
+def _of_class(kind: Any, args: tuple[Any, ...]) -> SettingRule:
     if kind is _CALLABLE:
         if not args or _may_be_async(args[-1]):
-            return Rule(_is_callable, "a function")
-        return Rule(lambda value: _is_callable(value) and not _is_async(value), "a function (not async)")
+            return SettingRule(_is_callable, "a function")
+        return SettingRule(lambda value: _is_callable(value) and not _is_async(value), "a function (not async)")
     if not isinstance(kind, type) or kind in (Any, object):
         return ANYTHING
     if kind is type and any(isinstance(each, TypeVar) for each in args):
         return ANYTHING  # any type, also one that is no class, such as list[int]
     if kind is type:
-        return Rule(lambda value: isinstance(value, type), "a class")
+        return SettingRule(lambda value: isinstance(value, type), "a class")
     if getattr(kind, "_is_protocol", False):
         return _of_protocol(kind)
     items = [_rule(each) for each in args if each is not ...]
@@ -107,15 +107,15 @@ def _of_class(kind: Any, args: tuple[Any, ...]) -> Rule:
         return _of_items(kind, items[0])
     if len(items) == 2 and issubclass(kind, Mapping) and items != [ANYTHING, ANYTHING]:
         return _of_mapping(kind, *items)
-    return Rule(lambda value: isinstance(value, kind), _a(_COLLECTIONS.get(kind) or kind.__name__))
+    return SettingRule(lambda value: isinstance(value, kind), _a(_COLLECTIONS.get(kind) or kind.__name__))
 
 
-def _of_protocol(kind: type) -> Rule:
+def _of_protocol(kind: type) -> SettingRule:
     if "__call__" in vars(kind):
-        return Rule(lambda value: callable(value) and not isinstance(value, type), _protocol_words(kind))
+        return SettingRule(lambda value: callable(value) and not isinstance(value, type), _protocol_words(kind))
     if not any(callable(each) for name, each in vars(kind).items() if not name.startswith("_")):
         return ANYTHING
-    return Rule(lambda value: implements(value, kind), _a(kind.__name__))
+    return SettingRule(lambda value: implements(value, kind), _a(kind.__name__))
 
 
 def _protocol_words(kind: type) -> str:
@@ -126,7 +126,7 @@ def _protocol_words(kind: type) -> str:
     return f"{_a(kind.__name__)}, {how} ({arguments})"
 
 
-def _of_items(kind: type, item: Rule) -> Rule:
+def _of_items(kind: type, item: SettingRule) -> SettingRule:
     """Return the rule for several values; those of an iterator are not looked at, since that would consume them."""
 
     def allows(values: object) -> bool:
@@ -135,26 +135,26 @@ def _of_items(kind: type, item: Rule) -> Rule:
         return not isinstance(values, Collection) or all(map(item.allows, values))
 
     words = f"a {_COLLECTIONS.get(kind, 'list')}"
-    return Rule(allows, words if item is ANYTHING else f"{words}, each item {item.words}", item)
+    return SettingRule(allows, words if item is ANYTHING else f"{words}, each item {item.words}", item)
 
 
-def _of_tuple(items: list[Rule]) -> Rule:
+def _of_tuple(items: list[SettingRule]) -> SettingRule:
     def allows(values: object) -> bool:
         if not isinstance(values, tuple) or len(values) != len(items):
             return False
         return all(item.allows(value) for item, value in zip(items, values, strict=True))
 
-    return Rule(allows, f"a tuple of {' and '.join(item.words for item in items)}")
+    return SettingRule(allows, f"a tuple of {' and '.join(item.words for item in items)}")
 
 
-def _of_mapping(kind: type, key: Rule, value: Rule) -> Rule:
+def _of_mapping(kind: type, key: SettingRule, value: SettingRule) -> SettingRule:
     def allows(values: object) -> bool:
         if not isinstance(values, kind) or not isinstance(values, Mapping):
             return False
         return all(map(key.allows, values)) and all(map(value.allows, values.values()))
 
     each = [f"each {what} {rule.words}" for what, rule in (("key", key), ("value", value)) if rule is not ANYTHING]
-    return Rule(allows, f"a {_COLLECTIONS.get(kind, 'mapping')}, {' and '.join(each)}")
+    return SettingRule(allows, f"a {_COLLECTIONS.get(kind, 'mapping')}, {' and '.join(each)}")
 
 
 def _is_callable(value: object) -> bool:
@@ -170,7 +170,7 @@ def _may_be_async(returns: Any) -> bool:
     return returns is Any or returns is object or name in ("Awaitable", "Coroutine", "TypeVar")
 
 
-def _either(rules: list[Rule]) -> Rule:
+def _either(rules: list[SettingRule]) -> SettingRule:
     if ANYTHING in rules:
         return ANYTHING
     checks = [rule.allows for rule in sorted(rules, key=lambda rule: rule.words != "None")]
@@ -179,8 +179,8 @@ def _either(rules: list[Rule]) -> Rule:
     separator = ", or " if any("," in each for each in words) else " or "
     if len(checks) == 2:  # most often something or None
         first, second = checks
-        return Rule(lambda value: first(value) or second(value), separator.join(words), item)
-    return Rule(lambda value: any(check(value) for check in checks), separator.join(words), item)
+        return SettingRule(lambda value: first(value) or second(value), separator.join(words), item)
+    return SettingRule(lambda value: any(check(value) for check in checks), separator.join(words), item)
 
 
 def _merged(metas: Iterable[Meta]) -> Meta:
@@ -189,7 +189,7 @@ def _merged(metas: Iterable[Meta]) -> Meta:
     return Meta(**found)
 
 
-def _annotated(kind: Any, meta: Meta) -> Rule:
+def _annotated(kind: Any, meta: Meta) -> SettingRule:
     if kind in _PLAIN:
         rule = _bounded(kind, meta)
     else:
@@ -201,14 +201,14 @@ def _annotated(kind: Any, meta: Meta) -> Rule:
     return rule._replace(words=f"{rule.words}, {meta.description}") if meta.description else rule
 
 
-def _not_empty(rule: Rule) -> Rule:
+def _not_empty(rule: SettingRule) -> SettingRule:
     def allows(value: object) -> bool:
         return rule.allows(value) and (not isinstance(value, Collection) or len(value) > 0)
 
     return rule._replace(allows=allows, words=f"{rule.words}, at least one")
 
 
-def _bounded(kind: Any, meta: Meta) -> Rule:
+def _bounded(kind: Any, meta: Meta) -> SettingRule:
     classes, noun = _PLAIN[kind]
     noun = meta.title or noun
     infinite = bool((meta.extra or {}).get("infinite"))
@@ -221,7 +221,7 @@ def _bounded(kind: Any, meta: Meta) -> Rule:
             return _has_length(value, meta)
         return (infinite or kind is int or is_finite(value)) and _is_within(value, meta)
 
-    return Rule(allows, _text_words(noun, meta) if kind in (str, bytes) else _number_words(noun, meta))
+    return SettingRule(allows, _text_words(noun, meta) if kind in (str, bytes) else _number_words(noun, meta))
 
 
 def _has_length(value: Any, meta: Meta) -> bool:

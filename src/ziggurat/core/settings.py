@@ -38,7 +38,7 @@ from typing import Annotated, Any, ParamSpec, TypeVar, cast
 from msgspec import NODEFAULT, Meta, Struct
 
 from ziggurat.core.errors import ConfigurationError
-from ziggurat.core.rules import ANYTHING, Rule, rule_of
+from ziggurat.core.rules import ANYTHING, SettingRule, rule_of
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -90,7 +90,7 @@ class Settings:
     def __init__(self, names: Iterable[str], owner: Any) -> None:
         self._names = tuple(names)
         self._owner = owner
-        self._rules: dict[str, Rule] | None = None
+        self._rules: dict[str, SettingRule] | None = None
 
     def check(self, where: str, values: Iterable[tuple[str, object]]) -> None:
         """Check pairs of a name and a value; those of other names are ignored.
@@ -107,10 +107,10 @@ class Settings:
                 shown = name if name.startswith("*") else f"{name}=..."
                 raise ConfigurationError(f"{where}({shown}) is {rule.words}; got {_wrong_in(value, rule)}")
 
-    def _read(self) -> dict[str, Rule]:
+    def _read(self) -> dict[str, SettingRule]:
         owner = self._owner
         owners = reversed(owner.__mro__[:-1]) if isinstance(owner, type) else (owner,)
-        rules: dict[str, Rule] = {}
+        rules: dict[str, SettingRule] = {}
         for each in owners:
             space = vars(sys.modules[each.__module__]) if isinstance(each, type) else each.__globals__
             annotations: dict[str, object] = getattr(each, "__annotations__", {})
@@ -179,7 +179,7 @@ class CheckedStruct(Struct, frozen=True):
         settings.check(kind.__name__, values)
 
 
-def _wrong_in(value: object, rule: Rule) -> str:
+def _wrong_in(value: object, rule: SettingRule) -> str:
     """Describe what does not fit: one of several values, or the value itself."""
     if rule.item is None or not isinstance(value, Iterable) or isinstance(value, bytes):
         return _describe(value)

@@ -10,11 +10,11 @@ __all__ = [
     "LONGEST",
     "UNFINISHED",
     "LogInfo",
-    "Mark",
-    "Remembers",
+    "LogMark",
     "Row",
     "Store",
-    "Wakes",
+    "SupportsChangeSignal",
+    "SupportsLogMarks",
     "acknowledged_in",
     "chained",
     "is_id",
@@ -50,7 +50,7 @@ class Row(Struct, frozen=True, gc=False):
     Attributes:
         number: From 1, without gaps.
         digest: Made of the previous row's digest and this row's data, so that damage to a row is detected, but not rows
-            missing at the end (see `Remembers`), nor, without a key, who changed it; see `Chain`.
+            missing at the end (see `SupportsLogMarks`), nor, without a key, who changed it; see `DigestChain`.
         data: One JSON document without line breaks.
         status: The state of the log from this row on.
     """
@@ -61,7 +61,7 @@ class Row(Struct, frozen=True, gc=False):
     status: str = "running"
 
 
-class Mark(Struct, frozen=True):
+class LogMark(Struct, frozen=True):
     """The last acknowledged row of a log, as remembered apart from the log.
 
     Attributes:
@@ -73,13 +73,13 @@ class Mark(Struct, frozen=True):
     check: str = ""
 
     @classmethod
-    def of(cls, row: Row) -> "Mark":
+    def of(cls, row: Row) -> "LogMark":
         """Return the mark of a row."""
         return cls(row.number, blake2b(row.digest.encode(), digest_size=16).hexdigest())
 
     def fits(self, row: Row) -> bool:
         """Return whether a row is the one that was acknowledged, as far as that is known."""
-        return self.number == row.number and self.check in ("", Mark.of(row).check)
+        return self.number == row.number and self.check in ("", LogMark.of(row).check)
 
 
 class LogInfo(Struct, frozen=True):
@@ -239,7 +239,7 @@ class Store(Protocol):
 
 
 @runtime_checkable
-class Wakes(Protocol):
+class SupportsChangeSignal(Protocol):
     """A store that can signal writes of other processes, so that a follower of a log need not poll."""
 
     async def changed(self, log: str, count: int, seconds: float) -> None:
@@ -248,14 +248,14 @@ class Wakes(Protocol):
 
 
 @runtime_checkable
-class Remembers(Protocol):
+class SupportsLogMarks(Protocol):
     """A store that remembers the last acknowledged row of each log where damage to the log does not reach.
 
     What it remembers may be older than the log after a crash, never newer. Its `create` and `find` raise JournalCorrupt
     for a log of which rows were acknowledged and nothing is left; deleting such a log accepts that.
     """
 
-    async def acknowledged(self, log: str) -> Mark | None:
+    async def acknowledged(self, log: str) -> LogMark | None:
         """Return the last acknowledged row of a log, None if it is unknown; read it before the rows, not after."""
         ...
 
@@ -268,12 +268,12 @@ class Remembers(Protocol):
         ...
 
 
-def memory_of(store: Store) -> Remembers | None:
+def memory_of(store: Store) -> SupportsLogMarks | None:
     """Return a store as one that remembers what was acknowledged; None if it does not."""
-    return cast("Remembers", store) if implements(store, Remembers) else None
+    return cast("SupportsLogMarks", store) if implements(store, SupportsLogMarks) else None
 
 
-async def acknowledged_in(store: Store, log: str) -> Mark | None:
+async def acknowledged_in(store: Store, log: str) -> LogMark | None:
     """Return the last acknowledged row of a log; None if it is unknown, or the store remembers none."""
     memory = memory_of(store)
     return None if memory is None else await memory.acknowledged(log)

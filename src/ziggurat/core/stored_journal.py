@@ -11,9 +11,9 @@ from msgspec import Struct
 
 from ziggurat.core.chain import chain_of
 from ziggurat.core.clock import SYSTEM_CLOCK, Clock
-from ziggurat.core.entries import Decided, Ended, Entry, Intent, Opened, Result
+from ziggurat.core.entries import Decided, Ended, Intent, JournalEntry, Opened, Result
 from ziggurat.core.errors import ConfigurationError, JournalCorrupt, LeaseLost, StoreError
-from ziggurat.core.journal import MemoryJournal
+from ziggurat.core.journal import LocalJournal
 from ziggurat.core.json_lines import write_entry
 from ziggurat.core.path import is_question
 from ziggurat.core.recorder import Mode
@@ -22,7 +22,7 @@ from ziggurat.core.store import Row, Store, acknowledged_in, loss
 BLOB_BYTES = 64 * 1024
 """An entry longer than this is stored as a separate large value, and its row has only the digest."""
 
-_POINTS: dict[type[Entry], str] = {Intent: "intent", Result: "result", Decided: "decision", Ended: "end"}
+_POINTS: dict[type[JournalEntry], str] = {Intent: "intent", Result: "result", Decided: "decision", Ended: "end"}
 
 
 class _Blob(Struct, frozen=True):
@@ -32,7 +32,7 @@ class _Blob(Struct, frozen=True):
     size: int
 
 
-class StoredJournal(MemoryJournal):
+class StoredJournal(LocalJournal):
     """The journal of a run in a store; `append` returns an awaitable for when the entry is durable.
 
     Entries appended in one turn of the event loop are written as one batch, and a run writes one batch at a time. The
@@ -84,7 +84,7 @@ class StoredJournal(MemoryJournal):
         self._chain = chain_of(store)
         self._digest = ""
         self._stable = 0
-        self._rows: list[tuple[Entry, bytes]] = []
+        self._rows: list[tuple[JournalEntry, bytes]] = []
         self._waiting: list[asyncio.Future[None]] = []
         self._batch: list[asyncio.Future[None]] = []
         self._writing = False
@@ -102,7 +102,7 @@ class StoredJournal(MemoryJournal):
             self._digest = row.digest
         self._stable = len(self.entries)
 
-    def hold(self, entry: Entry, /) -> None:
+    def hold(self, entry: JournalEntry, /) -> None:
         """Record an entry that is written to the store with the next one only."""
         if self._probe is not None:
             self._call_probe("before", entry)
@@ -111,12 +111,12 @@ class StoredJournal(MemoryJournal):
         self._rows.append((entry, self.written(entry)))
         self._keep(entry)
 
-    def begun(self, opened: Entry) -> None:
+    def begun(self, opened: JournalEntry) -> None:
         """Add the first entry, with which the log was created."""
         self._keep(opened)
         self._stable = 1
 
-    def _keep(self, entry: Entry) -> None:
+    def _keep(self, entry: JournalEntry) -> None:
         """Keep an entry in memory without screening it a second time."""
         screens, self._screens = self._screens, None
         super().append(entry)
@@ -133,7 +133,7 @@ class StoredJournal(MemoryJournal):
             (self._waiting if self._rows else self._batch).append(waiting)
         return waiting
 
-    def append(self, entry: Entry, /) -> Awaitable[None] | None:
+    def append(self, entry: JournalEntry, /) -> Awaitable[None] | None:
         """Record an entry; if an awaitable is returned, await it before acting on the entry.
 
         Raises:
@@ -165,7 +165,7 @@ class StoredJournal(MemoryJournal):
             loop.call_soon(self._flush)
         return waiting
 
-    def written(self, entry: Entry) -> bytes:
+    def written(self, entry: JournalEntry) -> bytes:
         """Return the JSON of an entry.
 
         Raises:
@@ -198,7 +198,7 @@ class StoredJournal(MemoryJournal):
         else:
             done.add_done_callback(lambda done: self._on_written(done, entries, release))
 
-    def rows_of(self, written: list[bytes], last: Entry | None = None) -> tuple[list[Row], dict[str, bytes]]:
+    def rows_of(self, written: list[bytes], last: JournalEntry | None = None) -> tuple[list[Row], dict[str, bytes]]:
         """Return the next rows for entries, and their large values by digest; continues the digest chain."""
         rows: list[Row] = []
         blobs: dict[str, bytes] = {}
@@ -214,7 +214,9 @@ class StoredJournal(MemoryJournal):
             rows.append(Row(number, self._digest, data, status))
         return rows, blobs
 
-    def _on_written(self, done: "asyncio.Future[None]", entries: list[tuple[Entry, bytes]], release: bool) -> None:
+    def _on_written(
+        self, done: "asyncio.Future[None]", entries: list[tuple[JournalEntry, bytes]], release: bool
+    ) -> None:
         if done.cancelled():
             self._fail(StoreError(f"the event loop ended while {self._log} was being written; resume the run"))
             return
@@ -264,7 +266,7 @@ class StoredJournal(MemoryJournal):
         """Release the lease; no effect if the run ended, or another process has it."""
         return self._store.release(self._log, self._epoch)
 
-    def _call_probe(self, when: str, entry: Entry) -> None:
+    def _call_probe(self, when: str, entry: JournalEntry) -> None:
         point = _POINTS.get(type(entry))
         if point is not None and self._probe is not None:
             self._probe(f"{when} {point}", entry.path)

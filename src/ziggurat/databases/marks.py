@@ -11,7 +11,7 @@ from itertools import chain
 from pathlib import Path
 
 from ziggurat.core.errors import StoreError
-from ziggurat.core.store import Mark
+from ziggurat.core.store import LogMark
 from ziggurat.databases.disk import Disk
 from ziggurat.databases.files import open_private
 
@@ -31,20 +31,20 @@ def _tag(log: str) -> bytes:
     return blake2b(log.encode(), digest_size=16).digest()
 
 
-def slot_of(log: str, mark: Mark) -> bytes:
+def slot_of(log: str, mark: LogMark) -> bytes:
     """Return a mark as bytes: the log, the number, the check, and a checksum of these."""
     body = _tag(log) + mark.number.to_bytes(8) + bytes.fromhex(mark.check)
     return body + blake2b(body, digest_size=SLOT - len(body)).digest()
 
 
-def mark_in(slot: bytes, log: str) -> Mark | None:
+def mark_in(slot: bytes, log: str) -> LogMark | None:
     """Return the mark of a log in a slot; None if it is damaged, free, or the mark of another log."""
     body = slot[:40]
     if len(slot) != SLOT or not body.startswith(_tag(log)):
         return None
     if slot[40:] != blake2b(body, digest_size=SLOT - len(body)).digest():
         return None
-    return Mark(int.from_bytes(body[16:24]), body[24:].hex())
+    return LogMark(int.from_bytes(body[16:24]), body[24:].hex())
 
 
 class Marks:
@@ -70,7 +70,7 @@ class Marks:
         self._file = -1
         self._places: dict[str, int] = {}
 
-    def find(self, log: str) -> Mark | None:
+    def find(self, log: str) -> LogMark | None:
         """Return the mark of a log, None if there is none that can be read."""
         try:
             slots = self._slots(log)
@@ -85,7 +85,7 @@ class Marks:
             logger.warning("%s is damaged: whether the last entries of %s are there cannot be checked", self.path, log)
         return None
 
-    def write(self, log: str, mark: Mark) -> None:
+    def write(self, log: str, mark: LogMark) -> None:
         """Write the mark of a log; a failure is logged."""
         tag = _tag(log)
         try:

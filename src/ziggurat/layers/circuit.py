@@ -8,7 +8,7 @@ __all__ = [
     "Change",
     "Circuit",
     "CircuitState",
-    "MemoryBackend",
+    "LocalBackend",
     "Verdict",
 ]
 
@@ -184,7 +184,7 @@ class BreakerBackend(Protocol):
         ...
 
 
-class MemoryBackend:
+class LocalBackend:
     """A backend that stores circuits in this process, for any thread or event loop."""
 
     def __init__(self) -> None:

@@ -22,7 +22,7 @@ from ziggurat.layers.circuit import (
     Change,
     Circuit,
     CircuitState,
-    MemoryBackend,
+    LocalBackend,
     Verdict,
 )
 
@@ -104,7 +104,7 @@ class CircuitBreaker:
         )
         self.when = when
         self.name = name
-        self.backend: BreakerBackend = MemoryBackend() if backend is None else backend
+        self.backend: BreakerBackend = LocalBackend() if backend is None else backend
 
     def state(self) -> CircuitState | Awaitable[CircuitState]:
         """Return its state; an open circuit becomes half open with the first call after `open_seconds`."""

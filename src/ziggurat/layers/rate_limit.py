@@ -1,6 +1,6 @@
 """Rate limit: bounds requests and tokens in any period of time."""
 
-__all__ = ["RateLimiter", "Taken", "rate_limit"]
+__all__ = ["Permit", "RateLimiter", "rate_limit"]
 
 import asyncio
 from collections import deque
@@ -33,7 +33,7 @@ R = TypeVar("R")
 _LEAST = 1e-9  # tolerance for the rounding error of a sum
 
 
-class Taken:
+class Permit:
     """The share of a limiter that one call has taken: one request and its weight, at a time."""
 
     __slots__ = ("at", "counts", "requests", "weight")
@@ -54,7 +54,7 @@ class _Waiter:
         self.bell: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self.weight = weight
         self.latest = latest
-        self.taken: Taken | None = None
+        self.taken: Permit | None = None
         self.refusal: LimitExceeded | None = None
 
     def ring(self) -> None:
@@ -100,7 +100,7 @@ class RateLimiter:
         self.seconds = seconds
         self.max_wait = max_wait
         self.queue = queue
-        self._log: deque[Taken] = deque()  # what counts at present, in chronological order
+        self._log: deque[Permit] = deque()  # what counts at present, in chronological order
         self._requests = 0
         self._weight = 0.0
         self._closed_until = -inf
@@ -122,7 +122,7 @@ class RateLimiter:
             *_, (_, due) = self._due_times(now, (*self._waiting, _Waiter(weight, inf)))
             return due
 
-    def take(self, weight: float, now: float) -> Taken | None:
+    def take(self, weight: float, now: float) -> Permit | None:
         """Take one request and its weight if there is room and no call waits; else return None."""
         with self._lock:
             self._remove_expired(now)
@@ -130,7 +130,7 @@ class RateLimiter:
                 return None
             return self._add(now, 1, weight)
 
-    async def wait(self, weight: float, clock: Clock, deadline: float | None = None) -> Taken:
+    async def wait(self, weight: float, clock: Clock, deadline: float | None = None) -> Permit:
         """Wait for a turn, first come, first served, then take; a caller cancelled while it waits takes nothing.
 
         Raises:
@@ -170,7 +170,7 @@ class RateLimiter:
                     self._pump(clock)
             raise
 
-    def settle(self, taken: Taken, weight: float, clock: Clock) -> None:
+    def settle(self, taken: Permit, weight: float, clock: Clock) -> None:
         """Replace the weight that was taken by the actual weight."""
         with self._lock:
             more = weight - taken.weight
@@ -182,7 +182,7 @@ class RateLimiter:
             if more and self._waiting:
                 self._pump(clock)
 
-    def give_back(self, taken: Taken, clock: Clock) -> None:
+    def give_back(self, taken: Permit, clock: Clock) -> None:
         """Give everything back: the call was not made."""
         with self._lock:
             if taken.counts:
@@ -202,8 +202,8 @@ class RateLimiter:
             self.weight is None or total + weight <= self.weight + _LEAST
         )
 
-    def _add(self, now: float, requests: int, weight: float) -> Taken:
-        taken = Taken(now, requests, weight)
+    def _add(self, now: float, requests: int, weight: float) -> Permit:
+        taken = Permit(now, requests, weight)
         self._log.append(taken)
         self._requests += requests
         self._weight += weight
@@ -345,7 +345,7 @@ async def rate_limit(
 
 
 def _settle(
-    limiter: RateLimiter, taken: Taken, measure: Callable[[Any], float | None] | None, outcome: object, clock: Clock
+    limiter: RateLimiter, taken: Permit, measure: Callable[[Any], float | None] | None, outcome: object, clock: Clock
 ) -> None:
     weight = None if measure is None else measure(outcome)
     if weight is not None:

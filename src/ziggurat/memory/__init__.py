@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from ziggurat.memory.agent_memory import AgentMemory
-    from ziggurat.memory.audit import Audit
+    from ziggurat.memory.audit import MemoryAudit
     from ziggurat.memory.compression import Compress, Compressed, CompressionPolicy
     from ziggurat.memory.connect import open_memory
     from ziggurat.memory.consolidation import Consolidate, Consolidated, ConsolidationPolicy
@@ -29,8 +29,8 @@ if TYPE_CHECKING:
     from ziggurat.memory.maintenance import Maintenance
     from ziggurat.memory.record import MemoryRecord
     from ziggurat.memory.scoring import (
-        Circumstances,
         Score,
+        ScoringInputs,
         decayed,
         frequency,
         half_life,
@@ -48,8 +48,8 @@ if TYPE_CHECKING:
 
 _HOMES = {
     "AgentMemory": "agent_memory",
-    "Audit": "audit",
-    "Circumstances": "scoring",
+    "MemoryAudit": "audit",
+    "ScoringInputs": "scoring",
     "Compress": "compression",
     "Compressed": "compression",
     "CompressionPolicy": "compression",
@@ -84,8 +84,6 @@ _HOMES = {
 
 __all__ = [
     "AgentMemory",
-    "Audit",
-    "Circumstances",
     "Compress",
     "Compressed",
     "CompressionPolicy",
@@ -96,11 +94,13 @@ __all__ = [
     "Hit",
     "LongTermMemory",
     "Maintenance",
+    "MemoryAudit",
     "MemoryRecord",
     "MemoryStore",
     "Query",
     "Recalled",
     "Score",
+    "ScoringInputs",
     "SemanticMemory",
     "WorkingMemory",
     "decayed",

@@ -1,6 +1,6 @@
 """The audit: report junk, duplicates and contradictions in a memory, and its growth. It changes nothing."""
 
-__all__ = ["Audit", "Finding", "Growth", "audit"]
+__all__ = ["Finding", "Growth", "MemoryAudit", "audit"]
 
 import asyncio
 from collections import Counter, defaultdict
@@ -56,7 +56,7 @@ class Growth(Struct, frozen=True):
     week_before: int
 
 
-class Audit(Struct, frozen=True):
+class MemoryAudit(Struct, frozen=True):
     """The result of an audit. ``str()`` of it is a readable report.
 
     Attributes:
@@ -119,7 +119,7 @@ async def audit(
     threshold: float = 0.85,
     rules: Sequence[JunkRule] = JUNK,
     ctx: Context | None = None,
-) -> Audit:
+) -> MemoryAudit:
     """Examine the memories in use; nothing is changed, and nothing counts as recalled.
 
     The findings are hints, based on rules and words. To act on them, forget the junk, consolidate the duplicates, and
@@ -142,7 +142,7 @@ async def audit(
 
 def _examine(
     records: Sequence[MemoryRecord], owner: str | None, threshold: float, rules: Sequence[JunkRule], now: float
-) -> Audit:
+) -> MemoryAudit:
     used = [record for record in records if not record.archived]
     junk = tuple(
         Finding("junk", (record.id,), (record.content,), why)
@@ -164,7 +164,7 @@ def _examine(
         for group in find_same(each, threshold, loosely=True):
             places = group.places
             same.append(_finding("duplicate", [each[place] for place in places], f"cosine {group.similarity:.2f}"))
-    return Audit(
+    return MemoryAudit(
         owner=owner,
         examined=len(used),
         archived=len(records) - len(used),

@@ -26,7 +26,7 @@ from ziggurat.core.settings import CheckedStruct, Fraction, NonNegativeInt, NonN
 from ziggurat.memory.lease import leased
 from ziggurat.memory.merging import LEASE, Merger, may_be_merged
 from ziggurat.memory.record import MemoryRecord
-from ziggurat.memory.scoring import Circumstances, Score, importance
+from ziggurat.memory.scoring import Score, ScoringInputs, importance
 from ziggurat.memory.store import MemoryStore
 from ziggurat.memory.words import COMMON, terms
 from ziggurat.messages.model import Model
@@ -137,7 +137,7 @@ def compression(
 async def _groups(store: MemoryStore, policy: CompressionPolicy, owner: str, now: float) -> list[list[MemoryRecord]]:
     """Return what is compressed, by age, in groups of at most the policy's window and at least two."""
     records = [record async for record in store.scan(owner=owner, kind=policy.kind)]
-    at = Circumstances(now, most_uses=max((record.uses for record in records), default=0))
+    at = ScoringInputs(now, most_uses=max((record.uses for record in records), default=0))
     old = [
         record
         for record in records[: max(0, len(records) - policy.keep_recent)]

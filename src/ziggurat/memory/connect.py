@@ -33,9 +33,9 @@ def open_memory(url: str | MemoryStore) -> MemoryStore:
         return url
     scheme, colon, rest = url.partition(":")
     if url == "memory:":
-        from ziggurat.memory.stores.in_memory import InMemoryStore
+        from ziggurat.memory.stores.local import LocalMemoryStore
 
-        return InMemoryStore()
+        return LocalMemoryStore()
     if colon and scheme == "sqlite":
         return _sqlite(url, rest)
     if colon and scheme in ("postgres", "postgresql"):

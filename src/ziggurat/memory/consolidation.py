@@ -113,7 +113,7 @@ def consolidation(
     async def consolidate(request: Consolidate, ctx: Context) -> Consolidated:
         async with leased(store, request.owner, LEASE, ctx, policy.lease) as lease:
             merger = Merger(store, lease, model, _join, policy.into, "consolidated", ctx, progress)
-            return await _Pass(store, policy, merger, request.owner, ctx.clock.now()).run()
+            return await _ConsolidationRun(store, policy, merger, request.owner, ctx.clock.now()).run()
 
     return consolidate
 
@@ -122,7 +122,7 @@ def _join(group: Sequence[MemoryRecord]) -> str:
     return "; ".join(record.content for record in group)
 
 
-class _Pass:
+class _ConsolidationRun:
     """One call of the service."""
 
     def __init__(self, store: MemoryStore, policy: ConsolidationPolicy, merger: Merger, owner: str, now: float) -> None:

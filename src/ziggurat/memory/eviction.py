@@ -7,7 +7,7 @@ from heapq import nsmallest
 
 from ziggurat.core.settings import checked
 from ziggurat.memory.record import MemoryRecord
-from ziggurat.memory.scoring import Circumstances, Score, importance
+from ziggurat.memory.scoring import Score, ScoringInputs, importance
 
 Eviction = Callable[[Sequence[MemoryRecord], int, float], list[MemoryRecord]]
 """Chooses the given number of memories to evict at the given time; the memories are listed oldest first."""
@@ -27,7 +27,7 @@ def lowest(score: Score = importance) -> Eviction:
     """
 
     def lowest(records: Sequence[MemoryRecord], count: int, now: float) -> list[MemoryRecord]:
-        at = Circumstances(now, most_uses=max((record.uses for record in records), default=0))
+        at = ScoringInputs(now, most_uses=max((record.uses for record in records), default=0))
         return nsmallest(count, records, key=lambda record: score(record, at))
 
     return lowest

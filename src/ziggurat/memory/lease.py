@@ -1,6 +1,6 @@
 """Leases on the memories of one owner, kept in the store itself: one worker at a time."""
 
-__all__ = ["KIND", "Lease", "leased"]
+__all__ = ["KIND", "WorkLease", "leased"]
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -16,7 +16,7 @@ KIND = "lease"
 """The kind of a lease record; it is always archived, so no recall finds it."""
 
 
-class Lease:
+class WorkLease:
     """The right to do one kind of work for one owner, until another worker takes it over.
 
     The holder is the worker that added the highest number: a store accepts an id only once, so of two workers that try
@@ -64,7 +64,7 @@ async def _leases(store: MemoryStore, owner: str, name: str) -> list[tuple[int, 
 
 
 @asynccontextmanager
-async def leased(store: MemoryStore, owner: str, name: str, ctx: Context, seconds: float) -> AsyncIterator[Lease]:
+async def leased(store: MemoryStore, owner: str, name: str, ctx: Context, seconds: float) -> AsyncIterator[WorkLease]:
     """Hold the lease on one kind of work for one owner while the block runs.
 
     Args:
@@ -96,7 +96,7 @@ async def leased(store: MemoryStore, owner: str, name: str, ctx: Context, second
         await store.add([record])
     except ConfigurationError:  # the id exists: another worker was quicker
         raise LeaseHeld(f"the {name} of {owner!r} is under way elsewhere") from None
-    lease = Lease(store, record, number, seconds, ctx)
+    lease = WorkLease(store, record, number, seconds, ctx)
     if await _highest(store, record) != number:  # the scan was out of date: other workers came and went meanwhile
         await store.remove([record.id])
         raise LeaseHeld(f"the {name} of {owner!r} is under way elsewhere")

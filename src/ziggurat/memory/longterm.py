@@ -13,7 +13,7 @@ from ziggurat.memory.arguments import checked_tags
 from ziggurat.memory.eviction import lowest
 from ziggurat.memory.finding import Recalled
 from ziggurat.memory.record import UNDONE, MemoryRecord
-from ziggurat.memory.scoring import Circumstances, decayed, product, retention, similarity
+from ziggurat.memory.scoring import ScoringInputs, decayed, product, retention, similarity
 from ziggurat.memory.similar import find_same
 from ziggurat.memory.store import OpenedStore
 from ziggurat.memory.view import CANDIDATES, View
@@ -95,7 +95,7 @@ class LongTermMemory(View):
 
         The remaining memories are not written, so pruning twice has the same effect as pruning once.
         """
-        at = Circumstances(self.ctx.clock.now())
+        at = ScoringInputs(self.ctx.clock.now())
         faded = [record async for record in self.scan() if self.worth(record, at) < self.min_importance]
         await self._let_go(faded)
         return len(faded)

@@ -10,7 +10,7 @@ from msgspec.structs import replace
 from ziggurat.core.context import Context
 from ziggurat.core.errors import ModelError
 from ziggurat.core.event import Event
-from ziggurat.memory.lease import Lease
+from ziggurat.memory.lease import WorkLease
 from ziggurat.memory.record import UNDONE, MemoryRecord, pack, unpack
 from ziggurat.memory.store import MemoryStore
 from ziggurat.memory.words import KEY_TAG
@@ -58,7 +58,7 @@ class Merger:
     def __init__(
         self,
         store: MemoryStore,
-        lease: Lease,
+        lease: WorkLease,
         model: Model | None,
         rule: Callable[[Sequence[MemoryRecord]], str],
         kind: str,

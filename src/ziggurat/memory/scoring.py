@@ -9,8 +9,8 @@ used, so scoring it a hundred times gives the same result as scoring it once.
 """
 
 __all__ = [
-    "Circumstances",
     "Score",
+    "ScoringInputs",
     "decayed",
     "frequency",
     "half_life",
@@ -34,7 +34,7 @@ from ziggurat.memory.record import MemoryRecord
 _HOUR, _DAY = 3600.0, 86400.0
 
 
-class Circumstances(Struct, frozen=True, gc=False):
+class ScoringInputs(Struct, frozen=True, gc=False):
     """What a score depends on besides the memory itself.
 
     Attributes:
@@ -48,21 +48,21 @@ class Circumstances(Struct, frozen=True, gc=False):
     most_uses: int = 0
 
 
-Score = Callable[[MemoryRecord, Circumstances], float]
+Score = Callable[[MemoryRecord, ScoringInputs], float]
 """Returns what a memory is worth; more is better."""
 
 
-def importance(record: MemoryRecord, at: Circumstances) -> float:
+def importance(record: MemoryRecord, at: ScoringInputs) -> float:
     """Score by the importance judged when the memory was created, from 0 to 1."""
     return record.importance
 
 
-def similarity(record: MemoryRecord, at: Circumstances) -> float:
+def similarity(record: MemoryRecord, at: ScoringInputs) -> float:
     """Score by relevance to the query, at least 0; see `search.relevance`."""
     return max(0.0, at.similarity)
 
 
-def frequency(record: MemoryRecord, at: Circumstances) -> float:
+def frequency(record: MemoryRecord, at: ScoringInputs) -> float:
     """Score by how often it was recalled, relative to the others: ``uses / (most_uses + 1)``, from 0 to below 1."""
     return record.uses / (max(at.most_uses, record.uses) + 1)
 
@@ -108,7 +108,7 @@ def retention(stability_days: PositiveFloat = 30.0) -> Score:
     """
     stability = stability_days * _DAY
 
-    def retention(record: MemoryRecord, at: Circumstances) -> float:
+    def retention(record: MemoryRecord, at: ScoringInputs) -> float:
         return math.exp(-max(0.0, at.now - max(record.used, record.created)) / stability)
 
     return retention
@@ -118,7 +118,7 @@ def retention(stability_days: PositiveFloat = 30.0) -> Score:
 def product(*scores: Score) -> Score:
     """Multiply scores: ``s1 * s2 * ...``."""
 
-    def product(record: MemoryRecord, at: Circumstances) -> float:
+    def product(record: MemoryRecord, at: ScoringInputs) -> float:
         return math.prod(score(record, at) for score in scores)
 
     return product
@@ -128,7 +128,7 @@ def product(*scores: Score) -> Score:
 def weighted(*parts: tuple[float, Score]) -> Score:
     """Add scores by their weights: ``w1 * s1 + w2 * s2 + ...``."""
 
-    def weighted(record: MemoryRecord, at: Circumstances) -> float:
+    def weighted(record: MemoryRecord, at: ScoringInputs) -> float:
         return math.fsum(weight * score(record, at) for weight, score in parts)
 
     return weighted
@@ -158,7 +158,7 @@ def hybrid(*, recency_weight: NonNegativeFloat, frequency_weight: NonNegativeFlo
 
 
 def _fading(name: str, seconds: float) -> Score:
-    def fading(record: MemoryRecord, at: Circumstances) -> float:
+    def fading(record: MemoryRecord, at: ScoringInputs) -> float:
         return math.exp(-max(0.0, at.now - record.created) / seconds)
 
     fading.__name__ = name

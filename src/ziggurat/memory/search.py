@@ -10,7 +10,7 @@ __all__ = [
     "NEAR_BEST",
     "Candidate",
     "Entries",
-    "Found",
+    "SearchMatch",
     "Source",
     "best",
     "compared",
@@ -76,7 +76,7 @@ class Candidate(Struct, frozen=True):
     kind: str = ""
 
 
-class Found(Struct, frozen=True):
+class SearchMatch(Struct, frozen=True):
     """A memory by its number, with its scores; see `Hit`."""
 
     number: int
@@ -134,7 +134,7 @@ def relevance(similarity: float | None, evidence: float) -> float:
     return 1.0 - (1.0 - max(0.0, similarity)) * math.exp(-_WORDS * evidence)
 
 
-def best(query: Query, source: Source) -> list[Found]:
+def best(query: Query, source: Source) -> list[SearchMatch]:
     """Return the best matches of a store, best first; of equals, the earliest.
 
     More candidates are read than are asked for. If the query's filters leave too few, all memories that pass them are
@@ -246,7 +246,7 @@ class _Wording:
         return {number: (share, share * (1 - 1 / proved[number])) for number, share in shares.items()}
 
 
-def hits(found: Sequence[Found], records: Mapping[int, MemoryRecord]) -> list[Hit]:
+def hits(found: Sequence[SearchMatch], records: Mapping[int, MemoryRecord]) -> list[Hit]:
     """Return the hits for the numbers found, with their records; those removed meanwhile are left out."""
     there = [each for each in found if each.number in records]
     return [
@@ -268,7 +268,7 @@ def compared(query: Query, rows: Collection[tuple[int, float, bytes | None, str,
     return [Candidate(row[0], row[1], similar.get(row[0]), row[4], row[5]) for row in rows]
 
 
-def _rank(query: Query, kept: Sequence[Candidate], wording: "_Wording | None") -> list[Found]:
+def _rank(query: Query, kept: Sequence[Candidate], wording: "_Wording | None") -> list[SearchMatch]:
     scores = {} if wording is None else wording.score(kept)
     ranked: list[tuple[float, float, int, Candidate, float | None, float]] = []
     for each in kept:
@@ -290,4 +290,4 @@ def _rank(query: Query, kept: Sequence[Candidate], wording: "_Wording | None") -
     if query.apart:
         left = query.limit - sum(entry[3].kind not in query.apart for entry in best)
         best += [entry for entry in rest if entry[3].kind not in query.apart][:left]
-    return [Found(each.number, each.similarity, score, how_good) for *_, each, score, how_good in best]
+    return [SearchMatch(each.number, each.similarity, score, how_good) for *_, each, score, how_good in best]

@@ -1,6 +1,6 @@
 """Similarity of texts and of memories, and finding memories that say the same."""
 
-__all__ = ["Same", "find_same", "say_the_same", "term_cosine", "wording"]
+__all__ = ["Duplicates", "find_same", "say_the_same", "term_cosine", "wording"]
 
 import math
 import re
@@ -92,7 +92,7 @@ def say_the_same(one: str, other: str) -> bool:
     return wording(one) == wording(other)
 
 
-class Same(Struct, frozen=True):
+class Duplicates(Struct, frozen=True):
     """Memories that say the same.
 
     Attributes:
@@ -104,7 +104,7 @@ class Same(Struct, frozen=True):
     similarity: float
 
 
-def find_same(records: Sequence[MemoryRecord], threshold: float = 0.85, *, loosely: bool = False) -> list[Same]:
+def find_same(records: Sequence[MemoryRecord], threshold: float = 0.85, *, loosely: bool = False) -> list[Duplicates]:
     """Return the groups of memories that have the same wording and a cosine above a threshold.
 
     In each group, the first memory is compared with the others: by their vectors if both have one of the same size and
@@ -128,7 +128,7 @@ def find_same(records: Sequence[MemoryRecord], threshold: float = 0.85, *, loose
         else:
             groups.append([place])
     found = sorted(group for groups in alike.values() for group in groups if len(group) > 1)
-    return [Same(group, nearest[group[0]]) for group in found]
+    return [Duplicates(group, nearest[group[0]]) for group in found]
 
 
 def _cosine(one: MemoryRecord, other: MemoryRecord) -> float:

@@ -14,7 +14,7 @@ from ziggurat.memory.arguments import check_content, check_ids, checked_tags, te
 from ziggurat.memory.eviction import Eviction, lowest
 from ziggurat.memory.finding import Recalled, find_distinct, pieces
 from ziggurat.memory.record import UNDONE, MemoryRecord, Origin, predecessors
-from ziggurat.memory.scoring import Circumstances, Score
+from ziggurat.memory.scoring import Score, ScoringInputs
 from ziggurat.memory.search import FLOOR
 from ziggurat.memory.store import OpenedStore, Query
 from ziggurat.memory.vectorizing import Reembedded, embed_pending, notice_changed_embedder, reembed, try_embed
@@ -376,7 +376,7 @@ class View:
         most = max((each.record.uses for each in candidates), default=0)
         now = self.ctx.clock.now()
         scored = [
-            Recalled(each.record, score(each.record, Circumstances(now, each.score, most))) for each in candidates
+            Recalled(each.record, score(each.record, ScoringInputs(now, each.score, most))) for each in candidates
         ]
         return await self._touch(nlargest(limit, scored, key=lambda recalled: recalled.score))
 

@@ -3,6 +3,6 @@
 - A conversation: `parts`, `message`, `conversation`, `items` with `item_codec`, `rewriting`, `recorded`. Whether it
   can be sent to a model: `checks`, `validation`, `violations`, `reasoning`.
 - A model call: `model`, with `delta` and `partial_json`, `tool`, `canonical`, `limits`, `embedding`, `facts`.
-- A run: `agent`, `stops`, `usage`, `weights`, `budget`, `steer`, `events`.
+- A run: `agent`, `stops`, `usage`, `token_estimates`, `budget`, `steer`, `events`.
 - What nested calls inherit: `middleware`; the agent that makes a call, as middleware sees it: `caller`.
 """

@@ -35,7 +35,7 @@ from ziggurat.messages.canonical import canonical
 from ziggurat.messages.conversation import Transcript
 from ziggurat.messages.message import MEMORY, Message
 from ziggurat.messages.parts import ToolCall, ToolResult
-from ziggurat.messages.rewriting import Past
+from ziggurat.messages.rewriting import OriginalMessages
 from ziggurat.messages.tool import GRAPH_ORIGIN
 from ziggurat.messages.usage import Usage
 
@@ -199,7 +199,7 @@ class AgentRun(Struct, Generic[Out], frozen=True, weakref=True):
     pending: tuple[PendingItem, ...] = ()
     start: int = 0
     seconds: float = 0.0
-    past: Past | None = None
+    past: OriginalMessages | None = None
     session: str = ""
     cause: Cause | None = None
 
@@ -318,12 +318,12 @@ def stop_of(error: BaseException) -> stops.Stop:
     """Return the stop that corresponds to an error."""
     fact = errors.fact_of
     if isinstance(error, errors.Timeout):
-        return stops.Timeout(fact(error, "seconds", float) or 0.0)
+        return stops.TimedOut(fact(error, "seconds", float) or 0.0)
     if isinstance(error, errors.LimitExceeded) and not errors.is_transient(error):  # a transient one is busy
         limit, used = fact(error, "limit", float) or 0.0, fact(error, "used", float) or 0.0
         return stops.BudgetExceeded(fact(error, "kind", str) or "calls", limit, used)
     if isinstance(error, errors.Denied):
-        return stops.Denied(errors.text_of(error))
+        return stops.ModelCallDenied(errors.text_of(error))
     if isinstance(error, errors.Suspend):
         return stops.Suspended()
     kind = errors.type_name_of(error)
@@ -341,7 +341,7 @@ _INCOMPLETE = {
 
 def error_of(stop: stops.Stop) -> errors.ServiceError:
     """Return the error that corresponds to a stop."""
-    if isinstance(stop, stops.Timeout):
+    if isinstance(stop, stops.TimedOut):
         return errors.Timeout(
             f"the run timed out after {round(stop.seconds, 2) or stop.seconds:g} s", seconds=stop.seconds
         )
@@ -352,7 +352,7 @@ def error_of(stop: stops.Stop) -> errors.ServiceError:
     if isinstance(stop, stops.Incomplete):
         refused = stop.finish in ("content_filter", "refusal")
         return errors.ModelError(_INCOMPLETE[stop.finish], kind="content_filter" if refused else "other")
-    if isinstance(stop, stops.Denied):
+    if isinstance(stop, stops.ModelCallDenied):
         return errors.Denied(stop.reason)
     if isinstance(stop, stops.Failed):
         return errors.ServiceError(f"the run failed: {stop.kind}: {stop.error}")

@@ -1,6 +1,6 @@
 """Caller: the agent that makes a call, as middleware sees it: its name, its own middleware, its answers."""
 
-__all__ = ["CALLER", "Answer", "Caller", "answer_in_text"]
+__all__ = ["CALLER", "Caller", "ParsedAnswer", "answer_in_text"]
 
 from collections.abc import Sequence
 from typing import Any, Protocol
@@ -10,7 +10,7 @@ from ziggurat.messages.middleware import Middleware
 from ziggurat.messages.model import ModelResponse
 
 
-class Answer:
+class ParsedAnswer:
     """An answer that fits its type; the value may be None."""
 
     __slots__ = ("value",)
@@ -37,7 +37,7 @@ class Caller(Protocol):
         """The agent that called it, if any."""
         ...
 
-    def answer_in(self, response: ModelResponse) -> Answer | None:
+    def answer_in(self, response: ModelResponse) -> ParsedAnswer | None:
         """Return the final answer in a reply, parsed; None if there is none, or it does not fit the agent's output."""
         ...
 
@@ -45,7 +45,7 @@ class Caller(Protocol):
 CALLER: Key[Caller] = Key("caller")
 
 
-def answer_in_text(response: ModelResponse) -> Answer | None:
+def answer_in_text(response: ModelResponse) -> ParsedAnswer | None:
     """Return the text of a reply as the final answer; None if it calls tools, or is not complete."""
     ended = not response.tool_calls and response.finish not in ("malformed", "paused")
-    return Answer(response.text) if ended else None
+    return ParsedAnswer(response.text) if ended else None

@@ -1,6 +1,6 @@
 """The append-only log of a conversation; it is never copied, and requests hold views of it."""
 
-__all__ = ["Conversation", "Mark", "Transcript", "characters", "misplaced"]
+__all__ = ["Conversation", "ConversationPosition", "Transcript", "characters", "misplaced"]
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from hashlib import blake2b
@@ -212,9 +212,9 @@ class Transcript(Sequence[Message]):
     def __repr__(self) -> str:
         return f"Transcript({list(self)!r})"
 
-    def mark(self) -> "Mark":
+    def mark(self) -> "ConversationPosition":
         """Return a light reference to this transcript, enough to compare it with another later."""
-        return Mark(self._conversation, self._length)
+        return ConversationPosition(self._conversation, self._length)
 
     def digest(self) -> str:
         """Return a digest of all its messages."""
@@ -243,7 +243,7 @@ class Transcript(Sequence[Message]):
         return cls.of(*msgspec.convert(value, list[Message]))
 
 
-class Mark(Struct, frozen=True, gc=False):
+class ConversationPosition(Struct, frozen=True, gc=False):
     """A position in a conversation, kept in a journal for each request to a model instead of the request."""
 
     conversation: Conversation

@@ -10,8 +10,8 @@ __all__ = [
     "Compacted",
     "Delta",
     "LoopWarning",
-    "MemoryKept",
     "MemoryRecalled",
+    "MemoryStored",
     "MiddlewareCompleted",
     "MiddlewareStarted",
     "ModelEnded",
@@ -190,7 +190,7 @@ class MemoryRecalled(Event, frozen=True):
     replayed: bool = False
 
 
-class MemoryKept(Event, frozen=True):
+class MemoryStored(Event, frozen=True):
     """After a run, memories of it were stored."""
 
     owner: str
@@ -233,7 +233,7 @@ AnyEvent = (
     | Dropped
     | Joined
     | LoopWarning
-    | MemoryKept
+    | MemoryStored
     | MemoryRecalled
     | MiddlewareCompleted
     | MiddlewareStarted

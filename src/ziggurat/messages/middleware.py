@@ -7,13 +7,13 @@ from typing import Annotated
 from msgspec import Meta
 
 from ziggurat.core.context import Context
-from ziggurat.core.entries import Entry
+from ziggurat.core.entries import JournalEntry
 from ziggurat.core.service import Service
 from ziggurat.messages.agent import AgentRequest, AgentRun
 from ziggurat.messages.delta import DeltaFilter, PartDelta
 from ziggurat.messages.model import ModelRequest, ModelResponse
 from ziggurat.messages.parts import ToolCall, ToolResult
-from ziggurat.messages.rewriting import Outlook, Rewriting
+from ziggurat.messages.rewriting import Rewrite, RewriteRequest
 
 
 class Middleware:
@@ -42,10 +42,10 @@ class Middleware:
     async def after_agent(self, run: AgentRun, ctx: Context) -> AgentRun | None:
         """Called with the run of an agent that has ended."""
 
-    async def rewrite(self, outlook: Outlook, ctx: Context) -> Rewriting | None:
+    async def rewrite(self, request: RewriteRequest, ctx: Context) -> Rewrite | None:
         """Called before each model call of an agent: return a replacement for a part of its conversation.
 
-        Called again if the model reports that the conversation is too long (``outlook.overflow``). Unlike a change
+        Called again if the model reports that the conversation is too long (``request.overflow``). Unlike a change
         made by `before_model`, a rewriting is permanent: it is recorded, and a resumed run does not call this again.
         """
 
@@ -70,7 +70,7 @@ class Middleware:
     async def on_error(self, error: BaseException, ctx: Context) -> None:
         """Called once for each error that ends a call, also for errors of hooks; its own errors are logged."""
 
-    def on_record(self, entry: Entry) -> Entry:
+    def on_record(self, entry: JournalEntry) -> JournalEntry:
         """Return an entry of the run's record, changed if necessary; called before it is stored anywhere."""
         return entry
 

@@ -20,11 +20,11 @@ import msgspec
 from msgspec import Meta, Struct
 
 from ziggurat.core.codec import canonical, digest
-from ziggurat.core.entries import Entry
+from ziggurat.core.entries import JournalEntry
 from ziggurat.core.facts import Effect
 from ziggurat.core.service import Service
 from ziggurat.core.settings import CheckedStruct, Fraction, PositiveInt
-from ziggurat.messages.conversation import Mark, Transcript
+from ziggurat.messages.conversation import ConversationPosition, Transcript
 from ziggurat.messages.message import Message
 from ziggurat.messages.parts import ToolCall
 from ziggurat.messages.recorded import first_difference, said_before
@@ -142,7 +142,7 @@ class ModelRequest(Struct, frozen=True, gc=False):
     output: OutputSchema | None = None
 
     @property
-    def kept(self) -> Mark:
+    def kept(self) -> ConversationPosition:
         """The light reference that a journal keeps in memory instead of the request."""
         return self.messages.mark()
 
@@ -150,7 +150,7 @@ class ModelRequest(Struct, frozen=True, gc=False):
         """Return a digest of the conversation; instructions, tools and settings are recorded separately."""
         return self.messages.digest()
 
-    def compared(self, entries: Sequence[Entry], path: str, recorded: str) -> tuple[str, str, str] | None:
+    def compared(self, entries: Sequence[JournalEntry], path: str, recorded: str) -> tuple[str, str, str] | None:
         """Return the first message that differs from the recorded request, and both as text; None if unknown.
 
         Args:

@@ -10,7 +10,7 @@ from typing import TypeVar
 from msgspec import Struct, field
 
 from ziggurat.core.codec import Raw, as_type, encode
-from ziggurat.core.entries import Entered, Entry, Result
+from ziggurat.core.entries import Entered, JournalEntry, Result
 from ziggurat.core.path import is_question, parent_of
 from ziggurat.messages.delta import fit
 from ziggurat.messages.message import Message
@@ -70,7 +70,9 @@ class RecordedStep(Struct):
         return [*self.before, *self.replies, *results, *self.after]
 
 
-def recorded_steps(entries: Iterable[Entry], agent: str) -> tuple[tuple[Message, ...] | None, list[RecordedStep]]:
+def recorded_steps(
+    entries: Iterable[JournalEntry], agent: str
+) -> tuple[tuple[Message, ...] | None, list[RecordedStep]]:
     """Return the request's messages of the agent at a path (None if it was not entered), and its steps."""
     asked: tuple[Message, ...] | None = None
     steps: dict[int, RecordedStep] = {}
@@ -109,7 +111,7 @@ def _decode(value: object, kind: type[T]) -> T:
     return as_type(value, kind) if isinstance(value, Raw) else value  # type: ignore[return-value]
 
 
-def said_before(entries: Iterable[Entry], path: str) -> list[Message] | None:
+def said_before(entries: Iterable[JournalEntry], path: str) -> list[Message] | None:
     """Return the recorded conversation before the model call at ``.../step-3/model``; None for other paths.
 
     Refused replies and rewritten messages are not recognised, so the conversation may differ: compare digests to be

@@ -1,6 +1,6 @@
 """Data of rewriting a conversation during a run, such as by compaction, and of the original messages."""
 
-__all__ = ["Outlook", "Past", "Rewriting"]
+__all__ = ["OriginalMessages", "Rewrite", "RewriteRequest"]
 
 from msgspec import Struct
 
@@ -10,7 +10,7 @@ from ziggurat.messages.message import Message
 from ziggurat.messages.model import ModelRequest, ModelResponse
 
 
-class Outlook(Struct, frozen=True, eq=False):
+class RewriteRequest(Struct, frozen=True, eq=False):
     """The next model call, as seen by middleware that may rewrite the conversation before it.
 
     Attributes:
@@ -34,7 +34,7 @@ class Outlook(Struct, frozen=True, eq=False):
     tries: int = 0
 
 
-class Rewriting(Struct, frozen=True, omit_defaults=True):
+class Rewrite(Struct, frozen=True, omit_defaults=True):
     """A range of a conversation, and the messages that replace it.
 
     Attributes:
@@ -59,7 +59,7 @@ class Rewriting(Struct, frozen=True, omit_defaults=True):
         return self.end > self.start or bool(self.messages)
 
 
-class Past(Struct, frozen=True):
+class OriginalMessages(Struct, frozen=True):
     """The original messages of a run whose conversation was rewritten.
 
     Attributes:
@@ -70,4 +70,4 @@ class Past(Struct, frozen=True):
 
     messages: tuple[Message, ...]
     since: int
-    rewritings: tuple[Rewriting, ...]
+    rewritings: tuple[Rewrite, ...]

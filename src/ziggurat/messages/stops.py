@@ -1,19 +1,20 @@
-"""Stops: the reasons why a run ended, as values. (The errors `Timeout` and `Denied` are in `core.errors`.)"""
+"""Stops: the reasons why a run ended, as values."""
 
 __all__ = [
     "BudgetExceeded",
     "Cancelled",
     "Completed",
-    "Denied",
     "Failed",
     "Incomplete",
     "LoopDetected",
     "MaxSteps",
+    "ModelCallDenied",
     "Stop",
     "StopCondition",
     "Suspended",
-    "Timeout",
+    "TimedOut",
     "ToolCalled",
+    "status_of",
 ]
 
 from msgspec import Struct
@@ -70,13 +71,13 @@ class BudgetExceeded(_Stop, frozen=True):
     used: float
 
 
-class Timeout(_Stop, frozen=True):
+class TimedOut(_Stop, frozen=True, tag="Timeout"):
     """The run used up its time."""
 
     seconds: float
 
 
-class Denied(_Stop, frozen=True):
+class ModelCallDenied(_Stop, frozen=True, tag="Denied"):
     """A person or policy denied a model call."""
 
     reason: str
@@ -105,9 +106,17 @@ Stop = (
     | StopCondition
     | LoopDetected
     | BudgetExceeded
-    | Timeout
-    | Denied
+    | TimedOut
+    | ModelCallDenied
     | Suspended
     | Cancelled
     | Failed
 )
+
+
+def status_of(stop: Stop) -> str:
+    """Return the name by which records and lists of runs know a stop, such as ``"Completed"`` or ``"Timeout"``.
+
+    It is the tag in the stop's JSON, which stays the same when a class is renamed.
+    """
+    return str(stop.__struct_config__.tag)

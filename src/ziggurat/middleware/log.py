@@ -14,6 +14,7 @@ from ziggurat.messages.delta import PartDelta
 from ziggurat.messages.middleware import Middleware
 from ziggurat.messages.model import ModelRequest, ModelResponse
 from ziggurat.messages.parts import ToolCall, ToolResult
+from ziggurat.messages.stops import status_of
 
 
 class HookCounts(Struct):
@@ -66,7 +67,7 @@ class Logging(Middleware):
 
     async def after_agent(self, run: AgentRun, ctx: Context) -> None:
         """Log the end of an agent."""
-        why = type(run.stop).__name__
+        why = status_of(run.stop)
         self._note(
             "after_agent", self._level, "%s ended: %s, %d steps, %d tokens", ctx.path, why, run.steps, run.usage.total
         )

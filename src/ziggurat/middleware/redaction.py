@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator
 from typing import TypeVar
 
 from ziggurat.core.context import Context
-from ziggurat.core.entries import Entry
+from ziggurat.core.entries import JournalEntry
 from ziggurat.core.errors import Suspend
 from ziggurat.core.event import SILENCE, Dropped, Emit, Event
 from ziggurat.core.path import is_beneath
@@ -20,7 +20,7 @@ from ziggurat.messages.middleware import Middleware
 from ziggurat.messages.model import ModelRequest, ModelResponse
 from ziggurat.messages.parts import ToolCall, ToolResult
 from ziggurat.middleware.masking import Masking
-from ziggurat.middleware.secrets import Incoming, Secrets
+from ziggurat.middleware.secrets import Secrets, StreamMask
 
 T = TypeVar("T")
 
@@ -129,7 +129,7 @@ class Redaction(Middleware):
         """Mask an error of a hook."""
         self._masking.error(error)
 
-    def on_record(self, entry: Entry) -> Entry:
+    def on_record(self, entry: JournalEntry) -> JournalEntry:
         """Mask an entry before it is recorded."""
         return self.masked(entry)
 
@@ -152,8 +152,8 @@ class _Filter:
 
     def __init__(self, secrets: Secrets, masking: Masking) -> None:
         self._masking = masking
-        self._text = Incoming(secrets)
-        self._thought = Incoming(secrets)
+        self._text = StreamMask(secrets)
+        self._thought = StreamMask(secrets)
         self.reset()
 
     def reset(self) -> None:
@@ -222,7 +222,7 @@ class _MaskingEmit:
     def __init__(self, outer: Emit, redaction: Redaction) -> None:
         self.outer = outer
         self.redaction = redaction
-        self._tools: dict[str, Incoming] = {}
+        self._tools: dict[str, StreamMask] = {}
 
     @property
     def blocked(self) -> float:
@@ -235,7 +235,7 @@ class _MaskingEmit:
         if isinstance(event, ToolDelta):
             incoming = self._tools.get(event.path)
             if incoming is None:
-                incoming = self._tools[event.path] = Incoming(self.redaction._secrets)
+                incoming = self._tools[event.path] = StreamMask(self.redaction._secrets)
             if shown := incoming.push(event.text):
                 await self.outer(ToolDelta(event.path, event.name, shown))
             return

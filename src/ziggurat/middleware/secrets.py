@@ -1,6 +1,6 @@
 """Detection and masking of secrets in text, complete or streamed."""
 
-__all__ = ["Incoming", "Secrets"]
+__all__ = ["Secrets", "StreamMask"]
 
 import json
 import re
@@ -135,7 +135,7 @@ def _forms(secret: str) -> set[str]:
     return forms
 
 
-class Incoming:
+class StreamMask:
     """A streamed text that is masked even where a secret spans several pieces.
 
     Attributes:

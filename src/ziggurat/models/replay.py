@@ -9,7 +9,7 @@ from ziggurat.core.context import RUN_ID, Context
 from ziggurat.core.entries import Failure, Outcome
 from ziggurat.core.errors import ConfigurationError, JournalMismatch
 from ziggurat.core.event import difference
-from ziggurat.core.journal import MemoryJournal
+from ziggurat.core.journal import LocalJournal
 from ziggurat.core.json_lines import as_error
 from ziggurat.core.path import is_question, parent_of
 from ziggurat.core.settings import PositiveInt, checked
@@ -47,7 +47,7 @@ class ReplayModel:
         window: PositiveInt | None = None,
         output_modes: OutputModes = ("tool", "prompted"),
     ) -> None:
-        self._journal = MemoryJournal.load(_read(record))
+        self._journal = LocalJournal.load(_read(record))
         self._strict = strict
         self._asked: dict[tuple[str, str], int] = {}
         self._outcomes: dict[str, list[Outcome]] = {}

@@ -248,7 +248,7 @@ class ConsoleView:
         self._line(event.path, (f"recalled of {event.owner}: {told}", "dim"))
 
     @_show.register
-    def _memory_kept(self, event: events.MemoryKept) -> None:
+    def _memory_kept(self, event: events.MemoryStored) -> None:
         told = shortened("; ".join(event.memories), 300)
         self._line(event.path, (f"remembered for {event.owner}: {told}", "dim"))
 

@@ -128,9 +128,9 @@ def stop_text(stop: stops.Stop) -> str:
             return f"LoopDetected: {tool} was called {count} times in the same way"
         case stops.BudgetExceeded(kind, limit, used):
             return f"BudgetExceeded: the {kind} budget of {limit:g} is used up ({used:g} used)"
-        case stops.Timeout(seconds):
+        case stops.TimedOut(seconds):
             return f"Timeout: {_used_up(seconds)}"
-        case stops.Denied(reason):
+        case stops.ModelCallDenied(reason):
             return f"Denied: {reason}"
         case stops.Failed(error, kind):
             return "Failed: " + (f"{kind}: {error}" if error != kind else kind)

@@ -8,7 +8,7 @@ from msgspec import Struct
 
 from ziggurat.core.codec import as_type
 from ziggurat.core.entries import Opened
-from ziggurat.core.journal import MemoryJournal
+from ziggurat.core.journal import LocalJournal
 from ziggurat.core.scope import Key
 from ziggurat.tools.permissions import DECLARED_ONLY, GRANTS
 
@@ -34,7 +34,7 @@ class RunConditions(Struct, frozen=True, omit_defaults=True):
 _NONE = RunConditions()
 
 
-def conditions_in(journal: MemoryJournal) -> RunConditions:
+def conditions_in(journal: LocalJournal) -> RunConditions:
     """Return the conditions of a recorded run; a fork belongs to no session."""
     opened = journal.entries[0] if journal.entries else None
     if not isinstance(opened, Opened) or opened.terms is None:

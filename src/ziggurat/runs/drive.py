@@ -30,7 +30,7 @@ from ziggurat.core.errors import (
 from ziggurat.core.event import SILENCE
 from ziggurat.core.facts import fact
 from ziggurat.core.failures import Cause, is_unexpected, log_failure, without_own_frames
-from ziggurat.core.journal import MemoryJournal
+from ziggurat.core.journal import LocalJournal
 from ziggurat.core.scope import Scope
 from ziggurat.core.shield import finished
 from ziggurat.messages import stops
@@ -85,7 +85,7 @@ async def drive(agent: AgentService, name: str, opens: Awaitable[Opening], *, ra
             run = _replayed_end(None, run, opening.journal, opening.ctx.path)
         if opening.writer is not None:
             run = await opening.writer.close(run)
-        waiting = opening.journal.append(Ended("", type(run.stop).__name__, opening.journal.elapsed))
+        waiting = opening.journal.append(Ended("", stops.status_of(run.stop), opening.journal.elapsed))
         if waiting is not None:
             await finished(waiting)
     except (ConfigurationError, JournalError) as error:
@@ -177,7 +177,7 @@ async def _store_end(opening: Opening, run: AgentRun, *, answered: bool = False)
     if opening.writer is not None:
         await opening.writer.close_anyway(run)
     kept = None if answered or run.pending else run
-    await opening.journal.write(Ended("", type(run.stop).__name__, opening.journal.elapsed, kept))
+    await opening.journal.write(Ended("", stops.status_of(run.stop), opening.journal.elapsed, kept))
 
 
 async def _answer(agent: AgentService, name: str, opening: Opening) -> AgentRun:
@@ -208,7 +208,7 @@ async def _answer(agent: AgentService, name: str, opening: Opening) -> AgentRun:
         ) from error
 
 
-def _replayed_end(failure: BaseException | None, run: AgentRun, journal: MemoryJournal, path: str) -> AgentRun:
+def _replayed_end(failure: BaseException | None, run: AgentRun, journal: LocalJournal, path: str) -> AgentRun:
     """Return a replayed run that did not end with an answer, as recorded, after comparing the two.
 
     Args:
@@ -246,7 +246,7 @@ def _log_end(failure: BaseException, run: AgentRun, opening: Opening, *, raised:
         text = f"the run {opening.run_id} of {run.agent} failed"
         log_failure(logging.ERROR, text, failure, mask_of(opening.journal, opening.ctx.path))
     elif isinstance(failure, Exception):
-        logger.debug("the run %s stopped: %s", opening.run_id, type(run.stop).__name__, exc_info=failure)
+        logger.debug("the run %s stopped: %s", opening.run_id, stops.status_of(run.stop), exc_info=failure)
     without_own_frames(failure)
 
 

@@ -8,7 +8,7 @@ from collections.abc import Iterable
 from msgspec.structs import replace
 
 from ziggurat.core.codec import SHAPE_VERSION, as_type
-from ziggurat.core.entries import Entry, Failure, Opened, Origin, Result
+from ziggurat.core.entries import Failure, JournalEntry, Opened, Origin, Result
 from ziggurat.core.errors import ConfigurationError
 from ziggurat.core.json_lines import fingerprint
 from ziggurat.core.path import is_beneath, is_tool_call
@@ -23,8 +23,8 @@ _STEP = re.compile(r"step-(\d+)(/|$)")
 
 
 def fork_entries(
-    entries: list[Entry], agent: str, run_id: str, origin: Origin, prompt: Prompt | None, at: float
-) -> list[Entry]:
+    entries: list[JournalEntry], agent: str, run_id: str, origin: Origin, prompt: Prompt | None, at: float
+) -> list[JournalEntry]:
     """Return the entries that a fork starts with.
 
     Args:
@@ -69,7 +69,7 @@ def _check_step(steps: list[RecordedStep], step: int, run_id: str, prompt: Promp
         )
 
 
-def _before(entries: Iterable[Entry], agent: str, step: int) -> Iterable[Entry]:
+def _before(entries: Iterable[JournalEntry], agent: str, step: int) -> Iterable[JournalEntry]:
     """Yield the entries before a step in program order: whole earlier steps, and all that precedes the first step."""
     reached = False
     for entry in entries:
@@ -94,12 +94,12 @@ def _before(entries: Iterable[Entry], agent: str, step: int) -> Iterable[Entry]:
             yield entry
 
 
-def _is_steering(entry: Entry, agent: str) -> bool:
+def _is_steering(entry: JournalEntry, agent: str) -> bool:
     place = entry.path[len(agent) + 1 :]
     return isinstance(entry, Result) and place.startswith("steering-") and "/" not in place
 
 
-def effects_gate(origin: Origin, before: Iterable[Entry]) -> ForkEffects | None:
+def effects_gate(origin: Origin, before: Iterable[JournalEntry]) -> ForkEffects | None:
     """Return the gate that stops a fork's side effects, or None if the fork may have them.
 
     Args:

@@ -6,12 +6,12 @@ from collections import OrderedDict
 from collections.abc import AsyncGenerator, Sequence
 from functools import cached_property
 
-from ziggurat.core.broadcast import Broadcast, Heard, subscribe
+from ziggurat.core.broadcast import Broadcast, SubscribedItem, subscribe
 from ziggurat.core.clock import SYSTEM_CLOCK, Clock
 from ziggurat.core.codec import as_type, digest
-from ziggurat.core.entries import Ended, Entry, Opened
+from ziggurat.core.entries import Ended, JournalEntry, Opened
 from ziggurat.core.errors import RunExists, RunNotFound
-from ziggurat.core.journal import MemoryJournal
+from ziggurat.core.journal import LocalJournal
 from ziggurat.core.recorder import Mode
 from ziggurat.core.store import LogInfo, Store, run_log
 from ziggurat.messages.agent import AgentRequest
@@ -28,7 +28,7 @@ class LocalRuns:
     keeps_ended = False
 
     def __init__(self) -> None:
-        self._journals: OrderedDict[str, MemoryJournal] = OrderedDict()
+        self._journals: OrderedDict[str, LocalJournal] = OrderedDict()
         self._asked: dict[str, str] = {}
         self._in_progress = InProgress()
 
@@ -53,14 +53,14 @@ class LocalRuns:
 
     async def open(
         self, opened: Opened, agent: str, asked: str, screening: Screening, environment: Environment
-    ) -> MemoryJournal:
+    ) -> LocalJournal:
         """Begin a run; see `Runs`."""
         run_id = opened.run_id
         self._in_progress.begin(run_id)
         if run_id in self._journals:
             self._in_progress.end(run_id)
             raise RunExists(f"the run {run_id!r} exists; choose another id")
-        journal = MemoryJournal(clock=environment.clock)
+        journal = LocalJournal(clock=environment.clock)
         screening(journal)
         journal.append(opened)
         if asked:
@@ -68,7 +68,7 @@ class LocalRuns:
         self._in_progress.add(run_id, journal)
         return journal
 
-    async def take(self, run_id: str, environment: Environment) -> MemoryJournal:
+    async def take(self, run_id: str, environment: Environment) -> LocalJournal:
         """Take over a run; see `Runs`."""
         kept = self._find(run_id)
         self._in_progress.begin(run_id)
@@ -76,7 +76,7 @@ class LocalRuns:
         self._in_progress.add(run_id, journal)
         return journal
 
-    async def leave(self, run_id: str, journal: MemoryJournal, *, mistaken: bool = False) -> None:
+    async def leave(self, run_id: str, journal: LocalJournal, *, mistaken: bool = False) -> None:
         """Keep a run that can be continued; see `Runs`."""
         self._in_progress.end(run_id)
         ended = journal.ended
@@ -96,31 +96,31 @@ class LocalRuns:
         """Let the events of a run be heard; see `Runs`."""
         self._in_progress.announce(run_id, broadcast)
 
-    async def read(self, run_id: str, mode: Mode = "resume", clock: Clock = SYSTEM_CLOCK) -> MemoryJournal:
+    async def read(self, run_id: str, mode: Mode = "resume", clock: Clock = SYSTEM_CLOCK) -> LocalJournal:
         """Return a copy of a run's record; see `Runs`."""
         return self._find(run_id).copy(mode, clock=clock)
 
-    async def plant(self, run_id: str, agent: str, entries: Sequence[Entry]) -> None:
+    async def plant(self, run_id: str, agent: str, entries: Sequence[JournalEntry]) -> None:
         """Create a run from entries; see `Runs`."""
         self._in_progress.begin(run_id)
         self._in_progress.end(run_id)
         if run_id in self._journals:
             raise RunExists(f"the run {run_id!r} exists; choose another id")
-        journal = MemoryJournal()
+        journal = LocalJournal()
         journal.take_over(entries)
         self._journals[run_id] = journal
 
-    def subscribe(self, run_id: str, after: int) -> AsyncGenerator[Heard, None]:
+    def subscribe(self, run_id: str, after: int) -> AsyncGenerator[SubscribedItem, None]:
         """Yield the entries and events of a run; see `Runs`."""
         return subscribe(self._find(run_id), self._in_progress.broadcast(run_id), after=after)
 
-    def _find(self, run_id: str) -> MemoryJournal:
+    def _find(self, run_id: str) -> LocalJournal:
         journal = self._in_progress.journal(run_id) or self._journals.get(run_id)
         if journal is None:
             raise RunNotFound(f"no run {run_id!r} is kept here; an agent without a store keeps no finished ones")
         return journal
 
-    def _info(self, run_id: str, journal: MemoryJournal) -> LogInfo:
+    def _info(self, run_id: str, journal: LocalJournal) -> LogInfo:
         opened, ended = journal.entries[0], journal.entries[-1]
         assert isinstance(opened, Opened)
         asked = self._asked.get(run_id) or digest(as_type(opened.request, AgentRequest))

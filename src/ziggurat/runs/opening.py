@@ -18,10 +18,10 @@ from ziggurat.core.broadcast import Broadcast
 from ziggurat.core.clock import new_id as fresh_id
 from ziggurat.core.codec import SHAPE_VERSION, as_type, digest
 from ziggurat.core.context import JOURNAL, RUN_ID, Context
-from ziggurat.core.entries import Entered, Entry, Failure, Opened, Origin
+from ziggurat.core.entries import Entered, Failure, JournalEntry, Opened, Origin
 from ziggurat.core.errors import JournalCorrupt, RunExists, RunNotFound, attach
 from ziggurat.core.ids import check_new_id, check_new_name
-from ziggurat.core.journal import MemoryJournal
+from ziggurat.core.journal import LocalJournal
 from ziggurat.core.path import escaped
 from ziggurat.core.store import LogInfo
 from ziggurat.messages import stops
@@ -64,7 +64,7 @@ class Opening(Struct, eq=False):
     run_id: str
     request: AgentRequest
     ctx: Context
-    journal: MemoryJournal
+    journal: LocalJournal
     runs: Runs | None = None
     writer: SessionWriter | None = None
     mistaken: bool = False
@@ -247,7 +247,7 @@ class Opener:
         entries = fork_entries(valid, self.path, forked, origin, prompt, options.clock.now())
         if options.labels is not None:
             entries[0] = replace(entries[0], labels=options.labels)
-        screens = MemoryJournal()
+        screens = LocalJournal()
         self._screen(screens)
         await self.runs.plant(forked, self.name, [screens.screened(entry) for entry in entries])
         return forked
@@ -259,7 +259,7 @@ class Opener:
         state: State,
         run_id: str,
         request: AgentRequest,
-        journal: MemoryJournal,
+        journal: LocalJournal,
         options: RunOptions,
         *,
         runs: Runs | None,
@@ -284,25 +284,25 @@ class Opener:
             ctx = ctx.emitting(broadcast)
         return Opening(state, run_id, request, ctx, journal, runs, writer)
 
-    async def _effects(self, journal: MemoryJournal) -> ForkEffects | None:
+    async def _effects(self, journal: LocalJournal) -> ForkEffects | None:
         """Return the gate on the side effects of a fork; None for other runs."""
         opened = journal.entries[0]
         if not isinstance(opened, Opened) or opened.forked is None:
             return None
         from ziggurat.runs.fork import effects_gate
 
-        before: list[Entry] = []
+        before: list[JournalEntry] = []
         if opened.forked.effects == "recorded":
             with suppress(RunNotFound):  # the original run may have been removed
                 before = (await self.runs.read(opened.forked.run_id)).entries
         return effects_gate(opened.forked, before)
 
-    def _screen(self, journal: MemoryJournal) -> None:
+    def _screen(self, journal: LocalJournal) -> None:
         """Set the agent's middleware to screen entries of the run as a whole, before the agent is entered."""
         if self._parts.chain is not None:
             screened(journal, self._parts.chain, "")
 
-    def _recorded_request(self, journal: MemoryJournal, run_id: str) -> AgentRequest:
+    def _recorded_request(self, journal: LocalJournal, run_id: str) -> AgentRequest:
         opened = journal.entries[0] if journal.entries else None
         record = journal.find(self.path)
         begun = any(isinstance(entry, Entered) for entry in journal.entries)  # False if cancelled in a hook

@@ -32,7 +32,15 @@ from ziggurat.messages.agent import Decisions
 from ziggurat.messages.message import Message
 from ziggurat.stores.session import Session
 from ziggurat.tools.approval import APPROVALS, Approvals
-from ziggurat.tools.permissions import AUDIT, DECLARED_ONLY, GRANTS, Audit, Permissions, known, narrow_grants
+from ziggurat.tools.permissions import (
+    DECLARED_ONLY,
+    GRANTS,
+    PERMISSION_LOG,
+    PermissionLog,
+    Permissions,
+    known,
+    narrow_grants,
+)
 
 Deps = Annotated[
     Mapping[Key[Any], Any] | Mapping[object, Any],
@@ -61,7 +69,7 @@ class Environment(CheckedStruct, frozen=True, eq=False):
         ids: Makes a new id, a string, at each call.
         random: Returns a number from [0, 1) at each call; None for the system's.
         max_depth: How deep agents may be nested.
-        audit: Collects the checks of permissions.
+        permission_log: Collects the checks of permissions.
         probe: Called with a point of the record (``before intent``, ``after result`` ...) and a path, for tests that
             crash a run there.
     """
@@ -70,7 +78,7 @@ class Environment(CheckedStruct, frozen=True, eq=False):
     ids: Callable[[], str] = new_id
     random: Callable[[], float] | None = None
     max_depth: PositiveInt = MAX_DEPTH
-    audit: Audit | None = None
+    permission_log: PermissionLog | None = None
     probe: Probe | None = None
 
     def values(self) -> dict[Key[Any], Any]:
@@ -84,8 +92,8 @@ class Environment(CheckedStruct, frozen=True, eq=False):
             given[RANDOM] = self.random
         if self.max_depth != MAX_DEPTH:
             given[MAX_DEPTH_KEY] = self.max_depth
-        if self.audit is not None:
-            given[AUDIT] = self.audit
+        if self.permission_log is not None:
+            given[PERMISSION_LOG] = self.permission_log
         return given
 
 
@@ -96,7 +104,7 @@ _SETTINGS: dict[Key[Any], str] = {
     IDS: "environment=Environment(ids=...)",
     RANDOM: "environment=Environment(random=...)",
     MAX_DEPTH_KEY: "environment=Environment(max_depth=...)",
-    AUDIT: "environment=Environment(audit=...)",
+    PERMISSION_LOG: "environment=Environment(permission_log=...)",
     GRANTS: "grants=[...]",
     DECLARED_ONLY: "grants=[...]",
     APPROVALS: "approvals=Approvals(...)",
@@ -178,10 +186,10 @@ class RunOptions(Struct, frozen=True, eq=False):
                 scope.get(IDS) or new_id,
                 scope.get(RANDOM),
                 scope.get(MAX_DEPTH_KEY) or MAX_DEPTH,
-                scope.get(AUDIT),
+                scope.get(PERMISSION_LOG),
             )
         if ctx.emit is not SILENCE:
-            emit = listening_to(_Beneath(ctx.path, ctx.emit), () if emit is SILENCE else (emit,))
+            emit = listening_to(_NestedEvents(ctx.path, ctx.emit), () if emit is SILENCE else (emit,))
         values = {**scope, **(self.values or {})}
         return replace(self, environment=environment, values=values, emit=emit, around=ctx.watch)
 
@@ -211,7 +219,7 @@ class RunOptions(Struct, frozen=True, eq=False):
 NO_OPTIONS = RunOptions()
 
 
-class _Beneath:
+class _NestedEvents:
     """Passes the events of a run on, with paths beneath that of the call which opened the run."""
 
     __slots__ = ("_outer", "_path")

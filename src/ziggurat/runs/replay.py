@@ -6,15 +6,15 @@ import re
 from collections.abc import Iterator, Sequence
 
 from ziggurat.core.clock import SYSTEM_CLOCK, Clock
-from ziggurat.core.entries import Ended, Entered, Entry, Failure, Intent, Result, Returned
-from ziggurat.core.journal import MemoryJournal
+from ziggurat.core.entries import Ended, Entered, Failure, Intent, JournalEntry, Result, Returned
+from ziggurat.core.journal import LocalJournal
 from ziggurat.core.path import parent_of
 from ziggurat.runs.options import Live
 
 _STEP = re.compile(r"(^|/)step-\d+(/|$)")
 
 
-class PartialJournal(MemoryJournal):
+class PartialJournal(LocalJournal):
     """The record of a run whose tools, or whose models, are called again, and nothing else.
 
     Args:
@@ -26,7 +26,9 @@ class PartialJournal(MemoryJournal):
 
     __slots__ = ("_made", "_whole", "live")
 
-    def __init__(self, whole: Sequence[Entry], live: Live, *, strict: bool = True, clock: Clock = SYSTEM_CLOCK) -> None:
+    def __init__(
+        self, whole: Sequence[JournalEntry], live: Live, *, strict: bool = True, clock: Clock = SYSTEM_CLOCK
+    ) -> None:
         super().__init__("replay", strict=strict, clock=clock)
         self.strict = strict
         self.replaying = False  # composites are not compared as a whole, only the calls in them
@@ -36,7 +38,7 @@ class PartialJournal(MemoryJournal):
         self.take_over(entry for entry in whole if self._answers(entry) or (entry is not whole[-1] and _ends(entry)))
 
     @property
-    def original(self) -> Sequence[Entry]:
+    def original(self) -> Sequence[JournalEntry]:
         """All entries to compare with, including those of calls that are made again."""
         return self._whole
 
@@ -49,14 +51,14 @@ class PartialJournal(MemoryJournal):
         """Return whether the call at a path is made again."""
         return (self.live == "tools") == _is_of_tool(path)
 
-    def _answers(self, entry: Entry) -> bool:
+    def _answers(self, entry: JournalEntry) -> bool:
         """Return whether an entry answers a call: not for calls that are made again, nor for composites."""
         if not isinstance(entry, Result | Failure | Intent | Returned):
             return not isinstance(entry, Ended)
         return entry.path not in self._made and not self.is_live(entry.path)
 
 
-def _ends(entry: Entry) -> bool:
+def _ends(entry: JournalEntry) -> bool:
     return isinstance(entry, Ended)
 
 
@@ -73,8 +75,8 @@ def _is_of_tool(path: str) -> bool:
 
 
 def replay_journal(
-    entries: Sequence[Entry], live: Live = "nothing", *, strict: bool = True, clock: Clock = SYSTEM_CLOCK
-) -> MemoryJournal:
+    entries: Sequence[JournalEntry], live: Live = "nothing", *, strict: bool = True, clock: Clock = SYSTEM_CLOCK
+) -> LocalJournal:
     """Return a journal that replays a record.
 
     Args:
@@ -88,7 +90,7 @@ def replay_journal(
     """
     if live != "nothing":
         return PartialJournal(entries, live, strict=strict, clock=clock)
-    whole = MemoryJournal("replay", strict=strict, clock=clock)
+    whole = LocalJournal("replay", strict=strict, clock=clock)
     whole.strict = strict
     whole.take_over(entries)
     return whole

@@ -7,17 +7,17 @@ from collections.abc import AsyncGenerator, Callable, Sequence
 from typing import Protocol
 from weakref import WeakValueDictionary
 
-from ziggurat.core.broadcast import Broadcast, Heard
+from ziggurat.core.broadcast import Broadcast, SubscribedItem
 from ziggurat.core.clock import SYSTEM_CLOCK, Clock
-from ziggurat.core.entries import Entry, Opened
+from ziggurat.core.entries import JournalEntry, Opened
 from ziggurat.core.errors import ConfigurationError
-from ziggurat.core.journal import MemoryJournal
+from ziggurat.core.journal import LocalJournal
 from ziggurat.core.recorder import Mode
 from ziggurat.core.shield import ring
 from ziggurat.core.store import UNFINISHED, LogInfo, Store
 from ziggurat.runs.options import Environment
 
-Screening = Callable[[MemoryJournal], None]
+Screening = Callable[[LocalJournal], None]
 """Sets the functions that redact entries before they are kept."""
 
 
@@ -44,7 +44,7 @@ class Runs(Protocol):
 
     async def open(
         self, opened: Opened, agent: str, asked: str, screening: Screening, environment: Environment
-    ) -> MemoryJournal:
+    ) -> LocalJournal:
         """Begin a run that this caller drives; when this returns, its first entry is recorded.
 
         Args:
@@ -61,7 +61,7 @@ class Runs(Protocol):
         """
         ...
 
-    async def take(self, run_id: str, environment: Environment) -> MemoryJournal:
+    async def take(self, run_id: str, environment: Environment) -> LocalJournal:
         """Take over a run that stopped, so that only this caller drives it.
 
         What is appended until the run goes on is recorded together with what follows; `leave` before that, and nothing
@@ -75,7 +75,7 @@ class Runs(Protocol):
         """
         ...
 
-    async def leave(self, run_id: str, journal: MemoryJournal, *, mistaken: bool = False) -> None:
+    async def leave(self, run_id: str, journal: LocalJournal, *, mistaken: bool = False) -> None:
         """Give up the right to drive a run.
 
         Args:
@@ -89,7 +89,7 @@ class Runs(Protocol):
         """Let the events of a run in progress be heard by subscribers."""
         ...
 
-    async def read(self, run_id: str, mode: Mode = "resume", clock: Clock = SYSTEM_CLOCK) -> MemoryJournal:
+    async def read(self, run_id: str, mode: Mode = "resume", clock: Clock = SYSTEM_CLOCK) -> LocalJournal:
         """Return a copy of a run's record; the run may be in progress elsewhere.
 
         Raises:
@@ -98,7 +98,7 @@ class Runs(Protocol):
         """
         ...
 
-    async def plant(self, run_id: str, agent: str, entries: Sequence[Entry]) -> None:
+    async def plant(self, run_id: str, agent: str, entries: Sequence[JournalEntry]) -> None:
         """Create a run from existing entries; take it to continue.
 
         Raises:
@@ -107,7 +107,7 @@ class Runs(Protocol):
         """
         ...
 
-    def subscribe(self, run_id: str, after: int) -> AsyncGenerator[Heard, None]:
+    def subscribe(self, run_id: str, after: int) -> AsyncGenerator[SubscribedItem, None]:
         """Yield the entries and events of a run after an entry, until it has ended."""
         ...
 
@@ -120,7 +120,7 @@ class InProgress:
     """The runs in progress in this process, and the broadcasts of their events."""
 
     def __init__(self) -> None:
-        self._journals: dict[str, MemoryJournal | None] = {}
+        self._journals: dict[str, LocalJournal | None] = {}
         self._broadcasts: dict[str, Broadcast] = {}
         self._waiting: dict[str, list[asyncio.Future[None]]] = {}
 
@@ -140,7 +140,7 @@ class InProgress:
         self._broadcasts.pop(run_id, None)
         self._wake(run_id)
 
-    def add(self, run_id: str, journal: MemoryJournal) -> None:
+    def add(self, run_id: str, journal: LocalJournal) -> None:
         """Register the journal of a run in progress."""
         self._journals[run_id] = journal
         self._wake(run_id)
@@ -153,7 +153,7 @@ class InProgress:
         """Register the broadcast of a run's events."""
         self._broadcasts[run_id] = broadcast
 
-    def journal(self, run_id: str) -> MemoryJournal | None:
+    def journal(self, run_id: str) -> LocalJournal | None:
         """Return the journal of a run; None if it is not in progress here."""
         return self._journals.get(run_id)
 

@@ -22,9 +22,9 @@ from ziggurat.calls.agent_call import AGENT_CALL
 from ziggurat.calls.gate import digest_of_call
 from ziggurat.core.codec import as_type, digest
 from ziggurat.core.context import Context
-from ziggurat.core.entries import Entered, Entry
+from ziggurat.core.entries import Entered, JournalEntry
 from ziggurat.core.errors import ConfigurationError, StoreError
-from ziggurat.core.journal import MemoryJournal
+from ziggurat.core.journal import LocalJournal
 from ziggurat.core.scope import Key
 from ziggurat.core.shield import finished
 from ziggurat.core.store import UNFINISHED, Store
@@ -33,10 +33,11 @@ from ziggurat.messages.conversation import Conversation
 from ziggurat.messages.message import Message
 from ziggurat.messages.parts import ToolResult
 from ziggurat.messages.recorded import recorded_steps
-from ziggurat.messages.rewriting import Past
+from ziggurat.messages.rewriting import OriginalMessages
+from ziggurat.messages.stops import status_of
 from ziggurat.runs.conditions import RunConditions
 from ziggurat.stores.session import Session, SessionLease
-from ziggurat.stores.session.log import Said, SessionEntry, Shortened, latest_from_question, whole
+from ziggurat.stores.session.log import ConversationReplaced, MessagesAdded, SessionEntry, latest_from_question, whole
 
 logger = logging.getLogger("ziggurat")
 
@@ -48,7 +49,7 @@ class SavableRun(Protocol):
     complete: int
     start: int
 
-    def past(self) -> Past | None:
+    def past(self) -> OriginalMessages | None:
         """Return the messages before the last rewriting, None if there was none."""
         ...
 
@@ -69,7 +70,7 @@ class SessionWriter:
         self.request = request
         self.loaded = loaded
         self.rows = rows
-        self.journal: MemoryJournal | None = None
+        self.journal: LocalJournal | None = None
         self.path = ""
         self._lease = lease
         self._known = lease.state.of_run(run_id)
@@ -137,7 +138,7 @@ class SessionWriter:
         try:
             return await self.close(run)
         except StoreError as error:
-            if type(run.stop).__name__ not in UNFINISHED:
+            if status_of(run.stop) not in UNFINISHED:
                 raise
             logger.warning("the session %s was not written at the end of the run %s: %s", self.id, self.run_id, error)
         return replace(run, session=self.id)
@@ -178,7 +179,7 @@ class SessionWriter:
             self._shortened = 0
         self._known.update(enumerate(new, first))
         self._count = first + len(new)
-        return [Said(self._now(), self.run_id, first, self._screened(new), waiting)]
+        return [MessagesAdded(self._now(), self.run_id, first, self._screened(new), waiting)]
 
     def _has(self, index: int, message: Message) -> bool:
         if index >= self._count:
@@ -190,7 +191,9 @@ class SessionWriter:
         if number <= self._shortened:
             return []
         self._shortened = number
-        return [Shortened(self._now(), self.run_id, self.rows, self._count, number, self._screened(messages))]
+        return [
+            ConversationReplaced(self._now(), self.run_id, self.rows, self._count, number, self._screened(messages))
+        ]
 
     def _screened(self, messages: Iterable[Message]) -> tuple[Message, ...]:
         """Return messages as redacted for the run's record."""
@@ -211,7 +214,7 @@ class SessionWriter:
         try:
             await self._lease.write(entries, release=release)
         except BaseException:
-            if isinstance(entries[0], Said):
+            if isinstance(entries[0], MessagesAdded):
                 self._count = entries[0].start
             self._shortened = 0
             raise
@@ -220,7 +223,7 @@ class SessionWriter:
 _WAITS = "not executed yet: a person has been asked and has not decided; do not ask for it again"
 
 
-def waiting_step(entries: Iterable[Entry], path: str) -> list[Message]:
+def waiting_step(entries: Iterable[JournalEntry], path: str) -> list[Message]:
     """Return the messages of the step in which a run waits: the reply, and for each call its result or that it waits.
 
     Args:

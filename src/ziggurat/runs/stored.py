@@ -8,17 +8,17 @@ from collections.abc import AsyncGenerator, Sequence
 from contextlib import aclosing, suppress
 from typing import cast
 
-from ziggurat.core.broadcast import Broadcast, Heard, subscribe
+from ziggurat.core.broadcast import Broadcast, SubscribedItem, subscribe
 from ziggurat.core.clock import SYSTEM_CLOCK, Clock
 from ziggurat.core.codec import as_type, digest
-from ziggurat.core.entries import Ended, Entry, Opened
+from ziggurat.core.entries import Ended, JournalEntry, Opened
 from ziggurat.core.errors import JournalCorrupt, RunNotFound, StoreError
-from ziggurat.core.journal import MemoryJournal
+from ziggurat.core.journal import LocalJournal
 from ziggurat.core.json_lines import read_entry, write_entry
 from ziggurat.core.protocols import implements
 from ziggurat.core.recorder import Mode
 from ziggurat.core.shield import finished
-from ziggurat.core.store import LogInfo, Store, Wakes, run_log
+from ziggurat.core.store import LogInfo, Store, SupportsChangeSignal, run_log
 from ziggurat.core.stored_journal import StoredJournal, lines_of, read_rows
 from ziggurat.messages.agent import AgentRequest
 from ziggurat.runs.options import Environment
@@ -56,7 +56,7 @@ class StoredRuns:
 
     async def open(
         self, opened: Opened, agent: str, asked: str, screening: Screening, environment: Environment
-    ) -> MemoryJournal:
+    ) -> LocalJournal:
         """Begin a run; when this returns, its first entry is stored and this process has its lease; see `Runs`."""
         run_id, log = opened.run_id, run_log(opened.run_id)
         request = asked or digest(opened.request)
@@ -81,7 +81,7 @@ class StoredRuns:
         self._in_progress.add(run_id, journal)
         return journal
 
-    async def take(self, run_id: str, environment: Environment) -> MemoryJournal:
+    async def take(self, run_id: str, environment: Environment) -> LocalJournal:
         """Take over a run that stopped; see `Runs`."""
         self._in_progress.begin(run_id)
         log = run_log(run_id)
@@ -105,7 +105,7 @@ class StoredRuns:
         self._in_progress.add(run_id, journal)
         return journal
 
-    async def leave(self, run_id: str, journal: MemoryJournal, *, mistaken: bool = False) -> None:
+    async def leave(self, run_id: str, journal: LocalJournal, *, mistaken: bool = False) -> None:
         """Release a run; see `Runs`."""
         assert isinstance(journal, StoredJournal)  # those of `open` and `take` are
         try:
@@ -130,7 +130,7 @@ class StoredRuns:
         """Let the events of a run be heard; see `Runs`."""
         self._in_progress.announce(run_id, broadcast)
 
-    async def plant(self, run_id: str, agent: str, entries: Sequence[Entry]) -> None:
+    async def plant(self, run_id: str, agent: str, entries: Sequence[JournalEntry]) -> None:
         """Create a run from entries; see `Runs`."""
         log, opened = run_log(run_id), entries[0]
         assert isinstance(opened, Opened)
@@ -140,11 +140,11 @@ class StoredRuns:
         epoch = await self.store.create(LogInfo(log, agent, request, opened.at), rows, blobs)
         await self.store.release(log, epoch)
 
-    async def read(self, run_id: str, mode: Mode = "resume", clock: Clock = SYSTEM_CLOCK) -> MemoryJournal:
+    async def read(self, run_id: str, mode: Mode = "resume", clock: Clock = SYSTEM_CLOCK) -> LocalJournal:
         """Return a copy of a run's record; see `Runs`."""
         log = run_log(run_id)
         self._check_sound(await self._known(run_id))
-        journal = MemoryJournal(mode, clock=clock)
+        journal = LocalJournal(mode, clock=clock)
         journal.read_in(await lines_of(self.store, log, await read_rows(self.store, log)))
         return journal
 
@@ -159,7 +159,7 @@ class StoredRuns:
         if info.status == "Quarantined":
             raise JournalCorrupt(f"the run {info.id!r} is set apart: {info.problem}")
 
-    async def subscribe(self, run_id: str, after: int) -> AsyncGenerator[Heard, None]:
+    async def subscribe(self, run_id: str, after: int) -> AsyncGenerator[SubscribedItem, None]:
         """Yield the entries and events of a run, whichever process drives it; see `Runs`."""
         await self._in_progress.opened(run_id)
         journal = self._in_progress.journal(run_id)
@@ -177,12 +177,12 @@ class StoredRuns:
             for row, line in zip(rows, await lines_of(self.store, log, rows), strict=True):
                 number, before = row.number, row.digest
                 if number > after:
-                    yield Heard(number, 0, read_entry(line))
+                    yield SubscribedItem(number, 0, read_entry(line))
             if number >= info.count and info.status != "running":
                 return
             if not rows:
-                if implements(self.store, Wakes):
-                    await cast("Wakes", self.store).changed(log, number, WAIT)
+                if implements(self.store, SupportsChangeSignal):
+                    await cast("SupportsChangeSignal", self.store).changed(log, number, WAIT)
                 else:
                     await SYSTEM_CLOCK.sleep(POLL)
 

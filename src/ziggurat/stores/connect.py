@@ -8,7 +8,7 @@ from pathlib import Path
 from urllib.parse import parse_qsl, unquote
 from weakref import WeakValueDictionary
 
-from ziggurat.core.chain import Chain, Key
+from ziggurat.core.chain import DigestChain, Key
 from ziggurat.core.errors import ConfigurationError
 from ziggurat.core.protocols import implements
 from ziggurat.core.store import Store
@@ -40,7 +40,7 @@ def connect(url: str | Store, *, key: Key = None) -> Store:
 
     Args:
         url: The URL; a store is returned as it is.
-        key: The key of the digests of entries, or several, the first of which is for new entries; see `Chain`. By
+        key: The key of the digests of entries, or several, the first of which is for new entries; see `DigestChain`. By
             default that of the environment variable ``ZIGGURAT_JOURNAL_KEY``, if it is set.
 
     Raises:
@@ -57,7 +57,7 @@ def connect(url: str | Store, *, key: Key = None) -> Store:
     if url == "memory:":
         return LocalLogs(limit=LOCAL_RUNS)
     scheme, colon, rest = url.partition(":")
-    name = Chain(key).name
+    name = DigestChain(key).name
     if scheme in ("postgresql", "postgres"):
         return _open_once(f"{url} {name}", lambda: _postgres(url, key))
     if not colon or scheme not in ("sqlite", "file"):

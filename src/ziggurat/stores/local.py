@@ -9,7 +9,7 @@ from collections.abc import Awaitable, Mapping, Sequence
 from msgspec import Struct
 from msgspec.structs import replace
 
-from ziggurat.core.chain import Chain
+from ziggurat.core.chain import DigestChain
 from ziggurat.core.clock import SYSTEM_CLOCK, Clock
 from ziggurat.core.errors import LeaseLost, RunExists, RunNotFound, StoreError
 from ziggurat.core.settings import PositiveInt, Seconds, checked
@@ -52,7 +52,7 @@ class LocalLogs:
         self.clock = clock
         self.seconds = lease
         self.owner = new_owner()
-        self.chain = Chain(None)
+        self.chain = DigestChain(None)
         self._logs: dict[str, _Log] = {} if shared is None else shared._logs
         self._held: dict[str, int] = {}
         self._closed = False

@@ -5,7 +5,7 @@ from ziggurat.models.replay import ReplayModel
 from ziggurat.models.scripted import PAUSE, Pause, ScriptedModel
 from ziggurat.testing.cassettes import Cassette, replay_record
 from ziggurat.testing.clock import HandClock, settle
-from ziggurat.testing.expect import Expected, Handle, Reply, expect
+from ziggurat.testing.expect import Expected, Handle, Responder, expect
 from ziggurat.testing.faults import FailingOn, fail_on
 from ziggurat.testing.leaks import assert_no_leaks
 
@@ -18,7 +18,7 @@ __all__ = [
     "Handle",
     "Pause",
     "ReplayModel",
-    "Reply",
+    "Responder",
     "ScriptedModel",
     "allow_real_calls",
     "assert_no_leaks",

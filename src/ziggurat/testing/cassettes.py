@@ -12,7 +12,7 @@ from ziggurat.core.codec import as_type
 from ziggurat.core.entries import Opened
 from ziggurat.core.errors import ConfigurationError, JournalMismatch
 from ziggurat.core.event import Listener, difference
-from ziggurat.core.journal import MemoryJournal
+from ziggurat.core.journal import LocalJournal
 from ziggurat.core.settings import checked
 from ziggurat.messages import stops
 from ziggurat.messages.agent import AgentRequest, AgentRun
@@ -31,7 +31,7 @@ By default missing ones are recorded, but none if the variable ``CI`` is set.
 """
 
 Recording = Literal["missing", "always", "never"]
-_BROKEN = (stops.Failed, stops.Cancelled, stops.Timeout)
+_BROKEN = (stops.Failed, stops.Cancelled, stops.TimedOut)
 
 
 @checked
@@ -58,7 +58,7 @@ async def replay_record(
         JournalMismatch: the agent behaves differently; the message names the path and shows the difference.
     """
     store = LocalLogs()
-    entries = MemoryJournal.load(record.encode() if isinstance(record, str) else record).entries
+    entries = LocalJournal.load(record.encode() if isinstance(record, str) else record).entries
     await runs_of(store).plant("record", agent.name, entries)
     return await Runnable(agent, name=agent.name, store=store).replay(
         "record", live=live, deps=deps, listeners=listeners, approvals=approvals
@@ -102,7 +102,7 @@ class Cassette:
         if self._is_to_record():
             return await self._record(agent, prompt, history, deps, listeners)
         data = self.path.read_bytes()
-        opened = MemoryJournal.load(data).entries[:1]
+        opened = LocalJournal.load(data).entries[:1]
         asked = request_of(prompt, history)
         known = as_type(opened[0].request, AgentRequest) if opened and isinstance(opened[0], Opened) else None
         if known is not None and known.fingerprint() != asked.fingerprint():

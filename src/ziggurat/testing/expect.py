@@ -1,6 +1,6 @@
 """A test double for a service: the test receives its requests and answers them one at a time."""
 
-__all__ = ["Expected", "Handle", "Reply", "expect"]
+__all__ = ["Expected", "Handle", "Responder", "expect"]
 
 import asyncio
 from collections import deque
@@ -12,7 +12,7 @@ Q = TypeVar("Q")
 R = TypeVar("R")
 
 
-class Reply(Generic[R]):
+class Responder(Generic[R]):
     """Answers one request; `ctx` is the context of the request."""
 
     def __init__(self, ctx: Context, answer: "asyncio.Future[R]") -> None:
@@ -51,10 +51,10 @@ class Handle(Generic[Q, R]):
     """Gives the test the requests that the service receives."""
 
     def __init__(self) -> None:
-        self._requests: deque[tuple[Q, Reply[R]]] = deque()
+        self._requests: deque[tuple[Q, Responder[R]]] = deque()
         self._came = asyncio.Event()
 
-    async def next(self, *, seconds: float = 5.0) -> tuple[Q, Reply[R]]:
+    async def next(self, *, seconds: float = 5.0) -> tuple[Q, Responder[R]]:
         """Return the next request, in the order of arrival, and a reply object to answer it.
 
         Raises:
@@ -73,7 +73,7 @@ class Handle(Generic[Q, R]):
         """Return whether the test has taken every request that has arrived."""
         return not self._requests
 
-    def _take(self, request: Q, reply: Reply[R]) -> None:
+    def _take(self, request: Q, reply: Responder[R]) -> None:
         self._requests.append((request, reply))
         self._came.set()
 
@@ -87,7 +87,7 @@ class Expected(Generic[Q, R]):
     async def __call__(self, request: Q, ctx: Context, /) -> R:
         """Pass the request to the test and wait for its answer."""
         answer: asyncio.Future[R] = asyncio.get_running_loop().create_future()
-        self._handle._take(request, Reply(ctx, answer))
+        self._handle._take(request, Responder(ctx, answer))
         return await answer
 
     def __repr__(self) -> str:

@@ -10,7 +10,7 @@ import threading
 from types import TracebackType
 
 from ziggurat.testing.clock import settle
-from ziggurat.tools.door import LEAKS
+from ziggurat.tools.guarded_call import ABANDONED_CALLS
 
 POOLS = ("asyncio_", "ziggurat")
 """Prefixes of the names of threads that are kept running on purpose."""
@@ -77,7 +77,7 @@ class assert_no_leaks:  # noqa: N801 - reads like a function
 
 def _tasks() -> set["asyncio.Task[object]"]:
     try:
-        return asyncio.all_tasks() | LEAKS.tasks(asyncio.get_running_loop())
+        return asyncio.all_tasks() | ABANDONED_CALLS.tasks(asyncio.get_running_loop())
     except RuntimeError:  # no event loop is running
         return set()
 

@@ -9,7 +9,7 @@
 Each call of the factory opens the same data again, as another process would.
 """
 
-__all__ = ["CHECKS", "Check", "Factory", "Opened", "run_check"]
+__all__ = ["CHECKS", "Check", "Factory", "StoreUnderTest", "run_check"]
 
 import asyncio
 from collections.abc import Awaitable, Callable
@@ -17,18 +17,28 @@ from collections.abc import Awaitable, Callable
 from ziggurat.core.clock import Clock
 from ziggurat.core.errors import LeaseHeld, LeaseLost, RunExists, RunNotFound, StoreError
 from ziggurat.core.protocols import implements
-from ziggurat.core.store import LogInfo, Mark, Remembers, Row, Store, acknowledged_in, chained, run_log, session_log
+from ziggurat.core.store import (
+    LogInfo,
+    LogMark,
+    Row,
+    Store,
+    SupportsLogMarks,
+    acknowledged_in,
+    chained,
+    run_log,
+    session_log,
+)
 from ziggurat.testing.clock import HandClock
 
 Factory = Callable[[Clock], Store]
 """Opens the store under test, each time as another process would."""
 
-Check = Callable[["Opened"], Awaitable[None]]
+Check = Callable[["StoreUnderTest"], Awaitable[None]]
 
 LONG_AGO, LATER = 1.0, 10_000_000_000.0
 
 
-class Opened:
+class StoreUnderTest:
     """The store under test, opened as often as a check needs, and the clock that it uses."""
 
     def __init__(self, factory: Factory) -> None:
@@ -56,7 +66,7 @@ def run_check(check: Check, factory: Factory) -> None:
     """
 
     async def main() -> None:
-        opened = Opened(factory)
+        opened = StoreUnderTest(factory)
         try:
             await check(opened)
         finally:
@@ -84,7 +94,7 @@ async def refused(work: Awaitable[object], *kinds: type[Exception]) -> None:
     raise AssertionError(f"it must be refused with {' or '.join(kind.__name__ for kind in kinds)}")
 
 
-async def rows_come_back_as_they_were_written(opened: Opened) -> None:
+async def rows_come_back_as_they_were_written(opened: StoreUnderTest) -> None:
     """Check that rows are read in order, completely, from any number on, in this process and in another."""
     store, log = opened.open(), run_log("r")
     first = rows(2)
@@ -104,7 +114,7 @@ async def rows_come_back_as_they_were_written(opened: Opened) -> None:
     assert await store.find(run_log("other")) is None
 
 
-async def a_name_is_taken_once(opened: Opened) -> None:
+async def a_name_is_taken_once(opened: StoreUnderTest) -> None:
     """Check that a log cannot be created twice, also not by another process."""
     store, log = opened.open(), run_log("r")
     await store.create(LogInfo(log), rows(1))
@@ -113,7 +123,7 @@ async def a_name_is_taken_once(opened: Opened) -> None:
     assert len(await store.read(log)) == 1
 
 
-async def rows_must_follow(opened: Opened) -> None:
+async def rows_must_follow(opened: StoreUnderTest) -> None:
     """Check that rows that leave a gap or repeat a number are refused, and change nothing."""
     store, log = opened.open(), run_log("r")
     epoch = await store.create(LogInfo(log), rows(2))
@@ -122,7 +132,7 @@ async def rows_must_follow(opened: Opened) -> None:
     assert await store.read(log) == rows(2)
 
 
-async def one_writes_at_a_time(opened: Opened) -> None:
+async def one_writes_at_a_time(opened: StoreUnderTest) -> None:
     """Check that a lease is held until it is released, and that the former holder is refused."""
     one, other, log = opened.open(), opened.open(), run_log("r")
     first = await one.create(LogInfo(log), rows(1))
@@ -141,7 +151,7 @@ async def one_writes_at_a_time(opened: Opened) -> None:
     await refused(one.lease(run_log("none")), RunNotFound)
 
 
-async def a_lease_runs_out(opened: Opened) -> None:
+async def a_lease_runs_out(opened: StoreUnderTest) -> None:
     """Check that a process that was suspended is refused after another has taken over its lease."""
     one, other, log = opened.open(HandClock()), opened.open(), run_log("r")
     first = await one.create(LogInfo(log), rows(1))
@@ -152,7 +162,7 @@ async def a_lease_runs_out(opened: Opened) -> None:
     assert [row.number for row in await one.read(log)] == [1, 2]
 
 
-async def a_lease_taken_again_by_its_holder_ends_the_former(opened: Opened) -> None:
+async def a_lease_taken_again_by_its_holder_ends_the_former(opened: StoreUnderTest) -> None:
     """Check that only the newest epoch may write, also within one process."""
     store, log = opened.open(), run_log("r")
     first = await store.create(LogInfo(log), rows(1))
@@ -162,7 +172,7 @@ async def a_lease_taken_again_by_its_holder_ends_the_former(opened: Opened) -> N
     await store.append(log, second, rows(1, 1))
 
 
-async def large_values_stand_beside_their_log(opened: Opened) -> None:
+async def large_values_stand_beside_their_log(opened: StoreUnderTest) -> None:
     """Check that bytes of any kind are found by digest and log."""
     store, log = opened.open(), run_log("r")
     large = bytes(range(256)) * 4096
@@ -175,7 +185,7 @@ async def large_values_stand_beside_their_log(opened: Opened) -> None:
     assert await other.blob(run_log("s"), "aa") is None
 
 
-async def logs_are_listed(opened: Opened) -> None:
+async def logs_are_listed(opened: StoreUnderTest) -> None:
     """Check that logs are listed by kind, agent and status, the latest first."""
     store = opened.open()
     for name, agent, status in (("a", "desk", "Completed"), ("b", "desk", "running"), ("c", "clerk", "Completed")):
@@ -200,7 +210,7 @@ async def logs_are_listed(opened: Opened) -> None:
     assert updated == sorted(updated, reverse=True)
 
 
-async def names_do_not_collide(opened: Opened) -> None:
+async def names_do_not_collide(opened: StoreUnderTest) -> None:
     """Check that every id names its own log, whatever characters it contains."""
     store = opened.open()
     ids = [
@@ -230,7 +240,7 @@ async def names_do_not_collide(opened: Opened) -> None:
     assert {info.id for info in await store.logs("run:")} == set(ids)
 
 
-async def a_damaged_log_is_set_apart(opened: Opened) -> None:
+async def a_damaged_log_is_set_apart(opened: StoreUnderTest) -> None:
     """Check that a quarantined log has its status, that its writer is refused, and that other logs are not affected."""
     store, log, other = opened.open(), run_log("r"), run_log("s")
     epoch = await store.create(LogInfo(log), rows(1))
@@ -243,7 +253,7 @@ async def a_damaged_log_is_set_apart(opened: Opened) -> None:
     await store.append(other, fine, rows(1, 1))
 
 
-async def logs_are_removed(opened: Opened) -> None:
+async def logs_are_removed(opened: StoreUnderTest) -> None:
     """Check that a log is deleted by name, and that old finished ones are removed by age."""
     store = opened.open()
     for name, status in (("done", "Completed"), ("open", "Suspended"), ("gone", "Completed")):
@@ -266,22 +276,22 @@ async def logs_are_removed(opened: Opened) -> None:
     await store.append(run_log("gone"), again, rows(1, 1))
 
 
-async def what_was_acknowledged_is_remembered(opened: Opened) -> None:
+async def what_was_acknowledged_is_remembered(opened: StoreUnderTest) -> None:
     """Check that the last acknowledged rows are known to every process until their log is deleted, if to any."""
     store, log, other = opened.open(), run_log("r"), run_log("s")
-    if not implements(store, Remembers):
+    if not implements(store, SupportsLogMarks):
         return
     epoch = await store.create(LogInfo(log), rows(2))
     await store.create(LogInfo(other), rows(1))
     await store.append(log, epoch, rows(3, 2, rows(2)[-1].digest))
     again = opened.open()
-    assert implements(again, Remembers)
+    assert implements(again, SupportsLogMarks)
     for each in (store, again):
         for name, last in ((log, rows(5)[-1]), (other, rows(1)[-1])):
             mark = await acknowledged_in(each, name)
             assert mark is not None
             assert mark.fits(last)
-            assert not Mark(last.number + 1, mark.check).fits(last)
+            assert not LogMark(last.number + 1, mark.check).fits(last)
         assert await acknowledged_in(each, run_log("none")) is None
     await store.delete(log)
     assert await acknowledged_in(again, log) is None
@@ -291,7 +301,7 @@ async def what_was_acknowledged_is_remembered(opened: Opened) -> None:
     assert mark.number == 1
 
 
-async def many_write_at_once(opened: Opened) -> None:
+async def many_write_at_once(opened: StoreUnderTest) -> None:
     """Check that each log keeps its own order during concurrent writes."""
     store = opened.open()
 
@@ -308,7 +318,7 @@ async def many_write_at_once(opened: Opened) -> None:
         assert await store.read(run_log(str(number))) == rows(16)
 
 
-async def one_that_is_refused_does_no_harm_to_others(opened: Opened) -> None:
+async def one_that_is_refused_does_no_harm_to_others(opened: StoreUnderTest) -> None:
     """Check that a refused write does not affect others, even in one transaction."""
     store, other = opened.open(), opened.open()
     good = await store.create(LogInfo(run_log("good")), rows(1))
@@ -326,7 +336,7 @@ async def one_that_is_refused_does_no_harm_to_others(opened: Opened) -> None:
     assert len(await store.read(run_log("bad"))) == 1
 
 
-async def a_closed_store_gives_back_its_leases_and_refuses(opened: Opened) -> None:
+async def a_closed_store_gives_back_its_leases_and_refuses(opened: StoreUnderTest) -> None:
     """Check that a closed store refuses writes, and that its data and leases are available to others."""
     store, log = opened.open(), run_log("r")
     epoch = await store.create(LogInfo(log), rows(1))

@@ -1,6 +1,6 @@
 """Frozen: the form in which a call was approved, the only one that the tool's function may run."""
 
-__all__ = ["Frozen", "frozen_in", "must_be", "use_approval"]
+__all__ = ["Frozen", "frozen_in", "require_approved", "use_approval"]
 
 from msgspec import Struct
 
@@ -37,7 +37,7 @@ def frozen_in(ctx: Context) -> Frozen | None:
     return ctx.frozen if isinstance(ctx.frozen, Frozen) else None
 
 
-def must_be(call: ToolCall, agreed: ToolCall) -> None:
+def require_approved(call: ToolCall, agreed: ToolCall) -> None:
     """Raise ToolError unless the call has the name and arguments of the approved one."""
     if call.name != agreed.name or call.arguments != agreed.arguments:
         raise ToolError(f"{call.name} was called with other arguments than those that were approved; it was not run")
@@ -50,7 +50,7 @@ def use_approval(call: ToolCall, frozen: Frozen, ctx: Context) -> None:
         ToolError: the call must not run.
     """
     if call is not frozen.call:
-        must_be(call, frozen.call)
+        require_approved(call, frozen.call)
     if ctx.path != frozen.path and not is_beneath(ctx.path, frozen.path):
         raise ToolError(f"{call.name} was approved at {frozen.path}, not at {ctx.path}; it was not run")
     if frozen.effect == "once" and frozen.runs:

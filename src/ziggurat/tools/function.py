@@ -1,13 +1,13 @@
 """FunctionTool: tools made from typed functions, and the check that they run only approved calls."""
 
 __all__ = [
-    "AGREED",
+    "APPROVED_CALL",
     "TOOL_DELTAS",
     "FunctionTool",
     "checked_spec",
+    "guard_call",
     "raw_tool",
     "tool",
-    "with_door",
 ]
 
 import inspect
@@ -30,8 +30,8 @@ from ziggurat.messages.model import Effect, Interrupted, ToolSpec
 from ziggurat.messages.parts import ToolCall, ToolResult
 from ziggurat.messages.tool import NORMALIZE, SPEC
 from ziggurat.tools.declared import Validator, complaint_of, declared_permissions
-from ziggurat.tools.door import run_bounded, run_guarded, run_in_thread
 from ziggurat.tools.frozen import Frozen, frozen_in, use_approval
+from ziggurat.tools.guarded_call import run_bounded, run_guarded, run_in_thread
 from ziggurat.tools.outcome import once_only
 from ziggurat.tools.permissions import Permissions
 from ziggurat.tools.results import MAX_RESULT, result_of
@@ -46,7 +46,7 @@ _CUT = "\n[cut: the rest was not asked for]"
 TOOL_DELTAS: Key[Callable[[str, Context], Awaitable[str]]] = Key("tool deltas")
 """Changes each piece that a tool yields."""
 
-AGREED: Key[ToolCall | None] = Key("agreed call")
+APPROVED_CALL: Key[ToolCall | None] = Key("approved call")
 """The approved call of a composite tool."""
 
 
@@ -167,7 +167,7 @@ async def _record_returned(work: Awaitable[ToolResult], frozen: Frozen, ctx: Con
     return result
 
 
-class _Door:
+class _CallGuard:
     """Wraps a tool that is not a FunctionTool, and refuses calls that were not approved."""
 
     __slots__ = ("inner",)
@@ -188,23 +188,23 @@ class _Door:
         return repr(self.inner)
 
 
-def with_door(service: Service[ToolCall, ToolResult]) -> Service[ToolCall, ToolResult]:
+def guard_call(service: Service[ToolCall, ToolResult]) -> Service[ToolCall, ToolResult]:
     """Return the tool with a check below its layers that refuses every call but the approved one."""
-    if isinstance(service, (FunctionTool, _Door)):
+    if isinstance(service, (FunctionTool, _CallGuard)):
         return service
     if isinstance(service, Combinator):
         combined = copy(service)
-        combined.alternatives = tuple(with_door(each) for each in service.alternatives)
+        combined.alternatives = tuple(guard_call(each) for each in service.alternatives)
         return combined
     inner: Service[ToolCall, ToolResult] | None = getattr(service, "inner", None)
     if inner is None or SPEC in getattr(service, "facts", {}):
-        return _Door(service)
-    behind = with_door(inner)
+        return _CallGuard(service)
+    behind = guard_call(inner)
     layered = copy(service)
     try:
         layered.inner = behind  # type: ignore[attr-defined]
     except AttributeError:  # `inner` cannot be replaced: check in front of the layer instead
-        return _Door(service)
+        return _CallGuard(service)
     return layered
 
 

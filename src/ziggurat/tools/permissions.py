@@ -1,12 +1,12 @@
 """Permissions: what tools may do; deny by default."""
 
 __all__ = [
-    "AUDIT",
     "DECLARED_ONLY",
     "GRANTS",
     "PERMISSIONS",
-    "Audit",
-    "AuditEntry",
+    "PERMISSION_LOG",
+    "PermissionCheck",
+    "PermissionLog",
     "Permissions",
     "check",
     "known",
@@ -38,7 +38,7 @@ DECLARED_ONLY: Key[bool] = Key("declared only")
 """Whether the run was given grants, so that a tool that declares no permissions is denied."""
 
 
-class AuditEntry(Struct, frozen=True):
+class PermissionCheck(Struct, frozen=True):
     """One check of a tool's permissions.
 
     Attributes:
@@ -69,15 +69,15 @@ Permissions = Annotated[Iterable[str], Meta(description="such as ['network']")]
 """Names of permissions."""
 
 
-class Audit:
+class PermissionLog:
     """Keeps the last permission checks, allowed and denied, and counts all of them::
 
-        audit = Audit()
-        await agent.run("...", grants=["network"], environment=Environment(audit=audit))
-        [entry.tool for entry in audit if not entry.allowed]
+        log = PermissionLog()
+        await agent.run("...", grants=["network"], environment=Environment(permission_log=log))
+        [check.tool for check in log if not check.allowed]
 
     Args:
-        size: How many entries are kept; the oldest are dropped.
+        size: How many checks it holds; the oldest are dropped first.
 
     Raises:
         ConfigurationError: the size is not a positive number.
@@ -85,28 +85,28 @@ class Audit:
 
     @checked
     def __init__(self, size: PositiveInt = 1000) -> None:
-        self._entries: deque[AuditEntry] = deque(maxlen=size)
+        self._entries: deque[PermissionCheck] = deque(maxlen=size)
         self.checks = 0
         self.denials = 0
 
-    def add(self, entry: AuditEntry) -> None:
-        """Add an entry."""
+    def add(self, entry: PermissionCheck) -> None:
+        """Add a check."""
         self._entries.append(entry)
         self.checks += 1
         self.denials += not entry.allowed
 
-    def __iter__(self) -> Iterator[AuditEntry]:
+    def __iter__(self) -> Iterator[PermissionCheck]:
         return iter(tuple(self._entries))
 
     def __len__(self) -> int:
         return len(self._entries)
 
     def __repr__(self) -> str:
-        return f"Audit(checks={self.checks}, denials={self.denials})"
+        return f"PermissionLog(checks={self.checks}, denials={self.denials})"
 
 
-AUDIT: Key[Audit] = Key("audit")
-"""The audit of a run's permission checks."""
+PERMISSION_LOG: Key[PermissionLog] = Key("permission log")
+"""The log of a run's permission checks."""
 
 
 def check(spec: ToolSpec, ctx: Context) -> None:
@@ -115,14 +115,14 @@ def check(spec: ToolSpec, ctx: Context) -> None:
     In a run that was given grants, a tool that declares nothing is denied too.
     """
     scope = ctx.scope
-    if not spec.permissions and DECLARED_ONLY not in scope and AUDIT not in scope:
+    if not spec.permissions and DECLARED_ONLY not in scope and PERMISSION_LOG not in scope:
         return
     has = scope.get(GRANTS) or frozenset()
     missing = tuple(sorted(set(spec.permissions) - has)) if spec.permissions else ()
     undeclared = not spec.declared and not spec.permissions and scope.get(DECLARED_ONLY) is True
     if undeclared:
         missing = ("[tool declares nothing]",)
-    if scope.get(AUDIT) is not None:
+    if scope.get(PERMISSION_LOG) is not None:
         _note(spec.name, spec.permissions, missing, ctx)
     if undeclared:
         raise Denied(
@@ -134,16 +134,16 @@ def check(spec: ToolSpec, ctx: Context) -> None:
 
 
 def note_unknown(name: str, ctx: Context) -> None:
-    """Record a call of a tool that does not exist in the audit, if there is one."""
-    if ctx.scope.get(AUDIT) is not None:
+    """Record a call of a tool that does not exist in the permission log, if there is one."""
+    if ctx.scope.get(PERMISSION_LOG) is not None:
         _note(name, (), ("[no such tool]",), ctx)
 
 
 def _note(tool: str, wanted: Iterable[str], missing: tuple[str, ...], ctx: Context) -> None:
     who = ctx.path.rpartition("/step-")[0].rpartition("/")[2]
     has = ctx.scope.get(GRANTS) or frozenset()
-    entry = AuditEntry(who, ctx.path, tool, tuple(sorted(wanted)), tuple(sorted(has)), missing, ctx.clock.now())
-    ctx.scope[AUDIT].add(entry)
+    entry = PermissionCheck(who, ctx.path, tool, tuple(sorted(wanted)), tuple(sorted(has)), missing, ctx.clock.now())
+    ctx.scope[PERMISSION_LOG].add(entry)
 
 
 def known(grants: Iterable[str]) -> frozenset[str]:

@@ -1,6 +1,6 @@
 """Toolbox: the tools of an agent by name, and how their calls are run."""
 
-__all__ = ["Entry", "Quorum", "Tool", "ToolStatistics", "Toolbox", "quorum"]
+__all__ = ["Quorum", "Tool", "ToolEntry", "ToolStatistics", "Toolbox", "quorum"]
 
 from collections.abc import Callable, Iterable, Iterator
 from itertools import islice
@@ -16,7 +16,7 @@ from ziggurat.core.settings import PositiveInt, checked
 from ziggurat.messages.model import ToolSpec
 from ziggurat.messages.parts import ToolCall, ToolResult
 from ziggurat.messages.tool import AS_TOOL, NORMALIZE, SPEC
-from ziggurat.tools.function import FunctionTool, tool, with_door
+from ziggurat.tools.function import FunctionTool, guard_call, tool
 from ziggurat.tools.normal_form import plain_form
 from ziggurat.tools.similar import similar
 
@@ -75,7 +75,7 @@ class ToolStatistics:
         return f"ToolStatistics(calls={self.calls}, errors={self.errors}, seconds={self.seconds:g})"
 
 
-class Entry(Struct, frozen=True, eq=False):
+class ToolEntry(Struct, frozen=True, eq=False):
     """A tool as `act` sees it.
 
     Attributes:
@@ -120,12 +120,12 @@ class Toolbox:
         self.concurrency = concurrency
         self.join = join
         self.on_error = on_error
-        self.entries: dict[str, Entry] = {}
+        self.entries: dict[str, ToolEntry] = {}
         for each in tools:
             self._add(_entry_of(each))
         self.specs = tuple(entry.spec for entry in self.entries.values())
 
-    def _add(self, entry: Entry) -> None:
+    def _add(self, entry: ToolEntry) -> None:
         if entry.spec.name in self.entries:
             raise ConfigurationError(
                 f"two tools are named {entry.spec.name!r}; give one of them another name with @tool(name=...)"
@@ -137,7 +137,7 @@ class Toolbox:
         """The strongest side effect of any of the tools."""
         return strongest(entry.service for entry in self.entries.values())
 
-    def find(self, name: str) -> Entry | None:
+    def find(self, name: str) -> ToolEntry | None:
         """Return the tool with this name, or None."""
         return self.entries.get(name)
 
@@ -214,7 +214,7 @@ def _as_function_tool(each: Any) -> Any:
     return tool(each)
 
 
-def _entry_of(each: Tool) -> Entry:
+def _entry_of(each: Tool) -> ToolEntry:
     """Make the entry of a tool, so that its calls need not inspect it.
 
     Raises:
@@ -239,5 +239,5 @@ def _entry_of(each: Tool) -> Entry:
         assert spec is not None
     composite = fact(service, COMPOSITE)
     if not composite and not isinstance(innermost(service), FunctionTool):
-        service = with_door(service)
-    return Entry(service, spec, fact(service, NORMALIZE) or plain_form, composite, ToolStatistics())
+        service = guard_call(service)
+    return ToolEntry(service, spec, fact(service, NORMALIZE) or plain_form, composite, ToolStatistics())

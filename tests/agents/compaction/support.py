@@ -7,26 +7,26 @@ from typing import Any
 from ziggurat.agents.compaction import Compaction
 from ziggurat.calls.rewrite import apply_rewriting
 from ziggurat.core.context import JOURNAL, root
-from ziggurat.core.journal import MemoryJournal
+from ziggurat.core.journal import LocalJournal
 from ziggurat.core.scope import Scope
 from ziggurat.messages.conversation import Transcript
 from ziggurat.messages.message import Message
-from ziggurat.messages.rewriting import Outlook, Rewriting
+from ziggurat.messages.rewriting import Rewrite, RewriteRequest
 from ziggurat.models.scripted import ScriptedModel
 
 
-def outlook(messages: Sequence[Message], **given: Any) -> Outlook:
-    """Return an outlook on these messages."""
+def rewrite_request(messages: Sequence[Message], **given: Any) -> RewriteRequest:
+    """Return a request to rewrite these messages."""
     transcript = Transcript.of(*messages)
     turns = sum(message.role == "user" and message.origin is None for message in messages)
     figures: dict[str, Any] = {"tokens": transcript.size() // 4, "turns": turns, **given}
-    return Outlook(transcript, ScriptedModel(always="of the agent's own"), **figures)
+    return RewriteRequest(transcript, ScriptedModel(always="of the agent's own"), **figures)
 
 
 def compacted(
     messages: Sequence[Message], compaction: Compaction, **given: Any
-) -> tuple[Rewriting | None, list[Message]]:
+) -> tuple[Rewrite | None, list[Message]]:
     """Return the rewriting of a compaction, and the messages after it."""
-    ctx = root("run", Scope().with_value(JOURNAL, MemoryJournal()))
-    made = asyncio.run(compaction.rewrite(outlook(messages, **given), ctx))
+    ctx = root("run", Scope().with_value(JOURNAL, LocalJournal()))
+    made = asyncio.run(compaction.rewrite(rewrite_request(messages, **given), ctx))
     return made, list(messages) if made is None else apply_rewriting(list(messages), made)

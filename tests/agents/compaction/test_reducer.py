@@ -8,7 +8,7 @@ import pytest
 from ziggurat.agents.compaction import Concatenate, Drop, Excerpt, Mask, Reducer, Summary, Windows
 from ziggurat.core.context import JOURNAL, root
 from ziggurat.core.errors import ConfigurationError, ContextOverflow, LimitExceeded, ModelError
-from ziggurat.core.journal import MemoryJournal
+from ziggurat.core.journal import LocalJournal
 from ziggurat.core.scope import Scope
 from ziggurat.messages.budget import Budget
 from ziggurat.messages.message import Message, assistant, tool_message, user
@@ -22,7 +22,7 @@ WORK = (user("Find it."), CALL, LONG, assistant(Thinking("hm", signature="s"), T
 
 
 def reduced(reducer: Reducer, messages: tuple[Message, ...] = WORK, model: ScriptedModel | None = None) -> Any:
-    ctx = root("run", Scope().with_value(JOURNAL, MemoryJournal()))
+    ctx = root("run", Scope().with_value(JOURNAL, LocalJournal()))
     return asyncio.run(reducer(Excerpt(messages, model or ScriptedModel(always="short")), ctx))
 
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from tests.agents.compaction.support import outlook
+from tests.agents.compaction.support import rewrite_request
 from ziggurat.agents.compaction import Trigger, at_fraction, over_messages, over_tokens, over_turns
 from ziggurat.core.errors import ConfigurationError
 from ziggurat.messages.message import assistant, user
@@ -28,16 +28,16 @@ TALK = [user("a"), assistant("b"), user("c"), assistant("d"), user("e")]
     ],
 )
 def test_it_is_due(trigger: Trigger, tokens: int, window: int | None, due: bool) -> None:
-    assert trigger.due(outlook(TALK, tokens=tokens, window=window)) is due
+    assert trigger.due(rewrite_request(TALK, tokens=tokens, window=window)) is due
 
 
 def test_limits_are_the_least_of_one_or_the_other_and_the_most_of_both() -> None:
-    view = outlook(TALK, window=1000)
+    view = rewrite_request(TALK, window=1000)
     assert at_fraction(0.5).limit(view) == 500
     assert (at_fraction(0.5) | over_tokens(400) | over_turns(1)).limit(view) == 400
     assert (at_fraction(0.5) & over_tokens(400)).limit(view) == 500
     assert over_turns(1).limit(view) is None
-    assert at_fraction(0.5).limit(outlook(TALK)) is None
+    assert at_fraction(0.5).limit(rewrite_request(TALK)) is None
 
 
 def test_a_trigger_reads_as_it_was_written() -> None:

@@ -10,7 +10,7 @@ from ziggurat.agents.agent import Agent
 from ziggurat.agents.memory import Remembering, memory_tools
 from ziggurat.agents.memory.tools import READ, WRITE
 from ziggurat.memory.contradiction import DOUBTS
-from ziggurat.memory.stores.in_memory import InMemoryStore
+from ziggurat.memory.stores.local import LocalMemoryStore
 from ziggurat.messages.agent import AgentRun
 from ziggurat.messages.parts import ToolResult, tool_call
 from ziggurat.messages.tool import SPEC
@@ -18,7 +18,7 @@ from ziggurat.models.scripted import ScriptedModel
 from ziggurat.tools.function import tool
 
 
-def talk(store: InMemoryStore, *script: Any, **options: Any) -> AgentRun:
+def talk(store: LocalMemoryStore, *script: Any, **options: Any) -> AgentRun:
     agent = Agent(
         ScriptedModel(*script, "done"), tools=[*memory_tools(), web], middleware=[Remembering(store, "ann", limit=0)]
     )
@@ -36,7 +36,7 @@ def results(run: AgentRun) -> list[ToolResult]:
 
 
 def test_a_fact_is_remembered_recalled_and_forgotten() -> None:
-    store = InMemoryStore()
+    store = LocalMemoryStore()
     run = talk(store, tool_call("remember", fact="Ann likes tea"))
     assert run.observations == ("I will remember: Ann likes tea.",)
     (record,) = records(store)
@@ -65,7 +65,7 @@ def test_a_fact_is_remembered_recalled_and_forgotten() -> None:
 
 
 def test_a_fact_replaces_another_by_what_it_is_about_or_by_its_id() -> None:
-    store = InMemoryStore()
+    store = LocalMemoryStore()
     fill(store, "Ann lives in Paris.")
     (paris,) = records(store)
     run = talk(
@@ -82,7 +82,7 @@ def test_a_fact_replaces_another_by_what_it_is_about_or_by_its_id() -> None:
 
 
 def test_a_fact_that_seems_to_contradict_another_is_stored_beside_it_until_the_model_decides() -> None:
-    store = InMemoryStore()
+    store = LocalMemoryStore()
     fill(store, "Ann lives in Paris.")
     (paris,) = records(store)
     run = talk(store, tool_call("remember", fact="Ann lives in Oslo."))
@@ -101,7 +101,7 @@ VERBS = ("owns", "uses", "prefers", "has", "works at", "lives in", "was born in"
 @pytest.mark.parametrize("verb", VERBS)
 @pytest.mark.parametrize("subject", ["Ann", "The server", "Ann's old car"])
 def test_words_alone_never_archive_a_fact(verb: str, subject: str) -> None:
-    store = InMemoryStore()
+    store = LocalMemoryStore()
     objects = ("a boat", "a car", "port 8080", "Oslo", "not Oslo", "tea", "7", "12")
     for each in objects:
         talk(store, tool_call("remember", fact=f"{subject} {verb} {each}."))
@@ -110,7 +110,7 @@ def test_words_alone_never_archive_a_fact(verb: str, subject: str) -> None:
 
 
 def test_what_is_remembered_after_a_tool_was_read_is_tainted_by_it() -> None:
-    store = InMemoryStore()
+    store = LocalMemoryStore()
     fill(store, "The user lives in Paris.")
     run = talk(store, tool_call("web", query="x"), tool_call("remember", fact="The user lives in Rome."))
     assert run.has_final_answer
@@ -123,7 +123,7 @@ def test_what_is_remembered_after_a_tool_was_read_is_tainted_by_it() -> None:
 
 
 def test_reading_a_memory_taints_as_much_as_the_memory_is_tainted() -> None:
-    store = InMemoryStore()
+    store = LocalMemoryStore()
     fill(store, "Ann likes tea.")
     talk(store, tool_call("recall", query="tea"), tool_call("remember", fact="Ann drinks tea at five."))
     assert [record.taint for record in records(store)] == [(), ()]
@@ -133,7 +133,7 @@ def test_reading_a_memory_taints_as_much_as_the_memory_is_tainted() -> None:
 
 
 def test_a_tool_that_is_named_like_a_memory_is_no_memory() -> None:
-    store = InMemoryStore()
+    store = LocalMemoryStore()
     named = tool(name="memory", permissions=[])(web.function)
     model = ScriptedModel(tool_call("memory", query="x"), tool_call("remember", fact="A thing."), "ok")
     Agent(model, tools=[named, *memory_tools()], middleware=[Remembering(store, "ann")]).run_sync("go")
@@ -141,7 +141,7 @@ def test_a_tool_that_is_named_like_a_memory_is_no_memory() -> None:
 
 
 def test_a_sub_agent_is_tainted_by_what_those_who_asked_it_have_read() -> None:
-    store = InMemoryStore()
+    store = LocalMemoryStore()
     scribe = Agent(ScriptedModel(tool_call("remember", fact="Noted down."), "ok"), name="scribe", tools=memory_tools())
     desk = Agent(
         ScriptedModel(tool_call("web", query="x"), tool_call("scribe", input="Note it down"), "ok"),
@@ -159,7 +159,7 @@ def test_they_declare_what_they_need() -> None:
         "recall": ((READ,), "none"),
         "forget": ((WRITE,), "repeatable"),
     }
-    store = InMemoryStore()
+    store = LocalMemoryStore()
     run = talk(store, tool_call("remember", fact="Ann likes tea."), grants=[READ])
     assert results(run)[0].error == "denied"
     assert not contents(store)
@@ -173,7 +173,7 @@ def test_without_a_memory_the_model_is_told() -> None:
 def test_what_was_compacted_away_still_taints_by_its_summary() -> None:
     from ziggurat.agents.compaction import Compaction, Concatenate, Recent, over_messages
 
-    store = InMemoryStore()
+    store = LocalMemoryStore()
     agent = Agent(
         ScriptedModel(
             tool_call("web", query="x"), tool_call("recall", query="y"), tool_call("remember", fact="A thing."), "ok"

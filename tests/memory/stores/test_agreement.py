@@ -10,7 +10,7 @@ import pytest
 from tests.stores.server import schema
 from ziggurat.memory.record import MemoryRecord, pack
 from ziggurat.memory.store import MemoryStore, Query
-from ziggurat.memory.stores.in_memory import InMemoryStore
+from ziggurat.memory.stores.local import LocalMemoryStore
 from ziggurat.memory.stores.postgres import PostgresMemoryStore
 from ziggurat.memory.stores.sqlite import SqliteMemoryStore
 
@@ -108,7 +108,7 @@ def test_all_stores_give_the_same_answers(tmp_path: Path) -> None:
         return found
 
     async def main() -> None:
-        expected = await ask(InMemoryStore())
+        expected = await ask(LocalMemoryStore())
         assert sum(map(bool, expected)) > QUERIES / 2
         for store in (SqliteMemoryStore(tmp_path / "m.db", synchronous="NORMAL"), PostgresMemoryStore(schema())):
             got = await ask(store)
@@ -124,7 +124,7 @@ def test_memories_of_others_change_nothing(place: str, tmp_path: Path) -> None:
 
     def opened(name: str) -> MemoryStore:
         if place == "memory":
-            return InMemoryStore()
+            return LocalMemoryStore()
         if place == "postgres":
             return PostgresMemoryStore(schema())
         return SqliteMemoryStore(tmp_path / name, synchronous="NORMAL")
@@ -155,7 +155,7 @@ def test_a_text_of_many_different_words_is_kept_by_all(tmp_path: Path) -> None:
 
     async def main() -> None:
         for store in (
-            InMemoryStore(),
+            LocalMemoryStore(),
             SqliteMemoryStore(tmp_path / "m.db", synchronous="NORMAL"),
             PostgresMemoryStore(schema(), timeout=60),
         ):
@@ -178,7 +178,7 @@ def test_concurrent_writers_leave_one_fact_under_a_key_and_the_capacity_exact(pl
         return SqliteMemoryStore(tmp_path / "m.db") if place == "sqlite" else PostgresMemoryStore(url)
 
     async def main() -> None:
-        stores = [InMemoryStore()] * 3 if place == "memory" else [opened() for _ in range(3)]
+        stores = [LocalMemoryStore()] * 3 if place == "memory" else [opened() for _ in range(3)]
         facts = [SemanticMemory(store, "ann") for store in stores]
         told = [facts[n % 3].remember(f"Ann lives in city {n}", key="home") for n in range(60)]
         made = await asyncio.gather(*told)

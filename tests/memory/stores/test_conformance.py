@@ -14,7 +14,7 @@ from tests.stores.server import asked, schema
 from ziggurat.core.errors import ConfigurationError, StoreError
 from ziggurat.memory.record import MemoryRecord, pack
 from ziggurat.memory.store import MemoryStore, Query
-from ziggurat.memory.stores.in_memory import InMemoryStore
+from ziggurat.memory.stores.local import LocalMemoryStore
 from ziggurat.memory.stores.postgres import PostgresMemoryStore
 from ziggurat.memory.stores.sqlite import SqliteMemoryStore
 
@@ -24,7 +24,7 @@ Opens = Callable[[], MemoryStore]
 @pytest.fixture(params=["memory", "sqlite", "postgres"])
 def opens(request: pytest.FixtureRequest, tmp_path: Path) -> Opens:
     if request.param == "memory":
-        return InMemoryStore
+        return LocalMemoryStore
     if request.param == "postgres":
         url = schema()
         return lambda: PostgresMemoryStore(url)
@@ -224,7 +224,7 @@ def test_any_text_can_be_kept_and_asked(owner: str, text: str) -> None:
         (hit,) = await store.search(Query(owner=owner, text=f"{text} cinnamon"))
         assert hit.record.content == f"{text} cinnamon"
 
-    run(InMemoryStore, body)
+    run(LocalMemoryStore, body)
 
 
 def test_what_is_closed_is_refused_and_what_was_written_is_there(tmp_path: Path) -> None:

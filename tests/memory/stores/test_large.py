@@ -13,7 +13,7 @@ from ziggurat.memory import AgentMemory, EpisodicMemory, MemoryRecord
 from ziggurat.memory.record import pack
 from ziggurat.memory.search import Candidate
 from ziggurat.memory.store import Query
-from ziggurat.memory.stores.in_memory import InMemoryStore
+from ziggurat.memory.stores.local import LocalMemoryStore
 from ziggurat.memory.stores.sqlite import SqliteMemoryStore
 from ziggurat.messages.embedding import Embeddings, EmbedRequest
 
@@ -38,7 +38,7 @@ def episodes(count: int) -> list[MemoryRecord]:
     ]
 
 
-class Counting(InMemoryStore):
+class Counting(LocalMemoryStore):
     """Counts the candidates that are read."""
 
     read = 0

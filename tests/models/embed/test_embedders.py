@@ -101,7 +101,7 @@ def test_what_can_go_wrong(answer: Answer, kind: str, said: str) -> None:
     assert raised.value.kind == kind
 
 
-def test_wrong_use_is_told_at_the_door(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_wrong_use_raises_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("OPENAI_API_KEY", raising=False)
     for spec, said in (("openai:", "provider:model"), ("anthropic:x", "no embeddings"), ("openai:x", "OPENAI_API_KEY")):
         with pytest.raises(ConfigurationError, match=said):

@@ -142,7 +142,7 @@ def test_the_model_of_a_name() -> None:
     assert fact(TemplatedModel(Parrot()), WINDOW) == 2048
 
 
-def test_mistakes_at_the_door(tmp_path: Any) -> None:
+def test_wrong_arguments_raise_at_once(tmp_path: Any) -> None:
     with pytest.raises(ConfigurationError, match="no model file"):
         local(tmp_path / "missing.gguf")
     (tmp_path / "wrong.gguf").write_bytes(b"PK\x03\x04")

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from tests.models.local.fakes import WordCounter
-from ziggurat.models.local.choose import THRESHOLD, Choice, describe
+from ziggurat.models.local.choose import THRESHOLD, ToolChoice, describe
 from ziggurat.models.local.follow import followed
 from ziggurat.tools.arithmetic import evaluate
 
@@ -13,7 +13,7 @@ EMBED = WordCounter().embed_now
 S = {"type": "string"}
 
 
-def _follow(asked: str, name: str, before: dict[str, Any], result: str, **properties: Any) -> Choice | None:
+def _follow(asked: str, name: str, before: dict[str, Any], result: str, **properties: Any) -> ToolChoice | None:
     tool = describe(name, "", {"properties": properties, "required": list(before)}, EMBED)
     return followed(asked, tool, before, result, EMBED)
 

@@ -8,7 +8,7 @@ from tests.testing.server.conftest import WIRES, Call
 from ziggurat.core.errors import ConfigurationError
 from ziggurat.testing import server as kit
 from ziggurat.testing.server import FakeProvider, parsed, quirks
-from ziggurat.testing.server.quirk import Entry, Quirk
+from ziggurat.testing.server.quirk import Quirk, QuirkInfo
 
 
 def test_quirks_are_put_together(ask: Call) -> None:
@@ -67,7 +67,7 @@ HEAVY = {"huge_arguments": "0.1", "big_text": "0.1", "gzip_bomb": "1", "many_cal
 
 
 @pytest.mark.parametrize("entry", quirks(), ids=lambda entry: entry.name)
-def test_every_quirk_is_listed_said_and_answers(ask: Call, entry: Entry) -> None:
+def test_every_quirk_is_listed_said_and_answers(ask: Call, entry: QuirkInfo) -> None:
     assert entry.name in kit.__all__
     assert entry.says.endswith(".")
     assert entry.good.endswith(".")

@@ -17,7 +17,7 @@ from ziggurat.messages.conversation import characters
 from ziggurat.messages.events import Warned
 from ziggurat.messages.message import Message
 from ziggurat.messages.middleware import Middleware
-from ziggurat.messages.rewriting import Outlook, Rewriting
+from ziggurat.messages.rewriting import Rewrite, RewriteRequest
 
 REDUCERS: tuple[Reducer, ...] = (Mask(), Drop())
 """The default reducers, which call no model."""
@@ -72,47 +72,47 @@ class Compaction(Middleware):
         if not self.reducers or not all(callable(each) for each in (*self.reducers, self.keep)):
             raise ConfigurationError("Compaction(keep=..., reduce=...) take a selector and at least one reducer")
 
-    async def rewrite(self, outlook: Outlook, ctx: Context) -> Rewriting | None:
+    async def rewrite(self, request: RewriteRequest, ctx: Context) -> Rewrite | None:
         """Return how to shorten the conversation, or None if it is not due.
 
         Raises:
             ContextOverflow: the conversation is too long for the model, and cannot be made shorter.
         """
         if self.window is not None:
-            outlook = replace(outlook, window=self.window)
-        if outlook.overflow is None:
-            return await self._before(outlook, ctx) if self.when.due(outlook) else None
-        if outlook.tries > self.tries:
-            raise ContextOverflow(f"still too long after {self.tries} compactions: {outlook.overflow}")
-        made = await self._shorten(outlook, ctx, self._limit(outlook), minimum=0)
+            request = replace(request, window=self.window)
+        if request.overflow is None:
+            return await self._before(request, ctx) if self.when.due(request) else None
+        if request.tries > self.tries:
+            raise ContextOverflow(f"still too long after {self.tries} compactions: {request.overflow}")
+        made = await self._shorten(request, ctx, self._limit(request), minimum=0)
         if made is None or not made.changes:
             why = f": {made.fault}" if made is not None else ""
-            raise ContextOverflow(f"the conversation is too long ({outlook.overflow}) and cannot be made shorter{why}")
+            raise ContextOverflow(f"the conversation is too long ({request.overflow}) and cannot be made shorter{why}")
         return made
 
-    async def _before(self, outlook: Outlook, ctx: Context) -> Rewriting | None:
-        made = await self._shorten(outlook, ctx, self.when.limit(outlook), minimum=1)
+    async def _before(self, request: RewriteRequest, ctx: Context) -> Rewrite | None:
+        made = await self._shorten(request, ctx, self.when.limit(request), minimum=1)
         if made is not None and made.fault and ctx.listens(Warned):
             await ctx.emit(Warned(ctx.path, f"compaction: {made.fault}"))
         return made
 
-    def _limit(self, outlook: Outlook) -> int:
+    def _limit(self, request: RewriteRequest) -> int:
         """Return the largest size in tokens to aim below, for a request that the model reported as too long."""
-        limits = (outlook.tokens, outlook.window or outlook.tokens, self.when.limit(outlook) or outlook.tokens)
+        limits = (request.tokens, request.window or request.tokens, self.when.limit(request) or request.tokens)
         return min(limits)
 
-    async def _shorten(self, outlook: Outlook, ctx: Context, limit: int | None, minimum: int) -> Rewriting | None:
+    async def _shorten(self, request: RewriteRequest, ctx: Context, limit: int | None, minimum: int) -> Rewrite | None:
         """Return the rewriting that shortens the conversation, None if there is too little to reduce."""
-        before = list(outlook.messages)
+        before = list(request.messages)
         messages = repair_orphans(before, self.orphans)
-        room = None if limit is None else int(limit * AIM) - outlook.fixed
+        room = None if limit is None else int(limit * AIM) - request.fixed
         spans = self._spans(messages, room, minimum)
         there = sum(characters(message) for start, end in spans for message in messages[start:end])
         if not there or (minimum and there < WORTH * sum(map(characters, messages))):
             return None if messages is before else _difference(before, messages)
         parts = [tuple(messages[start:end]) for start, end in spans]
         others = sum(map(characters, messages)) - there
-        parts, by, faults = await self._reduce(outlook, ctx, parts, None if room is None else room - others // 4)
+        parts, by, faults = await self._reduce(request, ctx, parts, None if room is None else room - others // 4)
         shorter = _replace_spans(messages, spans, parts)
         fault = "; ".join(faults)
         if sum(map(characters, shorter)) >= sum(map(characters, before)):
@@ -135,7 +135,7 @@ class Compaction(Middleware):
         return [(start, end) for start, end in spans if any(message.origin is None for message in messages[start:end])]
 
     async def _reduce(
-        self, outlook: Outlook, ctx: Context, parts: list[tuple[Message, ...]], room: int | None
+        self, request: RewriteRequest, ctx: Context, parts: list[tuple[Message, ...]], room: int | None
     ) -> tuple[list[tuple[Message, ...]], list[str], list[str]]:
         """Apply one reducer after the other until the parts fit; skip reducers that fail."""
         by: list[str] = []
@@ -144,7 +144,7 @@ class Compaction(Middleware):
             name = getattr(reducer, "__name__", type(reducer).__name__)
             try:
                 parts = [
-                    tuple(await reducer(Excerpt(part, outlook.model, room), ctx.under(name))) if part else part
+                    tuple(await reducer(Excerpt(part, request.model, room), ctx.under(name))) if part else part
                     for part in parts
                 ]
             except (ServiceError, OSError) as error:
@@ -166,7 +166,7 @@ def _replace_spans(messages: list[Message], spans: list[Span], parts: list[tuple
     return made + messages[at:]
 
 
-def _difference(before: list[Message], after: list[Message]) -> Rewriting:
+def _difference(before: list[Message], after: list[Message]) -> Rewrite:
     """Return the smallest rewriting that turns one conversation into the other."""
     start = 0
     most = min(len(before), len(after))
@@ -175,4 +175,4 @@ def _difference(before: list[Message], after: list[Message]) -> Rewriting:
     tail = 0
     while tail < most - start and before[-1 - tail] == after[-1 - tail]:
         tail += 1
-    return Rewriting(start, len(before) - tail, tuple(after[start : len(after) - tail]))
+    return Rewrite(start, len(before) - tail, tuple(after[start : len(after) - tail]))

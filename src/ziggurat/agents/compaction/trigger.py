@@ -5,7 +5,7 @@ __all__ = ["Trigger", "at_fraction", "over_messages", "over_tokens", "over_turns
 from collections.abc import Callable
 
 from ziggurat.core.settings import PositiveInt, Share, checked
-from ziggurat.messages.rewriting import Outlook
+from ziggurat.messages.rewriting import RewriteRequest
 
 
 class Trigger:
@@ -21,8 +21,8 @@ class Trigger:
     @checked
     def __init__(
         self,
-        due: Callable[[Outlook], bool],
-        limit: Callable[[Outlook], int | None] = lambda outlook: None,
+        due: Callable[[RewriteRequest], bool],
+        limit: Callable[[RewriteRequest], int | None] = lambda request: None,
         shown: str = "Trigger()",
     ) -> None:
         self.due = due
@@ -31,20 +31,20 @@ class Trigger:
 
     def __or__(self, other: "Trigger") -> "Trigger":
         return Trigger(
-            lambda outlook: self.due(outlook) or other.due(outlook),
-            lambda outlook: min(self._limits(other, outlook), default=None),
+            lambda request: self.due(request) or other.due(request),
+            lambda request: min(self._limits(other, request), default=None),
             f"{self} | {other}",
         )
 
     def __and__(self, other: "Trigger") -> "Trigger":
         return Trigger(
-            lambda outlook: self.due(outlook) and other.due(outlook),
-            lambda outlook: max(self._limits(other, outlook), default=None),
+            lambda request: self.due(request) and other.due(request),
+            lambda request: max(self._limits(other, request), default=None),
             f"({self} & {other})",
         )
 
-    def _limits(self, other: "Trigger", outlook: Outlook) -> list[int]:
-        return [limit for each in (self, other) if (limit := each.limit(outlook)) is not None]
+    def _limits(self, other: "Trigger", request: RewriteRequest) -> list[int]:
+        return [limit for each in (self, other) if (limit := each.limit(request)) is not None]
 
     def __repr__(self) -> str:
         return self._shown
@@ -54,12 +54,12 @@ class Trigger:
 def at_fraction(fraction: Share) -> Trigger:
     """Compact at this fraction of the model's window or more; never if the window is unknown."""
 
-    def due(outlook: Outlook) -> bool:
-        return outlook.window is not None and outlook.tokens >= fraction * outlook.window
+    def due(request: RewriteRequest) -> bool:
+        return request.window is not None and request.tokens >= fraction * request.window
 
     return Trigger(
         due,
-        lambda outlook: None if outlook.window is None else int(fraction * outlook.window),
+        lambda request: None if request.window is None else int(fraction * request.window),
         f"at_fraction({fraction:g})",
     )
 
@@ -67,16 +67,16 @@ def at_fraction(fraction: Share) -> Trigger:
 @checked
 def over_tokens(tokens: PositiveInt) -> Trigger:
     """Compact above this many tokens, instructions and tools included."""
-    return Trigger(lambda outlook: outlook.tokens > tokens, lambda outlook: tokens, f"over_tokens({tokens})")
+    return Trigger(lambda request: request.tokens > tokens, lambda request: tokens, f"over_tokens({tokens})")
 
 
 @checked
 def over_turns(turns: PositiveInt) -> Trigger:
     """Compact above this many user messages."""
-    return Trigger(lambda outlook: outlook.turns > turns, shown=f"over_turns({turns})")
+    return Trigger(lambda request: request.turns > turns, shown=f"over_turns({turns})")
 
 
 @checked
 def over_messages(messages: PositiveInt) -> Trigger:
     """Compact above this many messages of any kind."""
-    return Trigger(lambda outlook: len(outlook.messages) > messages, shown=f"over_messages({messages})")
+    return Trigger(lambda request: len(request.messages) > messages, shown=f"over_messages({messages})")

@@ -1,6 +1,6 @@
 """The memory of the running agent, and storing notes in it."""
 
-__all__ = ["ACTIVE_MEMORY", "ActiveMemory", "Kept", "Note", "keep", "taint_in"]
+__all__ = ["ACTIVE_MEMORY", "ActiveMemory", "Note", "StoredNote", "keep", "taint_in"]
 
 from collections.abc import Iterable
 
@@ -65,7 +65,7 @@ class Note(CheckedStruct, frozen=True, kw_only=True):
                 raise ConfigurationError(f"Note({name}=...) is for a fact, with kind='semantic'; got {self.kind!r}")
 
 
-class Kept(Struct, frozen=True):
+class StoredNote(Struct, frozen=True):
     """The outcome of storing a note.
 
     Attributes:
@@ -170,32 +170,32 @@ def taint_in(ctx: Context, said: Iterable[Message] = ()) -> tuple[str, ...]:
     return tuple(sorted(plain | recalled))
 
 
-async def keep(mind: ActiveMemory, notes: Iterable[Note], ctx: Context) -> list[Kept]:
+async def keep(mind: ActiveMemory, notes: Iterable[Note], ctx: Context) -> list[StoredNote]:
     """Store the notes of the call at this context; a call repeated after a crash stores none of them twice."""
-    kept: list[Kept] = []
+    kept: list[StoredNote] = []
     for number, note in enumerate(notes, 1):
         made = digest([ctx.idempotency_key, number, note.content])
         kept.append(await _keep_note(mind, note, made, ctx.within(IDS, lambda made=made: made)))  # type: ignore[misc]
     return kept
 
 
-async def _keep_note(mind: ActiveMemory, note: Note, made: str, ctx: Context) -> Kept:
+async def _keep_note(mind: ActiveMemory, note: Note, made: str, ctx: Context) -> StoredNote:
     before = await mind.store.get([made])
     if before:
-        return Kept(before[0], known=True)
+        return StoredNote(before[0], known=True)
     memory = mind.open(ctx)
     facts: dict[str, object] = {"run": ctx.run_id, "path": ctx.path}
     if note.kind != "semantic":
-        return Kept(await _remember(memory, note, facts))
+        return StoredNote(await _remember(memory, note, facts))
     related = await _find_related(memory, note, ctx.clock.now())
     if related.same is not None and related.replaced is None:
-        return Kept(related.same, known=True)
+        return StoredNote(related.same, known=True)
     if related.same is not None and related.replaced is not None:
-        return Kept(await _put_in_place(memory, related.same, related.replaced), related.replaced)
+        return StoredNote(await _put_in_place(memory, related.same, related.replaced), related.replaced)
     if related.doubted:
         facts[DOUBTS] = [record.id for record in related.doubted]
     record = await _remember(memory, note, facts, related)
-    return Kept(record, related.replaced, doubted=related.doubted)
+    return StoredNote(record, related.replaced, doubted=related.doubted)
 
 
 async def _remember(

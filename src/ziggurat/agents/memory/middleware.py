@@ -9,7 +9,7 @@ from typing import Annotated
 from msgspec import Meta
 from msgspec.structs import replace
 
-from ziggurat.agents.memory.active import ACTIVE_MEMORY, ActiveMemory, Kept, Note, keep
+from ziggurat.agents.memory.active import ACTIVE_MEMORY, ActiveMemory, Note, StoredNote, keep
 from ziggurat.agents.memory.policies import Policy
 from ziggurat.calls.agent_call import AGENT_CALL
 from ziggurat.calls.hooks import MIDDLEWARE
@@ -26,7 +26,7 @@ from ziggurat.memory.scoring import Score
 from ziggurat.memory.store import MemoryStore
 from ziggurat.messages.agent import AgentRequest, AgentRun
 from ziggurat.messages.embedding import Embedder
-from ziggurat.messages.events import MemoryKept, MemoryRecalled, Warned
+from ziggurat.messages.events import MemoryRecalled, MemoryStored, Warned
 from ziggurat.messages.message import MEMORY, Message
 from ziggurat.messages.middleware import Middleware
 from ziggurat.messages.parts import Text
@@ -141,7 +141,7 @@ class Remembering(Middleware):
         mind = self._mind(ctx)
         if mind is ctx.scope.get(ACTIVE_MEMORY):  # a shared memory: the outer agent's policy decides
             return None
-        kept: list[Kept] = []
+        kept: list[StoredNote] = []
         try:
             noted = self.policy(run, ctx.within(ACTIVE_MEMORY, mind))
             notes = _notes(await noted if isinstance(noted, Awaitable) else noted)
@@ -152,9 +152,9 @@ class Remembering(Middleware):
             kept = await keep(mind, notes, ctx)
         except (ServiceError, StoreError, OSError) as error:
             await _warn(f"not all of this run is remembered: {described(error)}", ctx)
-        if kept and ctx.listens(MemoryKept):
+        if kept and ctx.listens(MemoryStored):
             texts = tuple(each.record.content for each in kept)
-            await ctx.emit(MemoryKept(ctx.path, mind.owner, texts, tuple(each.record.id for each in kept)))
+            await ctx.emit(MemoryStored(ctx.path, mind.owner, texts, tuple(each.record.id for each in kept)))
         frame = ctx.scope[AGENT_CALL]
         return replace(run, usage=frame.usage, model_calls=frame.model_calls, tool_calls=frame.tool_calls)
 

@@ -2,7 +2,7 @@
 
 __all__ = ["READ", "WRITE", "forget", "memory_tools", "recall", "remember"]
 
-from ziggurat.agents.memory.active import ACTIVE_MEMORY, ActiveMemory, Kept, Note, keep, taint_in
+from ziggurat.agents.memory.active import ACTIVE_MEMORY, ActiveMemory, Note, StoredNote, keep, taint_in
 from ziggurat.core.context import Context
 from ziggurat.core.errors import ToolError
 from ziggurat.memory.record import MemoryRecord
@@ -72,7 +72,7 @@ async def forget(memory_id: str, ctx: Context) -> ToolResult:
     raise ToolError(f"there is no memory {memory_id!r}; recall shows their ids in brackets", kind="not_found")
 
 
-def _outcome(kept: Kept) -> str:
+def _outcome(kept: StoredNote) -> str:
     """Return what the model is told of a stored fact."""
     if kept.known:
         return f"This is known already as {kept.record.id}."

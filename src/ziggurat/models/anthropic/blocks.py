@@ -6,7 +6,7 @@ __all__ = [
     "NOTHING",
     "OPAQUE",
     "Block",
-    "Reply",
+    "MessageObject",
     "WireUsage",
     "caller_of",
     "details",
@@ -105,7 +105,7 @@ class WireUsage(Struct, gc=False):
     output_tokens_details: _OutputDetails | None = None
 
 
-class Reply(Struct, gc=False):
+class MessageObject(Struct, gc=False):
     """A whole reply, or the head of a streamed one."""
 
     type: str | None = None
@@ -160,7 +160,7 @@ def usage_of(usage: WireUsage | None) -> Usage:
     )
 
 
-def details(reply: Reply, finish: FinishReason, citations: list[Raw]) -> dict[str, Any] | None:
+def details(reply: MessageObject, finish: FinishReason, citations: list[Raw]) -> dict[str, Any] | None:
     """Return further fields of a reply for the response's `raw`, None if there are none."""
     raw: dict[str, Any] = {}
     if reply.stop_reason is not None and reply.stop_reason not in _PLAIN:

@@ -15,7 +15,7 @@ from ziggurat.models.anthropic.blocks import (
     KNOWN,
     OPAQUE,
     Block,
-    Reply,
+    MessageObject,
     caller_of,
     details,
     finish_of,
@@ -26,7 +26,7 @@ from ziggurat.models.anthropic.blocks import (
 from ziggurat.models.http.dialect import Dialect
 from ziggurat.models.http.failures import failure
 
-_reply = msgspec.json.Decoder(Reply, strict=False)
+_reply = msgspec.json.Decoder(MessageObject, strict=False)
 _cited = msgspec.json.Decoder(list[Raw])
 
 

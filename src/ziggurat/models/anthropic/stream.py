@@ -18,7 +18,7 @@ from ziggurat.models.anthropic.blocks import (
     KNOWN,
     NOTHING,
     OPAQUE,
-    Reply,
+    MessageObject,
     WireUsage,
     caller_of,
     details,
@@ -54,7 +54,7 @@ class _Event(Struct, gc=False):
     index: int | None = None
     delta: _Delta | None = None
     content_block: Raw = NOTHING
-    message: Reply | None = None
+    message: MessageObject | None = None
     usage: WireUsage | None = None
     context_management: Raw = NOTHING
 
@@ -156,7 +156,7 @@ class Reader:
     def __init__(self, dialect: Dialect) -> None:
         self._dialect = dialect
         self._fold = Fold()
-        self._reply = Reply()
+        self._reply = MessageObject()
         self._usage = WireUsage()
         self._signatures: dict[int, list[str]] = {}
         self._calls: dict[int, _Call] = {}

@@ -9,7 +9,7 @@ from msgspec import Raw
 
 from ziggurat.core.errors import ConfigurationError
 from ziggurat.messages.model import ModelRequest, ModelSettings, OutputSchema, ToolSpec
-from ziggurat.models.anthropic.abilities import Abilities, abilities
+from ziggurat.models.anthropic.capabilities import ModelCapabilities, capabilities
 from ziggurat.models.anthropic.messages import encode_message
 from ziggurat.models.anthropic.schema import strict_schema
 from ziggurat.models.http.dialect import Dialect
@@ -49,7 +49,7 @@ def to_wire(request: ModelRequest, *, model: str, stream: bool, dialect: Dialect
         ConfigurationError: a setting is invalid.
     """
     settings = request.settings
-    can = abilities(model)
+    can = capabilities(model)
     mark = _cache_mark(settings)
     body: dict[str, Any] = {**dialect.body, "model": model}
     tools = [_tool(tool) for tool in request.tools]
@@ -77,7 +77,7 @@ def to_wire(request: ModelRequest, *, model: str, stream: bool, dialect: Dialect
 # -- the conversation ------------------------------------------------------------------------------------------------
 
 
-def _conversation(request: ModelRequest, can: Abilities) -> tuple[list[dict[str, Any]], bytes]:
+def _conversation(request: ModelRequest, can: ModelCapabilities) -> tuple[list[dict[str, Any]], bytes]:
     """Return the blocks of the system prompt, and the messages; consecutive ones of the same role are merged."""
     told = [request.instructions] if request.instructions else []
     turns: list[_Turn] = []
@@ -159,7 +159,7 @@ def _enforce_schema(
     tools: list[dict[str, Any]],
     choice: dict[str, Any] | None,
     output: OutputSchema,
-    can: Abilities,
+    can: ModelCapabilities,
 ) -> dict[str, Any] | None:
     """Enforce a schema, on the text if the model supports it, else with a tool for the answer; return the choice."""
     schema = strict_schema(output.schema) if can.native_output else None
@@ -192,7 +192,9 @@ def _put_tools(
 # -- settings --------------------------------------------------------------------------------------------------------
 
 
-def _put_limits(body: dict[str, Any], settings: ModelSettings, can: Abilities, *, longest: int, forced: bool) -> None:
+def _put_limits(
+    body: dict[str, Any], settings: ModelSettings, can: ModelCapabilities, *, longest: int, forced: bool
+) -> None:
     """Set the longest reply, thinking and sampling, which depend on each other."""
     thinking = None if forced else _thinking(settings, can, longest)
     usual = min(longest, _USUAL)
@@ -217,7 +219,7 @@ def _put_limits(body: dict[str, Any], settings: ModelSettings, can: Abilities, *
         body["top_p"] = top_p
 
 
-def _thinking(settings: ModelSettings, can: Abilities, longest: int) -> dict[str, Any] | None:
+def _thinking(settings: ModelSettings, can: ModelCapabilities, longest: int) -> dict[str, Any] | None:
     """Return the field ``thinking``, None to leave it out."""
     wanted = settings.reasoning
     if wanted in (None, "none") or not can.thinking:

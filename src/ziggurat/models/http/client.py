@@ -1,6 +1,6 @@
 """Client: the HTTP client of one service, with pooled connections and limits."""
 
-__all__ = ["Client", "Headers", "Reply", "Transport"]
+__all__ = ["Client", "Headers", "HttpReply", "Transport"]
 
 import asyncio
 import ssl
@@ -19,7 +19,7 @@ Headers = tuple[tuple[str, str], ...]
 _HEADS = 16
 
 
-class Reply(Protocol):
+class HttpReply(Protocol):
     """An HTTP reply while it arrives."""
 
     status: int
@@ -42,7 +42,7 @@ class Reply(Protocol):
 class Transport(Protocol):
     """Sends HTTP requests: our own client, or one of the user's."""
 
-    async def post(self, path: str, headers: Headers, body: bytes, ctx: Context, *, stream: bool) -> Reply:
+    async def post(self, path: str, headers: Headers, body: bytes, ctx: Context, *, stream: bool) -> HttpReply:
         """Send a request, and return the reply once its head has arrived."""
         ...
 

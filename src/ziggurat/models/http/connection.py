@@ -1,6 +1,6 @@
 """Connection: an HTTP/1.1 connection with one request at a time; replies are parsed by llhttp."""
 
-__all__ = ["Connection", "Home", "Parser", "require_parser"]
+__all__ = ["Connection", "ConnectionOwner", "Parser", "require_parser"]
 
 import asyncio
 import select
@@ -12,7 +12,7 @@ from ziggurat.models.http.incoming import Incoming
 _LONGEST_HEAD = 1 << 16
 
 
-class Home(Protocol):
+class ConnectionOwner(Protocol):
     """The owner of connections, such as a pool."""
 
     def release(self, connection: "Connection") -> None:
@@ -66,7 +66,7 @@ class Connection(asyncio.Protocol):
         name: The name of the service, for errors.
     """
 
-    def __init__(self, home: Home, name: str) -> None:
+    def __init__(self, home: ConnectionOwner, name: str) -> None:
         self.home = home
         self.name = name
         self.idle_since = 0.0

@@ -1,6 +1,6 @@
 """Incoming: an HTTP reply while it arrives, decompressed and within limits of size and time."""
 
-__all__ = ["Incoming", "Inflater", "Line"]
+__all__ = ["FlowControl", "Incoming", "Inflater"]
 
 import asyncio
 import zlib
@@ -19,7 +19,7 @@ _SMALL = 1 << 23
 _LEFT = 2.0  # seconds for a reply to end after its last event, so that the connection can be kept
 
 
-class Line(Protocol):
+class FlowControl(Protocol):
     """The connection that a reply arrives on."""
 
     def pause(self) -> None:
@@ -81,7 +81,7 @@ class Incoming:
         stream: Whether the size limit of streamed replies applies.
     """
 
-    def __init__(self, line: Line, ctx: Context, limits: Limits, name: str, *, stream: bool) -> None:
+    def __init__(self, line: FlowControl, ctx: Context, limits: Limits, name: str, *, stream: bool) -> None:
         self.status = 0
         self.headers: dict[str, str] = {}
         self.done = False

@@ -127,8 +127,8 @@ def transport_of(
 
 def _native_output(wire: Wire, model: str) -> bool:
     """Return whether a model supports native output; the wire knows if the provider's models differ."""
-    abilities = getattr(wire, "abilities", None)
-    return True if abilities is None else bool(abilities(model).native_output)
+    capabilities = getattr(wire, "capabilities", None)
+    return True if capabilities is None else bool(capabilities(model).native_output)
 
 
 def _first(variables: tuple[str, ...]) -> str:

@@ -15,7 +15,7 @@ from ziggurat.messages.delta import PartDelta
 from ziggurat.messages.events import Delta
 from ziggurat.messages.facts import OutputMode
 from ziggurat.messages.model import ModelRequest, ModelResponse
-from ziggurat.models.http.client import Headers, Reply, Transport
+from ziggurat.models.http.client import Headers, HttpReply, Transport
 from ziggurat.models.http.dialect import Dialect
 from ziggurat.models.http.key_mask import KeyFilter, KeyMask, mask_error, mask_of, secrets_in
 from ziggurat.models.http.route import is_loopback
@@ -144,7 +144,7 @@ class HttpModel:
             mask_error(error, secrets)
             raise
 
-    async def _answer(self, reply: Reply, ctx: Context, stream: bool, secrets: tuple[str, ...]) -> ModelResponse:
+    async def _answer(self, reply: HttpReply, ctx: Context, stream: bool, secrets: tuple[str, ...]) -> ModelResponse:
         whole = False
         try:
             if not 200 <= reply.status < 300:
@@ -159,7 +159,7 @@ class HttpModel:
         finally:
             await reply.end(whole=whole)
 
-    async def _failure(self, reply: Reply, ctx: Context) -> ModelError:
+    async def _failure(self, reply: HttpReply, ctx: Context) -> ModelError:
         from ziggurat.models.http.failures import failure
 
         try:
@@ -168,7 +168,7 @@ class HttpModel:
             body = b""  # the status is enough
         return failure(reply.status, reply.headers, body, self.dialect, now=ctx.clock.now())
 
-    def _plain(self, body: bytes, reply: Reply) -> ModelResponse:
+    def _plain(self, body: bytes, reply: HttpReply) -> ModelResponse:
         if body.lstrip(_BLANK)[:1] == b"{":
             return self._wire.from_wire(body.removeprefix(b"\xef\xbb\xbf"), self.dialect)
         from ziggurat.models.http.failures import readable
@@ -177,7 +177,7 @@ class HttpModel:
         what = f"something that is not a reply: {words}" if words else "an empty reply"
         raise ModelError(f"{self.dialect.name} answered {what}", kind="malformed", status=reply.status)
 
-    async def _streamed(self, reply: Reply, ctx: Context, mask: KeyMask | None) -> ModelResponse:
+    async def _streamed(self, reply: HttpReply, ctx: Context, mask: KeyMask | None) -> ModelResponse:
         reader = self._wire.Reader(self.dialect)
         masked = None if mask is None else KeyFilter(mask)
         try:
@@ -201,7 +201,7 @@ class HttpModel:
     async def _events(
         self,
         data: bytes,
-        reply: Reply,
+        reply: HttpReply,
         parser: EventParser,
         reader: StreamReader,
         masked: KeyFilter | None,
@@ -263,7 +263,7 @@ def path_of(dialect: Dialect) -> str:
     return f"{path}?{query}" if query else path
 
 
-async def _opening(reply: Reply) -> bytes:
+async def _opening(reply: HttpReply) -> bytes:
     """Return the beginning of a body, with at least one non-blank byte if there is any."""
     data = await reply.more()
     while data and not data.lstrip(_BLANK):

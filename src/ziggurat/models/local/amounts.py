@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from ziggurat.models.local.kinds import Parameter, words_of
+from ziggurat.models.local.kinds import SchemaParameter, words_of
 from ziggurat.models.local.lexicon import word_set
 from ziggurat.models.local.reading import Candidate, Reading, Values
 from ziggurat.models.local.spans import Span
@@ -23,7 +23,7 @@ _IDENTITY = re.compile(r"\b(?:(?:number|code|id) of the|id|identifier|reference)
 _LINK = frozenset({"number", "no", "nr", "of", "is", "to", "id", "the", "by", "at"})
 
 
-def amounts_for(parameter: Parameter, reading: Reading, others: Sequence[Parameter]) -> Values:
+def amounts_for(parameter: SchemaParameter, reading: Reading, others: Sequence[SchemaParameter]) -> Values:
     """Yield the numbers of a request as values of a parameter."""
     if re.search(r"\byear\b", words_of(parameter.name)):
         yield from _years(parameter, reading)
@@ -48,7 +48,9 @@ def amounts_for(parameter: Parameter, reading: Reading, others: Sequence[Paramet
             yield Candidate(value=int(value) if value == int(value) else value, worth=worth, spans=(span,))
 
 
-def _context_bonus(parameter: Parameter, reading: Reading, span: Span, others: Sequence[Parameter]) -> float:
+def _context_bonus(
+    parameter: SchemaParameter, reading: Reading, span: Span, others: Sequence[SchemaParameter]
+) -> float:
     """Return how much the words around a number count for or against a parameter."""
     bonus = 0.0
     if _SHARE.match(reading.text[span.end :].lstrip(" -")):
@@ -68,7 +70,7 @@ def _lead(reading: Reading, span: Span) -> Iterator[str]:
     yield from words[-1:]
 
 
-def _years(parameter: Parameter, reading: Reading) -> Values:
+def _years(parameter: SchemaParameter, reading: Reading) -> Values:
     for span in reading.of("date"):
         for found in re.finditer(r"\b(?:1[89]|2[01])\d\d\b", span.text):
             start = span.start + found.start()

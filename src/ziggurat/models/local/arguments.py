@@ -8,7 +8,7 @@ from typing import Any
 import msgspec
 
 from ziggurat.models.local.candidates import candidates_for
-from ziggurat.models.local.kinds import Parameter
+from ziggurat.models.local.kinds import SchemaParameter
 from ziggurat.models.local.reading import Candidate, Reading
 from ziggurat.models.local.spans import Span
 from ziggurat.models.local.texts import opens
@@ -38,7 +38,7 @@ class Filled(msgspec.Struct, frozen=True):
     coverage: float
 
 
-def fill(parameters: Sequence[Parameter], reading: Reading) -> Filled:
+def fill(parameters: Sequence[SchemaParameter], reading: Reading) -> Filled:
     """Give every parameter its best value; an optional one only if the request mentions it."""
     options = [candidates_for(parameter, reading, parameters) for parameter in parameters]
     _, chosen = _best(parameters, options, 0, ())
@@ -63,7 +63,7 @@ def fill(parameters: Sequence[Parameter], reading: Reading) -> Filled:
 
 
 def _best(
-    parameters: Sequence[Parameter], options: Sequence[Sequence[Candidate]], at: int, used: tuple[Span, ...]
+    parameters: Sequence[SchemaParameter], options: Sequence[Sequence[Candidate]], at: int, used: tuple[Span, ...]
 ) -> tuple[float, tuple[Candidate | None, ...]]:
     """Return the set of values with the greatest total worth in which no span is used twice."""
     if at == len(parameters):

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 from ziggurat.models.local.amounts import amounts_for
 from ziggurat.models.local.arithmetic import expression_in
-from ziggurat.models.local.kinds import Parameter
+from ziggurat.models.local.kinds import SchemaParameter
 from ziggurat.models.local.listed import lists_for
 from ziggurat.models.local.options import choices_for, truths_for
 from ziggurat.models.local.reading import Candidate, Reading, Values
@@ -20,7 +20,7 @@ _WORK = re.compile(
 """Matches requests for a calculation, whatever the numbers look like."""
 
 
-def candidates_for(parameter: Parameter, reading: Reading, others: Sequence[Parameter]) -> list[Candidate]:
+def candidates_for(parameter: SchemaParameter, reading: Reading, others: Sequence[SchemaParameter]) -> list[Candidate]:
     """Return the most likely values of one parameter, best first, at most six.
 
     Args:
@@ -37,7 +37,7 @@ def candidates_for(parameter: Parameter, reading: Reading, others: Sequence[Para
     return sorted(best.values(), key=lambda candidate: -candidate.worth)[:6]
 
 
-def _candidates(parameter: Parameter, reading: Reading, others: Sequence[Parameter]) -> Values:
+def _candidates(parameter: SchemaParameter, reading: Reading, others: Sequence[SchemaParameter]) -> Values:
     match parameter.want:
         case "number":
             yield from amounts_for(parameter, reading, others)

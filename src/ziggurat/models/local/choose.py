@@ -1,6 +1,6 @@
 """Choosing the tool for a request, by meaning and by whether its parameters can be filled."""
 
-__all__ = ["THRESHOLD", "Choice", "Described", "choose", "describe", "meant"]
+__all__ = ["THRESHOLD", "Described", "ToolChoice", "choose", "describe", "meant"]
 
 import re
 from collections.abc import Mapping, Sequence
@@ -10,7 +10,7 @@ from typing import Any
 import msgspec
 
 from ziggurat.models.local.arguments import Filled, fill
-from ziggurat.models.local.kinds import Parameter, parameters_of, words_of
+from ziggurat.models.local.kinds import SchemaParameter, parameters_of, words_of
 from ziggurat.models.local.lexicon import word_set
 from ziggurat.models.local.minilm import Vector, cosine
 from ziggurat.models.local.reading import Embed, Reading, read, stems
@@ -44,13 +44,13 @@ class Described(msgspec.Struct, frozen=True):
     """
 
     name: str
-    parameters: tuple[Parameter, ...]
+    parameters: tuple[SchemaParameter, ...]
     views: tuple[Vector, ...]
     own: frozenset[str] = frozenset()
     purpose: frozenset[str] = frozenset()
 
 
-class Choice(msgspec.Struct, frozen=True):
+class ToolChoice(msgspec.Struct, frozen=True):
     """A tool with arguments for a request.
 
     Attributes:
@@ -78,7 +78,7 @@ def describe(name: str, description: str, schema: Mapping[str, Any], embed: Embe
     )
 
 
-def _views(name: str, description: str, parameters: Sequence[Parameter]) -> list[str]:
+def _views(name: str, description: str, parameters: Sequence[SchemaParameter]) -> list[str]:
     plain = words_of(name)
     description = description.strip() or plain
     head = re.split(r"(?<=[.!?])\s", description, maxsplit=1)[0]
@@ -94,7 +94,7 @@ def _views(name: str, description: str, parameters: Sequence[Parameter]) -> list
     ]
 
 
-def choose(request: str, tools: Sequence[Described], embed: Embed, today: date | None = None) -> list[Choice]:
+def choose(request: str, tools: Sequence[Described], embed: Embed, today: date | None = None) -> list[ToolChoice]:
     """Return all tools with their arguments for a request, best first; "tomorrow" is relative to `today`."""
     reading = read(request, embed, today)
     vector = embed([request])[0]
@@ -107,12 +107,12 @@ def choose(request: str, tools: Sequence[Described], embed: Embed, today: date |
     return ranked
 
 
-def meant(choice: Choice) -> bool:
+def meant(choice: ToolChoice) -> bool:
     """Return whether a choice is good enough to be called; one that lacks arguments needs a higher score."""
     return choice.score >= THRESHOLD + (_LACKING if choice.filled.missing else 0.0)
 
 
-def _is_open_question(choice: Choice, tools: Sequence[Described], request: str) -> bool:
+def _is_open_question(choice: ToolChoice, tools: Sequence[Described], request: str) -> bool:
     """Return whether a request is a question and a choice is a tool that takes any query."""
     if _ADDRESSED.search(request) or not _ASKS.search(request) or choice.filled.missing:
         return False
@@ -123,7 +123,7 @@ def _anything(tool: Described) -> bool:
     return any(part.want == "query" and part.required for part in tool.parameters)
 
 
-def _choice(tool: Described, reading: Reading, vector: Vector) -> Choice:
+def _choice(tool: Described, reading: Reading, vector: Vector) -> ToolChoice:
     nearness = [cosine(vector, view) for view in tool.views]
     meaning = sum(nearness) / len(nearness)
     spoken, named = _without_tool_name(tool.name, reading.text)
@@ -141,7 +141,7 @@ def _choice(tool: Described, reading: Reading, vector: Vector) -> Choice:
         score += _QUESTION
     if meaning < _FAR and not (named or anything or reading.of(*_TELLING)):
         score -= _COVERAGE
-    return Choice(tool=tool.name, filled=filled, score=score)
+    return ToolChoice(tool=tool.name, filled=filled, score=score)
 
 
 def _without_tool_name(name: str, text: str) -> tuple[str, bool]:

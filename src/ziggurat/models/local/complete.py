@@ -6,8 +6,8 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
-from ziggurat.models.local.choose import Choice, Described
-from ziggurat.models.local.kinds import Parameter
+from ziggurat.models.local.choose import Described, ToolChoice
+from ziggurat.models.local.kinds import SchemaParameter
 from ziggurat.models.local.phrases import noun_phrases
 
 _EXAMPLES = """\
@@ -29,7 +29,7 @@ def arguments_prompt(request: str, tool: Described) -> str:
     return f"{_EXAMPLES}\nRequest: {line}\nTool: {tool.name}({inputs})\nArguments:"
 
 
-def arguments_schema(request: str, tool: Described, choice: Choice, schema: Mapping[str, Any]) -> dict[str, Any]:
+def arguments_schema(request: str, tool: Described, choice: ToolChoice, schema: Mapping[str, Any]) -> dict[str, Any]:
     """Return the tool's schema, narrowed to what the request allows.
 
     Values that were found are fixed; a text that was not found must be one of the phrases of the request. Only required
@@ -54,7 +54,7 @@ def arguments_schema(request: str, tool: Described, choice: Choice, schema: Mapp
     return narrowed
 
 
-def _narrow(parameter: Parameter, request: str) -> dict[str, Any]:
+def _narrow(parameter: SchemaParameter, request: str) -> dict[str, Any]:
     schema = dict(parameter.schema)
     free = schema.get("type", "string") == "string" and not schema.keys() & {"enum", "const", "format", "pattern"}
     if free:

@@ -21,13 +21,13 @@ from ziggurat.messages.model import ModelRequest, ModelResponse, ToolSpec
 from ziggurat.messages.parts import Text, ToolCall, ToolResult
 from ziggurat.messages.usage import Usage
 from ziggurat.models.local.answers import answer_grammar, answer_prompt, plain_answer, rendered
-from ziggurat.models.local.choose import Choice, Described, describe, meant
+from ziggurat.models.local.choose import Described, ToolChoice, describe, meant
 from ziggurat.models.local.complete import arguments_prompt, arguments_schema
 from ziggurat.models.local.engine import CONTEXT, SLOTS, Engine, engine_for
 from ziggurat.models.local.follow import followed
 from ziggurat.models.local.install import check_installed, model_path
 from ziggurat.models.local.minilm import Embedder, shared_embedder
-from ziggurat.models.local.plan import Wish, plan
+from ziggurat.models.local.plan import RequestedAction, plan
 from ziggurat.models.local.speech import Spoken, body_of, chat_messages, grammar_of, offered, show, speak
 from ziggurat.models.local.wordpiece import pieces
 
@@ -107,16 +107,16 @@ class EmbeddedModel:
         embed = self.embedder.embed_now
         return [describe(tool.name, tool.description, tool.parameters, embed) for tool in tools]
 
-    def _plan(self, tools: Sequence[ToolSpec], turn: "_Turn", today: date) -> list[Wish]:
+    def _plan(self, tools: Sequence[ToolSpec], turn: "_Turn", today: date) -> list[RequestedAction]:
         again = self._again(tools, turn, today)
-        leaning = [] if again is None else [Wish(text=turn.asked, choices=(again,))]
+        leaning = [] if again is None else [RequestedAction(text=turn.asked, choices=(again,))]
         if again is not None and again.score >= 1.0:
             return leaning
         said = [rendered(result) for result in turn.results]
         wishes = plan(turn.asked, self._describe(tools), self.embedder.embed_now, said, today=today)
         return leaning if leaning and not meant(wishes[0].choices[0]) else wishes
 
-    def _again(self, tools: Sequence[ToolSpec], turn: "_Turn", today: date) -> Choice | None:
+    def _again(self, tools: Sequence[ToolSpec], turn: "_Turn", today: date) -> ToolChoice | None:
         """Return the previous turn's tool with changed arguments, for "and in Rome?" after a call of it."""
         last = next((tool for tool in tools if turn.last and tool.name == turn.last.name), None)
         if last is None or turn.last is None:
@@ -128,7 +128,9 @@ class EmbeddedModel:
         described = self._describe([last])[0]
         return followed(turn.asked, described, before, turn.last_result, self.embedder.embed_now, today)
 
-    async def _call(self, wishes: Sequence[Wish], request: ModelRequest, turn: "_Turn", ctx: Context) -> ModelResponse:
+    async def _call(
+        self, wishes: Sequence[RequestedAction], request: ModelRequest, turn: "_Turn", ctx: Context
+    ) -> ModelResponse:
         usage = Usage(input=len(pieces(turn.asked, CONTEXT)), output=0, requests=1)
         calls: list[ToolCall] = []
         for wish in wishes:
@@ -145,7 +147,7 @@ class EmbeddedModel:
             calls.append(call)
         return ModelResponse(Message("assistant", tuple(calls)), "tool_calls", usage, _NAME)
 
-    async def _complete(self, wish: Wish, request: ModelRequest, ctx: Context) -> Spoken:
+    async def _complete(self, wish: RequestedAction, request: ModelRequest, ctx: Context) -> Spoken:
         choice = wish.choices[0]
         spec = next(tool for tool in request.tools if tool.name == choice.tool)
         tool = self._describe([spec])[0]
@@ -219,10 +221,10 @@ class _Turn(msgspec.Struct, frozen=True):
         return cls(asked=asked, results=tuple(results), calls_before=len(calls), last=last, last_result=last_result)
 
 
-def _due(wishes: Sequence[Wish], done: int, request: ModelRequest) -> list[Wish]:
+def _due(wishes: Sequence[RequestedAction], done: int, request: ModelRequest) -> list[RequestedAction]:
     """Return the wishes to call now: the next ones, up to one that needs a result not yet available."""
     forced = request.settings.tool_choice not in (None, "auto") and not done
-    due: list[Wish] = []
+    due: list[RequestedAction] = []
     for at, wish in enumerate(wishes[done:]):
         if at and (wish.waits or request.settings.parallel_tools is False):
             break

@@ -11,7 +11,7 @@ import msgspec
 
 from ziggurat.models.local.arguments import Filled, fill
 from ziggurat.models.local.arithmetic import expression_in
-from ziggurat.models.local.choose import THRESHOLD, Choice, Described
+from ziggurat.models.local.choose import THRESHOLD, Described, ToolChoice
 from ziggurat.models.local.lexicon import word_set
 from ziggurat.models.local.reading import Embed, read, stems
 
@@ -33,7 +33,7 @@ _SURE = 0.5
 
 def followed(
     asked: str, tool: Described, before: Mapping[str, Any], result: str, embed: Embed, today: date | None = None
-) -> Choice | None:
+) -> ToolChoice | None:
     """Return the last call with what the follow-up changes, or None if the request is not a follow-up.
 
     The score is 1 if the request says nothing else; it is the threshold if it says more, which may be another wish.
@@ -60,8 +60,10 @@ def followed(
     return _choice(tool, {**before, **news}, THRESHOLD if more else 1.0)
 
 
-def _choice(tool: Described, arguments: dict[str, Any], score: float) -> Choice:
-    return Choice(tool=tool.name, filled=Filled(arguments=arguments, missing=(), fit=1.0, coverage=1.0), score=score)
+def _choice(tool: Described, arguments: dict[str, Any], score: float) -> ToolChoice:
+    return ToolChoice(
+        tool=tool.name, filled=Filled(arguments=arguments, missing=(), fit=1.0, coverage=1.0), score=score
+    )
 
 
 def _continue_sum(asked: str, tool: Described, result: str) -> dict[str, Any] | None:

@@ -1,6 +1,6 @@
 """The kind of value that a tool's parameter takes, read from its schema: a place, a number, a message."""
 
-__all__ = ["Parameter", "Want", "parameters_of", "words_of"]
+__all__ = ["SchemaParameter", "Want", "parameters_of", "words_of"]
 
 import re
 from collections.abc import Mapping, Sequence
@@ -93,7 +93,7 @@ _FROM = re.compile(
 _TO = re.compile(r"\b(?:to|into|target|destination|end|ends|arrival|second|recipient|new|goes)\b", re.IGNORECASE)
 
 
-class Parameter(msgspec.Struct, frozen=True):
+class SchemaParameter(msgspec.Struct, frozen=True):
     """One parameter of a tool, as described by its schema.
 
     Attributes:
@@ -131,7 +131,7 @@ def words_of(name: str) -> str:
     return re.sub(r"[_\-.]+", " ", parted).strip().lower()
 
 
-def parameters_of(schema: Mapping[str, Any]) -> list[Parameter]:
+def parameters_of(schema: Mapping[str, Any]) -> list[SchemaParameter]:
     """Return the parameters of a tool in the order of its schema."""
     required = schema.get("required") or ()
     return [
@@ -164,14 +164,14 @@ def _resolve(part: Mapping[str, Any], root: Mapping[str, Any], depth: int = 0) -
     return part
 
 
-def _parameter(name: str, schema: Mapping[str, Any], required: bool) -> Parameter:
+def _parameter(name: str, schema: Mapping[str, Any], required: bool) -> SchemaParameter:
     plain = words_of(name)
     description = str(schema.get("description", "")).strip()
     words = f"{plain}: {description}" if description else plain
     side = "from" if _FROM.search(plain) else "to" if _TO.search(plain) else ""
     if not side:
         side = "from" if _FROM.search(description) else "to" if _TO.search(description) else ""
-    return Parameter(
+    return SchemaParameter(
         name=name, schema=schema, required=required, want=_want(plain, description, schema), side=side, words=words
     )
 

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from itertools import pairwise
 from typing import Any
 
-from ziggurat.models.local.kinds import Parameter
+from ziggurat.models.local.kinds import SchemaParameter
 from ziggurat.models.local.phrases import Run, runs_in
 from ziggurat.models.local.reading import Candidate, Reading, Values
 from ziggurat.models.local.spans import Span, SpanKind
@@ -16,7 +16,7 @@ _JOINED = re.compile(r"\s*(?:,|;|&|\+|,?\s*\b(?:and|or|plus|then|also)\b)\s*(?:(
 _KINDS: tuple[SpanKind, ...] = ("quoted", "email", "path", "url", "phone", "date", "name")
 
 
-def lists_for(parameter: Parameter, reading: Reading, taken: Sequence[Span]) -> Values:
+def lists_for(parameter: SchemaParameter, reading: Reading, taken: Sequence[Span]) -> Values:
     """Yield lists for a parameter: all numbers, all enum values that are named, or enumerations of similar things.
 
     Args:
@@ -51,7 +51,7 @@ def _of_a_kind(reading: Reading) -> Values:
             yield Candidate(value=[text for text, _, _ in row], worth=worth + _more(row), spans=used)
 
 
-def _of_words(parameter: Parameter, reading: Reading, taken: Sequence[Span]) -> Values:
+def _of_words(parameter: SchemaParameter, reading: Reading, taken: Sequence[Span]) -> Values:
     runs = [run for run in runs_in(reading.text, taken) if not reading.is_own(run[0])]
     for row in _rows(reading.text, runs):
         near = max(reading.near(text, parameter.words) for text, _, _ in row)

@@ -5,7 +5,7 @@ __all__ = ["choices_for", "truths_for"]
 import re
 from collections.abc import Mapping
 
-from ziggurat.models.local.kinds import Parameter, words_of
+from ziggurat.models.local.kinds import SchemaParameter, words_of
 from ziggurat.models.local.lexicon import word_set
 from ziggurat.models.local.phrases import noun_phrases
 from ziggurat.models.local.reading import Candidate, Reading, Values, stems
@@ -20,7 +20,7 @@ _NEAR = 0.5
 """How near an optional choice must be to the request, to be used at all."""
 
 
-def choices_for(parameter: Parameter, reading: Reading) -> Values:
+def choices_for(parameter: SchemaParameter, reading: Reading) -> Values:
     """Yield the enum values that a request names, or else those nearest in meaning."""
     heard = re.findall(r"[\w'\u2019-]+", reading.text.lower())
     words = {form for word in heard for form in (word, word.removesuffix("s"))}
@@ -44,7 +44,7 @@ def choices_for(parameter: Parameter, reading: Reading) -> Values:
             yield Candidate(value=choice, worth=0.8 * near)
 
 
-def _glosses(parameter: Parameter) -> Mapping[str, tuple[str, ...]]:
+def _glosses(parameter: SchemaParameter) -> Mapping[str, tuple[str, ...]]:
     """Return what a description says about each choice: ``home while people are in, away while nobody is``."""
     told: dict[str, tuple[str, ...]] = {}
     description = str(parameter.schema.get("description", ""))
@@ -56,7 +56,7 @@ def _glosses(parameter: Parameter) -> Mapping[str, tuple[str, ...]]:
     return told if len(told) > 1 else {}
 
 
-def truths_for(parameter: Parameter, reading: Reading) -> Values:
+def truths_for(parameter: SchemaParameter, reading: Reading) -> Values:
     """Yield true if a request mentions what a parameter is about, false if it negates it."""
     sides = _sides(parameter)
     heard = re.findall(r"[a-z'\u2019]+", reading.text.lower())
@@ -79,7 +79,7 @@ def truths_for(parameter: Parameter, reading: Reading) -> Values:
         yield Candidate(value=not _OFF & set(heard), worth=0.35)
 
 
-def _sides(parameter: Parameter) -> tuple[str, str] | None:
+def _sides(parameter: SchemaParameter) -> tuple[str, str] | None:
     """Return what a description says about true and about false: ``True to turn it on, false to turn it off``."""
     description = str(parameter.schema.get("description", ""))
     found = re.search(r"\btrue\b(.+?)\bfalse\b(.+)", description, re.IGNORECASE)
@@ -94,7 +94,7 @@ def _content(text: str) -> set[str]:
     return set(re.findall(r"[a-z]+", text.lower())) - small
 
 
-def _about(parameter: Parameter, reading: Reading) -> frozenset[str]:
+def _about(parameter: SchemaParameter, reading: Reading) -> frozenset[str]:
     """Return stems of the words in a parameter's description that are not in its tool's."""
     told = " ".join(re.findall(r"[a-z]{4,}", str(parameter.schema.get("description", "")).lower()))
     return (stems(words_of(parameter.name)) | stems(told) - reading.purpose) - _SMALL

@@ -1,6 +1,6 @@
 """Splitting a request into the calls it asks for."""
 
-__all__ = ["Wish", "clauses_of", "plan"]
+__all__ = ["RequestedAction", "clauses_of", "plan"]
 
 import re
 from collections.abc import Sequence
@@ -8,7 +8,7 @@ from datetime import date
 
 import msgspec
 
-from ziggurat.models.local.choose import Choice, Described, choose
+from ziggurat.models.local.choose import Described, ToolChoice, choose
 from ziggurat.models.local.reading import Embed
 
 _SURE = 0.5
@@ -32,7 +32,7 @@ _RESULT = re.compile(r"\b(?:the (?:result|answer|sum|product|total|outcome)|th(?
 _BACK = re.compile(rf"{_RESULT.pattern}|\b(?:that|it|this)\b", re.IGNORECASE)
 
 
-class Wish(msgspec.Struct, frozen=True):
+class RequestedAction(msgspec.Struct, frozen=True):
     """One thing that a request asks for.
 
     Attributes:
@@ -42,7 +42,7 @@ class Wish(msgspec.Struct, frozen=True):
     """
 
     text: str
-    choices: tuple[Choice, ...]
+    choices: tuple[ToolChoice, ...]
     waits: bool = False
 
 
@@ -77,7 +77,7 @@ def plan(
     *,
     today: date | None = None,
     limit: int = 8,
-) -> list[Wish]:
+) -> list[RequestedAction]:
     """Return the calls a request asks for, in order; one for the whole request unless several parts each fit a tool.
 
     Args:
@@ -89,7 +89,7 @@ def plan(
         limit: The maximum of parts; a request with more is treated as a whole.
     """
     request = _shorten(request)
-    whole = Wish(text=request, choices=tuple(choose(request, tools, embed, today)))
+    whole = RequestedAction(text=request, choices=tuple(choose(request, tools, embed, today)))
     tried: list[list[tuple[str, bool]]] = [[]]
     for joint in (_JOINT, _ANY_JOINT):
         clauses = clauses_of(request, joint)
@@ -107,14 +107,14 @@ def _wishes(
     tools: Sequence[Described],
     embed: Embed,
     today: date | None,
-) -> list[Wish]:
+) -> list[RequestedAction]:
     """Return a wish for each part; none at all if one of them is not a request by itself."""
     known = ["", *results, *["1"] * len(clauses)]
-    wishes: list[Wish] = []
+    wishes: list[RequestedAction] = []
     place = ""
     for at, (clause, after) in enumerate(clauses):
         text, waits = _resolve(clause, after, known[at], place) if at else (clause, False)
-        wish = Wish(text=text, choices=tuple(choose(text, tools, embed, today)), waits=waits)
+        wish = RequestedAction(text=text, choices=tuple(choose(text, tools, embed, today)), waits=waits)
         if not _sound(wish):
             return []
         wishes.append(wish)
@@ -139,23 +139,23 @@ def _resolve(clause: str, after: bool, before: str, place: str) -> tuple[str, bo
     return clause[: points.start()] + before + clause[points.end() :], True
 
 
-def _place(wish: Wish, tools: Sequence[Described]) -> str:
+def _place(wish: RequestedAction, tools: Sequence[Described]) -> str:
     choice = wish.choices[0]
     parameters = next(tool.parameters for tool in tools if tool.name == choice.tool)
     places = [parameter.name for parameter in parameters if parameter.want == "place"]
     return str(next((choice.filled.arguments[name] for name in places if name in choice.filled.arguments), ""))
 
 
-def _sound(wish: Wish) -> bool:
+def _sound(wish: RequestedAction) -> bool:
     return bool(wish.choices) and wish.choices[0].score >= _SURE and not wish.choices[0].filled.missing
 
 
-def _better(wishes: Sequence[Wish], whole: Wish) -> bool:
+def _better(wishes: Sequence[RequestedAction], whole: RequestedAction) -> bool:
     """Return whether the parts fit their tools about as well as the whole fits one."""
     mean = sum(wish.choices[0].score for wish in wishes) / len(wishes)
     return not whole.choices or mean >= whole.choices[0].score - _WORSE
 
 
-def _differ(wishes: Sequence[Wish]) -> bool:
+def _differ(wishes: Sequence[RequestedAction]) -> bool:
     calls = [(wish.choices[0].tool, repr(wish.choices[0].filled.arguments)) for wish in wishes]
     return len(set(calls)) == len(calls)

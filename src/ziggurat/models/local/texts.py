@@ -6,7 +6,7 @@ import re
 from collections.abc import Mapping, Sequence
 from itertools import pairwise
 
-from ziggurat.models.local.kinds import Parameter, Want, words_of
+from ziggurat.models.local.kinds import SchemaParameter, Want, words_of
 from ziggurat.models.local.lexicon import word_set, words_in
 from ziggurat.models.local.moments import written
 from ziggurat.models.local.phrases import parts_of, phrases_for, runs_in
@@ -83,7 +83,7 @@ _STOP = word_set("stop")
 _VERBS = word_set("auxiliaries") | word_set("pasts")
 
 
-def texts_for(parameter: Parameter, reading: Reading, others: Sequence[Parameter]) -> Values:
+def texts_for(parameter: SchemaParameter, reading: Reading, others: Sequence[SchemaParameter]) -> Values:
     """Yield the values that a request offers for a string parameter."""
     yield from _labelled(parameter, reading)
     if not parameter.required and parameter.want in _FREE:
@@ -118,7 +118,7 @@ def _without_own_tail(text: str, reading: Reading) -> str:
     return found.group(1) if found is not None and reading.is_own(found.group(2)) else text
 
 
-def _stretches(parameter: Parameter, reading: Reading, others: Sequence[Parameter]) -> Values:
+def _stretches(parameter: SchemaParameter, reading: Reading, others: Sequence[SchemaParameter]) -> Values:
     """Yield the spans of the kinds that the parameter takes."""
     alike = [other.name for other in others if other.want == parameter.want]
     texts = [other for other in others if other.want in _DIRECT]
@@ -138,7 +138,7 @@ def _stretches(parameter: Parameter, reading: Reading, others: Sequence[Paramete
             yield Candidate(value=name.text, worth=worth + told - late, spans=(name,))
 
 
-def _words(parameter: Parameter, reading: Reading, taken: Sequence[Span]) -> Values:
+def _words(parameter: SchemaParameter, reading: Reading, taken: Sequence[Span]) -> Values:
     """Yield runs of content words, rated by similarity to the parameter's description and by the word before them."""
     runs = runs_in(reading.text, taken)
     whole = runs if parameter.want in ("place", "name") else ()
@@ -165,7 +165,7 @@ def _lead(text: str, start: int) -> str:
     return words[-1] if words else ""
 
 
-def _labelled(parameter: Parameter, reading: Reading) -> Values:
+def _labelled(parameter: SchemaParameter, reading: Reading) -> Values:
     """Yield a value that follows the parameter's own name (``with the subject "Lunch"``) or "called"."""
     name = words_of(parameter.name)
     quoted = r"[\"\u201c'][^\"\u201d']+[\"\u201d']"
@@ -189,7 +189,7 @@ def _labelled(parameter: Parameter, reading: Reading) -> Values:
                 yield Candidate(value=text, worth=1.15, spans=_place_of(reading, text))
 
 
-def _position(parameter: Parameter, reading: Reading, span: Span, pair: bool) -> float:
+def _position(parameter: SchemaParameter, reading: Reading, span: Span, pair: bool) -> float:
     """Return how much the words around a span count for or against a parameter."""
     before = reading.before(span.start)
     last = before[-1] if before else ""
@@ -270,7 +270,7 @@ def _moments(reading: Reading) -> Values:
             yield Candidate(value=reading.text[one.start : other.end], worth=1.1, spans=(one, other))
 
 
-def taken_by_others(parameter: Parameter, reading: Reading, others: Sequence[Parameter]) -> list[Span]:
+def taken_by_others(parameter: SchemaParameter, reading: Reading, others: Sequence[SchemaParameter]) -> list[Span]:
     """Return the spans that the other parameters of a tool claim."""
     kinds = {
         kind

@@ -20,10 +20,10 @@ from ziggurat.models.openai.reading import (
     part_of_audio,
 )
 from ziggurat.models.openai.reasoning import signature_delta, thought_deltas
-from ziggurat.models.openai.shapes import Choice, Chunk, Reply, ReplyMessage, ToolPiece, name_of, read
+from ziggurat.models.openai.shapes import ChatCompletion, Choice, Chunk, ReplyMessage, ToolPiece, name_of, read
 from ziggurat.models.openai.usage import usage_of
 
-_DECODER = msgspec.json.Decoder(Reply)
+_DECODER = msgspec.json.Decoder(ChatCompletion)
 
 _KEPT = ("service_tier", "system_fingerprint", "provider", "citations", "search_results")
 
@@ -73,14 +73,14 @@ def _malformed(why: str, body: bytes) -> ModelError:
     return ModelError(f"the reply cannot be read: {why}; it begins {shown!r}", kind="malformed")
 
 
-def _chosen(reply: Reply, body: bytes) -> Choice:
+def _chosen(reply: ChatCompletion, body: bytes) -> Choice:
     choices = reply.choices
     if not choices:
         raise _malformed("it holds no choices", body)
     return next((choice for choice in choices if choice.index == 0), choices[0])
 
 
-def raw_of(reply: Reply | Chunk, finish: FinishReason, said: str | None, native: str | None) -> dict[str, Any]:
+def raw_of(reply: ChatCompletion | Chunk, finish: FinishReason, said: str | None, native: str | None) -> dict[str, Any]:
     """Return the few provider-specific fields that are worth keeping."""
     raw: dict[str, Any] = {name: value for name in _KEPT if (value := getattr(reply, name))}
     if said != finish:

@@ -1,6 +1,7 @@
 """The JSON of Chat Completions replies: only the fields that are read, with tolerant types."""
 
 __all__ = [
+    "ChatCompletion",
     "Choice",
     "Chunk",
     "ChunkChoice",
@@ -8,7 +9,6 @@ __all__ = [
     "Count",
     "Details",
     "FunctionPiece",
-    "Reply",
     "ReplyMessage",
     "ToolPiece",
     "UsageShape",
@@ -137,7 +137,7 @@ class Chunk(_Envelope, gc=False):
     choices: list[ChunkChoice] | None = None
 
 
-class Reply(_Envelope, gc=False):
+class ChatCompletion(_Envelope, gc=False):
     """A plain reply."""
 
     choices: list[Choice] | None = None

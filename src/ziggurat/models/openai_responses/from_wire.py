@@ -7,9 +7,9 @@ import msgspec
 from ziggurat.messages.model import ModelResponse
 from ziggurat.models.http.dialect import Dialect
 from ziggurat.models.openai_responses.items import read
-from ziggurat.models.openai_responses.reply import ANSWERED, Reply, raise_failure, response_of, unreadable
+from ziggurat.models.openai_responses.reply import ANSWERED, ResponseObject, raise_failure, response_of, unreadable
 
-_reply = msgspec.json.Decoder(Reply)
+_reply = msgspec.json.Decoder(ResponseObject)
 
 
 def from_wire(body: bytes, dialect: Dialect) -> ModelResponse:

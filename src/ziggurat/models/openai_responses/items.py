@@ -15,12 +15,12 @@ The ids of opaque parts begin with ``responses:``, so that every wire can tell w
 
 __all__ = [
     "OPAQUE",
-    "Call",
     "Content",
+    "FunctionCall",
     "Item",
-    "Other",
+    "OtherItem",
+    "OutputMessage",
     "Reasoning",
-    "Said",
     "deltas_of_items",
     "first_deltas",
     "is_ours",
@@ -62,7 +62,7 @@ class Content(Struct, gc=False):
     annotations: Any = None
 
 
-class Said(Struct, tag="message", tag_field="type"):
+class OutputMessage(Struct, tag="message", tag_field="type"):
     """A message."""
 
     id: str | None = None
@@ -78,7 +78,7 @@ class Said(Struct, tag="message", tag_field="type"):
         return [Content(text=self.content)] if isinstance(self.content, str) else self.content or []
 
 
-class Call(Struct, tag="function_call", tag_field="type"):
+class FunctionCall(Struct, tag="function_call", tag_field="type"):
     """A call of one of our tools."""
 
     id: str | None = None
@@ -110,7 +110,7 @@ class Reasoning(Struct, tag="reasoning", tag_field="type"):
     encrypted_content: str | None = None
 
 
-class Other(Struct):
+class OtherItem(Struct):
     """A provider-specific item, kept unchanged."""
 
     id: str | None
@@ -118,9 +118,9 @@ class Other(Struct):
     type: str = ""
 
 
-Item = Said | Call | Reasoning | Other
+Item = OutputMessage | FunctionCall | Reasoning | OtherItem
 
-_known: "msgspec.json.Decoder[Item]" = msgspec.json.Decoder(Said | Call | Reasoning)
+_known: "msgspec.json.Decoder[Item]" = msgspec.json.Decoder(OutputMessage | FunctionCall | Reasoning)
 
 
 _TYPES = ("message", "function_call", "reasoning")
@@ -166,7 +166,7 @@ def item_of(raw: Raw) -> Item | None:
         head = _head.decode(raw) or _Head()
         if head.type in _TYPES:
             raise
-    return Other(head.id, msgspec.json.format(bytes(raw), indent=-1).decode(), head.type) if head.type else None
+    return OtherItem(head.id, msgspec.json.format(bytes(raw), indent=-1).decode(), head.type) if head.type else None
 
 
 def first_deltas(item: Item, call: int, after_reasoning: bool) -> list[PartDelta]:
@@ -177,23 +177,23 @@ def first_deltas(item: Item, call: int, after_reasoning: bool) -> list[PartDelta
         call: The index of the call in the reply, if it is one.
         after_reasoning: Whether the item before it is a reasoning item.
     """
-    if not isinstance(item, (Said, Call)):
+    if not isinstance(item, (OutputMessage, FunctionCall)):
         return []
     deltas: list[PartDelta] = []
     extras = item.extras()
     if extras or (after_reasoning and item.id):
-        beside = {"type": "message" if isinstance(item, Said) else "function_call", "id": item.id, **extras}
+        beside = {"type": "message" if isinstance(item, OutputMessage) else "function_call", "id": item.id, **extras}
         deltas.append(ThinkingDelta(redacted=msgspec.json.encode(beside).decode(), id=OPAQUE + (item.id or "")))
-    if isinstance(item, Call):
+    if isinstance(item, FunctionCall):
         deltas.append(ToolCallDelta(call, "", item.call_id or item.id or "", item.name or ""))
     return deltas
 
 
 def pieces_of(item: Item) -> list[tuple[int, str]]:
     """Return the texts of an item with their places: contents and summaries from 0 up, raw thoughts from -1 down."""
-    if isinstance(item, Said):
+    if isinstance(item, OutputMessage):
         return [(place, each.text or each.refusal or "") for place, each in enumerate(item.contents())]
-    if isinstance(item, Call):
+    if isinstance(item, FunctionCall):
         return [(0, item.written())]
     if isinstance(item, Reasoning):
         summaries = [(place, each.text or "") for place, each in enumerate(item.summary or ())]
@@ -211,14 +211,14 @@ def thought_id(item: str | None, place: int) -> str:
 
 def piece(item: Item, place: int, text: str, call: int) -> PartDelta:
     """Return a text of an item, or a piece of it, as a delta."""
-    if isinstance(item, Call):
+    if isinstance(item, FunctionCall):
         return ToolCallDelta(call, text)
     return ThinkingDelta(text, id=thought_id(item.id, place)) if isinstance(item, Reasoning) else TextDelta(text)
 
 
 def last_deltas(item: Item) -> list[PartDelta]:
     """Return the last deltas of an item: the encrypted content, or the whole of a provider-specific item."""
-    if isinstance(item, Other):
+    if isinstance(item, OtherItem):
         return [ThinkingDelta(redacted=item.written, id=OPAQUE + (item.id or ""))]
     if not isinstance(item, Reasoning):
         return []
@@ -237,7 +237,7 @@ def deltas_of_items(items: Iterable[Item]) -> Iterator[PartDelta]:
             if text:
                 yield piece(item, place, text, calls)
         yield from last_deltas(item)
-        calls += isinstance(item, Call)
+        calls += isinstance(item, FunctionCall)
         after_reasoning = isinstance(item, Reasoning)
 
 

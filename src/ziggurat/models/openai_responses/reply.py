@@ -1,6 +1,6 @@
 """Read a whole reply of the Responses API: the body of a plain call, or the last event of a stream."""
 
-__all__ = ["ANSWERED", "Reply", "raise_failure", "response_of", "unreadable"]
+__all__ = ["ANSWERED", "ResponseObject", "raise_failure", "response_of", "unreadable"]
 
 from typing import Any
 
@@ -14,7 +14,14 @@ from ziggurat.messages.model import FinishReason, ModelResponse
 from ziggurat.messages.usage import Usage
 from ziggurat.models.http.dialect import Dialect
 from ziggurat.models.http.failures import failure_of
-from ziggurat.models.openai_responses.items import Call, Item, Other, Said, deltas_of_items, item_of
+from ziggurat.models.openai_responses.items import (
+    FunctionCall,
+    Item,
+    OtherItem,
+    OutputMessage,
+    deltas_of_items,
+    item_of,
+)
 
 
 class _InputDetails(Struct, gc=False):
@@ -37,7 +44,7 @@ class _Incomplete(Struct, gc=False):
     reason: str | None = None
 
 
-class Reply(Struct):
+class ResponseObject(Struct):
     """The fields of a reply that are read."""
 
     id: str | None = None
@@ -67,7 +74,7 @@ def unreadable(dialect: Dialect, why: object) -> ModelError:
     return ModelError(f"{dialect.name} answered with something that is not a reply: {why}", kind="malformed")
 
 
-def raise_failure(reply: Reply, dialect: Dialect) -> None:
+def raise_failure(reply: ResponseObject, dialect: Dialect) -> None:
     """Raise the error that a reply reports instead of an answer, if any.
 
     Raises:
@@ -81,7 +88,7 @@ def raise_failure(reply: Reply, dialect: Dialect) -> None:
         raise unreadable(dialect, "it has neither output nor status")
 
 
-def response_of(reply: Reply, items: list[Item], message: Message | None = None) -> ModelResponse:
+def response_of(reply: ResponseObject, items: list[Item], message: Message | None = None) -> ModelResponse:
     """Make a response from a reply.
 
     Args:
@@ -95,7 +102,13 @@ def response_of(reply: Reply, items: list[Item], message: Message | None = None)
             fold.push(delta)
         message = fold.message()
     refusal = "".join(
-        [each.refusal or "" for item in items if isinstance(item, Said) for each in item.contents() if each.refusal]
+        [
+            each.refusal or ""
+            for item in items
+            if isinstance(item, OutputMessage)
+            for each in item.contents()
+            if each.refusal
+        ]
     )
     finish = "malformed" if _is_cut_within_a_call(reply, items) else _finish(reply, message, refusal)
     raw = _raw(reply, items, refusal)
@@ -104,7 +117,7 @@ def response_of(reply: Reply, items: list[Item], message: Message | None = None)
     return ModelResponse(message, finish, _usage_of(reply.usage), reply.model or "", reply.id or "", raw or None)
 
 
-def _finish(reply: Reply, message: Message, refusal: str) -> FinishReason:
+def _finish(reply: ResponseObject, message: Message, refusal: str) -> FinishReason:
     status = reply.status or "completed"
     if status == "incomplete":
         return _INCOMPLETE.get(reply.incomplete_details.reason if reply.incomplete_details else None, "other")
@@ -115,11 +128,13 @@ def _finish(reply: Reply, message: Message, refusal: str) -> FinishReason:
     return "refusal" if refusal else "stop"
 
 
-def _is_cut_within_a_call(reply: Reply, items: list[Item]) -> bool:
+def _is_cut_within_a_call(reply: ResponseObject, items: list[Item]) -> bool:
     """Return whether a call's arguments may be incomplete; such a reply must not be acted on."""
     if reply.status != "incomplete" or not items:
         return False
-    return isinstance(items[-1], Call) or any(isinstance(each, Call) and each.status != "completed" for each in items)
+    return isinstance(items[-1], FunctionCall) or any(
+        isinstance(each, FunctionCall) and each.status != "completed" for each in items
+    )
 
 
 def _usage_of(usage: _Usage | None) -> Usage:
@@ -140,7 +155,7 @@ def _count(tokens: int | None) -> int | None:
     return tokens if tokens is None or tokens >= 0 else None
 
 
-def _raw(reply: Reply, items: list[Item], refusal: str) -> dict[str, Any]:
+def _raw(reply: ResponseObject, items: list[Item], refusal: str) -> dict[str, Any]:
     """Return the fields without a place in the response; empty for most replies."""
     raw: dict[str, Any] = {}
     if reply.status != "completed":
@@ -151,10 +166,10 @@ def _raw(reply: Reply, items: list[Item], refusal: str) -> dict[str, Any]:
         raw["service_tier"] = reply.service_tier
     if refusal:
         raw["refusal"] = refusal
-    others = [msgspec.json.decode(item.written) for item in items if isinstance(item, Other)]
+    others = [msgspec.json.decode(item.written) for item in items if isinstance(item, OtherItem)]
     if others:
         raw["items"] = others
-    said = [each for item in items if isinstance(item, Said) for each in item.contents()]
+    said = [each for item in items if isinstance(item, OutputMessage) for each in item.contents()]
     annotations = [one for each in said if isinstance(each.annotations, list) for one in each.annotations]
     if annotations:
         raw["annotations"] = annotations

@@ -17,10 +17,10 @@ from ziggurat.models.http.dialect import Dialect
 from ziggurat.models.http.failures import failure_of
 from ziggurat.models.http.sse import ServerEvent
 from ziggurat.models.openai_responses.items import (
-    Call,
+    FunctionCall,
     Item,
+    OutputMessage,
     Reasoning,
-    Said,
     first_deltas,
     item_of,
     last_deltas,
@@ -28,7 +28,7 @@ from ziggurat.models.openai_responses.items import (
     pieces_of,
     read,
 )
-from ziggurat.models.openai_responses.reply import Reply, raise_failure, response_of, unreadable
+from ziggurat.models.openai_responses.reply import ResponseObject, raise_failure, response_of, unreadable
 
 _NOTHING = Raw(b"null")
 _TEXT = "response.output_text.delta"
@@ -54,7 +54,7 @@ class _Event(Struct, gc=False):
 
 
 _event = msgspec.json.Decoder(_Event)
-_reply = msgspec.json.Decoder(Reply)
+_reply = msgspec.json.Decoder(ResponseObject)
 
 
 class _Slot:
@@ -88,7 +88,7 @@ class Reader:
         self._by_id: dict[str, _Slot] = {}
         self._by_place: dict[int | str | None, _Slot] = {}
         self._calls = 0
-        self._reply: Reply | None = None
+        self._reply: ResponseObject | None = None
         self._items: list[Item] = []
         self._unread: str | None = None
         self._at = ""  # the item, place and pieces of the text in progress
@@ -154,11 +154,11 @@ class Reader:
             return response
         return self._of_pieces(reply)
 
-    def _of_pieces(self, reply: Reply) -> ModelResponse:
+    def _of_pieces(self, reply: ResponseObject) -> ModelResponse:
         """Return a response from deltas only; raise if a call's arguments are incomplete."""
         message = self._fold.message()
         calls = [part for part in message.parts if isinstance(part, ToolCall)]
-        slots = [slot for slot in self._slots if isinstance(slot.item, Call)]
+        slots = [slot for slot in self._slots if isinstance(slot.item, FunctionCall)]
         for call, slot in zip(calls, slots, strict=True):
             if not slot.done and not _whole(call):
                 raise unreadable(self._dialect, f"the arguments of {call.name or 'a call'} did not come whole")
@@ -177,7 +177,7 @@ class Reader:
     def _opened(self, item: Item, told: _Event) -> _Slot:
         before = self._slots[-1].item if self._slots else None
         slot = _Slot(item, self._calls, isinstance(before, Reasoning))
-        self._calls += isinstance(item, Call)
+        self._calls += isinstance(item, FunctionCall)
         self._slots.append(slot)
         self._at = ""
         self._by_place[told.output_index] = slot
@@ -205,7 +205,7 @@ class Reader:
         return self._more(slot, place, text[len(sent) :])
 
     def _content(self, told: _Event) -> list[PartDelta]:
-        slot = self._slot(told, lambda: Said(told.item_id))
+        slot = self._slot(told, lambda: OutputMessage(told.item_id))
         place = told.content_index or 0
         deltas = self._more(slot, place, told.delta)
         if deltas and told.item_id:
@@ -213,14 +213,14 @@ class Reader:
         return deltas
 
     def _content_done(self, told: _Event) -> list[PartDelta]:
-        slot = self._slot(told, lambda: Said(told.item_id))
+        slot = self._slot(told, lambda: OutputMessage(told.item_id))
         return self._rest(slot, told.content_index or 0, told.refusal if told.text is None else told.text)
 
     def _arguments(self, told: _Event) -> list[PartDelta]:
-        return self._more(self._slot(told, lambda: Call(told.item_id)), 0, told.delta)
+        return self._more(self._slot(told, lambda: FunctionCall(told.item_id)), 0, told.delta)
 
     def _arguments_done(self, told: _Event) -> list[PartDelta]:
-        return self._rest(self._slot(told, lambda: Call(told.item_id)), 0, told.arguments)
+        return self._rest(self._slot(told, lambda: FunctionCall(told.item_id)), 0, told.arguments)
 
     def _summary(self, told: _Event) -> list[PartDelta]:
         return self._more(self._slot(told, lambda: Reasoning(told.item_id)), told.summary_index or 0, told.delta)

@@ -47,7 +47,7 @@ class _Reading:
         return deltas
 
 
-class _Ear:
+class _ReactEmit:
     """An `Emit` that turns the text deltas of a model into thinking, tool calls and answers."""
 
     def __init__(self, outer: Emit, path: str, call_id: str) -> None:
@@ -109,7 +109,7 @@ class React:
         """Send the request as text and parse the text of the reply."""
         call_id = f"react-{len(request.messages)}"
         asked = prompt_of(request, self._longest, self._stop)
-        ear = _Ear(ctx.emit, ctx.path, call_id) if ctx.listens(Delta) else None
+        ear = _ReactEmit(ctx.emit, ctx.path, call_id) if ctx.listens(Delta) else None
         response = _read(await self.inner(asked, ctx if ear is None else ctx.emitting(ear)), call_id)
         if ear is not None:
             await ear.settle(response.message)

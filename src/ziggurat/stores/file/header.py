@@ -1,6 +1,6 @@
 """What a log's folder says of the log: its description, its state, and who has its lease."""
 
-__all__ = ["Lease", "content_of", "describe", "header_of", "lease_of"]
+__all__ = ["LogLease", "content_of", "describe", "header_of", "lease_of"]
 
 from pathlib import Path
 from urllib.parse import unquote
@@ -16,7 +16,7 @@ from ziggurat.stores.file.log import UNREADABLE, file_name, last_line
 from ziggurat.stores.file.mark import marked
 
 
-class Lease(Struct, frozen=True):
+class LogLease(Struct, frozen=True):
     """The holder of the lease, its expiry in POSIX seconds, and its number, which grows with each change."""
 
     epoch: int
@@ -24,7 +24,7 @@ class Lease(Struct, frozen=True):
     until: float
 
 
-_NOBODY = Lease(0, "", 0.0)
+_NOBODY = LogLease(0, "", 0.0)
 
 
 def header_of(at: Path) -> LogInfo | None:
@@ -82,17 +82,17 @@ def content_of(path: Path) -> bytes | None:
         return None
 
 
-def lease_of(at: Path) -> Lease:
+def lease_of(at: Path) -> LogLease:
     """Return the lease of a log; one that is damaged, as after a power failure, is nobody's."""
     return _read_lease(at) or _NOBODY
 
 
-def _read_lease(at: Path) -> Lease | None:
+def _read_lease(at: Path) -> LogLease | None:
     """Return the lease of a log; None if it is damaged."""
     data = content_of(at / "lease.json")
     if data is None:
         return _NOBODY
     try:
-        return msgspec.json.decode(data, type=Lease)
+        return msgspec.json.decode(data, type=LogLease)
     except UNREADABLE:
         return None

@@ -4,7 +4,7 @@ __all__ = [
     "LINE",
     "UNFINISHED_FILES",
     "UNREADABLE",
-    "Line",
+    "StoredLine",
     "appended",
     "file_name",
     "last_line",
@@ -39,7 +39,7 @@ UNFINISHED_FILES = "*.new"
 """The pattern of names of files that are not yet in place."""
 
 
-class Line(Struct, frozen=True):
+class StoredLine(Struct, frozen=True):
     """A row as stored in a file."""
 
     number: int
@@ -48,7 +48,7 @@ class Line(Struct, frozen=True):
     data: Raw
 
 
-LINE = msgspec.json.Decoder(Line)
+LINE = msgspec.json.Decoder(StoredLine)
 
 
 def file_name(log: str) -> str:
@@ -100,7 +100,7 @@ def _write(disk: Disk, at: int, data: bytes) -> None:
 
 def appended(disk: Disk, at: int, rows: Sequence[Row]) -> None:
     """Append rows to an open file; if that fails, none of them remains."""
-    lines = [msgspec.json.encode(Line(row.number, row.digest, row.status, Raw(row.data))) + b"\n" for row in rows]
+    lines = [msgspec.json.encode(StoredLine(row.number, row.digest, row.status, Raw(row.data))) + b"\n" for row in rows]
     size = os.fstat(at).st_size
     try:
         _write(disk, at, b"".join(lines))
@@ -149,7 +149,7 @@ def rows_in(path: Path) -> list[Row]:
     return rows
 
 
-def last_line(path: Path) -> Line | None:
+def last_line(path: Path) -> StoredLine | None:
     """Return the last complete line of a file without reading all of it; None if it cannot be read."""
     with os.fdopen(open_private(path, os.O_RDONLY), "rb") as file:
         end = file.seek(0, os.SEEK_END)

@@ -5,7 +5,7 @@ __all__ = ["marked", "remember"]
 import logging
 from pathlib import Path
 
-from ziggurat.core.store import Mark, Row
+from ziggurat.core.store import LogMark, Row
 from ziggurat.databases.disk import Disk
 from ziggurat.databases.files import read_private
 from ziggurat.databases.marks import SLOT, mark_in, slot_of
@@ -18,14 +18,14 @@ def remember(disk: Disk, at: Path, log: str, row: Row) -> None:
     try:
         file = disk.edit(at / "mark")
         try:
-            disk.overwrite(file, 0, slot_of(log, Mark.of(row)))
+            disk.overwrite(file, 0, slot_of(log, LogMark.of(row)))
         finally:
             disk.close(file)
     except OSError as error:
         logger.warning("%s cannot be written, so a loss of the last entries is not noticed: %s", at / "mark", error)
 
 
-def marked(at: Path, log: str) -> Mark | None:
+def marked(at: Path, log: str) -> LogMark | None:
     """Return the last acknowledged row of a log; None if it is unknown."""
     try:
         slot = read_private(at / "mark")

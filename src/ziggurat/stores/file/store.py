@@ -15,17 +15,17 @@ from typing import TypeVar
 import msgspec
 from msgspec.structs import replace
 
-from ziggurat.core.chain import Chain, Key
+from ziggurat.core.chain import DigestChain, Key
 from ziggurat.core.clock import SYSTEM_CLOCK, Clock, new_id
 from ziggurat.core.errors import JournalError, LeaseLost, RunExists, RunNotFound, StoreError
 from ziggurat.core.settings import Seconds, checked
-from ziggurat.core.store import UNFINISHED, LogInfo, Mark, Row
+from ziggurat.core.store import UNFINISHED, LogInfo, LogMark, Row
 from ziggurat.databases.checks import StorePath, check_path
 from ziggurat.databases.disk import Disk
 from ziggurat.databases.files import read_private
 from ziggurat.databases.owner import is_gone, lease_held, new_owner
 from ziggurat.databases.writer import Writer, one_by_one
-from ziggurat.stores.file.header import Lease, content_of, describe, header_of, lease_of
+from ziggurat.stores.file.header import LogLease, content_of, describe, header_of, lease_of
 from ziggurat.stores.file.lock import LogLock, locked
 from ziggurat.stores.file.log import UNREADABLE, appended, file_name, repaired, replaced, rows_in
 from ziggurat.stores.file.mark import marked, remember
@@ -55,8 +55,8 @@ class FileStore:
             that the process is gone.
         clock: The clock.
         disk: The file-system operations; the system's by default.
-        key: The key of the digests, or several, the first of which is for new entries; see `Chain`. By default that of
-            the environment variable ``ZIGGURAT_JOURNAL_KEY``, if it is set.
+        key: The key of the digests, or several, the first of which is for new entries; see `DigestChain`. By default
+            that of the environment variable ``ZIGGURAT_JOURNAL_KEY``, if it is set.
 
     Raises:
         ConfigurationError: an argument has the wrong type or range.
@@ -76,7 +76,7 @@ class FileStore:
         self.path = check_path(path, self)
         self.seconds = lease
         self.clock = clock
-        self.chain = Chain(key)
+        self.chain = DigestChain(key)
         self._disk = disk or Disk()
         self.owner = new_owner()
         self._timeout = timeout
@@ -145,7 +145,7 @@ class FileStore:
         replaced(self._disk, lock.folder / "lease.json", lease, sync=sync, check=lock.check)
 
     def _leased(self, epoch: int, owner: str) -> bytes:
-        return msgspec.json.encode(Lease(epoch, owner, self.clock.now() + self.seconds))
+        return msgspec.json.encode(LogLease(epoch, owner, self.clock.now() + self.seconds))
 
     def _create(self, info: LogInfo, rows: Sequence[Row], blobs: Mapping[str, bytes] | None) -> int:
         self._prepare()
@@ -205,7 +205,7 @@ class FileStore:
         repaired(self._disk, path, lock.check)
         self._counts[log] = (len(rows_in(path)), path.stat().st_size)
 
-    def _refuse_held(self, log: str, known: Lease) -> None:
+    def _refuse_held(self, log: str, known: LogLease) -> None:
         """Refuse a log that another store has the lease of."""
         mine, left = known.owner in ("", self.owner), known.until - self.clock.now()
         if not mine and left > 0 and not is_gone(known.owner):
@@ -351,12 +351,12 @@ class FileStore:
         """Return rows; see `Store`."""
         return await self._do(log, lambda: self._rows(log, after, limit))
 
-    async def acknowledged(self, log: str) -> Mark | None:
-        """Return the last acknowledged row; see `Remembers`."""
+    async def acknowledged(self, log: str) -> LogMark | None:
+        """Return the last acknowledged row; see `SupportsLogMarks`."""
         return await self._do(log, lambda: marked(self._at(log), log))
 
     async def accept_loss(self, log: str, epoch: int, rows: Sequence[Row]) -> None:
-        """Append rows in place of lost ones; see `Remembers`."""
+        """Append rows in place of lost ones; see `SupportsLogMarks`."""
         await self._do(log, lambda: self._append(log, epoch, rows, None, False, accept_loss=True))
 
     async def blob(self, log: str, digest: str) -> bytes | None:

@@ -12,11 +12,11 @@ from hashlib import blake2b
 from importlib.util import find_spec
 from typing import Any, TypeVar
 
-from ziggurat.core.chain import Chain, Key
+from ziggurat.core.chain import DigestChain, Key
 from ziggurat.core.clock import SYSTEM_CLOCK, Clock
 from ziggurat.core.errors import JournalError, LeaseLost, MissingExtra, RunExists, RunNotFound, StoreUnavailable
 from ziggurat.core.settings import Seconds, checked
-from ziggurat.core.store import UNFINISHED, LogInfo, Mark, Row, loss
+from ziggurat.core.store import UNFINISHED, LogInfo, LogMark, Row, loss
 from ziggurat.databases.owner import is_gone, lease_held, new_owner
 from ziggurat.databases.postgres.address import PostgresAddress
 from ziggurat.databases.postgres.connection import Connection, PostgresConnection, opened
@@ -55,8 +55,8 @@ class PostgresStore:
         lease: Seconds after which another process may take over the lease of one that has stopped, if it cannot be seen
             that the process is gone.
         clock: The clock; None for the database's.
-        key: The key of the digests, or several, the first of which is for new entries; see `Chain`. By default that of
-            the environment variable ``ZIGGURAT_JOURNAL_KEY``, if it is set.
+        key: The key of the digests, or several, the first of which is for new entries; see `DigestChain`. By default
+            that of the environment variable ``ZIGGURAT_JOURNAL_KEY``, if it is set.
 
     Raises:
         MissingExtra: the driver is not installed.
@@ -77,7 +77,7 @@ class PostgresStore:
             raise MissingExtra("a PostgreSQL store", "postgres")
         self.address = PostgresAddress.of(url)
         self.seconds = lease
-        self.chain = Chain(key)
+        self.chain = DigestChain(key)
         self.owner = new_owner()
         self._clock = clock
         self._timeout = timeout
@@ -281,13 +281,13 @@ class PostgresStore:
         """Return rows; see `Store`."""
         return [Row(*row) for row in await self._read(sql.READ, log, after, limit)]
 
-    async def acknowledged(self, log: str) -> Mark | None:
-        """Return the last acknowledged row; see `Remembers`."""
+    async def acknowledged(self, log: str) -> LogMark | None:
+        """Return the last acknowledged row; see `SupportsLogMarks`."""
         found = await self._read(sql.ACKNOWLEDGED, log)
-        return Mark(found[0][0]) if found else None
+        return LogMark(found[0][0]) if found else None
 
     async def accept_loss(self, log: str, epoch: int, rows: Sequence[Row]) -> None:
-        """Append rows in place of lost ones; see `Remembers`."""
+        """Append rows in place of lost ones; see `SupportsLogMarks`."""
         count = rows[0].number - 1
         await self._writer.submit(lambda: self._writing.fetch(sql.ACCEPT_LOSS, log, epoch, self.owner, count), log)
         await self.append(log, epoch, rows)
@@ -310,7 +310,7 @@ class PostgresStore:
         return [LogInfo(*found) for found in await self._read(sql.LIST, prefix, agent, status, before, limit)]
 
     async def changed(self, log: str, count: int, seconds: float) -> None:
-        """Wait until a log has more rows; see `Wakes`."""
+        """Wait until a log has more rows; see `SupportsChangeSignal`."""
         if not await self._listener.ready():
             await SYSTEM_CLOCK.sleep(min(seconds, _POLL))
             return

@@ -1,15 +1,15 @@
 """The entries of a session's log, and the state that results from them."""
 
 __all__ = [
-    "Added",
-    "Cleared",
-    "Kept",
-    "Lost",
-    "Popped",
-    "Said",
+    "AddedItem",
+    "ConversationReplaced",
+    "ItemRemoved",
+    "ItemsAdded",
+    "MessagesAdded",
+    "RowsLost",
+    "SessionCleared",
     "SessionEntry",
     "SessionState",
-    "Shortened",
     "latest",
     "latest_from_question",
     "read_session_entry",
@@ -24,7 +24,7 @@ import msgspec
 from msgspec import Struct
 from msgspec.structs import replace
 
-from ziggurat.core.chain import Chain
+from ziggurat.core.chain import DigestChain
 from ziggurat.core.store import Row
 from ziggurat.messages.item_codec import items_to_messages, messages_to_items
 from ziggurat.messages.items import RunItem
@@ -37,7 +37,7 @@ class _Entry(Struct, frozen=True, gc=False, tag=True, tag_field="entry", omit_de
     """POSIX seconds."""
 
 
-class Said(_Entry, frozen=True, gc=False):
+class MessagesAdded(_Entry, frozen=True, gc=False, tag="Said"):
     """Messages of a run, from number `start` on; they replace any that were recorded there before.
 
     `waiting` has digests of the tool calls of the run that wait for a decision from then on.
@@ -49,7 +49,7 @@ class Said(_Entry, frozen=True, gc=False):
     waiting: tuple[str, ...] = ()
 
 
-class Shortened(_Entry, frozen=True, gc=False):
+class ConversationReplaced(_Entry, frozen=True, gc=False, tag="Shortened"):
     """A run has shortened its conversation: these messages are what it continues with.
 
     They replace the rows up to `after`, with which the run began, and the run's own first `count` messages. `number`
@@ -63,34 +63,34 @@ class Shortened(_Entry, frozen=True, gc=False):
     messages: tuple[Message, ...]
 
 
-class Kept(Struct, frozen=True, gc=False, omit_defaults=True):
+class AddedItem(Struct, frozen=True, gc=False, omit_defaults=True):
     """A message or an item that was added by hand."""
 
     message: Message | None = None
     item: RunItem | None = None
 
 
-class Added(_Entry, frozen=True, gc=False):
+class ItemsAdded(_Entry, frozen=True, gc=False, tag="Added"):
     """Messages and items were added by hand."""
 
-    kept: tuple[Kept, ...]
+    kept: tuple[AddedItem, ...]
 
 
-class Popped(_Entry, frozen=True, gc=False):
+class ItemRemoved(_Entry, frozen=True, gc=False, tag="Popped"):
     """The newest item was removed."""
 
 
-class Cleared(_Entry, frozen=True, gc=False):
+class SessionCleared(_Entry, frozen=True, gc=False, tag="Cleared"):
     """Everything was removed."""
 
 
-class Lost(_Entry, frozen=True, gc=False):
+class RowsLost(_Entry, frozen=True, gc=False, tag="Lost"):
     """Rows that had been acknowledged, from this row's number to `until`, were missing; the session went on."""
 
     until: int
 
 
-SessionEntry = Said | Shortened | Added | Popped | Cleared | Lost
+SessionEntry = MessagesAdded | ConversationReplaced | ItemsAdded | ItemRemoved | SessionCleared | RowsLost
 
 _decoder: "msgspec.json.Decoder[SessionEntry]" = msgspec.json.Decoder(SessionEntry)
 
@@ -130,7 +130,7 @@ class SessionState:
         missing: The numbers of rows that were acknowledged and are missing at the end.
     """
 
-    def __init__(self, log: str, chain: Chain) -> None:
+    def __init__(self, log: str, chain: DigestChain) -> None:
         self.log = log
         self.chain = chain
         self.rows = 0
@@ -145,24 +145,24 @@ class SessionState:
 
     def take_in(self, number: int, entry: SessionEntry) -> None:
         """Apply one row."""
-        if isinstance(entry, Said):
+        if isinstance(entry, MessagesAdded):
             self._said(number, entry)
-        elif isinstance(entry, Shortened):
+        elif isinstance(entry, ConversationReplaced):
             self._shorten(entry)
-        elif isinstance(entry, Added):
+        elif isinstance(entry, ItemsAdded):
             for index, kept in enumerate(entry.kept):
                 value = kept.item if kept.message is None else kept.message
                 if value is not None:
                     self._values.append(_Value(value, number, entry.at, "", index))
-        elif isinstance(entry, Popped):
+        elif isinstance(entry, ItemRemoved):
             self.pop()
-        elif isinstance(entry, Lost):
+        elif isinstance(entry, RowsLost):
             self.damaged.extend(range(number, entry.until + 1))
             self.missing = range(0)
         else:
             self._values, self._base, self.waiting = [], None, {}
 
-    def _said(self, number: int, entry: Said) -> None:
+    def _said(self, number: int, entry: MessagesAdded) -> None:
         if entry.start < self.counts.get(entry.run, 0):
             gone = [each for each in self._values if each.run == entry.run and each.index >= entry.start]
             if any(each.covered for each in gone):
@@ -173,7 +173,7 @@ class SessionState:
         self.counts[entry.run] = entry.start + len(entry.messages)
         self.waiting[entry.run] = entry.waiting
 
-    def _shorten(self, entry: Shortened) -> None:
+    def _shorten(self, entry: ConversationReplaced) -> None:
         self._base = list(entry.messages)
         self.shortened[entry.run] = entry.number
         for each in self._values:

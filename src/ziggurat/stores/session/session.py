@@ -20,11 +20,11 @@ from ziggurat.core.store import ID, LogInfo, Row, Store, acknowledged_in, is_id,
 from ziggurat.messages.items import HandoffItem, MessageItem, RunItem, ToolCallItem, ToolOutputItem
 from ziggurat.messages.message import Message
 from ziggurat.stores.session.log import (
-    Added,
-    Cleared,
-    Kept,
-    Lost,
-    Popped,
+    AddedItem,
+    ItemRemoved,
+    ItemsAdded,
+    RowsLost,
+    SessionCleared,
     SessionEntry,
     SessionState,
     latest,
@@ -197,17 +197,17 @@ class Session:
         """
         if isinstance(items, (str, Message)) or not isinstance(items, Sequence):
             raise ConfigurationError(f"add_items() takes a list of items or messages, got {items!r}")
-        kept: list[Kept] = []
+        kept: list[AddedItem] = []
         for each in items:
             if isinstance(each, Message):
-                kept.append(Kept(message=each))
+                kept.append(AddedItem(message=each))
             elif isinstance(each, (MessageItem, ToolCallItem, ToolOutputItem, HandoffItem)):
-                kept.append(Kept(item=each))
+                kept.append(AddedItem(item=each))
             else:
                 raise ConfigurationError(f"a session holds items and messages, got {each!r}")
         if kept:
             async with self._held() as lease:
-                await lease.write([Added(self.clock.now(), tuple(kept))], release=True)
+                await lease.write([ItemsAdded(self.clock.now(), tuple(kept))], release=True)
 
     async def pop_item(self) -> RunItem | None:
         """Remove the newest item and return it; None if there is none.
@@ -218,7 +218,7 @@ class Session:
         async with self._held() as lease:
             newest = lease.state.items(1)
             if newest:
-                await lease.write([Popped(self.clock.now())], release=True)
+                await lease.write([ItemRemoved(self.clock.now())], release=True)
             return newest[0] if newest else None
 
     async def clear(self) -> None:
@@ -228,7 +228,7 @@ class Session:
             LeaseHeld: as for `add_items`.
         """
         async with self._held() as lease:
-            await lease.write([Cleared(self.clock.now())], release=True)
+            await lease.write([SessionCleared(self.clock.now())], release=True)
 
     @asynccontextmanager
     async def _held(self) -> AsyncGenerator["SessionLease", None]:
@@ -345,7 +345,7 @@ class SessionLease:
         """
         state, session = self.state, self.session
         if state.missing:
-            entries = [Lost(session.clock.now(), state.missing[-1]), *entries]
+            entries = [RowsLost(session.clock.now(), state.missing[-1]), *entries]
         rows: list[Row] = []
         before = state.digest
         for number, entry in enumerate(entries, state.rows + 1):

@@ -13,11 +13,11 @@ from typing import Any, Literal, TypeVar
 
 from msgspec.structs import replace
 
-from ziggurat.core.chain import Chain, Key
+from ziggurat.core.chain import DigestChain, Key
 from ziggurat.core.clock import SYSTEM_CLOCK, Clock
 from ziggurat.core.errors import JournalCorrupt, LeaseHeld, LeaseLost, RunExists, RunNotFound, StoreError
 from ziggurat.core.settings import Seconds, checked
-from ziggurat.core.store import UNFINISHED, LogInfo, Mark, Row, loss
+from ziggurat.core.store import UNFINISHED, LogInfo, LogMark, Row, loss
 from ziggurat.databases.checks import StorePath, check_path
 from ziggurat.databases.disk import Disk
 from ziggurat.databases.marks import Marks
@@ -56,8 +56,8 @@ class SqliteStore:
         clock: The clock.
         connect: Opens the database as `sqlite3.connect` does; replace it to use another file system.
         disk: The file-system operations for the file of marks; the system's by default.
-        key: The key of the digests, or several, the first of which is for new entries; see `Chain`. By default that of
-            the environment variable ``ZIGGURAT_JOURNAL_KEY``, if it is set.
+        key: The key of the digests, or several, the first of which is for new entries; see `DigestChain`. By default
+            that of the environment variable ``ZIGGURAT_JOURNAL_KEY``, if it is set.
 
     Raises:
         ConfigurationError: an argument has the wrong type or range.
@@ -79,7 +79,7 @@ class SqliteStore:
         self.path = check_path(path, self)
         self.seconds = lease
         self.clock = clock
-        self.chain = Chain(key)
+        self.chain = DigestChain(key)
         self.owner = new_owner()
         self._held: dict[str, int] = {}
         self._ids: dict[str, int] = {}
@@ -87,7 +87,7 @@ class SqliteStore:
         self._touched: dict[str, float] = {}  # times of writes that are not yet in the table of logs
         self._renewed = time.monotonic()
         self._marks = Marks(Path(f"{os.path.realpath(self.path)}-marks"), disk)  # one file, also by way of a link
-        self._written: dict[str, Mark] = {}  # the last rows of the transaction under way
+        self._written: dict[str, LogMark] = {}  # the last rows of the transaction under way
         self._database = SqliteConnection(self.path, synchronous, timeout, connect, self._marks.clear)
         self._writer = Writer(
             f"ziggurat {self.path.name}",
@@ -234,7 +234,7 @@ class SqliteStore:
                 "INSERT OR REPLACE INTO blobs (id, digest, data) VALUES (?, ?, ?)",
                 [(number, digest, data) for digest, data in blobs.items()],
             )
-        self._written[log] = Mark.of(rows[-1])
+        self._written[log] = LogMark.of(rows[-1])
         if release:
             self._forget(log)
 
@@ -297,12 +297,12 @@ class SqliteStore:
         """Return rows; see `Store`."""
         return await self._read(lambda: read_rows(self._database, log, after, limit))
 
-    async def acknowledged(self, log: str) -> Mark | None:
-        """Return the last acknowledged row; see `Remembers`."""
+    async def acknowledged(self, log: str) -> LogMark | None:
+        """Return the last acknowledged row; see `SupportsLogMarks`."""
         return await self._read(lambda: self._marks.find(log))
 
     async def accept_loss(self, log: str, epoch: int, rows: Sequence[Row]) -> None:
-        """Append rows in place of lost ones; see `Remembers`."""
+        """Append rows in place of lost ones; see `SupportsLogMarks`."""
         await self.append(log, epoch, rows)
 
     async def blob(self, log: str, digest: str) -> bytes | None:

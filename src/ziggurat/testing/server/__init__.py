@@ -4,7 +4,7 @@ See `FakeProvider` for how to run it, and `quirks()` for all the faults it can s
 
 - The server: `provider`, one `connection` at a time, and its data `types`; `script_file` for clients in other
   languages.
-- From a request to a reply: `reading` > `said` > `chat`, `responses` or `anthropic` > `writing`. Errors:
+- From a request to a reply: `reading` > `reply_content` > `chat`, `responses` or `anthropic` > `writing`. Errors:
   `error_bodies`.
 - Faults: a `quirk`, listed by where it acts: `reply_quirks`, `field_quirks` (with `frames`), `ending_quirks`,
   `stream_quirks`, `body_quirks`, `transport_quirks`.
@@ -51,7 +51,7 @@ from ziggurat.testing.server.field_quirks import (
     wrong_types,
 )
 from ziggurat.testing.server.provider import FakeProvider
-from ziggurat.testing.server.quirk import Entry, Quirk, parsed
+from ziggurat.testing.server.quirk import Quirk, QuirkInfo, parsed
 from ziggurat.testing.server.quirk import entries as quirks
 from ziggurat.testing.server.reply_quirks import (
     bad_arguments,
@@ -96,13 +96,13 @@ from ziggurat.testing.server.transport_quirks import (
     until_close,
     wrong_length,
 )
-from ziggurat.testing.server.types import Seen
+from ziggurat.testing.server.types import ReceivedRequest
 
 __all__ = [
-    "Entry",
     "FakeProvider",
     "Quirk",
-    "Seen",
+    "QuirkInfo",
+    "ReceivedRequest",
     "bad_arguments",
     "big_text",
     "bom",

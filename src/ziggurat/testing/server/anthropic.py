@@ -9,8 +9,8 @@ import msgspec
 from ziggurat.messages.delta import PartDelta, TextDelta, ThinkingDelta, ToolCallDelta
 from ziggurat.messages.parts import Part, Text, Thinking, ToolCall
 from ziggurat.messages.usage import Usage
-from ziggurat.testing.server.said import message_of, steps_of
-from ziggurat.testing.server.types import Frame, Json, Said, Seen, Wait
+from ziggurat.testing.server.reply_content import message_of, steps_of
+from ziggurat.testing.server.types import Json, ReceivedRequest, ReplyContent, ResponseChunk, Wait
 from ziggurat.testing.server.types import Part as FramePart
 
 _STOPS = {
@@ -56,7 +56,7 @@ def _block(part: Part) -> Json:
     return {"type": "text", "text": part.text}
 
 
-def _message(said: Said, content: list[Json], stop: str | None, usage: Json) -> Json:
+def _message(said: ReplyContent, content: list[Json], stop: str | None, usage: Json) -> Json:
     return {
         "id": f"msg_{said.id}",
         "type": "message",
@@ -69,7 +69,7 @@ def _message(said: Said, content: list[Json], stop: str | None, usage: Json) -> 
     }
 
 
-def plain(said: Said, seen: Seen) -> Json:
+def plain(said: ReplyContent, seen: ReceivedRequest) -> Json:
     """Return the body of a plain reply."""
     content = [_block(part) for part in message_of(said.pieces).parts]
     return _message(said, content, _STOPS.get(said.finish, said.finish), _usage(said.usage))
@@ -99,15 +99,15 @@ def _deltas(delta: PartDelta) -> list[Json]:
     return deltas
 
 
-def _frame(kind: str, fields: Json, part: FramePart = "delta") -> Frame:
-    return Frame({"type": kind, **fields}, kind, part)
+def _frame(kind: str, fields: Json, part: FramePart = "delta") -> ResponseChunk:
+    return ResponseChunk({"type": kind, **fields}, kind, part)
 
 
-def streamed(said: Said, seen: Seen) -> list[Frame | Wait]:
+def streamed(said: ReplyContent, seen: ReceivedRequest) -> list[ResponseChunk | Wait]:
     """Return the events of a streamed reply."""
     usage = _usage(said.usage)
     message = _message(said, [], None, usage | {"output_tokens": 1})
-    frames: list[Frame | Wait] = [
+    frames: list[ResponseChunk | Wait] = [
         _frame("message_start", {"message": message}, "start"),
         _frame("ping", {}, "ping"),
     ]

@@ -29,7 +29,7 @@ from msgspec.structs import replace
 from ziggurat.core.errors import ConfigurationError
 from ziggurat.testing.server.error_bodies import error_answer
 from ziggurat.testing.server.quirk import Quirk, quirk_maker
-from ziggurat.testing.server.types import Answer, Headers, Seen
+from ziggurat.testing.server.types import Headers, HttpResponse, ReceivedRequest
 
 _PAGE = b"<!DOCTYPE html>\n<html><head><title>502 Bad Gateway</title></head><body>502 Bad Gateway</body></html>\n"
 
@@ -89,7 +89,7 @@ def rate_limited(form: str = "integer") -> Quirk:
     if form not in RATE_LIMITS:
         raise ConfigurationError(f"there is no form {form!r} of rate_limited; there are {', '.join(RATE_LIMITS)}")
 
-    def instead(seen: Seen) -> Answer:
+    def instead(seen: ReceivedRequest) -> HttpResponse:
         told = RATE_LIMITS[form]
         headers = told if isinstance(told, tuple) else (("retry-after", _date(told)),)
         return error_answer(seen.wire, 429, headers=headers)
@@ -113,7 +113,7 @@ def context_overflow() -> Quirk:
     Good client: distinguishes it from other bad requests, so that the conversation can be shortened.
     """
 
-    def instead(seen: Seen) -> Answer:
+    def instead(seen: ReceivedRequest) -> HttpResponse:
         if seen.wire == "messages":
             return error_answer(seen.wire, 400, "prompt is too long: 210041 tokens > 200000 maximum")
         text = (
@@ -131,7 +131,7 @@ def html(code: int = 200) -> Quirk:
 
     Good client: raises a typed error that shows the start of the page.
     """
-    return Quirk(instead=lambda _: Answer(code, (("content-type", "text/html; charset=utf-8"),), (_PAGE,)))
+    return Quirk(instead=lambda _: HttpResponse(code, (("content-type", "text/html; charset=utf-8"),), (_PAGE,)))
 
 
 @quirk_maker("body")
@@ -140,7 +140,7 @@ def redirect(location: str, code: int = 307) -> Quirk:
 
     Good client: sends no key to another host.
     """
-    return Quirk(instead=lambda _: Answer(code, (("location", location),)))
+    return Quirk(instead=lambda _: HttpResponse(code, (("location", location),)))
 
 
 @quirk_maker("body")
@@ -159,7 +159,7 @@ def content_type(value: str = "text/plain") -> Quirk:
     Good client: reads it anyway, or raises a typed error.
     """
 
-    def answer(answer: Answer, seen: Seen) -> Answer:
+    def answer(answer: HttpResponse, seen: ReceivedRequest) -> HttpResponse:
         others = tuple(pair for pair in answer.headers if pair[0] != "content-type")
         return replace(answer, headers=(*others, ("content-type", value)) if value else others)
 
@@ -173,7 +173,7 @@ def gzip_body() -> Quirk:
     Good client: decompresses it, or raises a typed error.
     """
 
-    def answer(answer: Answer, seen: Seen) -> Answer:
+    def answer(answer: HttpResponse, seen: ReceivedRequest) -> HttpResponse:
         packed = gzip.compress(answer.body, mtime=0)
         return replace(answer, headers=(*answer.headers, ("content-encoding", "gzip")), pieces=(packed,))
 
@@ -187,7 +187,7 @@ def gzip_bomb(megabytes: int = 256) -> Quirk:
     Good client: stops at its limit; its memory does not grow with the size.
     """
 
-    def answer(answer: Answer, seen: Seen) -> Answer:
+    def answer(answer: HttpResponse, seen: ReceivedRequest) -> HttpResponse:
         before, after = (b":", b"\n\n") if seen.stream else (b"", b"")
         packed = _bomb(before, megabytes, after + answer.body)
         return replace(answer, headers=(*answer.headers, ("content-encoding", "gzip")), pieces=(packed,))
@@ -218,7 +218,7 @@ def half_json() -> Quirk:
     Good client: raises a typed error: malformed for a plain reply, interrupted for a stream.
     """
 
-    def answer(answer: Answer, seen: Seen) -> Answer:
+    def answer(answer: HttpResponse, seen: ReceivedRequest) -> HttpResponse:
         body = answer.body
         return replace(answer, pieces=(body[: len(body) // 2],))
 
@@ -232,7 +232,7 @@ def invalid_utf8() -> Quirk:
     Good client: raises a typed error, or uses replacement characters; no crash.
     """
 
-    def answer(answer: Answer, seen: Seen) -> Answer:
+    def answer(answer: HttpResponse, seen: ReceivedRequest) -> HttpResponse:
         body = answer.body
         at = len(body) * 3 // 4
         return replace(answer, pieces=(body[:at] + b"\xff\xfe\xc3" + body[at:],))
@@ -247,7 +247,7 @@ def deep_body(depth: int = 100_000) -> Quirk:
     Good client: raises a typed error; nothing overflows.
     """
 
-    def answer(answer: Answer, seen: Seen) -> Answer:
+    def answer(answer: HttpResponse, seen: ReceivedRequest) -> HttpResponse:
         deep = b'{"choices":' * depth + b"1" + b"}" * depth
         return replace(answer, pieces=(b"data: " + deep + b"\n\n", *answer.pieces) if seen.stream else (deep,))
 

@@ -5,8 +5,8 @@ __all__ = ["plain", "streamed"]
 from ziggurat.messages.delta import TextDelta, ThinkingDelta, ToolCallDelta
 from ziggurat.messages.parts import ToolCall
 from ziggurat.messages.usage import Usage
-from ziggurat.testing.server.said import message_of, steps_of
-from ziggurat.testing.server.types import Frame, Json, Said, Seen, Wait
+from ziggurat.testing.server.reply_content import message_of, steps_of
+from ziggurat.testing.server.types import Json, ReceivedRequest, ReplyContent, ResponseChunk, Wait
 
 _CREATED = 1_700_000_000
 
@@ -26,11 +26,11 @@ def _call(call: ToolCall) -> Json:
     return {"id": call.id, "type": "function", "function": {"name": call.name, "arguments": call.arguments}}
 
 
-def _finish(said: Said) -> str:
+def _finish(said: ReplyContent) -> str:
     return "stop" if said.finish == "refusal" else said.finish
 
 
-def plain(said: Said, seen: Seen) -> Json:
+def plain(said: ReplyContent, seen: ReceivedRequest) -> Json:
     """Return the body of a plain reply."""
     message = message_of(said.pieces)
     refused = said.finish == "refusal"
@@ -66,12 +66,12 @@ def _delta(delta: object, opens: bool, refused: bool) -> Json:
     return {"tool_calls": [call]}
 
 
-def _wants_usage(seen: Seen) -> bool:
+def _wants_usage(seen: ReceivedRequest) -> bool:
     options = seen.json.get("stream_options")
     return isinstance(options, dict) and options.get("include_usage") is True
 
 
-def streamed(said: Said, seen: Seen) -> list[Frame | Wait]:
+def streamed(said: ReplyContent, seen: ReceivedRequest) -> list[ResponseChunk | Wait]:
     """Return the chunks of a streamed reply; with the usage only if it was requested, as the real provider does."""
     head = {
         "id": f"chatcmpl-{said.id}",
@@ -86,15 +86,15 @@ def streamed(said: Said, seen: Seen) -> list[Frame | Wait]:
         choice = {"index": 0, "delta": delta, "logprobs": None, "finish_reason": finish}
         return {**head, "choices": [choice], **tail}
 
-    frames: list[Frame | Wait] = [Frame(chunk({"role": "assistant", "content": ""}), part="start")]
+    frames: list[ResponseChunk | Wait] = [ResponseChunk(chunk({"role": "assistant", "content": ""}), part="start")]
     for step in steps_of(said):
         if isinstance(step, Wait):
             frames.append(step)
         elif not isinstance(step.delta, ThinkingDelta) or step.delta.text:
-            frames.append(Frame(chunk(_delta(step.delta, step.opens, said.finish == "refusal"))))
+            frames.append(ResponseChunk(chunk(_delta(step.delta, step.opens, said.finish == "refusal"))))
     if said.error is None:
-        frames.append(Frame(chunk({}, _finish(said)), part="finish"))
+        frames.append(ResponseChunk(chunk({}, _finish(said)), part="finish"))
         if with_usage:
-            frames.append(Frame({**head, "choices": [], "usage": _usage(said.usage)}, part="usage"))
-        frames.append(Frame("[DONE]", part="done"))
+            frames.append(ResponseChunk({**head, "choices": [], "usage": _usage(said.usage)}, part="usage"))
+        frames.append(ResponseChunk("[DONE]", part="done"))
     return frames

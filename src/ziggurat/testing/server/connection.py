@@ -10,7 +10,7 @@ from http import HTTPStatus
 
 from msgspec import Struct
 
-from ziggurat.testing.server.types import Answer, Ending, Headers, Wait
+from ziggurat.testing.server.types import Ending, Headers, HttpResponse, Wait
 
 
 class RawRequest(Struct, frozen=True):
@@ -184,7 +184,7 @@ class Connection(asyncio.Protocol):
         self._transport.abort()
 
 
-def head_of(answer: Answer) -> bytes:
+def head_of(answer: HttpResponse) -> bytes:
     """Return the status line and headers of an answer."""
     if answer.head is not None:
         return answer.head
@@ -201,7 +201,9 @@ def head_of(answer: Answer) -> bytes:
     return ("\r\n".join(lines) + "\r\n\r\n").encode("utf-8")
 
 
-async def send(connection: Connection, answer: Answer, rest: Callable[[Wait, Connection], Awaitable[None]]) -> Ending:
+async def send(
+    connection: Connection, answer: HttpResponse, rest: Callable[[Wait, Connection], Awaitable[None]]
+) -> Ending:
     """Send an answer byte for byte, and return what to do with the connection."""
     head = head_of(answer)
     if answer.head_pace == 0:

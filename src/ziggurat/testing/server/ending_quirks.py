@@ -14,7 +14,7 @@ __all__ = [
 from ziggurat.testing.server.error_bodies import error_body, error_frame
 from ziggurat.testing.server.frames import TOKENS, Frames, each_object, every_object, objects_of
 from ziggurat.testing.server.quirk import Quirk, quirk_maker
-from ziggurat.testing.server.types import Frame, Json, Seen, Wait
+from ziggurat.testing.server.types import Json, ReceivedRequest, ResponseChunk, Wait
 
 
 @quirk_maker("body")
@@ -24,7 +24,7 @@ def unknown_finish(value: str = "galactic_reset") -> Quirk:
     Good client: keeps the message and reports the reason as "other".
     """
 
-    def change(data: Json, frame: Frame, seen: Seen) -> None:
+    def change(data: Json, frame: ResponseChunk, seen: ReceivedRequest) -> None:
         for part in every_object(data):
             for key in ("finish_reason", "stop_reason"):
                 if isinstance(part.get(key), str):
@@ -42,7 +42,7 @@ def no_finish() -> Quirk:
     Good client: treats it as complete if the format's last event arrived, and only then.
     """
 
-    def change(data: Json, frame: Frame, seen: Seen) -> None:
+    def change(data: Json, frame: ResponseChunk, seen: ReceivedRequest) -> None:
         for part in every_object(data):
             for key in ("finish_reason", "stop_reason"):
                 if key in part:
@@ -82,7 +82,7 @@ def no_usage() -> Quirk:
     Good client: reports the usage as unknown, not as 0.
     """
 
-    def frames(frames: Frames, seen: Seen) -> Frames:
+    def frames(frames: Frames, seen: ReceivedRequest) -> Frames:
         for _, data in objects_of(frames):
             for part in every_object(data):
                 part.pop("usage", None)
@@ -98,7 +98,7 @@ def negative_usage(tokens: int = -1) -> Quirk:
     Good client: ignores it: a budget never grows by spending.
     """
 
-    def change(data: Json, frame: Frame, seen: Seen) -> None:
+    def change(data: Json, frame: ResponseChunk, seen: ReceivedRequest) -> None:
         for part in every_object(data):
             part |= {key: tokens for key in TOKENS if key in part}
 
@@ -112,7 +112,7 @@ def usage_everywhere() -> Quirk:
     Good client: uses the last one and adds up none.
     """
 
-    def frames(frames: Frames, seen: Seen) -> Frames:
+    def frames(frames: Frames, seen: ReceivedRequest) -> Frames:
         if not seen.stream:
             return frames
         deltas = [data for frame, data in objects_of(frames) if frame.part == "delta"]
@@ -134,12 +134,12 @@ def error_event(after: int = 2, message: str = "Overloaded", code: str = "overlo
     Good client: raises an error of that kind with the partial reply; does not treat it as complete.
     """
 
-    def frames(frames: Frames, seen: Seen) -> Frames:
+    def frames(frames: Frames, seen: ReceivedRequest) -> Frames:
         if not seen.stream:
-            return [Frame(error_body(seen.wire, 529, message, code), part="error")]
+            return [ResponseChunk(error_body(seen.wire, 529, message, code), part="error")]
         kept: Frames = []
         for frame in frames:
-            if isinstance(frame, Frame) and sum(isinstance(each, Frame) for each in kept) >= after:
+            if isinstance(frame, ResponseChunk) and sum(isinstance(each, ResponseChunk) for each in kept) >= after:
                 break
             kept.append(frame)
         return [*kept, error_frame(seen.wire, 529, message, code)]

@@ -5,7 +5,7 @@ __all__ = ["error_answer", "error_body", "error_frame", "status_of"]
 import msgspec
 
 from ziggurat.core.errors import ModelError
-from ziggurat.testing.server.types import Answer, Frame, Headers, Json, Wire
+from ziggurat.testing.server.types import Headers, HttpResponse, Json, ResponseChunk, Wire
 
 _STATUS = {
     "authentication": 401,
@@ -80,20 +80,20 @@ def error_body(wire: Wire | None, status: int, message: str = "", code: str | No
 
 def error_answer(
     wire: Wire | None, status: int, message: str = "", *, code: str | None = None, headers: Headers = ()
-) -> Answer:
+) -> HttpResponse:
     """Return an answer with an error body and its HTTP status."""
     body = msgspec.json.encode(error_body(wire, status, message, code))
-    return Answer(status, (("content-type", "application/json"), *headers), (body,))
+    return HttpResponse(status, (("content-type", "application/json"), *headers), (body,))
 
 
-def error_frame(wire: Wire | None, status: int, message: str = "", code: str | None = None) -> Frame:
+def error_frame(wire: Wire | None, status: int, message: str = "", code: str | None = None) -> ResponseChunk:
     """Return an error event in the middle of a stream, after a status of 200."""
     body = error_body(wire, status, message, code)
     if wire == "messages":
-        return Frame({"type": "error", "error": body["error"]}, "error", "error")
+        return ResponseChunk({"type": "error", "error": body["error"]}, "error", "error")
     if wire == "responses":
         fields = body["error"]
         code = code or fields["code"] or fields["type"]
         shown = {"type": "error", "code": code, "message": fields["message"], "param": None, "sequence_number": 0}
-        return Frame(shown, "error", "error")
-    return Frame(body, "", "error")
+        return ResponseChunk(shown, "error", "error")
+    return ResponseChunk(body, "", "error")

@@ -23,7 +23,7 @@ from ziggurat.core.errors import ConfigurationError
 from ziggurat.testing.server.anthropic import raw_input
 from ziggurat.testing.server.frames import TOKENS, Frames, each_object, every_object, objects_of
 from ziggurat.testing.server.quirk import Quirk, quirk_maker
-from ziggurat.testing.server.types import Frame, Json, Seen, Wait
+from ziggurat.testing.server.types import Json, ReceivedRequest, ResponseChunk, Wait
 
 
 def _choices(data: Json) -> Iterator[Json]:
@@ -50,8 +50,8 @@ def _key_of(call: Json) -> str | None:
 # -- Chat Completions and compatible APIs ----------------------------------------------------------------------------
 
 
-def _extra_chunks(value: object) -> Callable[[Frames, Seen], Frames]:
-    def frames(frames: Frames, seen: Seen) -> Frames:
+def _extra_chunks(value: object) -> Callable[[Frames, ReceivedRequest], Frames]:
+    def frames(frames: Frames, seen: ReceivedRequest) -> Frames:
         key = {"chat": "choices", "responses": "output", "messages": "content"}[seen.wire or "chat"]
         if not seen.stream:
             for _, data in objects_of(frames):
@@ -62,7 +62,7 @@ def _extra_chunks(value: object) -> Callable[[Frames, Seen], Frames]:
         made: Frames = []
         for frame in frames:
             made.append(frame)
-            if isinstance(frame, Frame) and isinstance(frame.data, dict) and frame.part in ("start", "delta"):
+            if isinstance(frame, ResponseChunk) and isinstance(frame.data, dict) and frame.part in ("start", "delta"):
                 made.append(replace(frame, data={**frame.data, key: value}))
         return made
 
@@ -94,7 +94,7 @@ def no_index() -> Quirk:
     Good client: distinguishes the calls by their ids, and by new names.
     """
 
-    def change(data: Json, frame: Frame, seen: Seen) -> None:
+    def change(data: Json, frame: ResponseChunk, seen: ReceivedRequest) -> None:
         for call, _ in _functions(data):
             call.pop("index", None)
 
@@ -110,7 +110,7 @@ def no_ids(form: str = "missing") -> Quirk:
     if form not in ("missing", "null", "empty"):
         raise ConfigurationError(f"there is no form {form!r} of no_ids; there are missing, null, empty")
 
-    def change(data: Json, frame: Frame, seen: Seen) -> None:
+    def change(data: Json, frame: ResponseChunk, seen: ReceivedRequest) -> None:
         for part in every_object(data):
             key = _key_of(part)
             if key is not None and form == "missing":
@@ -122,7 +122,7 @@ def no_ids(form: str = "missing") -> Quirk:
 
 
 def _repeat(name: bool) -> Quirk:
-    def frames(frames: Frames, seen: Seen) -> Frames:
+    def frames(frames: Frames, seen: ReceivedRequest) -> Frames:
         known: dict[int, tuple[str, str]] = {}
         for _, data in objects_of(frames) if seen.stream else ():
             for call, function in _functions(data):
@@ -161,7 +161,7 @@ def content_parts() -> Quirk:
     Good client: joins their texts.
     """
 
-    def change(data: Json, frame: Frame, seen: Seen) -> None:
+    def change(data: Json, frame: ResponseChunk, seen: ReceivedRequest) -> None:
         for choice in _choices(data):
             message = choice.get("delta") or choice.get("message") or {}
             if isinstance(message.get("content"), str):
@@ -177,7 +177,7 @@ def object_arguments() -> Quirk:
     Good client: accepts them as arguments.
     """
 
-    def change(data: Json, frame: Frame, seen: Seen) -> None:
+    def change(data: Json, frame: ResponseChunk, seen: ReceivedRequest) -> None:
         for part in every_object(data):
             arguments = part.get("arguments")
             if isinstance(arguments, str) and arguments.startswith("{") and arguments.endswith("}"):
@@ -193,7 +193,7 @@ def null_arguments() -> Quirk:
     Good client: treats them as an empty object, or as bad arguments; no crash.
     """
 
-    def frames(frames: Frames, seen: Seen) -> Frames:
+    def frames(frames: Frames, seen: ReceivedRequest) -> Frames:
         for _, data in objects_of(frames):
             for part in every_object(data):
                 part |= {key: None for key in ("arguments", "input") if key in part}
@@ -202,7 +202,7 @@ def null_arguments() -> Quirk:
     return Quirk(frames=frames)
 
 
-def _is_argument(frame: Frame) -> bool:
+def _is_argument(frame: ResponseChunk) -> bool:
     data = frame.data
     if not isinstance(data, dict):
         return False
@@ -223,7 +223,7 @@ def unknown_fields() -> Quirk:
     Good client: works as usual.
     """
 
-    def change(data: Json, frame: Frame, seen: Seen) -> None:
+    def change(data: Json, frame: ResponseChunk, seen: ReceivedRequest) -> None:
         for part in list(every_object(data)):
             part["x_unknown"] = {"since": 2031, "list": [None]}
 
@@ -237,17 +237,17 @@ def unknown_events() -> Quirk:
     Good client: ignores them.
     """
 
-    def frames(frames: Frames, seen: Seen) -> Frames:
+    def frames(frames: Frames, seen: ReceivedRequest) -> Frames:
         if not seen.stream:
             return frames
         made: Frames = []
         for frame in frames:
             made.append(frame)
-            if isinstance(frame, Frame) and frame.part in ("start", "delta"):
+            if isinstance(frame, ResponseChunk) and frame.part in ("start", "delta"):
                 data: Json = {"type": "x_unknown", "x_unknown": True}
                 if seen.wire == "chat":
                     data = {"object": "x_unknown", "choices": []}
-                made.append(Frame(data, "" if seen.wire == "chat" else "x_unknown"))
+                made.append(ResponseChunk(data, "" if seen.wire == "chat" else "x_unknown"))
         return made
 
     return Quirk(frames=frames)
@@ -260,7 +260,7 @@ def wrong_types() -> Quirk:
     Good client: raises a typed error (malformed), or interprets it sensibly; no crash.
     """
 
-    def change(data: Json, frame: Frame, seen: Seen) -> None:
+    def change(data: Json, frame: ResponseChunk, seen: ReceivedRequest) -> None:
         for part in every_object(data):
             part |= {key: str(part[key]) for key in TOKENS if key in part}
             part |= {key: 7 for key in ("id", "text", "content", "name") if isinstance(part.get(key), str)}

@@ -6,20 +6,20 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 from ziggurat.testing.server.quirk import Quirk
-from ziggurat.testing.server.types import Frame, Json, Seen, Wait
+from ziggurat.testing.server.types import Json, ReceivedRequest, ResponseChunk, Wait
 
-Frames = list[Frame | Wait]
+Frames = list[ResponseChunk | Wait]
 
 TOKENS = ("prompt_tokens", "completion_tokens", "input_tokens", "output_tokens", "total_tokens")
 """The names of token counts in all formats."""
 
 
-def events_of(frames: Frames) -> Iterator[Frame]:
+def events_of(frames: Frames) -> Iterator[ResponseChunk]:
     """Yield every event, without the pauses."""
-    yield from (frame for frame in frames if isinstance(frame, Frame))
+    yield from (frame for frame in frames if isinstance(frame, ResponseChunk))
 
 
-def objects_of(frames: Frames) -> Iterator[tuple[Frame, Json]]:
+def objects_of(frames: Frames) -> Iterator[tuple[ResponseChunk, Json]]:
     """Yield every event that holds JSON, with that JSON."""
     for frame in events_of(frames):
         if isinstance(frame.data, dict):
@@ -38,10 +38,10 @@ def every_object(value: Any) -> Iterator[Json]:
             waiting.extend(value)
 
 
-def each_object(change: Callable[[Json, Frame, Seen], None]) -> Quirk:
+def each_object(change: Callable[[Json, ResponseChunk, ReceivedRequest], None]) -> Quirk:
     """Return a quirk that changes the JSON of every event."""
 
-    def frames(frames: Frames, seen: Seen) -> Frames:
+    def frames(frames: Frames, seen: ReceivedRequest) -> Frames:
         for frame, data in objects_of(frames):
             change(data, frame, seen)
         return frames

@@ -23,8 +23,8 @@ from ziggurat.testing.server.connection import BadRequest, Connection, RawReques
 from ziggurat.testing.server.error_bodies import error_answer
 from ziggurat.testing.server.quirk import Quirk
 from ziggurat.testing.server.reading import read_request
-from ziggurat.testing.server.said import ask
-from ziggurat.testing.server.types import Answer, Said, Seen, Wait, Wire
+from ziggurat.testing.server.reply_content import ask
+from ziggurat.testing.server.types import HttpResponse, ReceivedRequest, ReplyContent, Wait, Wire
 from ziggurat.testing.server.writing import changed, written
 
 _TURNS = 4
@@ -74,9 +74,9 @@ class FakeProvider:
         self._model = model or ScriptedModel(*replies, rules=rules, always=always)
         self._clock = clock
         self._wanted_port = port
-        self.requests: list[Seen] = []
+        self.requests: list[ReceivedRequest] = []
         self.port = 0
-        self._again: dict[tuple[str, bytes], Said] = {}
+        self._again: dict[tuple[str, bytes], ReplyContent] = {}
         self._open: set[Connection] = set()
         self._server: asyncio.Server | None = None
         self._loop: asyncio.AbstractEventLoop | None = None
@@ -107,7 +107,7 @@ class FakeProvider:
         return len(self._open)
 
     @property
-    def last(self) -> Seen:
+    def last(self) -> ReceivedRequest:
         """The latest request.
 
         Raises:
@@ -259,14 +259,14 @@ class FakeProvider:
                 task.cancel()
             await asyncio.gather(*tasks, return_exceptions=True)
 
-    def _record_request(self, raw: RawRequest) -> Seen:
+    def _record_request(self, raw: RawRequest) -> ReceivedRequest:
         path = urlsplit(raw.path).path.rstrip("/")
         wire = next((wire for end, wire in _PATHS.items() if path.endswith(end)), None)
-        seen = Seen(len(self.requests) + 1, raw.method, raw.path, raw.headers, raw.body, wire)
+        seen = ReceivedRequest(len(self.requests) + 1, raw.method, raw.path, raw.headers, raw.body, wire)
         self.requests.append(seen)
         return seen
 
-    async def _answer(self, seen: Seen) -> Answer:
+    async def _answer(self, seen: ReceivedRequest) -> HttpResponse:
         if seen.method == "GET" and urlsplit(seen.path).path.endswith("/models"):
             return _models()
         if seen.wire is None or seen.method != "POST":
@@ -283,7 +283,7 @@ class FakeProvider:
             return error_answer(seen.wire, 400, str(error))
         return written(await self._ask_model(request, seen, quirks), seen, quirks)
 
-    async def _ask_model(self, request: ModelRequest, seen: Seen, quirks: list[Quirk]) -> Said:
+    async def _ask_model(self, request: ModelRequest, seen: ReceivedRequest, quirks: list[Quirk]) -> ReplyContent:
         key = (seen.path, seen.body)
         said = self._again.pop(key, None)
         if said is None:
@@ -293,6 +293,6 @@ class FakeProvider:
         return said
 
 
-def _models() -> Answer:
+def _models() -> HttpResponse:
     listed = {"object": "list", "data": [{"id": "scripted", "object": "model", "created": 0, "owned_by": "nobody"}]}
-    return Answer(200, (("content-type", "application/json"),), (msgspec.json.encode(listed),))
+    return HttpResponse(200, (("content-type", "application/json"),), (msgspec.json.encode(listed),))

@@ -1,6 +1,6 @@
 """Quirks: single deviations of a provider from its documentation; and the list of all quirks."""
 
-__all__ = ["Entry", "Kind", "Quirk", "Stage", "entries", "parsed", "quirk_maker"]
+__all__ = ["Kind", "Quirk", "QuirkInfo", "Stage", "entries", "parsed", "quirk_maker"]
 
 import inspect
 from collections.abc import Callable
@@ -12,7 +12,7 @@ from msgspec.structs import replace
 
 from ziggurat.core.errors import ConfigurationError
 from ziggurat.core.settings import checked
-from ziggurat.testing.server.types import Answer, Frame, Piece, Said, Seen, Wait
+from ziggurat.testing.server.types import HttpResponse, Piece, ReceivedRequest, ReplyContent, ResponseChunk, Wait
 
 P = ParamSpec("P")
 
@@ -41,14 +41,14 @@ class Quirk(Struct, frozen=True):
     """
 
     name: str = ""
-    instead: Callable[[Seen], Answer] | None = None
-    said: Callable[[Said, Seen], Said] | None = None
-    frames: Callable[[list[Frame | Wait], Seen], list[Frame | Wait]] | None = None
-    lines: Callable[[list[Piece], Seen], list[Piece]] | None = None
-    answer: Callable[[Answer, Seen], Answer] | None = None
+    instead: Callable[[ReceivedRequest], HttpResponse] | None = None
+    said: Callable[[ReplyContent, ReceivedRequest], ReplyContent] | None = None
+    frames: Callable[[list[ResponseChunk | Wait], ReceivedRequest], list[ResponseChunk | Wait]] | None = None
+    lines: Callable[[list[Piece], ReceivedRequest], list[Piece]] | None = None
+    answer: Callable[[HttpResponse, ReceivedRequest], HttpResponse] | None = None
     plain: bool = False
     breaks: bool = False
-    conditions: tuple[Callable[[Seen, int], bool], ...] = ()
+    conditions: tuple[Callable[[ReceivedRequest, int], bool], ...] = ()
 
     def first(self, count: int) -> "Quirk":
         """Return the same quirk for the first `count` requests only."""
@@ -62,17 +62,17 @@ class Quirk(Struct, frozen=True):
         """Return the same quirk for the requests with these numbers only, counted from 1."""
         return self._if(f"on({', '.join(map(str, numbers))})", lambda _, number: number in numbers)
 
-    def when(self, test: str | Callable[[Seen], bool]) -> "Quirk":
+    def when(self, test: str | Callable[[ReceivedRequest], bool]) -> "Quirk":
         """Return the same quirk for requests whose body contains a text, or that pass a test."""
         if isinstance(test, str):
             text = test.encode()
             return self._if(f"when({test!r})", lambda seen, _: text in seen.body)
         return self._if("when(...)", lambda seen, _: test(seen))
 
-    def _if(self, name: str, condition: Callable[[Seen, int], bool]) -> "Quirk":
+    def _if(self, name: str, condition: Callable[[ReceivedRequest, int], bool]) -> "Quirk":
         return replace(self, name=f"{self.name}.{name}", conditions=(*self.conditions, condition))
 
-    def applies(self, seen: Seen, number: int) -> bool:
+    def applies(self, seen: ReceivedRequest, number: int) -> bool:
         """Return whether it applies to a request; `number` counts from when the quirk was put in use."""
         return all(condition(seen, number) for condition in self.conditions)
 
@@ -80,7 +80,7 @@ class Quirk(Struct, frozen=True):
         return self.name
 
 
-class Entry(Struct, frozen=True):
+class QuirkInfo(Struct, frozen=True):
     """The list entry of a quirk.
 
     Attributes:
@@ -100,7 +100,7 @@ class Entry(Struct, frozen=True):
     make: Callable[..., Quirk]
 
 
-_ENTRIES: dict[str, Entry] = {}
+_ENTRIES: dict[str, QuirkInfo] = {}
 
 
 def quirk_maker(kind: Kind) -> Callable[[Callable[P, Quirk]], Callable[P, Quirk]]:
@@ -126,13 +126,13 @@ def quirk_maker(kind: Kind) -> Callable[[Callable[P, Quirk]], Callable[P, Quirk]
             parameter.name if parameter.default is parameter.empty else f"{parameter.name}={parameter.default!r}"
             for parameter in inspect.signature(make).parameters.values()
         )
-        _ENTRIES[name] = Entry(name, kind, says, good, settings, made)
+        _ENTRIES[name] = QuirkInfo(name, kind, says, good, settings, made)
         return made
 
     return enter
 
 
-def entries() -> tuple[Entry, ...]:
+def entries() -> tuple[QuirkInfo, ...]:
     """Return the entries of all quirks, by kind and name."""
     return tuple(sorted(_ENTRIES.values(), key=lambda entry: (get_args(Kind).index(entry.kind), entry.name)))
 

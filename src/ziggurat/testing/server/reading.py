@@ -10,12 +10,12 @@ from ziggurat.messages.conversation import Conversation
 from ziggurat.messages.message import Message
 from ziggurat.messages.model import ModelRequest, ModelSettings, OutputSchema, ToolSpec
 from ziggurat.messages.parts import Image, Part, Text, Thinking, ToolCall, ToolResult
-from ziggurat.testing.server.types import Json, Seen
+from ziggurat.testing.server.types import Json, ReceivedRequest
 
 _NEEDS = {"chat": "messages", "responses": "input", "messages": "messages"}
 
 
-def read_request(seen: Seen) -> ModelRequest:
+def read_request(seen: ReceivedRequest) -> ModelRequest:
     """Parse a request leniently: unknown fields are ignored.
 
     Raises:

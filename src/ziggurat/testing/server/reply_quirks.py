@@ -26,8 +26,8 @@ from ziggurat.core.errors import ConfigurationError
 from ziggurat.messages.delta import PartDelta, TextDelta, ToolCallDelta
 from ziggurat.messages.parts import ToolCall
 from ziggurat.testing.server.quirk import Quirk, quirk_maker
-from ziggurat.testing.server.said import calls_of, message_of, torn
-from ziggurat.testing.server.types import Said, Seen, Wait
+from ziggurat.testing.server.reply_content import calls_of, message_of, torn
+from ziggurat.testing.server.types import ReceivedRequest, ReplyContent, Wait
 
 BAD_ARGUMENTS: Mapping[str, str | Callable[[str], str]] = {
     "truncated": lambda text: text[: max(1, len(text) // 2)],
@@ -61,7 +61,7 @@ def _with(text: str, members: str) -> str:
 def _on_calls(change: Callable[[ToolCall, int], ToolCall]) -> Quirk:
     """Return a quirk that changes each tool call, given the call and its position."""
 
-    def said(said: Said, seen: Seen) -> Said:
+    def said(said: ReplyContent, seen: ReceivedRequest) -> ReplyContent:
         indexes = calls_of(said.pieces)
         calls = message_of(said.pieces).tool_calls
         changed = {index: change(call, at) for at, (index, call) in enumerate(zip(indexes, calls, strict=True))}
@@ -152,7 +152,7 @@ def many_calls(count: int = 10_000) -> Quirk:
     Good client: limits how many run at once; returns all results in order, or refuses with a clear error.
     """
 
-    def said(said: Said, seen: Seen) -> Said:
+    def said(said: ReplyContent, seen: ReceivedRequest) -> ReplyContent:
         calls = message_of(said.pieces).tool_calls[:1]
         copies = tuple(
             ToolCallDelta(at, call.arguments, f"{call.id}_{at}", call.name) for call in calls for at in range(count)
@@ -189,7 +189,7 @@ def out_of_tokens() -> Quirk:
     Good client: runs no call with truncated arguments, even if they happen to be valid JSON.
     """
 
-    def said(said: Said, seen: Seen) -> Said:
+    def said(said: ReplyContent, seen: ReceivedRequest) -> ReplyContent:
         calls = calls_of(said.pieces)
         if not calls:
             return replace(said, pieces=said.pieces[: max(1, len(said.pieces) // 2)], finish="length")
@@ -209,7 +209,7 @@ def interleaved() -> Quirk:
     Good client: assigns each piece to its call.
     """
 
-    def said(said: Said, seen: Seen) -> Said:
+    def said(said: ReplyContent, seen: ReceivedRequest) -> ReplyContent:
         calls = [[piece for piece in said.pieces if _belongs(piece, index)] for index in calls_of(said.pieces)]
         others = tuple(piece for piece in said.pieces if not isinstance(piece, ToolCallDelta))
         mixed = tuple(piece for piece in chain.from_iterable(zip_longest(*calls)) if piece is not None)
@@ -229,7 +229,7 @@ def whole_calls() -> Quirk:
     Good client: works as usual.
     """
 
-    def said(said: Said, seen: Seen) -> Said:
+    def said(said: ReplyContent, seen: ReceivedRequest) -> ReplyContent:
         calls = message_of(said.pieces).tool_calls
         others = tuple(piece for piece in said.pieces if not isinstance(piece, ToolCallDelta))
         whole = tuple(ToolCallDelta(at, call.arguments, call.id, call.name) for at, call in enumerate(calls))

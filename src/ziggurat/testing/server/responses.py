@@ -7,8 +7,8 @@ from collections.abc import Iterator
 from ziggurat.messages.delta import PartDelta, TextDelta, ThinkingDelta, ToolCallDelta
 from ziggurat.messages.parts import Part, Text, Thinking, ToolCall
 from ziggurat.messages.usage import Usage
-from ziggurat.testing.server.said import message_of, steps_of
-from ziggurat.testing.server.types import Frame, Json, Said, Seen, Wait
+from ziggurat.testing.server.reply_content import message_of, steps_of
+from ziggurat.testing.server.types import Json, ReceivedRequest, ReplyContent, ResponseChunk, Wait
 from ziggurat.testing.server.types import Part as FramePart
 
 _CREATED = 1_700_000_000
@@ -32,7 +32,7 @@ def _content(text: str, refused: bool) -> Json:
     return {"type": "output_text", "annotations": [], "logprobs": [], "text": text}
 
 
-def _item(part: Part, at: int, said: Said, *, begun: bool = False) -> Json:
+def _item(part: Part, at: int, said: ReplyContent, *, begun: bool = False) -> Json:
     """Return an item of the output; with `begun`, one whose content has not been sent yet."""
     end = f"{said.id}_{at}"
     status = "in_progress" if begun else "completed"
@@ -50,7 +50,7 @@ def _item(part: Part, at: int, said: Said, *, begun: bool = False) -> Json:
     return {"id": f"msg_{end}", "type": "message", "status": status, "role": "assistant", "content": content}
 
 
-def _response(said: Said, seen: Seen, output: list[Json], status: str, *, done: bool) -> Json:
+def _response(said: ReplyContent, seen: ReceivedRequest, output: list[Json], status: str, *, done: bool) -> Json:
     reason = _INCOMPLETE.get(said.finish) if done else None
     failed = {"code": "server_error", "message": "The model failed."} if status == "failed" else None
     return {
@@ -73,13 +73,13 @@ def _response(said: Said, seen: Seen, output: list[Json], status: str, *, done: 
     }
 
 
-def _status(said: Said) -> str:
+def _status(said: ReplyContent) -> str:
     if said.finish in _INCOMPLETE:
         return "incomplete"
     return "failed" if said.finish == "error" else "completed"
 
 
-def plain(said: Said, seen: Seen) -> Json:
+def plain(said: ReplyContent, seen: ReceivedRequest) -> Json:
     """Return the body of a plain reply."""
     output = [_item(part, at, said) for at, part in enumerate(message_of(said.pieces).parts)]
     return _response(said, seen, output, _status(said), done=True)
@@ -88,16 +88,16 @@ def plain(said: Said, seen: Seen) -> Json:
 class _Writer:
     """Numbers the events and knows the ids of the items."""
 
-    def __init__(self, said: Said) -> None:
+    def __init__(self, said: ReplyContent) -> None:
         self.said = said
         self.refused = said.finish == "refusal"
         self.parts = message_of(said.pieces).parts
         self.number = 0
 
-    def frame(self, event: str, fields: Json, part: FramePart = "delta") -> Frame:
+    def frame(self, event: str, fields: Json, part: FramePart = "delta") -> ResponseChunk:
         data = {"type": event, **fields, "sequence_number": self.number}
         self.number += 1
-        return Frame(data, event, part)
+        return ResponseChunk(data, event, part)
 
     def _where(self, at: int, item: Json) -> Json:
         where: Json = {"item_id": item["id"], "output_index": at}
@@ -107,7 +107,7 @@ class _Writer:
             where["summary_index"] = 0
         return where
 
-    def opened(self, at: int) -> Iterator[Frame]:
+    def opened(self, at: int) -> Iterator[ResponseChunk]:
         item = _item(self.parts[at], at, self.said, begun=True)
         where = self._where(at, item)
         yield self.frame("response.output_item.added", {"output_index": at, "item": item})
@@ -121,7 +121,7 @@ class _Writer:
         part = self.parts[at]
         return part.text if isinstance(part, (Text, Thinking)) else ""
 
-    def delta(self, at: int, delta: PartDelta) -> Iterator[Frame]:
+    def delta(self, at: int, delta: PartDelta) -> Iterator[ResponseChunk]:
         where = self._where(at, _item(self.parts[at], at, self.said))
         if isinstance(delta, TextDelta):
             kind = "refusal" if self.refused else "output_text"
@@ -132,7 +132,7 @@ class _Writer:
         elif isinstance(delta, ToolCallDelta) and delta.arguments:
             yield self.frame("response.function_call_arguments.delta", where | {"delta": delta.arguments})
 
-    def closed(self, at: int) -> Iterator[Frame]:
+    def closed(self, at: int) -> Iterator[ResponseChunk]:
         part = self.parts[at]
         item = _item(part, at, self.said)
         where = self._where(at, item)
@@ -150,11 +150,11 @@ class _Writer:
         yield self.frame("response.output_item.done", {"output_index": at, "item": item})
 
 
-def streamed(said: Said, seen: Seen) -> list[Frame | Wait]:
+def streamed(said: ReplyContent, seen: ReceivedRequest) -> list[ResponseChunk | Wait]:
     """Return the events of a streamed reply."""
     writer = _Writer(said)
     begun = _response(said, seen, [], "in_progress", done=False)
-    frames: list[Frame | Wait] = [
+    frames: list[ResponseChunk | Wait] = [
         writer.frame("response.created", {"response": begun}, "start"),
         writer.frame("response.in_progress", {"response": begun}, "start"),
     ]

@@ -22,7 +22,7 @@ import msgspec
 from msgspec.structs import replace
 
 from ziggurat.testing.server.quirk import Quirk, quirk_maker
-from ziggurat.testing.server.types import Answer, Piece, Seen, Wait
+from ziggurat.testing.server.types import HttpResponse, Piece, ReceivedRequest, Wait
 
 _DATA = re.compile(rb"^data: (.*)$", re.MULTILINE)
 _EVENT = re.compile(rb"^event: .*\n", re.MULTILINE)
@@ -58,7 +58,7 @@ def mixed_line_ends(seed: int = 0) -> Quirk:
     Good client: works as usual.
     """
 
-    def lines(lines: list[Piece], seen: Seen) -> list[Piece]:
+    def lines(lines: list[Piece], seen: ReceivedRequest) -> list[Piece]:
         random = Random(seed)  # noqa: S311 - a seed that repeats
         made: list[Piece] = []
         ended = b""
@@ -95,7 +95,7 @@ def bom() -> Quirk:
     Good client: skips it; the first event is not lost.
     """
 
-    def answer(answer: Answer, seen: Seen) -> Answer:
+    def answer(answer: HttpResponse, seen: ReceivedRequest) -> HttpResponse:
         return replace(answer, pieces=(b"\xef\xbb\xbf", *answer.pieces)) if seen.stream else answer
 
     return Quirk(answer=answer)
@@ -125,7 +125,7 @@ def no_final_blank() -> Quirk:
     Good client: drops that event, as the standard requires, or accepts it; a truncated stream is never complete.
     """
 
-    def lines(lines: list[Piece], seen: Seen) -> list[Piece]:
+    def lines(lines: list[Piece], seen: ReceivedRequest) -> list[Piece]:
         last = lines[-1]
         return [*lines[:-1], last if isinstance(last, Wait) else last.removesuffix(b"\n\n")]
 
@@ -166,7 +166,7 @@ def torn_event(at: int = 2) -> Quirk:
     Good client: raises a typed error (malformed); does not treat the reply as complete.
     """
 
-    def lines(lines: list[Piece], seen: Seen) -> list[Piece]:
+    def lines(lines: list[Piece], seen: ReceivedRequest) -> list[Piece]:
         made: list[Piece] = []
         number = 0
         for line in lines:

@@ -22,7 +22,7 @@ from random import Random
 from msgspec.structs import replace
 
 from ziggurat.testing.server.quirk import Quirk, quirk_maker
-from ziggurat.testing.server.types import Answer, Piece, Seen, Wait
+from ziggurat.testing.server.types import HttpResponse, Piece, ReceivedRequest, Wait
 
 _SIZES = (1, 2, 3, 5, 8, 13, 64, 512)
 
@@ -61,7 +61,7 @@ def cut(at_byte: int, clean: bool = False) -> Quirk:
     Good client: raises an interrupted-stream error with the partial reply; runs none of its tools.
     """
 
-    def answer(answer: Answer, seen: Seen) -> Answer:
+    def answer(answer: HttpResponse, seen: ReceivedRequest) -> HttpResponse:
         kept = _split_at(answer.pieces, at_byte)[0]
         if clean:
             return replace(answer, pieces=kept, ending="close")
@@ -77,7 +77,7 @@ def stall(at_byte: int = 0, seconds: float | None = None) -> Quirk:
     Good client: gives up after its idle timeout, long before the total one.
     """
 
-    def answer(answer: Answer, seen: Seen) -> Answer:
+    def answer(answer: HttpResponse, seen: ReceivedRequest) -> HttpResponse:
         before, after = _split_at(answer.pieces, at_byte)
         return replace(answer, pieces=(*before, Wait(seconds), *after))
 
@@ -91,7 +91,7 @@ def pace(seconds: float) -> Quirk:
     Good client: keeps waiting, as data arrives within the idle timeout.
     """
 
-    def lines(lines: list[Piece], seen: Seen) -> list[Piece]:
+    def lines(lines: list[Piece], seen: ReceivedRequest) -> list[Piece]:
         return [piece for line in lines for piece in (Wait(seconds), line)]
 
     return Quirk(lines=lines)
@@ -113,7 +113,7 @@ def reset(at_byte: int = 0) -> Quirk:
     Good client: raises a typed connection error; for a stream with the partial reply.
     """
 
-    def answer(answer: Answer, seen: Seen) -> Answer:
+    def answer(answer: HttpResponse, seen: ReceivedRequest) -> HttpResponse:
         kept = _split_at(answer.pieces, at_byte)[0]
         return replace(answer, pieces=kept, ending="reset", length=answer.size)
 
@@ -126,7 +126,7 @@ def hang_up(hard: bool = False) -> Quirk:
 
     Good client: raises a typed connection error; retries only if that is known to be safe.
     """
-    return Quirk(instead=lambda _: Answer(head=b"", ending="reset" if hard else "close", framing="close"))
+    return Quirk(instead=lambda _: HttpResponse(head=b"", ending="reset" if hard else "close", framing="close"))
 
 
 @quirk_maker("connection")
@@ -135,7 +135,7 @@ def not_http() -> Quirk:
 
     Good client: raises a typed connection error.
     """
-    return Quirk(instead=lambda _: Answer(head=b"\x15\x03\x01\x00\x02\x02\x16SSH-2.0-nobody\r\n", ending="close"))
+    return Quirk(instead=lambda _: HttpResponse(head=b"\x15\x03\x01\x00\x02\x02\x16SSH-2.0-nobody\r\n", ending="close"))
 
 
 @quirk_maker("connection")
@@ -154,7 +154,7 @@ def fragment(seed: int = 0) -> Quirk:
     Good client: works as usual.
     """
 
-    def answer(answer: Answer, seen: Seen) -> Answer:
+    def answer(answer: HttpResponse, seen: ReceivedRequest) -> HttpResponse:
         random = Random(seed)  # noqa: S311 - a seed that repeats
         pieces: list[Piece] = []
         for piece in answer.pieces:
@@ -196,7 +196,7 @@ def wrong_length(by: int = 100) -> Quirk:
     Good client: raises a typed error, as data may be missing; a stream may be complete by its last event.
     """
 
-    def answer(answer: Answer, seen: Seen) -> Answer:
+    def answer(answer: HttpResponse, seen: ReceivedRequest) -> HttpResponse:
         return replace(answer, framing="length", length=answer.size + by, ending="cut")
 
     return Quirk(answer=answer, breaks=True)

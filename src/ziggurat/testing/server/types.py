@@ -1,6 +1,19 @@
 """The data types of the fake provider: requests received, replies, answers sent."""
 
-__all__ = ["Answer", "Ending", "Frame", "Framing", "Headers", "Json", "Part", "Piece", "Said", "Seen", "Wait", "Wire"]
+__all__ = [
+    "Ending",
+    "Framing",
+    "Headers",
+    "HttpResponse",
+    "Json",
+    "Part",
+    "Piece",
+    "ReceivedRequest",
+    "ReplyContent",
+    "ResponseChunk",
+    "Wait",
+    "Wire",
+]
 
 from typing import Any, Literal
 from urllib.parse import urlsplit
@@ -37,7 +50,7 @@ Piece = bytes | Wait
 """A part of a body: bytes that are sent together, or a pause."""
 
 
-class Seen(Struct, frozen=True):
+class ReceivedRequest(Struct, frozen=True):
     """A request as the server saw it. Its repr shows no header that may hold a key, and no query.
 
     Attributes:
@@ -84,7 +97,7 @@ class Seen(Struct, frozen=True):
         return f"Seen({self.number}, {self.method} {path}, {shown}, {len(self.body)} bytes)"
 
 
-class Said(Struct, frozen=True):
+class ReplyContent(Struct, frozen=True):
     """A reply before it is written in a provider's format.
 
     Attributes:
@@ -107,7 +120,7 @@ class Said(Struct, frozen=True):
 Part = Literal["start", "delta", "finish", "usage", "done", "error", "ping", "body"]
 
 
-class Frame(Struct, frozen=True):
+class ResponseChunk(Struct, frozen=True):
     """One event of a stream, or the whole body of a plain reply.
 
     Attributes:
@@ -129,7 +142,7 @@ Ending = Literal["keep", "close", "cut", "reset", "stale", "drop_next"]
 reset; closed although it was announced as kept; closed when the next request arrives."""
 
 
-class Answer(Struct, frozen=True):
+class HttpResponse(Struct, frozen=True):
     """An HTTP response as it is sent.
 
     Attributes:

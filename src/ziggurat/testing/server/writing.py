@@ -10,12 +10,20 @@ from msgspec.structs import replace
 from ziggurat.testing.server import anthropic, chat, responses
 from ziggurat.testing.server.error_bodies import error_answer, error_frame, status_of
 from ziggurat.testing.server.quirk import Quirk
-from ziggurat.testing.server.types import Answer, Frame, Headers, Piece, Said, Seen, Wait
+from ziggurat.testing.server.types import (
+    Headers,
+    HttpResponse,
+    Piece,
+    ReceivedRequest,
+    ReplyContent,
+    ResponseChunk,
+    Wait,
+)
 
 _FORMATS = {"chat": chat, "responses": responses, "messages": anthropic}
 
 
-def changed(answer: Answer, quirks: Iterable[Quirk], seen: Seen) -> Answer:
+def changed(answer: HttpResponse, quirks: Iterable[Quirk], seen: ReceivedRequest) -> HttpResponse:
     """Return an answer with the quirks of its last stage applied."""
     for quirk in quirks:
         if quirk.answer is not None:
@@ -23,7 +31,7 @@ def changed(answer: Answer, quirks: Iterable[Quirk], seen: Seen) -> Answer:
     return answer
 
 
-def written(said: Said, seen: Seen, quirks: Sequence[Quirk]) -> Answer:
+def written(said: ReplyContent, seen: ReceivedRequest, quirks: Sequence[Quirk]) -> HttpResponse:
     """Return the answer for a reply: written in the format of the request, with the quirks applied."""
     assert seen.wire is not None
     for quirk in quirks:
@@ -33,7 +41,7 @@ def written(said: Said, seen: Seen, quirks: Sequence[Quirk]) -> Answer:
     if said.error is not None and (not stream or not said.pieces):
         return changed(_error_answer(said.error, seen), quirks, seen)
     form = _FORMATS[seen.wire]
-    frames = form.streamed(said, seen) if stream else [Frame(form.plain(said, seen), part="body")]
+    frames = form.streamed(said, seen) if stream else [ResponseChunk(form.plain(said, seen), part="body")]
     if said.error is not None and not isinstance(said.error, ConnectionError):
         frames.append(error_frame(seen.wire, status_of(said.error), str(said.error)))
     for quirk in quirks:
@@ -44,23 +52,23 @@ def written(said: Said, seen: Seen, quirks: Sequence[Quirk]) -> Answer:
         if quirk.lines is not None:
             lines = quirk.lines(lines, seen)
     kind = "text/event-stream; charset=utf-8" if stream else "application/json"
-    answer = Answer(200, (("content-type", kind),), tuple(lines), "chunked" if stream else "length")
+    answer = HttpResponse(200, (("content-type", kind),), tuple(lines), "chunked" if stream else "length")
     if isinstance(said.error, ConnectionError):
         answer = replace(answer, ending="reset")
     return changed(answer, quirks, seen)
 
 
-def _error_answer(error: Exception, seen: Seen) -> Answer:
+def _error_answer(error: Exception, seen: ReceivedRequest) -> HttpResponse:
     """Return the answer for an error that occurs before any output."""
     if isinstance(error, ConnectionError):
-        return Answer(head=b"", framing="close", ending="reset")
+        return HttpResponse(head=b"", framing="close", ending="reset")
     after = getattr(error, "retry_after", None)
     headers: Headers = () if after is None else (("retry-after", f"{after:g}"),)
     text = str(error) or type(error).__name__
     return error_answer(seen.wire, status_of(error), text, headers=headers)
 
 
-def _line(frame: Frame, stream: bool) -> bytes:
+def _line(frame: ResponseChunk, stream: bool) -> bytes:
     data = frame.data.encode() if isinstance(frame.data, str) else msgspec.json.encode(frame.data)
     if not stream:
         return data

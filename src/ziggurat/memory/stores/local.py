@@ -1,6 +1,6 @@
 """The memory store in this process, for tests and short-lived use."""
 
-__all__ = ["InMemoryStore"]
+__all__ = ["LocalMemoryStore"]
 
 from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
 from itertools import islice
@@ -15,7 +15,7 @@ from ziggurat.memory.vectors import VectorIndex, similarities
 from ziggurat.memory.words import indexed_words
 
 
-class InMemoryStore:
+class LocalMemoryStore:
     """Store memories in dictionaries; results are the same as from every other store."""
 
     def __init__(self) -> None:
@@ -28,7 +28,7 @@ class InMemoryStore:
         self._vectors: dict[tuple[str, int], VectorIndex] = {}
 
     def __repr__(self) -> str:
-        return f"InMemoryStore({len(self._records)} records)"
+        return f"LocalMemoryStore({len(self._records)} records)"
 
     async def add(self, records: Sequence[MemoryRecord], /) -> None:
         """Store new memories; see `MemoryStore.add`."""

@@ -5,8 +5,8 @@ from ziggurat.messages.conversation import Conversation
 from ziggurat.messages.message import Message
 from ziggurat.messages.model import ModelRequest, ModelResponse, ModelSettings
 from ziggurat.messages.parts import Text
+from ziggurat.messages.token_estimates import expected_tokens, used_tokens
 from ziggurat.messages.usage import Usage
-from ziggurat.messages.weights import expected_tokens, used_tokens
 
 
 def asked(text: str, **settings: Any) -> ModelRequest:

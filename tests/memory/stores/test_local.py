@@ -7,7 +7,7 @@ import pytest
 from ziggurat.core.errors import ConfigurationError
 from ziggurat.memory.record import MemoryRecord, pack
 from ziggurat.memory.store import MemoryStore, Query
-from ziggurat.memory.stores.in_memory import InMemoryStore
+from ziggurat.memory.stores.local import LocalMemoryStore
 
 
 def record(name: str, content: str = "", owner: str = "ann", created: float = 0.0, **more: object) -> MemoryRecord:
@@ -20,7 +20,7 @@ async def ids(store: MemoryStore, **asked: object) -> list[str]:
 
 def test_an_id_is_taken_once() -> None:
     async def main() -> None:
-        store: MemoryStore = InMemoryStore()
+        store: MemoryStore = LocalMemoryStore()
         await store.add([record("a")])
         with pytest.raises(ConfigurationError, match="id 'a' is there already"):
             await store.add([record("b"), record("a")])
@@ -34,7 +34,7 @@ def test_an_id_is_taken_once() -> None:
 
 def test_scans_go_by_age_and_filter() -> None:
     async def main() -> None:
-        store = InMemoryStore()
+        store = LocalMemoryStore()
         await store.add([record("b", created=2), record("a", created=1, tags=("x", "y")), record("c", created=2)])
         await store.add([record("d", owner="ben"), record("e", created=3, archived=True, kind="semantic")])
         assert await ids(store) == ["a", "b", "c"]
@@ -50,7 +50,7 @@ def test_scans_go_by_age_and_filter() -> None:
 
 def test_put_touch_get_and_remove() -> None:
     async def main() -> None:
-        store = InMemoryStore()
+        store = LocalMemoryStore()
         await store.add([record("a", importance=0.7)])
         await store.put([record("a", "changed", importance=0.7), record("b")])
         await store.touch(["a", "unknown"], 5.0)
@@ -66,7 +66,7 @@ def test_put_touch_get_and_remove() -> None:
 
 def test_search_by_words_by_meaning_and_both() -> None:
     async def main() -> None:
-        store = InMemoryStore()
+        store = LocalMemoryStore()
         await store.add(
             [
                 record("tea", "tea is hot", embedding=pack([1, 0])),

@@ -1,6 +1,6 @@
-"""The abilities of Anthropic's models, by name."""
+"""The capabilities of Anthropic's models, by name."""
 
-__all__ = ["Abilities", "abilities"]
+__all__ = ["ModelCapabilities", "capabilities"]
 
 import re
 from functools import lru_cache
@@ -12,7 +12,7 @@ _NAME = re.compile(r"claude-(?:([a-z]+)-)?(\d+)(?:[-.](\d{1,2})(?!\d))?(?:-([a-z
 _NEWEST = (99, 0)  # a name without a version counts as a new model
 
 
-class Abilities(Struct, frozen=True, gc=False):
+class ModelCapabilities(Struct, frozen=True, gc=False):
     """The differences between models.
 
     Attributes:
@@ -31,19 +31,19 @@ class Abilities(Struct, frozen=True, gc=False):
 
 
 @lru_cache(maxsize=256)
-def abilities(model: str) -> Abilities:
-    """Return the abilities of a model.
+def capabilities(model: str) -> ModelCapabilities:
+    """Return the capabilities of a model.
 
-    >>> abilities("claude-sonnet-4-5-20250929").longest
+    >>> capabilities("claude-sonnet-4-5-20250929").longest
     64000
     """
     if "claude" not in model:
-        return Abilities(None, "budget")
+        return ModelCapabilities(None, "budget")
     family, version = _read(model)
     if version < (3, 7):
-        return Abilities(8192 if version == (3, 5) else 4096)
+        return ModelCapabilities(8192 if version == (3, 5) else 4096)
     sampling: Literal["both", "one", "none"] = "both" if version < (4, 1) else "one" if version < (4, 7) else "none"
-    return Abilities(
+    return ModelCapabilities(
         _longest(family, version),
         "budget" if version < (4, 6) else "effort",
         version >= (4, 5),

@@ -15,7 +15,7 @@ from ziggurat.core.clock import CLOCK
 from ziggurat.core.context import JOURNAL, Context
 from ziggurat.core.errors import Timeout
 from ziggurat.core.event import Event
-from ziggurat.core.journal import MemoryJournal
+from ziggurat.core.journal import LocalJournal
 from ziggurat.core.scope import Scope
 from ziggurat.messages import stops
 from ziggurat.messages.events import ToolAbandoned
@@ -25,14 +25,14 @@ from ziggurat.runs.options import Environment
 from ziggurat.testing.clock import HandClock
 from ziggurat.testing.clock import settle as clock_settle
 from ziggurat.testing.leaks import assert_no_leaks
-from ziggurat.tools.door import GRACE, LEAKS, settle
 from ziggurat.tools.function import tool
+from ziggurat.tools.guarded_call import ABANDONED_CALLS, GRACE, settle
 from ziggurat.tools.threads import POOL
 from ziggurat.tools.toolbox import Toolbox
 
 
 def _ctx(clock: Any) -> Context:
-    return Context("run", scope=Scope({JOURNAL: MemoryJournal(), CLOCK: clock}))
+    return Context("run", scope=Scope({JOURNAL: LocalJournal(), CLOCK: clock}))
 
 
 async def _without_leaks(work: Any) -> None:
@@ -78,12 +78,12 @@ def test_the_run_deadline_bounds_a_tool_without_a_timeout() -> None:
 
     async def go() -> None:
         clock = HandClock(auto=True)
-        leaked = LEAKS.count
+        leaked = ABANDONED_CALLS.count
         with pytest.raises(Timeout):
             async with _ctx(clock).limit(5) as ctx:
                 await act(Toolbox([stubborn]), ToolCall("c", "stubborn"), ctx)
         assert clock.monotonic() == 5 + GRACE
-        assert LEAKS.count == leaked + 1
+        assert ABANDONED_CALLS.count == leaked + 1
         released.set()
 
     released = asyncio.Event()
@@ -115,18 +115,18 @@ def test_a_tool_that_will_not_stop_gives_control_back_within_timeout_and_grace(h
                     raise
             return "late"
 
-        leaked, running = LEAKS.count, LEAKS.running
+        leaked, running = ABANDONED_CALLS.count, ABANDONED_CALLS.running
         ctx = _ctx(clock).heard_by(heard.append)
         result = await act(Toolbox([stubborn]), ToolCall("c", "stubborn"), ctx)
         assert result.error == "timeout"
         assert clock.monotonic() == 2 + GRACE
-        assert (LEAKS.count, LEAKS.running) == (leaked + 1, running + 1)
+        assert (ABANDONED_CALLS.count, ABANDONED_CALLS.running) == (leaked + 1, running + 1)
         (event,) = [event for event in heard if isinstance(event, ToolAbandoned)]
         assert (event.name, event.leaked) == ("stubborn", leaked + 1)
         released.set()
         for _ in range(10):
             await asyncio.sleep(0)
-        assert LEAKS.running == running, "what was left behind is let go of when it ends"
+        assert ABANDONED_CALLS.running == running, "what was left behind is let go of when it ends"
 
     asyncio.run(go())
 
@@ -145,11 +145,11 @@ def test_a_tool_that_cleans_up_within_the_grace_is_waited_for() -> None:
         return "never"
 
     async def go() -> None:
-        clock, leaked = HandClock(auto=True), LEAKS.count
+        clock, leaked = HandClock(auto=True), ABANDONED_CALLS.count
         result = await act(Toolbox([tidy]), ToolCall("c", "tidy"), _ctx(clock))
         assert result.error == "timeout"
         assert cleaned == [True]
-        assert LEAKS.count == leaked
+        assert ABANDONED_CALLS.count == leaked
         assert clock.monotonic() == 2 + GRACE / 2
 
     asyncio.run(_without_leaks(go()))
@@ -193,13 +193,13 @@ def test_a_tool_left_behind_by_the_end_of_its_run_is_counted_once() -> None:
                     continue
             return "late"
 
-        leaked = LEAKS.count
+        leaked = ABANDONED_CALLS.count
         with pytest.raises(Timeout):
             async with _ctx(clock).limit(2) as ctx:
                 calls = (tool_call("good", id="a", number=1), ToolCall("b", "stubborn"))
                 await call_tools(Toolbox([stubborn, good]), calls, ctx, "step-1")
         assert clock.monotonic() == 2 + GRACE
-        assert LEAKS.count == leaked + 1
+        assert ABANDONED_CALLS.count == leaked + 1
         released.set()
         await clock_settle()
 
@@ -251,7 +251,7 @@ def test_what_a_tool_raises_when_it_is_cancelled_is_not_reported_as_lost(error: 
         asyncio.get_running_loop().set_exception_handler(lambda _, context: lost.append(context))
         agent = Agent(ScriptedModel([ToolCall("b", "sore"), ToolCall("c", "sore")]), tools=[sore], timeout=5)
         run = await agent.run("go", environment=Environment(clock=HandClock(auto=True)))
-        assert type(run.stop).__name__ == "Timeout"
+        assert stops.status_of(run.stop) == "Timeout"
 
     asyncio.run(_without_leaks(go()))
     gc.collect()
@@ -328,12 +328,12 @@ def _deaf(limit: float | None) -> Any:
 @pytest.mark.timeout(10)
 @pytest.mark.parametrize(("limit", "of_all"), [(2, None), (None, 3)], ids=["its own timeout", "the run's"])
 def test_an_event_loop_ends_though_a_tool_never_does(limit: float | None, of_all: float | None) -> None:
-    leaked = LEAKS.count
+    leaked = ABANDONED_CALLS.count
     agent = Agent(ScriptedModel(tool_call("deaf"), "well"), tools=[_deaf(limit)], timeout=of_all)
     run = agent.run_sync("go", environment=Environment(clock=HandClock(auto=True)))
-    assert LEAKS.count == leaked + 1
+    assert ABANDONED_CALLS.count == leaked + 1
     if limit is None:
-        assert run.stop == stops.Timeout(3)
+        assert run.stop == stops.TimedOut(3)
     else:
         assert (run.text, run.observations) == ("well", ("the tool deaf timed out after 2 s",))
 

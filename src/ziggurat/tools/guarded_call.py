@@ -1,10 +1,19 @@
-"""The function's door: the only place where a tool's code runs, with its errors and cancellation contained.
+"""Guarded calls: the only place where a tool's code runs, with its errors and cancellation contained.
 
 Whatever the code raises, including SystemExit and a CancelledError of its own, becomes an error of this call; our own
 cancellation and `Suspend` pass through. A tool that ignores cancellation is abandoned after a grace, and counted.
 """
 
-__all__ = ["CANCELLED_ITSELF", "GRACE", "LEAKS", "Leaks", "run_bounded", "run_guarded", "run_in_thread", "settle"]
+__all__ = [
+    "ABANDONED_CALLS",
+    "CANCELLED_ITSELF",
+    "GRACE",
+    "AbandonedCalls",
+    "run_bounded",
+    "run_guarded",
+    "run_in_thread",
+    "settle",
+]
 
 import asyncio
 import logging
@@ -31,7 +40,7 @@ CANCELLED_ITSELF = "the tool cancelled the task it ran in"
 logger = logging.getLogger("ziggurat")
 
 
-class Leaks:
+class AbandonedCalls:
     """Counts the calls that were abandoned in this process because they did not stop."""
 
     def __init__(self) -> None:
@@ -66,7 +75,7 @@ class Leaks:
         return {each for each in self._running if isinstance(each, asyncio.Task) and each.get_loop() is loop}
 
 
-LEAKS = Leaks()
+ABANDONED_CALLS = AbandonedCalls()
 
 
 async def run_guarded(
@@ -225,9 +234,9 @@ async def settle(tasks: "Sequence[asyncio.Future[T]]", ctx: Context, *, name: st
         if task.done() and not task.cancelled():
             task.exception()  # retrieved, so that asyncio does not log it as lost
     for task in waiting:
-        LEAKS.add(task, f"{name} at {ctx.path}")  # type: ignore[arg-type]
+        ABANDONED_CALLS.add(task, f"{name} at {ctx.path}")  # type: ignore[arg-type]
         logger.warning("%s at %s did not stop within %g s and was left behind", name, ctx.path, grace)
         if ctx.listens(ToolAbandoned):
-            await ctx.emit(ToolAbandoned(ctx.path, name, LEAKS.count))
+            await ctx.emit(ToolAbandoned(ctx.path, name, ABANDONED_CALLS.count))
     if cancelled is not None:
         raise cancelled

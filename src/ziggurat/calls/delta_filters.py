@@ -1,12 +1,12 @@
 """Pieces: filters the deltas of a reply as it streams, and folds them into a message."""
 
-__all__ = ["Pieces"]
+__all__ = ["FilteredDeltas"]
 
 from collections.abc import Iterable
 
 from msgspec.structs import replace
 
-from ziggurat.calls.hooks import Chain, hooked
+from ziggurat.calls.hooks import HookChain, hooked
 from ziggurat.core.context import Context
 from ziggurat.core.event import Dropped, Event
 from ziggurat.core.path import is_beneath
@@ -25,7 +25,7 @@ class _Hook:
         self.middleware = middleware
 
 
-class _Voice:
+class _FilteredReply:
     """One reply in progress: the model's deltas, and those that passed the filters."""
 
     def __init__(self, filters: list[DeltaFilter | _Hook]) -> None:
@@ -73,17 +73,17 @@ def _spoken(message: Message) -> list[Part]:
     return [part for part in message.parts if not isinstance(part, Thinking)]
 
 
-class Pieces:
+class FilteredDeltas:
     """The `Emit` of one model call: filters its deltas.
 
     Replies of alternatives have their own paths. When the call ends, the deltas of the reply that was used are kept,
     and those of all others are dropped.
     """
 
-    def __init__(self, ctx: Context, chain: Chain) -> None:
+    def __init__(self, ctx: Context, chain: HookChain) -> None:
         self._ctx = ctx
         self._chain = chain
-        self._voices: dict[str, _Voice] = {}
+        self._voices: dict[str, _FilteredReply] = {}
 
     @property
     def blocked(self) -> float:
@@ -108,10 +108,10 @@ class Pieces:
         if self._ctx.listens(type(event)):
             await self._ctx.emit(event)
 
-    def _voice(self, path: str) -> _Voice:
+    def _voice(self, path: str) -> _FilteredReply:
         voice = self._voices.get(path)
         if voice is None:
-            voice = self._voices[path] = _Voice(self._filters())
+            voice = self._voices[path] = _FilteredReply(self._filters())
         return voice
 
     def _filters(self) -> list[DeltaFilter | _Hook]:
@@ -124,7 +124,7 @@ class Pieces:
                 filters.append(_Hook(middleware))
         return filters
 
-    async def _show(self, path: str, voice: _Voice, deltas: list[PartDelta]) -> None:
+    async def _show(self, path: str, voice: _FilteredReply, deltas: list[PartDelta]) -> None:
         heard = self._ctx.listens(Delta)
         for delta in deltas:
             voice.shown.push(delta)
@@ -133,7 +133,7 @@ class Pieces:
 
     async def finish(self, response: ModelResponse) -> ModelResponse:
         """End the call: return the response with its message as filtered."""
-        winner: _Voice | None = None
+        winner: _FilteredReply | None = None
         for path, voice in self._voices.items():
             if winner is None and _same(voice.said.message(), response.message):
                 winner = voice
@@ -141,7 +141,7 @@ class Pieces:
             elif voice.said.message().parts and self._ctx.listens(Dropped):
                 await self._ctx.emit(Dropped(path, "another answer was taken"))
         if winner is None:
-            winner = _Voice(self._filters())
+            winner = _FilteredReply(self._filters())
             for delta in deltas_of(response.message):
                 await self._show(self._ctx.path, winner, await winner.push(delta, self._ctx))
             await self._show(self._ctx.path, winner, await winner.flush(self._ctx))

@@ -12,7 +12,7 @@ from ziggurat.calls.hooks import given
 from ziggurat.calls.tool_call import act
 from ziggurat.core.context import AMBIENT, JOURNAL, Context
 from ziggurat.core.errors import Suspend, ToolError
-from ziggurat.core.journal import MemoryJournal
+from ziggurat.core.journal import LocalJournal
 from ziggurat.core.scope import Scope
 from ziggurat.messages.middleware import Middleware
 from ziggurat.messages.parts import ToolCall, ToolResult, tool_call
@@ -22,7 +22,7 @@ from ziggurat.tools.toolbox import Toolbox
 
 
 def _ctx() -> Context:
-    return Context("run", scope=Scope({JOURNAL: MemoryJournal()}))
+    return Context("run", scope=Scope({JOURNAL: LocalJournal()}))
 
 
 class Unspeakable(Exception):
@@ -171,7 +171,7 @@ async def _without_leaks(work: Any) -> None:
 
 
 @pytest.mark.parametrize("form", ["async", "sync", "stream"])
-def test_a_suspension_passes_the_door(form: str) -> None:
+def test_a_suspension_passes_through(form: str) -> None:
     def go() -> None:
         raise Suspend(("x",))
 
@@ -185,7 +185,7 @@ def _tool_named(made: FunctionTool, name: str) -> FunctionTool:
     return tool(name=name, timeout=made.spec.timeout)(made.function)
 
 
-def test_our_own_cancellation_passes_the_door() -> None:
+def test_our_own_cancellation_passes_through() -> None:
     async def go() -> None:
         entered = asyncio.Event()
 

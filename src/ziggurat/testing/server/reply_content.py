@@ -1,6 +1,6 @@
 """The reply of the scripted model, in the pieces that every format is written from."""
 
-__all__ = ["Step", "ask", "calls_of", "message_of", "steps_of", "torn"]
+__all__ = ["TimedPiece", "ask", "calls_of", "message_of", "steps_of", "torn"]
 
 from collections.abc import Callable, Iterable
 from itertools import count
@@ -17,13 +17,13 @@ from ziggurat.messages.events import Delta
 from ziggurat.messages.message import Message
 from ziggurat.messages.model import ModelRequest, ModelResponse
 from ziggurat.messages.usage import Usage, estimate_tokens
-from ziggurat.testing.server.types import Said, Seen, Wait
+from ziggurat.testing.server.types import ReceivedRequest, ReplyContent, Wait
 
 _PIECES = 50
 _SHORT = 12
 
 
-class _Ear:
+class _ReplyRecorder:
     """Records what a model says (as an Emit), and its pauses (as a Clock)."""
 
     blocked = 0.0
@@ -49,11 +49,13 @@ class _Ear:
         return SYSTEM_CLOCK.call_at(when, callback)
 
 
-async def ask(model: Service[ModelRequest, ModelResponse], request: ModelRequest, seen: Seen) -> Said:
+async def ask(
+    model: Service[ModelRequest, ModelResponse], request: ModelRequest, seen: ReceivedRequest
+) -> ReplyContent:
     """Call a model with a request; an error it raises becomes part of the reply."""
-    ear = _Ear()
+    ear = _ReplyRecorder()
     name = _model_name(seen)
-    said = Said((), usage=_estimate(Usage(), seen, ""), model=name, id=str(seen.number))
+    said = ReplyContent((), usage=_estimate(Usage(), seen, ""), model=name, id=str(seen.number))
     try:
         response = await model(request, root("provider").within(CLOCK, ear).emitting(ear))
     except Exception as error:  # noqa: BLE001 - the provider simulates whatever error a script raises
@@ -66,13 +68,13 @@ async def ask(model: Service[ModelRequest, ModelResponse], request: ModelRequest
     return replace(said, pieces=pieces, finish=response.finish, usage=usage)
 
 
-def _model_name(seen: Seen) -> str:
+def _model_name(seen: ReceivedRequest) -> str:
     body = seen.json
     name = body.get("model") if isinstance(body, dict) else None
     return name if isinstance(name, str) else "scripted"
 
 
-def _estimate(usage: Usage, seen: Seen, text: str) -> Usage:
+def _estimate(usage: Usage, seen: ReceivedRequest, text: str) -> Usage:
     """Fill unknown token counts with estimates, a quarter of the characters; real providers always report usage."""
     given = usage.input if usage.input is not None else len(seen.body) // 4
     told = usage.output if usage.output is not None else max(1, estimate_tokens(text))
@@ -118,7 +120,7 @@ def calls_of(pieces: Iterable[PartDelta | Wait]) -> list[int]:
     return list(dict.fromkeys(piece.index for piece in pieces if isinstance(piece, ToolCallDelta)))
 
 
-class Step(Struct, frozen=True):
+class TimedPiece(Struct, frozen=True):
     """A piece and its position.
 
     Attributes:
@@ -134,19 +136,19 @@ class Step(Struct, frozen=True):
     closes: bool
 
 
-def steps_of(said: Said) -> list[Step | Wait]:
+def steps_of(said: ReplyContent) -> list[TimedPiece | Wait]:
     """Return the pieces with their positions; the part in which an error occurs is never closed."""
     placed = _place(said.pieces)
     last = {part: at for at, (part, _) in enumerate(placed)}
     if said.error is not None and placed:
         last.pop(next((part for part, _ in reversed(placed) if part >= 0), -1), None)
-    steps: list[Step | Wait] = []
+    steps: list[TimedPiece | Wait] = []
     opened: set[int] = set()
     for at, (part, piece) in enumerate(placed):
         if isinstance(piece, Wait):
             steps.append(piece)
             continue
-        steps.append(Step(part, piece, part not in opened, last.get(part) == at))
+        steps.append(TimedPiece(part, piece, part not in opened, last.get(part) == at))
         opened.add(part)
     return steps
 
