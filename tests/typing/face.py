@@ -65,7 +65,8 @@ tool(effct="once")  # type: ignore[call-overload]
 
 
 class Model:
-    async def __call__(self, request: ModelRequest, ctx: Context, /) -> ModelResponse: ...  # type: ignore[empty-body]
+    async def __call__(self, request: ModelRequest, ctx: Context, /) -> ModelResponse:
+        raise NotImplementedError
 
 
 def instructions(ctx: Context) -> str:
@@ -120,7 +121,11 @@ async def use() -> None:
     )
     await agent.run("Rain?", deps=several)
     await agent.run("Rain?", deps={**several, DATABASE: "y.db"})
-    await agent.run("Rain?", deps={"database": "x.db"})  # type: ignore[arg-type]
+    named: dict[str, str] = {"database": "x.db"}
+    await agent.run("Rain?", deps=named)  # type: ignore[arg-type]
+    await agent.run("Rain?", deps=DATABASE.bind("x.db") | Key[int]("count").bind(3))
+    await agent.run("Rain?", deps=DATABASE.bind(3))  # type: ignore[arg-type]
+    await agent.resume("r-1", deps=DATABASE.bind(b"x.db"))  # type: ignore[arg-type]
     await agent.resume("r-1", {item.id: Approve() for item in run.pending})
     await agent.resume("r-1", {"id": Deny("too much")})
     await agent.resume("r-1", {"id": True})  # type: ignore[dict-item]

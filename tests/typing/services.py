@@ -30,14 +30,18 @@ R = TypeVar("R")
 
 
 class Model:
-    async def __call__(self, request: ModelRequest, ctx: Context, /) -> ModelResponse: ...  # type: ignore[empty-body]
+    async def __call__(self, request: ModelRequest, ctx: Context, /) -> ModelResponse:
+        raise NotImplementedError
 
 
 class Tool:
-    async def __call__(self, request: ToolCall, ctx: Context, /) -> ToolResult: ...  # type: ignore[empty-body]
+    async def __call__(self, request: ToolCall, ctx: Context, /) -> ToolResult:
+        raise NotImplementedError
 
 
-async def model(request: ModelRequest, ctx: Context) -> ModelResponse: ...  # type: ignore[empty-body]
+async def model(request: ModelRequest, ctx: Context) -> ModelResponse:
+
+    raise NotImplementedError
 
 
 async def length(request: str, ctx: Context) -> int:
@@ -195,7 +199,8 @@ async def calls(ctx: Context, scope: Scope) -> None:
     assert_type(ctx.state(scope, lambda: [1]), list[int])
     assert_type(await ctx.once("n", "q", length, returns=int), int)
     await ctx.once("n", 3, length, returns=int)  # type: ignore[arg-type]
-    await ctx.once("n", "q", length, returns=str)  # type: ignore[arg-type]
+    a_text: Awaitable[str] = ctx.once("n", "q", length, returns=str)  # type: ignore[arg-type]
+    await a_text
     async with ctx.limit(3) as limited:
         assert_type(limited, Context)
     assert_type(await stack(length, retry())("x", ctx), int)

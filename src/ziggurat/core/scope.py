@@ -2,10 +2,26 @@
 
 __all__ = ["Key", "Scope"]
 
-from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any, Generic, NoReturn, TypeVar
+from collections.abc import Callable, Mapping
+from types import UnionType
+from typing import (
+    TYPE_CHECKING,
+    Annotated,
+    Any,
+    Generic,
+    NewType,
+    NoReturn,
+    TypeVar,
+    Union,
+    get_args,
+    get_origin,
+    is_typeddict,
+)
+
+from msgspec import Meta
 
 from ziggurat.core.errors import ConfigurationError
+from ziggurat.core.rules import Rule, rule_of
 
 T = TypeVar("T")
 
@@ -16,17 +32,63 @@ class Key(Generic[T]):
     >>> DATABASE = Key[str]("database")
     >>> Scope().with_value(DATABASE, "x.db")[DATABASE]
     'x.db'
+
+    A key that is made as ``Key[Database]("database")`` also checks the dependencies of a run when they are passed.
     """
 
-    __slots__ = ("name",)
+    # Python's typing sets __orig_class__ on what a subscribed class makes; nothing else knows T at run time
+    __slots__ = ("__orig_class__", "_rule", "name")
+
+    __orig_class__: Any
+    _rule: Rule
 
     def __init__(self, name: str) -> None:
         if not isinstance(name, str) or not name:
             raise ConfigurationError(f"a key has a name, a string such as in Key[Database]('database'); got {name!r}")
         self.name = name
 
+    def bind(self, value: T) -> "dict[Key[Any], Any]":
+        """Return a mapping with `value` under this key, to pass as `deps` with a type that is checked statically.
+
+        >>> DATABASE, LIMIT = Key[str]("database"), Key[int]("limit")
+        >>> DATABASE.bind("x.db") | LIMIT.bind(3)
+        {Key('database'): 'x.db', Key('limit'): 3}
+        """
+        return {self: value}
+
+    def check(self, value: object) -> None:
+        """Check a value by the type of this key: its class, but not what a collection contains.
+
+        Raises:
+            ConfigurationError: it has another type; the message names the key and both types.
+        """
+        try:
+            rule = self._rule
+        except AttributeError:
+            (kind,) = get_args(getattr(self, "__orig_class__", None)) or (Any,)
+            rule = self._rule = rule_of(_without_items(kind), {})
+        if not rule.allows(value):
+            actual = "a class" if isinstance(value, type) else f"of type {type(value).__qualname__}"
+            raise ConfigurationError(f"deps: the value of {self!r} is {rule.words}; got {value!r:.100}, {actual}")
+
     def __repr__(self) -> str:
         return f"Key({self.name!r})"
+
+
+def _without_items(kind: Any) -> Any:
+    """Return a type without what its collections contain: a dependency may be large, and each run checks it."""
+    origin: Any = get_origin(kind)
+    if origin is Annotated:
+        return _without_items(kind.__origin__)
+    if origin is Union or origin is UnionType:
+        return Union[tuple(map(_without_items, get_args(kind)))]  # noqa: UP007 - made at run time
+    if isinstance(kind, NewType):
+        return _without_items(kind.__supertype__)
+    if kind is float:
+        return Annotated[float, Meta(extra={"infinite": True})]
+    if is_typeddict(kind):
+        return dict
+    return origin if isinstance(origin, type) and origin is not Callable else kind
 
 
 class Scope(dict[Key[Any], Any]):

@@ -14,7 +14,7 @@ __all__ = [
 ]
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Annotated, Any, Literal, TypedDict
+from typing import Annotated, Any, Literal, TypedDict, cast
 
 from msgspec import Meta, Struct
 from msgspec.structs import replace
@@ -281,6 +281,8 @@ def _check_deps(deps: Deps) -> None:
         )
     for key in _SETTINGS.keys() & deps.keys():
         raise ConfigurationError(f"deps is for your own dependencies; instead of {key!r} give {_SETTINGS[key]}")
+    for own, value in deps.items():
+        cast("Key[Any]", own).check(value)
 
 
 def root_context(path: str, scope: dict[Key[Any], Any], options: RunOptions, watch: Stopwatch) -> Context:

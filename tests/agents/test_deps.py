@@ -1,0 +1,62 @@
+"""Every verb checks the dependencies of a run before anything is done."""
+
+import asyncio
+import inspect
+from typing import Any
+
+import pytest
+
+from ziggurat.agents.agent import Agent
+from ziggurat.core.context import Context
+from ziggurat.core.errors import ConfigurationError
+from ziggurat.core.scope import Key
+from ziggurat.messages.parts import tool_call
+from ziggurat.models.scripted import ScriptedModel
+from ziggurat.tools.function import tool
+
+
+class Database:
+    """A dependency."""
+
+
+DATABASE, LIMIT = Key[Database]("database"), Key[int]("limit")
+BEFORE: dict[str, tuple[object, ...]] = {"resume": ("r",), "replay": ("r",), "fork": ("r", 1)}
+
+
+@pytest.mark.parametrize("verb", ["run", "run_sync", "stream", "start", "resume", "replay", "fork"])
+def test_a_wrong_type_is_refused_by_every_verb(verb: str) -> None:
+    agent = Agent(ScriptedModel("never called"))
+
+    async def go() -> None:
+        begun = getattr(agent, verb)(*BEFORE.get(verb, ("Hi",)), deps={DATABASE: 3, LIMIT: 1})
+        if inspect.isawaitable(begun):
+            await begun
+
+    with pytest.raises(ConfigurationError, match=r"Key\('database'\) is a Database; got 3, of type int"):
+        asyncio.run(go())
+
+
+def test_a_wrong_type_is_refused_where_a_run_joins_another() -> None:
+    helper = Agent(ScriptedModel("never called"), name="helper")
+
+    @tool
+    async def ask() -> str:
+        """Ask the helper."""
+        deps: Any = {LIMIT: "many"}
+        return (await helper.run("Hi", deps=deps)).text
+
+    agent = Agent(ScriptedModel(tool_call("ask"), "done"), tools=[ask])
+    with pytest.raises(ConfigurationError, match=r"Key\('limit'\) is a whole number; got 'many', of type str"):
+        agent.run_sync("Hi")
+
+
+def test_bound_dependencies_reach_the_tools() -> None:
+    seen: list[object] = []
+
+    async def instructions(ctx: Context) -> str:
+        seen.append((ctx.scope[DATABASE], ctx.scope[LIMIT]))
+        return "Go."
+
+    database = Database()
+    Agent(ScriptedModel("Hi."), instructions=instructions).run_sync("Hi", deps=DATABASE.bind(database) | LIMIT.bind(3))
+    assert seen == [(database, 3)]
