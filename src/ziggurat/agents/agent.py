@@ -152,7 +152,7 @@ class Agent(Runnable[Out]):
         box = tools if isinstance(tools, Toolbox) else Toolbox(tools)
         answer = None if output is None else AnswerReader.of(output, service)
         check_new_name(name, "an agent's name")
-        self.settings = LoopSettings(
+        self.settings: LoopSettings = LoopSettings(
             name,
             service,
             name_of(service),

@@ -50,8 +50,8 @@ class AgentTool:
                 "Runnable(..., name='...')"
             )
         self.inner = agent
-        self.name = parts.name if name is None else name
-        self.entered_as = parts.name
+        self.name: str = parts.name if name is None else name
+        self.entered_as: str = parts.name
         spec = ToolSpec(
             self.name,
             (parts.description or f"Ask {self.name}.") if description is None else description,
@@ -64,7 +64,7 @@ class AgentTool:
             permissions=tuple(sorted(parts.permissions)),
             declared=True,
         )
-        self.spec = checked_spec(spec)
+        self.spec: ToolSpec = checked_spec(spec)
         self.facts: dict[Fact[Any], Any] = {
             SPEC: self.spec,
             COMPOSITE: True,

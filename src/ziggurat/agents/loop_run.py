@@ -13,7 +13,7 @@ from ziggurat.agents.output_validator import OutputValidator
 from ziggurat.agents.reply import accept_calls
 from ziggurat.agents.steering import STEERING, Steering, steering
 from ziggurat.agents.stop import Advice, Policy, Verdict
-from ziggurat.calls.agent_call import AGENT_CALL
+from ziggurat.calls.agent_call import AGENT_CALL, AgentCall
 from ziggurat.calls.batch import not_executed
 from ziggurat.calls.hooks import MIDDLEWARE
 from ziggurat.calls.model_call import ask
@@ -82,16 +82,17 @@ class LoopRun:
     )  # fmt: skip
 
     def __init__(self, loop: LoopSettings, request: AgentRequest, ctx: Context) -> None:
-        self.loop = loop
-        self.ctx = ctx
-        self.conversation = Conversation(request.messages)
-        self.start = self.complete = len(request.messages)
-        self.steps = 0
+        self.loop: LoopSettings = loop
+        self.ctx: Context = ctx
+        self.conversation: Conversation = Conversation(request.messages)
+        self.start: int = len(request.messages)
+        self.complete: int = self.start
+        self.steps: int = 0
         self.results: tuple[ToolResult, ...] = ()
         scope = ctx.scope
-        self.tally = scope[AGENT_CALL]
+        self.tally: AgentCall = scope[AGENT_CALL]
         self.tally.conversation = self.conversation
-        self.rewriters = _rewriters(ctx) if MIDDLEWARE in scope else None
+        self.rewriters: Rewriters | None = _rewriters(ctx) if MIDDLEWARE in scope else None
         self.instructions: str | None = None
         self.nudges: list[Advice] | None = None
         self.retries: dict[str, int] | None = None  # by tool, how often in a row it asked the model to try again

@@ -73,7 +73,7 @@ class Runnable(RunRecords, Generic[Out]):
         parts = fact(service, AGENT)
         if parts is None:
             parts = AgentParts(name or str(getattr(service, "__name__", "agent")), None)
-        self.name = name or parts.name
+        self.name: str = name or parts.name
         runs = runs_of(store)
         self._runs = runs
         self._opener = Opener(self, parts, self.name, runs)

@@ -43,7 +43,7 @@ class Steerable(Middleware):
 
     @checked
     def __init__(self, *verbs: Verb) -> None:
-        self.verbs = frozenset(verbs)
+        self.verbs: frozenset[Verb] = frozenset(verbs)
 
     @staticmethod
     def among(middlewares: Iterable[Middleware]) -> frozenset[str]:

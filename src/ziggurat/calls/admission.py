@@ -94,7 +94,9 @@ class Spending:
 
     def __init__(self, budget: Budget) -> None:
         self.budget = budget
-        self.meters = {kind: _meter(kind, limit, budget.price) for kind, limit in limits_of(budget).items()}
+        self.meters: dict[str, _Meter] = {
+            kind: _meter(kind, limit, budget.price) for kind, limit in limits_of(budget).items()
+        }
         self.steps: set[str] = set()
         self.tool_calls: dict[str, int] = {}
         self._longest = ASSUMED_OUTPUT
@@ -164,8 +166,8 @@ class Reservation:
     __slots__ = ("_held", "_needs", "name", "spending")
 
     def __init__(self, spending: Spending, name: str, needs: Sequence[float]) -> None:
-        self.spending = spending
-        self.name = name
+        self.spending: Spending = spending
+        self.name: str = name
         self._needs = needs
         self._held: list[float] = [0] * len(needs)
         self._hold(needs)

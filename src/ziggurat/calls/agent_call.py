@@ -44,17 +44,19 @@ class AgentCall(Tally):
         debug: bool = False,
     ) -> None:
         super().__init__(outer)
-        self.agent = agent
+        self.agent: str = agent
         self.conversation: Conversation | None = None  # None until its loop begins, or if it has none
         self.depth: int = 0 if outer is None else outer.depth + 1
-        self.loop = asyncio.get_running_loop()  # the whole run uses this event loop, whichever thread calls into it
-        self.own = own  # the middleware that was given to it itself
+        self.loop: asyncio.AbstractEventLoop = (
+            asyncio.get_running_loop()
+        )  # the whole run uses this event loop, whichever thread calls into it
+        self.own: Sequence[Middleware] = own  # the middleware that was given to it itself
         self._parse = parse
         self.debug: bool = debug or (outer is not None and outer.debug)  # raise unexpected errors at once
         self.failures: dict[str, Exception] = {}  # by path, errors of tools that became results
-        self.tool_limit = tool_limit  # of its budget, for it and all agents below
+        self.tool_limit: int | None = tool_limit  # of its budget, for it and all agents below
         self._reported: dict[int, BaseException] | None = None
-        self.began = 0.0  # seconds of the run's time used up when it was first entered
+        self.began: float = 0.0  # seconds of the run's time used up when it was first entered
 
     @property
     def outermost(self) -> "AgentCall":

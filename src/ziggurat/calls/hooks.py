@@ -39,7 +39,7 @@ Q = TypeVar("Q")
 R = TypeVar("R")
 T = TypeVar("T")
 
-logger = logging.getLogger("ziggurat")
+logger: logging.Logger = logging.getLogger("ziggurat")
 
 HOOKS = (
     "before_agent", "after_agent", "rewrite", "before_model", "on_model_delta", "after_model", "before_tool",
@@ -75,7 +75,7 @@ class HookChain:
     __slots__ = ("_without", "hooks", "middlewares")
 
     def __init__(self, middlewares: Sequence[Middleware] = ()) -> None:
-        self.middlewares = tuple(middlewares)
+        self.middlewares: tuple[Middleware, ...] = tuple(middlewares)
         self._without: dict[int, HookChain] = {}
         self.hooks: dict[str, tuple[Middleware, ...]] = {
             hook: tuple(each for each in self.middlewares if getattr(type(each), hook) is not getattr(Middleware, hook))

@@ -42,8 +42,8 @@ class Clock(Protocol):
 class SystemClock:
     """The clock of the machine, with the timers of the event loop."""
 
-    now = staticmethod(time.time)
-    monotonic = staticmethod(time.monotonic)
+    now: "staticmethod[[], float]" = staticmethod(time.time)
+    monotonic: "staticmethod[[], float]" = staticmethod(time.monotonic)
 
     async def sleep(self, seconds: float) -> None:
         """Wait on the event loop."""

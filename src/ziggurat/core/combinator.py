@@ -32,8 +32,8 @@ class Combinator(Generic[Q, R]):
     @checked
     def __init__(self, *alternatives: Service[Q, R]) -> None:
         self.alternatives = alternatives
-        self.names = [name_of(each) for each in alternatives]
-        self.returns = [cast("type[R]", returns_of(each)) for each in alternatives]
+        self.names: list[str] = [name_of(each) for each in alternatives]
+        self.returns: list[type[R]] = [cast("type[R]", returns_of(each)) for each in alternatives]
         self.facts: dict[Fact[object], object] = _common_facts(alternatives)
         self.facts[cast("Fact[object]", NAME)] = f"{self.title}({', '.join(self.names)})"
         self.facts[cast("Fact[object]", EFFECT)] = strongest(alternatives)

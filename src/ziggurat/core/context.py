@@ -338,7 +338,7 @@ class Limit:
 
     def __init__(self, ctx: Context, seconds: float) -> None:
         self._ctx = ctx
-        self.seconds = seconds
+        self.seconds: float = seconds
 
     async def __aenter__(self) -> Context:
         task = asyncio.current_task()

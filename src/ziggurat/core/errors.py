@@ -149,7 +149,7 @@ class ServiceError(ZigguratError):
         if transient is not None:
             self.transient = transient
         if retry_after is not None:
-            self.retry_after = retry_after
+            self.retry_after: float | None = retry_after
 
 
 ModelErrorKind = Literal[

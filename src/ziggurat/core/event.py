@@ -27,7 +27,7 @@ from msgspec import Struct
 
 from ziggurat.core.containment import as_failure
 
-logger = logging.getLogger("ziggurat")
+logger: logging.Logger = logging.getLogger("ziggurat")
 
 
 class Event(Struct, frozen=True, tag=True, tag_field="event"):
@@ -155,7 +155,7 @@ class Emit(Protocol):
 class NoListeners:
     """An `Emit` without listeners."""
 
-    blocked = 0.0
+    blocked: float = 0.0
 
     async def __call__(self, event: Event, /) -> None:
         """Do nothing."""

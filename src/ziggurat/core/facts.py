@@ -29,8 +29,8 @@ class Fact(Generic[T]):
     __slots__ = ("default", "name")
 
     def __init__(self, name: str, default: T) -> None:
-        self.name = name
-        self.default = default
+        self.name: str = name
+        self.default: T = default
 
     def __repr__(self) -> str:
         return f"Fact({self.name!r})"

@@ -23,7 +23,7 @@ from ziggurat.core.errors import (
     type_name_of,
 )
 
-logger = logging.getLogger("ziggurat")
+logger: logging.Logger = logging.getLogger("ziggurat")
 
 _OWN = os.path.dirname(os.path.dirname(__file__)) + os.sep
 _LIBRARIES = os.path.dirname(os.__file__) + os.sep  # the standard library, with site-packages in it
@@ -115,9 +115,9 @@ class Cause:
     __slots__ = ("error", "kind", "place")
 
     def __init__(self, kind: str, place: str = "", error: BaseException | None = None) -> None:
-        self.kind = kind
-        self.place = place
-        self.error = error
+        self.kind: str = kind
+        self.place: str = place
+        self.error: BaseException | None = error
 
     @classmethod
     def of(cls, error: BaseException) -> "Cause":

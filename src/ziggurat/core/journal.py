@@ -265,7 +265,7 @@ class LocalJournal(Recorder):
             clock: Measures the run's time from now on.
             decided: Decisions on calls that wait.
         """
-        self.reopened = True
+        self.reopened: bool = True
         ended = next((entry for entry in reversed(self.entries) if isinstance(entry, (Ended, Opened))), None)
         if self.mode != "replay":
             self._ask_again()
@@ -275,7 +275,7 @@ class LocalJournal(Recorder):
                 record.cursor = record.counted = 0
         if isinstance(ended, Ended):
             self._elapsed = ended.elapsed
-        self.watch = Stopwatch(self.watch.clock if clock is None else clock)
+        self.watch: Stopwatch = Stopwatch(self.watch.clock if clock is None else clock)
         for entry in (*decided, Opened("", run_id, SHAPE_VERSION, at)):
             self.hold(entry)
         self._begun = len(self.entries)

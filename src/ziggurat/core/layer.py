@@ -36,7 +36,7 @@ class Layered(Generic[Q, R]):
         self._body = body
         self._settings = settings
         self._title = title
-        self.inner = inner
+        self.inner: Service[Q, R] = inner
 
     def __call__(self, request: Q, ctx: Context, /) -> Coroutine[Any, Any, R]:
         """Send the request through the layer."""
@@ -60,7 +60,7 @@ class Enclosed(Generic[Q, R]):
     ) -> None:
         self._layer = layer
         self._service = service
-        self.inner = inner
+        self.inner: Service[Q, R] = inner
 
     def __call__(self, request: Q, ctx: Context, /) -> Coroutine[Any, Any, R]:
         """Send the request through the layer."""

@@ -81,11 +81,12 @@ class Recorder:
 
     def __init__(self, mode: Mode = "record", *, strict: bool = False, clock: Clock = SYSTEM_CLOCK) -> None:
         self.mode = mode
-        self.replaying = self.refusing = mode == "replay"
-        self.strict = strict or mode == "replay"
-        self.durable = False
+        self.replaying: bool = mode == "replay"
+        self.refusing: bool = self.replaying
+        self.strict: bool = strict or mode == "replay"
+        self.durable: bool = False
         self.entries: list[JournalEntry] = []
-        self.watch = Stopwatch(clock)  # measures the run in this process
+        self.watch: Stopwatch = Stopwatch(clock)  # measures the run in this process
         self._elapsed = 0.0
         self._acts: dict[str, Intent] = {}
         self._acts_read = 0  # the number of entries searched for them
@@ -95,7 +96,7 @@ class Recorder:
         self._screens: dict[str, tuple[RedactEntry, ...]] | None = None
         self._readers: deque[Future[None]] | None = None
         self._reading = False  # while entries written before are read in
-        self.reopened = False  # whether it has entries from before the run was continued
+        self.reopened: bool = False  # whether it has entries from before the run was continued
 
     def find(self, path: str, /) -> Record | None:
         """Return the record of the call at `path`, or None."""

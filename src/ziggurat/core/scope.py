@@ -21,7 +21,7 @@ from typing import (
 from msgspec import Meta
 
 from ziggurat.core.errors import ConfigurationError
-from ziggurat.core.rules import Rule, rule_of
+from ziggurat.core.rules import SettingRule, rule_of
 
 T = TypeVar("T")
 
@@ -40,12 +40,12 @@ class Key(Generic[T]):
     __slots__ = ("__orig_class__", "_rule", "name")
 
     __orig_class__: Any
-    _rule: Rule
+    _rule: SettingRule
 
     def __init__(self, name: str) -> None:
         if not isinstance(name, str) or not name:
             raise ConfigurationError(f"a key has a name, a string such as in Key[Database]('database'); got {name!r}")
-        self.name = name
+        self.name: str = name
 
     def bind(self, value: T) -> "dict[Key[Any], Any]":
         """Return a mapping with `value` under this key, to pass as `deps` with a type that is checked statically.
@@ -127,7 +127,15 @@ class Scope(dict[Key[Any], Any]):
     def _immutable(self, *_: object) -> NoReturn:
         raise TypeError("a scope cannot be changed; make a copy with with_value(KEY, value)")
 
-    __setitem__ = __delitem__ = __ior__ = update = pop = popitem = clear = setdefault = _immutable
+    # where a map is changed; the type says that a call never returns
+    __setitem__: Any = _immutable
+    __delitem__: Any = _immutable
+    __ior__: Any = _immutable
+    update: Any = _immutable
+    pop: Any = _immutable
+    popitem: Any = _immutable
+    clear: Any = _immutable
+    setdefault: Any = _immutable
 
     def __hash__(self) -> int:  # type: ignore[override]
         return id(self)

@@ -30,9 +30,9 @@ class Stopwatch:
     )  # fmt: skip
 
     def __init__(self, clock: Clock, outer: "Stopwatch | None" = None, emit: Emit = SILENCE) -> None:
-        self.outer = outer
-        self.emit = emit
-        self.clock = clock
+        self.outer: Stopwatch | None = outer
+        self.emit: Emit = emit
+        self.clock: Clock = clock
         self._start = clock.monotonic()
         self._blocked = emit.blocked
         self._excluded = 0.0  # seconds for which it has stood still, not counting the present stop
@@ -131,8 +131,8 @@ class Alarm:
     __slots__ = ("_armed", "_callback", "_excluded", "_start", "_timer", "seconds", "watch")
 
     def __init__(self, watch: Stopwatch, seconds: float, callback: Callable[[], None]) -> None:
-        self.watch = watch
-        self.seconds = seconds
+        self.watch: Stopwatch = watch
+        self.seconds: float = seconds
         self._callback: Callable[[], None] | None = callback
         self._start = watch.clock.monotonic()
         self._excluded = self._armed = watch.excluded

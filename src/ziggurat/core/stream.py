@@ -21,7 +21,7 @@ from ziggurat.core.settings import PositiveInt, checked
 Q = TypeVar("Q")
 R = TypeVar("R")
 
-logger = logging.getLogger("ziggurat")
+logger: logging.Logger = logging.getLogger("ziggurat")
 
 
 class EventStream(Generic[R]):
@@ -190,7 +190,9 @@ class StreamBlock(AbstractAsyncContextManager[EventStream[R]]):
             "async with agent.stream('...') as events: async for event in events: ..."
         )
 
-    __aiter__ = __iter__ = __await__ = _raise_misused
+    __aiter__: Callable[..., NoReturn] = _raise_misused
+    __iter__: Callable[..., NoReturn] = _raise_misused
+    __await__: Callable[..., NoReturn] = _raise_misused
 
 
 @checked

@@ -42,7 +42,7 @@ class LockFile:
         self.path = path
         self._owner = owner
         self._at = open_private(path, os.O_RDWR | os.O_CREAT)
-        self.fresh = os.fstat(self._at).st_size == 0
+        self.fresh: bool = os.fstat(self._at).st_size == 0
         self._signed = False
 
     def take(self) -> bool:

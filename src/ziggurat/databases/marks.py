@@ -15,7 +15,7 @@ from ziggurat.core.store import LogMark
 from ziggurat.databases.disk import Disk
 from ziggurat.databases.files import open_private
 
-logger = logging.getLogger("ziggurat")
+logger: logging.Logger = logging.getLogger("ziggurat")
 
 SLOT = 64
 """The bytes of a mark. Slots are aligned, so none crosses a sector of a disk or a page of the system's cache."""

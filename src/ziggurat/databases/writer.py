@@ -30,7 +30,7 @@ _Batch = tuple["Writer", "list[Job[Any]]"] | None
 _Place = tuple[str, int]
 """A file and a line of code."""
 
-logger = logging.getLogger("ziggurat")
+logger: logging.Logger = logging.getLogger("ziggurat")
 
 _FEW = 16
 """The maximum of jobs of one event-loop turn that may run at once; larger numbers go to the thread."""
@@ -78,10 +78,10 @@ class Job(Generic[T]):
     __slots__ = ("error", "future", "log", "loop", "result", "small", "work")
 
     def __init__(self, work: Callable[[], T], log: str, small: bool = False) -> None:
-        self.work = work
-        self.log = log
-        self.small = small
-        self.loop = asyncio.get_running_loop()
+        self.work: Callable[[], T] = work
+        self.log: str = log
+        self.small: bool = small
+        self.loop: asyncio.AbstractEventLoop = asyncio.get_running_loop()
         self.future: asyncio.Future[T] = self.loop.create_future()
         self.result: T | None = None
         self.error: BaseException | None = None

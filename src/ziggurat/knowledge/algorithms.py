@@ -71,15 +71,16 @@ class Compiled:
             import rustworkx
         except ImportError:
             raise MissingExtra("an algorithm on a knowledge graph", "knowledge") from None
-        self.ids = list(outgoing)
-        self.numbers = numbers = {name: number for number, name in enumerate(self.ids)}
+        self.ids: list[str] = list(outgoing)
+        numbers = {name: number for number, name in enumerate(self.ids)}
+        self.numbers: dict[str, int] = numbers
         edges = [
             (numbers[source], numbers[target], _cheapest(relations))
             for source, targets in outgoing.items()
             for target, relations in targets.items()
         ]
         edges.reverse()
-        self.graph = rustworkx.PyDiGraph[str, float]()
+        self.graph: rustworkx.PyDiGraph[str, float] = rustworkx.PyDiGraph[str, float]()
         self.graph.add_nodes_from(self.ids)
         self.graph.add_edges_from(edges)
         self._turned: rustworkx.PyDiGraph[str, float] | None = None

@@ -5,7 +5,7 @@ __all__ = ["Direction", "KnowledgeGraph", "unknown"]
 from collections.abc import Collection, Iterable, Set
 from difflib import get_close_matches
 from itertools import islice
-from typing import Any, Literal, get_args
+from typing import Any, ClassVar, Literal, get_args
 
 import msgspec
 
@@ -71,7 +71,7 @@ class KnowledgeGraph:
             return NotImplemented
         return self._entities == other._entities and self._out == other._out
 
-    __hash__ = None  # type: ignore[assignment]
+    __hash__: ClassVar[None] = None  # type: ignore[assignment]
 
     def __repr__(self) -> str:
         return f"KnowledgeGraph({self.entity_count} entities, {self.relation_count} relations)"

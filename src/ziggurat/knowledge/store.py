@@ -5,6 +5,7 @@ __all__ = ["GraphStore"]
 import asyncio
 import sqlite3
 from collections.abc import Callable, Sequence
+from pathlib import Path
 from typing import Any, Literal, TypeVar
 
 from ziggurat.core.errors import ConfigurationError
@@ -55,7 +56,7 @@ class GraphStore:
         timeout: Seconds = 5.0,
         connect: Callable[..., sqlite3.Connection] = sqlite3.connect,
     ) -> None:
-        self.path = check_path(path, self)
+        self.path: Path = check_path(path, self)
         self.name = name
         self._database = SqliteConnection(self.path, synchronous, timeout, connect)
         self._writer = Writer(f"ziggurat {self.path.name}", self._together, lambda: None, _PAUSE, self._database.close)

@@ -35,7 +35,7 @@ class Gate:
             raise ConfigurationError(f"Gate(soft={soft}) warns before hard={hard} refuses, so it must be below it")
         self.hard = hard
         self.soft = soft
-        self.depth = 0
+        self.depth: int = 0
         self._lock = RLock()  # reentrant: a collected coroutine may leave at any point
 
     def is_full(self) -> bool:

@@ -91,7 +91,7 @@ class CircuitBreaker:
         if has_rate and window_calls is None and window_seconds is None:
             window_calls = max(100, minimum_calls)
         _check_window(has_rate, window_calls, window_seconds, minimum_calls)
-        self.rules = BreakerRules(
+        self.rules: BreakerRules = BreakerRules(
             consecutive,
             failure_rate,
             slow_rate,

@@ -61,7 +61,7 @@ class Bulkhead:
     def __init__(self, limit: PositiveInt, *, queue: NonNegativeInt = 1_000) -> None:
         self.limit = limit
         self.queue = queue
-        self.running = 0
+        self.running: int = 0
         self._waiting: deque[_Waiter] = deque()
         self._inside: dict[Place, int] = {}  # how many calls at a place have a slot, their own or a borrowed one
         self._borrowed: dict[Place, int] = {}

@@ -46,9 +46,9 @@ class LatencyGradient:
         self.tolerance = tolerance
         self.minimum_calls = minimum_calls
         self.floor = floor
-        self.calls = 0
-        self.recent = 0.0
-        self.usual = 0.0
+        self.calls: int = 0
+        self.recent: float = 0.0
+        self.usual: float = 0.0
 
     def observe(self, seconds: float) -> None:
         """Add the latency of a call, in seconds."""

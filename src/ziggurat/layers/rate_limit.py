@@ -39,10 +39,10 @@ class Permit:
     __slots__ = ("at", "counts", "requests", "weight")
 
     def __init__(self, at: float, requests: int, weight: float) -> None:
-        self.at = at
-        self.requests = requests
-        self.weight = weight
-        self.counts = True  # until its period is over
+        self.at: float = at
+        self.requests: int = requests
+        self.weight: float = weight
+        self.counts: bool = True  # until its period is over
 
 
 class _Waiter:

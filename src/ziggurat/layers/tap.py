@@ -13,7 +13,7 @@ from ziggurat.core.service import Service
 Q = TypeVar("Q")
 R = TypeVar("R")
 
-logger = logging.getLogger("ziggurat")
+logger: logging.Logger = logging.getLogger("ziggurat")
 
 Look = Callable[[Any, Context], object]
 """Called with a request, a response or an error, and the call's context; an awaitable that it returns is awaited."""

@@ -50,7 +50,7 @@ class AgentMemory(View):
         ConfigurationError: a kind that was passed in uses another store or another owner.
     """
 
-    kind = None
+    kind: str | None = None
 
     @checked
     def __init__(
@@ -68,10 +68,10 @@ class AgentMemory(View):
     ) -> None:
         super().__init__(store, owner, embedder=embedder, ctx=ctx)
         self.score = score
-        self.episodic = episodic or EpisodicMemory(store, owner, embedder=embedder, ctx=ctx)
-        self.semantic = semantic or SemanticMemory(store, owner, embedder=embedder, ctx=ctx)
-        self.working = working or WorkingMemory(store, owner, ctx=ctx)
-        self.longterm = longterm or LongTermMemory(store, owner, embedder=embedder, ctx=ctx)
+        self.episodic: EpisodicMemory = episodic or EpisodicMemory(store, owner, embedder=embedder, ctx=ctx)
+        self.semantic: SemanticMemory = semantic or SemanticMemory(store, owner, embedder=embedder, ctx=ctx)
+        self.working: WorkingMemory = working or WorkingMemory(store, owner, ctx=ctx)
+        self.longterm: LongTermMemory = longterm or LongTermMemory(store, owner, embedder=embedder, ctx=ctx)
         for view in (self.episodic, self.semantic, self.working, self.longterm):
             if view.store is not store or view.owner != owner:
                 raise ConfigurationError(f"{view!r} is not a part of the memory of {owner!r} in {store!r}")

@@ -44,7 +44,7 @@ class EpisodicMemory(View):
         ConfigurationError: a bound is not above 0, or the owner is missing.
     """
 
-    kind = "episodic"
+    kind: str = "episodic"
 
     @checked
     def __init__(

@@ -13,7 +13,7 @@ from ziggurat.memory.arguments import checked_tags
 from ziggurat.memory.eviction import lowest
 from ziggurat.memory.finding import Recalled
 from ziggurat.memory.record import UNDONE, MemoryRecord
-from ziggurat.memory.scoring import ScoringInputs, decayed, product, retention, similarity
+from ziggurat.memory.scoring import Score, ScoringInputs, decayed, product, retention, similarity
 from ziggurat.memory.similar import find_same
 from ziggurat.memory.store import OpenedStore
 from ziggurat.memory.view import CANDIDATES, View
@@ -45,7 +45,7 @@ class LongTermMemory(View):
         ConfigurationError: a number is out of its range, or the owner is missing.
     """
 
-    kind = "longterm"
+    kind: str = "longterm"
 
     @checked
     def __init__(
@@ -60,7 +60,7 @@ class LongTermMemory(View):
         embedder: Embedder | None = None,
         ctx: Context | None = None,
     ) -> None:
-        self.worth = decayed(retention(stability_days))
+        self.worth: Score = decayed(retention(stability_days))
         self.min_importance = min_importance
         super().__init__(
             store,

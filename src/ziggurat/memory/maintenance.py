@@ -34,7 +34,7 @@ from ziggurat.messages.usage import Usage
 
 Owners = Collection[str] | Callable[[], Collection[str]]
 
-logger = logging.getLogger("ziggurat")
+logger: logging.Logger = logging.getLogger("ziggurat")
 
 _SUMMARIES = 1000
 """How many summaries wait for `Maintenance.take` at most."""

@@ -24,7 +24,7 @@ class SemanticMemory(View):
         (best, *others) = await memory.recall("fluffy pets")
     """
 
-    kind = "semantic"
+    kind: str = "semantic"
 
     async def remember(
         self, content: str, *, key: str | None = None, **options: Unpack[RememberOptions]

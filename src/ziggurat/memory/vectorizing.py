@@ -24,7 +24,7 @@ BATCH = 128
 _PENDING = 32
 """How many memories without a vector are embedded together with a new one."""
 
-logger = logging.getLogger("ziggurat")
+logger: logging.Logger = logging.getLogger("ziggurat")
 
 _noticed: WeakKeyDictionary[MemoryStore, set[tuple[str, str]]] = WeakKeyDictionary()
 

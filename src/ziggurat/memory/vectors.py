@@ -62,7 +62,7 @@ class VectorIndex:
             raise ConfigurationError(f"an embedding is 32-bit floats, got {size} bytes; write it with pack()")
         self.size = size
         self.exact = exact
-        self.last = 0
+        self.last: int = 0
         """The highest number ever added."""
         np = _numpy()
         self._numbers = np.zeros(0, np.uint64)

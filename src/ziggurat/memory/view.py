@@ -65,7 +65,7 @@ class View:
         self.evict = evict
         self.keep_evicted = keep_evicted
         self.embedder = embedder
-        self.ctx = ctx or root("memory")
+        self.ctx: Context = ctx or root("memory")
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({self.store!r}, {self.owner!r})"

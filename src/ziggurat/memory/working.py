@@ -32,7 +32,7 @@ class WorkingMemory:
         ConfigurationError: the capacity is below 1, or the owner is missing.
     """
 
-    kind = "working"
+    kind: str = "working"
 
     @checked
     def __init__(
@@ -41,7 +41,7 @@ class WorkingMemory:
         self.store = store
         self.owner = owner
         self.capacity = capacity
-        self.ctx = ctx or root("memory")
+        self.ctx: Context = ctx or root("memory")
         self._last = 0.0
 
     def __repr__(self) -> str:

@@ -16,7 +16,7 @@ class ParsedAnswer:
     __slots__ = ("value",)
 
     def __init__(self, value: Any) -> None:
-        self.value = value
+        self.value: Any = value
 
 
 class Caller(Protocol):

@@ -4,7 +4,7 @@ __all__ = ["Conversation", "ConversationPosition", "Transcript", "characters", "
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from hashlib import blake2b
-from typing import Any, overload
+from typing import Any, ClassVar, overload
 
 import msgspec
 from msgspec import Struct
@@ -71,7 +71,7 @@ class Conversation:
     __slots__ = ("_awaited", "_digests", "_fragments", "_known", "_sizes", "log", "rewritten")
 
     def __init__(self, messages: Iterable[Message] = (), rewritten: int = 0) -> None:
-        self.rewritten = rewritten
+        self.rewritten: int = rewritten
         try:
             self.log: list[Message] = list(messages)
         except TypeError:
@@ -207,7 +207,7 @@ class Transcript(Sequence[Message]):
             return NotImplemented
         return list(self) == list(other)
 
-    __hash__ = None  # type: ignore[assignment]
+    __hash__: ClassVar[None] = None  # type: ignore[assignment]
 
     def __repr__(self) -> str:
         return f"Transcript({list(self)!r})"

@@ -72,11 +72,11 @@ class Tally:
     __slots__ = ("_new", "_sum", "model_calls", "outer", "tool_calls")
 
     def __init__(self, outer: "Tally | None" = None) -> None:
-        self.outer = outer
+        self.outer: Tally | None = outer
         self._sum = _NONE
         self._new: list[Usage] = []
-        self.model_calls = 0
-        self.tool_calls = 0
+        self.model_calls: int = 0
+        self.tool_calls: int = 0
 
     def add(self, cost: object) -> None:
         """Count a model call by its usage, or a tool call by its outcome, here and in all enclosing runs."""

@@ -151,7 +151,7 @@ class StreamMask:
         self._waiting: list[str] = []
         self._start = 0
         self._held = self._again = 0  # characters that wait, and how many there are when they are looked at again
-        self.altered = False
+        self.altered: bool = False
 
     def push(self, piece: str) -> str:
         """Add the next piece and return the masked text that may pass now."""

@@ -3,13 +3,14 @@
 __all__ = ["FunctionModel"]
 
 import inspect
-from collections.abc import AsyncGenerator, AsyncIterator, Callable, Coroutine, Generator, Iterator
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Coroutine, Generator, Iterator, Mapping
 from typing import Annotated, Any, Literal, cast
 
 from msgspec import Meta
 
 from ziggurat.core.context import Context
 from ziggurat.core.errors import ConfigurationError
+from ziggurat.core.facts import Fact
 from ziggurat.core.settings import NonEmptyText, PositiveInt, checked
 from ziggurat.messages.model import Model, ModelRequest, ModelResponse
 from ziggurat.messages.usage import Usage
@@ -54,8 +55,8 @@ class FunctionModel:
         window: PositiveInt | None = None,
         output_modes: OutputModes = ("tool", "prompted"),
     ) -> None:
-        self.name = name
-        self.facts = model_facts(name, window, output_modes)
+        self.name: NonEmptyText = name
+        self.facts: Mapping[Fact[Any], object] = model_facts(name, window, output_modes)
         self._function = function
         self._form, lean = _form(function)
         self._plain: Model = cast("Model", function) if lean else self._general

@@ -2,13 +2,16 @@
 
 __all__ = ["ReplayModel"]
 
+from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 from ziggurat.core.codec import Raw, as_type
 from ziggurat.core.context import RUN_ID, Context
 from ziggurat.core.entries import Failure, Outcome
 from ziggurat.core.errors import ConfigurationError, JournalMismatch
 from ziggurat.core.event import difference
+from ziggurat.core.facts import Fact
 from ziggurat.core.journal import LocalJournal
 from ziggurat.core.json_lines import as_error
 from ziggurat.core.path import is_question, parent_of
@@ -56,8 +59,8 @@ class ReplayModel:
                 self._outcomes.setdefault(entry.path, []).append(entry)
         if not self._outcomes:
             raise ConfigurationError("no model was asked in this record, so there is nothing to answer with")
-        self.name = next(iter(self._outcomes.values()))[0].name
-        self.facts = model_facts(self.name, window, output_modes)
+        self.name: str = next(iter(self._outcomes.values()))[0].name
+        self.facts: Mapping[Fact[Any], object] = model_facts(self.name, window, output_modes)
 
     async def __call__(self, request: ModelRequest, ctx: Context, /) -> ModelResponse:
         """Answer from the record.

@@ -4,13 +4,14 @@ __all__ = ["PAUSE", "Pause", "Piece", "Reply", "Rule", "ScriptedModel"]
 
 import asyncio
 import re
-from collections.abc import Callable, Iterator, Sequence
-from typing import Annotated, Union
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Annotated, Any, Union
 
 from msgspec import Meta
 
 from ziggurat.core.context import RUN_ID, Context
 from ziggurat.core.errors import ConfigurationError
+from ziggurat.core.facts import Fact
 from ziggurat.core.settings import CheckedStruct, NonEmptyText, NonNegativeSeconds, PositiveInt, checked
 from ziggurat.messages.delta import PartDelta, TextDelta, ThinkingDelta, ToolCallDelta, deltas_of
 from ziggurat.messages.events import Delta
@@ -108,7 +109,7 @@ class ScriptedModel:
         per_run: bool = False,
     ) -> None:
         self.name = name
-        self.facts = model_facts(name, window, output_modes)
+        self.facts: Mapping[Fact[Any], object] = model_facts(name, window, output_modes)
         self.calls: list[ModelRequest] = []
         self._usage = usage
         self._replies = [self._prepare(reply, f"reply {at}") for at, reply in enumerate(replies, 1)]

@@ -63,7 +63,7 @@ class ConsoleView:
         terminal: bool | None = None,
         width: int | None = None,
     ) -> None:
-        self.screen = Screen(file, terminal=terminal, width=width)
+        self.screen: Screen = Screen(file, terminal=terminal, width=width)
         self._text = text
         self._reasons = reasons
         self._voices = Multiplexer(self.screen, self._place)

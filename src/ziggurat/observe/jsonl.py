@@ -40,7 +40,7 @@ class JsonLines:
         self._own = isinstance(target, (str, Path))
         self._on_closed = on_closed
         self._closed = False
-        self.written = 0
+        self.written: int = 0
         if isinstance(target, (str, Path)):
             try:
                 self._file: TextIO = open(target, "a", encoding="utf-8", opener=private_opener)  # noqa: SIM115

@@ -57,7 +57,7 @@ def partial_of(error: BaseException) -> AgentRun | None:
 
 _NO_SCOPE = Scope()
 
-logger = logging.getLogger("ziggurat")
+logger: logging.Logger = logging.getLogger("ziggurat")
 
 
 async def drive(agent: AgentService, name: str, opens: Awaitable[Opening], *, raises: bool = False) -> AgentRun:

@@ -93,7 +93,7 @@ class Opener:
     def __init__(self, agent: AgentService, parts: AgentParts, name: str, runs: Runs) -> None:
         self.runs = runs
         self.name = name
-        self.path = escaped(name)
+        self.path: str = escaped(name)
         self._agent = agent
         self._parts = parts
 

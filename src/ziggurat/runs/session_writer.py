@@ -39,7 +39,7 @@ from ziggurat.runs.conditions import RunConditions
 from ziggurat.stores.session import Session, SessionLease
 from ziggurat.stores.session.log import ConversationReplaced, MessagesAdded, SessionEntry, latest_from_question, whole
 
-logger = logging.getLogger("ziggurat")
+logger: logging.Logger = logging.getLogger("ziggurat")
 
 
 class SavableRun(Protocol):

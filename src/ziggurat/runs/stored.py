@@ -24,7 +24,7 @@ from ziggurat.messages.agent import AgentRequest
 from ziggurat.runs.options import Environment
 from ziggurat.runs.runs import InProgress, Screening
 
-logger = logging.getLogger("ziggurat")
+logger: logging.Logger = logging.getLogger("ziggurat")
 
 POLL = 0.1
 """Seconds between checks of a run that another process drives."""

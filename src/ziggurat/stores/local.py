@@ -51,8 +51,8 @@ class LocalLogs:
         self._idle: OrderedDict[str, None] = OrderedDict()  # runs that nobody drives, the oldest first
         self.clock = clock
         self.seconds = lease
-        self.owner = new_owner()
-        self.chain = DigestChain(None)
+        self.owner: str = new_owner()
+        self.chain: DigestChain = DigestChain(None)
         self._logs: dict[str, _Log] = {} if shared is None else shared._logs
         self._held: dict[str, int] = {}
         self._closed = False

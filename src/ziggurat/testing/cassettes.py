@@ -80,7 +80,7 @@ class Cassette:
 
     @checked
     def __init__(self, path: str | Path, *, live: Live = "nothing", record: Recording | None = None) -> None:
-        self.path = Path(path)
+        self.path: Path = Path(path)
         self.live = live
         self.record = record
 

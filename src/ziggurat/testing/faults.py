@@ -20,7 +20,7 @@ class FailingOn(Generic[Q, R]):
 
     def __init__(self, inner: Service[Q, R], numbers: Collection[int], error: Callable[[], BaseException]) -> None:
         self.inner = inner
-        self.calls = 0
+        self.calls: int = 0
         self._numbers = numbers
         self._error = error
 

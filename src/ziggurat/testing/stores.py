@@ -42,7 +42,7 @@ class StoreUnderTest:
     """The store under test, opened as often as a check needs, and the clock that it uses."""
 
     def __init__(self, factory: Factory) -> None:
-        self.clock = HandClock()
+        self.clock: HandClock = HandClock()
         self._factory = factory
         self._stores: list[Store] = []
 

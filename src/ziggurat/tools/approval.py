@@ -81,7 +81,7 @@ class Approvals:
         timeout: Seconds | None = None,
         expires: Seconds | None = None,
     ) -> None:
-        self.rules = tuple(rule if isinstance(rule, Rule) else Rule(rule) for rule in rules)
+        self.rules: tuple[Rule, ...] = tuple(rule if isinstance(rule, Rule) else Rule(rule) for rule in rules)
         self.approver = approver
         self.timeout = timeout
         self.expires = expires

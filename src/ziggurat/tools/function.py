@@ -67,9 +67,9 @@ class FunctionTool:
         *,
         streams: bool = False,
     ) -> None:
-        self.function = function
-        self.spec = spec
-        self.arguments = arguments
+        self.function: Callable[..., Any] = function
+        self.spec: ToolSpec = spec
+        self.arguments: Signature | RawSchema = arguments
         self._async = arguments.is_async
         self._streams = streams
         self._context = arguments.context_parameter

@@ -37,14 +37,14 @@ GRACE = 1.0
 CANCELLED_ITSELF = "the tool cancelled the task it ran in"
 """The error text for a tool that cancelled its own task."""
 
-logger = logging.getLogger("ziggurat")
+logger: logging.Logger = logging.getLogger("ziggurat")
 
 
 class AbandonedCalls:
     """Counts the calls that were abandoned in this process because they did not stop."""
 
     def __init__(self) -> None:
-        self.count = 0
+        self.count: int = 0
         self._running: set[asyncio.Future[object]] = set()
 
     def add(self, work: "asyncio.Future[object]", name: str) -> None:

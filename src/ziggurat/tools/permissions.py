@@ -86,8 +86,8 @@ class PermissionLog:
     @checked
     def __init__(self, size: PositiveInt = 1000) -> None:
         self._entries: deque[PermissionCheck] = deque(maxlen=size)
-        self.checks = 0
-        self.denials = 0
+        self.checks: int = 0
+        self.denials: int = 0
 
     def add(self, entry: PermissionCheck) -> None:
         """Add a check."""

@@ -38,7 +38,8 @@ class ThreadCall:
 
     def __init__(self) -> None:
         self.task: asyncio.Task[object] | None = None
-        self.given_up = self.begun = self.ended = self.hangs = self.within = False
+        self.given_up: bool = False
+        self.begun = self.ended = self.hangs = self.within = False
 
     def give_up(self) -> "asyncio.Task[object] | None":
         """Cancel the task that the thread waits for, now or once it exists; return it if it has not ended."""
@@ -66,7 +67,7 @@ class ThreadPool:
 
     def forget(self) -> None:
         """Reset to no threads at all, as in a forked process, where the threads do not exist."""
-        self.written_off = 0
+        self.written_off: int = 0
         self._jobs: SimpleQueue[tuple[Job, ThreadCall]] = SimpleQueue()
         self._lock = threading.Lock()
         self._threads = 0

@@ -55,9 +55,9 @@ class ToolStatistics:
     __slots__ = ("calls", "errors", "seconds")
 
     def __init__(self) -> None:
-        self.calls = 0
-        self.errors = 0
-        self.seconds = 0.0
+        self.calls: int = 0
+        self.errors: int = 0
+        self.seconds: float = 0.0
 
     @property
     def mean_seconds(self) -> float:
@@ -123,7 +123,7 @@ class Toolbox:
         self.entries: dict[str, ToolEntry] = {}
         for each in tools:
             self._add(_entry_of(each))
-        self.specs = tuple(entry.spec for entry in self.entries.values())
+        self.specs: tuple[ToolSpec, ...] = tuple(entry.spec for entry in self.entries.values())
 
     def _add(self, entry: ToolEntry) -> None:
         if entry.spec.name in self.entries:

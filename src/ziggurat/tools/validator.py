@@ -63,8 +63,8 @@ class SchemaValidator:
     __slots__ = ("_compiled", "_unfolding", "schema", "what")
 
     def __init__(self, schema: dict[str, Any] | bool, what: str = "the schema") -> None:
-        self.schema = schema
-        self.what = what
+        self.schema: dict[str, Any] | bool = schema
+        self.what: str = what
         self._compiled = _compiled(schema, what)
         self._unfolding = Unfolding.of(schema, what)
 

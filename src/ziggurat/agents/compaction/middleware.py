@@ -63,8 +63,8 @@ class Compaction(Middleware):
         tries: PositiveInt = 4,
         orphans: Orphans = "answer",
     ) -> None:
-        self.when = when or at_fraction(0.8)
-        self.keep = keep or Recent(messages=10)
+        self.when: Trigger = when or at_fraction(0.8)
+        self.keep: Selector | Recent = keep or Recent(messages=10)
         self.reducers: tuple[Reducer, ...] = tuple(reduce) if isinstance(reduce, Sequence) else (reduce,)
         self.window = window
         self.tries = tries

@@ -16,7 +16,7 @@ from ziggurat.databases.postgres.locks import NOT_AVAILABLE, describe_holder, ti
 
 T = TypeVar("T")
 
-logger = logging.getLogger("ziggurat")
+logger: logging.Logger = logging.getLogger("ziggurat")
 
 Prepare = Callable[["Connection", PostgresAddress], Awaitable[None]]
 

@@ -32,7 +32,7 @@ MIGRATIONS = (
 _ADVISORY = 0x5A494747
 """The first half of the key of the advisory lock for schema changes; the second is the hash of the schema's name."""
 
-logger = logging.getLogger("ziggurat")
+logger: logging.Logger = logging.getLogger("ziggurat")
 
 
 async def prepare(

@@ -79,7 +79,7 @@ class PostgresMemoryStore:
     def __init__(self, url: str, *, timeout: Seconds = 10.0) -> None:
         if find_spec("asyncpg") is None:
             raise MissingExtra("memories in PostgreSQL", "postgres")
-        self.address = PostgresAddress.of(url)
+        self.address: PostgresAddress = PostgresAddress.of(url)
         self._database = PostgresConnection(self.address, timeout, _prepare)
         name = f"ziggurat {self.address.shown}"
         self._writer = Writer(name, lambda jobs: None, lambda: None, 60.0, self._database.close)

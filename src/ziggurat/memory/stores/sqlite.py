@@ -70,7 +70,7 @@ class SqliteMemoryStore:
         timeout: Seconds = 5.0,
         connect: Callable[..., sqlite3.Connection] = sqlite3.connect,
     ) -> None:
-        self.path = check_path(path, self)
+        self.path: Path = check_path(path, self)
         self._database = SqliteConnection(self.path, synchronous, timeout, connect)
         self._writer = Writer(f"ziggurat {self.path.name}", self._together, self._idle, _PAUSE, self._database.close)
         self._shelves = VectorIndexes(Path(f"{self.path}-vectors"), self._database)

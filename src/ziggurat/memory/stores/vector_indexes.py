@@ -14,7 +14,7 @@ from ziggurat.databases.files import make_private_folder
 from ziggurat.databases.sqlite.connection import SqliteConnection
 from ziggurat.memory.vectors import EXACT, VectorIndex
 
-logger = logging.getLogger("ziggurat")
+logger: logging.Logger = logging.getLogger("ziggurat")
 
 Key = tuple[str | None, int]
 """An owner (None for all owners together) and the size of a vector in bytes."""

@@ -163,7 +163,7 @@ class Reader:
         self._opaque: dict[int, _Opaque] = {}
         self._citations: list[Raw] = []
         self._broken = ""
-        self.done = False
+        self.done: bool = False
         """Whether the reply is complete; later events are ignored."""
 
     def push(self, event: ServerEvent) -> list[PartDelta]:

@@ -81,9 +81,9 @@ class Client:
         ca: str | ssl.SSLContext | None = None,
     ) -> None:
         require_parser()
-        self.route = Route(url, proxy=proxy, ca=ca)
-        self.name = name or self.route.authority
-        self.limits = limits or Limits()
+        self.route: Route = Route(url, proxy=proxy, ca=ca)
+        self.name: str = name or self.route.authority
+        self.limits: Limits = limits or Limits()
         self._pools: dict[asyncio.AbstractEventLoop, Pool] = {}
         self._heads: dict[tuple[str, Headers], bytes] = {}
 

@@ -69,7 +69,7 @@ class Connection(asyncio.Protocol):
     def __init__(self, home: ConnectionOwner, name: str) -> None:
         self.home = home
         self.name = name
-        self.idle_since = 0.0
+        self.idle_since: float = 0.0
         self._transport: asyncio.Transport | None = None
         self._poll: Any = None
         self._reply: Incoming | None = None

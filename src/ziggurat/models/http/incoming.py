@@ -50,7 +50,7 @@ class Inflater:
             raise ModelError(f"the reply is encoded as {encoding[:40]!r}, which was not asked for", kind="malformed")
         self._plain = zlib.decompressobj(47 if "gzip" in encoding else 15)
         self._raw = encoding == "deflate"  # some servers omit the zlib header
-        self.read = 0
+        self.read: int = 0
 
     @property
     def rest(self) -> bool:
@@ -84,7 +84,7 @@ class Incoming:
     def __init__(self, line: FlowControl, ctx: Context, limits: Limits, name: str, *, stream: bool) -> None:
         self.status = 0
         self.headers: dict[str, str] = {}
-        self.done = False
+        self.done: bool = False
         self.to_the_end = False  # no length and no chunks: it ends with the connection
         self.begun = False  # some data has arrived
         self.headed = False

@@ -122,13 +122,13 @@ class Route:
 
     def __init__(self, url: str, *, proxy: str | None = None, ca: str | ssl.SSLContext | None = None) -> None:
         parts = _parsed(url, "base_url")
-        self.tls = parts.scheme == "https"
-        self.host = cast("str", parts.hostname)
-        self.port = parts.port or _PORTS[parts.scheme]
+        self.tls: bool = parts.scheme == "https"
+        self.host: str = cast("str", parts.hostname)
+        self.port: int = parts.port or _PORTS[parts.scheme]
         shown = f"[{self.host}]" if ":" in self.host else self.host
-        self.authority = shown if parts.port is None else f"{shown}:{self.port}"
-        self.origin = f"{parts.scheme}://{self.authority}"
-        self.loopback = is_loopback(self.host)
+        self.authority: str = shown if parts.port is None else f"{shown}:{self.port}"
+        self.origin: str = f"{parts.scheme}://{self.authority}"
+        self.loopback: bool = is_loopback(self.host)
         self._ca = ca
         if ca is not None and not isinstance(ca, ssl.SSLContext):
             tls_context(ca)

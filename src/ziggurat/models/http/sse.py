@@ -36,7 +36,7 @@ class EventParser:
     __slots__ = ("_after_return", "_begun", "_data", "_event", "_id", "_rest", "held", "retry")
 
     def __init__(self) -> None:
-        self.held = 0
+        self.held: int = 0
         self.retry: int | None = None
         self._rest: list[bytes] = []  # pieces of a line that has not ended
         self._data: list[bytes] = []

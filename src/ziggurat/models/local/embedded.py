@@ -62,7 +62,7 @@ class EmbeddedModel:
     ) -> None:
         self._engine = engine
         self._size = {"slots": slots, "context": context}
-        self.embedder = embedder or shared_embedder()
+        self.embedder: Embedder = embedder or shared_embedder()
         self.facts: Mapping[Fact[Any], object] = {
             NAME: "local",
             MODEL_NAME: _NAME,

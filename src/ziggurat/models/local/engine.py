@@ -46,10 +46,10 @@ class Engine:
     """
 
     def __init__(self, path: Path, *, slots: int = SLOTS, context: int = CONTEXT, threads: int | None = None) -> None:
-        self.path = _check_file(path)
+        self.path: Path = _check_file(path)
         self.slots = slots
         self.context = context
-        self.threads = threads or min(8, _processors())
+        self.threads: int = threads or min(8, _processors())
         self._lock = threading.Lock()
         self._server: Any = None
         self._pool: ThreadPoolExecutor | None = None

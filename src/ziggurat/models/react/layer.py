@@ -99,7 +99,7 @@ class React:
     __slots__ = ("_longest", "_stop", "_title", "facts", "inner")
 
     def __init__(self, inner: Model, longest: int, stop: tuple[str, ...], title: str) -> None:
-        self.inner = inner
+        self.inner: Model = inner
         self._longest = longest
         self._stop = stop
         self._title = title

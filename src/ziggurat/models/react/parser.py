@@ -96,7 +96,7 @@ class ReactParser:
         self._state: Callable[[list[PartDelta]], bool] | None = self._leading
         self.fault: str | None = None
         """Why the reply cannot be parsed, as a sentence for the model; None if it can; known after `finish`."""
-        self.called = False
+        self.called: bool = False
         """Whether the reply calls a tool."""
 
     def feed(self, text: str) -> list[PartDelta]:

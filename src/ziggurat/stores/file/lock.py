@@ -22,7 +22,7 @@ from ziggurat.databases.files import read_private
 from ziggurat.databases.lock_file import SUPPORTED, LockFile
 from ziggurat.stores.file.log import UNFINISHED_FILES, replaced
 
-logger = logging.getLogger("ziggurat")
+logger: logging.Logger = logging.getLogger("ziggurat")
 
 _PAUSE = 0.002
 _MOST = 3
@@ -42,7 +42,7 @@ class LogLock:
         self.folder = folder
         self._number = number
         self._owner = owner
-        self.file = LockFile(_path(folder, number), owner)
+        self.file: LockFile = LockFile(_path(folder, number), owner)
 
     def is_newest(self) -> bool:
         """Return whether the lock has not been taken away."""

@@ -10,7 +10,7 @@ from ziggurat.databases.disk import Disk
 from ziggurat.databases.files import read_private
 from ziggurat.databases.marks import SLOT, mark_in, slot_of
 
-logger = logging.getLogger("ziggurat")
+logger: logging.Logger = logging.getLogger("ziggurat")
 
 
 def remember(disk: Disk, at: Path, log: str, row: Row) -> None:

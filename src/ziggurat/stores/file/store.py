@@ -32,7 +32,7 @@ from ziggurat.stores.file.mark import marked, remember
 
 T = TypeVar("T")
 
-logger = logging.getLogger("ziggurat")
+logger: logging.Logger = logging.getLogger("ziggurat")
 
 _FORMAT = 1
 
@@ -73,12 +73,12 @@ class FileStore:
         disk: Disk | None = None,
         key: Key = None,
     ) -> None:
-        self.path = check_path(path, self)
+        self.path: Path = check_path(path, self)
         self.seconds = lease
         self.clock = clock
-        self.chain = DigestChain(key)
+        self.chain: DigestChain = DigestChain(key)
         self._disk = disk or Disk()
-        self.owner = new_owner()
+        self.owner: str = new_owner()
         self._timeout = timeout
         self._held: dict[str, int] = {}
         self._counts: dict[str, tuple[int, int]] = {}

@@ -13,7 +13,7 @@ from collections.abc import Awaitable, Callable
 from ziggurat.core.errors import ZigguratError
 from ziggurat.databases.postgres.connection import Connection, passes
 
-logger = logging.getLogger("ziggurat")
+logger: logging.Logger = logging.getLogger("ziggurat")
 
 _MOST = 1000
 """How many logs are tracked; the state of others is queried again."""

@@ -75,10 +75,10 @@ class PostgresStore:
     ) -> None:
         if find_spec("asyncpg") is None:
             raise MissingExtra("a PostgreSQL store", "postgres")
-        self.address = PostgresAddress.of(url)
+        self.address: PostgresAddress = PostgresAddress.of(url)
         self.seconds = lease
-        self.chain = DigestChain(key)
-        self.owner = new_owner()
+        self.chain: DigestChain = DigestChain(key)
+        self.owner: str = new_owner()
         self._clock = clock
         self._timeout = timeout
         self._held: dict[str, tuple[int, int]] = {}

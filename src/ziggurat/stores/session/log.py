@@ -139,7 +139,7 @@ class SessionState:
         self.shortened: dict[str, int] = {}
         self.damaged: list[int] = []
         self.waiting: dict[str, tuple[str, ...]] = {}  # for each run, the calls that wait for a decision
-        self.missing = range(0)
+        self.missing: range = range(0)
         self._values: list[_Value] = []
         self._base: list[Message] | None = None
 

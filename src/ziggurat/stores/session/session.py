@@ -32,7 +32,7 @@ from ziggurat.stores.session.log import (
 )
 from ziggurat.stores.session.write_queue import WriteQueue
 
-logger = logging.getLogger("ziggurat")
+logger: logging.Logger = logging.getLogger("ziggurat")
 
 Conflict = Literal["queue", "reject", "branch"]
 """What a run does while another writes its session: wait, raise an error, or continue in a copy."""
@@ -134,7 +134,7 @@ class Session:
         self.conflict = conflict
         self.timeout = timeout
         self.clock = clock
-        self.store = _store_at(store)
+        self.store: Store = _store_at(store)
         self._writers = _writers_by_store.setdefault(self.store, _LocalWriters())
         self._log = session_log(session_id)
 

@@ -76,11 +76,11 @@ class SqliteStore:
         disk: Disk | None = None,
         key: Key = None,
     ) -> None:
-        self.path = check_path(path, self)
+        self.path: Path = check_path(path, self)
         self.seconds = lease
         self.clock = clock
-        self.chain = DigestChain(key)
-        self.owner = new_owner()
+        self.chain: DigestChain = DigestChain(key)
+        self.owner: str = new_owner()
         self._held: dict[str, int] = {}
         self._ids: dict[str, int] = {}
         self._states: dict[str, str] = {}  # the status of each held log, as written in the table of logs

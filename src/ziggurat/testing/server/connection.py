@@ -43,7 +43,7 @@ class Connection(asyncio.Protocol):
         self._writable = asyncio.Event()
         self._writable.set()
         self._ended = False
-        self.lost = False
+        self.lost: bool = False
         self.task: asyncio.Task[None] | None = None
 
     # -- what asyncio calls ------------------------------------------------------------------------------------------

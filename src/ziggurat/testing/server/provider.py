@@ -75,7 +75,7 @@ class FakeProvider:
         self._clock = clock
         self._wanted_port = port
         self.requests: list[ReceivedRequest] = []
-        self.port = 0
+        self.port: int = 0
         self._again: dict[tuple[str, bytes], ReplyContent] = {}
         self._open: set[Connection] = set()
         self._server: asyncio.Server | None = None
