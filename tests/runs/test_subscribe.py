@@ -105,14 +105,14 @@ def test_a_reader_that_leaves_is_forgotten_and_none_makes_the_run_wait() -> None
         await asyncio.sleep(0)
         reader = one.subscribe("r")
         assert (await anext(reader)).number == 1
-        broadcast = one._runs._in_progress.broadcast("r")  # type: ignore[attr-defined]
+        broadcast = one._runs._broadcasts["r"]
         assert broadcast is not None
         assert len(broadcast.readers) == 1
         await reader.aclose()
         assert not broadcast.readers
         goes_on.set()
         assert (await handle.result()).text == "it is 3"
-        assert one._runs._in_progress.broadcast("r") is None  # type: ignore[attr-defined]
+        assert "r" not in one._runs._broadcasts
 
     asyncio.run(main())
 

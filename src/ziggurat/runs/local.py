@@ -6,35 +6,34 @@ from collections import OrderedDict
 from collections.abc import AsyncGenerator, Sequence
 from functools import cached_property
 
-from ziggurat.core.broadcast import Broadcast, SubscribedItem, subscribe
+from ziggurat.core.broadcast import SubscribedItem, subscribe
 from ziggurat.core.clock import SYSTEM_CLOCK, Clock
 from ziggurat.core.codec import as_type, digest
 from ziggurat.core.entries import Ended, JournalEntry, Opened
 from ziggurat.core.errors import RunExists, RunNotFound
 from ziggurat.core.journal import LocalJournal
-from ziggurat.core.recorder import Mode
 from ziggurat.core.store import LogInfo, Store, run_log
 from ziggurat.messages.agent import AgentRequest
 from ziggurat.runs.options import Environment
-from ziggurat.runs.runs import BY_STORE, InProgress, Screening, is_resumable
+from ziggurat.runs.runs import BY_STORE, Runs, Screening, is_resumable
 
 LIMIT = 1000
 """How many runs that can be continued are kept; beyond that the oldest are dropped."""
 
 
-class LocalRuns:
+class LocalRuns(Runs):
     """Keep the journals of runs that can be continued, by reference; those that have ended for good are dropped."""
 
     keeps_ended = False
 
     def __init__(self) -> None:
+        super().__init__()
         self._journals: OrderedDict[str, LocalJournal] = OrderedDict()
         self._asked: dict[str, str] = {}
-        self._in_progress = InProgress()
 
     @cached_property
     def store(self) -> Store:
-        """The store of their sessions, made when it is first asked for; see `Runs`."""
+        """The store of their sessions, made when it is first asked for."""
         from ziggurat.stores.local import LocalLogs
 
         store = LocalLogs()
@@ -42,43 +41,46 @@ class LocalRuns:
         return store
 
     async def find(self, run_id: str) -> LogInfo | None:
-        """Return the status of a run; see `Runs`."""
-        journal = self._in_progress.journal(run_id) or self._journals.get(run_id)
+        """Return the status of a run."""
+        journal = self._in_progress.get(run_id) or self._journals.get(run_id)
         return None if journal is None else self._info(run_id, journal)
 
     async def list(self, *, agent: str | None = None, status: str | None = None, limit: int = 100) -> Sequence[LogInfo]:
-        """Return the runs; see `Runs`."""
+        """Return the runs, which are all of one agent."""
         infos = [self._info(run_id, journal) for run_id, journal in reversed(self._journals.items())]
-        return [info for info in infos if info.fits(None, status, None)][:limit]  # they are all of one agent
+        return [info for info in infos if info.fits(None, status, None)][:limit]
 
-    async def open(
+    async def read(self, run_id: str, clock: Clock = SYSTEM_CLOCK) -> LocalJournal:
+        """Return a copy of a run's record."""
+        return self._find(run_id).copy(clock=clock)
+
+    async def plant(self, run_id: str, agent: str, entries: Sequence[JournalEntry]) -> None:
+        """Create a run from entries."""
+        journal = LocalJournal()
+        journal.take_over(entries)
+        self._check_new(run_id)
+        self._journals[run_id] = journal
+
+    def subscribe(self, run_id: str, after: int) -> AsyncGenerator[SubscribedItem, None]:
+        """Yield the entries and events of a run."""
+        return subscribe(self._find(run_id), self._broadcasts.get(run_id), after=after)
+
+    async def _open(
         self, opened: Opened, agent: str, asked: str, screening: Screening, environment: Environment
     ) -> LocalJournal:
-        """Begin a run; see `Runs`."""
         run_id = opened.run_id
-        self._in_progress.begin(run_id)
-        if run_id in self._journals:
-            self._in_progress.end(run_id)
-            raise RunExists(f"the run {run_id!r} exists; choose another id")
+        self._check_new(run_id)
         journal = LocalJournal(clock=environment.clock)
         screening(journal)
         journal.append(opened)
         if asked:
             self._asked[run_id] = asked
-        self._in_progress.add(run_id, journal)
         return journal
 
-    async def take(self, run_id: str, environment: Environment) -> LocalJournal:
-        """Take over a run; see `Runs`."""
-        kept = self._find(run_id)
-        self._in_progress.begin(run_id)
-        journal = kept.copy("resume", clock=environment.clock)
-        self._in_progress.add(run_id, journal)
-        return journal
+    async def _take(self, run_id: str, environment: Environment) -> LocalJournal:
+        return self._find(run_id).copy(clock=environment.clock)
 
-    async def leave(self, run_id: str, journal: LocalJournal, *, mistaken: bool = False) -> None:
-        """Keep a run that can be continued; see `Runs`."""
-        self._in_progress.end(run_id)
+    async def _leave(self, run_id: str, journal: LocalJournal, mistaken: bool) -> None:
         ended = journal.ended
         if not journal.went_on and (mistaken or journal.reopened):
             return
@@ -92,30 +94,12 @@ class LocalRuns:
             oldest, _ = self._journals.popitem(last=False)
             self._asked.pop(oldest, None)
 
-    def announce(self, run_id: str, broadcast: Broadcast) -> None:
-        """Let the events of a run be heard; see `Runs`."""
-        self._in_progress.announce(run_id, broadcast)
-
-    async def read(self, run_id: str, mode: Mode = "resume", clock: Clock = SYSTEM_CLOCK) -> LocalJournal:
-        """Return a copy of a run's record; see `Runs`."""
-        return self._find(run_id).copy(mode, clock=clock)
-
-    async def plant(self, run_id: str, agent: str, entries: Sequence[JournalEntry]) -> None:
-        """Create a run from entries; see `Runs`."""
-        self._in_progress.begin(run_id)
-        self._in_progress.end(run_id)
-        if run_id in self._journals:
+    def _check_new(self, run_id: str) -> None:
+        if run_id in self._journals or self._in_progress.get(run_id) is not None:
             raise RunExists(f"the run {run_id!r} exists; choose another id")
-        journal = LocalJournal()
-        journal.take_over(entries)
-        self._journals[run_id] = journal
-
-    def subscribe(self, run_id: str, after: int) -> AsyncGenerator[SubscribedItem, None]:
-        """Yield the entries and events of a run; see `Runs`."""
-        return subscribe(self._find(run_id), self._in_progress.broadcast(run_id), after=after)
 
     def _find(self, run_id: str) -> LocalJournal:
-        journal = self._in_progress.journal(run_id) or self._journals.get(run_id)
+        journal = self._in_progress.get(run_id) or self._journals.get(run_id)
         if journal is None:
             raise RunNotFound(f"no run {run_id!r} is kept here; an agent without a store keeps no finished ones")
         return journal

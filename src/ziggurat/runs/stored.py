@@ -8,7 +8,7 @@ from collections.abc import AsyncGenerator, Sequence
 from contextlib import aclosing, suppress
 from typing import cast
 
-from ziggurat.core.broadcast import Broadcast, SubscribedItem, subscribe
+from ziggurat.core.broadcast import SubscribedItem, subscribe
 from ziggurat.core.clock import SYSTEM_CLOCK, Clock
 from ziggurat.core.codec import as_type, digest
 from ziggurat.core.entries import Ended, JournalEntry, Opened
@@ -16,13 +16,12 @@ from ziggurat.core.errors import JournalCorrupt, RunNotFound, StoreError
 from ziggurat.core.journal import LocalJournal
 from ziggurat.core.json_lines import read_entry, write_entry
 from ziggurat.core.protocols import implements
-from ziggurat.core.recorder import Mode
 from ziggurat.core.shield import finished
 from ziggurat.core.store import LogInfo, Store, SupportsChangeSignal, run_log
 from ziggurat.core.stored_journal import StoredJournal, lines_of, read_rows
 from ziggurat.messages.agent import AgentRequest
 from ziggurat.runs.options import Environment
-from ziggurat.runs.runs import InProgress, Screening
+from ziggurat.runs.runs import Runs, Screening
 
 logger: logging.Logger = logging.getLogger("ziggurat")
 
@@ -33,86 +32,72 @@ WAIT = 1.0
 """The same for stores that notify of writes by other processes."""
 
 
-class StoredRuns:
-    """The runs of one store, shared by the agents of this process.
-
-    Args:
-        store: The store.
-    """
+class StoredRuns(Runs):
+    """The runs of one store, shared by the agents of this process."""
 
     keeps_ended = True
 
     def __init__(self, store: Store) -> None:
-        self.store = store
-        self._in_progress = InProgress()
+        super().__init__()
+        self._store = store
+
+    @property
+    def store(self) -> Store:
+        """The store."""
+        return self._store
 
     async def find(self, run_id: str) -> LogInfo | None:
-        """Return the status and request digest of a run; see `Runs`."""
-        return await self.store.find(run_log(run_id))
+        """Return the status and request digest of a run."""
+        return await self._store.find(run_log(run_id))
 
     async def list(self, *, agent: str | None = None, status: str | None = None, limit: int = 100) -> Sequence[LogInfo]:
-        """Return the runs; see `Runs`."""
-        return await self.store.logs("run:", agent=agent, status=status, limit=limit)
+        """Return the runs."""
+        return await self._store.logs("run:", agent=agent, status=status, limit=limit)
 
-    async def open(
+    async def _open(
         self, opened: Opened, agent: str, asked: str, screening: Screening, environment: Environment
     ) -> LocalJournal:
-        """Begin a run; when this returns, its first entry is stored and this process has its lease; see `Runs`."""
-        run_id, log = opened.run_id, run_log(opened.run_id)
-        request = asked or digest(opened.request)
-        self._in_progress.begin(run_id)
+        log = run_log(opened.run_id)
+        journal = StoredJournal(self._store, log, 1, clock=environment.clock, probe=environment.probe)
+        screening(journal)
+        first = journal.screened(opened)
+        rows, blobs = journal.rows_of([journal.written(first)])
+        info = LogInfo(log, agent, asked or digest(opened.request), opened.at)
+        creating = asyncio.ensure_future(self._store.create(info, rows, blobs))
         try:
-            journal = StoredJournal(self.store, log, 1, clock=environment.clock, probe=environment.probe)
-            screening(journal)
-            first = journal.screened(opened)
-            rows, blobs = journal.rows_of([journal.written(first)])
-            creating = asyncio.ensure_future(self.store.create(LogInfo(log, agent, request, opened.at), rows, blobs))
-            try:
-                await finished(creating)
-            except asyncio.CancelledError:
-                if not creating.cancelled() and creating.exception() is None:
-                    journal.begun(first)
-                    await finished(_cancel(journal))
-                raise
-            journal.begun(first)
-        except BaseException:
-            self._in_progress.end(run_id)
+            await finished(creating)
+        except asyncio.CancelledError:
+            if not creating.cancelled() and creating.exception() is None:
+                journal.begun(first)
+                await finished(_cancel(journal))
             raise
-        self._in_progress.add(run_id, journal)
+        journal.begun(first)
         return journal
 
-    async def take(self, run_id: str, environment: Environment) -> LocalJournal:
-        """Take over a run that stopped; see `Runs`."""
-        self._in_progress.begin(run_id)
+    async def _take(self, run_id: str, environment: Environment) -> LocalJournal:
         log = run_log(run_id)
         epoch = 0
 
         async def lease() -> None:
             nonlocal epoch
-            epoch = await self.store.lease(log)
+            epoch = await self._store.lease(log)
 
         try:
             self._check_sound(await self._known(run_id))
             await finished(lease())
-            journal = StoredJournal(self.store, log, epoch, "resume", clock=environment.clock, probe=environment.probe)
-            rows = await read_rows(self.store, log)
-            journal.take_in(rows, await lines_of(self.store, log, rows))
+            journal = StoredJournal(self._store, log, epoch, "resume", clock=environment.clock, probe=environment.probe)
+            rows = await read_rows(self._store, log)
+            journal.take_in(rows, await lines_of(self._store, log, rows))
         except BaseException:
-            self._in_progress.end(run_id)
             if epoch:
-                await finished(self.store.release(log, epoch))
+                await finished(self._store.release(log, epoch))
             raise
-        self._in_progress.add(run_id, journal)
         return journal
 
-    async def leave(self, run_id: str, journal: LocalJournal, *, mistaken: bool = False) -> None:
-        """Release a run; see `Runs`."""
-        assert isinstance(journal, StoredJournal)  # those of `open` and `take` are
-        try:
-            if journal.ended is None or not journal.went_on:
-                await finished(self._withdraw(run_id, journal, mistaken))
-        finally:
-            self._in_progress.end(run_id)
+    async def _leave(self, run_id: str, journal: LocalJournal, mistaken: bool) -> None:
+        assert isinstance(journal, StoredJournal)  # those of `_open` and `_take` are
+        if journal.ended is None or not journal.went_on:
+            await finished(self._withdraw(run_id, journal, mistaken))
 
     async def _withdraw(self, run_id: str, journal: StoredJournal, mistaken: bool) -> None:
         """Release the lease of a run that did not end; what waits to be written is written first."""
@@ -124,28 +109,24 @@ class StoredRuns:
         journal.close()
         await journal.release()
         if unbegun:
-            await self.store.delete(run_log(run_id))
-
-    def announce(self, run_id: str, broadcast: Broadcast) -> None:
-        """Let the events of a run be heard; see `Runs`."""
-        self._in_progress.announce(run_id, broadcast)
+            await self._store.delete(run_log(run_id))
 
     async def plant(self, run_id: str, agent: str, entries: Sequence[JournalEntry]) -> None:
-        """Create a run from entries; see `Runs`."""
+        """Create a run from entries."""
         log, opened = run_log(run_id), entries[0]
         assert isinstance(opened, Opened)
         last = entries[-1] if isinstance(entries[-1], Ended) else None
-        rows, blobs = StoredJournal(self.store, log, 1).rows_of([write_entry(entry) for entry in entries], last)
+        rows, blobs = StoredJournal(self._store, log, 1).rows_of([write_entry(entry) for entry in entries], last)
         request = digest(as_type(opened.request, AgentRequest))
-        epoch = await self.store.create(LogInfo(log, agent, request, opened.at), rows, blobs)
-        await self.store.release(log, epoch)
+        epoch = await self._store.create(LogInfo(log, agent, request, opened.at), rows, blobs)
+        await self._store.release(log, epoch)
 
-    async def read(self, run_id: str, mode: Mode = "resume", clock: Clock = SYSTEM_CLOCK) -> LocalJournal:
-        """Return a copy of a run's record; see `Runs`."""
+    async def read(self, run_id: str, clock: Clock = SYSTEM_CLOCK) -> LocalJournal:
+        """Return a copy of a run's record."""
         log = run_log(run_id)
         self._check_sound(await self._known(run_id))
-        journal = LocalJournal(mode, clock=clock)
-        journal.read_in(await lines_of(self.store, log, await read_rows(self.store, log)))
+        journal = LocalJournal("resume", clock=clock)
+        journal.read_in(await lines_of(self._store, log, await read_rows(self._store, log)))
         return journal
 
     async def _known(self, run_id: str) -> LogInfo:
@@ -160,11 +141,10 @@ class StoredRuns:
             raise JournalCorrupt(f"the run {info.id!r} is set apart: {info.problem}")
 
     async def subscribe(self, run_id: str, after: int) -> AsyncGenerator[SubscribedItem, None]:
-        """Yield the entries and events of a run, whichever process drives it; see `Runs`."""
-        await self._in_progress.opened(run_id)
-        journal = self._in_progress.journal(run_id)
+        """Yield the entries and events of a run, whichever process drives it."""
+        journal = await self._opened(run_id)
         if journal is not None:
-            async with aclosing(subscribe(journal, self._in_progress.broadcast(run_id), after=after)) as items:
+            async with aclosing(subscribe(journal, self._broadcasts.get(run_id), after=after)) as items:
                 async for heard in items:
                     yield heard
             return
@@ -173,16 +153,16 @@ class StoredRuns:
         while True:
             info = await self._known(run_id)
             self._check_sound(info)
-            rows = await read_rows(self.store, log, number, before)
-            for row, line in zip(rows, await lines_of(self.store, log, rows), strict=True):
+            rows = await read_rows(self._store, log, number, before)
+            for row, line in zip(rows, await lines_of(self._store, log, rows), strict=True):
                 number, before = row.number, row.digest
                 if number > after:
                     yield SubscribedItem(number, 0, read_entry(line))
             if number >= info.count and info.status != "running":
                 return
             if not rows:
-                if implements(self.store, SupportsChangeSignal):
-                    await cast("SupportsChangeSignal", self.store).changed(log, number, WAIT)
+                if implements(self._store, SupportsChangeSignal):
+                    await cast("SupportsChangeSignal", self._store).changed(log, number, WAIT)
                 else:
                     await SYSTEM_CLOCK.sleep(POLL)
 
