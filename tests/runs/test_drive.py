@@ -17,7 +17,7 @@ from ziggurat.core.entries import Ended, Entered, Opened
 from ziggurat.core.errors import ConfigurationError, JournalCorrupt, ModelError
 from ziggurat.core.event import Event
 from ziggurat.messages import stops
-from ziggurat.messages.agent import AgentRequest, AgentRun
+from ziggurat.messages.agent import AgentRequest, AgentRun, empty_run
 from ziggurat.messages.conversation import Transcript
 from ziggurat.messages.events import AgentEnded
 from ziggurat.messages.message import assistant, tool_message, user
@@ -25,7 +25,6 @@ from ziggurat.messages.middleware import Middleware
 from ziggurat.messages.parts import ToolResult, tool_call
 from ziggurat.models.scripted import ScriptedModel
 from ziggurat.runs.drive import partial_of
-from ziggurat.runs.opening import empty_run
 from ziggurat.runs.prompt import request_of
 from ziggurat.stores.local import LocalLogs
 from ziggurat.tools.function import tool

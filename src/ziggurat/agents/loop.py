@@ -13,15 +13,16 @@ from ziggurat.agents.reply import final_answer_in, judge_reply, refuse_calls, re
 from ziggurat.agents.steering import Steering, StoppedAfterStep
 from ziggurat.agents.stop import Progress, natural_end
 from ziggurat.calls.admission import ADMISSION
+from ziggurat.calls.agent_call import AGENT_CALL
 from ziggurat.calls.batch import call_tool, call_tools, not_executed
 from ziggurat.core.containment import contained
 from ziggurat.core.context import AMBIENT, Context
-from ziggurat.core.errors import ModelError, Suspend, attach
+from ziggurat.core.errors import ModelError
 from ziggurat.core.event import SILENCE
 from ziggurat.core.facts import Fact
 from ziggurat.core.journal import journal_of
 from ziggurat.messages import stops
-from ziggurat.messages.agent import AgentRequest, AgentRun, stop_of
+from ziggurat.messages.agent import AgentRequest, AgentRun
 from ziggurat.messages.caller import ParsedAnswer
 from ziggurat.messages.events import StepEnded, StepStarted
 from ziggurat.messages.limits import MAX_CALLS
@@ -52,7 +53,7 @@ class AgentLoop:
         self._told = None if callable(given) else _add_output_rules(given, settings.output)
 
     def __call__(self, request: AgentRequest, ctx: Context, /) -> Coroutine[Any, Any, AgentRun]:
-        """Run until a stop; an error or a suspension is raised with the run so far as its `partial`."""
+        """Run until a stop; the run so far, also after an error, is in `AgentCall.run`."""
         run = LoopRun(self.settings, request, ctx)
         steps = self._steps(run, ctx) if self.settings.timeout is None else self._steps_within(run, ctx)
         return steps if run.steering is None else _await_steered(steps, ctx)
@@ -101,11 +102,11 @@ class AgentLoop:
                 if ctx.emit is not SILENCE or (policy is not None and run.nudges is not None):
                     await self._end_step(run, ctx, step, stop)
                 if stop is not None:
-                    return run.result(stop, run.output_of(response) if answer is None else answer.value)
+                    return run.end(stop, run.output_of(response) if answer is None else answer.value)
                 if task is not None and task.cancelling() > cancels:  # a tool swallowed our cancellation
                     raise asyncio.CancelledError
         except BaseException as raised:  # noqa: BLE001 - raised again
-            raise _with_partial(contained(raised, task), run)  # noqa: B904 - it has its cause already
+            raise run.break_off(contained(raised, task))  # noqa: B904 - it has its cause already
 
     async def _begin_step(self, run: LoopRun, ctx: Context, step: str) -> None:
         """Save the previous step to the session, apply steering, and emit the start of the step."""
@@ -224,18 +225,11 @@ async def _await_steered(steps: Awaitable[AgentRun], ctx: Context) -> AgentRun:
     """Await a steered run; in a replay, return the run that was stopped after a step instead of raising."""
     try:
         return await steps
-    except StoppedAfterStep as stopped:
-        if journal_of(ctx).replaying:
-            return stopped.partial
+    except StoppedAfterStep:
+        stopped = ctx.scope[AGENT_CALL].run
+        if stopped is not None and journal_of(ctx).replaying:
+            return stopped
         raise
-
-
-def _with_partial(error: BaseException, run: LoopRun) -> BaseException:
-    """Return an error that ends a run, with the run so far."""
-    suspend = error if isinstance(error, Suspend) else None
-    why = stops.Cancelled() if isinstance(error, asyncio.CancelledError) else stop_of(error)
-    attach(error, "partial", run.result(why, suspend=suspend))
-    return error
 
 
 async def _itself(message: Message, ctx: Context) -> Message:

@@ -18,11 +18,11 @@ from ziggurat.calls.batch import not_executed
 from ziggurat.calls.hooks import MIDDLEWARE
 from ziggurat.calls.model_call import ask
 from ziggurat.core.context import RUN_ID, Context
-from ziggurat.core.errors import ConfigurationError, ModelRetry, Suspend
+from ziggurat.core.errors import ConfigurationError, ModelRetry
 from ziggurat.core.journal import journal_of
 from ziggurat.core.service import Service
 from ziggurat.messages import stops
-from ziggurat.messages.agent import AgentRequest, AgentRun, pending_of
+from ziggurat.messages.agent import AgentRequest, AgentRun, stop_of
 from ziggurat.messages.caller import ParsedAnswer
 from ziggurat.messages.conversation import Conversation, Transcript
 from ziggurat.messages.delta import fit
@@ -185,11 +185,16 @@ class LoopRun:
         """Return the output of a run that ends with a response without an answer: its text, if text is wanted."""
         return response.text if self.loop.output is None else None
 
-    def result(self, stop: stops.Stop, output: Any = None, suspend: Suspend | None = None) -> AgentRun:
+    def break_off(self, error: BaseException) -> BaseException:
+        """Return the error that ends the run, whose end is as it says."""
+        self.end(stop_of(error))
+        return error
+
+    def end(self, stop: stops.Stop, output: Any = None) -> AgentRun:
         """Return the run so far: its complete steps, in a form that can be sent to a model again."""
         log = self.conversation.log
         whole = self.conversation if self.complete == len(log) else Conversation(log[: self.complete])
-        return AgentRun(
+        self.tally.run = run = AgentRun(
             Transcript(whole, self.complete),
             stop,
             output,
@@ -199,12 +204,13 @@ class LoopRun:
             self.steps,
             self.ctx.scope.get(RUN_ID) or "",
             self.loop.name,
-            pending_of(suspend) if suspend is not None else (),
+            (),
             self.start,
             journal_of(self.ctx).elapsed - self.tally.began,
             self.past(),
             "" if self.writer is None else self.writer.id,
         )
+        return run
 
 
 def _rewriters(ctx: Context) -> "Rewriters | None":

@@ -20,10 +20,10 @@ from ziggurat.core.facts import fact, innermost
 from ziggurat.core.scope import Scope
 from ziggurat.core.stream import EventStream, open_stream
 from ziggurat.messages import stops
-from ziggurat.messages.agent import AgentRequest, AgentRun
+from ziggurat.messages.agent import AgentRequest, AgentRun, empty_run
 from ziggurat.messages.events import Warned
 from ziggurat.runs.drive import drive
-from ziggurat.runs.opening import Opener, Opening, empty_run
+from ziggurat.runs.opening import Opener, Opening
 from ziggurat.runs.options import NO_OPTIONS, RunArguments, RunOptions, joined_context
 from ziggurat.runs.prompt import Prompt, request_of
 from ziggurat.runs.session_writer import session_for

@@ -21,7 +21,6 @@ from ziggurat.core.journal import journal_of
 from ziggurat.core.path import step_of
 from ziggurat.core.scope import Key
 from ziggurat.core.settings import checked
-from ziggurat.messages.agent import AgentRun
 from ziggurat.messages.events import Steered
 from ziggurat.messages.message import Message
 from ziggurat.messages.middleware import Middleware
@@ -60,9 +59,7 @@ STEERABLE: Fact[frozenset[str] | None] = Fact("steerable", None)
 
 
 class StoppedAfterStep(StopSignal):
-    """Raised when a run stops after a step as requested; `partial` is the run."""
-
-    partial: AgentRun
+    """Raised when a run stops after a step as requested."""
 
 
 class Mailbox:

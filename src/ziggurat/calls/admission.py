@@ -27,7 +27,7 @@ from ziggurat.core.scope import Key
 from ziggurat.messages.budget import ASSUMED_OUTPUT, TOKENS_AND_REQUESTS, Budget, Price, limits_of
 from ziggurat.messages.model import ModelRequest, ToolSpec
 from ziggurat.messages.parts import ToolResult
-from ziggurat.messages.usage import Usage, estimate_tokens
+from ziggurat.messages.usage import Usage, as_usage, estimate_tokens
 
 
 class _Meter:
@@ -104,8 +104,10 @@ class Spending:
 
     def recall(self, outcome: Outcome, costs: Iterable[object]) -> None:
         """Count a recorded call."""
-        for usage in costs:
-            self.add(as_type(usage, Usage), outcome.name)
+        for cost in costs:
+            usage = as_usage(cost)
+            if usage is not None:
+                self.add(usage, outcome.name)
         refused = isinstance(outcome, Failure) and isinstance(as_error(outcome.error), LimitExceeded)
         if _is_step(outcome.path) and not refused:
             self.steps.add(outcome.path)

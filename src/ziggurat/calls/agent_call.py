@@ -5,14 +5,16 @@ __all__ = ["AGENT_CALL", "AgentCall"]
 import asyncio
 from collections.abc import Callable, Sequence
 
+from ziggurat.calls.admission import Spending
 from ziggurat.core.scope import Key
+from ziggurat.messages.agent import AgentRun
 from ziggurat.messages.caller import ParsedAnswer, answer_in_text
 from ziggurat.messages.conversation import Conversation
 from ziggurat.messages.message import Message
 from ziggurat.messages.middleware import Middleware
 from ziggurat.messages.model import ModelResponse
 from ziggurat.messages.stops import BudgetExceeded
-from ziggurat.messages.usage import Tally
+from ziggurat.messages.usage import Tally, Usage
 
 
 class AgentCall(Tally):
@@ -23,12 +25,14 @@ class AgentCall(Tally):
         "_reported",
         "agent",
         "began",
+        "budgets",
         "conversation",
         "debug",
         "depth",
         "failures",
         "loop",
         "own",
+        "run",
         "tool_limit",
     )
 
@@ -42,11 +46,13 @@ class AgentCall(Tally):
         own: Sequence[Middleware] = (),
         parse: Callable[[ModelResponse], ParsedAnswer | None] = answer_in_text,
         debug: bool = False,
+        budgets: tuple[Spending, ...] = (),
     ) -> None:
         super().__init__(outer)
         self.agent: str = agent
         self.conversation: Conversation | None = None  # None until its loop begins, or if it has none
         self.depth: int = 0 if outer is None else outer.depth + 1
+        self.budgets: tuple[Spending, ...] = budgets  # all that are in effect
         self.loop: asyncio.AbstractEventLoop = (
             asyncio.get_running_loop()
         )  # the whole run uses this event loop, whichever thread calls into it
@@ -56,7 +62,13 @@ class AgentCall(Tally):
         self.failures: dict[str, Exception] = {}  # by path, errors of tools that became results
         self.tool_limit: int | None = tool_limit  # of its budget, for it and all agents below
         self._reported: dict[int, BaseException] | None = None
+        self.run: AgentRun | None = None  # as its loop and its hooks have left it
         self.began: float = 0.0  # seconds of the run's time used up when it was first entered
+
+    def charge(self, usage: Usage, name: str) -> None:
+        """Charge the usage of a service to the budgets in effect."""
+        for spending in self.budgets:
+            spending.add(usage, name)
 
     @property
     def outermost(self) -> "AgentCall":

@@ -22,6 +22,7 @@ from typing import Any
 from msgspec import Struct
 from msgspec.structs import replace
 
+from ziggurat.calls.admission import ADMISSION
 from ziggurat.calls.agent_call import AGENT_CALL, AgentCall
 from ziggurat.calls.hooks import MIDDLEWARE, NO_CHAIN, HookChain, hooked, tell, wrap
 from ziggurat.calls.once import after_acts
@@ -29,7 +30,7 @@ from ziggurat.core.codec import as_type
 from ziggurat.core.containment import contained
 from ziggurat.core.context import JOURNAL, METER, RUN_ID, Context
 from ziggurat.core.entries import Entered, Outcome, Record, Result
-from ziggurat.core.errors import ConfigurationError, LimitExceeded
+from ziggurat.core.errors import ConfigurationError, LimitExceeded, Suspend, attach
 from ziggurat.core.event import SILENCE, Diverged
 from ziggurat.core.facts import Fact, fact
 from ziggurat.core.journal import LocalJournal, journal_of
@@ -37,7 +38,7 @@ from ziggurat.core.path import parent_of
 from ziggurat.core.recorder import must_be
 from ziggurat.core.scope import Key, Scope
 from ziggurat.core.service import Service
-from ziggurat.messages.agent import AgentRequest, AgentRun
+from ziggurat.messages.agent import AgentRequest, AgentRun, empty_run, pending_of, stop_of
 from ziggurat.messages.caller import CALLER, ParsedAnswer, answer_in_text
 from ziggurat.messages.delta import deltas_of
 from ziggurat.messages.events import AgentEnded, AgentStarted, Delta
@@ -146,7 +147,7 @@ async def enter(agent: AgentService, request: AgentRequest, ctx: Context, *, aga
             if not journal.is_known(error):
                 await journal.write_failure(ctx, parts.name, request, error)
             await tell(chain, error, ctx)
-        raise error  # noqa: B904 - it has its cause already
+        raise _with_run(error, frame, request, ctx)  # noqa: B904 - it has its cause already
     await journal.write(Result(ctx.path, parts.name, request, run))
     if ctx.emit is not SILENCE:
         await ctx.emit(AgentEnded(ctx.path, run))
@@ -167,12 +168,22 @@ class _Alternatives:
         return await enter(self.inner, request, ctx, again=True)
 
 
+def _with_run(error: BaseException, frame: AgentCall, request: AgentRequest, ctx: Context) -> BaseException:
+    """Return the error with the run that it ended: as far as its loop came, or with its answer if a hook failed."""
+    stop = stop_of(error)
+    run = frame.run or empty_run(frame.agent, request, stop)
+    pending = pending_of(error) if isinstance(error, Suspend) else ()
+    attach(error, "partial", _counted(replace(run, stop=stop, output=None, pending=pending), frame, ctx))
+    return error
+
+
 def _counted(run: AgentRun, frame: AgentCall, ctx: Context) -> AgentRun:
     """Return a run with the usage of all that was called for it, by layers and hooks too, and the id of this run."""
     if run.model_calls != frame.model_calls or run.tool_calls != frame.tool_calls:
         run = replace(run, usage=frame.usage, model_calls=frame.model_calls, tool_calls=frame.tool_calls)
     run_id = ctx.scope.get(RUN_ID) or run.id
-    return run if run.id == run_id else replace(run, id=run_id)  # a cache has answered with another run
+    frame.run = run if run.id == run_id else replace(run, id=run_id)  # a cache has answered with another run
+    return frame.run
 
 
 async def _apply_before_agent(
@@ -246,7 +257,9 @@ def _make_frame(ctx: Context, parts: AgentParts, *, again: bool) -> tuple[Contex
     scope = ctx.scope
     outer_frame = scope.get(AGENT_CALL)
     own = () if parts.chain is None else parts.chain.middlewares
-    frame = AgentCall(parts.name, outer_frame, parts.tool_limit, own, parts.parse, parts.debug)
+    frame = AgentCall(
+        parts.name, outer_frame, parts.tool_limit, own, parts.parse, parts.debug, scope.get(ADMISSION) or ()
+    )
     within: dict[Key[Any], Any] = {**scope, AGENT_CALL: frame, CALLER: frame, METER: frame}
     if outer_frame is not None or ctx.frozen is not None or APPROVED_CALL in scope:
         _check_stands(frame, ctx)

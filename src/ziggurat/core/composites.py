@@ -40,13 +40,14 @@ class Composites:
         entries: The entries of the run.
     """
 
-    __slots__ = ("_above", "_entered", "_entries", "_first", "_looked_at")
+    __slots__ = ("_above", "_around", "_entered", "_entries", "_first", "_looked_at")
 
     def __init__(self, entries: Sequence[JournalEntry]) -> None:
         self._entries = entries
         self._looked_at = 0  # the number of entries seen
         self._entered: set[str] = set()  # the paths of composites
         self._above: set[str] = set()  # the paths of composites, and of all calls around them
+        self._around: set[str] = set()  # the paths of calls that others were made in
         self._first: dict[str, int] = {}  # the index of the first entry at or below each path
 
     def __contains__(self, path: str) -> bool:
@@ -65,7 +66,8 @@ class Composites:
 
     def outcomes_below(self, path: str, until: JournalEntry | None) -> Iterator[Outcome]:
         """Yield the outcomes of the calls below a path that were recorded before an entry."""
-        if path not in self:  # nothing was called below it
+        self._look()
+        if path not in self._around:
             return
         for entry in islice(self._entries, self._first[path], None):
             if entry is until:
@@ -81,6 +83,11 @@ class Composites:
             while path and path not in first:
                 first[path] = at
                 path = parent_of(path)
+            if isinstance(entry, (Result, Failure)):
+                path = parent_of(entry.path)
+                while path and path not in self._around:
+                    self._around.add(path)
+                    path = parent_of(path)
             if isinstance(entry, Entered):
                 path = entry.path
                 self._entered.add(path)

@@ -308,10 +308,10 @@ class Journal(Protocol):
 
 
 class Meter(Protocol):
-    """A sum of the usage of calls."""
+    """A sum of the usage of calls, and the budgets that they are charged to."""
 
-    def add(self, usage: object, /) -> None:
-        """Add the usage of one call."""
+    def add(self, usage: object, charged_to: str = "", /) -> None:
+        """Add the usage of one call; if a live service is named, charge it to the budgets in effect, too."""
         ...
 
 

@@ -210,13 +210,13 @@ class Recorder:
         except BaseException as raised:  # noqa: BLE001 - raised again
             error = contained(raised)
             spent = _known(self.take_charges(ctx.path, usage_of(error)))
-            self.count(ctx, *spent)
+            self.count(ctx, *spent, charged_to=name)
             if isinstance(error, Exception):
                 await self.write_failure(ctx, name, request, error, spent)
             raise error  # noqa: B904 - it has its cause already
         spent = _known(self.take_charges(ctx.path))
         await self.write(Result(ctx.path, name, request, value, spent, self.elapsed))
-        self.count(ctx, *spent, usage_of(value))
+        self.count(ctx, *spent, usage_of(value), charged_to=name)
         return value
 
     async def _call_composite(
@@ -237,12 +237,12 @@ class Recorder:
         return value
 
     @staticmethod
-    def count(ctx: Context, *spent: object) -> None:
-        """Add the usage of calls to the sum of the run."""
+    def count(ctx: Context, *spent: object, charged_to: str = "") -> None:
+        """Add the usage of calls to the sum of the run; with the name of a live service, charge it to budgets too."""
         meter = ctx.scope.get(METER)
         if meter is not None:
             for usage in spent:
-                meter.add(usage)
+                meter.add(usage, charged_to)
 
     def write(self, entry: JournalEntry) -> Awaitable[None]:
         """Record an entry; the awaitable, to be awaited before acting on it, ends when it is durable.

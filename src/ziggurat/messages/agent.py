@@ -15,11 +15,13 @@ __all__ = [
     "Stage",
     "Step",
     "decision_of",
+    "empty_run",
     "error_of",
     "pending_of",
     "stop_of",
 ]
 
+from asyncio import CancelledError
 from collections import Counter
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Annotated, Any, Generic, Literal, cast
@@ -314,6 +316,12 @@ class AgentRun(Struct, Generic[Out], frozen=True, weakref=True):
         return isinstance(self.stop, stops.Completed)
 
 
+def empty_run(name: str, request: AgentRequest, stop: stops.Stop, run_id: str = "") -> AgentRun:
+    """Return a run that stopped before it did anything."""
+    start = len(request.messages)
+    return AgentRun(Transcript.of(*request.messages), stop, None, id=run_id, start=start, agent=name)
+
+
 def stop_of(error: BaseException) -> stops.Stop:
     """Return the stop that corresponds to an error."""
     fact = errors.fact_of
@@ -326,6 +334,8 @@ def stop_of(error: BaseException) -> stops.Stop:
         return stops.ModelCallDenied(errors.text_of(error))
     if isinstance(error, errors.Suspend):
         return stops.Suspended()
+    if isinstance(error, CancelledError):
+        return stops.Cancelled()
     kind = errors.type_name_of(error)
     return stops.Failed(errors.text_of(error) or kind, kind)
 

@@ -1,11 +1,12 @@
 """Token usage of model calls; an unknown figure is None, never zero."""
 
-__all__ = ["TOOL_CALL", "Tally", "Usage", "estimate_tokens", "sum_of"]
+__all__ = ["TOOL_CALL", "Tally", "Usage", "as_usage", "estimate_tokens", "sum_of"]
 
 from msgspec import Struct
 
 from ziggurat.core.codec import Raw, decode
 from ziggurat.core.entries import Result
+from ziggurat.core.errors import JournalCorrupt
 from ziggurat.core.path import is_tool_call
 
 
@@ -63,6 +64,16 @@ TOOL_CALL = object()
 """Passed to `Tally.add` for a live tool call."""
 
 
+def as_usage(cost: object) -> Usage | None:
+    """Return a cost, perhaps as it was read from a record, as usage; None if it is something else, of the user's."""
+    if isinstance(cost, Raw):
+        try:
+            return decode(cost, Usage)
+        except JournalCorrupt:
+            return None
+    return cost if isinstance(cost, Usage) else None
+
+
 class Tally:
     """A sum of usage and calls that also adds to the tally of the enclosing run.
 
@@ -78,23 +89,32 @@ class Tally:
         self.model_calls: int = 0
         self.tool_calls: int = 0
 
-    def add(self, cost: object) -> None:
-        """Count a model call by its usage, or a tool call by its outcome, here and in all enclosing runs."""
+    def add(self, cost: object, charged_to: str = "", /) -> None:
+        """Count a model call by its usage, or a tool call by its outcome, here and in all enclosing runs.
+
+        Args:
+            cost: The usage or the outcome.
+            charged_to: The name of a live service for which nothing was reserved, to charge the budgets in effect.
+        """
         tally: Tally | None = self
         if cost is TOOL_CALL:
             while tally is not None:
                 tally.tool_calls += 1
                 tally = tally.outer
             return
-        if isinstance(cost, Raw):
-            cost = decode(cost, Usage)
-        if isinstance(cost, Usage):
+        usage = as_usage(cost)
+        if usage is not None:
+            if charged_to:
+                self.charge(usage, charged_to)
             while tally is not None:
-                tally._new.append(cost)
+                tally._new.append(usage)
                 tally.model_calls += 1
                 tally = tally.outer
         elif isinstance(cost, Result) and is_tool_call(cost.path):
             self.add(TOOL_CALL)
+
+    def charge(self, usage: Usage, name: str) -> None:
+        """Charge the usage of a service to the budgets in effect; there are none here."""
 
     @property
     def usage(self) -> Usage:

@@ -34,9 +34,9 @@ from ziggurat.core.journal import LocalJournal
 from ziggurat.core.scope import Scope
 from ziggurat.core.shield import finished
 from ziggurat.messages import stops
-from ziggurat.messages.agent import AgentRun, pending_of, stop_of
+from ziggurat.messages.agent import AgentRun, empty_run, stop_of
 from ziggurat.messages.events import AgentEnded
-from ziggurat.runs.opening import Opening, empty_run
+from ziggurat.runs.opening import Opening
 from ziggurat.tools.approval import APPROVALS
 from ziggurat.tools.permissions import GRANTS
 from ziggurat.tools.thread_guard import rules_hold, run_ended
@@ -251,11 +251,10 @@ def _log_end(failure: BaseException, run: AgentRun, opening: Opening, *, raised:
 
 
 def _stopped_run(error: BaseException, name: str, opening: Opening) -> AgentRun:
-    stop = stops.Cancelled() if isinstance(error, asyncio.CancelledError) else stop_of(error)
-    partial = partial_of(error)
-    if partial is None or partial.agent != name or partial.id != opening.run_id:  # several runs may raise one error
-        partial = empty_run(name, opening.request, stop)
-    pending = pending_of(error) if isinstance(error, Suspend) else ()
-    session = partial.session if opening.writer is None else opening.writer.id
+    """Return the run that an error ended, as its agent left it."""
+    stop, run = stop_of(error), fact_of(error, "partial", AgentRun)
+    if run is None or run.id != opening.run_id:  # it never began, or another run raised the same error since
+        run = empty_run(name, opening.request, stop)
+    session = run.session if opening.writer is None else opening.writer.id
     cause = Cause.of(error) if isinstance(stop, stops.Failed) else None
-    return replace(partial, stop=stop, pending=pending, id=opening.run_id, session=session, cause=cause)
+    return replace(run, stop=stop, id=opening.run_id, agent=name, session=session, cause=cause)

@@ -1,6 +1,6 @@
 """Open a run: a new one, one to continue, or one that has ended and is answered from its record."""
 
-__all__ = ["Opener", "Opening", "empty_run"]
+__all__ = ["Opener", "Opening"]
 
 import asyncio
 from collections.abc import Mapping
@@ -22,11 +22,10 @@ from ziggurat.core.entries import Entered, Failure, JournalEntry, Opened, Origin
 from ziggurat.core.errors import JournalCorrupt, RunExists, RunNotFound, attach
 from ziggurat.core.ids import check_new_id, check_new_name
 from ziggurat.core.journal import LocalJournal
-from ziggurat.core.path import escaped
+from ziggurat.core.path import escaped, is_beneath
 from ziggurat.core.store import LogInfo
 from ziggurat.messages import stops
-from ziggurat.messages.agent import AgentRequest, AgentRun, Decision
-from ziggurat.messages.conversation import Transcript
+from ziggurat.messages.agent import AgentRequest, Decision, empty_run
 from ziggurat.runs.conditions import RunConditions, conditions_in, limit_grants
 from ziggurat.runs.options import Live, RunOptions, root_context
 from ziggurat.runs.prompt import Prompt
@@ -304,17 +303,14 @@ class Opener:
 
     def _recorded_request(self, journal: LocalJournal, run_id: str) -> AgentRequest:
         opened = journal.entries[0] if journal.entries else None
-        record = journal.find(self.path)
-        begun = any(isinstance(entry, Entered) for entry in journal.entries)  # False if cancelled in a hook
-        if not isinstance(opened, Opened) or opened.request is None or (begun and (not record or not record.entered)):
+        entered = (entry.path for entry in journal.entries if isinstance(entry, Entered))  # perhaps by a hook only
+        if (
+            not isinstance(opened, Opened)
+            or opened.request is None
+            or not is_beneath(next(entered, self.path), self.path)
+        ):
             raise RunNotFound(f"the run {run_id!r} was not begun by an agent named {self.name!r}")
         return as_type(opened.request, AgentRequest)
-
-
-def empty_run(name: str, request: AgentRequest, stop: stops.Stop, run_id: str = "") -> AgentRun:
-    """Return a run that stopped before it did anything."""
-    start = len(request.messages)
-    return AgentRun(Transcript.of(*request.messages), stop, None, id=run_id, start=start, agent=name)
 
 
 def _new_id(options: RunOptions) -> str:
