@@ -4,6 +4,7 @@ __all__ = ["Unwanted", "call_tool", "call_tools", "not_executed"]
 
 import asyncio
 from collections.abc import Awaitable, Callable
+from contextlib import AbstractAsyncContextManager, nullcontext
 
 from ziggurat.calls.agent_call import AGENT_CALL
 from ziggurat.calls.tool_call import act
@@ -67,22 +68,18 @@ async def call_tools(
 async def _call_together(
     box: Toolbox, calls: tuple[ToolCall, ...], contexts: list[Context], ctx: Context, dropped: Unwanted | None
 ) -> tuple[ToolResult, ...]:
-    room = asyncio.Semaphore(box.concurrency) if box.concurrency is not None and box.concurrency < len(calls) else None
+    limited = box.concurrency is not None and box.concurrency < len(calls)
+    room: AbstractAsyncContextManager[None] = asyncio.Semaphore(box.concurrency or 1) if limited else nullcontext()
     begun: set[str] = set()
 
-    async def limited(call: ToolCall, at: Context) -> ToolResult:
-        if room is None:
-            return await timed(call, at)
+    async def make(call: ToolCall, at: Context) -> ToolResult:
         async with room:
-            return await timed(call, at)
-
-    async def timed(call: ToolCall, at: Context) -> ToolResult:
-        begun.add(at.path)
-        with at.branch() as branch:
-            return await act(box, call, branch)
+            begun.add(at.path)
+            with at.branch() as branch:
+                return await act(box, call, branch)
 
     loop = asyncio.get_running_loop()
-    tasks = [loop.create_task(_catch_suspend(limited(call, at))) for call, at in zip(calls, contexts, strict=True)]
+    tasks = [loop.create_task(_catch_suspend(make(call, at))) for call, at in zip(calls, contexts, strict=True)]
     try:
         why = await (_join(box, tasks, ctx) if dropped is None else _join_or_drop(box, tasks, ctx, dropped))
     except BaseException:

@@ -22,6 +22,8 @@ _READING = threading.Lock()
 """Held while a journal's list of waiting readers is created."""
 
 
+_CLOSED = "the run has ended; resume it to go on"
+
 _BROKEN_OFF = frozenset({"Failed", "Denied", "BudgetExceeded", "Timeout"})
 """The stops after which the call that ended the run is made again when the run is resumed."""
 
@@ -35,7 +37,7 @@ class LocalJournal(Recorder):
         super().__init__(mode, strict=strict, clock=clock)
         self._index: dict[str, JournalEntry | list[JournalEntry] | Record] = {}  # the entries of calls, by path
         self._begun = 1  # the number of entries with which the run was opened
-        self._closed: LeaseLost | None = None
+        self._closed = False
 
     # -- reading -------------------------------------------------------------------------------------------------
 
@@ -126,8 +128,8 @@ class LocalJournal(Recorder):
         Raises:
             LeaseLost: the run has ended.
         """
-        if self._closed is not None:
-            raise self._closed
+        if self._closed:
+            raise LeaseLost(_CLOSED)
         if self._screens is not None:
             entry = self.screened(entry)
         self.entries.append(entry)
@@ -140,15 +142,13 @@ class LocalJournal(Recorder):
 
     def close(self) -> None:
         """Record nothing more: the run has ended, or is no longer driven from here."""
-        if self._closed is None:
-            self._closed = LeaseLost("the run has ended; resume it to go on")
-            self.refusing = True
-            self.wake()
+        self._closed = self.refusing = True
+        self.wake()
 
     def missing(self, path: str, what: str, /) -> None:
         """Raise if the run has ended, or in `replay`; the call is not made then."""
-        if self._closed is not None:
-            raise self._closed
+        if self._closed:
+            raise LeaseLost(_CLOSED)
         super().missing(path, what)
 
     def settled(self) -> Awaitable[None] | None:

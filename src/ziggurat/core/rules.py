@@ -5,6 +5,7 @@ __all__ = ["ANYTHING", "SettingRule", "is_finite", "rule_of"]
 import re
 from collections.abc import Callable, Collection, Iterable, Mapping
 from decimal import Decimal
+from functools import reduce
 from inspect import iscoroutinefunction, signature
 from math import isfinite, isnan
 from types import NoneType, SimpleNamespace, UnionType
@@ -77,6 +78,8 @@ def _rule(annotation: Any) -> SettingRule:
         return SettingRule(lambda value: value is None, "None")
     if annotation is bool:
         return SettingRule(lambda value: isinstance(value, bool), "True or False")
+    if annotation is str or annotation is bytes:
+        return SettingRule(lambda value: isinstance(value, annotation), _text_words(_PLAIN[annotation][1], Meta()))
     if annotation in _PLAIN:
         return _bounded(annotation, Meta())
     return _of_class(annotation if origin is None else origin, args)
@@ -177,10 +180,8 @@ def _either(rules: list[SettingRule]) -> SettingRule:
     words = sorted(dict.fromkeys(rule.words for rule in rules), key=lambda each: each == "None")
     item = next((rule.item for rule in rules if rule.item is not None), None)
     separator = ", or " if any("," in each for each in words) else " or "
-    if len(checks) == 2:  # most often something or None
-        first, second = checks
-        return SettingRule(lambda value: first(value) or second(value), separator.join(words), item)
-    return SettingRule(lambda value: any(check(value) for check in checks), separator.join(words), item)
+    allows = reduce(lambda one, other: lambda value: one(value) or other(value), checks)
+    return SettingRule(allows, separator.join(words), item)
 
 
 def _merged(metas: Iterable[Meta]) -> Meta:

@@ -138,7 +138,8 @@ def checked(function: Callable[P, R]) -> Callable[P, R]:
     def check(args: tuple[object, ...], kwargs: Mapping[str, object]) -> None:
         where = type(args[0]).__name__ if constructs else title
         settings.check(where, zip(positional, args, strict=False))
-        settings.check(where, kwargs.items())
+        if kwargs:
+            settings.check(where, kwargs.items())
         if rest:
             settings.check(where, ((rest, value) for value in args[count:]))
         if others:

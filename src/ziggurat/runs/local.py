@@ -82,7 +82,7 @@ class LocalRuns(Runs):
 
     async def _leave(self, run_id: str, journal: LocalJournal, mistaken: bool) -> None:
         ended = journal.ended
-        if not journal.went_on and (mistaken or journal.reopened):
+        if (mistaken or journal.reopened) and not journal.went_on:
             return
         if ended is not None and not is_resumable(ended.stop):
             self._journals.pop(run_id, None)
