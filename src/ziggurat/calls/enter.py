@@ -36,7 +36,7 @@ from ziggurat.core.facts import Fact, fact
 from ziggurat.core.journal import LocalJournal, journal_of
 from ziggurat.core.path import parent_of
 from ziggurat.core.recorder import must_be
-from ziggurat.core.scope import Key, Scope
+from ziggurat.core.scope import Key
 from ziggurat.core.service import Service
 from ziggurat.messages.agent import AgentRequest, AgentRun, empty_run, pending_of, stop_of
 from ziggurat.messages.caller import CALLER, ParsedAnswer, answer_in_text
@@ -260,14 +260,14 @@ def _make_frame(ctx: Context, parts: AgentParts, *, again: bool) -> tuple[Contex
     frame = AgentCall(
         parts.name, outer_frame, parts.tool_limit, own, parts.parse, parts.debug, scope.get(ADMISSION) or ()
     )
-    within: dict[Key[Any], Any] = {**scope, AGENT_CALL: frame, CALLER: frame, METER: frame}
+    within: dict[Key[Any], Any] = {AGENT_CALL: frame, CALLER: frame, METER: frame}
     if outer_frame is not None or ctx.frozen is not None or APPROVED_CALL in scope:
         _check_stands(frame, ctx)
         within[APPROVED_CALL] = None
     if parts.grants is not None:  # an empty set counts too: agents below get none
         outer = scope.get(GRANTS)
         within[GRANTS] = parts.grants if outer is None else outer & parts.grants
-    return ctx.entered(Scope(within)), NO_CHAIN if again else scope.get(MIDDLEWARE) or NO_CHAIN
+    return ctx.entered(scope.with_values(within)), NO_CHAIN if again else scope.get(MIDDLEWARE) or NO_CHAIN
 
 
 def _check_stands(frame: AgentCall, ctx: Context) -> None:

@@ -2,7 +2,11 @@
 
 __all__ = ["TOOL_CALL", "Tally", "Usage", "as_usage", "estimate_tokens", "sum_of"]
 
+from collections.abc import Iterable
+from typing import Any
+
 from msgspec import Struct
+from msgspec.structs import astuple
 
 from ziggurat.core.codec import Raw, decode
 from ziggurat.core.entries import Result
@@ -43,17 +47,10 @@ class Usage(Struct, frozen=True, gc=False, omit_defaults=True):
 
 def sum_of(*usages: Usage) -> Usage:
     """Return the usage of several calls together; a figure that none of them has stays unknown."""
-    return Usage(
-        _sum([each.input for each in usages]),
-        _sum([each.output for each in usages]),
-        _sum([each.cache_read for each in usages]),
-        _sum([each.cache_write for each in usages]),
-        _sum([each.reasoning for each in usages]),
-        sum([each.requests for each in usages]),
-    )
+    return Usage(*map(_sum, zip(*map(astuple, usages), strict=True)))
 
 
-def _sum(figures: list[int | None]) -> int | None:
+def _sum(figures: Iterable[int | None]) -> Any:
     known = [figure for figure in figures if figure is not None]
     return sum(known) if known else None
 
