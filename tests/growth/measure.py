@@ -1,13 +1,16 @@
 """Measure how the time of a function grows with the size of its input, by the processor's clock."""
 
 import gc
+import json
+import marshal
 import math
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from time import process_time
 from typing import Any
 
 from msgspec import Struct
+from msgspec.json import encode
 
 from ziggurat.core.errors import ZigguratError
 
@@ -18,12 +21,26 @@ _ENOUGH = float(os.environ.get("ZIGGURAT_GROWTH_SECONDS", "0.002"))
 """Seconds at which a size is large enough; ``make growth`` measures larger ones."""
 
 _UNFELT = 0.0005  # seconds at the limit on size that are no concern
-_REPEATED = 0.03  # seconds for which a call is repeated when it is measured again
-_LONG = 2.0  # seconds of one call after which larger sizes are not tried
-_TRIES = 6
+_LONG = 2.0  # seconds of one call after which it is not repeated more often
+_PATIENCE = 3.0  # seconds without a better figure after which a function that seems slow is not measured again
+_PASSES = 4.0  # passes over its input, as long as that of the function beside it, for which caches are made up
+_ROUNDS = 3  # times that it is measured at least
 
 Make = Callable[[int], Any]
 """Makes hostile input of about n characters or items."""
+
+
+def visit(value: Any) -> None:
+    """Read the whole of a value once, in linear time, with little work for each part of it."""
+    if isinstance(value, (str, bytes)):
+        try:
+            value = json.loads(value)
+        except (ValueError, RecursionError):
+            value = list(value)
+    try:
+        marshal.dumps(value, 2)  # version 2 has no table of what occurs again
+    except ValueError:
+        encode(value, enc_hook=repr)
 
 
 class Case(Struct, frozen=True):
@@ -38,8 +55,8 @@ class Case(Struct, frozen=True):
         reach: The size that is measured at least, however long it takes.
         most: The limit on size.
         span: The least factor between the two sizes.
-        beside: A function that is known to take linear time on the same input: as far as it takes longer, because less
-            of the input fits into the caches of the processor, so may `run`.
+        beside: A function that is known to take linear time on the same input: the seconds that it loses because less
+            of a large input fits into the caches of the processor are taken from those of `run`.
     """
 
     name: str
@@ -50,36 +67,44 @@ class Case(Struct, frozen=True):
     reach: int = 0
     most: int = 1_000_000
     span: int = 16
-    beside: Callable[[Any], object] | None = None
+    beside: Callable[[Any], object] = visit
 
     def __str__(self) -> str:
         return f"{self.name} ({self.shape})"
 
 
-class _Time(Struct, frozen=True):
-    """Seconds that a function takes at a size, and that the one beside it takes."""
+class _Times:
+    """The least seconds that a function, and the one beside it, took at some sizes.
 
-    size: int
-    run: float
-    beside: float
+    Other work on the machine, and a cold cache, can only make a call longer; the sizes are measured in turn.
+    """
+
+    def __init__(self, case: Case, sizes: Sequence[int]) -> None:
+        self.case = case
+        self.run = dict.fromkeys(sizes, math.inf)
+        self.beside = dict.fromkeys(sizes, math.inf)
+
+    def measure(self) -> None:
+        for size in self.run:
+            value = self.case.make(size)
+            # the one beside it first: it brings the value into the caches for both
+            self.beside[size] = min(self.beside[size], _seconds(self.case.beside, value))
+            self.run[size] = min(self.run[size], _seconds(self.case.run, value))
+
+    def factor(self, small: int, large: int) -> float:
+        """Return the factor for four times the size, without what the caches cost the function beside it."""
+        span = large / small
+        passes = min(max(self.run[small] / self.beside[small], 1.0), _PASSES)
+        lost = passes * max(0.0, self.beside[large] - span * self.beside[small])
+        slower = (self.run[large] - lost) / max(self.run[small], 1e-6)
+        return float(max(1.0, slower) ** (math.log(4) / math.log(span)))
 
 
-def _time(case: Case, size: int, times: int) -> _Time:
-    """Return the least of several times, taken in turn."""
-    run = beside = math.inf
-    for _ in range(times):
-        given = case.make(size)
-        run = min(run, _seconds(case.run, given))
-        if case.beside is not None:
-            beside = min(beside, _seconds(case.beside, given))
-    return _Time(size, run, beside)
-
-
-def _seconds(function: Callable[[Any], object], given: Any) -> float:
+def _seconds(function: Callable[[Any], object], value: Any) -> float:
     gc.disable()
     begun = process_time()
     try:
-        function(given)
+        function(value)
     except (ZigguratError, ValueError):
         pass
     finally:
@@ -91,45 +116,24 @@ def _seconds(function: Callable[[Any], object], given: Any) -> float:
 def growth(case: Case) -> tuple[float, int, float]:
     """Return how many times as long the function takes for four times the size, the larger size, and its seconds.
 
-    It is the mean over the whole range from the smaller size to one that takes long enough, or to the limit on size: on
-    a wide range, the memory caches of a processor matter less than on a narrow one. What takes no time at the limit is
-    no concern. A figure above the bound is measured again, with more repeats, over the upper part of the range (where
-    it does not matter that small inputs may be read in another way), over a wider one, and over narrower ones that fit
-    into the caches: other work on the machine can only make it larger, so the least one counts. What takes the square
-    does so in every part.
+    It is the mean over the whole range from the smaller size to one that takes long enough, or to the limit on size, or
+    over the upper part of it, where it does not matter that small inputs may be read in another way: what takes the
+    square does so there as well. What takes no time at the limit is no concern. A figure above the bound is measured
+    again for a while: the least time of many is what the function takes when nothing disturbs it.
     """
-    small = _time(case, case.least, 3)
     size = max(case.least * case.span, case.reach)
-    large = _time(case, size, 1)
-    while large.run < _ENOUGH and 4 * size <= case.most:
+    while (seconds := _seconds(case.run, case.make(size))) < _ENOUGH and 4 * size <= case.most:
         size *= 4
-        large = _time(case, size, 1)
-    if large.run < _UNFELT:
-        return 1.0, size, large.run
-    least = _factor(small, large)
-    for number in range(1, _TRIES):
-        if least <= FACTOR or large.run > _LONG or (number > 1 and least > 2 * FACTOR):
+    if seconds < _UNFELT:
+        return 1.0, size, seconds
+    times = _Times(case, (case.least, size // 4, size))
+    least, rounds, since = math.inf, 0, process_time()
+    while rounds < _ROUNDS or process_time() - since < _PATIENCE:
+        times.measure()
+        rounds += 1
+        factor = min(times.factor(case.least, size), times.factor(size // 4, size))
+        if factor < 0.99 * least:
+            least, since = factor, process_time()
+        if least <= FACTOR or times.run[size] > _LONG:
             break
-        if number == 2 and 4 * size <= case.most and large.run < _LONG / 16:
-            size *= 4
-        elif number > 2:  # what fits into the caches
-            size = max(size // 4, case.reach, case.least * case.span)
-        times = max(1 + number, min(20, int(_REPEATED / large.run)))
-        small = _least(small, _time(case, case.least, 10))
-        large = _time(case, size, times)
-        upper = _factor(_time(case, size // 4, times + 1), large)
-        least = min(least, upper, _factor(small, large))
-    return least, size, large.run
-
-
-def _least(one: _Time, other: _Time) -> _Time:
-    return _Time(one.size, min(one.run, other.run), min(one.beside, other.beside))
-
-
-def _factor(small: _Time, large: _Time) -> float:
-    """Return the factor for four times the size, without what the caches cost the function beside it."""
-    span = large.size / small.size
-    slower = large.run / max(small.run, 1e-6)
-    if large.beside < math.inf:
-        slower /= max(1.0, large.beside / max(small.beside, 1e-6) / span)
-    return float(slower ** (math.log(4) / math.log(span)))
+    return least, size, times.run[size]

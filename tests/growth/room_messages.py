@@ -1,7 +1,5 @@
 """The readers, validators, folds and renderers of `messages`, `core` and `stores`."""
 
-import json
-import marshal
 from collections.abc import Iterable, Sequence
 from functools import partial
 from typing import Any
@@ -42,26 +40,13 @@ def over(name: str, run: Any, shapes: Iterable[Shape], **limits: Any) -> list[Ca
     return [Case(name, shape.__name__, shape, run, **limits) for shape in shapes]
 
 
-def parse(text: str) -> None:
-    """Read JSON, in linear time."""
-    try:
-        json.loads(text)
-    except (ValueError, RecursionError):
-        return
-
-
-def walk(value: Any) -> None:
-    """Visit all of a value, in linear time."""
-    marshal.dumps(value, 2)  # version 2 has no table of what occurs again
-
-
-LARGE: dict[str, Any] = {"least": 16_000, "most": 256_000, "beside": parse}
-"""Sizes of values whose keys are sorted in the way for large ones; they do not fit into the caches of a processor."""
+LARGE: dict[str, Any] = {"least": 16_000, "most": 256_000}
+"""Sizes of values whose keys are sorted in the way for large ones."""
 
 
 def values(name: str, run: Any, shapes: Iterable[Shape] = JSON) -> list[Case]:
     """Return a case for each shape of JSON as decoded values."""
-    return [Case(name, shape.__name__, value_of(shape), run, **{**LARGE, "beside": walk}) for shape in shapes]
+    return [Case(name, shape.__name__, value_of(shape), run, **LARGE) for shape in shapes]
 
 
 def given(name: str, run: Any, makes: dict[str, Make], **limits: Any) -> list[Case]:

@@ -9,7 +9,7 @@ from typing import Any
 from msgspec.structs import replace
 
 from tests.growth.measure import Case, Make
-from tests.growth.room_messages import CONVERSATIONS, DELTAS, MESSAGES, given, over, parse
+from tests.growth.room_messages import CONVERSATIONS, DELTAS, MESSAGES, given, over
 from tests.growth.shapes import (
     JSON,
     TEXT,
@@ -67,7 +67,7 @@ from ziggurat.models.react.prompt import observation, prompt_of
 CHAT, ANTHROPIC, RESPONSES = DIALECTS["openai"], DIALECTS["anthropic"], DIALECTS["openai"]
 
 FEWER = {"least": 250, "most": 16_000}
-LOOKED_AT = {"least": 4_600, "most": 50_000, "span": 10, "beside": parse}
+LOOKED_AT = {"least": 4_600, "most": 50_000, "span": 10}
 """Sizes of errors up to those of which only the beginning is read; smaller ones may be JSON, which is quicker."""
 
 SECRETS = Secrets(("correct horse", "hunter22"), (r"\bACC-[0-9]{6,10}\b",), True, True, "[REDACTED]")

@@ -4,18 +4,22 @@ A few sizes are measured here; ``make growth`` measures larger ones.
 """
 
 import ast
+import json
+import os
 import re
+import subprocess
+import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 
 import ziggurat
-from tests.growth import room_messages, room_models, room_tools
-from tests.growth.measure import FACTOR, Case, growth
+from tests.growth import plants
+from tests.growth.__main__ import CASES
+from tests.growth.measure import FACTOR
 
-CASES = [*room_messages.CASES, *room_tools.CASES, *room_models.CASES]
-NAMES = sorted({case.name for case in CASES})
+NAMES = sorted({case.name for case in CASES if not case.name.startswith("plants.")})
 
 _HOME = Path(ziggurat.__file__).parent
 _READS = re.compile(
@@ -67,18 +71,42 @@ def _public() -> Iterator[str]:
                 yield ".".join((*path.relative_to(_HOME).with_suffix("").parts, name))
 
 
+# Memory that was returned would cost large inputs, and not small ones, the time to get it again.
+_KEEP_MEMORY = {"MALLOC_MMAP_THRESHOLD_": "4000000000", "MALLOC_TRIM_THRESHOLD_": "4000000000", "PYTHONHASHSEED": "0"}
+
+Measure = Callable[[str], dict[str, tuple[float, str]]]
+"""Returns the factor and a sentence for each case of a function."""
+
+
+@pytest.fixture(scope="module")
+def measure() -> Iterator[Measure]:
+    with subprocess.Popen(
+        [sys.executable, "-m", "tests.growth"],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+        env={**os.environ, **_KEEP_MEMORY},
+    ) as process:
+        stdin, stdout = process.stdin, process.stdout
+        assert stdin is not None
+        assert stdout is not None
+
+        def ask(name: str) -> dict[str, tuple[float, str]]:
+            print(name, file=stdin, flush=True)
+            return {
+                case: (factor, f"{factor:.1f} times as long for 4 times the size, {seconds:.4f} s at {size:,}")
+                for case, factor, size, seconds in json.loads(stdout.readline())
+            }
+
+        yield ask
+        stdin.close()
+        assert process.wait() == 0
+
+
 @pytest.mark.parametrize("name", NAMES)
-def test_time_grows_with_the_size_of_the_input(name: str) -> None:
-    cases = [case for case in CASES if case.name == name]
-    slow: dict[str, str] = {}
-    for _ in range(4):  # other work on the machine may last for the whole of one measurement
-        slow = {}
-        for case in cases:
-            factor, size, seconds = growth(case)
-            if factor > FACTOR:
-                slow[str(case)] = f"{factor:.1f} times as long for 4 times the size, {seconds:.3f} s at {size:,}"
-        cases = [case for case in cases if str(case) in slow]
-    assert not slow, "\n".join(f"{case}: {what}" for case, what in slow.items())
+def test_time_grows_with_the_size_of_the_input(name: str, measure: Measure) -> None:
+    slow = [f"{case}: {sentence}" for case, (factor, sentence) in measure(name).items() if factor > FACTOR]
+    assert not slow, "\n".join(slow)
 
 
 def test_every_reader_is_measured_or_is_excused() -> None:
@@ -93,42 +121,11 @@ def test_many_functions_are_measured() -> None:
     assert len(NAMES) >= 80
 
 
-class _Joined:
-    def __init__(self) -> None:
-        self.text = ""
-
-    def push(self, letter: str) -> None:
-        self.text += letter
+@pytest.mark.parametrize("name", [case.name for case in plants.SQUARE])
+def test_a_function_that_takes_the_square_is_found(name: str, measure: Measure) -> None:
+    assert all(factor > FACTOR for factor, _ in measure(name).values())
 
 
-def _joined(letters: str) -> None:
-    joined = _Joined()
-    for letter in letters:
-        joined.push(letter)
-
-
-def _found_in_a_list(letters: str) -> None:
-    seen: list[int] = []
-    for number in range(len(letters)):
-        if number not in seen:
-            seen.append(number)
-
-
-def _taken_from_the_front(letters: str) -> None:
-    while letters:
-        letters = letters[1:]
-
-
-@pytest.mark.parametrize(("slow", "least"), [(_joined, 4_000), (_found_in_a_list, 250), (_taken_from_the_front, 2_000)])
-@pytest.mark.parametrize("beside", [None, list])
-def test_a_function_that_takes_the_square_is_found(
-    slow: Callable[[str], object], least: int, beside: Callable[[str], object] | None
-) -> None:
-    case = Case("it", "letters", lambda size: "é" * size, slow, least, 16 * least, 16 * least, beside=beside)
-    assert growth(case)[0] > FACTOR
-
-
-@pytest.mark.parametrize("quick", [len, list, sorted, lambda text: [each for each in text if each in "abc"]])
-def test_a_function_that_takes_its_time_once_passes(quick: Callable[[str], object]) -> None:
-    factor, _, _ = growth(Case("it", "letters", lambda size: "bca" * (size // 3), quick))
-    assert factor <= FACTOR
+@pytest.mark.parametrize("name", [case.name for case in plants.LINEAR])
+def test_a_function_that_takes_its_time_once_passes(name: str, measure: Measure) -> None:
+    assert all(factor <= FACTOR for factor, _ in measure(name).values())
