@@ -59,7 +59,7 @@ def test_wrong_arguments_raise_at_once() -> None:
 
     async def main() -> None:
         memory = AgentMemory(store, "ann")
-        with pytest.raises(ConfigurationError, match="kind is one of episodic, semantic, longterm, got 'working'"):
+        with pytest.raises(ConfigurationError, match="is 'episodic', 'semantic' or 'longterm'; got 'working'"):
             await memory.remember("x", kind="working")  # type: ignore[arg-type]
         with pytest.raises(ConfigurationError, match="only facts have a key"):
             await memory.remember("x", key="y")

@@ -11,7 +11,7 @@ from tests.memory.making import DAY, context
 from tests.memory.test_transfer import PLACES, opened
 from ziggurat.core.context import Context
 from ziggurat.core.errors import ConfigurationError, LeaseHeld, ModelError
-from ziggurat.memory import AgentMemory, Compress, Compressed, CompressionPolicy, MemoryRecord
+from ziggurat.memory import AgentMemory, CompressionPolicy, MemoryRecord, MergeReport, MergeRequest
 from ziggurat.memory.audit import audit
 from ziggurat.memory.compression import compression
 from ziggurat.memory.lease import leased
@@ -45,7 +45,7 @@ def test_old_unimportant_memories_become_notes_and_come_back(place: str, tmp_pat
         before = [episode(n, 0.9 if n == 3 else 0.1, taint=("web",) if n == 1 else ()) for n in range(13)]
         await store.add(before)
         compress = compression(store, POLICY)
-        report = await compress(Compress("ann"), ctx)
+        report = await compress(MergeRequest("ann"), ctx)
         assert (report.examined, report.archived) == (13, 10)  # without the important one and the latest two
         assert [each.content for each in report.summaries] == [
             "4 memories from 1970-01-01 to 1970-01-05, about: ann, met, ben, oslo, visit",
@@ -59,7 +59,7 @@ def test_old_unimportant_memories_become_notes_and_come_back(place: str, tmp_pat
         ]
         assert report.summaries[0].taint == ("web",)
         assert [record.id async for record in store.scan(owner="ann", kind="episodic")] == ["e3", "e11", "e12"]
-        assert await compress(Compress("ann"), ctx) == Compressed("ann", 3, 0)
+        assert await compress(MergeRequest("ann"), ctx) == MergeReport("ann", 3)
         changes = (await audit(store, "ann", ctx=ctx)).changes
         assert [(each.why, each.ids[1:]) for each in changes] == [
             ("compressed", ("e0", "e1", "e2", "e4")),
@@ -71,7 +71,7 @@ def test_old_unimportant_memories_become_notes_and_come_back(place: str, tmp_pat
             await memory.undo(each.ids[0])
         back = [record async for record in store.scan(owner="ann")]
         assert [(each.id, each.content, each.taint) for each in back] == [(e.id, e.content, e.taint) for e in before]
-        assert (await compress(Compress("ann"), ctx)).archived == 0  # what was brought back stays
+        assert (await compress(MergeRequest("ann"), ctx)).archived == 0  # what was brought back stays
         await store.close()
 
     asyncio.run(main())
@@ -105,7 +105,7 @@ def test_facts_with_keys_important_and_recent_memories_are_never_compressed(
         policy = CompressionPolicy(
             max_memories=most, keep_recent=recent, threshold=0.5, window=window, kind="semantic", into="summary"
         )
-        report = await compression(store, policy)(Compress("ann"), context(HandClock(now=now)))
+        report = await compression(store, policy)(MergeRequest("ann"), context(HandClock(now=now)))
         everything = {record.id: record async for record in store.scan(owner="ann", archived=None)}
         latest = {
             record.id for record in sorted(records, key=lambda each: each.created)[max(0, len(records) - recent) :]
@@ -138,9 +138,9 @@ def test_a_model_writes_the_summaries_and_its_failure_loses_nothing() -> None:
         await store.add([episode(n) for n in range(12)])
         compress = compression(store, POLICY, model=model)
         with pytest.raises(ModelError):
-            await compress(Compress("ann"), ctx)
+            await compress(MergeRequest("ann"), ctx)
         assert await store.count(owner="ann", archived=True) == 4 + 1  # with the lease
-        report = await compress(Compress("ann"), ctx)
+        report = await compress(MergeRequest("ann"), ctx)
         assert asked[1] == asked[2] == "\n".join(f"- {episode(n).content}" for n in range(4, 8))
         assert [(each.content, each.origin, each.kind) for each in report.summaries] == [
             ("Ann saw Ben often.", "model", "semantic"),
@@ -157,7 +157,7 @@ def test_compression_and_consolidation_never_work_on_one_owner_at_once() -> None
         await store.add([episode(n) for n in range(12)])
         async with leased(store, "ann", LEASE, ctx, 60):
             with pytest.raises(LeaseHeld):
-                await compression(store, POLICY)(Compress("ann"), ctx)
+                await compression(store, POLICY)(MergeRequest("ann"), ctx)
 
     asyncio.run(main())
 

@@ -11,20 +11,16 @@ from tests.memory.making import HOUR, context
 from ziggurat.core.context import Context
 from ziggurat.core.errors import ConfigurationError, LeaseHeld, ModelError
 from ziggurat.core.event import Event
-from ziggurat.memory.consolidation import (
-    Consolidate,
-    Consolidated,
-    ConsolidationPolicy,
-    consolidation,
-)
+from ziggurat.memory.consolidation import ConsolidationPolicy, consolidation
 from ziggurat.memory.episodic import EpisodicMemory
 from ziggurat.memory.lease import leased
-from ziggurat.memory.merging import MemoriesMerged
+from ziggurat.memory.merging import MemoriesMerged, MergeReport, MergeRequest
 from ziggurat.memory.record import MemoryRecord
 from ziggurat.memory.semantic import SemanticMemory
 from ziggurat.memory.stores.local import LocalMemoryStore
 from ziggurat.messages.message import assistant
 from ziggurat.messages.model import ModelRequest, ModelResponse
+from ziggurat.messages.usage import Usage
 from ziggurat.testing.clock import HandClock
 
 pytest.importorskip("sklearn")
@@ -70,9 +66,9 @@ def test_of_five_on_tea_the_three_oldest_become_one_and_the_two_latest_stay() ->
                 keep_recent=2,
             ),
         )
-        assert await tidy(Consolidate("ann"), ctx) == Consolidated("ann", 9, 0)  # none is an hour old
+        assert await tidy(MergeRequest("ann"), ctx) == MergeReport("ann", 9)  # none is an hour old
         await clock.advance(HOUR)
-        report = await tidy(Consolidate("ann"), ctx)
+        report = await tidy(MergeRequest("ann"), ctx)
         (summary,) = report.summaries
         assert (report.examined, report.archived) == (9, 3)
         assert await in_use(store) == [*TEA[3:], *OTHERS]
@@ -93,13 +89,13 @@ def test_as_many_clusters_as_it_takes_and_a_second_call_does_nothing() -> None:
         await planted(store, ctx, clock)
         await clock.advance(HOUR)
         tidy = consolidation(store)
-        assert (await tidy(Consolidate("ann"), ctx)).archived == 3
+        assert (await tidy(MergeRequest("ann"), ctx)).archived == 3
         before = await everything(store)
-        assert (await tidy(Consolidate("ann"), ctx)).archived == 0
+        assert (await tidy(MergeRequest("ann"), ctx)).archived == 0
         assert {key for key, value in (await everything(store)).items() if value.kind != "lease"} == {
             key for key, value in before.items() if value.kind != "lease"
         }
-        assert (await tidy(Consolidate("nobody"), ctx)) == Consolidated("nobody", 0, 0)
+        assert (await tidy(MergeRequest("nobody"), ctx)) == MergeReport("nobody", 0)
 
     asyncio.run(main())
 
@@ -112,7 +108,9 @@ def test_a_model_may_write_the_summary_and_listeners_hear_of_it() -> None:
 
         async def model(request: ModelRequest, ctx: Context) -> ModelResponse:
             asked.append(request)
-            return ModelResponse(assistant("Ann likes green tea with milk."))
+            return ModelResponse(
+                assistant("Ann likes green tea with milk."), usage=Usage(input=40, output=8, requests=1)
+            )
 
         async def hear(event: Event) -> None:
             heard.append(event)
@@ -120,7 +118,9 @@ def test_a_model_may_write_the_summary_and_listeners_hear_of_it() -> None:
         ctx = context(clock).heard_by(hear)
         await planted(store, ctx, clock)
         await clock.advance(HOUR)
-        (summary,) = (await consolidation(store, model=model)(Consolidate("ann"), ctx)).summaries
+        report = await consolidation(store, model=model)(MergeRequest("ann"), ctx)
+        (summary,) = report.summaries
+        assert report.usage == Usage(input=40, output=8, requests=1)
         assert (summary.content, summary.origin, summary.taint) == ("Ann likes green tea with milk.", "model", ("web",))
         assert asked[0].messages[0].text == "\n".join(f"- {text}" for text in TEA[:3])
         assert heard == [MemoriesMerged("test", "ann", summary.id, 3)]
@@ -140,7 +140,7 @@ def test_when_the_model_fails_nothing_has_changed_and_the_lease_is_given_back() 
         await clock.advance(HOUR)
         for _ in range(2):
             with pytest.raises(ModelError, match="said nothing"):
-                await consolidation(store, model=model)(Consolidate("ann"), ctx)
+                await consolidation(store, model=model)(MergeRequest("ann"), ctx)
         assert len(await in_use(store)) == 9
 
     asyncio.run(main())
@@ -159,7 +159,7 @@ def test_what_was_forgotten_meanwhile_does_not_come_back() -> None:
             await memory.erase(first)
             return ModelResponse(assistant("Ann likes green tea with milk."))
 
-        report = await consolidation(store, model=model)(Consolidate("ann"), ctx)
+        report = await consolidation(store, model=model)(MergeRequest("ann"), ctx)
         assert (report.archived, report.summaries) == (0, ())
         assert await store.get([first]) == []
         assert len(await in_use(store)) == 8
@@ -173,8 +173,8 @@ def test_one_at_a_time_works_on_an_owner() -> None:
         ctx = context(clock)
         async with leased(store, "ann", "consolidation", ctx, 10):
             with pytest.raises(LeaseHeld, match="the consolidation of 'ann' is under way elsewhere"):
-                await consolidation(store)(Consolidate("ann"), ctx)
-            await consolidation(store)(Consolidate("ben"), ctx)
+                await consolidation(store)(MergeRequest("ann"), ctx)
+            await consolidation(store)(MergeRequest("ben"), ctx)
 
     asyncio.run(main())
 
@@ -221,7 +221,7 @@ def test_no_memory_is_lost_nor_changed_and_twice_is_once(
         policy = ConsolidationPolicy(
             min_cluster_size=size, keep_recent=keep, clusters=clusters, similarity_threshold=near
         )
-        report = await consolidation(store, policy)(Consolidate("ann"), ctx)
+        report = await consolidation(store, policy)(MergeRequest("ann"), ctx)
         after = await everything(store)
         merged = [source for each in report.summaries for source in (await memory.history(each.id))[1:]]
         assert len({each.id for each in merged}) == len(merged) == report.archived
@@ -229,7 +229,7 @@ def test_no_memory_is_lost_nor_changed_and_twice_is_once(
             assert after[key].content == record.content
             assert after[key].archived == (record.id in {each.id for each in merged})
         assert all(clock.now() - each.created >= 3600 for each in merged)
-        assert (await consolidation(store, policy)(Consolidate("ann"), ctx)).archived == 0
+        assert (await consolidation(store, policy)(MergeRequest("ann"), ctx)).archived == 0
 
     asyncio.run(main())
 
@@ -243,12 +243,12 @@ def test_facts_with_keys_and_what_was_brought_back_are_not_merged() -> None:
             await facts.remember(text, key=f"tea {number}")
         await clock.advance(HOUR)
         policy = ConsolidationPolicy(kind="semantic", into="summary", keep_recent=0)
-        assert (await consolidation(store, policy)(Consolidate("ann"), ctx)).archived == 0
+        assert (await consolidation(store, policy)(MergeRequest("ann"), ctx)).archived == 0
         await planted(store, ctx, clock)
         await clock.advance(2 * HOUR)
         tidy = consolidation(store, ConsolidationPolicy(clusters=5))
-        (summary,) = (await tidy(Consolidate("ann"), ctx)).summaries
+        (summary,) = (await tidy(MergeRequest("ann"), ctx)).summaries
         assert len(await facts.undo(summary.id)) == 3
-        assert (await tidy(Consolidate("ann"), ctx)).archived == 0
+        assert (await tidy(MergeRequest("ann"), ctx)).archived == 0
 
     asyncio.run(main())

@@ -10,9 +10,10 @@ from ziggurat.core.errors import LeaseHeld
 from ziggurat.memory.agent_memory import AgentMemory
 from ziggurat.memory.audit import audit
 from ziggurat.memory.connect import open_memory
-from ziggurat.memory.consolidation import Consolidate, consolidation
+from ziggurat.memory.consolidation import consolidation
 from ziggurat.memory.episodic import EpisodicMemory
 from ziggurat.memory.lease import leased
+from ziggurat.memory.merging import MergeRequest
 from ziggurat.memory.working import WorkingMemory
 from ziggurat.testing.clock import HandClock
 
@@ -89,10 +90,10 @@ def test_consolidation_archives_in_a_file(tmp_path: Path) -> None:
             await memory.remember("ann drinks green tea with milk")
             await clock.advance(1)
         await clock.advance(HOUR)
-        report = await consolidation(store)(Consolidate("ann"), ctx)
+        report = await consolidation(store)(MergeRequest("ann"), ctx)
         assert (report.archived, await memory.count()) == (3, 2)
         assert len(await memory.history(report.summaries[0].id)) == 4
-        assert (await consolidation(store)(Consolidate("ann"), ctx)).archived == 0
+        assert (await consolidation(store)(MergeRequest("ann"), ctx)).archived == 0
         await store.close()
 
     asyncio.run(main())

@@ -66,11 +66,11 @@ def test_a_fact_takes_the_place_of_the_one_under_its_key() -> None:
 @pytest.mark.parametrize(
     ("options", "told"),
     [
-        ({"key": 3}, "the key of a fact is a non-empty string"),
-        ({"key": ""}, "the key of a fact is a non-empty string"),
-        ({"key": "home", "tags": "travel"}, r"such as \['travel'\]; got the string 'travel'"),
-        ({"key": "home", "tags": 3}, "tags is a list of words"),
-        ({"tags": None}, "tags is a list of words"),
+        ({"key": 3}, r"remember\(key=...\) is a text that is not empty or None; got 3"),
+        ({"key": ""}, "is a text that is not empty or None; got ''"),
+        ({"key": "home", "tags": "travel"}, r"a list, each item a text; got 'travel', write \['travel'\]"),
+        ({"key": "home", "tags": 3}, r"remember\(tags=...\) is a list, each item a text"),
+        ({"tags": None}, r"remember\(tags=...\) is a list, each item a text"),
     ],
 )
 def test_a_key_is_text_and_tags_are_words(options: dict[str, Any], told: str) -> None:

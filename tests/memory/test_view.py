@@ -72,15 +72,15 @@ def test_nobody_touches_the_memories_of_others() -> None:
 def test_wrong_arguments_raise_at_once() -> None:
     async def main() -> None:
         memory = EpisodicMemory(LocalMemoryStore(), "ann")
-        with pytest.raises(ConfigurationError, match="a non-empty string"):
+        with pytest.raises(ConfigurationError, match=r"\(content=...\) is a text that is not empty"):
             await memory.remember(" \n")
-        with pytest.raises(ConfigurationError, match="a non-empty string, got 3"):
+        with pytest.raises(ConfigurationError, match=r"\(content=...\) is a text that is not empty; got 3"):
             await memory.remember(3)  # type: ignore[arg-type]
-        with pytest.raises(ConfigurationError, match=r"such as \['abc'\]"):
+        with pytest.raises(ConfigurationError, match=r"write \['abc'\]"):
             await memory.remember("x", tags="abc")
-        with pytest.raises(ConfigurationError, match="importance is a number from 0 to 1, got 'high'"):
+        with pytest.raises(ConfigurationError, match=r"\(importance=...\) is a number; got 'high'"):
             await memory.remember("x", importance="high")  # type: ignore[arg-type]
-        with pytest.raises(ConfigurationError, match="a whole number that is not below 0"):
+        with pytest.raises(ConfigurationError, match=r"\(limit=...\) is a whole number of at least 0"):
             await memory.recall("x", limit=-1)
         with pytest.raises(ConfigurationError, match="importance"):
             await memory.remember("x", importance=float("nan"))
@@ -116,14 +116,14 @@ def test_an_embedder_makes_the_vectors_of_what_is_remembered_and_asked() -> None
 @pytest.mark.parametrize(
     ("wrong", "told"),
     [
-        ({"query": 3}, "what is looked for is text, got 3"),
-        ({"limit": None}, "limit, how many at most, is a whole number that is not below 0; got None"),
-        ({"limit": "10"}, "limit, how many at most"),
-        ({"limit": True}, "limit, how many at most"),
-        ({"tags": "home"}, r"tags is a list of words, such as \['home'\]; got the string"),
-        ({"tags": 3}, "tags is a list of words, such as"),
-        ({"tags": [3]}, "tags is a list of words, such as"),
-        ({"embedding": "x"}, r"an embedding is 32-bit floats: write it with pack\(\); got 'x'"),
+        ({"query": 3}, r"recall\(query=...\) is a text( or None)?; got 3"),
+        ({"limit": None}, r"recall\(limit=...\) is a whole number of at least 0; got None"),
+        ({"limit": "10"}, "is a whole number of at least 0; got '10'"),
+        ({"limit": True}, "is a whole number of at least 0; got True"),
+        ({"tags": "home"}, r"recall\(tags=...\) is a list, each item a text; got 'home', write \['home'\]"),
+        ({"tags": 3}, r"\(tags=...\) is a list, each item a text; got 3"),
+        ({"tags": [3]}, r"\(tags=...\) is a list, each item a text; got 3 among them"),
+        ({"embedding": "x"}, r"\(embedding=...\) is a value of bytes, 32-bit floats as pack\(\) writes them"),
         ({"embedding": b"xyz"}, "an embedding is 32-bit floats"),
     ],
     ids=repr,
@@ -141,14 +141,14 @@ def test_a_recall_that_cannot_be_asked_is_refused(kind: type, wrong: dict[str, A
 @pytest.mark.parametrize(
     ("wrong", "told"),
     [
-        ({"tags": [3]}, "tags is a list of words"),
-        ({"taint": "search"}, r"taint is a list of words, such as \['search'\]"),
-        ({"taint": 3}, "taint is a list of words"),
-        ({"origin": "nobody"}, "origin, who said it, is one of user, model, tool, runtime; got 'nobody'"),
-        ({"facts": [1]}, r"facts maps names to plain values: .*; got \[1\]"),
-        ({"facts": {3: 4}}, "facts maps names to plain values"),
+        ({"tags": [3]}, "is a list, each item a text"),
+        ({"taint": "search"}, r"\(taint=...\) is a list, each item a text; got 'search', write \['search'\]"),
+        ({"taint": 3}, "is a list, each item a text"),
+        ({"origin": "nobody"}, "is 'user', 'model', 'tool' or 'runtime'; got 'nobody'"),
+        ({"facts": [1]}, r"\(facts=...\) is a mapping, each key a text, or None; got \[1\]"),
+        ({"facts": {3: 4}}, "is a mapping, each key a text"),
         ({"embedding": b"xyz"}, "an embedding is 32-bit floats"),
-        ({"supersedes": []}, r"a memory is named by its id, a string such as record.id; got \[\]"),
+        ({"supersedes": []}, r"\(supersedes=...\) is a text or None; got \[\]"),
     ],
     ids=repr,
 )
@@ -164,7 +164,7 @@ def test_what_cannot_be_remembered_is_refused_and_nothing_is_kept(wrong: dict[st
 
 @pytest.mark.parametrize("verb", ["forget", "erase", "history"])
 def test_memories_are_named_by_their_ids(verb: str) -> None:
-    with pytest.raises(ConfigurationError, match="a memory is named by its id"):
+    with pytest.raises(ConfigurationError, match="is a text; got"):
         asyncio.run(getattr(EpisodicMemory(LocalMemoryStore(), "ann"), verb)([]))
 
 
@@ -207,12 +207,12 @@ def test_tags_may_come_one_by_one() -> None:
         ),
         (
             lambda store: asyncio.run(SemanticMemory(store, "ann").about(wrong([]))),
-            "the key of a fact is a non-empty string",
+            "is a text that is not empty; got",
         ),
-        (lambda store: asyncio.run(WorkingMemory(store, "ann").set("a", wrong(3))), "a value at hand is text, got 3"),
+        (lambda store: asyncio.run(WorkingMemory(store, "ann").set("a", wrong(3))), "is a text; got 3"),
         (
             lambda store: asyncio.run(WorkingMemory(store, "ann").get(wrong(3))),
-            "a value at hand is named by a text, got 3",
+            "is a text; got 3",
         ),
     ],
 )

@@ -31,9 +31,10 @@ from ziggurat.core.visible import visible_line
 from ziggurat.databases.writer import closed_when_unused
 from ziggurat.memory.agent_memory import AgentMemory
 from ziggurat.memory.audit import MemoryAudit, audit
-from ziggurat.memory.compression import Compress, CompressionPolicy, compression
+from ziggurat.memory.compression import CompressionPolicy, compression
 from ziggurat.memory.connect import open_memory
-from ziggurat.memory.consolidation import Consolidate, consolidation
+from ziggurat.memory.consolidation import consolidation
+from ziggurat.memory.merging import MergeRequest
 from ziggurat.memory.search import FLOOR
 from ziggurat.memory.store import Hit, MemoryStore, Query
 from ziggurat.memory.vectorizing import try_embed
@@ -153,7 +154,7 @@ def compress_memory(store: str | None, owner: str, most: int) -> int:
         memories = open_memories(store, must_exist=True)
         try:
             compress = compression(memories, CompressionPolicy(max_memories=most))
-            return (await compress(Compress(owner), root("memory"))).archived
+            return (await compress(MergeRequest(owner), root("memory"))).archived
         finally:
             await memories.close()
 
@@ -170,7 +171,7 @@ async def _change(memory: AgentMemory, action: Action, ids: Sequence[str]) -> in
         return sum([len(await memory.undo(each)) for each in ids])
     if action == "prune":
         return await memory.longterm.prune()
-    report = await consolidation(memory.store)(Consolidate(memory.owner), root("memory"))
+    report = await consolidation(memory.store)(MergeRequest(memory.owner), root("memory"))
     before = await memory.longterm.count()
     merged = await memory.longterm.consolidate()
     return report.archived + before - await memory.longterm.count() + len(merged)

@@ -19,14 +19,15 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from ziggurat.memory.agent_memory import AgentMemory
     from ziggurat.memory.audit import MemoryAudit
-    from ziggurat.memory.compression import Compress, Compressed, CompressionPolicy
+    from ziggurat.memory.compression import CompressionPolicy
     from ziggurat.memory.connect import open_memory
-    from ziggurat.memory.consolidation import Consolidate, Consolidated, ConsolidationPolicy
+    from ziggurat.memory.consolidation import ConsolidationPolicy
     from ziggurat.memory.episodic import EpisodicMemory
     from ziggurat.memory.eviction import lowest, oldest
     from ziggurat.memory.finding import Recalled
     from ziggurat.memory.longterm import LongTermMemory
     from ziggurat.memory.maintenance import Maintenance
+    from ziggurat.memory.merging import MergePolicy, MergeReport, MergeRequest
     from ziggurat.memory.record import MemoryRecord
     from ziggurat.memory.scoring import (
         Score,
@@ -48,23 +49,22 @@ if TYPE_CHECKING:
 
 _HOMES = {
     "AgentMemory": "agent_memory",
-    "MemoryAudit": "audit",
-    "ScoringInputs": "scoring",
-    "Compress": "compression",
-    "Compressed": "compression",
     "CompressionPolicy": "compression",
-    "Consolidate": "consolidation",
-    "Consolidated": "consolidation",
     "ConsolidationPolicy": "consolidation",
     "EpisodicMemory": "episodic",
     "Hit": "store",
     "LongTermMemory": "longterm",
     "Maintenance": "maintenance",
+    "MemoryAudit": "audit",
     "MemoryRecord": "record",
     "MemoryStore": "store",
+    "MergePolicy": "merging",
+    "MergeReport": "merging",
+    "MergeRequest": "merging",
     "Query": "store",
     "Recalled": "finding",
     "Score": "scoring",
+    "ScoringInputs": "scoring",
     "SemanticMemory": "semantic",
     "WorkingMemory": "working",
     "decayed": "scoring",
@@ -84,11 +84,7 @@ _HOMES = {
 
 __all__ = [
     "AgentMemory",
-    "Compress",
-    "Compressed",
     "CompressionPolicy",
-    "Consolidate",
-    "Consolidated",
     "ConsolidationPolicy",
     "EpisodicMemory",
     "Hit",
@@ -97,6 +93,9 @@ __all__ = [
     "MemoryAudit",
     "MemoryRecord",
     "MemoryStore",
+    "MergePolicy",
+    "MergeReport",
+    "MergeRequest",
     "Query",
     "Recalled",
     "Score",

@@ -7,8 +7,8 @@ from typing import Literal, Unpack
 
 from ziggurat.core.context import Context
 from ziggurat.core.errors import ConfigurationError
-from ziggurat.core.settings import NonEmptyText, checked
-from ziggurat.memory.arguments import RememberOptions, checked_tags
+from ziggurat.core.settings import NonEmptyText, NonNegativeInt, checked
+from ziggurat.memory.arguments import RememberOptions, Vector, Words
 from ziggurat.memory.episodic import EpisodicMemory
 from ziggurat.memory.finding import Recalled
 from ziggurat.memory.longterm import LongTermMemory
@@ -76,12 +76,13 @@ class AgentMemory(View):
             if view.store is not store or view.owner != owner:
                 raise ConfigurationError(f"{view!r} is not a part of the memory of {owner!r} in {store!r}")
 
+    @checked
     async def remember(
         self,
-        content: str,
+        content: NonEmptyText,
         *,
         kind: Kind = "episodic",
-        key: str | None = None,
+        key: NonEmptyText | None = None,
         **options: Unpack[RememberOptions],
     ) -> MemoryRecord:
         """Store something as an episode, a fact or a long-term memory.
@@ -97,16 +98,15 @@ class AgentMemory(View):
             ConfigurationError: the kind is unknown, a key is given for another kind than a fact, or as `View.remember`.
         """
         views: dict[str, View] = {"episodic": self.episodic, "semantic": self.semantic, "longterm": self.longterm}
-        if kind not in views:
-            raise ConfigurationError(f"remember: kind is one of {', '.join(views)}, got {kind!r}")
         if key is not None and kind != "semantic":
             raise ConfigurationError(f"remember: only facts have a key; use kind='semantic', got {kind!r}")
         if key is not None:
             return await self.semantic.remember(content, key=key, **options)
         return await views[kind].remember(content, **options)
 
+    @checked
     async def recall(
-        self, query: str, *, limit: int = 10, tags: Sequence[str] = (), embedding: bytes | None = None
+        self, query: str, *, limit: NonNegativeInt = 10, tags: Words = (), embedding: Vector | None = None
     ) -> list[Recalled]:
         """Return the memories of any kind that match a query, and record in each that it was recalled.
 
@@ -121,7 +121,6 @@ class AgentMemory(View):
         Raises:
             ConfigurationError: an argument has the wrong type or range.
         """
-        tags = checked_tags(query, limit, tags, embedding)
         hidden = (WorkingMemory.kind,)
         if self.score is not None:
             found = await self.find(query, limit=CANDIDATES, tags=tags, embedding=embedding, without=hidden)

@@ -3,28 +3,26 @@
 ::
 
     compress = compression(store, CompressionPolicy(max_memories=1000), model=model)
-    report = await compress(Compress("ann"), root("night"))
+    report = await compress(MergeRequest("ann"), root("night"))
 
 Consolidation merges what is about one subject; compression takes what is left, in order of time. Without a model, a
 note takes the place of each range: how many memories there were, when, and about what. What is compressed is archived:
 an audit lists it, and `View.undo` of the new memory brings it back.
 """
 
-__all__ = ["COMPRESSED", "Compress", "Compressed", "CompressionPolicy", "compression"]
+__all__ = ["COMPRESSED", "CompressionPolicy", "compression"]
 
 from collections import Counter
 from collections.abc import Callable, Sequence
 from datetime import UTC, datetime
 from typing import Annotated
 
-from msgspec import Meta, Struct
+from msgspec import Meta
 
 from ziggurat.core.context import Context
-from ziggurat.core.errors import ConfigurationError
 from ziggurat.core.service import Service
-from ziggurat.core.settings import CheckedStruct, Fraction, NonNegativeInt, NonNegativeSeconds, Seconds
-from ziggurat.memory.lease import leased
-from ziggurat.memory.merging import LEASE, Merger, may_be_merged
+from ziggurat.core.settings import Fraction, NonNegativeInt, NonNegativeSeconds
+from ziggurat.memory.merging import MergePolicy, MergeReport, MergeRequest, may_be_merged, merging
 from ziggurat.memory.record import MemoryRecord
 from ziggurat.memory.scoring import Score, ScoringInputs, importance
 from ziggurat.memory.store import MemoryStore
@@ -37,7 +35,7 @@ COMPRESSED = "compressed"
 _TOPICS = 8
 
 
-class CompressionPolicy(CheckedStruct, frozen=True, kw_only=True):
+class CompressionPolicy(MergePolicy, frozen=True, kw_only=True):
     """When memories are compressed, and which; facts with keys never are.
 
     Attributes:
@@ -48,9 +46,7 @@ class CompressionPolicy(CheckedStruct, frozen=True, kw_only=True):
         threshold: Memories worth at least this stay as they are.
         score: What a memory is worth, such as ``decayed(retention(30))``.
         window: How many memories become one, at most; with a single one nothing is gained, so it stays.
-        kind: The kind of memory that is compressed.
-        into: The kind of the new memories.
-        lease: Seconds without a renewal after which another worker may take over.
+        kind, into, lease: See `MergePolicy`.
     """
 
     max_memories: NonNegativeInt = 1000
@@ -59,36 +55,6 @@ class CompressionPolicy(CheckedStruct, frozen=True, kw_only=True):
     threshold: Fraction = 0.3
     score: Score = importance
     window: Annotated[int, Meta(ge=2)] = 20
-    kind: str = "episodic"
-    into: str = "semantic"
-    lease: Seconds = 300.0
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        if self.kind == self.into:
-            raise ConfigurationError(f"CompressionPolicy: summaries of {self.kind!r} need a kind of their own")
-
-
-class Compress(Struct, frozen=True):
-    """A request to compress the memories of one owner."""
-
-    owner: str
-
-
-class Compressed(Struct, frozen=True):
-    """The result of a compression.
-
-    Attributes:
-        owner: The owner of the memories.
-        examined: How many memories there were at the start.
-        archived: How many of them were compressed, and so archived.
-        summaries: The new memories.
-    """
-
-    owner: str
-    examined: int
-    archived: int
-    summaries: tuple[MemoryRecord, ...] = ()
 
 
 def compression(
@@ -97,7 +63,7 @@ def compression(
     *,
     model: Model | None = None,
     progress: Callable[[MemoryRecord], None] | None = None,
-) -> Service[Compress, Compressed]:
+) -> Service[MergeRequest, MergeReport]:
     """Return the service that compresses the memories in a store.
 
     Calling it again changes nothing until there are too many memories again. Only one worker at a time, in any process,
@@ -116,20 +82,14 @@ def compression(
     """
     policy = policy or CompressionPolicy()
 
-    async def compress(request: Compress, ctx: Context) -> Compressed:
+    async def compress(request: MergeRequest, ctx: Context) -> MergeReport:
         owner, examined = request.owner, await store.count(owner=request.owner, kind=policy.kind)
         if examined <= policy.max_memories:
-            return Compressed(owner, examined, 0)
-        summaries: list[MemoryRecord] = []
-        archived = 0
-        async with leased(store, owner, LEASE, ctx, policy.lease) as lease:
-            merger = Merger(store, lease, model, _note, policy.into, COMPRESSED, ctx, progress)
+            return MergeReport(owner, examined)
+        async with merging(store, owner, policy, model, _note, COMPRESSED, ctx, progress) as merger:
             for group in await _groups(store, policy, owner, ctx.clock.now()):
-                summary = await merger.merge(group)
-                if summary is not None:
-                    summaries.append(summary)
-                    archived += len(group)
-        return Compressed(owner, examined, archived, tuple(summaries))
+                await merger.merge(group)
+            return merger.report(owner, examined)
 
     return compress
 

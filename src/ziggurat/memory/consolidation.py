@@ -3,26 +3,22 @@
 ::
 
     tidy = consolidation(store, ConsolidationPolicy(max_age=7 * 86400))
-    report = await tidy(Consolidate("ann"), root("night"))
+    report = await tidy(MergeRequest("ann"), root("night"))
 
 Merged memories are archived, never deleted: `View.history` of a summary returns all that went into it.
 """
 
-__all__ = ["Consolidate", "Consolidated", "ConsolidationPolicy", "consolidation"]
+__all__ = ["ConsolidationPolicy", "consolidation"]
 
 import asyncio
 from collections import defaultdict
 from collections.abc import Callable, Sequence
 
-from msgspec import Struct
-
 from ziggurat.core.context import Context
-from ziggurat.core.errors import ConfigurationError
 from ziggurat.core.service import Service
-from ziggurat.core.settings import CheckedStruct, Fraction, NonNegativeInt, NonNegativeSeconds, PositiveInt, Seconds
+from ziggurat.core.settings import Fraction, NonNegativeInt, NonNegativeSeconds, PositiveInt
 from ziggurat.memory.clusters import cluster
-from ziggurat.memory.lease import leased
-from ziggurat.memory.merging import LEASE, Merger, may_be_merged
+from ziggurat.memory.merging import MergePolicy, Merger, MergeReport, MergeRequest, may_be_merged, merging
 from ziggurat.memory.record import MemoryRecord
 from ziggurat.memory.store import MemoryStore
 from ziggurat.messages.model import Model
@@ -31,7 +27,7 @@ _WINDOW = 2000
 """How many memories are compared with each other at once; more are processed in windows, the oldest first."""
 
 
-class ConsolidationPolicy(CheckedStruct, frozen=True, kw_only=True):
+class ConsolidationPolicy(MergePolicy, frozen=True, kw_only=True):
     """Which memories are merged, and which are left alone; facts with keys always are.
 
     Attributes:
@@ -41,9 +37,7 @@ class ConsolidationPolicy(CheckedStruct, frozen=True, kw_only=True):
         clusters: How many clusters to look for; with fewer memories nothing is merged; None for as many as are needed.
         iterations: How often the centres of clusters are moved at most.
         keep_recent: How many of the latest memories in each cluster stay as they are.
-        kind: The kind of memory that is merged.
-        into: The kind of the summaries.
-        lease: Seconds without a renewal after which another worker may take over.
+        kind, into, lease: See `MergePolicy`.
     """
 
     min_cluster_size: PositiveInt = 3
@@ -52,36 +46,6 @@ class ConsolidationPolicy(CheckedStruct, frozen=True, kw_only=True):
     clusters: PositiveInt | None = None
     iterations: PositiveInt = 10
     keep_recent: NonNegativeInt = 2
-    kind: str = "episodic"
-    into: str = "semantic"
-    lease: Seconds = 300.0
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        if self.kind == self.into:
-            raise ConfigurationError(f"ConsolidationPolicy: summaries of {self.kind!r} need a kind of their own")
-
-
-class Consolidate(Struct, frozen=True):
-    """A request to consolidate the memories of one owner."""
-
-    owner: str
-
-
-class Consolidated(Struct, frozen=True):
-    """The result of a consolidation.
-
-    Attributes:
-        owner: The owner of the memories.
-        examined: How many memories there were at the start.
-        archived: How many of them were merged, and so archived.
-        summaries: The new memories.
-    """
-
-    owner: str
-    examined: int
-    archived: int
-    summaries: tuple[MemoryRecord, ...] = ()
 
 
 def consolidation(
@@ -90,7 +54,7 @@ def consolidation(
     *,
     model: Model | None = None,
     progress: Callable[[MemoryRecord], None] | None = None,
-) -> Service[Consolidate, Consolidated]:
+) -> Service[MergeRequest, MergeReport]:
     """Return the service that consolidates the memories in a store.
 
     Calling it again changes nothing until there are new memories or time has passed. Only one worker at a time, in any
@@ -110,9 +74,8 @@ def consolidation(
     """
     policy = policy or ConsolidationPolicy()
 
-    async def consolidate(request: Consolidate, ctx: Context) -> Consolidated:
-        async with leased(store, request.owner, LEASE, ctx, policy.lease) as lease:
-            merger = Merger(store, lease, model, _join, policy.into, "consolidated", ctx, progress)
+    async def consolidate(request: MergeRequest, ctx: Context) -> MergeReport:
+        async with merging(store, request.owner, policy, model, _join, "consolidated", ctx, progress) as merger:
             return await _ConsolidationRun(store, policy, merger, request.owner, ctx.clock.now()).run()
 
     return consolidate
@@ -132,27 +95,23 @@ class _ConsolidationRun:
         self.owner = owner
         self.now = now
 
-    async def run(self) -> Consolidated:
+    async def run(self) -> MergeReport:
         """Merge until nothing is left to merge, so that the next call finds nothing to do."""
         policy = self.policy
         pool = [record async for record in self.store.scan(owner=self.owner, kind=policy.kind)]
         examined = len(pool)
         pool = [record for record in pool if may_be_merged(record)]
-        summaries: list[MemoryRecord] = []
         gone: set[str] = set()
         merged = True
         while merged:
             merged = False
             for start in range(0, len(pool), _WINDOW):
                 for group in await self._groups(pool[start : start + _WINDOW]):
-                    summary = await self.merger.merge(group)
+                    await self.merger.merge(group)
                     gone.update(record.id for record in group)
-                    if summary is not None:
-                        summaries.append(summary)
                     merged = True
             pool = [record for record in pool if record.id not in gone]
-        archived = sum(len(_sources(summary)) for summary in summaries)
-        return Consolidated(self.owner, examined, archived, tuple(summaries))
+        return self.merger.report(self.owner, examined)
 
     async def _groups(self, records: Sequence[MemoryRecord]) -> list[list[MemoryRecord]]:
         """Return the groups to merge: of each cluster the old, near memories except the latest; at least two each."""
@@ -177,9 +136,3 @@ class _ConsolidationRun:
 
     def _is_old(self, record: MemoryRecord) -> bool:
         return self.now - record.created >= self.policy.max_age
-
-
-def _sources(summary: MemoryRecord) -> list[str]:
-    sources = summary.facts["sources"]
-    assert isinstance(sources, list)
-    return sources

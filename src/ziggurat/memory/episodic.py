@@ -2,11 +2,11 @@
 
 __all__ = ["EpisodicMemory"]
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 
 from ziggurat.core.context import Context
-from ziggurat.core.settings import NonEmptyText, Seconds, checked
-from ziggurat.memory.arguments import checked_tags
+from ziggurat.core.settings import NonEmptyText, NonNegativeInt, Seconds, checked
+from ziggurat.memory.arguments import Vector, Words, check_vector
 from ziggurat.memory.eviction import Eviction, lowest
 from ziggurat.memory.finding import Recalled
 from ziggurat.memory.record import MemoryRecord
@@ -72,13 +72,14 @@ class EpisodicMemory(View):
         self.score = score
         self.max_age = max_age
 
+    @checked
     async def recall(
         self,
         query: str | None = None,
         *,
-        limit: int = 10,
-        tags: Iterable[str] = (),
-        embedding: bytes | None = None,
+        limit: NonNegativeInt = 10,
+        tags: Words = (),
+        embedding: Vector | None = None,
     ) -> list[Recalled]:
         """Return the episodes that score best, the earliest of equals first, and record that they were recalled.
 
@@ -91,9 +92,9 @@ class EpisodicMemory(View):
         Raises:
             ConfigurationError: an argument has the wrong type or range.
         """
-        tags = checked_tags(query, limit, tags, embedding)
+        check_vector(embedding)
         if query is None:
-            candidates = [Recalled(record, 0.0) for record in await self._young(tags)]
+            candidates = [Recalled(record, 0.0) for record in await self._young(tuple(tags))]
         else:
             found = await self.find(query, limit=CANDIDATES, tags=tags, embedding=embedding)
             candidates = [each for each in found if self._is_young(each.record)]

@@ -2,14 +2,14 @@
 
 __all__ = ["LongTermMemory"]
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from hashlib import blake2b
 
 from msgspec.structs import replace
 
 from ziggurat.core.context import Context
-from ziggurat.core.settings import Fraction, NonEmptyText, PositiveFloat, checked
-from ziggurat.memory.arguments import checked_tags
+from ziggurat.core.settings import Fraction, NonEmptyText, NonNegativeInt, PositiveFloat, checked
+from ziggurat.memory.arguments import Vector, Words
 from ziggurat.memory.eviction import lowest
 from ziggurat.memory.finding import Recalled
 from ziggurat.memory.record import UNDONE, MemoryRecord
@@ -72,8 +72,9 @@ class LongTermMemory(View):
             ctx=ctx,
         )
 
+    @checked
     async def recall(
-        self, query: str, *, limit: int = 10, tags: Iterable[str] = (), embedding: bytes | None = None
+        self, query: str, *, limit: NonNegativeInt = 10, tags: Words = (), embedding: Vector | None = None
     ) -> list[Recalled]:
         """Return the memories that match a query, by ``relevance * importance * retention``, and record their use.
 
@@ -86,7 +87,6 @@ class LongTermMemory(View):
         Raises:
             ConfigurationError: an argument has the wrong type or range.
         """
-        tags = checked_tags(query, limit, tags, embedding)
         found = await self.find(query, limit=CANDIDATES, tags=tags, embedding=embedding)
         return await self._recall_best(found, product(similarity, self.worth), limit)
 

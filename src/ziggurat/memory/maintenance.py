@@ -23,8 +23,9 @@ from msgspec.structs import replace
 from ziggurat.core.context import Context, root
 from ziggurat.core.errors import ConfigurationError, LeaseHeld, LimitExceeded, ServiceError, StoreError, described
 from ziggurat.core.settings import Seconds, checked
-from ziggurat.memory.compression import Compress, CompressionPolicy, compression
-from ziggurat.memory.consolidation import Consolidate, ConsolidationPolicy, consolidation
+from ziggurat.memory.compression import CompressionPolicy, compression
+from ziggurat.memory.consolidation import ConsolidationPolicy, consolidation
+from ziggurat.memory.merging import MergeRequest
 from ziggurat.memory.record import MemoryRecord, predecessors
 from ziggurat.memory.store import OpenedStore
 from ziggurat.memory.vectorizing import warn
@@ -173,9 +174,9 @@ class Maintenance:
 
     async def _work(self, owner: str) -> None:
         if self._consolidate is not None:
-            await self._consolidate(Consolidate(owner), self._ctx.under("consolidation"))
+            await self._consolidate(MergeRequest(owner), self._ctx.under("consolidation"))
         if self._compress is not None:
-            await self._compress(Compress(owner), self._ctx.under("compression"))
+            await self._compress(MergeRequest(owner), self._ctx.under("compression"))
 
     def _note(self, counter: str, summary: MemoryRecord) -> None:
         self._summaries.append(summary)

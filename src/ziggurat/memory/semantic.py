@@ -2,11 +2,10 @@
 
 __all__ = ["SemanticMemory"]
 
-from collections.abc import Iterable
 from typing import Unpack
 
-from ziggurat.core.errors import ConfigurationError
-from ziggurat.memory.arguments import RememberOptions, checked_tags, texts
+from ziggurat.core.settings import NonEmptyText, NonNegativeInt, checked
+from ziggurat.memory.arguments import RememberOptions, Vector, Words, check_options, check_vector
 from ziggurat.memory.finding import Recalled
 from ziggurat.memory.record import MemoryRecord
 from ziggurat.memory.store import in_place_of
@@ -26,8 +25,9 @@ class SemanticMemory(View):
 
     kind: str = "semantic"
 
+    @checked
     async def remember(
-        self, content: str, *, key: str | None = None, **options: Unpack[RememberOptions]
+        self, content: NonEmptyText, *, key: NonEmptyText | None = None, **options: Unpack[RememberOptions]
     ) -> MemoryRecord:
         """Store a fact.
 
@@ -42,8 +42,8 @@ class SemanticMemory(View):
         """
         if key is None:
             return await super().remember(content, **options)
-        tag = _key(key)
-        tags = options["tags"] = (*texts("tags", options.get("tags", ())), tag)
+        check_options(options)
+        tags = options["tags"] = (*options.get("tags", ()), KEY_TAG + key)
         options["facts"] = {**(options.get("facts") or {}), "key": key}
         before = await self.about(key)
         same = before is not None and before.content == content and before.tags == tuple(dict.fromkeys(tags))
@@ -63,21 +63,23 @@ class SemanticMemory(View):
             await self._archive([await self._own_record(record.supersedes)])
         return stored
 
-    async def about(self, key: str) -> MemoryRecord | None:
+    @checked
+    async def about(self, key: NonEmptyText) -> MemoryRecord | None:
         """Return the fact stored under a key, or None."""
         async for record in self.store.scan(
-            owner=self.owner, kind=self.kind, tags=[_key(key)], newest_first=True, limit=1
+            owner=self.owner, kind=self.kind, tags=[KEY_TAG + key], newest_first=True, limit=1
         ):
             return record
         return None
 
+    @checked
     async def recall(
         self,
         query: str | None = None,
         *,
-        limit: int = 10,
-        tags: Iterable[str] = (),
-        embedding: bytes | None = None,
+        limit: NonNegativeInt = 10,
+        tags: Words = (),
+        embedding: Vector | None = None,
     ) -> list[Recalled]:
         """Return facts by meaning, by tags, or by both, and record in them that they were recalled.
 
@@ -90,15 +92,10 @@ class SemanticMemory(View):
         Raises:
             ConfigurationError: an argument has the wrong type or range.
         """
-        tags = checked_tags(query, limit, tags, embedding)
+        check_vector(embedding)
         if query is None:
-            records = self.store.scan(owner=self.owner, kind=self.kind, tags=tags, newest_first=True, limit=limit)
+            records = self.store.scan(
+                owner=self.owner, kind=self.kind, tags=tuple(tags), newest_first=True, limit=limit
+            )
             return await self._touch([Recalled(record, record.importance) async for record in records])
         return await self._touch(await self.find(query, limit=limit, tags=tags, embedding=embedding))
-
-
-def _key(key: str) -> str:
-    """Return the tag that stands for a key."""
-    if not isinstance(key, str) or not key:
-        raise ConfigurationError(f"the key of a fact is a non-empty string, got {key!r}")
-    return KEY_TAG + key

@@ -2,15 +2,15 @@
 
 __all__ = ["CANDIDATES", "View"]
 
-from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Collection, Mapping, Sequence
 from heapq import nlargest
 
 from msgspec.structs import replace
 
 from ziggurat.core.context import Context, root
 from ziggurat.core.errors import ConfigurationError
-from ziggurat.core.settings import NonEmptyText, PositiveInt, checked
-from ziggurat.memory.arguments import check_content, check_ids, checked_tags, texts
+from ziggurat.core.settings import NonEmptyText, NonNegativeInt, PositiveInt, checked
+from ziggurat.memory.arguments import Vector, Words, check_vector
 from ziggurat.memory.eviction import Eviction, lowest
 from ziggurat.memory.finding import Recalled, find_distinct, pieces
 from ziggurat.memory.record import UNDONE, MemoryRecord, Origin, predecessors
@@ -70,16 +70,17 @@ class View:
     def __repr__(self) -> str:
         return f"{type(self).__name__}({self.store!r}, {self.owner!r})"
 
+    @checked
     async def remember(
         self,
-        content: str,
+        content: NonEmptyText,
         *,
         importance: float = 0.5,
-        tags: Iterable[str] = (),
+        tags: Words = (),
         origin: Origin = "user",
-        taint: Iterable[str] = (),
+        taint: Words = (),
         supersedes: str | None = None,
-        embedding: bytes | None = None,
+        embedding: Vector | None = None,
         facts: Mapping[str, object] | None = None,
     ) -> MemoryRecord:
         """Store something, and evict memories beyond the capacity.
@@ -114,14 +115,15 @@ class View:
             await self.store.put([record, replace(await self._own_record(record.supersedes), archived=True)])
         return record
 
+    @checked
     async def remember_all(
         self,
-        contents: Iterable[str],
+        contents: Collection[NonEmptyText],
         *,
         importance: float = 0.5,
-        tags: Iterable[str] = (),
+        tags: Words = (),
         origin: Origin = "user",
-        taint: Iterable[str] = (),
+        taint: Words = (),
     ) -> list[MemoryRecord]:
         """Store many texts in one write, with one request to the embedder for each hundred or so.
 
@@ -135,9 +137,7 @@ class View:
         Raises:
             ConfigurationError: one of the contents is empty, or an argument has the wrong type; nothing is stored.
         """
-        if isinstance(contents, str):
-            raise ConfigurationError(f"remember_all(contents) is a list of texts, got the string {contents!r:.80}")
-        tags, taint = texts("tags", tags), texts("taint", taint)
+        tags, taint = tuple(tags), tuple(taint)
         made = [self._make(content, importance, tags, origin, taint, {}) for content in contents]
         records = await self._with_vectors(made)
         await self.store.add(records)
@@ -148,16 +148,15 @@ class View:
         self,
         content: str,
         importance: float,
-        tags: Iterable[str],
+        tags: Words,
         origin: Origin,
-        taint: Iterable[str],
+        taint: Words,
         facts: Mapping[str, object],
         *,
         supersedes: str | None = None,
         embedding: bytes | None = None,
     ) -> MemoryRecord:
-        check_content(content, importance, origin, embedding, facts)
-        tags, taint = texts("tags", tags), texts("taint", taint)
+        check_vector(embedding)
         now = self.ctx.clock.now()
         return MemoryRecord(
             id=self.ctx.new_id(),
@@ -165,7 +164,7 @@ class View:
             content=content,
             kind=self.kind or "memory",
             embedding=embedding,
-            importance=min(1.0, max(0.0, importance)) if importance == importance else importance,
+            importance=min(1.0, max(0.0, importance)),
             tags=tuple(dict.fromkeys(tags)),
             origin=origin,
             taint=tuple(sorted(set(taint))) or (("tool",) if origin == "tool" else ()),
@@ -199,13 +198,14 @@ class View:
             raise ConfigurationError(f"{self!r} has no embedder to reembed with; give it embedder=...")
         return await reembed(self.store, self.owner, self.embedder, self.ctx, progress=progress)
 
+    @checked
     async def forget(self, *ids: str) -> int:
         """Archive memories of this owner: no recall finds them, but `history` does; return how many were in use."""
-        check_ids(ids)
         found = [record for record in await self.store.get(ids) if record.owner == self.owner and not record.archived]
         await self._archive(found)
         return len(found)
 
+    @checked
     async def undo(self, memory: str) -> list[MemoryRecord]:
         """Bring back what a memory replaced, or what was merged into it, and archive it; or bring back itself.
 
@@ -264,6 +264,7 @@ class View:
                         "taken since; forget that one first"
                     )
 
+    @checked
     async def erase(self, *ids: str) -> int:
         """Delete memories of this owner permanently, with all they superseded; return how many existed."""
         going: dict[str, None] = {}
@@ -271,9 +272,9 @@ class View:
             going.update(dict.fromkeys(record.id for record in await self.history(each)))
         return await self.store.remove(list(going))
 
+    @checked
     async def history(self, memory: str) -> list[MemoryRecord]:
         """Return the memory with this id and all it replaced, the latest first; empty if the id is unknown."""
-        check_ids([memory])
         found: dict[str, MemoryRecord] = {}
         waiting = [memory]
         while waiting:
@@ -283,17 +284,16 @@ class View:
             waiting = [each for each in dict.fromkeys(before) if each not in found]
         return list(found.values())
 
-    def scan(self, *, tags: Iterable[str] = (), newest_first: bool = False) -> AsyncIterator[MemoryRecord]:
+    @checked
+    def scan(self, *, tags: Words = (), newest_first: bool = False) -> AsyncIterator[MemoryRecord]:
         """Iterate over the memories in use, by age."""
-        tags = texts("tags", tags)
-        return self.store.scan(owner=self.owner, kind=self.kind, tags=tags, newest_first=newest_first)
+        return self.store.scan(owner=self.owner, kind=self.kind, tags=tuple(tags), newest_first=newest_first)
 
     async def count(self) -> int:
         """Return how many memories are in use."""
         return await self.store.count(owner=self.owner, kind=self.kind)
 
     async def _own_record(self, memory: str) -> MemoryRecord:
-        check_ids([memory])
         for record in await self.store.get([memory]):
             if record.owner == self.owner:
                 return record
@@ -321,16 +321,17 @@ class View:
         if records:
             await self.store.put([replace(record, archived=True) for record in records])
 
+    @checked
     async def find(
         self,
         query: str,
         *,
-        limit: int = 10,
-        tags: Iterable[str] = (),
-        embedding: bytes | None = None,
+        limit: NonNegativeInt = 10,
+        tags: Words = (),
+        embedding: Vector | None = None,
         floor: float = FLOOR,
-        without: Sequence[str] = (),
-        apart: Sequence[str] = (),
+        without: Words = (),
+        apart: Words = (),
     ) -> list[Recalled]:
         """Return the most relevant memories, best first, each text once; nothing counts as recalled.
 
@@ -348,7 +349,8 @@ class View:
         Raises:
             ConfigurationError: an argument has the wrong type or range.
         """
-        tags = checked_tags(query, limit, tags, embedding)
+        check_vector(embedding)
+        tags, without, apart = tuple(tags), tuple(without), tuple(apart)
         parts = [part for part in pieces(query) if query_words(part)]
         made = None if embedding else await try_embed(self.embedder, parts, "query", self.ctx)
         asked: list[str | None] = [*parts] or ([None] if embedding else [])
@@ -363,8 +365,8 @@ class View:
                 limit=limit,
                 kind=self.kind,
                 tags=tags,
-                without=tuple(without),
-                apart=tuple(apart),
+                without=without,
+                apart=apart,
                 floor=floor,
             )
             for place, part in enumerate(asked)

@@ -3,8 +3,8 @@
 __all__ = ["WorkingMemory"]
 
 from ziggurat.core.context import Context, root
-from ziggurat.core.errors import ConfigurationError
 from ziggurat.core.settings import NonEmptyText, PositiveInt, checked
+from ziggurat.memory.arguments import Words
 from ziggurat.memory.record import MemoryRecord, Origin
 from ziggurat.memory.store import OpenedStore
 
@@ -47,14 +47,13 @@ class WorkingMemory:
     def __repr__(self) -> str:
         return f"WorkingMemory({self.store!r}, {self.owner!r}, capacity={self.capacity})"
 
-    async def set(self, name: str, value: str, *, origin: Origin = "user", taint: tuple[str, ...] = ()) -> None:
+    @checked
+    async def set(self, name: str, value: str, *, origin: Origin = "user", taint: Words = ()) -> None:
         """Store a value under a name, replacing the one that was there.
 
         Raises:
             ConfigurationError: the name or the value is not text.
         """
-        if not isinstance(value, str):
-            raise ConfigurationError(f"a value at hand is text, got {value!r:.200}: write it as JSON")
         now = self._instant()
         record = MemoryRecord(
             id=self._id(name),
@@ -62,7 +61,7 @@ class WorkingMemory:
             content=value,
             kind=self.kind,
             origin=origin,
-            taint=taint or (("tool",) if origin == "tool" else ()),
+            taint=tuple(taint) or (("tool",) if origin == "tool" else ()),
             created=now,
             used=now,
             facts={"name": name},
@@ -73,6 +72,7 @@ class WorkingMemory:
             going = [each for each in await self._by_use() if each.id != record.id][:over]
             await self.store.remove([each.id for each in going])
 
+    @checked
     async def get(self, name: str) -> str | None:
         """Return the value under a name, or None, and record that it was used."""
         for record in await self.store.get([self._id(name)]):
@@ -80,6 +80,7 @@ class WorkingMemory:
             return record.content
         return None
 
+    @checked
     async def discard(self, name: str) -> bool:
         """Delete the value under a name; return whether there was one."""
         return await self.store.remove([self._id(name)]) > 0
@@ -97,8 +98,6 @@ class WorkingMemory:
         return sorted(records, key=lambda record: record.used)
 
     def _id(self, name: str) -> str:
-        if not isinstance(name, str):
-            raise ConfigurationError(f"a value at hand is named by a text, got {name!r:.200}")
         return f"working:{len(self.owner)}:{self.owner}:{name}"
 
     def _instant(self) -> float:
