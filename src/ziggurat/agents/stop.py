@@ -264,25 +264,37 @@ def any_of(*policies: StopPolicy) -> BasePolicy:
     return _AnyOf(policies)
 
 
+class _Reason(Struct, frozen=True):
+    """Why one of several policies would stop, and the first and the last of the steps in a row in which it would."""
+
+    stop: stops.Stop
+    since: int
+    last: int
+
+
 class _AllOf(BasePolicy):
     def __init__(self, policies: tuple[Policy, ...]) -> None:
         self.policies = policies
         self.steps = max(map(steps_in, policies))
 
     def on_response(self, progress: Progress) -> Verdict:
-        said = progress.state(self, dict[int, stops.Stop])
-        said.clear()
-        return self._judge(said, [policy.on_response(progress) for policy in self.policies])
+        return self._judge(progress, [policy.on_response(progress) for policy in self.policies])
 
     def on_step(self, progress: Progress) -> Verdict:
-        said = progress.state(self, dict[int, stops.Stop])
-        return self._judge(said, [policy.on_step(progress) for policy in self.policies])
+        return self._judge(progress, [policy.on_step(progress) for policy in self.policies])
 
-    def _judge(self, said: dict[int, stops.Stop], verdicts: list[Verdict]) -> Verdict:
+    def _judge(self, progress: Progress, verdicts: list[Verdict]) -> Verdict:
+        reasons, step = progress.state(self, dict[int, _Reason]), progress.step
         for at, verdict in enumerate(verdicts):
-            if verdict is not None and not isinstance(verdict, Advice):
-                said.setdefault(at, verdict)
-        return said[0] if len(said) == len(self.policies) else _merge_nudges(verdicts)
+            before = reasons.get(at)
+            if verdict is None or isinstance(verdict, Advice) or (before is not None and before.last == step):
+                continue
+            since = before.since if before is not None and before.last == step - 1 else step
+            reasons[at] = _Reason(verdict, since, step)
+        present = [reason for _, reason in sorted(reasons.items()) if reason.last == step]
+        if len(present) < len(self.policies):
+            return _merge_nudges(verdicts)
+        return max(present, key=lambda reason: reason.since).stop
 
     def __repr__(self) -> str:
         return " & ".join(f"({each!r})" if isinstance(each, _AnyOf) else repr(each) for each in self.policies)
@@ -290,7 +302,7 @@ class _AllOf(BasePolicy):
 
 @checked
 def all_of(*policies: StopPolicy) -> BasePolicy:
-    """Stop when all of the policies do in the same step; the first in the order given names the reason."""
+    """Stop when all of the policies do in the same step; the last to hold names the reason, the first of several."""
     if not policies:
         raise ConfigurationError("all_of() needs at least one policy")
     return _AllOf(policies)
@@ -324,8 +336,8 @@ class _Not(BasePolicy):
 
 @checked
 def not_(policy: StopPolicy) -> BasePolicy:
-    """Stop after a step in which the policy would not have stopped."""
-    return _Not(policy)
+    """Stop after a step in which the policy would not have stopped; ``~~policy`` is the policy."""
+    return policy.policy if isinstance(policy, _Not) and isinstance(policy.policy, BasePolicy) else _Not(policy)
 
 
 def steps_in(policy: Policy | None) -> int:

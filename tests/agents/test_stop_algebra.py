@@ -1,0 +1,122 @@
+"""The algebra of stop policies: when a composed policy stops, and what it says, against a specification in booleans."""
+
+from dataclasses import dataclass
+from random import Random
+from typing import Any
+
+import pytest
+
+from ziggurat.agents.agent import Agent
+from ziggurat.agents.stop import BasePolicy, Progress, Verdict, all_of, any_of, max_steps, not_
+from ziggurat.messages import stops
+from ziggurat.messages.parts import tool_call
+from ziggurat.models.scripted import ScriptedModel
+from ziggurat.tools.function import tool
+
+STEPS = 8
+
+
+class Leaf(BasePolicy):
+    """Holds in the steps of a table, which it says of the response or of the step."""
+
+    def __init__(self, name: str, table: frozenset[int], early: bool) -> None:
+        self.name, self.table, self.early = name, table, early
+
+    def on_response(self, progress: Progress) -> Verdict:
+        return self._say(progress) if self.early else None
+
+    def on_step(self, progress: Progress) -> Verdict:
+        return None if self.early else self._say(progress)
+
+    def _say(self, progress: Progress) -> Verdict:
+        return stops.StopCondition(self.name) if progress.step in self.table else None
+
+    def __repr__(self) -> str:
+        return self.name
+
+
+@dataclass
+class Said:
+    """A policy, when it holds, what it says then, and what it negates."""
+
+    policy: BasePolicy
+    holds: frozenset[int]
+    says: dict[int, str]
+    negates: "Said | None" = None
+
+    def since(self, step: int) -> int:
+        """Return the first of the steps in a row up to this one in which it holds."""
+        return step if step - 1 not in self.holds else self.since(step - 1)
+
+
+def _drawn(random: Random, depth: int, *, phases: bool) -> Said:
+    kind = random.choice(["leaf", "any", "all", "not"]) if depth else "leaf"
+    if kind == "leaf":
+        table = frozenset(step for step in range(1, STEPS + 1) if random.random() < 0.4)
+        leaf = Leaf(f"p{random.randrange(10**6)}", table, phases and random.random() < 0.5)
+        return Said(leaf, table, dict.fromkeys(table, leaf.name))
+    if kind == "not":
+        inner = _drawn(random, depth - 1, phases=phases)
+        policy = not_(inner.policy)
+        holds = frozenset(range(1, STEPS + 1)) - inner.holds
+        return inner.negates or Said(policy, holds, dict.fromkeys(holds, repr(policy)), inner)
+    parts = [_drawn(random, depth - 1, phases=phases) for _ in range(random.randint(1, 3))]
+    policies, tables = [part.policy for part in parts], [part.holds for part in parts]
+    if kind == "any":
+        holds = frozenset[int]().union(*tables)
+        first = {step: next(part for part in parts if step in part.holds) for step in holds}
+        return Said(any_of(*policies), holds, {step: part.says[step] for step, part in first.items()})
+    holds = tables[0].intersection(*tables)
+    last = {step: max(parts, key=lambda part, step=step: part.since(step)) for step in holds}  # type: ignore[misc]
+    return Said(all_of(*policies), holds, {step: part.says[step] for step, part in last.items()})
+
+
+@tool(effect="none")
+async def look() -> str:
+    """Look."""
+    return "seen"
+
+
+def _stop_of(policy: BasePolicy) -> tuple[int, Any]:
+    run = Agent(ScriptedModel(always=tool_call("look")), tools=[look], stop=policy, max_steps=STEPS).run_sync("go")
+    return run.steps, run.stop
+
+
+@pytest.mark.parametrize("seed", range(120))
+def test_a_composed_policy_stops_when_the_booleans_say(seed: int) -> None:
+    said = _drawn(Random(seed), 3, phases=True)
+    steps, stop = _stop_of(said.policy)
+    if said.holds:
+        assert steps == min(said.holds)
+        assert isinstance(stop, stops.StopCondition)
+    else:
+        assert (steps, stop) == (STEPS, stops.MaxSteps(STEPS))
+
+
+@pytest.mark.parametrize("seed", range(120))
+def test_a_composed_policy_says_why_it_stops_now(seed: int) -> None:
+    said = _drawn(Random(seed), 3, phases=False)
+    if said.holds:
+        first = min(said.holds)
+        assert _stop_of(said.policy) == (first, stops.StopCondition(said.says[first]))
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_max_steps_combine_as_the_larger_and_the_smaller(seed: int) -> None:
+    random = Random(seed)
+
+    def drawn(depth: int) -> tuple[BasePolicy, int]:
+        if not depth:
+            limit = random.randint(1, 40)
+            return max_steps(limit), limit
+        (first, one), (second, other) = drawn(depth - 1), drawn(depth - 1)
+        return (first & second, max(one, other)) if random.random() < 0.5 else (first | second, min(one, other))
+
+    policy, limit = drawn(random.randint(1, 3))
+    run = Agent(ScriptedModel(always=tool_call("look")), tools=[look], stop=policy).run_sync("go")
+    assert (run.steps, run.stop) == (limit, stops.MaxSteps(limit))
+
+
+def test_a_policy_negated_twice_is_itself() -> None:
+    policy = max_steps(3) & max_steps(4)
+    assert ~~policy is policy
