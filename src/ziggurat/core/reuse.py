@@ -1,6 +1,6 @@
 """Keys and copies for layers that reuse answers, such as a cache."""
 
-__all__ = ["identity", "key_of", "recalled"]
+__all__ = ["identity", "is_reusable", "key_of", "recalled"]
 
 from collections.abc import Callable
 from hashlib import sha256
@@ -28,6 +28,14 @@ def identity(request: object) -> str:
     if hasattr(kind, "fingerprint"):
         return str(cast("Any", request).fingerprint())
     return sha256(canonical(request)).hexdigest()
+
+
+def is_reusable(answer: object) -> bool:
+    """Return whether others may get an answer, too: False if its own `is_reusable` says that it is not whole.
+
+    So a reply that was cut, a run that waits for a decision and the error result of a tool are not.
+    """
+    return bool(cast("Any", answer).is_reusable) if hasattr(type(answer), "is_reusable") else True
 
 
 def recalled(answer: R) -> R:

@@ -12,7 +12,7 @@ from ziggurat.core.context import Context
 from ziggurat.core.errors import ConfigurationError
 from ziggurat.core.event import CacheHit
 from ziggurat.core.layer import layer
-from ziggurat.core.reuse import key_of, recalled
+from ziggurat.core.reuse import is_reusable, key_of, recalled
 from ziggurat.core.scope import Key
 from ziggurat.core.service import Service
 from ziggurat.core.settings import PositiveInt, Seconds, checked
@@ -88,7 +88,10 @@ async def cache(
     key: Callable[[Any], str] | None = None,
     seconds: Seconds | None = None,
 ) -> R:
-    """Answer an equal request from a cache; failures are never cached.
+    """Answer an equal request from a cache.
+
+    Failures are never cached, nor are answers that are not whole: replies that were cut or refused, error results of
+    tools, and runs that did not complete, such as those that wait for a decision.
 
     ::
 
@@ -120,5 +123,6 @@ async def cache(
             await ctx.emit(CacheHit(ctx.path, name))
         return cached.value  # type: ignore[no-any-return]
     value = await inner(request, ctx)
-    store[name] = Cached(recalled(value), None if seconds is None else ctx.clock.now() + seconds)
+    if is_reusable(value):
+        store[name] = Cached(recalled(value), None if seconds is None else ctx.clock.now() + seconds)
     return value

@@ -11,7 +11,7 @@ from ziggurat.core.context import RUN_ID, Context
 from ziggurat.core.event import CacheHit, Joined
 from ziggurat.core.layer import layer
 from ziggurat.core.path import is_beneath
-from ziggurat.core.reuse import key_of, recalled
+from ziggurat.core.reuse import is_reusable, key_of, recalled
 from ziggurat.core.service import Service
 from ziggurat.core.settings import PositiveInt, Seconds, checked
 
@@ -146,7 +146,8 @@ async def dedupe(
         stack(search, dedupe(store=DedupeStore(seconds=30)))
 
     A waiting caller may be cancelled; the call continues for the others. If the caller that makes the call is
-    cancelled, reaches its own deadline or is suspended, one of those waiting makes it instead. A failure is raised for
+    cancelled, reaches its own deadline, is suspended or gets an answer that `cache` would not store, one of those
+    waiting makes it instead. A failure is raised for
     all that wait, and not stored. A call that would wait for itself, directly or over others, is made instead. Each
     event loop makes its own calls, and all share the answers.
 
@@ -189,8 +190,9 @@ async def _ask(request: Q, ctx: Context, inner: Service[Q, R], store: DedupeStor
     try:
         value = await inner(request, ctx)
         now = clock.monotonic()
-        outcome = _Outcome(recalled(value), None, now + store.seconds)
-        store._keep(name, outcome, now)
+        if is_reusable(value):
+            outcome = _Outcome(recalled(value), None, now + store.seconds)
+            store._keep(name, outcome, now)
         return value
     except Exception as error:
         left = ctx.remaining()

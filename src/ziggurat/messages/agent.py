@@ -228,6 +228,11 @@ class AgentRun(Struct, Generic[Out], frozen=True, weakref=True):
         return None if isinstance(stop, (*_WELL, stops.Suspended)) else str(error_of(stop))
 
     @property
+    def is_reusable(self) -> bool:
+        """Whether it may answer an equal request: if it completed, or stopped at a condition that the caller set."""
+        return isinstance(self.stop, _WELL)
+
+    @property
     def finish(self) -> str | None:
         """Why the model's last answer ended, ``"stop"`` if it is whole; None if the run did not end with an answer."""
         if isinstance(self.stop, stops.Completed):

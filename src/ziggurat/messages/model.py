@@ -196,6 +196,11 @@ class ModelResponse(Struct, frozen=True, gc=False):
     id: str = ""
     raw: dict[str, Any] | None = None
 
+    @property
+    def is_reusable(self) -> bool:
+        """Whether it may answer an equal request: not if it was cut, filtered, refused or not understood."""
+        return self.finish in ("stop", "tool_calls", "other")
+
     def recalled(self) -> "ModelResponse":
         """Return this reply for reuse from a cache: with empty usage."""
         return msgspec.structs.replace(self, usage=Usage())

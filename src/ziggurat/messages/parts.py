@@ -136,6 +136,11 @@ class ToolResult(Struct, frozen=True, gc=False, tag="tool_result", tag_field="ty
             return self.content
         return "".join(part.text for part in self.content if isinstance(part, Text))
 
+    @property
+    def is_reusable(self) -> bool:
+        """Whether it may answer an equal call: not if the call failed."""
+        return self.error is None
+
     def value(self) -> object:
         """Return the content decoded from JSON, or the text itself if it is not JSON."""
         try:

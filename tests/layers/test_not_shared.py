@@ -1,0 +1,122 @@
+"""Nothing but a whole answer is stored or shared: no run that waits or broke off, no reply that was cut."""
+
+import asyncio
+from collections.abc import Callable
+from typing import Any, get_args
+
+import pytest
+
+from ziggurat.agents.agent import Agent
+from ziggurat.agents.runnable import Runnable
+from ziggurat.core.context import root
+from ziggurat.core.layer import stack
+from ziggurat.core.service import Service
+from ziggurat.layers.cache import CacheStore, cache
+from ziggurat.layers.dedupe import DedupeStore, dedupe
+from ziggurat.messages.agent import AgentRequest, AgentRun
+from ziggurat.messages.budget import Budget
+from ziggurat.messages.conversation import Transcript
+from ziggurat.messages.message import assistant, user
+from ziggurat.messages.model import FinishReason, ModelRequest, ModelResponse, ModelSettings
+from ziggurat.messages.parts import ToolCall, ToolResult, tool_call
+from ziggurat.models.scripted import ScriptedModel
+from ziggurat.tools.approval import Approvals, Rule
+from ziggurat.tools.function import tool
+
+Layers = Callable[[Any], Any]
+LAYERS: dict[str, Callable[[], Layers]] = {
+    "cache": lambda: lambda inner: stack(inner, cache(store=CacheStore())),
+    "dedupe": lambda: lambda inner: stack(inner, dedupe(store=DedupeStore())),
+    "both": lambda: lambda inner: stack(inner, cache(store=CacheStore()), dedupe(store=DedupeStore())),
+}
+REQUEST = AgentRequest((user("go"),))
+
+
+@tool(approval=True, effect="none")
+async def read() -> str:
+    """Read."""
+    return "text"
+
+
+@tool(effect="none")
+async def look() -> str:
+    """Look."""
+    return "seen"
+
+
+def _cut(finish: FinishReason) -> ModelResponse:
+    return ModelResponse(assistant("The first reason is"), finish=finish)
+
+
+ENDS: dict[str, Callable[[], Agent]] = {
+    "Completed": lambda: Agent(ScriptedModel(always="done")),
+    "Suspended": lambda: Agent(ScriptedModel(always=tool_call("read")), tools=[read]),
+    "Incomplete": lambda: Agent(ScriptedModel(always=_cut("length"))),
+    "MaxSteps": lambda: Agent(ScriptedModel(always=tool_call("look")), tools=[look], max_steps=2),
+    "BudgetExceeded": lambda: Agent(ScriptedModel(always=tool_call("look")), tools=[look], budget=Budget(requests=1)),
+    "ModelCallDenied": lambda: Agent(ScriptedModel(always="x"), approvals=Approvals(Rule("*", "deny", stage="model"))),
+    "Failed": lambda: Agent(ScriptedModel(always=ConnectionError("gone"))),
+}
+
+
+class Counted:
+    """A service, counting its calls."""
+
+    def __init__(self, inner: Service[Any, Any]) -> None:
+        self.inner, self.calls = inner, 0
+
+    async def __call__(self, request: Any, ctx: Any, /) -> Any:
+        self.calls += 1
+        await asyncio.sleep(0)
+        return await self.inner(request, ctx)
+
+
+async def _thrice(service: Any, request: Any) -> list[Any]:
+    """Call twice at the same time, and once more."""
+    both = await asyncio.gather(*(service(request, root()) for _ in range(2)), return_exceptions=True)
+    return [*both, *await asyncio.gather(service(request, root()), return_exceptions=True)]
+
+
+@pytest.mark.parametrize("layers", LAYERS)
+@pytest.mark.parametrize("end", ENDS)
+def test_only_a_run_that_ended_well_answers_for_others(end: str, layers: str) -> None:
+    counted = Counted(ENDS[end]())
+    runs = asyncio.run(_thrice(LAYERS[layers]()(counted), REQUEST))
+    ended = {type(run.stop).__name__ for run in runs if isinstance(run, AgentRun)}
+    if end == "Completed":
+        assert counted.calls < 3
+    else:
+        assert ended <= {end}
+        assert counted.calls >= (2 if any(isinstance(run, Exception) for run in runs) else 3)
+    if end == "Suspended":
+        assert len({run.id for run in runs}) == 3
+
+
+@pytest.mark.parametrize("layers", LAYERS)
+@pytest.mark.parametrize("finish", get_args(FinishReason))
+def test_only_a_whole_reply_answers_for_others(finish: FinishReason, layers: str) -> None:
+    counted = Counted(ScriptedModel(always=_cut(finish)))
+    request = ModelRequest(Transcript.of(user("go")), settings=ModelSettings())
+    asyncio.run(_thrice(LAYERS[layers]()(counted), request))
+    whole = finish in ("stop", "tool_calls", "other")
+    assert (counted.calls < 3) == whole
+
+
+@pytest.mark.parametrize("layers", LAYERS)
+@pytest.mark.parametrize("error", [None, "permanent", "denied", "interrupted"])
+def test_only_a_result_without_error_answers_for_others(error: Any, layers: str) -> None:
+    async def result(call: ToolCall, ctx: Any) -> ToolResult:
+        return ToolResult(call.id, call.name, "text", error)
+
+    counted = Counted(result)
+    asyncio.run(_thrice(LAYERS[layers]()(counted), ToolCall("1", "look", "{}")))
+    assert (counted.calls < 3) == (error is None)
+
+
+@pytest.mark.parametrize("layers", LAYERS)
+def test_a_run_that_waits_is_asked_for_again_by_the_next_run(layers: str) -> None:
+    agent = Runnable(LAYERS[layers]()(ENDS["Suspended"]()), name="reader")
+    first, second = agent.run_sync("go"), agent.run_sync("go")
+    assert first.pending
+    assert second.pending
+    assert first.pending[0].id != second.pending[0].id
