@@ -13,7 +13,7 @@ from ziggurat.core.facts import COMPOSITE, NAME, fact
 from ziggurat.core.layer import stack
 from ziggurat.layers.retry import retry
 from ziggurat.messages import stops
-from ziggurat.messages.agent import AgentRequest, AgentRun, Approve, Deny, Step
+from ziggurat.messages.agent import AgentRequest, AgentRun, Approve, Deny
 from ziggurat.messages.budget import Budget
 from ziggurat.messages.conversation import Transcript
 from ziggurat.messages.delta import ThinkingDelta
@@ -21,6 +21,7 @@ from ziggurat.messages.message import assistant, tool_message, user
 from ziggurat.messages.middleware import Middleware
 from ziggurat.messages.model import ModelResponse, ModelSettings
 from ziggurat.messages.parts import Thinking, ToolCall, ToolResult, tool_call
+from ziggurat.messages.step import Step
 from ziggurat.models.scripted import ScriptedModel
 from ziggurat.stores.local import LocalLogs
 from ziggurat.tools.approval import Approvals

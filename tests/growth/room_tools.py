@@ -26,10 +26,10 @@ from ziggurat.knowledge.entities import Entity
 from ziggurat.knowledge.export import dot, mermaid
 from ziggurat.knowledge.graph import KnowledgeGraph
 from ziggurat.messages.caller import answer_in_text
+from ziggurat.messages.formatting import call_text, result_text, shortened
 from ziggurat.messages.message import Message
 from ziggurat.messages.model import ModelResponse
 from ziggurat.messages.parts import ToolCall, ToolResult
-from ziggurat.observe.formatting import call_text, result_text, shortened
 from ziggurat.observe.line_wrapper import LineWrapper
 from ziggurat.testing import ScriptedModel
 from ziggurat.testing.server.quirk import parsed as parsed_quirk
@@ -185,9 +185,9 @@ CASES = [
     *over("agents.compaction.importance.entity_density", lambda text: entity_density(turn(text)), TEXT),
     *over("agents.compaction.importance.keyword_density", lambda text: keyword_density("a", "b")(turn(text)), TEXT),
     *over("agents.compaction.importance.jaccard", lambda text: jaccard(text, text + " x"), TEXT),
-    *over("observe.formatting.shortened", shortened, TEXT),
-    *over("observe.formatting.call_text", lambda text: call_text(call_of(text)), JSON),
-    *over("observe.formatting.result_text", lambda text: result_text(ToolResult("c", "f", text)), TEXT),
+    *over("messages.formatting.shortened", shortened, TEXT),
+    *over("messages.formatting.call_text", lambda text: call_text(call_of(text)), JSON),
+    *over("messages.formatting.result_text", lambda text: result_text(ToolResult("c", "f", text)), TEXT),
     *[Case("observe.line_wrapper.LineWrapper", f"{each.__name__} in letters", pieces(each), wrapped(80), reach=32_000)
       for each in (*TEXT[:3], TEXT[9], TEXT[8])],
     *[Case("observe.line_wrapper.LineWrapper", f"{each.__name__} unbounded", pieces(each), wrapped(None))

@@ -13,7 +13,6 @@ from ziggurat.messages.agent import (
     Deny,
     Modify,
     PendingItem,
-    Step,
     error_of,
     pending_of,
     stop_of,
@@ -21,6 +20,7 @@ from ziggurat.messages.agent import (
 from ziggurat.messages.conversation import Transcript
 from ziggurat.messages.message import assistant, system, tool_message, user
 from ziggurat.messages.parts import Thinking, ToolResult, tool_call
+from ziggurat.messages.step import Step
 from ziggurat.messages.stops import Stop
 
 from .strategies import calls, json_values, messages, usages, words

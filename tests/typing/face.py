@@ -35,10 +35,11 @@ from ziggurat.core.codec import decode
 from ziggurat.layers.fallback import fallback
 from ziggurat.layers.retry import retry
 from ziggurat.layers.timeout import timeout
-from ziggurat.messages.agent import AgentRequest, PendingItem, Step
+from ziggurat.messages.agent import AgentRequest, PendingItem
 from ziggurat.messages.delta import Fold, TextDelta, deltas_of
 from ziggurat.messages.events import AgentEnded, AnyEvent
 from ziggurat.messages.items import HandoffItem, MessageItem, RunItem, ToolCallItem, filter_by_type, to_messages
+from ziggurat.messages.step import Step
 from ziggurat.messages.usage import Usage
 from ziggurat.stores.connect import connect
 

@@ -17,9 +17,9 @@ from ziggurat.cli.store import closed, tell_if_busy
 from ziggurat.cli.terminal import note, read_line, write
 from ziggurat.core.errors import ConfigurationError
 from ziggurat.messages.agent import AgentRun, Decision
+from ziggurat.messages.formatting import shortened
 from ziggurat.messages.message import Message
 from ziggurat.observe.console import ConsoleView
-from ziggurat.observe.formatting import shortened
 from ziggurat.runs.drive import partial_of
 from ziggurat.stores.session import Session
 from ziggurat.tools.approval import Approvals

@@ -39,7 +39,7 @@ from ziggurat.memory.search import FLOOR
 from ziggurat.memory.store import Hit, MemoryStore, Query
 from ziggurat.memory.vectorizing import try_embed
 from ziggurat.messages.embedding import Embedder
-from ziggurat.observe.formatting import duration, shortened
+from ziggurat.messages.formatting import duration, shortened
 
 Action = Literal["forget", "erase", "undo", "prune", "consolidate"]
 _DONE: dict[Action, str] = {

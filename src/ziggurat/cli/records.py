@@ -25,7 +25,7 @@ from ziggurat.core.visible import visible_line
 from ziggurat.databases.files import write_private_text
 from ziggurat.messages import stops
 from ziggurat.messages.agent import AgentRequest
-from ziggurat.observe.formatting import duration, plural, shortened
+from ziggurat.messages.formatting import duration, plural, shortened
 
 _SPAN = re.compile(r"(\d+(?:\.\d+)?)([smhdw])")
 _SECONDS = {"s": 1, "m": 60, "h": 3600, "d": 86400, "w": 604800}

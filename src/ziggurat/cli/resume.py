@@ -28,8 +28,8 @@ from ziggurat.core.store import Store
 from ziggurat.core.visible import visible_line
 from ziggurat.messages.agent import AgentRun, Approve, Decision, Deny, DidNotHappen, Happened, Modify
 from ziggurat.messages.canonical import canonical
+from ziggurat.messages.formatting import call_text, plural
 from ziggurat.messages.parts import ToolCall
-from ziggurat.observe.formatting import call_text, plural
 from ziggurat.runs.options import Live
 from ziggurat.tools.approval import Approvals
 from ziggurat.tools.fork_effects import Effects

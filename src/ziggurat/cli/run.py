@@ -24,8 +24,8 @@ from ziggurat.core.store import UNFINISHED
 from ziggurat.messages import stops
 from ziggurat.messages.agent import AgentRun, PendingItem
 from ziggurat.messages.events import AgentEnded
+from ziggurat.messages.formatting import call_text, plural, stop_text
 from ziggurat.observe.console import ConsoleView
-from ziggurat.observe.formatting import call_text, plural, stop_text
 from ziggurat.observe.jsonl import JsonLines
 from ziggurat.runs.drive import partial_of
 from ziggurat.tools.approval import Approvals

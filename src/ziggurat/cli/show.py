@@ -21,10 +21,7 @@ from ziggurat.core.path import is_question, is_tool_call, parent_of
 from ziggurat.core.store import LogInfo
 from ziggurat.core.visible import visible_line
 from ziggurat.messages.agent import AgentRequest, AgentRun, decision_of
-from ziggurat.messages.model import ModelResponse
-from ziggurat.messages.parts import ToolCall, ToolResult
-from ziggurat.messages.usage import Usage
-from ziggurat.observe.formatting import (
+from ziggurat.messages.formatting import (
     call_text,
     duration,
     plural,
@@ -33,6 +30,9 @@ from ziggurat.observe.formatting import (
     stop_text,
     usage_text,
 )
+from ziggurat.messages.model import ModelResponse
+from ziggurat.messages.parts import ToolCall, ToolResult
+from ziggurat.messages.usage import Usage
 
 _WIDTH = 100
 _Price = Callable[[Usage, str, str | None], Decimal | None]

@@ -13,7 +13,6 @@ __all__ = [
     "Out",
     "PendingItem",
     "Stage",
-    "Step",
     "decision_of",
     "empty_run",
     "error_of",
@@ -26,7 +25,6 @@ from collections import Counter
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Annotated, Any, Generic, Literal, cast
 
-import msgspec
 from msgspec import Meta, Struct
 
 from ziggurat.core import errors
@@ -36,8 +34,9 @@ from ziggurat.messages import stops
 from ziggurat.messages.canonical import canonical
 from ziggurat.messages.conversation import Transcript
 from ziggurat.messages.message import MEMORY, Message
-from ziggurat.messages.parts import ToolCall, ToolResult
+from ziggurat.messages.parts import ToolCall
 from ziggurat.messages.rewriting import OriginalMessages
+from ziggurat.messages.step import Step, steps_of
 from ziggurat.messages.tool import GRAPH_ORIGIN
 from ziggurat.messages.usage import Usage
 
@@ -139,32 +138,6 @@ def decision_of(recorded: object) -> Decision:
     return as_type(recorded, cast("type[Decision]", Decision))
 
 
-class Step(Struct, frozen=True):
-    """One step of an agent's loop, as seen afterwards: thought, tool calls and results.
-
-    Attributes:
-        index: Its number, from 1.
-        thought: The model's reasoning, or else its text beside the calls.
-        calls: The tool calls.
-        results: Their results, in the order of the calls.
-    """
-
-    index: int
-    thought: str
-    calls: tuple[ToolCall, ...]
-    results: tuple[ToolResult, ...]
-
-    @property
-    def action(self) -> str:
-        """The calls as text, ``name {arguments}``."""
-        return "; ".join(f"{call.name} {call.arguments}" for call in self.calls)
-
-    @property
-    def observation(self) -> str:
-        """The results as text."""
-        return "; ".join(result.text for result in self.results)
-
-
 _WELL = (stops.Completed, stops.ToolCalled, stops.StopCondition)
 
 
@@ -262,15 +235,7 @@ class AgentRun(Struct, Generic[Out], frozen=True, weakref=True):
 
     def trace(self) -> tuple[Step, ...]:
         """Return the steps of this run, each with thought, calls and results."""
-        steps: list[Step] = []
-        for message in self.history[self.start :]:
-            if message.role == "assistant":
-                thought = message.thinking or ("" if not message.tool_calls else message.text)
-                steps.append(Step(len(steps) + 1, thought, message.tool_calls, ()))
-            elif message.role == "tool" and steps:
-                last = steps[-1]
-                steps[-1] = msgspec.structs.replace(last, results=last.results + message.tool_results)
-        return tuple(steps)
+        return steps_of(self.history[self.start :])
 
     def step_at(self, index: int) -> Step | None:
         """Return the step at this index, from 0, or None if there is none."""
@@ -319,6 +284,42 @@ class AgentRun(Struct, Generic[Out], frozen=True, weakref=True):
     def has_final_answer(self) -> bool:
         """Whether the run completed."""
         return isinstance(self.stop, stops.Completed)
+
+    # -- views for people; what makes them is imported when somebody looks -------------------------------------------
+
+    @property
+    def figures(self) -> str:
+        """Its steps, calls, tokens and time as one line of text."""
+        from ziggurat.messages.formatting import duration, plural, usage_text
+
+        parts = [plural(self.steps, "step")]
+        if self.model_calls != self.steps:
+            parts.append(plural(self.model_calls, "model call"))
+        if self.tool_calls:
+            parts.append(plural(self.tool_calls, "tool call"))
+        return " · ".join((*parts, usage_text(self.usage), duration(self.seconds)))
+
+    def __repr__(self) -> str:
+        return f"<AgentRun {type(self.stop).__name__} {self._answer(60)} · {self.figures}>"
+
+    def __rich_repr__(self) -> list[tuple[str, Any]]:
+        return [("stop", self.stop), ("output", self._answer(60)), ("figures", self.figures)]
+
+    def _repr_html_(self) -> str:
+        """Return a table of the steps for a notebook; nothing in it is active, whatever a model or a tool wrote."""
+        from ziggurat.messages.formatting import stop_text
+        from ziggurat.messages.run_html import run_html
+
+        heading = f"{self.agent or 'run'}: {stop_text(self.stop)} · {self.figures}"
+        return run_html(heading, self.trace(), self._answer(1000))
+
+    def _answer(self, width: int) -> str:
+        """Return the output, or why there is none, in one line."""
+        from ziggurat.messages.formatting import shortened
+
+        if self.output is None:
+            return shortened(self.error or self.text, width)
+        return shortened(repr(self.output), width)
 
 
 def empty_run(name: str, request: AgentRequest, stop: stops.Stop, run_id: str = "") -> AgentRun:

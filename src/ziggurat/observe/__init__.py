@@ -1,6 +1,6 @@
 """Listeners: they report the events of a run and change nothing.
 
-- On a terminal: `console`, written to a `screen`, with the texts of `formatting`; `line_wrapper` wraps text that
-  streams in, `multiplexer` shows several models that stream at the same time.
+- On a terminal or in a notebook: `console`, written to a `screen`; `line_wrapper` wraps text that streams in,
+  `multiplexer` shows several models that stream at the same time.
 - As lines of JSON: `jsonl`. As costs: `price`.
 """

@@ -1,4 +1,4 @@
-"""A listener that shows a run live on the terminal."""
+"""A listener that shows a run live on the terminal or in a notebook."""
 
 __all__ = ["ConsoleView"]
 
@@ -21,9 +21,9 @@ from ziggurat.core.event import (
 from ziggurat.core.path import is_beneath
 from ziggurat.messages import events, stops
 from ziggurat.messages.agent import AgentRun, Approve, Deny, Happened, Modify
+from ziggurat.messages.formatting import call_text, duration, plural, result_text, shortened, stop_text
 from ziggurat.messages.parts import ToolCall
 from ziggurat.messages.usage import Usage
-from ziggurat.observe.formatting import call_text, duration, plural, result_text, run_text, shortened, stop_text
 from ziggurat.observe.multiplexer import Multiplexer
 from ziggurat.observe.screen import Screen
 
@@ -35,8 +35,8 @@ _FINE = (stops.Completed, stops.ToolCalled, stops.StopCondition)
 class ConsoleView:
     """Show text as it streams, tools with arguments, result and time, nested agents indented, and the token usage.
 
-    If the file is not a terminal, plain text is written, without escape sequences; ``NO_COLOR`` is honoured. One view
-    can be used for many runs, one after the other.
+    If the file is not a terminal, plain text is written, without escape sequences; ``NO_COLOR`` is honoured. In a
+    notebook it shows in the output of the cell. One view can be used for many runs, one after the other.
 
     ::
 
@@ -44,7 +44,7 @@ class ConsoleView:
             agent.run_sync("Rain in Paris tomorrow?", listeners=[view])
 
     Args:
-        file: The output file; standard error by default.
+        file: The output file; standard error by default, in a notebook standard output.
         text: Whether to show what models say and think, not only what they do.
         reasons: Whether the final line says why a run stopped; False for callers that say it themselves.
         terminal: Whether the file is a terminal; detected by default.
@@ -142,7 +142,7 @@ class ConsoleView:
     def _agent_ended(self, event: events.AgentEnded) -> None:
         self._voices.end(event.path)
         run = event.run
-        figures = run_text(run)
+        figures = run.figures
         if self._depth(event.path):
             stopped = "" if isinstance(run.stop, stops.Completed) else f"{stop_text(run.stop)} · "
             self._line(event.path, (f"{run.agent or self._agents.get(event.path, 'agent')}: {stopped}{figures}", "dim"))

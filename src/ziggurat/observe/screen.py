@@ -15,15 +15,16 @@ if TYPE_CHECKING:
 
 _PLAIN = str.maketrans({"●": "*", "→": "->", "✓": "+", "✗": "x", "■": "!", "↻": "~", "·": "|", "…": "~", "‖": "?"})
 _FRAMES_PER_SECOND = 10
+_NOTEBOOK_WIDTH = 100
 
 
 class Screen:
-    """Write to a file; on a terminal with colours, wrapping and a spinner.
+    """Write to a file; on a terminal with colours, wrapping and a spinner, in a notebook with colours and wrapping.
 
     Output that cannot be written any more (a closed pipe) is silently dropped.
 
     Args:
-        file: The output file; standard error by default.
+        file: The output file; standard error by default, in a notebook standard output.
         terminal: Whether it is a terminal; detected by default.
         width: Its columns; detected by default.
 
@@ -36,9 +37,10 @@ class Screen:
             from rich.console import Console
         except ModuleNotFoundError as error:
             raise MissingExtra("The live view of a run", "cli") from error
-        self._file = file or sys.stderr
+        self._file = file or (sys.stdout if _is_notebook(sys.stdout) else sys.stderr)
+        notebook = _is_notebook(self._file)
         # A pipe gets no escapes, even where FORCE_COLOR is set for other programs.
-        terminal = bool(getattr(self._file, "isatty", bool)()) if terminal is None else terminal
+        terminal = notebook or bool(getattr(self._file, "isatty", bool)()) if terminal is None else terminal
 
         class Calm(Console):
             def on_broken_pipe(self) -> None:
@@ -46,12 +48,17 @@ class Screen:
                 self.quiet = True
 
         self.console: Console = Calm(
-            file=self._file, force_terminal=terminal, width=width, highlight=False, legacy_windows=False
+            file=self._file,
+            force_terminal=terminal,
+            force_jupyter=False,  # it would show every piece of a streamed text in a box of its own
+            width=width or (_NOTEBOOK_WIDTH if notebook else None),
+            highlight=False,
+            legacy_windows=False,
         )
         if self.console.width < 1:  # COLUMNS=0 means an unknown width
             self.console.width = get_terminal_size().columns
         self.terminal = terminal
-        self._moves = terminal and not self.console.is_dumb_terminal
+        self._moves = terminal and not notebook and not self.console.is_dumb_terminal
         self._live: Live | None = None
         self._open = False
         self._broken = False
@@ -141,3 +148,8 @@ class Screen:
             live.stop()
         except (OSError, ValueError):
             self._broken = True
+
+
+def _is_notebook(file: TextIO) -> bool:
+    """Return whether a file is the output of a notebook's cell: colours are shown, the cursor cannot be moved."""
+    return type(file).__module__.partition(".")[0] == "ipykernel"

@@ -7,17 +7,16 @@ import pytest
 from ziggurat.messages import stops
 from ziggurat.messages.agent import AgentRun
 from ziggurat.messages.conversation import Transcript
-from ziggurat.messages.parts import Image, Text, ToolCall, ToolResult
-from ziggurat.messages.usage import Usage
-from ziggurat.observe.formatting import (
+from ziggurat.messages.formatting import (
     call_text,
     duration,
     result_text,
-    run_text,
     shortened,
     stop_text,
     usage_text,
 )
+from ziggurat.messages.parts import Image, Text, ToolCall, ToolResult
+from ziggurat.messages.usage import Usage
 
 
 def test_a_short_text_shows_what_a_terminal_would_obey() -> None:
@@ -68,7 +67,7 @@ def test_unknown_tokens_are_called_unknown() -> None:
 
 def test_a_run_is_told_in_one_line() -> None:
     run = AgentRun(Transcript.of(), stops.Completed(), "", Usage(1, 2), 3, 1, 2, seconds=2.0)
-    assert run_text(run) == "2 steps · 3 model calls · 1 tool call · tokens: 1 in, 2 out · 2.0 s"
+    assert run.figures == "2 steps · 3 model calls · 1 tool call · tokens: 1 in, 2 out · 2.0 s"
 
 
 @pytest.mark.parametrize("stop", stops.Stop.__args__)

@@ -5,7 +5,6 @@ __all__ = [
     "duration",
     "plural",
     "result_text",
-    "run_text",
     "shortened",
     "stop_text",
     "usage_text",
@@ -18,7 +17,6 @@ import msgspec
 from ziggurat.core.errors import InvalidArguments
 from ziggurat.core.visible import visible
 from ziggurat.messages import stops
-from ziggurat.messages.agent import AgentRun
 from ziggurat.messages.parts import Text, ToolCall, ToolResult
 from ziggurat.messages.usage import Usage
 
@@ -88,16 +86,6 @@ def usage_text(usage: Usage) -> str:
     written = "unknown" if usage.output is None else f"{usage.output:,}"
     cached = f" ({usage.cache_read:,} cached)" if usage.cache_read else ""
     return f"tokens: {read} in{cached}, {written} out"
-
-
-def run_text(run: AgentRun, separator: str = " · ") -> str:
-    """Return a run's figures as one line: steps, calls, tokens, time."""
-    parts = [plural(run.steps, "step")]
-    if run.model_calls != run.steps:
-        parts.append(plural(run.model_calls, "model call"))
-    if run.tool_calls:
-        parts.append(plural(run.tool_calls, "tool call"))
-    return separator.join((*parts, usage_text(run.usage), duration(run.seconds)))
 
 
 _WITHOUT_DETAILS = {
