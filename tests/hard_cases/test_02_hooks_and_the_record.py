@@ -7,7 +7,7 @@ from collections import Counter
 from typing import Any
 
 import pytest
-from msgspec.structs import replace
+from msgspec.structs import asdict, replace
 
 from tests.agents.support import Folded, assert_sendable, said
 from tests.hard_cases.support import ByTurn, results, results_in, through_json, written
@@ -187,7 +187,7 @@ def test_the_journal_holds_no_secret_and_neither_does_anything_heard_at_the_end(
     world, store, heard = World(), new_store(), Folded()
     run = asyncio.run(_run(_agent(world, store, effect="repeatable"), streamed, heard))
     assert SECRET.encode() not in asyncio.run(written(store))
-    assert SECRET not in repr(run)
+    assert SECRET not in repr(asdict(run))
     assert heard.messages() == said(run), "what was heard, folded, is the conversation"
 
 
@@ -220,7 +220,7 @@ def test_what_was_approved_is_what_is_executed(streamed: bool) -> None:
     assert run.messages[1].text == asked, "what a hook made of the request is on record, too"
     assert len(other.paid) == 1
     assert f'"amount":{other.paid[0]},' in item.call.arguments
-    assert SECRET not in repr(run)
+    assert SECRET not in repr(asdict(run))
 
 
 def test_a_random_rewrite_is_not_made_again_after_a_crash_between_intent_and_result() -> None:

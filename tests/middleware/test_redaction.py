@@ -74,7 +74,12 @@ class Everything:
 
     def keep(self, run: AgentRun, store: LocalLogs) -> None:
         journal = journal_of(store, run.id)
-        self.texts += [repr(run), encode(run).decode(), dump_of(store, run.id).decode(), repr(journal.entries)]
+        self.texts += [
+            repr(msgspec.structs.asdict(run)),
+            encode(run).decode(),
+            dump_of(store, run.id).decode(),
+            repr(journal.entries),
+        ]
         said: dict[tuple[str, type], str] = {}
         for event in self.events:
             self.texts += [repr(event), encode(event).decode()]
@@ -149,7 +154,7 @@ def test_no_secret_leaves_wherever_it_is_cut(secret: str, caplog: pytest.LogCapt
         run = run_leaking(secret, cut, streamed=True, nested=cut % 8 == 0, caught=caught)
         caught.texts.append(caplog.text)
         assert not caught.holds(secret), cut
-        assert "[REDACTED]" in repr(run)
+        assert "[REDACTED]" in repr(msgspec.structs.asdict(run))
         if cut % 8:
             whole.add(repr(list(run.messages)))
     assert len(whole) == 1, "the cut shows"
@@ -323,7 +328,7 @@ def test_an_error_that_leaves_says_nothing_of_it(error: Exception) -> None:
     async def main() -> BaseException:
         run = await Agent(ScriptedModel(error), middleware=[Redaction(), Listening()]).run("go")
         assert isinstance(run.stop, stops.Failed)
-        assert SECRETS[7] not in repr(run)
+        assert SECRETS[7] not in repr(msgspec.structs.asdict(run))
         return told[0]
 
     left = asyncio.run(main())
@@ -389,7 +394,7 @@ def test_an_error_of_a_hook_says_nothing_of_it() -> None:
         Agent(ScriptedModel("x"), middleware=[Redaction(), Failing()]).run("go", listeners=[heard.append])
     )
     assert "[REDACTED]" in repr(run.stop)
-    assert SECRETS[7] not in repr(run) + repr(heard)
+    assert SECRETS[7] not in repr(msgspec.structs.asdict(run)) + repr(heard)
 
 
 def test_prompts_may_pass_to_the_model_and_are_not_recorded() -> None:
@@ -471,7 +476,7 @@ def test_hooks_further_in_see_no_secret_and_add_none() -> None:
     assert SECRETS[7] not in repr([each for each in careless.seen if isinstance(each, BaseException)])
     assert "[REDACTED]" in repr([each for each in careless.seen if isinstance(each, ValueError)])
     for secret in SECRETS[7:10]:
-        assert secret not in repr(run) + repr(heard)
+        assert secret not in repr(msgspec.structs.asdict(run)) + repr(heard)
     assert run.output == "done[REDACTED] [REDACTED]"
     assert [result.text.count("[REDACTED]") for result in run.trace()[0].results] == [2, 2, 2]
 
@@ -517,7 +522,7 @@ def test_no_secret_is_written_to_a_disk_and_a_resumed_run_has_none(scheme: str, 
     async def main() -> None:
         run = await agent().run(f"use {SECRETS[6]}", run_id="r", listeners=[caught.hear])
         again = await agent().resume("r", {run.pending[0].id: Approve()}, listeners=[caught.hear])
-        caught.texts += [repr(run), repr(again)]
+        caught.texts += [repr(msgspec.structs.asdict(run)), repr(msgspec.structs.asdict(again))]
         assert again.observations == ('{"paid":"[REDACTED] [REDACTED]"}',)
 
     asyncio.run(main())

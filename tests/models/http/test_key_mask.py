@@ -15,6 +15,7 @@ import httpx
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec.structs import asdict
 
 from tests.models.http.support import Asked, serving
 from ziggurat.agents.agent import Agent
@@ -136,7 +137,15 @@ async def everything_seen(url: str, wire: str, streamed: bool) -> str:
     heard: list[Event] = []
     agent = Agent(model, tools=[look], max_steps=1, store=LocalLogs())
     run = await agent.run("x", run_id="r", listeners=[heard.append] if streamed else [])
-    seen = [repr(heard), repr(run), repr(list(run.messages)), repr(run.error), repr(agent), repr(model), str(run.stop)]
+    seen = [
+        repr(heard),
+        repr(asdict(run)),
+        repr(list(run.messages)),
+        repr(run.error),
+        repr(agent),
+        repr(model),
+        str(run.stop),
+    ]
     seen.append((await agent.record("r")).decode())
     try:
         context = root().heard_by(heard.append) if streamed else root()
