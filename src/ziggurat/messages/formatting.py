@@ -117,8 +117,8 @@ def stop_text(stop: stops.Stop) -> str:
         case stops.BudgetExceeded(kind, limit, used):
             return f"BudgetExceeded: the {kind} budget of {limit:g} is used up ({used:g} used)"
         case stops.TimedOut(seconds):
-            return f"Timeout: {_used_up(seconds)}"
+            return f"TimedOut: {_used_up(seconds)}"
         case stops.ModelCallDenied(reason):
-            return f"Denied: {reason}"
+            return f"ModelCallDenied: {reason}"
         case stops.Failed(error, kind):
             return "Failed: " + (f"{kind}: {error}" if error != kind else kind)
