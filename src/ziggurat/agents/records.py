@@ -8,7 +8,6 @@ from ziggurat.core.broadcast import SubscribedItem
 from ziggurat.core.settings import NonNegativeInt, PositiveInt, checked
 from ziggurat.messages.agent import PendingItem
 from ziggurat.runs.options import RunId
-from ziggurat.runs.pending import pending_items
 from ziggurat.runs.runs import Runs
 
 
@@ -47,6 +46,8 @@ class RunRecords:
         Args:
             limit: The largest number of runs.
         """
+        from ziggurat.runs.pending import pending_items
+
         return await pending_items(self._runs, self.name, limit)
 
     @checked

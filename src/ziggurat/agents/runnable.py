@@ -22,7 +22,6 @@ from ziggurat.core.layer import stack
 from ziggurat.core.service import Service
 from ziggurat.core.settings import PositiveInt, checked
 from ziggurat.core.store import Store
-from ziggurat.core.stream import EventStream
 from ziggurat.messages.agent import AgentRequest, AgentRun, Decisions, Out
 from ziggurat.messages.message import Message
 from ziggurat.messages.tool import AS_TOOL
@@ -46,6 +45,7 @@ from ziggurat.tools.permissions import Permissions
 
 if TYPE_CHECKING:
     from ziggurat.agents.handle import RunHandle
+    from ziggurat.core.stream import EventStream
 
 _NOTHING_GIVEN = (None,) * 8
 
@@ -186,7 +186,7 @@ class Runnable(RunRecords, Generic[Out]):
     @checked
     def stream(
         self, prompt: Prompt | None = None, *, buffer: PositiveInt = 64, **arguments: Unpack[RunArguments]
-    ) -> AbstractAsyncContextManager[EventStream[AgentRun[Out]]]:
+    ) -> "AbstractAsyncContextManager[EventStream[AgentRun[Out]]]":
         """Run, and read the events while it happens; takes the arguments of `run`::
 
             async with agent.stream("...") as events:

@@ -18,7 +18,6 @@ from ziggurat.core.errors import ConfigurationError
 from ziggurat.core.event import SILENCE, Listener
 from ziggurat.core.facts import fact, innermost
 from ziggurat.core.scope import Scope
-from ziggurat.core.stream import EventStream, open_stream
 from ziggurat.messages import stops
 from ziggurat.messages.agent import AgentRequest, AgentRun, empty_run
 from ziggurat.messages.events import Warned
@@ -32,6 +31,7 @@ from ziggurat.tools.threads import POOL
 
 if TYPE_CHECKING:
     from ziggurat.agents.handle import RunHandle
+    from ziggurat.core.stream import EventStream
 
 
 class Starter:
@@ -90,8 +90,10 @@ class Starter:
 
     def stream(
         self, request: AgentRequest | None, options: RunOptions, detached: bool, buffer: int
-    ) -> AbstractAsyncContextManager[EventStream[AgentRun]]:
+    ) -> "AbstractAsyncContextManager[EventStream[AgentRun]]":
         """Start a run whose events are read; see `Runnable.stream`."""
+        from ziggurat.core.stream import open_stream
+
         ambient = self.surroundings(detached=detached)
         if ambient is None or detached:
             start = Context(self.opener.path, scope=Scope(options.environment.values()))

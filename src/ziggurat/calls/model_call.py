@@ -10,12 +10,11 @@ hooks: what they call is recorded, counted and admitted by itself, and its layer
 __all__ = ["ask", "normalize_request"]
 
 from collections.abc import Callable, Coroutine, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from msgspec.structs import replace
 
 from ziggurat.calls.admission import ADMISSION, Reservation, admit, metered
-from ziggurat.calls.delta_filters import FilteredDeltas
 from ziggurat.calls.gate import is_waiting, pass_gate, refuse, waiting_call
 from ziggurat.calls.hooks import MIDDLEWARE, NO_CHAIN, HookChain, hooked, tell, wrap
 from ziggurat.core.codec import decode, encode
@@ -36,6 +35,9 @@ from ziggurat.messages.parts import ToolCall
 from ziggurat.messages.usage import Usage
 from ziggurat.messages.validation import ValidationPolicy, validate
 from ziggurat.tools.approval import APPROVALS
+
+if TYPE_CHECKING:
+    from ziggurat.calls.delta_filters import FilteredDeltas
 
 _SENDABLE = ValidationPolicy.sendable()
 
@@ -191,7 +193,7 @@ async def _apply_before_model(request: ModelRequest, ctx: Context, chain: HookCh
 async def _call(model: Model, name: str, request: ModelRequest, ctx: Context, chain: HookChain) -> ModelResponse:
     """Call the model through middleware and filters, and return the message that the conversation gets."""
     filtered = chain.has("deltas", "on_model_delta")
-    pieces = FilteredDeltas(ctx, chain) if filtered or ctx.listens(Delta) else None
+    pieces = _delta_filters(ctx, chain) if filtered or ctx.listens(Delta) else None
     service = wrap(model, chain.hooks["wrap_model"], _wrap_model, "wrap_model")
     response = await service(request, (ctx if pieces is None else ctx.emitting(pieces)).as_leaf())
     must_be(response, ModelResponse, name, ctx)
@@ -207,6 +209,12 @@ async def _call(model: Model, name: str, request: ModelRequest, ctx: Context, ch
         for delta in deltas_of(message):
             await ctx.emit(Delta(ctx.path, delta))
     return changed if message is changed.message else replace(changed, message=message)
+
+
+def _delta_filters(ctx: Context, chain: HookChain) -> "FilteredDeltas":
+    from ziggurat.calls.delta_filters import FilteredDeltas
+
+    return FilteredDeltas(ctx, chain)
 
 
 async def _wrap_model(middleware: Middleware, request: ModelRequest, ctx: Context, model: Model) -> ModelResponse:
