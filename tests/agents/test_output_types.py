@@ -233,6 +233,9 @@ class Box(Generic[T]):
         (Holder, {"it": {"x": 1}, "others": [{"y": 1}]}, {"it": None, "others": [{"x": 0}]}, Holder(DA(1), [B(y=1)])),
         (Box[A], {"it": {"x": 1}}, {"it": {"x": 0}}, Box(A(x=1))),
         (Output(list[A]), [{"x": 1}], [{"x": 0}], [A(x=1)]),
+        ([A, SB], {"y": 1}, {"y": 0}, SB(1)),
+        ([DA], {"x": 1}, {"x": "one"}, DA(1)),
+        ([SA, list[int]], [1], ["one"], [1]),
     ],
     ids=str,
 )
@@ -240,6 +243,11 @@ def test_a_union_gives_a_member_that_fits(kind: Any, good: Any, bad: Any, expect
     for mode in MODES:
         for run in asyncio.run(_in_every_way(kind, mode, good, bad)):
             assert (run.output, run.model_calls) == (expected, 2)
+
+
+def test_a_list_of_no_types_is_refused() -> None:
+    with pytest.raises(ConfigurationError, match=r"output=\[\] has no types"):
+        Agent(ScriptedModel(), output=[])
 
 
 def test_a_model_may_write_text_where_text_is_one_of_the_types() -> None:

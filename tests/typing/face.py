@@ -42,6 +42,7 @@ from ziggurat.messages.items import HandoffItem, MessageItem, RunItem, ToolCallI
 from ziggurat.messages.step import Step
 from ziggurat.messages.usage import Usage
 from ziggurat.stores.connect import connect
+from ziggurat.tools.function import FunctionTool
 
 
 @tool
@@ -54,6 +55,24 @@ async def weather(city: str, days: int = 1) -> str:
 def pay(amount: float, ctx: Context) -> str:
     """Pay."""
     return ctx.idempotency_key
+
+
+@tool(name="count")
+def several(*words: str, most: int = 3) -> int:
+    """Count words."""
+    return min(len(words), most)
+
+
+assert_type(pay.function(1.5, Context("a")), str)
+assert_type(several.function("a", "b", most=1), int)
+nothing = weather.function(3)  # type: ignore[arg-type]
+other = weather.function("Ur", day=1)  # type: ignore[call-arg]
+several.function("a", most="b")  # type: ignore[arg-type]
+tools: list[FunctionTool] = [weather, pay, several]
+
+
+async def call_the_function() -> None:
+    assert_type(await weather.function("Ur", days=2), str)
 
 
 as_a_service: Service[ToolCall, ToolResult] = weather

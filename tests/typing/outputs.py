@@ -37,6 +37,9 @@ assert_type(Agent("local", output=dict[str, int], tools=[], max_steps=3), Agent[
 assert_type(Agent("local", output=Literal["a", "b"]), Agent[Literal["a", "b"]])
 assert_type(Agent("local", output=Output(City)), Agent[City])
 assert_type(Agent("local", output=Output(City | Town, mode="tool", retries=1)), Agent[City | Town])
+assert_type(Agent("local", output=[City]), Agent[City])
+one_of_several: Agent[City | Town] = Agent("local", output=[City, Town])
+Agent("local", output=[3])  # type: ignore[list-item]
 
 
 async def validated(city: City, ctx: Context) -> City | None:

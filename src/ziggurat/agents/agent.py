@@ -78,7 +78,8 @@ class Agent(Runnable[Out]):
         instructions: What the agent should do and be: a string, or a function of the context that returns one.
         name: Its name in paths, and as a tool.
         description: When to call it, for models that have it as a tool.
-        output: The type of its answer; a string by default. An `Output` has the type with settings.
+        output: The type of its answer; a string by default. Several types, ``A | B`` or ``[A, B]``, mean one of them.
+            An `Output` has the type with settings.
         output_validator: Called with each final answer, a value of the type of `output`, and the context; sync or
             async. It returns the value to use, or None to use this one, or raises `ModelRetry` to have the model try
             again. It is not inherited by the agents below.
@@ -114,6 +115,15 @@ class Agent(Runnable[Out]):
         model: str | Model,
         *,
         output: "TypeForm[Out]",
+        output_validator: Callable[[Out, Context], Any] | None = None,
+        **arguments: Unpack[AgentArguments],
+    ) -> None: ...
+    @overload
+    def __init__(
+        self,
+        model: str | Model,
+        *,
+        output: Sequence[type[Out]],
         output_validator: Callable[[Out, Context], Any] | None = None,
         **arguments: Unpack[AgentArguments],
     ) -> None: ...

@@ -2,7 +2,7 @@
 
 __all__ = ["FINAL_ANSWER", "AnswerReader", "Output"]
 
-from typing import TYPE_CHECKING, Any, Generic
+from typing import TYPE_CHECKING, Any, Generic, Union
 
 import msgspec
 from msgspec import Struct
@@ -64,13 +64,13 @@ class AnswerReader(Struct, frozen=True, eq=False):
 
     @classmethod
     def of(cls, output: Any, model: object) -> "AnswerReader":
-        """Make the reader for an `Output` or a type, in the best mode that the model supports unless one is chosen.
+        """Make the reader for an `Output`, a type or a list of types; in the best mode of the model unless one is set.
 
         Raises:
             ConfigurationError: the type has no schema, or the model does not support this mode.
         """
         chosen = output if isinstance(output, Output) else Output(output)
-        kind: Any = chosen.kind
+        kind = _one_of(chosen.kind)
         modes = fact(model, OUTPUT_MODES)
         if chosen.mode is not None and chosen.mode not in modes:
             raise ConfigurationError(
@@ -161,6 +161,17 @@ class AnswerReader(Struct, frozen=True, eq=False):
             return self.parameter.restore(value)
         except ValueError as error:
             raise JournalCorrupt(f"the recorded output is not of the type {self.name}: {error}") from error
+
+
+def _one_of(kind: Any) -> Any:
+    """Return a type; a list of types means one of them."""
+    if not isinstance(kind, (list, tuple)):
+        return kind
+    if not kind:
+        raise ConfigurationError(
+            "output=[] has no types: list those of which the answer is one, as in output=[City, Town]"
+        )
+    return Union[tuple(kind)]  # noqa: UP007 - made at run time
 
 
 def _json_in(text: str) -> str:

@@ -14,7 +14,7 @@ import inspect
 from collections.abc import AsyncGenerator, Awaitable, Callable, Coroutine, Sequence
 from contextlib import aclosing
 from copy import copy
-from typing import TYPE_CHECKING, Any, overload
+from typing import TYPE_CHECKING, Any, Generic, overload
 
 from ziggurat.core.combinator import Combinator
 from ziggurat.core.context import Context
@@ -40,6 +40,16 @@ from ziggurat.tools.signature import Signature
 if TYPE_CHECKING:
     from ziggurat.tools.raw_schema import RawSchema
 
+if TYPE_CHECKING:
+    from typing_extensions import TypeVar
+
+    F = TypeVar("F", bound=Callable[..., Any], default=Callable[..., Any])
+    F_co = TypeVar("F_co", bound=Callable[..., Any], default=Callable[..., Any], covariant=True)
+else:  # the default is for type checkers, as in messages.agent
+    from typing import TypeVar
+
+    F, F_co = TypeVar("F"), TypeVar("F_co", covariant=True)
+
 _CUT = "\n[cut: the rest was not asked for]"
 
 
@@ -50,24 +60,24 @@ APPROVED_CALL: Key[ToolCall | None] = Key("approved call")
 """The approved call of a composite tool."""
 
 
-class FunctionTool:
+class FunctionTool(Generic[F_co]):
     """A tool made from a function: a service from ToolCall to ToolResult.
 
-    Made by `tool` and `raw_tool`. `function` is the original function.
+    Made by `tool` and `raw_tool`. `function` is the original function, with its signature.
     """
 
     __slots__ = ("_async", "_context", "_streams", "_timeout", "_validators", "arguments", "facts", "function", "spec")
 
     def __init__(
         self,
-        function: Callable[..., Any],
+        function: F_co,
         spec: ToolSpec,
         arguments: "Signature | RawSchema",
         validators: Sequence[Validator] = (),
         *,
         streams: bool = False,
     ) -> None:
-        self.function: Callable[..., Any] = function
+        self.function: F_co = function
         self.spec: ToolSpec = spec
         self.arguments: Signature | RawSchema = arguments
         self._async = arguments.is_async
@@ -209,7 +219,7 @@ def guard_call(service: Service[ToolCall, ToolResult]) -> Service[ToolCall, Tool
 
 
 @overload
-def tool(function: Callable[..., Any], /) -> FunctionTool: ...
+def tool(function: F, /) -> FunctionTool[F]: ...
 @overload
 def tool(
     *,
@@ -222,7 +232,7 @@ def tool(
     validators: Sequence[Validator] = (),
     interrupted: Interrupted = "report",
     retries: NonNegativeInt = 2,
-) -> Callable[[Callable[..., Any]], FunctionTool]: ...
+) -> Callable[[F], FunctionTool[F]]: ...
 @checked
 def tool(
     function: Callable[..., Any] | None = None,
