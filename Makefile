@@ -5,6 +5,7 @@
 #   make chat             talk with the embedded model
 # One by one:
 #   make lint             the rules and the format; make types: mypy; make unit: the tests
+#   make pyright          pyright, strict, over tests/typing; then the completeness of public types, which must be 100 %
 #   make lock             write the requirement locks anew
 #   make clean            remove what was installed and what tools keep
 # Longer tests than those of every day:
@@ -41,8 +42,9 @@ unexport Q
 RUN_STAMP := $(VENV)/.installed-run
 TEST_STAMP := $(VENV)/.installed-test
 MODEL_STAMP := $(VENV)/.installed-model
+PYRIGHT_STAMP := $(VENV)/.installed-pyright
 
-.PHONY: run chat test test-all types lint unit questions fuzz conformance sessions approvals composition life faults memory growth golden durable bench bench-knowledge lock clean help
+.PHONY: run chat test test-all types pyright lint unit questions fuzz conformance sessions approvals composition life faults memory growth golden durable bench bench-knowledge lock clean help
 
 help:
 	@sed -n 's/^#   //p' Makefile
@@ -65,6 +67,10 @@ lint: $(TEST_STAMP)
 
 types: $(TEST_STAMP)
 	$(BIN)/mypy
+
+pyright: $(PYRIGHT_STAMP)  # which finds the environment by PATH
+	$(BIN)/pyright
+	PATH="$(abspath $(BIN)):$$PATH" $(BIN)/pyright --verifytypes ziggurat --ignoreexternal
 
 unit: $(TEST_STAMP)
 	$(BIN)/python -m pytest
@@ -129,6 +135,7 @@ lock:
 	$(BIN)/python -m pip install -q uv
 	$(BIN)/uv pip compile pyproject.toml --extra all $(LOCK) -o requirements.lock
 	$(BIN)/uv pip compile pyproject.toml --extra all --group test $(LOCK) -o requirements-test.lock
+	$(BIN)/uv pip compile --group pyright $(LOCK) -o requirements-pyright.lock
 
 $(VENV)/bin/python:
 	$(PYTHON) -m venv $(VENV)
@@ -142,6 +149,10 @@ $(RUN_STAMP): pyproject.toml requirements.lock | $(VENV)/bin/python
 $(TEST_STAMP): $(RUN_STAMP) requirements-test.lock
 	@echo "installing what the tests need ..."
 	@$(BIN)/python -m pip install -q --disable-pip-version-check --require-hashes --no-deps -r requirements-test.lock
+	@touch $@
+
+$(PYRIGHT_STAMP): $(TEST_STAMP) requirements-pyright.lock
+	@$(BIN)/python -m pip install -q --disable-pip-version-check --require-hashes --no-deps -r requirements-pyright.lock
 	@touch $@
 
 $(MODEL_STAMP): $(RUN_STAMP)

@@ -247,7 +247,7 @@ def test_a_union_gives_a_member_that_fits(kind: Any, good: Any, bad: Any, expect
 
 def test_a_list_of_no_types_is_refused() -> None:
     with pytest.raises(ConfigurationError, match=r"output=\[\] has no types"):
-        Agent(ScriptedModel(), output=[])
+        Agent(ScriptedModel("x"), output=[])
 
 
 def test_a_model_may_write_text_where_text_is_one_of_the_types() -> None:
