@@ -73,7 +73,7 @@ pyright: $(PYRIGHT_STAMP)  # which finds the environment by PATH
 	PATH="$(abspath $(BIN)):$$PATH" $(BIN)/pyright --verifytypes ziggurat --ignoreexternal
 
 unit: $(TEST_STAMP)
-	$(BIN)/python -m pytest
+	$(BIN)/python -m pytest --numprocesses=auto --dist=worksteal
 
 questions: $(MODEL_STAMP)  # how often the embedded model picks the right tool and arguments
 	@$(BIN)/python -P benchmarks/local_requests.py

@@ -64,7 +64,7 @@ def _results(run: AgentRun) -> list[ToolResult]:
         ({"tokens": 10_000}, 25),
         ({"cost": 8, "price": lambda model, usage: usage.total / 1000}, 20),
     ],
-    ids=str,
+    ids=["requests", "steps", "tokens", "cost"],
 )
 def test_fifty_children_at_once_overspend_by_at_most_one_call(limits: dict[str, Any], most: int) -> None:
     bill = Bill()

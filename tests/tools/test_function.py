@@ -2,6 +2,7 @@
 
 import asyncio
 import dataclasses
+import re
 from collections.abc import AsyncIterator
 from typing import Any
 
@@ -468,7 +469,7 @@ async def _go(where: dict[str, Any]) -> str:
         ({"validators": [_go]}, r"each item a function \(not async\); got .* among them"),
         ({"validators": _go}, r"each item a function \(not async\); got"),
     ],
-    ids=repr,
+    ids=lambda value: re.sub(" at 0x[0-9a-f]+", "", repr(value)),
 )
 def test_declarations_of_wrong_types_are_refused(declared: dict[str, Any], told: str) -> None:
     with pytest.raises(ConfigurationError, match=told):
