@@ -9,6 +9,7 @@ from typing import Any, Concatenate, Generic, ParamSpec, Protocol, TypeVar, over
 from ziggurat.core.context import Context
 from ziggurat.core.errors import ConfigurationError
 from ziggurat.core.facts import name_of
+from ziggurat.core.protocols import is_synchronous, make_async
 from ziggurat.core.service import Service
 from ziggurat.core.settings import Settings, checked
 
@@ -86,14 +87,18 @@ class _Configured:
         self._title = f"{getattr(body, '__name__', 'layer')}({shown})"
 
     def __call__(self, inner: Service[Any, Any], /) -> Layered[Any, Any]:
-        if not callable(inner) or isinstance(inner, (_Configured, type)):
+        if not callable(inner) or isinstance(inner, (_Configured, type)) or is_synchronous(inner):
             raise ConfigurationError(
-                f"{self._title} wraps a service, an async callable (request, ctx); got {_describe(inner)}"
+                f"{self._title} wraps a service, an async callable (request, ctx); got {_described(inner)}"
             )
         return Layered(self._body, self._settings, self._title, inner)
 
     def __repr__(self) -> str:
         return self._title
+
+
+def _described(value: object) -> str:
+    return f"{_describe(value)}{make_async(value)}"
 
 
 def _describe(value: object) -> str:
@@ -229,7 +234,7 @@ def stack(service: Service[Q, R], *layers: Callable[[Service[Q, R]], Service[Q, 
     Raises:
         ConfigurationError: the first argument is not a service, or another one is not a layer.
     """
-    if not callable(service) or isinstance(service, (_Configured, type)):
+    if not callable(service) or isinstance(service, (_Configured, type)) or is_synchronous(service):
         raise ConfigurationError(f"stack() needs a service first{_describe_first(service)}")
     for each in reversed(layers):
         if hasattr(each, "inner") or not callable(each) or _is_coroutine_function(each):
@@ -246,8 +251,8 @@ def _around(each: Callable[[Service[Q, R]], Service[Q, R]], service: Service[Q, 
             f"stack() needs layers after the service, such as retry(attempts=3); {_describe(each)} is called with the "
             f"service alone, and failed: {error}"
         ) from error
-    if not callable(made) or isinstance(made, type):
-        raise ConfigurationError(f"a layer returns a service; {_describe(each)} returned {_describe(made)}")
+    if not callable(made) or isinstance(made, type) or is_synchronous(made):
+        raise ConfigurationError(f"a layer returns a service; {_describe(each)} returned {_described(made)}")
     if made is service or hasattr(made, "inner") or hasattr(made, "facts"):
         return made
     return Enclosed(each, made, service)
@@ -258,4 +263,4 @@ def _describe_first(given: object) -> str:
         return f", got the string {given!r}; a model is made of its name by ziggurat.models.resolve.resolve({given!r})"
     if isinstance(given, type):
         return f", got the class {given.__name__}; make an object of it"
-    return f", got {_describe(given)}"
+    return f", got {_described(given)}"

@@ -13,7 +13,7 @@ from typing import Annotated, Any, Literal, NamedTuple, TypeGuard, TypeVar, Unio
 
 from msgspec import Meta
 
-from ziggurat.core.protocols import implements
+from ziggurat.core.protocols import implements, is_synchronous, make_async
 
 _CALLABLE = get_origin(Callable[[], None])
 _PLAIN: dict[object, tuple[type | tuple[type, ...], str]] = {
@@ -40,11 +40,13 @@ class SettingRule(NamedTuple):
         allows: Returns whether a value is allowed.
         words: What is allowed, to stand after "is".
         item: The rule of each item, if several values are allowed.
+        advice: Returns how to mend a value, to be added to the sentence; empty if there is nothing more to say.
     """
 
     allows: Callable[[object], bool]
     words: str
     item: "SettingRule | None" = None
+    advice: Callable[[object], str] = lambda value: ""
 
 
 ANYTHING = SettingRule(lambda value: True, "anything")
@@ -115,18 +117,24 @@ def _of_class(kind: Any, args: tuple[Any, ...]) -> SettingRule:
 
 def _of_protocol(kind: type) -> SettingRule:
     if "__call__" in vars(kind):
-        return SettingRule(lambda value: callable(value) and not isinstance(value, type), _protocol_words(kind))
+        return _of_called(kind)
     if not any(callable(each) for name, each in vars(kind).items() if not name.startswith("_")):
         return ANYTHING
     return SettingRule(lambda value: implements(value, kind), _a(kind.__name__))
 
 
-def _protocol_words(kind: type) -> str:
-    """Return the name of a protocol for what can be called, and with which arguments it is."""
+def _of_called(kind: type) -> SettingRule:
+    """Return the rule for a protocol of what can be called; the words say with which arguments."""
     asked = signature(vars(kind)["__call__"])
     arguments = ", ".join(each.removesuffix("_") for each in list(asked.parameters)[1:])
-    how = "an async callable" if _may_be_async(asked.return_annotation) else "a callable"
-    return f"{_a(kind.__name__)}, {how} ({arguments})"
+    is_async = _may_be_async(asked.return_annotation)
+    how = "an async callable" if is_async else "a callable"
+
+    def allows(value: object) -> bool:
+        return callable(value) and not isinstance(value, type) and not (is_async and is_synchronous(value))
+
+    words = f"{_a(kind.__name__)}, {how} ({arguments})"
+    return SettingRule(allows, words, None, make_async) if is_async else SettingRule(allows, words)
 
 
 def _of_items(kind: type, item: SettingRule) -> SettingRule:

@@ -105,7 +105,9 @@ class Settings:
             rule = rules.get(name)
             if rule is not None and not rule.allows(value):
                 shown = name if name.startswith("*") else f"{name}=..."
-                raise ConfigurationError(f"{where}({shown}) is {rule.words}; got {_wrong_in(value, rule)}")
+                raise ConfigurationError(
+                    f"{where}({shown}) is {rule.words}; got {_wrong_in(value, rule)}{rule.advice(value)}"
+                )
 
     def _read(self) -> dict[str, SettingRule]:
         owner = self._owner
