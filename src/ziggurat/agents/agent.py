@@ -13,7 +13,6 @@ from ziggurat.agents.loop import AgentLoop
 from ziggurat.agents.loop_run import Instructions, LoopSettings
 from ziggurat.agents.output import FINAL_ANSWER, AnswerReader, Output
 from ziggurat.agents.output_validator import OutputValidator
-from ziggurat.agents.pricing import with_prices
 from ziggurat.agents.reply import final_answer_in
 from ziggurat.agents.runnable import Runnable
 from ziggurat.agents.steering import STEERABLE, Steerable
@@ -177,7 +176,7 @@ class Agent(Runnable[Out]):
             output_validator,
         )
         self._chain = HookChain(middleware)
-        self._budget = None if budget is None else with_prices(budget)
+        self._budget = None if budget is None else _with_prices(budget)
         self._approvals = approvals
         self._limited = grants is not None
         needs = frozenset(permission for spec in box.specs for permission in spec.permissions)
@@ -247,3 +246,9 @@ def _specs(box: Toolbox, answer: AnswerReader | None) -> tuple[ToolSpec, ...]:
 
 def _debug(chosen: bool | None) -> bool:
     return os.environ.get("ZIGGURAT_DEBUG", "") not in ("", "0") if chosen is None else chosen
+
+
+def _with_prices(budget: Budget) -> Budget:
+    from ziggurat.agents.pricing import with_prices
+
+    return with_prices(budget)

@@ -16,7 +16,6 @@ from contextlib import aclosing
 from copy import copy
 from typing import TYPE_CHECKING, Any, Generic, overload
 
-from ziggurat.core.combinator import Combinator
 from ziggurat.core.context import Context
 from ziggurat.core.entries import Returned
 from ziggurat.core.errors import ConfigurationError, InvalidArguments, ToolError
@@ -202,6 +201,8 @@ def guard_call(service: Service[ToolCall, ToolResult]) -> Service[ToolCall, Tool
     """Return the tool with a check below its layers that refuses every call but the approved one."""
     if isinstance(service, (FunctionTool, _CallGuard)):
         return service
+    from ziggurat.core.combinator import Combinator  # most tools are plain functions
+
     if isinstance(service, Combinator):
         combined = copy(service)
         combined.alternatives = tuple(guard_call(each) for each in service.alternatives)
