@@ -2,11 +2,7 @@
 
 __all__ = ["TOOL_CALL", "Tally", "Usage", "as_usage", "estimate_tokens", "sum_of"]
 
-from collections.abc import Iterable
-from typing import Any
-
 from msgspec import Struct
-from msgspec.structs import astuple
 
 from ziggurat.core.codec import Raw, decode
 from ziggurat.core.entries import Result
@@ -47,11 +43,17 @@ class Usage(Struct, frozen=True, gc=False, omit_defaults=True):
 
 def sum_of(*usages: Usage) -> Usage:
     """Return the usage of several calls together; a figure that none of them has stays unknown."""
-    return Usage(*map(_sum, zip(*map(astuple, usages), strict=True)))
+    return Usage(
+        _sum([each.input for each in usages if each.input is not None]),
+        _sum([each.output for each in usages if each.output is not None]),
+        _sum([each.cache_read for each in usages if each.cache_read is not None]),
+        _sum([each.cache_write for each in usages if each.cache_write is not None]),
+        _sum([each.reasoning for each in usages if each.reasoning is not None]),
+        sum([each.requests for each in usages]),
+    )
 
 
-def _sum(figures: Iterable[int | None]) -> Any:
-    known = [figure for figure in figures if figure is not None]
+def _sum(known: list[int]) -> int | None:
     return sum(known) if known else None
 
 
