@@ -36,12 +36,13 @@ from ziggurat.messages.conversation import Transcript
 from ziggurat.messages.message import MEMORY, Message
 from ziggurat.messages.parts import ToolCall
 from ziggurat.messages.rewriting import OriginalMessages
-from ziggurat.messages.step import Step, steps_of
 from ziggurat.messages.tool import GRAPH_ORIGIN
 from ziggurat.messages.usage import Usage
 
 if TYPE_CHECKING:
     from typing_extensions import TypeVar
+
+    from ziggurat.messages.step import Step
 
     Out = TypeVar("Out", default=Any)
 else:  # the default is for type checkers: where it says nothing else, an agent may answer with anything
@@ -233,11 +234,13 @@ class AgentRun(Struct, Generic[Out], frozen=True, weakref=True):
 
     # -- views of the steps --------------------------------------------------------------------------------------
 
-    def trace(self) -> tuple[Step, ...]:
+    def trace(self) -> "tuple[Step, ...]":
         """Return the steps of this run, each with thought, calls and results."""
+        from ziggurat.messages.step import steps_of
+
         return steps_of(self.history[self.start :])
 
-    def step_at(self, index: int) -> Step | None:
+    def step_at(self, index: int) -> "Step | None":
         """Return the step at this index, from 0, or None if there is none."""
         trace = self.trace()
         return trace[index] if 0 <= index < len(trace) else None
