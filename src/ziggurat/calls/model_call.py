@@ -16,7 +16,7 @@ from msgspec.structs import replace
 
 from ziggurat.calls.admission import ADMISSION, Reservation, admit, metered
 from ziggurat.calls.gate import is_waiting, pass_gate, refuse, waiting_call
-from ziggurat.calls.hooks import MIDDLEWARE, NO_CHAIN, HookChain, hooked, tell, wrap
+from ziggurat.calls.hooks import MIDDLEWARE, NO_CHAIN, HookChain, hooked, run_hooks, tell, wrap
 from ziggurat.core.codec import decode, encode
 from ziggurat.core.containment import contained
 from ziggurat.core.context import ADMIT_TRY, Context
@@ -183,7 +183,7 @@ async def _report_end(response: ModelResponse, recorded: bool, ctx: Context, jou
 
 async def _apply_before_model(request: ModelRequest, ctx: Context, chain: HookChain) -> ModelRequest:
     for middleware in chain.hooks["before_model"]:
-        changed = await hooked(middleware, "before_model", middleware.before_model, request, ctx)
+        changed = await hooked(middleware, "before_model", request, ctx)
         if changed is not request:
             _check_sendable(changed, request, f"before_model of {middleware.name}", ctx)
             request = changed
@@ -194,14 +194,12 @@ async def _call(model: Model, name: str, request: ModelRequest, ctx: Context, ch
     """Call the model through middleware and filters, and return the message that the conversation gets."""
     filtered = chain.has("deltas", "on_model_delta")
     pieces = _delta_filters(ctx, chain) if filtered or ctx.listens(Delta) else None
-    service = wrap(model, chain.hooks["wrap_model"], _wrap_model, "wrap_model")
+    service = wrap(model, chain, "wrap_model", _CheckedModel)
     response = await service(request, (ctx if pieces is None else ctx.emitting(pieces)).as_leaf())
     must_be(response, ModelResponse, name, ctx)
     if pieces is not None:
         response = await pieces.finish(response)
-    changed = response
-    for middleware in reversed(chain.hooks["after_model"]):
-        changed = await hooked(middleware, "after_model", middleware.after_model, changed, ctx)
+    changed = await run_hooks(chain, "after_model", response, ctx) if chain.hooks["after_model"] else response
     message = fit(changed.message)
     heard = pieces is not None and ctx.listens(Delta) and message is not response.message
     if heard and message != refolded(response.message):
@@ -215,10 +213,6 @@ def _delta_filters(ctx: Context, chain: HookChain) -> "FilteredDeltas":
     from ziggurat.calls.delta_filters import FilteredDeltas
 
     return FilteredDeltas(ctx, chain)
-
-
-async def _wrap_model(middleware: Middleware, request: ModelRequest, ctx: Context, model: Model) -> ModelResponse:
-    return await middleware.wrap_model(request, ctx, _CheckedModel(model, request, middleware))
 
 
 class _Sent:
