@@ -100,12 +100,8 @@ def _parts_of(agent: AgentService) -> AgentParts:
 async def enter(agent: AgentService, request: AgentRequest, ctx: Context, *, again: bool = False) -> AgentRun:
     """Run an agent at this context's path, or return its recorded run if it ended there before.
 
-    Args:
-        agent: The agent, with its layers.
-        request: What it is asked.
-        ctx: The context of the call.
-        again: Whether this is one of several entries that a ``wrap_agent`` makes, each at a path of its own: the
-            agent's settings are in effect, and its hooks were called.
+    `again` is for the entries that a ``wrap_agent`` makes, each at a path of its own: the settings of the agent are in
+    effect then, and its hooks were called.
 
     Raises:
         LimitExceeded: agents are nested too deep.

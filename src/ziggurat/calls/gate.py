@@ -70,15 +70,9 @@ class ApprovedCall(Struct, frozen=True):
 async def pass_gate(
     call: ToolCall, stage: Stage, record: Record | None, ctx: Context, normalize: Normalize, *, always: bool = False
 ) -> ApprovedCall:
-    """Check a call against the approval rules, and get a decision if they require one.
+    """Check a call against the approval rules, and get a decision if they, or the tool (`always`), require one.
 
-    Args:
-        call: The call as it will be executed; for a model, its name and the whole request.
-        stage: Whether it is a tool's or a model's.
-        record: The record of this call, if any.
-        ctx: The context of the call.
-        normalize: Returns a call with the arguments that will be used.
-        always: Whether a decision is required even if no rule says so.
+    The call is the one that will be executed: for a model, its name and the whole request.
 
     Raises:
         Denied: a rule or a person said no.
@@ -192,12 +186,7 @@ def _copy_of(call: ToolCall) -> ToolCall:
 
 
 def expired(pending: Pending, now: float) -> Deny | None:
-    """Return a denial if a pending call has expired, else None.
-
-    Args:
-        pending: The entry of the pending call.
-        now: The time of the run's clock, in POSIX seconds.
-    """
+    """Return a denial if a pending call has expired, else None."""
     if pending.until is None or now < pending.until:
         return None
     until = datetime.fromtimestamp(pending.until, UTC)
@@ -260,11 +249,7 @@ async def _begin_waiting(item: PendingItem, record: Record | None, ctx: Context)
 
 
 def _decided(item: PendingItem, record: Record) -> Decision:
-    """Return the recorded decision on a pending item.
-
-    Raises:
-        JournalCorrupt: it belongs to another call.
-    """
+    """Return the recorded decision on a pending item."""
     assert record.decided is not None
     if record.decided.id != item.id:
         raise JournalCorrupt(f"the decision at {item.path} is on another call ({record.decided.id})")
@@ -272,13 +257,7 @@ def _decided(item: PendingItem, record: Record) -> Decision:
 
 
 def misfit(decision: Decision, call: ToolCall, normalize: Normalize | None) -> str | None:
-    """Return why a decision on a call cannot be carried out, or None if it can.
-
-    Args:
-        decision: The decision.
-        call: The call that waits.
-        normalize: Returns a call with the arguments that will be used; None if its tool is not known here.
-    """
+    """Return why a decision on a call cannot be carried out, or None if it can, or its tool is not known here."""
     if isinstance(decision, Deny) and not isinstance(decision.reason, str):
         return f"the reason of a denial is text, got {decision.reason!r:.200}"
     if isinstance(decision, Happened) and not isinstance(decision.result, str):
@@ -299,12 +278,7 @@ def misfit(decision: Decision, call: ToolCall, normalize: Normalize | None) -> s
 async def _decide(
     call: ToolCall, stage: Stage, judgement: Judgement, record: Record | None, ctx: Context, normalize: Normalize
 ) -> tuple[PendingItem, Decision]:
-    """Ask for a decision on a frozen call, and record it.
-
-    Raises:
-        Suspend: there is no approver in this process.
-        ConfigurationError: the approver returned a decision that cannot be carried out; nothing is recorded then.
-    """
+    """Ask for a decision on a frozen call, and record it."""
     if record is None or record.pending is None:
         item, late = item_of(call, ctx, judgement.reason, stage, _expiry(ctx)), None
     else:
@@ -325,13 +299,7 @@ async def _decide(
 
 
 async def _ask_approver(item: PendingItem, desk: Approvals | None, ctx: Context) -> Decision:
-    """Get a decision on a pending item from an approver.
-
-    Raises:
-        Suspend: there is no approver in this process.
-        Denied: the approver did not decide in time, or was cancelled.
-        ConfigurationError: the approver returned something else.
-    """
+    """Get a decision on a pending item from an approver."""
     if desk is None or desk.approver is None:
         raise Suspend((item,))
     watch = ctx.watch or Stopwatch(ctx.clock)

@@ -45,12 +45,6 @@ _SENDABLE = ValidationPolicy.sendable()
 async def ask(model: Model, request: ModelRequest, ctx: Context, *, name: str | None = None) -> ModelResponse:
     """Ask a model at this context's path; if the record has an answer there, return that instead.
 
-    Args:
-        model: The model with its layers.
-        request: The question.
-        ctx: The context of the call; make it with ``ctx.under("model")``.
-        name: The model's name, if it is known already.
-
     Raises:
         LimitExceeded: a budget does not allow the call.
         Denied: a rule or a person said no.
@@ -263,12 +257,7 @@ class _CheckedModel:
 
 
 def _check_sendable(changed: ModelRequest, request: ModelRequest, hook: str, ctx: Context) -> None:
-    """Check what a hook made of a request, if it changed the conversation.
-
-    Raises:
-        ConfigurationError: it is no request, or its conversation cannot be sent to a model although the one before
-            could; the message names the hook and what is wrong.
-    """
+    """Check what a hook made of a request, if it changed the conversation."""
     if not isinstance(changed, ModelRequest):
         raise ConfigurationError(f"{ctx.path}: the hook {hook} passed {changed!r:.200} on, which is no ModelRequest")
     if changed.messages is request.messages:
@@ -282,13 +271,7 @@ def _check_sendable(changed: ModelRequest, request: ModelRequest, hook: str, ctx
 
 
 async def _approve(request: ModelRequest, name: str, record: Record | None, ctx: Context) -> ModelRequest:
-    """Return the request as it was approved: a call named like the model, with the whole request as its arguments.
-
-    Raises:
-        Denied: a rule or a person said no.
-        Suspend: the call waits for a decision.
-        JournalCorrupt: another call than this one waits here.
-    """
+    """Return the request as it was approved: a call named like the model, with the whole request as its arguments."""
     waits = record is not None and record.pending is not None
     if not waits and not any(gate.concern(name, "model") for gate in ctx.scope.get(APPROVALS) or ()):
         return request

@@ -181,14 +181,7 @@ async def _make(
 async def _resume_begun(
     entry: ToolEntry, record: Record, call: ToolCall, ctx: Context, chain: HookChain
 ) -> ApprovedCall | ToolResult:
-    """Return the frozen call of an intent without a result, or the result if it is known.
-
-    Raises:
-        ToolError: the tool has ``effect="once"`` and it is unknown whether the call took effect.
-        Suspend: a person must find out whether it took effect.
-        Denied: a permission it had when it began is no longer granted.
-        JournalCorrupt: the record is damaged, or its decision belongs to another call.
-    """
+    """Return the frozen call of an intent without a result, or the result if it is known."""
     if record.returned is not None:  # of a tool with effect="once", before layers and hooks processed it
         return as_type(record.returned.value, ToolResult)
     assert record.intent is not None

@@ -119,11 +119,7 @@ class _Reader:
         return key
 
     def _next(self) -> str:
-        """Return the next character that is not whitespace.
-
-        Raises:
-            _Ended: there is none.
-        """
+        """Return the next character that is not whitespace."""
         self.at = _SPACE.match(self.text, self.at).end()  # type: ignore[union-attr]
         if self.at >= len(self.text):
             raise _Ended

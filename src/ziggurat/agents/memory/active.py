@@ -153,11 +153,8 @@ ACTIVE_MEMORY: Key[ActiveMemory] = Key("active memory")
 def taint_in(ctx: Context, said: Iterable[Message] = ()) -> tuple[str, ...]:
     """Return the tools whose results this agent, and the agents that called it, have read in this run.
 
-    Recalled memories and graph facts add the taint they were stored with, not the tool that read them.
-
-    Args:
-        ctx: The context of the agent.
-        said: Further messages, for an agent that has no loop of its own.
+    Recalled memories and graph facts add the taint they were stored with, not the tool that read them. An agent without
+    a loop of its own passes what was `said`.
     """
     frame = ctx.scope.get(AGENT_CALL)
     found = set(taint_of(said))
