@@ -15,6 +15,7 @@ __all__ = [
     "item_of",
     "misfit",
     "pass_gate",
+    "recorded_items",
     "refuse",
     "refuse_second",
     "waiting_call",
@@ -29,7 +30,7 @@ from msgspec.structs import replace
 
 from ziggurat.calls.judgement import Judgement, judge
 from ziggurat.core.codec import as_type, digest
-from ziggurat.core.containment import contained
+from ziggurat.core.containment import in_task
 from ziggurat.core.context import AMBIENT, RUN_ID, Context
 from ziggurat.core.entries import Decided, Pending, Record
 from ziggurat.core.errors import (
@@ -199,22 +200,28 @@ def _expiry(ctx: Context) -> float | None:
     return ctx.clock.now() + min(given) if given else None
 
 
-def refuse(record: Record | None, name: str, stage: Stage, ctx: Context, journal: LocalJournal) -> None:
-    """Raise if the journal refuses live calls at this path; in a replay, as Suspend if the call was waiting."""
-    if journal.replaying and record is not None and record.pending is not None and record.waits:
-        raise Suspend((_waiting_item(as_type(record.pending.request, ToolCall), stage, record, ctx),))
+def refuse(name: str, ctx: Context, journal: LocalJournal) -> None:
+    """Raise if the journal refuses live calls at this path; in a replay, as Suspend if the call was waiting.
+
+    So it is if a call below waits, in an agent that a function calls, which is not called again.
+    """
     if journal.replaying:
-        below = [pending for pending in journal.pending() if is_beneath(pending.path, ctx.path)]
-        if below:  # in an agent that a function calls, which is not called again
-            raise Suspend(tuple(map(_item_below, below)))
+        waiting = [item for item in recorded_items(journal) if is_beneath(item.path, ctx.path)]
+        if waiting:
+            raise Suspend(tuple(waiting))
     journal.missing(ctx.path, name)
 
 
-def _item_below(pending: Pending) -> PendingItem:
+def recorded_items(journal: LocalJournal) -> list[PendingItem]:
+    """Return the calls that wait for a decision in the record of a run."""
+    return [_recorded_item(pending, journal.find(pending.path)) for pending in journal.pending()]
+
+
+def _recorded_item(pending: Pending, record: Record | None) -> PendingItem:
+    interrupted = record is not None and record.intent is not None
+    call = as_type(pending.request, ToolCall)
     stage: Stage = "tool" if is_tool_call(pending.path) else "model"
-    return PendingItem(
-        pending.id, pending.path, as_type(pending.request, ToolCall), pending.reason, stage, pending.until
-    )
+    return PendingItem(pending.id, pending.path, call, pending.reason, stage, pending.until, interrupted)
 
 
 async def decision_on_interrupted(call: ToolCall, record: Record, ctx: Context) -> Decision:
@@ -310,7 +317,7 @@ async def _ask_approver(item: PendingItem, desk: Approvals | None, ctx: Context)
         try:
             shown = replace(item, call=_copy_of(item.call))  # a copy, so the approver cannot change the call
             answer = desk.approver(shown)
-            task = asyncio.ensure_future(_contained(answer)) if isinstance(answer, Awaitable) else None
+            task = asyncio.ensure_future(in_task(lambda: answer)) if isinstance(answer, Awaitable) else None
         finally:
             AMBIENT.reset(token)
             watch.discount(watch.clock.monotonic() - began)  # it may have asked a person without letting others work
@@ -320,14 +327,6 @@ async def _ask_approver(item: PendingItem, desk: Approvals | None, ctx: Context)
             f"the approver must return Approve(), Deny(reason) or Modify(arguments), got {decision!r}"
         )
     return decision
-
-
-async def _contained(answer: Awaitable[Decision]) -> Decision:
-    """Await an approver; SystemExit, raised out of its task, would end the event loop."""
-    try:
-        return await answer
-    except (KeyboardInterrupt, SystemExit) as error:
-        raise contained(error)  # noqa: B904 - it has its cause already
 
 
 async def _await_approver(task: "asyncio.Future[Decision]", desk: Approvals, ctx: Context) -> Decision:

@@ -65,7 +65,7 @@ async def ask(model: Model, request: ModelRequest, ctx: Context, *, name: str | 
     sent: _Sent | None = None
     try:
         if journal.refusing:
-            refuse(record, name, "model", ctx, journal)
+            refuse(name, ctx, journal)
         if ADMISSION in scope:
             reserved, ctx = _admitted(request, name, ctx)
         if chain.hooks["before_model"]:

@@ -69,7 +69,7 @@ async def act(box: Toolbox, call: ToolCall, ctx: Context) -> ToolResult:
         await ctx.emit(ToolStarted(ctx.path, call))
     entry = box.entries.get(call.name)
     if journal.refusing and not _is_replayed(entry, ctx, journal):
-        refuse(record, call.name, "tool", ctx, journal)
+        refuse(call.name, ctx, journal)
     try:
         if entry is None:
             note_unknown(call.name, ctx)
