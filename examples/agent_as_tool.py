@@ -3,7 +3,7 @@
 import asyncio
 
 from ziggurat import Agent, Budget, Usage
-from ziggurat.messages.parts import tool_call
+from ziggurat.messages import tool_call
 from ziggurat.testing import ScriptedModel
 
 COST = Usage(input=200, output=40, requests=1)

@@ -4,10 +4,10 @@ import asyncio
 from collections.abc import Sequence
 
 from ziggurat import Agent, Approve, Deny, Message, tool
-from ziggurat.messages.agent import Decision
-from ziggurat.messages.parts import tool_call
-from ziggurat.models.function import FunctionModel
-from ziggurat.stores.local import LocalLogs
+from ziggurat.agents import Decision
+from ziggurat.messages import tool_call
+from ziggurat.models import FunctionModel
+from ziggurat.stores import LocalLogs
 
 
 @tool

@@ -4,13 +4,12 @@ import asyncio
 import tempfile
 from collections.abc import Sequence
 
-from ziggurat import Agent, Approve, Deny, Message, tool
-from ziggurat.core.errors import AlreadyDecided
-from ziggurat.messages.parts import tool_call
-from ziggurat.models.function import FunctionModel
-from ziggurat.runs.options import Environment
+from ziggurat import Agent, Approvals, Approve, Deny, Message, tool
+from ziggurat.agents import Environment
+from ziggurat.errors import AlreadyDecided
+from ziggurat.messages import tool_call
+from ziggurat.models import FunctionModel
 from ziggurat.testing import HandClock
-from ziggurat.tools.approval import Approvals
 
 DAY = 24 * 3600.0
 

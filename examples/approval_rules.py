@@ -2,12 +2,11 @@
 
 import asyncio
 
-from ziggurat import Agent, Approve, Deny, Modify
-from ziggurat.messages.agent import Decision, PendingItem
-from ziggurat.messages.events import ApprovalDecided, ApprovalExecuted
-from ziggurat.messages.parts import tool_call
-from ziggurat.models.scripted import ScriptedModel
-from ziggurat.tools.approval import Approvals, Rule
+from ziggurat import Agent, Approvals, Approve, Deny, Modify, Rule
+from ziggurat.agents import Decision, PendingItem
+from ziggurat.events import ApprovalDecided, ApprovalExecuted
+from ziggurat.messages import tool_call
+from ziggurat.models import ScriptedModel
 
 
 async def pay(to: str, amount: int) -> str:

@@ -2,11 +2,9 @@
 
 import asyncio
 
-from ziggurat import Agent, Budget, Usage
-from ziggurat.agents.loop_detection import loop_detection
-from ziggurat.agents.stop import max_tool_calls
-from ziggurat.messages.message import assistant
-from ziggurat.messages.parts import tool_call
+from ziggurat import Agent, Budget, Usage, loop_detection
+from ziggurat.agents import max_tool_calls
+from ziggurat.messages import assistant, tool_call
 from ziggurat.testing import ScriptedModel
 
 COST = Usage(input=900, output=100, requests=1)

@@ -3,9 +3,9 @@
 import asyncio
 
 from ziggurat import Agent
-from ziggurat.agents.compaction import Compaction, Mask, Recent, Summary, at_fraction
-from ziggurat.messages.events import Compacted
-from ziggurat.messages.parts import tool_call
+from ziggurat.compaction import Compaction, Mask, Recent, Summary, at_fraction
+from ziggurat.events import Compacted
+from ziggurat.messages import tool_call
 from ziggurat.testing import ScriptedModel
 
 

@@ -9,8 +9,8 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from ziggurat import Agent, Context, Message, tool
-from ziggurat.messages.parts import tool_call
-from ziggurat.models.function import FunctionModel
+from ziggurat.messages import tool_call
+from ziggurat.models import FunctionModel
 
 
 @tool(effect="once")

@@ -6,8 +6,8 @@ Run it with your own question:  python examples/first_agent.py "What is 12 * (7 
 import sys
 
 from ziggurat import Agent
-from ziggurat.models.local import install
-from ziggurat.tools.builtin import calculator
+from ziggurat.providers import install
+from ziggurat.tools import calculator
 
 FORECASTS = {"Rome": "sunny, 24 degrees", "Oslo": "snow, -3 degrees"}
 

@@ -4,9 +4,9 @@ import asyncio
 from collections.abc import Sequence
 
 from ziggurat import Agent, Message, tool
-from ziggurat.messages.parts import tool_call
-from ziggurat.models.function import FunctionModel
-from ziggurat.stores.local import LocalLogs
+from ziggurat.messages import tool_call
+from ziggurat.models import FunctionModel
+from ziggurat.stores import LocalLogs
 
 
 @tool(effect="none")

@@ -5,12 +5,11 @@ import tempfile
 from pathlib import Path
 
 from ziggurat import Agent
-from ziggurat.agents.knowledge import graph_tools
-from ziggurat.knowledge.store import GraphStore
-from ziggurat.messages.parts import tool_call
-from ziggurat.models.scripted import Reply, ScriptedModel
+from ziggurat.knowledge import GraphStore, graph_tools
+from ziggurat.messages import tool_call
+from ziggurat.models import ScriptedModel, ScriptedReply
 
-NOTES: list[Reply] = [
+NOTES: list[ScriptedReply] = [
     [
         tool_call("add_entity", id="1", entity="alice", label="Alice", properties={"role": "engineer"}),
         tool_call("add_entity", id="2", entity="bob", label="Bob", properties={"role": "manager"}),
@@ -22,7 +21,7 @@ NOTES: list[Reply] = [
     ],
     "Noted.",
 ]
-ANSWERS: list[Reply] = [
+ANSWERS: list[ScriptedReply] = [
     tool_call("search_graph", text="engineer"),
     tool_call("graph_path", source="alice", target="ur"),
     "The engineer's manager lives in Ur.",

@@ -3,12 +3,8 @@
 import asyncio
 
 from ziggurat import Agent, Context, ModelRequest, ModelResponse, Service, layer, stack, tool
-from ziggurat.layers.fallback import fallback
-from ziggurat.layers.retry import retry
-from ziggurat.layers.steer import steer
-from ziggurat.layers.tap import tap
-from ziggurat.layers.timeout import timeout
-from ziggurat.messages.parts import tool_call
+from ziggurat.layers import fallback, retry, steer, tap, timeout
+from ziggurat.messages import tool_call
 from ziggurat.testing import ScriptedModel
 
 

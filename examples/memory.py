@@ -2,10 +2,8 @@
 
 import asyncio
 
-from ziggurat.core.clock import CLOCK
-from ziggurat.core.context import root
-from ziggurat.memory import AgentMemory, EpisodicMemory, decayed, half_life, open_memory
-from ziggurat.memory.audit import audit
+from ziggurat.core import CLOCK, root
+from ziggurat.memory import AgentMemory, EpisodicMemory, audit, decayed, half_life, open_memory
 from ziggurat.testing import HandClock
 
 DAY = 86_400

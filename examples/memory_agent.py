@@ -10,9 +10,9 @@ import tempfile
 from pathlib import Path
 
 from ziggurat import Agent
-from ziggurat.agents.memory import Remembering, memory_tools
-from ziggurat.models.embed.minilm import MiniLm
-from ziggurat.models.local import install
+from ziggurat.memory import Remembering, memory_tools
+from ziggurat.models import MiniLm
+from ziggurat.providers import install
 
 FACTS = (
     "Remember that my train leaves at 9:40 from Lyon.",

@@ -3,8 +3,8 @@
 import asyncio
 
 from ziggurat import Agent, Context, Middleware, ModelRequest
-from ziggurat.layers.timeout import timeout
-from ziggurat.messages.parts import tool_call
+from ziggurat.layers import timeout
+from ziggurat.messages import tool_call
 from ziggurat.middleware import Accounts, OutputGuardrail, Redaction, UsageAccounting, everywhere
 from ziggurat.testing import ScriptedModel
 

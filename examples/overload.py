@@ -2,22 +2,29 @@
 
 import asyncio
 
-from ziggurat import Agent, stack
-from ziggurat.core.event import CircuitChanged, Event, Queued, UnderPressure
-from ziggurat.layers.backpressure import Gate, backpressure
-from ziggurat.layers.circuit_breaker import CircuitBreaker, circuit_breaker
-from ziggurat.layers.concurrency_limit import Bulkhead, concurrency_limit
-from ziggurat.layers.rate_limit import RateLimiter, rate_limit
-from ziggurat.layers.retry import RetryBudget, retry
-from ziggurat.layers.timeout import timeout
-from ziggurat.runs.options import Environment
+from ziggurat import Agent, Event, stack
+from ziggurat.agents import Environment
+from ziggurat.events import CircuitChanged, Queued, UnderPressure
+from ziggurat.layers import (
+    Bulkhead,
+    CircuitBreaker,
+    Gate,
+    RateLimiter,
+    RetryBudget,
+    backpressure,
+    circuit_breaker,
+    concurrency_limit,
+    rate_limit,
+    retry,
+    timeout,
+)
 from ziggurat.testing import HandClock, ScriptedModel
 
 clock = HandClock(auto=True)  # waiting takes no time here; remove it to wait in real time
 waited: list[Queued] = []
 
 
-def tell(event: Event) -> None:
+def report(event: Event) -> None:
     """Print what the limits do; each emits events."""
     if isinstance(event, CircuitChanged):
         print(f"{clock.monotonic():4.0f} s  {event.circuit} is {event.after.replace('_', ' ')}")
@@ -40,11 +47,10 @@ async def main() -> None:
     )
     desk = Agent(model).layered(backpressure(gate=Gate(8, soft=7)))
     questions = [f"What will the weather be in {days} days?" for days in range(1, 11)]
-    runs = await asyncio.gather(
-        *[desk.run(each, environment=Environment(clock=clock), listeners=[tell]) for each in questions]
-    )
-    answered = [run for run in runs if run.text]
-    print(f"{clock.monotonic():4.0f} s  {len(answered)} of {len(runs)} answered, {len(forecaster.calls)} calls")
+    environment = Environment(clock=clock)
+    runs = await asyncio.gather(*[desk.run(each, environment=environment, listeners=[report]) for each in questions])
+    print(f"{clock.monotonic():4.0f} s  {sum(bool(run.text) for run in runs)} of {len(runs)} answered", end=", ")
+    print(f"{len(forecaster.calls)} calls")
     print(next(run.stop for run in runs if not run.text))
     print(f"{len(waited)} calls waited for their turn")
 

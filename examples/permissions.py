@@ -3,10 +3,10 @@
 import asyncio
 
 from ziggurat import Agent, tool
-from ziggurat.messages.parts import tool_call
-from ziggurat.models.scripted import ScriptedModel
-from ziggurat.runs.options import Environment
-from ziggurat.tools.permissions import PermissionLog
+from ziggurat.agents import Environment
+from ziggurat.messages import tool_call
+from ziggurat.models import ScriptedModel
+from ziggurat.tools import PermissionLog
 
 
 @tool(permissions=["file_read"])

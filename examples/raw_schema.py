@@ -5,7 +5,7 @@ import asyncio
 from typing import Any
 
 from ziggurat import Agent, ConfigurationError, raw_tool
-from ziggurat.messages.parts import tool_call
+from ziggurat.messages import tool_call
 from ziggurat.testing import ScriptedModel
 
 BOOKING: dict[str, Any] = {

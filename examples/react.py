@@ -3,7 +3,7 @@
 import asyncio
 
 from ziggurat import Agent, Callbacks, ToolError, stack
-from ziggurat.models.react import react
+from ziggurat.models import react
 from ziggurat.testing import ScriptedModel
 
 PRICES = {"tea": 320, "milk": 140}

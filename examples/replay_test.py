@@ -5,8 +5,8 @@ import tempfile
 from pathlib import Path
 
 from ziggurat import Agent
-from ziggurat.core.errors import JournalMismatch
-from ziggurat.messages.parts import tool_call
+from ziggurat.errors import JournalMismatch
+from ziggurat.messages import tool_call
 from ziggurat.testing import Cassette, ScriptedModel
 
 FOLDER = Path(tempfile.mkdtemp())  # in a project: a folder beside the tests, committed with them

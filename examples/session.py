@@ -5,9 +5,9 @@ import tempfile
 from collections.abc import Sequence
 
 from ziggurat import Agent, Message, tool
-from ziggurat.messages.parts import tool_call
-from ziggurat.models.function import FunctionModel
-from ziggurat.stores.session import Session
+from ziggurat.messages import tool_call
+from ziggurat.models import FunctionModel
+from ziggurat.stores import Session
 
 
 @tool

@@ -2,12 +2,10 @@
 
 import asyncio
 
-from ziggurat import Agent
-from ziggurat.agents.steering import Steerable
-from ziggurat.core.errors import Denied
-from ziggurat.messages.events import Steered, ToolStarted
-from ziggurat.messages.model import ModelRequest
-from ziggurat.messages.parts import ToolCall, tool_call
+from ziggurat import Agent, Denied, ModelRequest, ToolCall
+from ziggurat.agents import Steerable
+from ziggurat.events import Steered, ToolStarted
+from ziggurat.messages import tool_call
 from ziggurat.testing import ScriptedModel
 
 dug = asyncio.Event()

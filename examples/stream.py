@@ -3,11 +3,10 @@
 import asyncio
 
 from ziggurat import Agent
-from ziggurat.messages.delta import TextDelta
-from ziggurat.messages.events import Delta, ToolEnded, ToolStarted
-from ziggurat.messages.parts import tool_call
+from ziggurat.events import Delta, TextDelta, ToolEnded, ToolStarted
+from ziggurat.messages import tool_call
 from ziggurat.testing import ScriptedModel
-from ziggurat.tools.builtin import calculator
+from ziggurat.tools import calculator
 
 clerk = Agent(
     ScriptedModel(tool_call("calculator", expression="17 * 23"), "17 times 23 is 391."),

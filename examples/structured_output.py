@@ -6,7 +6,7 @@ from typing import Literal
 from msgspec import Struct
 
 from ziggurat import Agent
-from ziggurat.messages.parts import tool_call
+from ziggurat.messages import tool_call
 from ziggurat.testing import ScriptedModel
 
 

@@ -2,11 +2,10 @@
 
 import asyncio
 
-from ziggurat import Agent, stack
-from ziggurat.layers.retry import retry
-from ziggurat.messages import stops
-from ziggurat.messages.parts import tool_call
-from ziggurat.runs.options import Environment
+from ziggurat import Agent, stack, stops
+from ziggurat.agents import Environment
+from ziggurat.layers import retry
+from ziggurat.messages import tool_call
 from ziggurat.testing import HandClock, ScriptedModel, assert_no_leaks, fail_on, forbid_real_calls
 
 

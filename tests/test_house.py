@@ -43,6 +43,10 @@ LISTED_WITHIN = {  # their functions are named for a reader of a list, and nobod
 }
 MAX_FILE, MAX_FUNCTION, MAX_FACE, MAX_IMPORTED = 400, 40, 40, 165
 FILES = sorted(SOURCE.rglob("*.py"))
+FACES = sorted(  # what users import from: the package, and the modules one dot below it that show names
+    ["ziggurat", *(f"ziggurat.{path.stem}" for path in SOURCE.glob("[a-z]*.py"))]
+    + [f"ziggurat.{path.parent.name}" for path in SOURCE.glob("*/__init__.py") if "__all__" in path.read_text()]
+)
 
 
 def module_of(path: Path) -> str:
@@ -83,11 +87,12 @@ def test_every_folder_has_a_floor() -> None:
     assert folders == set(FLOORS)
 
 
-@pytest.mark.parametrize("module", [module for module in MODULES if room_of(module) != "ziggurat"])
+@pytest.mark.parametrize("module", [module for module in MODULES if module not in (*FACES, "ziggurat.__main__")])
 def test_imports_go_down(module: str) -> None:
     room = room_of(module)
     for imported in imports_of(module):
         other = room_of(imported)
+        assert imported not in FACES or room == "cli", f"{module} imports {imported}, which is there for users only"
         if other == room:
             continue
         allowed = MAY_ALSO_IMPORT.get((room, other))
@@ -110,7 +115,7 @@ def test_there_is_no_circle() -> None:
         waiting[module] = 2
 
     for module in MODULES:
-        if module != "ziggurat":  # the face names what it shows, and no room of the house imports it
+        if module not in FACES:  # a face names what it shows, and no room of the house imports it
             visit(module, ())
 
 
@@ -160,7 +165,7 @@ def test_the_face_is_sorted_small_and_loads() -> None:
     for name in ziggurat.__all__:
         assert getattr(ziggurat, name) is not None
     with pytest.raises(AttributeError, match="no attribute 'nonsense'"):
-        _ = ziggurat.nonsense
+        getattr(ziggurat, "nonsense")  # noqa: B009 - type checkers know that there is none
 
 
 @pytest.mark.parametrize("path", FILES, ids=module_of)
@@ -182,12 +187,34 @@ def test_a_folder_that_lists_its_files_names_them_all(path: Path) -> None:
         assert not (files | folders) - set(re.findall(r"`(\w+)`", told)), f"say in {module_of(path)} what they are"
 
 
-@pytest.mark.parametrize("path", [path for path in FILES if "_HOMES" in path.read_text()], ids=module_of)
-def test_what_is_loaded_when_it_is_used_is_not_named_as_a_module_beside_it(path: Path) -> None:
-    """Whoever imports that module first would get it in the place of the thing."""
-    face = importlib.import_module(module_of(path))
-    assert sorted(face._HOMES) == face.__all__
-    assert not set(face.__all__) & {each.stem for each in path.parent.iterdir()}
+@pytest.mark.parametrize("module", FACES)
+def test_names_that_are_handed_on_are_the_same_for_type_checkers_and_at_run_time(module: str) -> None:
+    """What is imported under TYPE_CHECKING is what is loaded on first use and what `__all__` lists."""
+    tree = ast.parse(MODULES[module].read_text())
+    imported = {
+        (node.module.removeprefix("ziggurat."), alias.name)
+        for block in tree.body
+        if isinstance(block, ast.If)
+        for node in block.body
+        if isinstance(node, ast.ImportFrom) and node.module
+        for alias in node.names
+    }
+    loaded = {
+        (home, name)
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "lazy"
+        for home, names in ast.literal_eval(node.args[1]).items()
+        for name in names
+    }
+    assert imported == loaded
+    face = importlib.import_module(module)
+    if loaded:
+        assert sorted(name for _, name in loaded) == dir(face) == sorted(face.__all__)
+        # whoever imported that module first would get it in the place of the thing
+        beside = (
+            {each.stem for each in MODULES[module].parent.iterdir()} if "__init__" in str(MODULES[module]) else set()
+        )
+        assert not set(face.__all__) & beside
 
 
 def test_public_things_have_docstrings() -> None:

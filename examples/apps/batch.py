@@ -16,7 +16,7 @@ import msgspec
 from msgspec import Struct
 
 from ziggurat import Agent, AgentRun, Message
-from ziggurat.models.function import FunctionModel
+from ziggurat.models import FunctionModel
 
 AT_ONCE = 4
 

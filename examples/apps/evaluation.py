@@ -15,10 +15,10 @@ from msgspec import Struct
 from rich.console import Console
 from rich.table import Table
 
-from ziggurat import Agent, ModelRequest
-from ziggurat.messages.parts import ToolCall, tool_call
-from ziggurat.models.function import FunctionModel
-from ziggurat.tools.builtin import calculator
+from ziggurat import Agent, ModelRequest, ToolCall
+from ziggurat.messages import tool_call
+from ziggurat.models import FunctionModel
+from ziggurat.tools import calculator
 
 MODEL = os.environ.get("MODEL")
 

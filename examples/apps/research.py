@@ -15,10 +15,10 @@ from rich.live import Live
 from rich.text import Text
 from rich.tree import Tree
 
-from ziggurat import Agent, AgentRun, Budget, Event, Message
-from ziggurat.messages.events import AgentEnded, AgentStarted, ToolStarted
-from ziggurat.messages.parts import ToolCall, tool_call
-from ziggurat.models.function import FunctionModel
+from ziggurat import Agent, AgentRun, Budget, Event, Message, ToolCall
+from ziggurat.events import AgentEnded, AgentStarted, ToolStarted
+from ziggurat.messages import tool_call
+from ziggurat.models import FunctionModel
 
 LIBRARY = {
     "The aqueduct": "An aqueduct of 40 km brings the water from the hills; it was built in 1870.",

@@ -25,11 +25,10 @@ from fastapi.responses import JSONResponse, StreamingResponse
 from pydantic import BaseModel
 
 from ziggurat import Agent, AgentRun, Approve, Deny, Event, Message, Modify, ToolCall, ZigguratError, tool
-from ziggurat.core.errors import RunNotFound
-from ziggurat.messages.delta import TextDelta
-from ziggurat.messages.events import ApprovalRequested, Delta, ToolEnded, ToolStarted
-from ziggurat.messages.parts import tool_call
-from ziggurat.models.function import FunctionModel
+from ziggurat.errors import RunNotFound
+from ziggurat.events import ApprovalRequested, Delta, TextDelta, ToolEnded, ToolStarted
+from ziggurat.messages import tool_call
+from ziggurat.models import FunctionModel
 
 
 @tool

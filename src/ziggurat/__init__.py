@@ -3,8 +3,9 @@
 ``async (request, context) -> response``. Names are loaded when they are first used, so that importing costs little.
 """
 
-from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from ziggurat.core.lazy import lazy
 
 if TYPE_CHECKING:
     from ziggurat.agents.agent import Agent
@@ -29,49 +30,34 @@ if TYPE_CHECKING:
     from ziggurat.tools.approval import Approvals, Rule
     from ziggurat.tools.function import raw_tool, tool
     from ziggurat.tools.toolbox import Toolbox
-
-_HOMES = {
-    "Agent": "agents.agent",
-    "AgentRequest": "messages.agent",
-    "AgentRun": "messages.agent",
-    "Approvals": "tools.approval",
-    "Approve": "messages.agent",
-    "Budget": "messages.budget",
-    "Callbacks": "agents.callbacks",
-    "ConfigurationError": "core.errors",
-    "Context": "core.context",
-    "Denied": "core.errors",
-    "Deny": "messages.agent",
-    "Event": "core.event",
-    "Image": "messages.parts",
-    "Key": "core.scope",
-    "Message": "messages.message",
-    "Middleware": "messages.middleware",
-    "ModelRequest": "messages.model",
-    "ModelResponse": "messages.model",
-    "ModelSettings": "messages.model",
-    "Modify": "messages.agent",
-    "Rule": "tools.approval",
-    "Runnable": "agents.runnable",
-    "Service": "core.service",
-    "Text": "messages.parts",
-    "Timeout": "core.errors",
-    "ToolCall": "messages.parts",
-    "ToolError": "core.errors",
-    "ToolResult": "messages.parts",
-    "Toolbox": "tools.toolbox",
-    "Usage": "messages.usage",
-    "ZigguratError": "core.errors",
-    "layer": "core.layer",
-    "loop_detection": "agents.loop_detection",
-    "open_stream": "core.stream",
-    "raw_tool": "tools.function",
-    "stack": "core.layer",
-    "stop_when": "agents.stop",
-    "tool": "tools.function",
-    "until_tool_called": "agents.stop",
-    "user": "messages.message",
-}
+else:
+    __getattr__, __dir__ = lazy(
+        __name__,
+        {
+            "agents.agent": ("Agent",),
+            "agents.callbacks": ("Callbacks",),
+            "agents.loop_detection": ("loop_detection",),
+            "agents.runnable": ("Runnable",),
+            "agents.stop": ("stop_when", "until_tool_called"),
+            "core.context": ("Context",),
+            "core.errors": ("ConfigurationError", "Denied", "Timeout", "ToolError", "ZigguratError"),
+            "core.event": ("Event",),
+            "core.layer": ("layer", "stack"),
+            "core.scope": ("Key",),
+            "core.service": ("Service",),
+            "core.stream": ("open_stream",),
+            "messages.agent": ("AgentRequest", "AgentRun", "Approve", "Deny", "Modify"),
+            "messages.budget": ("Budget",),
+            "messages.message": ("Message", "user"),
+            "messages.middleware": ("Middleware",),
+            "messages.model": ("ModelRequest", "ModelResponse", "ModelSettings"),
+            "messages.parts": ("Image", "Text", "ToolCall", "ToolResult"),
+            "messages.usage": ("Usage",),
+            "tools.approval": ("Approvals", "Rule"),
+            "tools.function": ("raw_tool", "tool"),
+            "tools.toolbox": ("Toolbox",),
+        },
+    )
 
 __all__ = [
     "Agent",
@@ -115,16 +101,3 @@ __all__ = [
     "until_tool_called",
     "user",
 ]
-
-
-def __getattr__(name: str) -> Any:
-    home = _HOMES.get(name)
-    if home is None:
-        raise AttributeError(f"module 'ziggurat' has no attribute {name!r}")
-    value = getattr(import_module(f"ziggurat.{home}"), name)
-    globals()[name] = value
-    return value
-
-
-def __dir__() -> list[str]:
-    return list(__all__)

@@ -15,7 +15,7 @@ from ziggurat.core.errors import ZigguratError
 from ziggurat.messages.agent import AgentRun, Approve, Decision, Deny, Modify
 from ziggurat.messages.parts import tool_call
 from ziggurat.messages.stops import status_of
-from ziggurat.stores.connect import connect
+from ziggurat.stores.addresses import connect
 from ziggurat.tools.function import tool
 
 

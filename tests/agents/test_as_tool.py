@@ -21,13 +21,13 @@ from ziggurat.messages.middleware import Middleware
 from ziggurat.messages.model import ModelRequest
 from ziggurat.messages.parts import tool_call
 from ziggurat.models.function import FunctionModel
-from ziggurat.models.scripted import Pause, Reply, ScriptedModel
+from ziggurat.models.scripted import Pause, ScriptedModel, ScriptedReply
 from ziggurat.runs.options import Environment
 from ziggurat.testing.clock import HandClock
 from ziggurat.tools.function import tool
 
 
-def _outer(inner: Any, call: Reply | None = None, **options: Any) -> AgentRun:
+def _outer(inner: Any, call: ScriptedReply | None = None, **options: Any) -> AgentRun:
     model = ScriptedModel(call or tool_call("helper", input="help me"), "done")
     run = Agent(model, tools=[inner]).run_sync("go", **options)
     assert_sendable(run.messages)

@@ -18,7 +18,7 @@ from ziggurat.messages.agent import AgentRun, Approve
 from ziggurat.messages.events import LoopWarning
 from ziggurat.messages.message import Message, assistant
 from ziggurat.messages.parts import ToolCall, tool_call
-from ziggurat.models.scripted import Reply, ScriptedModel
+from ziggurat.models.scripted import ScriptedModel, ScriptedReply
 from ziggurat.stores.local import LocalLogs
 from ziggurat.tools.function import tool
 
@@ -43,7 +43,7 @@ def b(number: int) -> ToolCall:
     return tool_call("look", at="b", id=f"b{number}")
 
 
-def went(policy: Policy, *replies: Reply) -> tuple[AgentRun, Warnings]:
+def went(policy: Policy, *replies: ScriptedReply) -> tuple[AgentRun, Warnings]:
     heard: Warnings = []
 
     def listen(event: Event) -> None:

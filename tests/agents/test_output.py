@@ -19,7 +19,7 @@ from ziggurat.messages.agent import AgentRun
 from ziggurat.messages.facts import OUTPUT_MODES, OutputMode
 from ziggurat.messages.message import assistant
 from ziggurat.messages.parts import tool_call
-from ziggurat.models.scripted import Reply, ScriptedModel
+from ziggurat.models.scripted import ScriptedModel, ScriptedReply
 from ziggurat.stores.local import LocalLogs
 
 
@@ -54,12 +54,12 @@ class Village(BaseModel):
 MODES: list[OutputMode] = ["native", "tool", "prompted"]
 
 
-def _answer(mode: OutputMode, **values: Any) -> Reply:
+def _answer(mode: OutputMode, **values: Any) -> ScriptedReply:
     call = tool_call(FINAL_ANSWER, **values)
     return call if mode == "tool" else call.arguments
 
 
-def _run(mode: OutputMode, kind: Any, *replies: Reply, **options: Any) -> tuple[AgentRun, ScriptedModel]:
+def _run(mode: OutputMode, kind: Any, *replies: ScriptedReply, **options: Any) -> tuple[AgentRun, ScriptedModel]:
     def make() -> tuple[Agent, ScriptedModel]:
         model = ScriptedModel(*replies, output_modes=[mode])
         return Agent(model, output=kind, **options), model

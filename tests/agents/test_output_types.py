@@ -34,7 +34,7 @@ from ziggurat.messages import stops
 from ziggurat.messages.agent import AgentRun
 from ziggurat.messages.facts import OutputMode
 from ziggurat.messages.parts import tool_call
-from ziggurat.models.scripted import Reply, ScriptedModel
+from ziggurat.models.scripted import ScriptedModel, ScriptedReply
 from ziggurat.stores.local import LocalLogs
 from ziggurat.tools.function import tool
 
@@ -114,7 +114,7 @@ TABLE = list(_table())
 MODES: list[OutputMode] = ["native", "tool", "prompted"]
 
 
-def _reply(reader: AnswerReader, value: Any) -> Reply:
+def _reply(reader: AnswerReader, value: Any) -> ScriptedReply:
     call = tool_call(FINAL_ANSWER, **({"value": value} if reader.wrapped else value))
     return call if reader.mode == "tool" else call.arguments
 

@@ -14,7 +14,7 @@ from ziggurat.messages.message import assistant
 from ziggurat.messages.model import ModelResponse
 from ziggurat.messages.parts import tool_call
 from ziggurat.models.function import FunctionModel
-from ziggurat.models.scripted import Reply, ScriptedModel
+from ziggurat.models.scripted import ScriptedModel, ScriptedReply
 from ziggurat.stores.local import LocalLogs
 from ziggurat.tools.function import raw_tool, tool
 from ziggurat.tools.toolbox import Toolbox
@@ -72,7 +72,7 @@ def test_an_interrupted_run_does_not_validate_an_answer_twice() -> None:
 
     async def go() -> None:
         store = LocalLogs()
-        replies: list[Reply] = [tool_call("final_answer", value=1), ConnectionError("gone")]
+        replies: list[ScriptedReply] = [tool_call("final_answer", value=1), ConnectionError("gone")]
         first = await Agent(ScriptedModel(*replies), output=int, output_validator=validate, store=store).run(
             "go", run_id="r"
         )

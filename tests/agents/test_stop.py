@@ -42,14 +42,19 @@ from ziggurat.messages.model import FinishReason, ModelResponse
 from ziggurat.messages.parts import ToolCall, tool_call
 from ziggurat.messages.usage import Usage
 from ziggurat.models.function import FunctionModel
-from ziggurat.models.scripted import Pause, Reply, ScriptedModel
+from ziggurat.models.scripted import Pause, ScriptedModel, ScriptedReply
 from ziggurat.runs.options import Environment
-from ziggurat.stores.connect import connect
+from ziggurat.stores.addresses import connect
 from ziggurat.testing.clock import HandClock
 from ziggurat.tools.approval import Approvals, Rule
 from ziggurat.tools.function import tool
 
-CALLS: list[Reply] = [tool_call("echo", text="a"), tool_call("submit", text="b"), tool_call("echo", text="c"), "done"]
+CALLS: list[ScriptedReply] = [
+    tool_call("echo", text="a"),
+    tool_call("submit", text="b"),
+    tool_call("echo", text="c"),
+    "done",
+]
 
 
 async def echo(text: str) -> str:
@@ -117,7 +122,7 @@ def test_until_tool_called_wants_a_call_that_ran_and_succeeded(reason: str) -> N
 
 
 def test_one_of_several_calls_is_enough_for_until_tool_called() -> None:
-    calls: list[Reply] = [[tool_call("submit", id="1", txt=""), tool_call("submit", id="2", text="b")], "end"]
+    calls: list[ScriptedReply] = [[tool_call("submit", id="1", txt=""), tool_call("submit", id="2", text="b")], "end"]
     run = Agent(ScriptedModel(*calls), tools=[submit], stop=until_tool_called("submit")).run_sync("go")
     assert run.stop == stops.ToolCalled("submit")
 

@@ -19,11 +19,11 @@ from ziggurat.messages.message import assistant
 from ziggurat.messages.model import ModelRequest
 from ziggurat.messages.parts import Image, Thinking, tool_call
 from ziggurat.messages.usage import Usage
-from ziggurat.models.scripted import PAUSE, Reply, ScriptedModel
+from ziggurat.models.scripted import PAUSE, ScriptedModel, ScriptedReply
 from ziggurat.stores.local import LocalLogs
 from ziggurat.testing.leaks import assert_no_leaks
 
-Script = list[list[Reply]]
+Script = list[list[ScriptedReply]]
 """The replies to the tries of each step; the last one also answers all further tries."""
 
 ATTEMPTS = 3
@@ -54,7 +54,7 @@ _final = st.sampled_from([ValueError("broken"), ModelError("no")])
 
 
 @st.composite
-def _whole(draw: st.DrawFn, calls: list[Any]) -> Reply:
+def _whole(draw: st.DrawFn, calls: list[Any]) -> ScriptedReply:
     """Draw a reply, whole or in pieces."""
     pieces = [*draw(_pieces), *draw(st.permutations(calls))]
     if draw(st.booleans()) and calls:
@@ -64,7 +64,7 @@ def _whole(draw: st.DrawFn, calls: list[Any]) -> Reply:
 
 
 @st.composite
-def _failing(draw: st.DrawFn) -> Reply:
+def _failing(draw: st.DrawFn) -> ScriptedReply:
     """Draw a reply that fails before, between or after its pieces."""
     pieces: list[Any] = [*draw(_pieces), *draw(st.lists(_calls(), max_size=2))]
     at = draw(st.integers(0, len(pieces)))
@@ -87,7 +87,7 @@ def scripts(draw: st.DrawFn) -> Script:
 def _model(script: Script) -> ScriptedModel:
     asked: Counter[int] = Counter()
 
-    def reply(request: ModelRequest) -> Reply:
+    def reply(request: ModelRequest) -> ScriptedReply:
         step = sum(message.role == "assistant" for message in request.messages)
         asked[step] += 1
         return script[step][min(asked[step], len(script[step])) - 1]

@@ -16,7 +16,7 @@ from ziggurat.messages.agent import AgentRun, Approve, Decision, Deny, PendingIt
 from ziggurat.messages.events import ToolEnded
 from ziggurat.messages.message import assistant
 from ziggurat.messages.parts import ToolCall, tool_call
-from ziggurat.models.scripted import Reply, ScriptedModel
+from ziggurat.models.scripted import ScriptedModel, ScriptedReply
 from ziggurat.runs.options import Environment
 from ziggurat.stores.local import LocalLogs
 from ziggurat.testing.clock import HandClock
@@ -197,7 +197,7 @@ def test_calls_that_fail_fast_cancelled_are_counted_and_told_of_as_they_are_on_r
         await asyncio.get_running_loop().create_future()
         return ""
 
-    replies: list[Reply] = [
+    replies: list[ScriptedReply] = [
         assistant(tool_call("fails", id="1"), tool_call("waits", id="2")),
         ConnectionError("lost"),
         "done",

@@ -24,7 +24,7 @@ from ziggurat.messages.message import assistant, user
 from ziggurat.messages.middleware import Middleware
 from ziggurat.messages.model import ModelRequest, ModelResponse
 from ziggurat.messages.parts import tool_call
-from ziggurat.models.scripted import Reply, ScriptedModel
+from ziggurat.models.scripted import ScriptedModel, ScriptedReply
 from ziggurat.runs.options import Environment
 from ziggurat.stores.local import LocalLogs
 from ziggurat.testing.clock import HandClock, settle
@@ -140,7 +140,7 @@ def _nested(store: LocalLogs, seen: list[str], **changes: Any) -> Agent:
         return "seen"
 
     calls: list[Any] = [tool_call("done", input="x", id="1"), tool_call("waits", input="y", id="2")]
-    first: Reply = calls
+    first: ScriptedReply = calls
     done = Agent(
         ScriptedModel(rules=[(lambda request: len(request.messages) == 1, tool_call("look"))], always="was done"),
         tools=[look],

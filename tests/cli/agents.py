@@ -14,7 +14,7 @@ from ziggurat.messages.model import ModelRequest, ModelResponse
 from ziggurat.messages.parts import ToolCall, tool_call
 from ziggurat.messages.usage import Usage
 from ziggurat.models.function import FunctionModel
-from ziggurat.models.scripted import Reply, ScriptedModel
+from ziggurat.models.scripted import ScriptedModel, ScriptedReply
 from ziggurat.tools.approval import Approvals
 from ziggurat.tools.builtin import calculator
 from ziggurat.tools.function import tool
@@ -62,7 +62,7 @@ def remembered(messages: Sequence[Message]) -> str:
     return f"you said {len([each for each in messages if each.role == 'user'])} things, lastly {messages[-1].text}"
 
 
-def script(*replies: Reply, **options: Any) -> ScriptedModel:
+def script(*replies: ScriptedReply, **options: Any) -> ScriptedModel:
     return ScriptedModel(*replies, usage=COST, per_run=True, **options)
 
 

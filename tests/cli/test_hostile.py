@@ -21,7 +21,7 @@ from ziggurat.core.store import LogInfo, Row, chained, run_log, session_log
 from ziggurat.core.visible import is_hidden
 from ziggurat.memory.connect import open_memory
 from ziggurat.memory.record import MemoryRecord
-from ziggurat.stores.connect import connect
+from ziggurat.stores.addresses import connect
 
 AGENTS = str(Path(__file__).parent / "hostile_agents.py")
 QUOTED = 'x"""\nraise SystemExit("code from a run ran")\n"""'

@@ -16,7 +16,7 @@ from ziggurat.memory import AgentMemory, open_memory
 from ziggurat.memory.record import MemoryRecord, pack
 from ziggurat.messages.embedding import Embeddings, EmbedRequest
 from ziggurat.models.function import FunctionModel
-from ziggurat.models.resolve import PROVIDERS
+from ziggurat.models.resolving import PROVIDERS
 
 
 @pytest.fixture

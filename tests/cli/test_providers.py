@@ -17,7 +17,7 @@ from ziggurat.layers.timeout import timeout
 from ziggurat.messages.parts import tool_call
 from ziggurat.models.http.dialect import DIALECTS
 from ziggurat.models.http.providers import azure, openai
-from ziggurat.models.resolve import PROVIDERS
+from ziggurat.models.resolving import PROVIDERS
 from ziggurat.testing.server import FakeProvider, Quirk, html, status
 
 WIRES = {"openai": "OPENAI", "openai-responses": "OPENAI", "anthropic": "ANTHROPIC"}

@@ -123,7 +123,7 @@ def test_a_question_that_is_no_text_is_refused(ziggurat: Command) -> None:
 
 def test_the_options_make_an_agent(ziggurat: Command, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(
-        __import__("ziggurat.models.resolve", fromlist=["PROVIDERS"]).PROVIDERS,
+        __import__("ziggurat.models.resolving", fromlist=["PROVIDERS"]).PROVIDERS,
         "mine",
         "tests.cli.test_run:model_named",
     )

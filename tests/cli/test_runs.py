@@ -15,8 +15,8 @@ from ziggurat.cli.store import default_store
 from ziggurat.core.errors import ConfigurationError
 from ziggurat.core.store import run_log
 from ziggurat.models.function import FunctionModel
-from ziggurat.models.resolve import PROVIDERS
-from ziggurat.stores.connect import connect
+from ziggurat.models.resolving import PROVIDERS
+from ziggurat.stores.addresses import connect
 
 
 @pytest.fixture(params=["sqlite:///{}/runs.db", "file:///{}/runs"])

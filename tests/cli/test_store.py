@@ -10,7 +10,7 @@ import pytest
 from tests.cli.conftest import AGENTS, Command, Ended
 from ziggurat.cli.store import where_kept
 from ziggurat.core.store import LogInfo, session_log
-from ziggurat.stores.connect import connect
+from ziggurat.stores.addresses import connect
 from ziggurat.stores.local import LocalLogs
 from ziggurat.stores.sqlite import SqliteStore
 

@@ -10,7 +10,7 @@ from ziggurat.messages.parts import tool_call
 from ziggurat.messages.stops import Completed, Failed, Incomplete
 from ziggurat.models.http import providers
 from ziggurat.models.http.limits import Limits
-from ziggurat.models.scripted import Reply
+from ziggurat.models.scripted import ScriptedReply
 from ziggurat.testing.server import FakeProvider, Quirk, ReceivedRequest, bad_arguments, cut, parsed, quirks
 from ziggurat.testing.server.reply_quirks import BAD_ARGUMENTS
 
@@ -70,7 +70,11 @@ async def run(
         done.append(("sub", a, b))
         return a - b
 
-    calls: Reply = ["Let me ädd. ", tool_call("add", a=1, b=2, note="a rather long note"), tool_call("sub", a=5, b=4)]
+    calls: ScriptedReply = [
+        "Let me ädd. ",
+        tool_call("add", a=1, b=2, note="a rather long note"),
+        tool_call("sub", a=5, b=4),
+    ]
     async with FakeProvider(calls, always="Done.", quirks=used) as server:
         limits = Limits(connect=None, idle=idle, total=None)
         async with WIRES[wire]("m-1", key="sk-hidden", base_url=server.url + "/v1", limits=limits) as model:

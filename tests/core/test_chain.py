@@ -22,7 +22,7 @@ from ziggurat.core.store import Row, Store, chained, run_log, session_log
 from ziggurat.core.stored_journal import read_rows
 from ziggurat.messages.message import user
 from ziggurat.messages.parts import tool_call
-from ziggurat.stores.connect import connect
+from ziggurat.stores.addresses import connect
 from ziggurat.stores.local import LocalLogs
 from ziggurat.stores.session import Session
 

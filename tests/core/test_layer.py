@@ -153,7 +153,7 @@ def test_a_stack_stands_on_a_service(service: object) -> None:
 @pytest.mark.parametrize(
     ("service", "told"),
     [
-        ("house:one", r"got the string 'house:one'; .*models.resolve.resolve\('house:one'\)"),
+        ("house:one", r"got the string 'house:one'; .*models.resolve\('house:one'\)"),
         (str, "got the class str; make an object of it"),
     ],
 )

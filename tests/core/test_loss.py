@@ -14,7 +14,7 @@ from ziggurat.core.errors import JournalCorrupt, RunNotFound
 from ziggurat.core.loss import accept_loss
 from ziggurat.core.store import Store, run_log
 from ziggurat.messages.parts import tool_call
-from ziggurat.stores.connect import connect
+from ziggurat.stores.addresses import connect
 from ziggurat.stores.local import LocalLogs
 from ziggurat.testing import ScriptedModel
 

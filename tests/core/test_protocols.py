@@ -15,7 +15,7 @@ from ziggurat.core.store import Store, SupportsChangeSignal, SupportsLogMarks
 from ziggurat.memory.store import MemoryStore
 from ziggurat.memory.stores.local import LocalMemoryStore
 from ziggurat.models.scripted import ScriptedModel
-from ziggurat.stores.connect import connect
+from ziggurat.stores.addresses import connect
 from ziggurat.stores.sqlite import SqliteStore
 
 

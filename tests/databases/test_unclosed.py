@@ -23,7 +23,7 @@ from ziggurat.memory.record import MemoryRecord
 from ziggurat.memory.stores.local import LocalMemoryStore
 from ziggurat.memory.stores.postgres import PostgresMemoryStore
 from ziggurat.memory.stores.sqlite import SqliteMemoryStore
-from ziggurat.stores.connect import connect
+from ziggurat.stores.addresses import connect
 from ziggurat.stores.file import FileStore
 from ziggurat.stores.postgres import PostgresStore
 from ziggurat.stores.sqlite import SqliteStore
@@ -172,7 +172,7 @@ def test_memories_in_this_process_are_a_value_like_any_other() -> None:
 PROGRAM = """
 import asyncio, sys
 from ziggurat.core.store import LogInfo
-from ziggurat.stores.connect import connect
+from ziggurat.stores.addresses import connect
 from ziggurat.stores.sqlite import SqliteStore
 store = {opens}
 async def main():

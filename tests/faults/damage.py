@@ -26,7 +26,7 @@ from ziggurat.messages import stops
 from ziggurat.messages.message import user
 from ziggurat.runs.options import Environment
 from ziggurat.runs.stored import StoredRuns
-from ziggurat.stores.connect import connect
+from ziggurat.stores.addresses import connect
 from ziggurat.stores.session import Session
 
 STEPS = 8

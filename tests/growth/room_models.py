@@ -61,8 +61,8 @@ from ziggurat.models.openai.stream import Reader as ChatReader
 from ziggurat.models.openai_responses.from_wire import from_wire as from_responses
 from ziggurat.models.openai_responses.messages import encode_message as to_responses
 from ziggurat.models.openai_responses.stream import Reader as ResponsesReader
-from ziggurat.models.react.parser import ReactParser
-from ziggurat.models.react.prompt import observation, prompt_of
+from ziggurat.models.react_protocol.parser import ReactParser
+from ziggurat.models.react_protocol.prompt import observation, prompt_of
 
 CHAT, ANTHROPIC, RESPONSES = DIALECTS["openai"], DIALECTS["anthropic"], DIALECTS["openai"]
 
@@ -338,12 +338,12 @@ CASES = [
     *over("models.http.failures.redacted", lambda text: redacted(text, "sk-secret"), TEXT),
     *over("models.http.headers.duration", duration, TEXT),
     *over("models.http.headers.retry_after", lambda text: retry_after({"retry-after": text}, 0.0), TEXT),
-    *over("models.react.parser.ReactParser", lambda text: reacted([text]),
+    *over("models.react_protocol.parser.ReactParser", lambda text: reacted([text]),
           (*TEXT, *JSON, actions, action_gap, action_arguments)),
-    *in_letters("models.react.parser.ReactParser", reacted),
+    *in_letters("models.react_protocol.parser.ReactParser", reacted),
     *in_letters("models.brackets.Brackets", bracketed),
-    *over("models.react.prompt.observation", lambda text: observation(result(text), 2_000), (*TEXT, *JSON)),
-    *given("models.react.prompt.prompt_of", lambda messages: prompt_of(
+    *over("models.react_protocol.prompt.observation", lambda text: observation(result(text), 2_000), (*TEXT, *JSON)),
+    *given("models.react_protocol.prompt.prompt_of", lambda messages: prompt_of(
         ModelRequest(Transcript.of(*messages)), 2_000, ()), CONVERSATIONS),
     *over("models.local.wordpiece.pieces", lambda text: wordpieces(text, 256), TEXT),
     *over("models.local.answers.rendered", lambda text: rendered(result(text)), JSON),

@@ -45,7 +45,7 @@ ELSEWHERE = {
     "models.openai.shapes.read": "is the decoder of models.openai.stream.Reader and from_wire",
     "models.openai_responses.items.deltas_of_items": "is a part of models.openai_responses.from_wire",
     "models.openai_responses.items.read": "is the decoder of models.openai_responses.stream.Reader",
-    "models.react.labels.answer_at": "reads a fixed number of characters",
+    "models.react_protocol.labels.answer_at": "reads a fixed number of characters",
     "stores.file.log.repaired": "reads files that the store itself wrote",
     "stores.sqlite.rows.read_rows": "makes one value for each row of a table that the store itself wrote",
     "testing.server.reading.read_request": "reads the requests of the tests that use the server",

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from tests.hard_cases.test_01_approval_deep_down import Process, World
 from ziggurat.messages import stops
-from ziggurat.stores.connect import connect
+from ziggurat.stores.addresses import connect
 
 
 class Deeds(list[str]):

@@ -15,7 +15,7 @@ from tests.hard_cases.test_01_approval_deep_down import CACHE
 from tests.stores.server import schema
 from ziggurat.core.store import Store
 from ziggurat.messages.agent import Approve
-from ziggurat.stores.connect import connect
+from ziggurat.stores.addresses import connect
 
 URLS: dict[str, Callable[[Path], str]] = {
     "sqlite": lambda folder: f"sqlite:///{folder}/runs.db",

@@ -26,7 +26,7 @@ from ziggurat.messages.message import assistant
 from ziggurat.messages.middleware import Middleware
 from ziggurat.messages.model import ModelRequest, ModelResponse
 from ziggurat.messages.parts import tool_call
-from ziggurat.models.scripted import PAUSE, Pause, Reply, ScriptedModel
+from ziggurat.models.scripted import PAUSE, Pause, ScriptedModel, ScriptedReply
 from ziggurat.runs.options import Environment
 from ziggurat.testing.clock import HandClock
 from ziggurat.testing.leaks import assert_no_leaks
@@ -140,7 +140,7 @@ def test_a_retry_in_mid_stream_leaves_one_voice(at: int) -> None:
     words: list[Any] = ["one ", PAUSE, "two ", tool_call("look", what="x")]
 
     def agent() -> Agent:
-        broken: Reply = [*words[:at], ConnectionError("gone"), *words[at:]]
+        broken: ScriptedReply = [*words[:at], ConnectionError("gone"), *words[at:]]
         model = ScriptedModel(broken, broken, words, ["all ", "seen"])
         return Agent(stack(model, retry(attempts=3, base=0.0)), tools=[look])
 

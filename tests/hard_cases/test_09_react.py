@@ -23,8 +23,8 @@ from ziggurat.messages.events import Delta, ModelEnded, ToolEnded, ToolStarted
 from ziggurat.messages.message import Message
 from ziggurat.messages.model import ModelRequest
 from ziggurat.messages.parts import Thinking, ToolCall, ToolResult
-from ziggurat.models.react import react
-from ziggurat.models.scripted import PAUSE, Pause, Reply, ScriptedModel
+from ziggurat.models.react_protocol import react
+from ziggurat.models.scripted import PAUSE, Pause, ScriptedModel, ScriptedReply
 from ziggurat.stores.local import LocalLogs
 from ziggurat.tools.function import tool
 
@@ -57,11 +57,11 @@ def _letters(text: str, size: int = 1) -> list[Any]:
 
 
 def _agent(*texts: str | Sequence[Any], size: int = 3, **options: Any) -> Agent:
-    replies: list[Reply] = [_letters(text, size) if isinstance(text, str) else text for text in texts]
+    replies: list[ScriptedReply] = [_letters(text, size) if isinstance(text, str) else text for text in texts]
     return Agent(stack(ScriptedModel(*replies, name="text"), react()), tools=TOOLS, **options)
 
 
-def _by_turn(*texts: str) -> Callable[[ModelRequest], Reply]:
+def _by_turn(*texts: str) -> Callable[[ModelRequest], ScriptedReply]:
     """Answer by how many observations the model has been shown, so that a new process can make it again."""
     return lambda request: _letters(texts[request.messages[0].text.count("Observation: ")], 4)
 
@@ -176,7 +176,7 @@ def test_a_retry_in_mid_thought_leaves_one_thought() -> None:
 # -- the rest as with native calls -------------------------------------------------------------------------------
 
 
-def _native(*replies: Reply, **options: Any) -> Agent:
+def _native(*replies: ScriptedReply, **options: Any) -> Agent:
     return Agent(ScriptedModel(*replies, name="text"), tools=TOOLS, **options)
 
 

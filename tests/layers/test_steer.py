@@ -16,7 +16,7 @@ from ziggurat.layers.retry import retry
 from ziggurat.layers.steer import Pick, steer
 from ziggurat.messages.agent import AgentRequest, AgentRun
 from ziggurat.messages.model import ModelRequest
-from ziggurat.models.scripted import Reply, ScriptedModel
+from ziggurat.models.scripted import ScriptedModel, ScriptedReply
 from ziggurat.runs.prompt import request_of
 
 WRONG: Any = 3
@@ -99,7 +99,7 @@ def test_what_was_picked_is_not_decided_again(mode: Mode) -> None:
         picks.append(ctx.path)
         return "left" if len(picks) == 1 else "right"
 
-    def service(*replies: Reply) -> Service[AgentRequest, AgentRun]:
+    def service(*replies: ScriptedReply) -> Service[AgentRequest, AgentRun]:
         left = Agent(ScriptedModel(*replies, name="l"), name="one")
         return steer(pick, left=left, right=Agent(ScriptedModel("from the right", name="r"), name="two"))
 

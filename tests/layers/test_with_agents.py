@@ -21,7 +21,7 @@ from ziggurat.layers.timeout import timeout
 from ziggurat.messages.agent import AgentRequest, AgentRun
 from ziggurat.messages.model import Model
 from ziggurat.messages.usage import Tally, Usage
-from ziggurat.models.scripted import Pause, Reply, ScriptedModel
+from ziggurat.models.scripted import Pause, ScriptedModel, ScriptedReply
 from ziggurat.runs.options import Environment
 from ziggurat.runs.prompt import request_of
 from ziggurat.testing.clock import HandClock
@@ -70,12 +70,12 @@ def test_a_slow_model_is_hedged_and_its_tokens_are_dropped() -> None:
     assert asyncio.run(main()).text == "here"
 
 
-def dear(*replies: Reply, name: str) -> Agent:
+def dear(*replies: ScriptedReply, name: str) -> Agent:
     return Agent(ScriptedModel(*replies, name=name, usage=Usage(input=10, output=1, requests=1)), name=name)
 
 
 def test_agents_fall_back_and_the_record_answers_for_both() -> None:
-    def front(*replies: Reply) -> Runnable:
+    def front(*replies: ScriptedReply) -> Runnable:
         return Runnable(fallback(dear(*replies, name="one"), dear("from two", name="two")), name="desk")
 
     journal = LocalJournal()
@@ -99,7 +99,7 @@ def test_agents_fall_back_and_the_record_answers_for_both() -> None:
 
 
 def test_what_was_spent_is_rebuilt_from_the_leaves() -> None:
-    def front(*replies: Reply) -> Runnable:
+    def front(*replies: ScriptedReply) -> Runnable:
         return Runnable(fallback(dear(*replies, name="one"), dear("from two", name="two")), name="desk")
 
     costly = ModelError("down")

@@ -8,7 +8,7 @@ from ziggurat.memory.connect import open_memory
 from ziggurat.memory.record import MemoryRecord
 from ziggurat.memory.stores.local import LocalMemoryStore
 from ziggurat.memory.stores.sqlite import SqliteMemoryStore
-from ziggurat.stores.connect import connect
+from ziggurat.stores.addresses import connect
 from ziggurat.stores.local import LocalLogs
 
 

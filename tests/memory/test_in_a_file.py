@@ -8,9 +8,9 @@ import pytest
 from tests.memory.making import HOUR, context
 from ziggurat.core.errors import LeaseHeld
 from ziggurat.memory.agent_memory import AgentMemory
-from ziggurat.memory.audit import audit
+from ziggurat.memory.auditing import audit
 from ziggurat.memory.connect import open_memory
-from ziggurat.memory.consolidation import consolidation
+from ziggurat.memory.consolidating import consolidation
 from ziggurat.memory.episodic import EpisodicMemory
 from ziggurat.memory.lease import leased
 from ziggurat.memory.merging import MergeRequest

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from tests.memory.making import DAY, context
 from ziggurat.core.errors import ConfigurationError
-from ziggurat.memory.audit import audit
+from ziggurat.memory.auditing import audit
 from ziggurat.memory.longterm import LongTermMemory
 from ziggurat.memory.record import pack
 from ziggurat.memory.semantic import SemanticMemory

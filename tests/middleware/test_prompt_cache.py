@@ -18,7 +18,7 @@ from ziggurat.messages.middleware import Middleware
 from ziggurat.messages.model import ModelRequest
 from ziggurat.messages.parts import tool_call
 from ziggurat.middleware import DynamicPrompt, DynamicTools, PromptCacheGuard
-from ziggurat.models.scripted import Reply, ScriptedModel
+from ziggurat.models.scripted import ScriptedModel, ScriptedReply
 
 
 def look() -> str:
@@ -98,7 +98,12 @@ def test_a_compaction_is_no_accident_and_what_else_changes_with_it_is_named(
         return "page " * 200
 
     overflow = ContextOverflow("too long")
-    replies: list[Reply] = [*[tool_call("page")] * 3, *([] if reducer else [overflow]), tool_call("page"), "end"]
+    replies: list[ScriptedReply] = [
+        *[tool_call("page")] * 3,
+        *([] if reducer else [overflow]),
+        tool_call("page"),
+        "end",
+    ]
 
     def run(*more: Middleware) -> AgentRun:
         trigger = over_tokens(500 if reducer else 1_000_000)

@@ -17,7 +17,7 @@ from ziggurat.messages.message import assistant, tool_message, user
 from ziggurat.messages.model import ModelRequest, ModelResponse
 from ziggurat.messages.parts import Text, Thinking, ToolCall, ToolResult, tool_call
 from ziggurat.messages.usage import Usage
-from ziggurat.models.scripted import PAUSE, Pause, Reply, ScriptedModel
+from ziggurat.models.scripted import PAUSE, Pause, ScriptedModel, ScriptedReply
 
 
 def asking(text: str = "hello") -> ModelRequest:
@@ -105,7 +105,7 @@ def test_an_error_may_come_before_between_and_after_pieces(at: int) -> None:
         ask(ScriptedModel(pieces))  # type: ignore[arg-type]
 
 
-REPLIES: list[Reply] = [
+REPLIES: list[ScriptedReply] = [
     "Hello there,  friend.\n",
     "",
     "   ",
@@ -121,7 +121,7 @@ REPLIES: list[Reply] = [
 
 
 @pytest.mark.parametrize("reply", REPLIES, ids=range(len(REPLIES)))
-def test_what_is_heard_folds_to_what_is_returned(reply: Reply) -> None:
+def test_what_is_heard_folds_to_what_is_returned(reply: ScriptedReply) -> None:
     response, heard = heard_from(ScriptedModel(reply))
     assert isinstance(response, ModelResponse)
     fold = Fold()

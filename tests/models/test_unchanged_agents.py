@@ -20,7 +20,7 @@ from ziggurat.messages.parts import Part, Text, Thinking, ToolCall, tool_call
 from ziggurat.messages.stops import Completed
 from ziggurat.messages.usage import Usage
 from ziggurat.models.http.service import HttpModel
-from ziggurat.models.resolve import resolve
+from ziggurat.models.resolving import resolve
 from ziggurat.models.scripted import ScriptedModel
 from ziggurat.testing.server import FakeProvider, Quirk, ReceivedRequest, fragment
 

@@ -6,7 +6,7 @@ from ziggurat.core.facts import fact
 from ziggurat.core.layer import stack
 from ziggurat.layers.retry import retry
 from ziggurat.messages.facts import WINDOW
-from ziggurat.models.resolve import resolve
+from ziggurat.models.resolving import resolve
 from ziggurat.models.windows import window_of
 
 

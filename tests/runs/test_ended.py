@@ -18,7 +18,7 @@ from ziggurat.messages import stops
 from ziggurat.messages.agent import AgentRun
 from ziggurat.messages.parts import tool_call
 from ziggurat.middleware import OutputGuardrail
-from ziggurat.models.scripted import PAUSE, Reply, ScriptedModel
+from ziggurat.models.scripted import PAUSE, ScriptedModel, ScriptedReply
 
 USER: Key[str] = Key("user")
 
@@ -233,7 +233,7 @@ def test_deciding_again_is_harmless_in_the_same_way_and_told_otherwise(place: Pl
 def test_a_replay_ends_as_the_run_did_at_any_depth(how: str, depth: int, place: Place) -> None:
     async def main() -> None:
         ledger = Ledger()
-        last: dict[str, Reply] = {
+        last: dict[str, ScriptedReply] = {
             "waits": tool_call("pay", to="ada"),
             "cancelled": tool_call("hang"),
             "failed": ConnectionError("gone"),

@@ -29,7 +29,7 @@ from ziggurat.messages.model import ModelRequest
 from ziggurat.messages.parts import tool_call
 from ziggurat.middleware.redaction import Redaction
 from ziggurat.models.function import FunctionModel
-from ziggurat.models.scripted import Reply, ScriptedModel
+from ziggurat.models.scripted import ScriptedModel, ScriptedReply
 from ziggurat.stores.local import LocalLogs
 from ziggurat.stores.session import Session
 from ziggurat.testing.clock import settle
@@ -54,7 +54,7 @@ def pay(to: str) -> str:
     return f"paid {to}"
 
 
-def agent(store: Any, *replies: Reply, **settings: Any) -> Agent:
+def agent(store: Any, *replies: ScriptedReply, **settings: Any) -> Agent:
     return Agent(ScriptedModel(*replies), tools=[add, pay], store=store, **settings)
 
 
@@ -271,7 +271,7 @@ def test_a_limit_is_what_runs_begin_with_and_everything_stays(place: Place) -> N
 def test_whatever_the_limit_a_run_begins_with_a_question(limit: int, place: Place) -> None:
     async def main() -> None:
         store = place()
-        turns: list[list[Reply]] = [[], [ADD], [ADD, ADD], [[ADD, ADD], ADD], [ADD], []]
+        turns: list[list[ScriptedReply]] = [[], [ADD], [ADD, ADD], [[ADD, ADD], ADD], [ADD], []]
         for number, steps in enumerate(turns):
             model = ScriptedModel(*steps, "3")
             chat = Session("alice", store, limit=limit)

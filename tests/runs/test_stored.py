@@ -23,9 +23,9 @@ from ziggurat.core.store import LogInfo, Row, Store, run_log
 from ziggurat.messages import stops
 from ziggurat.messages.agent import Approve
 from ziggurat.messages.parts import tool_call
-from ziggurat.models.scripted import Reply, ScriptedModel
+from ziggurat.models.scripted import ScriptedModel, ScriptedReply
 from ziggurat.runs.options import Environment
-from ziggurat.stores.connect import connect
+from ziggurat.stores.addresses import connect
 from ziggurat.stores.file import FileStore
 from ziggurat.stores.local import LocalLogs
 from ziggurat.stores.sqlite import SqliteStore
@@ -181,7 +181,7 @@ def _payer(store: Store, paid: list[str]) -> Agent:
         paid.append(to)
         return "paid"
 
-    replies: list[Reply] = [tool_call("look_up", name="x"), tool_call("pay", to="x"), "done"]
+    replies: list[ScriptedReply] = [tool_call("look_up", name="x"), tool_call("pay", to="x"), "done"]
     model = ScriptedModel(always=lambda request: replies[sum(m.role == "assistant" for m in request.messages)])
     return Agent(model, tools=[look_up, pay], store=store)
 
@@ -275,7 +275,7 @@ def test_two_processes_do_not_drive_one_run_and_the_one_that_was_stopped_is_refu
                 did.append(name)
                 return name
 
-            turns: list[Reply] = [tool_call("work"), tool_call("act"), "done"]
+            turns: list[ScriptedReply] = [tool_call("work"), tool_call("act"), "done"]
             model = ScriptedModel(always=lambda request: turns[sum(m.role == "assistant" for m in request.messages)])
             return Agent(model, tools=[work, act], store=store)
 

@@ -19,7 +19,7 @@ from ziggurat.messages.model import ModelRequest, ModelResponse
 from ziggurat.messages.parts import tool_call
 from ziggurat.models.function import FunctionModel
 from ziggurat.models.scripted import PAUSE, ScriptedModel
-from ziggurat.stores.connect import connect
+from ziggurat.stores.addresses import connect
 
 
 def add(a: int, b: int) -> int:

@@ -24,7 +24,7 @@ from ziggurat.core.store import Store, session_log
 from ziggurat.messages.message import Message
 from ziggurat.messages.parts import tool_call
 from ziggurat.models.function import FunctionModel
-from ziggurat.stores.connect import connect
+from ziggurat.stores.addresses import connect
 from ziggurat.stores.session import Session, SessionLease
 from ziggurat.stores.session.log import MessagesAdded, read_session_entry
 from ziggurat.tools.function import tool

@@ -29,7 +29,7 @@ from ziggurat.databases.address import without_secrets
 from ziggurat.databases.postgres.address import PostgresAddress
 from ziggurat.databases.postgres.connection import Connection, PostgresConnection
 from ziggurat.databases.postgres.schema import MIGRATIONS, prepare
-from ziggurat.stores.connect import connect
+from ziggurat.stores.addresses import connect
 from ziggurat.stores.postgres import PostgresStore
 from ziggurat.testing.stores import rows
 

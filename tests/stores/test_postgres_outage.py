@@ -13,7 +13,7 @@ from ziggurat.core.errors import StoreUnavailable
 from ziggurat.core.store import Store, run_log
 from ziggurat.messages import stops
 from ziggurat.runs.stored import StoredRuns
-from ziggurat.stores.connect import connect
+from ziggurat.stores.addresses import connect
 
 RUNS = tuple(f"r{number}" for number in range(3))
 

@@ -17,7 +17,7 @@ from ziggurat.core.store import Store
 from ziggurat.messages.items import HandoffItem, MessageItem, RunItem, ToolCallItem, ToolOutputItem
 from ziggurat.messages.message import Message, assistant, tool_message, user
 from ziggurat.messages.parts import ToolCall, ToolResult
-from ziggurat.stores.connect import connect
+from ziggurat.stores.addresses import connect
 from ziggurat.stores.file import FileStore
 from ziggurat.stores.local import LocalLogs
 from ziggurat.stores.session import Session, SessionLease

@@ -11,7 +11,7 @@ import pytest
 from tests.stores.server import schema
 from tests.stores.session_storm import process, storm
 from ziggurat.messages.message import user
-from ziggurat.stores.connect import connect
+from ziggurat.stores.addresses import connect
 from ziggurat.stores.session import Session
 
 URLS = {

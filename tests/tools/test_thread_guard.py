@@ -17,7 +17,7 @@ from ziggurat.messages.agent import AgentRun
 from ziggurat.messages.events import Warned
 from ziggurat.messages.parts import tool_call
 from ziggurat.models.scripted import ScriptedModel
-from ziggurat.stores.connect import connect
+from ziggurat.stores.addresses import connect
 from ziggurat.tools.approval import Approvals, Rule
 from ziggurat.tools.function import tool
 

@@ -41,7 +41,7 @@ from ziggurat.messages.events import AgentEnded, AnyEvent
 from ziggurat.messages.items import HandoffItem, MessageItem, RunItem, ToolCallItem, filter_by_type, to_messages
 from ziggurat.messages.step import Step
 from ziggurat.messages.usage import Usage
-from ziggurat.stores.connect import connect
+from ziggurat.stores.addresses import connect
 from ziggurat.tools.function import FunctionTool
 
 

@@ -17,7 +17,7 @@ from examples.apps.ports import (
     structured_weather,
 )
 
-from ziggurat.messages.parts import tool_call
+from ziggurat.messages import tool_call
 from ziggurat.testing import ScriptedModel
 
 TEMPERATURE = [tool_call("get_weather", id="a", city="Oakland"), tool_call("get_temperature", id="b", city="Oakland")]

@@ -5,7 +5,7 @@ import asyncio
 import msgspec
 
 from ziggurat import Agent, Modify, tool
-from ziggurat.messages.model import Model
+from ziggurat.messages import Model
 
 
 @tool

@@ -6,7 +6,7 @@ import sqlite3
 from msgspec import Struct
 
 from ziggurat import Agent, Context, Key
-from ziggurat.messages.model import Model
+from ziggurat.messages import Model
 
 
 class Customer(Struct):

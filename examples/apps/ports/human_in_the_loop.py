@@ -3,7 +3,7 @@
 import asyncio
 
 from ziggurat import Agent, Approvals, Approve, Deny, Rule
-from ziggurat.messages.model import Model
+from ziggurat.messages import Model
 
 
 def get_weather(city: str) -> str:

@@ -6,7 +6,7 @@ from typing import Literal
 from msgspec import Struct
 
 from ziggurat import Agent, user
-from ziggurat.messages.model import Model
+from ziggurat.messages import Model
 
 
 class Feedback(Struct):

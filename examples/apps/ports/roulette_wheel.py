@@ -4,7 +4,7 @@ import asyncio
 from typing import Literal
 
 from ziggurat import Agent, Context, Key
-from ziggurat.messages.model import Model
+from ziggurat.messages import Model
 
 WINNING = Key[int]("winning number")
 

@@ -6,7 +6,7 @@ from typing import Annotated, Literal
 from msgspec import Meta, Struct
 
 from ziggurat import Agent
-from ziggurat.messages.model import Model
+from ziggurat.messages import Model
 
 
 class Weather(Struct):

@@ -4,8 +4,169 @@
   `callbacks`, `as_tool`, `handle`; `blocking` runs one from code that is not async. `checkpoints` lists where a run
   can be forked.
 - A run of an agent: `starter`, `loop` with its state, `loop_run`; its calls are in the room `calls`.
-- When a loop stops: `stop`, `loop_detection`. What counts as an answer: `reply`, `output`,
+- When a loop stops: `stop`, `loop_detection`, `pricing`. What counts as an answer: `reply`, `output`,
   `output_validator`.
 - What changes a running loop: `steering` (from outside), `concurrent` (agents side by side).
 - What can be added to an agent: `compaction`, `memory`, `knowledge`.
 """
+
+from typing import TYPE_CHECKING
+
+from ziggurat.core.lazy import lazy
+
+if TYPE_CHECKING:
+    from ziggurat.agents.agent import Agent, AgentArguments
+    from ziggurat.agents.as_tool import AgentTool
+    from ziggurat.agents.callbacks import Callbacks
+    from ziggurat.agents.checkpoints import Checkpoint, Checkpoints
+    from ziggurat.agents.handle import RunHandle
+    from ziggurat.agents.loop import AgentLoop
+    from ziggurat.agents.loop_detection import LoopAction, LoopMode
+    from ziggurat.agents.output import Output
+    from ziggurat.agents.output_validator import OutputValidator
+    from ziggurat.agents.runnable import Runnable
+    from ziggurat.agents.steering import STEERABLE, Steerable, Steering
+    from ziggurat.agents.stop import (
+        MAX_STEPS,
+        Advice,
+        BasePolicy,
+        Policy,
+        Progress,
+        StopPolicy,
+        Verdict,
+        all_of,
+        any_of,
+        max_steps,
+        max_tool_calls,
+        natural_end,
+        not_,
+        stop_when,
+        until_no_tool_calls,
+        until_tool_called,
+    )
+    from ziggurat.messages.agent import (
+        AgentRequest,
+        AgentRun,
+        Approve,
+        Decision,
+        Decisions,
+        Deny,
+        DidNotHappen,
+        Happened,
+        Modify,
+        PendingItem,
+    )
+    from ziggurat.messages.budget import Budget
+    from ziggurat.messages.steer import Place, Steer
+    from ziggurat.messages.step import Step
+    from ziggurat.runs.options import Environment, RunArguments
+    from ziggurat.runs.registry import runs_of
+    from ziggurat.tools.approval import Approvals, Approver, Rule
+else:
+    __getattr__, __dir__ = lazy(
+        __name__,
+        {
+            "agents.agent": ("Agent", "AgentArguments"),
+            "agents.as_tool": ("AgentTool",),
+            "agents.callbacks": ("Callbacks",),
+            "agents.checkpoints": ("Checkpoint", "Checkpoints"),
+            "agents.handle": ("RunHandle",),
+            "agents.loop": ("AgentLoop",),
+            "agents.loop_detection": ("LoopAction", "LoopMode"),
+            "agents.output": ("Output",),
+            "agents.output_validator": ("OutputValidator",),
+            "agents.runnable": ("Runnable",),
+            "agents.steering": ("STEERABLE", "Steerable", "Steering"),
+            "agents.stop": (
+                "Advice",
+                "BasePolicy",
+                "MAX_STEPS",
+                "Policy",
+                "Progress",
+                "StopPolicy",
+                "Verdict",
+                "all_of",
+                "any_of",
+                "max_steps",
+                "max_tool_calls",
+                "natural_end",
+                "not_",
+                "stop_when",
+                "until_no_tool_calls",
+                "until_tool_called",
+            ),
+            "messages.agent": (
+                "AgentRequest",
+                "AgentRun",
+                "Approve",
+                "Decision",
+                "Decisions",
+                "Deny",
+                "DidNotHappen",
+                "Happened",
+                "Modify",
+                "PendingItem",
+            ),
+            "messages.budget": ("Budget",),
+            "messages.steer": ("Place", "Steer"),
+            "messages.step": ("Step",),
+            "runs.options": ("Environment", "RunArguments"),
+            "runs.registry": ("runs_of",),
+            "tools.approval": ("Approvals", "Approver", "Rule"),
+        },
+    )
+
+__all__ = [
+    "MAX_STEPS",
+    "STEERABLE",
+    "Advice",
+    "Agent",
+    "AgentArguments",
+    "AgentLoop",
+    "AgentRequest",
+    "AgentRun",
+    "AgentTool",
+    "Approvals",
+    "Approve",
+    "Approver",
+    "BasePolicy",
+    "Budget",
+    "Callbacks",
+    "Checkpoint",
+    "Checkpoints",
+    "Decision",
+    "Decisions",
+    "Deny",
+    "DidNotHappen",
+    "Environment",
+    "Happened",
+    "LoopAction",
+    "LoopMode",
+    "Modify",
+    "Output",
+    "OutputValidator",
+    "PendingItem",
+    "Place",
+    "Policy",
+    "Progress",
+    "Rule",
+    "RunArguments",
+    "RunHandle",
+    "Runnable",
+    "Steer",
+    "Steerable",
+    "Steering",
+    "Step",
+    "StopPolicy",
+    "Verdict",
+    "all_of",
+    "any_of",
+    "max_steps",
+    "max_tool_calls",
+    "natural_end",
+    "not_",
+    "runs_of",
+    "stop_when",
+    "until_no_tool_calls",
+    "until_tool_called",
+]

@@ -14,7 +14,9 @@ from ziggurat.messages import stops
 from ziggurat.messages.events import LoopWarning
 
 LoopAction = Literal["warn", "inject", "stop"]
+"""What to do about a loop."""
 LoopMode = Literal["identical", "alternating", "same_result"]
+"""What counts as a repetition."""
 
 Batch = tuple[tuple[str, ...], ...]
 

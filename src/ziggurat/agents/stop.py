@@ -114,6 +114,7 @@ class Policy(Protocol):
 
 
 StopPolicy = Annotated[Policy, Meta(description="as stop_when(lambda progress: ...) makes of a condition")]
+"""A policy as it is passed to an agent."""
 
 
 class BasePolicy:

@@ -14,7 +14,7 @@ from ziggurat.cli.store import is_lasting, open_store
 from ziggurat.core.errors import ConfigurationError
 from ziggurat.messages.middleware import Middleware
 from ziggurat.messages.model import Model
-from ziggurat.models.resolve import resolve
+from ziggurat.models.resolving import resolve
 from ziggurat.tools.toolbox import Tool
 
 

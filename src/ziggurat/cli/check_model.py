@@ -19,7 +19,7 @@ from ziggurat.models.http.dialect import DIALECTS, Dialect
 from ziggurat.models.http.failures import redacted
 from ziggurat.models.http.providers import base_of
 from ziggurat.models.http.service import HttpModel
-from ziggurat.models.resolve import resolve
+from ziggurat.models.resolving import resolve
 
 SECONDS = 60.0
 """How long to wait for an answer, in seconds."""

@@ -30,10 +30,10 @@ from ziggurat.core.errors import ConfigurationError
 from ziggurat.core.visible import visible_line
 from ziggurat.databases.writer import closed_when_unused
 from ziggurat.memory.agent_memory import AgentMemory
-from ziggurat.memory.audit import MemoryAudit, audit
-from ziggurat.memory.compression import CompressionPolicy, compression
+from ziggurat.memory.auditing import MemoryAudit, audit
+from ziggurat.memory.compressing import CompressionPolicy, compression
 from ziggurat.memory.connect import open_memory
-from ziggurat.memory.consolidation import consolidation
+from ziggurat.memory.consolidating import consolidation
 from ziggurat.memory.merging import MergeRequest
 from ziggurat.memory.search import FLOOR
 from ziggurat.memory.store import Hit, MemoryStore, Query

@@ -9,7 +9,7 @@ from ziggurat.cli.providers import example, key_state
 from ziggurat.cli.terminal import note, write
 from ziggurat.models.http.dialect import DIALECTS
 from ziggurat.models.local.install import install, installed, model_path
-from ziggurat.models.resolve import PROVIDERS
+from ziggurat.models.resolving import PROVIDERS
 
 
 def list_models() -> int:

@@ -62,7 +62,7 @@ def as_test(info: LogInfo, journal: LocalJournal, agent: str | None) -> str:
     if options.approve:
         imports.append("from ziggurat.cli.approve import approving")
         approvals = f", approvals=approving({_literal(list(options.approve))})"
-    imports += ["from ziggurat.messages.stops import status_of", "from ziggurat.testing import replay_record"]
+    imports += ["from ziggurat.stops import status_of", "from ziggurat.testing import replay_record"]
     lines = [_literal(line.decode() + "\n") for line in journal.dump().splitlines()]
     stop = next((entry.stop for entry in reversed(journal.entries) if isinstance(entry, Ended)), info.status)
     return _FILE.format(

@@ -27,7 +27,7 @@ from ziggurat.core.visible import visible_line
 from ziggurat.databases.address import without_secrets
 from ziggurat.databases.owner import is_gone
 from ziggurat.runs.registry import runs_of
-from ziggurat.stores.connect import connect
+from ziggurat.stores.addresses import connect
 from ziggurat.stores.local import LocalLogs
 
 STORE = "ZIGGURAT_STORE"

@@ -55,6 +55,7 @@ class SystemClock:
 
 
 SYSTEM_CLOCK = SystemClock()
+"""The clock of the system."""
 
 CLOCK = Key[Clock]("clock")
 """The clock of a run; the system clock if none is given."""

@@ -81,6 +81,7 @@ F = TypeVar("F")
 ToolErrorKind = Literal[
     "invalid_arguments", "not_found", "denied", "transient", "permanent", "timeout", "interrupted", "retry"
 ]
+"""How a tool failed."""
 
 
 class ZigguratError(Exception):
@@ -153,20 +154,10 @@ class ServiceError(ZigguratError):
 
 
 ModelErrorKind = Literal[
-    "authentication",
-    "permission",
-    "not_found",
-    "invalid_request",
-    "context_overflow",
-    "content_filter",
-    "rate_limited",
-    "overloaded",
-    "server",
-    "connection",
-    "timeout",
-    "malformed",
-    "other",
-]
+    "authentication", "permission", "not_found", "invalid_request", "context_overflow", "content_filter",
+    "rate_limited", "overloaded", "server", "connection", "timeout", "malformed", "other",
+]  # fmt: skip
+"""How a call of a model failed."""
 
 _TRANSIENT: frozenset[str] = frozenset({"rate_limited", "overloaded", "server", "connection", "timeout", "malformed"})
 

@@ -58,6 +58,7 @@ RETURNS: Fact[type] = Fact("returns", object)
 
 
 Effect = Literal["none", "repeatable", "once"]
+"""The side effect of a call: none, one that may be repeated, or one that must happen only once."""
 
 EFFECT: Fact[Effect] = Fact("effect", "none")
 """The side effect of a call: none, one that may be repeated under the same key, or one that must happen only once."""

@@ -260,7 +260,7 @@ def _around(each: Callable[[Service[Q, R]], Service[Q, R]], service: Service[Q, 
 
 def _describe_first(given: object) -> str:
     if isinstance(given, str):
-        return f", got the string {given!r}; a model is made of its name by ziggurat.models.resolve.resolve({given!r})"
+        return f", got the string {given!r}; ziggurat.models.resolve({given!r}) returns the model of that name"
     if isinstance(given, type):
         return f", got the class {given.__name__}; make an object of it"
     return f", got {_described(given)}"

@@ -2,6 +2,7 @@
 
 from ziggurat.layers.backpressure import Gate, backpressure
 from ziggurat.layers.cache import CACHE_POLICY, CacheStore, cache
+from ziggurat.layers.circuit import BreakerBackend, LocalBackend
 from ziggurat.layers.circuit_breaker import CircuitBreaker, circuit_breaker
 from ziggurat.layers.concurrency_limit import Bulkhead, concurrency_limit
 from ziggurat.layers.dedupe import DedupeStore, dedupe
@@ -17,12 +18,14 @@ from ziggurat.layers.timeout import timeout
 
 __all__ = [
     "CACHE_POLICY",
+    "BreakerBackend",
     "Bulkhead",
     "CacheStore",
     "CircuitBreaker",
     "DedupeStore",
     "Gate",
     "LatencyGradient",
+    "LocalBackend",
     "RateLimiter",
     "RetryBudget",
     "backpressure",

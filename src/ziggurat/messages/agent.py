@@ -124,6 +124,7 @@ class DidNotHappen(Struct, frozen=True, tag="did_not_happen", tag_field="decisio
 
 
 Decision = Approve | Deny | Modify | Happened | DidNotHappen
+"""An answer to a call that waits: approve, deny or change it, or say whether it happened."""
 
 Decisions = Annotated[
     Mapping[str, Decision],
@@ -132,6 +133,7 @@ Decisions = Annotated[
         description="as in {item.id: Approve() for item in run.pending}",
     ),
 ]
+"""Decisions by the ids of the pending items."""
 
 
 def decision_of(recorded: object) -> Decision:
@@ -303,8 +305,7 @@ class AgentRun(Struct, Generic[Out], frozen=True, weakref=True):
         return " · ".join((*parts, usage_text(self.usage), duration(self.seconds)))
 
     def __repr__(self) -> str:
-        tokens = "" if self.usage.total == 0 else f", {self.usage.total} tokens"
-        return f"<AgentRun {type(self.stop).__name__} {self._answer(60)}, {self.steps} steps{tokens}>"
+        return f"<AgentRun {type(self.stop).__name__} {self._answer(60)} · {self.figures}>"
 
     def __rich_repr__(self) -> list[tuple[str, Any]]:
         return [("stop", self.stop), ("output", self._answer(60)), ("figures", self.figures)]
@@ -318,9 +319,12 @@ class AgentRun(Struct, Generic[Out], frozen=True, weakref=True):
         return run_html(heading, self.trace(), self._answer(1000))
 
     def _answer(self, width: int) -> str:
-        """Return the output, or why there is none, in one line without invisible characters."""
-        shown = repr((self.error or self.text)[: 2 * width]) if self.output is None else repr(self.output)
-        return shown if len(shown) <= width else f"{shown[: width - 1]}…"
+        """Return the output, or why there is none, in one line."""
+        from ziggurat.messages.formatting import shortened
+
+        if self.output is None:
+            return shortened(self.error or self.text, width)
+        return shortened(repr(self.output), width)
 
 
 def empty_run(name: str, request: AgentRequest, stop: stops.Stop, run_id: str = "") -> AgentRun:

@@ -43,6 +43,7 @@ class Caller(Protocol):
 
 
 CALLER: Key[Caller] = Key("caller")
+"""The agent that makes the call, in the scope of its calls."""
 
 
 def answer_in_text(response: ModelResponse) -> ParsedAnswer | None:

@@ -11,6 +11,7 @@ from ziggurat.core.errors import ConfigurationError
 from ziggurat.messages.parts import Part, Text, Thinking, ToolCall, ToolResult, mended
 
 Role = Literal["system", "user", "assistant", "tool"]
+"""Who a message is from."""
 
 MEMORY = "memory"
 """The origin of messages recalled from a memory."""

@@ -119,7 +119,11 @@ class _Reader:
         return key
 
     def _next(self) -> str:
-        """Return the next character that is not whitespace."""
+        """Return the next character that is not whitespace.
+
+        Raises:
+            _Ended: there is none.
+        """
         self.at = _SPACE.match(self.text, self.at).end()  # type: ignore[union-attr]
         if self.at >= len(self.text):
             raise _Ended

@@ -112,6 +112,7 @@ Stop = (
     | Cancelled
     | Failed
 )
+"""The reason why a run ended."""
 
 
 def status_of(stop: Stop) -> str:

@@ -1,9 +1,12 @@
-"""The built-in middleware; each name is imported on first use."""
+"""The built-in middleware."""
 
-from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from ziggurat.core.lazy import lazy
 
 if TYPE_CHECKING:
+    from ziggurat.messages.caller import CALLER, Caller, ParsedAnswer
+    from ziggurat.messages.middleware import Middleware
     from ziggurat.middleware.around import everywhere
     from ziggurat.middleware.guardrail import OutputGuardrail
     from ziggurat.middleware.log import HookCounts, Logging
@@ -13,42 +16,39 @@ if TYPE_CHECKING:
     from ziggurat.middleware.tools import AllowTools, DynamicTools
     from ziggurat.middleware.trim import Trim
     from ziggurat.middleware.usage import Accounts, UsageAccounting
-
-_HOMES = {
-    "Accounts": "usage",
-    "AllowTools": "tools",
-    "DynamicPrompt": "prompt",
-    "DynamicTools": "tools",
-    "HookCounts": "log",
-    "Logging": "log",
-    "OutputGuardrail": "guardrail",
-    "PromptCacheGuard": "prompt_cache",
-    "Redaction": "redaction",
-    "Trim": "trim",
-    "UsageAccounting": "usage",
-    "everywhere": "around",
-}
+else:
+    __getattr__, __dir__ = lazy(
+        __name__,
+        {
+            "messages.caller": ("CALLER", "Caller", "ParsedAnswer"),
+            "messages.middleware": ("Middleware",),
+            "middleware.around": ("everywhere",),
+            "middleware.guardrail": ("OutputGuardrail",),
+            "middleware.log": ("HookCounts", "Logging"),
+            "middleware.prompt": ("DynamicPrompt",),
+            "middleware.prompt_cache": ("PromptCacheGuard",),
+            "middleware.redaction": ("Redaction",),
+            "middleware.tools": ("AllowTools", "DynamicTools"),
+            "middleware.trim": ("Trim",),
+            "middleware.usage": ("Accounts", "UsageAccounting"),
+        },
+    )
 
 __all__ = [
+    "CALLER",
     "Accounts",
     "AllowTools",
+    "Caller",
     "DynamicPrompt",
     "DynamicTools",
     "HookCounts",
     "Logging",
+    "Middleware",
     "OutputGuardrail",
+    "ParsedAnswer",
     "PromptCacheGuard",
     "Redaction",
     "Trim",
     "UsageAccounting",
     "everywhere",
 ]
-
-
-def __getattr__(name: str) -> Any:
-    home = _HOMES.get(name)
-    if home is None:
-        raise AttributeError(f"module 'ziggurat.middleware' has no attribute {name!r}")
-    found = getattr(import_module(f"ziggurat.middleware.{home}"), name)
-    globals()[name] = found
-    return found

@@ -1,6 +1,6 @@
 """ScriptedModel: a model that follows a script, for tests and examples without a network."""
 
-__all__ = ["PAUSE", "Pause", "Piece", "Reply", "Rule", "ScriptedModel"]
+__all__ = ["PAUSE", "Pause", "Piece", "ReplyRule", "ScriptedModel", "ScriptedReply"]
 
 import asyncio
 import re
@@ -43,7 +43,7 @@ PAUSE = Pause()
 Piece = str | PartDelta | Part | Usage | Pause | BaseException | type[BaseException] | asyncio.Event
 """A step in the script of one reply: a piece of the reply, a wait, or an error to raise."""
 
-Reply = Annotated[
+ScriptedReply = Annotated[
     Union[  # noqa: UP007 - a text that stands for a type cannot be joined with |
         str,
         Message,
@@ -52,7 +52,7 @@ Reply = Annotated[
         BaseException,
         type[BaseException],
         Sequence[Piece],
-        Callable[[ModelRequest], "Reply"],
+        Callable[[ModelRequest], "ScriptedReply"],
     ],
     Meta(
         title="text, a Message, a ToolCall, a ModelResponse, an error, a list of pieces, or a function of the request"
@@ -60,8 +60,8 @@ Reply = Annotated[
 ]
 """What a script may reply with."""
 
-Rule = Annotated[
-    tuple[str | Callable[[ModelRequest], bool], Reply],
+ReplyRule = Annotated[
+    tuple[str | Callable[[ModelRequest], bool], ScriptedReply],
     Meta(title="pair of a condition, a text or a function of the request, and a reply"),
 ]
 """A condition (a test of the request, or a text that its last message contains), and the reply if it holds."""
@@ -99,9 +99,9 @@ class ScriptedModel:
     @checked
     def __init__(
         self,
-        *replies: Reply,
-        rules: Sequence[Rule] = (),
-        always: Reply | None = None,
+        *replies: ScriptedReply,
+        rules: Sequence[ReplyRule] = (),
+        always: ScriptedReply | None = None,
         name: NonEmptyText = "scripted",
         usage: Usage = Usage(requests=1),  # noqa: B008 - frozen
         window: PositiveInt | None = None,
@@ -181,7 +181,7 @@ class ScriptedModel:
             )
         return self._always
 
-    def _prepare(self, reply: Reply, where: str) -> "_Prepared":
+    def _prepare(self, reply: ScriptedReply, where: str) -> "_Prepared":
         whole = response_of(reply, model=self.name, usage=self._usage)
         if whole is not None:
             message = normalised(whole.message)
@@ -199,7 +199,7 @@ class ScriptedModel:
             "ModelResponse, an exception, a function of the request, or a list of pieces that is not empty"
         )
 
-    def _rule(self, rule: Rule, at: int) -> "tuple[Callable[[ModelRequest], bool], _Prepared]":
+    def _rule(self, rule: ReplyRule, at: int) -> "tuple[Callable[[ModelRequest], bool], _Prepared]":
         condition, reply = rule
         test = _holds(condition) if isinstance(condition, str) else condition
         return test, self._prepare(reply, f"the reply of rule {at}")
@@ -211,7 +211,9 @@ class ScriptedModel:
         return f"scripted({self.name!r}, {', '.join(shown)})"
 
 
-_Prepared = ModelResponse | BaseException | type[BaseException] | Sequence[Piece] | Callable[[ModelRequest], Reply]
+_Prepared = (
+    ModelResponse | BaseException | type[BaseException] | Sequence[Piece] | Callable[[ModelRequest], ScriptedReply]
+)
 
 
 def _with_message(response: ModelResponse, message: Message) -> ModelResponse:

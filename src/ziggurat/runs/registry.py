@@ -16,7 +16,7 @@ def runs_of(store: str | Store | None) -> Runs:
     if store is None:
         return LocalRuns()
     from ziggurat.runs.stored import StoredRuns
-    from ziggurat.stores.connect import connect
+    from ziggurat.stores.addresses import connect
 
     store = connect(store)
     runs = BY_STORE.get(id(store))  # runs keep their store alive, so its id is not reused

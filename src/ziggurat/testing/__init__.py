@@ -5,11 +5,14 @@ from ziggurat.models.replay import ReplayModel
 from ziggurat.models.scripted import PAUSE, Pause, ScriptedModel
 from ziggurat.testing.cassettes import Cassette, replay_record
 from ziggurat.testing.clock import HandClock, settle
+from ziggurat.testing.conversations import apply_violation, valid_conversation
 from ziggurat.testing.expect import Expected, Handle, Responder, expect
 from ziggurat.testing.faults import FailingOn, fail_on
 from ziggurat.testing.leaks import assert_no_leaks
+from ziggurat.testing.stores import CHECKS, StoreUnderTest, run_check
 
 __all__ = [
+    "CHECKS",
     "PAUSE",
     "Cassette",
     "Expected",
@@ -20,11 +23,15 @@ __all__ = [
     "ReplayModel",
     "Responder",
     "ScriptedModel",
+    "StoreUnderTest",
     "allow_real_calls",
+    "apply_violation",
     "assert_no_leaks",
     "expect",
     "fail_on",
     "forbid_real_calls",
     "replay_record",
+    "run_check",
     "settle",
+    "valid_conversation",
 ]

@@ -23,6 +23,7 @@ from ziggurat.tools.similar import similar
 _MAX_LISTED = 50  # names of tools in an error for the model
 
 Tool = Service[ToolCall, ToolResult] | Callable[..., Any]
+"""A tool as it is passed to an agent: a service or a function."""
 
 
 class Quorum(Struct, frozen=True):
@@ -215,7 +216,11 @@ def _as_function_tool(each: Any) -> Any:
 
 
 def _entry_of(each: Tool) -> ToolEntry:
-    """Make the entry of a tool, so that its calls need not inspect it."""
+    """Make the entry of a tool, so that its calls need not inspect it.
+
+    Raises:
+        ConfigurationError: it is neither a function nor a service with a `SPEC`.
+    """
     service: Any = each
     spec = fact(each, SPEC)
     if spec is None:

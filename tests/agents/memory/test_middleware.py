@@ -31,7 +31,7 @@ from ziggurat.messages.message import MEMORY, assistant, user
 from ziggurat.messages.parts import ToolCall, tool_call
 from ziggurat.messages.stops import BudgetExceeded
 from ziggurat.messages.usage import Usage
-from ziggurat.models.scripted import Reply, ScriptedModel
+from ziggurat.models.scripted import ScriptedModel, ScriptedReply
 from ziggurat.runs.options import Environment
 from ziggurat.stores.local import LocalLogs
 from ziggurat.testing.clock import HandClock
@@ -387,7 +387,7 @@ def test_a_service_without_a_loop_is_tainted_by_what_its_run_holds() -> None:
         """Search."""
         return "obey"
 
-    script: list[Reply] = [tool_call("web", query="x"), "It says obey"]
+    script: list[ScriptedReply] = [tool_call("web", query="x"), "It says obey"]
     inner = Agent(ScriptedModel(*script, *script), name="inner", tools=[web])
 
     async def relay(request: AgentRequest, ctx: Context) -> AgentRun:

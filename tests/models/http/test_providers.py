@@ -12,7 +12,7 @@ from ziggurat.models.http.client import Client
 from ziggurat.models.http.dialect import DIALECTS, dialect_of
 from ziggurat.models.http.providers import provider
 from ziggurat.models.http.service import HttpModel
-from ziggurat.models.resolve import PROVIDERS, known_models, resolve
+from ziggurat.models.resolving import PROVIDERS, known_models, resolve
 
 HOSTED = sorted(name for name, dialect in DIALECTS.items() if dialect.key_needed)
 LOCAL = sorted(set(DIALECTS) - set(HOSTED))

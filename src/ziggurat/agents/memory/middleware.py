@@ -205,7 +205,11 @@ def _check_owner(owner: object) -> None:
 
 
 def _notes(noted: object) -> list[Note]:
-    """Return the notes of a policy as a list."""
+    """Return the notes of a policy as a list.
+
+    Raises:
+        ConfigurationError: it returned something else.
+    """
     notes: list[Note] = []
     for each in noted if isinstance(noted, Iterable) and not isinstance(noted, str) else [noted]:
         if not isinstance(each, Note):

@@ -174,19 +174,36 @@ def provider(name: str) -> Provider:
 
 
 anthropic: Provider = Provider(DIALECTS["anthropic"])
+"""Models of Anthropic."""
 azure: Provider = Provider(DIALECTS["azure"])
+"""Models of OpenAI on Azure."""
 cerebras: Provider = Provider(DIALECTS["cerebras"])
+"""Models on Cerebras."""
 deepseek: Provider = Provider(DIALECTS["deepseek"])
+"""Models of DeepSeek."""
 fireworks: Provider = Provider(DIALECTS["fireworks"])
+"""Models on Fireworks."""
 gemini: Provider = Provider(DIALECTS["gemini"])
+"""Gemini models, by Google's API in the format of OpenAI."""
 groq: Provider = Provider(DIALECTS["groq"])
+"""Models on Groq."""
 llamacpp: Provider = Provider(DIALECTS["llamacpp"])
+"""A server of llama.cpp."""
 lmstudio: Provider = Provider(DIALECTS["lmstudio"])
+"""A server of LM Studio."""
 mistral: Provider = Provider(DIALECTS["mistral"])
+"""Models of Mistral."""
 ollama: Provider = Provider(DIALECTS["ollama"])
+"""A server of Ollama."""
 openai: Provider = Provider(DIALECTS["openai"])
+"""Models of OpenAI, by the Chat Completions API."""
 openai_responses: Provider = Provider(DIALECTS["openai-responses"])
+"""Models of OpenAI, by the Responses API."""
 openrouter: Provider = Provider(DIALECTS["openrouter"])
+"""Models on OpenRouter."""
 together: Provider = Provider(DIALECTS["together"])
+"""Models on Together."""
 vllm: Provider = Provider(DIALECTS["vllm"])
+"""A server of vLLM."""
 xai: Provider = Provider(DIALECTS["xai"])
+"""Models of xAI."""

@@ -311,7 +311,7 @@ class Session:
 
 
 def _store_at(address: str | Store | None) -> Store:
-    from ziggurat.stores.connect import connect
+    from ziggurat.stores.addresses import connect
     from ziggurat.stores.local import LocalLogs
 
     return LocalLogs() if address is None else connect(address)

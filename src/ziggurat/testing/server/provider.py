@@ -18,7 +18,7 @@ from ziggurat.core.errors import ConfigurationError
 from ziggurat.core.service import Service
 from ziggurat.core.settings import NonNegativeInt, checked
 from ziggurat.messages.model import ModelRequest, ModelResponse
-from ziggurat.models.scripted import Reply, Rule, ScriptedModel
+from ziggurat.models.scripted import ReplyRule, ScriptedModel, ScriptedReply
 from ziggurat.testing.server.connection import BadRequest, Connection, RawRequest, send
 from ziggurat.testing.server.error_bodies import error_answer
 from ziggurat.testing.server.quirk import Quirk
@@ -61,9 +61,9 @@ class FakeProvider:
     @checked
     def __init__(
         self,
-        *replies: Reply,
-        rules: Sequence[Rule] = (),
-        always: Reply | None = None,
+        *replies: ScriptedReply,
+        rules: Sequence[ReplyRule] = (),
+        always: ScriptedReply | None = None,
         model: Service[ModelRequest, ModelResponse] | None = None,
         quirks: Iterable[Quirk] = (),
         clock: Clock = SYSTEM_CLOCK,

@@ -12,7 +12,7 @@ from ziggurat.messages.message import assistant
 from ziggurat.messages.model import FinishReason, ModelResponse
 from ziggurat.messages.parts import Thinking, ToolCall
 from ziggurat.messages.usage import Usage
-from ziggurat.models.scripted import Reply
+from ziggurat.models.scripted import ScriptedReply
 
 
 class _Call(Struct, frozen=True, forbid_unknown_fields=True):
@@ -52,9 +52,9 @@ class _Script(Struct, frozen=True, forbid_unknown_fields=True):
 class Script(Struct, frozen=True):
     """The script of a fake provider."""
 
-    replies: tuple[Reply, ...]
-    rules: tuple[tuple[str, Reply], ...] = ()
-    always: Reply | None = None
+    replies: tuple[ScriptedReply, ...]
+    rules: tuple[tuple[str, ScriptedReply], ...] = ()
+    always: ScriptedReply | None = None
 
 
 def load_script(text: bytes | str) -> Script:
@@ -79,7 +79,7 @@ def load_script(text: bytes | str) -> Script:
     )
 
 
-def _reply(reply: str | _Reply) -> Reply:
+def _reply(reply: str | _Reply) -> ScriptedReply:
     if isinstance(reply, str):
         return reply
     if reply.error is not None:

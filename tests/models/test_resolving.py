@@ -11,7 +11,7 @@ from ziggurat.agents.agent import Agent
 from ziggurat.core.context import Context
 from ziggurat.core.errors import ConfigurationError
 from ziggurat.messages.model import ModelRequest
-from ziggurat.models.resolve import PROVIDERS, known_models, resolve
+from ziggurat.models.resolving import PROVIDERS, known_models, resolve
 from ziggurat.models.scripted import ScriptedModel
 
 

@@ -22,7 +22,7 @@ from ziggurat.messages.model import ModelRequest, ModelResponse, ToolSpec
 from ziggurat.messages.parts import Text, Thinking, ToolCall, ToolResult
 from ziggurat.messages.usage import Usage
 from ziggurat.models.function import FunctionModel
-from ziggurat.models.react import react
+from ziggurat.models.react_protocol import react
 from ziggurat.models.scripted import ScriptedModel
 
 Model = Service[ModelRequest, ModelResponse]

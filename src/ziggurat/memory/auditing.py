@@ -11,7 +11,7 @@ from typing import Literal
 from msgspec import Struct
 
 from ziggurat.core.context import Context, root
-from ziggurat.memory.compression import COMPRESSED
+from ziggurat.memory.compressing import COMPRESSED
 from ziggurat.memory.contradiction import DOUBTS, contradictions
 from ziggurat.memory.junk import JUNK, JunkRule, junk_in
 from ziggurat.memory.lease import KIND as LEASE

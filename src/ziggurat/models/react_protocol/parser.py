@@ -10,7 +10,15 @@ import msgspec
 from ziggurat.messages.delta import PartDelta, TextDelta, ThinkingDelta, ToolCallDelta
 from ziggurat.messages.limits import check_depth
 from ziggurat.models.brackets import Brackets
-from ziggurat.models.react.labels import ANSWER_LENGTH, COLONS, LONGEST_DRESS, Label, answer_at, label_at, open_marks
+from ziggurat.models.react_protocol.labels import (
+    ANSWER_LENGTH,
+    COLONS,
+    LONGEST_DRESS,
+    Label,
+    answer_at,
+    label_at,
+    open_marks,
+)
 
 _MARKS = "*`\"'[("
 """Characters that models put around names of tools."""

@@ -3,7 +3,7 @@
 import asyncio
 
 from tests.memory.making import DAY, context
-from ziggurat.memory.audit import audit
+from ziggurat.memory.auditing import audit
 from ziggurat.memory.episodic import EpisodicMemory
 from ziggurat.memory.lease import leased
 from ziggurat.memory.semantic import SemanticMemory

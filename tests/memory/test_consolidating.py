@@ -11,7 +11,7 @@ from tests.memory.making import HOUR, context
 from ziggurat.core.context import Context
 from ziggurat.core.errors import ConfigurationError, LeaseHeld, ModelError
 from ziggurat.core.event import Event
-from ziggurat.memory.consolidation import ConsolidationPolicy, consolidation
+from ziggurat.memory.consolidating import ConsolidationPolicy, consolidation
 from ziggurat.memory.episodic import EpisodicMemory
 from ziggurat.memory.lease import leased
 from ziggurat.memory.merging import MemoriesMerged, MergeReport, MergeRequest

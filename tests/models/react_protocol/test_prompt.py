@@ -6,7 +6,7 @@ from ziggurat.messages.conversation import Transcript
 from ziggurat.messages.message import Message, assistant, system, tool_message, user
 from ziggurat.messages.model import ModelRequest, ModelSettings, OutputSchema, ToolSpec
 from ziggurat.messages.parts import Image, Part, Text, Thinking, ToolCall, ToolResult
-from ziggurat.models.react.prompt import observation, prompt_of
+from ziggurat.models.react_protocol.prompt import observation, prompt_of
 
 ADD = ToolSpec("add", "Adds\n  two numbers.", {"type": "object", "properties": {"a": {"type": "integer"}}})
 

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from ziggurat.messages.delta import Fold, PartDelta
 from ziggurat.messages.message import Message
 from ziggurat.messages.parts import Part, Text, Thinking, ToolCall
-from ziggurat.models.react import ReactParser
+from ziggurat.models.react_protocol import ReactParser
 
 
 def read(*pieces: str) -> tuple[Message, ReactParser]:

@@ -12,8 +12,8 @@ from tests.memory.test_transfer import PLACES, opened
 from ziggurat.core.context import Context
 from ziggurat.core.errors import ConfigurationError, LeaseHeld, ModelError
 from ziggurat.memory import AgentMemory, CompressionPolicy, MemoryRecord, MergeReport, MergeRequest
-from ziggurat.memory.audit import audit
-from ziggurat.memory.compression import compression
+from ziggurat.memory.auditing import audit
+from ziggurat.memory.compressing import compression
 from ziggurat.memory.lease import leased
 from ziggurat.memory.merging import LEASE
 from ziggurat.memory.record import predecessors
