@@ -192,3 +192,28 @@ def test_concurrent_writers_leave_one_fact_under_a_key_and_the_capacity_exact(pl
             await store.close()
 
     asyncio.run(main())
+
+
+def test_recalled_memories_may_be_replaced_by_another_process_meanwhile() -> None:
+    async def main() -> None:
+        url = schema()
+        one, other = PostgresMemoryStore(url), PostgresMemoryStore(url)
+        records = [MemoryRecord(id=f"m{number}", owner="ann", content="tea") for number in range(20)]
+        await one.add(records)
+
+        async def recall() -> None:
+            for _ in range(40):
+                await one.touch([record.id for record in records], 5.0)
+
+        async def replace_all() -> None:
+            for _ in range(40):
+                await other.put(records)
+
+        await asyncio.gather(recall(), replace_all())
+        await one.touch(["m3"], 7.0)
+        (record,) = await other.get(["m3"])
+        assert (record.used, record.uses >= 1) == (7.0, True)
+        await one.close()
+        await other.close()
+
+    asyncio.run(main())

@@ -4,9 +4,11 @@ import asyncio
 import sqlite3
 from pathlib import Path
 
+from tests.stores.server import asked, schema
 from ziggurat.memory.record import MemoryRecord, pack
 from ziggurat.memory.semantic import SemanticMemory
 from ziggurat.memory.store import Query
+from ziggurat.memory.stores.postgres import PostgresMemoryStore
 from ziggurat.memory.stores.sqlite import SqliteMemoryStore
 
 EARLIER = """CREATE TABLE memories (
@@ -73,3 +75,26 @@ def test_tags_that_an_earlier_version_wrote_are_indexed(tmp_path: Path) -> None:
         database.execute("DROP INDEX memories_by_kind")
     database.close()
     asyncio.run(main(first=False))
+
+
+def test_uses_counted_in_a_postgres_table_of_an_earlier_version_go_on() -> None:
+    url = schema()
+
+    async def main(uses: int) -> None:
+        store = PostgresMemoryStore(url)
+        if uses == 1:
+            await store.add([MemoryRecord(id="x", owner="ann", content="tea")])
+        await store.touch(["x"], float(uses))
+        (hit,) = await store.search(Query(owner="ann", text="tea", without=("working",)))
+        assert (hit.record.uses, hit.record.used) == (uses, float(uses))
+        await store.close()
+
+    asyncio.run(main(1))
+    asked(
+        url,
+        "UPDATE memories SET uses = recorded.uses, used = recorded.used FROM memory_uses AS recorded",
+        "DROP TABLE memory_uses",
+        "DROP INDEX memories_of_kind",
+        "CREATE INDEX memories_by_kind ON memories (owner, kind) WHERE NOT archived",
+    )
+    asyncio.run(main(2))

@@ -123,12 +123,13 @@ WHERE id = $1 AND NOT archived RETURNING number"""
 
 DELETE = "DELETE FROM memories WHERE id = ANY($1) RETURNING id"
 
-TOUCH = """INSERT INTO memory_uses (number, used, uses)
-SELECT number, $2, count(*) FROM unnest($1::text[]) AS asked (id) JOIN memories USING (id)
-GROUP BY number ORDER BY number
+TOUCH = """WITH asked AS (SELECT id, count(*) AS times FROM unnest($1::text[]) AS id GROUP BY id),
+    known AS (SELECT number, times FROM memories JOIN asked USING (id) ORDER BY number FOR KEY SHARE OF memories)
+INSERT INTO memory_uses (number, used, uses) SELECT number, $2, times FROM known
 ON CONFLICT (number) DO UPDATE
 SET used = greatest(memory_uses.used, excluded.used), uses = memory_uses.uses + excluded.uses"""
-"""Records uses; in the order of the numbers, so that two at once do not wait for each other forever."""
+"""Records uses. The memories are locked, so that none of them is removed meanwhile; in the order of their numbers, so
+that two such statements do not wait for each other forever."""
 
 NEAREST = """SELECT number FROM memories
 WHERE public.vector_dims(embedding) = {size} AND NOT archived AND ($2::text IS NULL OR owner = $2)
