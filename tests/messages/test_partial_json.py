@@ -36,6 +36,7 @@ from ziggurat.messages.partial_json import partial
         ("-Inf", None),
         ("nul", None),
         ("[1] and more", [1]),
+        ('["a\ud83d', ["a?"]),
     ],
 )
 def test_a_beginning_is_closed_where_it_stands(text: str, value: object) -> None:
@@ -58,7 +59,7 @@ def test_depth_is_bounded() -> None:
     for _ in range(deep - 1):
         (value,) = value  # type: ignore[misc]
     assert value == []
-    with pytest.raises(InvalidArguments, match="deeper"):
+    with pytest.raises(InvalidArguments, match="recursion limit"):
         partial("[" * (deep + 1))
 
 

@@ -11,6 +11,7 @@ from msgspec import Struct
 from ziggurat import Agent, AgentRequest, AgentRun, Context, Runnable
 from ziggurat.agents.handle import RunHandle
 from ziggurat.agents.output import Output
+from ziggurat.agents.partial import partial_values
 from ziggurat.core.stream import EventStream
 
 
@@ -72,6 +73,9 @@ async def use(agent: Agent[City], any_agent: Agent, kind: type[Town]) -> None:
         assert_type(events.response.output, City)
     assert_type((await any_agent.run("Where?")).output, Any)
     assert_type((await Agent("local", output=kind).run("Where?")).output, Town)
+    async with agent.stream("Where?") as events:
+        async for city in partial_values(events, City | Town):
+            assert_type(city, City | Town)
     any_agent = agent
     print(run.output.people)  # type: ignore[attr-defined]
 

@@ -4,7 +4,7 @@
   `callbacks`, `as_tool`, `handle`; `blocking` runs one from code that is not async. `checkpoints` lists where a run
   can be forked.
 - A run of an agent: `starter`, `loop` with its state, `loop_run`; its calls are in the room `calls`.
-- When a loop stops: `stop`, `loop_detection`, `pricing`. What counts as an answer: `reply`, `output`,
+- When a loop stops: `stop`, `loop_detection`, `pricing`. What counts as an answer: `reply`, `output`, `partial`,
   `output_validator`.
 - What changes a running loop: `steering` (from outside), `concurrent` (agents side by side).
 - What can be added to an agent: `compaction`, `memory`, `knowledge`.
