@@ -316,7 +316,7 @@ def test_a_lost_end_is_named_and_can_be_accepted(kept: Command) -> None:
 def test_an_unknown_run_is_one_line_and_no_traceback(kept: Command, command: str) -> None:
     ended = kept(command, "nothing")
     assert ended.code == 2
-    assert ended.err == "ziggurat: there is no run 'nothing' (the latest: none); ziggurat runs lists them\n"
+    assert ended.err == "ziggurat: there is no run 'nothing'; ziggurat runs lists them\n"
 
 
 def test_nothing_is_kept_in_memory(ziggurat: Command) -> None:

@@ -4,6 +4,7 @@ from tests.agents.support import elsewhere
 from ziggurat.agents.agent import Agent
 from ziggurat.core.context import Context
 from ziggurat.core.scope import Key
+from ziggurat.core.store import Store
 from ziggurat.messages.agent import Approve, PendingItem
 from ziggurat.messages.parts import tool_call
 from ziggurat.models.scripted import ScriptedModel
@@ -13,7 +14,7 @@ from ziggurat.tools.function import tool
 DB: Key[str] = Key("db")
 
 
-def _agent(store: LocalLogs | None, name: str = "agent") -> Agent:
+def _agent(store: Store | None, name: str = "agent") -> Agent:
     @tool(approval=True)
     async def pay(to: str, ctx: Context) -> str:
         """Pay."""

@@ -3,6 +3,7 @@
 - The public classes: `agent`, `runnable` (run, stream, start, resume, replay, fork), `records` (pending, subscribe),
   `callbacks`, `as_tool`, `handle`; `blocking` runs one from code that is not async. `checkpoints` lists where a run
   can be forked.
+- `recovery` goes on with the runs of processes that have ended.
 - A run of an agent: `starter`, `loop` with its state, `loop_run`; its calls are in the room `calls`.
 - When a loop stops: `stop`, `loop_detection`, `pricing`. What counts as an answer: `reply`, `output`, `partial`,
   `output_validator`.

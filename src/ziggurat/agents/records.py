@@ -46,9 +46,10 @@ class RunRecords:
         Args:
             limit: The largest number of runs.
         """
-        from ziggurat.runs.pending import pending_items
+        from ziggurat.stores.pending import pending_items
 
-        return await pending_items(self._runs, self.name, limit)
+        infos = await self._runs.list(agent=self.name, status="Suspended", limit=limit)
+        return await pending_items(infos, self._runs.read)
 
     @checked
     async def record(self, run_id: RunId) -> bytes:

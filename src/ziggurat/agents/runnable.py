@@ -45,6 +45,7 @@ from ziggurat.tools.permissions import Permissions
 
 if TYPE_CHECKING:
     from ziggurat.agents.handle import RunHandle
+    from ziggurat.agents.recovery import Recovery
     from ziggurat.core.stream import EventStream
 
 _NOTHING_GIVEN = (None,) * 8
@@ -348,6 +349,37 @@ class Runnable(RunRecords, Generic[Out]):
         )
         forked = await self._opener.fork(Origin(run_id, at, effects), prompt, new_id, options)
         return await self._starter.drive_apart(partial(self._opener.reopen, forked, options), "forked")
+
+    @checked
+    async def recover(
+        self,
+        *,
+        concurrency: PositiveInt = 10,
+        deps: Deps | None = None,
+        listeners: Sequence[Listener] = (),
+        approvals: Approvals | None = None,
+        environment: Environment | None = None,
+    ) -> "Recovery[Out]":
+        """Go on with the runs of this agent whose process has ended without ending them, and wait for their ends.
+
+        These are the runs that are on record as running and whose lease has lapsed. Call it when a service starts, and
+        periodically. Several processes may do so at the same time: each run is continued by one of them. What is wrong
+        with one run does not stop the others.
+
+        Args:
+            concurrency: How many runs go on at the same time.
+            deps: As for `run`; they are not recorded.
+            listeners: As for `run`; they hear the events of all these runs.
+            approvals: As for `run`; they are not recorded.
+            environment: As for `run`.
+
+        Raises:
+            ConfigurationError: the agent has no store.
+        """
+        from ziggurat.agents.recovery import recover_runs
+
+        options = RunOptions.of(deps=deps, listeners=listeners, approvals=approvals, environment=environment)
+        return await recover_runs(self._starter, options, concurrency)
 
     # -- wrapping ------------------------------------------------------------------------------------------------
 

@@ -22,7 +22,7 @@ _Effects = Annotated[
 
 def add_run_commands(app: typer.Typer) -> None:
     """Add the commands for stored runs to the program."""
-    for command in (runs, show, resume, approve, replay, fork, export, accept_loss, vacuum):
+    for command in (runs, pending, show, resume, recover, approve, replay, fork, export, accept_loss, vacuum):
         app.command()(command)
 
 
@@ -49,6 +49,49 @@ def runs(
     from ziggurat.cli.records import list_runs
 
     raise typer.Exit(list_runs(store, status=status, agent=agent, since=since, limit=limit, json=json))
+
+
+def pending(
+    agent: Annotated[str | None, typer.Option("--agent", "-a", metavar="NAME", help="Only runs of this agent.")] = None,
+    limit: Annotated[int, typer.Option("--limit", "-n", min=1, metavar="N", help="The maximum number of runs.")] = 100,
+    json: Annotated[bool, typer.Option("--json", help="Write one JSON object per line.")] = False,
+    store: options.Store = None,
+) -> None:
+    """List the calls that wait for a decision, those of the latest run first.
+
+    Each line has the run, the id of the call, and the call. Only records are read; the agents are not needed.
+
+    \b
+    Examples:
+      ziggurat pending
+      ziggurat pending --agent desk --store sqlite:///agents.db
+      ziggurat pending --json | jq -r .run
+    """
+    from ziggurat.cli.waiting import list_pending
+
+    raise typer.Exit(list_pending(store, agent=agent, limit=limit, json=json))
+
+
+def recover(
+    agent: Annotated[str, typer.Argument(metavar="FILE.PY:NAME", help="The agent, as file.py:name or module:name.")],
+    concurrency: Annotated[
+        int, typer.Option("--concurrency", min=1, metavar="N", help="How many runs go on at the same time.")
+    ] = 10,
+    store: options.Store = None,
+) -> None:
+    """Go on with the runs of an agent whose process has ended without ending them.
+
+    Runs that another process drives are left alone, so several processes may recover at the same time. One line per run
+    says how it stopped. Exit code: 1 if a run failed or could not go on, else 0.
+
+    \b
+    Examples:
+      ziggurat recover desk.py:agent
+      ziggurat recover desk.py:agent --store sqlite:///agents.db
+    """
+    from ziggurat.cli.waiting import recover_runs
+
+    raise typer.Exit(recover_runs(agent, store, concurrency=concurrency))
 
 
 def show(run: options.Run, store: options.Store = None) -> None:

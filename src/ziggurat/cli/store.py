@@ -16,14 +16,12 @@ __all__ = [
 
 import os
 import sys
-from collections.abc import Sequence
 from pathlib import Path
 
 from ziggurat.cli.terminal import note, shell_word
 from ziggurat.core.errors import ConfigurationError, RunNotFound, StoreError
 from ziggurat.core.journal import LocalJournal
 from ziggurat.core.store import LogInfo, Store, run_log, session_log
-from ziggurat.core.visible import visible_line
 from ziggurat.databases.address import without_secrets
 from ziggurat.databases.owner import is_gone
 from ziggurat.runs.registry import runs_of
@@ -135,7 +133,7 @@ async def find_run(store: Store, run: str) -> LogInfo:
     """Return the run with an id, or with a unique prefix of it.
 
     Raises:
-        RunNotFound: no run matches, or several do; the message lists some.
+        RunNotFound: no run matches, or several do.
         ConfigurationError: the id is empty, or the store is not persistent.
     """
     if not run.strip():  # an empty prefix would match every run
@@ -145,18 +143,11 @@ async def find_run(store: Store, run: str) -> LogInfo:
     exact = await store.find(f"run:{run}")
     if exact is not None:
         return exact
-    like = await store.logs(f"run:{run}", limit=5)
+    like = await store.logs(f"run:{run}", limit=2)
     if len(like) == 1:
         return like[0]
-    if like:
-        raise RunNotFound(f"several runs begin with {run!r}: {_named(like)}")
-    latest = _named(await store.logs("run:", limit=3)) or "none"
-    raise RunNotFound(f"there is no run {run!r} (the latest: {latest}); ziggurat runs lists them")
-
-
-def _named(infos: Sequence[LogInfo]) -> str:
-    """Return the beginnings of ids, for an error."""
-    return ", ".join(visible_line(info.id[:100]) for info in infos)
+    what = f"several runs begin with {run!r}" if like else f"there is no run {run!r}"
+    raise RunNotFound(f"{what}; ziggurat runs lists them")
 
 
 async def record_in(store: Store, run_id: str) -> LocalJournal:

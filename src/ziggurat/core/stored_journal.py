@@ -1,6 +1,6 @@
 """A durable journal: kept in memory as usual, and written to a store."""
 
-__all__ = ["BLOB_BYTES", "StoredJournal", "lines_of", "read_rows"]
+__all__ = ["BLOB_BYTES", "StoredJournal", "known_run", "lines_of", "read_record", "read_rows"]
 
 import asyncio
 from collections.abc import Awaitable, Callable, Iterable
@@ -12,12 +12,12 @@ from msgspec import Struct
 from ziggurat.core.chain import chain_of
 from ziggurat.core.clock import SYSTEM_CLOCK, Clock
 from ziggurat.core.entries import Decided, Ended, Intent, JournalEntry, Opened, Result
-from ziggurat.core.errors import ConfigurationError, JournalCorrupt, LeaseLost, StoreError
+from ziggurat.core.errors import ConfigurationError, JournalCorrupt, LeaseLost, RunNotFound, StoreError
 from ziggurat.core.journal import LocalJournal
 from ziggurat.core.json_lines import write_entry
 from ziggurat.core.path import is_question
 from ziggurat.core.recorder import Mode
-from ziggurat.core.store import Row, Store, acknowledged_in, loss
+from ziggurat.core.store import LogInfo, Row, Store, acknowledged_in, loss, run_log
 
 BLOB_BYTES = 64 * 1024
 """An entry longer than this is stored as a separate large value, and its row has only the digest."""
@@ -335,3 +335,31 @@ async def read_rows(
     if mark is not None and len(rows) < mark.number and not accept_loss:
         raise loss(log, len(rows), mark.number)
     return rows
+
+
+async def known_run(store: Store, run_id: str) -> LogInfo:
+    """Return the header of a run that can be read.
+
+    Raises:
+        RunNotFound: there is no such run; no other run is named, whoever asks.
+        JournalCorrupt: it is in quarantine.
+    """
+    info = await store.find(run_log(run_id))
+    if info is None:
+        raise RunNotFound(f"no run {run_id!r} is kept here")
+    if info.status == "Quarantined":
+        raise JournalCorrupt(f"the run {info.id!r} is set apart: {info.problem}")
+    return info
+
+
+async def read_record(store: Store, run_id: str, clock: Clock = SYSTEM_CLOCK) -> LocalJournal:
+    """Return a copy of a run's record; the run may be in progress elsewhere.
+
+    Raises:
+        RunNotFound: there is no run with this id.
+        JournalCorrupt: an entry is damaged; the message names it.
+    """
+    log = (await known_run(store, run_id)).log
+    journal = LocalJournal("resume", clock=clock)
+    journal.read_in(await lines_of(store, log, await read_rows(store, log)))
+    return journal

@@ -6,5 +6,5 @@ A verb of `Runnable` turns what it was given into `options`, opens the run (`ope
 - What a run is given: `prompt`, `options`. What its record keeps of that: `conditions`.
 - Where runs are kept: the protocol `runs`, `local` (by reference, in this process), `stored`; `registry` finds them.
 - The session of a run: `session_writer`.
-- From a record: `replay`, `fork`, `pending`.
+- From a record: `replay`, `fork`.
 """

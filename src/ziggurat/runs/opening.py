@@ -19,7 +19,7 @@ from ziggurat.core.clock import new_id as fresh_id
 from ziggurat.core.codec import SHAPE_VERSION, as_type, digest
 from ziggurat.core.context import JOURNAL, RUN_ID, Context
 from ziggurat.core.entries import Entered, Failure, JournalEntry, Opened, Origin
-from ziggurat.core.errors import JournalCorrupt, RunExists, RunNotFound, attach
+from ziggurat.core.errors import JournalCorrupt, LeaseHeld, RunExists, RunNotFound, attach
 from ziggurat.core.ids import check_new_id, check_new_name
 from ziggurat.core.journal import LocalJournal
 from ziggurat.core.path import escaped, is_beneath
@@ -157,23 +157,27 @@ class Opener:
             return await self._continue(info.id, options)
         return await self._open_ended(info.id, options)
 
-    async def reopen(self, run_id: str, options: RunOptions) -> Opening:
+    async def reopen(self, run_id: str, options: RunOptions, *, interrupted: bool = False) -> Opening:
         """Open a run to continue it; one that has ended for good is answered from its record.
+
+        With `interrupted`, only a run that has no end on record is opened; LeaseHeld is raised for another one.
 
         Raises:
             RunNotFound: there is no such run.
             LeaseHeld: another process drives it, or another run writes its session.
             ConfigurationError: a decision does not fit, or the run is in progress in this process.
         """
-        info = await self.runs.find(run_id)
+        info = None if interrupted else await self.runs.find(run_id)
         if info is not None and not is_resumable(info.status) and info.status != "Quarantined":
             return await self._open_ended(run_id, options)
-        return await self._continue(run_id, options)
+        return await self._continue(run_id, options, interrupted=interrupted)
 
-    async def _continue(self, run_id: str, options: RunOptions) -> Opening:
+    async def _continue(self, run_id: str, options: RunOptions, *, interrupted: bool = False) -> Opening:
         journal = await self.runs.take(run_id, options.environment)
         writer: SessionWriter | None = None
         try:
+            if interrupted and journal.ended is not None:
+                raise LeaseHeld(f"another process has driven the run {run_id!r} to its end")
             journal.strict = options.strict
             request, conditions = self._recorded_request(journal, run_id), conditions_in(journal)
             self._screen(journal)

@@ -113,6 +113,10 @@ class Runs(ABC):
         finally:
             self._end(run_id)
 
+    def is_in_progress(self, run_id: str) -> bool:
+        """Return whether this process drives a run."""
+        return run_id in self._in_progress
+
     def announce(self, run_id: str, broadcast: Broadcast) -> None:
         """Let the events of a run in progress be heard by subscribers."""
         self._broadcasts[run_id] = broadcast

@@ -12,13 +12,13 @@ from ziggurat.core.broadcast import SubscribedItem, subscribe
 from ziggurat.core.clock import SYSTEM_CLOCK, Clock
 from ziggurat.core.codec import as_type, digest
 from ziggurat.core.entries import Ended, JournalEntry, Opened
-from ziggurat.core.errors import JournalCorrupt, RunNotFound, StoreError
+from ziggurat.core.errors import StoreError
 from ziggurat.core.journal import LocalJournal
 from ziggurat.core.json_lines import read_entry, write_entry
 from ziggurat.core.protocols import implements
 from ziggurat.core.shield import finished
 from ziggurat.core.store import LogInfo, Store, SupportsChangeSignal, run_log
-from ziggurat.core.stored_journal import StoredJournal, lines_of, read_rows
+from ziggurat.core.stored_journal import StoredJournal, known_run, lines_of, read_record, read_rows
 from ziggurat.messages.agent import AgentRequest
 from ziggurat.runs.options import Environment
 from ziggurat.runs.runs import Runs, Screening
@@ -83,7 +83,7 @@ class StoredRuns(Runs):
             epoch = await self._store.lease(log)
 
         try:
-            self._check_sound(await self._known(run_id))
+            await known_run(self._store, run_id)
             await finished(lease())
             journal = StoredJournal(self._store, log, epoch, "resume", clock=environment.clock, probe=environment.probe)
             rows = await read_rows(self._store, log)
@@ -123,22 +123,7 @@ class StoredRuns(Runs):
 
     async def read(self, run_id: str, clock: Clock = SYSTEM_CLOCK) -> LocalJournal:
         """Return a copy of a run's record."""
-        log = run_log(run_id)
-        self._check_sound(await self._known(run_id))
-        journal = LocalJournal("resume", clock=clock)
-        journal.read_in(await lines_of(self._store, log, await read_rows(self._store, log)))
-        return journal
-
-    async def _known(self, run_id: str) -> LogInfo:
-        info = await self.find(run_id)
-        if info is None:
-            raise RunNotFound(f"no run {run_id!r} is kept here")  # whoever asks must not learn of others' runs
-        return info
-
-    @staticmethod
-    def _check_sound(info: LogInfo) -> None:
-        if info.status == "Quarantined":
-            raise JournalCorrupt(f"the run {info.id!r} is set apart: {info.problem}")
+        return await read_record(self._store, run_id, clock)
 
     async def subscribe(self, run_id: str, after: int) -> AsyncGenerator[SubscribedItem, None]:
         """Yield the entries and events of a run, whichever process drives it."""
@@ -149,10 +134,8 @@ class StoredRuns(Runs):
                     yield heard
             return
         log, number, before = run_log(run_id), 0, ""
-        await self._known(run_id)
         while True:
-            info = await self._known(run_id)
-            self._check_sound(info)
+            info = await known_run(self._store, run_id)
             rows = await read_rows(self._store, log, number, before)
             for row, line in zip(rows, await lines_of(self._store, log, rows), strict=True):
                 number, before = row.number, row.digest

@@ -1,6 +1,7 @@
 """Stores for runs and sessions; `connect` (in `addresses`) opens one by its URL.
 
 - Logs of rows: `local` (in this process), `file`, `sqlite`, `postgres`.
+- `pending` lists which calls of their runs wait for a decision.
 - `session` has conversations over many runs, in any of these.
 """
 

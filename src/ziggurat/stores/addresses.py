@@ -5,6 +5,7 @@ __all__ = ["connect"]
 import threading
 from collections.abc import Callable
 from pathlib import Path
+from typing import overload
 from urllib.parse import parse_qsl, unquote
 from weakref import WeakValueDictionary
 
@@ -15,6 +16,7 @@ from ziggurat.core.store import Store
 from ziggurat.databases.address import without_secrets
 from ziggurat.databases.writer import closed_when_unused
 from ziggurat.stores.local import LocalLogs
+from ziggurat.stores.pending import RunStore
 
 _KNOWN = (
     "'memory:', 'sqlite:///file.db' (an absolute path has four slashes), 'file:///folder' "
@@ -25,6 +27,14 @@ LOCAL_RUNS = 1000
 
 _open: "WeakValueDictionary[str, Store]" = WeakValueDictionary()
 _lock = threading.Lock()
+
+
+@overload
+def connect(url: str, *, key: Key = None) -> RunStore: ...
+
+
+@overload
+def connect(url: str | Store, *, key: Key = None) -> Store: ...
 
 
 def connect(url: str | Store, *, key: Key = None) -> Store:

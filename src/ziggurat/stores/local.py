@@ -15,6 +15,7 @@ from ziggurat.core.errors import LeaseLost, RunExists, RunNotFound, StoreError
 from ziggurat.core.settings import PositiveInt, Seconds, checked
 from ziggurat.core.store import UNFINISHED, LogInfo, Row
 from ziggurat.databases.owner import lease_held, new_owner
+from ziggurat.stores.pending import ListsPending
 
 
 class _Log(Struct):
@@ -25,7 +26,7 @@ class _Log(Struct):
     blobs: dict[str, bytes] = {}
 
 
-class LocalLogs:
+class LocalLogs(ListsPending):
     """Hold logs in memory, with every guarantee of a store except durability.
 
     Args:

@@ -29,6 +29,7 @@ from ziggurat.stores.file.header import LogLease, content_of, describe, header_o
 from ziggurat.stores.file.lock import LogLock, locked
 from ziggurat.stores.file.log import UNREADABLE, appended, file_name, repaired, replaced, rows_in
 from ziggurat.stores.file.mark import marked, remember
+from ziggurat.stores.pending import ListsPending
 
 T = TypeVar("T")
 
@@ -41,7 +42,7 @@ class _Format(msgspec.Struct):
     format: int
 
 
-class FileStore:
+class FileStore(ListsPending):
     """Store each log in its own folder: ``log.jsonl``, and beside it its description, the lease and large values.
 
     The file ``mark`` in the folder has the last acknowledged row.

@@ -22,6 +22,7 @@ from ziggurat.databases.postgres.address import PostgresAddress
 from ziggurat.databases.postgres.connection import Connection, PostgresConnection, opened
 from ziggurat.databases.postgres.schema import prepare
 from ziggurat.databases.writer import Job, Writer, closed_when_unused, one_by_one
+from ziggurat.stores.pending import ListsPending
 from ziggurat.stores.postgres import statements as sql
 from ziggurat.stores.postgres.append import Append, write
 from ziggurat.stores.postgres.listener import PostgresListener
@@ -42,7 +43,7 @@ def _channel_of(schema: str) -> str:
     return f"ziggurat_{schema[:32]}_{blake2b(schema.encode(), digest_size=8).hexdigest()}"
 
 
-class PostgresStore:
+class PostgresStore(ListsPending):
     """Store logs in a schema of a PostgreSQL database; any number of processes may use it at once.
 
     A process has one connection for writing, one for reading, and, while it follows runs of others, one for

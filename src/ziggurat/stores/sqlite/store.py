@@ -25,6 +25,7 @@ from ziggurat.databases.owner import is_gone, lease_held, new_owner
 from ziggurat.databases.sqlite.batch import write_batch
 from ziggurat.databases.sqlite.connection import SqliteConnection, WouldWait
 from ziggurat.databases.writer import Job, Writer
+from ziggurat.stores.pending import ListsPending
 from ziggurat.stores.sqlite.rows import HEADERS, info_of, read_rows
 
 T = TypeVar("T")
@@ -41,7 +42,7 @@ _OURS = (
 )
 
 
-class SqliteStore:
+class SqliteStore(ListsPending):
     """Store logs in a SQLite database; several processes may use it at once.
 
     A file beside the database (``agents.db-marks``) has the last acknowledged row of each log; see `Marks`.

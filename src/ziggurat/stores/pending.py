@@ -1,0 +1,85 @@
+"""Which calls of which runs wait for a decision, read from their records."""
+
+__all__ = ["ListsPending", "RunStore", "pending_items"]
+
+import logging
+from collections.abc import Awaitable, Callable, Iterable
+from functools import partial
+from typing import Protocol, cast
+
+from ziggurat.core.codec import as_type
+from ziggurat.core.entries import Pending, Record
+from ziggurat.core.errors import JournalCorrupt, RunNotFound
+from ziggurat.core.journal import LocalJournal
+from ziggurat.core.path import is_tool_call
+from ziggurat.core.settings import PositiveInt, checked
+from ziggurat.core.store import LogInfo, Store
+from ziggurat.core.stored_journal import read_record
+from ziggurat.messages.agent import PendingItem, Stage
+from ziggurat.messages.parts import ToolCall
+
+logger = logging.getLogger("ziggurat")
+
+
+async def pending_items(
+    infos: Iterable[LogInfo], read: Callable[[str], Awaitable[LocalJournal]]
+) -> dict[str, tuple[PendingItem, ...]]:
+    """Return the calls that wait for a decision in suspended runs, by the id of the run, in the order of the runs.
+
+    A run that was deleted meanwhile is left out, and so is one whose record is damaged, with a warning in the log.
+
+    Args:
+        infos: The runs.
+        read: Returns the record of a run.
+    """
+    found: dict[str, tuple[PendingItem, ...]] = {}
+    for info in infos:
+        try:
+            journal = await read(info.id)
+        except RunNotFound:
+            continue
+        except JournalCorrupt as error:
+            logger.warning("what waits in the run %s cannot be listed: %s", info.id, error)
+            continue
+        items = tuple(_item(pending, journal.find(pending.path)) for pending in journal.pending())
+        if items:
+            found[info.id] = items
+    return found
+
+
+def _item(pending: Pending, record: Record | None) -> PendingItem:
+    interrupted = record is not None and record.intent is not None
+    call = as_type(pending.request, ToolCall)
+    stage: Stage = "tool" if is_tool_call(pending.path) else "model"
+    return PendingItem(pending.id, pending.path, call, pending.reason, stage, pending.until, interrupted)
+
+
+class ListsPending:
+    """The part of a store that lists what waits in its runs."""
+
+    @checked
+    async def pending(
+        self, *, agent: str | None = None, limit: PositiveInt = 100
+    ) -> dict[str, tuple[PendingItem, ...]]:
+        """Return the calls that wait for a decision, by the id of the run, the latest run first.
+
+        Only reads the records: it needs neither the code nor the dependencies of the agents, and takes no lease::
+
+            for run_id, items in (await store.pending()).items():
+                print(run_id, [item.call.name for item in items])
+
+        Args:
+            agent: Only runs of the agent of this name.
+            limit: The largest number of runs.
+        """
+        store = cast(Store, self)
+        infos = await store.logs("run:", agent=agent, status="Suspended", limit=limit)
+        return await pending_items(infos, partial(read_record, store))
+
+
+class RunStore(Store, Protocol):
+    """A store that also lists what waits in its runs, as all those do that `connect` opens."""
+
+    async def pending(self, *, agent: str | None = None, limit: int = 100) -> dict[str, tuple[PendingItem, ...]]:
+        """Return the calls that wait for a decision; see `ListsPending.pending`."""
+        ...

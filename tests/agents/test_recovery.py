@@ -1,0 +1,203 @@
+"""`recover` goes on with the runs whose process has ended without ending them, and with no others."""
+
+import asyncio
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Sequence
+from itertools import chain
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.agents.recovering import RUNS
+from tests.stores.places import opening
+from tests.stores.server import schema
+from ziggurat.agents.agent import Agent
+from ziggurat.core.context import Context
+from ziggurat.core.errors import ConfigurationError, StoreError
+from ziggurat.core.scope import Key
+from ziggurat.core.store import Store
+from ziggurat.messages import stops
+from ziggurat.messages.message import Message
+from ziggurat.messages.parts import tool_call
+from ziggurat.models.function import FunctionModel
+from ziggurat.models.scripted import ScriptedModel
+from ziggurat.runs.options import Environment
+from ziggurat.tools.function import tool
+
+STORES = ["by reference", "sqlite", "file"]
+DB: Key[str] = Key("db")
+
+
+class _Died(StoreError):
+    """The end of a process, as far as a run in it can tell."""
+
+
+def _dies(point: str, path: str) -> None:
+    if point == "before intent":
+        raise _Died
+
+
+def _agent(store: Store, name: str = "agent", **options: Any) -> Agent:
+    @tool
+    async def look(what: str, ctx: Context) -> str:
+        """Look."""
+        return f"{what} in {ctx.scope[DB]}" if what == "database" else what
+
+    rules = [(f"go {what}", tool_call("look", id=what, what=what)) for what in ("here", "there", "database")]
+    return Agent(ScriptedModel(rules=rules, always="done"), tools=[look], store=store, name=name, **options)
+
+
+async def _begin(agent: Agent, prompt: str, run_id: str, **options: Any) -> None:
+    """Begin a run whose process dies when a tool is about to run."""
+    with pytest.raises(_Died):
+        await agent.run(prompt, run_id=run_id, environment=Environment(probe=_dies), **options)
+
+
+@pytest.mark.parametrize("kind", STORES)
+def test_interrupted_runs_of_the_agent_go_on_and_no_others(kind: str, tmp_path: Path) -> None:
+    async def go(new_store: Callable[[], Store]) -> None:
+        store = new_store()
+        agent = _agent(store)
+        assert (await agent.recover()).runs == {}
+        await _begin(agent, "go here", "first")
+        await _begin(agent, "go there", "second", session="alice")
+        await _begin(_agent(store, "other"), "go here", "of-another-agent")
+        assert (await agent.run("go away", run_id="ended")).stop == stops.Completed()
+        handle = agent.start("go here", run_id="cancelled")
+        handle.cancel()
+        assert (await handle.result()).stop == stops.Cancelled()
+
+        later = _agent(new_store())
+        recovery = await later.recover()
+        assert list(recovery.runs) == ["first", "second"], "the one that has waited longest is the first"
+        assert [run.text for run in recovery.runs.values()] == ["done", "done"]
+        assert recovery.runs["second"].session == "alice"
+        assert recovery.errors == {}
+        assert (await later.recover()).runs == {}
+        assert [info.id for info in await store.logs("run:", status="running")] == ["of-another-agent"]
+
+    with opening(kind, tmp_path) as new_store:
+        asyncio.run(go(new_store))
+
+
+@pytest.mark.parametrize("kind", STORES)
+def test_what_is_wrong_with_one_run_does_not_stop_the_others(
+    kind: str, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    async def go(new_store: Callable[[], Store]) -> None:
+        store = new_store()
+        agent = _agent(store)
+        await _begin(agent, "go database", "lacks")
+        await _begin(agent, "go here", "damaged")
+        await _begin(agent, "go there", "whole")
+        await store.quarantine("run:damaged", "a test")
+        recovery = await _agent(new_store()).recover(concurrency=1)
+        assert {run_id: run.text for run_id, run in recovery.runs.items()} == {"whole": "done"}
+        assert {run_id: isinstance(error, ConfigurationError) for run_id, error in recovery.errors.items()} == {
+            "lacks": True
+        }
+        assert "the run lacks could not be recovered" in caplog.text
+        recovery = await _agent(new_store()).recover(deps={DB: "x"})
+        assert list(recovery.runs) == ["lacks"], "a mistake of the program can be mended, and the run goes on"
+        assert recovery.runs["lacks"].observations == ("database in x",)
+
+    with opening(kind, tmp_path) as new_store:
+        asyncio.run(go(new_store))
+
+
+def test_runs_in_progress_are_left_alone_here_and_in_another_process(tmp_path: Path) -> None:
+    async def go(new_store: Callable[[], Store]) -> None:
+        store = new_store()
+        goes_on, agents = asyncio.Event(), []
+        for where in (store, new_store()):  # of this process, and of what is like another one
+
+            async def reply(messages: Sequence[Message]) -> str:
+                await goes_on.wait()
+                return "done"
+
+            agents.append(Agent(FunctionModel(reply), store=where, name="agent"))
+        run = asyncio.create_task(agents[0].run("go", run_id="r"))
+        while await store.find("run:r") is None:  # noqa: ASYNC110
+            await asyncio.sleep(0)
+        for agent in agents:
+            recovery = await agent.recover()
+            assert (recovery.runs, recovery.errors) == ({}, {})
+        goes_on.set()
+        assert (await run).text == "done"
+
+    with opening("sqlite", tmp_path) as new_store:
+        asyncio.run(go(new_store))
+
+
+def test_concurrency_is_bounded() -> None:
+    running = most = 0
+
+    async def go() -> None:
+        @tool
+        async def count() -> str:
+            """Count the calls at the same time."""
+            nonlocal running, most
+            running += 1
+            most = max(most, running)
+            for _ in range(5):
+                await asyncio.sleep(0)
+            running -= 1
+            return "counted"
+
+        model = ScriptedModel(rules=[("go", tool_call("count"))], always="done")
+        agent = Agent(model, tools=[count], store="memory:")
+        for number in range(7):
+            await _begin(agent, "go", f"r-{number}")
+        assert len((await agent.recover(concurrency=2)).runs) == 7
+
+    asyncio.run(go())
+    assert most == 2
+
+
+def test_an_agent_without_a_store_has_nothing_to_recover() -> None:
+    with pytest.raises(ConfigurationError, match="has no store"):
+        asyncio.run(Agent(ScriptedModel("x")).recover())
+
+
+@pytest.mark.parametrize("kind", ["sqlite", "file", "postgres"])
+def test_two_processes_share_the_runs_of_one_that_was_killed_and_double_none(kind: str, tmp_path: Path) -> None:
+    url = {"sqlite": f"sqlite:///{tmp_path}/runs.db?synchronous=NORMAL", "file": f"file://{tmp_path}/runs"}.get(kind)
+    url, ledger = url or schema(), tmp_path / "ledger"
+
+    def process(what: str) -> subprocess.Popen[str]:
+        command = [sys.executable, "-m", "tests.agents.recovering", what, url, str(ledger)]
+        return subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+
+    def lines(what: str) -> list[str]:
+        written = ledger.read_text().split("\n") if ledger.exists() else []
+        return sorted(line for line in written if line.startswith(what))
+
+    each = sorted(f"r-{number}" for number in range(RUNS))
+    killed, others = process("begin"), [process("recover") for _ in range(2)]
+    try:
+        until = time.monotonic() + 30
+        while len(lines("waiting")) < RUNS:
+            assert killed.poll() is None
+            assert time.monotonic() < until
+            time.sleep(0.01)
+        killed.kill()
+        killed.wait()
+        for other in others:
+            assert other.stdout is not None
+            assert other.stdout.readline() == "ready\n"
+        for other in others:
+            assert other.stdin is not None
+            other.stdin.write("\n")
+            other.stdin.flush()
+        recovered = [other.communicate(timeout=30)[0].split() for other in others]
+    finally:
+        for one in (killed, *others):
+            one.kill()
+            one.communicate()
+    assert [other.returncode for other in others] == [0, 0]
+    assert sorted(chain(*recovered)) == [f"{run_id}=done" for run_id in each], "each by one of them"
+    assert lines("pay") == [f"pay {run_id}" for run_id in each]
+    assert lines("thank") == [f"thank {run_id}" for run_id in each]
