@@ -3,12 +3,15 @@
 __all__ = ["RunRecords"]
 
 from collections.abc import AsyncGenerator
+from typing import TYPE_CHECKING
 
-from ziggurat.core.broadcast import SubscribedItem
 from ziggurat.core.settings import NonNegativeInt, PositiveInt, checked
 from ziggurat.messages.agent import PendingItem
 from ziggurat.runs.options import RunId
 from ziggurat.runs.runs import Runs
+
+if TYPE_CHECKING:
+    from ziggurat.core.broadcast import SubscribedItem
 
 
 class RunRecords:
@@ -22,7 +25,7 @@ class RunRecords:
     _runs: Runs
 
     @checked
-    def subscribe(self, run_id: RunId, *, after: NonNegativeInt = 0) -> AsyncGenerator[SubscribedItem, None]:
+    def subscribe(self, run_id: RunId, *, after: NonNegativeInt = 0) -> AsyncGenerator["SubscribedItem", None]:
         """Follow a run by its id, from its start or after a given entry, also while it is in progress::
 
             async for heard in agent.subscribe("r-17", after=12):

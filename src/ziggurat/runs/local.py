@@ -5,8 +5,8 @@ __all__ = ["LocalRuns"]
 from collections import OrderedDict
 from collections.abc import AsyncGenerator, Sequence
 from functools import cached_property
+from typing import TYPE_CHECKING
 
-from ziggurat.core.broadcast import SubscribedItem, subscribe
 from ziggurat.core.clock import SYSTEM_CLOCK, Clock
 from ziggurat.core.codec import as_type, digest
 from ziggurat.core.entries import Ended, JournalEntry, Opened
@@ -16,6 +16,9 @@ from ziggurat.core.store import LogInfo, Store, run_log
 from ziggurat.messages.agent import AgentRequest
 from ziggurat.runs.options import Environment
 from ziggurat.runs.runs import BY_STORE, Runs, Screening, is_resumable
+
+if TYPE_CHECKING:
+    from ziggurat.core.broadcast import SubscribedItem
 
 LIMIT = 1000
 """How many runs that can be continued are kept; beyond that the oldest are dropped."""
@@ -61,8 +64,10 @@ class LocalRuns(Runs):
         self._check_new(run_id)
         self._journals[run_id] = journal
 
-    def subscribe(self, run_id: str, after: int) -> AsyncGenerator[SubscribedItem, None]:
+    def subscribe(self, run_id: str, after: int) -> AsyncGenerator["SubscribedItem", None]:
         """Yield the entries and events of a run."""
+        from ziggurat.core.broadcast import subscribe
+
         return subscribe(self._find(run_id), self._broadcasts.get(run_id), after=after)
 
     async def _open(

@@ -14,7 +14,6 @@ from ziggurat.calls.decisions import decision_entries
 from ziggurat.calls.enter import AgentParts, AgentService
 from ziggurat.calls.gate import WAITING_CALLS
 from ziggurat.calls.hooks import screened
-from ziggurat.core.broadcast import Broadcast
 from ziggurat.core.clock import new_id as fresh_id
 from ziggurat.core.codec import SHAPE_VERSION, as_type, digest
 from ziggurat.core.context import JOURNAL, RUN_ID, Context
@@ -282,6 +281,8 @@ class Opener:
             writer.journal, writer.path = journal, self.path
         ctx = root_context(self.path, scope, options, journal.watch)
         if runs is not None and (runs.keeps_ended or options.run_id is not None or state == "continued"):
+            from ziggurat.core.broadcast import Broadcast
+
             broadcast = Broadcast(journal, ctx.emit, pieces=options.run_id is not None)  # someone may subscribe
             runs.announce(run_id, broadcast)
             ctx = ctx.emitting(broadcast)

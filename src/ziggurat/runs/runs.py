@@ -5,10 +5,9 @@ __all__ = ["BY_STORE", "Runs", "Screening", "is_resumable"]
 import asyncio
 from abc import ABC, abstractmethod
 from collections.abc import AsyncGenerator, Callable, Coroutine, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 from weakref import WeakValueDictionary
 
-from ziggurat.core.broadcast import Broadcast, SubscribedItem
 from ziggurat.core.clock import SYSTEM_CLOCK, Clock
 from ziggurat.core.entries import JournalEntry, Opened
 from ziggurat.core.errors import ConfigurationError
@@ -16,6 +15,9 @@ from ziggurat.core.journal import LocalJournal
 from ziggurat.core.shield import ring
 from ziggurat.core.store import UNFINISHED, LogInfo, Store
 from ziggurat.runs.options import Environment
+
+if TYPE_CHECKING:
+    from ziggurat.core.broadcast import Broadcast, SubscribedItem
 
 Screening = Callable[[LocalJournal], None]
 """Sets the functions that redact entries before they are kept."""
@@ -64,7 +66,7 @@ class Runs(ABC):
         """
 
     @abstractmethod
-    def subscribe(self, run_id: str, after: int) -> AsyncGenerator[SubscribedItem, None]:
+    def subscribe(self, run_id: str, after: int) -> AsyncGenerator["SubscribedItem", None]:
         """Yield the entries and events of a run after an entry, until it has ended."""
 
     async def open(
@@ -117,7 +119,7 @@ class Runs(ABC):
         """Return whether this process drives a run."""
         return run_id in self._in_progress
 
-    def announce(self, run_id: str, broadcast: Broadcast) -> None:
+    def announce(self, run_id: str, broadcast: "Broadcast") -> None:
         """Let the events of a run in progress be heard by subscribers."""
         self._broadcasts[run_id] = broadcast
 

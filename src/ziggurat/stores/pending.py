@@ -14,7 +14,6 @@ from ziggurat.core.journal import LocalJournal
 from ziggurat.core.path import is_tool_call
 from ziggurat.core.settings import PositiveInt, checked
 from ziggurat.core.store import LogInfo, Store
-from ziggurat.core.stored_journal import read_record
 from ziggurat.messages.agent import PendingItem, Stage
 from ziggurat.messages.parts import ToolCall
 
@@ -72,6 +71,8 @@ class ListsPending:
             agent: Only runs of the agent of this name.
             limit: The largest number of runs.
         """
+        from ziggurat.core.stored_journal import read_record
+
         store = cast(Store, self)
         infos = await store.logs("run:", agent=agent, status="Suspended", limit=limit)
         return await pending_items(infos, partial(read_record, store))
