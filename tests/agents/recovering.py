@@ -9,7 +9,7 @@ from ziggurat.agents.agent import Agent
 from ziggurat.core.context import Context
 from ziggurat.messages.parts import tool_call
 from ziggurat.models.scripted import ScriptedModel
-from ziggurat.stores.connect import connect
+from ziggurat.stores.addresses import connect
 from ziggurat.tools.function import tool
 
 RUNS = 10

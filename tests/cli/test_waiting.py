@@ -12,7 +12,7 @@ from ziggurat.core.errors import StoreError
 from ziggurat.messages.parts import tool_call
 from ziggurat.models.scripted import ScriptedModel
 from ziggurat.runs.options import Environment
-from ziggurat.stores.connect import connect
+from ziggurat.stores.addresses import connect
 from ziggurat.tools.function import tool
 
 DESK = '''

@@ -12,8 +12,8 @@ from ziggurat.messages.message import Message, assistant
 from ziggurat.messages.model import ModelRequest, ModelResponse
 from ziggurat.messages.parts import ToolCall, ToolResult
 from ziggurat.messages.usage import Usage
+from ziggurat.runs.local import runs_of
 from ziggurat.runs.options import Environment
-from ziggurat.runs.registry import runs_of
 
 Said = str | ToolCall | Message | Exception | Sequence[ToolCall] | Callable[[ModelRequest], "Said"]
 

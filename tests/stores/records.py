@@ -4,7 +4,7 @@ from collections.abc import Coroutine
 from typing import Any, TypeVar
 
 from ziggurat.core.journal import LocalJournal
-from ziggurat.runs.registry import runs_of
+from ziggurat.runs.local import runs_of
 from ziggurat.stores.local import LocalLogs
 
 T = TypeVar("T")

@@ -60,8 +60,8 @@ if TYPE_CHECKING:
     from ziggurat.messages.budget import Budget
     from ziggurat.messages.steer import Place, Steer
     from ziggurat.messages.step import Step
+    from ziggurat.runs.local import runs_of
     from ziggurat.runs.options import Environment, RunArguments
-    from ziggurat.runs.registry import runs_of
     from ziggurat.tools.approval import Approvals, Approver, Rule
 else:
     __getattr__, __dir__ = lazy(

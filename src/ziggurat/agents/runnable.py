@@ -25,6 +25,7 @@ from ziggurat.core.store import Store
 from ziggurat.messages.agent import AgentRequest, AgentRun, Decisions, Out
 from ziggurat.messages.message import Message
 from ziggurat.messages.tool import AS_TOOL
+from ziggurat.runs.local import runs_of
 from ziggurat.runs.opening import Opener
 from ziggurat.runs.options import (
     NO_OPTIONS,
@@ -37,7 +38,6 @@ from ziggurat.runs.options import (
     check_arguments,
 )
 from ziggurat.runs.prompt import Prompt, request_of
-from ziggurat.runs.registry import runs_of
 from ziggurat.stores.session import Session
 from ziggurat.tools.approval import Approvals
 from ziggurat.tools.fork_effects import Effects

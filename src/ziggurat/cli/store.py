@@ -24,7 +24,7 @@ from ziggurat.core.journal import LocalJournal
 from ziggurat.core.store import LogInfo, Store, run_log, session_log
 from ziggurat.databases.address import without_secrets
 from ziggurat.databases.owner import is_gone
-from ziggurat.runs.registry import runs_of
+from ziggurat.runs.local import runs_of
 from ziggurat.stores.addresses import connect
 from ziggurat.stores.local import LocalLogs
 

@@ -4,7 +4,7 @@ A verb of `Runnable` turns what it was given into `options`, opens the run (`ope
 (`drive`).
 
 - What a run is given: `prompt`, `options`. What its record keeps of that: `conditions`.
-- Where runs are kept: the protocol `runs`, `local` (by reference, in this process), `stored`; `registry` finds them.
+- Where runs are kept: the protocol `runs`, `local` (by reference, in this process), `stored`.
 - The session of a run: `session_writer`.
 - From a record: `replay`, `fork`.
 """

@@ -1,6 +1,6 @@
-"""LocalRuns: the runs of an agent without a store, by reference, in this process."""
+"""LocalRuns: the runs of an agent without a store, by reference, in this process; `runs_of` those of any store."""
 
-__all__ = ["LocalRuns"]
+__all__ = ["LocalRuns", "runs_of"]
 
 from collections import OrderedDict
 from collections.abc import AsyncGenerator, Sequence
@@ -115,3 +115,21 @@ class LocalRuns(Runs):
         asked = self._asked.get(run_id) or digest(as_type(opened.request, AgentRequest))
         status = ended.stop if isinstance(ended, Ended) else "running"
         return LogInfo(run_log(run_id), "", asked, opened.at, status, opened.at, len(journal.entries))
+
+
+def runs_of(store: str | Store | None) -> Runs:
+    """Return the runs of a store; without one, runs of this process that are kept while they can be continued.
+
+    Raises:
+        ConfigurationError: there is no store at the address, or it is no store.
+    """
+    if store is None:
+        return LocalRuns()
+    from ziggurat.runs.stored import StoredRuns
+    from ziggurat.stores.addresses import connect
+
+    store = connect(store)
+    runs = BY_STORE.get(id(store))  # runs keep their store alive, so its id is not reused
+    if runs is None:
+        runs = BY_STORE[id(store)] = StoredRuns(store)
+    return runs
