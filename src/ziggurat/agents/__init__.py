@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from ziggurat.agents.loop_detection import LoopAction, LoopMode
     from ziggurat.agents.output import Output
     from ziggurat.agents.output_validator import OutputValidator
+    from ziggurat.agents.recovery import Recovery
     from ziggurat.agents.runnable import Runnable
     from ziggurat.agents.steering import STEERABLE, Steerable, Steering
     from ziggurat.agents.stop import (
@@ -76,6 +77,7 @@ else:
             "agents.loop_detection": ("LoopAction", "LoopMode"),
             "agents.output": ("Output",),
             "agents.output_validator": ("OutputValidator",),
+            "agents.recovery": ("Recovery",),
             "agents.runnable": ("Runnable",),
             "agents.steering": ("STEERABLE", "Steerable", "Steering"),
             "agents.stop": (
@@ -112,7 +114,7 @@ else:
             "messages.steer": ("Place", "Steer"),
             "messages.step": ("Step",),
             "runs.options": ("Environment", "RunArguments"),
-            "runs.registry": ("runs_of",),
+            "runs.local": ("runs_of",),
             "tools.approval": ("Approvals", "Approver", "Rule"),
         },
     )
@@ -150,6 +152,7 @@ __all__ = [
     "Place",
     "Policy",
     "Progress",
+    "Recovery",
     "Rule",
     "RunArguments",
     "RunHandle",
