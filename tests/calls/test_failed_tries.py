@@ -10,14 +10,21 @@ import pytest
 from tests.stores import places
 from tests.stores.places import new_store
 from ziggurat.agents.agent import Agent
+from ziggurat.core.context import Context
 from ziggurat.core.errors import LimitExceeded, ModelError
 from ziggurat.core.layer import stack
 from ziggurat.layers.fallback import fallback
+from ziggurat.layers.hedge import hedge
 from ziggurat.layers.retry import retry
 from ziggurat.messages import stops
 from ziggurat.messages.budget import Budget
+from ziggurat.messages.message import assistant
+from ziggurat.messages.model import ModelRequest, ModelResponse
 from ziggurat.messages.parts import tool_call
+from ziggurat.messages.usage import Usage
 from ziggurat.models.scripted import ScriptedModel
+from ziggurat.runs.options import Environment
+from ziggurat.testing.clock import HandClock
 
 BUSY = ModelError("busy", transient=True)
 
@@ -25,6 +32,8 @@ ARRANGED: dict[str, Callable[[Any], Any]] = {
     "plain": lambda model: model,
     "retry": lambda model: stack(model, retry(attempts=5, base=0)),
     "fallback": lambda model: fallback(model, model, model),
+    "hedge": lambda model: hedge(model, model, model, delay=60),
+    "hedge at once": lambda model: hedge(model, model, model, delay=0),
     "both": lambda model: stack(fallback(model, model), retry(attempts=3, base=0)),
 }
 
@@ -53,3 +62,23 @@ def test_what_a_limit_refused_was_no_request() -> None:
     model = ScriptedModel(LimitExceeded("rate", 1, 1, transient=True), "done")
     run = asyncio.run(Agent(stack(model, retry(base=0)), store=new_store()).run("x"))
     assert (run.text, run.model_calls) == ("done", 1)
+
+
+@pytest.mark.parametrize("limit", range(1, 6))
+@pytest.mark.parametrize("alternatives", [2, 3])
+def test_a_race_begins_no_more_calls_than_the_budget_allows(alternatives: int, limit: int) -> None:
+    clock = HandClock(auto=True)
+    begun: list[float] = []
+
+    async def slow(request: ModelRequest, ctx: Context) -> ModelResponse:
+        begun.append(clock.monotonic())
+        await clock.sleep(10)
+        calls = sum(message.role == "assistant" for message in request.messages)
+        return ModelResponse(assistant("done" if calls else tool_call("no")), usage=Usage(3, 2, requests=1))
+
+    agent = Agent(hedge(*[slow] * alternatives, delay=1), budget=Budget(requests=limit), store=new_store())
+    run = asyncio.run(agent.run("x", run_id="r", environment=Environment(clock=clock)))
+    wanted = min(alternatives, limit)
+    assert len(begun) == wanted + min(alternatives, limit - wanted)
+    assert run.usage.requests == len(begun)
+    assert isinstance(run.stop, stops.BudgetExceeded if limit - wanted < 1 else stops.Completed)

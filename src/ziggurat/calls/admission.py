@@ -179,12 +179,17 @@ class Reservation:
             meter.reserved += amount
             self._held[at] += amount
 
-    def admit_try(self, error: BaseException) -> None:
-        """Count a failed try, which may be made again.
+    def admit_try(self, error: BaseException | None) -> None:
+        """Count a failed try, which may be made again; without an error, reserve for one more beside it.
 
         Raises:
             LimitExceeded: the budget allows no further try.
         """
+        if error is None:
+            for meter, need in zip(self.spending.meters.values(), self._needs, strict=True):
+                meter.check(need)
+            self._hold(self._needs)
+            return
         if is_refusal(error):
             return
         usage = usage_of(error)

@@ -109,10 +109,10 @@ def _settle(spent: tuple[object, ...], reserved: Sequence[Reservation], ctx: Con
         each.settle(spent)
 
 
-def _admit_try_in(reserved: Sequence[Reservation]) -> Callable[[BaseException], None]:
+def _admit_try_in(reserved: Sequence[Reservation]) -> Callable[[BaseException | None], None]:
     """Return a function that admits another try of a call in all budgets, after one has failed."""
 
-    def admit_try(error: BaseException) -> None:
+    def admit_try(error: BaseException | None) -> None:
         for each in reserved:
             each.admit_try(error)
 

@@ -203,8 +203,11 @@ class Context(Struct, frozen=True, eq=False):
         if cost is not None and self.leaf:
             self.scope[JOURNAL].charge(self.path, cost)
 
-    def admit_try(self, error: BaseException) -> None:
-        """Ask the budgets whether a model call that failed may be tried again; no effect outside of one.
+    def admit_try(self, error: BaseException | None) -> None:
+        """Ask the budgets whether the model of a model call may be called once more; no effect outside of one.
+
+        Args:
+            error: The error of the try that failed; None if the earlier ones go on beside the new one.
 
         Raises:
             LimitExceeded: no budget is left for another try.
@@ -321,8 +324,8 @@ RUN_ID = Key[str]("run id")
 """The id of the run."""
 METER = Key[Meter]("meter")
 
-ADMIT_TRY = Key[Callable[[BaseException], None]]("admission of another try")
-"""Called with the error of a failed try inside a model call; raises if no budget is left for another."""
+ADMIT_TRY = Key[Callable[[BaseException | None], None]]("admission of another try")
+"""Called before another try inside a model call, as by `Context.admit_try`."""
 
 AMBIENT: ContextVar[Context | None] = ContextVar("ziggurat", default=None)
 """The context of the user function that is running; read only by an agent's `run`, `stream` and `run_sync`."""

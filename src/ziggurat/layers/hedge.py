@@ -9,7 +9,7 @@ from typing import Any, TypeVar
 from ziggurat.core.combinator import Combinator, annotate
 from ziggurat.core.containment import contained
 from ziggurat.core.context import JOURNAL, Context
-from ziggurat.core.errors import ConfigurationError, described
+from ziggurat.core.errors import ConfigurationError, LimitExceeded, described
 from ziggurat.core.facts import name_of, strongest
 from ziggurat.core.recorder import usage_of
 from ziggurat.core.service import Service
@@ -35,13 +35,8 @@ class _Hedge(Combinator[Q, R]):
         running: dict[asyncio.Task[R], int] = {}
         failures: list[tuple[int, Exception]] = []
         try:
-            for index, place in enumerate(places):
-                task = asyncio.get_running_loop().create_task(self._attempt(index, request, place), name=place.path)
-                running[task] = index
-                winner = await self._wait_for_answer(running, failures, ctx, last=index == len(places) - 1)
-                if winner is not None:
-                    break
-            else:
+            winner = await self._race(request, places, running, failures, ctx)
+            if winner is None:
                 raise await self._all_failed(failures, places, ctx)
             del running[winner]
             await _end(running)
@@ -55,6 +50,46 @@ class _Hedge(Combinator[Q, R]):
         finally:
             failures.clear()
             await _end(running)
+
+    async def _race(
+        self,
+        request: Q,
+        places: list[Context],
+        running: dict[asyncio.Task[R], int],
+        failures: list[tuple[int, Exception]],
+        ctx: Context,
+    ) -> asyncio.Task[R] | None:
+        """Call one alternative after the other until one has answered; return its task, None when all have failed.
+
+        Raises:
+            LimitExceeded: all have failed so far, and no budget is left for the next one.
+        """
+        for index, place in enumerate(places):
+            if index and not await self._is_admitted(running, failures, places, ctx):
+                return await self._wait_for_answer(running, failures, ctx, last=True)
+            task = asyncio.get_running_loop().create_task(self._attempt(index, request, place), name=place.path)
+            running[task] = index
+            winner = await self._wait_for_answer(running, failures, ctx, last=index == len(places) - 1)
+            if winner is not None:
+                return winner
+        return None
+
+    async def _is_admitted(
+        self,
+        running: dict[asyncio.Task[R], int],
+        failures: list[tuple[int, Exception]],
+        places: list[Context],
+        ctx: Context,
+    ) -> bool:
+        """Return whether the budgets allow another call; if they do not, those that run on may still answer."""
+        try:
+            ctx.admit_try(None if running else failures[-1][1])
+        except LimitExceeded:
+            if running:
+                return False
+            await self._charge_failures(failures, places, ctx)
+            raise
+        return True
 
     async def _attempt(self, index: int, request: Q, place: Context) -> R:
         try:
@@ -148,7 +183,8 @@ def hedge(service: Service[Q, R], *others: Service[Q, R], delay: NonNegativeSeco
 
     Only for calls without side effects, such as model calls or tools with ``effect="none"``: two calls may run at the
     same time (for an agent, with all its tools). Do not use it when the service is slow because it is overloaded. Each
-    alternative is a separate call, at ``alt-1``, ``alt-2`` and so on; resume does not repeat a decided race.
+    alternative is a separate call, at ``alt-1``, ``alt-2`` and so on; resume does not repeat a decided race. A
+    model for which no budget is left is not called; those that were called may still answer.
 
     Args:
         service: Called first.
