@@ -144,3 +144,15 @@ def test_errors_of_a_run_bear_nothing_of_how_it_was_started() -> None:
     Agent(ScriptedModel("hi")).run_sync("go", listeners=[listener])
     assert seen
     assert all(error.__context__ is None for error in seen)
+
+
+@pytest.mark.parametrize("within", [True, False])
+def test_only_code_that_blocks_an_event_loop_is_told_to_await(within: bool, caplog: pytest.LogCaptureFixture) -> None:
+    def ask() -> str:
+        return Agent(ScriptedModel("done")).run_sync("go").text
+
+    async def notebook() -> str:
+        return ask()
+
+    assert (asyncio.run(notebook()) if within else ask()) == "done"
+    assert ["run = await agent.run(...)" in record.getMessage() for record in caplog.records] == [True] * within

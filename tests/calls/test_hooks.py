@@ -1,5 +1,6 @@
 import asyncio
 import logging
+from collections.abc import Awaitable, Callable
 
 import pytest
 
@@ -25,6 +26,14 @@ class Broken(Middleware):
         raise RuntimeError("in the hook")
 
 
+class Changing(Middleware):
+    def __init__(self, change: Callable[[str, Context], Awaitable[str | None]]) -> None:
+        self.change = change
+
+    async def on_tool_delta(self, text: str, ctx: Context) -> str | None:
+        return await self.change(text, ctx)
+
+
 async def unchanged(value: str, ctx: Context) -> str | None:
     return None
 
@@ -42,23 +51,23 @@ async def empty(value: str, ctx: Context) -> str | None:
 
 
 def test_a_hook_returns_the_value_to_go_on_with() -> None:
-    assert run(hooked(Notes(), "on_tool_delta", unchanged, "x", root())) == "x"
-    assert run(hooked(Notes(), "on_tool_delta", changed, "x", root())) == "X"
-    assert run(hooked(Notes(), "on_tool_delta", empty, "x", root())) == ""
+    assert run(hooked(Changing(unchanged), "on_tool_delta", "x", root())) == "x"
+    assert run(hooked(Changing(changed), "on_tool_delta", "x", root())) == "X"
+    assert run(hooked(Changing(empty), "on_tool_delta", "x", root())) == ""
 
 
 def test_a_hook_is_told_of_and_its_end_only_when_it_did_not_fail() -> None:
     heard: list[Event] = []
     ctx = root().heard_by(heard.append)
-    run(hooked(Notes(), "before_tool", unchanged, "x", ctx))
+    run(hooked(Changing(unchanged), "on_tool_delta", "x", ctx))
     assert heard == [
-        MiddlewareStarted("run", "Notes", "before_tool"),
-        MiddlewareCompleted("run", "Notes", "before_tool"),
+        MiddlewareStarted("run", "Changing", "on_tool_delta"),
+        MiddlewareCompleted("run", "Changing", "on_tool_delta"),
     ]
     heard.clear()
     with pytest.raises(ValueError, match="no"):
-        run(hooked(Notes(), "before_tool", failing, "x", ctx))
-    assert heard == [MiddlewareStarted("run", "Notes", "before_tool")]
+        run(hooked(Changing(failing), "on_tool_delta", "x", ctx))
+    assert heard == [MiddlewareStarted("run", "Changing", "on_tool_delta")]
 
 
 def test_inside_a_hook_the_context_is_ambient_and_not_after_it() -> None:
@@ -68,14 +77,14 @@ def test_inside_a_hook_the_context_is_ambient_and_not_after_it() -> None:
         seen.append(AMBIENT.get())
 
     async def main(ctx: Context) -> None:
-        await hooked(Notes(), "on_tool_delta", look, "x", ctx)
+        await hooked(Changing(look), "on_tool_delta", "x", ctx)
         seen.append(AMBIENT.get())
 
     ctx = root()
     run(main(ctx))
     first, after = seen
     assert first is not None
-    assert (first.path, first.scope) == ("run/Notes.on_tool_delta", ctx.scope)
+    assert (first.path, first.scope) == ("run/Changing.on_tool_delta", ctx.scope)
     assert after is None
 
 

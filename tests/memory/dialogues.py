@@ -1,13 +1,13 @@
 """Dialogues over several sessions with facts that change, driven through an agent with a memory.
 
     PYTHONPATH=src python -m tests.memory.dialogues [--half choosing|reporting] [--dialogues 30]
-        [--judge key|model|none] [--plain]
+        [--judge key|model|tool|none] [--plain]
 
 Each dialogue is made from a seed: in five sessions a user states facts of some domains, changes some of them in other
-words, takes one back, and talks about other things; then each domain is asked about. An update is told in one of three
-ways: under a key (`about`), with the old fact named by a model that is shown the nearest stored facts (`FactsBy`), or
-without either, so that both facts are stored. Constants are chosen with one half of the templates and reported with the
-other.
+words, takes one back, and talks about other things; then each domain is asked about. An update is told in one of four
+ways: under a key (`about`), with the old fact named by a model that is shown the nearest stored facts (by `FactsBy`, or
+by the result of the tool `remember`), or without either, so that both facts are stored. Constants are chosen with one
+half of the templates and reported with the other.
 """
 
 __all__ = ["JUDGES", "Counts", "Dialogue", "dialogue", "measure"]
@@ -15,6 +15,7 @@ __all__ = ["JUDGES", "Counts", "Dialogue", "dialogue", "measure"]
 import argparse
 import asyncio
 import random
+import re
 from collections.abc import Iterator
 
 from msgspec import Struct
@@ -27,11 +28,11 @@ from ziggurat.memory.store import MemoryStore
 from ziggurat.messages.embedding import Embedder
 from ziggurat.messages.message import MEMORY
 from ziggurat.messages.model import ModelRequest
-from ziggurat.messages.parts import tool_call
+from ziggurat.messages.parts import ToolCall, tool_call
 from ziggurat.models.embed.resolve import resolve_embedder
 from ziggurat.models.scripted import ScriptedModel
 
-JUDGES = ("key", "model", "none")
+JUDGES = ("key", "model", "tool", "none")
 """Who says that a fact replaces another one: a key, a model that is shown both, or nobody."""
 
 SESSIONS = 5
@@ -232,13 +233,26 @@ async def _say(store: MemoryStore, turn: Turn, judge: str, embedder: Embedder) -
         replies = [tool_call("remember", fact=turn.text, about=turn.domain)]
     else:
         replies = [tool_call("remember", fact=turn.text)]
+    model = ScriptedModel(*replies, always="Noted.")
+    if judge == "tool" and turn.domain and not turn.retracts:
+        model = ScriptedModel(always=lambda request: _told(request, turn))
     policy = FactsBy(model=ScriptedModel(lambda request: _judged(request, turn))) if judge == "model" else None
     agent = Agent(
-        ScriptedModel(*replies, always="Noted."),
+        model,
         tools=memory_tools(),
         middleware=[Remembering(store, "ann", embedder=embedder, remember=policy)],
     )
     await agent.run(turn.text)
+
+
+def _told(request: ModelRequest, turn: Turn) -> ToolCall | str:
+    """Remember a fact, and once more if the result shows the one that no longer holds."""
+    last = request.messages[-1]
+    if last.role == "user":
+        return tool_call("remember", fact=turn.text)
+    shown = " ".join(str(part) for part in last.parts)
+    found = re.search(re.escape(turn.replaces) + r" \[(\w+)\]", shown) if turn.replaces else None
+    return "Noted." if found is None else tool_call("remember", fact=turn.text, replaces=found[1])
 
 
 def _judged(request: ModelRequest, turn: Turn) -> str:

@@ -1,10 +1,14 @@
 """Dialogues over several sessions with facts that change: a short form of ``python -m tests.memory.dialogues``."""
 
 import asyncio
+import json
+from pathlib import Path
 
 import pytest
 
 from tests.memory.dialogues import dialogue, measure
+from ziggurat.memory.agent_memory import AgentMemory
+from ziggurat.memory.connect import open_memory
 from ziggurat.models.embed.resolve import resolve_embedder
 
 
@@ -34,3 +38,28 @@ def test_a_dialogue_is_made_from_its_seed() -> None:
     assert len(script.sessions) == 5
     assert sum(1 for fact in script.current.values() if fact) == 9
     assert len(script.questions) == 12
+
+
+@pytest.mark.local
+def test_the_current_facts_of_written_dialogues_come_first() -> None:
+    """Eight dialogues that no rule was chosen with: facts under keys, and questions in other words."""
+    lines = (Path(__file__).parent / "data" / "dialogues_heldout.jsonl").read_text(encoding="utf-8").splitlines()
+
+    async def main() -> None:
+        asked = first = 0
+        embedder = resolve_embedder("local")
+        for script in map(json.loads, lines):
+            memory = AgentMemory(open_memory("memory:"), "ann", embedder=embedder)
+            current: dict[str, str] = {}
+            for key, text in script["said"]:
+                await memory.remember(text, kind="semantic", key=key)
+                current[key] = text
+            for question, key in script["asked"]:
+                recalled = [each.content for each in await memory.recall(question, limit=3)]
+                assert set(recalled) <= set(current.values())
+                asked += bool(key)
+                first += bool(key) and recalled[:1] == [current[key]]
+        assert asked == 41
+        assert first >= 37
+
+    asyncio.run(main())

@@ -6,10 +6,12 @@ from typing import Any
 
 import pytest
 
+from ziggurat.core.context import Context
 from ziggurat.core.errors import ConfigurationError
 from ziggurat.memory.record import pack
 from ziggurat.memory.semantic import SemanticMemory
 from ziggurat.memory.stores.local import LocalMemoryStore
+from ziggurat.messages.embedding import Embeddings, EmbedRequest
 
 
 def test_fluffy_pets_bring_the_fact_about_cats_to_mind_first() -> None:
@@ -78,3 +80,23 @@ def test_a_key_is_text_and_tags_are_words(options: dict[str, Any], told: str) ->
     with pytest.raises(ConfigurationError, match=told):
         asyncio.run(SemanticMemory(store, "ann").remember("Ann lives in Rome.", **options))
     assert asyncio.run(store.count(owner="ann")) == 0
+
+
+def test_a_fact_is_found_by_its_key_too() -> None:
+    """By words, and by the vector: its text then begins with the key."""
+    embedded: list[str] = []
+
+    async def embedder(request: EmbedRequest, ctx: Context) -> Embeddings:
+        embedded.extend(request.texts)
+        return Embeddings(tuple(pack([1.0, float(len(text))]) for text in request.texts))
+
+    async def main() -> None:
+        memory = SemanticMemory(LocalMemoryStore(), "ann")
+        await memory.remember("Ann drinks tea.")
+        rome = await memory.remember("Ann lives in Rome.", key="home town")
+        assert [each.record.id for each in await memory.recall("What is her home town?")] == [rome.id]
+        memory = SemanticMemory(memory.store, "ann", embedder=embedder)
+        await memory.remember("Ann moved to Oslo.", key="home town")
+        assert embedded == ["home town: Ann moved to Oslo.", "Ann drinks tea.", "home town: Ann lives in Rome."]
+
+    asyncio.run(main())

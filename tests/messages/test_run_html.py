@@ -63,16 +63,16 @@ def page_of(run: AgentRun) -> str:
 def test_a_run_is_shown_in_one_line() -> None:
     run = run_of(assistant(SUM), tool_message(ToolResult("1", "add", "3")), assistant("It is 3."))
     figures = "2 steps · 1 tool call · tokens: 1,200 in, 30 out · 2.0 s"
-    assert repr(run) == f"<AgentRun Completed 'It is 3.' · {figures}>"
+    assert repr(run) == "<AgentRun Completed 'It is 3.', 2 steps, 1230 tokens>"
     assert run.__rich_repr__() == [("stop", stops.Completed()), ("output", "'It is 3.'"), ("figures", figures)]
 
 
 def test_a_run_without_an_output_shows_why() -> None:
     assert repr(run_of(output=None, stop=stops.Failed("no answer", "ModelError"))).startswith(
-        "<AgentRun Failed no answer · "
+        "<AgentRun Failed 'no answer', "
     )
     assert repr(run_of(assistant("so far"), output=None, stop=stops.Suspended())).startswith(
-        "<AgentRun Suspended so far · "
+        "<AgentRun Suspended 'so far', "
     )
 
 

@@ -15,7 +15,7 @@ from msgspec import Meta
 
 from ziggurat.core.errors import ConfigurationError
 from ziggurat.tools.schema import schema_of
-from ziggurat.tools.type_parts import is_pydantic
+from ziggurat.tools.type_parts import divide
 
 
 class Colour(enum.Enum):
@@ -181,9 +181,9 @@ def test_property_called_title_survives() -> None:
 
 
 @pytest.mark.parametrize("annotation", [Model, list[Model], Model | None, dict[str, Model]])
-def test_is_pydantic(annotation: object) -> None:
-    assert is_pydantic(annotation)
-    assert not is_pydantic(Place)
+def test_types_that_pydantic_reads(annotation: object) -> None:
+    assert [part.reader for part in divide(annotation)[1].values()] == ["pydantic"]
+    assert not divide(Place)[1]
 
 
 @pytest.mark.parametrize(

@@ -5,7 +5,7 @@
   can be forked.
 - `recovery` goes on with the runs of processes that have ended.
 - A run of an agent: `starter`, `loop` with its state, `loop_run`; its calls are in the room `calls`.
-- When a loop stops: `stop`, `loop_detection`, `pricing`. What counts as an answer: `reply`, `output`, `partial`,
+- When a loop stops: `stop`, `loop_detection`. What counts as an answer: `reply`, `output`, `partial`,
   `output_validator`.
 - What changes a running loop: `steering` (from outside), `concurrent` (agents side by side).
 - What can be added to an agent: `compaction`, `memory`, `knowledge`.

@@ -8,6 +8,7 @@ from functools import cache, partial
 from typing import TYPE_CHECKING, Annotated, Any, TypedDict, Unpack, overload
 
 from msgspec import Meta
+from msgspec.structs import replace
 
 from ziggurat.agents.loop import AgentLoop
 from ziggurat.agents.loop_run import Instructions, LoopSettings
@@ -33,6 +34,7 @@ from ziggurat.messages.agent import Out
 from ziggurat.messages.budget import Budget
 from ziggurat.messages.middleware import AnyMiddleware, Middleware
 from ziggurat.messages.model import NO_SETTINGS, Model, ModelRequest, ModelResponse, ModelSettings, ToolSpec
+from ziggurat.messages.usage import Usage
 from ziggurat.models.resolving import resolve
 from ziggurat.tools.approval import APPROVALS, Approvals
 from ziggurat.tools.permissions import Permissions, known
@@ -40,6 +42,8 @@ from ziggurat.tools.thread_guard import rules_hold
 from ziggurat.tools.toolbox import Tool, Toolbox
 
 if TYPE_CHECKING:
+    from decimal import Decimal
+
     from typing_extensions import TypeForm
 
 
@@ -244,11 +248,19 @@ def _specs(box: Toolbox, answer: AnswerReader | None) -> tuple[ToolSpec, ...]:
     return (*box.specs, final)
 
 
+def _with_prices(budget: Budget) -> Budget:
+    """Return a budget with the providers' list prices if it limits cost and has no price function."""
+    if budget.cost is None or budget.price is not None:
+        return budget
+    _list_price("", Usage(0, 0))  # raises MissingExtra here rather than during a run
+    return replace(budget, price=_list_price)
+
+
+def _list_price(model: str, usage: Usage) -> "Decimal | None":
+    from ziggurat.observe.price import cost
+
+    return cost(usage, model)
+
+
 def _debug(chosen: bool | None) -> bool:
     return os.environ.get("ZIGGURAT_DEBUG", "") not in ("", "0") if chosen is None else chosen
-
-
-def _with_prices(budget: Budget) -> Budget:
-    from ziggurat.agents.pricing import with_prices
-
-    return with_prices(budget)

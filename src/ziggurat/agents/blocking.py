@@ -4,6 +4,7 @@ __all__ = ["blocking", "loop_elsewhere"]
 
 import asyncio
 import contextvars
+import logging
 from collections.abc import Callable, Coroutine
 from threading import Event, Thread
 from typing import Any, Generic, TypeVar
@@ -15,6 +16,12 @@ from ziggurat.tools.threads import POOL, loop_of_this_thread
 
 T = TypeVar("T")
 
+_log = logging.getLogger("ziggurat")
+_IN_A_LOOP = (
+    "run_sync() blocks the event loop of this thread until the run has ended; in async code and in notebooks write "
+    "run = await agent.run(...)"
+)
+
 _LOOKS_UP = 0.5
 """Seconds between checks for an interrupt; Python misses one that arrives just as a thread begins to wait."""
 
@@ -24,7 +31,7 @@ def blocking(start: Callable[[], Coroutine[Any, Any, T]]) -> T:
 
     In a tool's thread it runs on the run's event loop, and the tool's place in the thread pool is free meanwhile. The
     same holds in any other thread that has the context variables of a run, as with `asyncio.to_thread`. In a thread
-    that already has a running event loop (a notebook), it runs on a new one in another thread.
+    that already has a running event loop (a notebook), it runs on a new one in another thread, and a warning is logged.
 
     Raises:
         ConfigurationError: it would block the run that it is part of.
@@ -36,6 +43,7 @@ def blocking(start: Callable[[], Coroutine[Any, Any, T]]) -> T:
         return asyncio.run(start())
     if AMBIENT.get() is not None:
         raise ConfigurationError("run_sync() would block the run it is in: in async code, await run() instead")
+    _log.warning(_IN_A_LOOP)
     return _ThreadedCoroutine(start).run()
 
 

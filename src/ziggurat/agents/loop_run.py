@@ -127,11 +127,7 @@ class LoopRun:
                 self._count_retry(result)
 
     def _count_retry(self, result: ToolResult) -> None:
-        """Count a tool's requests to try again, until it succeeds.
-
-        Raises:
-            ModelRetry: it has made one more than it may.
-        """
+        """Count a tool's requests to try again, until it succeeds."""
         if self.retries is None:
             self.retries = {}
         count = 0 if result.error is None else self.retries.get(result.name, 0) + 1

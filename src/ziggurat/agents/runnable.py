@@ -179,7 +179,11 @@ class Runnable(RunRecords, Generic[Out]):
 
     @checked
     def run_sync(self, prompt: Prompt | None = None, **arguments: Unpack[RunArguments]) -> AgentRun[Out]:
-        """Run from code that is not async, also in notebooks and threads of tools; takes the arguments of `run`."""
+        """Run from code that is not async, also in threads of tools; takes the arguments of `run`.
+
+        In a notebook, or wherever an event loop is running, it works too, but blocks that loop until the run has ended:
+        write ``run = await agent.run(...)`` there.
+        """
         check_arguments("run_sync", arguments)
         self._starter.surroundings(detached=arguments.get("detached", False))
         return blocking(lambda: self.run(prompt, **arguments))

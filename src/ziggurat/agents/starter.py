@@ -35,13 +35,7 @@ if TYPE_CHECKING:
 
 
 class Starter:
-    """Starts the runs of one agent.
-
-    Args:
-        agent: The agent.
-        name: Its name in paths.
-        opener: Opens its runs.
-    """
+    """Starts the runs of one agent."""
 
     def __init__(self, agent: AgentService, name: str, opener: Opener) -> None:
         self.agent = agent

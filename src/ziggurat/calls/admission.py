@@ -31,13 +31,7 @@ from ziggurat.messages.usage import Usage, as_usage, estimate_tokens
 
 
 class _Meter:
-    """What is spent of one limit on model calls, and what is reserved for those that run.
-
-    Args:
-        kind: The name of the limit.
-        limit: The limit.
-        measure: Returns what a call uses of it, from the model's name and the usage; None if that is unknown.
-    """
+    """What is spent of one limit on model calls, and what is reserved for those that run."""
 
     __slots__ = ("kind", "limit", "measure", "reserved", "spent")
 

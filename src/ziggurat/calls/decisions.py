@@ -24,12 +24,6 @@ def misfit_of(agent: object, path: str, name: str, decision: Decision) -> str | 
 
     A tool that belongs to an agent called inside a function cannot be found from the root: only the form of its
     arguments is checked.
-
-    Args:
-        agent: The root agent of the run.
-        path: The path of the call.
-        name: The name of the tool or model.
-        decision: The decision.
     """
     return misfit(decision, ToolCall("", name), _normalize_at(agent, path))
 
@@ -59,11 +53,7 @@ _UNSETTLED = (
 
 
 def _was_decided(journal: LocalJournal, item_id: str, decision: Decision) -> bool:
-    """Return whether a call was decided in this way before.
-
-    Raises:
-        AlreadyDecided: it was decided in another way.
-    """
+    """Return whether a call was decided in this way before."""
     for entry in journal.entries:
         if isinstance(entry, Decided) and entry.id == item_id:
             before = decision_of(entry.decision)
@@ -77,12 +67,6 @@ def decision_entries(
     journal: LocalJournal, decisions: Mapping[str, Decision], now: float, agent: object
 ) -> list[Decided]:
     """Return the entries that record decisions. An item that has expired is denied, whatever the decision says.
-
-    Args:
-        journal: The record of the run.
-        decisions: The decisions, by the ids of pending items.
-        now: The time, in POSIX seconds of the run's clock.
-        agent: The root agent of the run; its tools check changed arguments.
 
     Raises:
         ConfigurationError: something is not a decision, does not fit, or names no pending item (they are listed).

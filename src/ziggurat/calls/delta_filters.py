@@ -39,10 +39,7 @@ class _FilteredReply:
         for each in self.filters[start:]:
             if isinstance(each, _Hook):
                 middleware = each.middleware
-                passing = [
-                    await hooked(middleware, "on_model_delta", middleware.on_model_delta, piece, ctx)
-                    for piece in passing
-                ]
+                passing = [await hooked(middleware, "on_model_delta", piece, ctx) for piece in passing]
             else:
                 passing = [out for piece in passing for out in each.push(piece)]
         return list(passing)

@@ -24,7 +24,7 @@ from msgspec.structs import replace
 
 from ziggurat.calls.admission import ADMISSION
 from ziggurat.calls.agent_call import AGENT_CALL, AgentCall
-from ziggurat.calls.hooks import MIDDLEWARE, NO_CHAIN, HookChain, hooked, tell, wrap
+from ziggurat.calls.hooks import MIDDLEWARE, NO_CHAIN, HookChain, hooked, run_hooks, tell, wrap
 from ziggurat.calls.once import after_acts
 from ziggurat.core.codec import as_type
 from ziggurat.core.containment import contained
@@ -42,7 +42,6 @@ from ziggurat.messages.agent import AgentRequest, AgentRun, empty_run, pending_o
 from ziggurat.messages.caller import CALLER, ParsedAnswer, answer_in_text
 from ziggurat.messages.delta import deltas_of
 from ziggurat.messages.events import AgentEnded, AgentStarted, Delta
-from ziggurat.messages.middleware import Middleware
 from ziggurat.messages.model import ModelResponse
 from ziggurat.tools.frozen import frozen_in
 from ziggurat.tools.function import APPROVED_CALL
@@ -101,12 +100,8 @@ def _parts_of(agent: AgentService) -> AgentParts:
 async def enter(agent: AgentService, request: AgentRequest, ctx: Context, *, again: bool = False) -> AgentRun:
     """Run an agent at this context's path, or return its recorded run if it ended there before.
 
-    Args:
-        agent: The agent, with its layers.
-        request: What it is asked.
-        ctx: The context of the call.
-        again: Whether this is one of several entries that a ``wrap_agent`` makes, each at a path of its own: the
-            agent's settings are in effect, and its hooks were called.
+    `again` is for the entries that a ``wrap_agent`` makes, each at a path of its own: the settings of the agent are in
+    effect then, and its hooks were called.
 
     Raises:
         LimitExceeded: agents are nested too deep.
@@ -128,8 +123,7 @@ async def enter(agent: AgentService, request: AgentRequest, ctx: Context, *, aga
             await journal.write(Entered(ctx.path, parts.name, request, parts.setup(), frame.began))
         if ctx.emit is not SILENCE:
             await ctx.emit(AgentStarted(ctx.path, parts.name, ctx.run_id))
-        wraps = chain.hooks["wrap_agent"]
-        service = wrap(_Alternatives(agent), wraps, _wrap_agent, "wrap_agent") if wraps else agent
+        service = wrap(_Alternatives(agent), chain, "wrap_agent") if chain.hooks["wrap_agent"] else agent
         run = await service(request, ctx)
         must_be(run, AgentRun, parts.name, ctx)
         if record is not None and record.result is not None:
@@ -137,7 +131,7 @@ async def enter(agent: AgentService, request: AgentRequest, ctx: Context, *, aga
             return _compare_replay(run, recorded, ctx, journal, chain)
         run = _counted(run, frame, ctx)
         for middleware in reversed(chain.hooks["after_agent"]):
-            run = await hooked(middleware, "after_agent", middleware.after_agent, run, ctx)
+            run = await hooked(middleware, "after_agent", run, ctx)
             run = _counted(run, frame, ctx)
     except BaseException as raised:  # noqa: BLE001 - raised again
         error = contained(raised)
@@ -193,13 +187,7 @@ async def _apply_before_agent(
     if record is not None and record.entered is not None:
         journal_of(ctx).skip(ctx, record.entered)
         return await _recorded_request(parts, record.entered, ctx)
-    for middleware in chain.hooks["before_agent"]:
-        request = await hooked(middleware, "before_agent", middleware.before_agent, request, ctx)
-    return request
-
-
-async def _wrap_agent(middleware: Middleware, request: AgentRequest, ctx: Context, agent: AgentService) -> AgentRun:
-    return await middleware.wrap_agent(request, ctx, agent)
+    return await run_hooks(chain, "before_agent", request, ctx)
 
 
 async def _recorded_run(record: Record, parts: AgentParts, ctx: Context) -> AgentRun | None:

@@ -21,11 +21,6 @@ if TYPE_CHECKING:
 def note_failure(error: Exception, what: str, ctx: Context) -> None:
     """Log an error that only the model would learn of, and keep it for the event of the call.
 
-    Args:
-        error: The error.
-        what: What failed, such as ``the tool search``.
-        ctx: The context of the call.
-
     Raises:
         Exception: the error, if it is a mistake of the programmer, or the agent is debugged and it is unexpected.
     """

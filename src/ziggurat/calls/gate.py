@@ -15,6 +15,7 @@ __all__ = [
     "item_of",
     "misfit",
     "pass_gate",
+    "recorded_items",
     "refuse",
     "refuse_second",
     "waiting_call",
@@ -29,7 +30,7 @@ from msgspec.structs import replace
 
 from ziggurat.calls.judgement import Judgement, judge
 from ziggurat.core.codec import as_type, digest
-from ziggurat.core.containment import contained
+from ziggurat.core.containment import in_task
 from ziggurat.core.context import AMBIENT, RUN_ID, Context
 from ziggurat.core.entries import Decided, Pending, Record
 from ziggurat.core.errors import (
@@ -70,15 +71,9 @@ class ApprovedCall(Struct, frozen=True):
 async def pass_gate(
     call: ToolCall, stage: Stage, record: Record | None, ctx: Context, normalize: Normalize, *, always: bool = False
 ) -> ApprovedCall:
-    """Check a call against the approval rules, and get a decision if they require one.
+    """Check a call against the approval rules, and get a decision if they, or the tool (`always`), require one.
 
-    Args:
-        call: The call as it will be executed; for a model, its name and the whole request.
-        stage: Whether it is a tool's or a model's.
-        record: The record of this call, if any.
-        ctx: The context of the call.
-        normalize: Returns a call with the arguments that will be used.
-        always: Whether a decision is required even if no rule says so.
+    The call is the one that will be executed: for a model, its name and the whole request.
 
     Raises:
         Denied: a rule or a person said no.
@@ -192,12 +187,7 @@ def _copy_of(call: ToolCall) -> ToolCall:
 
 
 def expired(pending: Pending, now: float) -> Deny | None:
-    """Return a denial if a pending call has expired, else None.
-
-    Args:
-        pending: The entry of the pending call.
-        now: The time of the run's clock, in POSIX seconds.
-    """
+    """Return a denial if a pending call has expired, else None."""
     if pending.until is None or now < pending.until:
         return None
     until = datetime.fromtimestamp(pending.until, UTC)
@@ -210,22 +200,28 @@ def _expiry(ctx: Context) -> float | None:
     return ctx.clock.now() + min(given) if given else None
 
 
-def refuse(record: Record | None, name: str, stage: Stage, ctx: Context, journal: LocalJournal) -> None:
-    """Raise if the journal refuses live calls at this path; in a replay, as Suspend if the call was waiting."""
-    if journal.replaying and record is not None and record.pending is not None and record.waits:
-        raise Suspend((_waiting_item(as_type(record.pending.request, ToolCall), stage, record, ctx),))
+def refuse(name: str, ctx: Context, journal: LocalJournal) -> None:
+    """Raise if the journal refuses live calls at this path; in a replay, as Suspend if the call was waiting.
+
+    So it is if a call below waits, in an agent that a function calls, which is not called again.
+    """
     if journal.replaying:
-        below = [pending for pending in journal.pending() if is_beneath(pending.path, ctx.path)]
-        if below:  # in an agent that a function calls, which is not called again
-            raise Suspend(tuple(map(_item_below, below)))
+        waiting = [item for item in recorded_items(journal) if is_beneath(item.path, ctx.path)]
+        if waiting:
+            raise Suspend(tuple(waiting))
     journal.missing(ctx.path, name)
 
 
-def _item_below(pending: Pending) -> PendingItem:
+def recorded_items(journal: LocalJournal) -> list[PendingItem]:
+    """Return the calls that wait for a decision in the record of a run."""
+    return [_recorded_item(pending, journal.find(pending.path)) for pending in journal.pending()]
+
+
+def _recorded_item(pending: Pending, record: Record | None) -> PendingItem:
+    interrupted = record is not None and record.intent is not None
+    call = as_type(pending.request, ToolCall)
     stage: Stage = "tool" if is_tool_call(pending.path) else "model"
-    return PendingItem(
-        pending.id, pending.path, as_type(pending.request, ToolCall), pending.reason, stage, pending.until
-    )
+    return PendingItem(pending.id, pending.path, call, pending.reason, stage, pending.until, interrupted)
 
 
 async def decision_on_interrupted(call: ToolCall, record: Record, ctx: Context) -> Decision:
@@ -260,11 +256,7 @@ async def _begin_waiting(item: PendingItem, record: Record | None, ctx: Context)
 
 
 def _decided(item: PendingItem, record: Record) -> Decision:
-    """Return the recorded decision on a pending item.
-
-    Raises:
-        JournalCorrupt: it belongs to another call.
-    """
+    """Return the recorded decision on a pending item."""
     assert record.decided is not None
     if record.decided.id != item.id:
         raise JournalCorrupt(f"the decision at {item.path} is on another call ({record.decided.id})")
@@ -272,13 +264,7 @@ def _decided(item: PendingItem, record: Record) -> Decision:
 
 
 def misfit(decision: Decision, call: ToolCall, normalize: Normalize | None) -> str | None:
-    """Return why a decision on a call cannot be carried out, or None if it can.
-
-    Args:
-        decision: The decision.
-        call: The call that waits.
-        normalize: Returns a call with the arguments that will be used; None if its tool is not known here.
-    """
+    """Return why a decision on a call cannot be carried out, or None if it can, or its tool is not known here."""
     if isinstance(decision, Deny) and not isinstance(decision.reason, str):
         return f"the reason of a denial is text, got {decision.reason!r:.200}"
     if isinstance(decision, Happened) and not isinstance(decision.result, str):
@@ -299,12 +285,7 @@ def misfit(decision: Decision, call: ToolCall, normalize: Normalize | None) -> s
 async def _decide(
     call: ToolCall, stage: Stage, judgement: Judgement, record: Record | None, ctx: Context, normalize: Normalize
 ) -> tuple[PendingItem, Decision]:
-    """Ask for a decision on a frozen call, and record it.
-
-    Raises:
-        Suspend: there is no approver in this process.
-        ConfigurationError: the approver returned a decision that cannot be carried out; nothing is recorded then.
-    """
+    """Ask for a decision on a frozen call, and record it."""
     if record is None or record.pending is None:
         item, late = item_of(call, ctx, judgement.reason, stage, _expiry(ctx)), None
     else:
@@ -325,13 +306,7 @@ async def _decide(
 
 
 async def _ask_approver(item: PendingItem, desk: Approvals | None, ctx: Context) -> Decision:
-    """Get a decision on a pending item from an approver.
-
-    Raises:
-        Suspend: there is no approver in this process.
-        Denied: the approver did not decide in time, or was cancelled.
-        ConfigurationError: the approver returned something else.
-    """
+    """Get a decision on a pending item from an approver."""
     if desk is None or desk.approver is None:
         raise Suspend((item,))
     watch = ctx.watch or Stopwatch(ctx.clock)
@@ -342,7 +317,7 @@ async def _ask_approver(item: PendingItem, desk: Approvals | None, ctx: Context)
         try:
             shown = replace(item, call=_copy_of(item.call))  # a copy, so the approver cannot change the call
             answer = desk.approver(shown)
-            task = asyncio.ensure_future(_contained(answer)) if isinstance(answer, Awaitable) else None
+            task = asyncio.ensure_future(in_task(lambda: answer)) if isinstance(answer, Awaitable) else None
         finally:
             AMBIENT.reset(token)
             watch.discount(watch.clock.monotonic() - began)  # it may have asked a person without letting others work
@@ -352,14 +327,6 @@ async def _ask_approver(item: PendingItem, desk: Approvals | None, ctx: Context)
             f"the approver must return Approve(), Deny(reason) or Modify(arguments), got {decision!r}"
         )
     return decision
-
-
-async def _contained(answer: Awaitable[Decision]) -> Decision:
-    """Await an approver; SystemExit, raised out of its task, would end the event loop."""
-    try:
-        return await answer
-    except (KeyboardInterrupt, SystemExit) as error:
-        raise contained(error)  # noqa: B904 - it has its cause already
 
 
 async def _await_approver(task: "asyncio.Future[Decision]", desk: Approvals, ctx: Context) -> Decision:

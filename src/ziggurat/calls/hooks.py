@@ -9,6 +9,7 @@ __all__ = [
     "chained",
     "given",
     "hooked",
+    "run_hooks",
     "screened",
     "tell",
     "without",
@@ -16,8 +17,8 @@ __all__ = [
 ]
 
 import logging
-from collections.abc import Awaitable, Callable, Sequence
-from typing import Generic, NoReturn, TypeVar, get_args
+from collections.abc import Callable, Sequence
+from typing import Generic, NoReturn, TypeVar, cast, get_args
 
 from ziggurat.calls.agent_call import AGENT_CALL
 from ziggurat.core.containment import as_failure
@@ -128,9 +129,15 @@ def screened(journal: LocalJournal, chain: HookChain, path: str) -> None:
 # -- calling hooks ---------------------------------------------------------------------------------------------------
 
 
-async def hooked(
-    middleware: Middleware, hook: str, call: Callable[[T, Context], Awaitable[T | None]], value: T, ctx: Context
-) -> T:
+async def run_hooks(chain: HookChain, hook: str, value: T, ctx: Context) -> T:
+    """Call one hook of all middlewares in turn, an `after` hook in reverse order; return the value to continue with."""
+    middlewares = chain.hooks[hook]
+    for middleware in reversed(middlewares) if hook.startswith("after_") else middlewares:
+        value = await hooked(middleware, hook, value, ctx)
+    return value
+
+
+async def hooked(middleware: Middleware, hook: str, value: T, ctx: Context) -> T:
     """Call one hook with a value; return the value to continue with.
 
     Raises:
@@ -140,14 +147,14 @@ async def hooked(
         await ctx.emit(MiddlewareStarted(ctx.path, middleware.name, hook))
     token = AMBIENT.set(without(middleware, ctx.at(escaped(f"{middleware.name}.{hook}"))))
     try:
-        changed = await call(value, ctx)
+        changed = await getattr(middleware, hook)(value, ctx)
     finally:
         AMBIENT.reset(token)
     if ctx.listens(MiddlewareCompleted):
         await ctx.emit(MiddlewareCompleted(ctx.path, middleware.name, hook))
     if changed is None:
         return value
-    return changed if isinstance(changed, PASSES[hook]) else _misused(middleware, hook, changed, ctx)
+    return cast("T", changed) if isinstance(changed, PASSES[hook]) else _misused(middleware, hook, changed, ctx)
 
 
 def _misused(middleware: Middleware, hook: str, changed: object, ctx: Context) -> NoReturn:
@@ -177,52 +184,40 @@ async def tell(chain: HookChain | None, error: BaseException, ctx: Context) -> N
         return
     for middleware in chain.hooks["on_error"]:
         try:
-            await hooked(middleware, "on_error", middleware.on_error, error, ctx)
+            await hooked(middleware, "on_error", error, ctx)
         except BaseException as failed:
             as_failure(failed)
             logger.exception("on_error of %s failed", middleware.name)
 
 
-def wrap(
-    service: Service[Q, R],
-    middlewares: Sequence[Middleware],
-    call: Callable[[Middleware, Q, Context, Service[Q, R]], Awaitable[R]],
-    name: str,
-) -> Service[Q, R]:
-    """Return a service inside the wraps of middlewares, the first outermost.
+Guard = Callable[[Service[Q, R], Q, Middleware], Service[Q, R]]
+"""Returns a service as the wrap of a middleware gets it, which was given a request."""
 
-    Args:
-        service: The service.
-        middlewares: Those that override the wrap.
-        call: Calls the wrap of one of them.
-        name: The name of the wrap, for the paths of agents that it runs.
-    """
-    for middleware in reversed(middlewares):
-        service = _Wrapped(middleware, call, name, service)
+
+def wrap(service: Service[Q, R], chain: HookChain, hook: str, guard: Guard[Q, R] | None = None) -> Service[Q, R]:
+    """Return a service inside the wraps of a chain that are named by `hook`, the first outermost."""
+    for middleware in reversed(chain.hooks[hook]):
+        service = _Wrapped(middleware, hook, service, guard)
     return service
 
 
 class _Wrapped(Generic[Q, R]):
     """A service inside the wrap of one middleware; its facts are those of the service."""
 
-    __slots__ = ("_call", "_middleware", "_name", "inner")
+    __slots__ = ("_guard", "_hook", "_middleware", "inner")
 
-    def __init__(
-        self,
-        middleware: Middleware,
-        call: Callable[[Middleware, Q, Context, Service[Q, R]], Awaitable[R]],
-        name: str,
-        inner: Service[Q, R],
-    ) -> None:
+    def __init__(self, middleware: Middleware, hook: str, inner: Service[Q, R], guard: Guard[Q, R] | None) -> None:
         self._middleware = middleware
-        self._call = call
-        self._name = name
+        self._hook = hook
+        self._guard = guard
         self.inner = inner
 
     async def __call__(self, request: Q, ctx: Context, /) -> R:
-        token = AMBIENT.set(without(self._middleware, ctx.at(escaped(f"{self._middleware.name}.{self._name}"))))
+        middleware, hook = self._middleware, self._hook
+        inner = self.inner if self._guard is None else self._guard(self.inner, request, middleware)
+        token = AMBIENT.set(without(middleware, ctx.at(escaped(f"{middleware.name}.{hook}"))))
         try:
-            answer = await self._call(self._middleware, request, ctx, self.inner)
+            answer = await getattr(middleware, hook)(request, ctx, inner)
         finally:
             AMBIENT.reset(token)
-        return answer if isinstance(answer, PASSES[self._name]) else _misused(self._middleware, self._name, answer, ctx)
+        return cast("R", answer) if isinstance(answer, PASSES[hook]) else _misused(middleware, hook, answer, ctx)

@@ -16,7 +16,7 @@ from msgspec.structs import replace
 
 from ziggurat.calls.admission import ADMISSION, Reservation, admit, metered
 from ziggurat.calls.gate import is_waiting, pass_gate, refuse, waiting_call
-from ziggurat.calls.hooks import MIDDLEWARE, NO_CHAIN, HookChain, hooked, tell, wrap
+from ziggurat.calls.hooks import MIDDLEWARE, NO_CHAIN, HookChain, hooked, run_hooks, tell, wrap
 from ziggurat.core.codec import decode, encode
 from ziggurat.core.containment import contained
 from ziggurat.core.context import ADMIT_TRY, Context
@@ -45,12 +45,6 @@ _SENDABLE = ValidationPolicy.sendable()
 async def ask(model: Model, request: ModelRequest, ctx: Context, *, name: str | None = None) -> ModelResponse:
     """Ask a model at this context's path; if the record has an answer there, return that instead.
 
-    Args:
-        model: The model with its layers.
-        request: The question.
-        ctx: The context of the call; make it with ``ctx.under("model")``.
-        name: The model's name, if it is known already.
-
     Raises:
         LimitExceeded: a budget does not allow the call.
         Denied: a rule or a person said no.
@@ -71,7 +65,7 @@ async def ask(model: Model, request: ModelRequest, ctx: Context, *, name: str | 
     sent: _Sent | None = None
     try:
         if journal.refusing:
-            refuse(record, name, "model", ctx, journal)
+            refuse(name, ctx, journal)
         if ADMISSION in scope:
             reserved, ctx = _admitted(request, name, ctx)
         if chain.hooks["before_model"]:
@@ -183,7 +177,7 @@ async def _report_end(response: ModelResponse, recorded: bool, ctx: Context, jou
 
 async def _apply_before_model(request: ModelRequest, ctx: Context, chain: HookChain) -> ModelRequest:
     for middleware in chain.hooks["before_model"]:
-        changed = await hooked(middleware, "before_model", middleware.before_model, request, ctx)
+        changed = await hooked(middleware, "before_model", request, ctx)
         if changed is not request:
             _check_sendable(changed, request, f"before_model of {middleware.name}", ctx)
             request = changed
@@ -194,14 +188,12 @@ async def _call(model: Model, name: str, request: ModelRequest, ctx: Context, ch
     """Call the model through middleware and filters, and return the message that the conversation gets."""
     filtered = chain.has("deltas", "on_model_delta")
     pieces = _delta_filters(ctx, chain) if filtered or ctx.listens(Delta) else None
-    service = wrap(model, chain.hooks["wrap_model"], _wrap_model, "wrap_model")
+    service = wrap(model, chain, "wrap_model", _CheckedModel)
     response = await service(request, (ctx if pieces is None else ctx.emitting(pieces)).as_leaf())
     must_be(response, ModelResponse, name, ctx)
     if pieces is not None:
         response = await pieces.finish(response)
-    changed = response
-    for middleware in reversed(chain.hooks["after_model"]):
-        changed = await hooked(middleware, "after_model", middleware.after_model, changed, ctx)
+    changed = await run_hooks(chain, "after_model", response, ctx) if chain.hooks["after_model"] else response
     message = fit(changed.message)
     heard = pieces is not None and ctx.listens(Delta) and message is not response.message
     if heard and message != refolded(response.message):
@@ -215,10 +207,6 @@ def _delta_filters(ctx: Context, chain: HookChain) -> "FilteredDeltas":
     from ziggurat.calls.delta_filters import FilteredDeltas
 
     return FilteredDeltas(ctx, chain)
-
-
-async def _wrap_model(middleware: Middleware, request: ModelRequest, ctx: Context, model: Model) -> ModelResponse:
-    return await middleware.wrap_model(request, ctx, _CheckedModel(model, request, middleware))
 
 
 class _Sent:
@@ -269,12 +257,7 @@ class _CheckedModel:
 
 
 def _check_sendable(changed: ModelRequest, request: ModelRequest, hook: str, ctx: Context) -> None:
-    """Check what a hook made of a request, if it changed the conversation.
-
-    Raises:
-        ConfigurationError: it is no request, or its conversation cannot be sent to a model although the one before
-            could; the message names the hook and what is wrong.
-    """
+    """Check what a hook made of a request, if it changed the conversation."""
     if not isinstance(changed, ModelRequest):
         raise ConfigurationError(f"{ctx.path}: the hook {hook} passed {changed!r:.200} on, which is no ModelRequest")
     if changed.messages is request.messages:
@@ -288,13 +271,7 @@ def _check_sendable(changed: ModelRequest, request: ModelRequest, hook: str, ctx
 
 
 async def _approve(request: ModelRequest, name: str, record: Record | None, ctx: Context) -> ModelRequest:
-    """Return the request as it was approved: a call named like the model, with the whole request as its arguments.
-
-    Raises:
-        Denied: a rule or a person said no.
-        Suspend: the call waits for a decision.
-        JournalCorrupt: another call than this one waits here.
-    """
+    """Return the request as it was approved: a call named like the model, with the whole request as its arguments."""
     waits = record is not None and record.pending is not None
     if not waits and not any(gate.concern(name, "model") for gate in ctx.scope.get(APPROVALS) or ()):
         return request

@@ -26,13 +26,6 @@ async def make_once(
 ) -> ToolResult:
     """Make a call of a tool that acts once only; after a timeout or a lost connection, settle it as after a crash.
 
-    Args:
-        service: The tool with its layers.
-        spec: Its spec.
-        own: The frozen call, which nothing below can reach.
-        ctx: The context of the call.
-        journal: The journal of the run.
-
     Raises:
         NotRepeatable: it is unknown whether it took effect.
         Suspend: a person must find out whether it took effect.
@@ -61,13 +54,6 @@ async def settle_unknown(
 
     The approver in this process is not asked: one that approves everything would let the call run twice.
 
-    Args:
-        spec: The spec of the tool.
-        call: The frozen call.
-        record: Its record.
-        ctx: Its context.
-        error: What interrupted it.
-
     Raises:
         NotRepeatable: the model is to be told that the outcome is unknown.
         Suspend: there is no decision of a person yet.
@@ -90,10 +76,6 @@ async def settle_unknown(
 
 async def after_acts(error: Exception, ctx: Context) -> Exception:
     """Return the error of a call below which others may have acted: it tells of those that act once only.
-
-    Args:
-        error: The error of an agent, or of a tool that ran agents.
-        ctx: The context of the call.
 
     Raises:
         Suspend: a person must find out whether one of them took effect.
@@ -125,11 +107,7 @@ async def after_acts(error: Exception, ctx: Context) -> Exception:
 
 
 async def _what_came_of(intent: Intent, ctx: Context) -> tuple[str, bool]:
-    """Return what came of a call that was begun, empty if it did nothing, and whether that is known.
-
-    Raises:
-        Suspend: a person must find out.
-    """
+    """Return what came of a call that was begun, empty if it did nothing, and whether that is known."""
     name, record = intent.name, journal_of(ctx).find(intent.path)
     assert record is not None  # it has an intent
     outcome = record.returned or record.result

@@ -7,7 +7,6 @@ look up the journal > decode > before_tool > decode > freeze > permissions > app
 __all__ = ["act"]
 
 from asyncio import CancelledError
-from collections.abc import Awaitable, Callable
 
 from msgspec.structs import replace
 
@@ -23,7 +22,7 @@ from ziggurat.calls.gate import (
     refuse_second,
     waiting_call,
 )
-from ziggurat.calls.hooks import MIDDLEWARE, NO_CHAIN, HookChain, hooked, tell, wrap
+from ziggurat.calls.hooks import MIDDLEWARE, NO_CHAIN, HookChain, hooked, run_hooks, tell, wrap
 from ziggurat.calls.once import after_acts, make_once, settle_unknown
 from ziggurat.core.clock import CLOCK, SYSTEM_CLOCK
 from ziggurat.core.codec import as_type
@@ -34,9 +33,7 @@ from ziggurat.core.errors import JournalError, ToolError
 from ziggurat.core.event import SILENCE
 from ziggurat.core.failures import Cause
 from ziggurat.core.journal import LocalJournal, journal_of
-from ziggurat.core.service import Service
 from ziggurat.messages.events import ApprovalExecuted, ToolEnded, ToolStarted
-from ziggurat.messages.middleware import Middleware
 from ziggurat.messages.parts import ToolCall, ToolResult
 from ziggurat.messages.usage import TOOL_CALL
 from ziggurat.tools.approval import APPROVALS
@@ -72,7 +69,7 @@ async def act(box: Toolbox, call: ToolCall, ctx: Context) -> ToolResult:
         await ctx.emit(ToolStarted(ctx.path, call))
     entry = box.entries.get(call.name)
     if journal.refusing and not _is_replayed(entry, ctx, journal):
-        refuse(record, call.name, "tool", ctx, journal)
+        refuse(call.name, ctx, journal)
     try:
         if entry is None:
             note_unknown(call.name, ctx)
@@ -138,7 +135,7 @@ async def _failed(raised: BaseException, what: str, call: ToolCall, ctx: Context
 async def _apply_after_tool(result: ToolResult, call: ToolCall, ctx: Context, chain: HookChain) -> ToolResult:
     for middleware in reversed(chain.hooks["after_tool"]):
         try:
-            result = await hooked(middleware, "after_tool", middleware.after_tool, result, ctx)
+            result = await hooked(middleware, "after_tool", result, ctx)
         except BaseException as raised:  # noqa: BLE001 - as above; a result the hook did not pass must not be used
             result = await _failed(raised, f"the hook {middleware.name}.after_tool", call, ctx, chain)
     return result
@@ -173,8 +170,8 @@ async def _make(
     service = entry.service
     if chain is not NO_CHAIN:
         if chain.hooks["on_tool_delta"]:
-            ctx = ctx.within(TOOL_DELTAS, _filter_deltas(chain))
-        service = wrap(service, chain.hooks["wrap_tool"], _wrap_tool, "wrap_tool")
+            ctx = ctx.within(TOOL_DELTAS, lambda text, ctx: run_hooks(chain, "on_tool_delta", text, ctx))
+        service = wrap(service, chain, "wrap_tool")
     if spec.effect == "once":
         return await make_once(service, spec, own, ctx, journal)
     ctx = ctx.within(APPROVED_CALL, own) if entry.composite else ctx.freezing(Frozen(own, spec.effect, ctx.path))
@@ -184,14 +181,7 @@ async def _make(
 async def _resume_begun(
     entry: ToolEntry, record: Record, call: ToolCall, ctx: Context, chain: HookChain
 ) -> ApprovedCall | ToolResult:
-    """Return the frozen call of an intent without a result, or the result if it is known.
-
-    Raises:
-        ToolError: the tool has ``effect="once"`` and it is unknown whether the call took effect.
-        Suspend: a person must find out whether it took effect.
-        Denied: a permission it had when it began is no longer granted.
-        JournalCorrupt: the record is damaged, or its decision belongs to another call.
-    """
+    """Return the frozen call of an intent without a result, or the result if it is known."""
     if record.returned is not None:  # of a tool with effect="once", before layers and hooks processed it
         return as_type(record.returned.value, ToolResult)
     assert record.intent is not None
@@ -252,28 +242,9 @@ async def _freeze(
 
 async def _apply_before_tool(entry: ToolEntry, call: ToolCall, ctx: Context, chain: HookChain) -> ToolCall:
     """Return the normalized call as the hooks left it, in its normal form."""
-    changed = call
-    for middleware in chain.hooks["before_tool"]:
-        changed = await hooked(middleware, "before_tool", middleware.before_tool, changed, ctx)
+    changed = await run_hooks(chain, "before_tool", call, ctx)
     if changed is call:
         return call
     if changed.name != call.name:
         raise ToolError(f"a middleware turned the call of {call.name} into one of {changed.name}; it was not run")
     return entry.normalize(changed)
-
-
-async def _wrap_tool(
-    middleware: Middleware, call: ToolCall, ctx: Context, tool: Service[ToolCall, ToolResult]
-) -> ToolResult:
-    return await middleware.wrap_tool(call, ctx, tool)
-
-
-def _filter_deltas(chain: HookChain) -> Callable[[str, Context], Awaitable[str]]:
-    """Return a function that changes each piece of a tool's output as middleware does."""
-
-    async def change(text: str, ctx: Context) -> str:
-        for middleware in chain.hooks["on_tool_delta"]:
-            text = await hooked(middleware, "on_tool_delta", middleware.on_tool_delta, text, ctx)
-        return text
-
-    return change

@@ -26,30 +26,18 @@ class SubscribedItem(Struct, frozen=True):
     what: JournalEntry | Event
 
 
-class _Reader:
-    """The unread events of one reader; when the buffer is full the oldest are dropped. Entries are never lost."""
-
-    __slots__ = ("passing",)
-
-    def __init__(self, buffer: int) -> None:
-        self.passing: deque[SubscribedItem] = deque(maxlen=buffer)
-
-
 class Broadcast:
-    """An `Emit` that also delivers the events of a run to its subscribers.
+    """An `Emit` that also delivers the events of a run to its subscribers, before it passes them to `outer`.
 
-    Args:
-        journal: The run's record.
-        outer: The `Emit` that receives each event after the subscribers.
-        pieces: Whether pieces of replies are wanted though nobody has subscribed yet: whoever does so in the middle of
-            a reply hears the rest of it.
+    With `pieces`, those of replies are wanted though nobody has subscribed yet: whoever does so in the middle of a
+    reply hears the rest of it.
     """
 
     def __init__(self, journal: LocalJournal, outer: Emit, *, pieces: bool = False) -> None:
         self.journal = journal
         self.outer = outer
         self.pieces = pieces
-        self.readers: list[_Reader] = []
+        self.readers: list[deque[SubscribedItem]] = []  # the unread events of each; the oldest are dropped
         self._number = 0
         self._index = 0
 
@@ -70,7 +58,7 @@ class Broadcast:
             self._number = number
             heard = SubscribedItem(number, self._index, event)
             for reader in self.readers:
-                reader.passing.append(heard)
+                reader.append(heard)
             self.journal.wake()
         if self.outer.listens(type(event)):
             await self.outer(event)
@@ -84,21 +72,21 @@ async def subscribe(
     A reader gets all entries in order, whenever it joins. Events that are not recorded, such as pieces of a reply,
     arrive only while it is subscribed; when it is more than `buffer` events behind, the oldest are dropped.
     """
-    reader = _Reader(buffer)
+    unread: deque[SubscribedItem] = deque(maxlen=buffer)
     if broadcast is not None:
-        broadcast.readers.append(reader)
+        broadcast.readers.append(unread)
     number = after
 
     def over() -> bool:
         return journal.refusing or (journal.ended is not None and number >= len(journal.entries))
 
     def news() -> bool:
-        return bool(reader.passing) or number < journal.stable or over()
+        return bool(unread) or number < journal.stable or over()
 
     try:
         while True:
-            while reader.passing and reader.passing[0].number <= number:
-                yield reader.passing.popleft()
+            while unread and unread[0].number <= number:
+                yield unread.popleft()
             if number < journal.stable:
                 number += 1
                 yield SubscribedItem(number, 0, journal.entries[number - 1])
@@ -108,4 +96,4 @@ async def subscribe(
                 await journal.changed(news)
     finally:
         if broadcast is not None:
-            broadcast.readers.remove(reader)
+            broadcast.readers[:] = [reader for reader in broadcast.readers if reader is not unread]

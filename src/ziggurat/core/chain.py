@@ -58,13 +58,7 @@ class DigestChain:
         return blake2b(b"\0".join(self._keys), digest_size=16).hexdigest() if self._keys else ""
 
     def link(self, log: str, before: str, data: bytes) -> str:
-        """Return the digest of a new row.
-
-        Args:
-            log: The name of the log.
-            before: The digest of the row before; empty for the first row.
-            data: The data of the row.
-        """
+        """Return the digest of a new row, from that of the row before, which is empty for the first."""
         return _keyed(self._keys[0], log, before, data) if self._keys else chained(before, data)
 
     def fits(self, log: str, before: str, row: Row) -> bool:

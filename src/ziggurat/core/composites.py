@@ -35,9 +35,6 @@ class Composites:
     """The composites (agents, teams) in the entries of a run; entries added later are looked at when it is asked.
 
     A journal makes one when it is first needed, as most runs never ask.
-
-    Args:
-        entries: The entries of the run.
     """
 
     __slots__ = ("_above", "_around", "_entered", "_entries", "_first", "_looked_at")

@@ -1,12 +1,16 @@
 """Containment: what ends a task or a program, raised by the code of one call, is a failure of that call alone."""
 
-__all__ = ["StopSignal", "as_failure", "contained"]
+__all__ = ["StopSignal", "as_failure", "contained", "in_task"]
 
 import asyncio
 import signal
 import threading
+from collections.abc import Awaitable, Callable
+from typing import TypeVar
 
 from ziggurat.core.errors import ServiceError, Suspend, described
+
+T = TypeVar("T")
 
 
 class StopSignal(asyncio.CancelledError):
@@ -44,6 +48,14 @@ def as_failure(error: BaseException) -> Exception:
     if isinstance(failure, Exception):
         return failure
     raise failure
+
+
+async def in_task(begin: Callable[[], Awaitable[T]]) -> T:
+    """Begin and await the work of a task of its own; SystemExit, raised out of a task, would end the event loop."""
+    try:
+        return await begin()
+    except (KeyboardInterrupt, SystemExit) as error:
+        raise contained(error)  # noqa: B904 - it has its cause already
 
 
 def _is_signal(error: BaseException, owner: "asyncio.Task[object] | None") -> bool:

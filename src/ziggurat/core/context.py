@@ -10,6 +10,7 @@ from types import TracebackType
 from typing import Protocol, TypeVar
 
 from msgspec import Struct, field
+from msgspec.structs import replace
 
 from ziggurat.core.clock import CLOCK, IDS, RANDOM, SYSTEM_CLOCK, Clock, new_id
 from ziggurat.core.errors import Timeout
@@ -73,62 +74,35 @@ class Context(Struct, frozen=True, eq=False):
 
     def as_leaf(self) -> "Context":
         """Return a context for the parts of this call, which its caller records as a whole."""
-        return Context(
-            self.path, self.emit, self.watch, self.scope, self.frozen, True, self._counter, self._entered, self.tries
-        )
+        return replace(self, leaf=True)
 
     def again(self) -> "Context":
         """Return the context for another try of this same call: same path, numbering starts again."""
-        return Context(
-            self.path,
-            self.emit,
-            self.watch,
-            self.scope,
-            self.frozen,
-            self.leaf,
-            _Counter(),
-            self._entered,
-            self.tries + 1,
-        )
+        return replace(self, _counter=_Counter(), tries=self.tries + 1)
 
     def within(self, key: Key[T], value: T) -> "Context":
         """Return a context whose scope has `value` under `key`, for this call and all calls below it."""
-        return self.scoped(self.scope.with_value(key, value))
+        return replace(self, scope=self.scope.with_value(key, value))
 
     def scoped(self, scope: Scope) -> "Context":
         """Return a context with another scope."""
-        return self._with(scope=scope)
+        return replace(self, scope=scope)
 
     def freezing(self, frozen: object) -> "Context":
         """Return a context of this call whose tool function may run only the call `frozen`, as it was checked."""
-        return Context(
-            self.path, self.emit, self.watch, self.scope, frozen, self.leaf, self._counter, self._entered, self.tries
-        )
+        return replace(self, frozen=frozen)
 
     def heard_by(self, *listeners: Listener) -> "Context":
         """Return a context whose events also go to `listeners`."""
-        return self._with(emit=listening_to(self.emit, listeners))
+        return replace(self, emit=listening_to(self.emit, listeners))
 
     def emitting(self, emit: Emit) -> "Context":
         """Return a context whose events go to `emit` instead."""
-        return self._with(emit=emit)
+        return replace(self, emit=emit)
 
     def entered(self, scope: Scope) -> "Context":
         """Return a context marked as having passed the checks and hooks of this call, with `scope` for all below it."""
         return Context(self.path, self.emit, self.watch, scope, None, False, self._counter, True)
-
-    def _with(self, emit: Emit | None = None, watch: Stopwatch | None = None, scope: Scope | None = None) -> "Context":
-        return Context(
-            self.path,
-            self.emit if emit is None else emit,
-            self.watch if watch is None else watch,
-            self.scope if scope is None else scope,
-            self.frozen,
-            self.leaf,
-            self._counter,
-            self._entered,
-            self.tries,
-        )
 
     def limit(self, seconds: float) -> "Limit":
         """Limit the block ``async with ctx.limit(30) as ctx`` to `seconds`.
@@ -142,7 +116,7 @@ class Context(Struct, frozen=True, eq=False):
 
     def timed(self, watch: Stopwatch | None = None) -> "Context":
         """Return a context of this call with a stopwatch of its own, `watch` or a new one."""
-        return self._with(watch=Stopwatch(self.clock, self.watch, self.emit) if watch is None else watch)
+        return replace(self, watch=Stopwatch(self.clock, self.watch, self.emit) if watch is None else watch)
 
     @contextmanager
     def branch(self) -> "Iterator[Context]":
@@ -351,7 +325,7 @@ class Limit:
         self._task, self._before, self._expired = task, task.cancelling(), False
         watch = Stopwatch(self._ctx.clock, self._ctx.watch, self._ctx.emit)
         self._alarm: Alarm = watch.limit(self.seconds, self._expire)
-        return self._ctx._with(watch=watch)
+        return replace(self._ctx, watch=watch)
 
     def _expire(self) -> None:
         self._expired = True

@@ -21,10 +21,6 @@ def check_new_id(text: object, what: str) -> None:
     Ids are written to terminals, paths, shell commands and generated code, so they have no character that means
     something there.
 
-    Args:
-        text: The id.
-        what: What it is called in the error, such as ``run_id``.
-
     Raises:
         ConfigurationError: it has other characters than ASCII letters, digits and ``-_.:@/+=,|~``, begins with ``-``,
             is empty, or is too long.
@@ -38,10 +34,6 @@ def check_new_id(text: object, what: str) -> None:
 
 def check_new_name(text: object, what: str) -> None:
     """Check the name of an agent, a label, or the owner of a memory.
-
-    Args:
-        text: The name.
-        what: What it is called in the error, such as ``an agent's name``.
 
     Raises:
         ConfigurationError: it has a hidden character or a line break, is blank, or is too long.

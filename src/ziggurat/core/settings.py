@@ -80,12 +80,7 @@ _LONGEST = 200
 
 
 class Settings:
-    """The rules of settings, read from their annotations when they are first checked.
-
-    Args:
-        names: The names of the settings.
-        owner: The function that has them as parameters, or the class that has them as fields.
-    """
+    """The rules of settings, read when they are first checked: of parameters of a function, or fields of a class."""
 
     def __init__(self, names: Iterable[str], owner: Any) -> None:
         self._names = tuple(names)

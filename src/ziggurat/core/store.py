@@ -280,13 +280,7 @@ async def acknowledged_in(store: Store, log: str) -> LogMark | None:
 
 
 def loss(log: str, count: int, acknowledged: int) -> JournalCorrupt:
-    """Return the error for a log that ends before its last acknowledged row.
-
-    Args:
-        log: The log.
-        count: The number of rows that are left.
-        acknowledged: The number of the last acknowledged row.
-    """
+    """Return the error for a log that ends before its last acknowledged row."""
     kind, _, name = log.partition(":")
     left = f"ends with entry {count}" if count else "has no entries"
     option = "--session " if kind == "session" else ""

@@ -11,7 +11,7 @@ from types import TracebackType
 from typing import Any, Generic, NoReturn, TypeVar
 
 from ziggurat.core.clock import SYSTEM_CLOCK, Clock
-from ziggurat.core.containment import contained
+from ziggurat.core.containment import in_task
 from ziggurat.core.context import Context, root
 from ziggurat.core.errors import ConfigurationError
 from ziggurat.core.event import Event
@@ -139,13 +139,7 @@ class EventStream(Generic[R]):
         self._wake_reader()
 
     def _start(self, call: Callable[[], Awaitable[R]]) -> None:
-        async def run() -> R:
-            try:
-                return await call()
-            except (KeyboardInterrupt, SystemExit) as error:  # raised out of a task, it would end the event loop
-                raise contained(error)  # noqa: B904 - it has its cause already
-
-        self.follow(asyncio.get_running_loop().create_task(run()))
+        self.follow(asyncio.get_running_loop().create_task(in_task(call)))
 
     async def _leave(self) -> None:
         """Cancel the call if it still runs, and wait for it; from now on emitting returns at once."""

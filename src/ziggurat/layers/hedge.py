@@ -4,10 +4,11 @@ __all__ = ["hedge"]
 
 import asyncio
 from collections.abc import Iterable
+from functools import partial
 from typing import Any, TypeVar
 
 from ziggurat.core.combinator import Combinator, annotate
-from ziggurat.core.containment import contained
+from ziggurat.core.containment import in_task
 from ziggurat.core.context import JOURNAL, Context
 from ziggurat.core.errors import ConfigurationError, LimitExceeded, described
 from ziggurat.core.facts import name_of, strongest
@@ -67,7 +68,8 @@ class _Hedge(Combinator[Q, R]):
         for index, place in enumerate(places):
             if index and not await self._is_admitted(running, failures, places, ctx):
                 return await self._wait_for_answer(running, failures, ctx, last=True)
-            task = asyncio.get_running_loop().create_task(self._attempt(index, request, place), name=place.path)
+            attempt = in_task(partial(self._attempt, index, request, place))
+            task = asyncio.get_running_loop().create_task(attempt, name=place.path)
             running[task] = index
             winner = await self._wait_for_answer(running, failures, ctx, last=index == len(places) - 1)
             if winner is not None:
@@ -98,8 +100,6 @@ class _Hedge(Combinator[Q, R]):
         except asyncio.CancelledError as error:
             place.charge(usage_of(error), error)
             raise
-        except (KeyboardInterrupt, SystemExit) as error:  # raised out of a task, it would end the event loop
-            raise contained(error)  # noqa: B904 - it has its cause already
 
     async def _wait_for_answer(
         self, running: dict[asyncio.Task[R], int], failures: list[tuple[int, Exception]], ctx: Context, *, last: bool

@@ -1,6 +1,16 @@
 """Computing the vectors of memories: failures of an embedder are noticed and survived, and mended later."""
 
-__all__ = ["BATCH", "Reembedded", "embed", "embed_pending", "notice_changed_embedder", "reembed", "try_embed", "warn"]
+__all__ = [
+    "BATCH",
+    "Reembedded",
+    "embed",
+    "embed_pending",
+    "embedded_text",
+    "notice_changed_embedder",
+    "reembed",
+    "try_embed",
+    "warn",
+]
 
 import logging
 from collections.abc import Callable, Sequence
@@ -66,6 +76,12 @@ def _check(made: object, count: int) -> None:
         raise ModelError("the embedder returned a vector with numbers that are not finite", kind="malformed")
 
 
+def embedded_text(record: MemoryRecord) -> str:
+    """Return the text whose vector a memory gets: its content, after the key that says what a fact is about."""
+    key = record.facts.get("key")
+    return f"{key}: {record.content}" if isinstance(key, str) else record.content
+
+
 async def try_embed(
     embedder: Embedder | None, texts: Sequence[str], purpose: Literal["document", "query"], ctx: Context
 ) -> Embeddings | None:
@@ -82,7 +98,7 @@ async def try_embed(
 async def embed_pending(store: MemoryStore, owner: str, embedder: Embedder, ctx: Context) -> int:
     """Embed some memories that were stored without a vector; return how many. A failure is only a warning."""
     pending = await store.stale(owner, None, _PENDING)
-    made = await try_embed(embedder, [record.content for record in pending], "document", ctx)
+    made = await try_embed(embedder, [embedded_text(record) for record in pending], "document", ctx)
     if made is None:
         return 0
     vectors = {record.id: vector for record, vector in zip(pending, made.vectors, strict=True)}
@@ -149,7 +165,7 @@ async def _reembed_batch(
     progress: Callable[[Reembedded], None] | None,
 ) -> Reembedded:
     if batch:
-        made = await embed(embedder, [record.content for record in batch], "document", ctx)
+        made = await embed(embedder, [embedded_text(record) for record in batch], "document", ctx)
         if made.model != state.model:
             raise ModelError(f"the embedder calls itself {state.model!r} and {made.model!r}", kind="malformed")
         written = {record.id: vector for record, vector in zip(batch, made.vectors, strict=True)}

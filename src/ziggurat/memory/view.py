@@ -17,7 +17,14 @@ from ziggurat.memory.record import UNDONE, MemoryRecord, Origin, predecessors
 from ziggurat.memory.scoring import Score, ScoringInputs
 from ziggurat.memory.search import FLOOR
 from ziggurat.memory.store import OpenedStore, Query
-from ziggurat.memory.vectorizing import Reembedded, embed_pending, notice_changed_embedder, reembed, try_embed
+from ziggurat.memory.vectorizing import (
+    Reembedded,
+    embed_pending,
+    embedded_text,
+    notice_changed_embedder,
+    reembed,
+    try_embed,
+)
 from ziggurat.memory.words import KEY_TAG, query_words
 from ziggurat.messages.embedding import Embedder
 
@@ -177,7 +184,7 @@ class View:
     async def _with_vectors(self, records: Sequence[MemoryRecord]) -> list[MemoryRecord]:
         """Return new memories with their vectors; if the embedder fails, without, to be embedded with later ones."""
         bare = [record for record in records if record.embedding is None]
-        made = await try_embed(self.embedder, [record.content for record in bare], "document", self.ctx)
+        made = await try_embed(self.embedder, [embedded_text(record) for record in bare], "document", self.ctx)
         if made is None or self.embedder is None:
             return list(records)
         await embed_pending(self.store, self.owner, self.embedder, self.ctx)

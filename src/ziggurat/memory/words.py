@@ -122,15 +122,15 @@ def query_words(text: str) -> list[str]:
 def indexed_words(record: MemoryRecord) -> dict[str, float]:
     """Return the words by which a memory is found, with their weights: how often they are in its text and its tags.
 
-    Words of its `CONTEXT` count half. In scripts without spaces, single characters are found too.
+    Words of its `CONTEXT` and of the key of a fact count half. In scripts without spaces, single characters are found
+    too.
     """
     counts: defaultdict[str, float] = defaultdict(float)
     for text in (record.content, *(tag for tag in record.tags if _is_searched(tag))):
         for word in stems(text):
             counts[word] += 1.0
-    context = record.facts.get(CONTEXT)
-    if isinstance(context, str):
-        for word in stems(context):
+    for beside in (record.facts.get(CONTEXT), record.facts.get("key")):
+        for word in stems(beside) if isinstance(beside, str) else ():
             counts[word] += _CONTEXT_WEIGHT
     for pair in [word for word in counts if len(word) == 2 and not word.isascii() and _PAIR.match(word)]:
         for character in pair:

@@ -305,7 +305,8 @@ class AgentRun(Struct, Generic[Out], frozen=True, weakref=True):
         return " · ".join((*parts, usage_text(self.usage), duration(self.seconds)))
 
     def __repr__(self) -> str:
-        return f"<AgentRun {type(self.stop).__name__} {self._answer(60)} · {self.figures}>"
+        tokens = "" if self.usage.total == 0 else f", {self.usage.total} tokens"
+        return f"<AgentRun {type(self.stop).__name__} {self._answer(60)}, {self.steps} steps{tokens}>"
 
     def __rich_repr__(self) -> list[tuple[str, Any]]:
         return [("stop", self.stop), ("output", self._answer(60)), ("figures", self.figures)]
@@ -319,12 +320,9 @@ class AgentRun(Struct, Generic[Out], frozen=True, weakref=True):
         return run_html(heading, self.trace(), self._answer(1000))
 
     def _answer(self, width: int) -> str:
-        """Return the output, or why there is none, in one line."""
-        from ziggurat.messages.formatting import shortened
-
-        if self.output is None:
-            return shortened(self.error or self.text, width)
-        return shortened(repr(self.output), width)
+        """Return the output, or why there is none, in one line without invisible characters."""
+        shown = repr((self.error or self.text)[: 2 * width]) if self.output is None else repr(self.output)
+        return shown if len(shown) <= width else f"{shown[: width - 1]}…"
 
 
 def empty_run(name: str, request: AgentRequest, stop: stops.Stop, run_id: str = "") -> AgentRun:

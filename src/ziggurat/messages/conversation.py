@@ -35,12 +35,7 @@ def _characters(part: Part) -> int:
 
 
 def misplaced(message: Message, awaited: Sequence[str]) -> str | None:
-    """Return why a message cannot follow calls that wait for results, None if it can.
-
-    Args:
-        message: The message to add.
-        awaited: The ids of the calls without a result in reverse order, so that the next one is last.
-    """
+    """Return why a message cannot follow calls that wait for results, None if it can; the next call's id is last."""
     if message.role == "tool":
         ids = [part.id if isinstance(part, ToolResult) else "" for part in message.parts]
         following = list(reversed(awaited[len(awaited) - len(ids) :]))

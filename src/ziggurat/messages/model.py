@@ -151,13 +151,7 @@ class ModelRequest(Struct, frozen=True, gc=False):
         return self.messages.digest()
 
     def compared(self, entries: Sequence[JournalEntry], path: str, recorded: str) -> tuple[str, str, str] | None:
-        """Return the first message that differs from the recorded request, and both as text; None if unknown.
-
-        Args:
-            entries: The record.
-            path: The path of the model call.
-            recorded: The fingerprint of the recorded request.
-        """
+        """Return the first message that differs from the recorded request, and both as text; None if unknown."""
         was = said_before(entries, path)
         if was is None or Transcript.of(*was).digest() != recorded:
             return None

@@ -167,13 +167,7 @@ async def _end_broken(failure: BaseException, run: AgentRun, opening: Opening) -
 
 
 async def _store_end(opening: Opening, run: AgentRun, *, answered: bool = False) -> None:
-    """Save the session of a run, and record that the run has ended.
-
-    Args:
-        opening: The run.
-        run: It, as it is returned.
-        answered: Whether its agent's answer is on record. Otherwise it is recorded as a whole, unless it waits.
-    """
+    """Save the session of a run, and record its end: the run as a whole, unless it waits or its answer is recorded."""
     if opening.writer is not None:
         await opening.writer.close_anyway(run)
     kept = None if answered or run.pending else run
@@ -181,11 +175,7 @@ async def _store_end(opening: Opening, run: AgentRun, *, answered: bool = False)
 
 
 async def _answer(agent: AgentService, name: str, opening: Opening) -> AgentRun:
-    """Return a run that has ended as its record has it; nothing is called.
-
-    Raises:
-        RunExists: the agent has another type of output now, which the recorded answer does not fit.
-    """
+    """Return a run that has ended as its record has it; nothing is called."""
     ctx, journal = opening.ctx, opening.journal
     record, ended = journal.find(ctx.path), journal.ended
     if record is not None and record.entered is not None:
@@ -211,14 +201,7 @@ async def _answer(agent: AgentService, name: str, opening: Opening) -> AgentRun:
 def _replayed_end(failure: BaseException | None, run: AgentRun, journal: LocalJournal, path: str) -> AgentRun:
     """Return a replayed run that did not end with an answer, as recorded, after comparing the two.
 
-    Args:
-        failure: What ended the replay; None if it came to an answer, because the run was cut off just before its own.
-        run: The run as replayed.
-        journal: The record.
-        path: The path of its agent.
-
-    Raises:
-        JournalMismatch: it differs, and the replay is strict.
+    `failure` is None if the replay came to an answer, because the run was cut off just before its own.
     """
     ended = journal.last_end
     recorded = None if ended is None else as_type(ended.run, cast("type[AgentRun | None]", AgentRun | None))

@@ -25,15 +25,7 @@ _STEP = re.compile(r"step-(\d+)(/|$)")
 def fork_entries(
     entries: list[JournalEntry], agent: str, run_id: str, origin: Origin, prompt: Prompt | None, at: float
 ) -> list[JournalEntry]:
-    """Return the entries that a fork starts with.
-
-    Args:
-        entries: The record of the original run.
-        agent: The path of its agent.
-        run_id: The id of the fork.
-        origin: The original run, the step, and what happens to side effects.
-        prompt: A message added at the step; at step 1 it replaces the question.
-        at: The time of the fork, in POSIX seconds.
+    """Return the entries that a fork starts with; a prompt is added at its step, at step 1 it replaces the question.
 
     Raises:
         ConfigurationError: there is no such step, the run cannot be forked there.
@@ -100,12 +92,7 @@ def _is_steering(entry: JournalEntry, agent: str) -> bool:
 
 
 def effects_gate(origin: Origin, before: Iterable[JournalEntry]) -> ForkEffects | None:
-    """Return the gate that stops a fork's side effects, or None if the fork may have them.
-
-    Args:
-        origin: The original run, the step, and what happens to side effects.
-        before: The record of the original run; empty if it was removed.
-    """
+    """Return the gate that stops a fork's side effects, None if it may have them; `before` is the original record."""
     if origin.effects == "live":
         return None
     if origin.effects == "refuse":

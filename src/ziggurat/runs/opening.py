@@ -79,14 +79,7 @@ class Opening(Struct, eq=False):
 
 
 class Opener:
-    """Opens the runs of one agent.
-
-    Args:
-        agent: The agent, as its tools and layers are found.
-        parts: The facts about it.
-        name: Its name.
-        runs: Where its runs are kept.
-    """
+    """Opens the runs of one agent."""
 
     def __init__(self, agent: AgentService, parts: AgentParts, name: str, runs: Runs) -> None:
         self.runs = runs
@@ -204,11 +197,7 @@ class Opener:
             raise
 
     async def _open_ended(self, run_id: str, options: RunOptions) -> Opening:
-        """Open a copy of the record of a run that has ended; nothing is called and nothing is written.
-
-        Raises:
-            JournalCorrupt: it does not end as its status says.
-        """
+        """Open a copy of the record of a run that has ended; nothing is called and nothing is written."""
         journal = await self.runs.read(run_id, clock=options.clock)
         info = await self.runs.find(run_id)
         if info is not None and info.status != "running" and (not journal.ended or journal.ended.stop != info.status):

@@ -15,14 +15,7 @@ _STEP = re.compile(r"(^|/)step-\d+(/|$)")
 
 
 class PartialJournal(LocalJournal):
-    """The record of a run whose tools, or whose models, are called again, and nothing else.
-
-    Args:
-        whole: All entries of the record.
-        live: What is called again.
-        strict: Raise if anything differs from the record, instead of emitting `Diverged`.
-        clock: The clock that measures the run's time.
-    """
+    """The record of a run whose tools, or whose models, are called again, and nothing else."""
 
     __slots__ = ("_made", "_whole", "live")
 
@@ -78,12 +71,6 @@ def replay_journal(
     entries: Sequence[JournalEntry], live: Live = "nothing", *, strict: bool = True, clock: Clock = SYSTEM_CLOCK
 ) -> LocalJournal:
     """Return a journal that replays a record.
-
-    Args:
-        entries: The record.
-        live: What is called again.
-        strict: Raise if anything differs from the record, instead of emitting `Diverged`.
-        clock: The clock that measures the run's time.
 
     Raises:
         ConfigurationError: `live` has an unknown value.

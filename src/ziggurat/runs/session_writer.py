@@ -224,11 +224,9 @@ _WAITS = "not executed yet: a person has been asked and has not decided; do not 
 
 
 def waiting_step(entries: Iterable[JournalEntry], path: str) -> list[Message]:
-    """Return the messages of the step in which a run waits: the reply, and for each call its result or that it waits.
+    """Return the messages of the step in which a run waits: the reply, and for each call its result, or that it waits.
 
-    Args:
-        entries: The record of the run.
-        path: The path of its agent.
+    It is that of the agent at a path in the record.
     """
     _, steps = recorded_steps(entries, path)
     last = steps[-1] if steps else None

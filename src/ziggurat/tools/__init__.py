@@ -1,6 +1,6 @@
 """Tools: services from a `ToolCall` to a `ToolResult`.
 
-- From a function: `function`, with `signature`, `inspection`, `docstring`, `parameter`, `schema` and `declared`;
+- From a function: `function`, with `signature`, `inspection`, `docstring`, `parameter` and `schema`;
   `type_parts` and `pydantic_types` for the types of other libraries. From a JSON Schema written by hand: `raw_schema`.
 - Checking arguments: `arguments`, `normal_form` with `plain`, `validator`, `schema_cost`, `schema_errors`; names that
   are `similar`.

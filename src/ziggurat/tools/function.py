@@ -28,12 +28,11 @@ from ziggurat.messages.events import ToolDelta
 from ziggurat.messages.model import Effect, Interrupted, ToolSpec
 from ziggurat.messages.parts import ToolCall, ToolResult
 from ziggurat.messages.tool import NORMALIZE, SPEC
-from ziggurat.tools.declared import Validator, complaint_of, declared_permissions
 from ziggurat.tools.frozen import Frozen, frozen_in, use_approval
 from ziggurat.tools.guarded_call import run_bounded, run_guarded, run_in_thread
 from ziggurat.tools.outcome import once_only
-from ziggurat.tools.permissions import Permissions
-from ziggurat.tools.results import MAX_RESULT, result_of
+from ziggurat.tools.permissions import Permissions, known
+from ziggurat.tools.results import MAX_RESULT, ended_by, result_of
 from ziggurat.tools.signature import Signature
 
 if TYPE_CHECKING:
@@ -57,6 +56,10 @@ TOOL_DELTAS: Key[Callable[[str, Context], Awaitable[str]]] = Key("tool deltas")
 
 APPROVED_CALL: Key[ToolCall | None] = Key("approved call")
 """The approved call of a composite tool."""
+
+
+Validator = Callable[..., str | None]
+"""Called with a tool's arguments; returns what is wrong with them, or None."""
 
 
 class FunctionTool(Generic[F_co]):
@@ -111,9 +114,18 @@ class FunctionTool(Generic[F_co]):
     def _validate(self, text: str) -> None:
         arguments = self.arguments.decode(text)  # a copy that the function does not get: a validator may change it
         for validator in self._validators:
-            wrong = complaint_of(validator, arguments)
-            if wrong:
+            try:
+                wrong: object = validator(**arguments)
+            except Exception:
+                raise
+            except BaseException as error:
+                raise ended_by(error) from error
+            if isinstance(wrong, str) and wrong:
                 raise InvalidArguments(wrong)
+            if not (wrong is None or isinstance(wrong, str)):
+                name = getattr(validator, "__name__", "a validator")
+                kind = type(wrong).__name__
+                raise ToolError(f"{name} must return what is wrong with the arguments, or None; it returned a {kind}")
 
     def __call__(self, call: ToolCall, ctx: Context, /) -> Coroutine[Any, Any, ToolResult]:
         """Run the function with the call's arguments.
@@ -290,7 +302,7 @@ def tool(
             signature.description,
             signature.parameters,
             effect,
-            declared_permissions(permissions),
+            _declared(permissions),
             approval,
             timeout,
             permissions is not None,
@@ -332,9 +344,7 @@ def raw_tool(
     _refuse_tool(function)
     schema = RawSchema.of(function, name, parameters)
     declared = permissions is not None
-    spec = ToolSpec(
-        name, description, parameters, effect, declared_permissions(permissions), approval, timeout, declared
-    )
+    spec = ToolSpec(name, description, parameters, effect, _declared(permissions), approval, timeout, declared)
     return FunctionTool(schema.function, checked_spec(spec), schema, streams=inspect.isasyncgenfunction(function))
 
 
@@ -354,6 +364,13 @@ def checked_spec(spec: ToolSpec) -> ToolSpec:
             f"interrupted={spec.interrupted!r} is for a tool with effect='once'; {spec.name} has effect={spec.effect!r}"
         )
     return spec
+
+
+def _declared(permissions: Permissions | None) -> tuple[str, ...]:
+    """Return the permissions that a tool declares, after checking their names; empty for None."""
+    declared = () if permissions is None else tuple(permissions)
+    known(declared)
+    return declared
 
 
 def _refuse_tool(function: object) -> None:

@@ -50,8 +50,9 @@ class AbandonedCalls:
     def add(self, work: "asyncio.Future[object]", name: str) -> None:
         """Count an abandoned call, and keep a reference to it until it ends.
 
-        The task is removed from the tasks of its event loop, since `asyncio.run` waits for all of these: with one tool
-        that ignores every cancellation, a process would never end.
+        The task is removed from the tasks of its event loop, since `asyncio.run` waits for all of these. With one tool
+        that ignores every cancellation, a process ends 1.5 s after its call began (timeout 0.5 s, grace 1 s), and was
+        still there after 20 s without this, on Python 3.11 and 3.13.
         """
         self.count += 1
         self._running.add(work)

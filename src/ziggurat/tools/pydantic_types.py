@@ -37,10 +37,6 @@ def pydantic_schema(annotation: Any) -> dict[str, object]:
 def pydantic_reader(name: str, annotation: Any) -> tuple[Callable[[object], object], Callable[[object], object]]:
     """Return the functions that convert plain JSON data to a type of pydantic, and back.
 
-    Args:
-        name: The name of the value in messages for the model.
-        annotation: The type.
-
     Raises:
         ConfigurationError: a field is written under a name that is not read, so that what was recorded could not be
             read back.

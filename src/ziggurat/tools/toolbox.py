@@ -216,11 +216,7 @@ def _as_function_tool(each: Any) -> Any:
 
 
 def _entry_of(each: Tool) -> ToolEntry:
-    """Make the entry of a tool, so that its calls need not inspect it.
-
-    Raises:
-        ConfigurationError: it is neither a function nor a service with a `SPEC`.
-    """
+    """Make the entry of a tool, so that its calls need not inspect it."""
     service: Any = each
     spec = fact(each, SPEC)
     if spec is None:

@@ -1,6 +1,6 @@
 """Which library reads a type: msgspec, pydantic, or each of them a part of it."""
 
-__all__ = ["Part", "alternatives", "divide", "is_pydantic", "rebuilt"]
+__all__ = ["Part", "alternatives", "divide", "rebuilt"]
 
 import dataclasses
 import types
@@ -36,15 +36,6 @@ def alternatives(annotation: object) -> tuple[object, ...]:
     if typing.get_origin(annotation) in (typing.Union, types.UnionType):
         return typing.get_args(annotation)
     return ()
-
-
-def is_pydantic(annotation: object) -> bool:
-    """Return whether pydantic must read this type, or a part of it, so that all of its constraints are checked.
-
-    That is so if it is, contains, or is annotated with something from pydantic, at any depth: in the fields of a
-    dataclass, a TypedDict or a NamedTuple, too. Only inspects classes, so pydantic is not imported.
-    """
-    return "pydantic" in _libraries(annotation)
 
 
 def divide(annotation: Any) -> tuple[Any, dict[type, Part]]:

@@ -1,6 +1,7 @@
 """The tools `remember`, `recall` and `forget`."""
 
 import asyncio
+import re
 from typing import Any
 
 import pytest
@@ -9,9 +10,15 @@ from tests.agents.memory.test_middleware import contents, fill, records
 from ziggurat.agents.agent import Agent
 from ziggurat.agents.memory import Remembering, memory_tools
 from ziggurat.agents.memory.tools import READ, WRITE
+from ziggurat.core.context import Context
+from ziggurat.memory.agent_memory import AgentMemory
 from ziggurat.memory.contradiction import DOUBTS
+from ziggurat.memory.record import pack
 from ziggurat.memory.stores.local import LocalMemoryStore
 from ziggurat.messages.agent import AgentRun
+from ziggurat.messages.embedding import Embeddings, EmbedRequest
+from ziggurat.messages.message import MEMORY
+from ziggurat.messages.model import ModelRequest
 from ziggurat.messages.parts import ToolResult, tool_call
 from ziggurat.messages.tool import SPEC
 from ziggurat.models.scripted import ScriptedModel
@@ -33,6 +40,32 @@ def web(query: str) -> str:
 
 def results(run: AgentRun) -> list[ToolResult]:
     return [result for step in run.trace() for result in step.results]
+
+
+def test_the_nearest_facts_are_shown_so_that_a_model_can_say_which_no_longer_holds() -> None:
+    """By meaning: with vectors in which the first two facts are near each other, and without a word in common."""
+
+    async def embedder(request: EmbedRequest, ctx: Context) -> Embeddings:
+        vectors = [pack([1.0, 0.1] if "Rome" in text or "flat" in text else [0.1, 1.0]) for text in request.texts]
+        return Embeddings(tuple(vectors), "two")
+
+    store = LocalMemoryStore()
+    memory = AgentMemory(store, "ann", embedder=embedder)
+    old = asyncio.run(memory.remember("She settled in Rome", kind="semantic", taint=["web"]))
+    asyncio.run(memory.remember("Bees sleep at night", kind="semantic"))
+
+    def reply(request: ModelRequest) -> Any:
+        if request.messages[-1].role == "user":
+            return tool_call("remember", fact="Her new flat lies beside a canal")
+        shown = str(request.messages[-1].parts)
+        found = re.search(r"facts: She settled in Rome. \(from the tool web\) \[(\w+)\]", shown)
+        return tool_call("remember", fact="Her new flat lies beside a canal", replaces=found[1]) if found else "done"
+
+    remembering = Remembering(store, "ann", limit=0, embedder=embedder)
+    run = Agent(ScriptedModel(always=reply), tools=memory_tools(), middleware=[remembering]).run_sync("go")
+    assert [result.origin for result in results(run)] == [f"{MEMORY}:web"] * 2
+    assert "takes the place of: She settled in Rome" in run.observations[1]
+    assert old.id not in [each.id for each in records(store)]
 
 
 def test_a_fact_is_remembered_recalled_and_forgotten() -> None:

@@ -31,6 +31,9 @@ from ziggurat.messages.usage import Usage
 _NEAR = 5
 """How many similar facts are compared with a new fact."""
 
+_SHOWN = 3
+"""How many of the nearest facts a model is shown beside a new one."""
+
 
 class Note(CheckedStruct, frozen=True, kw_only=True):
     """Something to remember.
@@ -73,12 +76,14 @@ class StoredNote(Struct, frozen=True):
         replaced: The memory that it replaced, None if none.
         known: Whether it was stored already.
         doubted: Facts that it may contradict, judged by words alone; all are still in use.
+        nearest: Other facts in use that are the nearest to it, for a model to judge whether they still hold.
     """
 
     record: MemoryRecord
     replaced: MemoryRecord | None = None
     known: bool = False
     doubted: tuple[MemoryRecord, ...] = ()
+    nearest: tuple[MemoryRecord, ...] = ()
 
 
 class ActiveMemory(Struct, frozen=True, eq=False):
@@ -153,11 +158,8 @@ ACTIVE_MEMORY: Key[ActiveMemory] = Key("active memory")
 def taint_in(ctx: Context, said: Iterable[Message] = ()) -> tuple[str, ...]:
     """Return the tools whose results this agent, and the agents that called it, have read in this run.
 
-    Recalled memories and graph facts add the taint they were stored with, not the tool that read them.
-
-    Args:
-        ctx: The context of the agent.
-        said: Further messages, for an agent that has no loop of its own.
+    Recalled memories and graph facts add the taint they were stored with, not the tool that read them. An agent without
+    a loop of its own passes what was `said`.
     """
     frame = ctx.scope.get(AGENT_CALL)
     found = set(taint_of(said))
@@ -195,7 +197,7 @@ async def _keep_note(mind: ActiveMemory, note: Note, made: str, ctx: Context) ->
     if related.doubted:
         facts[DOUBTS] = [record.id for record in related.doubted]
     record = await _remember(memory, note, facts, related)
-    return StoredNote(record, related.replaced, doubted=related.doubted)
+    return StoredNote(record, related.replaced, doubted=related.doubted, nearest=related.nearest)
 
 
 async def _remember(
@@ -229,12 +231,14 @@ class _Related(Struct, frozen=True):
         same: The one that says the same.
         replaced: The one that is replaced: by key, because the note names it, or as a more tainted copy.
         doubted: Those that may contradict the new one.
+        nearest: Others that are the nearest by meaning.
         may_take_key: Whether the new one may be stored under its key.
     """
 
     same: MemoryRecord | None = None
     replaced: MemoryRecord | None = None
     doubted: tuple[MemoryRecord, ...] = ()
+    nearest: tuple[MemoryRecord, ...] = ()
     may_take_key: bool = True
 
 
@@ -244,10 +248,11 @@ async def _find_related(memory: AgentMemory, note: Note, now: float) -> _Related
     new = MemoryRecord(id="", owner=memory.owner, content=note.content, kind="semantic", created=now, facts=facts)
     query = Query(owner=memory.owner, text=note.content, limit=_NEAR, kind=SemanticMemory.kind)
     near = [hit.record for hit in await memory.store.search(query)]
+    nearest = [each.record for each in await memory.semantic.find(note.content, limit=_SHOWN + 1, floor=0.0)]
     about = None if note.key is None else await memory.semantic.about(note.key)
     named = None if note.replaces is None else await _named(memory, note.replaces)
     taint = set(note.taint)
-    known = {record.id: record for record in (named, about, *near) if record is not None}
+    known = {record.id: record for record in (named, about, *near, *nearest) if record is not None}
     copies = [record for record in known.values() if say_the_same(record.content, note.content)]
     same = next((record for record in copies if set(record.taint) <= taint), None)
     if same is not None and about is not None and about.id != same.id:
@@ -260,7 +265,9 @@ async def _find_related(memory: AgentMemory, note: Note, now: float) -> _Related
         if each is not None:
             known.pop(each.id, None)
     doubted = [record for record in known.values() if record in (named, about) or contradict(new, record)]
-    return _Related(same, replaced, tuple(doubted), about is None or about in (replaced, same))
+    others = [record for record in nearest if record.id in known and record not in doubted]
+    may_take_key = about is None or about in (replaced, same)
+    return _Related(same, replaced, tuple(doubted), tuple(others[:_SHOWN]), may_take_key)
 
 
 async def _named(memory: AgentMemory, name: str) -> MemoryRecord | None:

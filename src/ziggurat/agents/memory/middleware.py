@@ -205,11 +205,7 @@ def _check_owner(owner: object) -> None:
 
 
 def _notes(noted: object) -> list[Note]:
-    """Return the notes of a policy as a list.
-
-    Raises:
-        ConfigurationError: it returned something else.
-    """
+    """Return the notes of a policy as a list."""
     notes: list[Note] = []
     for each in noted if isinstance(noted, Iterable) and not isinstance(noted, str) else [noted]:
         if not isinstance(each, Note):

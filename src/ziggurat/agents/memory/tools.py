@@ -39,7 +39,8 @@ async def remember(fact: str, ctx: Context, about: str | None = None, replaces: 
         taint=taint_in(ctx),
     )
     (kept,) = await keep(mind, [note], ctx)
-    return _memory_result(_outcome(kept))
+    shown = [*kept.doubted, *kept.nearest, *([] if kept.replaced is None else [kept.replaced])]
+    return _memory_result(_outcome(kept), {tool for record in shown for tool in record.taint})
 
 
 @tool(effect="none", permissions=[READ])
@@ -79,10 +80,14 @@ def _outcome(kept: StoredNote) -> str:
     told = f"I will remember: {_sentence(kept.record.content)}"
     if kept.replaced is not None:
         told += f" It takes the place of: {_sentence(kept.replaced.content)}"
-    if kept.doubted:
-        others = " ".join(_line(record) for record in kept.doubted)
-        told += f" Both are stored, but they may contradict each other: {others} If only the new one is true, "
-        told += "remember it again and name the old one in `replaces`."
+    doubted, nearest = (" ".join(map(_line, records)) for records in (kept.doubted, kept.nearest))
+    if doubted:
+        told += f" Both are stored, but they may contradict each other: {doubted}"
+    if nearest and kept.replaced is None:
+        told += f" The nearest of the other facts: {nearest}"
+    if doubted or (nearest and kept.replaced is None):
+        told += " If the new fact means that one of these is no longer true, remember it again and name the old one in "
+        told += "`replaces`."
     return told
 
 
