@@ -19,7 +19,7 @@ from ziggurat.core.codec import SHAPE_VERSION, as_type, digest
 from ziggurat.core.context import JOURNAL, RUN_ID, Context
 from ziggurat.core.entries import Entered, Failure, JournalEntry, Opened, Origin
 from ziggurat.core.errors import JournalCorrupt, LeaseHeld, RunExists, RunNotFound, attach
-from ziggurat.core.ids import check_new_id, check_new_name
+from ziggurat.core.ids import check_new_id
 from ziggurat.core.journal import LocalJournal
 from ziggurat.core.path import escaped, is_beneath
 from ziggurat.core.store import LogInfo
@@ -129,8 +129,6 @@ class Opener:
         asked: str,
         writer: SessionWriter | None = None,
     ) -> Opening:
-        for name in options.labels or ():
-            check_new_name(name, "a label's name")
         conditions = None if options.grants is None else RunConditions(tuple(sorted(options.grants)))
         if writer is not None:
             request, conditions = writer.request, writer.conditions(conditions, self.runs.store)

@@ -21,9 +21,11 @@ from msgspec.structs import replace
 
 from ziggurat.calls.enter import MAX_DEPTH, MAX_DEPTH_KEY
 from ziggurat.core.clock import CLOCK, IDS, RANDOM, SYSTEM_CLOCK, Clock, new_id
+from ziggurat.core.codec import encode
 from ziggurat.core.context import JOURNAL, RUN_ID, Context
 from ziggurat.core.errors import ConfigurationError
 from ziggurat.core.event import SILENCE, Emit, Event, Listener, listening_to
+from ziggurat.core.ids import check_new_name
 from ziggurat.core.scope import Key, Scope
 from ziggurat.core.settings import CheckedStruct, PositiveInt, Settings
 from ziggurat.core.stopwatch import Stopwatch
@@ -170,6 +172,8 @@ class RunOptions(Struct, frozen=True, eq=False):
             _check_deps(deps)
         if run_id is not None and not (run_id and is_id(run_id)):
             raise ConfigurationError(f"run_id must be {ID}, got {run_id!r:.200}")
+        if labels is not None:
+            _check_labels(labels)
         permissions = None if grants is None else known(grants)
         surrounding = SYSTEM if environment is None else environment
         return cls(deps, listeners, run_id, session, permissions, approvals, labels, surrounding, decisions, strict)
@@ -270,6 +274,15 @@ def check_arguments(verb: str, arguments: RunArguments) -> None:
 
 
 _ARGUMENTS = Settings(RunArguments.__annotations__, RunArguments)
+
+
+def _check_labels(labels: Mapping[str, object]) -> None:
+    for name, value in labels.items():
+        check_new_name(name, "a label's name")
+        try:
+            encode(value)
+        except TypeError as error:
+            raise ConfigurationError(f"the label {name!r} must be a plain JSON value: {error}") from error
 
 
 def _check_deps(deps: Deps) -> None:
