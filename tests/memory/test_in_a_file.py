@@ -1,7 +1,9 @@
 """Tests of the kinds of memory, consolidation and leases on a store in a file, opened twice."""
 
 import asyncio
+import sqlite3
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -14,6 +16,8 @@ from ziggurat.memory.consolidating import consolidation
 from ziggurat.memory.episodic import EpisodicMemory
 from ziggurat.memory.lease import leased
 from ziggurat.memory.merging import MergeRequest
+from ziggurat.memory.record import MemoryRecord
+from ziggurat.memory.stores.sqlite import SqliteMemoryStore
 from ziggurat.memory.working import WorkingMemory
 from ziggurat.testing.clock import HandClock
 
@@ -94,6 +98,30 @@ def test_consolidation_archives_in_a_file(tmp_path: Path) -> None:
         assert (report.archived, await memory.count()) == (3, 2)
         assert len(await memory.history(report.summaries[0].id)) == 4
         assert (await consolidation(store)(MergeRequest("ann"), ctx)).archived == 0
+        await store.close()
+
+    asyncio.run(main())
+
+
+def test_uses_are_written_together_and_not_with_each_recall(tmp_path: Path) -> None:
+    statements: list[str] = []
+
+    def connect(*args: Any, **kwargs: Any) -> sqlite3.Connection:
+        connection: sqlite3.Connection = sqlite3.connect(*args, **kwargs)
+        connection.set_trace_callback(statements.append)
+        return connection
+
+    async def main() -> None:
+        store = SqliteMemoryStore(tmp_path / "m.db", connect=connect)
+        await store.add([MemoryRecord(id=str(number), owner="ann", content="tea") for number in range(10)])
+        statements.clear()
+        for _ in range(50):
+            await store.touch([str(number) for number in range(10)], 5.0)
+        assert [record.uses for record in await store.get(["3"])] == [50]
+        assert statements.count("COMMIT") < 25  # one a second
+        await store.close()
+        store = SqliteMemoryStore(tmp_path / "m.db")
+        assert [record.uses for record in await store.get(["3"])] == [50]
         await store.close()
 
     asyncio.run(main())

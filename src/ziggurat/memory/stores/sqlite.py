@@ -4,6 +4,7 @@ __all__ = ["SqliteMemoryStore"]
 
 import asyncio
 import sqlite3
+import time
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Literal, TypeVar
@@ -75,6 +76,7 @@ class SqliteMemoryStore:
         self._writer = Writer(f"ziggurat {self.path.name}", self._together, self._idle, _PAUSE, self._database.close)
         self._shelves = VectorIndexes(Path(f"{self.path}-vectors"), self._database)
         self._notes: dict[str, tuple[float, int]] = {}
+        self._written = time.monotonic()
         self._made = False
 
     def __repr__(self) -> str:
@@ -103,7 +105,13 @@ class SqliteMemoryStore:
             )
 
     def _idle(self) -> None:
+        """Write the recorded uses once a second: with each recall, they would make the next one wait for the disk."""
+        if self._notes and time.monotonic() - self._written >= _PAUSE:
+            self._flush()
+
+    def _flush(self) -> None:
         if self._notes:
+            self._written = time.monotonic()
             self._database.transaction(self._write_uses)
             self._notes.clear()
 
@@ -196,7 +204,7 @@ class SqliteMemoryStore:
             before, times = self._notes.get(name, (at, 0))
             self._notes[name] = (max(at, before), times + 1)
         if len(self._notes) > _NOTES:
-            self._idle()
+            self._flush()
 
     def _search(self, query: Query) -> list[Hit]:
         found = best(query, self)
@@ -372,7 +380,7 @@ class SqliteMemoryStore:
             await self._writer.finish()
 
     def _last_words(self) -> None:
-        self._idle()
+        self._flush()
         self._shelves.save(everything=True)
 
 
