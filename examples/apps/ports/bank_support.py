@@ -2,6 +2,7 @@
 
 import asyncio
 import sqlite3
+from contextlib import closing
 
 from msgspec import Struct
 
@@ -43,7 +44,7 @@ def instructions(ctx: Context) -> str:
 
 async def main(model: str | Model) -> None:
     agent = Agent(model, tools=[balance], instructions=instructions, output=Support)
-    with sqlite3.connect(":memory:") as db:
+    with closing(sqlite3.connect(":memory:")) as db:
         db.execute("CREATE TABLE customers(id, name, balance)")
         db.execute("INSERT INTO customers VALUES (123, 'John', 123.45)")
         deps = {CUSTOMER: Customer(123, db)}
