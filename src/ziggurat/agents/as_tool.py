@@ -1,16 +1,16 @@
-"""AgentTool: an agent as a tool; its input is one string, its result the agent's answer."""
+"""AgentTool: an agent as a tool; its input is one text or a typed value, its result the agent's answer."""
 
 __all__ = ["AgentTool"]
 
+from functools import partial
+from inspect import isroutine
 from typing import Any
 
-import msgspec
-from msgspec import Struct
-
+from ziggurat.agents.tool_input import AGENT_INPUT, ToolInput, input_as_text, input_of_function, input_of_type
 from ziggurat.calls.enter import AGENT, AgentService, enter
 from ziggurat.core.codec import encode
 from ziggurat.core.context import Context
-from ziggurat.core.errors import ConfigurationError, InvalidArguments
+from ziggurat.core.errors import ConfigurationError
 from ziggurat.core.facts import COMPOSITE, NAME, Fact, fact, name_of
 from ziggurat.core.settings import checked
 from ziggurat.messages import stops
@@ -23,15 +23,6 @@ from ziggurat.tools.frozen import require_approved
 from ziggurat.tools.function import APPROVED_CALL, checked_spec
 
 
-class _Input(Struct, forbid_unknown_fields=True):
-    """The arguments of an agent that is called as a tool."""
-
-    input: str
-
-
-_decoder = msgspec.json.Decoder(_Input)
-
-
 class AgentTool:
     """A tool that passes its input to an agent and returns the agent's answer.
 
@@ -39,10 +30,20 @@ class AgentTool:
         agent: The agent, with any layers.
         name: The tool's name; the agent's by default.
         description: When to call it; the agent's description by default.
+        input_type: What it takes: a Struct, dataclass, TypedDict or pydantic model, or a function whose parameters it
+            takes; one text by default. The agent gets it as JSON in its prompt, and as a value in
+            ``ctx.scope[AGENT_INPUT]``: an instance of the type, or the arguments of the function by name.
     """
 
     @checked
-    def __init__(self, agent: AgentService, *, name: str | None = None, description: str | None = None) -> None:
+    def __init__(
+        self,
+        agent: AgentService,
+        *,
+        name: str | None = None,
+        description: str | None = None,
+        input_type: Any = None,
+    ) -> None:
         parts = fact(agent, AGENT)
         if parts is None:
             raise ConfigurationError(
@@ -52,15 +53,11 @@ class AgentTool:
         self.inner = agent
         self.name: str = parts.name if name is None else name
         self.entered_as: str = parts.name
+        self._input = _input_of(input_type, self.name)
         spec = ToolSpec(
             self.name,
             (parts.description or f"Ask {self.name}.") if description is None else description,
-            {
-                "type": "object",
-                "properties": {"input": {"type": "string", "description": "What it should do, in full."}},
-                "required": ["input"],
-                "additionalProperties": False,
-            },
+            self._input.schema,
             permissions=tuple(sorted(parts.permissions)),
             declared=True,
         )
@@ -73,27 +70,26 @@ class AgentTool:
         }
 
     def _normalize(self, call: ToolCall) -> ToolCall:
-        return ToolCall(call.id, call.name, encode({"input": self._read_input(call)}).decode())
-
-    def _read_input(self, call: ToolCall) -> str:
-        try:
-            text = _decoder.decode(call.arguments).input
-        except (msgspec.DecodeError, UnicodeError, RecursionError) as error:
-            raise InvalidArguments(f"{self.name} takes one text named input: {error}") from error
-        if not text.strip():
-            raise InvalidArguments(f"{self.name} was given nothing to do: its input is empty")
-        return text
+        return ToolCall(call.id, call.name, self._input.normal(call.arguments))
 
     async def __call__(self, call: ToolCall, ctx: Context, /) -> ToolResult:
         """Run the agent below this call."""
         agreed = ctx.scope.get(APPROVED_CALL)
         if agreed is not None:
             require_approved(call, agreed)
-        request = AgentRequest((user(self._read_input(call)),))
-        return _result(call, await enter(self.inner, request, ctx.under(self.entered_as)))
+        arguments = self._input.normal(call.arguments)
+        request = AgentRequest((user(self._input.prompt(arguments)),))
+        ctx = ctx.under(self.entered_as).within(AGENT_INPUT, self._input.value(arguments))
+        return _result(call, await enter(self.inner, request, ctx))
 
     def __repr__(self) -> str:
         return f"{self.inner!r}.as_tool({self.name!r})"
+
+
+def _input_of(kind: Any, name: str) -> ToolInput:
+    if kind is None:
+        return input_as_text(name)
+    return input_of_function(kind) if isroutine(kind) or isinstance(kind, partial) else input_of_type(kind)
 
 
 def _result(call: ToolCall, run: AgentRun) -> ToolResult:

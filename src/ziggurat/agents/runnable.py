@@ -391,9 +391,9 @@ class Runnable(RunRecords, Generic[Out]):
         """Return a Runnable with layers around this one; the first listed meets the request first."""
         return Runnable(stack(self, *layers), name=self.name, store=self.store)
 
-    def as_tool(self, *, name: str | None = None, description: str | None = None) -> AgentTool:
-        """Return this as a tool; agents in ``tools=[...]`` become tools automatically."""
-        return AgentTool(self, name=name, description=description)
+    def as_tool(self, *, name: str | None = None, description: str | None = None, input_type: Any = None) -> AgentTool:
+        """Return this as a tool, see `AgentTool`; agents in ``tools=[...]`` become tools automatically."""
+        return AgentTool(self, name=name, description=description, input_type=input_type)
 
     def __repr__(self) -> str:
         return repr(self.inner)

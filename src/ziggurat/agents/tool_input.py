@@ -1,0 +1,105 @@
+"""What an agent that is called as a tool takes: one text, or a typed value."""
+
+__all__ = ["AGENT_INPUT", "ToolInput", "input_as_text", "input_of_function", "input_of_type"]
+
+from collections.abc import Callable
+from typing import Any
+
+import msgspec
+from msgspec import Struct
+
+from ziggurat.core.codec import canonical, encode
+from ziggurat.core.errors import ConfigurationError, InvalidArguments
+from ziggurat.core.scope import Key
+from ziggurat.tools.arguments import listing, read
+from ziggurat.tools.parameter import Parameter
+from ziggurat.tools.signature import Signature
+
+AGENT_INPUT: Key[Any] = Key("agent input")
+"""The input of the agent that was called as a tool, as a value of its type; for its instructions, tools and hooks."""
+
+
+class ToolInput(Struct, frozen=True, eq=False):
+    """How the arguments of a model's call become the input of an agent.
+
+    Attributes:
+        schema: The JSON Schema of the arguments.
+        value: Returns the typed value of arguments; raises InvalidArguments if they do not fit.
+        normal: Returns arguments in their normal form; raises InvalidArguments if they do not fit.
+        prompt: Returns the agent's prompt for arguments in their normal form.
+    """
+
+    schema: dict[str, Any]
+    value: Callable[[str], Any]
+    normal: Callable[[str], str]
+    prompt: Callable[[str], str]
+
+
+class _Text(Struct, forbid_unknown_fields=True):
+    """The arguments of an agent that takes one text."""
+
+    input: str
+
+
+_text_decoder = msgspec.json.Decoder(_Text)
+
+
+def input_as_text(name: str) -> ToolInput:
+    """Return the input of an agent that takes one text, its prompt."""
+
+    def value(arguments: str) -> str:
+        try:
+            text = _text_decoder.decode(arguments).input
+        except (msgspec.DecodeError, UnicodeError, RecursionError) as error:
+            raise InvalidArguments(f"{name} takes one text named input: {error}") from error
+        if not text.strip():
+            raise InvalidArguments(f"{name} was given nothing to do: its input is empty")
+        return text
+
+    schema = {
+        "type": "object",
+        "properties": {"input": {"type": "string", "description": "What it should do, in full."}},
+        "required": ["input"],
+        "additionalProperties": False,
+    }
+    return ToolInput(schema, value, lambda text: encode({"input": value(text)}).decode(), value)
+
+
+def input_of_type(kind: Any) -> ToolInput:
+    """Return the input of an agent that takes a value of a type, as JSON in its prompt.
+
+    Raises:
+        ConfigurationError: the type has no schema, or that of something else than an object.
+    """
+    parameter = Parameter.of("input", kind, required=True)
+    if parameter.schema.get("type") != "object":
+        raise ConfigurationError(
+            f"an agent's input is an object with named fields (a Struct, dataclass, TypedDict or pydantic model); got "
+            f"{kind!r}"
+        )
+
+    def value(arguments: str) -> Any:
+        try:
+            return parameter.convert(read(arguments))
+        except InvalidArguments:
+            raise
+        except ValueError as error:  # Problem
+            raise InvalidArguments(listing([str(error)])) from error
+
+    def normal(arguments: str) -> str:
+        try:
+            return canonical(parameter.plain(value(arguments))).decode()
+        except TypeError as error:
+            raise InvalidArguments(f"the input has no JSON form: {error}") from error
+
+    return ToolInput(parameter.schema, value, normal, lambda text: text)
+
+
+def input_of_function(function: Callable[..., object]) -> ToolInput:
+    """Return the input of an agent that takes the arguments of a function, as JSON in its prompt; it is not called.
+
+    Raises:
+        ConfigurationError: the signature cannot be offered to a model.
+    """
+    signature = Signature.of(function)
+    return ToolInput(signature.parameters, signature.decode, signature.normalize, lambda text: text)
