@@ -94,8 +94,8 @@ def test_a_bad_decision_is_refused_and_nothing_is_written(decisions: Any, told: 
 @pytest.mark.parametrize(
     ("decision", "told"),
     [
-        (Modify('{"to": 3, "cc": 1}'), "send cannot be decided so: .*to: expected a string, got 3"),
-        (Modify("{}"), r"to: missing \(required\); nothing was decided, it waits still"),
+        (Modify('{"to": 3, "cc": 1}'), "the decision on send does not fit: .*to: expected a string, got 3"),
+        (Modify("{}"), r"to: missing \(required\); nothing was recorded, and the call still waits"),
         (Modify("pay less"), "not a plain JSON object"),
         (Modify('["x"]'), "not a plain JSON object: not an object"),
         (Modify({"to": "y"}), "a JSON object as text"),  # type: ignore[arg-type]

@@ -90,7 +90,7 @@ def test_decisions_are_denied_modified_and_named(kept: Command) -> None:
         bad = kept("approve", run["id"], "--modify", wrong)
         assert bad.code == 2, wrong
         assert told in bad.err
-        assert bad.err.endswith("; nothing was decided, it waits still\n")
+        assert bad.err.endswith("; nothing was recorded, and the call still waits\n")
         assert "Traceback" not in bad.err
     changed = kept("approve", "-q", run["id"], "--modify", '{"expression": "2 * 3"}')
     assert (changed.code, changed.out) == (0, "heard: 6\n")

@@ -88,6 +88,7 @@ def decision_entries(
         late = expired(item, now)
         wrong = None if late is not None else misfit_of(agent, item.path, item.name, decision)
         if wrong is not None:  # it would fail only after it was recorded, when it can no longer be changed
-            raise ConfigurationError(f"{item.name} cannot be decided so: {wrong}; nothing was decided, it waits still")
+            told = f"the decision on {item.name} does not fit: {wrong}; nothing was recorded, and the call still waits"
+            raise ConfigurationError(told)
         entries.append(Decided(item.path, item.id, late or decision))
     return entries

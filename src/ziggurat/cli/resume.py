@@ -143,7 +143,7 @@ def _decision(said: DecisionOptions, waiting: Pending, run_id: str, *, begun: bo
             raise InvalidArguments("there are no arguments; for none at all write '{}'")
         return Modify(canonical(said.modify, waiting.name))
     except InvalidArguments as error:
-        raise ConfigurationError(f"--modify: {error}; nothing was decided, it waits still") from error
+        raise ConfigurationError(f"--modify: {error}; nothing was recorded, and the call still waits") from error
 
 
 def _select(pending: list[Pending], run_id: str, item: str | None) -> Pending:
