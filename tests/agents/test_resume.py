@@ -143,7 +143,7 @@ def test_a_run_or_an_item_given_for_its_id_is_told(store: str, tmp_path: Path) -
         url = "memory:" if store == "memory:" else f"sqlite:///{tmp_path}/runs.db?synchronous=NORMAL"
         agent = Agent(ScriptedModel(tool_call("send", to="x"), "done"), tools=[send], store=url)
         run: Any = await agent.run("go", run_id="r")
-        told = r"run_id=...\) is a text, such as run.id; got AgentRun\("
+        told = r"run_id=...\) is a text, such as run.id; got <AgentRun"
         for door in (agent.resume, agent.replay, agent.record):
             with pytest.raises(ConfigurationError, match=told):
                 await door(run)
