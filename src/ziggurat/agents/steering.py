@@ -65,9 +65,6 @@ class StoppedAfterStep(StopSignal):
 class Mailbox:
     """Steering acts that have not taken effect yet.
 
-    Args:
-        depth: How many agents the steered one is nested in.
-
     Attributes:
         open: Whether the run still accepts steering.
     """

@@ -12,6 +12,7 @@ __all__ = [
     "AgentService",
     "emit_recorded",
     "enter",
+    "parts_of",
     "recorded_answer",
     "report_changes",
 ]
@@ -93,7 +94,8 @@ ALONE: Fact[Callable[[AgentService, AgentRequest, Context], Awaitable[AgentRun]]
 """Answers a call of the agent that is part of no run, such as ``agent(request, root())``, with a run of its own."""
 
 
-def _parts_of(agent: AgentService) -> AgentParts:
+def parts_of(agent: AgentService) -> AgentParts:
+    """Return the facts about an agent; those of a service that states none are the defaults."""
     return fact(agent, AGENT) or AgentParts("agent", None)
 
 
@@ -109,7 +111,7 @@ async def enter(agent: AgentService, request: AgentRequest, ctx: Context, *, aga
     """
     if JOURNAL not in ctx.scope and (alone := fact(agent, ALONE)) is not None:
         return await alone(agent, request, ctx)
-    parts = _parts_of(agent)
+    parts = parts_of(agent)
     journal = journal_of(ctx)
     record = journal.find(ctx.path)
     if record is not None and (recorded := await _recorded_run(record, parts, ctx)) is not None:
@@ -186,7 +188,9 @@ async def _apply_before_agent(
     """Return the request after the ``before_agent`` hooks, or as recorded when the agent was first entered."""
     if record is not None and record.entered is not None:
         journal_of(ctx).skip(ctx, record.entered)
-        return await _recorded_request(parts, record.entered, ctx)
+        await report_changes(parts, record.entered, ctx)
+        ctx.scope[AGENT_CALL].began = record.entered.elapsed
+        return as_type(record.entered.request, AgentRequest)
     return await run_hooks(chain, "before_agent", request, ctx)
 
 
@@ -206,7 +210,7 @@ def recorded_answer(agent: AgentService, path: str, journal: LocalJournal) -> Ag
     """Return the run with which the agent at a path has answered; None if it did not."""
     record = journal.find(path)
     result = None if record is None else record.result
-    parts = _parts_of(agent)
+    parts = parts_of(agent)
     return None if result is None else _read_run(result, as_type(result.value, AgentRun), parts)
 
 
@@ -272,25 +276,12 @@ def _check_stands(frame: AgentCall, ctx: Context) -> None:
         )
 
 
-async def _recorded_request(parts: AgentParts, entered: Entered, ctx: Context) -> AgentRequest:
-    """Return the request recorded when the agent was first entered; report parts of the agent that have changed."""
-    await _report_changes(parts, entered, ctx)
-    ctx.scope[AGENT_CALL].began = entered.elapsed
-    return as_type(entered.request, AgentRequest)
-
-
-async def report_changes(agent: AgentService, entered: Entered, ctx: Context) -> None:
+async def report_changes(parts: AgentParts, entered: Entered, ctx: Context) -> None:
     """Emit `Diverged` for each part of an agent that has changed since it was entered.
 
     Raises:
         JournalMismatch: the journal is strict.
     """
-    parts = fact(agent, AGENT)
-    if parts is not None:
-        await _report_changes(parts, entered, ctx)
-
-
-async def _report_changes(parts: AgentParts, entered: Entered, ctx: Context) -> None:
     journal = journal_of(ctx)
     before = as_type(entered.setup, dict[str, str])
     kept = journal.screened(Entered(ctx.path, parts.name, None, parts.setup()))

@@ -147,13 +147,7 @@ def item_of(
 ) -> PendingItem:
     """Return the pending item for a frozen call; its id names the run, so that a decision fits no other run.
 
-    Args:
-        call: The call; the item holds a copy.
-        ctx: The context of the call.
-        reason: Why a decision is required.
-        stage: Whether it is a tool's or a model's.
-        until: When it expires, in POSIX seconds.
-        marks: What else is asked than whether to execute the call, for the id.
+    `marks`, in the id too, say what else is asked than whether to execute the call.
     """
     run_id = ctx.scope.get(RUN_ID) or ""
     item_id = digest([run_id, ctx.path, call.name, call.arguments, *marks])

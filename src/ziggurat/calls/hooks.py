@@ -66,12 +66,7 @@ PASSES: dict[str, type | tuple[type, ...]] = {
 
 
 class HookChain:
-    """Middlewares in the order given, outermost first, with an index of the hooks that each overrides.
-
-    Attributes:
-        middlewares: All of them.
-        hooks: For each hook, the middlewares that override it.
-    """
+    """Middlewares in the order given, outermost first, with an index of the hooks that each overrides."""
 
     __slots__ = ("_without", "hooks", "middlewares")
 

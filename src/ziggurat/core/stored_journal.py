@@ -302,12 +302,7 @@ async def read_rows(
 ) -> list[Row]:
     """Return the rows of a log after checking their numbers, their chain of digests, and that no later one is missing.
 
-    Args:
-        store: The store.
-        log: The name of the log.
-        after: Return only rows after this number.
-        before: The digest of the row with that number.
-        accept_loss: Return also the rows of a log that ends before its last acknowledged row.
+    They are those after the row `after`, which has the digest `before`; with `accept_loss`, later ones may be missing.
 
     Raises:
         JournalCorrupt: a row was changed, lost or damaged; the message names it. Unless rows are only missing at the

@@ -9,7 +9,7 @@ from typing import cast
 
 from msgspec.structs import replace
 
-from ziggurat.calls.enter import AGENT, AgentService, emit_recorded, enter, recorded_answer, report_changes
+from ziggurat.calls.enter import AgentService, emit_recorded, enter, parts_of, recorded_answer, report_changes
 from ziggurat.calls.failures import mask_of
 from ziggurat.core.codec import as_type, digest
 from ziggurat.core.containment import contained
@@ -28,7 +28,6 @@ from ziggurat.core.errors import (
     fact_of,
 )
 from ziggurat.core.event import SILENCE
-from ziggurat.core.facts import fact
 from ziggurat.core.failures import Cause, is_unexpected, log_failure, without_own_frames
 from ziggurat.core.journal import LocalJournal
 from ziggurat.core.scope import Scope
@@ -98,7 +97,7 @@ async def drive(agent: AgentService, name: str, opens: Awaitable[Opening], *, ra
         failure = contained(raised, task)
         if not isinstance(failure, (Exception, Suspend)):
             raise
-        opening.mistaken = _is_debugged(agent) and is_unexpected(failure)
+        opening.mistaken = parts_of(agent).debug and is_unexpected(failure)
         if opening.mistaken:
             raise failure  # noqa: B904 - it has its cause already
         stopped = _stopped_run(failure, name, opening)
@@ -111,11 +110,6 @@ async def drive(agent: AgentService, name: str, opens: Awaitable[Opening], *, ra
         run_ended(opening.run_id)
         await opening.leave()
     return run
-
-
-def _is_debugged(agent: AgentService) -> bool:
-    parts = fact(agent, AGENT)
-    return parts is not None and parts.debug
 
 
 def _guarded(ctx: Context) -> Context:
@@ -179,7 +173,7 @@ async def _answer(agent: AgentService, name: str, opening: Opening) -> AgentRun:
     ctx, journal = opening.ctx, opening.journal
     record, ended = journal.find(ctx.path), journal.ended
     if record is not None and record.entered is not None:
-        await report_changes(agent, record.entered, ctx)
+        await report_changes(parts_of(agent), record.entered, ctx)
     run = None if ended is None else as_type(ended.run, cast("type[AgentRun | None]", AgentRun | None))
     if run is not None:
         if ctx.emit is not SILENCE:

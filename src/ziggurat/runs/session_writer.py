@@ -55,15 +55,7 @@ class SavableRun(Protocol):
 
 
 class SessionWriter:
-    """One run's right to write its session.
-
-    Args:
-        lease: The lock on the session.
-        run_id: The id of the run.
-        request: The run's first messages: those of the session, then the new ones.
-        loaded: How many of them came from the session.
-        rows: How many rows the session had when they were loaded.
-    """
+    """One run's right to write its session, of which its request holds the first `loaded` messages, of `rows` rows."""
 
     def __init__(self, lease: SessionLease, run_id: str, request: AgentRequest, loaded: int, rows: int) -> None:
         self.run_id = run_id

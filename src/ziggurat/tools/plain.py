@@ -88,12 +88,7 @@ def _struct(value: Struct) -> object:
 
 
 def with_sorted_sets(data: object, value: object) -> object:
-    """Return plain JSON data with the lists sorted that stand for sets, whose order differs between processes.
-
-    Args:
-        data: The plain data, of a value.
-        value: The value as data of Python, in which sets are still sets.
-    """
+    """Return plain JSON data with the lists sorted that are sets in `value`: their order varies by process."""
     if isinstance(data, list) and isinstance(value, (list, tuple, set, frozenset)) and len(data) == len(value):
         items = [with_sorted_sets(each, inner) for each, inner in zip(data, value, strict=True)]
         return sorted(items, key=canonical) if isinstance(value, (set, frozenset)) else items

@@ -56,9 +56,6 @@ class ThreadPool:
     A thread whose call was given up is written off, and replaced until the call returns; after `size` write-offs,
     further calls are refused rather than queued behind threads that may never return. A call that is given up before a
     thread starts it is not made.
-
-    Args:
-        size: How many calls may run at once.
     """
 
     def __init__(self, size: int) -> None:
