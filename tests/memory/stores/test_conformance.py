@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from tests.stores.proxy import Proxy
 from tests.stores.server import asked, schema
 from ziggurat.core.errors import ConfigurationError, StoreError
+from ziggurat.core.store import is_id
 from ziggurat.memory.record import MemoryRecord, pack
 from ziggurat.memory.store import MemoryStore, Query
 from ziggurat.memory.stores.local import LocalMemoryStore
@@ -215,9 +216,9 @@ def test_what_a_filter_leaves_is_found_among_many(opens: Opens) -> None:
 
 
 @settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
-@given(st.text(max_size=30), st.text(max_size=60))
+@given(st.text(max_size=30).filter(is_id), st.text(max_size=60))
 def test_any_text_can_be_kept_and_asked(owner: str, text: str) -> None:
-    owner, text = owner.encode("utf-8", "replace").decode(), text.encode("utf-8", "replace").decode()
+    text = text.encode("utf-8", "replace").decode()
 
     async def body(store: MemoryStore) -> None:
         await store.add([record("a", f"{text} cinnamon", owner=owner)])
