@@ -6,6 +6,7 @@ from ziggurat.core.lazy import lazy
 
 if TYPE_CHECKING:
     from ziggurat.agents.callbacks import Callbacks
+    from ziggurat.agents.partial import partial_values
     from ziggurat.core.broadcast import SubscribedItem
     from ziggurat.core.event import (
         CacheHit,
@@ -53,6 +54,7 @@ else:
         __name__,
         {
             "agents.callbacks": ("Callbacks",),
+            "agents.partial": ("partial_values",),
             "core.broadcast": ("SubscribedItem",),
             "core.event": (
                 "CacheHit",
@@ -153,4 +155,5 @@ __all__ = [
     "Warned",
     "WholePart",
     "open_stream",
+    "partial_values",
 ]

@@ -1,6 +1,6 @@
 """What recorded traffic reads as, in the words of the official SDKs, so that the two readings can be compared.
 
-``run(endpoint, base_url, stream)`` asks a replaying server for one interaction and returns what came of it: text,
+``run(endpoint, base_url, stream)`` asks a replaying server for one interaction and returns its result: text,
 refusal, tool calls, finish, usage, thinking and error, each in the meaning of the endpoint's own SDK.
 """
 

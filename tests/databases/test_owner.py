@@ -57,12 +57,12 @@ def test_who_holds_a_lease_is_told_in_words() -> None:
     mine = str(lease_held("run:r-17", new_owner(), 12.2))
     assert mine == (
         "the run r-17 is being written by another store of this process; wait until it is done, or close that one. "
-        "If it hangs or was cut off, its right to write lapses in 13 s"
+        "If it hangs or was cut off, its lease expires in 13 s"
     )
     near = str(lease_held("session:alice", "|".join([machine, "1", began, token]), 0.2))
     assert "the session alice is being written by another process (1 on this machine); " in near
     assert "or end that process. " in near
-    assert near.endswith("lapses in 1 s")
+    assert near.endswith("expires in 1 s")
     far = str(lease_held("run:r", "far.example/b00t/pid:[1]|4711|99|c0ffee", 29.0))
     assert "(4711 on far.example)" in far
     for text in (mine, near, far):

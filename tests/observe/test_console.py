@@ -186,7 +186,7 @@ ITEM = PendingItem("id", "t/tool", CALL, "it writes")
     [
         (events.Warned("t", "beware"), "■ beware"),
         (events.LoopWarning("t", "send", 3), "■ send was called 3 times in the same way"),
-        (events.ToolAbandoned("t", "send", 1), "■ send did not stop when it was told to and was left behind (1 call"),
+        (events.ToolAbandoned("t", "send", 1), "■ send did not stop when it was cancelled and was abandoned (1 call"),
         (Diverged("t", "model", "a", "b"), "■ model differs from the record, which is used: a was recorded, b was"),
         (events.MemoryRecalled("a", "ann", ("one", "two\nlines")), "recalled of ann: one; two lines"),
         (events.MemoryStored("a", "ann", ("one",), ("m1",)), "remembered for ann: one"),

@@ -28,8 +28,8 @@ class RunRecords:
     def subscribe(self, run_id: RunId, *, after: NonNegativeInt = 0) -> AsyncGenerator["SubscribedItem", None]:
         """Follow a run by its id, from its start or after a given entry, also while it is in progress::
 
-            async for heard in agent.subscribe("r-17", after=12):
-                print(heard.number, heard.what)
+            async for item in agent.subscribe("r-17", after=12):
+                print(item.number, item.what)
 
         Recorded entries come complete and in order, whenever the reader joins; pieces of a reply come as they pass.
         There can be any number of readers; none slows the run.

@@ -22,7 +22,7 @@ class Recovery(Struct, Generic[Out], frozen=True, eq=False):
     """What became of the runs that were recovered.
 
     Attributes:
-        runs: The runs that went on, by their ids; why each stopped is in its ``stop``.
+        runs: The runs that were continued, by their ids; why each stopped is in its ``stop``.
         errors: By the ids of runs that could not go on: a damaged record, or a mistake such as missing dependencies.
     """
 

@@ -373,7 +373,7 @@ class Runnable(RunRecords, Generic[Out]):
         Args:
             concurrency: How many runs go on at the same time.
             deps: As for `run`; they are not recorded.
-            listeners: As for `run`; they hear the events of all these runs.
+            listeners: As for `run`; they get the events of all these runs.
             approvals: As for `run`; they are not recorded.
             environment: As for `run`.
 

@@ -3,7 +3,7 @@
 - Three stations: `model_call`, with `delta_filters` for the deltas of a reply; `tool_call`; `enter` for agents, with
   `agent_call`, the state of one entry.
 - What every call passes: `hooks` of middleware; the `gate`, where rules (`judgement`) and people decide; `admission` by
-  budgets; what `failures` of tools lead to; calls that act `once` only, and what came of them.
+  budgets; what `failures` of tools lead to; calls that act `once` only, and their outcome.
 - Around them: `batch`, the tool calls of one reply; `rewrite`, changes of the conversation; `decisions` on calls that
   wait.
 """

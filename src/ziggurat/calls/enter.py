@@ -223,7 +223,7 @@ def _read_run(outcome: Outcome, run: AgentRun, parts: AgentParts) -> AgentRun:
 
 
 async def emit_recorded(run: AgentRun, ctx: Context) -> None:
-    """Emit the replies and the end of a run that is answered from the record, so that what is heard is complete."""
+    """Emit the replies and the end of a run that is answered from the record, so that listeners get all events."""
     said = (message for message in run.history[run.start :] if message.role == "assistant")
     for number, message in enumerate(said, 1):
         at = ctx.at(f"step-{number}").at("model")

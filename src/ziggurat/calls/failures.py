@@ -33,7 +33,7 @@ def note_failure(error: Exception, what: str, ctx: Context) -> None:
         if call.debug:
             raise error
         call.failures[ctx.path] = error
-    text = f"{what} failed at {ctx.path}; the model is told of the error"
+    text = f"{what} failed at {ctx.path}; the error is reported to the model"
     log_failure(logging.WARNING, text, error, mask_of(journal_of(ctx), ctx.path))
 
 

@@ -262,7 +262,7 @@ def misfit(decision: Decision, call: ToolCall, normalize: Normalize | None) -> s
     if isinstance(decision, Deny) and not isinstance(decision.reason, str):
         return f"the reason of a denial is text, got {decision.reason!r:.200}"
     if isinstance(decision, Happened) and not isinstance(decision.result, str):
-        return f"what came of a call is text, got {decision.result!r:.200}"
+        return f"the result of a call is text, got {decision.result!r:.200}"
     if not isinstance(decision, Modify):
         return None
     if not isinstance(decision.arguments, str):

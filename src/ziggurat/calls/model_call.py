@@ -159,7 +159,7 @@ async def _failed(
 
 
 async def _report_failure(error: BaseException, ctx: Context, chain: HookChain) -> None:
-    """Tell listeners that what they heard of the reply is void, and middleware of the error."""
+    """Emit that the deltas of the reply are void, and call the middleware's `on_error`."""
     if ctx.listens(Dropped):
         await ctx.emit(Dropped(ctx.path, type(error).__name__))
     if isinstance(error, Exception):

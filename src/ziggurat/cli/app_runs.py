@@ -142,7 +142,7 @@ def approve(
         str | None, typer.Argument(metavar="[ITEM]", help="The id of the call; needed if several wait.")
     ] = None,
     deny: Annotated[
-        str | None, typer.Option("--deny", metavar="REASON", help="Deny it; the model is told why.")
+        str | None, typer.Option("--deny", metavar="REASON", help="Deny it; the model gets the reason.")
     ] = None,
     modify: Annotated[
         str | None, typer.Option("--modify", metavar="JSON", help="Approve it with these arguments instead of its own.")

@@ -128,7 +128,7 @@ def _ask_whether_it_happened(item: PendingItem, ask: Ask, say: Say) -> Decision:
         return DidNotHappen()
     if answer.lower() not in ("y", "yes"):
         return Deny(answer or "nobody has found out")
-    return Happened(ask("what came of it: ") or "it was done")
+    return Happened(ask("its result: ") or "it was done")
 
 
 def _ask_arguments(agent: Runnable, item: PendingItem, ask: Ask, say: Say) -> str | None:

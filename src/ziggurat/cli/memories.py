@@ -72,7 +72,7 @@ class _FoundMemory(Struct):
 
 
 def open_memories(given: str | None, *, must_exist: bool = False) -> MemoryStore:
-    """Return the memory store of an option, else of the environment, else the default one, in the place of the runs.
+    """Return the memory store of an option, else of the environment, else the default one, beside the runs.
 
     Args:
         given: The option's value.
@@ -121,7 +121,7 @@ def audit_memory(store: str | None, owner: str | None, *, json: bool) -> int:
 def search_memory(query: str, store: str | None, owner: str | None, limit: int, *, json: bool) -> int:
     """Write the best matching memories, best first; nothing counts as recalled. Return the exit code."""
     if not query.strip():
-        raise ConfigurationError('what is looked for? as in: ziggurat memory search "night train"')
+        raise ConfigurationError('no search text given; example: ziggurat memory search "night train"')
     hits = asyncio.run(_hits(query, store, owner, limit))
     if json:
         for hit in hits:

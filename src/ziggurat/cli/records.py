@@ -1,4 +1,4 @@
-"""``ziggurat runs``, ``export``, ``accept-loss`` and ``vacuum``: list stored runs, write, mend and remove them."""
+"""``ziggurat runs``, ``export``, ``accept-loss`` and ``vacuum``: list stored runs, export, repair and remove them."""
 
 __all__ = ["accept_loss_of", "export_run", "list_runs", "seconds_of", "vacuum_runs"]
 

@@ -79,9 +79,7 @@ def kept_store(given: str | None) -> Store:
     store = open_store(given)
     place = getattr(store, "path", None) or getattr(store, "folder", None)
     if given is not None and isinstance(place, Path) and not place.exists():
-        raise ConfigurationError(
-            f"--store {given}: there is no store yet at {place}; runs make it, this looks into one"
-        )
+        raise ConfigurationError(f"--store {given}: no store exists at {place}; a run with this option creates it")
     return store
 
 

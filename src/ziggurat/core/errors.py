@@ -27,7 +27,7 @@
         ├── JournalCorrupt          … an entry cannot be read
         └── StoreError              … the store cannot write or read: the disk is full, the server is gone
             ├── LeaseHeld           … another process executes the run, or writes the session
-            ├── LeaseLost           … another process has taken over the right to write
+            ├── LeaseLost           … another process now holds the lease
             └── StoreUnavailable    … the server cannot be reached; resume the run when it is back
 
     Suspend (BaseException)         not an error but a signal: the run waits for a person
@@ -91,7 +91,7 @@ class ZigguratError(Exception):
     """Whether the same call may succeed on a retry."""
 
     retry_after: float | None = None
-    """Seconds to wait before a retry, if the other side gave them."""
+    """Seconds to wait before a retry, if the server gave them."""
 
     usage: object | None = None
     """The cost of the failed call, if known."""
@@ -320,7 +320,7 @@ class LeaseHeld(StoreError):
 
 
 class LeaseLost(StoreError):
-    """Another process has taken over the right to write; nothing more may be recorded or done here."""
+    """Another process now holds the lease; nothing more may be recorded or done here."""
 
 
 class StoreUnavailable(StoreError):

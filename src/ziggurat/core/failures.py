@@ -34,7 +34,7 @@ _OF_THE_RUN = (AlreadyDecided, EmptyPrompt, RunExists, RunNotFound)
 
 
 def is_mistake(error: BaseException) -> bool:
-    """Return whether an error is a mistake of the programmer, which no model can mend: it ends the outermost run.
+    """Return whether an error is a mistake of the programmer, which no model can correct: it ends the outermost run.
 
     Such as a missing dependency, a script without further replies, or a cost budget for a model without a price. What
     depends on the run, such as the id of a run that is not there, is none.

@@ -43,7 +43,7 @@ def is_synchronous(value: Any) -> bool:
 
 
 def make_async(value: object) -> str:
-    """Return how to mend what cannot stand for an async function, to be added to a sentence; empty for other things."""
+    """Return how to correct a value that is no async function, to be added to a sentence; empty for other things."""
     if not callable(value) or isinstance(value, type) or not is_synchronous(value):
         return ""
     return ", which is not async: write it as async def, or annotate it as returning an Awaitable"

@@ -324,7 +324,7 @@ class Recorder:
         return self._known_composites
 
     def answers_with(self, outcome: Outcome, /) -> bool:
-        """Return whether a recorded outcome still answers its call, and was not withdrawn when the run went on."""
+        """Return whether a recorded outcome still answers its call, and was not withdrawn when the run continued."""
         record = self.find(outcome.path)
         return record is not None and record.number(outcome) > 0
 

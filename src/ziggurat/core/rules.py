@@ -40,7 +40,7 @@ class SettingRule(NamedTuple):
         allows: Returns whether a value is allowed.
         words: What is allowed, to stand after "is".
         item: The rule of each item, if several values are allowed.
-        advice: Returns how to mend a value, to be added to the sentence; empty if there is nothing more to say.
+        advice: Returns how to correct a value, to be added to the sentence; empty if there is nothing more to say.
     """
 
     allows: Callable[[object], bool]

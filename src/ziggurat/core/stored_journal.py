@@ -326,7 +326,7 @@ async def read_rows(
         before = row.digest
     if problem:
         await store.quarantine(log, problem)
-        raise JournalCorrupt(f"{problem}; the run is set apart, others are not affected")
+        raise JournalCorrupt(f"{problem}; only this run is affected")
     if mark is not None and len(rows) < mark.number and not accept_loss:
         raise loss(log, len(rows), mark.number)
     return rows
@@ -336,14 +336,14 @@ async def known_run(store: Store, run_id: str) -> LogInfo:
     """Return the header of a run that can be read.
 
     Raises:
-        RunNotFound: there is no such run; no other run is named, whoever asks.
+        RunNotFound: there is no such run; no other run is named.
         JournalCorrupt: it is in quarantine.
     """
     info = await store.find(run_log(run_id))
     if info is None:
         raise RunNotFound(f"no run {run_id!r} is kept here")
     if info.status == "Quarantined":
-        raise JournalCorrupt(f"the run {info.id!r} is set apart: {info.problem}")
+        raise JournalCorrupt(f"the run {info.id!r} is in quarantine: {info.problem}")
     return info
 
 

@@ -49,8 +49,8 @@ def lease_held(log: str, owner: str, left: float) -> LeaseHeld:
     what = f"the {kind} {name}" if kind in ("run", "session") else log
     who, cure = describe_owner(owner)
     return LeaseHeld(
-        f"{what} is being written by {who}; wait until it is done, or {cure}. If it hangs or was cut off, its right "
-        f"to write lapses in {max(1, math.ceil(left))} s"
+        f"{what} is being written by {who}; wait until it is done, or {cure}. If it hangs or was cut off, its "
+        f"lease expires in {max(1, math.ceil(left))} s"
     )
 
 

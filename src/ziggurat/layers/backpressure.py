@@ -82,7 +82,7 @@ async def backpressure(request: Q, ctx: Context, inner: Service[Q, R], *, gate: 
             "backpressure",
             gate.hard,
             depth,
-            f"{depth} calls are under way, and no more than {gate.hard} may be: try again later",
+            f"{depth} calls are in progress, and at most {gate.hard} may be: try again later",
             transient=True,
         )
     try:

@@ -221,7 +221,7 @@ def _refusal(breaker: CircuitBreaker, verdict: Verdict) -> CircuitOpen:
     if verdict.retry_after is not None:
         text = f"{breaker.name} is open: what it guards keeps failing; try again in {verdict.retry_after:.3g} s"
         return CircuitOpen(text, retry_after=verdict.retry_after)
-    text = f"{breaker.name} lets no more calls through: it was forced open, or waits for those on trial"
+    text = f"{breaker.name} lets no more calls through: it was forced open, or its trial calls are still running"
     return CircuitOpen(text)
 
 

@@ -72,7 +72,7 @@ def fallback(
         model = fallback(openai("gpt-5-mini"), anthropic("claude-haiku-4-5"))
 
     Each alternative is a separate call, at ``alt-1``, ``alt-2`` and so on. Failures are recorded, so on resume the
-    same alternative answers. Listeners are told to discard the output of a failed one. If one fails below which a tool
+    same alternative answers. Listeners discard the output of a failed one (`Dropped`). If one fails below which a tool
     that acts once only was run, no other is called: it would do the same again.
 
     Args:

@@ -175,8 +175,8 @@ async def _end(tasks: Iterable["asyncio.Task[R]"]) -> None:
 def hedge(service: Service[Q, R], *others: Service[Q, R], delay: NonNegativeSeconds) -> Service[Q, R]:
     """Call `service`; if it has not answered after `delay` seconds, or fails, call the next one as well.
 
-    The first answer wins. The others are cancelled and awaited, their usage is counted if known, and listeners are
-    told to discard their output::
+    The first answer wins. The others are cancelled and awaited, their usage is counted if known, and listeners get
+    an event to discard their output::
 
         model = hedge(openai("gpt-5-mini"), delay=2.0)          # the same model twice
         model = hedge(openai("gpt-5-mini"), local(), delay=2.0)

@@ -140,7 +140,7 @@ async def retry(
             `"none"` takes the longest.
         budget: Bounds the retries of all calls that share it.
         when: Returns whether an error is worth another try; by default transient ones.
-        after_delta: Retry even if parts of the reply were already emitted; listeners are told to discard them.
+        after_delta: Retry even if parts of the reply were already emitted; listeners get an event to discard them.
         max_retry_after: The longest `retry_after` of an error that is waited for, in seconds; if it asks for more, the
             error is raised at once.
 

@@ -17,7 +17,7 @@ KIND = "lease"
 
 
 class WorkLease:
-    """The right to do one kind of work for one owner, until another worker takes it over.
+    """The lease for one kind of work for one owner, until another worker takes it over.
 
     The holder is the worker that added the highest number: a store accepts an id only once, so of two workers that try
     the same number one is refused.

@@ -125,7 +125,7 @@ class Merger:
 
     Args:
         store: Where the memories are stored.
-        lease: The right to change them.
+        lease: The lease for changing them.
         model: Writes the texts of the new memories; None for the rule.
         rule: Returns the text of a new memory without a model.
         kind: The kind of the new memories.

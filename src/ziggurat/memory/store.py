@@ -109,7 +109,7 @@ class MemoryStore(Protocol):
         ...
 
     async def put_in_place(self, record: MemoryRecord, tag: str, /) -> list[MemoryRecord]:
-        """Store a new memory in the place of those in use that have its owner, its kind and a tag, in one write.
+        """Store a new memory in place of those in use that have its owner, its kind and a tag, in one write.
 
         They are archived, and the new one supersedes them, so that of concurrent writers under one tag the last one's
         memory is in use; see `in_place_of`.

@@ -99,7 +99,7 @@ async def import_memories(
     that no more than some hundred memories are held in memory. Memories are stored in batches, each in one write. If
     a write fails, or the process dies, the memories stored before stay, and importing the file again stores the rest.
 
-    A memory whose id is in the store already stays as it is there. What a new memory in use superseded is archived in
+    A memory whose id is in the store already stays unchanged. What a new memory in use superseded is archived in
     the store too, and of several facts under one key the latest stays in use, so that an older export can be completed
     with a newer one.
 

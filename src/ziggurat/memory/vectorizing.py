@@ -1,4 +1,4 @@
-"""Computing the vectors of memories: failures of an embedder are noticed and survived, and mended later."""
+"""Computing the vectors of memories: failures of an embedder are detected and tolerated, and repaired later."""
 
 __all__ = [
     "BATCH",

@@ -42,7 +42,7 @@ def reasoning(messages: Sequence[Message]) -> Iterator[Violation]:
         if isinstance(last, Thinking) and is_proven(last):
             yield Violation(
                 "DanglingReasoning",
-                f"message {index} ends with a thought; put what came of it after it, or leave it out",
+                f"message {index} ends with a thought; put the answer after it, or leave it out",
                 (index,),
             )
 

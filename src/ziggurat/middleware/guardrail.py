@@ -31,7 +31,7 @@ class OutputGuardrail(Middleware):
 
     The check gets the answer as the caller of the agent would: text, or a value of the type of its output. An answer
     that does not fit the type is not checked, as the agent itself asks for another. Refused answers do not enter the
-    conversation, and listeners are told to discard them. Their usage is counted.
+    conversation, and listeners get an event to discard them. Their usage is counted.
 
     ::
 

@@ -34,7 +34,7 @@ class Redaction(Middleware):
 
     A tool gets the arguments as the hooks leave them: a secret that a model wrote does not reach it, a secret that a
     `before_tool` hook adds does. The added secret is not recorded: to repeat such a call after a crash, the hooks must
-    return the same arguments again, else the model is told that the call was interrupted.
+    return the same arguments again, else the model gets an error that says the call was interrupted.
 
     Args:
         literals: The secrets themselves, at least 4 characters long.

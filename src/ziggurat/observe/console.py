@@ -305,7 +305,7 @@ class ConsoleView:
     @_show.register
     def _tool_abandoned(self, event: events.ToolAbandoned) -> None:
         left = plural(event.leaked, "call")
-        self._warn(event.path, f"{event.name} did not stop when it was told to and was left behind ({left} so far)")
+        self._warn(event.path, f"{event.name} did not stop when it was cancelled and was abandoned ({left} so far)")
 
     @_show.register
     def _diverged(self, event: Diverged) -> None:

@@ -64,7 +64,7 @@ async def drive(agent: AgentService, name: str, opens: Awaitable[Opening], *, ra
 
     With `raises`, an error that ended it is raised, as a service does, with the run as its `partial`.
 
-    A mistake of the caller is raised and not recorded: a run that was continued is as it was before, unless it went on
+    A mistake of the caller is raised and not recorded: a run that was continued is as it was before, unless it ran on
     meanwhile, and a new one is removed.
 
     Raises:

@@ -68,7 +68,7 @@ class Opening(Struct, eq=False):
     mistaken: bool = False
 
     async def leave(self) -> None:
-        """Give up the right to drive the run and to write its session."""
+        """Release the leases of the run and of its session."""
         try:
             if self.writer is not None:
                 await self.writer.leave()

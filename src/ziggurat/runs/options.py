@@ -181,7 +181,7 @@ class RunOptions(Struct, frozen=True, eq=False):
     def beneath(self, ctx: Context) -> "RunOptions":
         """Return the options of a run that a call opens in a context that is part of no run.
 
-        Its scope and deadline hold in the run, and it hears the run's events, at paths beneath its own.
+        Its scope and deadline hold in the run, and it receives the run's events, at paths beneath its own.
         """
         scope, emit, environment = ctx.scope, self.emit, self.environment
         if environment is SYSTEM:

@@ -103,7 +103,7 @@ class Runs(ABC):
         return await self._drive(run_id, self._take(run_id, environment))
 
     async def leave(self, run_id: str, journal: LocalJournal, *, mistaken: bool = False) -> None:
-        """Give up the right to drive a run.
+        """Release the lease of a run.
 
         Args:
             run_id: The id of the run.
@@ -120,7 +120,7 @@ class Runs(ABC):
         return run_id in self._in_progress
 
     def announce(self, run_id: str, broadcast: "Broadcast") -> None:
-        """Let the events of a run in progress be heard by subscribers."""
+        """Send the events of a run in progress to its subscribers."""
         self._broadcasts[run_id] = broadcast
 
     @abstractmethod

@@ -114,7 +114,7 @@ class LocalLogs(ListsPending):
         known, now = self._require(log), self.clock.now()
         info = known.info
         if known.epoch != epoch or not info.owner or rows[0].number != info.count + 1:
-            raise LeaseLost(f"{log}: the right to write has passed to another; resume the run to continue it")
+            raise LeaseLost(f"{log}: another process now holds the lease; resume the run to continue it")
         known.rows.extend(rows)
         known.blobs.update(blobs)
         known.until = now + self.seconds

@@ -167,7 +167,9 @@ class FunctionTool(Generic[F_co]):
             async for piece in stream:
                 told = result_of(piece, call)
                 if not isinstance(told.content, str):
-                    raise ToolError(f"{call.name} yielded parts; what is told piece by piece is text, so return them")
+                    raise ToolError(
+                        f"{call.name} yielded parts; only text can be streamed in pieces; return them instead"
+                    )
                 text = told.content if filters is None else await filters(told.content, ctx)
                 pieces.append(text)
                 size += len(text)

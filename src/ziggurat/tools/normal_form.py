@@ -15,7 +15,7 @@ _ROUNDS = 4
 def normal_form(arguments: str, recode: Callable[[str], str]) -> str:
     """Return the text that decoding and encoding leave as it is, starting from a model's arguments.
 
-    Whoever decodes it, now or after a restart, gets the same values.
+    Decoding it, now or after a restart, gives the same values.
 
     Args:
         arguments: JSON as a model or a person wrote it.

@@ -32,9 +32,9 @@ _DEPTH = 20
 
 
 def is_lost(error: BaseException) -> bool:
-    """Return whether an error leaves open what came of a call: time ran out, a connection broke, or it was cut off.
+    """Return whether an error leaves the outcome of a call unknown: a timeout, a broken connection, or a crash.
 
-    What a tool raises on purpose (a ToolError, InvalidArguments) says what came of it, unless its kind is ``"timeout"``
+    What a tool raises on purpose (a ToolError, InvalidArguments) states the outcome, unless its kind is ``"timeout"``
     or ``"interrupted"``. Any other error is judged by those that it was raised from, too.
     """
     waiting: list[BaseException | None] = [error]

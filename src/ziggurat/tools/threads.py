@@ -53,8 +53,8 @@ class ThreadCall:
 class ThreadPool:
     """A pool of at most `size` working threads.
 
-    A thread whose call was given up is written off, and replaced until the call returns; after `size` write-offs,
-    further calls are refused rather than queued behind threads that may never return. A call that is given up before a
+    A thread whose call was abandoned is not used again, and replaced until the call returns; after `size` write-offs,
+    further calls are refused rather than queued behind threads that may never return. A call that is abandoned before a
     thread starts it is not made.
     """
 
@@ -163,10 +163,10 @@ class ThreadPool:
     def run_on(self, loop: asyncio.AbstractEventLoop, start: Callable[[], Coroutine[Any, Any, T]]) -> T:
         """Run a coroutine on a run's event loop from another thread, and wait for it.
 
-        A pool thread frees its place meanwhile; if its call is given up, the coroutine is cancelled.
+        A pool thread frees its place meanwhile; if its call is abandoned, the coroutine is cancelled.
 
         Raises:
-            CancelledError: the call was given up, or the event loop was closed meanwhile.
+            CancelledError: the call was abandoned, or the event loop was closed meanwhile.
             RuntimeError: the event loop was already closed.
         """
         call: ThreadCall | None = getattr(_thread, "call", None)

@@ -317,7 +317,7 @@ def test_an_event_without_end() -> None:
 
     async def go() -> None:
         async with serving(answer) as server:
-            with pytest.raises(ModelError, match="an event without end"):
+            with pytest.raises(ModelError, match="an event that does not end"):
                 await model_at(server.url)(request(), Heard().ctx)
 
     asyncio.run(go())

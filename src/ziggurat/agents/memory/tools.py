@@ -48,7 +48,7 @@ async def recall(query: str, ctx: Context, limit: int = 5) -> ToolResult:
     """Look up what was remembered earlier.
 
     Args:
-        query: What is looked for.
+        query: The text to search for.
         limit: How many memories at most.
     """
     found = await _mind(ctx).open(ctx).recall(query, limit=min(max(limit, 1), _MOST))
@@ -74,7 +74,7 @@ async def forget(memory_id: str, ctx: Context) -> ToolResult:
 
 
 def _outcome(kept: StoredNote) -> str:
-    """Return what the model is told of a stored fact."""
+    """Return the result of storing a fact, as text for the model."""
     if kept.known:
         return f"This is known already as {kept.record.id}."
     told = f"I will remember: {_sentence(kept.record.content)}"

@@ -74,7 +74,7 @@ class LocalMemoryStore:
                 self._vectors[record.owner, len(record.embedding)].remove([number])
 
     async def put_in_place(self, record: MemoryRecord, tag: str, /) -> list[MemoryRecord]:
-        """Store a memory in the place of others; see `MemoryStore.put_in_place`."""
+        """Store a memory in place of others; see `MemoryStore.put_in_place`."""
         refuse_unfit([record])
         refuse_known([record.id], self._records)
         before = [each async for each in self.scan(owner=record.owner, kind=record.kind, tags=[tag])]

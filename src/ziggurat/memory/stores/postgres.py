@@ -190,7 +190,7 @@ class PostgresMemoryStore:
         self._sizes |= await self._run(work)
 
     async def put_in_place(self, record: MemoryRecord, tag: str, /) -> list[MemoryRecord]:
-        """Store a memory in the place of others; see `MemoryStore.put_in_place`."""
+        """Store a memory in place of others; see `MemoryStore.put_in_place`."""
         refuse_unfit([record])
         before: list[MemoryRecord] = []
 

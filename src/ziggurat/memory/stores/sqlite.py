@@ -305,7 +305,7 @@ class SqliteMemoryStore:
         await self._write(lambda: self._put(records))
 
     async def put_in_place(self, record: MemoryRecord, tag: str, /) -> list[MemoryRecord]:
-        """Store a memory in the place of others; see `MemoryStore.put_in_place`."""
+        """Store a memory in place of others; see `MemoryStore.put_in_place`."""
         refuse_unfit([record])
         return await self._write(lambda: self._put_in_place(record, tag))
 

@@ -27,7 +27,7 @@ def _parsed(url: str, what: str) -> SplitResult:
         fine = False
     if not fine or any(char.isspace() or not char.isprintable() for char in url):
         shown = url.rpartition("@")[2]
-        hint = "; of SOCKS proxies none is known here, pass an httpx.AsyncClient of yours" if "socks" in url[:6] else ""
+        hint = "; SOCKS proxies are not supported; pass your own httpx.AsyncClient" if "socks" in url[:6] else ""
         raise ConfigurationError(f"{what} must be an http:// or https:// address, got {shown!r}{hint}")
     return parts
 

@@ -221,7 +221,9 @@ class HttpModel:
                 if last.data == "[DONE]" or last.event in _LAST:
                     return
             elif parser.held > _LONGEST_LINE:
-                raise ModelError(f"{self.dialect.name} sends an event without end", kind="malformed", transient=False)
+                raise ModelError(
+                    f"{self.dialect.name} sends an event that does not end", kind="malformed", transient=False
+                )
             data = await reply.more()
 
     def _all_headers(self, key: str, stream: bool) -> Headers:

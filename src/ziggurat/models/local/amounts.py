@@ -13,7 +13,7 @@ from ziggurat.models.local.spans import Span
 
 _SECONDS = {"second": 1, "minute": 60, "hour": 3600, "day": 86400, "week": 604800}
 _ORDER = 0.02
-"""The penalty for assigning values in another order than they are said."""
+"""The penalty for assigning values in another order than in the text."""
 _SMALL = word_set("after numbers")
 _NAMED = 0.3
 """The bonus for a number after the parameter's own name; the penalty for one after another parameter's name."""

@@ -47,7 +47,7 @@ _FROM_WORDS = frozenset({"from"})
 _TO_WORDS = frozenset({"to", "into", "in", "towards", "many", "much", "how"})
 _AT_WORDS = frozenset({"in", "at", "for", "to", "from", "near", "around", "of", "over"})
 _ORDER = 0.02
-"""The penalty for assigning values in another order than they are said."""
+"""The penalty for assigning values in another order than in the text."""
 _OWN, _PART_OWN = 0.4, 0.2
 """The penalties for a phrase of which all words, or some, are in the tool's own description."""
 _LED = 0.2

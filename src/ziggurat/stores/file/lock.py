@@ -57,7 +57,7 @@ class LogLock:
             )
 
     def take_away(self) -> None:
-        """Make the lock that its holder has count no more."""
+        """Make the lock of its holder invalid."""
         with suppress(FileExistsError):  # another process was quicker
             os.close(os.open(_path(self.folder, self._number + 1), os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600))
 

@@ -231,7 +231,7 @@ class FileStore(ListsPending):
                     self._repair(log, lock)
                 count, size = self._counts.get(log, (-1, -1))
                 if known.epoch != epoch or known.owner != self.owner or rows[0].number != count + 1:
-                    raise LeaseLost(f"{log}: the right to write has passed to another; resume the run to continue it")
+                    raise LeaseLost(f"{log}: another process now holds the lease; resume the run to continue it")
                 if os.fstat(at).st_size != size:
                     raise LeaseLost(f"{log}: its file was changed by another hand; resume the run to continue it")
                 self._put(lock.folder, blobs)

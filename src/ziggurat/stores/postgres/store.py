@@ -147,9 +147,7 @@ class PostgresStore(ListsPending):
             return
         for job, append in zip(jobs, appends, strict=True):
             if append.id not in done:
-                job.error = LeaseLost(
-                    f"{job.log}: the right to write has passed to another; resume the run to continue it"
-                )
+                job.error = LeaseLost(f"{job.log}: another process now holds the lease; resume the run to continue it")
             over = append.id not in done or append.release
             if over and self._held.get(job.log) == (append.id, append.epoch):
                 del self._held[job.log]

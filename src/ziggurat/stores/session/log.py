@@ -85,7 +85,7 @@ class SessionCleared(_Entry, frozen=True, gc=False, tag="Cleared"):
 
 
 class RowsLost(_Entry, frozen=True, gc=False, tag="Lost"):
-    """Rows that had been acknowledged, from this row's number to `until`, were missing; the session went on."""
+    """Rows that had been acknowledged, from this row's number to `until`, were missing; the session was continued."""
 
     until: int
 

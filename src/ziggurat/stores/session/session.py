@@ -76,7 +76,7 @@ class _LocalWriters:
         if problem:
             self.forget(log)
             await store.quarantine(log, f"{log}: {problem}")
-            raise JournalCorrupt(f"{log}: {problem}; the session is set apart, others are not affected")
+            raise JournalCorrupt(f"{log}: {problem}; only this session is affected")
         state.missing = range(0) if mark is None else range(state.rows + 1, mark.number + 1)
         self._states[log] = state
         self._states.move_to_end(log)
@@ -183,7 +183,7 @@ class Session:
     async def _check_sound(self) -> bool:
         info = await self.store.find(self._log)
         if info is not None and info.status == "Quarantined":
-            raise JournalCorrupt(f"the session {self.id!r} is set apart: {info.problem}")
+            raise JournalCorrupt(f"the session {self.id!r} is in quarantine: {info.problem}")
         return info is not None
 
     # -- writing -------------------------------------------------------------------------------------------------
@@ -318,7 +318,7 @@ def _store_at(address: str | Store | None) -> Store:
 
 
 class SessionLease:
-    """The right to write a session, until it is released or another holder takes over.
+    """The lease for writing a session, until it is released or taken over by another holder.
 
     Attributes:
         session: The session; with ``"branch"`` it may be a copy.

@@ -215,7 +215,7 @@ class SqliteStore(ListsPending):
         if database.execute(_OURS, (number, log, epoch, self.owner, rows[0].number - 1)).fetchone() is None:
             if self._held.get(log) == epoch:  # otherwise another run of this process has taken it over
                 self._forget(log)
-            raise LeaseLost(f"{log}: the right to write has passed to another; resume the run to continue it")
+            raise LeaseLost(f"{log}: another process now holds the lease; resume the run to continue it")
         if release or self._states.get(log) != status:
             database.execute(
                 "UPDATE logs SET status = ?, updated = ?, until = ?, owner = CASE WHEN ? THEN '' ELSE owner END "

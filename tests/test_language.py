@@ -1,0 +1,76 @@
+"""The language of errors, docstrings and documents: that of Python's own documentation."""
+
+import ast
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.test_docs import DOCUMENTS, ids
+from tests.test_house import FILES, module_of
+
+UNUSUAL = {  # a phrase, and what to say instead
+    r"\b(is|are|was|were|be|being) told\b": "gets, is reported",
+    r"\btold (of|apart|so)\b": "is reported, is described",
+    r"\bwhat is looked for\b": "the text to search for",
+    r"\bright to (write|drive|change)\b": "the lease",
+    r"\bof \w+ \w+ none (is|are) known\b": "... are not supported",
+    r"\bnone is known here\b": "... are not supported",
+    r"\b(waits still|still waits)\b": "is still pending",
+    r"\bdecided so\b": "decided like this",
+    r"\bstands alone\b": "name the problem",
+    r"\bset apart\b": "is in quarantine",
+    r"\bpiece by piece\b": "in pieces",
+    r"\bon trial\b": "trial calls",
+    r"\blooks into one\b": "reads one",
+    r"\bat the door\b": "at once, where it is passed",
+    r"\bwhat came of\b": "the outcome, the result",
+    r"\band no more(\.|:)": "only",
+    r"\bno more than .* may be\b": "at most",
+    r"\bwithout end\b": "endless, infinitely",
+    r"\bas it is there\b": "unchanged",
+    r"\b(is|are) said\b(?! (of|to)\b)": "is described",
+    r"\bhears?\b": "receives",
+    r"\bto mend\b|\bmended\b": "correct, repair",
+    r"\bwhose \w+ is it\b": "name what is missing",
+    r"\bno async one\b": "not an async function",
+}
+EXPECTED = {
+    "ziggurat.models.react_protocol.prompt": "recorded conversations hold this prompt word for word",
+    "ziggurat.models.local.phrases": "it lists words of requests",
+    "ziggurat.memory.contradiction": "it is about what a sentence says",
+    "ziggurat.agents.knowledge": "recorded runs hold this description of a tool word for word",
+}
+_FENCE = re.compile(r"^```\w*\n.*?^```$", re.MULTILINE | re.DOTALL)
+
+
+def texts_in(source: str) -> Iterator[str]:
+    """Yield the texts of a module: docstrings and messages, the values in f-strings left out."""
+    for node in ast.walk(ast.parse(source)):
+        if isinstance(node, ast.JoinedStr):
+            yield "".join(str(part.value) if isinstance(part, ast.Constant) else "..." for part in node.values)
+        elif isinstance(node, ast.Constant) and isinstance(node.value, str) and " " in node.value:
+            yield node.value
+
+
+def unusual_in(text: str) -> list[str]:
+    """Return the phrases in a text that are not ordinary English, with what to say instead."""
+    text = " ".join(text.split())
+    return [f"{match[0]!r}: say {better}" for phrase, better in UNUSUAL.items() for match in re.finditer(phrase, text)]
+
+
+@pytest.mark.parametrize("path", FILES, ids=module_of)
+def test_messages_and_docstrings_are_ordinary_english(path: Path) -> None:
+    if module_of(path) not in EXPECTED:
+        assert not [found for text in texts_in(path.read_text(encoding="utf-8")) for found in unusual_in(text)]
+
+
+@pytest.mark.parametrize("path", DOCUMENTS, ids=ids)
+def test_documents_are_ordinary_english(path: Path) -> None:
+    assert not unusual_in(_FENCE.sub("", path.read_text(encoding="utf-8")))
+
+
+def test_unusual_phrases_are_found() -> None:
+    assert unusual_in("nothing was decided, it waits still; another\nis told of it")
+    assert not unusual_in("another process now holds the lease")
