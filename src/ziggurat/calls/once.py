@@ -55,7 +55,7 @@ async def settle_unknown(
     The approver in this process is not asked: one that approves everything would let the call run twice.
 
     Raises:
-        NotRepeatable: the model is to be told that the outcome is unknown.
+        NotRepeatable: the outcome is unknown, and the model gets that as an error.
         Suspend: there is no decision of a person yet.
     """
     if spec.interrupted == "retry_if_idempotent":
@@ -107,7 +107,7 @@ async def after_acts(error: Exception, ctx: Context) -> Exception:
 
 
 async def _what_came_of(intent: Intent, ctx: Context) -> tuple[str, bool]:
-    """Return what came of a call that was begun, empty if it did nothing, and whether that is known."""
+    """Return the outcome of a call that was begun, empty if it did nothing, and whether that is known."""
     name, record = intent.name, journal_of(ctx).find(intent.path)
     assert record is not None  # it has an intent
     outcome = record.returned or record.result

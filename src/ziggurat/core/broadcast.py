@@ -29,8 +29,8 @@ class SubscribedItem(Struct, frozen=True):
 class Broadcast:
     """An `Emit` that also delivers the events of a run to its subscribers, before it passes them to `outer`.
 
-    With `pieces`, those of replies are wanted though nobody has subscribed yet: whoever does so in the middle of a
-    reply hears the rest of it.
+    With `pieces`, those of replies are wanted though nobody has subscribed yet: those who do so in the middle of a
+    reply receives the rest of it.
     """
 
     def __init__(self, journal: LocalJournal, outer: Emit, *, pieces: bool = False) -> None:
