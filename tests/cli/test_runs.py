@@ -154,7 +154,7 @@ def test_what_is_said_must_fit_the_call(kept: Command) -> None:
 def test_a_store_that_is_looked_into_is_not_made(kept: Command, tmp_path: Path) -> None:
     for url in (f"sqlite:///{tmp_path}/other.db", f"file://{tmp_path}/other"):
         ended = kept("runs", "--store", url)
-        assert (ended.code, "there is no store yet at" in ended.err) == (2, True)
+        assert (ended.code, "no store exists at" in ended.err) == (2, True)
     assert not list(tmp_path.glob("other*"))
 
 
