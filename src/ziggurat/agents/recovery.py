@@ -15,7 +15,7 @@ from ziggurat.core.errors import ConfigurationError, LeaseHeld, RunNotFound
 from ziggurat.messages.agent import AgentRun, Out
 from ziggurat.runs.options import RunOptions
 
-logger = logging.getLogger("ziggurat")
+logger: logging.Logger = logging.getLogger("ziggurat")
 
 
 class Recovery(Struct, Generic[Out], frozen=True, eq=False):

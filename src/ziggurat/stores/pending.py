@@ -17,7 +17,7 @@ from ziggurat.core.store import LogInfo, Store
 from ziggurat.messages.agent import PendingItem, Stage
 from ziggurat.messages.parts import ToolCall
 
-logger = logging.getLogger("ziggurat")
+logger: logging.Logger = logging.getLogger("ziggurat")
 
 
 async def pending_items(
