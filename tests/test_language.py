@@ -17,7 +17,7 @@ UNUSUAL = {  # a phrase, and what to say instead
     r"\bright to (write|drive|change)\b": "the lease",
     r"\bof \w+ \w+ none (is|are) known\b": "... are not supported",
     r"\bnone is known here\b": "... are not supported",
-    r"\b(waits still|still waits)\b": "is still pending",
+    r"\bwaits still\b": "is still pending",
     r"\bdecided so\b": "decided like this",
     r"\bstands alone\b": "name the problem",
     r"\bset apart\b": "is in quarantine",

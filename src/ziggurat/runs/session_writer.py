@@ -55,7 +55,7 @@ class SavableRun(Protocol):
 
 
 class SessionWriter:
-    """One run's right to write its session, of which its request holds the first `loaded` messages, of `rows` rows."""
+    """The lease of one run on its session, of which its request holds the first `loaded` messages, of `rows` rows."""
 
     def __init__(self, lease: SessionLease, run_id: str, request: AgentRequest, loaded: int, rows: int) -> None:
         self.run_id = run_id
