@@ -165,7 +165,9 @@ def has_settings(thing: Any) -> bool:
     """Return whether a public name is made, or called, with settings: no protocol, error, record or fact."""
     if inspect.isfunction(thing):
         return True
-    if not isinstance(thing, type) or issubclass(thing, BaseException) or getattr(thing, "_is_protocol", False):
+    if not isinstance(thing, type) or getattr(thing, "_is_protocol", False):
+        return False
+    if issubclass(thing, (BaseException, dict)):  # typed dictionaries are checked where they are unpacked
         return False
     # other structs hold what happened or what is said, and are made in millions
     return not issubclass(thing, Struct) or issubclass(thing, CheckedStruct)

@@ -163,6 +163,8 @@ def test_no_state_outlives_a_run_also_when_runs_share_the_policy_at_once() -> No
 
 def test_it_can_be_one_of_several_conditions() -> None:
     run, _ = went(all_of(loop_detection(action="stop"), max_steps(4)), *map(a, range(9)))
+    assert (run.stop, run.steps) == (stops.MaxSteps(4), 4)
+    run, _ = went(all_of(loop_detection(threshold=4, action="stop"), max_steps(2)), *map(a, range(9)))
     assert (run.stop, run.steps) == (stops.LoopDetected("look", 4), 4)
 
 

@@ -60,6 +60,9 @@ INPUTS: list[tuple[Any, Any]] = [
 ]
 
 
+NAMES = [kind.__name__ for kind, _ in INPUTS]
+
+
 def _run(kind: Any, arguments: str, **settings: Any) -> tuple[Any, list[Any], ScriptedModel]:
     seen: list[Any] = []
 
@@ -75,7 +78,7 @@ def _run(kind: Any, arguments: str, **settings: Any) -> tuple[Any, list[Any], Sc
     return run, seen, model
 
 
-@pytest.mark.parametrize(("kind", "value"), INPUTS, ids=str)
+@pytest.mark.parametrize(("kind", "value"), INPUTS, ids=NAMES)
 def test_the_value_is_in_the_prompt_and_in_the_context(kind: Any, value: Any) -> None:
     run, seen, model = _run(kind, '{"amount": 2, "item": "tea"}')
     assert run.observations == ("ordered",)
@@ -84,7 +87,7 @@ def test_the_value_is_in_the_prompt_and_in_the_context(kind: Any, value: Any) ->
     assert json.loads(model.last.messages[-1].text) == {"item": "tea", "amount": 2}
 
 
-@pytest.mark.parametrize("kind", [kind for kind, _ in INPUTS], ids=str)
+@pytest.mark.parametrize("kind", [kind for kind, _ in INPUTS], ids=NAMES)
 def test_its_schema_is_that_of_the_tool(kind: Any) -> None:
     schema = Agent(ScriptedModel("x"), name="helper").as_tool(input_type=kind).spec.parameters
     properties: Any = schema["properties"]
@@ -93,7 +96,7 @@ def test_its_schema_is_that_of_the_tool(kind: Any) -> None:
     assert properties["amount"]["minimum"] == 1
 
 
-@pytest.mark.parametrize("kind", [kind for kind, _ in INPUTS], ids=str)
+@pytest.mark.parametrize("kind", [kind for kind, _ in INPUTS], ids=NAMES)
 @pytest.mark.parametrize("arguments", ["{}", '{"item": 3}', '{"item": "tea", "amount": 0}', "[]", "no"])
 def test_what_does_not_fit_is_told_to_the_model(kind: Any, arguments: str) -> None:
     run, seen, model = _run(kind, arguments)
@@ -123,7 +126,7 @@ def test_a_type_without_named_fields_is_refused(kind: Any) -> None:
         Agent(ScriptedModel("x"), name="helper").as_tool(input_type=kind)
 
 
-@pytest.mark.parametrize(("kind", "value"), INPUTS, ids=str)
+@pytest.mark.parametrize(("kind", "value"), INPUTS, ids=NAMES)
 def test_the_value_is_there_again_after_an_approval_in_another_process(kind: Any, value: Any) -> None:
     seen: list[Any] = []
 

@@ -83,7 +83,7 @@ def test_an_audit_finds_what_is_wrong(kept: Command) -> None:
     ("arguments", "told"),
     [
         (("audit", "--store", "sqlite:///nowhere/x.db"), "nothing is remembered at nowhere/x.db: there is no such"),
-        (("search", " "), "no search text given?"),
+        (("search", " "), "no search text given"),
         (("search", "x", "--store", "memory:"), "nothing is remembered beyond this command"),
         (("search", "x", "--store", "file:///tmp/runs"), "keeps runs but no memories"),
         (("audit", "--store", "redis://x"), "no memory is known at 'redis://x'"),

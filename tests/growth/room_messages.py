@@ -42,7 +42,8 @@ def over(name: str, run: Any, shapes: Iterable[Shape], **limits: Any) -> list[Ca
 
 
 def visit_and_sort(value: Any) -> None:
-    """Read the whole of a value, and write it with sorted keys: n log n, with jumps through the memory."""
+    """Read the whole of a value twice, and write it with sorted keys: n log n, with jumps through the memory."""
+    visit(value)
     visit(value)
     try:
         json.dumps(json.loads(value) if isinstance(value, str) else value, sort_keys=True)

@@ -14,7 +14,7 @@ from ziggurat.stores.local import LocalLogs
 WRONG: list[dict[Any, Any]] = [{"": 1}, {"a\nb": 1}, {3: "x"}, {"team": object()}, {"team": [{"deep": object()}]}]
 
 
-@pytest.mark.parametrize("labels", WRONG, ids=repr)
+@pytest.mark.parametrize("labels", WRONG, ids=["empty", "line", "number", "object", "deep object"])
 @pytest.mark.parametrize("stored", [True, False], ids=["stored", "local"])
 def test_what_cannot_be_a_label_is_refused_by_every_verb(labels: dict[str, Any], stored: bool) -> None:
     async def go() -> None:

@@ -46,6 +46,7 @@ if TYPE_CHECKING:
         until_no_tool_calls,
         until_tool_called,
     )
+    from ziggurat.agents.tool_input import AGENT_INPUT
     from ziggurat.messages.agent import (
         AgentRequest,
         AgentRun,
@@ -98,6 +99,7 @@ else:
                 "until_no_tool_calls",
                 "until_tool_called",
             ),
+            "agents.tool_input": ("AGENT_INPUT",),
             "messages.agent": (
                 "AgentRequest",
                 "AgentRun",
@@ -120,6 +122,7 @@ else:
     )
 
 __all__ = [
+    "AGENT_INPUT",
     "MAX_STEPS",
     "STEERABLE",
     "Advice",
