@@ -1,6 +1,7 @@
 """What remembering and recalling cost in a large store: about as much as in a small one."""
 
 import asyncio
+import os
 import sqlite3
 from collections.abc import Awaitable, Callable, Sequence
 from pathlib import Path
@@ -9,6 +10,7 @@ from typing import Any
 import pytest
 
 from ziggurat.core.context import Context
+from ziggurat.core.errors import StoreError
 from ziggurat.memory import AgentMemory, EpisodicMemory, MemoryRecord
 from ziggurat.memory.record import pack
 from ziggurat.memory.search import Candidate
@@ -103,5 +105,24 @@ def test_the_work_of_the_database_does_not_grow_with_the_number_of_memories(what
     async def main() -> None:
         small, large = await measure(SMALL), await measure(LARGE)
         assert large < 1.5 * small + 20
+
+    asyncio.run(main())
+
+
+def test_a_file_that_is_cut_while_it_is_read_is_an_error_of_that_call(tmp_path: Path) -> None:
+    async def main() -> None:
+        path = tmp_path / "memories.db"
+        first = SqliteMemoryStore(path)
+        await first.add(episodes(LARGE))
+        await first.close()
+        store = SqliteMemoryStore(path)
+        try:
+            assert await store.search(Query(owner="ann", text="w7", limit=5))
+            os.truncate(path, path.stat().st_size // 3)
+            with pytest.raises(StoreError, match=r"memories\.db"):
+                for word in range(300):  # more of the file than is cached yet
+                    await store.search(Query(owner="ann", text=f"talk w{word}", limit=5))
+        finally:
+            await store.close()
 
     asyncio.run(main())
