@@ -346,3 +346,16 @@ def test_every_name_of_the_earlier_systems_has_an_answer() -> None:
             for room in re.findall(r"\w+", rooms):
                 design = (ROOT / "docs" / "design.md").read_text(encoding="utf-8")
                 assert f"| `{room}/` |" in design, f"{there}: there is no room {room}/"
+
+
+def test_every_environment_variable_is_on_its_page() -> None:
+    from ziggurat.models.http.dialect import DIALECTS
+
+    page = (ROOT / "docs" / "environment.md").read_text(encoding="utf-8")
+    source = "".join(path.read_text(encoding="utf-8") for path in (ROOT / "src").rglob("*.py"))
+    read = set(re.findall(r"ZIGGURAT_[A-Z_]+[A-Z]", source))
+    for dialect in DIALECTS.values():
+        read |= {*dialect.key_variables, *dialect.base_variables}
+    documented = set(re.findall(r"`([A-Z]+_[A-Z_]+)`", page))
+    assert not read - documented
+    assert {name for name in documented if name.startswith("ZIGGURAT")} <= read
