@@ -27,7 +27,7 @@ def test_at_the_hard_limit_calls_are_refused_at_once() -> None:
     async def main() -> None:
         inside = [asyncio.create_task(stack(hang, backpressure(gate=gate))("q", root())) for _ in range(2)]
         await settle()
-        with pytest.raises(LimitExceeded, match="2 calls are under way") as raised:
+        with pytest.raises(LimitExceeded, match="2 calls are in progress") as raised:
             await stack(answer, backpressure(gate=gate))("q", root())
         assert (raised.value.kind, raised.value.limit, raised.value.used) == ("backpressure", 2, 2)
         assert raised.value.transient

@@ -4,6 +4,7 @@ import asyncio
 import gc
 import logging
 import weakref
+from collections.abc import Callable, Coroutine
 from typing import Any
 
 import pytest
@@ -160,3 +161,23 @@ def test_nothing_of_a_run_outlives_its_agent(store: str | None, reply: Any, capl
     del agent, run
     gc.collect()
     assert [each() for each in known] == [None, None]
+
+
+@pytest.mark.parametrize("verb", ["run", "resume", "replay", "fork"])
+def test_a_task_that_is_cancelled_before_its_first_step_leaves_nothing(verb: str) -> None:
+    async def main() -> None:
+        agent = Agent(ScriptedModel(always="done"), store=LocalLogs())
+        await agent.run("go", run_id="r")
+        begin: Callable[[], Coroutine[Any, Any, object]] = {
+            "run": lambda: agent.run("go", run_id="s"),
+            "resume": lambda: agent.resume("r"),
+            "replay": lambda: agent.replay("r"),
+            "fork": lambda: agent.fork("r", at=1),
+        }[verb]
+        task = asyncio.get_running_loop().create_task(begin())
+        task.cancel()
+        await asyncio.wait([task])
+        assert task.cancelled()
+
+    asyncio.run(main())
+    gc.collect()  # a coroutine that nobody awaited would warn

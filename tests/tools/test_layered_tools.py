@@ -90,9 +90,18 @@ AROUND: dict[str, tuple[Callable[[Any], Any], list[str]]] = {
 }
 
 
+@pytest.mark.parametrize("around", [each for each in AROUND if each != "nothing"])
+def test_layers_around_a_function_that_is_not_async_say_how_to_make_it_a_tool(around: str) -> None:
+    wrap, _ = AROUND[around]
+    with pytest.raises(ConfigurationError, match=r"look.* is not async.*tool\(look\)"):
+        wrap(look)
+
+
 @pytest.mark.parametrize("place", [list, Toolbox], ids=["list", "toolbox"])
-@pytest.mark.parametrize("around", AROUND)
-@pytest.mark.parametrize("thing", THINGS)
+@pytest.mark.parametrize(
+    ("thing", "around"),
+    [(thing, around) for thing in THINGS for around in AROUND if thing != "function" or around == "nothing"],
+)
 def test_it_works_as_a_tool(thing: str, around: str, place: Callable[[Any], Any]) -> None:
     wrap, layers = AROUND[around]
     arguments = {"input": "a"} if "agent" in thing else {"text": "a"}

@@ -4,6 +4,7 @@ __all__ = ["Starter"]
 
 from collections.abc import Awaitable, Callable, Coroutine, Sequence
 from contextlib import AbstractAsyncContextManager
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from msgspec.structs import replace
@@ -77,7 +78,7 @@ class Starter:
             outside = None if detached else AMBIENT.get()
             if outside is not None:  # of a tool that was itself called outside of all runs
                 options = options.beneath(outside.under(self.name))
-            return drive(self.agent, self.name, self.opener.open(request, options))
+            return drive(self.agent, self.name, partial(self.opener.open, request, options))
         if detached or request is None:
             return self._run_as_root(ambient, request, options)
         return self._join(self.agent, ambient, request, options)
@@ -125,12 +126,12 @@ class Starter:
     ) -> AgentRun:
         how = "started as a run of its own (detached)" if request is not None else "resumed, which is a run of its own"
         await self._report_separate(ambient, how)
-        return await drive(self.agent, self.name, self.opener.open(request, options))
+        return await drive(self.agent, self.name, partial(self.opener.open, request, options))
 
     async def drive_apart(self, reopen: Callable[[], Awaitable[Opening]], how: str) -> AgentRun:
         """Drive a recorded run, which is no part of any other, in the way that `how` names."""
         await self._report_separate(AMBIENT.get(), f"{how}, which is a run of its own")
-        return await drive(self.agent, self.name, reopen())
+        return await drive(self.agent, self.name, reopen)
 
     async def _report_separate(self, ambient: Context | None, how: str) -> None:
         """Warn in the run of a user function that it starts another run, for which the rules of its own do not hold."""
@@ -142,8 +143,8 @@ class Starter:
         ambient = self.surroundings(detached=False)
         if ambient is not None:
             return await self._join(agent, ambient, request, NO_OPTIONS)
-        opens = self.opener.open(request, NO_OPTIONS.beneath(ctx))
-        return await drive(agent, self.name, opens, raises=True)
+        begin = partial(self.opener.open, request, NO_OPTIONS.beneath(ctx))
+        return await drive(agent, self.name, begin, raises=True)
 
     async def _join(
         self, agent: AgentService, ambient: Context, request: AgentRequest, options: RunOptions

@@ -46,4 +46,8 @@ def make_async(value: object) -> str:
     """Return how to correct a value that is no async function, to be added to a sentence; empty for other things."""
     if not callable(value) or isinstance(value, type) or not is_synchronous(value):
         return ""
-    return ", which is not async: write it as async def, or annotate it as returning an Awaitable"
+    name = getattr(value, "__name__", "function")
+    return (
+        f", which is not async: write it as async def, make it a tool with tool({name}), or annotate it as returning "
+        "an Awaitable"
+    )

@@ -4,7 +4,7 @@ __all__ = ["drive", "partial_of"]
 
 import asyncio
 import logging
-from collections.abc import Awaitable
+from collections.abc import Awaitable, Callable
 from typing import cast
 
 from msgspec.structs import replace
@@ -59,7 +59,9 @@ _NO_SCOPE = Scope()
 logger: logging.Logger = logging.getLogger("ziggurat")
 
 
-async def drive(agent: AgentService, name: str, opens: Awaitable[Opening], *, raises: bool = False) -> AgentRun:
+async def drive(
+    agent: AgentService, name: str, begin: Callable[[], Awaitable[Opening]], *, raises: bool = False
+) -> AgentRun:
     """Drive an open run to its end and return it, with the reason it stopped in ``run.stop``.
 
     With `raises`, an error that ended it is raised, as a service does, with the run as its `partial`.
@@ -71,8 +73,8 @@ async def drive(agent: AgentService, name: str, opens: Awaitable[Opening], *, ra
         ConfigurationError: something was used wrongly.
         JournalError: the record cannot be read, written or followed.
     """
-    opening = await opens
-    del opens  # a coroutine that has ended is 200 bytes, of each run that goes on
+    opening = await begin()  # not before the first step of a task, which may be cancelled before it
+    del begin  # it holds the options, of each run that goes on
     if opening.state == "ended":
         return await _answer(agent, name, opening)
     run: AgentRun | None = None
@@ -183,7 +185,7 @@ async def _answer(agent: AgentService, name: str, opening: Opening) -> AgentRun:
         replayed = journal.copy("replay")
         replayed.reopen(opening.run_id, 0.0)
         again = Opening("continued", opening.run_id, opening.request, ctx.within(JOURNAL, replayed), replayed)
-        return await drive(agent, name, _opened(again))
+        return await drive(agent, name, lambda: _opened(again))
     try:
         return await enter(agent, opening.request, ctx)
     except JournalCorrupt as error:
