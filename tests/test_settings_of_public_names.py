@@ -17,10 +17,15 @@ from msgspec import Meta, Struct
 import ziggurat
 from tests.wrong import wrong
 from ziggurat.agents.agent import Agent
-from ziggurat.core.context import Context
+from ziggurat.core.context import Context, root
 from ziggurat.core.errors import ConfigurationError
 from ziggurat.core.settings import CheckedStruct
+from ziggurat.knowledge.graph import KnowledgeGraph
 from ziggurat.memory import open_memory
+from ziggurat.messages.usage import Usage
+from ziggurat.models.http.client import Client
+from ziggurat.models.http.dialect import dialect_of
+from ziggurat.models.http.limits import Limits
 from ziggurat.models.scripted import ScriptedModel
 from ziggurat.stores.local import LocalLogs
 
@@ -84,6 +89,33 @@ ARGUMENTS: dict[str, dict[str, Any]] = {
     "recency_decay": {"rate": 1},
     "replay_record": {"agent": Agent(MODEL), "record": ""},
     "until_tool_called": {},
+    "Checkpoints": {"agent": Agent(MODEL)},
+    "FunctionModel": {"function": echo},
+    "GraphStore": {"path": "graph.db"},
+    "HttpEmbedder": {"model": "x", "dialect": dialect_of("ollama"), "transport": Client("http://127.0.0.1:11434")},
+    "JsonLines": {"target": "events.jsonl"},
+    "UserClient": {"client": None, "url": "http://127.0.0.1", "name": "x", "limits": Limits()},
+    "SchemaValidator": {"schema": {}},
+    "accept_loss": {"store": LocalLogs(), "log": "x"},
+    "apply_violation": {"messages": [], "damage": "RepeatedUser"},
+    "audit": {"store": open_memory("memory:")},
+    "compression": {"store": open_memory("memory:")},
+    "connect": {"url": "sqlite:///runs.db"},
+    "consolidation": {"store": open_memory("memory:")},
+    "cost": {"usage": Usage(), "model": "x"},
+    "dot": {"entities": (), "relations": ()},
+    "export_memories": {"store": open_memory("memory:")},
+    "find_same": {"records": []},
+    "graph_tools": {"graph": KnowledgeGraph()},
+    "http_embedder": {"spec": "ollama:x"},
+    "import_memories": {"store": open_memory("memory:"), "lines": []},
+    "mermaid": {"entities": (), "relations": ()},
+    "model_facts": {"name": "x", "window": None, "output_modes": ["tool"]},
+    "networkx_graph": {"entities": (), "relations": ()},
+    "reembed": {"store": open_memory("memory:"), "owner": "ann", "embedder": echo, "ctx": root()},
+    "run_check": {"check": echo, "factory": lambda clock: LocalLogs()},
+    "tool_call": {"name": "x"},
+    "Fact": {"name": "x", "default": None},
 }
 """What they need besides the setting that is tried."""
 
@@ -117,33 +149,69 @@ class Case(NamedTuple):
 
 
 NO_SETTINGS = {
+    "AgentLoop": "made by an Agent, which checks",
+    "Conversation": "made by the loop of an agent, with a sentence of its own",
     "Engine": "made by local(), which checks",
+    "EventStream": "made by open_stream(), which checks",
     "Expected": "made by expect()",
     "FailingOn": "made by fail_on(), which checks",
-    "Reader": "a part of a model",
+    "LocalJournal": "made when a run is opened",
+    "ParsedAnswer": "made of what was read from an answer",
     "ReactParser": "a part of a model",
-    "Reply": "made by expect()",
+    "Reader": "a part of a model",
+    "Responder": "made by expect()",
+    "RunHandle": "made by Runnable.start(), which checks",
     "SessionLease": "made by a Session",
+    "Steering": "made by the loop of an agent",
+    "StoreUnderTest": "made by run_check(), which checks",
     "TemplatedModel": "made by local(), which checks",
+    "Transcript": "made of a conversation at each step",
+    "assistant": "makes a message, with sentences of its own",
+    "calculator": "a tool, whose arguments are checked when a model calls it",
+    "echo": "a tool, whose arguments are checked when a model calls it",
     "engine_for": "called by local(), which checks",
     "entity_density": "called with turns",
+    "estimate_tokens": "called with texts",
     "everything_said": "called with runs",
+    "expected_tokens": "called by rate limits with requests",
+    "fact": "called with services at each call",
+    "filter_by_type": "called with items",
     "frequency": "called with memories",
     "from_wire": "a part of a model",
     "importance": "called with memories",
+    "is_transient": "called with errors",
+    "items_to_messages": "called with the items of a session",
+    "journal_of": "called with the context of a run",
+    "messages_to_items": "called with each message of a session",
+    "name_of": "called with services at each call",
+    "natural_end": "called with responses",
     "oldest": "called with memories",
     "progress_bar": "called with what was done",
+    "require_real_calls_allowed": "called by models before each call",
     "similarity": "called with memories",
+    "status_of": "called with stops",
+    "system": "makes a message, with sentences of its own",
+    "timestamp": "a tool, which is given the context of its call",
+    "to_messages": "called with items",
     "to_wire": "a part of a model",
+    "tool_message": "called with the result of each tool call",
     "units": "called with messages",
+    "used_tokens": "called by rate limits with outcomes",
     "user": "makes a message, with sentences of its own",
+    "validate": "called with messages",
+    "validate_all": "called with messages",
 }
 """Public names that the library calls itself, and why what they are called with needs no check."""
 
 ANYTHING = {
     "Agent(output)": "any type, which is refused if it has no schema",
+    "AgentTool(input_type)": "any type or function, which is refused if it has no schema",
+    "Fact(default)": "a value of the user's types",
+    "Output(kind)": "any type, which is refused if it has no schema",
+    "UserClient(client)": "refused with a sentence that names the class of clients",
     "expect(request)": "what is expected is of the user's types",
     "expect(response)": "what is expected is of the user's types",
+    "http_embedder(client)": "refused with a sentence that names the class of clients",
     "layer(body)": "refused with a sentence on the form of layers",
     "open_stream(request)": "a request of the user's types",
 }

@@ -1,12 +1,13 @@
 """Settings are checked by their annotations, and the error says where, which, what would do, and what was passed."""
 
 import asyncio
+import io
 import math
 import re
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from decimal import Decimal
 from inspect import iscoroutinefunction, signature
-from typing import TYPE_CHECKING, Annotated, Any, Literal, Protocol, TypeVar
+from typing import TYPE_CHECKING, Annotated, Any, Literal, Protocol, TextIO, TypeVar
 
 import pytest
 from hypothesis import given
@@ -25,6 +26,7 @@ from ziggurat.core.settings import (
     PositiveInt,
     Seconds,
     SecondsOrForever,
+    SecretText,
     Settings,
     Share,
     checked,
@@ -236,3 +238,31 @@ def test_a_struct_checks_its_fields_those_of_its_bases_too() -> None:
         Query(text=wrong(3))
     with pytest.raises(ConfigurationError, match=r"^Base\(limit=...\)"):
         Base(limit=wrong(True))
+
+
+def test_an_open_file_is_anything_that_can_be_written_to() -> None:
+    @checked
+    def show(file: TextIO | None) -> None: ...
+
+    show(None)
+    show(io.StringIO())
+    for value, shown in ((7, "7"), ("out.txt", "'out.txt'"), (io.StringIO, "the class StringIO; make an object of it")):
+        with pytest.raises(ConfigurationError) as told:
+            show(wrong(value))
+        assert str(told.value) == f"show(file=...) is an open file or None; got {shown}"
+
+
+def test_only_functions_are_checked() -> None:
+    with pytest.raises(ConfigurationError, match=r"checked\(function\) decorates a function or a constructor; got 7"):
+        checked(wrong(7))
+
+
+def test_of_a_secret_only_the_type_is_shown() -> None:
+    @checked
+    def call(key: SecretText | None = None) -> None: ...
+
+    call("sk-1")
+    call(None)
+    with pytest.raises(ConfigurationError) as told:
+        call(wrong(b"sk-1"))
+    assert str(told.value) == "call(key=...) is a text or None; got a value of the type bytes"

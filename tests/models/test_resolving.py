@@ -101,9 +101,9 @@ LIST = "one of local, local:/path/to/model.gguf, acme:NAME, or an async callable
         ("", f"the model's name is empty; a model is {LIST}"),
         ("  ", f"the model's name is empty; a model is {LIST}"),
         (":x", f"there is no provider ''. A model is {LIST}"),
-        (None, f"a model is {LIST}; got NoneType"),
-        (7, f"a model is {LIST}; got int"),
-        (ScriptedModel, f"a model is {LIST}; got the class ScriptedModel; make an object of it"),
+        (None, f"resolve(spec=...) is {LIST}; got NoneType"),
+        (7, f"resolve(spec=...) is {LIST}; got int"),
+        (ScriptedModel, f"resolve(spec=...) is {LIST}; got the class ScriptedModel; make an object of it"),
     ],
 )
 def test_mistakes_list_what_there_is(spec: object, message: str) -> None:

@@ -257,9 +257,9 @@ def _with_prices(budget: Budget) -> Budget:
 
 
 def _list_price(model: str, usage: Usage) -> "Decimal | None":
-    from ziggurat.observe.price import cost
+    from ziggurat.observe.price import price_of_call
 
-    return cost(usage, model)
+    return price_of_call(usage, model)
 
 
 def _debug(chosen: bool | None) -> bool:

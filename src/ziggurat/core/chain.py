@@ -41,8 +41,10 @@ class DigestChain:
     def __init__(self, key: Key = ()) -> None:
         if key is None:
             key = os.environ.get(KEY, "").split()
-        keys = [key] if isinstance(key, (str, bytes)) else list(key)
-        if not all(isinstance(each, (str, bytes)) and len(each) >= _SHORTEST for each in keys):
+        keys = [key] if isinstance(key, (str, bytes)) else key
+        if not isinstance(keys, Sequence) or not all(
+            isinstance(each, (str, bytes)) and len(each) >= _SHORTEST for each in keys
+        ):
             raise ConfigurationError(
                 f"a key of a journal ({KEY}, or key=) has at least {_SHORTEST} characters; make one with "
                 "python -c 'import secrets; print(secrets.token_hex(32))'"

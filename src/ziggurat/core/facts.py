@@ -20,15 +20,23 @@ __all__ = [
 from collections.abc import Iterable, Mapping
 from typing import Any, Generic, Literal, TypeVar, get_args, get_type_hints
 
+from ziggurat.core.errors import ConfigurationError
+
 T = TypeVar("T")
 
 
 class Fact(Generic[T]):
-    """The key of one fact, with the default for services that do not state it."""
+    """The key of one fact, with the default for services that do not state it.
+
+    Raises:
+        ConfigurationError: the name is no text, or empty.
+    """
 
     __slots__ = ("default", "name")
 
     def __init__(self, name: str, default: T) -> None:
+        if not isinstance(name, str) or not name.strip():
+            raise ConfigurationError(f"Fact(name=...) is a text that is not empty; got {name!r}")
         self.name: str = name
         self.default: T = default
 

@@ -7,11 +7,13 @@ from ziggurat.core.clock import SYSTEM_CLOCK, Clock
 from ziggurat.core.entries import LossAccepted
 from ziggurat.core.errors import JournalCorrupt
 from ziggurat.core.json_lines import write_entry
+from ziggurat.core.settings import NonEmptyText, checked
 from ziggurat.core.store import Row, Store, memory_of, run_log
 from ziggurat.core.stored_journal import read_rows
 
 
-async def accept_loss(store: Store, log: str, *, clock: Clock = SYSTEM_CLOCK) -> range:
+@checked
+async def accept_loss(store: Store, log: NonEmptyText, *, clock: Clock = SYSTEM_CLOCK) -> range:
     """Accept that the last entries of a run are lost, so that it can be continued from those that are left.
 
     The acceptance is recorded in the run. Calls whose entries are lost are made again when the run is resumed, also
@@ -27,6 +29,7 @@ async def accept_loss(store: Store, log: str, *, clock: Clock = SYSTEM_CLOCK) ->
         The numbers of the lost entries; empty if none is missing, and then nothing is written.
 
     Raises:
+        ConfigurationError: an argument has a wrong type, or no log is named.
         LeaseHeld: another process drives the run.
         JournalCorrupt: an entry further back is damaged.
     """

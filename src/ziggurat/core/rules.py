@@ -9,7 +9,19 @@ from functools import reduce
 from inspect import iscoroutinefunction, signature
 from math import isfinite, isnan
 from types import NoneType, SimpleNamespace, UnionType
-from typing import Annotated, Any, Literal, NamedTuple, TypeGuard, TypeVar, Union, get_args, get_origin, get_type_hints
+from typing import (
+    IO,
+    Annotated,
+    Any,
+    Literal,
+    NamedTuple,
+    TypeGuard,
+    TypeVar,
+    Union,
+    get_args,
+    get_origin,
+    get_type_hints,
+)
 
 from msgspec import Meta
 
@@ -41,12 +53,14 @@ class SettingRule(NamedTuple):
         words: What is allowed, to stand after "is".
         item: The rule of each item, if several values are allowed.
         advice: Returns how to correct a value, to be added to the sentence; empty if there is nothing more to say.
+        secret: Whether a wrong value must not be shown.
     """
 
     allows: Callable[[object], bool]
     words: str
     item: "SettingRule | None" = None
     advice: Callable[[object], str] = lambda value: ""
+    secret: bool = False
 
 
 ANYTHING = SettingRule(lambda value: True, "anything")
@@ -103,6 +117,8 @@ def _of_class(kind: Any, args: tuple[Any, ...]) -> SettingRule:
         return ANYTHING  # any type, also one that is no class, such as list[int]
     if kind is type:
         return SettingRule(lambda value: isinstance(value, type), "a class")
+    if issubclass(kind, IO):
+        return SettingRule(_is_file, "an open file")  # files are no instances of the classes of `typing`
     if getattr(kind, "_is_protocol", False):
         return _of_protocol(kind)
     items = [_rule(each) for each in args if each is not ...]
@@ -174,6 +190,10 @@ def _is_callable(value: object) -> bool:
     return callable(value) and not forgotten
 
 
+def _is_file(value: object) -> bool:
+    return callable(getattr(value, "write", None)) and not isinstance(value, type)
+
+
 def _may_be_async(returns: Any) -> bool:
     if get_origin(returns) in (Union, UnionType):
         return any(map(_may_be_async, get_args(returns)))
@@ -189,7 +209,7 @@ def _either(rules: list[SettingRule]) -> SettingRule:
     item = next((rule.item for rule in rules if rule.item is not None), None)
     separator = ", or " if any("," in each for each in words) else " or "
     allows = reduce(lambda one, other: lambda value: one(value) or other(value), checks)
-    return SettingRule(allows, separator.join(words), item)
+    return SettingRule(allows, separator.join(words), item, secret=any(rule.secret for rule in rules))
 
 
 def _merged(metas: Iterable[Meta]) -> Meta:
@@ -207,6 +227,8 @@ def _annotated(kind: Any, meta: Meta) -> SettingRule:
             rule = rule._replace(words=_a(meta.title))
         if meta.min_length:
             rule = _not_empty(rule)
+    if (meta.extra or {}).get("secret"):
+        rule = rule._replace(secret=True)
     return rule._replace(words=f"{rule.words}, {meta.description}") if meta.description else rule
 
 

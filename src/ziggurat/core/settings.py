@@ -24,6 +24,7 @@ __all__ = [
     "PositiveInt",
     "Seconds",
     "SecondsOrForever",
+    "SecretText",
     "Settings",
     "Share",
     "checked",
@@ -33,6 +34,7 @@ import sys
 from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping
 from functools import wraps
 from inspect import CO_VARARGS, CO_VARKEYWORDS, iscoroutinefunction
+from types import CodeType
 from typing import Annotated, Any, ParamSpec, TypeVar, cast
 
 from msgspec import NODEFAULT, Meta, Struct
@@ -72,6 +74,9 @@ SecondsOrForever = Annotated[float, Meta(ge=0, title="number of seconds", extra=
 
 NonEmptyText = Annotated[str, Meta(min_length=1)]
 """A text that is not blank."""
+
+SecretText = Annotated[str, Meta(extra={"secret": True})]
+"""A text such as a key; of what is passed in its place, only the type is shown."""
 
 SHARED = Meta(description="made once and passed to all that share it")
 """For objects that several layers or agents share."""
@@ -120,8 +125,13 @@ def checked(function: Callable[P, R]) -> Callable[P, R]:
     """Check the arguments of a function, or of a constructor, by their annotations; defaults are not checked.
 
     An async function stays one: its arguments are checked when it is awaited, before anything is done.
+
+    Raises:
+        ConfigurationError: it is no function that is written in Python.
     """
-    code = function.__code__
+    code = getattr(function, "__code__", None)
+    if not isinstance(code, CodeType):
+        raise ConfigurationError(f"checked(function) decorates a function or a constructor; got {_describe(function)}")
     names = code.co_varnames
     count, listed = code.co_argcount, code.co_argcount + code.co_kwonlyargcount
     positional = names[:count]
@@ -179,6 +189,8 @@ class CheckedStruct(Struct, frozen=True):
 
 def _wrong_in(value: object, rule: SettingRule) -> str:
     """Describe what does not fit: one of several values, or the value itself."""
+    if rule.secret:
+        return f"a value of the type {type(value).__name__}"
     if rule.item is None or not isinstance(value, Iterable) or isinstance(value, bytes):
         return _describe(value)
     if isinstance(value, str):

@@ -8,9 +8,11 @@ from typing import Any
 import msgspec
 
 from ziggurat.core.errors import MissingExtra
+from ziggurat.core.settings import checked
 from ziggurat.knowledge.entities import Entity, Relation
 
 
+@checked
 def dot(entities: Iterable[Entity], relations: Iterable[Relation]) -> str:
     """Return a graph in the DOT language of Graphviz."""
     lines = ["digraph KnowledgeGraph {"]
@@ -21,6 +23,7 @@ def dot(entities: Iterable[Entity], relations: Iterable[Relation]) -> str:
     return "\n".join([*lines, "}"]) + "\n"
 
 
+@checked
 def mermaid(entities: Iterable[Entity], relations: Iterable[Relation]) -> str:
     """Return a graph as a Mermaid flowchart."""
     lines, names = ["flowchart LR"], dict[str, str]()
@@ -32,6 +35,7 @@ def mermaid(entities: Iterable[Entity], relations: Iterable[Relation]) -> str:
     return "\n".join(lines) + "\n"
 
 
+@checked
 def networkx_graph(entities: Iterable[Entity], relations: Iterable[Relation]) -> Any:
     """Return a ``networkx.MultiDiGraph``; the fields of entities and relations become attributes."""
     try:

@@ -10,6 +10,7 @@ from typing import Any, ClassVar, Literal, get_args
 import msgspec
 
 from ziggurat.core.errors import ConfigurationError
+from ziggurat.core.settings import checked
 from ziggurat.knowledge.algorithms import Compiled
 from ziggurat.knowledge.communities import propagate
 from ziggurat.knowledge.entities import Entity, Relation
@@ -29,9 +30,7 @@ class KnowledgeGraph:
 
     ::
 
-        graph = KnowledgeGraph()
-        graph.add_entity(Entity("alice", "Alice"))
-        graph.add_entity(Entity("bob", "Bob"))
+        graph = KnowledgeGraph([Entity("alice", "Alice"), Entity("bob", "Bob")])
         graph.add_relation(Relation("alice", "bob", "knows", 0.5))
         graph.shortest_path("alice", "bob")  # ["alice", "bob"]
 
@@ -44,9 +43,10 @@ class KnowledgeGraph:
         relations: The initial relations between them.
 
     Raises:
-        ConfigurationError: a relation refers to an entity that does not exist.
+        ConfigurationError: these are no entities or relations, or a relation refers to an entity that does not exist.
     """
 
+    @checked
     def __init__(self, entities: Iterable[Entity] = (), relations: Iterable[Relation] = ()) -> None:
         self._entities: dict[str, Entity] = {}
         self._texts: dict[str, str] = {}

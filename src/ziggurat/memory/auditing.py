@@ -11,6 +11,7 @@ from typing import Literal
 from msgspec import Struct
 
 from ziggurat.core.context import Context, root
+from ziggurat.core.settings import Fraction, checked
 from ziggurat.memory.compressing import COMPRESSED
 from ziggurat.memory.contradiction import DOUBTS, contradictions
 from ziggurat.memory.junk import JUNK, JunkRule, junk_in
@@ -112,11 +113,12 @@ class MemoryAudit(Struct, frozen=True):
                 yield f"  {' | '.join(map(_short, finding.texts))}  ({finding.why}; {', '.join(finding.ids)})"
 
 
+@checked
 async def audit(
     store: MemoryStore,
     owner: str | None = None,
     *,
-    threshold: float = 0.85,
+    threshold: Fraction = 0.85,
     rules: Sequence[JunkRule] = JUNK,
     ctx: Context | None = None,
 ) -> MemoryAudit:
@@ -128,11 +130,12 @@ async def audit(
     Args:
         store: Where the memories are stored.
         owner: The owner to examine; None for all, where each memory is compared only with others of the same owner.
-        threshold: Two memories with a cosine above this are duplicates, if they say the same.
+        threshold: Two memories with a cosine above this, from 0 to 1, are duplicates, if they say the same.
         rules: The rules that decide what is junk.
         ctx: Supplies the clock; by default the system's.
 
     Raises:
+        ConfigurationError: a setting has a wrong value.
         MissingExtra: the memories have embeddings, and NumPy is not installed.
     """
     records = [record async for record in store.scan(owner=owner, archived=None) if record.kind != LEASE]

@@ -21,7 +21,7 @@ from msgspec import Meta
 
 from ziggurat.core.context import Context
 from ziggurat.core.service import Service
-from ziggurat.core.settings import Fraction, NonNegativeInt, NonNegativeSeconds
+from ziggurat.core.settings import Fraction, NonNegativeInt, NonNegativeSeconds, checked
 from ziggurat.memory.merging import MergePolicy, MergeReport, MergeRequest, may_be_merged, merging
 from ziggurat.memory.record import MemoryRecord
 from ziggurat.memory.scoring import Score, ScoringInputs, importance
@@ -57,6 +57,7 @@ class CompressionPolicy(MergePolicy, frozen=True, kw_only=True):
     window: Annotated[int, Meta(ge=2)] = 20
 
 
+@checked
 def compression(
     store: MemoryStore,
     policy: CompressionPolicy | None = None,
@@ -77,6 +78,7 @@ def compression(
         progress: Called with each summary when it is stored.
 
     Raises:
+        ConfigurationError: a setting has a wrong value.
         LeaseHeld: another worker is at this owner's memories (raised by the service).
         ServiceError: the model failed; memories not yet compressed are unchanged (raised by the service).
     """

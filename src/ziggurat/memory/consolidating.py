@@ -16,7 +16,7 @@ from collections.abc import Callable, Sequence
 
 from ziggurat.core.context import Context
 from ziggurat.core.service import Service
-from ziggurat.core.settings import Fraction, NonNegativeInt, NonNegativeSeconds, PositiveInt
+from ziggurat.core.settings import Fraction, NonNegativeInt, NonNegativeSeconds, PositiveInt, checked
 from ziggurat.memory.clusters import cluster
 from ziggurat.memory.merging import MergePolicy, Merger, MergeReport, MergeRequest, may_be_merged, merging
 from ziggurat.memory.record import MemoryRecord
@@ -48,6 +48,7 @@ class ConsolidationPolicy(MergePolicy, frozen=True, kw_only=True):
     keep_recent: NonNegativeInt = 2
 
 
+@checked
 def consolidation(
     store: MemoryStore,
     policy: ConsolidationPolicy | None = None,
@@ -68,6 +69,7 @@ def consolidation(
         progress: Called with each summary when it is stored.
 
     Raises:
+        ConfigurationError: a setting has a wrong value.
         LeaseHeld: another worker is consolidating this owner's memories (raised by the service).
         MissingExtra: scikit-learn is not installed (raised by the service).
         ServiceError: the model failed; memories not yet merged are unchanged (raised by the service).

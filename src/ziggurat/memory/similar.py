@@ -11,6 +11,7 @@ from functools import lru_cache
 
 from msgspec import Struct
 
+from ziggurat.core.settings import Fraction, checked
 from ziggurat.memory.contradiction import is_negation
 from ziggurat.memory.record import MemoryRecord
 from ziggurat.memory.vectors import similarities
@@ -104,7 +105,10 @@ class Duplicates(Struct, frozen=True):
     similarity: float
 
 
-def find_same(records: Sequence[MemoryRecord], threshold: float = 0.85, *, loosely: bool = False) -> list[Duplicates]:
+@checked
+def find_same(
+    records: Sequence[MemoryRecord], threshold: Fraction = 0.85, *, loosely: bool = False
+) -> list[Duplicates]:
     """Return the groups of memories that have the same wording and a cosine above a threshold.
 
     In each group, the first memory is compared with the others: by their vectors if both have one of the same size and
@@ -112,8 +116,11 @@ def find_same(records: Sequence[MemoryRecord], threshold: float = 0.85, *, loose
 
     Args:
         records: The memories, the earliest first.
-        threshold: The cosine to exceed.
+        threshold: The cosine to exceed, from 0 to 1.
         loosely: Compare words in any order and by their stems, without those that seldom matter, for hints to a person.
+
+    Raises:
+        ConfigurationError: a setting has a wrong value.
     """
     alike: defaultdict[Hashable, list[list[int]]] = defaultdict(list)
     nearest: dict[int, float] = {}

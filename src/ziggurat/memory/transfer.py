@@ -18,18 +18,20 @@ import asyncio
 from collections.abc import AsyncIterator, Callable, Iterable, Sequence
 from itertools import islice
 from tempfile import TemporaryFile
-from typing import IO
+from typing import IO, Annotated
 
 import msgspec
-from msgspec import Struct
+from msgspec import Meta, Struct
 from msgspec.structs import replace
 
 from ziggurat.core.errors import ConfigurationError
+from ziggurat.core.settings import checked
 from ziggurat.memory.lease import KIND as LEASE
 from ziggurat.memory.record import MemoryRecord, predecessors
 from ziggurat.memory.store import MemoryStore, in_place_of, refuse_unfit
 from ziggurat.memory.words import KEY_TAG
 
+_Lines = Annotated[Iterable[bytes], Meta(description="such as a file opened with mode 'rb'")]
 _FORMAT, _VERSION = "ziggurat.memories", 1
 _BATCH = 200
 """How many memories are read and written at once."""
@@ -69,6 +71,7 @@ _end = msgspec.json.Decoder(_End)
 _record = msgspec.json.Decoder(MemoryRecord)
 
 
+@checked
 async def export_memories(
     store: MemoryStore, *, owner: str | None = None, vectors: bool = True
 ) -> AsyncIterator[bytes]:
@@ -79,6 +82,9 @@ async def export_memories(
         owner: Whose memories; None for those of all owners.
         vectors: Include their vectors, with the names of the models that made them; without them the file is a tenth
             as large, and `View.reembed` makes new ones.
+
+    Raises:
+        ConfigurationError: a setting has a wrong type.
     """
     yield _encode(_Header(_FORMAT, _VERSION)) + b"\n"
     count = 0
@@ -90,8 +96,9 @@ async def export_memories(
     yield _encode(_End(count)) + b"\n"
 
 
+@checked
 async def import_memories(
-    store: MemoryStore, lines: Iterable[bytes], *, progress: Callable[[Imported], None] | None = None
+    store: MemoryStore, lines: _Lines, *, progress: Callable[[Imported], None] | None = None
 ) -> Imported:
     """Store exported memories: all of them, or none if a line is damaged.
 

@@ -23,6 +23,7 @@ from msgspec.structs import replace
 
 from ziggurat.core.context import Context
 from ziggurat.core.errors import ConfigurationError, ModelError, ServiceError, described
+from ziggurat.core.settings import checked
 from ziggurat.memory.record import MemoryRecord, unpack
 from ziggurat.memory.store import UNEMBEDDED, MemoryStore
 from ziggurat.messages.embedding import Embedder, Embeddings, EmbedRequest
@@ -121,6 +122,7 @@ class Reembedded(Struct, frozen=True):
     total: int = 0
 
 
+@checked
 async def reembed(
     store: MemoryStore,
     owner: str | None,
@@ -141,6 +143,7 @@ async def reembed(
         progress: Called after each batch.
 
     Raises:
+        ConfigurationError: an argument has a wrong type.
         ServiceError: the embedder failed; what was embedded before is stored.
     """
     model = (await embed(embedder, ["model"], "document", ctx)).model

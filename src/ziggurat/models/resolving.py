@@ -61,7 +61,7 @@ def resolve(spec: str | Model) -> Model:
             _check_function(spec)
             return spec
         what = f"the class {spec.__name__}; make an object of it" if isinstance(spec, type) else type(spec).__name__
-        raise ConfigurationError(f"a model is {_wanted()}; got {what}")
+        raise ConfigurationError(f"resolve(spec=...) is {_wanted()}; got {what}")
     if "@" in spec.partition(":")[0]:
         return _elsewhere(spec.strip())
     provider, colon, name = (part.strip() for part in spec.partition(":"))

@@ -19,6 +19,7 @@ from ziggurat.core.event import (
     UnderPressure,
 )
 from ziggurat.core.path import is_beneath
+from ziggurat.core.settings import PositiveInt, checked
 from ziggurat.messages import events, stops
 from ziggurat.messages.agent import AgentRun, Approve, Deny, Happened, Modify
 from ziggurat.messages.formatting import call_text, duration, plural, result_text, shortened, stop_text
@@ -51,9 +52,11 @@ class ConsoleView:
         width: Columns of the terminal; detected by default.
 
     Raises:
+        ConfigurationError: a setting has a wrong value.
         MissingExtra: rich is not installed: ``pip install 'ziggurat[cli]'``.
     """
 
+    @checked
     def __init__(
         self,
         file: TextIO | None = None,
@@ -61,7 +64,7 @@ class ConsoleView:
         text: bool = True,
         reasons: bool = True,
         terminal: bool | None = None,
-        width: int | None = None,
+        width: PositiveInt | None = None,
     ) -> None:
         self.screen: Screen = Screen(file, terminal=terminal, width=width)
         self._text = text

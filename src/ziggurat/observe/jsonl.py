@@ -12,6 +12,7 @@ from msgspec.structs import asdict, replace
 from ziggurat.core.codec import encode
 from ziggurat.core.errors import ConfigurationError
 from ziggurat.core.event import Event
+from ziggurat.core.settings import checked
 from ziggurat.core.visible import escaped_json
 from ziggurat.databases.files import private_opener
 from ziggurat.messages.events import AgentEnded
@@ -33,9 +34,10 @@ class JsonLines:
         on_closed: Called once when `target` cannot be written any more, such as a pipe whose reader has closed it.
 
     Raises:
-        ConfigurationError: the file cannot be opened for writing.
+        ConfigurationError: a setting has a wrong value, or the file cannot be opened for writing.
     """
 
+    @checked
     def __init__(self, target: str | Path | TextIO, *, on_closed: Callable[[], None] | None = None) -> None:
         self._own = isinstance(target, (str, Path))
         self._on_closed = on_closed

@@ -1,6 +1,6 @@
 """Prices of model calls in US dollars; an unknown price stays unknown and is never zero."""
 
-__all__ = ["Costs", "cost"]
+__all__ = ["Costs", "cost", "price_of_call"]
 
 from datetime import datetime
 from decimal import Decimal
@@ -8,13 +8,17 @@ from types import ModuleType
 
 from ziggurat.core.errors import MissingExtra
 from ziggurat.core.event import Event
+from ziggurat.core.settings import NonEmptyText, checked
 from ziggurat.messages.events import ModelEnded
 from ziggurat.messages.usage import Usage
 
 _KNOWN_AS = {"openai-responses": "openai", "xai": "x-ai", "gemini": "google"}
 
 
-def cost(usage: Usage, model: str, provider: str | None = None, *, at: datetime | None = None) -> Decimal | None:
+@checked
+def cost(
+    usage: Usage, model: str, provider: NonEmptyText | None = None, *, at: datetime | None = None
+) -> Decimal | None:
     """Return what a model call has cost, by the list prices of its provider.
 
     Cached tokens: `usage.input` counts all input tokens. Of these, `cache_read` and `cache_write` are charged at their
@@ -34,10 +38,20 @@ def cost(usage: Usage, model: str, provider: str | None = None, *, at: datetime 
         US dollars; None if the model or one of its prices is not listed, or the token counts are unknown.
 
     Raises:
+        ConfigurationError: an argument has a wrong type.
         MissingExtra: the extra ``prices`` is not installed.
 
     >>> cost(Usage(input=1_000_000, output=0), "openai:gpt-4o") == Decimal("2.5")
     True
+    """
+    return price_of_call(usage, model, provider, at)
+
+
+def price_of_call(usage: Usage, model: str, provider: str | None = None, at: datetime | None = None) -> Decimal | None:
+    """Return what `cost` does, of values that a model reported and that need no check.
+
+    Raises:
+        MissingExtra: the extra ``prices`` is not installed.
     """
     library = _library()
     if usage.input is None or usage.output is None:
@@ -90,6 +104,9 @@ class Costs:
     Args:
         provider: The provider, if all models have the same; by default derived from the models' names.
 
+    Raises:
+        ConfigurationError: the provider is no text, or empty.
+
     Attributes:
         unknown: The number of calls without a known price, by model.
 
@@ -99,7 +116,8 @@ class Costs:
     Decimal('0.00031')
     """
 
-    def __init__(self, provider: str | None = None) -> None:
+    @checked
+    def __init__(self, provider: NonEmptyText | None = None) -> None:
         self._provider = provider
         self._known = Decimal(0)
         self._calls = 0
@@ -111,7 +129,7 @@ class Costs:
             return
         response = event.response
         self._calls += 1
-        price = cost(response.usage, response.model, self._provider)
+        price = price_of_call(response.usage, response.model, self._provider)
         if price is None:
             self.unknown[response.model] = self.unknown.get(response.model, 0) + 1
         else:

@@ -12,6 +12,7 @@ from ziggurat.core.codec import as_type, digest
 from ziggurat.core.entries import Ended, JournalEntry, Opened
 from ziggurat.core.errors import RunExists, RunNotFound
 from ziggurat.core.journal import LocalJournal
+from ziggurat.core.settings import checked
 from ziggurat.core.store import LogInfo, Store, run_log
 from ziggurat.messages.agent import AgentRequest
 from ziggurat.runs.options import Environment
@@ -117,6 +118,7 @@ class LocalRuns(Runs):
         return LogInfo(run_log(run_id), "", asked, opened.at, status, opened.at, len(journal.entries))
 
 
+@checked
 def runs_of(store: str | Store | None) -> Runs:
     """Return the runs of a store; without one, runs of this process that are kept while they can be continued.
 

@@ -54,13 +54,15 @@ def connect(url: str | Store, *, key: Key = None) -> Store:
             default that of the environment variable ``ZIGGURAT_JOURNAL_KEY``, if it is set.
 
     Raises:
-        ConfigurationError: the URL is of no known kind, or has an unknown option; a key is too short, or given for a
-            store that is open already.
+        ConfigurationError: it is neither a URL nor a store; the URL is of no known kind, or has an unknown option; a
+            key is too short, or given for a store that is open already.
         MissingExtra: the driver for a PostgreSQL store is not installed.
     """
     if not isinstance(url, str):
         if not implements(url, Store):
-            raise ConfigurationError(f"a store is an address or an object with the verbs of a Store; got {url!r}")
+            raise ConfigurationError(
+                f"connect(url=...) is an address, or an object with the verbs of a Store; got {url!r}"
+            )
         if key is not None:
             raise ConfigurationError(f"pass the key where {url!r} is made")
         return url

@@ -4,11 +4,13 @@ __all__ = ["VIOLATION_OF", "Damage", "apply_violation", "valid_conversation"]
 
 from collections.abc import Callable
 from random import Random
-from typing import Literal
+from typing import Annotated, Literal
 
+from msgspec import Meta
 from msgspec.structs import replace
 
 from ziggurat.core.errors import ConfigurationError
+from ziggurat.core.settings import PositiveInt, checked
 from ziggurat.messages.message import Message, assistant, system, tool_message, user
 from ziggurat.messages.parts import Part, Text, Thinking, ToolCall, ToolResult
 from ziggurat.messages.violations import ViolationCode
@@ -33,6 +35,8 @@ Damage = Literal[
 ]
 """A way to break a conversation."""
 
+_Length = Annotated[int, Meta(ge=2)]
+
 _OTHER_NAMES: dict[Damage, ViolationCode] = {
     "RepeatedUser": "RepeatedRole",
     "MissingOneToolResponse": "MissingToolResponses",
@@ -41,14 +45,15 @@ _OTHER_NAMES: dict[Damage, ViolationCode] = {
 }
 
 
+@checked
 def valid_conversation(
     seed: int | Random = 0,
     *,
-    minimum: int = 2,
-    maximum: int = 12,
+    minimum: _Length = 2,
+    maximum: _Length = 12,
     must_have_system: bool = True,
     must_have_tool_calls: bool = False,
-    parallel: int = 3,
+    parallel: PositiveInt = 3,
     thinking: bool = False,
 ) -> list[Message]:
     """Return a valid conversation; the same seed gives the same one.
@@ -63,12 +68,10 @@ def valid_conversation(
         thinking: Let the model think, with a signature, before it speaks.
 
     Raises:
-        ConfigurationError: the numbers contradict each other.
+        ConfigurationError: a setting has a wrong value, or the minimum is above the maximum.
     """
-    if not 2 <= minimum <= maximum or parallel < 1:
-        raise ConfigurationError(
-            f"minimum={minimum}, maximum={maximum}, parallel={parallel}: give 2 <= minimum <= maximum and parallel >= 1"
-        )
+    if minimum > maximum:
+        raise ConfigurationError(f"minimum={minimum}, maximum={maximum}: the minimum is at most the maximum")
     random = seed if isinstance(seed, Random) else Random(seed)  # noqa: S311
     made = [system("You are brief.")] if must_have_system or random.random() < 0.5 else []
     aim = random.randint(minimum, maximum)
@@ -95,6 +98,7 @@ def _batch(random: Random, index: int, size: int, thinking: bool) -> list[Messag
     return [assistant(*_thought(index, thinking), *said, *calls), *results]
 
 
+@checked
 def apply_violation(messages: list[Message], damage: Damage, seed: int | Random = 0) -> list[Message] | None:
     """Break a valid conversation in one way; return None if it has nothing that can be broken this way.
 

@@ -17,6 +17,7 @@ from collections.abc import Awaitable, Callable
 from ziggurat.core.clock import Clock
 from ziggurat.core.errors import LeaseHeld, LeaseLost, RunExists, RunNotFound, StoreError
 from ziggurat.core.protocols import implements
+from ziggurat.core.settings import checked
 from ziggurat.core.store import (
     LogInfo,
     LogMark,
@@ -58,11 +59,13 @@ class StoreUnderTest:
             await store.close()
 
 
+@checked
 def run_check(check: Check, factory: Factory) -> None:
     """Run one check on a store.
 
     Raises:
         AssertionError: the store fails the check.
+        ConfigurationError: the check or the factory is no function.
     """
 
     async def main() -> None:

@@ -63,6 +63,8 @@ class SchemaValidator:
     __slots__ = ("_compiled", "_unfolding", "schema", "what")
 
     def __init__(self, schema: dict[str, Any] | bool, what: str = "the schema") -> None:
+        if not isinstance(what, str):
+            raise ConfigurationError(f"SchemaValidator(what=...) is a text; got {what!r}")
         self.schema: dict[str, Any] | bool = schema
         self.what: str = what
         self._compiled = _compiled(schema, what)

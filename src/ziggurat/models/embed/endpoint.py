@@ -14,7 +14,7 @@ from msgspec.structs import replace
 
 from ziggurat.core.context import Context
 from ziggurat.core.errors import ConfigurationError, ModelError
-from ziggurat.core.settings import PositiveInt, checked
+from ziggurat.core.settings import PositiveInt, SecretText, checked
 from ziggurat.messages.embedding import Embeddings, EmbedRequest
 from ziggurat.messages.limits import check_depth
 from ziggurat.messages.usage import Usage
@@ -46,13 +46,14 @@ class _Answer(Struct):
 _answer = msgspec.json.Decoder(_Answer)
 
 
+@checked
 def http_embedder(
     spec: str,
     *,
-    key: str | None = None,
+    key: SecretText | None = None,
     base_url: str | None = None,
-    dimensions: int | None = None,
-    batch_size: int = 128,
+    dimensions: PositiveInt | None = None,
+    batch_size: PositiveInt = 128,
     limits: Limits | None = None,
     proxy: str | None = None,
     ca: str | ssl.SSLContext | None = None,
@@ -78,7 +79,8 @@ def http_embedder(
         client: An ``httpx.AsyncClient`` of yours; see `Provider`.
 
     Raises:
-        ConfigurationError: no such provider, no model, no key, or the provider has no OpenAI-compatible embeddings.
+        ConfigurationError: a setting has a wrong value; no such provider, no model, no key, or the provider has no
+            OpenAI-compatible embeddings.
         MissingExtra: the HTTP package is not installed.
     """
     name, _, model = spec.partition(":")
@@ -110,7 +112,7 @@ class HttpEmbedder:
         batch_size: The largest number of texts in one request.
 
     Raises:
-        ConfigurationError: `batch_size` is below 1.
+        ConfigurationError: a setting has a wrong value, such as a `batch_size` below 1.
     """
 
     @checked
@@ -120,8 +122,8 @@ class HttpEmbedder:
         *,
         dialect: Dialect,
         transport: Transport,
-        key: str = "",
-        dimensions: int | None = None,
+        key: SecretText = "",
+        dimensions: PositiveInt | None = None,
         batch_size: PositiveInt = 128,
     ) -> None:
         self.model = model

@@ -6,6 +6,7 @@ import sys
 from array import array
 
 from ziggurat.core.context import Context
+from ziggurat.core.settings import checked
 from ziggurat.messages.embedding import Embeddings, EmbedRequest
 from ziggurat.messages.usage import Usage
 from ziggurat.models.local.minilm import Embedder, shared_embedder
@@ -22,6 +23,7 @@ class MiniLm:
         embedder: The model; by default the one shared in this process.
     """
 
+    @checked
     def __init__(self, embedder: Embedder | None = None) -> None:
         self._embedder = embedder or shared_embedder()
 

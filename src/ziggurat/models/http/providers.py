@@ -41,6 +41,7 @@ from typing import Any, cast
 from msgspec.structs import replace
 
 from ziggurat.core.errors import ConfigurationError
+from ziggurat.core.settings import checked
 from ziggurat.models.http.client import Client, Transport
 from ziggurat.models.http.dialect import DIALECTS, Dialect, dialect_of
 from ziggurat.models.http.limits import Limits
@@ -54,6 +55,7 @@ class Provider:
         dialect: The provider.
     """
 
+    @checked
     def __init__(self, dialect: Dialect) -> None:
         self.dialect = dialect
 
@@ -164,6 +166,7 @@ def key_of(dialect: Dialect, *, needed: bool) -> str:
     return key
 
 
+@checked
 def provider(name: str) -> Provider:
     """Return a provider by name, ``"openai"`` or ``"openai@https://host/v1"``.
 

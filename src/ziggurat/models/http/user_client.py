@@ -8,6 +8,7 @@ from typing import Any
 
 from ziggurat.core.context import Context
 from ziggurat.core.errors import ConfigurationError, ModelError, Timeout
+from ziggurat.core.settings import checked
 from ziggurat.models.http.client import Headers
 from ziggurat.models.http.limits import Limits
 
@@ -26,9 +27,10 @@ class UserClient:
         limits: Only the sizes of replies apply.
 
     Raises:
-        ConfigurationError: it is not such a client.
+        ConfigurationError: it is not such a client, or a setting has a wrong type.
     """
 
+    @checked
     def __init__(self, client: Any, url: str, *, name: str, limits: Limits) -> None:
         made = next((each for each in type(client).__mro__ if each.__name__ == "AsyncClient"), None)
         if made is None:
