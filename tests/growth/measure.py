@@ -2,7 +2,6 @@
 
 import gc
 import json
-import marshal
 import math
 import os
 from collections.abc import Callable, Sequence
@@ -23,7 +22,7 @@ _ENOUGH = float(os.environ.get("ZIGGURAT_GROWTH_SECONDS", "0.002"))
 _UNFELT = 0.0005  # seconds at the limit on size that are no concern
 _LONG = 2.0  # seconds of one call after which it is not repeated more often
 _PATIENCE = 3.0  # seconds without a better figure after which a function that seems slow is not measured again
-_PASSES = 4.0  # passes over its input, as long as that of the function beside it, for which caches are made up
+_PASSES = 16.0  # passes over its input, as long as those of the functions beside it, for which caches are made up
 _ROUNDS = 3  # times that it is measured at least
 
 Make = Callable[[int], Any]
@@ -38,9 +37,9 @@ def visit(value: Any) -> None:
         except (ValueError, RecursionError):
             value = list(value)
     try:
-        marshal.dumps(value, 2)  # version 2 has no table of what occurs again
-    except ValueError:
         encode(value, enc_hook=repr)
+    except (TypeError, ValueError, RecursionError):  # such as half of a surrogate pair
+        repr(value)
 
 
 class Case(Struct, frozen=True):
@@ -55,8 +54,8 @@ class Case(Struct, frozen=True):
         reach: The size that is measured at least, however long it takes.
         most: The limit on size.
         span: The least factor between the two sizes.
-        beside: A function that is known to take linear time on the same input: the seconds that it loses because less
-            of a large input fits into the caches of the processor are taken from those of `run`.
+        beside: Functions that are known to take linear time on the same input, or n log n: the seconds that they lose
+            because less of a large input fits into the caches of the processor are taken from those of `run`.
     """
 
     name: str
@@ -67,14 +66,14 @@ class Case(Struct, frozen=True):
     reach: int = 0
     most: int = 1_000_000
     span: int = 16
-    beside: Callable[[Any], object] = visit
+    beside: tuple[Callable[[Any], object], ...] = (visit,)
 
     def __str__(self) -> str:
         return f"{self.name} ({self.shape})"
 
 
 class _Times:
-    """The least seconds that a function, and the one beside it, took at some sizes.
+    """The least seconds that a function, and those beside it, took at some sizes.
 
     Other work on the machine, and a cold cache, can only make a call longer; the sizes are measured in turn.
     """
@@ -82,20 +81,22 @@ class _Times:
     def __init__(self, case: Case, sizes: Sequence[int]) -> None:
         self.case = case
         self.run = dict.fromkeys(sizes, math.inf)
-        self.beside = dict.fromkeys(sizes, math.inf)
+        self.beside = {size: [math.inf] * len(case.beside) for size in sizes}
 
     def measure(self) -> None:
         for size in self.run:
             value = self.case.make(size)
-            # the one beside it first: it brings the value into the caches for both
-            self.beside[size] = min(self.beside[size], _seconds(self.case.beside, value))
+            for number, beside in enumerate(self.case.beside):  # first: they bring the value into the caches for all
+                self.beside[size][number] = min(self.beside[size][number], _seconds(beside, value))
             self.run[size] = min(self.run[size], _seconds(self.case.run, value))
 
     def factor(self, small: int, large: int) -> float:
-        """Return the factor for four times the size, without what the caches cost the function beside it."""
+        """Return the factor for four times the size, without what the caches cost the functions beside it."""
         span = large / small
-        passes = min(max(self.run[small] / self.beside[small], 1.0), _PASSES)
-        lost = passes * max(0.0, self.beside[large] - span * self.beside[small])
+        lost = 0.0
+        for at_small, at_large in zip(self.beside[small], self.beside[large], strict=True):
+            passes = min(max(self.run[small] / at_small, 1.0), _PASSES)
+            lost += passes * max(0.0, at_large - span * at_small)
         slower = (self.run[large] - lost) / max(self.run[small], 1e-6)
         return float(max(1.0, slower) ** (math.log(4) / math.log(span)))
 
