@@ -58,7 +58,7 @@ def contradict(one: MemoryRecord, other: MemoryRecord) -> bool:
 
 
 def contradictions(records: Sequence[MemoryRecord]) -> list[tuple[int, int]]:
-    """Return pairs that `contradict`, by positions; only pairs that have something in common are compared.
+    """Return pairs that `contradict`, as positions; only pairs that have something in common are compared.
 
     If very many memories have something in common, each is compared with the latest ones before it only, so that the
     time and the number of pairs are linear in the number of memories.
@@ -71,16 +71,18 @@ def contradictions(records: Sequence[MemoryRecord]) -> list[tuple[int, int]]:
     meeting: defaultdict[object, list[int]] = defaultdict(list)
     affirmed: defaultdict[str, list[int]] = defaultdict(list)
     denied: defaultdict[str, list[int]] = defaultdict(list)
-    pairs: set[tuple[int, int]] = set()
+    pairs: list[tuple[int, int]] = []
     for place, each in enumerate(said):
+        earlier: set[int] = set()
         for point in set(_points(each)):
-            pairs.update((other, place) for other in meeting[point][-_COMPARED:])
+            earlier.update(meeting[point][-_COMPARED:])
             meeting[point].append(place)
         mine, opposite = (denied, affirmed) if each.denies else (affirmed, denied)
         for word in _rarest(each.content, common):
-            pairs.update((other, place) for other in opposite[word][-_COMPARED:])
+            earlier.update(opposite[word][-_COMPARED:])
             mine[word].append(place)
-    return [(one, other) for one, other in sorted(pairs) if _exclude(said[one], said[other])]
+        pairs += [(other, place) for other in sorted(earlier) if _exclude(said[other], each)]
+    return pairs
 
 
 class _Statement(Struct, frozen=True):
