@@ -1,5 +1,6 @@
 """Tests of the SQLite connection: which writes are immediate, and which are left to transactions that wait."""
 
+import asyncio
 import sqlite3
 from collections.abc import Callable
 from functools import partial
@@ -9,8 +10,10 @@ from typing import Any
 import pytest
 
 from ziggurat.core.errors import StoreError
+from ziggurat.core.store import LogInfo
 from ziggurat.databases.sqlite import connection as sqlite_connection
 from ziggurat.databases.sqlite.connection import SqliteConnection, WouldWait
+from ziggurat.stores.sqlite import SqliteStore
 
 INSERT = "INSERT INTO rows (id, number, digest, data, status) VALUES (1, ?, '', ?, '')"
 
@@ -152,3 +155,27 @@ def test_a_transaction_that_was_interrupted_as_it_began_is_not_left_open(tmp_pat
     database.transaction(_row(database, 2))
     assert _numbers(database) == [-1, 1, 2]
     database.close()
+
+
+def test_damage_to_the_definitions_of_tables_is_an_error_of_the_store(tmp_path: Path) -> None:
+    async def use(path: Path, run_id: str) -> None:
+        store = SqliteStore(path)
+        try:
+            await store.create(LogInfo(f"run:{run_id}", "agent"), (), {})
+            await store.find("run:r")
+        finally:
+            await store.close()
+
+    sound = tmp_path / "sound.db"
+    asyncio.run(use(sound, "r"))
+    data = sound.read_bytes()
+    refused: list[str] = []
+    for place in range(data.find(b"CREATE"), 4096, 11):  # on the first page
+        path = tmp_path / f"{place}.db"
+        path.write_bytes(data[:place] + bytes([data[place] ^ 0x80]) + data[place + 1 :])  # no longer valid UTF-8
+        try:
+            asyncio.run(use(path, "s"))
+        except StoreError as error:
+            refused.append(str(error))
+    assert len(refused) > 10
+    assert all(str(tmp_path) in message for message in refused)

@@ -231,6 +231,9 @@ class SqliteConnection:
         except OSError as error:
             self._give_up()
             raise StoreError(f"{self.path}: {error}") from error
+        except UnicodeDecodeError as error:  # raised for a message of SQLite that quotes damaged text
+            self._give_up()
+            raise StoreError(f"{self.path} is damaged: the definitions of its tables are not valid text") from error
 
     @contextmanager
     def _alone(self, at_once: bool = False) -> Iterator[None]:
