@@ -1,6 +1,7 @@
 """Where names are imported from: the package and the modules one dot below it.
 
-Set ZIGGURAT_UPDATE_DOCS=1 to write the tables in docs/reference.md again.
+Set ZIGGURAT_UPDATE_DOCS=1 to write the tables in docs/reference.md again, and the stubs that tell type checkers which
+names a module hands on.
 """
 
 import ast
@@ -13,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from tests.test_docs import DOCUMENTS, UPDATE, blocks_of, ids
-from tests.test_house import FACES, MODULES
+from tests.test_house import FACES, MODULES, handed_on
 
 ROOT = Path(__file__).parents[1]
 REFERENCE = ROOT / "docs" / "reference.md"
@@ -67,6 +68,8 @@ def docstring_of(module: str, name: str) -> str | None:
         if any(isinstance(target, ast.Name) and target.id == name for target in targets):
             constant = following.value if isinstance(following, ast.Expr) else None
             return str(constant.value) if isinstance(constant, ast.Constant) else None
+    if name in handed_on(module):
+        return docstring_of(handed_on(module)[name], name)
     for each in ast.walk(tree):
         if isinstance(each, ast.ImportFrom) and each.module in MODULES:
             for alias in each.names:
@@ -110,3 +113,21 @@ def test_the_reference_lists_every_name() -> None:
     if os.environ.get(UPDATE):
         REFERENCE.write_text(reference(), encoding="utf-8")
     assert REFERENCE.read_text(encoding="utf-8") == reference(), f"run this test with {UPDATE}=1"
+
+
+def stub_of(module: str) -> str:
+    """Return what type checkers read of a module that hands on names, in the order of the linter."""
+    names = sorted(
+        (home, not name.isupper(), not name[0].isupper(), name.lower(), name)
+        for name, home in handed_on(module).items()
+    )
+    imports = "".join(f"from {home} import {name} as {name}\n" for home, *_, name in names)
+    return f"# Written by tests/test_names.py from {MODULES[module].name}.\n{imports}\n__all__: list[str]\n"
+
+
+@pytest.mark.parametrize("module", [module for module in FACES if handed_on(module)])
+def test_type_checkers_know_the_names_that_are_handed_on(module: str) -> None:
+    stub = MODULES[module].with_suffix(".pyi")
+    if os.environ.get(UPDATE):
+        stub.write_text(stub_of(module), encoding="utf-8")
+    assert stub.read_text(encoding="utf-8") == stub_of(module), f"run this test with {UPDATE}=1"

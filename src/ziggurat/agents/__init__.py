@@ -11,169 +11,59 @@
 - What can be added to an agent: `compaction`, `memory`, `knowledge`.
 """
 
-from typing import TYPE_CHECKING
-
 from ziggurat.core.lazy import lazy
 
-if TYPE_CHECKING:
-    from ziggurat.agents.agent import Agent, AgentArguments
-    from ziggurat.agents.as_tool import AgentTool
-    from ziggurat.agents.callbacks import Callbacks
-    from ziggurat.agents.checkpoints import Checkpoint, Checkpoints
-    from ziggurat.agents.handle import RunHandle
-    from ziggurat.agents.loop import AgentLoop
-    from ziggurat.agents.loop_detection import LoopAction, LoopMode
-    from ziggurat.agents.output import Output
-    from ziggurat.agents.output_validator import OutputValidator
-    from ziggurat.agents.recovery import Recovery
-    from ziggurat.agents.runnable import Runnable
-    from ziggurat.agents.steering import STEERABLE, Steerable, Steering
-    from ziggurat.agents.stop import (
-        MAX_STEPS,
-        Advice,
-        BasePolicy,
-        Policy,
-        Progress,
-        StopPolicy,
-        Verdict,
-        all_of,
-        any_of,
-        max_steps,
-        max_tool_calls,
-        natural_end,
-        not_,
-        stop_when,
-        until_no_tool_calls,
-        until_tool_called,
-    )
-    from ziggurat.agents.tool_input import AGENT_INPUT
-    from ziggurat.messages.agent import (
-        AgentRequest,
-        AgentRun,
-        Approve,
-        Decision,
-        Decisions,
-        Deny,
-        DidNotHappen,
-        Happened,
-        Modify,
-        PendingItem,
-    )
-    from ziggurat.messages.budget import Budget
-    from ziggurat.messages.steer import Place, Steer
-    from ziggurat.messages.step import Step
-    from ziggurat.runs.local import runs_of
-    from ziggurat.runs.options import Environment, RunArguments
-    from ziggurat.tools.approval import Approvals, Approver, Rule
-else:
-    __getattr__, __dir__ = lazy(
-        __name__,
-        {
-            "agents.agent": ("Agent", "AgentArguments"),
-            "agents.as_tool": ("AgentTool",),
-            "agents.callbacks": ("Callbacks",),
-            "agents.checkpoints": ("Checkpoint", "Checkpoints"),
-            "agents.handle": ("RunHandle",),
-            "agents.loop": ("AgentLoop",),
-            "agents.loop_detection": ("LoopAction", "LoopMode"),
-            "agents.output": ("Output",),
-            "agents.output_validator": ("OutputValidator",),
-            "agents.recovery": ("Recovery",),
-            "agents.runnable": ("Runnable",),
-            "agents.steering": ("STEERABLE", "Steerable", "Steering"),
-            "agents.stop": (
-                "Advice",
-                "BasePolicy",
-                "MAX_STEPS",
-                "Policy",
-                "Progress",
-                "StopPolicy",
-                "Verdict",
-                "all_of",
-                "any_of",
-                "max_steps",
-                "max_tool_calls",
-                "natural_end",
-                "not_",
-                "stop_when",
-                "until_no_tool_calls",
-                "until_tool_called",
-            ),
-            "agents.tool_input": ("AGENT_INPUT",),
-            "messages.agent": (
-                "AgentRequest",
-                "AgentRun",
-                "Approve",
-                "Decision",
-                "Decisions",
-                "Deny",
-                "DidNotHappen",
-                "Happened",
-                "Modify",
-                "PendingItem",
-            ),
-            "messages.budget": ("Budget",),
-            "messages.steer": ("Place", "Steer"),
-            "messages.step": ("Step",),
-            "runs.options": ("Environment", "RunArguments"),
-            "runs.local": ("runs_of",),
-            "tools.approval": ("Approvals", "Approver", "Rule"),
-        },
-    )
-
-__all__ = [
-    "AGENT_INPUT",
-    "MAX_STEPS",
-    "STEERABLE",
-    "Advice",
-    "Agent",
-    "AgentArguments",
-    "AgentLoop",
-    "AgentRequest",
-    "AgentRun",
-    "AgentTool",
-    "Approvals",
-    "Approve",
-    "Approver",
-    "BasePolicy",
-    "Budget",
-    "Callbacks",
-    "Checkpoint",
-    "Checkpoints",
-    "Decision",
-    "Decisions",
-    "Deny",
-    "DidNotHappen",
-    "Environment",
-    "Happened",
-    "LoopAction",
-    "LoopMode",
-    "Modify",
-    "Output",
-    "OutputValidator",
-    "PendingItem",
-    "Place",
-    "Policy",
-    "Progress",
-    "Recovery",
-    "Rule",
-    "RunArguments",
-    "RunHandle",
-    "Runnable",
-    "Steer",
-    "Steerable",
-    "Steering",
-    "Step",
-    "StopPolicy",
-    "Verdict",
-    "all_of",
-    "any_of",
-    "max_steps",
-    "max_tool_calls",
-    "natural_end",
-    "not_",
-    "runs_of",
-    "stop_when",
-    "until_no_tool_calls",
-    "until_tool_called",
-]
+__getattr__, __dir__, __all__ = lazy(
+    __name__,
+    {
+        "agents.agent": ("Agent", "AgentArguments"),
+        "agents.as_tool": ("AgentTool",),
+        "agents.callbacks": ("Callbacks",),
+        "agents.checkpoints": ("Checkpoint", "Checkpoints"),
+        "agents.handle": ("RunHandle",),
+        "agents.loop": ("AgentLoop",),
+        "agents.loop_detection": ("LoopAction", "LoopMode"),
+        "agents.output": ("Output",),
+        "agents.output_validator": ("OutputValidator",),
+        "agents.recovery": ("Recovery",),
+        "agents.runnable": ("Runnable",),
+        "agents.steering": ("STEERABLE", "Steerable", "Steering"),
+        "agents.stop": (
+            "Advice",
+            "BasePolicy",
+            "MAX_STEPS",
+            "Policy",
+            "Progress",
+            "StopPolicy",
+            "Verdict",
+            "all_of",
+            "any_of",
+            "max_steps",
+            "max_tool_calls",
+            "natural_end",
+            "not_",
+            "stop_when",
+            "until_no_tool_calls",
+            "until_tool_called",
+        ),
+        "agents.tool_input": ("AGENT_INPUT",),
+        "messages.agent": (
+            "AgentRequest",
+            "AgentRun",
+            "Approve",
+            "Decision",
+            "Decisions",
+            "Deny",
+            "DidNotHappen",
+            "Happened",
+            "Modify",
+            "PendingItem",
+        ),
+        "messages.budget": ("Budget",),
+        "messages.steer": ("Place", "Steer"),
+        "messages.step": ("Step",),
+        "runs.options": ("Environment", "RunArguments"),
+        "runs.local": ("runs_of",),
+        "tools.approval": ("Approvals", "Approver", "Rule"),
+    },
+)

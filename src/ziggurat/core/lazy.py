@@ -8,10 +8,12 @@ from importlib import import_module
 from typing import Any
 
 
-def lazy(module: str, names: Mapping[str, Sequence[str]]) -> tuple[Callable[[str], Any], Callable[[], list[str]]]:
-    """Return the `__getattr__` and `__dir__` of a module that hands on names.
+def lazy(
+    module: str, names: Mapping[str, Sequence[str]]
+) -> tuple[Callable[[str], Any], Callable[[], list[str]], list[str]]:
+    """Return the `__getattr__`, `__dir__` and `__all__` of a module that hands on names.
 
-    Type checkers do not see these two; they read imports under ``if TYPE_CHECKING`` instead.
+    Type checkers do not see these; they read the stub beside the module, which `tests/test_names.py` writes.
 
     Args:
         module: The `__name__` of the module that hands on names.
@@ -26,4 +28,4 @@ def lazy(module: str, names: Mapping[str, Sequence[str]]) -> tuple[Callable[[str
         setattr(sys.modules[module], name, value)
         return value
 
-    return load, lambda: sorted(homes)
+    return load, lambda: sorted(homes), sorted(homes)

@@ -5,27 +5,13 @@
 - As lines of JSON: `jsonl`. As costs: `price`.
 """
 
-from typing import TYPE_CHECKING
-
 from ziggurat.core.lazy import lazy
 
-if TYPE_CHECKING:
-    from ziggurat.observe.console import ConsoleView
-    from ziggurat.observe.jsonl import JsonLines
-    from ziggurat.observe.price import Costs, cost
-else:
-    __getattr__, __dir__ = lazy(
-        __name__,
-        {
-            "observe.console": ("ConsoleView",),
-            "observe.jsonl": ("JsonLines",),
-            "observe.price": ("Costs", "cost"),
-        },
-    )
-
-__all__ = [
-    "ConsoleView",
-    "Costs",
-    "JsonLines",
-    "cost",
-]
+__getattr__, __dir__, __all__ = lazy(
+    __name__,
+    {
+        "observe.console": ("ConsoleView",),
+        "observe.jsonl": ("JsonLines",),
+        "observe.price": ("Costs", "cost"),
+    },
+)

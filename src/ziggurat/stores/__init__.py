@@ -5,44 +5,17 @@
 - `session` has conversations over many runs, in any of these.
 """
 
-from typing import TYPE_CHECKING
-
 from ziggurat.core.lazy import lazy
 
-if TYPE_CHECKING:
-    from ziggurat.core.store import LogInfo, LogMark, Row, Store, SupportsChangeSignal, SupportsLogMarks
-    from ziggurat.stores.addresses import connect
-    from ziggurat.stores.file.store import FileStore
-    from ziggurat.stores.local import LocalLogs
-    from ziggurat.stores.postgres.store import PostgresStore
-    from ziggurat.stores.session import Conflict, Session
-    from ziggurat.stores.sqlite.store import SqliteStore
-else:
-    __getattr__, __dir__ = lazy(
-        __name__,
-        {
-            "core.store": ("LogInfo", "LogMark", "Row", "Store", "SupportsChangeSignal", "SupportsLogMarks"),
-            "stores.addresses": ("connect",),
-            "stores.file.store": ("FileStore",),
-            "stores.local": ("LocalLogs",),
-            "stores.postgres.store": ("PostgresStore",),
-            "stores.session": ("Conflict", "Session"),
-            "stores.sqlite.store": ("SqliteStore",),
-        },
-    )
-
-__all__ = [
-    "Conflict",
-    "FileStore",
-    "LocalLogs",
-    "LogInfo",
-    "LogMark",
-    "PostgresStore",
-    "Row",
-    "Session",
-    "SqliteStore",
-    "Store",
-    "SupportsChangeSignal",
-    "SupportsLogMarks",
-    "connect",
-]
+__getattr__, __dir__, __all__ = lazy(
+    __name__,
+    {
+        "core.store": ("LogInfo", "LogMark", "Row", "Store", "SupportsChangeSignal", "SupportsLogMarks"),
+        "stores.addresses": ("connect",),
+        "stores.file.store": ("FileStore",),
+        "stores.local": ("LocalLogs",),
+        "stores.postgres.store": ("PostgresStore",),
+        "stores.session": ("Conflict", "Session"),
+        "stores.sqlite.store": ("SqliteStore",),
+    },
+)

@@ -10,59 +10,19 @@
 - A set of tools: `toolbox`. Ready-made ones: `builtin`, with `arithmetic`.
 """
 
-from typing import TYPE_CHECKING
-
 from ziggurat.core.lazy import lazy
 
-if TYPE_CHECKING:
-    from ziggurat.messages.parts import ToolCall, ToolResult, tool_call
-    from ziggurat.tools.approval import Approvals, Approver, Rule
-    from ziggurat.tools.builtin import calculator, echo, timestamp
-    from ziggurat.tools.function import FunctionTool, raw_tool, tool
-    from ziggurat.tools.permissions import PERMISSIONS, PermissionCheck, PermissionLog, Permissions
-    from ziggurat.tools.raw_schema import RawSchema
-    from ziggurat.tools.signature import Signature
-    from ziggurat.tools.toolbox import Quorum, Tool, Toolbox, ToolStatistics, quorum
-    from ziggurat.tools.validator import SchemaValidator
-else:
-    __getattr__, __dir__ = lazy(
-        __name__,
-        {
-            "messages.parts": ("ToolCall", "ToolResult", "tool_call"),
-            "tools.approval": ("Approvals", "Approver", "Rule"),
-            "tools.builtin": ("calculator", "echo", "timestamp"),
-            "tools.function": ("FunctionTool", "raw_tool", "tool"),
-            "tools.permissions": ("PERMISSIONS", "PermissionCheck", "PermissionLog", "Permissions"),
-            "tools.raw_schema": ("RawSchema",),
-            "tools.signature": ("Signature",),
-            "tools.toolbox": ("Quorum", "Tool", "ToolStatistics", "Toolbox", "quorum"),
-            "tools.validator": ("SchemaValidator",),
-        },
-    )
-
-__all__ = [
-    "PERMISSIONS",
-    "Approvals",
-    "Approver",
-    "FunctionTool",
-    "PermissionCheck",
-    "PermissionLog",
-    "Permissions",
-    "Quorum",
-    "RawSchema",
-    "Rule",
-    "SchemaValidator",
-    "Signature",
-    "Tool",
-    "ToolCall",
-    "ToolResult",
-    "ToolStatistics",
-    "Toolbox",
-    "calculator",
-    "echo",
-    "quorum",
-    "raw_tool",
-    "timestamp",
-    "tool",
-    "tool_call",
-]
+__getattr__, __dir__, __all__ = lazy(
+    __name__,
+    {
+        "messages.parts": ("ToolCall", "ToolResult", "tool_call"),
+        "tools.approval": ("Approvals", "Approver", "Rule"),
+        "tools.builtin": ("calculator", "echo", "timestamp"),
+        "tools.function": ("FunctionTool", "raw_tool", "tool"),
+        "tools.permissions": ("PERMISSIONS", "PermissionCheck", "PermissionLog", "Permissions"),
+        "tools.raw_schema": ("RawSchema",),
+        "tools.signature": ("Signature",),
+        "tools.toolbox": ("Quorum", "Tool", "ToolStatistics", "Toolbox", "quorum"),
+        "tools.validator": ("SchemaValidator",),
+    },
+)

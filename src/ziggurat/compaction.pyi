@@ -1,0 +1,29 @@
+# Written by tests/test_names.py from compaction.py.
+from ziggurat.agents.compaction import Compaction as Compaction
+from ziggurat.agents.compaction import Concatenate as Concatenate
+from ziggurat.agents.compaction import Drop as Drop
+from ziggurat.agents.compaction import Excerpt as Excerpt
+from ziggurat.agents.compaction import Importance as Importance
+from ziggurat.agents.compaction import Mask as Mask
+from ziggurat.agents.compaction import Recent as Recent
+from ziggurat.agents.compaction import Reducer as Reducer
+from ziggurat.agents.compaction import Selector as Selector
+from ziggurat.agents.compaction import Summary as Summary
+from ziggurat.agents.compaction import TokenBudget as TokenBudget
+from ziggurat.agents.compaction import Trigger as Trigger
+from ziggurat.agents.compaction import Turn as Turn
+from ziggurat.agents.compaction import TurnCount as TurnCount
+from ziggurat.agents.compaction import Windows as Windows
+from ziggurat.agents.compaction import at_fraction as at_fraction
+from ziggurat.agents.compaction import composite as composite
+from ziggurat.agents.compaction import entity_density as entity_density
+from ziggurat.agents.compaction import keyword_density as keyword_density
+from ziggurat.agents.compaction import over_messages as over_messages
+from ziggurat.agents.compaction import over_tokens as over_tokens
+from ziggurat.agents.compaction import over_turns as over_turns
+from ziggurat.agents.compaction import recency_decay as recency_decay
+from ziggurat.agents.compaction import units as units
+from ziggurat.agents.compaction.token_budget import Shortened as Shortened
+from ziggurat.agents.compaction.turn_count import TurnCountResult as TurnCountResult
+
+__all__: list[str]

@@ -1,0 +1,35 @@
+# Written by tests/test_names.py from errors.py.
+from ziggurat.core.errors import AlreadyDecided as AlreadyDecided
+from ziggurat.core.errors import CircuitOpen as CircuitOpen
+from ziggurat.core.errors import ConfigurationError as ConfigurationError
+from ziggurat.core.errors import ContextOverflow as ContextOverflow
+from ziggurat.core.errors import Denied as Denied
+from ziggurat.core.errors import EmptyPrompt as EmptyPrompt
+from ziggurat.core.errors import ForeignError as ForeignError
+from ziggurat.core.errors import InvalidArguments as InvalidArguments
+from ziggurat.core.errors import JournalCorrupt as JournalCorrupt
+from ziggurat.core.errors import JournalError as JournalError
+from ziggurat.core.errors import JournalMismatch as JournalMismatch
+from ziggurat.core.errors import LeaseHeld as LeaseHeld
+from ziggurat.core.errors import LeaseLost as LeaseLost
+from ziggurat.core.errors import LimitExceeded as LimitExceeded
+from ziggurat.core.errors import MissingExtra as MissingExtra
+from ziggurat.core.errors import ModelError as ModelError
+from ziggurat.core.errors import ModelErrorKind as ModelErrorKind
+from ziggurat.core.errors import ModelRetry as ModelRetry
+from ziggurat.core.errors import NotRepeatable as NotRepeatable
+from ziggurat.core.errors import RecordEnds as RecordEnds
+from ziggurat.core.errors import RunExists as RunExists
+from ziggurat.core.errors import RunNotFound as RunNotFound
+from ziggurat.core.errors import ServiceError as ServiceError
+from ziggurat.core.errors import StoreError as StoreError
+from ziggurat.core.errors import StoreUnavailable as StoreUnavailable
+from ziggurat.core.errors import StreamInterrupted as StreamInterrupted
+from ziggurat.core.errors import Suspend as Suspend
+from ziggurat.core.errors import Timeout as Timeout
+from ziggurat.core.errors import ToolError as ToolError
+from ziggurat.core.errors import ToolErrorKind as ToolErrorKind
+from ziggurat.core.errors import ZigguratError as ZigguratError
+from ziggurat.core.errors import is_transient as is_transient
+
+__all__: list[str]

@@ -1,0 +1,31 @@
+# Written by tests/test_names.py from providers.py.
+from ziggurat.models.http.dialect import DIALECTS as DIALECTS
+from ziggurat.models.http.dialect import Dialect as Dialect
+from ziggurat.models.http.limits import Limits as Limits
+from ziggurat.models.http.providers import Provider as Provider
+from ziggurat.models.http.providers import anthropic as anthropic
+from ziggurat.models.http.providers import azure as azure
+from ziggurat.models.http.providers import cerebras as cerebras
+from ziggurat.models.http.providers import deepseek as deepseek
+from ziggurat.models.http.providers import fireworks as fireworks
+from ziggurat.models.http.providers import gemini as gemini
+from ziggurat.models.http.providers import groq as groq
+from ziggurat.models.http.providers import llamacpp as llamacpp
+from ziggurat.models.http.providers import lmstudio as lmstudio
+from ziggurat.models.http.providers import mistral as mistral
+from ziggurat.models.http.providers import ollama as ollama
+from ziggurat.models.http.providers import openai as openai
+from ziggurat.models.http.providers import openai_responses as openai_responses
+from ziggurat.models.http.providers import openrouter as openrouter
+from ziggurat.models.http.providers import provider as provider
+from ziggurat.models.http.providers import together as together
+from ziggurat.models.http.providers import vllm as vllm
+from ziggurat.models.http.providers import xai as xai
+from ziggurat.models.http.user_client import UserClient as UserClient
+from ziggurat.models.local import install as install
+from ziggurat.models.local import local as local
+from ziggurat.models.resolving import PROVIDERS as PROVIDERS
+from ziggurat.models.resolving import known_models as known_models
+from ziggurat.models.resolving import resolve as resolve
+
+__all__: list[str]

@@ -1,0 +1,16 @@
+# Written by tests/test_names.py from __init__.py.
+from ziggurat.core.store import LogInfo as LogInfo
+from ziggurat.core.store import LogMark as LogMark
+from ziggurat.core.store import Row as Row
+from ziggurat.core.store import Store as Store
+from ziggurat.core.store import SupportsChangeSignal as SupportsChangeSignal
+from ziggurat.core.store import SupportsLogMarks as SupportsLogMarks
+from ziggurat.stores.addresses import connect as connect
+from ziggurat.stores.file.store import FileStore as FileStore
+from ziggurat.stores.local import LocalLogs as LocalLogs
+from ziggurat.stores.postgres.store import PostgresStore as PostgresStore
+from ziggurat.stores.session import Conflict as Conflict
+from ziggurat.stores.session import Session as Session
+from ziggurat.stores.sqlite.store import SqliteStore as SqliteStore
+
+__all__: list[str]
