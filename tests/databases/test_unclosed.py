@@ -8,6 +8,7 @@ import sys
 import threading
 import time
 import warnings
+import weakref
 from collections.abc import Awaitable, Callable, Coroutine
 from pathlib import Path
 from typing import Any
@@ -18,6 +19,7 @@ from tests.stores.server import schema
 from ziggurat import Agent
 from ziggurat.agents.memory import Remembering
 from ziggurat.core.store import LogInfo
+from ziggurat.databases.writer import Writer, one_by_one
 from ziggurat.knowledge.store import GraphStore
 from ziggurat.memory.record import MemoryRecord
 from ziggurat.memory.stores.local import LocalMemoryStore
@@ -222,3 +224,20 @@ if os.fork():
         timeout=60,
     )
     assert (ended.returncode, ended.stderr) == (0, "")
+
+
+def test_a_thread_that_ends_before_its_store_is_finalized_takes_no_warning_with_it(tmp_path: Path) -> None:
+    before, references = _threads(), list[weakref.ref[Writer]]()
+
+    def wait(_: object) -> None:
+        for thread in _threads() - before - {threading.current_thread()}:
+            thread.join(60)
+
+    async def main() -> None:
+        writer = Writer("ziggurat test", one_by_one, lambda: None, 0.01, lambda: None)
+        references.append(weakref.ref(writer, wait))  # callbacks run in the order of the references, or its reverse
+        await writer.submit(lambda: None)
+        references.append(weakref.ref(writer, wait))
+        await asyncio.to_thread(lambda: None)
+
+    assert len(_warned(main, tmp_path, 1)) == 1

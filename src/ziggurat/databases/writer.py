@@ -144,6 +144,7 @@ class Writer:
         self._jobs: SimpleQueue[_Batch] = SimpleQueue()
         self._ready: dict[asyncio.AbstractEventLoop, list[Job[Any]]] = {}
         self._thread: threading.Thread | None = None
+        self._collected: finalize[..., Writer] | None = None
         self._lock = threading.Lock()
         self._closed = self._over = False
         self._pid = os.getpid()
@@ -222,7 +223,8 @@ class Writer:
                 thread.start()
                 self._thread = thread
                 _open.add(self)
-                finalize(self, _end_unclosed, self.name, self._jobs, thread, self._pid, self._opened).atexit = False
+                self._collected = finalize(self, _end_unclosed, self.name, self._jobs, self._pid, self._opened)
+                self._collected.atexit = False
 
     def _turn(self, batches: "list[_Batch]") -> bool:
         """Run the jobs that the thread received, then `idle`; return whether the writer was closed."""
@@ -298,6 +300,8 @@ class Writer:
         with self._lock:
             thread, was = self._thread, self._closed
             self._closed = True
+            if self._collected is not None:
+                self._collected.detach()
         _open.discard(self)
         if thread is not None and not was and self._pid == os.getpid():
             here = asyncio._get_running_loop()
@@ -341,11 +345,9 @@ def _work(writer: "ref[Writer]", queue: "SimpleQueue[_Batch]", pause: float, end
         del here, batches
 
 
-def _end_unclosed(
-    name: str, queue: "SimpleQueue[_Batch]", thread: threading.Thread, pid: int, opened: _Place | None
-) -> None:
-    """End the thread of a writer that was collected."""
-    if thread.is_alive() and pid == os.getpid():
+def _end_unclosed(name: str, queue: "SimpleQueue[_Batch]", pid: int, opened: _Place | None) -> None:
+    """End the thread of a writer that was collected before it was closed; the thread may have noticed it first."""
+    if pid == os.getpid():
         queue.put(None)
         _warn_unclosed(name, opened)
 
