@@ -115,7 +115,7 @@ memory: $(TEST_STAMP)  # for recall on long conversations: python -P benchmarks/
 	$(BIN)/python -P benchmarks/memory.py ours
 
 growth: $(TEST_STAMP)
-	ZIGGURAT_GROWTH_SECONDS=0.03 $(BIN)/python -m pytest tests/growth
+	ZIGGURAT_GROWTH_SECONDS=0.03 ZIGGURAT_GROWTH_FACTOR=5 $(BIN)/python -m pytest tests/growth
 
 golden: $(TEST_STAMP)
 	$(BIN)/python -m tests.golden.record

@@ -1,11 +1,10 @@
 """The readers, validators, folds and renderers of `messages`, `core` and `stores`."""
 
-import json
 from collections.abc import Iterable, Sequence
 from functools import partial
 from typing import Any
 
-from tests.growth.measure import Case, Make, visit
+from tests.growth.measure import Case, Make
 from tests.growth.shapes import JSON, TEXT, Shape, pieces, value_of
 from ziggurat.core.codec import Raw, canonical, decode, digest, encode
 from ziggurat.core.errors import text_of
@@ -41,15 +40,7 @@ def over(name: str, run: Any, shapes: Iterable[Shape], **limits: Any) -> list[Ca
     return [Case(name, shape.__name__, shape, run, **limits) for shape in shapes]
 
 
-def sort_keys(value: Any) -> None:
-    """Write a value with sorted keys: n log n, with jumps through the memory."""
-    try:
-        json.dumps(json.loads(value) if isinstance(value, str) else value, sort_keys=True)
-    except (ValueError, RecursionError):
-        return
-
-
-LARGE: dict[str, Any] = {"least": 16_000, "most": 256_000, "beside": (visit, sort_keys)}
+LARGE: dict[str, Any] = {"least": 16_000, "most": 256_000}
 """Sizes of values whose keys are sorted in the way for large ones."""
 
 
