@@ -5,6 +5,7 @@ import importlib
 import inspect
 import math
 import pkgutil
+import re
 from collections.abc import Callable, Iterator
 from decimal import Decimal
 from pathlib import Path
@@ -347,6 +348,7 @@ WRONG = {
 
 def test_the_walk_finds_what_users_make() -> None:
     assert len(CASES) > 400
+    assert len(KEYWORDS) > 250
     assert {"Agent(timeout)", "retry(attempts)", "Budget(tokens)", "tool(effect)", "Toolbox(join)"} <= set(WRONG)
     assert set(NO_SETTINGS) <= set(public())
 
@@ -398,3 +400,32 @@ def test_a_number_on_the_bound_is_allowed(case: Case, tmp_path: Path, monkeypatc
         except ConfigurationError as error:  # it may not go together with other settings
             said = str(error)
         assert f"({case.setting}=...) is " not in said
+
+
+def keywords() -> Iterator[tuple[str, Callable[..., Any], str]]:
+    """Yield the keywords, long enough to be recognised, of all public names that check their settings."""
+    for title, thing in sorted(public().items()):
+        if not has_settings(thing) or title in NO_SETTINGS:
+            continue
+        parameters = inspect.signature(thing).parameters.values()
+        function = thing.__init__ if isinstance(thing, type) and not issubclass(thing, Struct) else thing
+        if inspect.isfunction(function) and not {"__wrapped__", "__signature__"} & set(vars(function)):
+            continue  # neither checked nor a layer
+        if any(each.kind is each.VAR_KEYWORD for each in parameters):
+            continue
+        for each in parameters:
+            if each.kind in (each.KEYWORD_ONLY, each.POSITIONAL_OR_KEYWORD) and len(each.name) >= 5:
+                yield title, thing, each.name
+
+
+KEYWORDS = list(keywords())
+
+
+@pytest.mark.parametrize(("make", "name"), [each[1:] for each in KEYWORDS], ids=[f"{a}({b})" for a, _, b in KEYWORDS])
+def test_a_misspelt_keyword_names_the_right_one(make: Callable[..., Any], name: str) -> None:
+    misspelt = name[:-2] + name[-1]
+    with pytest.raises((TypeError, ConfigurationError), match=f"'{misspelt}'|unknown: {misspelt}") as raised:
+        made = make(**{misspelt: 1})
+        if inspect.iscoroutine(made):
+            asyncio.run(made)
+    assert re.search(rf"did you mean '|takes the keywords .*\b{name}\b", str(raised.value))

@@ -22,6 +22,7 @@ from ziggurat.calls.batch import not_executed
 from ziggurat.calls.gate import digest_of_call
 from ziggurat.core.context import root
 from ziggurat.core.errors import InvalidArguments
+from ziggurat.core.similar import similar
 from ziggurat.knowledge.entities import Entity
 from ziggurat.knowledge.export import dot, mermaid
 from ziggurat.knowledge.graph import KnowledgeGraph
@@ -43,7 +44,6 @@ from ziggurat.tools.raw_schema import RawSchema
 from ziggurat.tools.results import error_result, result_of, text_of_error
 from ziggurat.tools.schema_cost import Unfolding, weight_of_patterns
 from ziggurat.tools.signature import Signature
-from ziggurat.tools.similar import similar
 from ziggurat.tools.toolbox import Toolbox
 from ziggurat.tools.validator import SchemaValidator
 

@@ -6,7 +6,7 @@
   `store`, `stored_journal`, `chain`, `loss`.
 - Errors: `errors`, `failures`; settings and what they may be: `settings`, `rules`; ids: `ids`; texts without hidden
   characters: `visible`; what objects can do: `protocols`;
-  modules that hand on names: `lazy`.
+  modules that hand on names: `lazy`; names that somebody may have meant: `similar`.
 
 Nothing here knows about models, tools or agents.
 """

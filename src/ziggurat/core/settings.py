@@ -28,6 +28,7 @@ __all__ = [
     "Settings",
     "Share",
     "checked",
+    "refuse_unknown",
 ]
 
 import sys
@@ -35,9 +36,9 @@ from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping
 from functools import wraps
 from inspect import CO_VARARGS, CO_VARKEYWORDS, iscoroutinefunction
 from types import CodeType
-from typing import Annotated, Any, ParamSpec, TypeVar, cast
+from typing import TYPE_CHECKING, Annotated, Any, ParamSpec, TypeVar, cast
 
-from msgspec import NODEFAULT, Meta, Struct
+from msgspec import NODEFAULT, Meta, Struct, StructMeta
 
 from ziggurat.core.errors import ConfigurationError
 from ziggurat.core.rules import ANYTHING, SettingRule, rule_of
@@ -146,6 +147,8 @@ def checked(function: Callable[P, R]) -> Callable[P, R]:
         where = type(args[0]).__name__ if constructs else title
         settings.check(where, zip(positional, args, strict=False))
         if kwargs:
+            if not (others or known.issuperset(kwargs)):
+                refuse_unknown(where, kwargs, known)
             settings.check(where, kwargs.items())
         if rest:
             settings.check(where, ((rest, value) for value in args[count:]))
@@ -165,10 +168,33 @@ def checked(function: Callable[P, R]) -> Callable[P, R]:
     return cast("Callable[P, R]", call_async) if iscoroutinefunction(function) else call
 
 
+def refuse_unknown(where: str, keywords: Iterable[str], known: Collection[str]) -> None:
+    """Raise TypeError for the first keyword that is not known; the message names the one that was probably meant."""
+    for name in keywords:
+        if name not in known:
+            from ziggurat.core.similar import similar
+
+            meant = "".join(f"; did you mean {each!r}?" for each in similar(name, known))
+            raise TypeError(f"{where}() got an unexpected keyword argument {name!r}{meant}") from None
+
+
 _FIELDS: dict[type, tuple[Settings, tuple[tuple[str, object], ...]]] = {}
 
 
-class CheckedStruct(Struct, frozen=True):
+class _CheckedMeta(StructMeta):
+    """Names the field that was probably meant by a misspelt one; msgspec names the misspelt one only."""
+
+    if not TYPE_CHECKING:  # type checkers know the fields
+
+        def __call__(self, *values, **fields):
+            try:
+                return super().__call__(*values, **fields)
+            except TypeError:
+                refuse_unknown(self.__name__, fields, self.__struct_fields__)
+                raise
+
+
+class CheckedStruct(Struct, frozen=True, metaclass=_CheckedMeta):
     """A struct whose fields, but not defaults, are checked by their annotations when it is made.
 
     Raises:

@@ -27,7 +27,7 @@ from ziggurat.core.errors import ConfigurationError
 from ziggurat.core.event import SILENCE, Emit, Event, Listener, listening_to
 from ziggurat.core.ids import check_new_name
 from ziggurat.core.scope import Key, Scope
-from ziggurat.core.settings import CheckedStruct, PositiveInt, Settings
+from ziggurat.core.settings import CheckedStruct, PositiveInt, Settings, refuse_unknown
 from ziggurat.core.stopwatch import Stopwatch
 from ziggurat.core.store import ID, is_id
 from ziggurat.messages.agent import Decisions
@@ -267,9 +267,7 @@ def check_arguments(verb: str, arguments: RunArguments) -> None:
         TypeError: there is no such argument.
         ConfigurationError: an argument has a wrong type.
     """
-    for name in arguments:
-        if name not in RunArguments.__annotations__:
-            raise TypeError(f"{verb}() got an unexpected keyword argument {name!r}")
+    refuse_unknown(verb, arguments, RunArguments.__annotations__)
     _ARGUMENTS.check(verb, arguments.items())
 
 

@@ -5,8 +5,8 @@ __all__ = ["schema_errors"]
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
+from ziggurat.core.similar import similar
 from ziggurat.tools.arguments import expectation, shown
-from ziggurat.tools.similar import similar
 
 if TYPE_CHECKING:
     import jsonschema_rs

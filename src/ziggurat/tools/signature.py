@@ -10,6 +10,7 @@ import msgspec
 
 from ziggurat.core.codec import canonical
 from ziggurat.core.errors import ConfigurationError, InvalidArguments
+from ziggurat.core.similar import similar
 from ziggurat.messages.limits import check_size
 from ziggurat.tools.arguments import MAX_DEPTH, MAX_PROBLEMS, has_infinity, listing, read, shown
 from ziggurat.tools.docstring import Docstring, describe
@@ -17,7 +18,6 @@ from ziggurat.tools.inspection import Inspection, inspect_function
 from ziggurat.tools.normal_form import normal_form
 from ziggurat.tools.parameter import Parameter, Problem
 from ziggurat.tools.results import ended_by
-from ziggurat.tools.similar import similar
 
 _Reader = Callable[[str | bytes], dict[str, object]]
 

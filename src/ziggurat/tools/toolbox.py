@@ -13,12 +13,12 @@ from ziggurat.core.facts import COMPOSITE, Effect, fact, innermost, name_of, str
 from ziggurat.core.layer import Enclosed, Layered
 from ziggurat.core.service import Service
 from ziggurat.core.settings import PositiveInt, checked
+from ziggurat.core.similar import similar
 from ziggurat.messages.model import ToolSpec
 from ziggurat.messages.parts import ToolCall, ToolResult
 from ziggurat.messages.tool import AS_TOOL, NORMALIZE, SPEC
 from ziggurat.tools.function import FunctionTool, guard_call, tool
 from ziggurat.tools.normal_form import plain_form
-from ziggurat.tools.similar import similar
 
 _MAX_LISTED = 50  # names of tools in an error for the model
 

@@ -9,10 +9,10 @@ from typing import Any
 import pytest
 
 from ziggurat import Agent, Toolbox, tool
+from ziggurat.core.similar import similar
 from ziggurat.messages.parts import ToolCall
 from ziggurat.testing import ScriptedModel
 from ziggurat.tools.function import FunctionTool
-from ziggurat.tools.similar import similar
 
 WORDS = ["city", "days", "amount", "search", "look_up", "delete_file", "read_file", "maximum_size", "name"]
 
