@@ -6,6 +6,7 @@
 # One by one:
 #   make lint             the rules and the format; make types: mypy; make unit: the tests
 #   make pyright          pyright, strict, over tests/typing; then the completeness of public types, which must be 100 %
+#   make failed           run the tests that failed last time again, in one process
 #   make lock             write the requirement locks anew
 #   make clean            remove what was installed and what tools keep
 # Longer tests than those of every day:
@@ -44,7 +45,7 @@ TEST_STAMP := $(VENV)/.installed-test
 MODEL_STAMP := $(VENV)/.installed-model
 PYRIGHT_STAMP := $(VENV)/.installed-pyright
 
-.PHONY: run chat test test-all types pyright lint unit questions fuzz conformance sessions approvals composition life faults memory growth golden durable bench bench-knowledge lock clean help
+.PHONY: run chat test test-all types pyright lint unit failed questions fuzz conformance sessions approvals composition life faults memory growth golden durable bench bench-knowledge lock clean help
 
 help:
 	@sed -n 's/^#   //p' Makefile
@@ -74,6 +75,9 @@ pyright: $(PYRIGHT_STAMP)  # which finds the environment by PATH
 
 unit: $(TEST_STAMP)
 	$(BIN)/python -m pytest --numprocesses=auto --dist=worksteal
+
+failed: $(TEST_STAMP)
+	$(BIN)/python -m pytest --last-failed --last-failed-no-failures=none
 
 questions: $(MODEL_STAMP)  # how often the embedded model picks the right tool and arguments
 	@$(BIN)/python -P benchmarks/local_requests.py
