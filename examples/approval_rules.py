@@ -20,7 +20,7 @@ async def person(item: PendingItem) -> Decision:
     await asyncio.sleep(0)
     if "\\u" in item.shown:
         return Deny("there is something hidden in it")
-    return Modify('{"to": "ben", "amount": 80}') if '"ben"' in item.shown else Approve()
+    return Modify({"to": "ben", "amount": 80}) if '"ben"' in item.shown else Approve()
 
 
 rules = Approvals(

@@ -83,7 +83,7 @@ class Answer(BaseModel):
 
     def decided(self) -> Approve | Deny | Modify:
         if self.decision == "modify":
-            return Modify(json.dumps(self.arguments))
+            return Modify(self.arguments)
         return Approve() if self.decision == "approve" else Deny(self.reason)
 
 

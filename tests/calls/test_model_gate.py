@@ -146,6 +146,7 @@ class _Stamp(Middleware):
     ("decide", "text"),
     [
         (lambda item: Approve(), "you said hello"),
+        (lambda item: Modify(ModelRequest([user("other")])), "you said other"),  # type: ignore[arg-type]  # a list of messages
         (lambda item: Modify(encode(ModelRequest([user("other")])).decode()), "you said other"),  # type: ignore[arg-type]
         (lambda item: Deny("no"), ""),
     ],

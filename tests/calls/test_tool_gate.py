@@ -97,6 +97,7 @@ def test_an_approver_may_change_the_call() -> None:
         return _called(_ctx(Approvals("pay", approver=lambda item: decision)))[0]
 
     assert go(Modify('{"amount": 1}')).text == "paid 1"
+    assert go(Modify({"amount": 1})).text == "paid 1"
     assert go(Deny("no money")) == ToolResult("1", "pay", "denied: no money", "denied", "pay")
     assert go(Approve()).text == "paid 100"
 
@@ -108,7 +109,11 @@ def test_an_approver_may_change_the_call() -> None:
         (Modify('{"much": 1}'), "does not fit: much: unknown parameter"),
         (Modify('{"amount": 1, "amount": 2}'), "not a plain JSON object"),
         (Modify("pay less"), "not a plain JSON object"),
-        (Modify({"amount": 1}), "Modify(arguments) takes a JSON object as text, got"),  # type: ignore[arg-type]
+        (Modify({"amount": float("nan")}), "not a plain JSON object"),
+        (Modify({"amount": {1, 2}, "to": object()}), "the arguments are not JSON values"),
+        (Modify({1: 2, "1": 3}), "not a plain JSON object"),  # type: ignore[dict-item]
+        (Modify(["amount"]), "not a plain JSON object"),  # type: ignore[arg-type]
+        (Modify(None), "not a plain JSON object"),  # type: ignore[arg-type]
         (Deny(3), "the reason of a denial is text, got 3"),  # type: ignore[arg-type]
     ],
 )

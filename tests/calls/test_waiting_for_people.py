@@ -18,6 +18,7 @@ from ziggurat.layers.hedge import hedge
 from ziggurat.layers.timeout import timeout
 from ziggurat.messages import stops
 from ziggurat.messages.agent import AgentRun, Approve, Decision, PendingItem
+from ziggurat.messages.model import ModelRequest, ModelResponse
 from ziggurat.messages.parts import ToolCall, tool_call
 from ziggurat.models.scripted import ScriptedModel
 from ziggurat.runs.options import Environment
@@ -280,3 +281,59 @@ def test_a_slow_person_is_not_a_slow_service() -> None:
     agent = world.agent(tool_call("pay"), "done", tools=[world.pay()]).layered(circuit_breaker(breaker=breaker))
     assert asyncio.run(world.run(agent)).stop == stops.Completed()
     assert breaker.state() == "closed"
+
+
+def _by_turn(*said: Any) -> Any:
+    """Return a model that answers by the number of its earlier replies, as each process has a new one."""
+
+    async def model(request: ModelRequest, ctx: Context) -> ModelResponse:
+        turn = sum(message.role == "assistant" for message in request.messages)
+        return await ScriptedModel(said[turn])(request, ctx)
+
+    return model
+
+
+def _nested(tools: list[Any], said: list[Any], depth: int) -> Any:
+    """Return an agent with a limit, within other agents with limits."""
+    agent: Any = Agent(_by_turn(*said), name=f"level-{depth}", tools=tools, timeout=LIMIT)
+    for level in range(depth - 1, 0, -1):
+        model = _by_turn(tool_call(agent.name, input="x"), "done")
+        agent = Agent(model, name=f"level-{level}", tools=[agent], timeout=LIMIT)
+    return agent
+
+
+@pytest.mark.parametrize("waits", [1, 2])
+@pytest.mark.parametrize("depth", [1, 2, 3])
+@pytest.mark.parametrize("seconds", [1.0, LIMIT])
+def test_an_agent_that_waits_beside_one_that_works_keeps_the_rest_of_its_time(
+    depth: int, waits: int, seconds: float
+) -> None:
+    world = World("async")
+    store = new_store()
+    environment = Environment(clock=world.clock)
+
+    def agent() -> Agent:
+        tools = [world.pay(seconds), world.work(1)]
+        said = [tool_call("work"), *[tool_call("pay")] * waits, tool_call("work"), "done"]
+        helper = _nested(tools, said, depth)
+
+        @tool
+        async def beside() -> str:
+            """Work for hours beside the one that waits."""
+            await world.clock.sleep(HOURS)
+            return "worked"
+
+        calls = [tool_call("level-1", input="x"), tool_call("beside")]
+        return Agent(_by_turn(calls, calls, "done"), tools=[helper, beside], store=store, name="outer")
+
+    async def main() -> AgentRun:
+        run = await agent().run("go", run_id="r", environment=environment)
+        while run.pending:
+            decisions = {item.id: Approve() for item in run.pending}
+            run = await agent().resume("r", decisions, environment=environment)
+        return run
+
+    run = asyncio.run(main())
+    assert run.stop == stops.Completed()
+    late = [text for text in run.observations if "timed out" in text]
+    assert bool(late) == (seconds == LIMIT), run.observations

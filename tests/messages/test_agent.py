@@ -13,9 +13,7 @@ from ziggurat.messages.agent import (
     Deny,
     Modify,
     PendingItem,
-    error_of,
     pending_of,
-    stop_of,
 )
 from ziggurat.messages.conversation import Transcript
 from ziggurat.messages.message import assistant, system, tool_message, user
@@ -82,6 +80,11 @@ def test_every_stop_is_tested() -> None:
 @pytest.mark.parametrize("decision", [Approve(), Deny("too much"), Modify('{"a":1}')])
 def test_every_decision_comes_back_through_json(decision: Decision) -> None:
     assert decode(encode(decision), Decision) == decision
+
+
+def test_changed_arguments_are_given_by_name_or_as_json_in_code_and_in_json() -> None:
+    answered = decode('{"decision": "modify", "arguments": {"a": 1}}', Decision)
+    assert [each.text for each in (answered, Modify({"a": 1}), Modify('{"a": 1}'))] == ['{"a": 1}'] * 3
 
 
 # -- a run, looked at afterwards -----------------------------------------------------------------------------------
@@ -163,14 +166,14 @@ def test_what_kept_a_run_from_going_on_is_told_in_words(stop: Stop) -> None:
     elif isinstance(stop, stops.Failed):
         assert error == stop.error
     else:
-        assert error == str(error_of(stop))
+        assert error == str(stops.error_of(stop))
 
 
 @pytest.mark.parametrize(
     "stop", [stops.TimedOut(3.0), stops.BudgetExceeded("tokens", 10, 12), stops.ModelCallDenied("no")]
 )
 def test_a_stop_made_an_error_is_that_stop(stop: Stop) -> None:
-    assert stop_of(error_of(stop)) == stop
+    assert stops.stop_of(stops.error_of(stop)) == stop
 
 
 @pytest.mark.parametrize(
@@ -184,7 +187,7 @@ def test_a_stop_made_an_error_is_that_stop(stop: Stop) -> None:
     ],
 )
 def test_errors_amount_to_stops(error: BaseException, stop: Stop) -> None:
-    assert stop_of(error) == stop
+    assert stops.stop_of(error) == stop
 
 
 @given(st.lists(pending, max_size=3))
@@ -198,4 +201,4 @@ def test_an_error_that_cannot_say_its_text_is_a_failure_like_any_other() -> None
         def __str__(self) -> str:
             raise SystemExit(3)
 
-    assert stop_of(Deadly()) == stops.Failed("(its text cannot be shown)", "Deadly")
+    assert stops.stop_of(Deadly()) == stops.Failed("(its text cannot be shown)", "Deadly")

@@ -2,8 +2,6 @@
 
 import asyncio
 
-import msgspec
-
 from ziggurat import Agent, Modify, tool
 from ziggurat.messages import Model
 
@@ -31,7 +29,7 @@ async def main(model: str | Model, store: str = "memory:") -> None:
     for item in run.pending:
         print(item.call.name, item.shown)
         answered = {**item.call.parsed(), "answer": "san francisco"}
-        run = await agent.resume(run.id, {item.id: Modify(msgspec.json.encode(answered).decode())})
+        run = await agent.resume(run.id, {item.id: Modify(answered)})
     print(run.output)
 
 

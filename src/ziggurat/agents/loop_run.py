@@ -22,7 +22,7 @@ from ziggurat.core.errors import ConfigurationError, ModelRetry
 from ziggurat.core.journal import journal_of
 from ziggurat.core.service import Service
 from ziggurat.messages import stops
-from ziggurat.messages.agent import AgentRequest, AgentRun, stop_of
+from ziggurat.messages.agent import AgentRequest, AgentRun
 from ziggurat.messages.caller import ParsedAnswer
 from ziggurat.messages.conversation import Conversation, Transcript
 from ziggurat.messages.delta import fit
@@ -183,7 +183,7 @@ class LoopRun:
 
     def break_off(self, error: BaseException) -> BaseException:
         """Return the error that ends the run, whose end is as it says."""
-        self.end(stop_of(error))
+        self.end(stops.stop_of(error))
         return error
 
     def end(self, stop: stops.Stop, output: Any = None) -> AgentRun:

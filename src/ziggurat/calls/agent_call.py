@@ -63,7 +63,7 @@ class AgentCall(Tally):
         self.tool_limit: int | None = tool_limit  # of its budget, for it and all agents below
         self._reported: dict[int, BaseException] | None = None
         self.run: AgentRun | None = None  # as its loop and its hooks have left it
-        self.began: float = 0.0  # seconds of the run's time used up when it was first entered
+        self.began: float = 0.0  # seconds of the run's time used up when its own time began
 
     def charge(self, usage: Usage, name: str) -> None:
         """Charge the usage of a service to the budgets in effect."""

@@ -4,10 +4,10 @@ __all__ = ["TOOLS", "decision_entries", "misfit_of"]
 
 from collections.abc import Mapping
 
-from ziggurat.calls.gate import Normalize, expired, misfit
+from ziggurat.calls.gate import Normalize, expired, misfit, recorded_form
 from ziggurat.calls.model_call import normalize_request
 from ziggurat.core.entries import Decided
-from ziggurat.core.errors import AlreadyDecided, ConfigurationError
+from ziggurat.core.errors import AlreadyDecided, ConfigurationError, InvalidArguments
 from ziggurat.core.facts import Fact, fact
 from ziggurat.core.journal import LocalJournal
 from ziggurat.core.path import is_tool_call
@@ -52,12 +52,19 @@ _UNSETTLED = (
 )
 
 
+def _is_same(before: Decision, decision: Decision) -> bool:
+    try:
+        return recorded_form(before) == recorded_form(decision)
+    except InvalidArguments:
+        return False
+
+
 def _was_decided(journal: LocalJournal, item_id: str, decision: Decision) -> bool:
     """Return whether a call was decided in this way before."""
     for entry in journal.entries:
         if isinstance(entry, Decided) and entry.id == item_id:
             before = decision_of(entry.decision)
-            if before == decision:
+            if _is_same(before, decision):
                 return True
             raise AlreadyDecided(f"the call {item_id!r} was decided already: {before!r}; that decision stands")
     return False
@@ -90,5 +97,5 @@ def decision_entries(
         if wrong is not None:  # it would fail only after it was recorded, when it can no longer be changed
             told = f"the decision on {item.name} does not fit: {wrong}; nothing was recorded, and the call still waits"
             raise ConfigurationError(told)
-        entries.append(Decided(item.path, item.id, late or decision))
+        entries.append(Decided(item.path, item.id, late or recorded_form(decision)))
     return entries

@@ -39,7 +39,8 @@ from ziggurat.core.path import parent_of
 from ziggurat.core.recorder import must_be
 from ziggurat.core.scope import Key
 from ziggurat.core.service import Service
-from ziggurat.messages.agent import AgentRequest, AgentRun, empty_run, pending_of, stop_of
+from ziggurat.messages import stops
+from ziggurat.messages.agent import AgentRequest, AgentRun, empty_run, pending_of
 from ziggurat.messages.caller import CALLER, ParsedAnswer, answer_in_text
 from ziggurat.messages.delta import deltas_of
 from ziggurat.messages.events import AgentEnded, AgentStarted, Delta
@@ -166,7 +167,7 @@ class _Alternatives:
 
 def _with_run(error: BaseException, frame: AgentCall, request: AgentRequest, ctx: Context) -> BaseException:
     """Return the error with the run that it ended: as far as its loop came, or with its answer if a hook failed."""
-    stop = stop_of(error)
+    stop = stops.stop_of(error)
     run = frame.run or empty_run(frame.agent, request, stop)
     pending = pending_of(error) if isinstance(error, Suspend) else ()
     attach(error, "partial", _counted(replace(run, stop=stop, output=None, pending=pending), frame, ctx))
@@ -189,9 +190,20 @@ async def _apply_before_agent(
     if record is not None and record.entered is not None:
         journal_of(ctx).skip(ctx, record.entered)
         await report_changes(parts, record.entered, ctx)
-        ctx.scope[AGENT_CALL].began = record.entered.elapsed
+        _continue_clock(record.entered, ctx)
         return as_type(record.entered.request, AgentRequest)
     return await run_hooks(chain, "before_agent", request, ctx)
+
+
+def _continue_clock(entered: Entered, ctx: Context) -> None:
+    """Count the time that an agent has worked before; a nested one may have waited while others worked."""
+    frame, journal = ctx.scope[AGENT_CALL], journal_of(ctx)
+    if journal.replaying:
+        frame.began = journal.elapsed  # its time was spent when it was recorded
+    elif frame.outer is None:
+        frame.began = entered.elapsed
+    else:
+        frame.began = journal.elapsed - journal.worked(ctx.path)
 
 
 async def _recorded_run(record: Record, parts: AgentParts, ctx: Context) -> AgentRun | None:

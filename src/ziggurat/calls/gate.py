@@ -15,6 +15,7 @@ __all__ = [
     "item_of",
     "misfit",
     "pass_gate",
+    "recorded_form",
     "recorded_items",
     "refuse",
     "refuse_second",
@@ -104,7 +105,7 @@ async def pass_gate(
         raise denial(decision.reason, stage)
     if not isinstance(decision, Modify):
         return ApprovedCall(frozen, item.id)
-    changed = normalize(ToolCall(frozen.id, frozen.name, decision.arguments))
+    changed = normalize(ToolCall(frozen.id, frozen.name, decision.text))
     judgement = await judge(changed, stage, ctx)
     if judgement.verdict == "deny":  # a person's change cannot override a rule that denies
         raise denial(judgement.reason, stage)
@@ -241,7 +242,8 @@ async def decision_on_interrupted(call: ToolCall, record: Record, ctx: Context) 
 async def _begin_waiting(item: PendingItem, record: Record | None, ctx: Context) -> None:
     if record is None or record.pending is None:
         call = item.call
-        await journal_of(ctx).write(Pending(item.path, item.id, call.name, _copy_of(call), item.reason, item.until))
+        journal, frozen = journal_of(ctx), _copy_of(call)
+        await journal.write(Pending(item.path, item.id, call.name, frozen, item.reason, item.until, journal.elapsed))
     if ctx.listens(ApprovalRequested):
         await ctx.emit(ApprovalRequested(ctx.path, item))
 
@@ -265,15 +267,18 @@ def misfit(decision: Decision, call: ToolCall, normalize: Normalize | None) -> s
         return f"the result of a call is text, got {decision.result!r:.200}"
     if not isinstance(decision, Modify):
         return None
-    if not isinstance(decision.arguments, str):
-        return f"Modify(arguments) takes a JSON object as text, got {decision.arguments!r:.200}"
     try:
-        canonical(decision.arguments, call.name)
+        canonical(decision.text, call.name)
         if normalize is not None:
-            normalize(ToolCall(call.id, call.name, decision.arguments))
+            normalize(ToolCall(call.id, call.name, decision.text))
     except InvalidArguments as error:
         return str(error)
     return None
+
+
+def recorded_form(decision: Decision) -> Decision:
+    """Return a decision that fits as it is recorded: changed arguments are canonical JSON text."""
+    return Modify(canonical(decision.text)) if isinstance(decision, Modify) else decision
 
 
 async def _decide(
@@ -293,6 +298,7 @@ async def _decide(
                 f"the approver's decision on {call.name} does not fit: {wrong}; nothing was decided or run: let it "
                 "return Approve(), Deny(reason), or Modify(arguments) with arguments that fit"
             )
+        decision = recorded_form(decision)
     else:
         decision = late
     await journal_of(ctx).write(Decided(ctx.path, item.id, decision))

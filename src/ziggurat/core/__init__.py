@@ -2,8 +2,8 @@
 
 - The core idea: `service`, `layer`, `combinator`, `facts`.
 - A call: `context`, `scope`, `path`, `clock`, `stopwatch`, `event`, `stream`, `broadcast`, `shield`, `containment`.
-- The record of a run: `entries`, `journal`, `recorder`, `composites`, `codec`, `json_lines`, `reuse`. In a store:
-  `store`, `stored_journal`, `chain`, `loss`.
+- The record of a run: `entries`, `journal`, `recorder`, `composites`, `durations`, `codec`, `json_lines`, `reuse`. In a
+  store: `store`, `stored_journal`, `chain`, `loss`.
 - Errors: `errors`, `failures`; settings and what they may be: `settings`, `rules`; ids: `ids`; texts without hidden
   characters: `visible`; what objects can do: `protocols`;
   modules that hand on names: `lazy`; names that somebody may have meant: `similar`.

@@ -3,7 +3,7 @@
 A class that is not plain data defines ``to_json()`` for writing and ``from_json(value)`` for reading.
 """
 
-__all__ = ["SHAPE_VERSION", "Raw", "as_type", "canonical", "decode", "digest", "encode", "error_to_json"]
+__all__ = ["SHAPE_VERSION", "Raw", "as_type", "canonical", "decode", "digest", "encode", "error_to_json", "plain"]
 
 import builtins
 from functools import lru_cache
@@ -70,9 +70,23 @@ def encode(value: object) -> bytes:
         return _encoder.encode(_without_surrogates(value))
 
 
+def plain(value: object) -> Any:
+    """Return a value as plain data: dictionaries, lists, text, numbers, booleans and None.
+
+    Raises:
+        TypeError: something in it has no JSON form, or it is nested too deeply.
+    """
+    try:
+        return msgspec.to_builtins(value, enc_hook=_write)
+    except NotImplementedError as error:
+        raise TypeError(str(error)) from None
+    except RecursionError:
+        raise TypeError(_TOO_DEEP) from None
+
+
 def _without_surrogates(value: object) -> object:
     """Return a value as plain data, with each lone surrogate, which JSON cannot hold, replaced by a question mark."""
-    return _replaced(msgspec.to_builtins(value, enc_hook=_write))
+    return _replaced(plain(value))
 
 
 def _replaced(plain: object) -> object:

@@ -123,6 +123,8 @@ class Pending(JournalEntry, frozen=True, gc=False):
     reason: str = ""
     until: float | None = None
     """When the call is denied if there is no decision, in POSIX seconds."""
+    elapsed: float = 0.0
+    """Seconds of the run's time allowance used when it began to wait."""
 
 
 class Decided(JournalEntry, frozen=True, gc=False):

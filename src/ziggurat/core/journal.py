@@ -10,6 +10,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
 from ziggurat.core.clock import SYSTEM_CLOCK, Clock
 from ziggurat.core.codec import SHAPE_VERSION
 from ziggurat.core.context import JOURNAL, Context
+from ziggurat.core.durations import Durations
 from ziggurat.core.entries import Decided, Ended, Entered, JournalEntry, Opened, Pending, Record, Result
 from ziggurat.core.errors import ConfigurationError, JournalCorrupt, LeaseLost
 from ziggurat.core.json_lines import read_entry, write_entry
@@ -31,13 +32,14 @@ _BROKEN_OFF = frozenset({"Failed", "Denied", "BudgetExceeded", "Timeout"})
 class LocalJournal(Recorder):
     """The journal of a run, in memory, with the arguments of `Recorder`; `dump` writes it out."""
 
-    __slots__ = ("_begun", "_closed", "_index")
+    __slots__ = ("_begun", "_closed", "_durations", "_index")
 
     def __init__(self, mode: Mode = "record", *, strict: bool = False, clock: Clock = SYSTEM_CLOCK) -> None:
         super().__init__(mode, strict=strict, clock=clock)
         self._index: dict[str, JournalEntry | list[JournalEntry] | Record] = {}  # the entries of calls, by path
         self._begun = 1  # the number of entries with which the run was opened
         self._closed = False
+        self._durations: Durations | None = None
 
     # -- reading -------------------------------------------------------------------------------------------------
 
@@ -80,6 +82,12 @@ class LocalJournal(Recorder):
     def went_on(self) -> bool:
         """Whether anything was recorded since the run was opened, other than that its agent was entered."""
         return any(not isinstance(entry, Entered) for entry in self.entries[self._begun :])
+
+    def worked(self, path: str, /) -> float:
+        """Return the seconds that the composite at `path` has worked so far, in this process and all before."""
+        if self._durations is None:
+            self._durations = Durations(self.entries)
+        return self._durations.of(path)
 
     async def follow(self, after: int = 0) -> AsyncIterator[tuple[int, JournalEntry]]:
         """Yield the entries after number `after` with their numbers, until the run has ended.

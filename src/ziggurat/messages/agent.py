@@ -15,12 +15,10 @@ __all__ = [
     "Stage",
     "decision_of",
     "empty_run",
-    "error_of",
     "pending_of",
-    "stop_of",
 ]
 
-from asyncio import CancelledError
+import json
 from collections import Counter
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Annotated, Any, Generic, Literal, cast
@@ -28,7 +26,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Generic, Literal, cast
 from msgspec import Meta, Struct
 
 from ziggurat.core import errors
-from ziggurat.core.codec import as_type, digest
+from ziggurat.core.codec import as_type, digest, plain
 from ziggurat.core.failures import Cause
 from ziggurat.messages import stops
 from ziggurat.messages.canonical import canonical
@@ -44,10 +42,12 @@ if TYPE_CHECKING:
 
     from ziggurat.messages.step import Step
 
+    ChangedArguments = str | Mapping[str, Any] | Struct
     Out = TypeVar("Out", default=Any)
 else:  # the default is for type checkers: where it says nothing else, an agent may answer with anything
     from typing import TypeVar
 
+    ChangedArguments = str | Mapping[str, Any]  # in a record they are text
     Out = TypeVar("Out")
 
 
@@ -108,9 +108,30 @@ class Deny(Struct, frozen=True, tag="deny", tag_field="decision"):
 
 
 class Modify(Struct, frozen=True, tag="modify", tag_field="decision"):
-    """Approve the call with other arguments, a JSON object as text."""
+    """Approve the call with other arguments.
 
-    arguments: str
+    >>> Modify({"amount": 3}).text
+    '{"amount": 3}'
+
+    Attributes:
+        arguments: All arguments of the call, by name, or a JSON object as text. For a model call, the whole request.
+    """
+
+    arguments: "ChangedArguments"
+
+    @property
+    def text(self) -> str:
+        """The arguments as JSON text.
+
+        Raises:
+            InvalidArguments: a value has no JSON form.
+        """
+        if isinstance(self.arguments, str):
+            return self.arguments
+        try:
+            return json.dumps(plain(self.arguments))
+        except (TypeError, ValueError, OverflowError) as error:
+            raise errors.InvalidArguments(f"the arguments are not JSON values: {error}") from error
 
 
 class Happened(Struct, frozen=True, tag="happened", tag_field="decision"):
@@ -201,7 +222,7 @@ class AgentRun(Struct, Generic[Out], frozen=True, weakref=True):
         if isinstance(stop, stops.Failed):
             place = "" if self.cause is None else self.cause.place
             return f"{stop.kind}: {stop.error} (at {place})" if place else stop.error
-        return None if isinstance(stop, (*_WELL, stops.Suspended)) else str(error_of(stop))
+        return None if isinstance(stop, (*_WELL, stops.Suspended)) else str(stops.error_of(stop))
 
     @property
     def is_reusable(self) -> bool:
@@ -230,7 +251,7 @@ class AgentRun(Struct, Generic[Out], frozen=True, weakref=True):
         """
         if isinstance(self.stop, _WELL):
             return self
-        error = error_of(self.stop)
+        error = stops.error_of(self.stop)
         error.partial = self
         raise error from (None if self.cause is None else self.cause.error)
 
@@ -329,53 +350,6 @@ def empty_run(name: str, request: AgentRequest, stop: stops.Stop, run_id: str = 
     """Return a run that stopped before it did anything."""
     start = len(request.messages)
     return AgentRun(Transcript.of(*request.messages), stop, None, id=run_id, start=start, agent=name)
-
-
-def stop_of(error: BaseException) -> stops.Stop:
-    """Return the stop that corresponds to an error."""
-    fact = errors.fact_of
-    if isinstance(error, errors.Timeout):
-        return stops.TimedOut(fact(error, "seconds", float) or 0.0)
-    if isinstance(error, errors.LimitExceeded) and not errors.is_transient(error):  # a transient one is busy
-        limit, used = fact(error, "limit", float) or 0.0, fact(error, "used", float) or 0.0
-        return stops.BudgetExceeded(fact(error, "kind", str) or "calls", limit, used)
-    if isinstance(error, errors.Denied):
-        return stops.ModelCallDenied(errors.text_of(error))
-    if isinstance(error, errors.Suspend):
-        return stops.Suspended()
-    if isinstance(error, CancelledError):
-        return stops.Cancelled()
-    kind = errors.type_name_of(error)
-    return stops.Failed(errors.text_of(error) or kind, kind)
-
-
-_INCOMPLETE = {
-    "length": "the answer was cut at the limit of tokens: set ModelSettings(max_tokens=...) higher, or ask for less",
-    "content_filter": "the provider's content filter withheld the answer or a part of it",
-    "refusal": "the model refused to answer",
-    "paused": "the model paused its answer more often than it is asked to continue",
-    "error": "an error of the provider ended the answer",
-}
-
-
-def error_of(stop: stops.Stop) -> errors.ServiceError:
-    """Return the error that corresponds to a stop."""
-    if isinstance(stop, stops.TimedOut):
-        return errors.Timeout(
-            f"the run timed out after {round(stop.seconds, 2) or stop.seconds:g} s", seconds=stop.seconds
-        )
-    if isinstance(stop, stops.BudgetExceeded):
-        return errors.LimitExceeded(stop.kind, stop.limit, stop.used)
-    if isinstance(stop, stops.MaxSteps):
-        return errors.LimitExceeded("steps", stop.limit, stop.limit)
-    if isinstance(stop, stops.Incomplete):
-        refused = stop.finish in ("content_filter", "refusal")
-        return errors.ModelError(_INCOMPLETE[stop.finish], kind="content_filter" if refused else "other")
-    if isinstance(stop, stops.ModelCallDenied):
-        return errors.Denied(stop.reason)
-    if isinstance(stop, stops.Failed):
-        return errors.ServiceError(f"the run failed: {stop.kind}: {stop.error}")
-    return errors.ServiceError(f"the run stopped: {stop}")
 
 
 def pending_of(suspend: errors.Suspend) -> tuple[PendingItem, ...]:

@@ -14,10 +14,16 @@ __all__ = [
     "Suspended",
     "TimedOut",
     "ToolCalled",
+    "error_of",
     "status_of",
+    "stop_of",
 ]
 
+from asyncio import CancelledError
+
 from msgspec import Struct
+
+from ziggurat.core import errors
 
 
 class _Stop(Struct, frozen=True, tag=True, tag_field="stop"):
@@ -121,3 +127,50 @@ def status_of(stop: Stop) -> str:
     It is the tag in the stop's JSON, which stays the same when a class is renamed.
     """
     return str(stop.__struct_config__.tag)
+
+
+def stop_of(error: BaseException) -> Stop:
+    """Return the stop that corresponds to an error."""
+    fact = errors.fact_of
+    if isinstance(error, errors.Timeout):
+        return TimedOut(fact(error, "seconds", float) or 0.0)
+    if isinstance(error, errors.LimitExceeded) and not errors.is_transient(error):  # a transient one is busy
+        limit, used = fact(error, "limit", float) or 0.0, fact(error, "used", float) or 0.0
+        return BudgetExceeded(fact(error, "kind", str) or "calls", limit, used)
+    if isinstance(error, errors.Denied):
+        return ModelCallDenied(errors.text_of(error))
+    if isinstance(error, errors.Suspend):
+        return Suspended()
+    if isinstance(error, CancelledError):
+        return Cancelled()
+    kind = errors.type_name_of(error)
+    return Failed(errors.text_of(error) or kind, kind)
+
+
+_INCOMPLETE = {
+    "length": "the answer was cut at the limit of tokens: set ModelSettings(max_tokens=...) higher, or ask for less",
+    "content_filter": "the provider's content filter withheld the answer or a part of it",
+    "refusal": "the model refused to answer",
+    "paused": "the model paused its answer more often than it is asked to continue",
+    "error": "an error of the provider ended the answer",
+}
+
+
+def error_of(stop: Stop) -> errors.ServiceError:
+    """Return the error that corresponds to a stop."""
+    if isinstance(stop, TimedOut):
+        return errors.Timeout(
+            f"the run timed out after {round(stop.seconds, 2) or stop.seconds:g} s", seconds=stop.seconds
+        )
+    if isinstance(stop, BudgetExceeded):
+        return errors.LimitExceeded(stop.kind, stop.limit, stop.used)
+    if isinstance(stop, MaxSteps):
+        return errors.LimitExceeded("steps", stop.limit, stop.limit)
+    if isinstance(stop, Incomplete):
+        refused = stop.finish in ("content_filter", "refusal")
+        return errors.ModelError(_INCOMPLETE[stop.finish], kind="content_filter" if refused else "other")
+    if isinstance(stop, ModelCallDenied):
+        return errors.Denied(stop.reason)
+    if isinstance(stop, Failed):
+        return errors.ServiceError(f"the run failed: {stop.kind}: {stop.error}")
+    return errors.ServiceError(f"the run stopped: {stop}")

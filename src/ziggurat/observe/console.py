@@ -276,7 +276,7 @@ class ConsoleView:
         elif isinstance(event.decision, Deny):
             told = f"denied: {event.decision.reason}"
         elif isinstance(event.decision, Modify):
-            told = f"approved with other arguments: {shortened(event.decision.arguments)}"
+            told = f"approved with other arguments: {shortened(event.decision.text)}"
         elif isinstance(event.decision, Happened):
             told = f"it did happen: {shortened(event.decision.result)}"
         else:

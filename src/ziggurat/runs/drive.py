@@ -33,7 +33,7 @@ from ziggurat.core.journal import LocalJournal
 from ziggurat.core.scope import Scope
 from ziggurat.core.shield import finished
 from ziggurat.messages import stops
-from ziggurat.messages.agent import AgentRun, empty_run, stop_of
+from ziggurat.messages.agent import AgentRun, empty_run
 from ziggurat.messages.events import AgentEnded
 from ziggurat.runs.opening import Opening
 from ziggurat.tools.approval import APPROVALS
@@ -231,7 +231,7 @@ def _log_end(failure: BaseException, run: AgentRun, opening: Opening, *, raised:
 
 def _stopped_run(error: BaseException, name: str, opening: Opening) -> AgentRun:
     """Return the run that an error ended, as its agent left it."""
-    stop, run = stop_of(error), fact_of(error, "partial", AgentRun)
+    stop, run = stops.stop_of(error), fact_of(error, "partial", AgentRun)
     if run is None or run.id != opening.run_id:  # it never began, or another run raised the same error since
         run = empty_run(name, opening.request, stop)
     session = run.session if opening.writer is None else opening.writer.id

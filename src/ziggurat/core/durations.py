@@ -1,0 +1,49 @@
+"""Durations: the time that each composite of a record has worked, in all processes."""
+
+__all__ = ["Durations"]
+
+from collections.abc import Sequence
+from itertools import islice
+
+from ziggurat.core.entries import Entered, JournalEntry, Opened
+from ziggurat.core.path import parent_of
+
+
+class Durations:
+    """The seconds that composites (agents, teams) have worked; entries added later are read when it is asked.
+
+    In each process, a composite has worked from where it was entered, or the process began, up to the last entry of it
+    or of a call below. What others did afterwards, while it only waited for a decision, does not count. One pass over
+    the entries serves all composites.
+    """
+
+    __slots__ = ("_began", "_entries", "_last", "_read", "_run", "_worked")
+
+    def __init__(self, entries: Sequence[JournalEntry]) -> None:
+        self._entries = entries
+        self._read = 0  # the number of entries read
+        self._run = self._began = 0.0  # the time of the run, at the last entry and when its last process began
+        self._worked: dict[str, float] = {}  # by the path of each composite
+        self._last: dict[str, float] = {}  # the time of the run up to which that counts, in the last process
+
+    def of(self, path: str) -> float:
+        """Return the seconds that the composite at `path` has worked so far; 0 if there is none."""
+        for entry in islice(self._entries, self._read, None):
+            self._add(entry)
+        self._read = len(self._entries)
+        return self._worked.get(path, 0.0)
+
+    def _add(self, entry: JournalEntry) -> None:
+        elapsed: float = getattr(entry, "elapsed", 0.0)
+        self._run = max(self._run, elapsed)
+        if isinstance(entry, Opened):
+            self._began = self._run
+            self._last.clear()
+        elif isinstance(entry, Entered) and entry.path not in self._worked:
+            self._worked[entry.path], self._last[entry.path] = 0.0, elapsed
+        path = entry.path if elapsed else ""
+        while path:
+            if path in self._worked:
+                self._worked[path] += max(0.0, elapsed - self._last.get(path, self._began))
+                self._last[path] = elapsed
+            path = parent_of(path)
