@@ -177,6 +177,8 @@ def test_a_sub_agents_answer_that_is_not_whole_is_an_error_with_the_text_so_far(
         (max_steps(30) | until_tool_called("never"), None, 30),
         (until_tool_called("never") | any_of(max_steps(30), max_steps(40)), None, 30),
         (max_steps(28) & stop_when(lambda progress: progress.step > 26), None, 28),
+        (max_steps(28) & stop_when(lambda progress: False), None, 28 + 25),
+        (max_steps(28) & (until_tool_called("never") | max_steps(30)), None, 30),
     ],
 )
 def test_max_steps_in_a_policy_raises_the_default_limit(policy: Policy | None, given: int | None, steps: int) -> None:

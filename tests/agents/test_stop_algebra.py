@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from ziggurat.agents.agent import Agent
-from ziggurat.agents.stop import BasePolicy, Progress, Verdict, all_of, any_of, max_steps, not_
+from ziggurat.agents.stop import Advice, BasePolicy, Progress, Verdict, all_of, any_of, max_steps, not_
 from ziggurat.messages import stops
 from ziggurat.messages.parts import tool_call
 from ziggurat.models.scripted import ScriptedModel
@@ -115,6 +115,44 @@ def test_max_steps_combine_as_the_larger_and_the_smaller(seed: int) -> None:
     policy, limit = drawn(random.randint(1, 3))
     run = Agent(ScriptedModel(always=tool_call("look")), tools=[look], stop=policy).run_sync("go")
     assert (run.steps, run.stop) == (limit, stops.MaxSteps(limit))
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_max_steps_joined_with_a_condition_end_when_both_hold(seed: int) -> None:
+    random = Random(seed)
+    least, holds = random.randint(1, 50), random.randint(1, 50)
+    late = Leaf("late", frozenset(range(holds, 100)), early=random.random() < 0.5)
+    policy = max_steps(least) & late if random.random() < 0.5 else late & max_steps(least)
+    run = Agent(ScriptedModel(always=tool_call("look")), tools=[look], stop=policy).run_sync("go")
+    assert run.steps == min(max(least, holds), max(25, least + 25))
+
+
+class Counting(BasePolicy):
+    """Counts in its state how often it was asked, and gives its advice each time."""
+
+    def on_response(self, progress: Progress) -> Verdict:
+        progress.state(self, list[int]).append(progress.step)
+        return Advice((), ("again",))
+
+    def on_step(self, progress: Progress) -> Verdict:
+        asked = progress.state(self, list[int])
+        assert asked == list(range(1, progress.step + 1))
+        return stops.StopCondition() if progress.step == STEPS else None
+
+
+@pytest.mark.parametrize("seed", range(30))
+def test_a_policy_that_occurs_several_times_is_asked_once(seed: int) -> None:
+    random, counting = Random(seed), Counting()
+
+    def drawn(depth: int) -> BasePolicy:
+        if not depth:
+            return counting
+        parts = [drawn(random.randrange(depth)) for _ in range(random.randint(1, 3))]
+        return random.choice([any_of, all_of])(*parts)
+
+    run = Agent(ScriptedModel(always=tool_call("look")), tools=[look], stop=drawn(3)).run_sync("go")
+    assert run.steps == STEPS
+    assert [message.text for message in run.messages if message.origin == "runtime"] == ["again"] * (STEPS - 1)
 
 
 def test_a_policy_negated_twice_is_itself() -> None:

@@ -121,7 +121,7 @@ class BasePolicy:
     """The base of the built-in policies: never stops, and composes with ``|``, ``&`` and ``~``.
 
     Attributes:
-        steps: The largest number of `max_steps` in it, 0 if it has none.
+        steps: How many steps an agent with it may take, if it is given no ``max_steps``; 0 if it says nothing of that.
     """
 
     steps = 0
@@ -250,10 +250,10 @@ class _AnyOf(BasePolicy):
         self.steps = max(map(steps_in, policies), default=0)
 
     def on_response(self, progress: Progress) -> Verdict:
-        return _first([policy.on_response(progress) for policy in self.policies])
+        return _first([_ask(policy, progress, early=True) for policy in self.policies])
 
     def on_step(self, progress: Progress) -> Verdict:
-        return _first([policy.on_step(progress) for policy in self.policies])
+        return _first([_ask(policy, progress, early=False) for policy in self.policies])
 
     def __repr__(self) -> str:
         return " | ".join(map(repr, self.policies))
@@ -276,13 +276,15 @@ class _Reason(Struct, frozen=True):
 class _AllOf(BasePolicy):
     def __init__(self, policies: tuple[Policy, ...]) -> None:
         self.policies = policies
-        self.steps = max(map(steps_in, policies))
+        steps = [*map(steps_in, policies)]
+        beyond = any(steps) and not all(steps)  # the others may hold only after its `max_steps` does
+        self.steps = max(steps) + (MAX_STEPS if beyond else 0)
 
     def on_response(self, progress: Progress) -> Verdict:
-        return self._judge(progress, [policy.on_response(progress) for policy in self.policies])
+        return self._judge(progress, [_ask(policy, progress, early=True) for policy in self.policies])
 
     def on_step(self, progress: Progress) -> Verdict:
-        return self._judge(progress, [policy.on_step(progress) for policy in self.policies])
+        return self._judge(progress, [_ask(policy, progress, early=False) for policy in self.policies])
 
     def _judge(self, progress: Progress, verdicts: list[Verdict]) -> Verdict:
         reasons, step = progress.state(self, dict[int, _Reason]), progress.step
@@ -317,11 +319,11 @@ class _Not(BasePolicy):
     def on_response(self, progress: Progress) -> Verdict:
         held = progress.state(self, set[int])
         held.clear()
-        return self._passed(held, progress.step, self.policy.on_response(progress))
+        return self._passed(held, progress.step, _ask(self.policy, progress, early=True))
 
     def on_step(self, progress: Progress) -> Verdict:
         held = progress.state(self, set[int])
-        nudge = self._passed(held, progress.step, self.policy.on_step(progress))
+        nudge = self._passed(held, progress.step, _ask(self.policy, progress, early=False))
         return nudge if held else stops.StopCondition(repr(self))
 
     @staticmethod
@@ -342,8 +344,22 @@ def not_(policy: StopPolicy) -> BasePolicy:
 
 
 def steps_in(policy: Policy | None) -> int:
-    """Return the largest number of `max_steps` in a policy, 0 if it has none."""
+    """Return how many steps an agent with this policy may take by default; 0 if the policy says nothing of that."""
     return policy.steps if isinstance(policy, BasePolicy) else 0
+
+
+_VERDICTS = object()
+"""Owns the last verdict of each policy of a run, with its step."""
+
+
+def _ask(policy: Policy, progress: Progress, *, early: bool) -> Verdict:
+    """Return the verdict on the response (`early`) or on the step; a policy that occurs several times is asked once."""
+    known = progress.state(_VERDICTS, dict[tuple[int, bool], tuple[int, Verdict]])
+    step, verdict = known.get((id(policy), early), (0, None))
+    if step != progress.step:
+        verdict = policy.on_response(progress) if early else policy.on_step(progress)
+        known[id(policy), early] = progress.step, verdict
+    return verdict
 
 
 def _first(verdicts: list[Verdict]) -> Verdict:
@@ -353,7 +369,7 @@ def _first(verdicts: list[Verdict]) -> Verdict:
 
 
 def _merge_nudges(verdicts: list[Verdict]) -> Advice | None:
-    nudges = [each for each in verdicts if isinstance(each, Advice)]
+    nudges = [*{id(each): each for each in verdicts if isinstance(each, Advice)}.values()]  # each once
     if len(nudges) <= 1:
         return nudges[0] if nudges else None
     return Advice(
