@@ -86,6 +86,8 @@ def test_a_bad_decision_is_refused_and_nothing_is_written(decisions: Any, told: 
         assert dump_of(store, "r") == before
         assert (await agent.resume("r", {item.id: Approve()})).text == "done"
         assert (await agent.resume("r", {item.id: Approve()})).text == "done", "the same decision again"
+        with pytest.raises(AlreadyDecided):
+            await agent.resume("r", {item.id: Modify({"to": "y"})})
         with pytest.raises(AlreadyDecided, match=r"decided already: Approve\(\)"):
             await agent.resume("r", {item.id: Deny("no")})
 
@@ -115,7 +117,11 @@ def test_a_decision_that_does_not_fit_is_refused_and_the_call_waits(decision: De
             with pytest.raises(ConfigurationError, match=told):
                 await door("r", {item.id: decision})
         assert dump_of(store, "r") == before
-        assert (await agent.resume("r", {item.id: Modify('{"to": "y"}')})).observations == ("sent to y",)
+        for same in (Modify('{"to": "y"}'), Modify({"to": "y"}), Modify('{"to":"y"}')):
+            assert (await agent.resume("r", {item.id: same})).observations == ("sent to y",)
+        for other in (decision, Modify({"to": "z"}), Approve()):
+            with pytest.raises(AlreadyDecided):
+                await agent.resume("r", {item.id: other})
 
     asyncio.run(run())
 

@@ -12,6 +12,7 @@ from ziggurat.core.facts import Fact, fact
 from ziggurat.core.journal import LocalJournal
 from ziggurat.core.path import is_tool_call
 from ziggurat.messages.agent import Approve, Decision, Deny, DidNotHappen, Happened, Modify, decision_of
+from ziggurat.messages.canonical import canonical
 from ziggurat.messages.parts import ToolCall
 from ziggurat.tools.toolbox import Toolbox
 
@@ -53,8 +54,10 @@ _UNSETTLED = (
 
 
 def _is_same(before: Decision, decision: Decision) -> bool:
+    if not (isinstance(before, Modify) and isinstance(decision, Modify)):
+        return before == decision
     try:
-        return recorded_form(before) == recorded_form(decision)
+        return canonical(before.text) == canonical(decision.text)
     except InvalidArguments:
         return False
 

@@ -277,8 +277,8 @@ def misfit(decision: Decision, call: ToolCall, normalize: Normalize | None) -> s
 
 
 def recorded_form(decision: Decision) -> Decision:
-    """Return a decision that fits as it is recorded: changed arguments are canonical JSON text."""
-    return Modify(canonical(decision.text)) if isinstance(decision, Modify) else decision
+    """Return a decision that fits as it is recorded, with changed arguments as JSON text."""
+    return Modify(decision.text) if isinstance(decision, Modify) else decision
 
 
 async def _decide(
