@@ -37,10 +37,10 @@ class AgentOptions(Struct, frozen=True):
 _LABEL = "command line"
 
 
-class _Labels(msgspec.Struct, rename={"made": _LABEL}):
+class _Labels(msgspec.Struct, rename={"options": _LABEL}):
     """The label that the command line sets on a run."""
 
-    made: AgentOptions | None = None
+    options: AgentOptions | None = None
 
 
 def labels_of(options: AgentOptions) -> Mapping[str, Any]:
@@ -48,14 +48,14 @@ def labels_of(options: AgentOptions) -> Mapping[str, Any]:
     model = (
         options.model if options.model is not None or options.agent is not None else os.environ.get(MODEL) or "local"
     )
-    kept = replace(
+    resolved = replace(
         options,
         model=model,
         agent=None if options.agent is None else _whole(options.agent),
         tools=tuple(_whole(tool) for tool in options.tools),
         folder=os.getcwd(),
     )
-    return {_LABEL: {name: value for name, value in asdict(kept).items() if value not in (None, ())}}
+    return {_LABEL: {name: value for name, value in asdict(resolved).items() if value not in (None, ())}}
 
 
 def _whole(spec: str) -> str:
@@ -70,45 +70,45 @@ def options_in(journal: LocalJournal) -> AgentOptions | None:
         return None
     labels = opened.labels
     plain = decode(labels, object) if isinstance(labels, Raw) else labels
-    return None if plain is None else msgspec.convert(plain, _Labels).made
+    return None if plain is None else msgspec.convert(plain, _Labels).options
 
 
-def options_for(run_id: str, journal: LocalJournal, given: AgentOptions) -> AgentOptions:
+def options_for(run_id: str, journal: LocalJournal, overrides: AgentOptions) -> AgentOptions:
     """Return the options to build the agent of a run again; options given now override the stored ones.
 
     Raises:
         ConfigurationError: no options are stored with the run, and no agent is given.
     """
-    if given.agent is not None:
-        return given
-    made = options_in(journal)
-    if made is None:
+    if overrides.agent is not None:
+        return overrides
+    stored = options_in(journal)
+    if stored is None:
         raise ConfigurationError(
             f"the run {run_id} was not begun on the command line, so how its agent is made is not on record; "
             "name the agent with --agent FILE.PY:NAME"
         )
     return replace(
-        made,
-        model=made.model if given.model is None else given.model,
-        tools=given.tools or made.tools,
-        instructions=made.instructions if given.instructions is None else given.instructions,
-        max_steps=made.max_steps if given.max_steps is None else given.max_steps,
-        timeout=made.timeout if given.timeout is None else given.timeout,
-        approve=given.approve or made.approve,
+        stored,
+        model=stored.model if overrides.model is None else overrides.model,
+        tools=overrides.tools or stored.tools,
+        instructions=stored.instructions if overrides.instructions is None else overrides.instructions,
+        max_steps=stored.max_steps if overrides.max_steps is None else overrides.max_steps,
+        timeout=stored.timeout if overrides.timeout is None else overrides.timeout,
+        approve=overrides.approve or stored.approve,
     )
 
 
 def options_text(options: AgentOptions) -> str:
     """Return options as they would be written on the command line."""
-    given: list[str] = []
+    words: list[str] = []
     for option, value in (
         ("--agent", options.agent),
         ("--model", options.model),
         ("--instructions", options.instructions),
         ("--memory", options.memory),
     ):
-        given += [] if value is None else [option, value]
+        words += [] if value is None else [option, value]
     for option, values in (("--tool", options.tools), ("--approve", options.approve)):
         for each in values:
-            given += [option, each]
-    return shlex.join(given)
+            words += [option, each]
+    return shlex.join(words)

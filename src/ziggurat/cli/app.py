@@ -40,9 +40,9 @@ def execute(arguments: Sequence[str]) -> int:
     except Exception as error:
         if not isinstance(error, _WrongUsage):
             raise
-        told = StringIO()  # it quotes the arguments as they are
-        error.show(told)
-        write(told.getvalue(), sys.stderr)
+        text = StringIO()  # it quotes the arguments as they are
+        error.show(text)
+        write(text.getvalue(), sys.stderr)
         return error.exit_code
     return 0
 
@@ -56,8 +56,8 @@ class _WrongUsage(Protocol):
     def show(self, file: IO[str] | None = None) -> None: ...
 
 
-def _show_version(wanted: bool) -> None:
-    if wanted:
+def _show_version(requested: bool) -> None:
+    if requested:
         from ziggurat.cli.doctor import version_text
 
         write(f"ziggurat {version_text()}")
@@ -136,13 +136,13 @@ def run(
     chosen = AgentOptions(
         model, tuple(tool or ()), agent, instructions, max_steps, timeout, tuple(approve or ()), memory=memory
     )
-    asked = question_of(question)
+    prompt = question_of(question)
     approvals, labels = approving(chosen.approve), labels_of(chosen)
-    made = agent_of(chosen, store)
-    check_session(made, session)
-    warn_of_unfitting(made, chosen.approve)
-    where = where_kept(made.store, agent, store)
-    raise typer.Exit(run_question(made, asked, OutputOptions(json, quiet, where), approvals, labels, session))
+    runnable = agent_of(chosen, store)
+    check_session(runnable, session)
+    warn_of_unfitting(runnable, chosen.approve)
+    where = where_kept(runnable.store, agent, store)
+    raise typer.Exit(run_question(runnable, prompt, OutputOptions(json, quiet, where), approvals, labels, session))
 
 
 @_app.command()
@@ -181,11 +181,13 @@ def chat(
         model, tuple(tool or ()), agent, instructions, max_steps, timeout, tuple(approve or ()), memory=memory
     )
     approvals, labels = approving(chosen.approve), labels_of(chosen)
-    made = agent_of(chosen, store)
-    check_session(made, session)
-    warn_of_unfitting(made, chosen.approve)
-    where = where_kept(made.store, agent, store)
-    raise typer.Exit(Chat(made, quiet=quiet, approvals=approvals, labels=labels, session=session, where=where).run())
+    runnable = agent_of(chosen, store)
+    check_session(runnable, session)
+    warn_of_unfitting(runnable, chosen.approve)
+    where = where_kept(runnable.store, agent, store)
+    raise typer.Exit(
+        Chat(runnable, quiet=quiet, approvals=approvals, labels=labels, session=session, where=where).run()
+    )
 
 
 add_run_commands(_app)

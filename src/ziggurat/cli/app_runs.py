@@ -180,8 +180,8 @@ def approve(
     from ziggurat.cli.resume import DecisionOptions, approve_run
     from ziggurat.cli.run import OutputOptions
 
-    said = DecisionOptions(deny, modify, happened, again)
-    raise typer.Exit(approve_run(run, item, AgentOptions(agent=agent), store, OutputOptions(json, quiet), said))
+    decision = DecisionOptions(deny, modify, happened, again)
+    raise typer.Exit(approve_run(run, item, AgentOptions(agent=agent), store, OutputOptions(json, quiet), decision))
 
 
 def replay(

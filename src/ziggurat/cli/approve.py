@@ -40,14 +40,14 @@ def approving(patterns: Sequence[str]) -> Approvals | None:
 
 def warn_of_unfitting(agent: Runnable, patterns: Sequence[str]) -> None:
     """Warn about patterns that match no tool of an agent: a misspelled one would never ask."""
-    made = agent if isinstance(agent, Agent) else agent.inner
-    if not isinstance(made, Agent):
+    inner = agent if isinstance(agent, Agent) else agent.inner
+    if not isinstance(inner, Agent):
         return
-    names = list(made.tools)
+    names = list(inner.tools)
     for pattern in patterns:
         if not any(fnmatchcase(name, pattern) for name in names):
-            told = f"its tools: {', '.join(names)}" if names else "it has none"
-            note(f"--approve {pattern!r} fits no tool of the agent ({told})")
+            listing = f"its tools: {', '.join(names)}" if names else "it has none"
+            note(f"--approve {pattern!r} fits no tool of the agent ({listing})")
 
 
 def by_hand() -> bool:

@@ -38,10 +38,10 @@ def agent_of(options: AgentOptions, store: str | None = "memory:") -> Runnable:
             "--timeout": options.timeout,
             "--memory": options.memory,
         }
-        given = [option for option, value in others.items() if value is not None]
-        if given:
+        excluded = [option for option, value in others.items() if value is not None]
+        if excluded:
             raise ConfigurationError(
-                f"--agent takes an agent that is made already, so {' and '.join(given)} cannot be given with it; "
+                f"--agent takes an agent that is made already, so {' and '.join(excluded)} cannot be given with it; "
                 f"set it in {options.agent.rpartition(':')[0] or options.agent}"
             )
         return _with_store(_load(options.agent, options.folder), store)
@@ -65,11 +65,11 @@ def agent_of(options: AgentOptions, store: str | None = "memory:") -> Runnable:
     return agent
 
 
-def _model(name: str, given: str | None) -> Model:
+def _model(name: str, option: str | None) -> Model:
     try:
         return resolve(name)
     except ConfigurationError as error:
-        if given is not None:
+        if option is not None:
             raise
         raise ConfigurationError(f"${MODEL}: {error}") from error
 

@@ -108,10 +108,10 @@ class Chat:
         if name == "/help":
             self._say("\n".join(f"{command:<8}{what}" for command, what in _COMMANDS.items()))
         elif name == "/tools":
-            made = self._agent if isinstance(self._agent, Agent) else self._agent.inner
-            specs = made.tools.specs if isinstance(made, Agent) else ()
-            told = [f"{spec.name}: {shortened(spec.description) or '(no description)'}" for spec in specs]
-            self._say("\n".join(told) or "there are no tools to list")
+            agent = self._agent if isinstance(self._agent, Agent) else self._agent.inner
+            specs = agent.tools.specs if isinstance(agent, Agent) else ()
+            lines = [f"{spec.name}: {shortened(spec.description) or '(no description)'}" for spec in specs]
+            self._say("\n".join(lines) or "there are no tools to list")
         elif name == "/clear":
             self._history = ()
             if self._session is not None:
@@ -119,8 +119,8 @@ class Chat:
             self._say("forgotten")
         else:
             near = get_close_matches(name, _COMMANDS, n=1)
-            meant = f"; did you mean {near[0]}?" if near else f"; there are {', '.join(_COMMANDS)}"
-            self._say(f"there is no command {name}{meant}")
+            hint = f"; did you mean {near[0]}?" if near else f"; there are {', '.join(_COMMANDS)}"
+            self._say(f"there is no command {name}{hint}")
 
     def _turn(self, question: str, runner: asyncio.Runner) -> int:
         """Answer a question, ask for pending decisions, and add the exchange to the history."""
@@ -186,7 +186,7 @@ class Chat:
         code = code_of(run.stop)
         self._remember(run)
         if code == COMPLETED:
-            write_answer(run, self._out, shown=self._whole)
+            write_answer(run, self._out, was_shown=self._whole)
         else:
             note(explain(self._agent, run))
         if run.pending:

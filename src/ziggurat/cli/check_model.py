@@ -67,7 +67,7 @@ def examine_model(spec: str) -> int:
 
 
 def _ask(model: Model, report: Report, dialect: Dialect | None) -> int:
-    begun = time.monotonic()
+    started = time.monotonic()
     try:
         response = asyncio.run(_ping(model))
     except ZigguratError as error:
@@ -77,8 +77,8 @@ def _ask(model: Model, report: Report, dialect: Dialect | None) -> int:
             report.plain(cure)
         return 1
     usage = response.usage
-    told = f"; {usage.input} tokens in, {usage.output} out" if usage.input is not None else ""
-    report.fine(f"reachable: {response.model or 'it'} answered in {time.monotonic() - begun:.1f} s{told}")
+    tokens = f"; {usage.input} tokens in, {usage.output} out" if usage.input is not None else ""
+    report.fine(f"reachable: {response.model or 'it'} answered in {time.monotonic() - started:.1f} s{tokens}")
     return 0
 
 
@@ -109,10 +109,10 @@ def _place(url: str) -> str:
 
 def spec_of(agent: Runnable, provider: str) -> str:
     """Return the name with which to test the agent's model of this provider, with its URL if that is unusual."""
-    made: object = agent
-    while made is not None and not isinstance(made, Agent):
-        made = getattr(made, "inner", None)
-    model: object = None if made is None else made.model
+    current: object = agent
+    while current is not None and not isinstance(current, Agent):
+        current = getattr(current, "inner", None)
+    model: object = None if current is None else current.model
     while model is not None and not isinstance(model, HttpModel):
         model = getattr(model, "inner", None)
     if model is None or model.dialect.name != provider:

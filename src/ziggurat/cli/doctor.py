@@ -60,7 +60,7 @@ def doctor() -> int:
 
 def _extras() -> dict[str, list[str]]:
     """Return the distributions that each extra needs; required ones under an empty name."""
-    found: dict[str, list[str]] = {}
+    extras: dict[str, list[str]] = {}
     try:
         stated = metadata.requires("ziggurat") or []
     except metadata.PackageNotFoundError:
@@ -68,8 +68,8 @@ def _extras() -> dict[str, list[str]]:
     for line in stated:
         match = _REQUIREMENT.match(line.strip())
         if match is not None and match["name"].lower() != "ziggurat" and match["extra"] != "all":
-            found.setdefault(match["extra"] or "", []).append(match["name"])
-    return found
+            extras.setdefault(match["extra"] or "", []).append(match["name"])
+    return extras
 
 
 def _report_extras(report: Report, extras: dict[str, list[str]]) -> set[str]:
@@ -100,10 +100,10 @@ def _report_embedded(report: Report) -> bool:
         report.missing(f"damaged: {path} has {size:,} bytes instead of {SIZE:,}", cure)
         return False
     with path.open("rb") as file:
-        found = hashlib.file_digest(file, "sha256").hexdigest()
-    if found != SHA256:
-        report.missing(f"damaged: {path} has the checksum {found}", cure)
+        checksum = hashlib.file_digest(file, "sha256").hexdigest()
+    if checksum != SHA256:
+        report.missing(f"damaged: {path} has the checksum {checksum}", cure)
         return False
     report.fine(f"{path} ({size / 1e6:.0f} MB)")
-    report.fine(f"sha256 {found}, as it should be")
+    report.fine(f"sha256 {checksum}, as it should be")
     return True

@@ -35,16 +35,16 @@ def load_tool(spec: str) -> Tool:
     option = f"--tool {spec}"
     if ":" not in spec and not spec.endswith(".py"):
         near = get_close_matches(spec, BUILTIN_TOOLS, n=1)
-        meant = f"did you mean {near[0]}? " if near else ""
+        hint = f"did you mean {near[0]}? " if near else ""
         raise ConfigurationError(
-            f"{option}: {meant}a tool is module:function, file.py:function, or one of {', '.join(BUILTIN_TOOLS)}"
+            f"{option}: {hint}a tool is module:function, file.py:function, or one of {', '.join(BUILTIN_TOOLS)}"
         )
-    found: Tool = _attribute(spec, option, "function")
+    function: Tool = _attribute(spec, option, "function")
     try:
-        Toolbox([found])
+        Toolbox([function])
     except ConfigurationError as error:
         raise ConfigurationError(f"{option}: {error}") from error
-    return found
+    return function
 
 
 def load_agent(spec: str) -> Runnable:
@@ -56,13 +56,13 @@ def load_agent(spec: str) -> Runnable:
     option = f"--agent {spec}"
     if not spec.strip():
         raise ConfigurationError("--agent names an agent of yours, as in --agent desk.py:agent; it is empty")
-    found = _attribute(spec, option, "agent")
-    if isinstance(found, type):
-        raise ConfigurationError(f"{option}: that is the class {found.__name__}; name an object made of it")
-    if not isinstance(found, Runnable):
-        wrap = "; make it one with Runnable(...)" if callable(found) else ""
-        raise ConfigurationError(f"{option}: that is not an agent but of the type {type(found).__name__}{wrap}")
-    return found
+    value = _attribute(spec, option, "agent")
+    if isinstance(value, type):
+        raise ConfigurationError(f"{option}: that is the class {value.__name__}; name an object made of it")
+    if not isinstance(value, Runnable):
+        wrap = "; make it one with Runnable(...)" if callable(value) else ""
+        raise ConfigurationError(f"{option}: that is not an agent but of the type {type(value).__name__}{wrap}")
+    return value
 
 
 def _attribute(spec: str, option: str, kind: str) -> Any:
@@ -81,10 +81,10 @@ def _attribute(spec: str, option: str, kind: str) -> Any:
         and (isinstance(value, Runnable) if is_agent else callable(value) and not isinstance(value, type))
     ]
     near = get_close_matches(name, names, n=1)
-    meant = f"did you mean {where}:{near[0]}? " if near else ""
+    hint = f"did you mean {where}:{near[0]}? " if near else ""
     there = f"its {kind}s: {', '.join(sorted(names))}" if names else f"it has no {kind}s"
     lack = f"{where} has no {name!r}" if name else f"the {kind}'s name is missing, as in {where}:NAME"
-    raise ConfigurationError(f"{option}: {lack}; {meant}{there}")
+    raise ConfigurationError(f"{option}: {lack}; {hint}{there}")
 
 
 def _module(where: str, option: str) -> ModuleType:

@@ -71,17 +71,17 @@ class _FoundMemory(Struct):
     text_score: float | None
 
 
-def open_memories(given: str | None, *, must_exist: bool = False) -> MemoryStore:
+def open_memories(option: str | None, *, must_exist: bool = False) -> MemoryStore:
     """Return the memory store of an option, else of the environment, else the default one, beside the runs.
 
     Args:
-        given: The option's value.
+        option: The option's value.
         must_exist: Refuse a database that does not exist, instead of creating it.
 
     Raises:
         ConfigurationError: it cannot be opened; the message says which ones can.
     """
-    url = given if given is not None else os.environ.get(STORE) or f"sqlite:///{default_store()}"
+    url = option if option is not None else os.environ.get(STORE) or f"sqlite:///{default_store()}"
     if url.startswith("memory:"):
         raise ConfigurationError(f"in {url!r} nothing is remembered beyond this command; {_WHERE}")
     if url.startswith("file:"):
@@ -113,8 +113,8 @@ def audit_memory(store: str | None, owner: str | None, *, json: bool) -> int:
         finally:
             await memories.close()
 
-    found = asyncio.run(audited())
-    write_json(encode(found)) if json else write(str(found))
+    report = asyncio.run(audited())
+    write_json(encode(report)) if json else write(str(report))
     return COMPLETED
 
 
@@ -181,13 +181,13 @@ async def _hits(query: str, store: str | None, owner: str | None, limit: int) ->
     memories = open_memories(store, must_exist=True)
     try:
         embedder = embedder_here() if await memories.count(owner=owner) else None
-        made = await try_embed(embedder, [query], "query", root("memory"))
+        embeddings = await try_embed(embedder, [query], "query", root("memory"))
         return await memories.search(
             Query(
                 owner=owner,
                 text=query,
-                embedding=None if made is None else made.vectors[0],
-                embedder="" if made is None else made.model,
+                embedding=None if embeddings is None else embeddings.vectors[0],
+                embedder="" if embeddings is None else embeddings.model,
                 limit=limit,
                 floor=FLOOR,
             )
@@ -222,7 +222,7 @@ def _write(hits: Sequence[Hit]) -> None:
     for hit in hits:
         record = hit.record
         age = f"{duration(max(0.0, now - record.created))} ago"
-        told = f"  (from the tool {', '.join(record.taint)})" if record.taint else ""
+        source = f"  (from the tool {', '.join(record.taint)})" if record.taint else ""
         owner, kind = visible_line(record.owner).ljust(owners), visible_line(record.kind).ljust(kinds)
         who = f"{visible_line(record.id[:8]):<8}  {owner}  {kind}"
-        write(f"{who}  {age:>16}  {shortened(record.content, 200)}{visible_line(told)}")
+        write(f"{who}  {age:>16}  {shortened(record.content, 200)}{visible_line(source)}")

@@ -15,16 +15,16 @@ from ziggurat.models.resolving import PROVIDERS
 def list_models() -> int:
     """Write an example model name for each provider, and what it still needs."""
     state = f"installed: {model_path()}" if installed() else "not installed; run: ziggurat models install"
-    told = {
+    names = {
         "local": f"the embedded model, SmolLM2-135M-Instruct ({state})",
         "local:/path/to/model.gguf": "any GGUF file",
     }
     for provider in sorted(PROVIDERS.keys() - {"local"}):
         dialect = DIALECTS.get(provider)
-        told[example(provider)] = key_state(dialect) if dialect is not None else ""
-    told["openai@https://host/v1:NAME"] = "any server that speaks like a provider, at its address"
-    width = max(map(len, told)) + 2
-    for form, what in told.items():
+        names[example(provider)] = key_state(dialect) if dialect is not None else ""
+    names["openai@https://host/v1:NAME"] = "any server that speaks like a provider, at its address"
+    width = max(map(len, names)) + 2
+    for form, what in names.items():
         write(f"{form:<{width}}{what}".rstrip())
     return 0
 

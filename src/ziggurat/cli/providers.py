@@ -42,9 +42,9 @@ def is_set(variables: Sequence[str]) -> str | None:
 
 def key_state(dialect: Dialect) -> str:
     """Return which variable holds a provider's key, or should hold it; never the key itself."""
-    found = is_set(dialect.key_variables)
-    if found is not None:
-        return f"{found}: set"
+    variable = is_set(dialect.key_variables)
+    if variable is not None:
+        return f"{variable}: set"
     lack = "not set" if dialect.key_needed else "not set, none is needed"
     return f"{' or '.join(dialect.key_variables)}: {lack}"
 

@@ -57,7 +57,7 @@ def as_test(info: LogInfo, journal: LocalJournal, agent: str | None) -> str:
         ConfigurationError: no agent is given and its options are not on record, or the name has another form.
     """
     options = options_for(info.id, journal, AgentOptions(agent=agent))
-    made, imports, how = _agent(options)
+    agent_text, imports, how = _agent(options)
     approvals = ""
     if options.approve:
         imports.append("from ziggurat.cli.approve import approving")
@@ -72,7 +72,7 @@ def as_test(info: LogInfo, journal: LocalJournal, agent: str | None) -> str:
         imports="\n".join(sorted(imports, key=lambda line: line.split()[1])),
         lines="\n".join(f"    {line}  # noqa: E501" for line in lines),
         name=_NOT_IN_A_NAME.sub("_", info.id)[:60],
-        agent=made,
+        agent=agent_text,
         approvals=approvals,
         stop=_literal(stop),
         text=_literal(_last_text(info, journal)),
@@ -106,7 +106,7 @@ def _agent(options: AgentOptions) -> tuple[str, list[str], str]:
         return name, [f"from {where} import {name}"], "Its agent is imported as usual."
     arguments = ["ReplayModel(RECORD)"]
     tools = options.tools or ("calculator", "timestamp")
-    made = [f"load_tool({_literal(tool)})" for tool in tools]
+    loaded = [f"load_tool({_literal(tool)})" for tool in tools]
     imports = [
         "from ziggurat import Agent",
         "from ziggurat.cli.load import load_tool",
@@ -114,8 +114,8 @@ def _agent(options: AgentOptions) -> tuple[str, list[str], str]:
     ]
     if options.memory is not None:  # recalled memories are on record, but the tools must be offered to the model again
         imports.append("from ziggurat.agents.memory import memory_tools")
-        made.append(f"*memory_tools(){'[:1]' if only_remembers(options.model or 'local') else ''}")
-    arguments.append(f"tools=[{', '.join(made)}]")
+        loaded.append(f"*memory_tools(){'[:1]' if only_remembers(options.model or 'local') else ''}")
+    arguments.append(f"tools=[{', '.join(loaded)}]")
     for option, value in (("instructions", options.instructions), ("timeout", options.timeout)):
         arguments += [] if value is None else [f"{option}={_literal(value)}"]
     arguments.append(f"max_steps={options.max_steps or MAX_STEPS}")
@@ -132,5 +132,5 @@ def _last_text(info: LogInfo, journal: LocalJournal) -> str:
 
         return as_type(outcome.result.value, AgentRun).text
     _, steps = recorded_steps(journal.entries, root)
-    said = [reply.text for step in steps for reply in step.replies if step.complete]
-    return said[-1] if said else ""
+    texts = [reply.text for step in steps for reply in step.replies if step.complete]
+    return texts[-1] if texts else ""

@@ -9,22 +9,22 @@ from ziggurat.core.errors import ConfigurationError
 _HOW = 'ask one, as in: ziggurat run "What is 12 * (7 + 5)?"'
 
 
-def question_of(given: str | None) -> str:
+def question_of(argument: str | None) -> str:
     """Return the question; ``-``, or no argument on a pipe, reads standard input.
 
     Raises:
         ConfigurationError: it is missing, empty, or not text.
     """
-    if given is None and sys.stdin.isatty():
+    if argument is None and sys.stdin.isatty():
         raise ConfigurationError(f"there is no question; {_HOW}")
-    if given is None or given == "-":
+    if argument is None or argument == "-":
         try:
             question = sys.stdin.read()
         except UnicodeDecodeError as error:
             raise ConfigurationError(f"standard input is not text in {error.encoding}: {error.reason}") from error
         source = "standard input"
     else:
-        question, source = given, "the question"
+        question, source = argument, "the question"
     try:
         question.encode()
     except UnicodeEncodeError as error:

@@ -66,9 +66,9 @@ def list_runs(
     store: str | None, *, status: str | None, agent: str | None, since: str | None, limit: int, json: bool
 ) -> int:
     """Write a list of the stored runs, the latest first; return the exit code."""
-    wanted = None if status is None else _status(status)
+    chosen = None if status is None else _status(status)
     after = None if since is None else time.time() - seconds_of(since, "--since")
-    runs = asyncio.run(_list(store, wanted, agent, after, limit))
+    runs = asyncio.run(_list(store, chosen, agent, after, limit))
     if json:
         for run in runs:
             write_json(encode(run))
@@ -90,14 +90,14 @@ _WIDEST = 60
 """Characters to which a column of a list is padded, so that one long id does not make all lines long."""
 
 
-def _status(given: str) -> str:
+def _status(name: str) -> str:
     """Return the status with this name, ignoring case."""
-    known = {each.lower(): each for each in _STATUSES}
-    if given.lower() in known:
-        return known[given.lower()]
-    near = get_close_matches(given.lower(), known, n=1)
-    meant = f"did you mean {near[0]}? " if near else ""
-    raise ConfigurationError(f"--status {given}: {meant}known are {', '.join(known)}")
+    statuses = {each.lower(): each for each in _STATUSES}
+    if name.lower() in statuses:
+        return statuses[name.lower()]
+    near = get_close_matches(name.lower(), statuses, n=1)
+    hint = f"did you mean {near[0]}? " if near else ""
+    raise ConfigurationError(f"--status {name}: {hint}known are {', '.join(statuses)}")
 
 
 async def _list(
@@ -166,8 +166,8 @@ def accept_loss_of(name: str, store: str | None, *, session: bool) -> int:
             await closed(place)
 
     lost = asyncio.run(accepted())
-    told = f"the loss of entries {lost[0]} to {lost[-1]} is accepted" if lost else "no entry is missing at the end"
-    write(f"{visible_line(name)}: {told}")
+    outcome = f"the loss of entries {lost[0]} to {lost[-1]} is accepted" if lost else "no entry is missing at the end"
+    write(f"{visible_line(name)}: {outcome}")
     return COMPLETED
 
 

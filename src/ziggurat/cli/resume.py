@@ -35,33 +35,33 @@ from ziggurat.tools.approval import Approvals
 from ziggurat.tools.fork_effects import Effects
 
 
-def _rebuild(run: str, given: AgentOptions, store: str | None) -> tuple[str, Runnable, LocalJournal, AgentOptions]:
+def _rebuild(run: str, overrides: AgentOptions, store: str | None) -> tuple[str, Runnable, LocalJournal, AgentOptions]:
     """Find a run and build its agent again."""
 
-    async def known(place: Store, *, keep: bool) -> tuple[str, LocalJournal]:
+    async def read(place: Store, *, keep: bool) -> tuple[str, LocalJournal]:
         try:
             info = await find_run(place, run)
-            found = info.id, await record_in(place, info.id)
+            record = info.id, await record_in(place, info.id)
         except BaseException:
             await closed(place)
             raise
         if not keep:
             await closed(place)
-        return found
+        return record
 
-    if given.agent is not None and store is None:  # the agent may have a store of its own; it stays open
-        agent = agent_of(given, store)
-        run_id, journal = asyncio.run(known(agent.store, keep=True))
-        return run_id, agent, journal, given
-    run_id, journal = asyncio.run(known(kept_store(store), keep=False))
-    options = options_for(run_id, journal, given)
+    if overrides.agent is not None and store is None:  # the agent may have a store of its own; it stays open
+        agent = agent_of(overrides, store)
+        run_id, journal = asyncio.run(read(agent.store, keep=True))
+        return run_id, agent, journal, overrides
+    run_id, journal = asyncio.run(read(kept_store(store), keep=False))
+    options = options_for(run_id, journal, overrides)
     return run_id, agent_of(options, store), journal, options
 
 
-def resume_run(run: str, given: AgentOptions, store: str | None, output: OutputOptions, *, strict: bool) -> int:
+def resume_run(run: str, overrides: AgentOptions, store: str | None, output: OutputOptions, *, strict: bool) -> int:
     """Continue a run; return the exit code."""
-    run_id, agent, _, options = _rebuild(run, given, store)
-    output = replace(output, where=where_kept(agent.store, given.agent, store))
+    run_id, agent, _, options = _rebuild(run, overrides, store)
+    output = replace(output, where=where_kept(agent.store, overrides.agent, store))
     return _continue(agent, run_id, {}, approving(options.approve), output, strict=strict)
 
 
@@ -97,51 +97,56 @@ class DecisionOptions(Struct, frozen=True):
 
     def options(self) -> list[str]:
         """Return the names of the options given."""
-        given = {"--deny": self.deny, "--modify": self.modify, "--happened": self.happened}
-        ways = [option for option, value in given.items() if value is not None]
+        values = {"--deny": self.deny, "--modify": self.modify, "--happened": self.happened}
+        ways = [option for option, value in values.items() if value is not None]
         return [*ways, "--did-not-happen"] if self.again else ways
 
 
 def approve_run(
-    run: str, item: str | None, given: AgentOptions, store: str | None, output: OutputOptions, said: DecisionOptions
+    run: str,
+    item: str | None,
+    overrides: AgentOptions,
+    store: str | None,
+    output: OutputOptions,
+    choice: DecisionOptions,
 ) -> int:
     """Decide on a pending call, and continue its run; return the exit code."""
-    if len(ways := said.options()) > 1:
+    if len(ways := choice.options()) > 1:
         raise ConfigurationError(f"a call is decided in one way, not both: give {' or '.join(ways)}")
-    run_id, agent, journal, options = _rebuild(run, given, store)
+    run_id, agent, journal, options = _rebuild(run, overrides, store)
     waiting = _select(journal.pending(), run_id, item)
     record = journal.find(waiting.path)
-    begun = record is not None and record.intent is not None
-    decision = _decision(said, waiting, run_id, begun=begun)
-    output = replace(output, where=where_kept(agent.store, given.agent, store))
+    started = record is not None and record.intent is not None
+    decision = _decision(choice, waiting, run_id, started=started)
+    output = replace(output, where=where_kept(agent.store, overrides.agent, store))
     return _continue(agent, run_id, {waiting.id: decision}, approving(options.approve), output)
 
 
-def _decision(said: DecisionOptions, waiting: Pending, run_id: str, *, begun: bool) -> Decision:
+def _decision(choice: DecisionOptions, waiting: Pending, run_id: str, *, started: bool) -> Decision:
     """Return the options as a decision that is valid for the call."""
     name = visible_line(waiting.name)
-    if said.deny is not None:
-        return Deny(said.deny.strip() or NO)
-    if not begun and (said.happened is not None or said.again):
+    if choice.deny is not None:
+        return Deny(choice.deny.strip() or NO)
+    if not started and (choice.happened is not None or choice.again):
         raise ConfigurationError(
-            f"{name} was not begun yet, so {said.options()[0]} says nothing of it: "
+            f"{name} was not begun yet, so {choice.options()[0]} says nothing of it: "
             f"ziggurat approve {shell_word(run_id)} lets it run, --deny REASON does not"
         )
-    if said.happened is not None:
-        return Happened(said.happened)
-    if said.again:
+    if choice.happened is not None:
+        return Happened(choice.happened)
+    if choice.again:
         return DidNotHappen()
-    if begun:
+    if started:
         raise ConfigurationError(
             f"{name} was interrupted, and nobody knows whether it took effect: find out, then add --happened RESULT "
             "if it did, --did-not-happen to run it now, or --deny REASON to leave it at that"
         )
-    if said.modify is None:
+    if choice.modify is None:
         return Approve()
     try:
-        if not said.modify.strip():
+        if not choice.modify.strip():
             raise InvalidArguments("there are no arguments; for none at all write '{}'")
-        return Modify(canonical(said.modify, waiting.name))
+        return Modify(canonical(choice.modify, waiting.name))
     except InvalidArguments as error:
         raise ConfigurationError(f"--modify: {error}; nothing was recorded, and the call still waits") from error
 
@@ -151,9 +156,9 @@ def _select(pending: list[Pending], run_id: str, item: str | None) -> Pending:
         raise ConfigurationError(f"nothing waits for a decision in the run {run_id}")
     if item is not None and not item.strip():  # it is the beginning of every id
         raise ConfigurationError("which call? its id is empty; leave it away where only one waits")
-    meant = [each for each in pending if item is None or each.id.startswith(item)]
-    if len(meant) == 1:
-        return meant[0]
+    selected = [each for each in pending if item is None or each.id.startswith(item)]
+    if len(selected) == 1:
+        return selected[0]
     listed = "\n".join(f"  {visible_line(each.id)}  {call_text(as_type(each.request, ToolCall))}" for each in pending)
     lack = f"no call, or more than one, begins with {item!r}" if item else f"{plural(len(pending), 'call')} wait"
     raise ConfigurationError(
@@ -161,9 +166,9 @@ def _select(pending: list[Pending], run_id: str, item: str | None) -> Pending:
     )
 
 
-def replay_run(run: str, given: AgentOptions, store: str | None, *, live: Live) -> int:
+def replay_run(run: str, overrides: AgentOptions, store: str | None, *, live: Live) -> int:
     """Replay a run, and report whether it matches its record; return the exit code."""
-    run_id, agent, _, options = _rebuild(run, given, store)
+    run_id, agent, _, options = _rebuild(run, overrides, store)
 
     async def replayed() -> AgentRun:
         try:
@@ -182,14 +187,14 @@ def fork_run(
     run: str,
     step: int,
     prompt: str | None,
-    given: AgentOptions,
+    overrides: AgentOptions,
     store: str | None,
     output: OutputOptions,
     *,
     effects: Effects,
 ) -> int:
     """Start a new run from a step of a run; return the exit code."""
-    run_id, agent, _, options = _rebuild(run, given, store)
+    run_id, agent, _, options = _rebuild(run, overrides, store)
     forked = new_id()
     approvals, labels = approving(options.approve), labels_of(options)
 
@@ -205,7 +210,7 @@ def fork_run(
             listeners=listeners,
         )
 
-    output = replace(output, where=where_kept(agent.store, given.agent, store))
+    output = replace(output, where=where_kept(agent.store, overrides.agent, store))
     code = show_run(agent, begin, output, approvals, forked)
     if code != INTERRUPTED:  # an interrupted run is named in the message on how to continue
         note(f"this is the run {forked}")

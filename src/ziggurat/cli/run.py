@@ -86,7 +86,7 @@ def show_run(agent: Runnable, begin: Begin, output: OutputOptions, approvals: Ap
         if isinstance(run, bool):
             stack.close()
             return _report_interrupted(run_id, output.where if run else None)
-    return _finish(agent, run, out, output.where, shown=whole)
+    return _finish(agent, run, out, output.where, was_shown=whole)
 
 
 def _by_hand(
@@ -131,15 +131,15 @@ def tell_how_to_go_on(run_id: str, where: str | None, pending: Sequence[PendingI
     note(f"to continue it: {how}")
 
 
-def _finish(agent: Runnable, run: AgentRun, out: TextIO, where: str | None, *, shown: bool) -> int:
+def _finish(agent: Runnable, run: AgentRun, out: TextIO, where: str | None, *, was_shown: bool) -> int:
     """Write the answer, unless it was shown live, or why there is none."""
     code = code_of(run.stop)
     if code == COMPLETED:
-        if not write_answer(run, out, shown=shown) and isinstance(run.stop, stops.Completed):
+        if not write_answer(run, out, was_shown=was_shown) and isinstance(run.stop, stops.Completed):
             note("the model's answer is empty")
     else:
         if isinstance(run.stop, stops.Incomplete):
-            write_answer(run, out, shown=shown)
+            write_answer(run, out, was_shown=was_shown)
         _report_unfinished(agent, run, where)
     return code
 
@@ -153,17 +153,17 @@ def _report_unfinished(agent: Runnable, run: AgentRun, where: str | None) -> Non
         tell_how_to_go_on(run.id, where, run.pending)
 
 
-def write_answer(run: AgentRun, out: TextIO, *, shown: bool = False) -> bool:
+def write_answer(run: AgentRun, out: TextIO, *, was_shown: bool = False) -> bool:
     """Write the answer as text, an output of another type as JSON; return False if it is empty.
 
     Args:
         run: The run.
         out: Where to.
-        shown: Whether the text of the run was shown live, so that it need not be written.
+        was_shown: Whether the text of the run was shown live, so that it need not be written.
     """
     if run.output is None or isinstance(run.output, str):
         text = run.output or run.text
-        if text and not shown:
+        if text and not was_shown:
             write(text, out)
         return bool(text)
     try:
@@ -175,9 +175,9 @@ def write_answer(run: AgentRun, out: TextIO, *, shown: bool = False) -> bool:
 
 def explain(agent: Runnable, run: AgentRun) -> str:
     """Return why a run did not complete, and what can be done, in one line."""
-    told = stop_text(run.stop)
+    reason = stop_text(run.stop)
     if isinstance(run.stop, stops.Failed):
-        return f"the run failed: {told.removeprefix('Failed: ')}{_failed_hint(agent, run.stop)}"
+        return f"the run failed: {reason.removeprefix('Failed: ')}{_failed_hint(agent, run.stop)}"
     if isinstance(run.stop, stops.Suspended):
         calls = "; ".join(call_text(item.call) for item in run.pending)
         return f"suspended: it waits for {plural(len(run.pending), 'decision')}: {calls}"
@@ -186,7 +186,7 @@ def explain(agent: Runnable, run: AgentRun) -> str:
         hint = " (--max-steps allows more)"
     elif isinstance(run.stop, stops.TimedOut):
         hint = " (--timeout allows more)"
-    return f"the run stopped early: {told}{hint}"
+    return f"the run stopped early: {reason}{hint}"
 
 
 def _failed_hint(agent: Runnable, stop: stops.Failed) -> str:
@@ -209,18 +209,18 @@ def _in_json(agent: Runnable, begin: Begin, out: TextIO, run_id: str, where: str
     reconfigure = getattr(out, "reconfigure", None)
     if reconfigure is not None:
         reconfigure(encoding="utf-8")
-    asked = _Asked(agent, out, run_id)
+    question = _Question(agent, out, run_id)
     try:
-        run = asyncio.run(asked.run(begin))
+        run = asyncio.run(question.run(begin))
     except asyncio.CancelledError:
-        if not asked.gone:
+        if not question.pipe_closed:
             raise
         run = None
     except KeyboardInterrupt:
-        asked.end(stops.Cancelled())
-        return _report_interrupted(run_id, where if asked.kept else None)
+        question.end(stops.Cancelled())
+        return _report_interrupted(run_id, where if question.is_stored else None)
     except Exception as error:
-        asked.end(stops.Failed(str(error), type(error).__name__), error)
+        question.end(stops.Failed(str(error), type(error).__name__), error)
         raise
     if run is None:
         raise BrokenPipeError
@@ -230,20 +230,20 @@ def _in_json(agent: Runnable, begin: Begin, out: TextIO, run_id: str, where: str
     return code
 
 
-class _Asked:
+class _Question:
     """A running question whose events are written as JSON."""
 
     def __init__(self, agent: Runnable, out: TextIO, run_id: str) -> None:
         self._agent = agent
         self._run_id = run_id
         self._lines = JsonLines(out, on_closed=self._cancel)
-        self.gone = self.kept = False
+        self.pipe_closed = self.is_stored = False
         self._task: asyncio.Task[AgentRun | None] | None = None
         self._partial: AgentRun | None = None
 
     def _cancel(self) -> None:
         """Cancel the run: the reader has closed the pipe."""
-        self.gone = True
+        self.pipe_closed = True
         if self._task is not None:
             self._task.cancel()
 
@@ -255,11 +255,11 @@ class _Asked:
             run = await begin(listeners)
         except asyncio.CancelledError as error:
             self._partial = partial_of(error)
-            self.kept = await is_kept(self._agent.store, self._run_id)
+            self.is_stored = await is_kept(self._agent.store, self._run_id)
             raise
         finally:
             await closed(self._agent.store)
-        return None if self.gone else run
+        return None if self.pipe_closed else run
 
     def end(self, stop: stops.Stop, error: BaseException | None = None) -> None:
         """Write the last line for an interrupted run, if the agent could not."""

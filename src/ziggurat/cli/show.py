@@ -75,9 +75,9 @@ class _RecordText:
     def head(self) -> Iterator[str]:
         """Yield the lines about the run as a whole; iterate `lines` first, as they compute the sums."""
         info = self._info
-        begun = datetime.fromtimestamp(info.created, UTC).astimezone().isoformat(" ", "seconds")
+        started = datetime.fromtimestamp(info.created, UTC).astimezone().isoformat(" ", "seconds")
         run = "  ".join(map(visible_line, (info.id, info.status, info.agent)))
-        yield f"run     {run}  begun {begun}"
+        yield f"run     {run}  begun {started}"
         opened = self._journal.entries[0]
         if isinstance(opened, Opened) and opened.request is not None:
             yield f"asked   {shortened(as_type(opened.request, AgentRequest).messages[-1].text, _WIDTH)}"
@@ -95,15 +95,15 @@ class _RecordText:
     def lines(self) -> Iterator[str]:
         """Yield one line per recorded event: when, how long it took, and indented by its depth."""
         for number, entry in enumerate(self._journal.entries):
-            told = self._text_of(entry, number)
-            if told is None:
+            line = self._text_of(entry, number)
+            if line is None:
                 continue
             elapsed = float(getattr(entry, "elapsed", 0.0))
             took = self._took(entry, elapsed)
             self._seconds = max(self._seconds, elapsed)
             at = f"{elapsed:.2f} s" if elapsed else ""
             spent = duration(took) if took is not None else ""
-            yield f"{at:>10} {spent:>9}  {'  ' * entry.path.count('/')}{visible_line(told)}"
+            yield f"{at:>10} {spent:>9}  {'  ' * entry.path.count('/')}{visible_line(line)}"
 
     def _took(self, entry: JournalEntry, elapsed: float) -> float | None:
         """Return how long a call took: since the end of what came before it in its agent."""
@@ -140,8 +140,8 @@ class _RecordText:
                 return f"{name}: waits for a decision{why}: {call_text(as_type(entry.request, ToolCall))} [{entry.id}]"
             case Decided():
                 decision = decision_of(entry.decision)
-                said = "; ".join(str(getattr(decision, field)) for field in decision.__struct_fields__)
-                return f"{name}: {type(decision).__name__.lower()} {shortened(said)}".rstrip()
+                details = "; ".join(str(getattr(decision, field)) for field in decision.__struct_fields__)
+                return f"{name}: {type(decision).__name__.lower()} {shortened(details)}".rstrip()
             case Opened() if number:
                 return "went on"
             case LossAccepted():
@@ -159,9 +159,9 @@ class _RecordText:
         for number, call in enumerate(response.message.tool_calls, 1):
             self._calls[f"{step}/tool-{number}"] = call
         price = self._price(response, entry.name)
-        said = "; ".join([shortened(response.text), *map(call_text, response.tool_calls)]).strip("; ")
+        text = "; ".join([shortened(response.text), *map(call_text, response.tool_calls)]).strip("; ")
         priced = "" if price is None else f", ${price.normalize():f}"
-        return f"{entry.name}: {said or '(nothing)'}  [{usage_text(response.usage)}{priced}]"
+        return f"{entry.name}: {text or '(nothing)'}  [{usage_text(response.usage)}{priced}]"
 
     def _price(self, response: ModelResponse, name: str) -> Decimal | None:
         """Return the price of an answer, and add it to the sum; one unknown price makes the sum unknown."""
@@ -178,8 +178,8 @@ class _RecordText:
         self._tools += 1
         place, _, _ = name.partition(":")
         call = self._calls.get(f"{parent_of(entry.path)}/{place}")
-        shown = entry.name if call is None else call_text(call, 60)
-        return f"{shown} → {result_text(as_type(entry.value, ToolResult))}"
+        call_line = entry.name if call is None else call_text(call, 60)
+        return f"{call_line} → {result_text(as_type(entry.value, ToolResult))}"
 
     def _other(self, entry: Result, name: str) -> str:
         """Return the line for a result that is neither a model's nor a tool's."""

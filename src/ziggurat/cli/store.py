@@ -40,23 +40,23 @@ def default_store() -> Path:
     elif os.name == "nt":
         folder = Path(os.environ.get("LOCALAPPDATA") or home / "AppData" / "Local")
     else:
-        given = os.environ.get("XDG_DATA_HOME", "")
-        folder = Path(given) if os.path.isabs(given) else home / ".local" / "share"
+        data_home = os.environ.get("XDG_DATA_HOME", "")
+        folder = Path(data_home) if os.path.isabs(data_home) else home / ".local" / "share"
     return folder / "ziggurat" / "runs.db"
 
 
-def open_store(given: str | None) -> Store:
+def open_store(option: str | None) -> Store:
     """Return the store of an option, else of the environment, else the default one.
 
     Raises:
         ConfigurationError: it cannot be opened; the message says how to run without one.
     """
-    url = given if given is not None else os.environ.get(STORE) or None
+    url = option if option is not None else os.environ.get(STORE) or None
     if url is not None:
         try:
             return connect(url)
         except ConfigurationError as error:
-            if given is not None:
+            if option is not None:
                 raise
             raise ConfigurationError(f"${STORE}: {error}") from error
     path = default_store()
@@ -70,31 +70,31 @@ def open_store(given: str | None) -> Store:
     return connect(f"sqlite:///{path}")
 
 
-def kept_store(given: str | None) -> Store:
+def kept_store(option: str | None) -> Store:
     """Return the store to find a run in; a store that is named must exist.
 
     Raises:
         ConfigurationError: as `open_store`, or the file or folder does not exist.
     """
-    store = open_store(given)
+    store = open_store(option)
     place = getattr(store, "path", None) or getattr(store, "folder", None)
-    if given is not None and isinstance(place, Path) and not place.exists():
-        raise ConfigurationError(f"--store {given}: no store exists at {place}; a run with this option creates it")
+    if option is not None and isinstance(place, Path) and not place.exists():
+        raise ConfigurationError(f"--store {option}: no store exists at {place}; a run with this option creates it")
     return store
 
 
-def where_kept(store: Store, agent: str | None, given: str | None) -> str | None:
+def where_kept(store: Store, agent: str | None, option: str | None) -> str | None:
     """Return the options with which another command finds the runs of a store; None if the store is not persistent.
 
     Args:
         store: The agent's store.
         agent: The value of ``--agent``.
-        given: The value of ``--store``.
+        option: The value of ``--store``.
     """
     if not is_lasting(store):
         return None
-    if given is not None:
-        return f" --store {shell_word(without_secrets(given))}"
+    if option is not None:
+        return f" --store {shell_word(without_secrets(option))}"
     if agent is None or store is open_store(None):
         return ""
     return f" --agent {shell_word(agent)}"  # the agent has a store of its own

@@ -40,10 +40,10 @@ class _PendingCall(Struct):
 
 def list_pending(store: str | None, *, agent: str | None, limit: int, json: bool) -> int:
     """Write the calls that wait for a decision, those of the latest run first; return the exit code."""
-    found = asyncio.run(_pending(store, agent, limit))
-    if not found and not json:
+    waiting = asyncio.run(_pending(store, agent, limit))
+    if not waiting and not json:
         note("nothing waits for a decision")
-    for run_id, items in found.items():
+    for run_id, items in waiting.items():
         for item in items:
             if json:
                 write_json(encode(_as_json(run_id, item)))

@@ -72,7 +72,7 @@ class LockFile:
         self.unsign()
         fcntl.flock(self._at, fcntl.LOCK_UN)
 
-    def held(self, waited: float) -> StoreError:
+    def refusal(self, waited: float) -> StoreError:
         """Return the error for a lock that another process has: who, since when, and what can be done.
 
         Args:

@@ -150,15 +150,15 @@ class Marks:
                 self._file = open_private(self.path, os.O_RDONLY)
         number = int.from_bytes(_tag(log)[:8])
         size = 0 if self._file < 0 else os.fstat(self._file).st_size
-        found: list[tuple[int, bytes]] = []
+        slots: list[tuple[int, bytes]] = []
         start, buckets = 0, _FIRST
         while True:
             at = start + number % buckets * _BUCKET
             data = os.pread(self._file, _BUCKET, at) if start < size else b""
             data = data.ljust(_BUCKET, b"\0")
-            found += [(at + offset, data[offset : offset + SLOT]) for offset in range(0, _BUCKET, SLOT)]
+            slots += [(at + offset, data[offset : offset + SLOT]) for offset in range(0, _BUCKET, SLOT)]
             if start >= size:
-                return found
+                return slots
             start, buckets = start + buckets * _BUCKET, 2 * buckets
 
 

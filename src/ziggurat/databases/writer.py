@@ -93,7 +93,7 @@ class Job(Generic[T]):
         except Exception as error:  # noqa: BLE001 - raised where the future is awaited
             self.error = error
 
-    def told(self) -> None:
+    def deliver(self) -> None:
         """Pass the outcome to the future; called in the event loop."""
         if self.future.done():
             return
@@ -204,7 +204,7 @@ class Writer:
         except BaseException:  # an interrupt: it is unknown whether they were done, as after a crash
             for job in jobs:
                 job.future.cancel()
-            _told(jobs)
+            _deliver(jobs)
             raise
         finally:
             try:  # noqa: SIM105 - suppress() could be interrupted before the release, which would keep the lock
@@ -212,7 +212,7 @@ class Writer:
             except RuntimeError:  # the writer thread holds it
                 pass
         if done:
-            _told(jobs)
+            _deliver(jobs)
         return done
 
     def _begin(self) -> None:
@@ -272,9 +272,9 @@ class Writer:
         by_loop: dict[asyncio.AbstractEventLoop, list[Job[Any]]] = {}
         for job in jobs:
             by_loop.setdefault(job.loop, []).append(job)
-        for loop, told in by_loop.items():
+        for loop, batch in by_loop.items():
             try:
-                loop.call_soon_threadsafe(_told, told)
+                loop.call_soon_threadsafe(_deliver, batch)
             except RuntimeError:  # that event loop is closed, so no one waits there
                 continue
 
@@ -320,10 +320,10 @@ class Writer:
             _warn_unclosed(self.name, self._opened)
 
 
-def _told(jobs: list[Job[Any]]) -> None:
+def _deliver(jobs: list[Job[Any]]) -> None:
     _under_way[jobs[0].loop] -= len(jobs)
     for job in jobs:
-        job.told()
+        job.deliver()
 
 
 def _work(writer: "ref[Writer]", queue: "SimpleQueue[_Batch]", pause: float, ended: Callable[[], None]) -> None:

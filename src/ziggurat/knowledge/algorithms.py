@@ -32,8 +32,8 @@ class Reached(Set[str]):
 
     __slots__ = ("_found", "_ids", "_numbers")
 
-    def __init__(self, found: set[int], ids: list[str], numbers: Mapping[str, int]) -> None:
-        self._found = found
+    def __init__(self, members: set[int], ids: list[str], numbers: Mapping[str, int]) -> None:
+        self._found = members
         self._ids = ids
         self._numbers = numbers
 
@@ -89,8 +89,8 @@ class Compiled:
         """Return the entities reachable from one, nearest first."""
         import rustworkx
 
-        found = rustworkx.bfs_successors(self.graph, self.numbers[start])
-        names = dict.fromkeys(chain.from_iterable(map(itemgetter(1), found)))  # rustworkx returns some twice
+        successors = rustworkx.bfs_successors(self.graph, self.numbers[start])
+        names = dict.fromkeys(chain.from_iterable(map(itemgetter(1), successors)))  # rustworkx returns some twice
         names.pop(start, None)
         return list(names)
 
@@ -109,19 +109,19 @@ class Compiled:
         """Return the entities reachable in any number of steps, and the start."""
         import rustworkx
 
-        found = rustworkx.descendants(self.graph, self.numbers[start])
-        found.add(self.numbers[start])
-        return Reached(found, self.ids, self.numbers)
+        numbers = rustworkx.descendants(self.graph, self.numbers[start])
+        numbers.add(self.numbers[start])
+        return Reached(numbers, self.ids, self.numbers)
 
     def cheapest(self, source: str, target: str) -> list[str] | None:
         """Return the path of least weight; None if there is none."""
         import rustworkx
 
         there = self.numbers[target]
-        found = rustworkx.digraph_dijkstra_shortest_paths(
+        paths = rustworkx.digraph_dijkstra_shortest_paths(
             self.graph, self.numbers[source], target=there, weight_fn=float
         )
-        return self._to_ids(found[there]) if there in found else None
+        return self._to_ids(paths[there]) if there in paths else None
 
     def betweenness(self) -> dict[str, float]:
         """Return for each entity the share of the shortest paths between others that it lies on."""
@@ -129,8 +129,8 @@ class Compiled:
 
         if len(self.ids) < 3:
             return dict.fromkeys(self.ids, 0.0)
-        found = rustworkx.digraph_betweenness_centrality(self.graph, normalized=True)
-        return dict(zip(self._to_ids(found), found.values(), strict=True))
+        shares = rustworkx.digraph_betweenness_centrality(self.graph, normalized=True)
+        return dict(zip(self._to_ids(shares), shares.values(), strict=True))
 
     def is_acyclic(self) -> bool:
         """Return whether no entity can reach itself."""
@@ -142,8 +142,8 @@ class Compiled:
         """Return the entities along a cycle, the first repeated at the end; None if there is none."""
         import rustworkx
 
-        found = rustworkx.digraph_find_cycle(self.graph)
-        return self._to_ids([found[0][0], *(end for _, end in found)]) if len(found) else None
+        edges = rustworkx.digraph_find_cycle(self.graph)
+        return self._to_ids([edges[0][0], *(end for _, end in edges)]) if len(edges) else None
 
     def _to_ids(self, numbers: Iterable[int]) -> list[str]:
         return list(map(self.ids.__getitem__, numbers))

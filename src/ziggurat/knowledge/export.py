@@ -42,12 +42,12 @@ def networkx_graph(entities: Iterable[Entity], relations: Iterable[Relation]) ->
         import networkx
     except ImportError:
         raise MissingExtra("a graph of NetworkX", "knowledge") from None
-    made = networkx.MultiDiGraph()
+    copy = networkx.MultiDiGraph()
     for each in entities:
-        made.add_node(each.id, **msgspec.structs.asdict(each))
+        copy.add_node(each.id, **msgspec.structs.asdict(each))
     for one in relations:
-        made.add_edge(one.source, one.target, key=one.kind, **msgspec.structs.asdict(one))
-    return made
+        copy.add_edge(one.source, one.target, key=one.kind, **msgspec.structs.asdict(one))
+    return copy
 
 
 def _shown(relation: Relation) -> str:

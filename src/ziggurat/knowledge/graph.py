@@ -118,11 +118,13 @@ class KnowledgeGraph:
         self.entity(name)
         if direction not in get_args(Direction):
             raise ConfigurationError(f"direction= is 'out', 'in' or 'both', got {direction!r}")
-        found = [one for kinds in self._out[name].values() for one in kinds.values()] if direction != "in" else []
+        relations = [one for kinds in self._out[name].values() for one in kinds.values()] if direction != "in" else []
         if direction != "out":
             sources = self._into[name].items()
-            found += [one for source, kinds in sources if direction == "in" or source != name for one in kinds.values()]
-        return found if kind is None else [one for one in found if one.kind == kind]
+            relations += [
+                one for source, kinds in sources if direction == "in" or source != name for one in kinds.values()
+            ]
+        return relations if kind is None else [one for one in relations if one.kind == kind]
 
     def neighbors(self, name: str, *, direction: Direction = "out", kind: str | None = None) -> list[Entity]:
         """Return the entities connected to one, each once.
@@ -135,8 +137,8 @@ class KnowledgeGraph:
         Raises:
             ConfigurationError: the entity does not exist, or the direction is unknown.
         """
-        found = self.relations_of(name, direction=direction, kind=kind)
-        ends = dict.fromkeys(one.target if one.source == name else one.source for one in found)
+        relations = self.relations_of(name, direction=direction, kind=kind)
+        ends = dict.fromkeys(one.target if one.source == name else one.source for one in relations)
         return [self._entities[end] for end in ends]
 
     def search(self, text: str, *, limit: int | None = None) -> list[Entity]:
@@ -147,8 +149,10 @@ class KnowledgeGraph:
             limit: The maximum number of results; None for all.
         """
         words = text.casefold().split()
-        found = [self._entities[name] for name, held in self._texts.items() if all(word in held for word in words)]
-        return found if limit is None else found[:limit]
+        matches = [
+            self._entities[name] for name, words_of in self._texts.items() if all(word in words_of for word in words)
+        ]
+        return matches if limit is None else matches[:limit]
 
     def find(self, name: str) -> str:
         """Return the id of the entity with an id or, if there is none, with a label, ignoring case.
@@ -220,17 +224,17 @@ class KnowledgeGraph:
     def remove_relation(self, source: str, target: str, kind: str | None = None) -> int:
         """Remove the relation of a kind from one entity to another, or all of them; return how many were removed."""
         kinds = self._out.get(source, {}).get(target, {})
-        gone = [kind] if kind in kinds else list(kinds) if kind is None else []
-        for each in gone:
+        removed = [kind] if kind in kinds else list(kinds) if kind is None else []
+        for each in removed:
             del kinds[each]
-        if not gone:
+        if not removed:
             return 0
-        self._degrees[source] -= len(gone)
-        self._degrees[target] -= len(gone)
+        self._degrees[source] -= len(removed)
+        self._degrees[target] -= len(removed)
         if not kinds:
             del self._out[source][target], self._into[target][source]
         self._compiled = None
-        return len(gone)
+        return len(removed)
 
     def update(self, *things: Entity | Relation) -> None:
         """Add entities and relations, merging each with the existing one.
@@ -353,14 +357,14 @@ class KnowledgeGraph:
             reached.update(front)
             if not front:
                 break
-        made = KnowledgeGraph(entity for name, entity in self._entities.items() if name in reached)
-        for name in made._entities:
+        subgraph = KnowledgeGraph(entity for name, entity in self._entities.items() if name in reached)
+        for name in subgraph._entities:
             for target, kinds in self._out[name].items():
                 if target in reached:
-                    made._out[name][target] = made._into[target][name] = kinds.copy()
-                    made._degrees[name] += len(kinds)
-                    made._degrees[target] += len(kinds)
-        return made
+                    subgraph._out[name][target] = subgraph._into[target][name] = kinds.copy()
+                    subgraph._degrees[name] += len(kinds)
+                    subgraph._degrees[target] += len(kinds)
+        return subgraph
 
     def _library(self, *names: str) -> Compiled:
         for name in names:
@@ -396,5 +400,5 @@ def unknown(name: str, names: Collection[str]) -> ConfigurationError:
     """Return the error for an entity that does not exist."""
     short = [each for each in islice(names, _COMPARED) if len(each) <= _LONGEST] if len(name) <= _LONGEST else []
     near = get_close_matches(name, short, n=3)
-    told = f"did you mean {' or '.join(map(repr, near))}?" if near else "search for it, or add it with add_entity"
-    return ConfigurationError(f"there is no entity {name!r}; {told}")
+    hint = f"did you mean {' or '.join(map(repr, near))}?" if near else "search for it, or add it with add_entity"
+    return ConfigurationError(f"there is no entity {name!r}; {hint}")

@@ -27,13 +27,13 @@ def fewest(outgoing: Near, incoming: Near, source: str, target: str) -> list[str
 def _next(near: Near, front: list[str], seen: dict[str, int]) -> list[str]:
     """Return the entities one step further, and store their distance in `seen`."""
     far = seen[front[0]] + 1
-    found: list[str] = []
+    following: list[str] = []
     for name in front:
         for other in near[name]:
             if other not in seen:
                 seen[other] = far
-                found.append(other)
-    return found
+                following.append(other)
+    return following
 
 
 def _join(

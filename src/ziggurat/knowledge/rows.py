@@ -65,14 +65,14 @@ class Rows:
 
     def since(self, changed: int) -> list[Row]:
         """Return what changed after the given change: first removals, then entities, then relations."""
-        found = self._database.execute(
+        rows = self._database.execute(
             "SELECT place, source, target, kind, changed, value FROM knowledge WHERE graph = ? AND changed > ? "
             "ORDER BY value IS NOT NULL, target != '', place",
             (self._graph, changed),
         )
         return [
             Row(place, source, target, kind, number, _read(target, value))
-            for place, source, target, kind, number, value in found.fetchall()
+            for place, source, target, kind, number, value in rows.fetchall()
         ]
 
     def put(self, things: Sequence[Entity | Relation], *, together: bool) -> None:
@@ -123,8 +123,8 @@ class Rows:
         return old.updated(thing) if isinstance(old, Relation) else thing
 
     def _next(self) -> int:
-        found = self._database.execute("SELECT max(changed) FROM knowledge WHERE graph = ?", (self._graph,))
-        return int(found.fetchone()[0] or 0) + 1
+        rows = self._database.execute("SELECT max(changed) FROM knowledge WHERE graph = ?", (self._graph,))
+        return int(rows.fetchone()[0] or 0) + 1
 
     def _check(self, things: Sequence[Entity | Relation]) -> None:
         declared = {thing.id for thing in things if isinstance(thing, Entity)}
@@ -139,12 +139,12 @@ class Rows:
             raise unknown(missing[0], [*declared, *(row[0] for row in everybody)])
 
     def _present(self, names: Iterable[str]) -> set[str]:
-        found = self._database.execute(
+        rows = self._database.execute(
             "SELECT source FROM knowledge WHERE graph = ? AND source IN (SELECT value FROM json_each(?)) "
             "AND target = '' AND value IS NOT NULL",
             (self._graph, msgspec.json.encode(list(names)).decode()),
         )
-        return {row[0] for row in found}
+        return {row[0] for row in rows}
 
 
 def _key(thing: Entity | Relation) -> tuple[str, str, str]:

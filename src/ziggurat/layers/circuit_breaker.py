@@ -203,9 +203,9 @@ async def _tell_settled(breaker: CircuitBreaker, settled: Change | Awaitable[Cha
         await _tell(breaker, change, ctx)
 
 
-async def _wait_for_verdict(asked: Awaitable[Verdict], breaker: CircuitBreaker, now: float) -> Verdict:
+async def _wait_for_verdict(answer: Awaitable[Verdict], breaker: CircuitBreaker, now: float) -> Verdict:
     """Wait for the verdict of an async backend; if the call is cancelled meanwhile, give its permit back."""
-    task = asyncio.ensure_future(asked)
+    task = asyncio.ensure_future(answer)
     try:
         return await asyncio.shield(task)
     except asyncio.CancelledError:

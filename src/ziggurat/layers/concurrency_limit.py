@@ -223,11 +223,11 @@ async def concurrency_limit(
         return await inner(request, ctx)
     run = ctx.scope.get(RUN_ID)
     place = None if run is None else (run, ctx.path)
-    taken = bulkhead.take(place)
-    if not taken and ctx.listens(Queued) and bulkhead.waiting < bulkhead.queue:
+    acquired = bulkhead.take(place)
+    if not acquired and ctx.listens(Queued) and bulkhead.waiting < bulkhead.queue:
         await ctx.emit(Queued(ctx.path, "concurrency", bulkhead.waiting))
-        taken = bulkhead.take(place)  # a slot may have become free while the event was emitted
-    if not taken:
+        acquired = bulkhead.take(place)  # a slot may have become free while the event was emitted
+    if not acquired:
         await bulkhead.wait(place)
     try:
         return await inner(request, ctx)

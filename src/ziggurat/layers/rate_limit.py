@@ -48,13 +48,13 @@ class Permit:
 class _Waiter:
     """A call that waits for its turn; its bell rings when it should look again whether it has it."""
 
-    __slots__ = ("bell", "latest", "refusal", "taken", "weight")
+    __slots__ = ("bell", "latest", "permit", "refusal", "weight")
 
     def __init__(self, weight: float, latest: float) -> None:
         self.bell: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self.weight = weight
         self.latest = latest
-        self.taken: Permit | None = None
+        self.permit: Permit | None = None
         self.refusal: LimitExceeded | None = None
 
     def ring(self) -> None:
@@ -156,39 +156,39 @@ class RateLimiter:
                 with self._lock:
                     if waiter.refusal is not None:
                         raise waiter.refusal
-                    if waiter.taken is not None:
-                        return waiter.taken
+                    if waiter.permit is not None:
+                        return waiter.permit
                     dues = self._due_times(clock.monotonic(), tuple(self._waiting))
                     due = next(due for each, due in dues if each is waiter)
                     waiter.bell = asyncio.get_running_loop().create_future()
         except BaseException:
             with self._lock:
-                if waiter.taken is not None:
-                    self.give_back(waiter.taken, clock)  # the turn came together with the cancellation
+                if waiter.permit is not None:
+                    self.give_back(waiter.permit, clock)  # the turn came together with the cancellation
                 elif waiter in self._waiting:
                     self._waiting.remove(waiter)
                     self._pump(clock)
             raise
 
-    def settle(self, taken: Permit, weight: float, clock: Clock) -> None:
+    def settle(self, permit: Permit, weight: float, clock: Clock) -> None:
         """Replace the weight that was taken by the actual weight."""
         with self._lock:
-            more = weight - taken.weight
+            more = weight - permit.weight
             if more > 0:
                 self._add(clock.monotonic(), 0, more)
-            elif more < 0 and taken.counts:
-                taken.weight += more
+            elif more < 0 and permit.counts:
+                permit.weight += more
                 self._weight += more
             if more and self._waiting:
                 self._pump(clock)
 
-    def give_back(self, taken: Permit, clock: Clock) -> None:
+    def give_back(self, permit: Permit, clock: Clock) -> None:
         """Give everything back: the call was not made."""
         with self._lock:
-            if taken.counts:
-                self._requests -= taken.requests
-                self._weight -= taken.weight
-                taken.requests, taken.weight = 0, 0.0
+            if permit.counts:
+                self._requests -= permit.requests
+                self._weight -= permit.weight
+                permit.requests, permit.weight = 0, 0.0
             self._pump(clock)
 
     def pause(self, seconds: float, clock: Clock) -> None:
@@ -203,19 +203,19 @@ class RateLimiter:
         )
 
     def _add(self, now: float, requests: int, weight: float) -> Permit:
-        taken = Permit(now, requests, weight)
-        self._log.append(taken)
+        permit = Permit(now, requests, weight)
+        self._log.append(permit)
         self._requests += requests
         self._weight += weight
-        return taken
+        return permit
 
     def _remove_expired(self, now: float) -> None:
         log = self._log
         while log and log[0].at + self.seconds <= now:
-            taken = log.popleft()
-            taken.counts = False
-            self._requests -= taken.requests
-            self._weight -= taken.weight
+            permit = log.popleft()
+            permit.counts = False
+            self._requests -= permit.requests
+            self._weight -= permit.weight
         if not log:
             self._weight = 0.0  # what rounding has left
 
@@ -239,7 +239,7 @@ class RateLimiter:
             if not waiter.bell.get_loop().is_closed():  # else it never continues
                 if not self._fits(self._requests, self._weight, waiter.weight):
                     break
-                waiter.taken = self._add(now, 1, waiter.weight)
+                waiter.permit = self._add(now, 1, waiter.weight)
                 waiter.ring()
             waiting.popleft()
         if waiting:
@@ -256,7 +256,7 @@ class RateLimiter:
 
     def _due_times(self, now: float, waiters: Iterable[_Waiter]) -> Iterator[tuple[_Waiter, float]]:
         """Yield when each waiter will have its turn; those too late are not counted for the waiters after them."""
-        planned = [(taken.at, taken.requests, taken.weight) for taken in self._log]
+        planned = [(permit.at, permit.requests, permit.weight) for permit in self._log]
         requests, total, oldest, due = self._requests, self._weight, 0, max(now, self._closed_until)
         for waiter in waiters:
             at = due
@@ -326,27 +326,27 @@ async def rate_limit(
     clock = ctx.clock
     weight = 0.0 if estimate is None else estimate(request)
     now = clock.monotonic()
-    taken = limiter.take(weight, now)
-    if taken is None:
+    permit = limiter.take(weight, now)
+    if permit is None:
         if ctx.listens(Queued):
             due = limiter.due(weight, now) - now
             await ctx.emit(Queued(ctx.path, "rate", limiter.waiting, due))
-        taken = await limiter.wait(weight, clock, ctx.deadline)
+        permit = await limiter.wait(weight, clock, ctx.deadline)
     try:
         response = await inner(request, ctx)
     except Exception as error:
-        _settle(limiter, taken, measure, error, clock)
-        asked = fact_of(error, "retry_after", float)
-        if asked is not None and asked > 0 and not isinstance(error, LimitExceeded):
-            limiter.pause(asked, clock)
+        _settle(limiter, permit, measure, error, clock)
+        retry_after = fact_of(error, "retry_after", float)
+        if retry_after is not None and retry_after > 0 and not isinstance(error, LimitExceeded):
+            limiter.pause(retry_after, clock)
         raise
-    _settle(limiter, taken, measure, response, clock)
+    _settle(limiter, permit, measure, response, clock)
     return response
 
 
 def _settle(
-    limiter: RateLimiter, taken: Permit, measure: Callable[[Any], float | None] | None, outcome: object, clock: Clock
+    limiter: RateLimiter, permit: Permit, measure: Callable[[Any], float | None] | None, outcome: object, clock: Clock
 ) -> None:
     weight = None if measure is None else measure(outcome)
     if weight is not None:
-        limiter.settle(taken, weight, clock)
+        limiter.settle(permit, weight, clock)

@@ -96,11 +96,11 @@ class RetryBudget:
 class _Watch:
     """An `Emit` that notices whether a delta was emitted."""
 
-    __slots__ = ("outer", "shown")
+    __slots__ = ("emitted", "outer")
 
     def __init__(self, outer: Emit) -> None:
         self.outer = outer
-        self.shown = False
+        self.emitted = False
 
     @property
     def blocked(self) -> float:
@@ -108,7 +108,7 @@ class _Watch:
 
     async def __call__(self, event: Event, /) -> None:
         if hasattr(event, "delta"):
-            self.shown = True
+            self.emitted = True
         await self.outer(event)
 
     def listens(self, kind: type[Event], /) -> bool:
@@ -157,7 +157,7 @@ async def retry(
         try:
             return await inner(request, current if watch is None else current.emitting(watch))
         except Exception as error:
-            if attempt >= attempts or not when(error) or (watch is not None and watch.shown):
+            if attempt >= attempts or not when(error) or (watch is not None and watch.emitted):
                 raise
             longest = min(cap, base * 2.0 ** min(attempt - 1, 100))
             drawn = longest * ctx.random() if jitter == "full" else longest
@@ -173,10 +173,10 @@ async def retry(
 
 def _delay(error: Exception, drawn: float, max_retry_after: float) -> float | None:
     """Return the seconds to wait: the drawn delay or the error's `retry_after` if longer; None if that is too long."""
-    asked = fact_of(error, "retry_after", float)
-    if asked is None or not asked > drawn:
+    retry_after = fact_of(error, "retry_after", float)
+    if retry_after is None or not retry_after > drawn:
         return drawn
-    return asked if asked <= max_retry_after else None
+    return retry_after if retry_after <= max_retry_after else None
 
 
 def _may_wait(error: Exception, delay: float, ctx: Context, budget: RetryBudget | None) -> bool:

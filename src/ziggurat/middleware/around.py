@@ -33,9 +33,9 @@ class _Everywhere(Middleware):
         return "everywhere"
 
     def __repr__(self) -> str:
-        given = (("model", self._model), ("tool", self._tool), ("agent", self._agent))
-        shown = [f"{what}=[{', '.join(map(repr, layers))}]" for what, layers in given if layers]
-        return f"everywhere({', '.join(shown)})"
+        groups = (("model", self._model), ("tool", self._tool), ("agent", self._agent))
+        settings = [f"{what}=[{', '.join(map(repr, layers))}]" for what, layers in groups if layers]
+        return f"everywhere({', '.join(settings)})"
 
 
 class _Models(_Everywhere):
@@ -82,8 +82,8 @@ def everywhere(
     for layers in (model, tool, agent):
         stack(_nothing, *layers)
     kind = type("everywhere", tuple(chosen), {})
-    made: Middleware = kind(model, tool, agent)
-    return made
+    middleware: Middleware = kind(model, tool, agent)
+    return middleware
 
 
 async def _nothing(request: Any, ctx: Context) -> Any:

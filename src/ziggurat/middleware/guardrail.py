@@ -73,8 +73,8 @@ class OutputGuardrail(Middleware):
         for number in range(1, self.retries + 2):
             response = await model(request, ctx.under(f"alt-{number}"))
             answer = answer_in(response)
-            found = None if answer is None else self._check(answer.value, ctx)
-            fault = await found if isinstance(found, Awaitable) else found
+            outcome = None if answer is None else self._check(answer.value, ctx)
+            fault = await outcome if isinstance(outcome, Awaitable) else outcome
             if fault is None:
                 return response
             if not isinstance(fault, str):
@@ -105,5 +105,5 @@ def _request_again(response: ModelResponse, fault: str) -> list[Message]:
     ]
     if results:
         return [message, *results]
-    told = Message("user", (Text(f"{fault}\nPlease answer again."),), None, "runtime")
-    return [message, told] if message.parts else [told]
+    correction = Message("user", (Text(f"{fault}\nPlease answer again."),), None, "runtime")
+    return [message, correction] if message.parts else [correction]

@@ -128,9 +128,9 @@ class Masking:
         fields = {name: self._mask(each, depth + 1) for name, each in vars(value).items()}
         if all(fields[name] is each for name, each in vars(value).items()):
             return value
-        made = copy.copy(value)
-        vars(made).update(fields)
-        return made
+        masked = copy.copy(value)
+        vars(masked).update(fields)
+        return masked
 
     # -- errors --------------------------------------------------------------------------------------------------
 

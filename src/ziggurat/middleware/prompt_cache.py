@@ -91,11 +91,11 @@ class PromptCacheGuard(Middleware):
         layout = self._layout_at(ctx)
         changed = layout.changes(request) if layout is not None else []
         if changed:
-            told = f"the prompt cache is lost: {' and '.join(changed)} changed since the question before"
+            text = f"the prompt cache is lost: {' and '.join(changed)} changed since the question before"
             if self.refuse:
-                raise ConfigurationError(f"{ctx.path}: {told}")
+                raise ConfigurationError(f"{ctx.path}: {text}")
             if ctx.listens(Warned):
-                await ctx.emit(Warned(ctx.path, told))
+                await ctx.emit(Warned(ctx.path, text))
         return await model(request, ctx)
 
     def _layout_at(self, ctx: Context) -> _Layout | None:

@@ -77,8 +77,8 @@ class Redaction(Middleware):
         self, request: ModelRequest, ctx: Context, model: Service[ModelRequest, ModelResponse]
     ) -> ModelResponse:
         """Mask the instructions, as all hooks have left them, and the errors of the model."""
-        told = request.instructions
-        if told is not None and (masked := self.masked(told)) != told:
+        instructions = request.instructions
+        if instructions is not None and (masked := self.masked(instructions)) != instructions:
             request = ModelRequest(request.messages, masked, request.tools, request.settings, request.output)
         try:
             return await model(request, ctx)
@@ -165,8 +165,8 @@ class _Filter:
     def push(self, delta: PartDelta, /) -> Iterator[PartDelta]:
         if isinstance(delta, TextDelta):
             yield from self._flush_thought()
-            if shown := self._text.push(delta.text):
-                yield TextDelta(shown)
+            if text := self._text.push(delta.text):
+                yield TextDelta(text)
         elif isinstance(delta, ThinkingDelta):
             yield from self._flush_text()
             yield from self._push_thought(delta)
@@ -194,13 +194,13 @@ class _Filter:
             yield from self._flush_thought()
         if delta.id is not None:
             self._id = delta.id
-        shown = self._thought.push(delta.text)
+        text = self._thought.push(delta.text)
         ends = delta.signature is not None or delta.redacted is not None
         if ends:
-            shown += self._thought.flush()
+            text += self._thought.flush()
         signature = None if self._thought.altered else delta.signature
-        if shown or ends or delta.id is not None:
-            yield ThinkingDelta(shown, signature, delta.redacted, self._masking.value(delta.id))
+        if text or ends or delta.id is not None:
+            yield ThinkingDelta(text, signature, delta.redacted, self._masking.value(delta.id))
         if ends:
             self._thought.reset()
             self._id = None
@@ -236,8 +236,8 @@ class _MaskingEmit:
             incoming = self._tools.get(event.path)
             if incoming is None:
                 incoming = self._tools[event.path] = StreamMask(self.redaction._secrets)
-            if shown := incoming.push(event.text):
-                await self.outer(ToolDelta(event.path, event.name, shown))
+            if text := incoming.push(event.text):
+                await self.outer(ToolDelta(event.path, event.name, text))
             return
         if isinstance(event, ToolEnded):
             incoming = self._tools.pop(event.path, None)

@@ -87,16 +87,16 @@ class Secrets:
 
         An end that may be part of an incomplete secret is not read, unless this is the `last` of the text.
         """
-        held = len(text) if last else self._safe_end(text, start)
-        shown: list[str] = []
+        limit = len(text) if last else self._safe_end(text, start)
+        masked: list[str] = []
         for match in self._pattern.finditer(text, start):
-            if match.start() >= held:
+            if match.start() >= limit:
                 break
-            shown += (text[start : match.start()], self.replacement)
+            masked += (text[start : match.start()], self.replacement)
             start = match.end()
-        end = max(start, held)
-        shown.append(text[start:end])
-        return "".join(shown), end
+        end = max(start, limit)
+        masked.append(text[start:end])
+        return "".join(masked), end
 
     def can_end(self, text: str) -> bool:
         """Return whether a new piece may complete a secret or a word, so that `split` should be called."""
@@ -104,26 +104,26 @@ class Secrets:
 
     def _safe_end(self, text: str, start: int) -> int:
         """Return the position from which on the text may be part of an incomplete secret."""
-        held = len(text)
+        end = len(text)
         if self._tokens:
-            while held > start and text[held - 1] in _TOKEN:
-                held -= 1
-            before = text[max(start, held - 12) : held].rstrip()
+            while end > start and text[end - 1] in _TOKEN:
+                end -= 1
+            before = text[max(start, end - 12) : end].rstrip()
             if before[-6:].lower() == "bearer" or before[-5:].lower() == "basic":
-                held = max(start, held - 12)
+                end = max(start, end - 12)
         if self._keys:
-            begun = text.rfind("-----BEGIN", start)
-            open_ = begun >= 0 and _PEM_BEGINS.match(text, begun) and not _PEM_ENDS.search(text, begun)
-            if open_ and len(text) - begun < _PEM_LONGEST:
-                held = min(held, begun)
+            key_start = text.rfind("-----BEGIN", start)
+            open_ = key_start >= 0 and _PEM_BEGINS.match(text, key_start) and not _PEM_ENDS.search(text, key_start)
+            if open_ and len(text) - key_start < _PEM_LONGEST:
+                end = min(end, key_start)
         if self._width:
-            held = min(held, max(start, len(text) - self._width))
+            end = min(end, max(start, len(text) - self._width))
         for literal in self._literals:
             for length in range(min(len(literal) - 1, len(text) - start), 0, -1):
                 if text.endswith(literal[:length]):
-                    held = min(held, len(text) - length)
+                    end = min(end, len(text) - length)
                     break
-        return held
+        return end
 
 
 def _forms(secret: str) -> set[str]:
@@ -167,13 +167,13 @@ class StreamMask:
 
     def _advance(self, *, last: bool) -> str:
         text = "".join(self._waiting)
-        shown, end = self._secrets.split(text, self._start, last=last)
-        self.altered = self.altered or shown != text[self._start : end]
-        kept = max(0, end - _BEFORE)
-        self._waiting = [] if last else [text[kept:]]
-        self._start = 0 if last else end - kept
-        self._held = 0 if last else len(text) - kept
+        masked, end = self._secrets.split(text, self._start, last=last)
+        self.altered = self.altered or masked != text[self._start : end]
+        context_start = max(0, end - _BEFORE)
+        self._waiting = [] if last else [text[context_start:]]
+        self._start = 0 if last else end - context_start
+        self._held = 0 if last else len(text) - context_start
         # What cannot pass yet, such as an open private key, is read again when it has grown by a quarter, not with
         # each piece: so the time stays proportional to the text.
         self._again = self._held + self._held // 4 if self._held > _SMALL else 0
-        return shown
+        return masked

@@ -53,10 +53,10 @@ class Trim(Middleware):
         """Return the request with the trimmed conversation."""
         if self.last is not None and len(request.messages) <= self.first + self.last:
             return None
-        kept = self.view(request.messages)
-        if len(kept) == len(request.messages):
+        visible = self.view(request.messages)
+        if len(visible) == len(request.messages):
             return None
-        return replace(request, messages=Transcript.of(*kept))
+        return replace(request, messages=Transcript.of(*visible))
 
     def view(self, messages: Sequence[Message]) -> list[Message]:
         """Return the messages of a conversation that are sent."""
@@ -66,12 +66,12 @@ class Trim(Middleware):
         left = (self.last or 0) if self.tokens is None else self.tokens - sum(map(_tokens, systems))
         head = _count_within(sizes, self.first)
         start = _start_within(sizes, head, left)
-        asked = _question(units)
-        if asked is not None and head <= asked < start:  # the question is always sent
-            start = _start_within(sizes, asked + 1, left - sizes[asked])
-            seen = [*units[:head], units[asked], *units[start:]]
+        question = _question(units)
+        if question is not None and head <= question < start:  # the question is always sent
+            start = _start_within(sizes, question + 1, left - sizes[question])
+            seen = [*units[:head], units[question], *units[start:]]
         else:
-            if not head and asked is not None:  # a conversation begins with a user's message
+            if not head and question is not None:  # a conversation begins with a user's message
                 start = next(number for number in range(start, len(units)) if units[number][0].role == "user")
             seen = [*units[:head], *units[start:]]
         return [*systems, *(message for unit in seen for message in unit)]
@@ -80,8 +80,8 @@ class Trim(Middleware):
 def _question(units: list[list[Message]]) -> int | None:
     """Return the place of what a person asked last, else of the last message in the role of the user."""
     places = [number for number, unit in enumerate(units) if unit[0].role == "user"]
-    asked = [number for number in places if units[number][0].origin is None]
-    return max(asked or places, default=None)
+    of_people = [number for number in places if units[number][0].origin is None]
+    return max(of_people or places, default=None)
 
 
 def _units(messages: Sequence[Message]) -> list[list[Message]]:
@@ -97,13 +97,13 @@ def _units(messages: Sequence[Message]) -> list[list[Message]]:
 
 def _count_within(sizes: Sequence[int], bound: int) -> int:
     """Return how many of these sizes, from the first on, have a sum within the bound."""
-    used = taken = 0
+    used = count = 0
     for size in sizes:
         used += size
         if used > bound:
             break
-        taken += 1
-    return taken
+        count += 1
+    return count
 
 
 def _start_within(sizes: Sequence[int], after: int, bound: int) -> int:

@@ -202,8 +202,8 @@ class ConsoleView:
 
     def _call_line(self, path: str, call: ToolCall) -> None:
         width = max(30, self.screen.width - self._depth(path) * _INDENT - 4)
-        shown = call_text(call, width)
-        self._line(path, ("● ", "cyan"), (shown[: len(call.name)], "bold cyan"), (shown[len(call.name) :], ""))
+        text = call_text(call, width)
+        self._line(path, ("● ", "cyan"), (text[: len(call.name)], "bold cyan"), (text[len(call.name) :], ""))
         self._last = path
 
     @_show.register
@@ -212,8 +212,8 @@ class ConsoleView:
 
     @_show.register
     def _tool_ended(self, event: events.ToolEnded) -> None:
-        begun = self._calls.pop(event.path, None)
-        if begun is None or self._last != event.path:
+        call = self._calls.pop(event.path, None)
+        if call is None or self._last != event.path:
             self._call_line(event.path, event.call)
         self._forget(event.path)
         time = " (from the record)" if event.replayed else f"  {duration(event.seconds)}"
@@ -226,8 +226,8 @@ class ConsoleView:
     def _dropped(self, event: Dropped) -> None:
         self._models.pop(event.path, None)
         if self._voices.drop(event.path):
-            told = f"what was said there does not count: {shortened(event.why)}"
-            self._line(event.path, (f"({'broken off' if event.why == 'CancelledError' else told})", "yellow"))
+            reason = f"what was said there does not count: {shortened(event.why)}"
+            self._line(event.path, (f"({'broken off' if event.why == 'CancelledError' else reason})", "yellow"))
         self._forget_below(event.path)
 
     def _forget_below(self, path: str) -> None:
@@ -247,13 +247,13 @@ class ConsoleView:
 
     @_show.register
     def _memory_recalled(self, event: events.MemoryRecalled) -> None:
-        told = shortened("; ".join(event.memories), 300)
-        self._line(event.path, (f"recalled of {event.owner}: {told}", "dim"))
+        memories = shortened("; ".join(event.memories), 300)
+        self._line(event.path, (f"recalled of {event.owner}: {memories}", "dim"))
 
     @_show.register
     def _memory_kept(self, event: events.MemoryStored) -> None:
-        told = shortened("; ".join(event.memories), 300)
-        self._line(event.path, (f"remembered for {event.owner}: {told}", "dim"))
+        memories = shortened("; ".join(event.memories), 300)
+        self._line(event.path, (f"remembered for {event.owner}: {memories}", "dim"))
 
     @_show.register
     def _queued(self, event: Queued) -> None:
@@ -272,16 +272,16 @@ class ConsoleView:
     @_show.register
     def _approval_decided(self, event: events.ApprovalDecided) -> None:
         if isinstance(event.decision, Approve):
-            told = "approved"
+            text = "approved"
         elif isinstance(event.decision, Deny):
-            told = f"denied: {event.decision.reason}"
+            text = f"denied: {event.decision.reason}"
         elif isinstance(event.decision, Modify):
-            told = f"approved with other arguments: {shortened(event.decision.text)}"
+            text = f"approved with other arguments: {shortened(event.decision.text)}"
         elif isinstance(event.decision, Happened):
-            told = f"it did happen: {shortened(event.decision.result)}"
+            text = f"it did happen: {shortened(event.decision.result)}"
         else:
-            told = "it did not happen, and is run now"
-        self._line(event.path, (told, "yellow"), more=_INDENT)
+            text = "it did not happen, and is run now"
+        self._line(event.path, (text, "yellow"), more=_INDENT)
 
     # -- warnings ------------------------------------------------------------------------------------------------
 

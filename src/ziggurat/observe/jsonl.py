@@ -88,5 +88,5 @@ def _line(event: Event) -> str:
         why = str(error)
     if isinstance(event, AgentEnded):  # its output is of a type without a JSON form
         return encode(replace(event, run=replace(event.run, output=repr(event.run.output)))).decode()
-    told = {name: value for name, value in asdict(event).items() if isinstance(value, (str, int, float))}
-    return encode({"event": type(event).__name__, **told, "unwritable": why}).decode()
+    fields = {name: value for name, value in asdict(event).items() if isinstance(value, (str, int, float))}
+    return encode({"event": type(event).__name__, **fields, "unwritable": why}).decode()

@@ -71,9 +71,8 @@ class LineWrapper:
         text = self._return + text
         self._return = "\r" if text.endswith("\r") else ""  # a line break may end in the next piece
         text = text.removesuffix("\r")
-        shown = visible(text, after=self._before)
-        self._before = (self._before + text)[-_CONTEXT:]
-        return shown
+        before, self._before = self._before, (self._before + text)[-_CONTEXT:]
+        return visible(text, after=before)
 
     def end_line(self) -> None:
         """Write what is held back and end the line, so that other output can follow."""

@@ -73,9 +73,9 @@ class Multiplexer:
 
     def end(self, path: str) -> None:
         """Finish a model call: write its held-back text, and switch to another model if it was the live one."""
-        for held in [held for held in self._held if is_beneath(held, path)]:
+        for waiting in [waiting for waiting in self._held if is_beneath(waiting, path)]:
             self.interrupt()
-            self._release(held)
+            self._release(waiting)
             self.interrupt()
         self._leave_floor(path)
 
@@ -94,12 +94,12 @@ class Multiplexer:
 
     def drop(self, path: str) -> bool:
         """Discard the text at a path and below it; return whether some of it had been written."""
-        for held in [held for held in self._held if is_beneath(held, path)]:
-            del self._held[held]
-        told = {spoken for spoken in self._spoken if is_beneath(spoken, path)}
-        self._spoken -= told
+        for waiting in [waiting for waiting in self._held if is_beneath(waiting, path)]:
+            del self._held[waiting]
+        written = {spoken for spoken in self._spoken if is_beneath(spoken, path)}
+        self._spoken -= written
         self._leave_floor(path)
-        return bool(told)
+        return bool(written)
 
     def clear(self) -> None:
         """Write what is held back and forget everything, at the end of a run."""

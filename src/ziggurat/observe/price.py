@@ -64,13 +64,13 @@ def price_of_call(usage: Usage, model: str, provider: str | None = None, at: dat
         cache_write_tokens=usage.cache_write,
     )
     try:
-        found = library.calc_price(tokens, name, provider_id=who, provider_api_url=address, genai_request_timestamp=at)
+        price = library.calc_price(tokens, name, provider_id=who, provider_api_url=address, genai_request_timestamp=at)
     except (LookupError, ValueError):  # the model is not listed, or more tokens were cached than read
         return None
-    prices = found.model_price
+    prices = price.model_price
     if (usage.input and prices.input_mtok is None) or (usage.output and prices.output_mtok is None):
         return None  # the library counts a price that is not listed as zero
-    total: Decimal = found.total_price
+    total: Decimal = price.total_price
     return total
 
 

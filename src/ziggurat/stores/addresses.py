@@ -134,13 +134,13 @@ def _make_store(url: str, scheme: str, path: Path, options: dict[str, str], key:
 
 
 def _seconds(url: str, options: dict[str, str], name: str, default: float) -> float:
-    given = options.pop(name, None)
-    if given is None:
+    text = options.pop(name, None)
+    if text is None:
         return default
     try:
-        seconds = float(given)
+        seconds = float(text)
     except ValueError:
         seconds = -1.0
     if not 0 < seconds < float("inf"):
-        raise ConfigurationError(f"{url!r}: {name} is a positive number of seconds, got {given!r}")
+        raise ConfigurationError(f"{url!r}: {name} is a positive number of seconds, got {text!r}")
     return seconds

@@ -71,8 +71,8 @@ class LocalLogs(ListsPending):
         now = self.clock.now()
         if info.log in self._logs:
             raise RunExists(f"{info.log} exists already; choose another id")
-        begun = replace(info, created=info.created or now, updated=now, owner=self.owner, count=0)
-        self._logs[info.log] = _Log(begun, 1, now + self.seconds)
+        created = replace(info, created=info.created or now, updated=now, owner=self.owner, count=0)
+        self._logs[info.log] = _Log(created, 1, now + self.seconds)
         self._held[info.log] = 1
         if rows:
             self._append(info.log, 1, rows, blobs or {}, False)
@@ -171,12 +171,12 @@ class LocalLogs(ListsPending):
         limit: int = 100,
     ) -> list[LogInfo]:
         """Return the descriptions of logs; see `Store`."""
-        found = [
+        infos = [
             known.info
             for name, known in reversed(self._logs.items())
             if name.startswith(prefix) and known.info.fits(agent, status, before)
         ]
-        return sorted(found, key=lambda info: -info.updated)[:limit]
+        return sorted(infos, key=lambda info: -info.updated)[:limit]
 
     async def quarantine(self, log: str, problem: str) -> None:
         """Quarantine a damaged log; see `Store`."""

@@ -31,7 +31,7 @@ async def pending_items(
         infos: The runs.
         read: Returns the record of a run.
     """
-    found: dict[str, tuple[PendingItem, ...]] = {}
+    waiting: dict[str, tuple[PendingItem, ...]] = {}
     for info in infos:
         try:
             journal = await read(info.id)
@@ -42,8 +42,8 @@ async def pending_items(
             continue
         items = tuple(_item(pending, journal.find(pending.path)) for pending in journal.pending())
         if items:
-            found[info.id] = items
-    return found
+            waiting[info.id] = items
+    return waiting
 
 
 def _item(pending: Pending, record: Record | None) -> PendingItem:

@@ -48,9 +48,9 @@ class PostgresAddress(Struct, frozen=True):
                 f"{without_secrets(url)!r} is not an address of a server: write "
                 "postgresql://user:password@host:5432/database, with %40, %2F, %3A, %5B for @, /, :, [ in a password"
             ) from None
-        given = parse_qsl(parts.query, keep_blank_values=True)
-        ours = {name: value for name, value in given if name in _OURS}
-        theirs = urlencode([(name, value) for name, value in given if name not in _OURS])
+        options = parse_qsl(parts.query, keep_blank_values=True)
+        ours = {name: value for name, value in options if name in _OURS}
+        theirs = urlencode([(name, value) for name, value in options if name not in _OURS])
         user, _, host = parts.netloc.rpartition("@")
         shown = f"postgresql://{user.partition(':')[0]}{'@' if user else ''}{host}{parts.path}"
         schema = ours.pop("schema", "ziggurat")

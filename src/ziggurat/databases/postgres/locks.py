@@ -36,10 +36,10 @@ def timeouts(seconds: float) -> dict[str, str]:
 
 async def describe_holder(connection: _Fetches, schema: str) -> str:
     """Return who has locked something in a schema for longest, since when, and what can be done."""
-    found = await connection.fetchrow(_HOLDER, schema)
-    if found is None:
+    holder = await connection.fetchrow(_HOLDER, schema)
+    if holder is None:
         return "a lock was not released in time; try again"
-    pid, name, host, since = found
+    pid, name, host, since = holder
     return (
         f"its rows are locked by the server's process {pid} ({name or 'no name'} from {host or 'this machine'}), whose "
         f"transaction began at {since}; end that client, or run SELECT pg_terminate_backend({pid})"

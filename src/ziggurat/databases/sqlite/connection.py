@@ -223,7 +223,7 @@ class SqliteConnection:
             self._give_up()
             kind = getattr(error, "sqlite_errorname", "SQLITE_ERROR")
             if kind.startswith("SQLITE_BUSY") and self._lock is not None:
-                raise self._lock.held(self._timeout) from error
+                raise self._lock.refusal(self._timeout) from error
             if kind == "SQLITE_NOTADB":
                 raise StoreError(f"{self.path} is not a database, or a damaged one; choose another file") from error
             problem = write_problem(self.path.absolute().parent) if kind.startswith(_UNWRITABLE) else ""
@@ -257,7 +257,7 @@ class SqliteConnection:
             if at_once:
                 raise WouldWait
             if time.monotonic() > until:
-                raise self._lock.held(self._timeout)
+                raise self._lock.refusal(self._timeout)
             time.sleep(_PAUSE)
         self._lock.sign()
         try:

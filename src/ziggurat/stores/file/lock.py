@@ -88,15 +88,15 @@ def _acquire(folder: Path, owner: str, timeout: float, most: int) -> LogLock:
     while True:
         lock = _open(folder, owner)
         try:
-            while not (taken := lock.file.take()) and lock.is_newest() and time.monotonic() < until:
+            while not (acquired := lock.file.take()) and lock.is_newest() and time.monotonic() < until:
                 time.sleep(_PAUSE)
-            if taken and lock.is_newest():
+            if acquired and lock.is_newest():
                 return lock
             if lock.is_newest():
-                held = lock.file.held(timeout)
+                refusal = lock.file.refusal(timeout)
                 if not most:
-                    raise held
-                logger.warning("%s; its lock is taken away", held)
+                    raise refusal
+                logger.warning("%s; its lock is taken away", refusal)
                 lock.take_away()
                 most, until = most - 1, time.monotonic() + timeout
         except BaseException:

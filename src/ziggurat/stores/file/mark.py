@@ -31,7 +31,7 @@ def marked(at: Path, log: str) -> LogMark | None:
         slot = read_private(at / "mark")
     except FileNotFoundError:
         return None
-    found = mark_in(slot, log)
-    if found is None and slot != bytes(SLOT):
+    mark = mark_in(slot, log)
+    if mark is None and slot != bytes(SLOT):
         logger.warning("%s is damaged: whether the last entries are there cannot be checked", at / "mark")
-    return found
+    return mark

@@ -153,20 +153,20 @@ class FileStore(ListsPending):
         final = self._at(info.log)
         if final.exists():
             raise RunExists(f"{info.log} exists already; choose another id")
-        made = self.path / "logs" / f".new-{new_id()}"
+        staging = self.path / "logs" / f".new-{new_id()}"
         info = replace(info, created=info.created or self.clock.now(), count=0, owner="")
         try:
-            self._disk.make_folder(made)
-            replaced(self._disk, made / "info.json", msgspec.json.encode(info))
-            replaced(self._disk, made / "lease.json", self._leased(1, self.owner), sync=False)
-            self._put(made, blobs)
-            size = self._write(made / "log.jsonl", rows)
+            self._disk.make_folder(staging)
+            replaced(self._disk, staging / "info.json", msgspec.json.encode(info))
+            replaced(self._disk, staging / "lease.json", self._leased(1, self.owner), sync=False)
+            self._put(staging, blobs)
+            size = self._write(staging / "log.jsonl", rows)
             if rows:
-                remember(self._disk, made, info.log, rows[-1])
-            self._disk.sync_folder(made)
-            self._disk.rename(made, final)
+                remember(self._disk, staging, info.log, rows[-1])
+            self._disk.sync_folder(staging)
+            self._disk.rename(staging, final)
         except OSError:
-            shutil.rmtree(made, ignore_errors=True)
+            shutil.rmtree(staging, ignore_errors=True)
             if final.exists():
                 raise RunExists(f"{info.log} exists already; choose another id") from None
             raise
@@ -275,17 +275,17 @@ class FileStore(ListsPending):
         self._prepare()
         start = file_name(prefix)
         folders = [each for each in (self.path / "logs").iterdir() if each.name.startswith(start)]
-        found = [describe(each) for each in folders if not each.name.startswith(".")]
-        return sorted((info for info in found if info is not None), key=lambda info: (-info.updated, info.log))
+        infos = [describe(each) for each in folders if not each.name.startswith(".")]
+        return sorted((info for info in infos if info is not None), key=lambda info: (-info.updated, info.log))
 
     def _remove(self, log: str) -> bool:
         self._prepare()
-        at, gone = self._at(log), self.path / "logs" / f".gone-{new_id()}"
+        at, trash = self._at(log), self.path / "logs" / f".gone-{new_id()}"
         if not at.is_dir():
             return False
-        self._disk.rename(at, gone)
-        self._disk.sync_folder(gone.parent)
-        shutil.rmtree(gone, ignore_errors=True)
+        self._disk.rename(at, trash)
+        self._disk.sync_folder(trash.parent)
+        shutil.rmtree(trash, ignore_errors=True)
         return True
 
     def _quarantine(self, log: str, problem: str) -> None:
@@ -375,8 +375,8 @@ class FileStore(ListsPending):
         limit: int = 100,
     ) -> list[LogInfo]:
         """Return the descriptions of logs; see `Store`."""
-        found = await self._do(prefix, lambda: self._infos(prefix))
-        return [info for info in found if info.fits(agent, status, before)][:limit]
+        infos = await self._do(prefix, lambda: self._infos(prefix))
+        return [info for info in infos if info.fits(agent, status, before)][:limit]
 
     async def quarantine(self, log: str, problem: str) -> None:
         """Quarantine a damaged log; see `Store`."""

@@ -156,8 +156,10 @@ class PostgresStore(ListsPending):
         if not self._held or time.monotonic() - self._renewed < self.seconds / 4:
             return
         self._renewed = time.monotonic()
-        held = list(self._held.values())
-        self._writing.fetch(sql.RENEW, self._now(), self.seconds, [at for at, _ in held], [epoch for _, epoch in held])
+        leases = list(self._held.values())
+        self._writing.fetch(
+            sql.RENEW, self._now(), self.seconds, [at for at, _ in leases], [epoch for _, epoch in leases]
+        )
 
     def _create(self, info: LogInfo, rows: Sequence[Row], blobs: Mapping[str, bytes]) -> int:
         log = info.log
@@ -173,10 +175,10 @@ class PostgresStore(ListsPending):
         )
 
         async def work(connection: Connection, again: bool) -> int | None:
-            made: int | None = await connection.fetchval(sql.CREATE, self._now(), self.seconds, *values, *columns)
-            if made is None and again:
-                made = await connection.fetchval(sql.BEGUN, log, self.owner)
-            return made
+            number: int | None = await connection.fetchval(sql.CREATE, self._now(), self.seconds, *values, *columns)
+            if number is None and again:
+                number = await connection.fetchval(sql.BEGUN, log, self.owner)
+            return number
 
         number = self._writing.run(work)
         if number is None:
@@ -193,17 +195,17 @@ class PostgresStore(ListsPending):
 
     def _lease(self, log: str) -> int:
         while True:
-            found = self._writing.fetch(sql.HOLDER, self._now(), log)
-            if not found:
+            holders = self._writing.fetch(sql.HOLDER, self._now(), log)
+            if not holders:
                 self._check_not_lost(log, self._writing.fetch(sql.LOST, log))
                 raise RunNotFound(f"there is no {log} in {self.address.shown}")
-            number, owner, epoch, left = found[0]
+            number, owner, epoch, left = holders[0]
             if owner and owner != self.owner and left > 0 and not is_gone(owner):
                 raise lease_held(log, owner, left)
-            taken = self._writing.fetch(sql.TAKE, self._now(), self.seconds, self.owner, number, epoch, owner)
-            if taken:  # no other process was quicker
-                self._held[log] = (number, taken[0][0])
-                return int(taken[0][0])
+            lease = self._writing.fetch(sql.TAKE, self._now(), self.seconds, self.owner, number, epoch, owner)
+            if lease:  # no other process was quicker
+                self._held[log] = (number, lease[0][0])
+                return int(lease[0][0])
 
     def _release(self, log: str, epoch: int) -> None:
         if log in self._held and self._held[log][1] == epoch:
@@ -211,9 +213,9 @@ class PostgresStore(ListsPending):
         self._writing.fetch(sql.FREE, log, epoch, self.owner)
 
     def _release_all(self) -> None:
-        held = list(self._held.values())
+        leases = list(self._held.values())
         self._held.clear()
-        self._writing.fetch(sql.FREE_ALL, [at for at, _ in held], [epoch for _, epoch in held])
+        self._writing.fetch(sql.FREE_ALL, [at for at, _ in leases], [epoch for _, epoch in leases])
 
     def _remove(self, find: str, *values: object) -> int:
         """Remove the logs that a statement finds and locks, with their rows and large values."""
@@ -271,10 +273,10 @@ class PostgresStore(ListsPending):
 
     async def find(self, log: str) -> LogInfo | None:
         """Return the description of a log; see `Store`."""
-        found = await self._read(sql.INFO, log)
-        if not found:
+        rows = await self._read(sql.INFO, log)
+        if not rows:
             self._check_not_lost(log, await self._read(sql.LOST, log))
-        return LogInfo(*found[0]) if found else None
+        return LogInfo(*rows[0]) if rows else None
 
     async def read(self, log: str, after: int = 0, limit: int | None = None) -> list[Row]:
         """Return rows; see `Store`."""
@@ -282,8 +284,8 @@ class PostgresStore(ListsPending):
 
     async def acknowledged(self, log: str) -> LogMark | None:
         """Return the last acknowledged row; see `SupportsLogMarks`."""
-        found = await self._read(sql.ACKNOWLEDGED, log)
-        return LogMark(found[0][0]) if found else None
+        rows = await self._read(sql.ACKNOWLEDGED, log)
+        return LogMark(rows[0][0]) if rows else None
 
     async def accept_loss(self, log: str, epoch: int, rows: Sequence[Row]) -> None:
         """Append rows in place of lost ones; see `SupportsLogMarks`."""
@@ -293,8 +295,8 @@ class PostgresStore(ListsPending):
 
     async def blob(self, log: str, digest: str) -> bytes | None:
         """Return a large value; see `Store`."""
-        found = await self._read(sql.BLOB, log, digest)
-        return bytes(found[0][0]) if found else None
+        rows = await self._read(sql.BLOB, log, digest)
+        return bytes(rows[0][0]) if rows else None
 
     async def logs(
         self,
@@ -306,7 +308,7 @@ class PostgresStore(ListsPending):
         limit: int = 100,
     ) -> list[LogInfo]:
         """Return the descriptions of logs; see `Store`."""
-        return [LogInfo(*found) for found in await self._read(sql.LIST, prefix, agent, status, before, limit)]
+        return [LogInfo(*row) for row in await self._read(sql.LIST, prefix, agent, status, before, limit)]
 
     async def changed(self, log: str, count: int, seconds: float) -> None:
         """Wait until a log has more rows; see `SupportsChangeSignal`."""
@@ -315,11 +317,11 @@ class PostgresStore(ListsPending):
             return
         number, marked = self._followed.get(log, (0, 0.0))
         if not self._listener.knows(number) or time.monotonic() - marked > _WATCHED / 3:
-            found = await self._read(sql.WATCH, self._now(), _WATCHED, log)
-            if not found:
+            rows = await self._read(sql.WATCH, self._now(), _WATCHED, log)
+            if not rows:
                 return
-            number = found[0][0]
-            self._listener.follow(number, found[0][1])
+            number = rows[0][0]
+            self._listener.follow(number, rows[0][1])
             self._followed[log] = (number, time.monotonic())
             while len(self._followed) > 1000:
                 self._followed.popitem(last=False)
@@ -335,10 +337,10 @@ class PostgresStore(ListsPending):
 
     async def vacuum(self, before: float, *, prefix: str = "run:", unfinished: bool = False) -> int:
         """Remove old logs and free their space; see `Store`."""
-        kept = [] if unfinished else list(UNFINISHED)
+        spared = [] if unfinished else list(UNFINISHED)
 
         def work() -> int:
-            return self._remove(sql.OLD, self._now(), before, prefix, kept)
+            return self._remove(sql.OLD, self._now(), before, prefix, spared)
 
         removed = 0
         while some := await self._writer.submit(work, prefix):

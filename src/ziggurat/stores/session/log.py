@@ -70,10 +70,10 @@ class AddedItem(Struct, frozen=True, gc=False, omit_defaults=True):
     item: RunItem | None = None
 
 
-class ItemsAdded(_Entry, frozen=True, gc=False, tag="Added"):
+class ItemsAdded(_Entry, frozen=True, gc=False, tag="Added", rename={"items": "kept"}):
     """Messages and items were added by hand."""
 
-    kept: tuple[AddedItem, ...]
+    items: tuple[AddedItem, ...]
 
 
 class ItemRemoved(_Entry, frozen=True, gc=False, tag="Popped"):
@@ -146,12 +146,12 @@ class SessionState:
     def take_in(self, number: int, entry: SessionEntry) -> None:
         """Apply one row."""
         if isinstance(entry, MessagesAdded):
-            self._said(number, entry)
+            self._add(number, entry)
         elif isinstance(entry, ConversationReplaced):
             self._shorten(entry)
         elif isinstance(entry, ItemsAdded):
-            for index, kept in enumerate(entry.kept):
-                value = kept.item if kept.message is None else kept.message
+            for index, added in enumerate(entry.items):
+                value = added.item if added.message is None else added.message
                 if value is not None:
                     self._values.append(_Value(value, number, entry.at, "", index))
         elif isinstance(entry, ItemRemoved):
@@ -162,10 +162,10 @@ class SessionState:
         else:
             self._values, self._base, self.waiting = [], None, {}
 
-    def _said(self, number: int, entry: MessagesAdded) -> None:
+    def _add(self, number: int, entry: MessagesAdded) -> None:
         if entry.start < self.counts.get(entry.run, 0):
-            gone = [each for each in self._values if each.run == entry.run and each.index >= entry.start]
-            if any(each.covered for each in gone):
+            replaced = [each for each in self._values if each.run == entry.run and each.index >= entry.start]
+            if any(each.covered for each in replaced):
                 self._uncover()
             self._values = [each for each in self._values if not (each.run == entry.run and each.index >= entry.start)]
         for index, message in enumerate(entry.messages, entry.start):
@@ -201,54 +201,54 @@ class SessionState:
 
     def items(self, limit: int | None = None) -> list[RunItem]:
         """Return the newest items, at most `limit`, in their order."""
-        found: list[RunItem] = []
+        items: list[RunItem] = []
         for each in reversed(self._values):
-            if limit is not None and len(found) >= limit:
+            if limit is not None and len(items) >= limit:
                 break
-            found.extend(reversed(_items_of(each)))
-        found.reverse()
-        return found if limit is None else found[len(found) - min(limit, len(found)) :]
+            items.extend(reversed(_items_of(each)))
+        items.reverse()
+        return items if limit is None else items[len(items) - min(limit, len(items)) :]
 
-    def said(self) -> list[Message]:
-        """Return all messages as they were said, in order."""
+    def all_messages(self) -> list[Message]:
+        """Return all messages, unshortened, in order."""
         return _messages(each.value for each in self._values)
 
     def current(self) -> list[Message]:
         """Return the conversation with which the next run begins: the short form of what was shortened."""
         if self._base is None:
-            return self.said()
+            return self.all_messages()
         return [*self._base, *_messages(each.value for each in self._values if not each.covered)]
 
     def of_run(self, run: str) -> dict[int, Message]:
         """Return a run's messages on record, by number."""
-        found = {each.index: each.value for each in self._values if each.run == run}
-        return {index: value for index, value in found.items() if isinstance(value, Message)}
+        values = {each.index: each.value for each in self._values if each.run == run}
+        return {index: value for index, value in values.items() if isinstance(value, Message)}
 
 
 def _messages(values: Iterable[Message | RunItem]) -> list[Message]:
     """Return values as messages; consecutive items are converted together."""
-    found: list[Message] = []
+    messages: list[Message] = []
     items: list[RunItem] = []
     for value in values:
         if not isinstance(value, Message):
             items.append(value)
             continue
         if items:
-            found += items_to_messages(items)
+            messages += items_to_messages(items)
             items = []
-        found.append(value)
-    return found + items_to_messages(items) if items else found
+        messages.append(value)
+    return messages + items_to_messages(items) if items else messages
 
 
 def _items_of(value: _Value) -> list[RunItem]:
     """Return a value of a session as items: a message has at least one."""
     if not isinstance(value.value, Message):
         return [value.value]
-    made = messages_to_items([value.value], ids=lambda: "")
+    items = messages_to_items([value.value], ids=lambda: "")
     when = datetime.fromtimestamp(value.at, UTC)
     return [
         replace(item, id=item.id or f"{value.row}.{value.index}.{number}", created_at=when)  # a stable id
-        for number, item in enumerate(made, 1)
+        for number, item in enumerate(items, 1)
     ]
 
 
@@ -269,10 +269,10 @@ def latest(messages: Sequence[Message], limit: int | None) -> list[Message]:
         return list(messages)
     start = len(messages) - limit
     users = (index for index in range(start, len(messages)) if messages[index].role == "user")
-    found = next(users, None)
-    while found is None and start < len(messages) and messages[start].role == "tool":
+    first_question = next(users, None)
+    while first_question is None and start < len(messages) and messages[start].role == "tool":
         start += 1
-    return list(messages[start if found is None else found :])
+    return list(messages[start if first_question is None else first_question :])
 
 
 def latest_from_question(messages: Sequence[Message], limit: int | None) -> list[Message]:
@@ -280,32 +280,32 @@ def latest_from_question(messages: Sequence[Message], limit: int | None) -> list
 
     If the newest belong to an answer that is longer than that, the question takes the place of the oldest of them.
     """
-    kept = latest(messages, limit)
-    if limit is None or not kept or len(kept) == len(messages) or kept[0].role == "user":
-        return kept
+    newest = latest(messages, limit)
+    if limit is None or not newest or len(newest) == len(messages) or newest[0].role == "user":
+        return newest
     question = next((message for message in reversed(messages) if message.role == "user"), None)
     return [] if question is None else [question, *latest(messages, limit - 1)]
 
 
 def whole(messages: Iterable[Message]) -> list[Message]:
     """Return messages in which every call has its result and every result its call, whatever was added by hand."""
-    kept: list[Message] = []
+    complete: list[Message] = []
     awaited: dict[str, ToolCall] = {}
     for message in messages:
         if message.role != "tool":
-            kept += map(_missing_result, awaited.values())
+            complete += map(_missing_result, awaited.values())
             awaited = {call.id: call for call in message.tool_calls}
         elif not all(result.id in awaited for result in message.tool_results):
             continue
         for result in message.tool_results:
             awaited.pop(result.id, None)
-        kept.append(message)
-    return [*kept, *map(_missing_result, awaited.values())]
+        complete.append(message)
+    return [*complete, *map(_missing_result, awaited.values())]
 
 
 def _missing_result(call: ToolCall) -> Message:
-    told = "no result of this call is known"
-    return tool_message(ToolResult(call.id, call.name, told, "interrupted", call.name))
+    text = "no result of this call is known"
+    return tool_message(ToolResult(call.id, call.name, text, "interrupted", call.name))
 
 
 def take_rows(rows: Sequence[Row], state: SessionState) -> str:

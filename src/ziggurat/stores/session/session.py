@@ -169,7 +169,7 @@ class Session:
         Raises:
             JournalCorrupt: the session is damaged elsewhere than at its end.
         """
-        return (await self._state()).said()
+        return (await self._state()).all_messages()
 
     async def damaged(self) -> tuple[int, ...]:
         """Return the numbers of rows that could not be read and were skipped, and of lost ones."""
@@ -197,17 +197,17 @@ class Session:
         """
         if isinstance(items, (str, Message)) or not isinstance(items, Sequence):
             raise ConfigurationError(f"add_items() takes a list of items or messages, got {items!r}")
-        kept: list[AddedItem] = []
+        added: list[AddedItem] = []
         for each in items:
             if isinstance(each, Message):
-                kept.append(AddedItem(message=each))
+                added.append(AddedItem(message=each))
             elif isinstance(each, (MessageItem, ToolCallItem, ToolOutputItem, HandoffItem)):
-                kept.append(AddedItem(item=each))
+                added.append(AddedItem(item=each))
             else:
                 raise ConfigurationError(f"a session holds items and messages, got {each!r}")
-        if kept:
+        if added:
             async with self._held() as lease:
-                await lease.write([ItemsAdded(self.clock.now(), tuple(kept))], release=True)
+                await lease.write([ItemsAdded(self.clock.now(), tuple(added))], release=True)
 
     async def pop_item(self) -> RunItem | None:
         """Remove the newest item and return it; None if there is none.
@@ -250,7 +250,7 @@ class Session:
         waits = self.conflict == "queue" or (self.conflict == "branch" and not branching)
         until = self.clock.monotonic() + (self.timeout if waits else 0.0)
         queue, log = self._writers.queue, self._log
-        if not queue.taken(log) and not (waits and await queue.wait(log, self.timeout, self.clock)):
+        if not queue.take(log) and not (waits and await queue.wait(log, self.timeout, self.clock)):
             if self.conflict == "branch" and branching:
                 return await self._branch()
             raise LeaseHeld(f"the session {self.id!r} is being written by another run of this process; try again later")
@@ -297,7 +297,7 @@ class Session:
                 f"{self.id}~{number}", self.store, limit=self.limit, timeout=self.timeout, clock=self.clock
             )
             number += 1
-            if not branch._writers.queue.taken(branch._log):
+            if not branch._writers.queue.take(branch._log):
                 continue
             try:
                 copied = chain_of(store).moved(rows, self._log, branch._log)

@@ -18,7 +18,7 @@ class WriteQueue:
         self._lock = threading.Lock()
         self._queues: dict[str, deque[_Waiting]] = {}  # one per name that is taken
 
-    def taken(self, name: str) -> bool:
+    def take(self, name: str) -> bool:
         """Take the turn if it is free; return whether that succeeded."""
         with self._lock:
             if name in self._queues:

@@ -27,13 +27,13 @@ def info_of(row: Sequence[Any]) -> LogInfo:
 
 def read_rows(database: SqliteConnection, log: str, after: int, limit: int | None) -> list[Row]:
     """Return the rows of a log after a number, at most `limit` of them."""
-    found = database.execute(
+    cells = database.execute(
         "SELECT number, digest, data, rows.status FROM rows JOIN logs ON logs.id = rows.id "
         "WHERE log = ? AND number > ? ORDER BY number LIMIT ?",
         (log, after, -1 if limit is None else limit),
     )
     rows: list[Row] = []
-    for number, digest, data, status in found:
+    for number, digest, data, status in cells:
         if not isinstance(data, bytes):  # SQLite accepts any type in a column, if the file was edited by hand
             digest, data = "", str(data).encode("utf-8", "replace")
         rows.append(Row(number, digest, data, status))

@@ -136,12 +136,12 @@ class SqliteStore(ListsPending):
             return
         self._renewed = time.monotonic()
         until = self.clock.now() + self.seconds
-        held = [(until, log, epoch) for log, epoch in list(self._held.items())]
+        leases = [(until, log, epoch) for log, epoch in list(self._held.items())]
         statement = "UPDATE logs SET until = ? WHERE log = ? AND epoch = ?"
 
         def work() -> None:
             self._note_times()
-            self._database.many(statement, held)
+            self._database.many(statement, leases)
 
         self._database.transaction(work)
 
@@ -178,12 +178,12 @@ class SqliteStore(ListsPending):
     def _header(self, log: str) -> Any:
         """Return the header of a log from the database; the marks show whether a missing one is lost."""
         statement = HEADERS + "log = ?"
-        found = self._database.execute(statement, (log,)).fetchone()
-        if found is None and self._marks.find(log) is not None:  # another process may have created it since
-            found = self._database.execute(statement, (log,)).fetchone()
-            if found is None:
+        header = self._database.execute(statement, (log,)).fetchone()
+        if header is None and self._marks.find(log) is not None:  # another process may have created it since
+            header = self._database.execute(statement, (log,)).fetchone()
+            if header is None:
                 self._check_not_lost(log)
-        return found
+        return header
 
     def _check_not_lost(self, log: str) -> None:
         """Raise if a mark shows that the database had a log, which it does not have."""
@@ -193,10 +193,10 @@ class SqliteStore(ListsPending):
 
     def _lease(self, log: str) -> int:
         execute, now = self._database.execute, self.clock.now()
-        found = execute("SELECT id, owner, until, epoch FROM logs WHERE log = ?", (log,)).fetchone()
-        if found is None:
+        holder = execute("SELECT id, owner, until, epoch FROM logs WHERE log = ?", (log,)).fetchone()
+        if holder is None:
             raise RunNotFound(f"there is no {log} in {self.path}")
-        number, owner, until, epoch = found
+        number, owner, until, epoch = holder
         if owner and owner != self.owner and until > now and not is_gone(owner):
             raise lease_held(log, owner, until - now)
         execute(
@@ -288,10 +288,10 @@ class SqliteStore(ListsPending):
 
     async def find(self, log: str) -> LogInfo | None:
         """Return the description of a log; see `Store`."""
-        found = await self._read(lambda: self._header(log))
-        if found is None:
+        header = await self._read(lambda: self._header(log))
+        if header is None:
             return None
-        info = info_of(found)
+        info = info_of(header)
         return replace(info, updated=max(info.updated, self._touched.get(log, 0.0)))
 
     async def read(self, log: str, after: int = 0, limit: int | None = None) -> list[Row]:
@@ -309,8 +309,8 @@ class SqliteStore(ListsPending):
     async def blob(self, log: str, digest: str) -> bytes | None:
         """Return a large value; see `Store`."""
         statement = "SELECT data FROM blobs JOIN logs ON logs.id = blobs.id WHERE log = ? AND digest = ?"
-        found = await self._read(lambda: self._database.execute(statement, (log, digest)).fetchone())
-        return None if found is None else bytes(found[0])
+        row = await self._read(lambda: self._database.execute(statement, (log, digest)).fetchone())
+        return None if row is None else bytes(row[0])
 
     async def logs(
         self,
@@ -332,8 +332,8 @@ class SqliteStore(ListsPending):
         statement = HEADERS + where + " ORDER BY updated DESC, id DESC LIMIT ?"
         if self._touched:
             await self._write(prefix or "logs", self._note_times)
-        found = await self._read(lambda: self._database.execute(statement, (*values, limit)).fetchall())
-        return [info_of(each) for each in found]
+        headers = await self._read(lambda: self._database.execute(statement, (*values, limit)).fetchall())
+        return [info_of(each) for each in headers]
 
     async def quarantine(self, log: str, problem: str) -> None:
         """Quarantine a damaged log; see `Store`."""
@@ -347,9 +347,9 @@ class SqliteStore(ListsPending):
         """Remove a log; see `Store`."""
 
         def work() -> bool:
-            found = self._database.execute("SELECT id FROM logs WHERE log = ?", (log,)).fetchall()
-            self._remove([log], [number for (number,) in found])
-            return bool(found)
+            ids = self._database.execute("SELECT id FROM logs WHERE log = ?", (log,)).fetchall()
+            self._remove([log], [number for (number,) in ids])
+            return bool(ids)
 
         return await self._write(log, work)
 
@@ -358,12 +358,12 @@ class SqliteStore(ListsPending):
 
         def work() -> int:
             self._note_times()
-            found = self._database.execute(
+            ids = self._database.execute(
                 "SELECT log, id, status FROM logs "
                 "WHERE updated < ? AND substr(log, 1, ?) = ? AND (owner = '' OR until < ?)",
                 (before, len(prefix), prefix, self.clock.now()),
             ).fetchall()
-            old = [(log, number) for log, number, status in found if unfinished or status not in UNFINISHED]
+            old = [(log, number) for log, number, status in ids if unfinished or status not in UNFINISHED]
             self._remove([log for log, _ in old], [number for _, number in old])
             return len(old)
 
