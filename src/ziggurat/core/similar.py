@@ -23,11 +23,11 @@ def similar(name: str, names: Iterable[str], count: int = 1) -> list[str]:
     """
     if len(name) > _MAX_NAME:
         return []
-    asked = _pairs(name)
+    pairs = _pairs(name)
     scored = []
     for each in islice((each for each in names if len(each) <= _MAX_NAME), _MAX_NAMES):
-        known = _pairs(each)
-        score = 2 * len(asked & known) / (len(asked) + len(known))
+        other_pairs = _pairs(each)
+        score = 2 * len(pairs & other_pairs) / (len(pairs) + len(other_pairs))
         if score >= _LEAST:
             scored.append((score, each))
     return [each for _, each in nlargest(count, scored, key=lambda pair: pair[0])]

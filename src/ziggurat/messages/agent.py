@@ -342,8 +342,8 @@ class AgentRun(Struct, Generic[Out], frozen=True, weakref=True):
 
     def _answer(self, width: int) -> str:
         """Return the output, or why there is none, in one line without invisible characters."""
-        shown = repr((self.error or self.text)[: 2 * width]) if self.output is None else repr(self.output)
-        return shown if len(shown) <= width else f"{shown[: width - 1]}…"
+        answer = repr((self.error or self.text)[: 2 * width]) if self.output is None else repr(self.output)
+        return answer if len(answer) <= width else f"{answer[: width - 1]}…"
 
 
 def empty_run(name: str, request: AgentRequest, stop: stops.Stop, run_id: str = "") -> AgentRun:

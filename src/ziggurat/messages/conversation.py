@@ -118,10 +118,10 @@ class Conversation:
 
     def view(self) -> "Transcript":
         """Return a view of the current messages; messages added later are not in it."""
-        made = _NEW(Transcript)  # one per model call, and `Transcript(...)` takes twice as long
-        made._conversation = self
-        made._length = len(self.log)
-        return made
+        view = _NEW(Transcript)  # one per model call, and `Transcript(...)` takes twice as long
+        view._conversation = self
+        view._length = len(self.log)
+        return view
 
     def __len__(self) -> int:
         return len(self.log)

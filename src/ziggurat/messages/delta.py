@@ -219,9 +219,9 @@ def fit(message: Message) -> Message:
         fits = fits and not strange
     if fits and message.role == "assistant":
         return message
-    made = replace(message, role="assistant", parts=_clean_parts(_with_ids(refolded(message).parts)))
-    made = refolded(made)  # join thoughts that lost their signatures
-    return message if made == message else made
+    fitted = replace(message, role="assistant", parts=_clean_parts(_with_ids(refolded(message).parts)))
+    fitted = refolded(fitted)  # join thoughts that lost their signatures
+    return message if fitted == message else fitted
 
 
 def _is_whole(part: Text) -> bool:
@@ -232,7 +232,7 @@ def _is_whole(part: Text) -> bool:
 
 def _clean_parts(parts: tuple[Part, ...]) -> tuple[Part, ...]:
     """Remove tool results, repeated thoughts, and the signatures of thoughts at the end; fix lone surrogates."""
-    made: list[Part] = []
+    cleaned: list[Part] = []
     thoughts: set[Thinking] = set()
     for part in parts:
         if isinstance(part, Text):
@@ -241,15 +241,15 @@ def _clean_parts(parts: tuple[Part, ...]) -> tuple[Part, ...]:
         if isinstance(part, Thinking):
             thoughts.add(part)
         if not twice and not isinstance(part, ToolResult):
-            made.append(part)
+            cleaned.append(part)
     ended: list[Part] = []
-    while made and isinstance(last := made[-1], Thinking):
-        made.pop()
+    while cleaned and isinstance(last := cleaned[-1], Thinking):
+        cleaned.pop()
         if not is_proven(last):
             ended.append(last)
         elif last.text:
             ended.append(Thinking(last.text))
-    return (*made, *reversed(ended))
+    return (*cleaned, *reversed(ended))
 
 
 def refolded(message: Message) -> Message:
@@ -262,15 +262,15 @@ def refolded(message: Message) -> Message:
 
 def _with_ids(parts: tuple[Part, ...]) -> tuple[Part, ...]:
     """Give each call an id of its own: calls with an empty or repeated one get the next free number after it."""
-    given = {part.id for part in parts if isinstance(part, ToolCall)}
+    ids = {part.id for part in parts if isinstance(part, ToolCall)}
     seen = {""}
     numbers: dict[str, Iterator[int]] = {}  # the next number of each id, so that none is tried twice
-    made: list[Part] = []
+    numbered: list[Part] = []
     for part in parts:
         if isinstance(part, ToolCall) and part.id in seen:
             names = (f"{part.id or 'call'}-{number}" for number in numbers.setdefault(part.id, count(1)))
-            part = replace(part, id=next(name for name in names if name not in given and name not in seen))
+            part = replace(part, id=next(name for name in names if name not in ids and name not in seen))
         if isinstance(part, ToolCall):
             seen.add(part.id)
-        made.append(part)
-    return tuple(made)
+        numbered.append(part)
+    return tuple(numbered)

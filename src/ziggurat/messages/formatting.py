@@ -36,21 +36,21 @@ def call_text(call: ToolCall, width: int = 100) -> str:
     'add(a=1, b=2)'
     """
     try:
-        given = ", ".join(f"{name}={msgspec.json.encode(value).decode()}" for name, value in call.parsed().items())
+        arguments = ", ".join(f"{name}={msgspec.json.encode(value).decode()}" for name, value in call.parsed().items())
     except InvalidArguments:
-        given = call.arguments
-    return shortened(f"{call.name}({given})", width)
+        arguments = call.arguments
+    return shortened(f"{call.name}({arguments})", width)
 
 
 def result_text(result: ToolResult, width: int = 100) -> str:
     """Return a tool result as one line: its kind of error, then its text and the kinds of its other parts."""
-    shown = result.text
+    text = result.text
     if not isinstance(result.content, str):
         others = [f"[{type(part).__name__.lower()}]" for part in result.content if not isinstance(part, Text)]
-        shown = " ".join((shown, *others))
-    if result.error is not None and not shown.startswith(f"{result.error}: "):
-        shown = f"{result.error}: {shown}"
-    return shortened(shown, width) or "(nothing)"
+        text = " ".join((text, *others))
+    if result.error is not None and not text.startswith(f"{result.error}: "):
+        text = f"{result.error}: {text}"
+    return shortened(text, width) or "(nothing)"
 
 
 def duration(seconds: float) -> str:

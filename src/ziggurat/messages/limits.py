@@ -85,12 +85,12 @@ def unique_object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     Raises:
         InvalidArguments: a key occurs twice, so that two parsers could read the object differently.
     """
-    made = dict(pairs)
-    if len(made) < len(pairs):
+    result = dict(pairs)
+    if len(result) < len(pairs):
         seen: set[str] = set()
         for key, _ in pairs:
             if key in seen:
-                shown = key if len(key) <= MAX_KEY else f"{key[:MAX_KEY]}..."
-                raise InvalidArguments(f"{shown}: given more than once; give it once")
+                quoted = key if len(key) <= MAX_KEY else f"{key[:MAX_KEY]}..."
+                raise InvalidArguments(f"{quoted}: given more than once; give it once")
             seen.add(key)
-    return made
+    return result

@@ -111,8 +111,8 @@ def taint_of(messages: Iterable[Message]) -> tuple[str, ...]:
 
     A call that was refused (an unknown tool or name, invalid arguments, a denial) has no result from outside.
     """
-    found: set[str] = set()
+    origins: set[str] = set()
     for message in messages:
         results = (result for result in message.tool_results if result.error not in _REFUSED)
-        found.update(message.taint, (result.origin or result.name for result in results))
-    return tuple(sorted(found))
+        origins.update(message.taint, (result.origin or result.name for result in results))
+    return tuple(sorted(origins))

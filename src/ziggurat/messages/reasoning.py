@@ -49,12 +49,12 @@ def reasoning(messages: Sequence[Message]) -> Iterator[Violation]:
 
 def lost_reasoning(original: Sequence[Message], rewritten: Sequence[Message]) -> Iterator[Violation]:
     """Find messages of the model that were kept without one of their thoughts, or with thoughts in another place."""
-    kept: dict[tuple[Part, ...], dict[tuple[Part, ...], None]] = {}
+    remaining: dict[tuple[Part, ...], dict[tuple[Part, ...], None]] = {}
     for message in original:
         if message.role == "assistant":
-            kept.setdefault(_without_thoughts(message), {})[message.parts] = None
+            remaining.setdefault(_without_thoughts(message), {})[message.parts] = None
     for index, message in enumerate(rewritten):
-        before = kept.get(_without_thoughts(message)) if message.role == "assistant" else None
+        before = remaining.get(_without_thoughts(message)) if message.role == "assistant" else None
         if not before or message.parts in before:
             continue
         thoughts = {part: None for part in message.parts if isinstance(part, Thinking)}

@@ -74,18 +74,18 @@ def recorded_steps(
     entries: Iterable[JournalEntry], agent: str
 ) -> tuple[tuple[Message, ...] | None, list[RecordedStep]]:
     """Return the request's messages of the agent at a path (None if it was not entered), and its steps."""
-    asked: tuple[Message, ...] | None = None
+    request: tuple[Message, ...] | None = None
     steps: dict[int, RecordedStep] = {}
     under = agent + "/"
     for entry in entries:
         if isinstance(entry, Entered) and entry.path == agent:
-            asked = _decode(entry.request, _Asked).messages
+            request = _decode(entry.request, _Asked).messages
         elif isinstance(entry, Result) and entry.path.startswith(under):
             _add_result(entry, entry.path[len(under) :], steps)
     ordered = [steps[number] for number in sorted(steps)]
     for earlier, later in pairwise(ordered):
         later.before[:0] = earlier.due
-    return asked, ordered
+    return request, ordered
 
 
 def _add_result(entry: Result, place: str, steps: dict[int, RecordedStep]) -> None:
@@ -94,16 +94,16 @@ def _add_result(entry: Result, place: str, steps: dict[int, RecordedStep]) -> No
         step = steps.setdefault(steer.step, RecordedStep(steer.step))
         (step.before if steer.place == "before" else step.due).extend(steer.messages)
         return
-    found = _STEP.fullmatch(place)
-    if found is None:
+    match = _STEP.fullmatch(place)
+    if match is None:
         return
-    step = steps.setdefault(int(found[1]), RecordedStep(int(found[1])))
-    tool = _TOOL.match(found[2])
+    step = steps.setdefault(int(match[1]), RecordedStep(int(match[1])))
+    tool = _TOOL.match(match[2])
     if is_question(entry.path):
         step.replies.append(fit(_decode(entry.value, _Replied).message))
     elif tool is not None:
         step.results[int(tool[1])] = as_type(entry.value, ToolResult)
-    elif found[2] == "nudge":
+    elif match[2] == "nudge":
         step.after.append(as_type(entry.value, Message))
 
 
@@ -120,21 +120,21 @@ def said_before(entries: Iterable[JournalEntry], path: str) -> list[Message] | N
     if not is_question(path):
         return None
     number = int(parent_of(path).rpartition("-")[2])
-    asked, steps = recorded_steps(entries, parent_of(parent_of(path)))
-    if asked is None:
+    request, steps = recorded_steps(entries, parent_of(parent_of(path)))
+    if request is None:
         return None
-    said = [*asked]
+    messages = [*request]
     for step in steps:
         if step.number < number:
-            said += step.messages()
+            messages += step.messages()
         elif step.number == number:
-            said += step.before
-    return said
+            messages += step.before
+    return messages
 
 
-def first_difference(recorded: Sequence[Message], asked: Iterable[Message]) -> tuple[str, str, str]:
+def first_difference(recorded: Sequence[Message], current: Iterable[Message]) -> tuple[str, str, str]:
     """Return the position of the first message that differs, and both messages as text."""
-    pairs = list(zip_longest(recorded, asked))
+    pairs = list(zip_longest(recorded, current))
     at = next((at for at, (was, now) in enumerate(pairs) if encode(was) != encode(now)), 0)
     was, now = pairs[at]
     role = (now or was).role  # at least one of them exists

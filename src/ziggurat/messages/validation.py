@@ -58,17 +58,17 @@ def _violations(messages: Sequence[Message], policy: ValidationPolicy) -> Iterat
 
 
 def _roles(messages: Sequence[Message], policy: ValidationPolicy) -> Iterator[Violation]:
-    begun = False
+    started = False
     end = 0  # where the latest messages of one role end
     for index, message in enumerate(messages):
         yield from _kinds(index, message, policy)
         if message.role == "system":
-            if begun and not policy.allow_system_anywhere:
+            if started and not policy.allow_system_anywhere:
                 yield Violation(
                     "SystemNotFirst", f"message {index} is the system's; move it before all others", (index,)
                 )
-        elif not begun:
-            begun = True
+        elif not started:
+            started = True
             if message.role == "assistant" and policy.require_user_first:
                 yield Violation("AssistantBeforeUser", f"message {index} is the model's; begin with a user's", (index,))
         if index and not policy.allow_repeated_roles and message.role == messages[index - 1].role != "tool":

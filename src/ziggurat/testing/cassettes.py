@@ -103,10 +103,10 @@ class Cassette:
             return await self._record(agent, prompt, history, deps, listeners)
         data = self.path.read_bytes()
         opened = LocalJournal.load(data).entries[:1]
-        asked = request_of(prompt, history)
-        known = as_type(opened[0].request, AgentRequest) if opened and isinstance(opened[0], Opened) else None
-        if known is not None and known.fingerprint() != asked.fingerprint():
-            what, was, now = first_difference(known.messages, asked.messages)
+        request = request_of(prompt, history)
+        recorded = as_type(opened[0].request, AgentRequest) if opened and isinstance(opened[0], Opened) else None
+        if recorded is not None and recorded.fingerprint() != request.fingerprint():
+            what, was, now = first_difference(recorded.messages, request.messages)
             raise JournalMismatch(f"first divergence in {self.path}: {what}\n{difference(was, now)}")
         return await replay_record(agent, data, live=self.live, deps=deps, listeners=listeners)
 

@@ -73,18 +73,18 @@ def valid_conversation(
     if minimum > maximum:
         raise ConfigurationError(f"minimum={minimum}, maximum={maximum}: the minimum is at most the maximum")
     random = seed if isinstance(seed, Random) else Random(seed)  # noqa: S311
-    made = [system("You are brief.")] if must_have_system or random.random() < 0.5 else []
+    messages = [system("You are brief.")] if must_have_system or random.random() < 0.5 else []
     aim = random.randint(minimum, maximum)
     called = False
-    while len(made) < aim or (must_have_tool_calls and not called):
-        made.append(user(f"Question {len(made)}?"))
+    while len(messages) < aim or (must_have_tool_calls and not called):
+        messages.append(user(f"Question {len(messages)}?"))
         while random.random() < 0.5 or (must_have_tool_calls and not called):
-            made += _batch(random, len(made), random.randint(1, parallel), thinking)
+            messages += _batch(random, len(messages), random.randint(1, parallel), thinking)
             called = True
-            if len(made) >= aim:
+            if len(messages) >= aim:
                 break
-        made.append(assistant(*_thought(len(made), thinking), Text(f"Answer {len(made)}.")))
-    return made
+        messages.append(assistant(*_thought(len(messages), thinking), Text(f"Answer {len(messages)}.")))
+    return messages
 
 
 def _thought(index: int, thinking: bool) -> list[Part]:
@@ -92,10 +92,10 @@ def _thought(index: int, thinking: bool) -> list[Part]:
 
 
 def _batch(random: Random, index: int, size: int, thinking: bool) -> list[Message]:
-    said: list[Part] = [Text("Let me look.")] if random.random() < 0.5 else []
+    parts: list[Part] = [Text("Let me look.")] if random.random() < 0.5 else []
     calls = [ToolCall(f"call-{index}-{number}", random.choice(("add", "search")), "{}") for number in range(size)]
     results = [tool_message(ToolResult(call.id, call.name, "done")) for call in calls]
-    return [assistant(*_thought(index, thinking), *said, *calls), *results]
+    return [assistant(*_thought(index, thinking), *parts, *calls), *results]
 
 
 @checked

@@ -93,10 +93,10 @@ def _where(task: "asyncio.Task[object]") -> str:
 def _files() -> dict[int, str]:
     if not sys.platform.startswith("linux"):
         return {}
-    found: dict[int, str] = {}
+    files: dict[int, str] = {}
     for name in os.listdir("/proc/self/fd"):
         try:
-            found[int(name)] = os.readlink(f"/proc/self/fd/{name}")
+            files[int(name)] = os.readlink(f"/proc/self/fd/{name}")
         except OSError:  # closed meanwhile, as the descriptor of the listing itself
             continue
-    return {number: target for number, target in found.items() if not target.startswith("/dev/")}
+    return {number: target for number, target in files.items() if not target.startswith("/dev/")}

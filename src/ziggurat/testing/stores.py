@@ -80,12 +80,12 @@ def run_check(check: Check, factory: Factory) -> None:
 
 def rows(count: int, after: int = 0, before: str = "", status: str = "running") -> list[Row]:
     """Return consecutive rows."""
-    made: list[Row] = []
+    result: list[Row] = []
     for number in range(after + 1, after + count + 1):
         data = b'{"entry":"Test","number":%d,"text":"\xc3\xa4 \\n"}' % number
         before = chained(before, data)
-        made.append(Row(number, before, data, status))
-    return made
+        result.append(Row(number, before, data, status))
+    return result
 
 
 async def refused(work: Awaitable[object], *kinds: type[Exception]) -> None:
@@ -148,8 +148,8 @@ async def one_writes_at_a_time(opened: StoreUnderTest) -> None:
     await refused(one.append(log, first, rows(1, 1)), LeaseLost)
     await one.release(log, first)  # no effect: the lease has passed on
     await refused(one.lease(log), LeaseHeld)
-    known = await other.read(log)
-    await other.append(log, second, rows(1, 1, known[-1].digest), release=True)
+    stored = await other.read(log)
+    await other.append(log, second, rows(1, 1, stored[-1].digest), release=True)
     assert await one.lease(log) > second
     await refused(one.lease(run_log("none")), RunNotFound)
 

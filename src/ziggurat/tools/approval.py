@@ -96,8 +96,8 @@ class Approvals:
         return any(rule.concerns(name, stage) for rule in self.rules)
 
     def __repr__(self) -> str:
-        shown = [repr(rule.pattern if rule == Rule(rule.pattern) else rule) for rule in self.rules]
-        return f"Approvals({', '.join(shown)})"
+        texts = [repr(rule.pattern if rule == Rule(rule.pattern) else rule) for rule in self.rules]
+        return f"Approvals({', '.join(texts)})"
 
 
 APPROVALS: Key[tuple[Approvals, ...]] = Key("approvals")

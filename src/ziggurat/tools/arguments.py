@@ -134,10 +134,10 @@ def _holds_infinity(plain: object) -> bool:
 def listing(problems: Iterable[str]) -> str:
     """Join problems, one per line: at most `MAX_PROBLEMS` lines of bounded length, then a count of the rest."""
     lines = [line for problem in problems for line in problem.split("\n")]
-    kept = [line if len(line) <= _MAX_LINE else f"{line[: _MAX_LINE - 3]}..." for line in lines[:MAX_PROBLEMS]]
+    result = [line if len(line) <= _MAX_LINE else f"{line[: _MAX_LINE - 3]}..." for line in lines[:MAX_PROBLEMS]]
     if len(lines) > MAX_PROBLEMS:
-        kept.append(f"and {len(lines) - MAX_PROBLEMS} more")
-    return "\n".join(kept)
+        result.append(f"and {len(lines) - MAX_PROBLEMS} more")
+    return "\n".join(result)
 
 
 def shown(value: object) -> str:
@@ -156,23 +156,23 @@ def explain(name: str, error: msgspec.ValidationError, value: object, schema: Ma
     message = str(error)
     place = re.search(_PLACE, message)
     message = message[: place.start()] if place else message
-    path, found, wanted = name, value, schema
+    path, current, expected = name, value, schema
     for step in re.finditer(_STEP, place[1] if place else ""):
         key: str | int | None = step[1] or (int(step[2]) if step[2] else None)
-        wanted = _within(wanted, key)
-        if key is None and isinstance(found, Mapping) and len(found) == 1:
-            key = next(iter(found))  # the decoder names no key, but there is only one
+        expected = _within(expected, key)
+        if key is None and isinstance(current, Mapping) and len(current) == 1:
+            key = next(iter(current))  # the decoder names no key, but there is only one
         path += step[0] if step[0] != "[...]" or key is None else f".{key}"
-        found = _item(found, key)
+        current = _item(current, key)
     if (missing := re.match(r"Object missing required field `([^`]*)`", message)) is not None:
         return f"{path}.{missing[1]}: missing (required)"
     if (unknown := re.match(r"Object contains unknown field `([^`]*)`", message)) is not None:
         return f"{path}.{unknown[1]}: unknown field"
-    got = "" if found is _LOST or (place and "`key`" in place[0]) else f", got {shown(found)}"
+    actual = "" if current is _LOST or (place and "`key`" in place[0]) else f", got {shown(current)}"
     if message.startswith("Invalid "):
-        return f"{path}: {_mend(message, wanted)}{got}"
+        return f"{path}: {_mend(message, expected)}{actual}"
     message = re.sub(_EXPECTED, _in_words, message)
-    return f"{path}: {message}{'' if ', got ' in message else got}"
+    return f"{path}: {message}{'' if ', got ' in message else actual}"
 
 
 def path_in(name: str, error: msgspec.ValidationError) -> str:

@@ -74,8 +74,8 @@ class _Parser:
         value = self.climb(1)
         kind, text, position = self.tokens[self.index]
         if kind != "end":
-            wanted = "an operator before" if kind == "number" or text == "(" else "the end instead of"
-            raise InvalidArguments(f"expected {wanted} {text!r} at character {position}")
+            expected = "an operator before" if kind == "number" or text == "(" else "the end instead of"
+            raise InvalidArguments(f"expected {expected} {text!r} at character {position}")
         return value
 
     def climb(self, lowest: int) -> Number:

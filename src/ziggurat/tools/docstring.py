@@ -100,16 +100,16 @@ def _indented(lines: list[str]) -> list[str]:
 
 
 def _entries(body: str) -> dict[str, str]:
-    found: dict[str, list[str]] = {}
+    entries: dict[str, list[str]] = {}
     current: list[str] = []
     for line in body.split("\n"):
         entry = None if line[:1].isspace() else re.match(_ENTRY, line)
         if entry is not None:
-            current = found.setdefault(entry[1], [])
+            current = entries.setdefault(entry[1], [])
             current.append(entry[2] or "")
         else:
             current.append(line.strip())
-    return {name: description for name, lines in found.items() if (description := _joined("\n".join(lines)))}
+    return {name: description for name, lines in entries.items() if (description := _joined("\n".join(lines)))}
 
 
 def _joined(text: str) -> str:

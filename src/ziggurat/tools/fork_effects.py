@@ -24,8 +24,8 @@ class ForkEffects:
     def __init__(self, recorded: Mapping[str, tuple[str, ToolResult]] | None = None) -> None:
         self._at = recorded
         self._like: dict[str, ToolResult] = {}
-        for asked, result in (recorded or {}).values():
-            self._like.setdefault(asked, result)
+        for fingerprint, result in (recorded or {}).values():
+            self._like.setdefault(fingerprint, result)
 
     def instead(self, spec: ToolSpec, call: ToolCall, path: str) -> ToolResult | None:
         """Return the recorded result to use for a call, None if the call is to be made.
@@ -37,12 +37,12 @@ class ForkEffects:
         """
         if spec.effect == "none":
             return None
-        asked = call.fingerprint()
+        fingerprint = call.fingerprint()
         if self._at is not None:
             at = self._at.get(path)
-            known = at[1] if at is not None and at[0] == asked else self._like.get(asked)
-            if known is not None:
-                return known
+            recorded = at[1] if at is not None and at[0] == fingerprint else self._like.get(fingerprint)
+            if recorded is not None:
+                return recorded
         why = "effects are refused in it" if self._at is None else "the run before made no such call"
         raise ToolError(f"{spec.name} was not run: this run is a fork, and {why}", kind="denied")
 

@@ -165,12 +165,12 @@ class FunctionTool(Generic[F_co]):
         stream: AsyncGenerator[object, None] = self.function(**arguments)
         async with aclosing(stream):
             async for piece in stream:
-                told = result_of(piece, call)
-                if not isinstance(told.content, str):
+                result = result_of(piece, call)
+                if not isinstance(result.content, str):
                     raise ToolError(
                         f"{call.name} yielded parts; only text can be streamed in pieces; return them instead"
                     )
-                text = told.content if filters is None else await filters(told.content, ctx)
+                text = result.content if filters is None else await filters(result.content, ctx)
                 pieces.append(text)
                 size += len(text)
                 if ctx.listens(ToolDelta):

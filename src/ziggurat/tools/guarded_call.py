@@ -87,8 +87,8 @@ async def run_guarded(
     try:
         value = await function(**arguments)
     except BaseException as error:
-        if (shown := presentable(error)) is not error:
-            raise shown from None
+        if (readable := presentable(error)) is not error:
+            raise readable from None
         if isinstance(error, (Exception, Suspend)) or _is_ours(error):
             raise
         if isinstance(error, BaseExceptionGroup) and (waiting := _pending_in(error)):

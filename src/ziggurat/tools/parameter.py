@@ -119,12 +119,12 @@ class Parameter(msgspec.Struct, frozen=True, eq=False):
         if self.check is not None:
             return self.check(value)
         try:
-            found: object = msgspec.convert(value, self.wire, strict=False)
+            decoded: object = msgspec.convert(value, self.wire, strict=False)
         except msgspec.ValidationError as error:
             raise Problem(self._explain(error, value)) from None
-        if self.inexact and has_infinity(found):
+        if self.inexact and has_infinity(decoded):
             raise Problem(f"{self.name}: expected a finite number, got {shown(value)}")
-        return found
+        return decoded
 
     def _explain(self, error: msgspec.ValidationError, value: object) -> str:
         """Explain the decoder's error; it does not name the entry of a mapping, so try the entries one by one."""
@@ -195,7 +195,7 @@ def _in_parts(name: str, skeleton: Any, parts: dict[type, Part]) -> Callable[[ob
 
     def check(value: object) -> object:
         try:
-            found: object = msgspec.convert(
+            decoded: object = msgspec.convert(
                 value, skeleton, strict=False, dec_hook=lambda kind, inner: readers[kind]._exactly(inner)
             )
         except msgspec.ValidationError as error:
@@ -203,8 +203,8 @@ def _in_parts(name: str, skeleton: Any, parts: dict[type, Part]) -> Callable[[ob
                 path = path_in(name, error)
                 raise Problem("\n".join(f"{path}{line}" for line in str(error.__cause__).split("\n"))) from None
             raise Problem(explain(name, error, value, {})) from None
-        if has_infinity(found):
+        if has_infinity(decoded):
             raise Problem(f"{name}: expected a finite number, got {shown(value)}")
-        return found
+        return decoded
 
     return check

@@ -139,10 +139,10 @@ def note_unknown(name: str, ctx: Context) -> None:
         _note(name, (), ("[no such tool]",), ctx)
 
 
-def _note(tool: str, wanted: Iterable[str], missing: tuple[str, ...], ctx: Context) -> None:
+def _note(tool: str, declared: Iterable[str], missing: tuple[str, ...], ctx: Context) -> None:
     who = ctx.path.rpartition("/step-")[0].rpartition("/")[2]
     has = ctx.scope.get(GRANTS) or frozenset()
-    entry = PermissionCheck(who, ctx.path, tool, tuple(sorted(wanted)), tuple(sorted(has)), missing, ctx.clock.now())
+    entry = PermissionCheck(who, ctx.path, tool, tuple(sorted(declared)), tuple(sorted(has)), missing, ctx.clock.now())
     ctx.scope[PERMISSION_LOG].add(entry)
 
 
@@ -152,17 +152,17 @@ def known(grants: Iterable[str]) -> frozenset[str]:
     Raises:
         ConfigurationError: a permission is unknown.
     """
-    wanted = frozenset(grants)
+    names = frozenset(grants)
     unknown = sorted(
         str(grant)
-        for grant in wanted
+        for grant in names
         if grant not in PERMISSIONS and not (isinstance(grant, str) and grant.startswith("custom:"))
     )
     if unknown:
         raise ConfigurationError(
             f"unknown permission {unknown[0]!r}; known are {', '.join(sorted(PERMISSIONS))} and custom:name"
         )
-    return wanted
+    return names
 
 
 def narrow_grants(ctx: Context, grants: frozenset[str]) -> frozenset[str]:

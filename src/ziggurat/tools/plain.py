@@ -77,14 +77,14 @@ def _key(key: object) -> str:
 
 def _struct(value: Struct) -> object:
     config = value.__struct_config__
-    found = [
+    fields = [
         (name, plain(getattr(value, field)))
         for field, name in zip(value.__struct_fields__, value.__struct_encode_fields__, strict=True)
         if getattr(value, field) is not UNSET
     ]
     if config.tag_field is not None:
-        found.insert(0, (config.tag_field, config.tag))
-    return [each for _, each in found] if config.array_like else dict(found)
+        fields.insert(0, (config.tag_field, config.tag))
+    return [each for _, each in fields] if config.array_like else dict(fields)
 
 
 def with_sorted_sets(data: object, value: object) -> object:

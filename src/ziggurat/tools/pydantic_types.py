@@ -67,10 +67,10 @@ def pydantic_reader(name: str, annotation: Any) -> tuple[Callable[[object], obje
 
     def dump(value: object) -> object:
         data: object = adapter.dump_python(value, mode="json", by_alias=True, round_trip=True)
-        kept = adapter.dump_python(value, round_trip=True)
-        if adapter.dump_python(check(data), round_trip=True) != kept:
+        fields = adapter.dump_python(value, round_trip=True)
+        if adapter.dump_python(check(data), round_trip=True) != fields:
             raise Problem(f"{name}: {shown(data)} as JSON is not the value that {name} would be given")
-        return with_sorted_sets(data, kept)
+        return with_sorted_sets(data, fields)
 
     return check, dump
 
@@ -141,6 +141,6 @@ def _readable(annotation: Any, within: tuple[Any, ...] = ()) -> Any:
         kind = _readable(kind, (*within, annotation))
         fields[name] = kind if name in annotation.__required_keys__ else typing.NotRequired[kind]
     make = cast("Callable[[str, dict[str, Any]], type]", typing_extensions.TypedDict)
-    made = make(annotation.__name__, fields)
-    made.__doc__ = annotation.__doc__
-    return made
+    result = make(annotation.__name__, fields)
+    result.__doc__ = annotation.__doc__
+    return result

@@ -46,9 +46,9 @@ class RawSchema(Struct, frozen=True):
             )
         is_async = inspect.iscoroutinefunction(function)
 
-        def call(**given: Any) -> Any:
-            ctx = given.pop("ctx", None)
-            return function(given["arguments"], ctx) if count == 2 else function(given["arguments"])
+        def call(**arguments: Any) -> Any:
+            ctx = arguments.pop("ctx", None)
+            return function(arguments["arguments"], ctx) if count == 2 else function(arguments["arguments"])
 
         return cls(
             name, SchemaValidator(schema, f"the schema of {name}"), call, is_async, "ctx" if count == 2 else None
@@ -68,13 +68,13 @@ class RawSchema(Struct, frozen=True):
         Raises:
             InvalidArguments: they do not fit; one problem per line.
         """
-        given = read(arguments) if arguments.strip() else {}
-        if not isinstance(given, dict):
-            raise InvalidArguments(f"the arguments must be a JSON object, got {shown(given)}")
-        problems = self.validator.problems(given)
+        values = read(arguments) if arguments.strip() else {}
+        if not isinstance(values, dict):
+            raise InvalidArguments(f"the arguments must be a JSON object, got {shown(values)}")
+        problems = self.validator.problems(values)
         if problems:
             raise InvalidArguments("\n".join(problems))
-        return {"arguments": given}
+        return {"arguments": values}
 
     decode_normal = decode
     """Arguments in their normal form are decoded and validated as any others."""

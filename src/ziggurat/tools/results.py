@@ -82,30 +82,30 @@ def _encode_value(value: object, call: ToolCall) -> ToolResult:
     return ToolResult(call.id, call.name, _clean(_json(value, call, sets)), None, call.name)
 
 
-def _of_parts(made: ToolResult) -> ToolResult:
+def _of_parts(result: ToolResult) -> ToolResult:
     """Check a ToolResult or parts that a tool returned, and limit their size."""
-    wrong = problem_in_part(made)
+    wrong = problem_in_part(result)
     if wrong is not None:
-        raise ToolError(f"{made.name} returned what cannot be shown: {wrong}")
-    content = _clean(made.content) if isinstance(made.content, str) else _parts(made.content, made.name)
-    return ToolResult(made.id, made.name, content, made.error, mended(made.origin or made.name))
+        raise ToolError(f"{result.name} returned what cannot be shown: {wrong}")
+    content = _clean(result.content) if isinstance(result.content, str) else _parts(result.content, result.name)
+    return ToolResult(result.id, result.name, content, result.error, mended(result.origin or result.name))
 
 
 def _parts(parts: Sequence[_Part], name: str) -> tuple[_Part, ...]:
-    kept: list[_Part] = []
+    shortened_parts: list[_Part] = []
     text, data = MAX_RESULT, MAX_DATA
     for part in parts[:_MAX_PARTS]:
         if isinstance(part, Text):
-            kept.append(Text(_clean(part.text, text)))
+            shortened_parts.append(Text(_clean(part.text, text)))
             text = max(0, text - len(part.text))
         else:
-            kept.append(part)
+            shortened_parts.append(part)
             data -= len(part.data or b"")
     if data < 0:
         raise ToolError(f"{name} returned more than {MAX_DATA:,} bytes of pictures, sound or files; give an address")
     if len(parts) > _MAX_PARTS:
-        kept.append(Text(f"[cut: {len(parts) - _MAX_PARTS} more parts]"))
-    return tuple(kept)
+        shortened_parts.append(Text(f"[cut: {len(parts) - _MAX_PARTS} more parts]"))
+    return tuple(shortened_parts)
 
 
 def _json(value: object, call: ToolCall, sets: bool = False) -> str:

@@ -84,8 +84,8 @@ def _with_definitions(schema: JSONSchema, definitions: JSONSchema) -> JSONSchema
 
 def note_of(annotation: object) -> str | None:
     """Return the description in ``Annotated`` (a string, a `msgspec.Meta` or a PEP 727 ``Doc``), or None."""
-    found = map(_description, getattr(annotation, "__metadata__", ()))
-    return next((text for text in found if text is not None), None)
+    descriptions = map(_description, getattr(annotation, "__metadata__", ()))
+    return next((text for text in descriptions if text is not None), None)
 
 
 def _description(note: object) -> str | None:
@@ -137,8 +137,8 @@ def _tidy(schema: JSONSchema) -> JSONSchema:
         if definition.get("title") == name.rpartition(".")[2]:
             del definition["title"]
     tidy = _inline(schema, definitions, recursive)
-    kept = {name: _inline(definitions[name], definitions, recursive) for name in sorted(recursive)}
-    return {**tidy, "$defs": kept} if kept else tidy
+    inlined = {name: _inline(definitions[name], definitions, recursive) for name in sorted(recursive)}
+    return {**tidy, "$defs": inlined} if inlined else tidy
 
 
 def _inline(schema: JSONSchema, definitions: dict[str, JSONSchema], recursive: set[str]) -> JSONSchema:
@@ -175,14 +175,14 @@ def _target(schema: JSONSchema) -> str:
 
 def _reachable(schema: JSONSchema, definitions: dict[str, JSONSchema]) -> set[str]:
     """Return the names of all definitions reachable by references from a schema."""
-    found: set[str] = set()
+    reached: set[str] = set()
     waiting = [schema]
     while waiting:
         for name in _references(waiting.pop()):
-            if name in definitions and name not in found:
-                found.add(name)
+            if name in definitions and name not in reached:
+                reached.add(name)
                 waiting.append(definitions[name])
-    return found
+    return reached
 
 
 def _references(node: Any) -> Iterator[str]:

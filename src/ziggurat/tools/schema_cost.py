@@ -125,9 +125,9 @@ class _Survey:
         self.steps = 0
 
     def result(self) -> Unfolding:
-        found = [self.bounds(part, 0) for part in self.parts]
-        growth = max((_growth(each.into) for each in found), default=0)
-        return Unfolding(max(each.checks for each in found), growth, max(each.patterns for each in found))
+        all_bounds = [self.bounds(part, 0) for part in self.parts]
+        growth = max((_growth(each.into) for each in all_bounds), default=0)
+        return Unfolding(max(each.checks for each in all_bounds), growth, max(each.patterns for each in all_bounds))
 
     def bounds(self, part: dict[str, Any], depth: int) -> _Bounds:
         """Return the bounds for the place in a value that a part of the schema applies to."""
@@ -178,8 +178,8 @@ class _Survey:
         documents = self.documents
         if base:
             documents = [part for part in documents if _last(str(part.get("$id", part.get("id", "")))) == _last(base)]
-        found = {id(part): part for each in documents if (part := _pointed(each, fragment)) is not None}
-        return list(found.values())
+        targets = {id(part): part for each in documents if (part := _pointed(each, fragment)) is not None}
+        return list(targets.values())
 
 
 def _parts(schema: object) -> Iterator[dict[str, Any]]:
@@ -208,15 +208,15 @@ def _schemas(values: object) -> list[dict[str, Any]]:
 
 def _into(part: dict[str, Any]) -> Counter[str]:
     """Count how often a part leads into each kind of child: by name, into every member, and into every item."""
-    found: Counter[str] = Counter()
+    counts: Counter[str] = Counter()
     if isinstance(named := part.get("properties"), dict):
-        found.update("." + name for name, each in named.items() if isinstance(each, dict))
+        counts.update("." + name for name, each in named.items() if isinstance(each, dict))
     if isinstance(matched := part.get("patternProperties"), dict):
-        found["members"] += len(matched)
-    found["members"] += sum(isinstance(part.get(name), dict) for name in _MEMBERS)
-    found["items"] += sum(isinstance(part.get(name), dict) for name in _ITEMS)
-    found["items"] += any(isinstance(part.get(name), list) for name in ("items", "prefixItems"))
-    return found
+        counts["members"] += len(matched)
+    counts["members"] += sum(isinstance(part.get(name), dict) for name in _MEMBERS)
+    counts["items"] += sum(isinstance(part.get(name), dict) for name in _ITEMS)
+    counts["items"] += any(isinstance(part.get(name), list) for name in ("items", "prefixItems"))
+    return counts
 
 
 def _growth(into: Counter[str]) -> int:

@@ -33,14 +33,14 @@ _SIZES = {
 
 def schema_errors(errors: "Iterable[jsonschema_rs.ValidationError]", schema: Any, most: int) -> list[str]:
     """Return one line per problem, missing names last; after `most` lines, one that counts the rest."""
-    found: dict[str, None] = {}
+    problems: dict[str, None] = {}
     for error in errors:
-        found.update(dict.fromkeys(_lines(error, schema if len(found) < most else None)))
-    lines = sorted(found, key=lambda line: line.endswith(_MISSING))
-    kept = [_short(line, MAX_LINE) for line in lines[:most]]
+        problems.update(dict.fromkeys(_lines(error, schema if len(problems) < most else None)))
+    lines = sorted(problems, key=lambda line: line.endswith(_MISSING))
+    listed = [_short(line, MAX_LINE) for line in lines[:most]]
     if len(lines) > most:
-        kept.append(f"and {len(lines) - most} more")
-    return kept
+        listed.append(f"and {len(lines) - most} more")
+    return listed
 
 
 def _lines(error: "jsonschema_rs.ValidationError", schema: Any) -> list[str]:
@@ -72,8 +72,8 @@ def _sentence(name: str, kind: Any, value: object) -> str:
         return f"expected {_SIZES[name].format(kind.limit)}, got {len(value)}"
     match name:
         case "type":
-            wanted = sorted(kind.types, key=lambda each: each == "null")
-            return f"expected {' or '.join(expectation({'type': each}) for each in wanted)}, got {shown(value)}"
+            types = sorted(kind.types, key=lambda each: each == "null")
+            return f"expected {' or '.join(expectation({'type': each}) for each in types)}, got {shown(value)}"
         case "enum":
             return f"expected {expectation({'enum': kind.options})}, got {shown(value)}"
         case "const":
@@ -98,18 +98,18 @@ def _sentence(name: str, kind: Any, value: object) -> str:
 def _no_alternative(error: "jsonschema_rs.ValidationError", schema: Any) -> list[str]:
     """Return why no alternative fits, or that too many do; explains only alternatives whose type fits."""
     arms: list[list[Any]] = error.kind.context  # type: ignore[attr-defined]
-    path, got = _path(error.instance_path), shown(error.instance)
+    path, actual = _path(error.instance_path), shown(error.instance)
     if type(error.kind).__name__ == "OneOfMultipleValid":
-        return [f"{path}: fits more than one of {len(arms)} alternatives, expected exactly one; got {got}"]
+        return [f"{path}: fits more than one of {len(arms)} alternatives, expected exactly one; got {actual}"]
     types = [each.kind.types for arm in arms for each in arm if _is_of_type(each, error)]
-    meant = [arm for arm in arms if not any(_is_of_type(each, error) for each in arm)]
-    if not meant:
-        wanted = dict.fromkeys(sorted((each for names in types for each in names), key=lambda each: each == "null"))
-        return [f"{path}: expected {' or '.join(expectation({'type': each}) for each in wanted)}, got {got}"]
-    if len(meant) == 1:
-        return [line for each in meant[0] for line in _lines(each, schema)]
-    room = MAX_LINE // min(len(meant), _MAX_ARMS) - 10
-    texts = ["; ".join(line for each in arm[:3] for line in _lines(each, schema)) for arm in meant[:_MAX_ARMS]]
+    candidates = [arm for arm in arms if not any(_is_of_type(each, error) for each in arm)]
+    if not candidates:
+        expected = dict.fromkeys(sorted((each for names in types for each in names), key=lambda each: each == "null"))
+        return [f"{path}: expected {' or '.join(expectation({'type': each}) for each in expected)}, got {actual}"]
+    if len(candidates) == 1:
+        return [line for each in candidates[0] for line in _lines(each, schema)]
+    room = MAX_LINE // min(len(candidates), _MAX_ARMS) - 10
+    texts = ["; ".join(line for each in arm[:3] for line in _lines(each, schema)) for arm in candidates[:_MAX_ARMS]]
     return [f"{path}: fits none of the alternatives: {' | '.join(_short(text, room) for text in texts)}"]
 
 

@@ -78,26 +78,26 @@ class Signature(msgspec.Struct, frozen=True, eq=False):
         Raises:
             ConfigurationError: The function cannot be offered to a model; the message says what, where and the fix.
         """
-        found = inspect_function(function, name)
+        inspection = inspect_function(function, name)
         text = describe(function)
-        inputs = found.inputs
+        inputs = inspection.inputs
         return cls(
-            name=found.name,
+            name=inspection.name,
             description=text.summary if description is None else description,
-            parameters=_object(found, text, unknown),
-            context_parameter=found.context_parameter,
-            is_async=found.is_async,
-            returns=found.returns,
+            parameters=_object(inspection, text, unknown),
+            context_parameter=inspection.context_parameter,
+            is_async=inspection.is_async,
+            returns=inspection.returns,
             _inputs=inputs,
-            _defaults=found.defaults,
+            _defaults=inspection.defaults,
             _dumps={name: each.dump for name, each in inputs.items() if each.dump is not None},
-            _extra=found.extra,
+            _extra=inspection.extra,
             _ignore=unknown == "ignore",
-            _read=_reader(found),
+            _read=_reader(inspection),
             _length=2 * MAX_DEPTH if any(each.nested for each in inputs.values()) else sys.maxsize,
             _inexact=tuple(each.name for each in inputs.values() if each.inexact),
             _checked=any(each.check is not None for each in inputs.values()),
-            _plain=found.extra is None and all(each.is_scalar for each in inputs.values()),
+            _plain=inspection.extra is None and all(each.is_scalar for each in inputs.values()),
         )
 
     def decode(self, arguments: str | bytes) -> dict[str, object]:
@@ -172,8 +172,8 @@ class Signature(msgspec.Struct, frozen=True, eq=False):
                 if parameter is not None:
                     result[name] = parameter.convert(value)
                 elif not self._ignore:
-                    told = len(problems) < MAX_PROBLEMS
-                    problems.append(self._unknown(name, arguments, missing) if told else name)
+                    detailed = len(problems) < MAX_PROBLEMS
+                    problems.append(self._unknown(name, arguments, missing) if detailed else name)
             except Problem as problem:
                 if value is not None or parameter is None or parameter.required:
                     problems.append(_named(str(problem), name, parameter))
@@ -185,10 +185,10 @@ class Signature(msgspec.Struct, frozen=True, eq=False):
             raise InvalidArguments(listing([*problems, *[f"{name}: missing (required)" for name in missing]]))
         return result
 
-    def _unknown(self, name: str, given: Mapping[str, object], missing: list[str]) -> str:
+    def _unknown(self, name: str, arguments: Mapping[str, object], missing: list[str]) -> str:
         if not self._inputs:
             return f"{name}: unknown parameter, this tool takes none"
-        absent = [each for each in self._inputs if each not in given]
+        absent = [each for each in self._inputs if each not in arguments]
         for guess in missing if len(missing) == 1 else similar(name, absent):
             return f"{name}: unknown parameter, did you mean {guess}?"
         return f"{name}: unknown parameter, the tool takes {', '.join(self._inputs)}"
@@ -212,31 +212,31 @@ def _object_in(text: str | bytes) -> dict[str, object]:
     return value
 
 
-def _reader(found: Inspection) -> _Reader:
+def _reader(inspection: Inspection) -> _Reader:
     """Build the decoder for the common case: a TypedDict, because it gives a dict with only the arguments present."""
-    fields = {name: each.wire if each.required else NotRequired[each.wire] for name, each in found.inputs.items()}
+    fields = {name: each.wire if each.required else NotRequired[each.wire] for name, each in inspection.inputs.items()}
     make = cast("Callable[[str, dict[str, Any]], type[dict[str, object]]]", TypedDict)
-    return msgspec.json.Decoder(make(found.name, fields), strict=False).decode
+    return msgspec.json.Decoder(make(inspection.name, fields), strict=False).decode
 
 
-def _object(found: Inspection, text: Docstring, unknown: str) -> dict[str, object]:
+def _object(inspection: Inspection, text: Docstring, unknown: str) -> dict[str, object]:
     """Combine the parameters' schemas and descriptions into one, with shared definitions at the top."""
     definitions: dict[str, object] = {}
     properties: dict[str, object] = {}
-    for name, each in found.inputs.items():
+    for name, each in inspection.inputs.items():
         schema = dict(each.schema)
-        if name not in found.described and name in text.parameters:
+        if name not in inspection.described and name in text.parameters:
             schema["description"] = text.parameters[name]
-        _hoist(found.name, schema, definitions)
+        _hoist(inspection.name, schema, definitions)
         properties[name] = schema
     others: object = unknown == "ignore"
-    if found.extra is not None:
-        others = extra = dict(found.extra.schema)
-        _hoist(found.name, extra, definitions)
+    if inspection.extra is not None:
+        others = extra = dict(inspection.extra.schema)
+        _hoist(inspection.name, extra, definitions)
     result: dict[str, object] = {
         "type": "object",
         "properties": properties,
-        "required": [name for name, each in found.inputs.items() if each.required],
+        "required": [name for name, each in inspection.inputs.items() if each.required],
         "additionalProperties": others,
     }
     return {**result, "$defs": definitions} if definitions else result

@@ -152,14 +152,14 @@ class Toolbox:
 
     def unknown(self, name: str) -> str:
         """Return a sentence for the model: there is no such tool, and which names are similar."""
-        asked = repr(name if len(name) <= 60 else name[:57] + "...")
+        quoted = repr(name if len(name) <= 60 else name[:57] + "...")
         if not self.entries:
-            return f"unknown tool {asked}: there are no tools"
+            return f"unknown tool {quoted}: there are no tools"
         near = similar(name, self.entries, 3)
         more = len(self.entries) - _MAX_LISTED
         known = ", ".join(islice(self.entries, _MAX_LISTED)) + (f" and {more:,} more" if more > 0 else "")
         hint = f"did you mean {', '.join(near)}?" if near else f"there are: {known}"
-        return f"unknown tool {asked}; {hint}"
+        return f"unknown tool {quoted}; {hint}"
 
     @checked
     def only(self, *names: str) -> "Toolbox":

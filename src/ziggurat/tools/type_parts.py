@@ -101,7 +101,7 @@ def _stand_in(part: Part, parts: dict[type, Part]) -> type:
 
 def _libraries(annotation: object) -> frozenset[str]:
     """Return the libraries that must read a type: those whose classes or constraints are in it, at any depth."""
-    found: set[str] = set()
+    libraries: set[str] = set()
     seen: set[int] = set()
     waiting: list[tuple[object, bool]] = [(annotation, False)]
     while waiting:
@@ -111,19 +111,19 @@ def _libraries(annotation: object) -> frozenset[str]:
         seen.add(id(part))
         if isinstance(part, type) and typing.get_origin(part) is None:
             if hasattr(part, "__pydantic_core_schema__") or hasattr(part, "__get_pydantic_core_schema__"):
-                found.add("pydantic")
+                libraries.add("pydantic")
             elif issubclass(part, msgspec.Struct):
-                found.add("msgspec")
+                libraries.add("msgspec")
             waiting += [(each, not issubclass(part, msgspec.Struct)) for each in _fields(part)]
             continue
         origin, inner = typing.get_origin(part), typing.get_args(part)
         if origin is Annotated:
-            found.update(*(_library_of(note, in_class) for note in inner[1:]))
+            libraries.update(*(_library_of(note, in_class) for note in inner[1:]))
             inner = inner[:1]
         if origin is not Literal:
             named = [getattr(part, name, None) for name in ("__value__", "__supertype__")]  # an alias, a NewType
             waiting += [(each, in_class) for each in (*inner, origin, *named)]
-    return frozenset(found)
+    return frozenset(libraries)
 
 
 def _library_of(note: object, in_class: bool) -> set[str]:

@@ -43,15 +43,17 @@ async def _serve(server: FakeProvider) -> None:
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the program: write the URL as the first line and serve until SIGINT or SIGTERM; return the exit code."""
-    given = _parser().parse_args(arguments)
-    if given.list:
+    options = _parser().parse_args(arguments)
+    if options.list:
         for entry in quirks():
             sys.stdout.write(f"{entry.kind:15}{entry.name}({entry.settings})\n    {entry.says}\n")
         return 0
     try:
-        script = Script((), always="Hello!") if given.script is None else load_script(given.script.read_bytes())
-        made = [parsed(text) for text in given.quirk]
-        server = FakeProvider(*script.replies, rules=script.rules, always=script.always, quirks=made, port=given.port)
+        script = Script((), always="Hello!") if options.script is None else load_script(options.script.read_bytes())
+        chosen = [parsed(text) for text in options.quirk]
+        server = FakeProvider(
+            *script.replies, rules=script.rules, always=script.always, quirks=chosen, port=options.port
+        )
         asyncio.run(_serve(server))
     except (ConfigurationError, OSError) as error:
         sys.stderr.write(f"{error}\n")

@@ -56,12 +56,12 @@ def _block(part: Part) -> Json:
     return {"type": "text", "text": part.text}
 
 
-def _message(said: ReplyContent, content: list[Json], stop: str | None, usage: Json) -> Json:
+def _message(reply: ReplyContent, content: list[Json], stop: str | None, usage: Json) -> Json:
     return {
-        "id": f"msg_{said.id}",
+        "id": f"msg_{reply.id}",
         "type": "message",
         "role": "assistant",
-        "model": said.model,
+        "model": reply.model,
         "content": content,
         "stop_reason": stop,
         "stop_sequence": None,
@@ -69,10 +69,10 @@ def _message(said: ReplyContent, content: list[Json], stop: str | None, usage: J
     }
 
 
-def plain(said: ReplyContent, seen: ReceivedRequest) -> Json:
+def plain(reply: ReplyContent, seen: ReceivedRequest) -> Json:
     """Return the body of a plain reply."""
-    content = [_block(part) for part in message_of(said.pieces).parts]
-    return _message(said, content, _STOPS.get(said.finish, said.finish), _usage(said.usage))
+    content = [_block(part) for part in message_of(reply.pieces).parts]
+    return _message(reply, content, _STOPS.get(reply.finish, reply.finish), _usage(reply.usage))
 
 
 def _start_block(delta: PartDelta) -> Json:
@@ -103,15 +103,15 @@ def _frame(kind: str, fields: Json, part: FramePart = "delta") -> ResponseChunk:
     return ResponseChunk({"type": kind, **fields}, kind, part)
 
 
-def streamed(said: ReplyContent, seen: ReceivedRequest) -> list[ResponseChunk | Wait]:
+def streamed(reply: ReplyContent, seen: ReceivedRequest) -> list[ResponseChunk | Wait]:
     """Return the events of a streamed reply."""
-    usage = _usage(said.usage)
-    message = _message(said, [], None, usage | {"output_tokens": 1})
+    usage = _usage(reply.usage)
+    message = _message(reply, [], None, usage | {"output_tokens": 1})
     frames: list[ResponseChunk | Wait] = [
         _frame("message_start", {"message": message}, "start"),
         _frame("ping", {}, "ping"),
     ]
-    for step in steps_of(said):
+    for step in steps_of(reply):
         if isinstance(step, Wait):
             frames.append(step)
             continue
@@ -122,9 +122,9 @@ def streamed(said: ReplyContent, seen: ReceivedRequest) -> list[ResponseChunk | 
         frames += [_frame("content_block_delta", {"index": step.part, "delta": delta}) for delta in _deltas(step.delta)]
         if step.closes:
             frames.append(_frame("content_block_stop", {"index": step.part}))
-    if said.error is None:
-        stop = {"stop_reason": _STOPS.get(said.finish, said.finish), "stop_sequence": None}
-        told = {"output_tokens": usage["output_tokens"]}
-        frames.append(_frame("message_delta", {"delta": stop, "usage": told}, "finish"))
+    if reply.error is None:
+        stop = {"stop_reason": _STOPS.get(reply.finish, reply.finish), "stop_sequence": None}
+        tokens = {"output_tokens": usage["output_tokens"]}
+        frames.append(_frame("message_delta", {"delta": stop, "usage": tokens}, "finish"))
         frames.append(_frame("message_stop", {}, "done"))
     return frames

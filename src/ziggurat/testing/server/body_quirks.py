@@ -90,8 +90,8 @@ def rate_limited(form: str = "integer") -> Quirk:
         raise ConfigurationError(f"there is no form {form!r} of rate_limited; there are {', '.join(RATE_LIMITS)}")
 
     def instead(seen: ReceivedRequest) -> HttpResponse:
-        told = RATE_LIMITS[form]
-        headers = told if isinstance(told, tuple) else (("retry-after", _date(told)),)
+        limit = RATE_LIMITS[form]
+        headers = limit if isinstance(limit, tuple) else (("retry-after", _date(limit)),)
         return error_answer(seen.wire, 429, headers=headers)
 
     return Quirk(instead=instead)

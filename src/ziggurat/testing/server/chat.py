@@ -12,11 +12,11 @@ _CREATED = 1_700_000_000
 
 
 def _usage(usage: Usage) -> Json:
-    given, told = usage.input or 0, usage.output or 0
+    tokens_in, tokens_out = usage.input or 0, usage.output or 0
     return {
-        "prompt_tokens": given,
-        "completion_tokens": told,
-        "total_tokens": given + told,
+        "prompt_tokens": tokens_in,
+        "completion_tokens": tokens_out,
+        "total_tokens": tokens_in + tokens_out,
         "prompt_tokens_details": {"cached_tokens": usage.cache_read or 0},
         "completion_tokens_details": {"reasoning_tokens": usage.reasoning or 0},
     }
@@ -26,30 +26,30 @@ def _call(call: ToolCall) -> Json:
     return {"id": call.id, "type": "function", "function": {"name": call.name, "arguments": call.arguments}}
 
 
-def _finish(said: ReplyContent) -> str:
-    return "stop" if said.finish == "refusal" else said.finish
+def _finish(reply: ReplyContent) -> str:
+    return "stop" if reply.finish == "refusal" else reply.finish
 
 
-def plain(said: ReplyContent, seen: ReceivedRequest) -> Json:
+def plain(reply: ReplyContent, seen: ReceivedRequest) -> Json:
     """Return the body of a plain reply."""
-    message = message_of(said.pieces)
-    refused = said.finish == "refusal"
-    shown: Json = {
+    message = message_of(reply.pieces)
+    refused = reply.finish == "refusal"
+    content: Json = {
         "role": "assistant",
         "content": None if refused else message.text or (None if message.tool_calls else ""),
         "refusal": message.text if refused else None,
     }
     if message.thinking:
-        shown["reasoning_content"] = message.thinking
+        content["reasoning_content"] = message.thinking
     if message.tool_calls:
-        shown["tool_calls"] = [_call(call) for call in message.tool_calls]
+        content["tool_calls"] = [_call(call) for call in message.tool_calls]
     return {
-        "id": f"chatcmpl-{said.id}",
+        "id": f"chatcmpl-{reply.id}",
         "object": "chat.completion",
         "created": _CREATED,
-        "model": said.model,
-        "choices": [{"index": 0, "message": shown, "logprobs": None, "finish_reason": _finish(said)}],
-        "usage": _usage(said.usage),
+        "model": reply.model,
+        "choices": [{"index": 0, "message": content, "logprobs": None, "finish_reason": _finish(reply)}],
+        "usage": _usage(reply.usage),
     }
 
 
@@ -71,13 +71,13 @@ def _wants_usage(seen: ReceivedRequest) -> bool:
     return isinstance(options, dict) and options.get("include_usage") is True
 
 
-def streamed(said: ReplyContent, seen: ReceivedRequest) -> list[ResponseChunk | Wait]:
+def streamed(reply: ReplyContent, seen: ReceivedRequest) -> list[ResponseChunk | Wait]:
     """Return the chunks of a streamed reply; with the usage only if it was requested, as the real provider does."""
     head = {
-        "id": f"chatcmpl-{said.id}",
+        "id": f"chatcmpl-{reply.id}",
         "object": "chat.completion.chunk",
         "created": _CREATED,
-        "model": said.model,
+        "model": reply.model,
     }
     with_usage = _wants_usage(seen)
     tail: Json = {"usage": None} if with_usage else {}
@@ -87,14 +87,14 @@ def streamed(said: ReplyContent, seen: ReceivedRequest) -> list[ResponseChunk | 
         return {**head, "choices": [choice], **tail}
 
     frames: list[ResponseChunk | Wait] = [ResponseChunk(chunk({"role": "assistant", "content": ""}), part="start")]
-    for step in steps_of(said):
+    for step in steps_of(reply):
         if isinstance(step, Wait):
             frames.append(step)
         elif not isinstance(step.delta, ThinkingDelta) or step.delta.text:
-            frames.append(ResponseChunk(chunk(_delta(step.delta, step.opens, said.finish == "refusal"))))
-    if said.error is None:
-        frames.append(ResponseChunk(chunk({}, _finish(said)), part="finish"))
+            frames.append(ResponseChunk(chunk(_delta(step.delta, step.opens, reply.finish == "refusal"))))
+    if reply.error is None:
+        frames.append(ResponseChunk(chunk({}, _finish(reply)), part="finish"))
         if with_usage:
-            frames.append(ResponseChunk({**head, "choices": [], "usage": _usage(said.usage)}, part="usage"))
+            frames.append(ResponseChunk({**head, "choices": [], "usage": _usage(reply.usage)}, part="usage"))
         frames.append(ResponseChunk("[DONE]", part="done"))
     return frames

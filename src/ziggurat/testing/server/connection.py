@@ -178,9 +178,9 @@ class Connection(asyncio.Protocol):
 
     def reset(self) -> None:
         """Close at once with RST."""
-        held = self._transport.get_extra_info("socket")
-        if held is not None and not self.lost:
-            held.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+        peer = self._transport.get_extra_info("socket")
+        if peer is not None and not self.lost:
+            peer.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
         self._transport.abort()
 
 

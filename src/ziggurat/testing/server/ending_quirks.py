@@ -137,11 +137,11 @@ def error_event(after: int = 2, message: str = "Overloaded", code: str = "overlo
     def frames(frames: Frames, seen: ReceivedRequest) -> Frames:
         if not seen.stream:
             return [ResponseChunk(error_body(seen.wire, 529, message, code), part="error")]
-        kept: Frames = []
+        sent: Frames = []
         for frame in frames:
-            if isinstance(frame, ResponseChunk) and sum(isinstance(each, ResponseChunk) for each in kept) >= after:
+            if isinstance(frame, ResponseChunk) and sum(isinstance(each, ResponseChunk) for each in sent) >= after:
                 break
-            kept.append(frame)
-        return [*kept, error_frame(seen.wire, 529, message, code)]
+            sent.append(frame)
+        return [*sent, error_frame(seen.wire, 529, message, code)]
 
     return Quirk(frames=frames, breaks=True)

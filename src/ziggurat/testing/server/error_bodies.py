@@ -94,6 +94,6 @@ def error_frame(wire: Wire | None, status: int, message: str = "", code: str | N
     if wire == "responses":
         fields = body["error"]
         code = code or fields["code"] or fields["type"]
-        shown = {"type": "error", "code": code, "message": fields["message"], "param": None, "sequence_number": 0}
-        return ResponseChunk(shown, "error", "error")
+        event = {"type": "error", "code": code, "message": fields["message"], "param": None, "sequence_number": 0}
+        return ResponseChunk(event, "error", "error")
     return ResponseChunk(body, "", "error")

@@ -59,12 +59,12 @@ def _extra_chunks(value: object) -> Callable[[Frames, ReceivedRequest], Frames]:
             return frames
         if seen.wire != "chat":
             return frames
-        made: Frames = []
+        extended: Frames = []
         for frame in frames:
-            made.append(frame)
+            extended.append(frame)
             if isinstance(frame, ResponseChunk) and isinstance(frame.data, dict) and frame.part in ("start", "delta"):
-                made.append(replace(frame, data={**frame.data, key: value}))
-        return made
+                extended.append(replace(frame, data={**frame.data, key: value}))
+        return extended
 
     return frames
 
@@ -123,12 +123,14 @@ def no_ids(form: str = "missing") -> Quirk:
 
 def _repeat(name: bool) -> Quirk:
     def frames(frames: Frames, seen: ReceivedRequest) -> Frames:
-        known: dict[int, tuple[str, str]] = {}
+        first_seen: dict[int, tuple[str, str]] = {}
         for _, data in objects_of(frames) if seen.stream else ():
             for call, function in _functions(data):
-                call_id, told = known.setdefault(call["index"], (call.get("id", ""), function.get("name", "")))
+                call_id, function_name = first_seen.setdefault(
+                    call["index"], (call.get("id", ""), function.get("name", ""))
+                )
                 if name:
-                    function["name"] = told
+                    function["name"] = function_name
                 else:
                     call["id"] = call_id
         return frames
@@ -240,15 +242,15 @@ def unknown_events() -> Quirk:
     def frames(frames: Frames, seen: ReceivedRequest) -> Frames:
         if not seen.stream:
             return frames
-        made: Frames = []
+        extended: Frames = []
         for frame in frames:
-            made.append(frame)
+            extended.append(frame)
             if isinstance(frame, ResponseChunk) and frame.part in ("start", "delta"):
                 data: Json = {"type": "x_unknown", "x_unknown": True}
                 if seen.wire == "chat":
                     data = {"object": "x_unknown", "choices": []}
-                made.append(ResponseChunk(data, "" if seen.wire == "chat" else "x_unknown"))
-        return made
+                extended.append(ResponseChunk(data, "" if seen.wire == "chat" else "x_unknown"))
+        return extended
 
     return Quirk(frames=frames)
 

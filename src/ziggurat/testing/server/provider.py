@@ -285,12 +285,12 @@ class FakeProvider:
 
     async def _ask_model(self, request: ModelRequest, seen: ReceivedRequest, quirks: list[Quirk]) -> ReplyContent:
         key = (seen.path, seen.body)
-        said = self._again.pop(key, None)
-        if said is None:
-            said = await ask(self._model, request, seen)
+        reply = self._again.pop(key, None)
+        if reply is None:
+            reply = await ask(self._model, request, seen)
         if any(quirk.breaks for quirk in quirks):
-            self._again[key] = said
-        return said
+            self._again[key] = reply
+        return reply
 
 
 def _models() -> HttpResponse:

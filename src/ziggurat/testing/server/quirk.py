@@ -16,7 +16,7 @@ from ziggurat.testing.server.types import HttpResponse, Piece, ReceivedRequest, 
 
 P = ParamSpec("P")
 
-Stage = Literal["instead", "said", "frames", "lines", "answer"]
+Stage = Literal["instead", "reply", "frames", "lines", "answer"]
 
 
 Kind = Literal[
@@ -31,7 +31,7 @@ class Quirk(Struct, frozen=True):
     Attributes:
         name: Its call as text: ``cut(120)``.
         instead: Answers in place of the script, which is not called.
-        said: Changes the reply.
+        reply: Changes the reply.
         frames: Changes the events of a stream, or the one body of a plain reply, before they are encoded.
         lines: Changes the bytes of the events of a stream.
         answer: Changes status, headers, the bytes of the body and how they are sent.
@@ -42,7 +42,7 @@ class Quirk(Struct, frozen=True):
 
     name: str = ""
     instead: Callable[[ReceivedRequest], HttpResponse] | None = None
-    said: Callable[[ReplyContent, ReceivedRequest], ReplyContent] | None = None
+    reply: Callable[[ReplyContent, ReceivedRequest], ReplyContent] | None = None
     frames: Callable[[list[ResponseChunk | Wait], ReceivedRequest], list[ResponseChunk | Wait]] | None = None
     lines: Callable[[list[Piece], ReceivedRequest], list[Piece]] | None = None
     answer: Callable[[HttpResponse, ReceivedRequest], HttpResponse] | None = None
@@ -118,16 +118,16 @@ def quirk_maker(kind: Kind) -> Callable[[Callable[P, Quirk]], Callable[P, Quirk]
         make = checked(make)
 
         @wraps(make)
-        def made(*args: P.args, **kwargs: P.kwargs) -> Quirk:
-            shown = [repr(value) for value in args] + [f"{key}={value!r}" for key, value in kwargs.items()]
-            return replace(make(*args, **kwargs), name=f"{name}({', '.join(shown)})")
+        def make_named(*args: P.args, **kwargs: P.kwargs) -> Quirk:
+            settings_text = [repr(value) for value in args] + [f"{key}={value!r}" for key, value in kwargs.items()]
+            return replace(make(*args, **kwargs), name=f"{name}({', '.join(settings_text)})")
 
         settings = ", ".join(
             parameter.name if parameter.default is parameter.empty else f"{parameter.name}={parameter.default!r}"
             for parameter in inspect.signature(make).parameters.values()
         )
-        _ENTRIES[name] = QuirkInfo(name, kind, says, good, settings, made)
-        return made
+        _ENTRIES[name] = QuirkInfo(name, kind, says, good, settings, make_named)
+        return make_named
 
     return enter
 
@@ -158,8 +158,8 @@ def parsed(text: str) -> Quirk:
     parameters = inspect.signature(entry.make).parameters
     settings: dict[str, object] = {}
     limits: dict[str, str] = {}
-    given = f"{more}={rest}" if more else rest
-    for at, word in enumerate(given.split(",") if given else ()):
+    assignments = f"{more}={rest}" if more else rest
+    for at, word in enumerate(assignments.split(",") if assignments else ()):
         key, equals, value = word.partition("=")
         if not equals and at == 0:
             key, value = next(iter(parameters), ""), word

@@ -170,8 +170,8 @@ def _tools(body: Json) -> Iterator[ToolSpec]:
 
 
 def _number(body: Json, *names: str) -> float | None:
-    found = (body[name] for name in names if isinstance(body.get(name), (int, float)))
-    return next(found, None)
+    numbers = (body[name] for name in names if isinstance(body.get(name), (int, float)))
+    return next(numbers, None)
 
 
 def _settings(body: Json) -> ModelSettings:

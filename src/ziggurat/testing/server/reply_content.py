@@ -31,19 +31,19 @@ class _ReplyRecorder:
     monotonic = staticmethod(SYSTEM_CLOCK.monotonic)
 
     def __init__(self) -> None:
-        self.heard: list[PartDelta | Wait] = []
+        self.deltas: list[PartDelta | Wait] = []
 
     async def __call__(self, event: Event, /) -> None:
         if isinstance(event, Delta):
-            self.heard.append(event.delta)
+            self.deltas.append(event.delta)
         elif isinstance(event, Dropped):
-            self.heard.clear()
+            self.deltas.clear()
 
     def listens(self, kind: type[Event], /) -> bool:
         return kind is Delta or kind is Dropped
 
     async def sleep(self, seconds: float) -> None:
-        self.heard.append(Wait(seconds))
+        self.deltas.append(Wait(seconds))
 
     def call_at(self, when: float, callback: Callable[[], None]) -> Timer:
         return SYSTEM_CLOCK.call_at(when, callback)
@@ -55,17 +55,17 @@ async def ask(
     """Call a model with a request; an error it raises becomes part of the reply."""
     ear = _ReplyRecorder()
     name = _model_name(seen)
-    said = ReplyContent((), usage=_estimate(Usage(), seen, ""), model=name, id=str(seen.number))
+    reply = ReplyContent((), usage=_estimate(Usage(), seen, ""), model=name, id=str(seen.number))
     try:
         response = await model(request, root("provider").within(CLOCK, ear).emitting(ear))
     except Exception as error:  # noqa: BLE001 - the provider simulates whatever error a script raises
-        return replace(said, pieces=_unique(torn(ear.heard), seen.number), error=error)
-    heard = ear.heard
-    if message_of(heard).parts != response.message.parts:
-        heard = list(deltas_of(response.message))
+        return replace(reply, pieces=_unique(torn(ear.deltas), seen.number), error=error)
+    deltas = ear.deltas
+    if message_of(deltas).parts != response.message.parts:
+        deltas = list(deltas_of(response.message))
     usage = _estimate(response.usage, seen, response.text)
-    pieces = _unique(torn(heard), seen.number)
-    return replace(said, pieces=pieces, finish=response.finish, usage=usage)
+    pieces = _unique(torn(deltas), seen.number)
+    return replace(reply, pieces=pieces, finish=response.finish, usage=usage)
 
 
 def _model_name(seen: ReceivedRequest) -> str:
@@ -76,15 +76,15 @@ def _model_name(seen: ReceivedRequest) -> str:
 
 def _estimate(usage: Usage, seen: ReceivedRequest, text: str) -> Usage:
     """Fill unknown token counts with estimates, a quarter of the characters; real providers always report usage."""
-    given = usage.input if usage.input is not None else len(seen.body) // 4
-    told = usage.output if usage.output is not None else max(1, estimate_tokens(text))
-    return replace(usage, input=given, output=told)
+    tokens_in = usage.input if usage.input is not None else len(seen.body) // 4
+    tokens_out = usage.output if usage.output is not None else max(1, estimate_tokens(text))
+    return replace(usage, input=tokens_in, output=tokens_out)
 
 
-def torn(heard: Iterable[PartDelta | Wait]) -> list[PartDelta | Wait]:
+def torn(deltas: Iterable[PartDelta | Wait]) -> list[PartDelta | Wait]:
     """Split tool arguments into pieces, as real models stream them."""
     pieces: list[PartDelta | Wait] = []
-    for delta in heard:
+    for delta in deltas:
         if not isinstance(delta, ToolCallDelta) or len(delta.arguments) <= _SHORT:
             pieces.append(delta)
             continue
@@ -97,13 +97,13 @@ def torn(heard: Iterable[PartDelta | Wait]) -> list[PartDelta | Wait]:
 
 def _unique(pieces: Iterable[PartDelta | Wait], number: int) -> tuple[PartDelta | Wait, ...]:
     """Replace generated call ids by ids unique in the whole conversation, as a provider's are."""
-    made: list[PartDelta | Wait] = []
+    renamed: list[PartDelta | Wait] = []
     for piece in pieces:
         if isinstance(piece, ToolCallDelta) and piece.name:
             left_open = piece.id in ("", "call") or (piece.id.startswith("call-") and piece.id[5:].isdigit())
             piece = replace(piece, id=f"call_{number}_{piece.index}") if left_open else piece
-        made.append(piece)
-    return tuple(made)
+        renamed.append(piece)
+    return tuple(renamed)
 
 
 def message_of(pieces: Iterable[PartDelta | Wait]) -> Message:
@@ -136,11 +136,11 @@ class TimedPiece(Struct, frozen=True):
     closes: bool
 
 
-def steps_of(said: ReplyContent) -> list[TimedPiece | Wait]:
+def steps_of(reply: ReplyContent) -> list[TimedPiece | Wait]:
     """Return the pieces with their positions; the part in which an error occurs is never closed."""
-    placed = _place(said.pieces)
+    placed = _place(reply.pieces)
     last = {part: at for at, (part, _) in enumerate(placed)}
-    if said.error is not None and placed:
+    if reply.error is not None and placed:
         last.pop(next((part for part, _ in reversed(placed) if part >= 0), -1), None)
     steps: list[TimedPiece | Wait] = []
     opened: set[int] = set()

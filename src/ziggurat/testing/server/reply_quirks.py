@@ -61,20 +61,20 @@ def _with(text: str, members: str) -> str:
 def _on_calls(change: Callable[[ToolCall, int], ToolCall]) -> Quirk:
     """Return a quirk that changes each tool call, given the call and its position."""
 
-    def said(said: ReplyContent, seen: ReceivedRequest) -> ReplyContent:
-        indexes = calls_of(said.pieces)
-        calls = message_of(said.pieces).tool_calls
+    def change_reply(reply: ReplyContent, seen: ReceivedRequest) -> ReplyContent:
+        indexes = calls_of(reply.pieces)
+        calls = message_of(reply.pieces).tool_calls
         changed = {index: change(call, at) for at, (index, call) in enumerate(zip(indexes, calls, strict=True))}
         pieces: list[PartDelta | Wait] = []
-        for piece in said.pieces:
+        for piece in reply.pieces:
             if not isinstance(piece, ToolCallDelta):
                 pieces.append(piece)
             elif piece.index in changed:
                 call = changed.pop(piece.index)
                 pieces.append(ToolCallDelta(piece.index, call.arguments, call.id, call.name))
-        return replace(said, pieces=tuple(torn(pieces)))
+        return replace(reply, pieces=tuple(torn(pieces)))
 
-    return Quirk(said=said)
+    return Quirk(reply=change_reply)
 
 
 @quirk_maker("call")
@@ -85,8 +85,12 @@ def bad_arguments(form: str = "truncated") -> Quirk:
     """
     if form not in BAD_ARGUMENTS:
         raise ConfigurationError(f"there is no form {form!r} of bad arguments; there are {', '.join(BAD_ARGUMENTS)}")
-    made = BAD_ARGUMENTS[form]
-    return _on_calls(lambda call, _: replace(call, arguments=made if isinstance(made, str) else made(call.arguments)))
+    replacement = BAD_ARGUMENTS[form]
+    return _on_calls(
+        lambda call, _: replace(
+            call, arguments=replacement if isinstance(replacement, str) else replacement(call.arguments)
+        )
+    )
 
 
 @quirk_maker("call")
@@ -152,14 +156,14 @@ def many_calls(count: int = 10_000) -> Quirk:
     Good client: limits how many run at once; returns all results in order, or refuses with a clear error.
     """
 
-    def said(said: ReplyContent, seen: ReceivedRequest) -> ReplyContent:
-        calls = message_of(said.pieces).tool_calls[:1]
+    def change(reply: ReplyContent, seen: ReceivedRequest) -> ReplyContent:
+        calls = message_of(reply.pieces).tool_calls[:1]
         copies = tuple(
             ToolCallDelta(at, call.arguments, f"{call.id}_{at}", call.name) for call in calls for at in range(count)
         )
-        return replace(said, pieces=copies or said.pieces)
+        return replace(reply, pieces=copies or reply.pieces)
 
-    return Quirk(said=said)
+    return Quirk(reply=change)
 
 
 @quirk_maker("body")
@@ -170,7 +174,7 @@ def big_text(megabytes: float = 10) -> Quirk:
     """
     piece = TextDelta("lorem ipsum " * 1000)
     times = max(1, int(megabytes * 1_000_000) // len(piece.text))
-    return Quirk(said=lambda said, _: replace(said, pieces=said.pieces + (piece,) * times))
+    return Quirk(reply=lambda reply, _: replace(reply, pieces=reply.pieces + (piece,) * times))
 
 
 @quirk_maker("body")
@@ -179,7 +183,7 @@ def empty_reply() -> Quirk:
 
     Good client: returns an empty message, with which later requests still work.
     """
-    return Quirk(said=lambda said, _: replace(said, pieces=(), finish="stop"))
+    return Quirk(reply=lambda reply, _: replace(reply, pieces=(), finish="stop"))
 
 
 @quirk_maker("call")
@@ -189,17 +193,17 @@ def out_of_tokens() -> Quirk:
     Good client: runs no call with truncated arguments, even if they happen to be valid JSON.
     """
 
-    def said(said: ReplyContent, seen: ReceivedRequest) -> ReplyContent:
-        calls = calls_of(said.pieces)
+    def change(reply: ReplyContent, seen: ReceivedRequest) -> ReplyContent:
+        calls = calls_of(reply.pieces)
         if not calls:
-            return replace(said, pieces=said.pieces[: max(1, len(said.pieces) // 2)], finish="length")
-        whole = message_of(said.pieces).tool_calls[-1]
-        kept = [piece for piece in said.pieces if not isinstance(piece, ToolCallDelta) or piece.index != calls[-1]]
+            return replace(reply, pieces=reply.pieces[: max(1, len(reply.pieces) // 2)], finish="length")
+        whole = message_of(reply.pieces).tool_calls[-1]
+        rest = [piece for piece in reply.pieces if not isinstance(piece, ToolCallDelta) or piece.index != calls[-1]]
         half = whole.arguments[: max(1, len(whole.arguments) // 2)]
         last = ToolCallDelta(calls[-1], half, whole.id, whole.name)
-        return replace(said, pieces=(*kept, last), finish="length")
+        return replace(reply, pieces=(*rest, last), finish="length")
 
-    return Quirk(said=said)
+    return Quirk(reply=change)
 
 
 @quirk_maker("stream")
@@ -209,13 +213,13 @@ def interleaved() -> Quirk:
     Good client: assigns each piece to its call.
     """
 
-    def said(said: ReplyContent, seen: ReceivedRequest) -> ReplyContent:
-        calls = [[piece for piece in said.pieces if _belongs(piece, index)] for index in calls_of(said.pieces)]
-        others = tuple(piece for piece in said.pieces if not isinstance(piece, ToolCallDelta))
+    def change(reply: ReplyContent, seen: ReceivedRequest) -> ReplyContent:
+        calls = [[piece for piece in reply.pieces if _belongs(piece, index)] for index in calls_of(reply.pieces)]
+        others = tuple(piece for piece in reply.pieces if not isinstance(piece, ToolCallDelta))
         mixed = tuple(piece for piece in chain.from_iterable(zip_longest(*calls)) if piece is not None)
-        return replace(said, pieces=others + mixed)
+        return replace(reply, pieces=others + mixed)
 
-    return Quirk(said=said)
+    return Quirk(reply=change)
 
 
 def _belongs(piece: PartDelta | Wait, index: int) -> bool:
@@ -229,10 +233,10 @@ def whole_calls() -> Quirk:
     Good client: works as usual.
     """
 
-    def said(said: ReplyContent, seen: ReceivedRequest) -> ReplyContent:
-        calls = message_of(said.pieces).tool_calls
-        others = tuple(piece for piece in said.pieces if not isinstance(piece, ToolCallDelta))
+    def change(reply: ReplyContent, seen: ReceivedRequest) -> ReplyContent:
+        calls = message_of(reply.pieces).tool_calls
+        others = tuple(piece for piece in reply.pieces if not isinstance(piece, ToolCallDelta))
         whole = tuple(ToolCallDelta(at, call.arguments, call.id, call.name) for at, call in enumerate(calls))
-        return replace(said, pieces=others + whole)
+        return replace(reply, pieces=others + whole)
 
-    return Quirk(said=said)
+    return Quirk(reply=change)

@@ -16,13 +16,13 @@ _INCOMPLETE = {"length": "max_output_tokens", "content_filter": "content_filter"
 
 
 def _usage(usage: Usage) -> Json:
-    given, told = usage.input or 0, usage.output or 0
+    tokens_in, tokens_out = usage.input or 0, usage.output or 0
     return {
-        "input_tokens": given,
+        "input_tokens": tokens_in,
         "input_tokens_details": {"cached_tokens": usage.cache_read or 0},
-        "output_tokens": told,
+        "output_tokens": tokens_out,
         "output_tokens_details": {"reasoning_tokens": usage.reasoning or 0},
-        "total_tokens": given + told,
+        "total_tokens": tokens_in + tokens_out,
     }
 
 
@@ -32,29 +32,29 @@ def _content(text: str, refused: bool) -> Json:
     return {"type": "output_text", "annotations": [], "logprobs": [], "text": text}
 
 
-def _item(part: Part, at: int, said: ReplyContent, *, begun: bool = False) -> Json:
-    """Return an item of the output; with `begun`, one whose content has not been sent yet."""
-    end = f"{said.id}_{at}"
-    status = "in_progress" if begun else "completed"
+def _item(part: Part, at: int, reply: ReplyContent, *, empty: bool = False) -> Json:
+    """Return an item of the output; with `empty`, one whose content has not been sent yet."""
+    end = f"{reply.id}_{at}"
+    status = "in_progress" if empty else "completed"
     if isinstance(part, Thinking):
-        summary = [] if begun or not part.text else [{"type": "summary_text", "text": part.text}]
+        summary = [] if empty or not part.text else [{"type": "summary_text", "text": part.text}]
         item: Json = {"id": part.id or f"rs_{end}", "type": "reasoning", "summary": summary}
         proof = part.signature or part.redacted
-        return item | ({"encrypted_content": proof} if proof and not begun else {})
+        return item | ({"encrypted_content": proof} if proof and not empty else {})
     if isinstance(part, ToolCall):
-        arguments = "" if begun else part.arguments
+        arguments = "" if empty else part.arguments
         fixed = {"id": f"fc_{end}", "type": "function_call", "status": status}
         return fixed | {"call_id": part.id, "name": part.name, "arguments": arguments}
     assert isinstance(part, Text)
-    content = [] if begun else [_content(part.text, said.finish == "refusal")]
+    content = [] if empty else [_content(part.text, reply.finish == "refusal")]
     return {"id": f"msg_{end}", "type": "message", "status": status, "role": "assistant", "content": content}
 
 
-def _response(said: ReplyContent, seen: ReceivedRequest, output: list[Json], status: str, *, done: bool) -> Json:
-    reason = _INCOMPLETE.get(said.finish) if done else None
+def _response(reply: ReplyContent, seen: ReceivedRequest, output: list[Json], status: str, *, done: bool) -> Json:
+    reason = _INCOMPLETE.get(reply.finish) if done else None
     failed = {"code": "server_error", "message": "The model failed."} if status == "failed" else None
     return {
-        "id": f"resp_{said.id}",
+        "id": f"resp_{reply.id}",
         "object": "response",
         "created_at": _CREATED,
         "status": status,
@@ -62,36 +62,36 @@ def _response(said: ReplyContent, seen: ReceivedRequest, output: list[Json], sta
         "incomplete_details": {"reason": reason} if reason else None,
         "instructions": None,
         "metadata": {},
-        "model": said.model,
+        "model": reply.model,
         "output": output,
         "parallel_tool_calls": True,
         "temperature": 1.0,
         "tool_choice": "auto",
         "tools": seen.json.get("tools") or [],
         "top_p": 1.0,
-        "usage": _usage(said.usage) if done else None,
+        "usage": _usage(reply.usage) if done else None,
     }
 
 
-def _status(said: ReplyContent) -> str:
-    if said.finish in _INCOMPLETE:
+def _status(reply: ReplyContent) -> str:
+    if reply.finish in _INCOMPLETE:
         return "incomplete"
-    return "failed" if said.finish == "error" else "completed"
+    return "failed" if reply.finish == "error" else "completed"
 
 
-def plain(said: ReplyContent, seen: ReceivedRequest) -> Json:
+def plain(reply: ReplyContent, seen: ReceivedRequest) -> Json:
     """Return the body of a plain reply."""
-    output = [_item(part, at, said) for at, part in enumerate(message_of(said.pieces).parts)]
-    return _response(said, seen, output, _status(said), done=True)
+    output = [_item(part, at, reply) for at, part in enumerate(message_of(reply.pieces).parts)]
+    return _response(reply, seen, output, _status(reply), done=True)
 
 
 class _Writer:
     """Numbers the events and knows the ids of the items."""
 
-    def __init__(self, said: ReplyContent) -> None:
-        self.said = said
-        self.refused = said.finish == "refusal"
-        self.parts = message_of(said.pieces).parts
+    def __init__(self, reply: ReplyContent) -> None:
+        self.reply = reply
+        self.refused = reply.finish == "refusal"
+        self.parts = message_of(reply.pieces).parts
         self.number = 0
 
     def frame(self, event: str, fields: Json, part: FramePart = "delta") -> ResponseChunk:
@@ -108,7 +108,7 @@ class _Writer:
         return where
 
     def opened(self, at: int) -> Iterator[ResponseChunk]:
-        item = _item(self.parts[at], at, self.said, begun=True)
+        item = _item(self.parts[at], at, self.reply, empty=True)
         where = self._where(at, item)
         yield self.frame("response.output_item.added", {"output_index": at, "item": item})
         if item["type"] == "message":
@@ -122,7 +122,7 @@ class _Writer:
         return part.text if isinstance(part, (Text, Thinking)) else ""
 
     def delta(self, at: int, delta: PartDelta) -> Iterator[ResponseChunk]:
-        where = self._where(at, _item(self.parts[at], at, self.said))
+        where = self._where(at, _item(self.parts[at], at, self.reply))
         if isinstance(delta, TextDelta):
             kind = "refusal" if self.refused else "output_text"
             more: Json = {} if self.refused else {"logprobs": []}
@@ -134,7 +134,7 @@ class _Writer:
 
     def closed(self, at: int) -> Iterator[ResponseChunk]:
         part = self.parts[at]
-        item = _item(part, at, self.said)
+        item = _item(part, at, self.reply)
         where = self._where(at, item)
         if isinstance(part, Text):
             kind, key = ("refusal", "refusal") if self.refused else ("output_text", "text")
@@ -150,15 +150,15 @@ class _Writer:
         yield self.frame("response.output_item.done", {"output_index": at, "item": item})
 
 
-def streamed(said: ReplyContent, seen: ReceivedRequest) -> list[ResponseChunk | Wait]:
+def streamed(reply: ReplyContent, seen: ReceivedRequest) -> list[ResponseChunk | Wait]:
     """Return the events of a streamed reply."""
-    writer = _Writer(said)
-    begun = _response(said, seen, [], "in_progress", done=False)
+    writer = _Writer(reply)
+    created = _response(reply, seen, [], "in_progress", done=False)
     frames: list[ResponseChunk | Wait] = [
-        writer.frame("response.created", {"response": begun}, "start"),
-        writer.frame("response.in_progress", {"response": begun}, "start"),
+        writer.frame("response.created", {"response": created}, "start"),
+        writer.frame("response.in_progress", {"response": created}, "start"),
     ]
-    for step in steps_of(said):
+    for step in steps_of(reply):
         if isinstance(step, Wait):
             frames.append(step)
             continue
@@ -167,7 +167,7 @@ def streamed(said: ReplyContent, seen: ReceivedRequest) -> list[ResponseChunk | 
         frames += writer.delta(step.part, step.delta)
         if step.closes:
             frames += writer.closed(step.part)
-    if said.error is None:
-        whole = plain(said, seen)
+    if reply.error is None:
+        whole = plain(reply, seen)
         frames.append(writer.frame(f"response.{whole['status']}", {"response": whole}, "finish"))
     return frames

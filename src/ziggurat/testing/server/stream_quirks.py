@@ -60,11 +60,11 @@ def mixed_line_ends(seed: int = 0) -> Quirk:
 
     def lines(lines: list[Piece], seen: ReceivedRequest) -> list[Piece]:
         random = Random(seed)  # noqa: S311 - a seed that repeats
-        made: list[Piece] = []
+        mixed: list[Piece] = []
         ended = b""
         for line in lines:
             if isinstance(line, Wait):
-                made.append(line)
+                mixed.append(line)
                 continue
             event = bytearray()
             for text in line.splitlines():
@@ -72,8 +72,8 @@ def mixed_line_ends(seed: int = 0) -> Quirk:
                 ends = (b"\r\n", b"\r") if ended == b"\r" and not text else (b"\n", b"\r\n", b"\r")
                 ended = random.choice(ends)
                 event += text + ended
-            made.append(bytes(event))
-        return made
+            mixed.append(bytes(event))
+        return mixed
 
     return Quirk(lines=lines)
 
@@ -167,14 +167,14 @@ def torn_event(at: int = 2) -> Quirk:
     """
 
     def lines(lines: list[Piece], seen: ReceivedRequest) -> list[Piece]:
-        made: list[Piece] = []
+        torn: list[Piece] = []
         number = 0
         for line in lines:
             number += isinstance(line, bytes)
             if isinstance(line, bytes) and number == at:
                 text = line.rstrip(b"\n")
                 line = text[: (text.index(b"data: ") + 6 + len(text)) // 2] + b"\n\n"
-            made.append(line)
-        return made
+            torn.append(line)
+        return torn
 
     return Quirk(lines=lines, breaks=True)

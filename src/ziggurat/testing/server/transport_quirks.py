@@ -44,12 +44,12 @@ def _split(pieces: Sequence[Piece], places: Sequence[int]) -> tuple[Piece, ...]:
     """Split a body at several bytes, with a turn of the event loop at each."""
     rest = tuple(pieces)
     done = 0
-    made: list[Piece] = []
+    parts: list[Piece] = []
     for place in sorted(set(places)):
         before, rest = _split_at(rest, place - done)
-        made += [*before, Wait(0)]
+        parts += [*before, Wait(0)]
         done = place
-    return (*made, *rest)
+    return (*parts, *rest)
 
 
 @quirk_maker("cut")
@@ -62,10 +62,10 @@ def cut(at_byte: int, clean: bool = False) -> Quirk:
     """
 
     def answer(answer: HttpResponse, seen: ReceivedRequest) -> HttpResponse:
-        kept = _split_at(answer.pieces, at_byte)[0]
+        head = _split_at(answer.pieces, at_byte)[0]
         if clean:
-            return replace(answer, pieces=kept, ending="close")
-        return replace(answer, pieces=kept, ending="cut", length=answer.size)
+            return replace(answer, pieces=head, ending="close")
+        return replace(answer, pieces=head, ending="cut", length=answer.size)
 
     return Quirk(answer=answer, breaks=True)
 
@@ -114,8 +114,8 @@ def reset(at_byte: int = 0) -> Quirk:
     """
 
     def answer(answer: HttpResponse, seen: ReceivedRequest) -> HttpResponse:
-        kept = _split_at(answer.pieces, at_byte)[0]
-        return replace(answer, pieces=kept, ending="reset", length=answer.size)
+        head = _split_at(answer.pieces, at_byte)[0]
+        return replace(answer, pieces=head, ending="reset", length=answer.size)
 
     return Quirk(answer=answer, breaks=True)
 

@@ -92,9 +92,9 @@ class ReceivedRequest(Struct, frozen=True):
         return isinstance(body, dict) and body.get("stream") is True
 
     def __repr__(self) -> str:
-        shown = {key: "..." if any(word in key for word in _SECRET) else value for key, value in self.headers}
+        headers = {key: "..." if any(word in key for word in _SECRET) else value for key, value in self.headers}
         path = urlsplit(self.path).path
-        return f"Seen({self.number}, {self.method} {path}, {shown}, {len(self.body)} bytes)"
+        return f"Seen({self.number}, {self.method} {path}, {headers}, {len(self.body)} bytes)"
 
 
 class ReplyContent(Struct, frozen=True):

@@ -31,19 +31,19 @@ def changed(answer: HttpResponse, quirks: Iterable[Quirk], seen: ReceivedRequest
     return answer
 
 
-def written(said: ReplyContent, seen: ReceivedRequest, quirks: Sequence[Quirk]) -> HttpResponse:
+def written(reply: ReplyContent, seen: ReceivedRequest, quirks: Sequence[Quirk]) -> HttpResponse:
     """Return the answer for a reply: written in the format of the request, with the quirks applied."""
     assert seen.wire is not None
     for quirk in quirks:
-        if quirk.said is not None:
-            said = quirk.said(said, seen)
+        if quirk.reply is not None:
+            reply = quirk.reply(reply, seen)
     stream = seen.stream and not any(quirk.plain for quirk in quirks)
-    if said.error is not None and (not stream or not said.pieces):
-        return changed(_error_answer(said.error, seen), quirks, seen)
+    if reply.error is not None and (not stream or not reply.pieces):
+        return changed(_error_answer(reply.error, seen), quirks, seen)
     form = _FORMATS[seen.wire]
-    frames = form.streamed(said, seen) if stream else [ResponseChunk(form.plain(said, seen), part="body")]
-    if said.error is not None and not isinstance(said.error, ConnectionError):
-        frames.append(error_frame(seen.wire, status_of(said.error), str(said.error)))
+    frames = form.streamed(reply, seen) if stream else [ResponseChunk(form.plain(reply, seen), part="body")]
+    if reply.error is not None and not isinstance(reply.error, ConnectionError):
+        frames.append(error_frame(seen.wire, status_of(reply.error), str(reply.error)))
     for quirk in quirks:
         if quirk.frames is not None:
             frames = quirk.frames(frames, seen)
@@ -53,7 +53,7 @@ def written(said: ReplyContent, seen: ReceivedRequest, quirks: Sequence[Quirk]) 
             lines = quirk.lines(lines, seen)
     kind = "text/event-stream; charset=utf-8" if stream else "application/json"
     answer = HttpResponse(200, (("content-type", kind),), tuple(lines), "chunked" if stream else "length")
-    if isinstance(said.error, ConnectionError):
+    if isinstance(reply.error, ConnectionError):
         answer = replace(answer, ending="reset")
     return changed(answer, quirks, seen)
 
