@@ -328,6 +328,21 @@ def test_every_document_is_reached_from_the_readme() -> None:
         assert f"(docs/{path.name})" in readme, f"the README does not link to {path.name}"
 
 
+def links_of(path: Path) -> set[Path]:
+    """Return the documents that a document links to."""
+    targets = re.findall(r"\]\(([^)\s#]+\.md)[^)\s]*\)", _FENCE.sub("", path.read_text(encoding="utf-8")))
+    return {(path.parent / target).resolve() for target in targets if "://" not in target}
+
+
+def test_common_tasks_are_at_most_three_clicks_away_from_the_readme() -> None:
+    page = ROOT / "docs" / "tasks.md"
+    rows = re.findall(r"^\| (?!I want to|---)(.+) \| (.+) \|$", page.read_text(encoding="utf-8"), re.MULTILINE)
+    assert len(rows) >= 20
+    assert all("](" in where for _, where in rows)
+    assert page in links_of(ROOT / "README.md")  # the first click, and the second leads to the place itself
+    assert links_of(page) <= links_of(ROOT / "README.md") | {ROOT / "README.md"}
+
+
 def test_the_house_in_the_documents_is_the_house() -> None:
     text = (ROOT / "docs" / "design.md").read_text(encoding="utf-8")
     rows = re.findall(r"^\| `(\w+)/` \| (\d) \|(.*)\|$", text, re.MULTILINE)
