@@ -118,13 +118,11 @@ class KnowledgeGraph:
         self.entity(name)
         if direction not in get_args(Direction):
             raise ConfigurationError(f"direction= is 'out', 'in' or 'both', got {direction!r}")
-        relations = [one for kinds in self._out[name].values() for one in kinds.values()] if direction != "in" else []
+        links = [one for kinds in self._out[name].values() for one in kinds.values()] if direction != "in" else []
         if direction != "out":
             sources = self._into[name].items()
-            relations += [
-                one for source, kinds in sources if direction == "in" or source != name for one in kinds.values()
-            ]
-        return relations if kind is None else [one for one in relations if one.kind == kind]
+            links += [one for source, kinds in sources if direction == "in" or source != name for one in kinds.values()]
+        return links if kind is None else [one for one in links if one.kind == kind]
 
     def neighbors(self, name: str, *, direction: Direction = "out", kind: str | None = None) -> list[Entity]:
         """Return the entities connected to one, each once.
@@ -149,9 +147,7 @@ class KnowledgeGraph:
             limit: The maximum number of results; None for all.
         """
         words = text.casefold().split()
-        matches = [
-            self._entities[name] for name, words_of in self._texts.items() if all(word in words_of for word in words)
-        ]
+        matches = [self._entities[name] for name, own in self._texts.items() if all(word in own for word in words)]
         return matches if limit is None else matches[:limit]
 
     def find(self, name: str) -> str:
