@@ -2,14 +2,13 @@
 
 __all__ = ["Agent", "AgentArguments"]
 
-import os
 from collections.abc import Callable, Iterable, Sequence
 from functools import cache, partial
 from typing import TYPE_CHECKING, Annotated, Any, TypedDict, Unpack, overload
 
 from msgspec import Meta
-from msgspec.structs import replace
 
+from ziggurat.agents.inherited import Inherited, debugging, with_prices
 from ziggurat.agents.loop import AgentLoop
 from ziggurat.agents.loop_run import Instructions, LoopSettings
 from ziggurat.agents.output import FINAL_ANSWER, AnswerReader, Output
@@ -18,10 +17,9 @@ from ziggurat.agents.reply import final_answer_in
 from ziggurat.agents.runnable import Runnable
 from ziggurat.agents.steering import STEERABLE, Steerable
 from ziggurat.agents.stop import MAX_STEPS, Policy, StopPolicy, any_of, steps_in
-from ziggurat.calls.admission import budgeted
 from ziggurat.calls.decisions import TOOLS
 from ziggurat.calls.enter import AGENT, AgentParts
-from ziggurat.calls.hooks import HookChain, chained
+from ziggurat.calls.hooks import HookChain
 from ziggurat.core.codec import digest
 from ziggurat.core.context import Context
 from ziggurat.core.errors import ConfigurationError
@@ -34,16 +32,12 @@ from ziggurat.messages.agent import Out
 from ziggurat.messages.budget import Budget
 from ziggurat.messages.middleware import AnyMiddleware, Middleware
 from ziggurat.messages.model import NO_SETTINGS, Model, ModelRequest, ModelResponse, ModelSettings, ToolSpec
-from ziggurat.messages.usage import Usage
 from ziggurat.models.resolving import resolve
-from ziggurat.tools.approval import APPROVALS, Approvals
+from ziggurat.tools.approval import Approvals
 from ziggurat.tools.permissions import Permissions, known
-from ziggurat.tools.thread_guard import rules_hold
 from ziggurat.tools.toolbox import Tool, Toolbox
 
 if TYPE_CHECKING:
-    from decimal import Decimal
-
     from typing_extensions import TypeForm
 
 
@@ -179,24 +173,20 @@ class Agent(Runnable[Out]):
             timeout,
             output_validator,
         )
-        self._chain = HookChain(middleware)
-        self._budget = None if budget is None else _with_prices(budget)
-        self._approvals = approvals
-        self._limited = grants is not None
+        inherited = Inherited(HookChain(middleware), approvals, with_prices(budget), grants is not None)
         needs = frozenset(permission for spec in box.specs for permission in spec.permissions)
-        self._grants = known(needs if grants is None else grants)
         parts = AgentParts(
             name,
-            self._prepare if middleware or approvals or budget or self._limited else None,
+            inherited.prepare if inherited else None,
             cache(self._setup),
             description,
             needs,
-            self._grants,
+            known(needs if grants is None else grants),
             None if answer is None else answer.revived,
-            self._chain,
+            inherited.chain,
             None if budget is None else budget.tool_calls,
             partial(final_answer_in, output=answer),
-            _debug(debug),
+            debugging(debug),
         )
         permitted = Steerable.among(middleware)
         loop = AgentLoop(self.settings, {AGENT: parts, STEERABLE: permitted, TOOLS: box, EFFECT: box.effect})
@@ -211,17 +201,6 @@ class Agent(Runnable[Out]):
     def tools(self) -> Toolbox:
         """The tools, with their statistics."""
         return self.settings.tools
-
-    def _prepare(self, ctx: Context) -> Context:
-        """Return a context with this agent's middleware, approvals and budget, for itself and all agents below."""
-        ctx = chained(ctx, self._chain)
-        if self._approvals is not None:
-            ctx = ctx.within(APPROVALS, (*(ctx.scope.get(APPROVALS) or ()), self._approvals))
-        if self._budget is not None:
-            ctx = budgeted(ctx, self._budget)
-        if self._limited or self._approvals is not None:
-            rules_hold(ctx)
-        return ctx
 
     def _setup(self) -> dict[str, str]:
         settings = self.settings
@@ -246,21 +225,3 @@ def _specs(box: Toolbox, answer: AnswerReader | None) -> tuple[ToolSpec, ...]:
     if FINAL_ANSWER in box:
         raise ConfigurationError(f"the name {FINAL_ANSWER!r} is taken by the output; give your tool another one")
     return (*box.specs, final)
-
-
-def _with_prices(budget: Budget) -> Budget:
-    """Return a budget with the providers' list prices if it limits cost and has no price function."""
-    if budget.cost is None or budget.price is not None:
-        return budget
-    _list_price("", Usage(0, 0))  # raises MissingExtra here rather than during a run
-    return replace(budget, price=_list_price)
-
-
-def _list_price(model: str, usage: Usage) -> "Decimal | None":
-    from ziggurat.observe.price import price_of_call
-
-    return price_of_call(usage, model)
-
-
-def _debug(chosen: bool | None) -> bool:
-    return os.environ.get("ZIGGURAT_DEBUG", "") not in ("", "0") if chosen is None else chosen

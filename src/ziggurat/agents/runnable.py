@@ -261,7 +261,8 @@ class Runnable(RunRecords, Generic[Out]):
                 to arguments that do not fit. None of the decisions is recorded then, and the run waits as before.
             JournalMismatch: with `strict`, the agent differs; the message shows where, with a diff.
         """
-        return self.run(
+        return Runnable.run(  # not that of a subclass, which may take something else than a prompt
+            self,
             run_id=run_id,
             decisions=decisions,
             strict=strict,

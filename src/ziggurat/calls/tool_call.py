@@ -216,9 +216,10 @@ async def _freeze(
     """
     spec = entry.spec
     if FORK_EFFECTS in ctx.scope and not entry.composite:
-        original = ctx.scope[FORK_EFFECTS].instead(spec, call, ctx.path)
+        effects = ctx.scope[FORK_EFFECTS]
+        original = effects.instead(spec.effect, spec.name, call.fingerprint(), ctx.path, ToolResult)
         if original is not None:
-            return original
+            return original[0]
     waiting = waiting_call(record, ctx) if record is not None and record.pending is not None else None
     if record is not None and waiting is not None:
         journal_of(ctx).skip(ctx, record.pending)

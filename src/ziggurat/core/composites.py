@@ -1,14 +1,14 @@
 """Composites: calls of a record that consist of other calls, where those begin, and what each call itself has cost."""
 
-__all__ = ["Composites"]
+__all__ = ["Composites", "flows_in", "handled_failures"]
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import islice
 
 from msgspec import Struct
 
-from ziggurat.core.codec import Raw, decode
-from ziggurat.core.entries import Entered, Failure, JournalEntry, Outcome, Result
+from ziggurat.core.codec import Raw, as_type, decode
+from ziggurat.core.entries import Entered, Failure, Intent, JournalEntry, Outcome, Pending, Result
 from ziggurat.core.path import is_beneath, is_model_call, parent_of
 
 
@@ -92,3 +92,34 @@ class Composites:
                     above.add(path)
                     path = parent_of(path)
         self._looked_at = len(self._entries)
+
+
+def flows_in(entries: Iterable[JournalEntry]) -> frozenset[str]:
+    """Return the paths of the composites that are flows: programs that call one thing after the other."""
+    return frozenset(
+        entry.path
+        for entry in entries
+        if isinstance(entry, Entered) and entry.setup and "flow" in as_type(entry.setup, dict[str, object])
+    )
+
+
+def handled_failures(entries: Sequence[JournalEntry]) -> set[int]:
+    """Return the ids of the failures after which a flow around them has made other calls, so that it knows of them."""
+    flows = flows_in(entries)
+    handled: set[int] = set()
+    if not flows:
+        return handled
+    later: dict[str, set[str]] = {}  # of each flow, up to two of the calls in it that come later
+    for entry in reversed(entries):
+        if not isinstance(entry, (Entered, Failure, Intent, Pending, Result)):
+            continue
+        call, flow = entry.path, parent_of(entry.path)
+        while flow:
+            if flow in flows:
+                calls = later.setdefault(flow, set())
+                if isinstance(entry, Failure) and calls - {call}:
+                    handled.add(id(entry))
+                if len(calls) < 2:
+                    calls.add(call)
+            call, flow = flow, parent_of(flow)
+    return handled

@@ -10,6 +10,7 @@ __all__ = [
     "RETURNS",
     "Effect",
     "Fact",
+    "classes_of",
     "fact",
     "innermost",
     "name_of",
@@ -18,7 +19,9 @@ __all__ = [
 ]
 
 from collections.abc import Iterable, Mapping
-from typing import Any, Generic, Literal, TypeVar, get_args, get_type_hints
+from functools import cache
+from types import UnionType
+from typing import Any, Generic, Literal, TypeVar, Union, get_args, get_origin, get_type_hints, is_typeddict
 
 from ziggurat.core.errors import ConfigurationError
 
@@ -97,6 +100,21 @@ def returns_of(service: object) -> type:
     except (NameError, TypeError):  # a name known only to the type checker, or an object without annotations
         return object
     return annotated if isinstance(annotated, type) else object
+
+
+@cache
+def classes_of(annotation: Any) -> tuple[type, ...]:
+    """Return the classes whose instances may be values of an annotated type; ``object`` where that is not known."""
+    origin = get_origin(annotation)
+    if annotation is Any or getattr(annotation, "_is_protocol", False):
+        return (object,)
+    if isinstance(annotation, type) and origin is None:
+        if is_typeddict(annotation):
+            return (dict,)
+        return (float, int) if annotation is float else (annotation,)
+    if origin in (Union, UnionType):
+        return tuple(each for part in get_args(annotation) for each in classes_of(part))
+    return (origin,) if isinstance(origin, type) else (object,)
 
 
 def name_of(service: object) -> str:

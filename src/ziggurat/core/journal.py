@@ -9,6 +9,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
 
 from ziggurat.core.clock import SYSTEM_CLOCK, Clock
 from ziggurat.core.codec import SHAPE_VERSION
+from ziggurat.core.composites import handled_failures
 from ziggurat.core.context import JOURNAL, Context
 from ziggurat.core.durations import Durations
 from ziggurat.core.entries import Decided, Ended, Entered, JournalEntry, Opened, Pending, Record, Result
@@ -240,7 +241,8 @@ class LocalJournal(Recorder):
     def _ask_again(self) -> None:
         """If the run ended with a failure, remove the failures that ended it, so that their calls are made again.
 
-        A failure did not end the run if a call above it has an answer, or if another alternative answered instead.
+        A failure did not end the run if a call above it has an answer, if another alternative answered instead, or if
+        a flow has made other calls after it.
         """
         if self.ended is None or self.ended.stop not in _BROKEN_OFF:
             return
@@ -253,7 +255,10 @@ class LocalJournal(Recorder):
             return
         answered = {entry.path for entry in self.entries if isinstance(entry, Result)}
         decided = {parent_of(path) for path in answered if _is_alternative(path)}
+        handled = handled_failures(self.entries)
         for record in failed:
+            if id(record.outcomes[-1]) in handled:
+                continue
             at = record.outcomes[-1].path
             while at and parent_of(at) not in answered and not (_is_alternative(at) and parent_of(at) in decided):
                 at = parent_of(at)

@@ -23,6 +23,7 @@ from ziggurat.core.context import METER, Context
 from ziggurat.core.entries import Ended, Failure, Intent, JournalEntry, Outcome, Record, RedactEntry, Result
 from ziggurat.core.errors import ConfigurationError, JournalCorrupt, JournalError, JournalMismatch, RecordEnds, fact_of
 from ziggurat.core.event import Diverged, difference
+from ziggurat.core.facts import classes_of
 from ziggurat.core.json_lines import as_error, fingerprint
 from ziggurat.core.path import is_beneath, parent_of, step_of
 from ziggurat.core.stopwatch import Stopwatch
@@ -54,10 +55,11 @@ def _known(spent: Iterable[object]) -> tuple[object, ...]:
 
 
 def must_be(value: object, returns: type, name: str, ctx: Context) -> None:
-    """Raise ConfigurationError unless the answer of a call has the type `returns`."""
-    if not isinstance(value, returns):
+    """Raise ConfigurationError unless the answer of a call has the type `returns`; of ``list[int]`` that is a list."""
+    if type(value) is not returns and not isinstance(value, classes_of(returns)):
+        wanted = getattr(returns, "__name__", None) or str(returns)
         raise ConfigurationError(
-            f"{name} at {ctx.path} must answer with a {returns.__name__}, it did with {type(value).__name__}"
+            f"{name} at {ctx.path} must answer with a {wanted}, it did with {type(value).__name__}"
         )
 
 

@@ -7,13 +7,13 @@ from collections.abc import Iterable
 
 from msgspec.structs import replace
 
-from ziggurat.core.codec import SHAPE_VERSION, as_type
-from ziggurat.core.entries import Failure, JournalEntry, Opened, Origin, Result
+from ziggurat.core.codec import SHAPE_VERSION, Raw, as_type
+from ziggurat.core.composites import flows_in
+from ziggurat.core.entries import Entered, Failure, JournalEntry, Opened, Origin, Result
 from ziggurat.core.errors import ConfigurationError
 from ziggurat.core.json_lines import fingerprint
-from ziggurat.core.path import is_beneath, is_tool_call
+from ziggurat.core.path import is_beneath, is_model_call
 from ziggurat.messages.agent import AgentRequest
-from ziggurat.messages.parts import ToolCall, ToolResult
 from ziggurat.messages.recorded import RecordedStep, recorded_steps
 from ziggurat.messages.steer import Steer
 from ziggurat.runs.prompt import Prompt, request_of
@@ -31,14 +31,20 @@ def fork_entries(
         ConfigurationError: there is no such step, the run cannot be forked there.
     """
     step = origin.step
-    _, steps = recorded_steps(entries, agent)
-    _check_step(steps, step, origin.run_id, prompt)
+    is_flow = agent in flows_in(entries)
+    steps = [] if is_flow else recorded_steps(entries, agent)[1]
+    if is_flow:
+        _check_call(entries, agent, origin, prompt)
+    else:
+        _check_step(steps, step, origin.run_id, prompt)
     begun = entries[0]
     assert isinstance(begun, Opened)
     opened = replace(begun, run_id=run_id, version=SHAPE_VERSION, at=at, forked=origin)
     if step == 1 and prompt is not None:
         before = as_type(begun.request, AgentRequest).messages[:-1]
         return [replace(opened, request=AgentRequest((*before, *request_of(prompt).messages)))]
+    if is_flow:
+        return [opened, *_before_call(entries, agent, step)]
     kept = list(_before(entries, agent, step))
     if prompt is not None:
         last = steps[step - 2]
@@ -48,6 +54,36 @@ def fork_entries(
         number = 1 + sum(_is_steering(entry, agent) for entry in kept)
         kept.append(Result(f"{agent}/steering-{number}", "steering", steer, steer))
     return [opened, *kept]
+
+
+def _calls_of(entries: Iterable[JournalEntry], flow: str) -> dict[str, int]:
+    """Return the number of each call that a flow has made, from 1, in the order in which they are recorded."""
+    calls: dict[str, int] = {}
+    for entry in entries:
+        if entry.path.startswith(flow + "/"):
+            calls.setdefault(entry.path[len(flow) + 1 :].partition("/")[0], len(calls) + 1)
+    return calls
+
+
+def _check_call(entries: Iterable[JournalEntry], flow: str, origin: Origin, prompt: Prompt | None) -> None:
+    calls = len(_calls_of(entries, flow))
+    if not 1 <= origin.step <= calls + 1:
+        raise ConfigurationError(
+            f"the run {origin.run_id!r} cannot be forked at step {origin.step}: it can at 1 to {calls + 1}"
+        )
+    if prompt is not None and origin.step > 1:
+        raise ConfigurationError("a flow gets another input only where it begins: fork it with at=1")
+
+
+def _before_call(entries: Iterable[JournalEntry], flow: str, number: int) -> Iterable[JournalEntry]:
+    """Yield the entries of the calls of a flow before the call with a number, each whole, and its own beginning."""
+    calls = _calls_of(entries, flow)
+    for entry in entries:
+        if entry.path == flow and isinstance(entry, Entered):
+            yield entry
+        elif entry.path.startswith(flow + "/"):
+            if calls[entry.path[len(flow) + 1 :].partition("/")[0]] < number:
+                yield entry
 
 
 def _check_step(steps: list[RecordedStep], step: int, run_id: str, prompt: Prompt | None) -> None:
@@ -97,10 +133,12 @@ def effects_gate(origin: Origin, before: Iterable[JournalEntry]) -> ForkEffects 
         return None
     if origin.effects == "refuse":
         return ForkEffects()
-    recorded: dict[str, tuple[str, ToolResult]] = {}
+    recorded: dict[str, tuple[str, object]] = {}
     for entry in before:
-        if isinstance(entry, Result) and is_tool_call(entry.path):
+        if isinstance(entry, Result) and not is_model_call(entry.path):
             request = entry.request
-            asked = fingerprint(request) if isinstance(request, ToolCall) else as_type(request, str)
-            recorded[entry.path] = (asked, as_type(entry.value, ToolResult))
+            recorded[entry.path] = (
+                as_type(request, str) if isinstance(request, Raw) else fingerprint(request),
+                entry.value,
+            )
     return ForkEffects(recorded)

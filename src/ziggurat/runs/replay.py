@@ -6,6 +6,7 @@ import re
 from collections.abc import Iterator, Sequence
 
 from ziggurat.core.clock import SYSTEM_CLOCK, Clock
+from ziggurat.core.composites import flows_in
 from ziggurat.core.entries import Ended, Entered, Failure, Intent, JournalEntry, Result, Returned
 from ziggurat.core.journal import LocalJournal
 from ziggurat.core.path import parent_of
@@ -17,7 +18,7 @@ _STEP = re.compile(r"(^|/)step-\d+(/|$)")
 class PartialJournal(LocalJournal):
     """The record of a run whose tools, or whose models, are called again, and nothing else."""
 
-    __slots__ = ("_made", "_whole", "live")
+    __slots__ = ("_entered", "_flows", "_made", "_whole", "live")
 
     def __init__(
         self, whole: Sequence[JournalEntry], live: Live, *, strict: bool = True, clock: Clock = SYSTEM_CLOCK
@@ -27,7 +28,9 @@ class PartialJournal(LocalJournal):
         self.replaying = False  # composites are not compared as a whole, only the calls in them
         self.live = live
         self._whole = whole
-        self._made = {path for entry in whole if isinstance(entry, Entered) for path in _upwards(entry.path)}
+        self._entered = {entry.path for entry in whole if isinstance(entry, Entered)}
+        self._flows = flows_in(whole)
+        self._made = {path for entered in self._entered for path in _upwards(entered)}
         self.take_over(entry for entry in whole if self._answers(entry) or (entry is not whole[-1] and _ends(entry)))
 
     @property
@@ -42,7 +45,12 @@ class PartialJournal(LocalJournal):
 
     def is_live(self, path: str) -> bool:
         """Return whether the call at a path is made again."""
-        return (self.live == "tools") == _is_of_tool(path)
+        return (self.live == "tools") == (_is_of_tool(path) or self._is_of_flow(path))
+
+    def _is_of_flow(self, path: str) -> bool:
+        """Return whether a call is made by a flow, not by an agent within it."""
+        above = (each for each in _upwards(parent_of(path)) if each in self._entered)
+        return next(above, "") in self._flows
 
     def _answers(self, entry: JournalEntry) -> bool:
         """Return whether an entry answers a call: not for calls that are made again, nor for composites."""

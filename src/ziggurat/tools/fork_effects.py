@@ -3,48 +3,56 @@
 __all__ = ["FORK_EFFECTS", "Effects", "ForkEffects"]
 
 from collections.abc import Mapping
-from typing import Literal
+from typing import Literal, TypeVar
 
+from ziggurat.core.codec import as_type
 from ziggurat.core.errors import ToolError
+from ziggurat.core.facts import Effect
 from ziggurat.core.scope import Key
-from ziggurat.messages.model import ToolSpec
-from ziggurat.messages.parts import ToolCall, ToolResult
+
+T = TypeVar("T")
 
 Effects = Literal["refuse", "recorded", "live"]
 """Refuse the calls, return the original run's results and refuse all others, or make the calls."""
 
 
 class ForkEffects:
-    """Stops calls with side effects; calls of tools with ``effect="none"`` are made.
+    """Stops calls of tools and steps with side effects; those with ``effect="none"`` are made.
 
     Args:
-        recorded: The fingerprint and result of each call of the original run, by path; None to refuse all.
+        recorded: The fingerprint and value of each call of the original run, by path; None to refuse all.
     """
 
-    def __init__(self, recorded: Mapping[str, tuple[str, ToolResult]] | None = None) -> None:
+    def __init__(self, recorded: Mapping[str, tuple[str, object]] | None = None) -> None:
         self._at = recorded
-        self._like: dict[str, ToolResult] = {}
-        for fingerprint, result in (recorded or {}).values():
-            self._like.setdefault(fingerprint, result)
+        self._like: dict[str, object] = {}
+        for fingerprint, value in (recorded or {}).values():
+            self._like.setdefault(fingerprint, value)
 
-    def instead(self, spec: ToolSpec, call: ToolCall, path: str) -> ToolResult | None:
-        """Return the recorded result to use for a call, None if the call is to be made.
+    def instead(self, effect: Effect, name: str, fingerprint: str, path: str, returns: type[T]) -> tuple[T] | None:
+        """Return the recorded value to use for a call, as a tuple of one; None if the call is to be made.
 
         Of recorded calls with the same arguments, the one at the same path is used, otherwise the first.
+
+        Args:
+            effect: That of the tool or step.
+            name: Its name.
+            fingerprint: The fingerprint of the call.
+            path: The path of the call.
+            returns: The type of its value.
 
         Raises:
             ToolError: the call is refused.
         """
-        if spec.effect == "none":
+        if effect == "none":
             return None
-        fingerprint = call.fingerprint()
-        if self._at is not None:
-            at = self._at.get(path)
-            recorded = at[1] if at is not None and at[0] == fingerprint else self._like.get(fingerprint)
-            if recorded is not None:
-                return recorded
+        at = None if self._at is None else self._at.get(path)
+        if at is not None and at[0] == fingerprint:
+            return (as_type(at[1], returns),)
+        if fingerprint in self._like:
+            return (as_type(self._like[fingerprint], returns),)
         why = "effects are refused in it" if self._at is None else "the run before made no such call"
-        raise ToolError(f"{spec.name} was not run: this run is a fork, and {why}", kind="denied")
+        raise ToolError(f"{name} was not run: this run is a fork, and {why}", kind="denied")
 
 
 FORK_EFFECTS = Key[ForkEffects]("fork effects")

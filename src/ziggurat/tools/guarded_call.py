@@ -9,6 +9,7 @@ __all__ = [
     "CANCELLED_ITSELF",
     "GRACE",
     "AbandonedCalls",
+    "pending_in",
     "run_bounded",
     "run_guarded",
     "run_in_thread",
@@ -91,7 +92,7 @@ async def run_guarded(
             raise readable from None
         if isinstance(error, (Exception, Suspend)) or _is_ours(error):
             raise
-        if isinstance(error, BaseExceptionGroup) and (waiting := _pending_in(error)):
+        if isinstance(error, BaseExceptionGroup) and (waiting := pending_in(error)):
             raise Suspend(waiting) from error
         raise ended_by(error) from error
     finally:
@@ -99,14 +100,14 @@ async def run_guarded(
     return result_of(value, call)
 
 
-def _pending_in(group: BaseExceptionGroup[BaseException]) -> tuple[object, ...]:
+def pending_in(group: BaseExceptionGroup[BaseException]) -> tuple[object, ...]:
     """Return the pending items of agents that a tool ran concurrently in a task group."""
     pending: list[object] = []
     for error in group.exceptions:
         if isinstance(error, Suspend):
             pending.extend(item for item in error.pending if item not in pending)  # each holds those of the others too
         elif isinstance(error, BaseExceptionGroup):
-            pending.extend(item for item in _pending_in(error) if item not in pending)
+            pending.extend(item for item in pending_in(error) if item not in pending)
     return tuple(pending)
 
 

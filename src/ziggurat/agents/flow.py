@@ -1,0 +1,206 @@
+"""Flow: a typed async function as a durable run; the steps, agents and questions in it are recorded."""
+
+__all__ = ["Flow", "flow"]
+
+import inspect
+from collections.abc import Callable, Coroutine, Iterable, Sequence
+from contextlib import AbstractAsyncContextManager
+from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar, Unpack, get_type_hints, overload
+
+from ziggurat.agents.as_tool import AgentTool
+from ziggurat.agents.flow_input import FlowInput
+from ziggurat.agents.flow_program import FlowProgram
+from ziggurat.agents.inherited import Inherited, debugging, with_prices
+from ziggurat.agents.runnable import Runnable
+from ziggurat.calls.enter import AgentParts, AgentService
+from ziggurat.calls.hooks import HookChain
+from ziggurat.core.context import Context
+from ziggurat.core.errors import ConfigurationError
+from ziggurat.core.ids import check_new_name
+from ziggurat.core.layer import stack
+from ziggurat.core.settings import PositiveInt, checked
+from ziggurat.core.store import Store
+from ziggurat.messages.agent import AgentRun, Out
+from ziggurat.messages.budget import Budget
+from ziggurat.messages.middleware import AnyMiddleware
+from ziggurat.runs.options import RunArguments
+from ziggurat.runs.prompt import Prompt
+from ziggurat.tools.approval import Approvals
+from ziggurat.tools.parameter import Parameter
+from ziggurat.tools.permissions import Permissions, known
+
+if TYPE_CHECKING:
+    from ziggurat.agents.handle import RunHandle
+    from ziggurat.core.stream import EventStream
+
+In = TypeVar("In")
+R = TypeVar("R")
+
+
+class Flow(Runnable[Out], Generic[In, Out]):
+    """An async function whose runs are recorded, made by `flow`; it has all verbs of `Runnable`.
+
+    Its input and output are values of the types that the function is annotated with. Where `Runnable` takes a prompt,
+    a flow takes its input, or the input's JSON as text; ``run.output`` is its result.
+    """
+
+    def __init__(self, service: AgentService, takes: FlowInput, *, name: str, store: str | Store | None) -> None:
+        super().__init__(service, name=name, store=store)
+        self._takes = takes
+
+    def run(
+        self, prompt: In | Prompt | None = None, **arguments: Unpack[RunArguments]
+    ) -> Coroutine[Any, Any, AgentRun[Out]]:
+        """Run to the end and return the run; `prompt` is the input of the flow. See `Runnable.run`.
+
+        Raises:
+            ConfigurationError: the input is not of the flow's type.
+        """
+        return super().run(self._takes.prompt(prompt, arguments), **arguments)
+
+    def run_sync(self, prompt: In | Prompt | None = None, **arguments: Unpack[RunArguments]) -> AgentRun[Out]:
+        """Run from code that is not async. See `Runnable.run_sync`."""
+        return super().run_sync(self._takes.prompt(prompt, arguments), **arguments)
+
+    def stream(
+        self, prompt: In | Prompt | None = None, *, buffer: PositiveInt = 64, **arguments: Unpack[RunArguments]
+    ) -> "AbstractAsyncContextManager[EventStream[AgentRun[Out]]]":
+        """Run, and read the events while it happens. See `Runnable.stream`."""
+        return super().stream(self._takes.prompt(prompt, arguments), buffer=buffer, **arguments)
+
+    def start(self, prompt: In | Prompt | None = None, **arguments: Unpack[RunArguments]) -> "RunHandle[Out]":
+        """Start a run in the background of this event loop and return its handle. See `Runnable.start`."""
+        return super().start(self._takes.prompt(prompt, arguments), **arguments)
+
+    def layered(self, *layers: Callable[[AgentService], AgentService]) -> "Flow[In, Out]":
+        """Return a flow with layers around this one; the first listed meets the request first."""
+        return Flow(stack(self, *layers), self._takes, name=self.name, store=self.store)
+
+    def as_tool(self, *, name: str | None = None, description: str | None = None, input_type: Any = None) -> AgentTool:
+        """Return this as a tool that takes the flow's input, which is text or an object.
+
+        Raises:
+            ConfigurationError: the flow's input is something else.
+        """
+        kind = self._takes.tool_input(self.name) if input_type is None else input_type
+        return AgentTool(self, name=name, description=description, input_type=kind)
+
+
+class FlowDecorator(Protocol):
+    """Makes a flow of an async function that takes one input, or none, and perhaps a Context."""
+
+    @overload
+    def __call__(self, function: Callable[[], Coroutine[Any, Any, R]], /) -> Flow[None, R]: ...
+    @overload
+    def __call__(self, function: Callable[[In], Coroutine[Any, Any, R]], /) -> Flow[In, R]: ...
+    @overload
+    def __call__(self, function: Callable[[In, Context], Coroutine[Any, Any, R]], /) -> Flow[In, R]: ...
+
+
+if TYPE_CHECKING:
+
+    @overload
+    def flow(function: Callable[[], Coroutine[Any, Any, R]], /) -> Flow[None, R]: ...
+    @overload
+    def flow(function: Callable[[In], Coroutine[Any, Any, R]], /) -> Flow[In, R]: ...
+    @overload
+    def flow(function: Callable[[In, Context], Coroutine[Any, Any, R]], /) -> Flow[In, R]: ...
+    @overload
+    def flow(
+        *,
+        name: str | None = None,
+        description: str | None = None,
+        budget: Budget | None = None,
+        approvals: Approvals | None = None,
+        grants: Iterable[str] | None = None,
+        middleware: Sequence[AnyMiddleware] = (),
+        store: str | Store | None = None,
+        debug: bool | None = None,
+    ) -> FlowDecorator: ...
+
+
+@checked
+def flow(
+    function: Callable[..., Any] | None = None,
+    /,
+    *,
+    name: str | None = None,
+    description: str | None = None,
+    budget: Budget | None = None,
+    approvals: Approvals | None = None,
+    grants: Permissions | None = None,
+    middleware: Sequence[AnyMiddleware] = (),
+    store: str | Store | None = None,
+    debug: bool | None = None,
+) -> Any:
+    """Make a durable flow of an async function, which is run, resumed, replayed, forked and streamed as an agent is.
+
+    ::
+
+        @flow(store="sqlite:///orders.db")
+        async def order(order: Order) -> Receipt:
+            payment = await charge(order.customer, order.total)     # a step
+            return await ship(order.items, payment)                 # another
+
+        run = await order.run(Order(...), run_id="order-17")
+        run.output                                                  # a Receipt
+
+    When it is resumed, the function runs again from its start, and what is recorded is answered without being called:
+    steps, models, tools, agents, `gather`, `ask`. What the function does besides must therefore be the same each time:
+    no clock, no chance, no input or output outside of steps.
+
+    Args:
+        function: The async function. It has one parameter for its input, or none, and perhaps one for the `Context`.
+            All are annotated, and so is its result; both types have a JSON form.
+        name: Its name in paths and in the store, and as a tool; that of the function by default.
+        description: When to call it as a tool; by default its docstring.
+        budget: What it and all agents below it may spend.
+        approvals: Which tool and model calls below it a person must approve.
+        grants: The permissions of the agents below it; by default those they have.
+        middleware: Middleware for all calls below it.
+        store: Where its runs are kept.
+        debug: Raise unexpected errors at once; as for `Agent`.
+
+    Raises:
+        ConfigurationError: the function cannot be a flow; the message says why.
+    """
+    inherited = Inherited(HookChain(middleware), approvals, with_prices(budget), grants is not None)
+
+    def make(function: Callable[..., Any]) -> Flow[Any, Any]:
+        title = name or str(getattr(function, "__name__", ""))
+        check_new_name(title, "the name of a flow")
+        hints = _hints(function, title)
+        returns = Parameter.of("result", hints["return"], required=True)
+        takes, context = FlowInput.of(function, hints, title)
+        parts = AgentParts(
+            title,
+            inherited.prepare if inherited else None,
+            lambda: {"flow": title, "input": takes.digest},
+            inspect.getdoc(function) or "" if description is None else description,
+            frozenset(),
+            None if grants is None else known(grants),
+            returns.restore,
+            inherited.chain,
+            None if budget is None else budget.tool_calls,
+            debug=debugging(debug),
+        )
+        return Flow(FlowProgram(function, parts, takes, returns, context), takes, name=title, store=store)
+
+    return make if function is None else make(function)
+
+
+def _hints(function: Callable[..., Any], title: str) -> dict[str, Any]:
+    """Return the annotations of a flow's function.
+
+    Raises:
+        ConfigurationError: it is not async, or its result is not annotated.
+    """
+    if not inspect.iscoroutinefunction(function):
+        raise ConfigurationError(f"a flow is an async function, got {function!r:.200}")
+    try:
+        hints = get_type_hints(function, include_extras=True)
+    except NameError as error:
+        raise ConfigurationError(f"the annotations of the flow {title} cannot be read: {error}") from error
+    if "return" not in hints:
+        raise ConfigurationError(f"the flow {title} needs a return annotation, such as -> Receipt or -> None")
+    return hints

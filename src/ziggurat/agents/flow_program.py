@@ -1,0 +1,110 @@
+"""FlowProgram: runs the function of a flow as the service of an agent."""
+
+__all__ = ["FlowProgram"]
+
+from collections.abc import Callable
+from typing import Any
+
+from ziggurat.agents.flow_input import FlowInput
+from ziggurat.calls.agent_call import AGENT_CALL
+from ziggurat.calls.enter import AGENT, AgentParts
+from ziggurat.calls.step import counted_steps, own_places
+from ziggurat.core.codec import canonical
+from ziggurat.core.context import AMBIENT, Context
+from ziggurat.core.errors import ConfigurationError, Suspend
+from ziggurat.core.event import Diverged
+from ziggurat.core.facts import NAME, Fact
+from ziggurat.core.journal import LocalJournal, journal_of
+from ziggurat.core.path import is_beneath
+from ziggurat.messages import stops
+from ziggurat.messages.agent import AgentRequest, AgentRun
+from ziggurat.messages.conversation import Transcript
+from ziggurat.messages.delta import deltas_of
+from ziggurat.messages.events import Delta
+from ziggurat.messages.message import assistant
+from ziggurat.tools.guarded_call import pending_in
+from ziggurat.tools.parameter import Parameter
+
+
+class FlowProgram:
+    """The function of a flow: a service from AgentRequest to AgentRun."""
+
+    def __init__(
+        self, function: Callable[..., Any], parts: AgentParts, takes: FlowInput, returns: Parameter, context: str | None
+    ) -> None:
+        self.function = function
+        self.facts: dict[Fact[Any], Any] = {AGENT: parts, NAME: parts.name}
+        self._name = parts.name
+        self._takes = takes
+        self._returns = returns
+        self._context = context
+
+    async def __call__(self, request: AgentRequest, ctx: Context, /) -> AgentRun:
+        """Run the function; what it returns is the output of the run, and as text the last message.
+
+        Raises:
+            InvalidArguments: the input in the request does not fit.
+            ConfigurationError: the function returned something else than it is annotated with.
+        """
+        inputs = () if self._takes.kind is None else (self._takes.value(request),)
+        named = {} if self._context is None else {self._context: ctx}
+        token = AMBIENT.set(own_places(ctx))
+        try:
+            output = await self.function(*inputs, **named)
+        except BaseExceptionGroup as group:
+            waiting = pending_in(group)
+            if not waiting:
+                raise
+            raise Suspend(waiting) from group
+        finally:
+            AMBIENT.reset(token)
+        journal = journal_of(ctx)
+        if journal.reopened:
+            await _report_unused(ctx, journal)
+        reply = assistant(self._text_of(output))
+        if ctx.listens(Delta):
+            at = ctx.at("step-1").at("model").path  # as `emit_recorded` does
+            for delta in deltas_of(reply):
+                await ctx.emit(Delta(at, delta))
+        return AgentRun(
+            Transcript.of(*request.messages, reply),
+            stops.Completed(),
+            output,
+            steps=counted_steps(ctx),
+            id=ctx.run_id,
+            agent=self._name,
+            start=len(request.messages),
+            seconds=journal.elapsed - ctx.scope[AGENT_CALL].began,
+        )
+
+    def _text_of(self, output: object) -> str:
+        if isinstance(output, str):
+            return output
+        try:
+            plain = self._returns.plain(output)
+            self._returns.restore(plain)
+        except (TypeError, ValueError) as error:
+            raise ConfigurationError(
+                f"the flow {self._name} returned {output!r:.200}, which is not what it is annotated with: {error}"
+            ) from error
+        return canonical(plain).decode()
+
+    def __repr__(self) -> str:
+        return f"flow({self._name})"
+
+
+async def _report_unused(ctx: Context, journal: LocalJournal) -> None:
+    """Report the first recorded call of a resumed flow that the function did not make this time.
+
+    Raises:
+        JournalMismatch: the journal is strict.
+    """
+    for path in journal.paths():
+        if path == ctx.path or not is_beneath(path, ctx.path):
+            continue
+        record = journal.find(path)
+        if record is not None and record.outcomes and not record.counted:
+            event = journal.diverged(path, "call", record.outcomes[-1].name, "(not made)")
+            if event is not None and ctx.listens(Diverged):
+                await ctx.emit(event)
+            return

@@ -1,0 +1,73 @@
+"""What an agent or a flow passes on to all calls below it: its middleware, approvals, budget and grants."""
+
+__all__ = ["Inherited", "debugging", "with_prices"]
+
+import os
+from typing import TYPE_CHECKING
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from ziggurat.calls.admission import budgeted
+from ziggurat.calls.hooks import HookChain, chained
+from ziggurat.core.context import Context
+from ziggurat.messages.budget import Budget
+from ziggurat.messages.usage import Usage
+from ziggurat.tools.approval import APPROVALS, Approvals
+from ziggurat.tools.thread_guard import rules_hold
+
+if TYPE_CHECKING:
+    from decimal import Decimal
+
+
+class Inherited(Struct, frozen=True, eq=False):
+    """Rules that hold for one agent and for all below it.
+
+    Attributes:
+        chain: Its middleware.
+        approvals: Which calls a person must approve.
+        budget: What it may spend.
+        limited: Whether its permissions were limited.
+    """
+
+    chain: HookChain
+    approvals: Approvals | None
+    budget: Budget | None
+    limited: bool
+
+    def __bool__(self) -> bool:
+        return bool(self.chain.middlewares or self.approvals or self.budget or self.limited)
+
+    def prepare(self, ctx: Context) -> Context:
+        """Return a context in which the rules hold."""
+        ctx = chained(ctx, self.chain)
+        if self.approvals is not None:
+            ctx = ctx.within(APPROVALS, (*(ctx.scope.get(APPROVALS) or ()), self.approvals))
+        if self.budget is not None:
+            ctx = budgeted(ctx, self.budget)
+        if self.limited or self.approvals is not None:
+            rules_hold(ctx)
+        return ctx
+
+
+def with_prices(budget: Budget | None) -> Budget | None:
+    """Return a budget with the providers' list prices if it limits cost and has no price function.
+
+    Raises:
+        MissingExtra: the list of prices is not installed.
+    """
+    if budget is None or budget.cost is None or budget.price is not None:
+        return budget
+    _list_price("", Usage(0, 0))  # raises MissingExtra here rather than during a run
+    return replace(budget, price=_list_price)
+
+
+def _list_price(model: str, usage: Usage) -> "Decimal | None":
+    from ziggurat.observe.price import price_of_call
+
+    return price_of_call(usage, model)
+
+
+def debugging(chosen: bool | None) -> bool:
+    """Return whether unexpected errors are raised at once: as chosen, else by the environment variable."""
+    return os.environ.get("ZIGGURAT_DEBUG", "") not in ("", "0") if chosen is None else chosen

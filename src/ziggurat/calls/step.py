@@ -1,0 +1,294 @@
+"""Step: a function whose calls are recorded at their place in the run, and answered from the record afterwards."""
+
+__all__ = ["Arguments", "Step", "counted_steps", "own_places", "place_of", "step"]
+
+import asyncio
+import inspect
+from collections.abc import Callable, Coroutine, Sequence
+from functools import cached_property, update_wrapper
+from typing import TYPE_CHECKING, Any, Generic, ParamSpec, TypeVar, cast, get_type_hints, overload
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from ziggurat.calls.gate import refuse
+from ziggurat.core.codec import digest
+from ziggurat.core.context import AMBIENT, JOURNAL, Context, root
+from ziggurat.core.entries import Intent
+from ziggurat.core.errors import ConfigurationError
+from ziggurat.core.facts import EFFECT, NAME, Effect, Fact
+from ziggurat.core.journal import journal_of
+from ziggurat.core.layer import stack
+from ziggurat.core.service import Service
+from ziggurat.core.settings import checked
+from ziggurat.messages.parts import ToolCall
+from ziggurat.tools.fork_effects import FORK_EFFECTS
+from ziggurat.tools.frozen import Frozen, use_approval
+from ziggurat.tools.outcome import once_only, unknown_outcome
+
+P = ParamSpec("P")
+R = TypeVar("R")
+
+
+StepLayer = Callable[[Service["Arguments", Any]], Service["Arguments", Any]]
+"""A layer around a step."""
+
+
+class Arguments(Struct, eq=False):
+    """The request of a step: the arguments of one call of it."""
+
+    step: "Step[..., Any]"
+    args: tuple[Any, ...]
+    kwargs: dict[str, Any]
+    _digest: str = ""
+
+    def fingerprint(self) -> str:
+        """Return a digest of the step's name and its arguments by name, however they were passed.
+
+        Raises:
+            TypeError: the arguments do not fit the function.
+            ConfigurationError: an argument has no JSON form.
+        """
+        if not self._digest:
+            bound = self.step.signature.bind(*self.args, **self.kwargs)
+            bound.apply_defaults()
+            try:
+                self._digest = digest([self.step.name, bound.arguments])
+            except TypeError as error:
+                raise ConfigurationError(
+                    f"an argument of the step {self.step.name} cannot be recorded: {error}; pass plain data, and take "
+                    "what is not data from ctx.scope, as given by run(deps=...)"
+                ) from error
+        return self._digest
+
+
+class Step(Generic[P, R]):
+    """A function whose result is recorded, made by `step`; calling it returns a coroutine, as before.
+
+    Attributes:
+        function: The original function.
+        name: Its name in paths.
+        service: The service from `Arguments` to its result, with all layers.
+    """
+
+    def __init__(
+        self, function: Callable[..., Coroutine[Any, Any, R]], name: str, effect: Effect, layers: Sequence[StepLayer]
+    ) -> None:
+        update_wrapper(self, function)
+        self.function = function
+        self.name: str = name
+        self.signature: inspect.Signature = inspect.signature(function)
+        self._context = _context_parameter(self.signature)
+        if self._context is not None:  # it is passed by the step, not by whoever calls it
+            rest = [each for each in self.signature.parameters.values() if each.name != self._context]
+            self.signature = self.signature.replace(parameters=rest)
+        self.effect: Effect = effect
+        self.facts: dict[Fact[Any], Any] = {NAME: name, EFFECT: effect}
+        self.service: Service[Arguments, R] = stack(_Function(self), *layers)
+
+    @cached_property
+    def returns(self) -> type[R]:
+        """The type of its result, used to decode recorded ones.
+
+        Raises:
+            ConfigurationError: its return annotation cannot be resolved.
+        """
+        try:
+            hints = get_type_hints(inspect.unwrap(self.function))
+        except NameError as error:
+            raise ConfigurationError(f"the annotations of the step {self.name} cannot be read: {error}") from error
+        return cast("type[R]", hints["return"])
+
+    def __call__(self, *args: P.args, **kwargs: P.kwargs) -> Coroutine[Any, Any, R]:
+        """Return a coroutine that answers from the record, or runs the function and records its result.
+
+        Its place is that of this call, not of the moment when the coroutine is awaited.
+
+        Raises:
+            ConfigurationError: it is called in a task that the flow did not start with `gather`.
+        """
+        request = Arguments(cast("Step[..., Any]", self), args, kwargs)
+        ambient = AMBIENT.get()
+        if ambient is None or JOURNAL not in ambient.scope:
+            return self.service(request, root(self.name))
+        if ambient.leaf:  # within another step, whose result is recorded as a whole
+            return self._as_part(request, ambient.under(self.name))
+        ctx, journal = place_of(ambient, self.name), journal_of(ambient)
+        if journal.durable:
+            request.fingerprint()  # what cannot be recorded must not be done
+        if journal.replaying and journal.find(ctx.path) is None:
+            refuse(self.name, ctx, journal)
+        return journal.once(ctx, self.name, request, self._run, self.returns)
+
+    def _as_part(self, request: Arguments, ctx: Context) -> Coroutine[Any, Any, R]:
+        if self.effect == "once":
+            raise ConfigurationError(
+                f"{self.name} acts once only, so it needs a record of its own: call it from the flow, not from the "
+                f"step at {ctx.path.rpartition('/')[0]}"
+            )
+        return self.service(request, ctx)
+
+    async def _run(self, request: Arguments, ctx: Context) -> R:
+        """Run the step at its place, where it has no recorded result."""
+        if self.effect == "none":
+            return await self.service(request, ctx)
+        if FORK_EFFECTS in ctx.scope:
+            asked = request.fingerprint()
+            recorded = ctx.scope[FORK_EFFECTS].instead(self.effect, self.name, asked, ctx.path, self.returns)
+            if recorded is not None:
+                return recorded[0]
+        if self.effect == "once":
+            ctx = await self._begin_once(request, ctx)
+        return await self.service(request, ctx)
+
+    async def _begin_once(self, request: Arguments, ctx: Context) -> Context:
+        """Record that a step that acts once only begins.
+
+        Raises:
+            NotRepeatable: it was begun before, and it is unknown whether it took effect.
+        """
+        journal = journal_of(ctx)
+        record = journal.find(ctx.path)
+        if record is not None and record.intent is not None:
+            raise unknown_outcome(self.name, ConnectionAbortedError("the run was broken off"))
+        asked = request.fingerprint()
+        await journal.write(Intent(ctx.path, self.name, asked, asked, "report"))
+        return ctx.freezing(Frozen(ToolCall("", self.name, asked), "once", ctx.path))
+
+    def __repr__(self) -> str:
+        return f"step({self.name})"
+
+
+class _Function:
+    """The function of a step as a service, below all of its layers."""
+
+    __slots__ = ("facts", "function", "step")
+
+    def __init__(self, step: Step[..., Any]) -> None:
+        self.step = step
+        self.function = step.function
+        self.facts = step.facts
+
+    async def __call__(self, request: Arguments, ctx: Context, /) -> Any:
+        step, frozen = self.step, ctx.frozen
+        kwargs = request.kwargs if step._context is None else {**request.kwargs, step._context: ctx}
+        token = AMBIENT.set(ctx if ctx.leaf else replace(ctx, leaf=True))
+        try:
+            if step.effect == "once" and isinstance(frozen, Frozen):
+                use_approval(frozen.call, frozen, ctx)
+                return await once_only(self.function(*request.args, **kwargs), frozen)
+            return await self.function(*request.args, **kwargs)
+        finally:
+            AMBIENT.reset(token)
+
+    def __repr__(self) -> str:
+        return repr(self.step)
+
+
+# -- places ----------------------------------------------------------------------------------------------------------
+
+
+class _Places:
+    """The task whose calls get numbered places below one context, and how many steps it has called there."""
+
+    __slots__ = ("steps", "task")
+
+    def __init__(self) -> None:
+        self.task = asyncio.current_task()
+        self.steps = 0
+
+
+def own_places(ctx: Context) -> Context:
+    """Return the context, below which only the current task may call steps from now on."""
+    ctx.state(_Places, _Places)
+    return ctx
+
+
+def counted_steps(ctx: Context) -> int:
+    """Return how many steps were called below a context so far."""
+    return ctx.state(_Places, _Places).steps
+
+
+def place_of(ctx: Context, name: str) -> Context:
+    """Return the context of the next call of `name` below the function that is running: ``name``, ``name#2`` ...
+
+    Raises:
+        ConfigurationError: another task calls below the same context, so that numbers would depend on timing.
+    """
+    places = ctx.state(_Places, _Places)
+    if places.task is not asyncio.current_task():
+        raise ConfigurationError(
+            f"{name} is called at {ctx.path} in a task of its own, so its place in the record would depend on timing: "
+            "start concurrent work with gather() of ziggurat.flows, and limit its time with a timeout layer"
+        )
+    places.steps += 1
+    return ctx.under(name)
+
+
+# -- the decorator ---------------------------------------------------------------------------------------------------
+
+if TYPE_CHECKING:
+
+    @overload
+    def step(function: Callable[P, Coroutine[Any, Any, R]], /) -> Step[P, R]: ...
+    @overload
+    def step(
+        *, name: str | None = None, effect: Effect = "repeatable", layers: Sequence[StepLayer] = ()
+    ) -> Callable[[Callable[P, Coroutine[Any, Any, R]]], Step[P, R]]: ...
+
+
+@checked
+def step(
+    function: Callable[..., Any] | None = None,
+    /,
+    *,
+    name: str | None = None,
+    effect: Effect = "repeatable",
+    layers: Sequence[StepLayer] = (),
+) -> Any:
+    """Make a step of an async function: its result is recorded, and not computed again when the run is resumed.
+
+    ::
+
+        @step(layers=[retry(attempts=3), timeout(seconds=10)])
+        async def fetch(url: str) -> Page: ...
+
+    It is called as before, ``await fetch(url)``, in a flow, a tool or a hook. Its place is its name below the function
+    that calls it; the second call there is ``fetch#2``. A failure is recorded as well, and raised again on resume,
+    unless the run ended with it. Outside of a run, and inside another step, the function is only called.
+
+    The function may have a parameter annotated `Context`, which callers leave out; ``ctx.idempotency_key`` is the same
+    when the step is repeated after a crash.
+
+    Args:
+        function: The async function. Its return annotation is the type of recorded results, and its arguments must
+            have a JSON form.
+        name: Its name in paths; that of the function by default.
+        effect: ``"once"`` if it must not be repeated when it is unknown whether it took effect: it fails then with
+            `NotRepeatable`. ``"none"`` if a fork may always run it.
+        layers: Layers around the function, the first outermost; what they do is part of the one recorded call.
+
+    Raises:
+        ConfigurationError: the function is not async, has no return annotation, or the name is not an identifier.
+    """
+
+    def make(function: Callable[..., Any]) -> Step[..., Any]:
+        title = name or str(getattr(function, "__name__", ""))
+        if not inspect.iscoroutinefunction(function):
+            raise ConfigurationError(f"a step is an async function, got {function!r:.200}")
+        if not title.isidentifier() or title == "model":
+            raise ConfigurationError(f"the name of a step is an identifier other than 'model', got {title!r:.200}")
+        if inspect.signature(function).return_annotation is inspect.Signature.empty:
+            raise ConfigurationError(
+                f"the step {title} needs a return annotation, such as -> str or -> None: recorded results are decoded "
+                "as that type"
+            )
+        return Step(function, title, effect, layers)
+
+    return make if function is None else make(function)
+
+
+def _context_parameter(signature: inspect.Signature) -> str | None:
+    """Return the name of the parameter that is annotated with Context, if there is one."""
+    annotated = (each.name for each in signature.parameters.values() if each.annotation in (Context, "Context"))
+    return next(annotated, None)
