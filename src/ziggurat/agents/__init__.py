@@ -3,6 +3,8 @@
 - The public classes: `agent`, `runnable` (run, stream, start, resume, replay, fork), `records` (pending, subscribe),
   `callbacks`, `as_tool` with `tool_input`, `handle`; `blocking` runs one from code that is not async. `checkpoints`
   lists where a run can be forked.
+- `flow`: a typed async function as a run, with `flow_input` and `flow_program`. `inherited`: the rules that an agent or
+  a flow passes on to what is below it.
 - `recovery` goes on with the runs of processes that have ended.
 - A run of an agent: `starter`, `loop` with its state, `loop_run`; its calls are in the room `calls`.
 - When a loop stops: `stop`, `loop_detection`. What counts as an answer: `reply`, `output`, `partial`,

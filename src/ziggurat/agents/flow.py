@@ -23,6 +23,7 @@ from ziggurat.core.store import Store
 from ziggurat.messages.agent import AgentRun, Out
 from ziggurat.messages.budget import Budget
 from ziggurat.messages.middleware import AnyMiddleware
+from ziggurat.messages.tool import AS_TOOL
 from ziggurat.runs.options import RunArguments
 from ziggurat.runs.prompt import Prompt
 from ziggurat.tools.approval import Approvals
@@ -47,6 +48,7 @@ class Flow(Runnable[Out], Generic[In, Out]):
     def __init__(self, service: AgentService, takes: FlowInput, *, name: str, store: str | Store | None) -> None:
         super().__init__(service, name=name, store=store)
         self._takes = takes
+        self.facts[AS_TOOL] = lambda agent: AgentTool(agent, input_type=takes.tool_input(name))
 
     def run(
         self, prompt: In | Prompt | None = None, **arguments: Unpack[RunArguments]
@@ -86,7 +88,7 @@ class Flow(Runnable[Out], Generic[In, Out]):
         return AgentTool(self, name=name, description=description, input_type=kind)
 
 
-class FlowDecorator(Protocol):
+class _Decorator(Protocol):
     """Makes a flow of an async function that takes one input, or none, and perhaps a Context."""
 
     @overload
@@ -94,7 +96,7 @@ class FlowDecorator(Protocol):
     @overload
     def __call__(self, function: Callable[[In], Coroutine[Any, Any, R]], /) -> Flow[In, R]: ...
     @overload
-    def __call__(self, function: Callable[[In, Context], Coroutine[Any, Any, R]], /) -> Flow[In, R]: ...
+    def __call__(self, function: Callable[[Context, In], Coroutine[Any, Any, R]], /) -> Flow[In, R]: ...
 
 
 if TYPE_CHECKING:
@@ -104,7 +106,7 @@ if TYPE_CHECKING:
     @overload
     def flow(function: Callable[[In], Coroutine[Any, Any, R]], /) -> Flow[In, R]: ...
     @overload
-    def flow(function: Callable[[In, Context], Coroutine[Any, Any, R]], /) -> Flow[In, R]: ...
+    def flow(function: Callable[[Context, In], Coroutine[Any, Any, R]], /) -> Flow[In, R]: ...
     @overload
     def flow(
         *,
@@ -116,7 +118,7 @@ if TYPE_CHECKING:
         middleware: Sequence[AnyMiddleware] = (),
         store: str | Store | None = None,
         debug: bool | None = None,
-    ) -> FlowDecorator: ...
+    ) -> _Decorator: ...
 
 
 @checked
@@ -150,8 +152,8 @@ def flow(
     no clock, no chance, no input or output outside of steps.
 
     Args:
-        function: The async function. It has one parameter for its input, or none, and perhaps one for the `Context`.
-            All are annotated, and so is its result; both types have a JSON form.
+        function: The async function. It has one parameter for its input, or none, and perhaps ``ctx: Context`` before
+            it. All are annotated, and so is its result; both types have a JSON form.
         name: Its name in paths and in the store, and as a tool; that of the function by default.
         description: When to call it as a tool; by default its docstring.
         budget: What it and all agents below it may spend.

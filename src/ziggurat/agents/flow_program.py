@@ -46,11 +46,12 @@ class FlowProgram:
             InvalidArguments: the input in the request does not fit.
             ConfigurationError: the function returned something else than it is annotated with.
         """
-        inputs = () if self._takes.kind is None else (self._takes.value(request),)
-        named = {} if self._context is None else {self._context: ctx}
+        arguments: dict[str, Any] = {} if self._context is None else {self._context: ctx}
+        if self._takes.kind is not None:
+            arguments[self._takes.parameter.name] = self._takes.value(request)
         token = AMBIENT.set(own_places(ctx))
         try:
-            output = await self.function(*inputs, **named)
+            output = await self.function(**arguments)
         except BaseExceptionGroup as group:
             waiting = pending_in(group)
             if not waiting:
@@ -78,7 +79,7 @@ class FlowProgram:
         )
 
     def _text_of(self, output: object) -> str:
-        if isinstance(output, str):
+        if isinstance(output, str) and self._returns.wire is str:
             return output
         try:
             plain = self._returns.plain(output)

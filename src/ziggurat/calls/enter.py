@@ -33,10 +33,9 @@ from ziggurat.core.context import JOURNAL, METER, RUN_ID, Context
 from ziggurat.core.entries import Entered, Outcome, Record, Result
 from ziggurat.core.errors import ConfigurationError, LimitExceeded, Suspend, attach
 from ziggurat.core.event import SILENCE, Diverged
-from ziggurat.core.facts import Fact, fact
+from ziggurat.core.facts import Fact, fact, must_be
 from ziggurat.core.journal import LocalJournal, journal_of
 from ziggurat.core.path import parent_of
-from ziggurat.core.recorder import must_be
 from ziggurat.core.scope import Key
 from ziggurat.core.service import Service
 from ziggurat.messages import stops

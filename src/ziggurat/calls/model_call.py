@@ -23,9 +23,9 @@ from ziggurat.core.context import ADMIT_TRY, Context
 from ziggurat.core.entries import Outcome, Record, Result
 from ziggurat.core.errors import ConfigurationError, InvalidArguments, JournalCorrupt, Suspend
 from ziggurat.core.event import SILENCE, Dropped
-from ziggurat.core.facts import name_of
+from ziggurat.core.facts import must_be, name_of
 from ziggurat.core.journal import LocalJournal, journal_of
-from ziggurat.core.recorder import must_be, usage_of
+from ziggurat.core.recorder import usage_of
 from ziggurat.messages.canonical import canonical
 from ziggurat.messages.delta import deltas_of, fit, refolded
 from ziggurat.messages.events import ApprovalExecuted, Delta, ModelEnded, ModelStarted

@@ -6,13 +6,26 @@ import asyncio
 import inspect
 from collections.abc import Callable, Coroutine, Sequence
 from functools import cached_property, update_wrapper
-from typing import TYPE_CHECKING, Any, Generic, ParamSpec, TypeVar, cast, get_type_hints, overload
+from typing import (
+    TYPE_CHECKING,
+    Any,
+    Concatenate,
+    Generic,
+    Literal,
+    ParamSpec,
+    Protocol,
+    TypeVar,
+    cast,
+    get_type_hints,
+    overload,
+)
 
 from msgspec import Struct
 from msgspec.structs import replace
 
 from ziggurat.calls.gate import refuse
 from ziggurat.core.codec import digest
+from ziggurat.core.containment import as_failure
 from ziggurat.core.context import AMBIENT, JOURNAL, Context, root
 from ziggurat.core.entries import Intent
 from ziggurat.core.errors import ConfigurationError
@@ -24,7 +37,7 @@ from ziggurat.core.settings import checked
 from ziggurat.messages.parts import ToolCall
 from ziggurat.tools.fork_effects import FORK_EFFECTS
 from ziggurat.tools.frozen import Frozen, use_approval
-from ziggurat.tools.outcome import once_only, unknown_outcome
+from ziggurat.tools.outcome import is_lost, once_only, unknown_outcome
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -72,16 +85,20 @@ class Step(Generic[P, R]):
     """
 
     def __init__(
-        self, function: Callable[..., Coroutine[Any, Any, R]], name: str, effect: Effect, layers: Sequence[StepLayer]
+        self,
+        function: Callable[..., Coroutine[Any, Any, R]],
+        name: str,
+        effect: Effect,
+        layers: Sequence[StepLayer],
+        takes_context: bool,
     ) -> None:
         update_wrapper(self, function)
         self.function = function
         self.name: str = name
         self.signature: inspect.Signature = inspect.signature(function)
-        self._context = _context_parameter(self.signature)
-        if self._context is not None:  # it is passed by the step, not by whoever calls it
-            rest = [each for each in self.signature.parameters.values() if each.name != self._context]
-            self.signature = self.signature.replace(parameters=rest)
+        self.takes_context: bool = takes_context
+        if takes_context:  # it is passed by the step, not by whoever calls it
+            self.signature = self.signature.replace(parameters=list(self.signature.parameters.values())[1:])
         self.effect: Effect = effect
         self.facts: dict[Fact[Any], Any] = {NAME: name, EFFECT: effect}
         self.service: Service[Arguments, R] = stack(_Function(self), *layers)
@@ -137,15 +154,13 @@ class Step(Generic[P, R]):
             recorded = ctx.scope[FORK_EFFECTS].instead(self.effect, self.name, asked, ctx.path, self.returns)
             if recorded is not None:
                 return recorded[0]
-        if self.effect == "once":
-            ctx = await self._begin_once(request, ctx)
-        return await self.service(request, ctx)
+        return await (self._run_once(request, ctx) if self.effect == "once" else self.service(request, ctx))
 
-    async def _begin_once(self, request: Arguments, ctx: Context) -> Context:
-        """Record that a step that acts once only begins.
+    async def _run_once(self, request: Arguments, ctx: Context) -> R:
+        """Record that a step that acts once only begins, and run it.
 
         Raises:
-            NotRepeatable: it was begun before, and it is unknown whether it took effect.
+            NotRepeatable: it is unknown whether it took effect, now or when it was begun before.
         """
         journal = journal_of(ctx)
         record = journal.find(ctx.path)
@@ -153,7 +168,14 @@ class Step(Generic[P, R]):
             raise unknown_outcome(self.name, ConnectionAbortedError("the run was broken off"))
         asked = request.fingerprint()
         await journal.write(Intent(ctx.path, self.name, asked, asked, "report"))
-        return ctx.freezing(Frozen(ToolCall("", self.name, asked), "once", ctx.path))
+        frozen = Frozen(ToolCall("", self.name, asked), "once", ctx.path)
+        try:
+            return await self.service(request, ctx.freezing(frozen))
+        except BaseException as raised:
+            error = as_failure(raised)
+            if frozen.unknown is None and not (frozen.runs and is_lost(error)):
+                raise
+            raise frozen.unknown or unknown_outcome(self.name, error) from error
 
     def __repr__(self) -> str:
         return f"step({self.name})"
@@ -171,13 +193,13 @@ class _Function:
 
     async def __call__(self, request: Arguments, ctx: Context, /) -> Any:
         step, frozen = self.step, ctx.frozen
-        kwargs = request.kwargs if step._context is None else {**request.kwargs, step._context: ctx}
+        args = (ctx, *request.args) if step.takes_context else request.args
         token = AMBIENT.set(ctx if ctx.leaf else replace(ctx, leaf=True))
         try:
             if step.effect == "once" and isinstance(frozen, Frozen):
                 use_approval(frozen.call, frozen, ctx)
-                return await once_only(self.function(*request.args, **kwargs), frozen)
-            return await self.function(*request.args, **kwargs)
+                return await once_only(self.function(*args, **request.kwargs), frozen)
+            return await self.function(*args, **request.kwargs)
         finally:
             AMBIENT.reset(token)
 
@@ -227,14 +249,39 @@ def place_of(ctx: Context, name: str) -> Context:
 
 # -- the decorator ---------------------------------------------------------------------------------------------------
 
+
+class _StepOf(Protocol):
+    """Makes a step of an async function."""
+
+    def __call__(self, function: Callable[P, Coroutine[Any, Any, R]], /) -> Step[P, R]: ...
+
+
+class _StepWithContext(Protocol):
+    """Makes a step of an async function whose first parameter is for the Context."""
+
+    def __call__(self, function: Callable[Concatenate[Context, P], Coroutine[Any, Any, R]], /) -> Step[P, R]: ...
+
+
 if TYPE_CHECKING:
 
     @overload
     def step(function: Callable[P, Coroutine[Any, Any, R]], /) -> Step[P, R]: ...
     @overload
     def step(
-        *, name: str | None = None, effect: Effect = "repeatable", layers: Sequence[StepLayer] = ()
-    ) -> Callable[[Callable[P, Coroutine[Any, Any, R]]], Step[P, R]]: ...
+        *,
+        name: str | None = None,
+        effect: Effect = "repeatable",
+        layers: Sequence[StepLayer] = (),
+        context: Literal[False] = False,
+    ) -> _StepOf: ...
+    @overload
+    def step(
+        *,
+        name: str | None = None,
+        effect: Effect = "repeatable",
+        layers: Sequence[StepLayer] = (),
+        context: Literal[True],
+    ) -> _StepWithContext: ...
 
 
 @checked
@@ -245,6 +292,7 @@ def step(
     name: str | None = None,
     effect: Effect = "repeatable",
     layers: Sequence[StepLayer] = (),
+    context: bool = False,
 ) -> Any:
     """Make a step of an async function: its result is recorded, and not computed again when the run is resumed.
 
@@ -257,9 +305,6 @@ def step(
     that calls it; the second call there is ``fetch#2``. A failure is recorded as well, and raised again on resume,
     unless the run ended with it. Outside of a run, and inside another step, the function is only called.
 
-    The function may have a parameter annotated `Context`, which callers leave out; ``ctx.idempotency_key`` is the same
-    when the step is repeated after a crash.
-
     Args:
         function: The async function. Its return annotation is the type of recorded results, and its arguments must
             have a JSON form.
@@ -267,6 +312,8 @@ def step(
         effect: ``"once"`` if it must not be repeated when it is unknown whether it took effect: it fails then with
             `NotRepeatable`. ``"none"`` if a fork may always run it.
         layers: Layers around the function, the first outermost; what they do is part of the one recorded call.
+        context: Whether the first parameter of the function is for the `Context`, which callers leave out. Its
+            ``ctx.idempotency_key`` is the same when the step is repeated after a crash.
 
     Raises:
         ConfigurationError: the function is not async, has no return annotation, or the name is not an identifier.
@@ -278,17 +325,17 @@ def step(
             raise ConfigurationError(f"a step is an async function, got {function!r:.200}")
         if not title.isidentifier() or title == "model":
             raise ConfigurationError(f"the name of a step is an identifier other than 'model', got {title!r:.200}")
-        if inspect.signature(function).return_annotation is inspect.Signature.empty:
+        signature = inspect.signature(function)
+        if signature.return_annotation is inspect.Signature.empty:
             raise ConfigurationError(
                 f"the step {title} needs a return annotation, such as -> str or -> None: recorded results are decoded "
                 "as that type"
             )
-        return Step(function, title, effect, layers)
+        for number, parameter in enumerate(signature.parameters.values()):
+            if (parameter.annotation in (Context, "Context")) != (context and not number):
+                raise ConfigurationError(
+                    f"the step {title} takes the Context with step(context=True), as its first parameter, ctx: Context"
+                )
+        return Step(function, title, effect, layers, context)
 
     return make if function is None else make(function)
-
-
-def _context_parameter(signature: inspect.Signature) -> str | None:
-    """Return the name of the parameter that is annotated with Context, if there is one."""
-    annotated = (each.name for each in signature.parameters.values() if each.annotation in (Context, "Context"))
-    return next(annotated, None)

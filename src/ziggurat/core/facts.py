@@ -10,9 +10,9 @@ __all__ = [
     "RETURNS",
     "Effect",
     "Fact",
-    "classes_of",
     "fact",
     "innermost",
+    "must_be",
     "name_of",
     "returns_of",
     "strongest",
@@ -23,6 +23,7 @@ from functools import cache
 from types import UnionType
 from typing import Any, Generic, Literal, TypeVar, Union, get_args, get_origin, get_type_hints, is_typeddict
 
+from ziggurat.core.context import Context
 from ziggurat.core.errors import ConfigurationError
 
 T = TypeVar("T")
@@ -103,7 +104,7 @@ def returns_of(service: object) -> type:
 
 
 @cache
-def classes_of(annotation: Any) -> tuple[type, ...]:
+def _classes_of(annotation: Any) -> tuple[type, ...]:
     """Return the classes whose instances may be values of an annotated type; ``object`` where that is not known."""
     origin = get_origin(annotation)
     if annotation is Any or getattr(annotation, "_is_protocol", False):
@@ -113,8 +114,17 @@ def classes_of(annotation: Any) -> tuple[type, ...]:
             return (dict,)
         return (float, int) if annotation is float else (annotation,)
     if origin in (Union, UnionType):
-        return tuple(each for part in get_args(annotation) for each in classes_of(part))
+        return tuple(each for part in get_args(annotation) for each in _classes_of(part))
     return (origin,) if isinstance(origin, type) else (object,)
+
+
+def must_be(value: object, returns: type, name: str, ctx: Context) -> None:
+    """Raise ConfigurationError unless the answer of a call has the type `returns`; of ``list[int]`` that is a list."""
+    if type(value) is not returns and not isinstance(value, _classes_of(returns)):
+        wanted = getattr(returns, "__name__", None) or str(returns)
+        raise ConfigurationError(
+            f"{name} at {ctx.path} must answer with a {wanted}, it did with {type(value).__name__}"
+        )
 
 
 def name_of(service: object) -> str:

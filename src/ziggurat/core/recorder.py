@@ -5,7 +5,7 @@ three modes: `record` and `resume` answer recorded calls and make the others; `r
 the record has no answer.
 """
 
-__all__ = ["Mode", "Recorder", "must_be", "usage_of"]
+__all__ = ["Mode", "Recorder", "usage_of"]
 
 from asyncio import Future
 from collections import deque
@@ -23,7 +23,7 @@ from ziggurat.core.context import METER, Context
 from ziggurat.core.entries import Ended, Failure, Intent, JournalEntry, Outcome, Record, RedactEntry, Result
 from ziggurat.core.errors import ConfigurationError, JournalCorrupt, JournalError, JournalMismatch, RecordEnds, fact_of
 from ziggurat.core.event import Diverged, difference
-from ziggurat.core.facts import classes_of
+from ziggurat.core.facts import must_be
 from ziggurat.core.json_lines import as_error, fingerprint
 from ziggurat.core.path import is_beneath, parent_of, step_of
 from ziggurat.core.stopwatch import Stopwatch
@@ -52,15 +52,6 @@ def usage_of(value: object) -> object | None:
 
 def _known(spent: Iterable[object]) -> tuple[object, ...]:
     return tuple(cost for cost in spent if not isinstance(cost, BaseException))
-
-
-def must_be(value: object, returns: type, name: str, ctx: Context) -> None:
-    """Raise ConfigurationError unless the answer of a call has the type `returns`; of ``list[int]`` that is a list."""
-    if type(value) is not returns and not isinstance(value, classes_of(returns)):
-        wanted = getattr(returns, "__name__", None) or str(returns)
-        raise ConfigurationError(
-            f"{name} at {ctx.path} must answer with a {wanted}, it did with {type(value).__name__}"
-        )
 
 
 _CUT_OFF = frozenset({"Cancelled", "Timeout", "Failed", "BudgetExceeded", "Denied"})

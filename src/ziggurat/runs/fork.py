@@ -79,11 +79,9 @@ def _before_call(entries: Iterable[JournalEntry], flow: str, number: int) -> Ite
     """Yield the entries of the calls of a flow before the call with a number, each whole, and its own beginning."""
     calls = _calls_of(entries, flow)
     for entry in entries:
-        if entry.path == flow and isinstance(entry, Entered):
+        call = entry.path[len(flow) + 1 :].partition("/")[0] if entry.path.startswith(flow + "/") else ""
+        if calls[call] < number if call else entry.path == flow and isinstance(entry, Entered):
             yield entry
-        elif entry.path.startswith(flow + "/"):
-            if calls[entry.path[len(flow) + 1 :].partition("/")[0]] < number:
-                yield entry
 
 
 def _check_step(steps: list[RecordedStep], step: int, run_id: str, prompt: Prompt | None) -> None:

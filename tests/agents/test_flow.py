@@ -1,0 +1,253 @@
+"""Flows: typed functions with all verbs of an agent; the agents in them; what can be no flow."""
+
+import asyncio
+from pathlib import Path
+from typing import Any
+
+import pytest
+from msgspec import Struct
+
+from tests.hard_cases.support import ByTurn, through_json
+from tests.wrong import wrong
+from ziggurat.agents.agent import Agent
+from ziggurat.agents.flow import Flow, flow
+from ziggurat.calls.step import step
+from ziggurat.cli.main import main
+from ziggurat.core.context import Context
+from ziggurat.core.errors import ConfigurationError, JournalMismatch, RunExists
+from ziggurat.core.event import Event
+from ziggurat.core.scope import Key
+from ziggurat.layers.retry import retry
+from ziggurat.messages import stops
+from ziggurat.messages.agent import Approve
+from ziggurat.messages.budget import Budget
+from ziggurat.messages.events import AgentEnded, Delta
+from ziggurat.messages.message import user
+from ziggurat.messages.parts import ToolCall
+from ziggurat.models.scripted import ScriptedModel
+from ziggurat.stores.local import LocalLogs
+from ziggurat.tools.function import tool
+
+
+class Order(Struct):
+    customer: str
+    total: int
+
+
+class Receipt(Struct):
+    text: str
+    total: int
+
+
+@step
+async def charge(customer: str, total: int) -> str:
+    return f"{customer} paid {total}"
+
+
+@flow(store="memory:")
+async def order(order: Order) -> Receipt:
+    """Take an order."""
+    return Receipt(await charge(order.customer, order.total), order.total)
+
+
+RECEIPT = Receipt("Ada paid 3", 3)
+
+
+def test_it_takes_its_input_as_a_value_as_json_and_as_a_message() -> None:
+    inputs: tuple[Any, ...] = (Order("Ada", 3), '{"customer": "Ada", "total": 3}', user('{"customer":"Ada","total":3}'))
+    for given in inputs:
+        run = order.run_sync(given)
+        assert run.output == RECEIPT
+        assert run.text == '{"text":"Ada paid 3","total":3}'
+
+
+@pytest.mark.parametrize("given", [3, "{", '{"customer": "Ada"}', Receipt("a", 3), None])
+def test_an_input_that_does_not_fit_is_refused_at_the_door(given: object) -> None:
+    with pytest.raises(ConfigurationError, match="input of the flow does not fit"):
+        order.run_sync(wrong(given))
+
+
+def test_the_same_id_and_input_are_the_same_run() -> None:
+    first = order.run_sync(Order("Ada", 3), run_id="o-1")
+    assert order.run_sync(Order("Ada", 3), run_id="o-1").output == first.output == RECEIPT
+    with pytest.raises(RunExists):
+        order.run_sync(Order("Ada", 4), run_id="o-1")
+
+
+def test_a_flow_without_input() -> None:
+    @flow(store="memory:")
+    async def report() -> list[int]:
+        return [1, 2]
+
+    assert report.run_sync(run_id="monday").output == [1, 2]
+    assert report.run_sync(run_id="monday").output == [1, 2]
+    assert asyncio.run(report.resume("monday")).output == [1, 2]
+
+
+def test_text_goes_in_and_out_as_it_is() -> None:
+    @flow
+    async def echo(ctx: Context, text: str) -> str:
+        return f"{ctx.path}: {text}"
+
+    run = echo.run_sync('"quoted"')
+    assert run.output == run.text == 'echo: "quoted"'
+
+
+def test_its_replay_makes_nothing_and_finds_what_has_changed() -> None:
+    made: list[str] = []
+
+    @step
+    async def act(what: str) -> str:
+        made.append(what)
+        return what
+
+    def version(*acts: str) -> Flow[None, list[str]]:
+        @flow(store=store)
+        async def acting() -> list[str]:
+            return [await act(what) for what in acts]
+
+        return acting
+
+    store = LocalLogs()
+    run = version("a", "b").run_sync()
+    assert asyncio.run(version("a", "b").replay(run.id)).output == ["a", "b"]
+    assert made == ["a", "b"]
+    for changed, place in ((("a", "c"), "acting/act#2"), (("a",), "acting/act#2"), (("a", "b", "c"), "acting/act#3")):
+        with pytest.raises(JournalMismatch, match=place):
+            asyncio.run(version(*changed).replay(run.id))
+
+
+def test_agents_in_it_share_its_record_budget_and_approvals() -> None:
+    paid: list[str] = []
+
+    @tool(approval=True, effect="once")
+    def pay(to: str) -> str:
+        paid.append(to)
+        return f"paid {to}"
+
+    clerk = ByTurn(ToolCall("1", "pay", '{"to":"Ada"}'), "Done.")
+    checker = ByTurn("Checked.")
+
+    @flow(store=LocalLogs(), budget=Budget(tool_calls=2))
+    async def settle(name: str) -> list[str]:
+        bought = await Agent(clerk, tools=[pay], name="clerk").run(f"Pay {name}")
+        checked = await Agent(checker, name="checker").run(bought.text)
+        return [bought.text, await charge(name, 3), checked.text]
+
+    run = settle.run_sync("Ada")
+    assert isinstance(run.stop, stops.Suspended)
+    assert [item.call.name for item in run.pending] == ["pay"]
+    store = through_json(settle.store, run.id)
+    again: Flow[str, list[str]] = Flow(settle.inner, settle._takes, name="settle", store=store)
+    done = asyncio.run(again.resume(run.id, {item.id: Approve() for item in run.pending}))
+    assert done.output == ["Done.", "Ada paid 3", "Checked."]
+    assert (paid, done.model_calls, done.tool_calls, done.usage.input) == (["Ada"], 3, 1, 30)
+
+
+def test_its_events_are_streamed_and_fold_to_its_output() -> None:
+    async def trial() -> None:
+        events: list[Event] = []
+        async with order.stream(Order("Ada", 3)) as stream:
+            async for event in stream:
+                events.append(event)
+        assert stream.response.output == RECEIPT
+        assert isinstance(events[-1], AgentEnded)
+        assert "".join(
+            event.delta.text for event in events if isinstance(event, Delta) and hasattr(event.delta, "text")
+        )
+
+    asyncio.run(trial())
+
+
+def test_it_is_a_tool_and_a_part_of_another_flow() -> None:
+    asked = ScriptedModel(ToolCall("1", "order", '{"customer":"Ada","total":3}'), "Done.")
+    agent = Agent(asked, tools=[order])
+    assert agent.tools.specs[0].description == "Take an order."
+    run = agent.run_sync("Order")
+    assert run.messages[2].tool_results[0].text == '{"text":"Ada paid 3","total":3}'
+
+    @flow
+    async def twice() -> list[Receipt]:
+        return [(await order.run(Order("Ada", number))).output for number in (1, 2)]
+
+    assert [each.total for each in twice.run_sync().output] == [1, 2]
+
+
+def test_it_keeps_a_session() -> None:
+    store = LocalLogs()
+
+    @flow(store=store)
+    async def echo(text: str) -> str:
+        return text.upper()
+
+    echo.run_sync("one", session="s")
+    run = echo.run_sync("two", session="s")
+    assert [message.text for message in run.messages] == ["one", "ONE", "two", "TWO"]
+
+
+def test_layers_around_it_and_dependencies_in_it() -> None:
+    db = Key[dict[str, int]]("db")
+    tries: list[int] = []
+
+    @flow
+    async def count(ctx: Context, name: str) -> int:
+        tries.append(1)
+        if len(tries) < 2:
+            raise ConnectionError("down")
+        number: int = ctx.scope[db][name]
+        return number
+
+    robust = count.layered(retry(attempts=2, base=0, when=lambda error: True))
+    assert robust.run_sync("a", deps={db: {"a": 7}}).output == 7
+
+
+def test_it_is_shown_with_its_steps(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    url = f"sqlite:///{tmp_path}/runs.db"
+
+    @flow(name="order", store=url)
+    async def ordered(order: Order) -> str:
+        return await charge(order.customer, order.total)
+
+    ordered.run_sync(Order("Ada", 3), run_id="o-1")
+    assert main(["show", "o-1", "--store", url]) == 0
+    assert 'charge: "Ada paid 3"' in capsys.readouterr().out
+
+
+def test_what_a_function_has_to_be_to_be_a_flow() -> None:
+    def sync() -> None: ...
+
+    async def bare():  # type: ignore[no-untyped-def]
+        ...
+
+    async def two(a: int, b: int) -> None: ...
+
+    async def untyped(a) -> None:  # type: ignore[no-untyped-def]
+        ...
+
+    for function, text in (
+        (sync, "async function"),
+        (bare, "return annotation"),
+        (two, "takes one input, got a, b"),
+        (untyped, "needs an annotation"),
+    ):
+        with pytest.raises(ConfigurationError, match=text):
+            flow(wrong(function))
+
+
+def test_a_result_that_is_not_as_annotated_is_refused() -> None:
+    @flow
+    async def count() -> int:
+        return wrong("three")  # type: ignore[no-any-return]
+
+    with pytest.raises(ConfigurationError, match="the flow count returned 'three'"):
+        count.run_sync()
+
+
+def test_a_flow_with_another_input_than_text_or_an_object_is_no_tool() -> None:
+    @flow
+    async def double(number: int) -> int:
+        return 2 * number
+
+    assert double.run_sync(4).output == 8
+    with pytest.raises(ConfigurationError, match="the flow double cannot be a tool"):
+        double.as_tool()

@@ -1,0 +1,393 @@
+"""Steps: recorded at their place, answered from the record, with effects, layers and a context."""
+
+import asyncio
+from dataclasses import dataclass
+from typing import Any
+
+import pytest
+from msgspec import Struct
+
+from tests.hard_cases.support import through_json
+from tests.stores.places import PLACES, new_store, used
+from tests.wrong import wrong
+from ziggurat.agents.flow import Flow, flow
+from ziggurat.calls.step import step
+from ziggurat.core.context import Context
+from ziggurat.core.errors import ConfigurationError, NotRepeatable, ToolError
+from ziggurat.core.event import Diverged, Event
+from ziggurat.layers.retry import retry
+from ziggurat.layers.timeout import timeout
+from ziggurat.messages import stops
+from ziggurat.messages.agent import AgentRun
+from ziggurat.stores.local import LocalLogs
+
+
+class Page(Struct):
+    url: str
+    links: list[str]
+
+
+@dataclass
+class Order:
+    total: int
+
+
+def again(flow: Flow[Any, Any], run: AgentRun, **options: Any) -> AgentRun:
+    """Resume a run as another process would."""
+    store = through_json(flow.store, run.id)
+    other: Flow[Any, Any] = Flow(flow.inner, flow._takes, name=flow.name, store=store)
+    return asyncio.run(other.resume(run.id, **options))
+
+
+class Calls(list[str]):
+    """Notes what was called, and fails where it is told to."""
+
+    def __init__(self) -> None:
+        self.failing: set[str] = set()
+
+    def note(self, what: str) -> None:
+        self.append(what)
+        if what in self.failing:
+            raise ValueError(f"{what} is down")
+
+
+def test_each_type_of_result_comes_back_as_itself() -> None:
+    @step
+    async def page(url: str) -> Page:
+        return Page(url, [url])
+
+    @step
+    async def pages(*urls: str) -> dict[str, Page]:
+        return {url: Page(url, []) for url in urls}
+
+    @step
+    async def order(total: int) -> Order | None:
+        return Order(total) if total else None
+
+    @step
+    async def nothing() -> None:
+        return None
+
+    seen: list[list[object]] = []
+
+    @flow(store=LocalLogs())
+    async def everything() -> int:
+        results = [await page("a"), await pages("a", "b"), await order(3), await order(0), await nothing()]  # type: ignore[func-returns-value]
+        seen.append(results)
+        if len(seen) == 1:
+            raise ValueError("the first time")
+        return len(results)
+
+    run = everything.run_sync()
+    assert isinstance(run.stop, stops.Failed)
+    assert again(everything, run).output == 5
+    assert seen[0] == seen[1]
+
+
+def test_a_failure_is_raised_again_and_the_one_that_ended_the_run_is_made_again() -> None:
+    calls = Calls()
+
+    @step
+    async def act(what: str) -> str:
+        calls.note(what)
+        return what
+
+    @flow(store=LocalLogs())
+    async def saga() -> str:
+        try:
+            await act("charge")
+        except Exception as error:
+            await act("refund")
+            return f"refunded after {error}"
+        return "charged"
+
+    calls.failing = {"charge", "refund"}
+    run = saga.run_sync()
+    assert (run.error or "").startswith("ValueError: refund is down")
+    calls.failing = set()
+    resumed = again(saga, run)
+    assert resumed.output == "refunded after charge is down"
+    assert calls == ["charge", "refund", "refund"]
+
+
+def test_a_run_that_failed_in_a_step_makes_that_step_again_and_no_other() -> None:
+    calls = Calls()
+
+    @step
+    async def act(what: str) -> str:
+        calls.note(what)
+        return what
+
+    @flow(store=LocalLogs())
+    async def three() -> list[str]:
+        return [await act(what) for what in ("one", "two", "three")]
+
+    calls.failing = {"two"}
+    run = three.run_sync()
+    calls.failing = set()
+    assert again(three, run).output == ["one", "two", "three"]
+    assert calls == ["one", "two", "two", "three"]
+
+
+@pytest.mark.parametrize("place", ["by reference", *PLACES])
+def test_a_step_that_acts_once_only_is_not_repeated_when_its_outcome_is_unknown(place: str, tmp_path: Any) -> None:
+    calls = Calls()
+
+    @step(effect="once", layers=[retry(attempts=3, base=0)])
+    async def pay(total: int) -> str:
+        calls.note("pay")
+        if len(calls) == 1:
+            raise ConnectionResetError("the connection was lost")
+        return "paid"
+
+    async def shop() -> str:
+        try:
+            return await pay(3)
+        except NotRepeatable as error:
+            return f"unknown: {error.kind}"
+
+    with used(place, tmp_path):
+        made = flow(store=new_store())(shop)
+        first = made.run_sync()
+        assert first.output == "unknown: interrupted"
+        assert calls == ["pay"]
+
+
+def test_a_retry_makes_a_step_again_as_one_recorded_call() -> None:
+    tries: list[str] = []
+
+    @step(layers=[retry(attempts=3, base=0, when=lambda error: True), timeout(seconds=60)], context=True)
+    async def fetch(ctx: Context, url: str) -> str:
+        tries.append(ctx.idempotency_key.partition(":")[2])
+        if len(tries) < 3:
+            raise ConnectionError("down")
+        return url
+
+    @flow
+    async def once() -> str:
+        return await fetch("a")
+
+    run = once.run_sync()
+    assert run.output == "a"
+    assert tries == ["once/fetch"] * 3
+    assert run.steps == 1
+
+
+def test_steps_within_a_step_are_part_of_it() -> None:
+    calls = Calls()
+
+    @step
+    async def inner(number: int) -> int:
+        calls.note(f"inner {number}")
+        return number
+
+    @step
+    async def outer() -> int:
+        return await inner(1) + await inner(2)
+
+    @flow(store=LocalLogs())
+    async def nested() -> int:
+        return await outer()
+
+    run = nested.run_sync(run_id="r")
+    assert run.output == 3
+    record = asyncio.run(nested.record("r")).decode()
+    assert "nested/outer" in record
+    assert "inner" not in record
+
+
+def test_a_step_that_acts_once_only_needs_a_record_of_its_own() -> None:
+    @step(effect="once")
+    async def pay() -> None: ...
+
+    @step
+    async def outer() -> None:
+        await pay()
+
+    @flow
+    async def nested() -> None:
+        await outer()
+
+    with pytest.raises(ConfigurationError, match="acts once only, so it needs a record of its own"):
+        nested.run_sync()
+
+
+def test_outside_of_a_run_a_step_is_a_function() -> None:
+    @step(layers=[timeout(seconds=60)], context=True)
+    async def double(ctx: Context, number: int) -> int:
+        """Double a number."""
+        return 2 * number
+
+    assert asyncio.run(double(4)) == 8
+    assert double.__doc__ == "Double a number."
+    assert repr(double) == "step(double)"
+
+
+def test_other_arguments_on_resume_are_reported_with_their_place() -> None:
+    asked = ["a"]
+
+    @step
+    async def fetch(url: str) -> str:
+        return url
+
+    @step
+    async def end() -> None:
+        if asked == ["a"]:
+            raise ValueError("stop here")
+
+    @flow(store=LocalLogs())
+    async def reader() -> str:
+        page = await fetch(asked[0])
+        await end()
+        return page
+
+    run = reader.run_sync()
+    asked[:] = ["b"]
+    seen: list[Event] = []
+    resumed = again(reader, run, listeners=[seen.append])
+    assert resumed.output == "a"  # the record wins
+    diverged = [event for event in seen if isinstance(event, Diverged)]
+    assert [(event.path, event.what) for event in diverged] == [("reader/fetch", "request")]
+
+
+def test_a_recorded_call_that_is_no_longer_made_is_reported_with_its_place() -> None:
+    wanted = ["a", "b"]
+
+    @step
+    async def fetch(url: str) -> str:
+        return url
+
+    @flow(store=LocalLogs())
+    async def reader() -> int:
+        for url in wanted:
+            await fetch(url)
+        if len(wanted) == 2:
+            raise ValueError("stop here")
+        return len(wanted)
+
+    run = reader.run_sync()
+    wanted.pop()
+    seen: list[Event] = []
+    assert again(reader, run, listeners=[seen.append]).output == 1
+    (diverged,) = [event for event in seen if isinstance(event, Diverged)]
+    assert (diverged.path, diverged.what, diverged.asked) == ("reader/fetch#2", "call", "(not made)")
+
+
+def test_how_arguments_are_passed_makes_no_difference() -> None:
+    @step
+    async def fetch(url: str, retries: int = 3, *, fast: bool = False) -> None: ...
+
+    prints = {
+        _fingerprint(fetch, "a"),
+        _fingerprint(fetch, "a", 3),
+        _fingerprint(fetch, retries=3, url="a"),
+        _fingerprint(fetch, "a", fast=False),
+    }
+    assert len(prints) == 1
+    assert _fingerprint(fetch, "b") not in prints
+
+
+def _fingerprint(step: Any, *args: Any, **kwargs: Any) -> str:
+    from ziggurat.calls.step import Arguments
+
+    return Arguments(step, args, kwargs).fingerprint()
+
+
+def test_what_cannot_be_recorded_is_refused_before_it_is_done() -> None:
+    calls = Calls()
+
+    @step
+    async def use(connection: object) -> None:
+        calls.note("used")
+
+    @flow(store=LocalLogs(shared=LocalLogs()))
+    async def user() -> None:
+        await use(object())
+
+    with pytest.raises(ConfigurationError, match=r"an argument of the step use cannot be recorded.*run\(deps=...\)"):
+        user.run_sync()
+    assert calls == []
+
+
+def test_a_step_called_in_a_task_of_its_own_is_refused() -> None:
+    @step
+    async def fetch(url: str) -> str:
+        return url
+
+    async def two() -> list[str]:
+        return [await fetch("a"), await fetch("b")]
+
+    @flow
+    async def racing() -> list[list[str]]:
+        return list(await asyncio.gather(two(), two()))
+
+    @flow
+    async def placed() -> list[str]:
+        return list(await asyncio.gather(fetch("a"), fetch("b")))
+
+    with pytest.raises(ConfigurationError, match=r"its place in the record would depend on timing.*gather\(\)"):
+        racing.run_sync()
+    assert placed.run_sync().output == ["a", "b"]
+
+
+def test_what_a_function_has_to_be_to_be_a_step() -> None:
+    def sync() -> None: ...
+
+    async def bare():  # type: ignore[no-untyped-def]
+        ...
+
+    async def model() -> None: ...
+
+    async def late(number: int, ctx: Context) -> None: ...
+
+    with pytest.raises(ConfigurationError, match="the step late takes the Context with"):
+        step(late)
+    for function, text in ((sync, "async function"), (bare, "return annotation"), (model, "other than 'model'")):
+        with pytest.raises(ConfigurationError, match=text):
+            step(wrong(function))
+    with pytest.raises(ConfigurationError, match="identifier"):
+        step(name="a b")(wrong(model))
+
+
+def test_a_result_of_another_type_is_refused() -> None:
+    @step
+    async def count() -> int:
+        return wrong("three")  # type: ignore[no-any-return]
+
+    @flow
+    async def counting() -> int:
+        return await count()
+
+    with pytest.raises(ConfigurationError, match="count at counting/count must answer with a int, it did with str"):
+        counting.run_sync()
+
+
+@pytest.mark.parametrize("effects", ["refuse", "recorded", "live"])
+def test_a_fork_treats_steps_as_it_treats_tools(effects: Any) -> None:
+    calls = Calls()
+
+    @step(effect="none")
+    async def look(what: str) -> str:
+        calls.note(what)
+        return what
+
+    @step
+    async def send(what: str) -> str:
+        calls.note(f"send {what}")
+        return f"sent {what}"
+
+    @flow(store=LocalLogs())
+    async def mail(what: str) -> str:
+        first = await look(what)
+        try:
+            return await send(first)
+        except ToolError as error:
+            return str(error)
+
+    run = mail.run_sync("hello")
+    forked = asyncio.run(mail.fork(run.id, at=2, effects=effects))
+    expected = {"refuse": "send was not run: this run is a fork, and effects are refused in it"}
+    assert forked.output == expected.get(effects, "sent hello")
+    assert calls == ["hello", "send hello", *(["send hello"] if effects == "live" else [])]
+    other = asyncio.run(mail.fork(run.id, at=1, prompt="bye", effects="live"))
+    assert other.output == "sent bye"
