@@ -1,0 +1,8 @@
+# Written by tests/test_names.py from flows.py.
+from ziggurat.agents.flow import Flow as Flow
+from ziggurat.agents.flow import flow as flow
+from ziggurat.calls.step import Arguments as Arguments
+from ziggurat.calls.step import Step as Step
+from ziggurat.calls.step import step as step
+
+__all__: list[str]
