@@ -114,7 +114,7 @@ def test_an_agent_made_here_can_have_a_memory_beside_its_runs(
 ) -> None:
     monkeypatch.setitem(PROVIDERS, "toy", "tests.cli.test_memory:told")
     options = ("run", "-q", "--model", "toy:x", "--memory", "ann")
-    assert "- The night train leaves at nine." in kept(*options, "When does the night train leave?").out
+    assert "] The night train leaves at nine." in kept(*options, "When does the night train leave?").out
     assert kept("run", "-q", "--model", "toy:x", "When does the night train leave?").out == "nothing\n"
     run = json.loads(kept("runs", "--json", "-n", "2").out.splitlines()[-1])["id"]
     assert "--model toy:x --memory ann" in kept("show", run).out

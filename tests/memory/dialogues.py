@@ -251,7 +251,7 @@ def _told(request: ModelRequest, turn: Turn) -> ToolCall | str:
     if last.role == "user":
         return tool_call("remember", fact=turn.text)
     shown = " ".join(str(part) for part in last.parts)
-    found = re.search(re.escape(turn.replaces) + r" \[(\w+)\]", shown) if turn.replaces else None
+    found = re.search(re.escape(turn.replaces) + r" \([^)]*\) \[(\w+)\]", shown) if turn.replaces else None
     return "Noted." if found is None else tool_call("remember", fact=turn.text, replaces=found[1])
 
 
@@ -287,7 +287,7 @@ async def _ask(
 
 
 def _lines(text: str) -> Iterator[str]:
-    return (line.removeprefix("- ") for line in text.splitlines() if line.startswith("- "))
+    return (line.partition("] ")[2] for line in text.splitlines() if line.startswith("- ["))
 
 
 def main() -> None:

@@ -61,8 +61,8 @@ def test_a_number_or_a_word_asked_alone_proves_something() -> None:
         assert found(contents, query)[0].record.id == "Invoice 8841 is paid."
 
 
-def test_the_floor_is_for_the_best_and_the_others_are_compared_with_it() -> None:
-    contents = {"boat": 0.6, "harbour": 0.31, "dog": 0.29, "cat": -0.5}
+def test_the_floor_is_for_each_memory() -> None:
+    contents = {"boat": 0.6, "harbour": 0.31, "dog": 0.19, "cat": -0.5}
     assert [hit.record.id for hit in found(contents, "?", 0.2)] == []
     assert [hit.record.id for hit in found(contents, "quay", 0.2)] == ["boat", "harbour"]
     assert found(contents, "quay", 0.61) == []

@@ -37,7 +37,7 @@ from ziggurat.memory.consolidating import consolidation
 from ziggurat.memory.merging import MergeRequest
 from ziggurat.memory.search import FLOOR
 from ziggurat.memory.store import Hit, MemoryStore, Query
-from ziggurat.memory.vectorizing import try_embed
+from ziggurat.memory.vectorizing import embed, try_embed
 from ziggurat.messages.embedding import Embedder
 from ziggurat.messages.formatting import duration, shortened
 
@@ -181,7 +181,8 @@ async def _hits(query: str, store: str | None, owner: str | None, limit: int) ->
     memories = open_memories(store, must_exist=True)
     try:
         embedder = embedder_here() if await memories.count(owner=owner) else None
-        embeddings = await try_embed(embedder, [query], "query", root("memory"))
+        context = root("memory")
+        embeddings = await try_embed(embed(embedder, [query], "query", context), context) if embedder else None
         return await memories.search(
             Query(
                 owner=owner,

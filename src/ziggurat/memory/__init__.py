@@ -4,7 +4,8 @@
 - Kinds of memory, each a `view` of one owner's records: `episodic`, `semantic`, `working`, `longterm`; all of them
   for one agent: `agent_memory`.
 - Stores: `store` has the protocol, `connect` opens a store by its URL, `stores` has the implementations; they `search`
-  by `words`, compared by `stemming`, and `vectors`. A recall is `finding` what matters; `vectorizing` embeds texts.
+  by `words`, compared by `stemming`, and `vectors`. A recall is `finding` what matters; `vectorizing` embeds texts;
+  `calibrating` measures what an embedder makes of related and unrelated ones.
 - Similarity of texts: `similar`, `tfidf`, `clusters`, `contradiction`.
 - Problems: `auditing` finds `junk` and others. `consolidating` merges memories by subject, `compressing` the old and
   unimportant ones; both by `merging`, under a `lease`. `maintenance` does this in the background.
@@ -19,6 +20,7 @@ __getattr__, __dir__, __all__ = lazy(
         "agents.memory": ("FactsBy", "Note", "Remembering", "everything_said", "memory_tools"),
         "memory.agent_memory": ("AgentMemory",),
         "memory.auditing": ("Finding", "MemoryAudit", "audit"),
+        "memory.calibrating": ("Bounds", "calibrate"),
         "memory.compressing": ("CompressionPolicy", "compression"),
         "memory.connect": ("open_memory",),
         "memory.consolidating": ("ConsolidationPolicy", "consolidation"),

@@ -8,6 +8,8 @@ from ziggurat.memory.agent_memory import AgentMemory as AgentMemory
 from ziggurat.memory.auditing import Finding as Finding
 from ziggurat.memory.auditing import MemoryAudit as MemoryAudit
 from ziggurat.memory.auditing import audit as audit
+from ziggurat.memory.calibrating import Bounds as Bounds
+from ziggurat.memory.calibrating import calibrate as calibrate
 from ziggurat.memory.compressing import CompressionPolicy as CompressionPolicy
 from ziggurat.memory.compressing import compression as compression
 from ziggurat.memory.connect import open_memory as open_memory

@@ -9,12 +9,12 @@ from ziggurat.core.context import Context
 from ziggurat.core.errors import ConfigurationError
 from ziggurat.core.settings import NonEmptyText, NonNegativeInt, checked
 from ziggurat.memory.arguments import RememberOptions, Vector, Words
+from ziggurat.memory.calibrating import BOUNDS, Bounds
 from ziggurat.memory.episodic import EpisodicMemory
-from ziggurat.memory.finding import Recalled
+from ziggurat.memory.finding import Recalled, near_best
 from ziggurat.memory.longterm import LongTermMemory
 from ziggurat.memory.record import MemoryRecord
 from ziggurat.memory.scoring import Score
-from ziggurat.memory.search import NEAR_BEST
 from ziggurat.memory.semantic import SemanticMemory
 from ziggurat.memory.store import MemoryStore
 from ziggurat.memory.view import CANDIDATES, View
@@ -44,6 +44,7 @@ class AgentMemory(View):
             facts come before episodes, and the most relevant first.
         episodic: The episodic memory to use when it needs settings of its own; likewise for the other kinds.
         embedder: Computes the vectors for each kind that was not passed in; without it only words are compared.
+        bounds: How relevant a memory must be to be recalled; see `calibrate` for another embedder than the local one.
         ctx: Supplies the clock and the ids; by default the system's.
 
     Raises:
@@ -64,10 +65,12 @@ class AgentMemory(View):
         working: WorkingMemory | None = None,
         longterm: LongTermMemory | None = None,
         embedder: Embedder | None = None,
+        bounds: Bounds = BOUNDS,
         ctx: Context | None = None,
     ) -> None:
         super().__init__(store, owner, embedder=embedder, ctx=ctx)
         self.score = score
+        self.bounds = bounds
         self.episodic: EpisodicMemory = episodic or EpisodicMemory(store, owner, embedder=embedder, ctx=ctx)
         self.semantic: SemanticMemory = semantic or SemanticMemory(store, owner, embedder=embedder, ctx=ctx)
         self.working: WorkingMemory = working or WorkingMemory(store, owner, ctx=ctx)
@@ -121,13 +124,17 @@ class AgentMemory(View):
         Raises:
             ConfigurationError: an argument has the wrong type or range.
         """
-        hidden = (WorkingMemory.kind,)
+        hidden, floor = (WorkingMemory.kind,), self.bounds.floor
         if self.score is not None:
-            found = await self.find(query, limit=CANDIDATES, tags=tags, embedding=embedding, without=hidden)
+            found = await self.find(
+                query, limit=CANDIDATES, tags=tags, embedding=embedding, floor=floor, without=hidden
+            )
             return await self._recall_best(self._not_outdated(found), self.score, limit)
         talk = (EpisodicMemory.kind,)  # there may be facts behind much of it
         many = limit if self.episodic.max_age is None else max(limit, _SEEN)
-        found = await self.find(query, limit=many, tags=tags, embedding=embedding, without=hidden, apart=talk)
+        found = await self.find(
+            query, limit=many, tags=tags, embedding=embedding, floor=floor, without=hidden, apart=talk
+        )
         return await self._touch(_facts_first(self._not_outdated(found))[:limit])
 
     def _not_outdated(self, found: Sequence[Recalled]) -> list[Recalled]:
@@ -139,7 +146,7 @@ def _facts_first(found: Sequence[Recalled]) -> list[Recalled]:
 
     A fact is about the query if it is at least half as relevant as the best memory; other memories follow by relevance.
     """
-    best = max((each.score for each in found), default=0.0)
-    first = [each for each in found if each.record.kind != EpisodicMemory.kind and each.score >= best * NEAR_BEST]
+    least = near_best(each.score for each in found)
+    first = [each for each in found if each.record.kind != EpisodicMemory.kind and each.score >= least]
     ids = {each.record.id for each in first}
     return [*first, *(each for each in found if each.record.id not in ids)]

@@ -1,9 +1,9 @@
 """Finding memories for a recall: long queries in pieces, and each text once."""
 
-__all__ = ["Recalled", "find_distinct", "pieces"]
+__all__ = ["Recalled", "find_distinct", "near_best", "pieces"]
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -18,6 +18,9 @@ _PIECE = 600
 _PIECES = 32
 """How many pieces of a query are searched; of a longer query these are the first and the last ones."""
 
+_NEAR_BEST = 0.5
+"""The share of the best memory's relevance above which another memory may come before it for another reason."""
+
 _MOST = 2000
 """How many hits are looked through for different texts."""
 
@@ -30,10 +33,13 @@ class Recalled(Struct, frozen=True):
     Attributes:
         record: The memory, as it was before this recall was recorded in it.
         score: Its score; comparable only within one recall. Without a score of its own, a view gives the relevance.
+        relevance: How relevant it is to the query by meaning and words; None if only words were compared, or if there
+            was no query.
     """
 
     record: MemoryRecord
     score: float
+    relevance: float | None = None
 
     @property
     def content(self) -> str:
@@ -76,7 +82,15 @@ async def find_distinct(store: MemoryStore, queries: Sequence[Query], limit: int
     found = _each_once(sorted(best.values(), key=lambda hit: -hit.relevance))
     apart = {kind for query in queries for kind in query.apart}
     others = [hit for hit in found[limit:] if hit.record.kind not in apart][:limit] if apart else []
-    return [Recalled(hit.record, hit.relevance) for hit in (*found[:limit], *others)]
+    return [
+        Recalled(hit.record, hit.relevance, None if hit.similarity is None else hit.relevance)
+        for hit in (*found[:limit], *others)
+    ]
+
+
+def near_best(relevances: Iterable[float]) -> float:
+    """Return how relevant a memory must be to be as much about the query as the best one: half as relevant."""
+    return _NEAR_BEST * max(relevances, default=0.0)
 
 
 async def _distinct(store: MemoryStore, query: Query) -> list[Hit]:

@@ -7,7 +7,6 @@ here, so that all stores give the same answers.
 __all__ = [
     "COUNTED",
     "FLOOR",
-    "NEAR_BEST",
     "Candidate",
     "Entries",
     "SearchMatch",
@@ -32,11 +31,8 @@ from ziggurat.memory.store import Hit, Query
 from ziggurat.memory.vectors import EXACT, similarities
 from ziggurat.memory.words import query_words, terms
 
-FLOOR = 0.1
-"""The relevance of the best memory below which a store has nothing about a query."""
-
-NEAR_BEST = 0.5
-"""The share of the best memory's relevance below which another memory is about something else."""
+FLOOR = 0.12
+"""The relevance below which a memory is about something else; see `calibrating.calibrate`."""
 
 COUNTED = 2000
 """Memories are counted up to this number: beyond it, a word is common in any case."""
@@ -282,9 +278,7 @@ def _rank(query: Query, kept: Sequence[Candidate], wording: "_Wording | None") -
         # stores differ in the last digits
         ranked.append((-round(how_good, 6), each.created, each.number, each, score, how_good))
     if query.floor > 0:
-        highest = max((entry[-1] for entry in ranked), default=0.0)
-        least = highest * NEAR_BEST if highest >= query.floor else 1.0
-        ranked = [entry for entry in ranked if entry[3].similarity is None or entry[-1] >= least]
+        ranked = [entry for entry in ranked if entry[3].similarity is None or entry[-1] >= query.floor]
     ranked.sort()
     best, rest = ranked[: query.limit], ranked[query.limit :]
     if query.apart:

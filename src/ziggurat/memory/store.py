@@ -48,9 +48,8 @@ class Query(CheckedStruct, frozen=True, kw_only=True):
             well, so that there are up to twice as many hits.
         embedder: The model that made the embedding; it is not compared with vectors of other models. Empty to compare
             all vectors of the same length.
-        floor: If above 0, the relevance that the best memory must have; otherwise nothing is found. If it has, those
-            that are at least half as relevant are found too. Memories without a vector to compare are found in any case
-            if they have a word of the query.
+        floor: If above 0, the relevance that a memory must have to be found. Memories without a vector to compare are
+            found in any case if they have a word of the query.
     """
 
     owner: str | None = None

@@ -5,7 +5,7 @@ __all__ = [
     "Reembedded",
     "embed",
     "embed_pending",
-    "embedded_text",
+    "embed_records",
     "notice_changed_embedder",
     "reembed",
     "try_embed",
@@ -13,8 +13,8 @@ __all__ = [
 ]
 
 import logging
-from collections.abc import Callable, Sequence
-from math import isfinite
+from collections.abc import Awaitable, Callable, Sequence
+from math import hypot, isfinite
 from typing import Literal
 from weakref import WeakKeyDictionary
 
@@ -24,7 +24,7 @@ from msgspec.structs import replace
 from ziggurat.core.context import Context
 from ziggurat.core.errors import ConfigurationError, ModelError, ServiceError, described
 from ziggurat.core.settings import checked
-from ziggurat.memory.record import MemoryRecord, unpack
+from ziggurat.memory.record import MemoryRecord, pack, unpack
 from ziggurat.memory.store import UNEMBEDDED, MemoryStore
 from ziggurat.messages.embedding import Embedder, Embeddings, EmbedRequest
 from ziggurat.messages.events import Warned
@@ -77,20 +77,39 @@ def _check(made: object, count: int) -> None:
         raise ModelError("the embedder returned a vector with numbers that are not finite", kind="malformed")
 
 
-def embedded_text(record: MemoryRecord) -> str:
-    """Return the text whose vector a memory gets: its content, after the key that says what a fact is about."""
-    key = record.facts.get("key")
-    return f"{key}: {record.content}" if isinstance(key, str) else record.content
+async def embed_records(embedder: Embedder, records: Sequence[MemoryRecord], ctx: Context) -> Embeddings:
+    """Return a vector for each memory: that of its text; for a fact with a key, between those of both and of the key.
+
+    A question often names what a fact is about and not what it says, so the key has a share of the vector of its own.
+
+    Raises:
+        ServiceError: the embedder failed, or did not return one vector of finite numbers for each text.
+        OSError: the embedder failed.
+    """
+    keys = [key if isinstance(key := record.facts.get("key"), str) else None for record in records]
+    texts = [
+        record.content if key is None else f"{key}: {record.content}" for record, key in zip(records, keys, strict=True)
+    ]
+    made = await embed(embedder, [*texts, *(key for key in keys if key is not None)], "document", ctx)
+    of_keys = iter(made.vectors[len(texts) :])
+    vectors = [
+        vector if key is None else _between(vector, next(of_keys))
+        for vector, key in zip(made.vectors[: len(texts)], keys, strict=True)
+    ]
+    return Embeddings(tuple(vectors), made.model)
 
 
-async def try_embed(
-    embedder: Embedder | None, texts: Sequence[str], purpose: Literal["document", "query"], ctx: Context
-) -> Embeddings | None:
-    """Return the vectors of texts; None without an embedder, or, with a warning, if it failed."""
-    if embedder is None or not texts:
-        return None
+def _between(one: bytes, other: bytes) -> bytes:
+    """Return the direction in the middle of two vectors."""
+    first, second = unpack(one), unpack(other)
+    size, other_size = hypot(*first) or 1.0, hypot(*second) or 1.0
+    return pack(x / size + y / other_size for x, y in zip(first, second, strict=True))
+
+
+async def try_embed(made: Awaitable[Embeddings], ctx: Context) -> Embeddings | None:
+    """Return what `embed` or `embed_records` returns; None, with a warning, if the embedder failed."""
     try:
-        return await embed(embedder, texts, purpose, ctx)
+        return await made
     except (ServiceError, OSError) as error:
         await warn(f"only words are compared, as nothing could be embedded: {described(error)}", ctx)
         return None
@@ -99,7 +118,7 @@ async def try_embed(
 async def embed_pending(store: MemoryStore, owner: str, embedder: Embedder, ctx: Context) -> int:
     """Embed some memories that were stored without a vector; return how many. A failure is only a warning."""
     pending = await store.stale(owner, None, _PENDING)
-    made = await try_embed(embedder, [embedded_text(record) for record in pending], "document", ctx)
+    made = await try_embed(embed_records(embedder, pending, ctx), ctx) if pending else None
     if made is None:
         return 0
     vectors = {record.id: vector for record, vector in zip(pending, made.vectors, strict=True)}
@@ -168,7 +187,7 @@ async def _reembed_batch(
     progress: Callable[[Reembedded], None] | None,
 ) -> Reembedded:
     if batch:
-        made = await embed(embedder, [embedded_text(record) for record in batch], "document", ctx)
+        made = await embed_records(embedder, batch, ctx)
         if made.model != state.model:
             raise ModelError(f"the embedder calls itself {state.model!r} and {made.model!r}", kind="malformed")
         written = {record.id: vector for record, vector in zip(batch, made.vectors, strict=True)}

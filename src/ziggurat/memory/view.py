@@ -12,15 +12,16 @@ from ziggurat.core.errors import ConfigurationError
 from ziggurat.core.settings import NonEmptyText, NonNegativeInt, PositiveInt, checked
 from ziggurat.memory.arguments import Vector, Words, check_vector
 from ziggurat.memory.eviction import Eviction, lowest
-from ziggurat.memory.finding import Recalled, find_distinct, pieces
+from ziggurat.memory.finding import Recalled, find_distinct, near_best, pieces
 from ziggurat.memory.record import UNDONE, MemoryRecord, Origin, predecessors
 from ziggurat.memory.scoring import Score, ScoringInputs
 from ziggurat.memory.search import FLOOR
 from ziggurat.memory.store import OpenedStore, Query
 from ziggurat.memory.vectorizing import (
     Reembedded,
+    embed,
     embed_pending,
-    embedded_text,
+    embed_records,
     notice_changed_embedder,
     reembed,
     try_embed,
@@ -184,8 +185,10 @@ class View:
     async def _with_vectors(self, records: Sequence[MemoryRecord]) -> list[MemoryRecord]:
         """Return new memories with their vectors; if the embedder fails, without, to be embedded with later ones."""
         bare = [record for record in records if record.embedding is None]
-        made = await try_embed(self.embedder, [embedded_text(record) for record in bare], "document", self.ctx)
-        if made is None or self.embedder is None:
+        if self.embedder is None or not bare:
+            return list(records)
+        made = await try_embed(embed_records(self.embedder, bare, self.ctx), self.ctx)
+        if made is None:
             return list(records)
         await embed_pending(self.store, self.owner, self.embedder, self.ctx)
         vectors = {record.id: vector for record, vector in zip(bare, made.vectors, strict=True)}
@@ -349,7 +352,7 @@ class View:
             limit: The maximum number of results.
             tags: Only memories that have all of these tags.
             embedding: The vector of the query.
-            floor: The relevance that the best memory must have, see `Query`; 0 to find all, however irrelevant.
+            floor: The relevance that a memory must have, see `Query`; 0 to find all, however irrelevant.
             without: No memories of these kinds.
             apart: Kinds that may be many: of the others, up to `limit` are returned as well; see `Query`.
 
@@ -359,7 +362,9 @@ class View:
         check_vector(embedding)
         tags, without, apart = tuple(tags), tuple(without), tuple(apart)
         parts = [part for part in pieces(query) if query_words(part)]
-        made = None if embedding else await try_embed(self.embedder, parts, "query", self.ctx)
+        made = None
+        if self.embedder is not None and parts and not embedding:
+            made = await try_embed(embed(self.embedder, parts, "query", self.ctx), self.ctx)
         asked: list[str | None] = [*parts] or ([None] if embedding else [])
         if made is not None:
             await notice_changed_embedder(self.store, self.owner, made.model, self.ctx)
@@ -381,12 +386,12 @@ class View:
         return await find_distinct(self.store, queries, limit)
 
     async def _recall_best(self, candidates: Sequence[Recalled], score: Score, limit: int) -> list[Recalled]:
-        """Return the best scored, the first in the list of equals, and record that they were recalled."""
+        """Return the best scored of those near the best match, the first of equals; record that they were recalled."""
+        least = near_best(each.relevance for each in candidates if each.relevance is not None)
+        candidates = [each for each in candidates if each.relevance is None or each.relevance >= least]
         most = max((each.record.uses for each in candidates), default=0)
         now = self.ctx.clock.now()
-        scored = [
-            Recalled(each.record, score(each.record, ScoringInputs(now, each.score, most))) for each in candidates
-        ]
+        scored = [replace(each, score=score(each.record, ScoringInputs(now, each.score, most))) for each in candidates]
         return await self._touch(nlargest(limit, scored, key=lambda recalled: recalled.score))
 
     async def _touch(self, recalled: list[Recalled]) -> list[Recalled]:

@@ -9,6 +9,7 @@ import pytest
 from tests.agents.memory.test_middleware import contents, fill, records
 from ziggurat.agents.agent import Agent
 from ziggurat.agents.memory import Remembering, memory_tools
+from ziggurat.agents.memory.showing import notes_on
 from ziggurat.agents.memory.tools import READ, WRITE
 from ziggurat.core.context import Context
 from ziggurat.memory.agent_memory import AgentMemory
@@ -58,7 +59,7 @@ def test_the_nearest_facts_are_shown_so_that_a_model_can_say_which_no_longer_hol
         if request.messages[-1].role == "user":
             return tool_call("remember", fact="Her new flat lies beside a canal")
         shown = str(request.messages[-1].parts)
-        found = re.search(r"facts: She settled in Rome. \(from the tool web\) \[(\w+)\]", shown)
+        found = re.search(r"facts: She settled in Rome. \([-\d]+, from the tool web\) \[(\w+)\]", shown)
         return tool_call("remember", fact="Her new flat lies beside a canal", replaces=found[1]) if found else "done"
 
     remembering = Remembering(store, "ann", limit=0, embedder=embedder)
@@ -86,7 +87,7 @@ def test_a_fact_is_remembered_recalled_and_forgotten() -> None:
     )
     assert run.observations == (
         f"This is known already as {record.id}.",
-        f"Ann likes tea. [{record.id}]",
+        f"Ann likes tea. ({notes_on(record)}) [{record.id}]",
         f"The memory {record.id} is forgotten.",
         f"The memory {record.id} was forgotten before.",
         "Nothing about that is remembered.",
@@ -119,7 +120,7 @@ def test_a_fact_that_seems_to_contradict_another_is_stored_beside_it_until_the_m
     fill(store, "Ann lives in Paris.")
     (paris,) = records(store)
     run = talk(store, tool_call("remember", fact="Ann lives in Oslo."))
-    assert f"may contradict each other: Ann lives in Paris. [{paris.id}]" in run.observations[0]
+    assert f"may contradict each other: Ann lives in Paris. ({notes_on(paris)}) [{paris.id}]" in run.observations[0]
     assert contents(store) == ["Ann lives in Paris.", "Ann lives in Oslo."]
     assert records(store)[1].facts[DOUBTS] == [paris.id]
     run = talk(store, tool_call("remember", fact="Ann lives in Oslo.", replaces=paris.id))

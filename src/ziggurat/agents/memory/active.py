@@ -16,6 +16,7 @@ from ziggurat.core.facts import name_of
 from ziggurat.core.scope import Key
 from ziggurat.core.settings import CheckedStruct, Fraction, NonEmptyText
 from ziggurat.memory.agent_memory import AgentMemory, Kind
+from ziggurat.memory.calibrating import BOUNDS, Bounds
 from ziggurat.memory.contradiction import DOUBTS, contradict
 from ziggurat.memory.episodic import EpisodicMemory
 from ziggurat.memory.record import MemoryRecord, Origin
@@ -97,6 +98,7 @@ class ActiveMemory(Struct, frozen=True, eq=False):
         score: Orders recalled memories.
         capacity: How many episodes, and how many facts, may be in use; None for any number.
         max_age: Episodes older than this many seconds are not recalled.
+        bounds: How relevant a memory must be.
     """
 
     store: MemoryStore
@@ -106,6 +108,7 @@ class ActiveMemory(Struct, frozen=True, eq=False):
     score: Score | None = None
     capacity: int | None = None
     max_age: float | None = None
+    bounds: Bounds = BOUNDS
 
     def open(self, ctx: Context) -> AgentMemory:
         """Return the memory, with the clock and ids of a context."""
@@ -121,6 +124,7 @@ class ActiveMemory(Struct, frozen=True, eq=False):
             episodic=episodic,
             semantic=semantic,
             embedder=embedder,
+            bounds=self.bounds,
             ctx=ctx,
         )
 

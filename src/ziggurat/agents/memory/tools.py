@@ -3,6 +3,7 @@
 __all__ = ["READ", "WRITE", "forget", "memory_tools", "recall", "remember"]
 
 from ziggurat.agents.memory.active import ACTIVE_MEMORY, ActiveMemory, Note, StoredNote, keep, taint_in
+from ziggurat.agents.memory.showing import doubtful, notes_on, one_line
 from ziggurat.core.context import Context
 from ziggurat.core.errors import ToolError
 from ziggurat.memory.record import MemoryRecord
@@ -51,10 +52,11 @@ async def recall(query: str, ctx: Context, limit: int = 5) -> ToolResult:
         query: The text to search for.
         limit: How many memories at most.
     """
-    found = await _mind(ctx).open(ctx).recall(query, limit=min(max(limit, 1), _MOST))
+    mind = _mind(ctx)
+    found = await mind.open(ctx).recall(query, limit=min(max(limit, 1), _MOST))
     if not found:
         return _memory_result("Nothing about that is remembered.")
-    lines = [_line(each.record) for each in found]
+    lines = [_line(each.record, doubt=doubtful(each, mind.bounds)) for each in found]
     return _memory_result("\n".join(lines), {tool for each in found for tool in each.record.taint})
 
 
@@ -112,11 +114,10 @@ def _memory_result(text: str, taint: "set[str] | None" = None) -> ToolResult:
     return ToolResult("", "", text, None, f"{MEMORY}:{','.join(sorted(taint or ()))}")
 
 
-def _line(record: MemoryRecord) -> str:
-    told = f" (from the tool {', '.join(record.taint)})" if record.taint else ""
-    return f"{_sentence(record.content)}{told} [{record.id}]"
+def _line(record: MemoryRecord, *, doubt: bool = False) -> str:
+    return f"{_sentence(record.content)} ({notes_on(record, doubt=doubt)}) [{record.id}]"
 
 
 def _sentence(text: str) -> str:
-    text = " ".join(text.split())
+    text = one_line(text)
     return text if text.endswith((".", "!", "?")) else f"{text}."
