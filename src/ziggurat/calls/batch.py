@@ -70,11 +70,9 @@ async def _call_together(
 ) -> tuple[ToolResult, ...]:
     limited = box.concurrency is not None and box.concurrency < len(calls)
     room: AbstractAsyncContextManager[None] = asyncio.Semaphore(box.concurrency or 1) if limited else nullcontext()
-    begun: set[str] = set()
 
     async def make(call: ToolCall, at: Context) -> ToolResult:
         async with room:
-            begun.add(at.path)
             with at.branch() as branch:
                 return await act(box, call, branch)
 
@@ -85,10 +83,7 @@ async def _call_together(
     except BaseException:
         await settle(tasks, ctx, name="a batch of tool calls", grace=_grace(ctx))
         raise
-    outcomes = [
-        await _outcome(box, task, call, at, why, at.path in begun)
-        for task, call, at in zip(tasks, calls, contexts, strict=True)
-    ]
+    outcomes = [await _outcome(box, task, call, at, why) for task, call, at in zip(tasks, calls, contexts, strict=True)]
     suspends = [outcome for outcome in outcomes if isinstance(outcome, Suspend)]
     for suspend in suspends:
         if isinstance(suspend, RecordEnds):
@@ -162,14 +157,13 @@ def _reason_to_cancel(box: Toolbox, outcomes: list[ToolResult | Suspend]) -> str
 
 
 async def _outcome(
-    box: Toolbox, task: "asyncio.Task[ToolResult | Suspend]", call: ToolCall, ctx: Context, why: str, begun: bool
+    box: Toolbox, task: "asyncio.Task[ToolResult | Suspend]", call: ToolCall, ctx: Context, why: str
 ) -> ToolResult | Suspend:
     """Return the outcome of a call; record a cancellation, because it depended on timing."""
     if task.done() and not task.cancelled():
         outcome = task.result()
         if isinstance(outcome, ToolResult) or not why:
-            return outcome
-        begun = False  # it waits for a decision that is no longer needed
+            return outcome  # else it waits for a decision that is no longer needed
     journal = journal_of(ctx)
     record = journal.find(ctx.path)
     if record is not None and record.result is not None:
@@ -179,11 +173,10 @@ async def _outcome(
             return await act(box, call, ctx)  # it may have taken effect, and is settled as after a crash
         except Suspend as suspend:
             return suspend
-    begun = begun and (record is None or record.pending is None)  # one that an approver was asked about has not begun
     result = not_executed((call,), why)[0]
     if not why:
         result = ToolResult(call.id, call.name, CANCELLED_ITSELF, "permanent", call.name)
-    elif begun or (record is not None and record.intent is not None):
+    elif record is not None and record.intent is not None:
         told = f"interrupted: {why} while this one ran; whether it took effect is unknown"
         result = ToolResult(call.id, call.name, told, "interrupted", call.name)
     await journal.write(Result(ctx.path, call.name, call, result))

@@ -16,7 +16,6 @@ __all__ = [
     "misfit",
     "pass_gate",
     "recorded_form",
-    "recorded_items",
     "refuse",
     "refuse_second",
     "waiting_call",
@@ -44,10 +43,20 @@ from ziggurat.core.errors import (
     ToolError,
 )
 from ziggurat.core.journal import LocalJournal, journal_of
-from ziggurat.core.path import is_beneath, is_tool_call
+from ziggurat.core.path import is_beneath
 from ziggurat.core.scope import Key
 from ziggurat.core.stopwatch import Stopwatch
-from ziggurat.messages.agent import Approve, Decision, Deny, Happened, Modify, PendingItem, Stage, decision_of
+from ziggurat.messages.agent import (
+    Approve,
+    Decision,
+    Deny,
+    Happened,
+    Modify,
+    PendingItem,
+    Stage,
+    decision_of,
+    recorded_items,
+)
 from ziggurat.messages.canonical import canonical
 from ziggurat.messages.events import ApprovalDecided, ApprovalRequested
 from ziggurat.messages.parts import ToolCall
@@ -201,22 +210,10 @@ def refuse(name: str, ctx: Context, journal: LocalJournal) -> None:
     So it is if a call below waits, in an agent that a function calls, which is not called again.
     """
     if journal.replaying:
-        waiting = [item for item in recorded_items(journal) if is_beneath(item.path, ctx.path)]
+        waiting = tuple(item for item in recorded_items(journal) if is_beneath(item.path, ctx.path))
         if waiting:
-            raise Suspend(tuple(waiting))
+            raise Suspend(waiting)
     journal.missing(ctx.path, name)
-
-
-def recorded_items(journal: LocalJournal) -> list[PendingItem]:
-    """Return the calls that wait for a decision in the record of a run."""
-    return [_recorded_item(pending, journal.find(pending.path)) for pending in journal.pending()]
-
-
-def _recorded_item(pending: Pending, record: Record | None) -> PendingItem:
-    interrupted = record is not None and record.intent is not None
-    call = as_type(pending.request, ToolCall)
-    stage: Stage = "tool" if is_tool_call(pending.path) else "model"
-    return PendingItem(pending.id, pending.path, call, pending.reason, stage, pending.until, interrupted)
 
 
 async def decision_on_interrupted(call: ToolCall, record: Record, ctx: Context) -> Decision:

@@ -157,8 +157,9 @@ async def _make(
     frozen, spec = passed.call, entry.spec
     if record is not None and record.intent is not None:
         intended = record.pending is not None  # a person has decided about a call that was begun before
-    else:  # the call may be lost, or its form is not that of the model
-        intended = journal.durable or spec.effect == "once" or bool(passed.id or chain.hooks["before_tool"])
+    else:  # the call may be lost, or cancelled with those beside it, or its form is not that of the model
+        beside = ctx.watch is not None
+        intended = journal.durable or beside or spec.effect == "once" or bool(passed.id or chain.hooks["before_tool"])
     if ADMISSION in ctx.scope:
         admit_tool(frozen.name, ctx)
     if intended:

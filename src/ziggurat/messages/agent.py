@@ -16,6 +16,7 @@ __all__ = [
     "decision_of",
     "empty_run",
     "pending_of",
+    "recorded_items",
 ]
 
 import json
@@ -27,7 +28,10 @@ from msgspec import Meta, Struct
 
 from ziggurat.core import errors
 from ziggurat.core.codec import as_type, digest, plain
+from ziggurat.core.entries import Pending, Record
 from ziggurat.core.failures import Cause
+from ziggurat.core.journal import LocalJournal
+from ziggurat.core.path import is_tool_call
 from ziggurat.messages import stops
 from ziggurat.messages.canonical import canonical
 from ziggurat.messages.conversation import Transcript
@@ -355,3 +359,15 @@ def empty_run(name: str, request: AgentRequest, stop: stops.Stop, run_id: str = 
 def pending_of(suspend: errors.Suspend) -> tuple[PendingItem, ...]:
     """Return the calls that a suspended run waits for."""
     return tuple(as_type(item, PendingItem) for item in suspend.pending)
+
+
+def recorded_items(journal: LocalJournal) -> tuple[PendingItem, ...]:
+    """Return the calls that wait for a decision in the record of a run."""
+    return tuple(_recorded_item(pending, journal.find(pending.path)) for pending in journal.pending())
+
+
+def _recorded_item(pending: Pending, record: Record | None) -> PendingItem:
+    interrupted = record is not None and record.intent is not None
+    call = as_type(pending.request, ToolCall)
+    stage: Stage = "tool" if is_tool_call(pending.path) else "model"
+    return PendingItem(pending.id, pending.path, call, pending.reason, stage, pending.until, interrupted)

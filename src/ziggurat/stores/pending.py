@@ -7,15 +7,11 @@ from collections.abc import Awaitable, Callable, Iterable
 from functools import partial
 from typing import Protocol, cast
 
-from ziggurat.core.codec import as_type
-from ziggurat.core.entries import Pending, Record
 from ziggurat.core.errors import JournalCorrupt, RunNotFound
 from ziggurat.core.journal import LocalJournal
-from ziggurat.core.path import is_tool_call
 from ziggurat.core.settings import PositiveInt, checked
 from ziggurat.core.store import LogInfo, Store
-from ziggurat.messages.agent import PendingItem, Stage
-from ziggurat.messages.parts import ToolCall
+from ziggurat.messages.agent import PendingItem, recorded_items
 
 logger: logging.Logger = logging.getLogger("ziggurat")
 
@@ -40,17 +36,10 @@ async def pending_items(
         except JournalCorrupt as error:
             logger.warning("what waits in the run %s cannot be listed: %s", info.id, error)
             continue
-        items = tuple(_item(pending, journal.find(pending.path)) for pending in journal.pending())
+        items = recorded_items(journal)
         if items:
             waiting[info.id] = items
     return waiting
-
-
-def _item(pending: Pending, record: Record | None) -> PendingItem:
-    interrupted = record is not None and record.intent is not None
-    call = as_type(pending.request, ToolCall)
-    stage: Stage = "tool" if is_tool_call(pending.path) else "model"
-    return PendingItem(pending.id, pending.path, call, pending.reason, stage, pending.until, interrupted)
 
 
 class ListsPending:
