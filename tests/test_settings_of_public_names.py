@@ -151,6 +151,7 @@ class Case(NamedTuple):
 
 NO_SETTINGS = {
     "AgentLoop": "made by an Agent, which checks",
+    "AttachedRun": "made by Runnable.attach(), which checks",
     "Conversation": "made by the loop of an agent, with a sentence of its own",
     "Engine": "made by local(), which checks",
     "EventStream": "made by open_stream(), which checks",

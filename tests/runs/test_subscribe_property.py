@@ -9,6 +9,7 @@ import pytest
 from tests.stores.places import PLACES
 from ziggurat.agents.agent import Agent
 from ziggurat.core.entries import Ended, JournalEntry
+from ziggurat.core.event import Event
 from ziggurat.core.store import Store
 from ziggurat.messages.parts import tool_call
 from ziggurat.models.scripted import PAUSE, ScriptedModel
@@ -30,16 +31,16 @@ def agent(store: Store) -> Agent:
     return Agent(ScriptedModel(*replies, ["all ", PAUSE, "read"]), tools=[look], store=store)
 
 
-async def reader(one: Agent, chance: random.Random) -> list[tuple[int, JournalEntry]]:
+async def reader(one: Agent, chance: random.Random) -> list[tuple[int, JournalEntry | Event]]:
     """Read to the end, stopping at random places and continuing after the last entry's number."""
-    heard: list[tuple[int, JournalEntry]] = []
+    heard: list[tuple[int, JournalEntry | Event]] = []
     for _ in range(chance.randrange(40)):
         await asyncio.sleep(0)
     while not heard or not isinstance(heard[-1][1], Ended):
         cut = chance.randrange(1, 12)
         events = one.subscribe("r", after=len(heard))
         async for each in events:
-            if isinstance(each.what, JournalEntry):
+            if each.index == 0:
                 heard.append((each.number, each.what))
                 cut -= 1
                 if not cut:

@@ -1,8 +1,8 @@
 """Agents: a model and tools in a loop; the verbs that run, resume, replay, fork and steer it.
 
-- The public classes: `agent`, `runnable` (run, stream, start, resume, replay, fork), `records` (pending, subscribe),
-  `callbacks`, `as_tool` with `tool_input`, `handle`; `blocking` runs one from code that is not async. `checkpoints`
-  lists where a run can be forked.
+- The public classes: `agent`, `runnable` (run, stream, start, resume, replay, fork), `records` (pending, subscribe,
+  attach), `callbacks`, `as_tool` with `tool_input`, `handle`, `attached`; `blocking` runs one from code that is not
+  async. `checkpoints` lists where a run can be forked.
 - `flow`: a typed async function as a run, with `flow_input` and `flow_program`. `inherited`: the rules that an agent or
   a flow passes on to what is below it.
 - `recovery` goes on with the runs of processes that have ended.
@@ -20,6 +20,7 @@ __getattr__, __dir__, __all__ = lazy(
     {
         "agents.agent": ("Agent", "AgentArguments"),
         "agents.as_tool": ("AgentTool",),
+        "agents.attached": ("AttachedRun", "RunStatus"),
         "agents.callbacks": ("Callbacks",),
         "agents.checkpoints": ("Checkpoint", "Checkpoints"),
         "agents.handle": ("RunHandle",),

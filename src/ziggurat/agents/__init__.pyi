@@ -2,6 +2,8 @@
 from ziggurat.agents.agent import Agent as Agent
 from ziggurat.agents.agent import AgentArguments as AgentArguments
 from ziggurat.agents.as_tool import AgentTool as AgentTool
+from ziggurat.agents.attached import AttachedRun as AttachedRun
+from ziggurat.agents.attached import RunStatus as RunStatus
 from ziggurat.agents.callbacks import Callbacks as Callbacks
 from ziggurat.agents.checkpoints import Checkpoint as Checkpoint
 from ziggurat.agents.checkpoints import Checkpoints as Checkpoints

@@ -17,6 +17,7 @@ from ziggurat.core.stream import EventStream
 from ziggurat.messages.agent import AgentRun, Out
 from ziggurat.messages.message import Message
 from ziggurat.messages.steer import Verb
+from ziggurat.runs.control import RunControl
 from ziggurat.runs.drive import partial_of
 from ziggurat.runs.prompt import Prompt, request_of
 
@@ -43,10 +44,19 @@ class RunHandle(Generic[Out]):
         begin: Makes the run, given the mailbox it is steered through and its listeners.
         unbegun: The result if it is cancelled before it has begun.
         permitted: The verbs it may be steered by; None if it has no loop of its own.
+        control: Shared with the run.
         depth: How many agents it is nested in.
     """
 
-    def __init__(self, begin: Begin, unbegun: AgentRun, permitted: frozenset[str] | None, depth: int = 0) -> None:
+    def __init__(
+        self,
+        begin: Begin,
+        unbegun: AgentRun,
+        permitted: frozenset[str] | None,
+        control: RunControl,
+        depth: int = 0,
+    ) -> None:
+        self._control = control
         self._begun = self._cancelled = self._at_once = False
         self._unbegun = unbegun
         self._permitted = permitted
@@ -70,6 +80,30 @@ class RunHandle(Generic[Out]):
                 raise
             partial = partial_of(error)  # None if its record was still being opened
             return self._unbegun if partial is None else partial
+
+    @property
+    def id(self) -> str:
+        """The id of the run, also before it is on record; inside another run, that of the other."""
+        return self._control.run_id
+
+    async def recorded(self) -> bool:
+        """Wait until the run is on record, so that it survives its process and other processes find it.
+
+        Returns:
+            Whether it is; not if it was cancelled before.
+
+        Raises:
+            ZigguratError: it could not be opened: `RunExists`, `LeaseHeld`, `StoreError` or a mistake of the caller.
+        """
+        recorded = self._control.recorded
+        waiting = asyncio.ensure_future(recorded.wait())
+        try:
+            await asyncio.wait([waiting, self._task], return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            waiting.cancel()
+        if not recorded.is_set():
+            await self.result()
+        return recorded.is_set()
 
     @property
     def done(self) -> bool:
@@ -125,6 +159,7 @@ class RunHandle(Generic[Out]):
             return
         if not after_step and self._events is not None:
             self._events.close()
+        self._control.cancelled = True
         first, self._cancelled = not self._cancelled, True
         if after_step:
             if first:

@@ -3,18 +3,20 @@
 __all__ = ["RunRecords"]
 
 from collections.abc import AsyncGenerator
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Generic
 
+from ziggurat.agents.starter import Starter
 from ziggurat.core.settings import NonNegativeInt, PositiveInt, checked
-from ziggurat.messages.agent import PendingItem
+from ziggurat.messages.agent import Out, PendingItem
 from ziggurat.runs.options import RunId
 from ziggurat.runs.runs import Runs
 
 if TYPE_CHECKING:
+    from ziggurat.agents.attached import AttachedRun
     from ziggurat.core.broadcast import SubscribedItem
 
 
-class RunRecords:
+class RunRecords(Generic[Out]):
     """The recorded runs of an agent.
 
     Attributes:
@@ -23,22 +25,38 @@ class RunRecords:
 
     name: str
     _runs: Runs
+    _starter: Starter
 
     @checked
     def subscribe(self, run_id: RunId, *, after: NonNegativeInt = 0) -> AsyncGenerator["SubscribedItem", None]:
         """Follow a run by its id, from its start or after a given entry, also while it is in progress::
 
             async for item in agent.subscribe("r-17", after=12):
-                print(item.number, item.what)
+                match item.what:
+                    case ToolEnded(_, call, result):
+                        print(call.name, result.text)
 
-        Recorded entries come complete and in order, whenever the reader joins; pieces of a reply come as they pass.
-        There can be any number of readers; none slows the run.
+        What is recorded comes complete, in order and once, whenever the reader joins and whichever process drives the
+        run: as the events `AgentStarted`, `ModelEnded`, `ToolEnded`, `ApprovalRequested`, `ApprovalDecided`, `Steered`
+        and `AgentEnded`, and as decoded entries of the record, such as `Opened` and `Ended`, where there is no event.
+        Other events, such as pieces of a reply, come as they pass, from a run of this process. There can be any number
+        of readers; none slows the run. When the last item has come, the lease of the run is free.
 
         Raises:
             RunNotFound: no such run is in progress or in the store.
             ConfigurationError: `after` is not the number of an entry.
         """
-        return self._runs.subscribe(run_id, after)
+        return self._starter.opener.subscribe(run_id, after)
+
+    @checked
+    def attach(self, run_id: RunId) -> "AttachedRun[Out]":
+        """Return a view of a run that is on record, whichever process drives it: its status, events and result.
+
+        It changes nothing. That there is such a run is checked when it is first read.
+        """
+        from ziggurat.agents.attached import AttachedRun
+
+        return AttachedRun(run_id, self._starter)
 
     @checked
     async def pending(self, *, limit: PositiveInt = 100) -> dict[str, tuple[PendingItem, ...]]:

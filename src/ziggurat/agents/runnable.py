@@ -5,7 +5,7 @@ __all__ = ["Runnable"]
 from collections.abc import Callable, Coroutine, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
 from functools import partial
-from typing import TYPE_CHECKING, Any, Generic, Unpack
+from typing import TYPE_CHECKING, Any, Unpack
 
 from ziggurat.agents.as_tool import AgentTool
 from ziggurat.agents.blocking import blocking
@@ -51,7 +51,7 @@ if TYPE_CHECKING:
 _NOTHING_GIVEN = (None,) * 8
 
 
-class Runnable(RunRecords, Generic[Out]):
+class Runnable(RunRecords[Out]):
     """Runs a service from AgentRequest to AgentRun, and is such a service itself; `Out` is the type of its output.
 
     Args:

@@ -22,6 +22,7 @@ from ziggurat.core.scope import Scope
 from ziggurat.messages import stops
 from ziggurat.messages.agent import AgentRequest, AgentRun, empty_run
 from ziggurat.messages.events import Warned
+from ziggurat.runs.control import RunControl
 from ziggurat.runs.drive import drive
 from ziggurat.runs.opening import Opener, Opening
 from ziggurat.runs.options import NO_OPTIONS, RunArguments, RunOptions, joined_context
@@ -110,16 +111,21 @@ class Starter:
         """Start a run in the background of this event loop; see `Runnable.start`."""
         from ziggurat.agents.handle import RunHandle
 
+        ambient = self.surroundings(detached=detached)
+        around = None if ambient is None or detached or request is None else ambient
+        control = RunControl(options.run_id or (options.environment.ids() if around is None else around.run_id))
+        if around is not None:
+            control.recorded.set()  # it becomes a part of that run
+
         def begin(mailbox: Mailbox, listeners: Sequence[Listener]) -> Coroutine[Any, Any, AgentRun]:
-            steered = replace(options.heard_by(listeners), values={STEERING: mailbox})
+            steered = replace(options.heard_by(listeners), values={STEERING: mailbox}, control=control)
             return self.run(request, steered, detached)
 
-        ambient = self.surroundings(detached=detached)
         outer = None if ambient is None or detached else ambient.scope.get(AGENT_CALL)
-        nothing = empty_run(self.name, request or AgentRequest(()), stops.Cancelled(), options.run_id or "")
+        nothing = empty_run(self.name, request or AgentRequest(()), stops.Cancelled(), control.run_id)
         single = isinstance(innermost(self.agent), AgentLoop)  # not a race of agents
         steerable = fact(self.agent, STEERABLE) if single else None
-        return RunHandle(begin, nothing, steerable, 0 if outer is None else outer.depth + 1)
+        return RunHandle(begin, nothing, steerable, control, 0 if outer is None else outer.depth + 1)
 
     async def _run_as_root(
         self, ambient: Context | None, request: AgentRequest | None, options: RunOptions

@@ -18,7 +18,7 @@ class SubscribedItem(Struct, frozen=True):
     Attributes:
         number: The entry's number, from 1 and without gaps; for an event, the number of the last entry before it.
         index: 0 for an entry; events after it are counted from 1.
-        what: A recorded entry, or an event that is not recorded.
+        what: An event; or an entry of the record that is no event, such as `Opened` and `Ended`.
     """
 
     number: int
@@ -29,14 +29,26 @@ class SubscribedItem(Struct, frozen=True):
 class Broadcast:
     """An `Emit` that also delivers the events of a run to its subscribers, before it passes them to `outer`.
 
-    With `pieces`, those of replies are wanted though nobody has subscribed yet: those who do so in the middle of a
-    reply receives the rest of it.
+    Args:
+        journal: The record of the run.
+        outer: Where the events go otherwise.
+        pieces: Whether the pieces of replies are wanted though nobody has subscribed yet: who does so in the middle of
+            a reply receives the rest of it.
+        recorded: The kinds of events that subscribers get from the record.
     """
 
-    def __init__(self, journal: LocalJournal, outer: Emit, *, pieces: bool = False) -> None:
+    def __init__(
+        self,
+        journal: LocalJournal,
+        outer: Emit,
+        *,
+        pieces: bool = False,
+        recorded: tuple[type[Event], ...] = (),
+    ) -> None:
         self.journal = journal
         self.outer = outer
         self.pieces = pieces
+        self.recorded = recorded
         self.readers: list[deque[SubscribedItem]] = []  # the unread events of each; the oldest are dropped
         self._number = 0
         self._index = 0
@@ -48,11 +60,13 @@ class Broadcast:
 
     def listens(self, kind: type[Event], /) -> bool:
         """Return whether there is a subscriber, or `outer` listens to this kind of event."""
-        return bool(self.readers) or (self.pieces and kind.piece) or self.outer.listens(kind)
+        if self.outer.listens(kind) or (self.pieces and kind.piece):
+            return True
+        return bool(self.readers) and kind not in self.recorded
 
     async def __call__(self, event: Event, /) -> None:
         """Deliver an event to all readers, then to `outer`."""
-        if self.readers:
+        if self.readers and not isinstance(event, self.recorded):
             number = self.journal.stable
             self._index = self._index + 1 if number == self._number else 1
             self._number = number
@@ -78,7 +92,7 @@ async def subscribe(
     number = after
 
     def over() -> bool:
-        return journal.refusing or (journal.ended is not None and number >= len(journal.entries))
+        return journal.closed or (journal.ended is not None and number >= len(journal.entries))
 
     def news() -> bool:
         return bool(unread) or number < journal.stable or over()

@@ -64,6 +64,11 @@ class LocalJournal(Recorder):
         return [record.pending for record in waiting if record is not None and record.waits and record.pending]
 
     @property
+    def closed(self) -> bool:
+        """Whether nothing more can be recorded here."""
+        return self._closed
+
+    @property
     def stable(self) -> int:
         """The number of entries that readers may see; with a store, only durable ones."""
         return len(self.entries)

@@ -174,7 +174,7 @@ def refuse_unknown(where: str, keywords: Iterable[str], known: Collection[str]) 
         if name not in known:
             from ziggurat.core.similar import similar
 
-            meant = "".join(f"; did you mean {each!r}?" for each in similar(name, known))
+            meant = "".join(f"; did you mean {each!r}?" for each in similar(name, {*known} - {"self", "cls"}))
             raise TypeError(f"{where}() got an unexpected keyword argument {name!r}{meant}") from None
 
 

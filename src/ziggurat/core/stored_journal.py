@@ -91,6 +91,11 @@ class StoredJournal(LocalJournal):
         self._failed: StoreError | None = None
 
     @property
+    def closed(self) -> bool:
+        """Whether nothing more can be recorded here."""
+        return self._failed is not None
+
+    @property
     def stable(self) -> int:
         """The number of durable entries."""
         return self._stable

@@ -16,6 +16,7 @@ __all__ = [
     "decision_of",
     "empty_run",
     "pending_of",
+    "recorded_item",
     "recorded_items",
 ]
 
@@ -363,10 +364,11 @@ def pending_of(suspend: errors.Suspend) -> tuple[PendingItem, ...]:
 
 def recorded_items(journal: LocalJournal) -> tuple[PendingItem, ...]:
     """Return the calls that wait for a decision in the record of a run."""
-    return tuple(_recorded_item(pending, journal.find(pending.path)) for pending in journal.pending())
+    return tuple(recorded_item(pending, journal.find(pending.path)) for pending in journal.pending())
 
 
-def _recorded_item(pending: Pending, record: Record | None) -> PendingItem:
+def recorded_item(pending: Pending, record: Record | None) -> PendingItem:
+    """Return a call that waits as it is recorded, from the entry with which it began to wait and its record."""
     interrupted = record is not None and record.intent is not None
     call = as_type(pending.request, ToolCall)
     stage: Stage = "tool" if is_tool_call(pending.path) else "model"

@@ -3,8 +3,8 @@
 A verb of `Runnable` turns what it was given into `options`, opens the run (`opening`), and drives it to its end
 (`drive`).
 
-- What a run is given: `prompt`, `options`. What its record keeps of that: `conditions`.
+- What a run is given: `prompt`, `options`, with a handle `control`. What its record keeps of that: `conditions`.
 - Where runs are kept: the protocol `runs`, `local` (by reference, in this process), `stored`.
 - The session of a run: `session_writer`.
-- From a record: `replay`, `fork`.
+- From a record: `replay`, `fork`; what its readers get: `recorded_events`.
 """

@@ -67,9 +67,7 @@ class LocalRuns(Runs):
 
     def subscribe(self, run_id: str, after: int) -> AsyncGenerator["SubscribedItem", None]:
         """Yield the entries and events of a run."""
-        from ziggurat.core.broadcast import subscribe
-
-        return subscribe(self._find(run_id), self._broadcasts.get(run_id), after=after)
+        return self._follow(run_id, self._find(run_id), after)
 
     async def _open(
         self, opened: Opened, agent: str, asked: str, screening: Screening, environment: Environment

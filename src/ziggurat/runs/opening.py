@@ -3,9 +3,9 @@
 __all__ = ["Opener", "Opening"]
 
 import asyncio
-from collections.abc import Mapping
+from collections.abc import AsyncGenerator, Mapping
 from contextlib import suppress
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -26,7 +26,7 @@ from ziggurat.core.store import LogInfo
 from ziggurat.messages import stops
 from ziggurat.messages.agent import AgentRequest, Decision, empty_run
 from ziggurat.runs.conditions import RunConditions, conditions_in, limit_grants
-from ziggurat.runs.options import Live, RunOptions, root_context
+from ziggurat.runs.options import NO_OPTIONS, Live, RunOptions, root_context
 from ziggurat.runs.prompt import Prompt
 from ziggurat.runs.runs import Runs, is_resumable
 from ziggurat.runs.session_writer import (
@@ -37,6 +37,9 @@ from ziggurat.runs.session_writer import (
     request_digest,
 )
 from ziggurat.tools.fork_effects import FORK_EFFECTS, ForkEffects
+
+if TYPE_CHECKING:
+    from ziggurat.core.broadcast import SubscribedItem
 
 _NOTHING: Mapping[str, Decision] = {}
 
@@ -194,6 +197,15 @@ class Opener:
             await self.runs.leave(run_id, journal)
             raise
 
+    async def answer(self, run_id: str) -> Opening:
+        """Open a run that has ended, or waits for decisions, to be answered from its record.
+
+        Raises:
+            RunNotFound: there is no such run.
+            JournalCorrupt: an entry is damaged; the message names it.
+        """
+        return await self._open_ended(run_id, NO_OPTIONS)
+
     async def _open_ended(self, run_id: str, options: RunOptions) -> Opening:
         """Open a copy of the record of a run that has ended; nothing is called and nothing is written."""
         journal = await self.runs.read(run_id, clock=options.clock)
@@ -267,13 +279,23 @@ class Opener:
             scope[WAITING_CALLS] = writer.waiting()
             writer.journal, writer.path = journal, self.path
         ctx = root_context(self.path, scope, options, journal.watch)
-        if runs is not None and (runs.keeps_ended or options.run_id is not None or state == "continued"):
+        control, has_id = options.control, options.run_id is not None
+        if runs is not None and (runs.keeps_ended or has_id or control is not None or state == "continued"):
             from ziggurat.core.broadcast import Broadcast
+            from ziggurat.runs.recorded_events import RECORDED_EVENTS
 
-            broadcast = Broadcast(journal, ctx.emit, pieces=options.run_id is not None)  # someone may subscribe
+            broadcast = Broadcast(journal, ctx.emit, pieces=has_id, recorded=RECORDED_EVENTS)  # someone may subscribe
             runs.announce(run_id, broadcast)
             ctx = ctx.emitting(broadcast)
+        if control is not None:
+            control.recorded.set()
         return Opening(state, run_id, request, ctx, journal, runs, writer)
+
+    def subscribe(self, run_id: str, after: int) -> AsyncGenerator["SubscribedItem", None]:
+        """Yield the events of a run and its entries that are no events; see `RunRecords.subscribe`."""
+        from ziggurat.runs.recorded_events import RecordedEvents, subscribe
+
+        return subscribe(self.runs, run_id, after, RecordedEvents(run_id, self.path, self._parts.read))
 
     async def _effects(self, journal: LocalJournal) -> ForkEffects | None:
         """Return the gate on the side effects of a fork; None for other runs."""
@@ -308,8 +330,11 @@ class Opener:
 def _new_id(options: RunOptions) -> str:
     """Return the id of a new run: the one that the user chose, or a fresh one."""
     ids = options.environment.ids
-    if options.run_id is None and ids is fresh_id:
-        return fresh_id()
+    if options.run_id is None:
+        if options.control is not None:
+            return options.control.run_id
+        if ids is fresh_id:
+            return fresh_id()
     run_id = ids() if options.run_id is None else options.run_id
     check_new_id(run_id, "run_id")
     return run_id

@@ -32,6 +32,7 @@ from ziggurat.core.stopwatch import Stopwatch
 from ziggurat.core.store import ID, is_id
 from ziggurat.messages.agent import Decisions
 from ziggurat.messages.message import Message
+from ziggurat.runs.control import RunControl
 from ziggurat.stores.session import Session
 from ziggurat.tools.approval import APPROVALS, Approvals
 from ziggurat.tools.permissions import (
@@ -133,6 +134,7 @@ class RunOptions(Struct, frozen=True, eq=False):
         values: More values for the scope of the run.
         emit: Where events go after the listeners.
         around: Measures the time of the call that opened the run; None if there is none.
+        control: Shared with the handle that started the run; None without one.
 
     Raises:
         ConfigurationError: one of them has the wrong form; the message says how to give it.
@@ -151,6 +153,7 @@ class RunOptions(Struct, frozen=True, eq=False):
     values: Mapping[Key[Any], Any] | None = None
     emit: Emit = SILENCE
     around: Stopwatch | None = None
+    control: RunControl | None = None
 
     @classmethod
     def of(

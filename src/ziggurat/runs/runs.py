@@ -5,6 +5,7 @@ __all__ = ["BY_STORE", "Runs", "Screening", "is_resumable"]
 import asyncio
 from abc import ABC, abstractmethod
 from collections.abc import AsyncGenerator, Callable, Coroutine, Sequence
+from contextlib import aclosing
 from typing import TYPE_CHECKING, Any
 from weakref import WeakValueDictionary
 
@@ -67,7 +68,7 @@ class Runs(ABC):
 
     @abstractmethod
     def subscribe(self, run_id: str, after: int) -> AsyncGenerator["SubscribedItem", None]:
-        """Yield the entries and events of a run after an entry, until it has ended."""
+        """Yield the entries and events of a run after an entry, until it has ended and its leases are free."""
 
     async def open(
         self, opened: Opened, agent: str, asked: str, screening: Screening, environment: Environment
@@ -159,11 +160,25 @@ class Runs(ABC):
 
     async def _opened(self, run_id: str) -> LocalJournal | None:
         """Return the journal of a run in progress, when it is open; None if it is not in progress here."""
-        while run_id in self._in_progress and self._in_progress[run_id] is None:
+        await self._wait_while(run_id, lambda: self._in_progress.get(run_id, self) is None)
+        return self._in_progress.get(run_id)
+
+    async def _follow(self, run_id: str, journal: LocalJournal, after: int) -> AsyncGenerator["SubscribedItem", None]:
+        """Yield the items of a run of this process, until it has ended and its leases are free."""
+        from ziggurat.core.broadcast import subscribe
+
+        async with aclosing(subscribe(journal, self._broadcasts.get(run_id), after=after)) as items:
+            async for item in items:
+                yield item
+        await self._wait_while(run_id, lambda: self._in_progress.get(run_id) is journal)
+
+    async def _wait_while(self, run_id: str, condition: Callable[[], bool]) -> None:
+        """Wait until a condition on a run in progress no longer holds; the run may be driven by another thread."""
+        while condition():
             waiting: asyncio.Future[None] = asyncio.get_running_loop().create_future()
             self._waiting.setdefault(run_id, []).append(waiting)
-            await waiting
-        return self._in_progress.get(run_id)
+            if condition():  # otherwise it changed before we were registered
+                await waiting
 
 
 BY_STORE: "WeakValueDictionary[int, Runs]" = WeakValueDictionary()

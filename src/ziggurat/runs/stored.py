@@ -8,7 +8,7 @@ from collections.abc import AsyncGenerator, Sequence
 from contextlib import aclosing, suppress
 from typing import cast
 
-from ziggurat.core.broadcast import SubscribedItem, subscribe
+from ziggurat.core.broadcast import SubscribedItem
 from ziggurat.core.clock import SYSTEM_CLOCK, Clock
 from ziggurat.core.codec import as_type, digest
 from ziggurat.core.entries import Ended, JournalEntry, Opened
@@ -129,9 +129,9 @@ class StoredRuns(Runs):
         """Yield the entries and events of a run, whichever process drives it."""
         journal = await self._opened(run_id)
         if journal is not None:
-            async with aclosing(subscribe(journal, self._broadcasts.get(run_id), after=after)) as items:
-                async for heard in items:
-                    yield heard
+            async with aclosing(self._follow(run_id, journal, after)) as items:
+                async for item in items:
+                    yield item
             return
         log, number, before = run_log(run_id), 0, ""
         while True:

@@ -1,0 +1,149 @@
+"""The events that the record of a run tells, so that a reader gets each of them once, whenever it comes."""
+
+__all__ = ["RECORDED_EVENTS", "RecordedEvents", "subscribe"]
+
+from collections.abc import AsyncGenerator, Callable
+from contextlib import aclosing
+from typing import Any, cast
+
+from msgspec.structs import replace
+
+from ziggurat.core.broadcast import SubscribedItem
+from ziggurat.core.codec import Raw, as_type, decode
+from ziggurat.core.entries import (
+    Decided,
+    Ended,
+    Entered,
+    Failure,
+    Intent,
+    JournalEntry,
+    Opened,
+    Pending,
+    Record,
+    Result,
+    Returned,
+)
+from ziggurat.core.event import Event
+from ziggurat.core.json_lines import as_error
+from ziggurat.core.path import is_question, is_tool_call, parent_of
+from ziggurat.messages.agent import AgentRequest, AgentRun, PendingItem, decision_of, recorded_item
+from ziggurat.messages.events import (
+    AgentEnded,
+    AgentStarted,
+    ApprovalDecided,
+    ApprovalRequested,
+    ModelEnded,
+    Steered,
+    ToolEnded,
+)
+from ziggurat.messages.model import ModelResponse
+from ziggurat.messages.parts import ToolCall, ToolResult
+from ziggurat.messages.steer import Steer
+from ziggurat.messages.usage import as_usage
+from ziggurat.runs.runs import Runs
+
+RECORDED_EVENTS: tuple[type[Event], ...] = (
+    AgentStarted,
+    AgentEnded,
+    ApprovalDecided,
+    ApprovalRequested,
+    ModelEnded,
+    Steered,
+    ToolEnded,
+)
+"""The events that a reader gets from the record, and not as they are emitted."""
+
+
+class RecordedEvents:
+    """Turns the entries of a run into events, in their order; of entries that are no events, the values are decoded.
+
+    Args:
+        run_id: The id of the run.
+        path: The path of its agent.
+        read_output: Turns the recorded output of that agent into the type that the agent gives; None if it is text.
+    """
+
+    def __init__(self, run_id: str, path: str, read_output: Callable[[Any], Any] | None) -> None:
+        self._run_id = run_id
+        self._path = path
+        self._read_output = read_output
+        self._calls: dict[str, ToolCall] = {}  # by step and position
+        self._items: dict[str, PendingItem] = {}
+        self._entered: set[str] = set()  # the paths of agents
+        self._records: dict[str, Record] = {}  # of the calls that have an intent
+
+    def read(self, entry: JournalEntry) -> Event | JournalEntry:
+        """Return the event for the next entry, or the entry itself with its values decoded.
+
+        Raises:
+            JournalCorrupt: a value in it cannot be read.
+        """
+        match entry:
+            case Result():
+                return self._result(entry)
+            case Entered():
+                self._entered.add(entry.path)
+                return AgentStarted(entry.path, entry.name, self._run_id)
+            case Pending():
+                item = self._items[entry.id] = recorded_item(entry, self._records.get(entry.path))
+                return ApprovalRequested(entry.path, item)
+            case Decided() if entry.id in self._items:
+                return ApprovalDecided(entry.path, entry.id, self._items[entry.id].call, decision_of(entry.decision))
+            case Intent():
+                self._records[entry.path] = Record(intent=entry)
+        return _decoded(entry)
+
+    def _result(self, entry: Result) -> Event | JournalEntry:
+        path, step = entry.path, parent_of(entry.path)
+        if is_question(path):
+            response = as_type(entry.value, ModelResponse)
+            calls = enumerate(response.message.tool_calls, 1)
+            self._calls.update({f"{step}/tool-{number}": call for number, call in calls})
+            return ModelEnded(path, response)
+        if is_tool_call(path):
+            call = self._calls.get(path.rpartition(":")[0])
+            result = as_type(entry.value, ToolResult)
+            return ToolEnded(path, call or ToolCall(result.id, result.name, ""), result)
+        if path.rpartition("/")[2].startswith("steering-"):
+            steer = as_type(entry.value, Steer)
+            return Steered(path, steer.verb, steer.step)
+        if path not in self._entered:
+            return replace(entry, value=_plain(entry.value))
+        run = as_type(entry.value, AgentRun)
+        if isinstance(entry.value, Raw) and path == self._path and self._read_output and run.output is not None:
+            run = replace(run, output=self._read_output(run.output))
+        return AgentEnded(path, run)
+
+
+async def subscribe(
+    runs: Runs, run_id: str, after: int, events: RecordedEvents
+) -> AsyncGenerator[SubscribedItem, None]:
+    """Yield the items of a run after an entry, until it has ended and its leases are free."""
+    async with aclosing(runs.subscribe(run_id, 0)) as items:  # from the start: a result refers to an earlier call
+        async for item in items:
+            if isinstance(item.what, JournalEntry):
+                item = SubscribedItem(item.number, 0, events.read(item.what))
+            if item.number > after or (item.index and item.number == after):
+                yield item
+
+
+def _decoded(entry: JournalEntry) -> JournalEntry:
+    """Return an entry that is no event with its values decoded."""
+    match entry:
+        case Opened():
+            request = as_type(entry.request, cast("type[AgentRequest | None]", AgentRequest | None))
+            return replace(entry, request=request, labels=_plain(entry.labels), terms=_plain(entry.terms))
+        case Failure():
+            spent = tuple(usage for cost in entry.spent if (usage := as_usage(cost)) is not None)
+            return replace(entry, error=as_error(entry.error), spent=spent)
+        case Intent():
+            return replace(entry, request=as_type(entry.request, ToolCall))
+        case Returned():
+            return replace(entry, value=_plain(entry.value))
+        case Ended():
+            return replace(entry, run=as_type(entry.run, cast("type[AgentRun | None]", AgentRun | None)))
+    return entry
+
+
+def _plain(value: object) -> object:
+    return decode(value, object) if isinstance(value, Raw) else value
