@@ -7,15 +7,18 @@ again answers the same, and only an explicit resume goes on.
 
 from dataclasses import dataclass, field
 
-from tests.life.world import Call, Plan, inner_calls
+from tests.life.world import Call, Plan, inner_calls, model_calls
 
 ASKED = ("send", "wire")
-"""The tools whose calls wait for a person."""
+"""The tools whose calls wait for a person before they begin; those of ``doubt`` do when they are interrupted."""
 
 
 @dataclass
 class Outcome:
-    """How a run stands: the name of its stop, the calls that wait, the calls that were carried out, its model calls."""
+    """How a run stands: the name of its stop, the calls that wait, the calls that were carried out, its model calls.
+
+    `open` is the number of its own calls that wait, or below which a call waits.
+    """
 
     stop: str
     waiting: list[Call] = field(default_factory=list)
@@ -23,6 +26,7 @@ class Outcome:
     refused: list[Call] = field(default_factory=list)
     turns: int = 0
     model_calls: int = 0
+    open: int = 0
 
 
 @dataclass
@@ -38,6 +42,7 @@ class Life:
         parent: The run that it is a fork of.
         session: Its session.
         items: By the number of each call that was decided, the id of the decision.
+        doubted: The numbers of the calls that were decided because they were interrupted.
         unasked: Whether it was never asked for alone: a fork of a turn begins with what the session said.
         blocked: The calls that are refused, because an equal one of another run of the session waits.
     """
@@ -50,6 +55,7 @@ class Life:
     parent: str = ""
     session: str = ""
     items: dict[int, str] = field(default_factory=dict)
+    doubted: set[int] = field(default_factory=set)
     unasked: bool = False
     blocked: frozenset[int] = frozenset()
 
@@ -69,7 +75,9 @@ class Life:
             if turn == len(self.plan.steps):
                 return outcome
             for call in self.plan.steps[turn]:
+                before = len(outcome.waiting)
                 self._carry_out(call, outcome)
+                outcome.open += len(outcome.waiting) > before
             if outcome.waiting:
                 outcome.stop = "Suspended"
                 return outcome
@@ -77,17 +85,17 @@ class Life:
 
     def _carry_out(self, call: Call, outcome: Outcome) -> None:
         name, n = call
-        if name == "helper":
+        if nested := inner_calls(name, n):
             outcome.model_calls += 1
             before = len(outcome.waiting)
-            for inner in inner_calls(n):
+            for inner in nested:
                 self._carry_out(inner, outcome)
             if len(outcome.waiting) == before:
                 outcome.model_calls += 1
                 outcome.done.append(call)
-        elif n in self.blocked:
+        elif n in self.blocked or name == "lose":
             outcome.refused.append(call)
-        elif name not in ASKED:
+        elif name not in (*ASKED, "doubt"):
             outcome.done.append(call)
         elif n not in self.decisions:
             outcome.waiting.append(call)
@@ -101,7 +109,7 @@ class Life:
         calls = 0
         for step in self.plan.steps:
             calls += 1
-            nested = 2 * sum(name == "helper" for name, _ in step)
+            nested = sum(map(model_calls, step))
             if calls <= requests < calls + nested:
                 return False
             calls += nested

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from tests.life.specification import ASKED, Life
-from tests.life.world import CHANGED, PER_CALL, Call, Plan, Process, World, decision, number_of, numbers
+from tests.life.world import CHANGED, PER_CALL, Call, Plan, Process, World, decision, inner_calls, number_of, numbers
 from tests.stores.mortal import MortalStore
 from ziggurat import Approve, ConfigurationError
 from ziggurat.core.errors import AlreadyDecided, LeaseHeld, RunExists, StoreError
@@ -91,11 +91,10 @@ class Story:
         """Draw a plan of up to four steps."""
         steps: list[tuple[Call, ...]] = []
         for _ in range(self.random.randint(0, 4)):
-            names = self.random.choices(
-                ["look", "pay", "send", "wire", "fail", "helper"], [4, 3, 3, 2, 1, 1], k=self.random.randint(1, 3)
-            )
-            if names.count("helper") > 1:
-                names = ["helper", "look"]
+            names = self.random.choices([*_TOOLS], [*_TOOLS.values()], k=self.random.randint(1, 3))
+            nested = [name for name in names if inner_calls(name, 1)]
+            if len(nested) > 1:
+                names = [nested[0], "look"]
             batch = []
             for name in names:
                 self.numbers += 1
@@ -127,9 +126,10 @@ class Story:
     def check_effects(self, run_id: str, run: AgentRun | None = None) -> None:
         """Check the ledger: what must happen once happened once, and nothing that no person approved."""
         life = self.lives[run_id]
-        for name in ("pay", "wire"):
-            keys = [key for key, _ in self.world.effects(name, run_id)]
-            assert len(keys) == len(set(keys)), f"{name} was carried out twice in {run_id}"
+        for name in ("pay", "wire", "lose", "doubt"):
+            again = {n for run, n in self.world.denied if run == run_id and name == "doubt"}
+            once = [key for key, n in self.world.effects(name, run_id) if n not in again]
+            assert len(once) == len(set(once)), f"{name} was carried out twice in {run_id}"
         for name in ASKED:
             for _, n in self.world.effects(name, run_id):
                 decided = life.decisions.get(n % CHANGED)
@@ -194,6 +194,7 @@ class Story:
         for item in self.last[run_id].pending if run_id in self.last else ():
             if item.id.encode() not in written:
                 self.lives[run_id].decisions.pop(number_of(item), None)
+                self.world.denied.discard((run_id, number_of(item)))
 
     def options(self, life: Life) -> dict[str, Any]:
         """Draw what is wrong with the next process: nothing, a broken model, too small a budget."""
@@ -203,7 +204,8 @@ class Story:
         if kind < 0.15:
             return {"breaks_at": life.turns + self.random.randint(0, 2)}
         requests = max(1, life.model_calls) + self.random.randint(0, 4)
-        return {"requests": requests} if life.within_budget(requests) else {}
+        counted = self.random.choice(["requests", "output"])
+        return {"requests": requests, "counted": counted} if life.within_budget(requests) else {}
 
     async def begin(self) -> None:
         """Begin a run."""
@@ -265,18 +267,25 @@ class Story:
         if await process.store.find(run_log(run_id)) is None:
             await self.end(process)
             return
-        decisions = self.decide(run_id)
+        decisions = self.decide(run_id, dies=lives is not None)
         await self.drive(run_id, process, process.agent.resume(run_id, decisions))
 
-    def decide(self, run_id: str) -> dict[str, Any]:
-        """Decide some of the calls that wait, and write the decisions down in the specification."""
+    def decide(self, run_id: str, *, dies: bool = False) -> dict[str, Any]:
+        """Decide some of the calls that wait, and write the decisions down in the specification.
+
+        In a process that dies, no call is run a second time: it could be interrupted a second time.
+        """
         life, decisions = self.lives[run_id], {}
         pending = self.last[run_id].pending if life.stop == "Suspended" else ()
         for item in pending:
             n = number_of(item)
-            verdict = self.random.choice(["approve", "deny", "modify", "later"])
-            if verdict == "later":
+            verdict = self.random.choice([*(_DOUBTED if item.interrupted else _DECIDED), "later"])
+            if verdict == "later" or (dies and verdict == "did not happen"):
                 continue
+            if item.interrupted:
+                life.doubted.add(n)
+            if verdict == "did not happen":
+                self.world.denied.add((run_id, n))
             life.decisions[n], life.items[n] = verdict, item.id
             decisions[item.id] = decision(verdict, n)
         return decisions
@@ -289,7 +298,7 @@ class Story:
         if run_id is None or life is None or not decided:
             return
         n = self.random.choice(decided)
-        process, verdict = self.process(), self.random.choice(["approve", "deny", "modify"])
+        process, verdict = self.process(), self.random.choice(_DOUBTED if n in life.doubted else _DECIDED)
         if verdict == life.decisions[n]:
             await self.drive(run_id, process, process.agent.resume(run_id, {life.items[n]: decision(verdict, n)}))
             return
@@ -325,7 +334,8 @@ class Story:
         """Begin a run in a session: its model sees what was said and what waits, and queues no equal call again."""
         session = f"s{self.random.randint(0, 1)}"
         earlier = [each for each in self.lives.values() if each.session == session]
-        waiting = [call for each in earlier if each.stop == "Suspended" for call in each.outcome().waiting]
+        suspended = [each.outcome() for each in earlier if each.stop == "Suspended"]
+        waiting = [call for each in suspended for call in each.waiting]
         again = tuple(self.random.sample(waiting, 1)) if waiting and self.random.random() < 0.5 else ()
         run_id, process = self.new(session, again), self.process()
         life = self.lives[run_id]
@@ -337,7 +347,8 @@ class Story:
             if each.stop in ("Completed", "Suspended", "Failed"):
                 assert each.plan.prompt() in prompts, f"{run_id} does not know of {each.plan.name}"
         told = [result.text for message in seen for result in message.tool_results]
-        assert sum(text.startswith("not executed yet") for text in told) >= len(waiting), f"{waiting} not in {told}"
+        shown = sum("has been asked and has not" in text for text in told)
+        assert shown >= sum(each.open for each in suspended), f"{waiting} not in {told}"
 
     async def cancel(self) -> None:
         """Begin a run in the background and cancel it after some turns of the event loop."""
@@ -434,6 +445,20 @@ class Story:
         await self.end(process)
 
 
+_TOOLS = {
+    "look": 4,
+    "pay": 3,
+    "send": 3,
+    "wire": 2,
+    "fail": 1,
+    "lose": 1,
+    "doubt": 1,
+    "helper": 1,
+    "manager": 1,
+    "chief": 1,
+}
+_DECIDED = ("approve", "deny", "modify")
+_DOUBTED = ("happened", "did not happen", "deny")
 _WEIGHTS = {
     "begin": 4,
     "crash": 4,

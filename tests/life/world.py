@@ -7,9 +7,9 @@ from typing import Any
 import msgspec
 from msgspec import Struct
 
-from ziggurat import Agent, Approve, Budget, Context, Deny, ModelRequest, ModelResponse, Modify, tool
+from ziggurat import Agent, Approve, Budget, Context, Deny, ModelRequest, ModelResponse, ModelSettings, Modify, tool
 from ziggurat.core.errors import ModelError, ToolError
-from ziggurat.messages.agent import PendingItem
+from ziggurat.messages.agent import DidNotHappen, Happened, PendingItem
 from ziggurat.messages.message import Message, assistant
 from ziggurat.messages.parts import ToolCall
 from ziggurat.messages.usage import Usage
@@ -17,8 +17,15 @@ from ziggurat.messages.usage import Usage
 PER_CALL = 11
 """Tokens of one model call."""
 
-CHANGED = 100_000
+CHANGED = 10**12
 """Added to the number of a call that a person modified."""
+
+_NESTED = {
+    "helper": ("look", "send", "pay"),
+    "manager": ("lose", "helper", "wire"),
+    "chief": ("doubt", "manager", "look"),
+}
+"""The tools that each nested agent calls at once; those that are agents are nested deeper."""
 
 Call = tuple[str, int]
 """A tool of the plan and the number that it is called with, which is unique in the plan."""
@@ -42,12 +49,14 @@ class World:
         ledger: One line per effect: the tool, the key of the call, the number it was called with.
         asked: The number of model calls made live.
         seen: By the name of each plan, the conversation that the model was asked with first.
+        denied: The runs and numbers of calls of which a person said that they did not happen.
     """
 
     def __init__(self) -> None:
         self.ledger: list[tuple[str, str, int]] = []
         self.asked = 0
         self.seen: dict[str, Sequence[Message]] = {}
+        self.denied: set[tuple[str, int]] = set()
 
     def effects(self, name: str, run_id: str) -> list[tuple[str, int]]:
         """Return the keys and numbers with which a tool took effect in a run."""
@@ -70,7 +79,7 @@ def _answer(steps: Sequence[Sequence[Call]], turn: int, prefix: str) -> ModelRes
 
 
 def _arguments(name: str, n: int) -> str:
-    return msgspec.json.encode({"input": f"inner {n}"} if name == "helper" else {"n": n}).decode()
+    return msgspec.json.encode({"input": f"{name} {n}"} if name in _NESTED else {"n": n}).decode()
 
 
 class Process:
@@ -81,6 +90,7 @@ class Process:
         store: The store, shared with the other processes by its place.
         breaks_at: The step at which the model fails for good; None for never.
         requests: The budget of model calls; None for no budget.
+        counted: What the budget counts: ``"requests"``, or ``"output"``, of which each call has one token.
         instructions: The instructions of the agent.
     """
 
@@ -91,18 +101,29 @@ class Process:
         *,
         breaks_at: int | None = None,
         requests: int | None = None,
+        counted: str = "requests",
         instructions: str = "Follow the plan.",
     ) -> None:
         self.world, self.store, self.breaks_at, self.requests = world, store, breaks_at, requests
-        inner = Agent(self._inner, tools=self._tools()[:3], name="helper", description="Does the inner plan.")
+        tools = {each.spec.name: each for each in self._tools()}
+        for name, called in _NESTED.items():
+            tools[name] = Agent(
+                self._inner,
+                tools=[tools[each] for each in called],
+                name=name,
+                description="Does the inner plan.",
+                settings=_ONE_TOKEN,
+                timeout=3600,
+            )
         self.agent = Agent(
             self._outer,
-            tools=[*self._tools(), inner],
+            tools=[*tools.values()],
+            settings=_ONE_TOKEN,
             store=store,
             name="planner",
             instructions=instructions,
             max_steps=50,
-            budget=None if requests is None else Budget(requests=requests),
+            budget=None if requests is None else _budget(counted, requests),
         )
 
     def _tools(self) -> list[Any]:
@@ -131,12 +152,28 @@ class Process:
             """Send money, which a person must approve, and only once."""
             return world.note("wire", ctx, n)
 
+        @tool(effect="once")
+        async def lose(n: int, ctx: Context) -> str:
+            """Act, and time out: whether it took effect is reported as unknown."""
+            world.note("lose", ctx, n)
+            async with asyncio.timeout(0):
+                await asyncio.Event().wait()
+            raise AssertionError
+
+        @tool(effect="once", interrupted="ask")
+        async def doubt(n: int, ctx: Context) -> str:
+            """Act, and lose the connection, unless a person said that it did not happen before."""
+            acted = world.note("doubt", ctx, n)
+            if (ctx.run_id, n) not in world.denied:
+                raise ConnectionResetError("the other side is gone")
+            return acted
+
         @tool
         async def fail(n: int) -> str:
             """Fail."""
             raise ToolError(f"failed {n}", kind="permanent")
 
-        return [look, pay, send, wire, fail]
+        return [look, pay, send, wire, lose, doubt, fail]
 
     async def _outer(self, request: ModelRequest, ctx: Context) -> ModelResponse:
         self.world.asked += 1
@@ -157,17 +194,32 @@ class Process:
         self.world.asked += 1
         prompt = next(message.text for message in request.messages if message.role == "user")
         turn = sum(message.role == "assistant" for message in request.messages)
-        return _answer([inner_calls(int(prompt.split()[-1]))], turn, "i")
+        name, n = prompt.split()
+        return _answer([inner_calls(name, int(n))], turn, "i")
 
 
-def inner_calls(n: int) -> list[Call]:
-    """Return the one batch of the nested agent that was called with `n`."""
-    return [("look", n * 100), ("send", n * 100 + 1), ("pay", n * 100 + 2)]
+_ONE_TOKEN = ModelSettings(max_tokens=1)
+
+
+def _budget(counted: str, limit: int) -> Budget:
+    return Budget(requests=limit) if counted == "requests" else Budget(output=limit)
+
+
+def inner_calls(name: str, n: int) -> list[Call]:
+    """Return the one batch of a nested agent that was called with `n`; empty for other tools."""
+    return [(inner, n * 100 + at) for at, inner in enumerate(_NESTED.get(name, ()))]
 
 
 def decision(verdict: str, n: int) -> Any:
     """Return a decision on the call with a number."""
-    return {"approve": Approve(), "deny": Deny("no"), "modify": Modify(f'{{"n":{n + CHANGED}}}')}[verdict]
+    decisions = {
+        "approve": Approve(),
+        "deny": Deny("no"),
+        "modify": Modify({"n": n + CHANGED}),
+        "happened": Happened(f"doubt {n}"),
+        "did not happen": DidNotHappen(),
+    }
+    return decisions[verdict]
 
 
 def number_of(item: PendingItem) -> int:
@@ -176,6 +228,11 @@ def number_of(item: PendingItem) -> int:
 
 
 def numbers(call: Call) -> list[int]:
-    """Return the numbers of a call and, for the nested agent, of its calls."""
-    name, n = call
-    return [n, *(inner for _, inner in inner_calls(n))] if name == "helper" else [n]
+    """Return the numbers of a call and, for a nested agent, of all calls below it."""
+    return [call[1], *(n for inner in inner_calls(*call) for n in numbers(inner))]
+
+
+def model_calls(call: Call) -> int:
+    """Return the number of model calls of a call that ends: two for each nested agent."""
+    inner = inner_calls(*call)
+    return 2 + sum(map(model_calls, inner)) if inner else 0

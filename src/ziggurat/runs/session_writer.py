@@ -212,7 +212,7 @@ class SessionWriter:
             raise
 
 
-_WAITS = "not executed yet: a person has been asked and has not decided; do not ask for it again"
+_WAITS = "no result yet: a person has been asked and has not decided; do not ask for it again"
 
 
 def waiting_step(entries: Iterable[JournalEntry], path: str) -> list[Message]:
