@@ -59,7 +59,7 @@ def test_what_waits_is_listed_without_its_agent(ziggurat: Command, url: str) -> 
         agent = Agent(
             ScriptedModel(tool_call("pay", to="\x1b[31mada"), always="ok"), tools=[pay], name="desk", store=store
         )
-        run = await agent.run("go", run_id="r-1")
+        run = await agent.run("go", run_id="r-1", labels={"team": "blue", "size": 3})
         await store.close()
         return run.pending[0].id
 
@@ -70,6 +70,19 @@ def test_what_waits_is_listed_without_its_agent(ziggurat: Command, url: str) -> 
     assert "\x1b" not in shown.out
     found = json.loads(ziggurat("pending", "--store", url, "--json", "--agent", "desk").out)
     assert (found["run"], found["id"], found["tool"]) == ("r-1", item, "pay")
+    for labels, count in (
+        (["team=blue", "size=3"], 1),
+        (['team="blue"'], 1),
+        (["size=4"], 0),
+        (["team=blue", "x=1"], 0),
+    ):
+        options = [part for label in labels for part in ("--label", label)]
+        assert len(ziggurat("pending", "--store", url, "--json", *options).out.splitlines()) == count
+        listed = ziggurat("runs", "--store", url, "--json", *options).out.splitlines()
+        assert [json.loads(line)["labels"] for line in listed] == [{"team": "blue", "size": 3}] * count
+    wrong = ziggurat("runs", "--store", url, "--label", "team")
+    assert wrong.code == 2
+    assert "--label takes NAME=VALUE" in wrong.err
     nothing = ziggurat("pending", "--store", url, "--agent", "other")
     assert (nothing.code, nothing.out) == (0, "")
     assert "nothing waits" in nothing.err

@@ -4,13 +4,11 @@ __all__ = ["AttachedRun", "RunStatus"]
 
 from collections.abc import AsyncGenerator
 from functools import partial
-from typing import TYPE_CHECKING, Any, Generic, cast
+from typing import TYPE_CHECKING, Any, Generic
 
 from msgspec import Struct
 
 from ziggurat.agents.starter import Starter
-from ziggurat.core.codec import as_type
-from ziggurat.core.entries import Opened
 from ziggurat.core.errors import RunNotFound
 from ziggurat.core.settings import NonNegativeInt, checked
 from ziggurat.messages.agent import AgentRun, Out, PendingItem, recorded_items
@@ -18,11 +16,10 @@ from ziggurat.messages.message import Message
 from ziggurat.messages.recorded import recorded_steps
 from ziggurat.messages.step import Step, steps_of
 from ziggurat.messages.usage import Tally, Usage
+from ziggurat.runs.conditions import labels_of
 
 if TYPE_CHECKING:
     from ziggurat.core.broadcast import SubscribedItem
-
-_LABELS = cast("type[dict[str, Any] | None]", dict[str, Any] | None)
 
 
 class RunStatus(Struct, frozen=True):
@@ -93,8 +90,6 @@ class AttachedRun(Generic[Out]):
         journal = await opener.runs.read(self.id)
         entries = journal.entries
         asked, steps = recorded_steps(entries, opener.path)
-        opened = entries[0] if entries else None
-        labels = as_type(opened.labels, _LABELS) if isinstance(opened, Opened) else None
         tally = Tally()
         for outcome, costs in journal.spent(""):
             for cost in costs or [outcome]:
@@ -104,7 +99,7 @@ class AttachedRun(Generic[Out]):
             info.agent or self._starter.name,
             journal.ended.stop if journal.ended is not None else info.status,
             bool(info.owner) or opener.runs.is_in_progress(self.id),
-            labels or {},
+            labels_of(entries[0]),
             (*(asked or ()), *(message for step in steps for message in step.messages())),
             recorded_items(journal),
             tally.usage,

@@ -2,7 +2,7 @@
 
 __all__ = ["RunRecords"]
 
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Mapping
 from typing import TYPE_CHECKING, Generic
 
 from ziggurat.agents.starter import Starter
@@ -59,17 +59,20 @@ class RunRecords(Generic[Out]):
         return AttachedRun(run_id, self._starter)
 
     @checked
-    async def pending(self, *, limit: PositiveInt = 100) -> dict[str, tuple[PendingItem, ...]]:
+    async def pending(
+        self, *, labels: Mapping[str, object] | None = None, limit: PositiveInt = 100
+    ) -> dict[str, tuple[PendingItem, ...]]:
         """Return the calls of this agent's runs that wait for a decision, by the id of the run, the latest run first.
 
         Only reads the records: it needs no dependencies, takes no lease and calls nothing.
 
         Args:
+            labels: Only runs that have each of these labels, with an equal value.
             limit: The largest number of runs.
         """
         from ziggurat.stores.pending import pending_items
 
-        infos = await self._runs.list(agent=self.name, status="Suspended", limit=limit)
+        infos = await self._runs.list(agent=self.name, status="Suspended", labels=labels, limit=limit)
         return await pending_items(infos, self._runs.read)
 
     @checked

@@ -14,6 +14,10 @@ _Prompt = Annotated[
     str | None,
     typer.Option("--prompt", "-p", metavar="TEXT", help="Another message at that step; at step 1, another question."),
 ]
+_Label = Annotated[
+    list[str] | None,
+    typer.Option("--label", metavar="NAME=VALUE", help="Only runs with this label; several must all fit."),
+]
 _Effects = Annotated[
     Literal["refuse", "recorded", "live"],
     typer.Option("--effects", help="What to do with calls of tools with side effects."),
@@ -34,6 +38,7 @@ def runs(
     since: Annotated[
         str | None, typer.Option("--since", metavar="WHEN", help="Only runs changed since: 90m, 12h, 7d, or a date.")
     ] = None,
+    label: _Label = None,
     limit: Annotated[int, typer.Option("--limit", "-n", min=1, metavar="N", help="The maximum number.")] = 20,
     json: Annotated[bool, typer.Option("--json", help="Write one JSON object per line.")] = False,
     store: options.Store = None,
@@ -44,15 +49,17 @@ def runs(
     Examples:
       ziggurat runs
       ziggurat runs --status suspended --since 7d
+      ziggurat runs --label team=blue
       ziggurat runs --json --limit 100 | jq -r .id
     """
     from ziggurat.cli.records import list_runs
 
-    raise typer.Exit(list_runs(store, status=status, agent=agent, since=since, limit=limit, json=json))
+    raise typer.Exit(list_runs(store, status=status, agent=agent, since=since, labels=label, limit=limit, json=json))
 
 
 def pending(
     agent: Annotated[str | None, typer.Option("--agent", "-a", metavar="NAME", help="Only runs of this agent.")] = None,
+    label: _Label = None,
     limit: Annotated[int, typer.Option("--limit", "-n", min=1, metavar="N", help="The maximum number of runs.")] = 100,
     json: Annotated[bool, typer.Option("--json", help="Write one JSON object per line.")] = False,
     store: options.Store = None,
@@ -69,7 +76,7 @@ def pending(
     """
     from ziggurat.cli.waiting import list_pending
 
-    raise typer.Exit(list_pending(store, agent=agent, limit=limit, json=json))
+    raise typer.Exit(list_pending(store, agent=agent, labels=label, limit=limit, json=json))
 
 
 def recover(

@@ -5,6 +5,7 @@ __all__ = ["accept_loss_of", "export_run", "list_runs", "seconds_of", "vacuum_ru
 import asyncio
 import re
 import time
+from collections.abc import Mapping, Sequence
 from datetime import datetime
 from difflib import get_close_matches
 from pathlib import Path
@@ -12,7 +13,7 @@ from pathlib import Path
 from msgspec import Struct
 
 from ziggurat.cli.exit_codes import COMPLETED
-from ziggurat.cli.store import closed, find_run, kept_store, record_in
+from ziggurat.cli.store import closed, find_run, kept_store, labels_from, record_in
 from ziggurat.cli.terminal import note, write, write_json
 from ziggurat.core.codec import as_type, encode
 from ziggurat.core.entries import Opened
@@ -43,6 +44,7 @@ class _ListedRun(Struct):
     updated: float
     question: str
     forked_from: str | None = None
+    labels: dict[str, object] = {}
 
 
 def seconds_of(text: str, option: str) -> float:
@@ -63,12 +65,19 @@ def seconds_of(text: str, option: str) -> float:
 
 
 def list_runs(
-    store: str | None, *, status: str | None, agent: str | None, since: str | None, limit: int, json: bool
+    store: str | None,
+    *,
+    status: str | None,
+    agent: str | None,
+    since: str | None,
+    labels: Sequence[str] | None,
+    limit: int,
+    json: bool,
 ) -> int:
     """Write a list of the stored runs, the latest first; return the exit code."""
     chosen = None if status is None else _status(status)
     after = None if since is None else time.time() - seconds_of(since, "--since")
-    runs = asyncio.run(_list(store, chosen, agent, after, limit))
+    runs = asyncio.run(_list(store, chosen, agent, after, labels_from(labels), limit))
     if json:
         for run in runs:
             write_json(encode(run))
@@ -101,11 +110,16 @@ def _status(name: str) -> str:
 
 
 async def _list(
-    store: str | None, status: str | None, agent: str | None, after: float | None, limit: int
+    store: str | None,
+    status: str | None,
+    agent: str | None,
+    after: float | None,
+    labels: Mapping[str, object],
+    limit: int,
 ) -> list[_ListedRun]:
     place = kept_store(store)
     try:
-        infos = await place.logs("run:", agent=agent, status=status, limit=limit)
+        infos = await place.logs("run:", agent=agent, status=status, labels=labels, limit=limit)
         return [await _list_entry(place, info) for info in infos if after is None or info.updated >= after]
     finally:
         await place.close()
@@ -121,7 +135,8 @@ async def _list_entry(store: Store, info: LogInfo) -> _ListedRun:
             origin = None if opened.forked is None else opened.forked.run_id
     except (JournalError, ValueError, RecursionError):  # damaged runs are listed too
         question = info.problem or "(cannot be read)"
-    return _ListedRun(info.id, info.status, info.agent, info.count, info.created, info.updated, question, origin)
+    times = (info.created, info.updated)
+    return _ListedRun(info.id, info.status, info.agent, info.count, *times, question, origin, info.labels)
 
 
 def export_run(run: str, store: str | None, *, pytest: bool, agent: str | None, file: Path | None) -> int:

@@ -8,6 +8,7 @@ __all__ = [
     "is_kept",
     "is_lasting",
     "kept_store",
+    "labels_from",
     "open_store",
     "record_in",
     "tell_if_busy",
@@ -16,10 +17,12 @@ __all__ = [
 
 import os
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 
 from ziggurat.cli.terminal import note, shell_word
-from ziggurat.core.errors import ConfigurationError, RunNotFound, StoreError
+from ziggurat.core.codec import decode
+from ziggurat.core.errors import ConfigurationError, JournalCorrupt, RunNotFound, StoreError
 from ziggurat.core.journal import LocalJournal
 from ziggurat.core.store import LogInfo, Store, run_log, session_log
 from ziggurat.databases.address import without_secrets
@@ -103,6 +106,24 @@ def where_kept(store: Store, agent: str | None, option: str | None) -> str | Non
 def is_lasting(store: Store) -> bool:
     """Return whether what a store keeps outlives this process."""
     return not isinstance(store, LocalLogs)
+
+
+def labels_from(options: Sequence[str] | None) -> dict[str, object]:
+    """Return the labels of ``--label NAME=VALUE`` options; a value that is JSON is that value, else it is text.
+
+    Raises:
+        ConfigurationError: an option has another form.
+    """
+    labels: dict[str, object] = {}
+    for option in options or ():
+        name, sign, text = option.partition("=")
+        if not (name and sign):
+            raise ConfigurationError(f"--label takes NAME=VALUE, such as --label team=blue; got {option!r}")
+        try:
+            labels[name] = decode(text, object)
+        except JournalCorrupt:
+            labels[name] = text
+    return labels
 
 
 async def closed(store: Store) -> None:

@@ -3,6 +3,7 @@
 __all__ = ["list_pending", "recover_runs"]
 
 import asyncio
+from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 
 from msgspec import Struct
@@ -12,7 +13,7 @@ from ziggurat.agents.runnable import Runnable
 from ziggurat.cli.agent_options import AgentOptions
 from ziggurat.cli.build import agent_of
 from ziggurat.cli.exit_codes import COMPLETED, STOPPED
-from ziggurat.cli.store import closed, kept_store
+from ziggurat.cli.store import closed, kept_store, labels_from
 from ziggurat.cli.terminal import note, write, write_json
 from ziggurat.core.codec import encode
 from ziggurat.core.store import UNFINISHED
@@ -38,9 +39,9 @@ class _PendingCall(Struct):
     interrupted: bool
 
 
-def list_pending(store: str | None, *, agent: str | None, limit: int, json: bool) -> int:
+def list_pending(store: str | None, *, agent: str | None, labels: Sequence[str] | None, limit: int, json: bool) -> int:
     """Write the calls that wait for a decision, those of the latest run first; return the exit code."""
-    waiting = asyncio.run(_pending(store, agent, limit))
+    waiting = asyncio.run(_pending(store, agent, labels_from(labels), limit))
     if not waiting and not json:
         note("nothing waits for a decision")
     for run_id, items in waiting.items():
@@ -52,10 +53,12 @@ def list_pending(store: str | None, *, agent: str | None, limit: int, json: bool
     return COMPLETED
 
 
-async def _pending(store: str | None, agent: str | None, limit: int) -> dict[str, tuple[PendingItem, ...]]:
+async def _pending(
+    store: str | None, agent: str | None, labels: Mapping[str, object], limit: int
+) -> dict[str, tuple[PendingItem, ...]]:
     place = kept_store(store)
     try:
-        infos = await place.logs("run:", agent=agent, status=stops.Suspended.__name__, limit=limit)
+        infos = await place.logs("run:", agent=agent, status=stops.Suspended.__name__, labels=labels, limit=limit)
         return await pending_items(infos, lambda run_id: read_record(place, run_id))
     finally:
         await place.close()

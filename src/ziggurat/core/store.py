@@ -18,6 +18,9 @@ __all__ = [
     "acknowledged_in",
     "chained",
     "is_id",
+    "label_lines",
+    "labels_in",
+    "labels_text",
     "loss",
     "memory_of",
     "run_log",
@@ -26,10 +29,11 @@ __all__ = [
 
 from collections.abc import Awaitable, Mapping, Sequence
 from hashlib import blake2b
-from typing import Protocol, cast, runtime_checkable
+from typing import Any, Protocol, cast, runtime_checkable
 
 from msgspec import Struct
 
+from ziggurat.core.codec import canonical, decode, encode
 from ziggurat.core.errors import JournalCorrupt
 from ziggurat.core.protocols import implements
 
@@ -95,6 +99,7 @@ class LogInfo(Struct, frozen=True):
         count: The number of rows.
         owner: The holder of its lease; empty if there is none.
         problem: Why it is in quarantine.
+        labels: The labels of the run: plain values by name.
     """
 
     log: str
@@ -106,16 +111,22 @@ class LogInfo(Struct, frozen=True):
     count: int = 0
     owner: str = ""
     problem: str = ""
+    labels: dict[str, Any] = {}
 
     @property
     def id(self) -> str:
         """The id of the run or session: the name without its prefix."""
         return self.log.partition(":")[2]
 
-    def fits(self, agent: str | None, status: str | None, before: float | None) -> bool:
+    def fits(
+        self, agent: str | None, status: str | None, before: float | None, labels: Mapping[str, object] | None
+    ) -> bool:
         """Return whether `Store.logs` with these filters would list it, apart from its name."""
         return (
-            agent in (None, self.agent) and status in (None, self.status) and (before is None or self.updated < before)
+            agent in (None, self.agent)
+            and status in (None, self.status)
+            and (before is None or self.updated < before)
+            and (not labels or {*label_lines(labels)} <= {*label_lines(self.labels)})
         )
 
 
@@ -202,6 +213,7 @@ class Store(Protocol):
         agent: str | None = None,
         status: str | None = None,
         before: float | None = None,
+        labels: Mapping[str, object] | None = None,
         limit: int = 100,
     ) -> list[LogInfo]:
         """Return the headers of logs, the most recently changed first.
@@ -211,6 +223,7 @@ class Store(Protocol):
             agent: Only logs of this agent.
             status: Only logs in this state.
             before: Only logs last changed before this time, in POSIX seconds.
+            labels: Only logs that have each of these labels, with a value of the same JSON.
             limit: The maximum number.
         """
         ...
@@ -304,6 +317,33 @@ def run_log(run_id: str) -> str:
 def session_log(session_id: str) -> str:
     """Return the name of a session's log."""
     return f"session:{session_id}"
+
+
+def label_lines(labels: Mapping[str, object]) -> list[str]:
+    """Return each label as one line of JSON, equal for equal labels.
+
+    >>> label_lines({"team": "blue", "size": {"b": 2, "a": 1}})
+    ['"team":"blue"', '"size":{"a":1,"b":2}']
+    """
+    return [f"{encode(name).decode()}:{canonical(value).decode()}" for name, value in labels.items()]
+
+
+def labels_text(labels: Mapping[str, object]) -> str:
+    """Return labels as JSON in which each has a line of its own, so that a database can search for the line.
+
+    JSON has no line breaks within a text, so a line that is found is a label, and never a part of a value.
+    """
+    lines = "\n,\n".join(label_lines(labels))
+    return f"{{\n{lines}\n}}" if labels else "{}"
+
+
+def labels_in(text: str) -> dict[str, Any]:
+    """Return the labels that `labels_text` has written.
+
+    Raises:
+        JournalCorrupt: the text is something else.
+    """
+    return decode(text, dict[str, Any])
 
 
 def chained(before: str, data: bytes) -> str:

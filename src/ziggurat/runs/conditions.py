@@ -1,13 +1,13 @@
 """RunConditions: the grants and the session a run was started with, recorded so that they still apply on resume."""
 
-__all__ = ["RunConditions", "conditions_in", "limit_grants"]
+__all__ = ["RunConditions", "conditions_in", "labels_of", "limit_grants"]
 
 from typing import Any, cast
 
 from msgspec import Struct
 
-from ziggurat.core.codec import as_type
-from ziggurat.core.entries import Opened
+from ziggurat.core.codec import Raw, as_type, decode, encode
+from ziggurat.core.entries import JournalEntry, Opened
 from ziggurat.core.journal import LocalJournal
 from ziggurat.core.scope import Key
 from ziggurat.tools.permissions import DECLARED_ONLY, GRANTS
@@ -41,6 +41,13 @@ def conditions_in(journal: LocalJournal) -> RunConditions:
         return _NONE
     conditions = as_type(opened.terms, cast("type[RunConditions | None]", RunConditions | None)) or _NONE
     return conditions if opened.forked is None else RunConditions(conditions.grants)
+
+
+def labels_of(opened: JournalEntry) -> dict[str, Any]:
+    """Return the labels in the first entry of a run, as plain values."""
+    labels = opened.labels if isinstance(opened, Opened) else None
+    plain = decode(labels if isinstance(labels, Raw) else encode(labels), object)
+    return plain if isinstance(plain, dict) else {}
 
 
 def limit_grants(values: dict[Key[Any], Any], conditions: RunConditions) -> None:

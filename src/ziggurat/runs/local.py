@@ -3,7 +3,7 @@
 __all__ = ["LocalRuns", "runs_of"]
 
 from collections import OrderedDict
-from collections.abc import AsyncGenerator, Sequence
+from collections.abc import AsyncGenerator, Mapping, Sequence
 from functools import cached_property
 from typing import TYPE_CHECKING
 
@@ -15,6 +15,7 @@ from ziggurat.core.journal import LocalJournal
 from ziggurat.core.settings import checked
 from ziggurat.core.store import LogInfo, Store, run_log
 from ziggurat.messages.agent import AgentRequest
+from ziggurat.runs.conditions import labels_of
 from ziggurat.runs.options import Environment
 from ziggurat.runs.runs import BY_STORE, Runs, Screening, is_resumable
 
@@ -49,10 +50,17 @@ class LocalRuns(Runs):
         journal = self._in_progress.get(run_id) or self._journals.get(run_id)
         return None if journal is None else self._info(run_id, journal)
 
-    async def list(self, *, agent: str | None = None, status: str | None = None, limit: int = 100) -> Sequence[LogInfo]:
+    async def list(
+        self,
+        *,
+        agent: str | None = None,
+        status: str | None = None,
+        labels: Mapping[str, object] | None = None,
+        limit: int = 100,
+    ) -> Sequence[LogInfo]:
         """Return the runs, which are all of one agent."""
         infos = [self._info(run_id, journal) for run_id, journal in reversed(self._journals.items())]
-        return [info for info in infos if info.fits(None, status, None)][:limit]
+        return [info for info in infos if info.fits(None, status, None, labels)][:limit]
 
     async def read(self, run_id: str, clock: Clock = SYSTEM_CLOCK) -> LocalJournal:
         """Return a copy of a run's record."""
@@ -113,7 +121,8 @@ class LocalRuns(Runs):
         assert isinstance(opened, Opened)
         asked = self._asked.get(run_id) or digest(as_type(opened.request, AgentRequest))
         status = ended.stop if isinstance(ended, Ended) else "running"
-        return LogInfo(run_log(run_id), "", asked, opened.at, status, opened.at, len(journal.entries))
+        labels = labels_of(opened)
+        return LogInfo(run_log(run_id), "", asked, opened.at, status, opened.at, len(journal.entries), labels=labels)
 
 
 @checked

@@ -4,7 +4,7 @@ __all__ = ["BY_STORE", "Runs", "Screening", "is_resumable"]
 
 import asyncio
 from abc import ABC, abstractmethod
-from collections.abc import AsyncGenerator, Callable, Coroutine, Sequence
+from collections.abc import AsyncGenerator, Callable, Coroutine, Mapping, Sequence
 from contextlib import aclosing
 from typing import TYPE_CHECKING, Any
 from weakref import WeakValueDictionary
@@ -45,7 +45,14 @@ class Runs(ABC):
         """Return the status of a run and the digest of its request, None if there is none."""
 
     @abstractmethod
-    async def list(self, *, agent: str | None = None, status: str | None = None, limit: int = 100) -> Sequence[LogInfo]:
+    async def list(
+        self,
+        *,
+        agent: str | None = None,
+        status: str | None = None,
+        labels: Mapping[str, object] | None = None,
+        limit: int = 100,
+    ) -> Sequence[LogInfo]:
         """Return the runs, the most recently changed first."""
 
     @abstractmethod

@@ -4,7 +4,7 @@ __all__ = ["StoredRuns"]
 
 import asyncio
 import logging
-from collections.abc import AsyncGenerator, Sequence
+from collections.abc import AsyncGenerator, Mapping, Sequence
 from contextlib import aclosing, suppress
 from typing import cast
 
@@ -20,6 +20,7 @@ from ziggurat.core.shield import finished
 from ziggurat.core.store import LogInfo, Store, SupportsChangeSignal, run_log
 from ziggurat.core.stored_journal import StoredJournal, known_run, lines_of, read_record, read_rows
 from ziggurat.messages.agent import AgentRequest
+from ziggurat.runs.conditions import labels_of
 from ziggurat.runs.options import Environment
 from ziggurat.runs.runs import Runs, Screening
 
@@ -50,9 +51,16 @@ class StoredRuns(Runs):
         """Return the status and request digest of a run."""
         return await self._store.find(run_log(run_id))
 
-    async def list(self, *, agent: str | None = None, status: str | None = None, limit: int = 100) -> Sequence[LogInfo]:
+    async def list(
+        self,
+        *,
+        agent: str | None = None,
+        status: str | None = None,
+        labels: Mapping[str, object] | None = None,
+        limit: int = 100,
+    ) -> Sequence[LogInfo]:
         """Return the runs."""
-        return await self._store.logs("run:", agent=agent, status=status, limit=limit)
+        return await self._store.logs("run:", agent=agent, status=status, labels=labels, limit=limit)
 
     async def _open(
         self, opened: Opened, agent: str, asked: str, screening: Screening, environment: Environment
@@ -62,7 +70,7 @@ class StoredRuns(Runs):
         screening(journal)
         first = journal.screened(opened)
         rows, blobs = journal.rows_of([journal.written(first)])
-        info = LogInfo(log, agent, asked or digest(opened.request), opened.at)
+        info = LogInfo(log, agent, asked or digest(opened.request), opened.at, labels=labels_of(first))
         creating = asyncio.ensure_future(self._store.create(info, rows, blobs))
         try:
             await finished(creating)
@@ -118,7 +126,8 @@ class StoredRuns(Runs):
         last = entries[-1] if isinstance(entries[-1], Ended) else None
         rows, blobs = StoredJournal(self._store, log, 1).rows_of([write_entry(entry) for entry in entries], last)
         request = digest(as_type(opened.request, AgentRequest))
-        epoch = await self._store.create(LogInfo(log, agent, request, opened.at), rows, blobs)
+        info = LogInfo(log, agent, request, opened.at, labels=labels_of(opened))
+        epoch = await self._store.create(info, rows, blobs)
         await self._store.release(log, epoch)
 
     async def read(self, run_id: str, clock: Clock = SYSTEM_CLOCK) -> LocalJournal:

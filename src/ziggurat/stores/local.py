@@ -168,13 +168,14 @@ class LocalLogs(ListsPending):
         agent: str | None = None,
         status: str | None = None,
         before: float | None = None,
+        labels: Mapping[str, object] | None = None,
         limit: int = 100,
     ) -> list[LogInfo]:
         """Return the descriptions of logs; see `Store`."""
         infos = [
             known.info
             for name, known in reversed(self._logs.items())
-            if name.startswith(prefix) and known.info.fits(agent, status, before)
+            if name.startswith(prefix) and known.info.fits(agent, status, before, labels)
         ]
         return sorted(infos, key=lambda info: -info.updated)[:limit]
 

@@ -3,7 +3,7 @@
 __all__ = ["ListsPending", "RunStore", "pending_items"]
 
 import logging
-from collections.abc import Awaitable, Callable, Iterable
+from collections.abc import Awaitable, Callable, Iterable, Mapping
 from functools import partial
 from typing import Protocol, cast
 
@@ -47,7 +47,11 @@ class ListsPending:
 
     @checked
     async def pending(
-        self, *, agent: str | None = None, limit: PositiveInt = 100
+        self,
+        *,
+        agent: str | None = None,
+        labels: Mapping[str, object] | None = None,
+        limit: PositiveInt = 100,
     ) -> dict[str, tuple[PendingItem, ...]]:
         """Return the calls that wait for a decision, by the id of the run, the latest run first.
 
@@ -58,18 +62,21 @@ class ListsPending:
 
         Args:
             agent: Only runs of the agent of this name.
+            labels: Only runs that have each of these labels, with an equal value.
             limit: The largest number of runs.
         """
         from ziggurat.core.stored_journal import read_record
 
         store = cast(Store, self)
-        infos = await store.logs("run:", agent=agent, status="Suspended", limit=limit)
+        infos = await store.logs("run:", agent=agent, status="Suspended", labels=labels, limit=limit)
         return await pending_items(infos, partial(read_record, store))
 
 
 class RunStore(Store, Protocol):
     """A store that also lists what waits in its runs, as all those do that `connect` opens."""
 
-    async def pending(self, *, agent: str | None = None, limit: int = 100) -> dict[str, tuple[PendingItem, ...]]:
+    async def pending(
+        self, *, agent: str | None = None, labels: Mapping[str, object] | None = None, limit: int = 100
+    ) -> dict[str, tuple[PendingItem, ...]]:
         """Return the calls that wait for a decision; see `ListsPending.pending`."""
         ...

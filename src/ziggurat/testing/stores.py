@@ -189,11 +189,12 @@ async def large_values_stand_beside_their_log(opened: StoreUnderTest) -> None:
 
 
 async def logs_are_listed(opened: StoreUnderTest) -> None:
-    """Check that logs are listed by kind, agent and status, the latest first."""
+    """Check that logs are listed by kind, agent, status and labels, the latest first."""
     store = opened.open()
     for name, agent, status in (("a", "desk", "Completed"), ("b", "desk", "running"), ("c", "clerk", "Completed")):
         log = run_log(name)
-        epoch = await store.create(LogInfo(log, agent), rows(1))
+        labels = {"name": name, "size": len(name), "of": {"agent": agent, "tags": ["x\ny", '"']}}
+        epoch = await store.create(LogInfo(log, agent, labels=labels), rows(1))
         await store.append(log, epoch, rows(1, 1, status=status), release=True)
         await opened.clock.advance(10)
     await store.create(LogInfo(session_log("a")), rows(1))
@@ -206,6 +207,15 @@ async def logs_are_listed(opened: StoreUnderTest) -> None:
     assert await ids(status="Completed") == {"a", "c"}
     assert await ids(agent="desk", status="running") == {"b"}
     assert await ids(before=LONG_AGO - 1) == set()
+    assert await ids(labels={}) == {"a", "b", "c"}
+    assert await ids(labels={"name": "a"}) == {"a"}
+    assert await ids(labels={"of": {"tags": ["x\ny", '"'], "agent": "desk"}}) == {"a", "b"}
+    assert await ids(labels={"name": "b", "size": 1}, agent="desk") == {"b"}
+    for others in ({"name": "d"}, {"size": "1"}, {"siz": 1}, {"agent": "desk"}, {"name": "a", "size": 2}, {"": None}):
+        assert await ids(labels=others) == set()
+    info = await store.find(run_log("a"))
+    assert info is not None
+    assert info.labels == {"name": "a", "size": 1, "of": {"agent": "desk", "tags": ["x\ny", '"']}}
     assert len(await store.logs("run:", limit=2)) == 2
     assert [info.log for info in await store.logs("session:")] == [session_log("a")]
     assert len(await store.logs()) == 4

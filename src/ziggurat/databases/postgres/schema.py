@@ -26,6 +26,7 @@ MIGRATIONS = (
         "INSERT INTO names SELECT log, id FROM logs",
         "CREATE INDEX names_id ON names (id)",
     ),
+    ("ALTER TABLE logs ADD COLUMN labels text NOT NULL DEFAULT '{}'",),
 )
 """The statements that upgrade each format version to the next; the table `format` holds a schema's version."""
 

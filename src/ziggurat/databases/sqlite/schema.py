@@ -33,6 +33,7 @@ MIGRATIONS = (
         """CREATE TABLE blobs (
             id INTEGER NOT NULL, digest TEXT NOT NULL, data BLOB NOT NULL, PRIMARY KEY (id, digest))""",
     ),
+    ("ALTER TABLE logs ADD COLUMN labels TEXT NOT NULL DEFAULT '{}'",),
 )
 """The statements that upgrade each format version to the next; ``user_version`` holds a file's version.
 

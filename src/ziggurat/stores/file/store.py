@@ -372,11 +372,12 @@ class FileStore(ListsPending):
         agent: str | None = None,
         status: str | None = None,
         before: float | None = None,
+        labels: Mapping[str, object] | None = None,
         limit: int = 100,
     ) -> list[LogInfo]:
         """Return the descriptions of logs; see `Store`."""
         infos = await self._do(prefix, lambda: self._infos(prefix))
-        return [info for info in infos if info.fits(agent, status, before)][:limit]
+        return [info for info in infos if info.fits(agent, status, before, labels)][:limit]
 
     async def quarantine(self, log: str, problem: str) -> None:
         """Quarantine a damaged log; see `Store`."""

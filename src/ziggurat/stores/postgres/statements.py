@@ -75,17 +75,18 @@ WRITTEN = "SELECT 1 FROM logs JOIN rows USING (id) WHERE id = $1 AND epoch = $2 
 
 CREATE = _with_time(""",
 made AS (
-    INSERT INTO logs (log, agent, request, created, status, updated, count, owner, until, epoch, problem, watched)
-    SELECT $3, $4, $5, coalesce($6, now), $7, now, $8, $9, now + $2, 1, '', 0 FROM moment
+    INSERT INTO logs (log, agent, request, created, status, updated, count, owner, until, epoch, problem, watched,
+        labels)
+    SELECT $3, $4, $5, coalesce($6, now), $7, now, $8, $9, now + $2, 1, '', 0, $10 FROM moment
     WHERE NOT EXISTS (SELECT 1 FROM names WHERE log = $3)
     ON CONFLICT (log) DO NOTHING RETURNING id),
 named AS (INSERT INTO names (log, id) SELECT $3, id FROM made),
 written AS (
     INSERT INTO rows (id, number, digest, data, status) SELECT made.id, row.* FROM made,
-    unnest($10::bigint[], $11::text[], $12::bytea[], $13::text[]) AS row),
+    unnest($11::bigint[], $12::text[], $13::bytea[], $14::text[]) AS row),
 kept AS (
     INSERT INTO blobs (id, digest, data) SELECT made.id, blob.* FROM made,
-    unnest($14::text[], $15::bytea[]) AS blob)
+    unnest($15::text[], $16::bytea[]) AS blob)
 SELECT id FROM made""")
 
 BEGUN = "SELECT id FROM logs WHERE log = $1 AND owner = $2 AND epoch = 1"
@@ -106,17 +107,24 @@ FREE = "UPDATE logs SET owner = '' WHERE log = $1 AND epoch = $2 AND owner = $3"
 FREE_ALL = """UPDATE logs SET owner = '' FROM unnest($1::bigint[], $2::bigint[]) AS held (id, epoch)
 WHERE logs.id = held.id AND logs.epoch = held.epoch"""
 
-INFO = "SELECT log, agent, request, created, status, updated, count, owner, problem FROM logs WHERE log = $1"
+_HEADER = "SELECT log, agent, request, created, status, updated, count, owner, problem, labels FROM logs WHERE"
+
+INFO = " ".join((_HEADER, "log = $1"))
 
 READ = """SELECT number, digest, data, rows.status FROM rows JOIN logs USING (id)
 WHERE log = $1 AND number > $2 ORDER BY number LIMIT $3"""
 
 BLOB = "SELECT data FROM blobs JOIN logs USING (id) WHERE log = $1 AND digest = $2"
 
-LIST = """SELECT log, agent, request, created, status, updated, count, owner, problem FROM logs
-WHERE starts_with(log, $1) AND ($2::text IS NULL OR agent = $2) AND ($3::text IS NULL OR status = $3)
+LIST = " ".join(
+    (
+        _HEADER,
+        """starts_with(log, $1) AND ($2::text IS NULL OR agent = $2) AND ($3::text IS NULL OR status = $3)
     AND ($4::float8 IS NULL OR updated < $4)
-ORDER BY updated DESC, id DESC LIMIT $5"""
+    AND NOT EXISTS (SELECT 1 FROM unnest($5::text[]) AS line WHERE strpos(labels, line) = 0)
+ORDER BY updated DESC, id DESC LIMIT $6""",
+    )
+)
 
 QUARANTINE = """UPDATE logs SET status = 'Quarantined', problem = $1, owner = '', epoch = epoch + 1
 WHERE log = $2 AND status <> 'Quarantined'"""

@@ -16,7 +16,7 @@ from ziggurat.core.chain import DigestChain, Key
 from ziggurat.core.clock import SYSTEM_CLOCK, Clock
 from ziggurat.core.errors import JournalError, LeaseLost, MissingExtra, RunExists, RunNotFound, StoreUnavailable
 from ziggurat.core.settings import Seconds, checked
-from ziggurat.core.store import UNFINISHED, LogInfo, LogMark, Row, loss
+from ziggurat.core.store import UNFINISHED, LogInfo, LogMark, Row, label_lines, labels_in, labels_text, loss
 from ziggurat.databases.owner import is_gone, lease_held, new_owner
 from ziggurat.databases.postgres.address import PostgresAddress
 from ziggurat.databases.postgres.connection import Connection, PostgresConnection, opened
@@ -164,7 +164,16 @@ class PostgresStore(ListsPending):
     def _create(self, info: LogInfo, rows: Sequence[Row], blobs: Mapping[str, bytes]) -> int:
         log = info.log
         status = rows[-1].status if rows else "running"
-        values = (log, info.agent, info.request, info.created or None, status, len(rows), self.owner)
+        values = (
+            log,
+            info.agent,
+            info.request,
+            info.created or None,
+            status,
+            len(rows),
+            self.owner,
+            labels_text(info.labels),
+        )
         columns = (
             [row.number for row in rows],
             [row.digest for row in rows],
@@ -276,7 +285,7 @@ class PostgresStore(ListsPending):
         rows = await self._read(sql.INFO, log)
         if not rows:
             self._check_not_lost(log, await self._read(sql.LOST, log))
-        return LogInfo(*rows[0]) if rows else None
+        return _info_of(rows[0]) if rows else None
 
     async def read(self, log: str, after: int = 0, limit: int | None = None) -> list[Row]:
         """Return rows; see `Store`."""
@@ -305,10 +314,13 @@ class PostgresStore(ListsPending):
         agent: str | None = None,
         status: str | None = None,
         before: float | None = None,
+        labels: Mapping[str, object] | None = None,
         limit: int = 100,
     ) -> list[LogInfo]:
         """Return the descriptions of logs; see `Store`."""
-        return [LogInfo(*row) for row in await self._read(sql.LIST, prefix, agent, status, before, limit)]
+        lines = [f"\n{line}\n" for line in label_lines(labels or {})]
+        rows = await self._read(sql.LIST, prefix, agent, status, before, lines, limit)
+        return [_info_of(row) for row in rows]
 
     async def changed(self, log: str, count: int, seconds: float) -> None:
         """Wait until a log has more rows; see `SupportsChangeSignal`."""
@@ -357,3 +369,7 @@ class PostgresStore(ListsPending):
             await self._writer.finish()
             await self._reader.finish()
             self._listener.close()
+
+
+def _info_of(row: Sequence[Any]) -> LogInfo:
+    return LogInfo(*[*row[:-1], labels_in(row[-1])])

@@ -7,12 +7,13 @@ from typing import Any
 
 from msgspec import ValidationError, convert
 
-from ziggurat.core.store import LogInfo, Row
+from ziggurat.core.errors import JournalCorrupt
+from ziggurat.core.store import LogInfo, Row, labels_in
 from ziggurat.databases.sqlite.connection import SqliteConnection
 
 HEADERS = (
     "SELECT log, agent, request, created, status, updated, "
-    "(SELECT coalesce(max(number), 0) FROM rows WHERE rows.id = logs.id), owner, problem FROM logs WHERE "
+    "(SELECT coalesce(max(number), 0) FROM rows WHERE rows.id = logs.id), owner, problem, labels FROM logs WHERE "
 )
 """Selects the columns that `info_of` reads; a condition follows."""
 
@@ -20,8 +21,9 @@ HEADERS = (
 def info_of(row: Sequence[Any]) -> LogInfo:
     """Return the description of a log; one that is damaged is described as such, so that it hides no other."""
     try:
-        return convert(dict(zip(LogInfo.__struct_fields__, row, strict=True)), LogInfo)
-    except ValidationError as error:
+        fields = dict(zip(LogInfo.__struct_fields__, row, strict=True))
+        return convert({**fields, "labels": labels_in(fields["labels"])}, LogInfo)
+    except (ValidationError, JournalCorrupt, TypeError) as error:
         return LogInfo(str(row[0]), status="Quarantined", problem=f"its description is damaged: {error}")
 
 

@@ -17,7 +17,7 @@ from ziggurat.core.chain import DigestChain, Key
 from ziggurat.core.clock import SYSTEM_CLOCK, Clock
 from ziggurat.core.errors import JournalCorrupt, LeaseHeld, LeaseLost, RunExists, RunNotFound, StoreError
 from ziggurat.core.settings import Seconds, checked
-from ziggurat.core.store import UNFINISHED, LogInfo, LogMark, Row, loss
+from ziggurat.core.store import UNFINISHED, LogInfo, LogMark, Row, label_lines, labels_text, loss
 from ziggurat.databases.checks import StorePath, check_path
 from ziggurat.databases.disk import Disk
 from ziggurat.databases.marks import Marks
@@ -164,9 +164,10 @@ class SqliteStore(ListsPending):
             raise RunExists(f"{info.log} exists already; choose another id")
         self._check_not_lost(info.log)
         cursor = execute(
-            "INSERT INTO logs (log, agent, request, created, status, updated, count, owner, problem, until, epoch) "
-            "VALUES (?, ?, ?, ?, ?, ?, ?, ?, '', ?, 1)",
-            (*values, now + self.seconds),
+            "INSERT INTO logs "
+            "(log, agent, request, created, status, updated, count, owner, problem, until, labels, epoch) "
+            "VALUES (?, ?, ?, ?, ?, ?, ?, ?, '', ?, ?, 1)",
+            (*values, now + self.seconds, labels_text(info.labels)),
         )
         self._ids[info.log] = int(cursor.lastrowid or 0)
         self._states[info.log] = "running"
@@ -319,6 +320,7 @@ class SqliteStore(ListsPending):
         agent: str | None = None,
         status: str | None = None,
         before: float | None = None,
+        labels: Mapping[str, object] | None = None,
         limit: int = 100,
     ) -> list[LogInfo]:
         """Return the descriptions of logs; see `Store`."""
@@ -328,6 +330,9 @@ class SqliteStore(ListsPending):
             if value is not None:
                 terms.append(term)
                 values.append(value)
+        for line in label_lines(labels or {}):
+            terms.append("instr(labels, ?) > 0")
+            values.append(f"\n{line}\n")
         where = " AND ".join(terms)
         statement = HEADERS + where + " ORDER BY updated DESC, id DESC LIMIT ?"
         if self._touched:
