@@ -35,6 +35,15 @@ UNUSUAL = {  # a phrase, and what to say instead
     r"\bto mend\b|\bmended\b": "correct, repair",
     r"\bwhose \w+ is it\b": "name what is missing",
     r"\bno async one\b": "not an async function",
+    r"\bleave \S+( \S+)? away\b": "omit",
+    r"\bby another hand\b": "by another program",
+    r"\bcannot be looked at\b": "cannot be read",
+    r"\b(is|are) kept here\b": "in this store",
+    r"\bgoes on already\b": "is already running",
+    r"\bsaid nothing\b": "returned no text",
+    r"\bis no (part|export|ModelRequest|memory but)\b": "is not a",
+    r"\bwas (not )?begun\b": "was started",
+    r"\bunder way elsewhere\b": "in progress elsewhere",
 }
 EXPECTED = {
     "ziggurat.models.react_protocol.prompt": "recorded conversations hold this prompt word for word",

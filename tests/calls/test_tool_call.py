@@ -167,7 +167,7 @@ def test_another_call_at_the_same_place_is_told_of_or_refused() -> None:
     strict = LocalJournal.load(journal.dump(), "replay")
     with pytest.raises(JournalMismatch, match="first divergence at run/tool"):
         asyncio.run(act(box, other, _ctx(strict)))
-    with pytest.raises(JournalMismatch, match="which the record does not hold"):
+    with pytest.raises(JournalMismatch, match="which is not in the record"):
         asyncio.run(act(box, other, _ctx(LocalJournal("replay"))))
 
 

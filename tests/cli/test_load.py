@@ -21,7 +21,7 @@ def _as_it_was(ziggurat: Command) -> None:
         ("nope:x", "there is no module 'nope', neither in"),
         ("os.nope:x", "there is no module 'os.nope'"),
         ("json:decodr", "json has no 'decodr'; its functions: detect_encoding, dump"),
-        ("math:sqrt", "a builtin names no types; wrap it in a function"),
+        ("math:sqrt", "a builtin has no annotations; wrap it in a function"),
         ("os:path", "functions, tools and agents"),
         ("calculater", "did you mean calculator?"),
         ("nonsense", "a tool is module:function, file.py:function, or one of calculator, echo, timestamp"),

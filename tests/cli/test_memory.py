@@ -54,7 +54,7 @@ def test_what_is_remembered_is_found_and_shown_on_one_line(kept: Command) -> Non
     tainted = kept("memory", "search", "bicycle", "--owner", "ann").out
     assert tainted.count("(from the tool web)") == 2
     ended = kept("memory", "search", "xyzzy")
-    assert (ended.code, ended.out, ended.err) == (0, "", "ziggurat: nothing like that is remembered\n")
+    assert (ended.code, ended.out, ended.err) == (0, "", "ziggurat: no memory matches\n")
 
 
 def test_a_search_is_no_recall_and_tells_all_as_json(kept: Command) -> None:
@@ -176,7 +176,7 @@ def test_a_failed_export_or_import_changes_nothing(kept: Command, tmp_path: Path
     file.write_text("precious", encoding="utf-8")
     ended = kept("memory", "import", str(file))
     assert ended.code == 2
-    assert "line 1: this is no export of memories; it begins with b'precious'" in ended.err
+    assert "line 1: this is not an export of memories; it begins with b'precious'" in ended.err
     assert kept("memory", "export", str(file), "--store", f"sqlite:///{tmp_path}/none.db").code == 2
     assert file.read_text(encoding="utf-8") == "precious"
     assert kept("memory", "export", str(tmp_path / "none" / "file")).code == 2

@@ -32,7 +32,7 @@ def listed(kept: Command, *options: str) -> list[dict[str, str]]:
 
 
 def test_runs_are_listed_and_filtered(kept: Command) -> None:
-    assert kept("runs").err == "ziggurat: no such run is kept\n"
+    assert kept("runs").err == "ziggurat: there is no such run\n"
     kept("run", "-q", "--agent", f"{AGENTS}:plain", "What is 12 * (7 + 5)?")
     kept("run", "-q", "--agent", f"{AGENTS}:careful", "What is it?")
     assert [(run["agent"], run["status"]) for run in listed(kept)] == [("careful", "Suspended"), ("plain", "Completed")]
@@ -247,7 +247,7 @@ def test_a_conversation_is_gone_on_with(kept: Command) -> None:
 def test_a_conversation_is_not_begun_where_nothing_is_kept(ziggurat: Command, command: tuple[str, ...]) -> None:
     ended = ziggurat(*command, "--session", "work", "--agent", f"{AGENTS}:memory")
     assert (ended.code, ended.out) == (2, "")
-    assert "no conversation outlives the command; leave --session away" in ended.err
+    assert "no conversation outlives the command; omit --session" in ended.err
 
 
 def test_a_question_on_a_pipe_that_waits_says_how_to_go_on(kept: Command) -> None:
@@ -282,7 +282,7 @@ def test_the_agent_of_a_run_of_a_program_must_be_named(kept: Command, monkeypatc
     asyncio.run(begin())
     ended = kept("replay", "r-1")
     assert ended.code == 2
-    assert "was not begun on the command line" in ended.err
+    assert "was not started on the command line" in ended.err
     assert "--agent FILE.PY:NAME" in ended.err
     assert kept("show", "r-1").code == 0
     different = kept("replay", "r-1", "--agent", f"{AGENTS}:plain")

@@ -123,4 +123,4 @@ def test_a_run_that_never_began_is_not_named(
     ended = ziggurat("run", *options, "--session", "work", "--agent", agent, "x")
     assert (ended.code, ended.err.splitlines()[-1]) == (130, "ziggurat: interrupted")
     assert "to go on" not in ended.err
-    assert ziggurat("runs", "--store", f"sqlite:///{tmp_path}/runs.db").err == "ziggurat: no such run is kept\n"
+    assert ziggurat("runs", "--store", f"sqlite:///{tmp_path}/runs.db").err == "ziggurat: there is no such run\n"

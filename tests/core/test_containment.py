@@ -414,5 +414,5 @@ def test_control_c_is_left_where_python_itself_may_have_raised_it() -> None:
 def test_the_failure_names_what_was_raised_and_has_it_as_its_cause() -> None:
     error = SystemExit("bye")
     failure = as_failure(error)
-    assert str(failure) == "the call raised what ends a program, not a call: SystemExit: bye"
+    assert str(failure) == "the call raised an exception that would end the program: SystemExit: bye"
     assert failure.__cause__ is error

@@ -194,7 +194,7 @@ def test_replay_answers_and_never_calls() -> None:
 
 def test_replay_of_a_call_that_is_not_on_record() -> None:
     calls = Calls("live")
-    with pytest.raises(JournalMismatch, match=r"replay came to run/call \(model\), which the record does not hold"):
+    with pytest.raises(JournalMismatch, match=r"replay came to run/call \(model\), which is not in the record"):
         ask(beneath(LocalJournal("replay")), calls)
     assert calls.asked == []
 

@@ -70,7 +70,7 @@ def test_what_takes_a_protocol_takes_an_object_that_delegates(tmp_path: Path) ->
     stop: Any = Delegating(max_steps(3))
     assert implements(stop, Policy)
     assert Agent(ScriptedModel("x"), stop=stop).run_sync("q").text == "x"
-    with pytest.raises(ConfigurationError, match="verbs of a Store"):
+    with pytest.raises(ConfigurationError, match="methods of a Store"):
         connect(wrong(Delegating(Both())))
 
 

@@ -175,7 +175,7 @@ def test_a_run_that_waits_goes_on_after_a_deploy(change: str, kind: str, tmp_pat
         later = opens()
         agent = desk(later, **deploy.changes())
         if deploy.text is None:
-            with pytest.raises(RunNotFound, match="not begun by an agent named 'clerk'"):
+            with pytest.raises(RunNotFound, match="not started by an agent named 'clerk'"):
                 await agent.resume("r", {item.id: Approve()})
         else:
             run = await agent.resume("r", {item.id: Approve()}, listeners=[listen])

@@ -172,7 +172,7 @@ def test_one_at_a_time_works_on_an_owner() -> None:
         clock, store = HandClock(), LocalMemoryStore()
         ctx = context(clock)
         async with leased(store, "ann", "consolidation", ctx, 10):
-            with pytest.raises(LeaseHeld, match="the consolidation of 'ann' is under way elsewhere"):
+            with pytest.raises(LeaseHeld, match="the consolidation of 'ann' is in progress elsewhere"):
                 await consolidation(store)(MergeRequest("ann"), ctx)
             await consolidation(store)(MergeRequest("ben"), ctx)
 

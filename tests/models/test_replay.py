@@ -87,7 +87,7 @@ def test_whoever_listens_hears_it() -> None:
 def test_what_is_no_record_is_refused(tmp_path: Path) -> None:
     with pytest.raises(ConfigurationError, match="cannot be read: No such file"):
         ReplayModel(tmp_path / "nothing")
-    with pytest.raises(ConfigurationError, match="no model was asked"):
+    with pytest.raises(ConfigurationError, match="no model was called"):
         ReplayModel(recorded().splitlines()[0])
     with pytest.raises(JournalCorrupt, match="entry 1"):
         ReplayModel("{}")

@@ -186,7 +186,7 @@ def test_calls_made_at_once_take_replies_in_order() -> None:
 @pytest.mark.parametrize(
     ("replies", "settings", "message"),
     [
-        ((), {}, "ScriptedModel needs something to say"),
+        ((), {}, "ScriptedModel needs replies"),
         ((7,), {}, r"ScriptedModel\(\*replies\) is a text, a Message, .*; got 7"),
         (("a", []), {}, r"reply 2 .* is \[\]"),
         ((["a", 7],), {}, r"a list of pieces, .*; got 7 among them"),

@@ -158,7 +158,7 @@ def test_a_fork_that_waits_goes_on_in_another_process_and_is_still_held_back(pla
     [
         (0, {}, r"at=...\) is a whole number of at least 1; got 0"),
         (5, {}, "cannot be forked at step 5: it can at steps 1 to 4"),
-        (4, {}, "answered in step 3; to go on from there give the fork a prompt"),
+        (4, {}, "answered in step 3; to continue from there, give the fork a prompt"),
         (True, {}, r"at=...\) is a whole number of at least 1"),
         ("2", {}, r"at=...\) is a whole number of at least 1"),
         (2, {"effects": "some"}, "is 'refuse', 'recorded' or 'live'"),

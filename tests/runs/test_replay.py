@@ -98,9 +98,7 @@ def test_models_live_tools_recorded() -> None:
         assert (other.counted, len(other.model.calls), len(other.inner.calls)) == (0, 3, 2)
         different = again(world)
         different.model = ScriptedModel(tool_call("count"), tool_call("count"), "Twice.")
-        with pytest.raises(
-            JournalMismatch, match=r"agent/step-2/tool-1:count \(count\), which the record does not hold"
-        ):
+        with pytest.raises(JournalMismatch, match=r"agent/step-2/tool-1:count \(count\), which is not in the record"):
             await different.agent().replay("r", live="models")
         assert different.counted == 0
 

@@ -94,7 +94,7 @@ def test_the_same_id_and_request_is_the_same_run(place: Place) -> None:
             await silent.run("Bye", run_id="r")
         with pytest.raises(RunNotFound, match="named 'clerk'"):
             await World().agent(store, "x", name="clerk").resume("r")
-        with pytest.raises(RunNotFound, match=r"no run 's' is kept here$"):
+        with pytest.raises(RunNotFound, match=r"there is no run 's' in this store$"):
             await silent.resume("s")
 
     asyncio.run(main())
@@ -345,7 +345,7 @@ def test_addresses_open_stores(tmp_path: Path) -> None:
         ("sqlite:///x.db?mode=ro", "unknown options mode"),
         ("sqlite:///x.db?timeout=-1", "positive number of seconds"),
         ("file:///x?synchronous=NORMAL", "unknown options synchronous"),
-        (17, "verbs of a Store"),
+        (17, "methods of a Store"),
     ],
 )
 def test_addresses_that_mean_nothing_are_refused(url: str, told: str) -> None:

@@ -118,7 +118,7 @@ def test_a_reader_that_leaves_is_forgotten_and_none_makes_the_run_wait() -> None
 
 def test_an_unknown_run_is_an_error() -> None:
     async def main() -> None:
-        with pytest.raises(RunNotFound, match="no run 'r' is kept here"):
+        with pytest.raises(RunNotFound, match="there is no run 'r'"):
             await follow(agent())
 
     asyncio.run(main())

@@ -219,7 +219,7 @@ async def _by_validator(code: dict[str, int]) -> None: ...
 )
 def test_what_reads_arguments_cannot_end_the_program(function: Any, given: dict[str, Any]) -> None:
     made = tool(validators=[_leave] if function is _by_validator else [])(function)
-    with pytest.raises(ToolError, match="what ends a program, not a call: SystemExit: 3"):
+    with pytest.raises(ToolError, match="an exception that would end the program: SystemExit: 3"):
         _call(made, code={"code": 3}, **given)
 
 
@@ -441,7 +441,7 @@ def test_a_decorated_method_is_refused_and_a_bound_one_is_a_tool() -> None:
         async def price(self, item: str) -> str:
             return item
 
-    with pytest.raises(ConfigurationError, match="a method needs its object"):
+    with pytest.raises(ConfigurationError, match="a method needs its instance"):
         tool(Shop.price)
     assert list(tool(Shop().price).spec.parameters["properties"]) == ["item"]
 
@@ -500,7 +500,7 @@ def test_raw_declarations_of_wrong_types_are_refused(declared: dict[str, Any], t
     [
         (Shop, "a tool is a typed function, something made by @tool, or an agent; got the class Shop"),
         (lambda question: "", "write it with def, with types, or name it with"),
-        (len, "tool 'len': a builtin names no types; wrap it in a function with annotations"),
+        (len, "tool 'len': a builtin has no annotations; wrap it in a function with annotations"),
     ],
 )
 def test_what_is_no_tool_is_refused_where_the_agent_is_made(given: Any, told: str) -> None:

@@ -77,7 +77,7 @@ KINDS: dict[str, Callable[[], None]] = {
     "cannot say its text": _raising(Unspeakable),
     "ends the program when asked for its text": _raising(Deadly),
     "BaseException that ends the program when asked for its text": _raising(Mute),
-    "cannot be looked at": _raising(Unlooked),
+    "cannot be read": _raising(Unlooked),
     "frozen": _raising(Immovable),
     "ExceptionGroup": _raising(lambda: ExceptionGroup("two", [ValueError("a"), OSError("b")])),
     "BaseExceptionGroup": _raising(lambda: BaseExceptionGroup("two", [SystemExit(1), ValueError("a")])),

@@ -174,7 +174,7 @@ def test_texts_among_parts_are_parts() -> None:
 )
 def test_a_result_made_wrongly_by_hand_is_an_error_that_says_where(made: object, wrong: str) -> None:
     """An invalid result would be recorded, and the record could not be read again."""
-    with pytest.raises(ToolError, match=rf"fetch returned what cannot be shown: .*{wrong}=..."):
+    with pytest.raises(ToolError, match=rf"fetch returned a value that cannot be sent to a model: .*{wrong}=..."):
         result_of(made, CALL)
 
 

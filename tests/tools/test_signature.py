@@ -211,8 +211,8 @@ broken.__annotations__["a"] = "1 +"
 @pytest.mark.parametrize(
     ("function", "parts"),
     [
-        (positional, ["tool 'positional', parameter 'a'", "positional-only", "drop the '/'"]),
-        (starred, ["tool 'starred', parameter 'a'", "*a has no names", "take a list instead"]),
+        (positional, ["tool 'positional', parameter 'a'", "positional-only", "remove the '/'"]),
+        (starred, ["tool 'starred', parameter 'a'", "*a cannot be passed by name", "take a list instead"]),
         (bare, ["tool 'bare', parameter 'a'", "has no type", "annotate it, such as a: str"]),
         (nothing, ["tool 'nothing', parameter 'a'", "default does not tell", "a: str | None = None"]),
         (unresolvable, ["tool 'unresolvable'", "'Nowhere' cannot be resolved", "at the top of the module"]),

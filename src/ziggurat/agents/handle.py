@@ -119,7 +119,7 @@ class RunHandle(Generic[Out]):
         def __await__(self) -> NoReturn:
             """Refuse to be awaited: a handle may be used to steer first; ``handle.result()`` returns the run."""
             raise ConfigurationError(
-                "start() returns at once, with a handle on the run: handle = agent.start(...), and where you need "
+                "start() returns a handle on the run at once: handle = agent.start(...), and where you need "
                 "the run, run = await handle.result(); without steering, run = await agent.run(...)"
             )
 

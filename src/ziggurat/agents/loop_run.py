@@ -161,7 +161,7 @@ class LoopRun:
             if verdict is not None and not isinstance(verdict, stops.Stop):
                 raise ConfigurationError(
                     f"the stop policy {self.loop.policy!r} returned {verdict!r:.200}; it returns a stop of "
-                    "ziggurat.stops, a Nudge, or None to go on"
+                    "ziggurat.stops, an Advice, or None to continue"
                 )
             return verdict
         if self.nudges is None:

@@ -54,7 +54,7 @@ def partial_values(events: AsyncIterable[Event], kind: "TypeForm[T]", *, tool: s
     """
     reader = AnswerReader.of(kind, None)
     if tool is not None and reader.wrapped:
-        raise ConfigurationError(f"the arguments of {tool} are an object, such as a Struct or dict; {kind!r} is none")
+        raise ConfigurationError(f"the arguments of {tool} are an object, such as a Struct or dict; {kind!r} is not")
     partial("{")  # fails here if the extra is not installed
     watched: _Watched[T] = _Watched(reader, tool)
 

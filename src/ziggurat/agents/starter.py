@@ -135,7 +135,7 @@ class Starter:
         return await drive(self.agent, self.name, partial(self.opener.open, request, options))
 
     async def drive_apart(self, reopen: Callable[[], Awaitable[Opening]], how: str) -> AgentRun:
-        """Drive a recorded run, which is no part of any other, in the way that `how` names."""
+        """Drive a recorded run, which is not part of another, in the way that `how` names."""
         await self._report_separate(AMBIENT.get(), f"{how}, which is a run of its own")
         return await drive(self.agent, self.name, reopen)
 

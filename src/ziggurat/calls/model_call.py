@@ -259,7 +259,7 @@ class _CheckedModel:
 def _check_sendable(changed: ModelRequest, request: ModelRequest, hook: str, ctx: Context) -> None:
     """Check what a hook made of a request, if it changed the conversation."""
     if not isinstance(changed, ModelRequest):
-        raise ConfigurationError(f"{ctx.path}: the hook {hook} passed {changed!r:.200} on, which is no ModelRequest")
+        raise ConfigurationError(f"{ctx.path}: the hook {hook} passed on {changed!r:.200}, which is not a ModelRequest")
     if changed.messages is request.messages:
         return
     wrong = validate(changed.messages, _SENDABLE) if changed.messages else "no message is left"

@@ -1,6 +1,6 @@
 """Calls of tools that act once only: run, and settled if it is unknown whether they took effect.
 
-An agent that fails tells of such calls that were begun below it, so that nothing else is called in its place.
+An agent that fails reports such calls that were started below it, so that nothing else is called in its place.
 """
 
 __all__ = ["after_acts", "make_once", "settle_unknown"]
@@ -107,7 +107,7 @@ async def after_acts(error: Exception, ctx: Context) -> Exception:
 
 
 async def _what_came_of(intent: Intent, ctx: Context) -> tuple[str, bool]:
-    """Return the outcome of a call that was begun, empty if it did nothing, and whether that is known."""
+    """Return the outcome of a call that was started, empty if it did nothing, and whether that is known."""
     name, record = intent.name, journal_of(ctx).find(intent.path)
     assert record is not None  # it has an intent
     outcome = record.returned or record.result

@@ -144,7 +144,7 @@ async def _apply_after_tool(result: ToolResult, call: ToolCall, ctx: Context, ch
 async def _make(
     entry: ToolEntry, record: Record | None, call: ToolCall, ctx: Context, chain: HookChain, journal: LocalJournal
 ) -> ToolResult:
-    """Freeze a call or take up one that was begun, admit it, record that it begins, and run it.
+    """Freeze a call or take up one that was started, admit it, record that it begins, and run it.
 
     The guard below all layers refuses every call but the frozen one.
     """
@@ -156,7 +156,7 @@ async def _make(
         return passed
     frozen, spec = passed.call, entry.spec
     if record is not None and record.intent is not None:
-        intended = record.pending is not None  # a person has decided about a call that was begun before
+        intended = record.pending is not None  # a person has decided about a call that was started before
     else:  # the call may be lost, or cancelled with those beside it, or its form is not that of the model
         beside = ctx.watch is not None
         intended = journal.durable or beside or spec.effect == "once" or bool(passed.id or chain.hooks["before_tool"])

@@ -84,7 +84,7 @@ def options_for(run_id: str, journal: LocalJournal, overrides: AgentOptions) -> 
     stored = options_in(journal)
     if stored is None:
         raise ConfigurationError(
-            f"the run {run_id} was not begun on the command line, so how its agent is made is not on record; "
+            f"the run {run_id} was not started on the command line, so its record does not say how to build its agent; "
             "name the agent with --agent FILE.PY:NAME"
         )
     return replace(

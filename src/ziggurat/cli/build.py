@@ -82,7 +82,7 @@ def check_session(agent: Runnable, session: str | None) -> None:
     """
     if session is not None and not is_lasting(agent.store):
         raise ConfigurationError(
-            f"--session {session}: with the store memory: no conversation outlives the command; leave --session away, "
+            f"--session {session}: with the store memory: no conversation outlives the command; omit --session, "
             "or name a store that lasts, as in --store sqlite:///runs.db"
         )
 
@@ -114,7 +114,9 @@ def _load(spec: str, folder: str | None) -> Runnable:
     except ConfigurationError as error:
         if folder is None or folder == os.getcwd():
             raise
-        raise ConfigurationError(f"{error}; the run was begun in {folder}: go there, or give --agent again") from error
+        raise ConfigurationError(
+            f"{error}; the run was started in {folder}: go there, or give --agent again"
+        ) from error
 
 
 def _with_store(agent: Runnable, store: str | None) -> Runnable:

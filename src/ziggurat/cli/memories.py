@@ -129,7 +129,7 @@ def search_memory(query: str, store: str | None, owner: str | None, limit: int, 
     elif hits:
         _write(hits)
     else:
-        note("nothing like that is remembered")
+        note("no memory matches")
     return COMPLETED
 
 

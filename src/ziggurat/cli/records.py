@@ -83,7 +83,7 @@ def list_runs(
             write_json(encode(run))
         return COMPLETED
     if not runs:
-        note("no such run is kept")
+        note("there is no such run")
         return COMPLETED
     rows = [tuple(map(visible_line, (run.id, run.status, run.agent))) for run in runs]
     widths = [min(_WIDEST, max(map(len, column))) for column in zip(*rows, strict=True)]

@@ -129,7 +129,7 @@ def _decision(choice: DecisionOptions, waiting: Pending, run_id: str, *, started
         return Deny(choice.deny.strip() or NO)
     if not started and (choice.happened is not None or choice.again):
         raise ConfigurationError(
-            f"{name} was not begun yet, so {choice.options()[0]} says nothing of it: "
+            f"{name} was not started yet, so {choice.options()[0]} does not apply: "
             f"ziggurat approve {shell_word(run_id)} lets it run, --deny REASON does not"
         )
     if choice.happened is not None:
@@ -155,7 +155,7 @@ def _select(pending: list[Pending], run_id: str, item: str | None) -> Pending:
     if not pending:
         raise ConfigurationError(f"nothing waits for a decision in the run {run_id}")
     if item is not None and not item.strip():  # it is the beginning of every id
-        raise ConfigurationError("which call? its id is empty; leave it away where only one waits")
+        raise ConfigurationError("which call? its id is empty; omit it where only one waits")
     selected = [each for each in pending if item is None or each.id.startswith(item)]
     if len(selected) == 1:
         return selected[0]

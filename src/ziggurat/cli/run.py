@@ -198,7 +198,7 @@ def _failed_hint(agent: Runnable, stop: stops.Failed) -> str:
         return ""
     from ziggurat.cli.check_model import spec_of
 
-    return f" (ziggurat doctor --model {shell_word(spec_of(agent, provider))} tells what to do)"
+    return f" (ziggurat doctor --model {shell_word(spec_of(agent, provider))} says what to do)"
 
 
 # -- events as JSON --------------------------------------------------------------------------------------------------

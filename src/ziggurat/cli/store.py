@@ -158,7 +158,7 @@ async def find_run(store: Store, run: str) -> LogInfo:
     if not run.strip():  # an empty prefix would match every run
         raise ConfigurationError("which run? its id is empty; ziggurat runs lists them")
     if not is_lasting(store):
-        raise ConfigurationError("with --store memory: no run outlives the command; leave it away")
+        raise ConfigurationError("with --store memory: no run outlives the command; omit the option")
     exact = await store.find(f"run:{run}")
     if exact is not None:
         return exact

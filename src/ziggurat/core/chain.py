@@ -89,7 +89,7 @@ class DigestChain:
         if not with_key:
             raise ConfigurationError(
                 f"{log} was written without a key, so with a key nothing shows who wrote it. To read it, unset {KEY} "
-                "or leave key= away; new runs with a key need another store, or this one when its old runs are removed"
+                "or omit key=; new runs with a key need another store, or this one when its old runs are removed"
             )
         if not self.fits(log, "", first) and not any(self.fits(log, first.digest, each) for each in rows[1:2]):
             raise ConfigurationError(

@@ -32,7 +32,7 @@ def contained(error: BaseException, owner: "asyncio.Task[object] | None" = None)
     if isinstance(error, asyncio.CancelledError):
         text = "the call cancelled itself, or waited for something that was cancelled; the run was not"
     else:
-        text = f"the call raised what ends a program, not a call: {described(error)}"
+        text = f"the call raised an exception that would end the program: {described(error)}"
     failure = ServiceError(text)
     failure.__cause__ = error
     return failure

@@ -316,5 +316,5 @@ def journal_of(ctx: Context) -> LocalJournal:
     """
     journal = ctx.scope.get(JOURNAL)
     if not isinstance(journal, LocalJournal):
-        raise ConfigurationError(f"{ctx.path} is no part of a run: call the agent with run() or stream()")
+        raise ConfigurationError(f"{ctx.path} is not part of a run: call the agent with run() or stream()")
     return journal

@@ -151,7 +151,7 @@ class Recorder:
             broken_off = self._broke_off()
             if broken_off and not self._goes_on_after(path):
                 raise RecordEnds(broken_off)
-            raise JournalMismatch(f"replay came to {path} ({what}), which the record does not hold")
+            raise JournalMismatch(f"replay came to {path} ({what}), which is not in the record")
 
     def _broke_off(self) -> str:
         """Return the stop of a run that was cut off by what came from outside; empty if it was not."""

@@ -240,7 +240,7 @@ class StoredJournal(LocalJournal):
         if self._readers:
             self.wake()
         if release:
-            self._fail(LeaseLost(f"{self._log} has ended in this process; resume it to go on"))
+            self._fail(LeaseLost(f"{self._log} has ended in this process; resume it to continue"))
         elif self._rows:
             self._flush()
         else:
@@ -265,7 +265,7 @@ class StoredJournal(LocalJournal):
     def close(self) -> None:
         """Record nothing more, not even what was to be written with the next entry."""
         if self._failed is None:
-            self._fail(LeaseLost(f"{self._log} is no longer driven here; resume it to go on"))
+            self._fail(LeaseLost(f"{self._log} is no longer run by this process; resume it to continue"))
 
     def release(self) -> Awaitable[None]:
         """Release the lease; no effect if the run ended, or another process has it."""
@@ -346,7 +346,7 @@ async def known_run(store: Store, run_id: str) -> LogInfo:
     """
     info = await store.find(run_log(run_id))
     if info is None:
-        raise RunNotFound(f"no run {run_id!r} is kept here")
+        raise RunNotFound(f"there is no run {run_id!r} in this store")
     if info.status == "Quarantined":
         raise JournalCorrupt(f"the run {info.id!r} is in quarantine: {info.problem}")
     return info

@@ -167,7 +167,7 @@ class KnowledgeGraph:
             return ids[0]
         if ids:
             several = ", ".join(map(repr, ids[:_NAMED]))
-            raise ConfigurationError(f"{len(ids)} entities have the label {name!r}: say which by its id: {several}")
+            raise ConfigurationError(f"{len(ids)} entities have the label {name!r}: name one by its id: {several}")
         raise unknown(name, self._entities)
 
     # -- change ------------------------------------------------------------------------------------------------------

@@ -59,6 +59,6 @@ def _sqlite(url: str, rest: str) -> MemoryStore:
     timeout = options.pop("timeout", "5")
     if options or synchronous not in ("FULL", "NORMAL") or not timeout.replace(".", "", 1).isdigit():
         raise ConfigurationError(
-            f"{url!r}: after the question mark stand synchronous=FULL or NORMAL, and timeout in seconds"
+            f"{url!r}: the options after the question mark are synchronous=FULL or NORMAL, and timeout in seconds"
         )
     return SqliteMemoryStore(path, synchronous="NORMAL" if synchronous == "NORMAL" else "FULL", timeout=float(timeout))

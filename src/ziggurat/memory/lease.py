@@ -81,7 +81,7 @@ async def leased(store: MemoryStore, owner: str, name: str, ctx: Context, second
     taken = await _leases(store, owner, name)
     number = max([number for number, _ in taken], default=0) + 1
     if any(record.used > now and each == number - 1 for each, record in taken):
-        raise LeaseHeld(f"the {name} of {owner!r} is under way elsewhere")
+        raise LeaseHeld(f"the {name} of {owner!r} is in progress elsewhere")
     record = MemoryRecord(
         id=f"{KIND}:{name}:{len(owner)}:{owner}:{number}",
         owner=owner,
@@ -95,11 +95,11 @@ async def leased(store: MemoryStore, owner: str, name: str, ctx: Context, second
     try:
         await store.add([record])
     except ConfigurationError:  # the id exists: another worker was quicker
-        raise LeaseHeld(f"the {name} of {owner!r} is under way elsewhere") from None
+        raise LeaseHeld(f"the {name} of {owner!r} is in progress elsewhere") from None
     lease = WorkLease(store, record, number, seconds, ctx)
     if await _highest(store, record) != number:  # the scan was out of date: other workers came and went meanwhile
         await store.remove([record.id])
-        raise LeaseHeld(f"the {name} of {owner!r} is under way elsewhere")
+        raise LeaseHeld(f"the {name} of {owner!r} is in progress elsewhere")
     await store.remove([old.id for _, old in taken])
     try:
         yield lease

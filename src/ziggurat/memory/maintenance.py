@@ -138,7 +138,7 @@ class Maintenance:
 
     async def __aenter__(self) -> Self:
         if self._task is not None:
-            raise ConfigurationError("this Maintenance is running already")
+            raise ConfigurationError("this Maintenance is already running")
         self._task = asyncio.create_task(self.run())
         return self
 

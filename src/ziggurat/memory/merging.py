@@ -169,7 +169,7 @@ class Merger:
             The new memory; None, and nothing is changed, if one of the group was changed or forgotten meanwhile.
 
         Raises:
-            ServiceError: the model failed, or said nothing.
+            ServiceError: the model failed, or returned no text.
             LeaseLost: another worker has taken over.
         """
         text = self._rule(group) if self._model is None else await self._ask(self._model, group)
@@ -201,7 +201,7 @@ class Merger:
         self._usage += response.usage
         text = response.text.strip()
         if not text:
-            raise ModelError("the model that summarises memories said nothing", kind="malformed")
+            raise ModelError("the model that summarises memories returned no text", kind="malformed")
         return text
 
     def _summary(self, group: Sequence[MemoryRecord], text: str) -> MemoryRecord:

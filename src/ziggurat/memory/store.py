@@ -225,7 +225,7 @@ def refuse_known(ids: Sequence[str], known: Container[str]) -> None:
     seen: set[str] = set()
     for name in ids:
         if name in known or name in seen:
-            raise ConfigurationError(f"a memory with the id {name!r} is there already; put() replaces one")
+            raise ConfigurationError(f"a memory with the id {name!r} already exists; put() replaces it")
         seen.add(name)
 
 

@@ -169,7 +169,7 @@ class _Reader:
         except (msgspec.DecodeError, UnicodeDecodeError):
             header = None
         if header is None or header.format != _FORMAT:
-            raise ConfigurationError(f"line 1: this is no export of memories; it begins with {line[:60]!r}")
+            raise ConfigurationError(f"line 1: this is not an export of memories; it begins with {line[:60]!r}")
         if header.version != _VERSION:
             raise ConfigurationError(f"line 1: memories of format {header.version}; this version reads {_VERSION}")
         self._begun = True
@@ -181,7 +181,7 @@ class _Reader:
         except (msgspec.DecodeError, UnicodeDecodeError, ConfigurationError, RecursionError) as error:
             raise ConfigurationError(f"line {number} is damaged, nothing was imported: {error}") from None
         if record.kind == LEASE:
-            raise ConfigurationError(f"line {number} is no memory but a lease; nothing was imported")
+            raise ConfigurationError(f"line {number} is a lease, not a memory; nothing was imported")
         return record
 
     def _end(self, number: int, line: bytes, count: int) -> None:

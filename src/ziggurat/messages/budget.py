@@ -89,7 +89,7 @@ def limits_of(budget: Budget) -> dict[str, float]:
         if budget.price is None:
             raise ConfigurationError(
                 "Budget(cost=...) needs a price=..., a function of a model's name and a Usage, "
-                "such as observe.price.cost"
+                "such as ziggurat.observe.cost"
             )
         limits["cost"] = float(budget.cost)
     return limits

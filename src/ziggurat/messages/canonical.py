@@ -50,5 +50,5 @@ def _exact_float(text: str) -> float:
     if number - number != 0 or (number == 0 and Decimal(text) != 0):
         raise ValueError(f"{text[:40]} is too large or too small a number")
     if Decimal(text) != Decimal(repr(number)):
-        raise ValueError(f"{text[:40]} is too precise a number: as text it would be kept as it is")
+        raise ValueError(f"{text[:40]} has too many digits for a number: pass it as text to keep them all")
     return number

@@ -58,7 +58,7 @@ class ReplayModel:
             if isinstance(entry, Outcome) and is_question(entry.path):
                 self._outcomes.setdefault(entry.path, []).append(entry)
         if not self._outcomes:
-            raise ConfigurationError("no model was asked in this record, so there is nothing to answer with")
+            raise ConfigurationError("no model was called in this record, so there is nothing to answer with")
         self.name: str = next(iter(self._outcomes.values()))[0].name
         self.facts: Mapping[Fact[Any], object] = model_facts(self.name, window, output_modes)
 

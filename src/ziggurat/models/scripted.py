@@ -119,7 +119,7 @@ class ScriptedModel:
         self._positions: dict[str, int] = {}
         if not replies and not rules and always is None:
             raise ConfigurationError(
-                "ScriptedModel needs something to say: ScriptedModel('one', 'two') for one reply per call, "
+                "ScriptedModel needs replies: ScriptedModel('one', 'two') for one reply per call, "
                 "ScriptedModel(always='same') forever the same, or rules=[(condition, reply)]"
             )
 

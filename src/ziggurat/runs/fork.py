@@ -91,7 +91,7 @@ def _check_step(steps: list[RecordedStep], step: int, run_id: str, prompt: Promp
         raise ConfigurationError(f"the run {run_id!r} cannot be forked at step {step}: it can {there}")
     if step > 1 and step > len(steps) and not steps[-1].calls and prompt is None:
         raise ConfigurationError(
-            f"the run {run_id!r} answered in step {step - 1}; to go on from there give the fork a prompt"
+            f"the run {run_id!r} answered in step {step - 1}; to continue from there, give the fork a prompt"
         )
 
 

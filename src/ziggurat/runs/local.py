@@ -113,7 +113,7 @@ class LocalRuns(Runs):
     def _find(self, run_id: str) -> LocalJournal:
         journal = self._in_progress.get(run_id) or self._journals.get(run_id)
         if journal is None:
-            raise RunNotFound(f"no run {run_id!r} is kept here; an agent without a store keeps no finished ones")
+            raise RunNotFound(f"there is no run {run_id!r}; an agent without a store keeps no finished runs")
         return journal
 
     def _info(self, run_id: str, journal: LocalJournal) -> LogInfo:

@@ -170,7 +170,7 @@ class Opener:
         writer: SessionWriter | None = None
         try:
             if interrupted and journal.ended is not None:
-                raise LeaseHeld(f"another process has driven the run {run_id!r} to its end")
+                raise LeaseHeld(f"another process has finished the run {run_id!r}")
             journal.strict = options.strict
             request, conditions = self._recorded_request(journal, run_id), conditions_in(journal)
             self._screen(journal)
@@ -323,7 +323,7 @@ class Opener:
             or opened.request is None
             or not is_beneath(next(entered, self.path), self.path)
         ):
-            raise RunNotFound(f"the run {run_id!r} was not begun by an agent named {self.name!r}")
+            raise RunNotFound(f"the run {run_id!r} was not started by an agent named {self.name!r}")
         return as_type(opened.request, AgentRequest)
 
 

@@ -146,7 +146,7 @@ class Runs(ABC):
         """Open a run, which is in progress from now on until `leave`."""
         if run_id in self._in_progress:
             opens.close()
-            raise ConfigurationError(f"the run {run_id!r} goes on already; wait for its end, or choose another id")
+            raise ConfigurationError(f"the run {run_id!r} is already running; wait for its end, or choose another id")
         self._in_progress[run_id] = None
         try:
             journal = self._in_progress[run_id] = await opens

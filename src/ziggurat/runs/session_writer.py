@@ -147,7 +147,7 @@ class SessionWriter:
         try:
             await self._lease.leave()
         except StoreError as error:  # its lease expires by itself
-            logger.warning("the session %s could not be given back: %s", self.id, error)
+            logger.warning("the session %s could not be released: %s", self.id, error)
 
     # -- within --------------------------------------------------------------------------------------------------
 

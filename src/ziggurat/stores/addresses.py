@@ -61,7 +61,7 @@ def connect(url: str | Store, *, key: Key = None) -> Store:
     if not isinstance(url, str):
         if not implements(url, Store):
             raise ConfigurationError(
-                f"connect(url=...) is an address, or an object with the verbs of a Store; got {url!r}"
+                f"connect(url=...) is an address, or an object with the methods of a Store; got {url!r}"
             )
         if key is not None:
             raise ConfigurationError(f"pass the key where {url!r} is made")
@@ -109,7 +109,7 @@ def _path(url: str, scheme: str, rest: str) -> tuple[Path, dict[str, str]]:
         raise ConfigurationError("a database in memory does not outlive the process: use store='memory:' instead")
     options = dict(parse_qsl(query, keep_blank_values=True))
     if query and not options:
-        raise ConfigurationError(f"{url!r}: after the question mark stand options such as synchronous=NORMAL")
+        raise ConfigurationError(f"{url!r}: what follows the question mark is not an option such as synchronous=NORMAL")
     return Path(path), options
 
 

@@ -237,7 +237,7 @@ async def settle(tasks: "Sequence[asyncio.Future[T]]", ctx: Context, *, name: st
             task.exception()  # retrieved, so that asyncio does not log it as lost
     for task in waiting:
         ABANDONED_CALLS.add(task, f"{name} at {ctx.path}")  # type: ignore[arg-type]
-        logger.warning("%s at %s did not stop within %g s and was left behind", name, ctx.path, grace)
+        logger.warning("%s at %s did not stop within %g s and was abandoned", name, ctx.path, grace)
         if ctx.listens(ToolAbandoned):
             await ctx.emit(ToolAbandoned(ctx.path, name, ABANDONED_CALLS.count))
     if cancelled is not None:

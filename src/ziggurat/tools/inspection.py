@@ -128,7 +128,9 @@ def _resolve(
             f"tool {title!r}: the signature cannot be read ({error}); wrap it in a function with annotations"
         ) from error
     if signature.parameters and not hints and inspect.isbuiltin(runs):
-        raise ConfigurationError(f"tool {title!r}: a builtin names no types; wrap it in a function with annotations")
+        raise ConfigurationError(
+            f"tool {title!r}: a builtin has no annotations; wrap it in a function with annotations"
+        )
     return signature, hints
 
 
@@ -166,18 +168,19 @@ def _annotation(where: str, parameter: inspect.Parameter, hints: Mapping[str, ob
         if isinstance(parameter.default, _INFERABLE):
             return type(parameter.default)
         raise ConfigurationError(
-            f"{where}: the default does not tell its type; annotate it, such as {parameter.name}: str | None = None"
+            f"{where}: its type cannot be inferred from the default; "
+            f"annotate it, such as {parameter.name}: str | None = None"
         )
     if parameter.name == "self":
-        raise ConfigurationError(f"{where}: a method needs its object: leave out @tool and pass it.method, bound")
+        raise ConfigurationError(f"{where}: a method needs its instance: omit @tool and pass it.method, bound")
     raise ConfigurationError(f"{where}: has no type; annotate it, such as {parameter.name}: str")
 
 
 def _parameter(where: str, each: inspect.Parameter, annotation: object) -> Parameter:
     if each.kind is each.POSITIONAL_ONLY:
-        raise ConfigurationError(f"{where}: positional-only, but arguments come by name; drop the '/'")
+        raise ConfigurationError(f"{where}: positional-only, but arguments are passed by name; remove the '/'")
     if each.kind is each.VAR_POSITIONAL:
-        raise ConfigurationError(f"{where}: *{each.name} has no names to fill; take a list instead")
+        raise ConfigurationError(f"{where}: *{each.name} cannot be passed by name; take a list instead")
     try:
         parameter = Parameter.of(each.name, annotation, required=each.default is each.empty)
     except ConfigurationError as error:

@@ -63,7 +63,7 @@ def result_of(value: object, call: ToolCall) -> ToolResult:
         raise
     except BaseException as error:  # the value's own code, such as its encoder, may raise anything
         raise ToolError(
-            f"{call.name} returned a {kind.__name__} that ended with {text_of_error(error)} when it was looked at"
+            f"{call.name} returned a {kind.__name__} that raised {text_of_error(error)} when it was read"
         ) from error
 
 
@@ -86,7 +86,7 @@ def _of_parts(result: ToolResult) -> ToolResult:
     """Check a ToolResult or parts that a tool returned, and limit their size."""
     wrong = problem_in_part(result)
     if wrong is not None:
-        raise ToolError(f"{result.name} returned what cannot be shown: {wrong}")
+        raise ToolError(f"{result.name} returned a value that cannot be sent to a model: {wrong}")
     content = _clean(result.content) if isinstance(result.content, str) else _parts(result.content, result.name)
     return ToolResult(result.id, result.name, content, result.error, mended(result.origin or result.name))
 
@@ -193,7 +193,7 @@ def kind_of(error: BaseException) -> ToolErrorKind:
 
 def ended_by(error: BaseException) -> ToolError:
     """Return the error for a tool that raised SystemExit or similar."""
-    return ToolError(f"the tool raised what ends a program, not a call: {text_of_error(error)}")
+    return ToolError(f"the tool raised an exception that would end the program: {text_of_error(error)}")
 
 
 def presentable(error: BaseException) -> BaseException:
@@ -202,7 +202,7 @@ def presentable(error: BaseException) -> BaseException:
         isinstance(error, ZigguratError)
         str(type(error).__name__)
     except BaseException:  # noqa: BLE001 - the error's own code may raise anything
-        return ToolError("the tool raised an error that cannot be looked at")
+        return ToolError("the tool raised an error that cannot be read")
     return error
 
 

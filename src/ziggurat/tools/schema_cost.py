@@ -139,7 +139,7 @@ class _Survey:
                 )
             return known
         if depth > _MAX_CHAIN:
-            raise ConfigurationError(f"{self.what} has references more than {_MAX_CHAIN} long; make it shallower")
+            raise ConfigurationError(f"{self.what} has a chain of more than {_MAX_CHAIN} references; shorten it")
         self.known[id(part)] = None
         result = _Bounds(1, _into(part), _patterns(part))
         for each in self._beside(part):

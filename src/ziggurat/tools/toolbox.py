@@ -228,7 +228,7 @@ def _entry_of(each: Tool) -> ToolEntry:
         convert = fact(each, AS_TOOL)
         if convert is None and hasattr(innermost(each), "facts"):
             raise ConfigurationError(
-                f"{name_of(each)} is a service, but no tool: it states no name, description and arguments; call it in "
+                f"{name_of(each)} is a service, but not a tool: it has no name, description and arguments; call it in "
                 "a typed function, and give that"
             )
         service = _as_function_tool(each) if convert is None else convert(each)

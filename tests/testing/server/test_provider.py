@@ -298,7 +298,7 @@ def test_nothing_is_left_behind(post: Call) -> None:
 def test_mistakes_are_told_where_they_are_made(post: Call) -> None:
     with pytest.raises(ConfigurationError, match="not both"):
         FakeProvider("Hello", model=ScriptedModel("Hello"))
-    with pytest.raises(ConfigurationError, match="something to say"):
+    with pytest.raises(ConfigurationError, match="needs replies"):
         FakeProvider()
     server = FakeProvider("Hello")
     with pytest.raises(ConfigurationError, match="does not run"):

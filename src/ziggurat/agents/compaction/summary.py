@@ -87,7 +87,7 @@ class Summary(CheckedStruct, frozen=True, kw_only=True):
             halves = (messages[:middle], messages[middle:])
             return "\n".join([await self._summarise(model, half, ctx) for half in halves])
         if not text:
-            raise ModelError("the summariser said nothing", kind="malformed")
+            raise ModelError("the summariser returned no text", kind="malformed")
         return text
 
 

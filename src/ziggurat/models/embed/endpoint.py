@@ -86,7 +86,7 @@ def http_embedder(
     name, _, model = spec.partition(":")
     dialect = dialect_of(name)
     if dialect.wire == "anthropic":
-        raise ConfigurationError(f"{name} makes no embeddings; choose openai, mistral, ollama, vllm or the like")
+        raise ConfigurationError(f"{name} has no embeddings; choose openai, mistral, ollama, vllm or the like")
     if not model.strip():
         raise ConfigurationError(
             f"an embedder is 'provider:model', as in 'openai:text-embedding-3-small'; got {spec!r}"
@@ -181,7 +181,7 @@ class HttpEmbedder:
             check_depth(data)
             return _answer.decode(data)
         except (msgspec.DecodeError, UnicodeDecodeError) as error:
-            raise ModelError(f"{self.dialect.name} answered no embeddings: {error}", kind="malformed") from None
+            raise ModelError(f"{self.dialect.name} returned no embeddings: {error}", kind="malformed") from None
 
     async def close(self) -> None:
         """Close the connections of the running loop; they are closed with the loop anyway."""
@@ -222,5 +222,5 @@ def _packed(embedding: str | list[float], name: str) -> bytes:
     except ValueError:
         data = b""
     if not data or len(data) % 4:
-        raise ModelError(f"{name} answered a vector that is not 32-bit floats in base64", kind="malformed")
+        raise ModelError(f"{name} returned a vector that is not 32-bit floats in base64", kind="malformed")
     return data

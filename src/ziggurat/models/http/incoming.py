@@ -47,7 +47,7 @@ class Inflater:
 
     def __init__(self, encoding: str) -> None:
         if encoding not in ("gzip", "x-gzip", "deflate"):
-            raise ModelError(f"the reply is encoded as {encoding[:40]!r}, which was not asked for", kind="malformed")
+            raise ModelError(f"the reply is encoded as {encoding[:40]!r}, which was not requested", kind="malformed")
         self._plain = zlib.decompressobj(47 if "gzip" in encoding else 15)
         self._raw = encoding == "deflate"  # some servers omit the zlib header
         self.read: int = 0

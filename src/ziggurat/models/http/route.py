@@ -91,7 +91,7 @@ def tls_context(ca: str | None = None) -> ssl.SSLContext:
         else:
             context = ssl.create_default_context(cafile=_authorities())
     except (OSError, ssl.SSLError) as error:
-        raise ConfigurationError(f"there are no certificates to be read at ca={ca!r}: {error}") from None
+        raise ConfigurationError(f"no certificates can be read at ca={ca!r}: {error}") from None
     context.set_alpn_protocols(["http/1.1"])
     return context
 

@@ -85,7 +85,7 @@ def _data_url(media_type: str, data: bytes) -> str:
 
 
 def _unsendable(part: Part, remedy: str) -> ConfigurationError:
-    return ConfigurationError(f"the Responses API cannot be sent this {type(part).__name__}: {remedy}")
+    return ConfigurationError(f"the Responses API does not accept this {type(part).__name__}: {remedy}")
 
 
 def _result(part: ToolResult) -> dict[str, Any]:

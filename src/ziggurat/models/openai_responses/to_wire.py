@@ -68,8 +68,8 @@ def _encoder(system_role: str) -> "partial[bytes]":
 def _put_settings(body: dict[str, Any], settings: ModelSettings, dialect: Dialect) -> None:
     if settings.stop:
         raise ConfigurationError(
-            f"{dialect.name} cannot be given texts at which to stop: the Responses API has none; "
-            "leave `stop` out, or use a provider that speaks Chat Completions"
+            f"{dialect.name} does not support stop sequences: the Responses API has none; "
+            "omit `stop`, or use a provider that speaks Chat Completions"
         )
     if settings.temperature is not None:
         body["temperature"] = settings.temperature

@@ -96,7 +96,7 @@ def _acquire(folder: Path, owner: str, timeout: float, most: int) -> LogLock:
                 refusal = lock.file.refusal(timeout)
                 if not most:
                     raise refusal
-                logger.warning("%s; its lock is taken away", refusal)
+                logger.warning("%s; its lock is broken", refusal)
                 lock.take_away()
                 most, until = most - 1, time.monotonic() + timeout
         except BaseException:

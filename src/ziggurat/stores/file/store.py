@@ -233,7 +233,7 @@ class FileStore(ListsPending):
                 if known.epoch != epoch or known.owner != self.owner or rows[0].number != count + 1:
                     raise LeaseLost(f"{log}: another process now holds the lease; resume the run to continue it")
                 if os.fstat(at).st_size != size:
-                    raise LeaseLost(f"{log}: its file was changed by another hand; resume the run to continue it")
+                    raise LeaseLost(f"{log}: its file was changed by another program; resume the run to continue it")
                 self._put(lock.folder, blobs)
                 appended(self._disk, at, rows)
                 self._counts[log] = (count + len(rows), os.fstat(at).st_size)

@@ -85,7 +85,7 @@ class PostgresListener:
         try:
             loop.run_until_complete(self._listen(started))
         except ZigguratError as error:
-            logger.warning("%s: %s; who follows a run looks again and again instead", self._channel, error)
+            logger.warning("%s: %s; subscribers poll instead", self._channel, error)
         except Exception as error:
             if not passes(error):
                 raise

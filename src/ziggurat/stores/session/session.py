@@ -373,7 +373,7 @@ class SessionLease:
         assert memory is not None
         await memory.accept_loss(session._log, self.epoch, rows)
         logger.warning(
-            "the session %r goes on without its entries %d to %d, which were acknowledged and are lost",
+            "the session %r continues without its entries %d to %d, which were acknowledged and are lost",
             session.id,
             missing[0],
             missing[-1],

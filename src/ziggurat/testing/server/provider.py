@@ -93,7 +93,7 @@ class FakeProvider:
             ConfigurationError: it is not running.
         """
         if not self.port:
-            raise ConfigurationError("the fake provider does not run; use it in a with block")
+            raise ConfigurationError("the fake provider is not running; use it in a with block")
         return f"http://127.0.0.1:{self.port}"
 
     @property
@@ -218,7 +218,7 @@ class FakeProvider:
 
     def _check_idle(self) -> None:
         if self._loop is not None or self._thread is not None:
-            raise ConfigurationError("this fake provider runs already; make another one")
+            raise ConfigurationError("this fake provider is already running; make another one")
 
     # -- serving ----------------------------------------------------------------------------------------------------
 

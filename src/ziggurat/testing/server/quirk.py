@@ -175,7 +175,7 @@ def parsed(text: str) -> Quirk:
             values: list[str | int] = [value] if key == "when" else [int(number) for number in value.split("+")]
             quirk = getattr(quirk, key)(*values)
     except (TypeError, ValueError) as error:
-        raise ConfigurationError(f"the quirk {text!r} cannot be made: {error}") from error
+        raise ConfigurationError(f"the quirk {text!r} is not valid: {error}") from error
     return quirk
 
 
