@@ -145,7 +145,7 @@ def test_what_is_said_must_fit_the_call(kept: Command) -> None:
     kept("run", "-q", "--agent", f"{AGENTS}:deciding", "x")
     (run,) = listed(kept)
     refused = kept("approve", run["id"], "--happened", "144")
-    assert (refused.code, "calculator was not begun yet" in refused.err) == (2, True)
+    assert (refused.code, "calculator was not started yet" in refused.err) == (2, True)
     refused = kept("approve", run["id"], "--did-not-happen", "--deny", "no")
     assert (refused.code, "give --deny or --did-not-happen" in refused.err) == (2, True)
     assert [each["status"] for each in listed(kept)] == ["Suspended"]

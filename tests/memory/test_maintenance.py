@@ -82,7 +82,7 @@ def test_it_works_at_once_and_at_every_interval_and_counts() -> None:
             while maintenance.counters.runs < 2:
                 await clock.advance(0)
             assert maintenance.counters.compressed == 8
-            with pytest.raises(ConfigurationError, match="running already"):
+            with pytest.raises(ConfigurationError, match="already running"):
                 await maintenance.__aenter__()
         await clock.advance(3000)
         assert maintenance.counters.runs == 2

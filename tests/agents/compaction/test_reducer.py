@@ -132,7 +132,7 @@ def test_a_summariser_that_always_overflows_fails_in_the_end() -> None:
 
 
 def test_an_empty_summary_is_an_error() -> None:
-    with pytest.raises(ModelError, match="said nothing"):
+    with pytest.raises(ModelError, match="returned no text"):
         reduced(Summary(model=ScriptedModel(always="  ")))
 
 

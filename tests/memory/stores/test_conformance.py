@@ -85,9 +85,9 @@ def test_a_record_comes_back_as_it_was(opens: Opens) -> None:
 def test_an_id_is_taken_once(opens: Opens) -> None:
     async def body(store: MemoryStore) -> None:
         await store.add([record("a")])
-        with pytest.raises(ConfigurationError, match="id 'a' is there already"):
+        with pytest.raises(ConfigurationError, match="id 'a' already exists"):
             await store.add([record("b"), record("a")])
-        with pytest.raises(ConfigurationError, match="id 'c' is there already"):
+        with pytest.raises(ConfigurationError, match="id 'c' already exists"):
             await store.add([record("c"), record("c")])
         both = await asyncio.gather(store.add([record("d")]), store.add([record("a")]), return_exceptions=True)
         assert both[0] is None

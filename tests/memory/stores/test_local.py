@@ -22,9 +22,9 @@ def test_an_id_is_taken_once() -> None:
     async def main() -> None:
         store: MemoryStore = LocalMemoryStore()
         await store.add([record("a")])
-        with pytest.raises(ConfigurationError, match="id 'a' is there already"):
+        with pytest.raises(ConfigurationError, match="id 'a' already exists"):
             await store.add([record("b"), record("a")])
-        with pytest.raises(ConfigurationError, match="id 'c' is there already"):
+        with pytest.raises(ConfigurationError, match="id 'c' already exists"):
             await store.add([record("c"), record("c")])
         assert await ids(store) == ["a"]
         assert await store.count(owner="ann") == 1

@@ -301,12 +301,12 @@ def test_mistakes_are_told_where_they_are_made(post: Call) -> None:
     with pytest.raises(ConfigurationError, match="needs replies"):
         FakeProvider()
     server = FakeProvider("Hello")
-    with pytest.raises(ConfigurationError, match="does not run"):
+    with pytest.raises(ConfigurationError, match="is not running"):
         _ = server.url
     with pytest.raises(ConfigurationError, match="no request"):
         _ = server.last
     with server:
-        with pytest.raises(ConfigurationError, match="runs already"):
+        with pytest.raises(ConfigurationError, match="already running"):
             server.__enter__()
         with pytest.raises(OSError), FakeProvider("Hello", port=server.port):
             pass
