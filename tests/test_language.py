@@ -51,6 +51,9 @@ EXPECTED = {
     "ziggurat.memory.contradiction": "it is about what a sentence says",
     "ziggurat.agents.knowledge": "recorded runs hold this description of a tool word for word",
 }
+VAGUE = {"given", "told", "kept", "made", "held", "found", "asked", "said", "shown", "taken", "wanted", "heard", "gone"}
+"""Participles that say what happened to a value rather than what it is: name a variable after what it holds."""
+
 _FENCE = re.compile(r"^```\w*\n.*?^```$", re.MULTILINE | re.DOTALL)
 
 
@@ -63,6 +66,20 @@ def texts_in(source: str) -> Iterator[str]:
             yield node.value
 
 
+def bound_in(source: str) -> Iterator[str]:
+    """Yield the names of the variables and parameters in the functions of a module."""
+    functions = [
+        each for each in ast.walk(ast.parse(source)) if isinstance(each, (ast.FunctionDef, ast.AsyncFunctionDef))
+    ]
+    for node in (node for function in functions for node in ast.walk(function)):
+        if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
+            yield node.id
+        elif isinstance(node, ast.arg):
+            yield node.arg
+        elif isinstance(node, (ast.MatchAs, ast.MatchStar)) and node.name:
+            yield node.name
+
+
 def unusual_in(text: str) -> list[str]:
     """Return the phrases in a text that are not ordinary English, with what to say instead."""
     text = " ".join(text.split())
@@ -73,6 +90,16 @@ def unusual_in(text: str) -> list[str]:
 def test_messages_and_docstrings_are_ordinary_english(path: Path) -> None:
     if module_of(path) not in EXPECTED:
         assert not [found for text in texts_in(path.read_text(encoding="utf-8")) for found in unusual_in(text)]
+
+
+ROOMS = ("cli", "databases", "knowledge", "layers", "messages", "middleware", "observe", "stores", "testing", "tools")
+
+
+@pytest.mark.parametrize("room", ROOMS)
+def test_variables_are_named_after_what_they_hold(room: str) -> None:
+    for path in FILES:
+        if module_of(path).split(".")[1:2] == [room]:
+            assert not VAGUE & set(bound_in(path.read_text(encoding="utf-8"))), module_of(path)
 
 
 @pytest.mark.parametrize("path", DOCUMENTS, ids=ids)

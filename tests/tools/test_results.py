@@ -296,7 +296,7 @@ class Refusing(pydantic.BaseModel):
 
 @pytest.mark.parametrize("make", [lambda: Leaving([1]), Disguised, lambda: [Disguised()], Refusing])
 def test_a_value_that_would_end_the_program_ends_its_call_only(make: Callable[[], object]) -> None:
-    with pytest.raises(ToolError, match=r"fetch returned a \w+ that ended with \w+"):
+    with pytest.raises(ToolError, match=r"fetch returned a \w+ that raised \w+"):
         result_of(make(), CALL)
 
 

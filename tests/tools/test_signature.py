@@ -214,7 +214,7 @@ broken.__annotations__["a"] = "1 +"
         (positional, ["tool 'positional', parameter 'a'", "positional-only", "remove the '/'"]),
         (starred, ["tool 'starred', parameter 'a'", "*a cannot be passed by name", "take a list instead"]),
         (bare, ["tool 'bare', parameter 'a'", "has no type", "annotate it, such as a: str"]),
-        (nothing, ["tool 'nothing', parameter 'a'", "default does not tell", "a: str | None = None"]),
+        (nothing, ["tool 'nothing', parameter 'a'", "cannot be inferred from the default", "a: str | None = None"]),
         (unresolvable, ["tool 'unresolvable'", "'Nowhere' cannot be resolved", "at the top of the module"]),
         (
             opaque,
