@@ -122,7 +122,7 @@ def test_an_unknown_run_is_an_error_where_it_is_read(stored: bool, tmp_path: Pat
         watched: AttachedRun[Any] = agent(store).attach("r")
         assert repr(watched) == "AttachedRun('r')"
         for read in (watched.status(), watched.result(), anext(watched.events())):
-            with pytest.raises(RunNotFound, match="no run 'r' is kept here"):
+            with pytest.raises(RunNotFound, match="there is no run 'r'"):
                 await read
 
     asyncio.run(main())
@@ -164,7 +164,7 @@ def test_recorded_raises_what_kept_the_run_from_being_opened(tmp_path: Path) -> 
         assert await first.recorded()
         with pytest.raises(RunExists):
             await one.start("Go elsewhere", run_id="r").recorded()
-        with pytest.raises(ConfigurationError, match="goes on already"):
+        with pytest.raises(ConfigurationError, match="is already running"):
             await one.start("Go", run_id="r").recorded()
         first.cancel()
         assert (await first.result()).stop == stops.Cancelled()

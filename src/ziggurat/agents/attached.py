@@ -86,7 +86,7 @@ class AttachedRun(Generic[Out]):
         opener = self._starter.opener
         info = await opener.runs.find(self.id)
         if info is None:
-            raise RunNotFound(f"no run {self.id!r} is kept here")
+            raise RunNotFound(f"there is no run {self.id!r}")
         journal = await opener.runs.read(self.id)
         entries = journal.entries
         asked, steps = recorded_steps(entries, opener.path)

@@ -160,7 +160,7 @@ class Step(Generic[P, R]):
         """Record that a step that acts once only begins, and run it.
 
         Raises:
-            NotRepeatable: it is unknown whether it took effect, now or when it was begun before.
+            NotRepeatable: it is unknown whether it took effect, now or when it was started before.
         """
         journal = journal_of(ctx)
         record = journal.find(ctx.path)

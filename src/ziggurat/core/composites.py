@@ -99,7 +99,7 @@ def flows_in(entries: Iterable[JournalEntry]) -> frozenset[str]:
     return frozenset(
         entry.path
         for entry in entries
-        if isinstance(entry, Entered) and entry.setup and "flow" in as_type(entry.setup, dict[str, object])
+        if isinstance(entry, Entered) and isinstance(setup := as_type(entry.setup, object), dict) and "flow" in setup
     )
 
 

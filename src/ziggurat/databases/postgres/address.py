@@ -52,9 +52,9 @@ class PostgresAddress(Struct, frozen=True):
         ours = {name: value for name, value in options if name in _OURS}
         theirs = urlencode([(name, value) for name, value in options if name not in _OURS])
         user, _, host = parts.netloc.rpartition("@")
-        shown = f"postgresql://{user.partition(':')[0]}{'@' if user else ''}{host}{parts.path}"
+        public = f"postgresql://{user.partition(':')[0]}{'@' if user else ''}{host}{parts.path}"
         schema = ours.pop("schema", "ziggurat")
         if _SCHEMA.fullmatch(schema) is None:
-            raise ConfigurationError(f"{shown!r}: a schema is lowercase letters, digits and _, got {schema!r}")
+            raise ConfigurationError(f"{public!r}: a schema is lowercase letters, digits and _, got {schema!r}")
         secret = parts._replace(scheme="postgresql", query=theirs, fragment="").geturl()
-        return cls(secret, shown, schema, ours)
+        return cls(secret, public, schema, ours)
