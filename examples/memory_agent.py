@@ -16,17 +16,19 @@ from ziggurat.providers import install
 
 FACTS = (
     "Remember that my train leaves at 9:40 from Lyon.",
-    "Please remember: my sister is called Ada.",
+    "Remember that my sister is called Ada.",
     "Remember that I am allergic to nuts.",
 )
 QUESTIONS = ("When does my train leave?", "What is my sister called?", "What am I allergic to?")
 
 
 def ask(store: str, questions: list[str]) -> None:
-    remember, *_ = memory_tools()
     memory = Remembering(store, "me", limit=1, embedder=MiniLm())
-    agent = Agent("local", tools=[remember], middleware=[memory])
+    remember, *_ = memory_tools()
     for question in questions:
+        # The demo model either calls tools or talks: it learns with the tool, and answers without one.
+        tools = [] if question.endswith("?") else [remember]
+        agent = Agent("local", tools=tools, middleware=[memory])
         run = agent.run_sync(question)
         print(f"{question}  [{run.memory_hits} recalled]\n  {run.text}", flush=True)
 

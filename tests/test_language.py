@@ -47,7 +47,6 @@ UNUSUAL = {  # a phrase, and what to say instead
 }
 EXPECTED = {
     "ziggurat.models.react_protocol.prompt": "recorded conversations hold this prompt word for word",
-    "ziggurat.models.local.phrases": "it lists words of requests",
     "ziggurat.memory.contradiction": "it is about what a sentence says",
     "ziggurat.agents.knowledge": "recorded runs hold this description of a tool word for word",
 }

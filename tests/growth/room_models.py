@@ -50,7 +50,7 @@ from ziggurat.models.http.dialect import DIALECTS
 from ziggurat.models.http.failures import failure, failure_of, readable, redacted
 from ziggurat.models.http.headers import duration, retry_after
 from ziggurat.models.http.sse import EventParser, ServerEvent
-from ziggurat.models.local.answers import answer_grammar, answer_prompt, plain_answer, rendered
+from ziggurat.models.local.answers import answer, rendered
 from ziggurat.models.local.templated import AnswerText
 from ziggurat.models.local.wordpiece import pieces as wordpieces
 from ziggurat.models.openai.calls import is_object
@@ -347,9 +347,7 @@ CASES = [
         ModelRequest(Transcript.of(*messages)), 2_000, ()), CONVERSATIONS),
     *over("models.local.wordpiece.pieces", lambda text: wordpieces(text, 256), TEXT),
     *over("models.local.answers.rendered", lambda text: rendered(result(text)), JSON),
-    *over("models.local.answers.plain_answer", lambda text: plain_answer("What is it?", result(text)), (*TEXT, *JSON)),
-    *over("models.local.answers.answer_prompt", lambda text: answer_prompt(text, result("x y")), TEXT),
-    *over("models.local.answers.answer_grammar", lambda text: answer_grammar(text, result("x y")), TEXT, **FEWER),
+    *over("models.local.answers.answer", lambda text: answer(result(text)), (*TEXT, *JSON)),
     *in_letters("models.local.templated.AnswerText", answered),
     *over("middleware.secrets.Secrets.masked", SECRETS.masked, TEXT),
     *in_letters("middleware.secrets.Incoming", masked_pieces),

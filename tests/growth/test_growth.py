@@ -25,7 +25,7 @@ _HOME = Path(ziggurat.__file__).parent
 _READS = re.compile(
     r"(accept_calls|answer|as_error|canonical|check_size|clean|contradict$|decode|deltas_of|difference|digest|encode|entities"
     r"|evaluate|explain|expression|failure|fit$|fold|from_wire|has_infinity|is_object|items_to|jaccard|judge|junk_in"
-    r"|latest|listing|messages_to|near$|observation|parse|plain_form|partial$|pieces$|plain_answer|prompt_of|read|redacted"
+    r"|latest|listing|messages_to|near$|observation|parse|plain_form|partial$|pieces$|prompt_of|read|redacted"
     r"|refold|refuse_calls|rendered|repair|result_of|result_text|retry_after|shortened|shown|state_of|term_|terms$|text_of|tfidf"
     r"|unique|units|validate|visible|whole$|escaped_json)"
 )
@@ -39,8 +39,7 @@ ELSEWHERE = {
     "models.http.connection.Parser": "is a protocol; the parser is llhttp",
     "models.http.incoming.Incoming": "joins each piece once, within Limits; needs an event loop and a connection",
     "models.http.service.StreamReader": "is a protocol",
-    "models.local.arithmetic.expression_in": "reads the first and last characters of a request, up to plan._LONGEST",
-    "models.local.reading.read": "reads the first and last characters of a request, up to plan._LONGEST",
+    "models.local.arithmetic.expression_in": "reads a fixed number of characters of a request: embedded._HEAD, _TAIL",
     "models.openai.calls.CallReader": "is a part of models.openai.stream.Reader",
     "models.openai.shapes.read": "is the decoder of models.openai.stream.Reader and from_wire",
     "models.openai_responses.items.deltas_of_items": "is a part of models.openai_responses.from_wire",

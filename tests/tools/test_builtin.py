@@ -156,3 +156,21 @@ class Stopped(SystemClock):
 
 def test_timestamp_takes_the_time_of_the_run() -> None:
     assert timestamp(root().within(CLOCK, Stopped())) == "2026-01-31T09:30:00Z"
+
+
+@pytest.mark.parametrize(
+    ("zone", "time"),
+    [
+        ("UTC", "2026-01-31T09:30:00Z"),
+        ("Europe/Paris", "2026-01-31T10:30:00+01:00"),
+        ("America/St_Johns", "2026-01-31T06:00:00-03:30"),
+    ],
+)
+def test_timestamp_takes_a_time_zone(zone: str, time: str) -> None:
+    assert timestamp(root().within(CLOCK, Stopped()), zone) == time
+
+
+@pytest.mark.parametrize("zone", ["", "Europe", "Mars/Base", "../etc/passwd", "/etc/localtime", "a\0b", "x" * 5000])
+def test_a_time_zone_that_does_not_exist_is_refused(zone: str) -> None:
+    with pytest.raises(InvalidArguments, match="no time zone"):
+        timestamp(root(), zone)

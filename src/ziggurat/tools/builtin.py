@@ -3,6 +3,7 @@
 __all__ = ["calculator", "echo", "timestamp"]
 
 from ziggurat.core.context import Context
+from ziggurat.core.errors import InvalidArguments
 
 
 def echo(text: str) -> str:
@@ -25,8 +26,20 @@ def calculator(expression: str) -> int | float:
     return evaluate(expression)
 
 
-def timestamp(ctx: Context) -> str:
-    """Tell the current date and time in UTC, such as "2026-01-31T09:30:00Z"."""
+def timestamp(ctx: Context, zone: str = "UTC") -> str:
+    """Tell the current date and time, such as "2026-01-31T09:30:00Z".
+
+    Args:
+        zone: Name of the time zone, such as "Europe/Paris".
+    """
     from datetime import UTC, datetime
 
-    return datetime.fromtimestamp(int(ctx.clock.now() // 1), UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+    now = datetime.fromtimestamp(int(ctx.clock.now() // 1), UTC)
+    if zone == "UTC":
+        return now.strftime("%Y-%m-%dT%H:%M:%SZ")
+    from zoneinfo import ZoneInfo
+
+    try:
+        return now.astimezone(ZoneInfo(zone)).isoformat()
+    except (ValueError, OSError, LookupError) as error:  # a wrong form, a folder of names, or no such zone
+        raise InvalidArguments(f"zone: there is no time zone {zone!r}; give one such as 'Europe/Paris'") from error

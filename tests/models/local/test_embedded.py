@@ -4,8 +4,9 @@ import asyncio
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
-from tests.models.local.fakes import Parrot, WordCounter, schema_in
+from tests.models.local.fakes import Parrot, WordCounter
 from ziggurat.core.context import root
 from ziggurat.core.errors import ConfigurationError
 from ziggurat.core.event import Event
@@ -56,46 +57,55 @@ def test_a_call_needs_no_generation() -> None:
     assert engine.asked == []
 
 
-def test_the_answer_is_generated_under_a_grammar_with_the_result() -> None:
-    engine = Parrot(" The answer is 144.")
+def test_the_answer_is_a_sentence_with_the_result() -> None:
+    engine = Parrot()
     reply = _ask(engine, *_answered("What is 12 * 12?", "calculator", '{"expression":"12 * 12"}', "144"))
     assert reply.text == "The answer is 144."
-    assert '" 144."' in engine.asked[0][1]["grammar"]
+    assert engine.asked == []
 
 
-def test_two_calls_and_two_answers() -> None:
-    engine = Parrot(" The answer is 7.")
-    question = user("What is the weather in Paris and what is 3 + 4?")
-    called = _ask(engine, question)
-    assert [call.name for call in called.tool_calls] == ["weather", "calculator"]
+def test_all_results_are_in_the_answer() -> None:
+    calls = (ToolCall("call-1", "weather", "{}"), ToolCall("call-2", "calculator", "{}"))
     results = [
         tool_message(ToolResult(call.id, call.name, content))
-        for call, content in zip(called.tool_calls, ('"It rains the whole day."', "7"), strict=True)
+        for call, content in zip(calls, ('"It rains the whole day."', "7"), strict=True)
     ]
-    assert _ask(engine, question, called.message, *results).text == "It rains the whole day. The answer is 7."
-    assert "what is 3 + 4" in engine.asked[0][1]["prompt"]
+    reply = _ask(Parrot(), user("What?"), assistant(*calls), *results)
+    assert reply.text == "It rains the whole day. The answer is 7."
 
 
-def test_one_call_at_a_time_where_that_is_asked() -> None:
-    settings = ModelSettings(parallel_tools=False)
-    called = _ask(Parrot(), user("What is the weather in Paris and what is 3 + 4?"), settings=settings)
-    assert [call.name for call in called.tool_calls] == ["weather"]
+def test_where_no_tool_fits_the_demo_says_what_it_is() -> None:
+    engine = Parrot()
+    reply = _ask(engine, user("Good morning!"))
+    assert "I am a demo model that only calls tools, and none of them (weather, calculator) fits" in reply.text
+    assert (reply.finish, engine.asked) == ("stop", [])
 
 
-def test_talk_where_no_tool_is_meant() -> None:
-    engine = Parrot("Hello.", "Hello.", "Hello.")
-    assert _ask(engine, user("Good morning!")).text == "Hello."
-    assert _ask(engine, user("What is the weather in Paris?"), tools=()).text == "Hello."
-    none = ModelSettings(tool_choice="none")
-    assert _ask(engine, user("What is the weather in Paris?"), settings=none).text == "Hello."
-    assert [endpoint for endpoint, _ in engine.asked] == ["chat"] * 3
+def test_talk_without_tools_begins_with_what_the_model_is(caplog: pytest.LogCaptureFixture) -> None:
+    engine = Parrot("Hello.", "Hello.", "And you?")
+
+    class First(EmbeddedModel):
+        """Has not warned yet."""
+
+    model = First(engine, WordCounter())
+    question = user("What is the weather in Paris?")
+    bare = ModelRequest(Transcript.of(question))
+    for request in (bare, replace(bare, tools=(WEATHER,), settings=ModelSettings(tool_choice="none"))):
+        reply = asyncio.run(model(request, root()))
+        assert reply.text.startswith("(I am a very small demo model")
+        assert reply.text.endswith(") Hello.")
+    again = asyncio.run(model(ModelRequest(Transcript.of(question, reply.message, question)), root()))
+    assert again.text == "And you?"
+    assert [record.levelname for record in caplog.records] == ["WARNING"]  # which Python writes to standard error
+    assert "demo" in caplog.text
 
 
-def test_a_tool_that_must_be_called_gets_generated_arguments() -> None:
-    engine = Parrot(' {"expression": "1"}')
-    reply = _ask(engine, user("Good morning"), settings=ModelSettings(tool_choice="calculator"))
-    assert reply.tool_calls == (ToolCall("call-1", "calculator", '{"expression": "1"}'),)
-    assert schema_in(engine.asked[0][1])["required"] == ["expression"]
+def test_a_tool_that_must_be_called_gets_no_invented_arguments() -> None:
+    found = _ask(Parrot(), user("weather Paris"), settings=ModelSettings(tool_choice="weather"))
+    assert found.tool_calls == (ToolCall("call-1", "weather", '{"city":"Paris"}'),)
+    reply = _ask(Parrot(), user("Good morning"), settings=ModelSettings(tool_choice="calculator"))
+    assert reply.tool_calls == ()
+    assert "found none for 'expression' of calculator" in reply.text
 
 
 def test_a_tool_that_does_not_exist_cannot_be_insisted_on() -> None:
@@ -103,11 +113,24 @@ def test_a_tool_that_does_not_exist_cannot_be_insisted_on() -> None:
         _ask(Parrot(), user("?"), settings=ModelSettings(tool_choice="wheather"))
 
 
-def test_structured_output_is_generated_under_its_schema() -> None:
-    engine = Parrot('{"city": "Paris"}')
-    schema = OutputSchema("city", WEATHER.parameters)
-    assert _ask(engine, user("Where?"), tools=(), output=schema).text == '{"city": "Paris"}'
-    assert schema_in(engine.asked[0][1]) == WEATHER.parameters
+def _schema(**properties: Any) -> OutputSchema:
+    return OutputSchema("visit", {"type": "object", "properties": properties, "required": list(properties)})
+
+
+def test_structured_output_is_copied_or_refused() -> None:
+    schema = _schema(day={"enum": ["monday", "friday"]}, people={"type": "integer"})
+    read = _ask(Parrot(), user("On Friday, 3 people."), tools=(), output=schema)
+    assert (read.text, read.finish) == ('{"day":"friday","people":3}', "stop")
+    lacking = _ask(Parrot(), user("A visit on Monday."), tools=(), output=schema)
+    assert lacking.finish == "refusal"
+    assert "found none for 'people' of visit" in lacking.text
+    unlike = _ask(Parrot(), user("Where?"), tools=(), output=_schema(city=S))
+    assert unlike.finish == "refusal"
+
+
+def test_structured_output_from_the_results_of_tools() -> None:
+    messages = _answered("What is it?", "weather", "{}", "42")
+    assert _ask(Parrot(), *messages, output=_schema(value={"type": "integer"})).text == '{"value":42}'
 
 
 def test_ids_of_calls_differ_within_a_conversation() -> None:
@@ -117,10 +140,12 @@ def test_ids_of_calls_differ_within_a_conversation() -> None:
 
 
 def test_a_question_that_follows_another_calls_the_same_tool() -> None:
-    before = _answered("What is the weather in Paris?", "weather", '{"city":"Paris"}', "rain")
-    reply = _ask(Parrot(), *before, assistant("Rain."), user("And in Rome?"))
-    assert reply.tool_calls == (ToolCall("call-2", "weather", '{"city":"Rome"}'),)
-    assert _ask(Parrot("Bye."), *before, assistant("Rain."), user("and thanks")).text == "Bye."
+    before = _answered("What is the weather in York?", "weather", '{"city":"York"}', "rain")
+    reply = _ask(Parrot(), *before, assistant("Rain."), user("And in New York?"))
+    assert reply.tool_calls == (ToolCall("call-2", "weather", '{"city":"New York"}'),)
+    assert _ask(Parrot(), *before, assistant("Rain."), user("and thanks")).tool_calls == ()
+    broken = _answered("What is the weather in York?", "weather", "{", "rain")
+    assert _ask(Parrot(), *broken, assistant("Rain."), user("And in New York?")).tool_calls == ()
 
 
 def test_a_question_that_follows_may_be_another_wish() -> None:
@@ -129,9 +154,6 @@ def test_a_question_that_follows_may_be_another_wish() -> None:
     assert more.tool_calls == (ToolCall("call-2", "calculator", '{"expression":"7 * 2"}'),)
     other = _ask(Parrot(), *before, assistant("7"), user("And what is the weather in Rome?"))
     assert other.tool_calls == (ToolCall("call-2", "weather", '{"city":"Rome"}'),)
-    broken = _answered("Weather?", "weather", "{", "rain")
-    again = _ask(Parrot(), *broken, assistant("Rain."), user("And in Rome?"))
-    assert again.tool_calls == (ToolCall("call-2", "weather", '{"city":"Rome"}'),)
 
 
 def test_the_model_of_a_name() -> None:

@@ -5,7 +5,8 @@ from typing import Any
 import pytest
 
 from tests.models.local.fakes import WordCounter
-from ziggurat.models.local.choose import THRESHOLD, ToolChoice, describe
+from ziggurat.messages.model import ToolSpec
+from ziggurat.models.local.choose import describe
 from ziggurat.models.local.follow import followed
 from ziggurat.tools.arithmetic import evaluate
 
@@ -13,8 +14,8 @@ EMBED = WordCounter().embed_now
 S = {"type": "string"}
 
 
-def _follow(asked: str, name: str, before: dict[str, Any], result: str, **properties: Any) -> ToolChoice | None:
-    tool = describe(name, "", {"properties": properties, "required": list(before)}, EMBED)
+def _follow(asked: str, name: str, before: dict[str, Any], result: str, **properties: Any) -> dict[str, Any] | None:
+    tool = describe(ToolSpec(name, "", {"properties": properties, "required": list(before)}), EMBED)
     return followed(asked, tool, before, result, EMBED)
 
 
@@ -25,7 +26,6 @@ def _follow(asked: str, name: str, before: dict[str, Any], result: str, **proper
         ("plus 6", "144 + 6"),
         ("Now add 5 to that.", "144 + 5"),
         ("then divide by 12", "144 / 12"),
-        ("double it", "2 * 144"),
         ("What is half of that?", "144 / 2"),
         ("what about 20% of it?", "144 * 20 / 100"),
         ("thanks for that", None),
@@ -33,26 +33,24 @@ def _follow(asked: str, name: str, before: dict[str, Any], result: str, **proper
     ],
 )
 def test_sums_go_on_with_the_last_number(asked: str, expression: str | None) -> None:
-    choice = _follow(asked, "calculator", {"expression": "12 * 12"}, "144", expression=S)
+    arguments = _follow(asked, "calculator", {"expression": "12 * 12"}, "144", expression=S)
     if expression is None:
-        assert choice is None
+        assert arguments is None
     else:
-        assert choice is not None
-        assert evaluate(choice.filled.arguments["expression"]) == evaluate(expression)
+        assert arguments is not None
+        assert evaluate(arguments["expression"]) == evaluate(expression)
 
 
 @pytest.mark.parametrize(
-    ("asked", "arguments", "score"),
+    ("asked", "arguments"),
     [
-        ("And in Rome?", {"city": "Rome", "days": 3}, 1.0),
-        ("what about 5 days?", {"city": "Oslo", "days": 5}, 1.0),
-        ("and what is the time in Rome?", {"city": "Rome", "days": 3}, THRESHOLD),
-        ("and thanks", None, None),
-        ("In Rome?", None, None),
+        ("And in New York?", {"city": "New York", "days": 3}),
+        ("what about 5 days?", {"city": "York", "days": 5}),
+        ("and thanks", None),
+        ("In New York?", None),
+        ("and what would the weather be like in New York on another day", None),
     ],
 )
-def test_what_is_not_said_anew_stays(asked: str, arguments: dict[str, Any] | None, score: float | None) -> None:
+def test_what_is_not_said_anew_stays(asked: str, arguments: dict[str, Any] | None) -> None:
     schema = {"city": S, "days": {"type": "integer"}}
-    choice = _follow(asked, "weather", {"city": "Oslo", "days": 3}, "rain", **schema)
-    assert (choice and choice.filled.arguments) == arguments
-    assert (choice and choice.score) == score
+    assert _follow(asked, "weather", {"city": "York", "days": 3}, "rain", **schema) == arguments

@@ -61,19 +61,12 @@ def test_arithmetic_from_a_seed(model: EmbeddedModel, scores: ModuleType) -> Non
     assert len(wrong) <= 3, wrong
 
 
-def test_oblique_requests(model: EmbeddedModel, scores: ModuleType) -> None:
-    counts = asyncio.run(scores.requests(model, kinds=("oblique", "simple")))
-    right = sum(counts[part][0] for part in ("oblique dev", "oblique held"))
-    assert counts["oblique dev"][1] + counts["oblique held"][1] == 120
-    assert right >= 90, counts
-    assert counts["simple"][0] >= 27, counts
-
-
-def test_requests_over_tools_of_other_domains(model: EmbeddedModel, scores: ModuleType) -> None:
-    counts = asyncio.run(scores.requests(model, kinds=("files", "personal", "office")))
-    right, asked = (sum(count[part] for count in counts.values()) for part in (0, 1))
-    assert asked == 106
-    assert right >= 74, counts
+def test_requests_over_the_tools_of_eight_domains(model: EmbeddedModel, scores: ModuleType) -> None:
+    counts = asyncio.run(scores.requests(model, kinds=("development",)))
+    (right, asked), (declined, none) = counts["development en"], counts["development none"]
+    assert (asked, none) == (80, 58)
+    assert right >= 52, counts
+    assert declined >= 0.85 * none, counts
 
 
 def test_what_listeners_hear_is_the_message(model: EmbeddedModel) -> None:
@@ -170,17 +163,13 @@ def test_refusals_are_errors_of_ours(model: EmbeddedModel) -> None:
         asyncio.run(model(_request("Hi", settings=ModelSettings(extra={"messages": "x"})), root()))
 
 
-def test_structured_output_fits_its_schema(model: EmbeddedModel) -> None:
-    schema = {
-        "type": "object",
-        "properties": {"city": {"type": "string", "maxLength": 20}, "size": {"enum": ["big", "small"]}},
-        "required": ["city", "size"],
-        "additionalProperties": False,
-    }
-    reply = asyncio.run(model(_request("Tell me of Paris.", output=OutputSchema("city", schema)), root()))
-    value = json.loads(reply.text)
-    assert value.keys() == {"city", "size"}
-    assert value["size"] in ("big", "small")
+def test_structured_output_is_copied_from_the_request(model: EmbeddedModel) -> None:
+    properties = {"city": {"type": "string"}, "people": {"type": "integer"}, "size": {"enum": ["big", "small"]}}
+    schema = OutputSchema("city", {"type": "object", "properties": properties, "required": ["city", "people", "size"]})
+    reply = asyncio.run(model(_request("In the big city of Lagos live 15000000 people.", output=schema), root()))
+    assert json.loads(reply.text) == {"city": "Lagos", "people": 15_000_000, "size": "big"}
+    refused = asyncio.run(model(_request("The sky was grey that day.", output=schema), root()))
+    assert refused.finish == "refusal"
 
 
 def test_any_gguf_file_calls_tools_under_their_schemas() -> None:

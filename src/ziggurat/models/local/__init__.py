@@ -1,10 +1,8 @@
 """Models that run inside this process: the embedded one, and any GGUF file.
 
-- The embedded model: `embedded`, downloaded by `install`. It splits a request into calls (`plan`) or repeats the last
-  call with changes (`follow`), chooses tools (`choose`), fills their parameters (`arguments`, from `candidates` of the
-  right `kinds`; `complete` generates missing ones), and answers (`answers`).
-- What it finds in the words of a request (`reading`): `spans`, `phrases`, `arithmetic`, with a `lexicon`; argument
-  values made from them: `texts`, `amounts`, `moments`, `options`, `listed`. Similarity of texts: `minilm`, `wordpiece`.
+- The embedded demo model: `embedded`, downloaded by `install`. It chooses one tool (`choose`) or repeats the last call
+  with changes (`follow`), fills its parameters with parts of the request (`copying`: `spans`, `schema`, `arithmetic`),
+  and answers with the result (`answers`). Similarity of texts: `minilm`, `wordpiece`.
 - Any GGUF file: `templated`. Both generate through `speech`, on the `engine`.
 - The `catalogue` of models that `install` downloads by name (`download`).
 """

@@ -1,33 +1,18 @@
-"""The answer to a question once a tool has returned its result."""
+"""The answer once a tool has returned its result, which it contains unchanged."""
 
-__all__ = ["answer_grammar", "answer_prompt", "plain_answer", "rendered"]
+__all__ = ["answer", "declined", "rendered", "unfound"]
 
 import json
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
+from ziggurat.messages.model import ToolSpec
 from ziggurat.messages.parts import ToolResult
-from ziggurat.models.local.kinds import words_of
-from ziggurat.models.local.phrases import parts_of, runs_in
+from ziggurat.models.local.schema import words_of
 
-_EXAMPLES = (
-    ("How much is 3 plus 4?", "calculator", "7", "The answer is 7."),
-    ("Do I need sunglasses in Athens?", "weather", "sunny", "The weather in Athens is sunny."),
-    ("Where is my order 881?", "find_order", "on its way", "Your order is on its way."),
-    ("Is it late in Lima?", "clock", "07:30", "The time in Lima is 07:30."),
-    ("What is the area of a 5 by 6 room?", "area", "30 square meters", "The area is 30 square meters."),
-    ("Tell Bob that I am late.", "send_message", "sent", "The message is sent."),
-)
 _LONGEST_SENTENCE = 160
-_LONGEST_VALUE = 2
-"""The maximum of words in a result to put into a sentence; a longer result is shown as it is."""
-_QUESTION = re.compile(
-    r"\?|^(?:who|what|what's|where|when|which|why|how|is|are|was|were|does|do|did|has|have)\b", re.IGNORECASE
-)
-_FAILED = re.compile(r"\b(?:no|not|none|fail\w*|error|unknown|cannot|unable|denied|refused)\b|n't\b", re.IGNORECASE)
-_RELATIONS = ("in", "of", "for", "at")
-_VERBS = ("is", "are")
+_NAMED = 5
 
 
 def rendered(result: ToolResult) -> str:
@@ -53,11 +38,8 @@ def _as_text(value: Any) -> str:
     return json.dumps(value)
 
 
-def plain_answer(request: str, result: ToolResult) -> str | None:
-    """Return the answer if no model is needed for it: for an error, several words, a long text or a list.
-
-    It contains the result unchanged. None for a value of a few words, which the model puts into a sentence.
-    """
+def answer(result: ToolResult) -> str:
+    """Return a sentence with a tool's result."""
     said = rendered(result)
     tool = words_of(result.name)
     if result.error is not None:
@@ -65,65 +47,27 @@ def plain_answer(request: str, result: ToolResult) -> str | None:
     if not said:
         return "Done."
     value = result.value()
-    if isinstance(value, bool):
-        return "No." if not value else "Yes." if _QUESTION.search(request.strip()) else "Done."
+    end = "" if said.endswith((".", "!", "?")) else "."
     if isinstance(value, Mapping | list):
-        return f"Here is what {tool} says: {said}" + ("" if said.endswith((".", "!", "?")) else ".")
-    if len(said) > _LONGEST_SENTENCE or "\n" in said or (said.count(" ") >= 3 and said[-1] in ".!?"):
+        return f"Here is what {tool} says: {said}{end}"
+    if len(said) > _LONGEST_SENTENCE or "\n" in said:
         return said
-    if len(said.split()) > _LONGEST_VALUE:
-        return _introduce(request, said)
-    return None
+    return f"{said}{end}" if said[0].isupper() else f"The answer is {said}{end}"
 
 
-def _introduce(request: str, said: str) -> str:
-    """Return a result of several words as a sentence."""
-    end = "" if said.endswith((".", "!", "?")) else "."
-    if not said[0].islower():
-        return f"{said}{end}"
-    if _FAILED.search(said):
-        return f"The answer was: {said}{end}"
-    return f"{'Here is what I found' if _QUESTION.search(request.strip()) else 'Done'}: {said}{end}"
-
-
-def answer_prompt(request: str, result: ToolResult) -> str:
-    """Return a prompt of examples and the question, which ends where the answer begins."""
-    shown = [
-        f"Question: {question}\nTool {tool} says: {said}\nAnswer: {answer}\n"
-        for question, tool, said, answer in _EXAMPLES
-    ]
-    line = re.sub(r"\s+", " ", request).strip()
-    return "\n".join((*shown, f"Question: {line}\nTool {result.name} says: {rendered(result)}\nAnswer:"))
-
-
-def answer_grammar(request: str, result: ToolResult) -> str:
-    """Return a grammar for one plain sentence, ``The ... is RESULT.``, with words of the question in the gap.
-
-    The model chooses the subject, but can neither omit the result nor invent another.
-    """
-    said = rendered(result)
-    heard = [text for text, _, _ in parts_of(runs_in(request, ())) if text not in said and len(text) > 1]
-    things = ["answer", *dict.fromkeys((words_of(result.name).split()[-1], *(_low(text) for text in heard)))]
-    end = "" if said.endswith((".", "!", "?")) else "."
+def declined(tools: Sequence[ToolSpec]) -> str:
+    """Return the answer if no tool fits a request."""
+    names = ", ".join(tool.name for tool in tools[:_NAMED]) + (", ..." if len(tools) > _NAMED else "")
     return (
-        f"root ::= lead thing (relation article? name)? verb {_quote(f' {said}{end}')}\n"
-        'lead ::= " The " | " Your "\n'
-        'article ::= "the " | "your "\n'
-        f"thing ::= {_either(things)}\n"
-        f"relation ::= {_either(f' {word} ' for word in _RELATIONS)}\n"
-        f"name ::= {_either(heard or ['it'])}\n"
-        f"verb ::= {_either(f' {word}' for word in _VERBS)}\n"
+        f"I am a demo model that only calls tools, and none of them ({names}) fits this request. "
+        "For more, choose another model, such as ollama:NAME or openai:NAME."
     )
 
 
-def _low(text: str) -> str:
-    """Return words for use within a sentence: a leading capital may only mark the start of the question."""
-    return text[:1].lower() + text[1:] if text[1:].islower() else text
-
-
-def _either(words: Iterable[str]) -> str:
-    return " | ".join(_quote(word) for word in words if word.isprintable())
-
-
-def _quote(text: str) -> str:
-    return json.dumps(text, ensure_ascii=False)
+def unfound(what: str, missing: Sequence[str]) -> str:
+    """Return the answer if a request lacks values; `what` is the tool or form that needs them."""
+    names = ", ".join(repr(name) for name in missing)
+    return (
+        f"I am a demo model that copies values from the request, and found none for {names} of {what}. "
+        "State them in the request, or choose another model, such as ollama:NAME or openai:NAME."
+    )

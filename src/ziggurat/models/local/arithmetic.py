@@ -5,10 +5,11 @@ __all__ = ["expression_in", "in_digits"]
 import re
 from collections.abc import Callable, Sequence
 
-from ziggurat.models.local.lexicon import words_in
-
-_SMALL = words_in("small numbers")
-_TENS = words_in("tens")
+_SMALL = (
+    *("zero", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine"),
+    *("ten", "eleven", "twelve", "thirteen", "fourteen", "fifteen", "sixteen", "seventeen", "eighteen", "nineteen"),
+)
+_TENS = ("twenty", "thirty", "forty", "fifty", "sixty", "seventy", "eighty", "ninety")
 _VALUES = {word: value for value, word in enumerate(_SMALL)} | {word: 20 + 10 * at for at, word in enumerate(_TENS)}
 _SCALES = {"hundred": 100, "thousand": 1000, "million": 1_000_000}
 _WORD = "|".join((*_VALUES, *_SCALES))

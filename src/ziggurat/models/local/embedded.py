@@ -1,11 +1,11 @@
-"""The embedded model: sentence embeddings choose the tool, the request's words fill it, a small model writes text."""
+"""The embedded demo model: sentence embeddings choose the tool, and parts of the request fill it."""
 
 __all__ = ["EmbeddedModel"]
 
 import asyncio
+import logging
 from collections.abc import Mapping, Sequence
-from datetime import date, datetime
-from typing import Any
+from typing import Any, ClassVar
 
 import msgspec
 
@@ -17,32 +17,40 @@ from ziggurat.messages.delta import ToolCallDelta
 from ziggurat.messages.events import Delta
 from ziggurat.messages.facts import MODEL_NAME, OUTPUT_MODES, WINDOW
 from ziggurat.messages.message import Message
-from ziggurat.messages.model import ModelRequest, ModelResponse, ToolSpec
+from ziggurat.messages.model import FinishReason, ModelRequest, ModelResponse, OutputSchema, ToolSpec
 from ziggurat.messages.parts import Text, ToolCall, ToolResult
 from ziggurat.messages.usage import Usage
-from ziggurat.models.local.answers import answer_grammar, answer_prompt, plain_answer, rendered
-from ziggurat.models.local.choose import Described, ToolChoice, describe, meant
-from ziggurat.models.local.complete import arguments_prompt, arguments_schema
+from ziggurat.models.local.answers import answer, declined, rendered, unfound
+from ziggurat.models.local.choose import Choice, choose, describe
+from ziggurat.models.local.copying import Copied, Copier
 from ziggurat.models.local.engine import CONTEXT, SLOTS, Engine, engine_for
 from ziggurat.models.local.follow import followed
 from ziggurat.models.local.install import check_installed, model_path
 from ziggurat.models.local.minilm import Embedder, shared_embedder
-from ziggurat.models.local.plan import RequestedAction, plan
-from ziggurat.models.local.speech import Spoken, body_of, chat_messages, grammar_of, offered, show, speak
+from ziggurat.models.local.schema import fields_of
+from ziggurat.models.local.speech import body_of, chat_messages, offered, show, speak
 from ziggurat.models.local.wordpiece import pieces
 
 _NAME = "SmolLM2-135M-Instruct"
 _MANNER = "You are a helpful assistant. You answer briefly and correctly, in English."
-_SHORT = 96
-"""The maximum of tokens in the sentence around a tool's result."""
+_NOTICE = "(I am a very small demo model: I can call tools, but what I say is often wrong.)"
+
+_HEAD, _TAIL = 200, 600
+"""How many characters of the beginning and the end of a long request are read, to bound the time."""
+_DOCUMENT = 4000
+"""How many characters are read for structured output."""
+_ALIKE = 0.08
+"""How similar to its field a text must be at least to be a value of structured output."""
+
+logger: logging.Logger = logging.getLogger("ziggurat")
 
 
 class EmbeddedModel:
     """A model service that needs no API key, and no network once it is installed.
 
-    A sentence-embedding model picks the tool and the request's own words become its arguments, so it answers quickly
-    and never invents an argument. It suits first runs, tests, demonstrations and simple commands. It knows little about
-    the world, cannot reason and loses track of long conversations.
+    It is a demo, for first runs, tests and simple commands: a sentence-embedding model picks one tool, and parts of the
+    request become its arguments or the fields of structured output, so that none is invented. It says so where no tool
+    fits or a value is not found. Without tools a very small language model talks, and knows next to nothing.
 
     Args:
         engine: The loaded weights; by default those that `install` put into the cache, shared within the process.
@@ -50,6 +58,8 @@ class EmbeddedModel:
         slots: Requests served at the same time, if no engine is given.
         context: The context size in tokens, shared by the slots, if no engine is given.
     """
+
+    _warned: ClassVar[bool] = False  # once per process is enough
 
     @checked
     def __init__(
@@ -82,17 +92,18 @@ class EmbeddedModel:
             ModelError: the request cannot be served.
         """
         turn = _Turn.of(request)
-        asked = [turn.asked]
         tools = offered(request)
-        if tools and turn.asked:
-            today = datetime.fromtimestamp(ctx.clock.now()).date()
-            wishes = await asyncio.to_thread(self._plan, tools, turn, today)
-            calls = _due(wishes, len(turn.results), request)
-            if calls:
-                return await self._call(calls, request, turn, ctx)
-            asked = [wish.text for wish in wishes]
-        if turn.results and request.output is None:
-            return await self._answer(turn, asked, request, ctx)
+        if tools and turn.asked and not turn.results:
+            choice = await asyncio.to_thread(self._choose, tools, turn, request)
+            if choice is not None and not choice.copied.missing:
+                return await self._call(choice, turn, ctx)
+            if request.output is None:
+                said = declined(tools) if choice is None else unfound(choice.tool, choice.copied.missing)
+                return await self._say(said, turn, ctx)
+        if request.output is not None:
+            return await self._fill(turn, request.output, ctx)
+        if turn.results:
+            return await self._say(" ".join(answer(result) for result in turn.results), turn, ctx)
         return await self._talk(request, ctx)
 
     @property
@@ -103,97 +114,53 @@ class EmbeddedModel:
             self._engine = engine_for(model_path(), **self._size)
         return self._engine
 
-    def _describe(self, tools: Sequence[ToolSpec]) -> list[Described]:
+    def _choose(self, tools: Sequence[ToolSpec], turn: "_Turn", request: ModelRequest) -> Choice | None:
         embed = self.embedder.embed_now
-        return [describe(tool.name, tool.description, tool.parameters, embed) for tool in tools]
+        last = next((tool for tool in tools if turn.last is not None and tool.name == turn.last.name), None)
+        if last is not None and turn.last is not None:
+            arguments = followed(turn.asked, describe(last, embed), _arguments(turn.last), turn.last_result, embed)
+            if arguments is not None:
+                return Choice(last.name, Copied(arguments, ()))
+        must = request.settings.tool_choice not in (None, "auto")
+        asked = turn.asked if len(turn.asked) <= _HEAD + _TAIL else f"{turn.asked[:_HEAD]}\n{turn.asked[-_TAIL:]}"
+        return choose(asked, [describe(tool, embed) for tool in tools], embed, must=must)
 
-    def _plan(self, tools: Sequence[ToolSpec], turn: "_Turn", today: date) -> list[RequestedAction]:
-        again = self._again(tools, turn, today)
-        leaning = [] if again is None else [RequestedAction(text=turn.asked, choices=(again,))]
-        if again is not None and again.score >= 1.0:
-            return leaning
-        said = [rendered(result) for result in turn.results]
-        wishes = plan(turn.asked, self._describe(tools), self.embedder.embed_now, said, today=today)
-        return leaning if leaning and not meant(wishes[0].choices[0]) else wishes
+    async def _call(self, choice: Choice, turn: "_Turn", ctx: Context) -> ModelResponse:
+        arguments = msgspec.json.encode(choice.copied.values).decode()
+        call = ToolCall(f"call-{turn.calls_before + 1}", choice.tool, arguments)
+        if ctx.listens(Delta):
+            await ctx.emit(Delta(ctx.path, ToolCallDelta(0, call.arguments, call.id, call.name)))
+        return ModelResponse(Message("assistant", (call,)), "tool_calls", _usage(turn.asked, arguments), _NAME)
 
-    def _again(self, tools: Sequence[ToolSpec], turn: "_Turn", today: date) -> ToolChoice | None:
-        """Return the previous turn's tool with changed arguments, for "and in Rome?" after a call of it."""
-        last = next((tool for tool in tools if turn.last and tool.name == turn.last.name), None)
-        if last is None or turn.last is None:
-            return None
-        try:
-            before = turn.last.parsed()
-        except InvalidArguments:
-            before = {}
-        described = self._describe([last])[0]
-        return followed(turn.asked, described, before, turn.last_result, self.embedder.embed_now, today)
+    async def _fill(self, turn: "_Turn", output: OutputSchema, ctx: Context) -> ModelResponse:
+        """Fill structured output from the request and the results of tools; refuse if a value is not found."""
+        text = "\n".join((turn.asked, *(rendered(result) for result in turn.results)))[:_DOCUMENT]
+        fields = fields_of(output.schema)
+        copier = await asyncio.to_thread(Copier, text, fields, self.embedder.embed_now, output.name, floor=_ALIKE)
+        copied = await asyncio.to_thread(copier.copy)
+        if copied.missing:
+            return await self._say(unfound(output.name, copied.missing), turn, ctx, "refusal")
+        return await self._say(msgspec.json.encode(copied.values).decode(), turn, ctx)
 
-    async def _call(
-        self, wishes: Sequence[RequestedAction], request: ModelRequest, turn: "_Turn", ctx: Context
-    ) -> ModelResponse:
-        usage = Usage(input=len(pieces(turn.asked, CONTEXT)), output=0, requests=1)
-        calls: list[ToolCall] = []
-        for wish in wishes:
-            choice = wish.choices[0]
-            arguments = msgspec.json.encode(choice.filled.arguments).decode()
-            if choice.filled.missing:
-                spoken = await self._complete(wish, request, ctx)
-                arguments = spoken.text.strip()
-                usage += msgspec.structs.replace(spoken.usage, requests=0)
-            call = ToolCall(f"call-{turn.calls_before + len(calls) + 1}", choice.tool, arguments)
-            if ctx.listens(Delta):
-                delta = ToolCallDelta(len(calls), call.arguments, call.id, call.name)
-                await ctx.emit(Delta(ctx.path, delta))
-            calls.append(call)
-        return ModelResponse(Message("assistant", tuple(calls)), "tool_calls", usage, _NAME)
-
-    async def _complete(self, wish: RequestedAction, request: ModelRequest, ctx: Context) -> Spoken:
-        choice = wish.choices[0]
-        spec = next(tool for tool in request.tools if tool.name == choice.tool)
-        tool = self._describe([spec])[0]
-        body = body_of(
-            request.settings,
-            prompt=arguments_prompt(wish.text, tool),
-            grammar=grammar_of(arguments_schema(wish.text, tool, choice, spec.parameters)),
-        )
-        return await speak(self.engine, "completion", body, ctx, lambda piece: "")
-
-    async def _answer(self, turn: "_Turn", asked: Sequence[str], request: ModelRequest, ctx: Context) -> ModelResponse:
-        texts: list[str] = []
-        usage = Usage(input=0, output=0, requests=1)
-        for at, result in enumerate(turn.results):
-            if texts:
-                await show(" ", ctx)
-            question = asked[min(at, len(asked) - 1)]
-            text = plain_answer(question, result)
-            if text is not None:
-                await show(text, ctx)
-            else:
-                spoken = await self._sentence(question, result, request, ctx)
-                text = spoken.text.lstrip()
-                usage += msgspec.structs.replace(spoken.usage, requests=0)
-            texts.append(text)
-        return ModelResponse(Message("assistant", (Text(" ".join(texts)),)), "stop", usage, _NAME)
-
-    async def _sentence(self, asked: str, result: ToolResult, request: ModelRequest, ctx: Context) -> Spoken:
-        plain = msgspec.structs.replace(request.settings, stop=(), max_tokens=None)
-        body = body_of(
-            plain,
-            prompt=answer_prompt(asked, result),
-            grammar=answer_grammar(asked, result),
-            max_tokens=_SHORT + 2 * len(rendered(result)),
-        )
-        return await speak(self.engine, "completion", body, ctx, _without_lead())
+    async def _say(self, text: str, turn: "_Turn", ctx: Context, finish: FinishReason = "stop") -> ModelResponse:
+        await show(text, ctx)
+        return ModelResponse(Message("assistant", (Text(text),)), finish, _usage(turn.asked, text), _NAME)
 
     async def _talk(self, request: ModelRequest, ctx: Context) -> ModelResponse:
+        notice = ""
+        if not any(message.role == "assistant" for message in request.messages):
+            notice = f"{_NOTICE} "
+            await show(notice, ctx)
+            if not self._warned:
+                type(self)._warned = True
+                logger.warning(
+                    "the embedded model is a demo that calls tools; without tools, what it says is often wrong"
+                )
         manner = f"{_MANNER} {request.instructions}" if request.instructions else _MANNER
-        told = chat_messages(msgspec.structs.replace(request, instructions=manner), tools=request.output is not None)
+        told = chat_messages(msgspec.structs.replace(request, instructions=manner), tools=False)
         fields: dict[str, Any] = {"messages": told, "repeat_penalty": 1.05}
-        if request.output is not None:
-            fields["grammar"] = grammar_of(request.output.schema)
         spoken = await speak(self.engine, "chat", body_of(request.settings, **fields), ctx)
-        parts = (Text(spoken.text),) if spoken.text else ()
-        return ModelResponse(Message("assistant", parts), spoken.finish, spoken.usage, _NAME)
+        return ModelResponse(Message("assistant", (Text(notice + spoken.text),)), spoken.finish, spoken.usage, _NAME)
 
 
 class _Turn(msgspec.Struct, frozen=True):
@@ -221,26 +188,12 @@ class _Turn(msgspec.Struct, frozen=True):
         return cls(asked=asked, results=tuple(results), calls_before=len(calls), last=last, last_result=last_result)
 
 
-def _due(wishes: Sequence[RequestedAction], done: int, request: ModelRequest) -> list[RequestedAction]:
-    """Return the wishes to call now: the next ones, up to one that needs a result not yet available."""
-    forced = request.settings.tool_choice not in (None, "auto") and not done
-    due: list[RequestedAction] = []
-    for at, wish in enumerate(wishes[done:]):
-        if at and (wish.waits or request.settings.parallel_tools is False):
-            break
-        if forced or meant(wish.choices[0]):
-            due.append(wish)
-    return due
+def _arguments(call: ToolCall) -> dict[str, Any]:
+    try:
+        return call.parsed()
+    except InvalidArguments:
+        return {}
 
 
-def _without_lead() -> Any:
-    """Return a function that shows a reply without its leading blanks."""
-    begun = False
-
-    def heard(piece: str) -> str:
-        nonlocal begun
-        shown = piece if begun else piece.lstrip()
-        begun = begun or bool(shown)
-        return shown
-
-    return heard
+def _usage(asked: str, said: str) -> Usage:
+    return Usage(input=len(pieces(asked, CONTEXT)), output=len(pieces(said, CONTEXT)), requests=1)

@@ -4,16 +4,14 @@ __all__ = ["followed"]
 
 import re
 from collections.abc import Mapping
-from datetime import date
 from typing import Any
 
-import msgspec
+from msgspec.structs import replace
 
-from ziggurat.models.local.arguments import Filled, fill
 from ziggurat.models.local.arithmetic import expression_in
-from ziggurat.models.local.choose import THRESHOLD, Described, ToolChoice
-from ziggurat.models.local.lexicon import word_set
-from ziggurat.models.local.reading import Embed, read, stems
+from ziggurat.models.local.choose import Described
+from ziggurat.models.local.copying import Copier, Embed, is_expression
+from ziggurat.models.local.minilm import cosine
 
 _FOLLOWS = re.compile(r"\s*(?:and|or|what about|how about|what if it|then|now)\b", re.IGNORECASE)
 _LEAD = re.compile(
@@ -27,50 +25,38 @@ _GOES_ON = re.compile(
 _STEP = re.compile(r"(?:add|subtract|multiply by|divide by) -?\d", re.IGNORECASE)
 _NUMBER = re.compile(r"-?\d+(?:\.\d+)?")
 _SHORT_WORDS = 8
-_SMALL = word_set("stop") | {"same", "instead", "thing", "again"}
-_SURE = 0.5
+_ALIKE = 0.25
+"""How similar a text must be to the one it replaces."""
 
 
 def followed(
-    asked: str, tool: Described, before: Mapping[str, Any], result: str, embed: Embed, today: date | None = None
-) -> ToolChoice | None:
-    """Return the last call with what the follow-up changes, or None if the request is not a follow-up.
-
-    The score is 1 if the request says nothing else; it is the threshold if it says more, which may be another wish.
+    asked: str, tool: Described, before: Mapping[str, Any], result: str, embed: Embed
+) -> dict[str, Any] | None:
+    """Return the arguments of the last call with what a follow-up changes, or None if the request is not a follow-up.
 
     Args:
         asked: The user's request.
         tool: The tool that was called last.
-        before: The arguments of that call; those that are not said again stay.
+        before: The arguments of that call.
         result: Its result.
         embed: Computes embeddings of texts.
-        today: The day to which "tomorrow" is relative.
     """
     if len(asked.split()) > _SHORT_WORDS:
         return None
-    worked_on = _continue_sum(asked, tool, result)
-    if worked_on is not None:
-        return _choice(tool, worked_on, 1.0)
-    news = _changes(asked, tool, before, embed, today) if _FOLLOWS.match(asked) else None
-    if not news:
+    name = next((field.name for field in tool.fields if is_expression(field)), None)
+    if name is not None:
+        expression = _continued(asked, result) if _NUMBER.fullmatch(result) else None
+        return None if expression is None else {name: expression}
+    if not _FOLLOWS.match(asked):
         return None
-    said = " ".join(str(value) for value in news.values()).lower()
-    words = [word for word in re.findall(r"[a-z']{2,}", asked.lower()) if word not in _SMALL]
-    more = any(word not in said and not stems(word) <= tool.own for word in words)
-    return _choice(tool, {**before, **news}, THRESHOLD if more else 1.0)
+    fields = [replace(field, required=True) for field in tool.fields if field.name in before]
+    values = Copier(_LEAD.sub("", asked), fields, embed, tool.purpose).copy().values
+    news = {name: value for name, value in values.items() if _alike(value, before[name], embed)}
+    return {**before, **news} if news else None
 
 
-def _choice(tool: Described, arguments: dict[str, Any], score: float) -> ToolChoice:
-    return ToolChoice(
-        tool=tool.name, filled=Filled(arguments=arguments, missing=(), fit=1.0, coverage=1.0), score=score
-    )
-
-
-def _continue_sum(asked: str, tool: Described, result: str) -> dict[str, Any] | None:
+def _continued(asked: str, result: str) -> str | None:
     """Return an expression that continues with the last number: "times two?"."""
-    name = next((parameter.name for parameter in tool.parameters if parameter.want == "expression"), None)
-    if name is None or not _NUMBER.fullmatch(result):
-        return None
     text = _LEAD.sub("", asked)
     if _BACK.search(text):
         text = _BACK.sub(result, text)
@@ -80,19 +66,11 @@ def _continue_sum(asked: str, tool: Described, result: str) -> dict[str, Any] | 
         text = f"{result}, then {text}"
     else:
         return None
-    expression = expression_in(text)
-    return None if expression is None else {name: expression}
+    return expression_in(text)
 
 
-def _changes(
-    asked: str, tool: Described, before: Mapping[str, Any], embed: Embed, today: date | None
-) -> dict[str, Any] | None:
-    """Return the arguments that the request clearly states, if they are complete together with the last call's."""
-    reading = msgspec.structs.replace(read(asked, embed, today), own=tool.own, purpose=tool.purpose)
-    whole = fill(tool.parameters, reading)
-    if whole.arguments and not whole.missing and whole.fit >= _SURE:
-        return whole.arguments
-    sure = fill([msgspec.structs.replace(parameter, required=False) for parameter in tool.parameters], reading)
-    known = before.keys() | sure.arguments.keys()
-    complete = all(parameter.name in known for parameter in tool.parameters if parameter.required)
-    return sure.arguments if complete else None
+def _alike(new: Any, old: Any, embed: Embed) -> bool:
+    if not isinstance(new, str):
+        return type(new) is type(old) and new != old
+    one, other = embed([new, str(old)])
+    return cosine(one, other) >= _ALIKE

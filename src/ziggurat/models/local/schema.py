@@ -1,0 +1,93 @@
+"""The values that a JSON Schema asks for: the arguments of a tool, or the fields of structured output."""
+
+__all__ = ["Field", "fields_of", "words_of"]
+
+import re
+from collections.abc import Mapping, Sequence
+from typing import Any, Literal
+
+import msgspec
+
+Kind = Literal["choice", "boolean", "number", "text", "list", "other"]
+_KINDS: Mapping[str, Kind] = {
+    "boolean": "boolean",
+    "integer": "number",
+    "number": "number",
+    "string": "text",
+    "array": "list",
+}
+
+
+class Field(msgspec.Struct, frozen=True):
+    """One property of a schema.
+
+    Attributes:
+        name: Its name in the schema.
+        schema: Its own schema, with references resolved and null alternatives removed.
+        required: Whether it must have a value.
+    """
+
+    name: str
+    schema: Mapping[str, Any]
+    required: bool
+
+    @property
+    def kind(self) -> Kind:
+        """The kind of value it takes; ``other`` for objects, which are not read from a request."""
+        return "choice" if self.choices else _KINDS.get(self.schema.get("type", "string"), "other")
+
+    @property
+    def choices(self) -> tuple[Any, ...]:
+        """The values allowed, if they are listed."""
+        return (self.schema["const"],) if "const" in self.schema else tuple(self.schema.get("enum", ()))
+
+    @property
+    def label(self) -> str:
+        """Its name and description in plain words."""
+        description = str(self.schema.get("description", "")).strip().rstrip(".")
+        return f"{words_of(self.name)}: {description}" if description else words_of(self.name)
+
+    @property
+    def items(self) -> "Field":
+        """The field of one item of a list."""
+        items = self.schema.get("items")
+        return Field(self.name, {**self.schema, **(items if isinstance(items, Mapping) else {})}, True)
+
+
+def words_of(name: str) -> str:
+    """Split an identifier into plain words: ``fromCity`` and ``from_city`` become ``from city``."""
+    parted = re.sub(r"(?<=[a-z0-9])(?=[A-Z])", " ", name)
+    return re.sub(r"[_\-.]+", " ", parted).strip().lower()
+
+
+def fields_of(schema: Mapping[str, Any]) -> tuple[Field, ...]:
+    """Return the properties of an object's schema in its order."""
+    required = schema.get("required") or ()
+    return tuple(
+        Field(name, _resolve(part, schema) if isinstance(part, Mapping) else {}, name in required)
+        for name, part in (schema.get("properties") or {}).items()
+    )
+
+
+def _resolve(part: Mapping[str, Any], root: Mapping[str, Any], depth: int = 0) -> Mapping[str, Any]:
+    """Return a schema with references resolved and without null alternatives."""
+    if depth > 8:
+        return part
+    reference = part.get("$ref")
+    if isinstance(reference, str) and reference.startswith("#/"):
+        target: Any = root
+        for step in reference[2:].split("/"):
+            target = target.get(step, {}) if isinstance(target, Mapping) else {}
+        return _resolve({**target, **{key: value for key, value in part.items() if key != "$ref"}}, root, depth + 1)
+    options = part.get("anyOf") or part.get("oneOf")
+    rest = {key: value for key, value in part.items() if key not in ("anyOf", "oneOf", "allOf")}
+    if isinstance(options, Sequence):
+        real = [option for option in options if option.get("type") != "null"]
+        if real:
+            return {**_resolve(real[0], root, depth + 1), **rest}
+    if len(part.get("allOf", ())) == 1:
+        return {**_resolve(part["allOf"][0], root, depth + 1), **rest}
+    kind = part.get("type")
+    if isinstance(kind, list):
+        return {**part, "type": next((option for option in kind if option != "null"), "string")}
+    return part
