@@ -38,7 +38,11 @@ capitals; whether it begins the request; logarithm of its number of words.
 """
 _QUOTED = 10.0
 """What is added for a quoted text."""
-_PROSE, _NAME, _LONG = ("the text of a message or a note", "a sentence of several words"), "a name", 0.22
+_PROSE, _NAME, _LONG = (
+    ("the text of a message or a note", "a sentence of several words", "what it should do, in full"),
+    "a name",
+    0.22,
+)
 """A field takes a long text if it is this much more similar to one of the first than to a name."""
 _RUNS, _OPTIONS, _WIDTH = 12, 6, 32
 """How many runs are compared by meaning, how many per field are combined, and how many combinations are kept."""
