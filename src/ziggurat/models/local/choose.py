@@ -14,7 +14,7 @@ from ziggurat.models.local.schema import Field, fields_of, words_of
 _THRESHOLD = 0.25
 """The lowest score of a tool that is called."""
 _STRICT, _LACKING, _UNUSED, _NAMED = 0.1, -0.25, -0.05, 0.1
-"""What is added per required number or address that is found, missing, per number left over, and for the name."""
+"""Added per required number or address that is found or missing, per number left over, and for the name of the tool."""
 
 
 class Described(msgspec.Struct, frozen=True):
