@@ -6,8 +6,9 @@
 Each dialogue is made from a seed: in five sessions a user states facts of some domains, changes some of them in other
 words, takes one back, and talks about other things; then each domain is asked about. An update is told in one of four
 ways: under a key (`about`), with the old fact named by a model that is shown the nearest stored facts (by `FactsBy`, or
-by the result of the tool `remember`), or without either, so that both facts are stored. Constants are chosen with one
-half of the templates and reported with the other.
+by the result of the tool `remember`), or without either, so that both facts are stored. A model that names the old fact
+calls the subject of the new one by another name. Constants are chosen with one half of the templates and reported with
+the other.
 """
 
 __all__ = ["JUDGES", "Counts", "Dialogue", "dialogue", "measure"]
@@ -116,6 +117,16 @@ _TEMPLATES = {
     },
 }  # fmt: skip
 
+_SUBJECTS = {
+    "home": ("home town", "residence"), "job": ("job", "employer"), "diet": ("diet", "food"),
+    "car": ("car", "means of transport"), "doctor": ("doctor", "medical care"), "pet": ("pets", "household"),
+    "phone": ("phone number", "contact"), "instrument": ("instrument", "music"), "language": ("language", "course"),
+    "sport": ("sport", "leisure"), "partner": ("partner", "relationship"), "rent": ("rent", "housing costs"),
+    "coffee": ("coffee", "preferences"), "flight": ("flight", "travel plans"), "thesis": ("thesis", "university"),
+    "allergy": ("allergy", "health"),
+}  # fmt: skip
+"""What a model may call the subject of a fact: of a first statement, and of an update."""
+
 _TALK = (
     "Thanks, that helps.", "It rained all day here.", "Can you tell me a joke?", "I slept badly.",
     "What is seven times eight?", "The train was late again.", "Nice, see you tomorrow.", "I watched a long film.",
@@ -187,8 +198,10 @@ class Counts(Struct):
         updated: Questions about a fact that had changed.
         updated_first: Those whose current fact came before all its predecessors.
         stale: Questions for which a fact that no longer holds was recalled.
+        doubted_known: Questions about a fact that is true for which every memory was shown with a doubt.
         unknown: Questions without an answer.
         nothing: Those for which no memory was recalled.
+        doubtful: Those for which no memory was recalled, or each was shown with a doubt.
         doubted: Updates that the memory itself noticed and marked.
         updates: Updates.
     """
@@ -199,8 +212,10 @@ class Counts(Struct):
     updated: int = 0
     updated_first: int = 0
     stale: int = 0
+    doubted_known: int = 0
     unknown: int = 0
     nothing: int = 0
+    doubtful: int = 0
     doubted: int = 0
     updates: int = 0
 
@@ -249,10 +264,10 @@ def _told(request: ModelRequest, turn: Turn) -> ToolCall | str:
     """Remember a fact, and once more if the result shows the one that no longer holds."""
     last = request.messages[-1]
     if last.role == "user":
-        return tool_call("remember", fact=turn.text)
+        return tool_call("remember", fact=turn.text, about=_subject(turn))
     shown = " ".join(str(part) for part in last.parts)
     found = re.search(re.escape(turn.replaces) + r" \([^)]*\) \[(\w+)\]", shown) if turn.replaces else None
-    return "Noted." if found is None else tool_call("remember", fact=turn.text, replaces=found[1])
+    return "Noted." if found is None else tool_call("remember", fact=turn.text, about=_subject(turn), replaces=found[1])
 
 
 def _judged(request: ModelRequest, turn: Turn) -> str:
@@ -261,33 +276,45 @@ def _judged(request: ModelRequest, turn: Turn) -> str:
         return "NONE"
     for line in request.messages[-1].text.splitlines():
         number, _, fact = line.partition(". ")
-        if turn.replaces and fact == turn.replaces:
-            return f"{number} -> {turn.text}"
-    return turn.text
+        if turn.replaces and fact.partition("] ")[2] == turn.replaces:
+            return f"{number} -> [{_subject(turn)}] {turn.text}"
+    return f"[{_subject(turn)}] {turn.text}"
+
+
+def _subject(turn: Turn) -> str:
+    return _SUBJECTS[turn.domain][bool(turn.replaces)]
 
 
 async def _ask(
     store: MemoryStore, script: Dialogue, domain: str, question: str, embedder: Embedder, counts: Counts
 ) -> None:
     run = await Agent(ScriptedModel("?"), middleware=[Remembering(store, "ann", embedder=embedder)]).run(question)
-    recalled = [line for message in run.messages if message.origin == MEMORY for line in _lines(message.text)]
+    lines = [line for message in run.messages if message.origin == MEMORY for line in _lines(message.text)]
+    recalled = [text for _, text in lines]
+    doubtful = all("perhaps about something else" in notes for notes, _ in lines)
     current, stale = script.current[domain], script.stale[domain]
     counts.stale += any(fact in recalled for fact in stale)
     if not current:
         counts.unknown += 1
         counts.nothing += not recalled
+        counts.doubtful += doubtful
         return
     counts.asked += 1
     counts.first += recalled[:1] == [current]
     counts.recalled += current in recalled
+    counts.doubted_known += doubtful
     if stale:
         counts.updated += 1
         of_domain = [line for line in recalled if line == current or line in stale]
         counts.updated_first += of_domain[:1] == [current]
 
 
-def _lines(text: str) -> Iterator[str]:
-    return (line.partition("] ")[2] for line in text.splitlines() if line.startswith("- ["))
+def _lines(text: str) -> Iterator[tuple[str, str]]:
+    """Yield the notes on each memory, and its text."""
+    for line in text.splitlines():
+        notes, bracket, memory = line.partition("] ")
+        if bracket:
+            yield notes, memory
 
 
 def main() -> None:

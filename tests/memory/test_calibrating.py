@@ -46,6 +46,18 @@ def test_the_bounds_follow_the_embedder(base: float, more: float) -> None:
     assert found.floor <= base + more + 0.01
 
 
+@pytest.mark.local
+def test_the_more_memories_are_compared_the_better_one_must_be_to_be_certain() -> None:
+    embedder = resolve_embedder("local")
+
+    async def main() -> None:
+        found = [await calibrate(embedder, memories=many) for many in (1, 10, 100)]
+        assert len({bounds.floor for bounds in found}) == 1
+        assert found[0].certain < found[1].certain < found[2].certain
+
+    asyncio.run(main())
+
+
 def test_no_text_is_used_twice() -> None:
     texts = [text for pair in PAIRS for text in pair]
     assert len(set(texts)) == len(texts) == 80

@@ -22,6 +22,8 @@ def test_the_current_fact_comes_first_and_one_that_no_longer_holds_never(half: s
     assert counts.first >= 0.9 * counts.asked
     assert counts.updated_first == counts.updated
     assert counts.stale == 0
+    assert counts.doubtful > 0.6 * counts.unknown
+    assert counts.doubted_known < 0.2 * counts.asked
 
 
 @pytest.mark.local

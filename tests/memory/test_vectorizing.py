@@ -4,13 +4,16 @@ import asyncio
 from pathlib import Path
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from tests.memory.test_transfer import PLACES, opened
 from ziggurat.core.context import Context, root
 from ziggurat.core.errors import ModelError
 from ziggurat.memory import AgentMemory, MemoryRecord
-from ziggurat.memory.record import pack
-from ziggurat.memory.vectorizing import BATCH, Reembedded, reembed
+from ziggurat.memory.record import SUBJECT, pack
+from ziggurat.memory.vectorizing import BATCH, Reembedded, embed_records, reembed
+from ziggurat.memory.vectors import similarities
 from ziggurat.messages.embedding import Embeddings, EmbedRequest
 
 
@@ -66,7 +69,26 @@ def test_reembedding_reports_progress_and_goes_on_where_it_was_interrupted(place
         assert stored["w"].embedding is None
         again = await reembed(store, "ann", Countdown("new"), root())
         assert (again.done, again.examined) == (0, many + 1)
+        again = await reembed(store, "ann", Countdown("new"), root(), renew_all=True)
+        assert (again.done, again.examined) == (many, many + 1)
         await store.close()
+
+    asyncio.run(main())
+
+
+@given(st.lists(st.integers(-9, 9), min_size=4, max_size=4).filter(any))
+def test_the_vector_of_a_fact_lies_between_its_text_and_its_subject(key: list[int]) -> None:
+    """As near to the one as to the other, however long the vectors of the embedder are."""
+
+    async def embedder(request: EmbedRequest, ctx: Context) -> Embeddings:
+        return Embeddings(tuple(pack([4.0, 3.0, 0.0, 0.0] if ":" in text else key) for text in request.texts), "four")
+
+    async def main() -> None:
+        facts: list[dict[str, object]] = [{"key": "home"}, {SUBJECT: "home"}, {"key": "home", SUBJECT: "flat"}]
+        records = [MemoryRecord(id="1", owner="ann", content="Oslo", facts=each) for each in facts]
+        for vector in (await embed_records(embedder, records, root())).vectors:
+            near = similarities(vector, [pack([4.0, 3.0, 0.0, 0.0]), pack(key)])
+            assert near[0] == pytest.approx(near[1], abs=1e-4)
 
     asyncio.run(main())
 

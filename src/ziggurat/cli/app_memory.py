@@ -208,7 +208,11 @@ def import_(
     raise typer.Exit(import_from(file, store))
 
 
-def reembed(owner: _Owner = None, store: _Store = None) -> None:
+def reembed(
+    owner: _Owner = None,
+    store: _Store = None,
+    renew_all: Annotated[bool, typer.Option("--all", help="Make all vectors anew.")] = False,
+) -> None:
     """Make vectors that are missing or of another model.
 
     The model is that of the extra local. It can be stopped at any time and run again.
@@ -219,4 +223,4 @@ def reembed(owner: _Owner = None, store: _Store = None) -> None:
     """
     from ziggurat.cli.memory_transfer import reembed_memory
 
-    raise typer.Exit(reembed_memory(store, owner))
+    raise typer.Exit(reembed_memory(store, owner, renew_all=renew_all))

@@ -101,8 +101,8 @@ def import_from(source: str, store: str | None) -> int:
     return COMPLETED
 
 
-def reembed_memory(store: str | None, owner: str | None) -> int:
-    """Make the vectors of memories anew that have none, or one of another model; return the exit code."""
+def reembed_memory(store: str | None, owner: str | None, *, renew_all: bool) -> int:
+    """Make the vectors of memories anew that have none, or one of another model, or all; return the exit code."""
     embedder = embedder_here()
     if embedder is None:
         raise MissingExtra("embedding memories on this machine", "local")
@@ -112,7 +112,11 @@ def reembed_memory(store: str | None, owner: str | None) -> int:
         progress.report(state.examined, state.total)
 
     context = root("memory")
-    done = _with(store, lambda opened: reembed(opened, owner, embedder, context, progress=report), must_exist=True)
+    done = _with(
+        store,
+        lambda opened: reembed(opened, owner, embedder, context, renew_all=renew_all, progress=report),
+        must_exist=True,
+    )
     write(f"embedded: {done.done}")
     return COMPLETED
 

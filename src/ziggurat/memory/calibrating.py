@@ -6,7 +6,7 @@ from bisect import bisect_left
 from statistics import fmean, pstdev
 
 from ziggurat.core.context import Context, root
-from ziggurat.core.settings import CheckedStruct, checked
+from ziggurat.core.settings import CheckedStruct, PositiveInt, checked
 from ziggurat.memory.search import FLOOR
 from ziggurat.memory.vectorizing import embed
 from ziggurat.memory.vectors import similarities
@@ -25,7 +25,7 @@ class Bounds(CheckedStruct, frozen=True):
     """
 
     floor: float = FLOOR
-    certain: float = 0.19
+    certain: float = 0.25
 
 
 BOUNDS = Bounds()
@@ -33,12 +33,12 @@ BOUNDS = Bounds()
 
 
 @checked
-async def calibrate(embedder: Embedder, ctx: Context | None = None) -> Bounds:
+async def calibrate(embedder: Embedder, *, memories: PositiveInt = 10, ctx: Context | None = None) -> Bounds:
     """Return the bounds for an embedder, from its cosines of forty facts with a question about each (`PAIRS`).
 
     The floor is where one in fifty of the questions would lose its fact, by the mean and the standard deviation of
-    their cosines. Certain is where as many pairs of a question with the fact of another one lie above as pairs that
-    belong together lie below. Costs two requests; the result is the same for the same model.
+    their cosines. Certain is where two errors are equally frequent: that the best of some unrelated memories lies above
+    it, and that a fact lies below it with its question. Costs two requests; the result is the same for the same model.
 
     ::
 
@@ -46,6 +46,7 @@ async def calibrate(embedder: Embedder, ctx: Context | None = None) -> Bounds:
 
     Args:
         embedder: The embedder.
+        memories: With how many memories a question is compared: the more there are, the better is the best by chance.
         ctx: The context of its calls.
 
     Raises:
@@ -59,13 +60,13 @@ async def calibrate(embedder: Embedder, ctx: Context | None = None) -> Bounds:
     related = sorted(row[place] for place, row in enumerate(cosines))
     unrelated = sorted(cosine for at, row in enumerate(cosines) for place, cosine in enumerate(row) if at != place)
     floor = fmean(related) - _SELDOM * pstdev(related)
-    return Bounds(round(floor, 2), round(_where_errors_are_equal(related, unrelated), 2))
+    return Bounds(round(floor, 2), round(_where_errors_are_equal(related, unrelated, memories), 2))
 
 
-def _where_errors_are_equal(related: list[float], unrelated: list[float]) -> float:
-    """Return the lowest cosine at which no greater share of the unrelated lies above than of the related below."""
+def _where_errors_are_equal(related: list[float], unrelated: list[float], memories: int) -> float:
+    """Return the lowest cosine above which the best of some unrelated lies as seldom as a related one lies below."""
     for cosine in unrelated:
-        above = 1 - bisect_left(unrelated, cosine) / len(unrelated)
+        above = 1 - (bisect_left(unrelated, cosine) / len(unrelated)) ** memories
         if above <= bisect_left(related, cosine) / len(related):
             return cosine
     return unrelated[-1]

@@ -1,6 +1,6 @@
 """A memory record: its text, origin, importance and use, and the record it supersedes."""
 
-__all__ = ["UNDONE", "MemoryRecord", "Origin", "pack", "predecessors", "unpack"]
+__all__ = ["SUBJECT", "UNDONE", "MemoryRecord", "Origin", "pack", "predecessors", "subject_of", "unpack"]
 
 import sys
 from array import array
@@ -14,6 +14,9 @@ from ziggurat.core.errors import ConfigurationError
 Origin = Literal["user", "model", "tool", "runtime"]
 """Who said the content."""
 
+
+SUBJECT = "subject"
+"""The name in a memory's facts for what it is about, if it has no key, which would be unique."""
 
 UNDONE = "undone"
 """The key in a memory's facts for the id of the memory into which it was merged until that was undone."""
@@ -74,6 +77,16 @@ def predecessors(record: MemoryRecord) -> list[str]:
     sources = record.facts.get("sources")
     merged = [each for each in sources if isinstance(each, str)] if isinstance(sources, (list, tuple)) else []
     return merged if record.supersedes is None else [*dict.fromkeys([record.supersedes, *merged])]
+
+
+def subject_of(record: MemoryRecord) -> str | None:
+    """Return what a fact is about: its key, or its subject; None if it has neither.
+
+    >>> subject_of(MemoryRecord(id="1", owner="ann", content="Ann lives in Oslo.", facts={"key": "home town"}))
+    'home town'
+    """
+    known = (record.facts.get("key"), record.facts.get(SUBJECT))
+    return next((each for each in known if isinstance(each, str) and each), None)
 
 
 def pack(vector: Iterable[float]) -> bytes:

@@ -2,6 +2,7 @@
 
 __all__ = [
     "BATCH",
+    "Progress",
     "Reembedded",
     "embed",
     "embed_pending",
@@ -24,7 +25,7 @@ from msgspec.structs import replace
 from ziggurat.core.context import Context
 from ziggurat.core.errors import ConfigurationError, ModelError, ServiceError, described
 from ziggurat.core.settings import checked
-from ziggurat.memory.record import MemoryRecord, pack, unpack
+from ziggurat.memory.record import MemoryRecord, pack, subject_of, unpack
 from ziggurat.memory.store import UNEMBEDDED, MemoryStore
 from ziggurat.messages.embedding import Embedder, Embeddings, EmbedRequest
 from ziggurat.messages.events import Warned
@@ -78,23 +79,24 @@ def _check(made: object, count: int) -> None:
 
 
 async def embed_records(embedder: Embedder, records: Sequence[MemoryRecord], ctx: Context) -> Embeddings:
-    """Return a vector for each memory: that of its text; for a fact with a key, between those of both and of the key.
+    """Return a vector for each memory: that of its text; for a fact with a subject, between those of both and of that.
 
-    A question often names what a fact is about and not what it says, so the key has a share of the vector of its own.
+    A question often names what a fact is about and not what it says: so a key or a subject has a share of the vector.
 
     Raises:
         ServiceError: the embedder failed, or did not return one vector of finite numbers for each text.
         OSError: the embedder failed.
     """
-    keys = [key if isinstance(key := record.facts.get("key"), str) else None for record in records]
+    subjects = [subject_of(record) for record in records]
     texts = [
-        record.content if key is None else f"{key}: {record.content}" for record, key in zip(records, keys, strict=True)
+        record.content if subject is None else f"{subject}: {record.content}"
+        for record, subject in zip(records, subjects, strict=True)
     ]
-    made = await embed(embedder, [*texts, *(key for key in keys if key is not None)], "document", ctx)
-    of_keys = iter(made.vectors[len(texts) :])
+    made = await embed(embedder, [*texts, *(each for each in subjects if each is not None)], "document", ctx)
+    of_subjects = iter(made.vectors[len(texts) :])
     vectors = [
-        vector if key is None else _between(vector, next(of_keys))
-        for vector, key in zip(made.vectors[: len(texts)], keys, strict=True)
+        vector if subject is None else _between(vector, next(of_subjects))
+        for vector, subject in zip(made.vectors[: len(texts)], subjects, strict=True)
     ]
     return Embeddings(tuple(vectors), made.model)
 
@@ -141,6 +143,10 @@ class Reembedded(Struct, frozen=True):
     total: int = 0
 
 
+Progress = Callable[[Reembedded], None]
+"""Is told how far `reembed` is."""
+
+
 @checked
 async def reembed(
     store: MemoryStore,
@@ -148,7 +154,8 @@ async def reembed(
     embedder: Embedder,
     ctx: Context,
     *,
-    progress: Callable[[Reembedded], None] | None = None,
+    renew_all: bool = False,
+    progress: Progress | None = None,
 ) -> Reembedded:
     """Embed all memories in use that have no vector, or one of another or an unknown model.
 
@@ -159,6 +166,7 @@ async def reembed(
         owner: Whose memories; None for those of all owners.
         embedder: Makes the vectors.
         ctx: The context of its calls.
+        renew_all: Embed the others too, such as those with vectors that an earlier version made of other texts.
         progress: Called after each batch.
 
     Raises:
@@ -170,7 +178,8 @@ async def reembed(
     batch: list[MemoryRecord] = []
     async for record in store.scan(owner=owner):
         state = replace(state, examined=state.examined + 1)
-        if record.kind not in UNEMBEDDED and (record.embedding is None or record.embedder != model):
+        renewed = renew_all or record.embedding is None or record.embedder != model
+        if record.kind not in UNEMBEDDED and renewed:
             batch.append(record)
         if len(batch) == BATCH:
             state = await _reembed_batch(store, batch, embedder, ctx, state, progress)
@@ -184,7 +193,7 @@ async def _reembed_batch(
     embedder: Embedder,
     ctx: Context,
     state: Reembedded,
-    progress: Callable[[Reembedded], None] | None,
+    progress: Progress | None,
 ) -> Reembedded:
     if batch:
         made = await embed_records(embedder, batch, ctx)

@@ -2,7 +2,7 @@
 
 __all__ = ["CANDIDATES", "View"]
 
-from collections.abc import AsyncIterator, Callable, Collection, Mapping, Sequence
+from collections.abc import AsyncIterator, Collection, Mapping, Sequence
 from heapq import nlargest
 
 from msgspec.structs import replace
@@ -18,6 +18,7 @@ from ziggurat.memory.scoring import Score, ScoringInputs
 from ziggurat.memory.search import FLOOR
 from ziggurat.memory.store import OpenedStore, Query
 from ziggurat.memory.vectorizing import (
+    Progress,
     Reembedded,
     embed,
     embed_pending,
@@ -197,16 +198,15 @@ class View:
             for record in records
         ]
 
-    async def reembed(self, progress: Callable[[Reembedded], None] | None = None) -> Reembedded:
-        """Embed this owner's memories that have no vector, or one of another model; see `vectorizing.reembed`.
+    async def reembed(self, progress: Progress | None = None, *, renew_all: bool = False) -> Reembedded:
+        """Embed this owner's memories without a vector of the embedder's model, or all; see `vectorizing.reembed`.
 
         Raises:
-            ConfigurationError: there is no embedder.
-            ServiceError: the embedder failed; call it again later.
+            ConfigurationError: there is no embedder; or as `reembed`.
         """
         if self.embedder is None:
             raise ConfigurationError(f"{self!r} has no embedder to reembed with; give it embedder=...")
-        return await reembed(self.store, self.owner, self.embedder, self.ctx, progress=progress)
+        return await reembed(self.store, self.owner, self.embedder, self.ctx, renew_all=renew_all, progress=progress)
 
     @checked
     async def forget(self, *ids: str) -> int:

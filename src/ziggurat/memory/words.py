@@ -7,7 +7,7 @@ import unicodedata
 from collections import defaultdict
 from functools import lru_cache
 
-from ziggurat.memory.record import MemoryRecord
+from ziggurat.memory.record import MemoryRecord, subject_of
 from ziggurat.memory.stemming import stem
 
 CONTEXT = "context"
@@ -122,14 +122,14 @@ def query_words(text: str) -> list[str]:
 def indexed_words(record: MemoryRecord) -> dict[str, float]:
     """Return the words by which a memory is found, with their weights: how often they are in its text and its tags.
 
-    Words of its `CONTEXT` and of the key of a fact count half. In scripts without spaces, single characters are found
-    too.
+    Words of its `CONTEXT` and of the key or subject of a fact count half. In scripts without spaces, single characters
+    are found too.
     """
     counts: defaultdict[str, float] = defaultdict(float)
     for text in (record.content, *(tag for tag in record.tags if _is_searched(tag))):
         for word in stems(text):
             counts[word] += 1.0
-    for beside in (record.facts.get(CONTEXT), record.facts.get("key")):
+    for beside in (record.facts.get(CONTEXT), subject_of(record)):
         for word in stems(beside) if isinstance(beside, str) else ():
             counts[word] += _CONTEXT_WEIGHT
     for pair in [word for word in counts if len(word) == 2 and not word.isascii() and _PAIR.match(word)]:

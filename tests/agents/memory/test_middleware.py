@@ -19,7 +19,7 @@ from ziggurat.core.event import Event
 from ziggurat.core.scope import Key
 from ziggurat.memory import AgentMemory, MemoryRecord, Query, open_memory
 from ziggurat.memory.contradiction import DOUBTS
-from ziggurat.memory.record import pack
+from ziggurat.memory.record import SUBJECT, pack
 from ziggurat.memory.scoring import half_life, product, similarity
 from ziggurat.memory.store import Hit, MemoryStore
 from ziggurat.memory.stores.local import LocalMemoryStore
@@ -209,6 +209,27 @@ def test_facts_are_found_by_a_model_which_is_counted() -> None:
     assert run.model_calls == 2
     agent.run_sync("Bye")
     assert len(contents(store)) == 4
+
+
+def test_facts_are_found_by_what_they_are_about_and_never_replaced_by_it() -> None:
+    store = LocalMemoryStore()
+    said = "[pets] The user has a dog.\n- [7] Seven.\n[none]\n[] Empty.\n[pets]: The user has a cat.\n[a] [b] Two."
+    finder = ScriptedModel(said, "1 -> [animals] The user has two dogs.", always="NONE")
+    agent = Agent(
+        ScriptedModel(always="Noted."), middleware=[Remembering(store, "ann", remember=FactsBy(model=finder))]
+    )
+    agent.run_sync("I have a dog and a cat.")
+    assert {each.content: each.facts.get(SUBJECT) for each in records(store)} == {
+        "The user has a dog.": "pets",
+        "Seven.": "7",
+        "[] Empty.": None,
+        "The user has a cat.": "pets",
+        "[b] Two.": "a",
+    }
+    agent.run_sync("Another dog has come.")
+    assert "Known already:\n1. [pets] The user has a dog." in finder.last.messages[0].text
+    assert contents(store, archived=True) == ["The user has a dog."]
+    assert "The user has a cat." in contents(store)
 
 
 def test_what_a_tool_said_does_not_take_the_place_of_what_others_said() -> None:

@@ -19,7 +19,7 @@ from ziggurat.memory.agent_memory import AgentMemory, Kind
 from ziggurat.memory.calibrating import BOUNDS, Bounds
 from ziggurat.memory.contradiction import DOUBTS, contradict
 from ziggurat.memory.episodic import EpisodicMemory
-from ziggurat.memory.record import MemoryRecord, Origin
+from ziggurat.memory.record import SUBJECT, MemoryRecord, Origin
 from ziggurat.memory.scoring import Score
 from ziggurat.memory.semantic import SemanticMemory
 from ziggurat.memory.similar import say_the_same
@@ -32,7 +32,7 @@ from ziggurat.messages.usage import Usage
 _NEAR = 5
 """How many similar facts are compared with a new fact."""
 
-_SHOWN = 3
+_SHOWN = 5
 """How many of the nearest facts a model is shown beside a new one."""
 
 
@@ -43,6 +43,7 @@ class Note(CheckedStruct, frozen=True, kw_only=True):
         content: The text to remember.
         kind: The kind of memory; ``"semantic"`` is a fact.
         key: What a fact is about; it replaces the fact with the same key.
+        subject: What a fact is about, to find it by, if several facts may be about the same.
         replaces: The id of a stored fact that no longer holds, as a person or a model judged; it is archived.
         importance: From 0 to 1.
         tags: Words to find it by.
@@ -56,6 +57,7 @@ class Note(CheckedStruct, frozen=True, kw_only=True):
     content: NonEmptyText
     kind: Kind = "episodic"
     key: NonEmptyText | None = None
+    subject: NonEmptyText | None = None
     replaces: str | None = None
     importance: Fraction = 0.5
     tags: tuple[str, ...] = ()
@@ -64,7 +66,7 @@ class Note(CheckedStruct, frozen=True, kw_only=True):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        for name in ("key", "replaces"):
+        for name in ("key", "subject", "replaces"):
             if getattr(self, name) is not None and self.kind != "semantic":
                 raise ConfigurationError(f"Note({name}=...) is for a fact, with kind='semantic'; got {self.kind!r}")
 
@@ -193,6 +195,8 @@ async def _keep_note(mind: ActiveMemory, note: Note, made: str, ctx: Context) ->
     facts: dict[str, object] = {"run": ctx.run_id, "path": ctx.path}
     if note.kind != "semantic":
         return StoredNote(await _remember(memory, note, facts))
+    if note.subject is not None:
+        facts[SUBJECT] = note.subject
     related = await _find_related(memory, note, ctx.clock.now())
     if related.same is not None and related.replaced is None:
         return StoredNote(related.same, known=True)
