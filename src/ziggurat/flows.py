@@ -6,6 +6,7 @@ __getattr__, __dir__, __all__ = lazy(
     __name__,
     {
         "agents.flow": ("Flow", "flow"),
+        "calls.gather": ("first", "gather", "quorum", "settled"),
         "calls.step": ("Arguments", "Step", "step"),
     },
 )

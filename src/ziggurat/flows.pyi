@@ -1,6 +1,10 @@
 # Written by tests/test_names.py from flows.py.
 from ziggurat.agents.flow import Flow as Flow
 from ziggurat.agents.flow import flow as flow
+from ziggurat.calls.gather import first as first
+from ziggurat.calls.gather import gather as gather
+from ziggurat.calls.gather import quorum as quorum
+from ziggurat.calls.gather import settled as settled
 from ziggurat.calls.step import Arguments as Arguments
 from ziggurat.calls.step import Step as Step
 from ziggurat.calls.step import step as step

@@ -1,25 +1,32 @@
 """Generated flows: random trees of steps, in sequence, concurrent, failing and handled, with what they must give."""
 
 import random
+from functools import partial
 from typing import Any
 
 from msgspec.structs import replace
 
 from ziggurat.agents.flow import Flow, flow
+from ziggurat.calls.gather import first, gather, quorum, settled
 from ziggurat.calls.step import step
 from ziggurat.core.entries import JournalEntry, Opened
 from ziggurat.core.errors import NotRepeatable
 from ziggurat.runs.local import runs_of
 
+GROUPS: dict[str, Any] = {"gather": gather, "first": first, "quorum": partial(quorum, 1), "settled": settled}
+
 Tree = tuple[Any, ...]
 
 
+KINDS = ("step", "once", "fail", "sequence", "handled", "gather", "first", "quorum", "settled")
+
+
 def tree(chance: random.Random, depth: int = 3) -> Tree:
-    """Return a random tree: a kind, and its parts."""
-    kind = chance.choice(("step", "step", "once", "fail", "sequence", "handled", "loop") if depth else ("step", "once"))
+    """Return a random tree: a kind, and its parts; each step is asked for something else."""
+    kind = chance.choice(KINDS if depth else ("step", "once"))
     if kind in ("step", "once", "fail"):
-        return kind, chance.choice("abc")
-    return kind, *(tree(chance, depth - 1) for _ in range(chance.randint(1, 3)))
+        return kind, f"{kind} {chance.getrandbits(60):x}"
+    return kind, *(tree(chance, depth - 1) for _ in range(chance.randint(2, 3)))
 
 
 class Trial:
@@ -36,12 +43,12 @@ class Trial:
 
         @step(effect="once")
         async def pay(what: str) -> str:
-            self.made.append(f"once {what}")
+            self.made.append(what)
             return what
 
         @step
         async def fail(what: str) -> str:
-            self.made.append(f"fail {what}")
+            self.made.append(what)
             raise ValueError(what)
 
         self.steps = {"step": act, "once": pay, "fail": fail}
@@ -54,15 +61,18 @@ class Trial:
                 return await self.steps[kind](parts[0])
             except NotRepeatable:
                 return f"unknown {parts[0]}"
-        said: list[str] = []
+        said: list[object] = []
         try:
-            for part in parts:
-                said.append(await self.run(part))
+            if kind in GROUPS:
+                said.append(await GROUPS[kind](*map(self.run, parts)))
+            else:
+                for part in parts:
+                    said.append(await self.run(part))
         except Exception as error:
             if kind != "handled":
                 raise
             said.append(f"handled {error}")
-        return f"{kind}({', '.join(said)})"
+        return f"{kind}({', '.join(map(str, said))})"
 
     def flow(self, store: Any) -> Flow[None, str]:
         """Return the flow, with its runs in a store."""

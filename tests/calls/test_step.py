@@ -11,14 +11,17 @@ from tests.hard_cases.support import through_json
 from tests.stores.places import PLACES, new_store, used
 from tests.wrong import wrong
 from ziggurat.agents.flow import Flow, flow
-from ziggurat.calls.step import step
+from ziggurat.calls.gather import gather
+from ziggurat.calls.step import Arguments, step
 from ziggurat.core.context import Context
+from ziggurat.core.entries import Result
 from ziggurat.core.errors import ConfigurationError, NotRepeatable, ToolError
 from ziggurat.core.event import Diverged, Event
 from ziggurat.layers.retry import retry
 from ziggurat.layers.timeout import timeout
 from ziggurat.messages import stops
 from ziggurat.messages.agent import AgentRun
+from ziggurat.runs.local import runs_of
 from ziggurat.stores.local import LocalLogs
 
 
@@ -288,8 +291,6 @@ def test_how_arguments_are_passed_makes_no_difference() -> None:
 
 
 def _fingerprint(step: Any, *args: Any, **kwargs: Any) -> str:
-    from ziggurat.calls.step import Arguments
-
     return Arguments(step, args, kwargs).fingerprint()
 
 
@@ -322,12 +323,39 @@ def test_a_step_called_in_a_task_of_its_own_is_refused() -> None:
         return list(await asyncio.gather(two(), two()))
 
     @flow
-    async def placed() -> list[str]:
+    async def beside() -> list[str]:
         return list(await asyncio.gather(fetch("a"), fetch("b")))
 
     with pytest.raises(ConfigurationError, match=r"its place in the record would depend on timing.*gather\(\)"):
         racing.run_sync()
-    assert placed.run_sync().output == ["a", "b"]
+    with pytest.raises(ConfigurationError, match="its place in the record would depend on timing"):
+        beside.run_sync()
+
+
+def test_gather_gives_each_part_a_place_of_its_own() -> None:
+    @step
+    async def fetch(url: str) -> str:
+        return url
+
+    async def two(name: str) -> str:
+        return await fetch(name) + await fetch(name * 2)
+
+    @flow(store=LocalLogs())
+    async def crawl() -> tuple[str, ...]:
+        return await gather(two("a"), fetch("b"), two("c"), limit=2)
+
+    run = crawl.run_sync(run_id="r")
+    assert run.output == ("aaa", "b", "ccc")
+    entries = asyncio.run(runs_of(crawl.store).read("r")).entries
+    places = {entry.path for entry in entries if isinstance(entry, Result)}
+    assert places == {
+        "crawl",
+        "crawl/gather/1/fetch",
+        "crawl/gather/1/fetch#2",
+        "crawl/gather/2/fetch",
+        "crawl/gather/3/fetch",
+        "crawl/gather/3/fetch#2",
+    }
 
 
 def test_what_a_function_has_to_be_to_be_a_step() -> None:

@@ -5,7 +5,7 @@ from typing import Any, assert_type
 from msgspec import Struct
 
 from ziggurat import AgentRun, Context
-from ziggurat.flows import Flow, flow, step
+from ziggurat.flows import Flow, first, flow, gather, quorum, settled, step
 from ziggurat.layers import retry
 
 
@@ -55,3 +55,11 @@ async def runs() -> None:
     assert_type(await report.run(), AgentRun[str])
     await plain.run(3)  # type: ignore[arg-type]
     await plain.run(Order(3), runid="a")  # type: ignore[call-arg]
+
+
+async def groups() -> None:
+    assert_type(await gather(double(1), pay(2)), tuple[int, str])
+    assert_type(await gather(*(double(each) for each in range(3)), limit=2), tuple[int, ...])
+    assert_type(await first(double(1), double(2)), int)
+    assert_type(await settled(double(1)), tuple[int | Exception, ...])
+    assert_type(await quorum(1, double(1)), tuple[int | None, ...])

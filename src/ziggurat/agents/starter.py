@@ -18,6 +18,7 @@ from ziggurat.core.context import AMBIENT, JOURNAL, Context
 from ziggurat.core.errors import ConfigurationError
 from ziggurat.core.event import SILENCE, Listener
 from ziggurat.core.facts import fact, innermost
+from ziggurat.core.path import is_beneath
 from ziggurat.core.scope import Scope
 from ziggurat.messages import stops
 from ziggurat.messages.agent import AgentRequest, AgentRun, empty_run
@@ -158,6 +159,9 @@ class Starter:
         from ziggurat.agents.concurrent import ConcurrentAgents
 
         _check_joins(options)
+        awaited_in = AMBIENT.get()
+        if awaited_in is not None and is_beneath(awaited_in.path, ambient.path):  # a part of a gather
+            ambient = awaited_in
         loop = loop_elsewhere()
         if loop is not None:  # called from a thread with an event loop of its own
             return POOL.run_on(loop, lambda: self._join(agent, ambient, request, options))

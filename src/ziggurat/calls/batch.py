@@ -4,14 +4,14 @@ __all__ = ["Unwanted", "call_tool", "call_tools", "not_executed"]
 
 import asyncio
 from collections.abc import Awaitable, Callable
-from contextlib import AbstractAsyncContextManager, nullcontext
+from functools import partial
 
 from ziggurat.calls.agent_call import AGENT_CALL
 from ziggurat.calls.tool_call import act
-from ziggurat.core.containment import contained
 from ziggurat.core.context import METER, Context
 from ziggurat.core.entries import Result
-from ziggurat.core.errors import RecordEnds, Suspend, ToolError
+from ziggurat.core.errors import Suspend, ToolError
+from ziggurat.core.fan_out import FanOut, raise_suspended
 from ziggurat.core.journal import journal_of
 from ziggurat.core.path import escaped
 from ziggurat.messages.events import ToolEnded
@@ -68,39 +68,48 @@ async def call_tools(
 async def _call_together(
     box: Toolbox, calls: tuple[ToolCall, ...], contexts: list[Context], ctx: Context, dropped: Unwanted | None
 ) -> tuple[ToolResult, ...]:
-    limited = box.concurrency is not None and box.concurrency < len(calls)
-    room: AbstractAsyncContextManager[None] = asyncio.Semaphore(box.concurrency or 1) if limited else nullcontext()
+    results: list[ToolResult] = []
 
     async def make(call: ToolCall, at: Context) -> ToolResult:
-        async with room:
-            with at.branch() as branch:
-                return await act(box, call, branch)
+        with at.branch() as branch:
+            return await act(box, call, branch)
 
-    loop = asyncio.get_running_loop()
-    tasks = [loop.create_task(_catch_suspend(make(call, at))) for call, at in zip(calls, contexts, strict=True)]
-    try:
-        why = await (_join(box, tasks, ctx) if dropped is None else _join_or_drop(box, tasks, ctx, dropped))
-    except BaseException:
-        await settle(tasks, ctx, name="a batch of tool calls", grace=_grace(ctx))
-        raise
-    outcomes = [await _outcome(box, task, call, at, why) for task, call, at in zip(tasks, calls, contexts, strict=True)]
-    suspends = [outcome for outcome in outcomes if isinstance(outcome, Suspend)]
-    for suspend in suspends:
-        if isinstance(suspend, RecordEnds):
-            raise suspend
-    if suspends:
-        raise Suspend(tuple(item for suspend in suspends for item in suspend.pending))
+    def enough(outcome: ToolResult | Suspend) -> str:
+        if isinstance(outcome, Suspend):
+            return ""
+        results.append(outcome)
+        return _reason_to_cancel(box, results, outcome)
+
+    fan_out: FanOut[ToolResult] = FanOut(
+        [partial(make, call, at) for call, at in zip(calls, contexts, strict=True)],
+        partial(settle, ctx=ctx, name="a batch of tool calls", grace=_grace(ctx)),
+        limit=box.concurrency,
+        enough=None if box.join == "join_all" else enough,
+    )
+    why = await (fan_out.run() if dropped is None else _run_until(dropped, fan_out))
+    outcomes = [
+        await _outcome(box, task, call, at, why) for task, call, at in zip(fan_out.tasks, calls, contexts, strict=True)
+    ]
+    raise_suspended(outcomes)
     return tuple(outcome for outcome in outcomes if isinstance(outcome, ToolResult))
 
 
-async def _catch_suspend(call: Awaitable[ToolResult]) -> ToolResult | Suspend:
-    """Return a Suspend as a value: raised out of a task, a BaseException would stop the event loop."""
+async def _run_until(dropped: Unwanted, fan_out: FanOut[ToolResult]) -> str:
+    """Run the calls until they are no longer wanted; return why the rest were cancelled, empty if none were."""
+
+    def stop(done: "asyncio.Future[None]") -> None:
+        error = None if done.cancelled() else done.exception()
+        if error is not None:
+            fan_out.fail(error)
+        elif not done.cancelled():
+            fan_out.stop(_REDIRECTED)
+
+    drop = asyncio.ensure_future(dropped())
+    drop.add_done_callback(stop)
     try:
-        return await call
-    except Suspend as suspend:
-        return suspend
-    except (KeyboardInterrupt, SystemExit) as error:
-        raise contained(error)  # noqa: B904 - it has its cause already
+        return await fan_out.run()
+    finally:
+        drop.cancel()
 
 
 _NO_FAILURE = (None, "interrupted", "retry")
@@ -109,58 +118,20 @@ _ENOUGH = "enough other calls have succeeded"
 _REDIRECTED = "the run was redirected"
 
 
-async def _join(box: Toolbox, tasks: "list[asyncio.Task[ToolResult | Suspend]]", ctx: Context) -> str:
-    """Wait for the calls; return why the rest were cancelled, empty if none were."""
-    waiting = set(tasks)
-    until = asyncio.FIRST_EXCEPTION if box.join == "join_all" else asyncio.FIRST_COMPLETED
-    while waiting:
-        done, waiting = await asyncio.wait(waiting, return_when=until)
-        ended = [task for task in tasks if task not in waiting and not task.cancelled()]
-        failed = [task for task in ended if task in done and task.exception() is not None]
-        if failed:
-            failed[0].result()
-        why = _reason_to_cancel(box, [task.result() for task in ended])
-        if why:
-            await settle(tasks, ctx, name="a batch of tool calls", grace=_grace(ctx))
-            return why
-    return ""
-
-
-async def _join_or_drop(
-    box: Toolbox, tasks: "list[asyncio.Task[ToolResult | Suspend]]", ctx: Context, dropped: Unwanted
-) -> str:
-    joined = asyncio.ensure_future(_join(box, tasks, ctx))
-    drop = asyncio.ensure_future(dropped())
-    try:
-        await asyncio.wait([joined, drop], return_when=asyncio.FIRST_COMPLETED)
-        if joined.done():
-            return joined.result()
-        drop.result()
-        await settle([joined], ctx, name="a batch of tool calls", grace=_grace(ctx))
-        if not joined.cancelled():
-            return joined.result()
-        await settle(tasks, ctx, name="a batch of tool calls", grace=_grace(ctx))
-        return _REDIRECTED
-    finally:
-        joined.cancel()
-        drop.cancel()
-
-
-def _reason_to_cancel(box: Toolbox, outcomes: list[ToolResult | Suspend]) -> str:
+def _reason_to_cancel(box: Toolbox, results: list[ToolResult], latest: ToolResult) -> str:
     """Return why the calls that still run are no longer needed, empty if they are needed."""
-    results = [outcome for outcome in outcomes if isinstance(outcome, ToolResult)]
     if box.join == "fail_fast":
-        return _FAILED if any(result.error is not None for result in results) else ""
+        return _FAILED if latest.error is not None else ""
     if isinstance(box.join, Quorum):
         return _ENOUGH if sum(result.error is None for result in results) >= box.join.count else ""
     return ""
 
 
 async def _outcome(
-    box: Toolbox, task: "asyncio.Task[ToolResult | Suspend]", call: ToolCall, ctx: Context, why: str
+    box: Toolbox, task: "asyncio.Task[ToolResult | Suspend] | None", call: ToolCall, ctx: Context, why: str
 ) -> ToolResult | Suspend:
     """Return the outcome of a call; record a cancellation, because it depended on timing."""
-    if task.done() and not task.cancelled():
+    if task is not None and task.done() and not task.cancelled():
         outcome = task.result()
         if isinstance(outcome, ToolResult) or not why:
             return outcome  # else it waits for a decision that is no longer needed
@@ -191,7 +162,7 @@ async def _outcome(
 async def _raise_failures(box: Toolbox, results: tuple[ToolResult, ...], contexts: list[Context]) -> None:
     """Raise if a call failed; its failure is recorded after its result, so that the call is made again on resume."""
     failed = [(result, ctx) for result, ctx in zip(results, contexts, strict=True) if result.error not in _NO_FAILURE]
-    if not failed or (isinstance(box.join, Quorum) and _reason_to_cancel(box, [*results])):
+    if not failed or (isinstance(box.join, Quorum) and _reason_to_cancel(box, [*results], results[0])):
         return
     texts = [f"{result.name}: {result.text}" for result, _ in failed]
     for (result, ctx), text in zip(failed, texts, strict=True):

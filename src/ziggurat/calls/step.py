@@ -116,26 +116,24 @@ class Step(Generic[P, R]):
             raise ConfigurationError(f"the annotations of the step {self.name} cannot be read: {error}") from error
         return cast("type[R]", hints["return"])
 
-    def __call__(self, *args: P.args, **kwargs: P.kwargs) -> Coroutine[Any, Any, R]:
-        """Return a coroutine that answers from the record, or runs the function and records its result.
-
-        Its place is that of this call, not of the moment when the coroutine is awaited.
+    async def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R:
+        """Answer from the record, or run the function and record its result; the place is that where this is awaited.
 
         Raises:
-            ConfigurationError: it is called in a task that the flow did not start with `gather`.
+            ConfigurationError: it is awaited in a task that was not started by `gather`.
         """
         request = Arguments(cast("Step[..., Any]", self), args, kwargs)
         ambient = AMBIENT.get()
         if ambient is None or JOURNAL not in ambient.scope:
-            return self.service(request, root(self.name))
+            return await self.service(request, root(self.name))
         if ambient.leaf:  # within another step, whose result is recorded as a whole
-            return self._as_part(request, ambient.under(self.name))
+            return await self._as_part(request, ambient.under(self.name))
         ctx, journal = place_of(ambient, self.name), journal_of(ambient)
         if journal.durable:
             request.fingerprint()  # what cannot be recorded must not be done
         if journal.replaying and journal.find(ctx.path) is None:
             refuse(self.name, ctx, journal)
-        return journal.once(ctx, self.name, request, self._run, self.returns)
+        return await journal.once(ctx, self.name, request, self._run, self.returns)
 
     def _as_part(self, request: Arguments, ctx: Context) -> Coroutine[Any, Any, R]:
         if self.effect == "once":
@@ -240,7 +238,7 @@ def place_of(ctx: Context, name: str) -> Context:
     places = ctx.state(_Places, _Places)
     if places.task is not asyncio.current_task():
         raise ConfigurationError(
-            f"{name} is called at {ctx.path} in a task of its own, so its place in the record would depend on timing: "
+            f"{name} is awaited at {ctx.path} in a task of its own, so its place in the record would depend on timing: "
             "start concurrent work with gather() of ziggurat.flows, and limit its time with a timeout layer"
         )
     places.steps += 1

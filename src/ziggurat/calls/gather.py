@@ -1,0 +1,253 @@
+"""Gather: run parts of a flow or a tool at the same time, each at a place of its own in the record."""
+
+__all__ = ["first", "gather", "quorum", "settled"]
+
+from collections.abc import Coroutine, Sequence
+from functools import partial
+from inspect import CORO_CREATED, getcoroutinestate, iscoroutine
+from typing import TYPE_CHECKING, Any, TypeVar, cast, overload
+
+from msgspec import Struct
+
+from ziggurat.calls.step import own_places, place_of
+from ziggurat.core.codec import as_type
+from ziggurat.core.combinator import annotate
+from ziggurat.core.containment import as_failure
+from ziggurat.core.context import AMBIENT, JOURNAL, Context, root
+from ziggurat.core.entries import Result
+from ziggurat.core.errors import ConfigurationError, JournalError, Suspend, described
+from ziggurat.core.fan_out import FanOut, raise_suspended
+from ziggurat.core.journal import LocalJournal, journal_of
+from ziggurat.core.settings import PositiveInt, checked
+from ziggurat.tools.guarded_call import settle
+
+T = TypeVar("T")
+T1 = TypeVar("T1")
+T2 = TypeVar("T2")
+T3 = TypeVar("T3")
+
+Part = Coroutine[Any, Any, T]
+_Outcome = object  # a result, an Exception, or Suspend
+
+if TYPE_CHECKING:
+
+    @overload
+    def gather(one: Part[T1], two: Part[T2], /, *, limit: int | None = None) -> Part[tuple[T1, T2]]: ...
+    @overload
+    def gather(
+        one: Part[T1], two: Part[T2], three: Part[T3], /, *, limit: int | None = None
+    ) -> Part[tuple[T1, T2, T3]]: ...
+    @overload
+    def gather(*parts: Part[T], limit: int | None = None) -> Part[tuple[T, ...]]: ...
+
+
+@checked
+async def gather(*parts: Any, limit: PositiveInt | None = None) -> Any:
+    """Run parts at the same time, and return their results in the order given; the first failure ends all.
+
+    ::
+
+        pages = await gather(*(fetch(url) for url in urls), limit=10)
+        page, price = await gather(fetch(url), ask_price(item))
+
+    A part is a coroutine: of a step, an agent's ``run(...)``, or an async function of your own, whose steps then have
+    places below that of the part, such as ``crawl/gather/2/fetch``. If a part waits for a person, the others finish
+    first. Inside a step, and outside of a run, nothing of this is recorded.
+
+    Args:
+        parts: Started in this order.
+        limit: How many run at the same time; None for all.
+
+    Raises:
+        Exception: the error of the part that failed first; the other parts were cancelled and have ended.
+        Suspend: a part waits for a person.
+    """
+    return tuple(await _Group("gather", parts, len(parts), limit).run())
+
+
+@checked
+async def first(*parts: Part[T], limit: PositiveInt | None = None) -> T:
+    """Run parts at the same time, and return the result of the first that succeeds; the others are cancelled.
+
+    Which one that was is recorded, and not decided again on resume.
+
+    Raises:
+        Exception: all parts have failed; the error of the first one, with notes on the others.
+    """
+    (winner,) = [each for each in await _Group("first", parts, 1, limit).run() if each is not _NOTHING]
+    return cast("T", winner)
+
+
+@checked
+async def quorum(count: PositiveInt, *parts: Part[T], limit: PositiveInt | None = None) -> tuple[T | None, ...]:
+    """Run parts at the same time until `count` of them have succeeded; the others are cancelled, and give None.
+
+    Which ones they were is recorded, and not decided again on resume.
+
+    Raises:
+        ConfigurationError: there are fewer than `count` parts.
+        Exception: so many parts have failed that there cannot be enough; the error of the first one, with notes.
+    """
+    if count > len(parts):
+        _close(parts)
+        raise ConfigurationError(f"a quorum of {count} needs as many parts, got {len(parts)}")
+    outcomes = await _Group("quorum", parts, count, limit).run()
+    return tuple(None if each is _NOTHING else cast("T", each) for each in outcomes)
+
+
+@checked
+async def settled(*parts: Part[T], limit: PositiveInt | None = None) -> tuple[T | Exception, ...]:
+    """Run parts at the same time until all have ended, and return the result or the error of each."""
+    return tuple(cast("list[T | Exception]", await _Group("settled", parts, None, limit).run()))
+
+
+_NOTHING = object()
+"""The outcome of a part that was not needed."""
+
+
+class _Winners(Struct, frozen=True):
+    """The recorded decision of a group: the positions of the parts whose results were used."""
+
+    parts: tuple[int, ...]
+
+
+class _Size(Struct, frozen=True):
+    """The request of a group, as it is compared on resume."""
+
+    parts: int
+    needed: int | None
+
+
+class _Group:
+    """Parts that run at the same time.
+
+    Args:
+        name: Of the group, in paths.
+        parts: The coroutines.
+        needed: How many must succeed; None if their errors are results.
+        limit: How many run at the same time.
+    """
+
+    def __init__(self, name: str, parts: Sequence[Part[Any]], needed: int | None, limit: int | None) -> None:
+        for each in parts:
+            if not isinstance(each, Coroutine):
+                _close(parts)
+                raise ConfigurationError(
+                    f"{name}() takes coroutines, such as those of steps and of agent.run(...); got {each!r:.200}"
+                )
+        self.name = name
+        self.parts = parts
+        self.needed = needed
+        self.limit = limit
+        self.failures: list[tuple[int, Exception]] = []
+        self.successes = 0
+
+    async def run(self) -> list[_Outcome]:
+        """Return the outcome of each part."""
+        ambient = AMBIENT.get()
+        if ambient is None or JOURNAL not in ambient.scope or ambient.leaf:
+            return await self._run_parts(range(len(self.parts)), (ambient or root(self.name)).under(self.name))
+        try:
+            ctx, journal = place_of(ambient, self.name), journal_of(ambient)
+            record = journal.find(ctx.path)
+            decision = None if record is None else record.answer()
+            size = _Size(len(self.parts), self.needed)
+            chosen: Sequence[int] = range(len(self.parts))
+            if record is not None and isinstance(decision, Result):
+                record.counted = record.number(decision)
+                chosen = self._chosen(decision, ctx, journal)
+            elif decision is not None:
+                await journal.answer(ctx, decision, self.name, size, _Winners)  # raises the error that ended it
+        except BaseException:
+            _close(self.parts)
+            raise
+        try:
+            outcomes = await self._run_parts(chosen, ctx)
+        except Exception as error:
+            if decision is None and self.failures:
+                await journal.write_failure(ctx, self.name, size, error)
+            raise
+        if decision is None and self.needed is not None and self.needed < len(self.parts):
+            await self._decide(outcomes, size, ctx, journal)
+        return outcomes
+
+    def _chosen(self, decision: Result, ctx: Context, journal: LocalJournal) -> Sequence[int]:
+        """Return the parts that were used, which answer from their own records; those of the others are passed over."""
+        chosen = as_type(decision.value, _Winners).parts
+        for number in set(range(len(self.parts))).difference(chosen):
+            journal.skip(ctx.at(str(number + 1)), decision)
+        return [number for number in chosen if number < len(self.parts)]
+
+    async def _decide(self, outcomes: list[_Outcome], size: _Size, ctx: Context, journal: LocalJournal) -> None:
+        """Record which parts were used, because that depended on timing."""
+        used = _Winners(tuple(number for number, outcome in enumerate(outcomes) if outcome is not _NOTHING))
+        await journal.write(Result(ctx.path, self.name, size, used, (), journal.elapsed))
+
+    async def _run_parts(self, chosen: Sequence[int], ctx: Context) -> list[_Outcome]:
+        """Run the chosen parts, and return the outcomes of all."""
+        fan_out: FanOut[_Outcome] = FanOut(
+            [partial(self._run_part, number, ctx.at(str(number + 1))) for number in chosen],
+            partial(settle, ctx=ctx, name=self.name),
+            limit=self.limit,
+            enough=self._enough,
+        )
+        try:
+            await fan_out.run()
+        finally:
+            _close(self.parts)
+        if self.needed is not None and len(self.failures) > len(self.parts) - self.needed:
+            raise self._failure()
+        outcomes: list[_Outcome] = [_NOTHING] * len(self.parts)
+        succeeded = 0
+        for number, task in zip(chosen, fan_out.tasks, strict=True):
+            if task is not None and task.done() and not task.cancelled():
+                outcome = task.result()
+                failed = isinstance(outcome, (_Failed, Suspend))
+                if self.needed is None or not (failed or succeeded >= self.needed):
+                    outcomes[number] = outcome.error if isinstance(outcome, _Failed) else outcome
+                    succeeded += 1
+        if self.needed is None or succeeded < self.needed:
+            raise_suspended(task.result() for task in fan_out.tasks if task is not None and not task.cancelled())
+        return outcomes
+
+    async def _run_part(self, number: int, ctx: Context) -> _Outcome:
+        with ctx.branch() as branch:
+            AMBIENT.set(own_places(branch))  # for this task alone, which ends with the part
+            try:
+                return await self.parts[number]
+            except BaseException as raised:  # noqa: BLE001 - raised by the group, or returned as an outcome
+                error = as_failure(raised)
+                if isinstance(error, (ConfigurationError, JournalError)):
+                    raise error  # noqa: B904 - it has its cause already
+                self.failures.append((number, error))
+                return _Failed(error)
+
+    def _enough(self, outcome: _Outcome) -> str:
+        if self.needed is None or isinstance(outcome, Suspend):
+            return ""
+        if isinstance(outcome, _Failed):
+            return "too many failed" if len(self.failures) > len(self.parts) - self.needed else ""
+        self.successes += 1
+        return "enough have succeeded" if self.successes >= self.needed < len(self.parts) else ""
+
+    def _failure(self) -> Exception:
+        """Return the error of the part that failed first, with notes on the others."""
+        (_, error), *others = self.failures
+        annotate(error, [f"part {number + 1} failed, too: {described(other)}" for number, other in others])
+        return error
+
+
+class _Failed:
+    """The outcome of a part that failed."""
+
+    __slots__ = ("error",)
+
+    def __init__(self, error: Exception) -> None:
+        self.error = error
+
+
+def _close(parts: Sequence[object]) -> None:
+    """Close the coroutines that were not started, which Python would warn of."""
+    for each in parts:
+        if iscoroutine(each) and getcoroutinestate(each) == CORO_CREATED:
+            each.close()
