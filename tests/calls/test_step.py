@@ -386,7 +386,7 @@ def test_a_result_of_another_type_is_refused() -> None:
     async def counting() -> int:
         return await count()
 
-    with pytest.raises(ConfigurationError, match="count at counting/count must answer with a int, it did with str"):
+    with pytest.raises(ConfigurationError, match=r"count at counting/count must .* int"):
         counting.run_sync()
 
 
