@@ -198,6 +198,8 @@ def test_reembedding_tells_how_far_it_is(kept: Command, monkeypatch: pytest.Monk
     monkeypatch.setattr("ziggurat.cli.memory_transfer._EVERY", 0.0)
     assert kept("memory", "reembed", "--owner", "ann") == (0, "embedded: 6\n", "ziggurat: looked at 6 of 6\n")
     assert kept("memory", "reembed") == (0, "embedded: 1\n", "ziggurat: looked at 7 of 7\n")
+    assert kept("memory", "reembed") == (0, "embedded: 0\n", "ziggurat: looked at 7 of 7\n")
+    assert kept("memory", "reembed", "--all") == (0, "embedded: 7\n", "ziggurat: looked at 7 of 7\n")
 
 
 def test_old_episodes_are_compressed(kept: Command, tmp_path: Path) -> None:
