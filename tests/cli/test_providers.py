@@ -114,12 +114,12 @@ def test_a_provider_that_is_down_is_told_with_its_address(
     assert ended.code == 1
     told = one_line(ended.err)
     assert f"{wire} at {nowhere.removesuffix('/v1')} cannot be reached" in told
-    assert f"ziggurat doctor --model {wire}@{nowhere}:fake tells" in told
+    assert f"ziggurat doctor --model {wire}@{nowhere}:fake says" in told
 
 
 def test_the_doctor_is_named_with_the_model_that_failed(ziggurat: Command, provider: FakeProvider) -> None:
     provider.use(status(404, "no such model"))
-    assert "ziggurat doctor --model openai:fake tells" in ziggurat("run", "--model", "openai:fake", "x").err
+    assert "ziggurat doctor --model openai:fake says" in ziggurat("run", "--model", "openai:fake", "x").err
     assert spec_of(Agent(openai("fake", base_url="http://ada@host/v1")), "openai") == "openai@http://host/v1:fake"
     layered = Agent(stack(openai("fake"), retry(attempts=2))).layered(timeout(seconds=9))
     assert spec_of(layered, "openai") == "openai:fake"
