@@ -8,7 +8,18 @@ from typing import Generic, TypeVar, cast
 from ziggurat.core.context import JOURNAL, Context
 from ziggurat.core.errors import fact_of
 from ziggurat.core.event import Dropped
-from ziggurat.core.facts import COMPOSITE, EFFECT, NAME, Fact, fact, name_of, returns_of, strongest
+from ziggurat.core.facts import (
+    COMPOSITE,
+    EFFECT,
+    NAME,
+    Fact,
+    fact,
+    facts_of,
+    name_of,
+    returns_of,
+    strongest,
+    wrapped_in,
+)
 from ziggurat.core.service import Service
 from ziggurat.core.settings import checked
 
@@ -83,8 +94,8 @@ def _common_facts(alternatives: tuple[Service[Q, R], ...]) -> dict[Fact[object],
     for alternative in alternatives:
         seen: object | None = alternative
         while seen is not None:
-            stated.update(getattr(seen, "facts", None) or {})
-            seen = getattr(seen, "inner", None)
+            stated.update(facts_of(seen))
+            seen = wrapped_in(seen)
     first = alternatives[0]
     return {
         what: fact(first, what)

@@ -11,20 +11,37 @@ __all__ = [
     "Effect",
     "Fact",
     "fact",
+    "facts_of",
     "innermost",
     "must_be",
     "name_of",
     "returns_of",
     "strongest",
+    "wrapped_in",
 ]
 
 from collections.abc import Iterable, Mapping
 from functools import cache
 from types import UnionType
-from typing import Any, Generic, Literal, TypeVar, Union, get_args, get_origin, get_type_hints, is_typeddict
+from typing import (
+    TYPE_CHECKING,
+    Any,
+    Generic,
+    Literal,
+    TypeVar,
+    Union,
+    cast,
+    get_args,
+    get_origin,
+    get_type_hints,
+    is_typeddict,
+)
 
 from ziggurat.core.context import Context
 from ziggurat.core.errors import ConfigurationError
+
+if TYPE_CHECKING:
+    from ziggurat.core.protocols import StatesFacts
 
 T = TypeVar("T")
 
@@ -52,11 +69,21 @@ def fact(service: object, what: Fact[T]) -> T:
     """Return a fact of `service`: the first value found on it and on what it wraps, outermost first."""
     seen: object | None = service
     while seen is not None:
-        facts: Mapping[Fact[Any], Any] | None = getattr(seen, "facts", None)
-        if facts is not None and what in facts:
+        facts = facts_of(seen)
+        if what in facts:
             return facts[what]  # type: ignore[no-any-return]
-        seen = getattr(seen, "inner", None)
+        seen = wrapped_in(seen)
     return what.default
+
+
+def facts_of(service: object) -> Mapping[Fact[Any], Any]:
+    """Return the facts that a service states itself, not those of what it wraps."""
+    return (cast("StatesFacts", service).facts if hasattr(service, "facts") else None) or {}
+
+
+def wrapped_in(service: object) -> object | None:
+    """Return what a service wraps, as a layer does (`protocols.Wraps`); None if it wraps nothing."""
+    return service.inner if hasattr(service, "inner") else None
 
 
 NAME: Fact[str] = Fact("name", "")
@@ -84,7 +111,7 @@ def strongest(services: Iterable[object]) -> Effect:
 
 def innermost(service: object) -> object:
     """Return what is inside all layers of a service; itself if there are none."""
-    while (inner := getattr(service, "inner", None)) is not None:
+    while (inner := wrapped_in(service)) is not None:
         service = inner
     return service
 

@@ -6,6 +6,7 @@ import builtins
 from collections.abc import Callable
 from functools import reduce
 from operator import or_
+from typing import TYPE_CHECKING, cast
 
 import msgspec
 from msgspec import Struct
@@ -15,6 +16,9 @@ from ziggurat.core import errors
 from ziggurat.core.codec import Raw, decode, digest, encode
 from ziggurat.core.entries import Failure, JournalEntry, Result
 from ziggurat.core.errors import ForeignError, JournalCorrupt, ZigguratError, is_transient
+
+if TYPE_CHECKING:
+    from ziggurat.core.protocols import Fingerprinted
 
 _RAW = frozenset({"request", "value", "error", "decision", "setup", "labels", "terms", "run"})
 
@@ -42,8 +46,7 @@ _OURS: dict[str, type[Exception]] = {
 
 def fingerprint(request: object) -> str:
     """Return a text that identifies a request: its own `fingerprint()`, or a digest of its JSON."""
-    own: Callable[[], str] | None = getattr(request, "fingerprint", None)
-    return digest(request) if own is None else own()
+    return cast("Fingerprinted", request).fingerprint() if hasattr(request, "fingerprint") else digest(request)
 
 
 def write_entry(entry: JournalEntry) -> bytes:

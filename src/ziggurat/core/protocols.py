@@ -1,11 +1,90 @@
-"""Whether an object has the methods of a protocol, and whether what it returns can be awaited."""
+"""What objects can do: what services, requests and answers may define beyond what all do, and how it is found out.
 
-__all__ = ["implements", "is_synchronous", "make_async"]
+A class need not inherit from these protocols, only have their methods. Those of requests and answers are looked up by
+`hasattr`: ``isinstance`` with a protocol takes ten times as long as all else that a layer does with a request.
+"""
+
+__all__ = [
+    "Compared",
+    "Fingerprinted",
+    "Identified",
+    "Recalled",
+    "Reusable",
+    "StatesFacts",
+    "Wraps",
+    "implements",
+    "is_synchronous",
+    "make_async",
+]
 
 from functools import cache, partial
 from inspect import iscoroutinefunction, unwrap
 from types import FunctionType, MethodType
-from typing import Any
+from typing import TYPE_CHECKING, Any, Protocol
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from ziggurat.core.entries import JournalEntry
+
+
+class Wraps(Protocol):
+    """A service that wraps another one, such as a layer."""
+
+    inner: Any
+
+
+class StatesFacts(Protocol):
+    """A service that states facts about itself; see `facts.Fact`."""
+
+    facts: "Mapping[Any, Any]"
+
+
+class Fingerprinted(Protocol):
+    """A request that says what identifies it in a record; of others the digest of their JSON does."""
+
+    def fingerprint(self) -> str:
+        """Return a text that is equal for equal requests only."""
+        ...
+
+
+class Compared(Protocol):
+    """A request that says what differs between it and the recorded one; of others only the fingerprints are shown."""
+
+    def compared(self, entries: "Sequence[JournalEntry]", path: str, recorded: str) -> tuple[str, str, str] | None:
+        """Return what differs, how it was, and how it is now; None if that cannot be told.
+
+        Args:
+            entries: The entries of the record.
+            path: The path of the call.
+            recorded: The fingerprint of the recorded request.
+        """
+        ...
+
+
+class Identified(Protocol):
+    """A request whose answer depends on more than its fingerprint covers, for layers that reuse answers."""
+
+    def identity(self) -> bytes:
+        """Return bytes that cover everything that can affect the answer."""
+        ...
+
+
+class Reusable(Protocol):
+    """An answer that may be unfit for others who ask the same."""
+
+    @property
+    def is_reusable(self) -> bool:
+        """Whether it may answer an equal request."""
+        ...
+
+
+class Recalled(Protocol):
+    """An answer that differs when it is given a second time: it has cost nothing then."""
+
+    def recalled(self) -> Any:
+        """Return the answer for another request."""
+        ...
 
 
 def implements(value: object, protocol: type) -> bool:

@@ -11,7 +11,7 @@ from asyncio import Future
 from collections import deque
 from collections.abc import Awaitable, Callable, Generator, Iterable, Sequence
 from itertools import islice
-from typing import Literal, TypeVar
+from typing import TYPE_CHECKING, Literal, TypeVar, cast
 
 from msgspec import Struct
 
@@ -27,6 +27,9 @@ from ziggurat.core.facts import must_be
 from ziggurat.core.json_lines import as_error, fingerprint
 from ziggurat.core.path import is_beneath, parent_of, step_of
 from ziggurat.core.stopwatch import Stopwatch
+
+if TYPE_CHECKING:
+    from ziggurat.core.protocols import Compared
 
 Q = TypeVar("Q")
 R = TypeVar("R")
@@ -377,9 +380,10 @@ class Recorder:
 
     def _difference_of(self, path: str, request: object, recorded: str, asked: str) -> tuple[str, str, str]:
         """Return what differs and both sides as text: the request's own `compared()` if possible, else fingerprints."""
-        own: Callable[[Sequence[JournalEntry], str, str], tuple[str, str, str] | None] | None
-        own = getattr(request, "compared", None)
-        return (None if own is None else own(self.original, path, recorded)) or ("request", recorded, asked)
+        own = None
+        if hasattr(request, "compared"):
+            own = cast("Compared", request).compared(self.original, path, recorded)
+        return own or ("request", recorded, asked)
 
     # -- what calls have cost ------------------------------------------------------------------------------------
 

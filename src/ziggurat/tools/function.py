@@ -14,12 +14,12 @@ import inspect
 from collections.abc import AsyncGenerator, Awaitable, Callable, Coroutine, Sequence
 from contextlib import aclosing
 from copy import copy
-from typing import TYPE_CHECKING, Any, Generic, overload
+from typing import TYPE_CHECKING, Any, Generic, cast, overload
 
 from ziggurat.core.context import Context
 from ziggurat.core.entries import Returned
 from ziggurat.core.errors import ConfigurationError, InvalidArguments, ToolError
-from ziggurat.core.facts import EFFECT, NAME, Fact
+from ziggurat.core.facts import EFFECT, NAME, Fact, facts_of, wrapped_in
 from ziggurat.core.journal import journal_of
 from ziggurat.core.scope import Key
 from ziggurat.core.service import Service
@@ -221,8 +221,8 @@ def guard_call(service: Service[ToolCall, ToolResult]) -> Service[ToolCall, Tool
         combined = copy(service)
         combined.alternatives = tuple(guard_call(each) for each in service.alternatives)
         return combined
-    inner: Service[ToolCall, ToolResult] | None = getattr(service, "inner", None)
-    if inner is None or SPEC in getattr(service, "facts", {}):
+    inner = cast("Service[ToolCall, ToolResult] | None", wrapped_in(service))
+    if inner is None or SPEC in facts_of(service):
         return _CallGuard(service)
     behind = guard_call(inner)
     layered = copy(service)
