@@ -57,6 +57,29 @@ async def _begin(agent: Agent, prompt: str, run_id: str, **options: Any) -> None
 
 
 @pytest.mark.parametrize("kind", STORES)
+def test_turns_of_one_session_go_on_in_their_order(kind: str, tmp_path: Path) -> None:
+    async def go(new_store: Callable[[], Store]) -> None:
+        await _agent(new_store()).run("hello", run_id="zero", session="alice")
+        await _begin(_agent(new_store()), "go here", "one", session="alice", labels={"turn": 1})
+        later = _agent(new_store())
+        recovery = await later.recover()
+        assert list(recovery.runs) == ["one"]
+        assert recovery.errors == {}
+        run = recovery.runs["one"]
+        assert (run.text, run.session) == ("done", "alice")
+        assert [message.text for message in run.messages if message.role == "user"] == ["hello", "go here"]
+        turn = await later.run("and now?", session="alice")
+        assert [message.text for message in turn.messages if message.role == "user"][-3:] == [
+            "hello",
+            "go here",
+            "and now?",
+        ]
+
+    with opening(kind, tmp_path) as place:
+        asyncio.run(go(place))
+
+
+@pytest.mark.parametrize("kind", STORES)
 def test_interrupted_runs_of_the_agent_go_on_and_no_others(kind: str, tmp_path: Path) -> None:
     async def go(new_store: Callable[[], Store]) -> None:
         store = new_store()

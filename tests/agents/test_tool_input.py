@@ -14,11 +14,14 @@ from ziggurat.agents.agent import Agent
 from ziggurat.agents.tool_input import AGENT_INPUT
 from ziggurat.core.context import Context
 from ziggurat.core.errors import ConfigurationError
+from ziggurat.core.layer import stack
+from ziggurat.layers.timeout import timeout
 from ziggurat.messages.agent import Approve
 from ziggurat.messages.parts import ToolCall
 from ziggurat.models.scripted import ScriptedModel
 from ziggurat.stores.local import LocalLogs
 from ziggurat.tools.approval import Approvals
+from ziggurat.tools.toolbox import Toolbox
 
 
 class Order(Struct):
@@ -63,7 +66,15 @@ INPUTS: list[tuple[Any, Any]] = [
 NAMES = [kind.__name__ for kind, _ in INPUTS]
 
 
-def _run(kind: Any, arguments: str, **settings: Any) -> tuple[Any, list[Any], ScriptedModel]:
+BOXES: dict[str, Any] = {
+    "list": lambda helper: [helper],
+    "toolbox": lambda helper: Toolbox([helper]),
+    "fail fast": lambda helper: Toolbox([helper], join="fail_fast", concurrency=1),
+    "layered": lambda helper: Toolbox([stack(helper, timeout(seconds=60))]),
+}
+
+
+def _run(kind: Any, arguments: str, box: str = "list", **settings: Any) -> tuple[Any, list[Any], ScriptedModel]:
     seen: list[Any] = []
 
     def instructions(ctx: Context) -> str:
@@ -72,15 +83,16 @@ def _run(kind: Any, arguments: str, **settings: Any) -> tuple[Any, list[Any], Sc
 
     model = ScriptedModel(always="ordered")
     helper = Agent(model, name="helper", instructions=instructions).as_tool(input_type=kind)
-    outer = Agent(ScriptedModel(ToolCall("c", "helper", arguments), "done"), tools=[helper], **settings)
+    outer = Agent(ScriptedModel(ToolCall("c", "helper", arguments), "done"), tools=BOXES[box](helper), **settings)
     run = outer.run_sync("go")
     assert_sendable(run.messages)
     return run, seen, model
 
 
+@pytest.mark.parametrize("box", BOXES)
 @pytest.mark.parametrize(("kind", "value"), INPUTS, ids=NAMES)
-def test_the_value_is_in_the_prompt_and_in_the_context(kind: Any, value: Any) -> None:
-    run, seen, model = _run(kind, '{"amount": 2, "item": "tea"}')
+def test_the_value_is_in_the_prompt_and_in_the_context(kind: Any, value: Any, box: str) -> None:
+    run, seen, model = _run(kind, '{"amount": 2, "item": "tea"}', box)
     assert run.observations == ("ordered",)
     assert seen == [value]
     assert type(seen[0]) is type(value)
@@ -126,8 +138,9 @@ def test_a_type_without_named_fields_is_refused(kind: Any) -> None:
         Agent(ScriptedModel("x"), name="helper").as_tool(input_type=kind)
 
 
+@pytest.mark.parametrize("box", BOXES)
 @pytest.mark.parametrize(("kind", "value"), INPUTS, ids=NAMES)
-def test_the_value_is_there_again_after_an_approval_in_another_process(kind: Any, value: Any) -> None:
+def test_the_value_is_there_again_after_an_approval_in_another_process(kind: Any, value: Any, box: str) -> None:
     seen: list[Any] = []
 
     def instructions(ctx: Context) -> str:
@@ -138,7 +151,7 @@ def test_the_value_is_there_again_after_an_approval_in_another_process(kind: Any
         helper = Agent(ScriptedModel("ordered"), name="helper", instructions=instructions).as_tool(input_type=kind)
         call = ToolCall("c", "helper", '{"item": "tea", "amount": 2}')
         model = ScriptedModel(rules=[(lambda request: request.messages[-1].role == "user", call)], always="done")
-        return Agent(model, tools=[helper], approvals=Approvals("helper"), store=store)
+        return Agent(model, tools=BOXES[box](helper), approvals=Approvals("helper"), store=store)
 
     async def go() -> None:
         store = LocalLogs()

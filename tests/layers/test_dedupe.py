@@ -350,3 +350,32 @@ def test_settings_that_make_no_sense_are_refused(settings: dict[str, Any]) -> No
 
 def test_a_stack_shows_its_store() -> None:
     assert repr(dedupe(store=DedupeStore(seconds=5))) == "dedupe(store=DedupeStore(seconds=5, size=1024))"
+
+
+@pytest.mark.parametrize("joins", [0.0, 2.0], ids=["before the wait", "during the wait"])
+@pytest.mark.parametrize(("works", "late"), [(5.0, False), (11.0, True)])
+def test_who_joins_a_call_that_waits_for_a_person_waits_for_free(works: float, late: bool, joins: float) -> None:
+    clock = HandClock(auto=True)
+    base = root().within(CLOCK, clock)
+
+    async def ask(request: str, ctx: Context) -> str:
+        await clock.sleep(1)
+        assert ctx.watch is not None
+        with ctx.watch.waiting():
+            await clock.sleep(10_000)
+        await clock.sleep(works)
+        return "answer"
+
+    once = stack(ask, dedupe(store=DedupeStore(seconds=100_000)))
+
+    async def join() -> str:
+        await clock.sleep(joins)
+        return await stack(once, timeout(seconds=10))("q", base)
+
+    async def main() -> tuple[str | BaseException, str | BaseException]:
+        outcomes: list[Any] = await asyncio.gather(once("q", base), join(), return_exceptions=True)
+        return outcomes[0], outcomes[1]
+
+    first, joined = asyncio.run(main())
+    assert first == "answer"
+    assert isinstance(joined, Timeout) if late else joined == "answer"

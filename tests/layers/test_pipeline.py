@@ -4,6 +4,7 @@ from typing import Any, TypeVar
 import pytest
 from msgspec import Struct
 
+from ziggurat.agents.agent import Agent
 from ziggurat.core.context import JOURNAL, RUN_ID, Context, root
 from ziggurat.core.errors import ConfigurationError, ModelError
 from ziggurat.core.facts import COMPOSITE, EFFECT, RETURNS, fact, name_of
@@ -12,6 +13,12 @@ from ziggurat.core.layer import stack
 from ziggurat.core.service import Service
 from ziggurat.layers.pipeline import pipeline
 from ziggurat.layers.retry import retry
+from ziggurat.messages.agent import AgentRun
+from ziggurat.messages.conversation import Transcript
+from ziggurat.messages.message import assistant, user
+from ziggurat.messages.model import ModelRequest, ModelResponse
+from ziggurat.messages.usage import Usage
+from ziggurat.stores.local import LocalLogs
 from ziggurat.testing.faults import fail_on
 from ziggurat.tools.function import tool
 
@@ -122,3 +129,29 @@ def test_facts_and_repr() -> None:
 def test_what_makes_no_sense_is_refused(stages: tuple[Any, ...]) -> None:
     with pytest.raises(ConfigurationError, match=r"^pipeline\((\*stages)?\) (is a Service|needs)"):
         pipeline(*stages)
+
+
+@pytest.mark.parametrize("fails", [False, True])
+def test_all_models_of_a_pipeline_are_paid_for(fails: bool) -> None:
+    async def draft(request: ModelRequest, ctx: Context) -> ModelResponse:
+        return ModelResponse(assistant("a draft"), usage=Usage(100, 10, requests=1))
+
+    async def again(response: ModelResponse, ctx: Context) -> ModelRequest:
+        return ModelRequest(Transcript.of(user(response.text)))
+
+    async def polish(request: ModelRequest, ctx: Context) -> ModelResponse:
+        if fails:
+            raise ModelError("broken", transient=False)
+        return ModelResponse(assistant("polished"), usage=Usage(20, 2, requests=1))
+
+    async def main() -> tuple[AgentRun, AgentRun]:
+        store = LocalLogs()
+        agent = Agent(pipeline(draft, again, polish), store=store)
+        run = await agent.run("go", run_id="r")
+        return run, await Agent(pipeline(draft, again, polish), store=LocalLogs(shared=store)).replay("r")
+
+    run, replayed = asyncio.run(main())
+    assert (run.usage.input, run.usage.output) == ((100, 10) if fails else (120, 12))
+    assert run.usage.requests == 2
+    assert replayed.usage == run.usage
+    assert run.text == ("" if fails else "polished")

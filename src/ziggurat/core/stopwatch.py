@@ -25,8 +25,8 @@ class Stopwatch:
     """
 
     __slots__ = (
-        "_blocked", "_branches", "_excluded", "_limit", "_sleeping", "_start", "_stopped", "_waits", "clock", "emit",
-        "limited", "outer",
+        "_blocked", "_branches", "_excluded", "_followers", "_limit", "_sleeping", "_start", "_stopped", "_waits",
+        "clock", "emit", "limited", "outer",
     )  # fmt: skip
 
     def __init__(self, clock: Clock, outer: "Stopwatch | None" = None, emit: Emit = SILENCE) -> None:
@@ -39,6 +39,7 @@ class Stopwatch:
         self._stopped: float | None = None  # since when it stands still
         self._waits = 0  # how many waits for people, and stopwatches that stand still, are directly below
         self._branches = 0
+        self._followers: list[Stopwatch] | None = None  # of calls that wait for this one
         self._sleeping: list[Alarm] | None = None
         self._limit: Alarm | None = None
         self.limited: bool = outer is not None and outer.limited  # whether it or one around it has a limit
@@ -98,6 +99,19 @@ class Stopwatch:
         finally:
             self._change(0, -1)
 
+    @contextmanager
+    def followed_by(self, other: "Stopwatch") -> Iterator[None]:
+        """Let `other`, of a call that only waits for this one, stand still within the block while this one does."""
+        self._followers = [*(self._followers or ()), other]
+        if self._stopped is not None:
+            other._change(1, 0)
+        try:
+            yield
+        finally:
+            self._followers = [each for each in self._followers if each is not other]
+            if self._stopped is not None:
+                other._change(-1, 0)
+
     def discount(self, seconds: float) -> None:
         """Do not count the last `seconds`, in which nothing in this process could work."""
         watch: Stopwatch | None = self
@@ -123,6 +137,8 @@ class Stopwatch:
                 alarm.arm()
         if self.outer is not None:
             self.outer._change(1 if stands else -1, 0)
+        for follower in self._followers or ():
+            follower._change(1 if stands else -1, 0)
 
 
 class Alarm:

@@ -14,6 +14,7 @@ from ziggurat.core.path import is_beneath
 from ziggurat.core.reuse import is_reusable, key_of, recalled
 from ziggurat.core.service import Service
 from ziggurat.core.settings import PositiveInt, Seconds, checked
+from ziggurat.core.stopwatch import Stopwatch
 
 Q = TypeVar("Q")
 R = TypeVar("R")
@@ -40,14 +41,16 @@ class _Flight:
 
     Attributes:
         followers: The contexts of the calls that wait for its outcome.
+        watch: Measures its time; while it waits for a person, so do those that wait for it.
     """
 
-    __slots__ = ("followers", "over", "path", "run", "until")
+    __slots__ = ("followers", "over", "path", "run", "until", "watch")
 
     def __init__(self, ctx: Context, until: float) -> None:
         self.path = ctx.path
         self.run = ctx.scope.get(RUN_ID)
         self.until = until
+        self.watch = Stopwatch(ctx.clock, ctx.watch, ctx.emit)
         self.followers: list[Context] = []
         self.over: asyncio.Future[_Outcome[Any] | None] = asyncio.get_running_loop().create_future()
 
@@ -174,7 +177,8 @@ async def dedupe(
         try:
             if ctx.listens(Joined):
                 await ctx.emit(Joined(ctx.path, name))
-            outcome = await asyncio.shield(flight.over)
+            with flight.watch.followed_by(ctx.watch or Stopwatch(clock)):
+                outcome = await asyncio.shield(flight.over)
         finally:
             flight.followers.remove(ctx)
         if outcome is not None:
@@ -188,7 +192,7 @@ async def _ask(request: Q, ctx: Context, inner: Service[Q, R], store: DedupeStor
     outcome: _Outcome[R] | None = None
     flight = store._begin(name, ctx, clock.monotonic())
     try:
-        value = await inner(request, ctx)
+        value = await inner(request, ctx.timed(flight.watch))
         now = clock.monotonic()
         if is_reusable(value):
             outcome = _Outcome(recalled(value), None, now + store.seconds)

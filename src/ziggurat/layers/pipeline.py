@@ -8,6 +8,7 @@ from ziggurat.core.combinator import annotate, ask_at, shown
 from ziggurat.core.context import Context
 from ziggurat.core.errors import ConfigurationError
 from ziggurat.core.facts import COMPOSITE, EFFECT, NAME, RETURNS, Fact, fact, name_of, returns_of, strongest
+from ziggurat.core.recorder import usage_of
 from ziggurat.core.service import Service
 from ziggurat.core.settings import checked
 
@@ -37,6 +38,8 @@ class _Pipeline:
             except Exception as error:
                 annotate(error, [f"in stage {number} of {len(self.parts)}: {name}"])
                 raise
+            if number < len(self.parts):  # inside a model call, only the last answer states its usage itself
+                ctx.charge(usage_of(request))
         return request
 
     def __repr__(self) -> str:
