@@ -7,6 +7,7 @@ __getattr__, __dir__, __all__ = lazy(
     {
         "agents.flow": ("Flow", "flow"),
         "calls.gather": ("first", "gather", "quorum", "settled"),
+        "calls.question": ("Question", "ask", "question_of"),
         "calls.step": ("Arguments", "Step", "step"),
     },
 )

@@ -53,6 +53,7 @@ __getattr__, __dir__, __all__ = lazy(
         "messages.agent": (
             "AgentRequest",
             "AgentRun",
+            "Answer",
             "Approve",
             "Decision",
             "Decisions",

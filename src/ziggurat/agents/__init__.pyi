@@ -37,6 +37,7 @@ from ziggurat.agents.stop import until_tool_called as until_tool_called
 from ziggurat.agents.tool_input import AGENT_INPUT as AGENT_INPUT
 from ziggurat.messages.agent import AgentRequest as AgentRequest
 from ziggurat.messages.agent import AgentRun as AgentRun
+from ziggurat.messages.agent import Answer as Answer
 from ziggurat.messages.agent import Approve as Approve
 from ziggurat.messages.agent import Decision as Decision
 from ziggurat.messages.agent import Decisions as Decisions

@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING, Generic
 
 from ziggurat.agents.starter import Starter
 from ziggurat.core.settings import NonNegativeInt, PositiveInt, checked
-from ziggurat.messages.agent import Out, PendingItem
-from ziggurat.runs.options import RunId
+from ziggurat.messages.agent import Decisions, Out, PendingItem
+from ziggurat.runs.opening import Opener
+from ziggurat.runs.options import Environment, RunId
 from ziggurat.runs.runs import Runs
 
 if TYPE_CHECKING:
@@ -25,6 +26,7 @@ class RunRecords(Generic[Out]):
 
     name: str
     _runs: Runs
+    _opener: Opener
     _starter: Starter
 
     @checked
@@ -74,6 +76,25 @@ class RunRecords(Generic[Out]):
 
         infos = await self._runs.list(agent=self.name, status="Suspended", labels=labels, limit=limit)
         return await pending_items(infos, self._runs.read)
+
+    @checked
+    async def decide(self, run_id: RunId, decisions: Decisions, *, environment: Environment | None = None) -> None:
+        """Record decisions on what waits in a run, without driving it; `resume` or `recover` goes on with it.
+
+        Deciding again in the same way has no effect.
+
+        Args:
+            run_id: The id of the run.
+            decisions: By the id of each pending item, as for `resume`; for a question ``Answer(value)``.
+            environment: Its clock tells what has expired.
+
+        Raises:
+            RunNotFound: the store has no such run.
+            LeaseHeld: another process drives the run.
+            AlreadyDecided: a call was decided in another way before.
+            ConfigurationError: a decision does not fit, or names no pending item. None of them is recorded then.
+        """
+        await self._opener.decide(run_id, decisions, (environment or Environment()).clock)
 
     @checked
     async def record(self, run_id: RunId) -> bytes:

@@ -6,12 +6,14 @@ from collections.abc import Mapping
 
 from ziggurat.calls.gate import Normalize, expired, misfit, recorded_form
 from ziggurat.calls.model_call import normalize_request
-from ziggurat.core.entries import Decided
+from ziggurat.calls.question import answer_in_time, misfit_of_answer, question_of
+from ziggurat.core.codec import as_type
+from ziggurat.core.entries import Decided, Pending
 from ziggurat.core.errors import AlreadyDecided, ConfigurationError, InvalidArguments
 from ziggurat.core.facts import Fact, fact
 from ziggurat.core.journal import LocalJournal
-from ziggurat.core.path import is_tool_call
-from ziggurat.messages.agent import Approve, Decision, Deny, DidNotHappen, Happened, Modify, decision_of
+from ziggurat.core.path import is_asked, is_tool_call
+from ziggurat.messages.agent import Answer, Approve, Decision, Deny, DidNotHappen, Happened, Modify, decision_of
 from ziggurat.messages.canonical import canonical
 from ziggurat.messages.parts import ToolCall
 from ziggurat.tools.toolbox import Toolbox
@@ -73,6 +75,27 @@ def _was_decided(journal: LocalJournal, item_id: str, decision: Decision) -> boo
     return False
 
 
+def _answer_to(item: Pending, decision: Decision, now: float) -> Decision:
+    """Return the answer to record for a question; its default, or a denial, if it has expired.
+
+    Raises:
+        ConfigurationError: the answer does not fit.
+    """
+    late = answer_in_time(item, now)
+    if late is not None or isinstance(decision, Deny):
+        return late or decision
+    question = question_of(as_type(item.request, ToolCall))
+    wrong = "" if isinstance(decision, Answer) else f"answer with Answer(value) or Deny(reason); got {decision!r:.200}"
+    if isinstance(decision, Answer):
+        wrong = misfit_of_answer(question, decision.value) or ""
+    if wrong:
+        raise ConfigurationError(
+            f"the answer to {question.question!r} does not fit: {wrong}; nothing was recorded, and the question still "
+            "waits"
+        )
+    return decision
+
+
 def decision_entries(
     journal: LocalJournal, decisions: Mapping[str, Decision], now: float, agent: object
 ) -> list[Decided]:
@@ -91,6 +114,9 @@ def decision_entries(
             waiting = ", ".join(pending) or "nothing"
             raise ConfigurationError(f"no call with the id {item_id!r} waits for a decision (waiting: {waiting})")
         item = pending[item_id]
+        if is_asked(item.path):
+            entries.append(Decided(item.path, item.id, _answer_to(item, decision, now)))
+            continue
         record = journal.find(item.path)
         begun = record is not None and record.intent is not None
         if not isinstance(decision, (Happened, DidNotHappen, Deny) if begun else (Approve, Deny, Modify)):

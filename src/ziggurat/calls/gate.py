@@ -7,6 +7,7 @@ __all__ = [
     "WAITING_CALLS",
     "ApprovedCall",
     "Normalize",
+    "begin_waiting",
     "decision_on_interrupted",
     "denial",
     "digest_of_call",
@@ -228,7 +229,7 @@ async def decision_on_interrupted(call: ToolCall, record: Record, ctx: Context) 
     if record.pending is not None and is_waiting(call, record, ctx, mark):
         item = replace(item, id=record.pending.id)
     if record.decided is None:
-        await _begin_waiting(item, record, ctx)
+        await begin_waiting(item, record, ctx)
         raise Suspend((item,))
     decision = _decided(item, record)
     if ctx.listens(ApprovalDecided):
@@ -236,7 +237,8 @@ async def decision_on_interrupted(call: ToolCall, record: Record, ctx: Context) 
     return decision
 
 
-async def _begin_waiting(item: PendingItem, record: Record | None, ctx: Context) -> None:
+async def begin_waiting(item: PendingItem, record: Record | None, ctx: Context) -> None:
+    """Record that a call waits for a decision, unless it did so before, and report it."""
     if record is None or record.pending is None:
         call = item.call
         journal, frozen = journal_of(ctx), _copy_of(call)
@@ -287,7 +289,7 @@ async def _decide(
     else:
         item, late = _waiting_item(call, stage, record, ctx), expired(record.pending, ctx.clock.now())
     if late is None:
-        await _begin_waiting(item, record, ctx)
+        await begin_waiting(item, record, ctx)
         decision = await _ask_approver(item, judgement.desk, ctx)
         wrong = misfit(decision, call, normalize)
         if wrong is not None:

@@ -1,8 +1,9 @@
 """Asking the person at the terminal to decide on pending calls."""
 
-__all__ = ["NO", "approving", "ask_decisions", "ask_person", "by_hand", "warn_of_unfitting"]
+__all__ = ["NO", "approving", "ask_answer", "ask_decisions", "ask_person", "by_hand", "warn_of_unfitting"]
 
 import asyncio
+import json
 import sys
 from collections.abc import Callable, Sequence
 from contextlib import suppress
@@ -12,9 +13,20 @@ from threading import Lock, Thread
 from ziggurat.agents.agent import Agent
 from ziggurat.agents.runnable import Runnable
 from ziggurat.calls.decisions import misfit_of
+from ziggurat.calls.question import misfit_of_answer, question_of
 from ziggurat.cli.terminal import note, read_line, write
 from ziggurat.core.visible import visible_line
-from ziggurat.messages.agent import AgentRun, Approve, Decision, Deny, DidNotHappen, Happened, Modify, PendingItem
+from ziggurat.messages.agent import (
+    AgentRun,
+    Answer,
+    Approve,
+    Decision,
+    Deny,
+    DidNotHappen,
+    Happened,
+    Modify,
+    PendingItem,
+)
 from ziggurat.messages.canonical import canonical
 from ziggurat.tools.approval import Approvals
 
@@ -103,6 +115,8 @@ async def ask_person(item: PendingItem) -> Decision:
 
 
 def _decision(agent: Runnable | None, item: PendingItem, ask: Ask, say: Say) -> Decision:
+    if item.stage == "question":
+        return ask_answer(item, ask, say)
     if item.interrupted:
         return _ask_whether_it_happened(item, ask, say)
     why = f" ({visible_line(item.reason)})" if item.reason else ""
@@ -118,6 +132,26 @@ def _decision(agent: Runnable | None, item: PendingItem, ask: Ask, say: Say) -> 
         arguments = _ask_arguments(agent, item, ask, say)
         if arguments is not None:
             return Modify(arguments)
+
+
+def ask_answer(item: PendingItem, ask: Ask, say: Say) -> Decision:
+    """Ask the question of a flow or a tool until the answer fits; no answer refuses it.
+
+    An answer is JSON; what is not JSON is text.
+    """
+    question = question_of(item.call)
+    say(visible_line(question.question))
+    if choices := question.answer.get("enum"):
+        say(f"  one of: {', '.join(visible_line(str(choice)) for choice in choices)}")
+    while text := (ask("answer: ") or "").strip():
+        readings: list[object] = [text]
+        with suppress(ValueError):
+            readings.insert(0, json.loads(text))
+        wrong = [misfit_of_answer(question, reading) for reading in readings]
+        if None in wrong:
+            return Answer(readings[wrong.index(None)])
+        say(visible_line(wrong[-1] or ""))
+    return Deny(NO)
 
 
 def _ask_whether_it_happened(item: PendingItem, ask: Ask, say: Say) -> Decision:

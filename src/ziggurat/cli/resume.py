@@ -12,21 +12,22 @@ from msgspec.structs import replace
 
 from ziggurat.agents.runnable import Runnable
 from ziggurat.cli.agent_options import AgentOptions, labels_of, options_for
-from ziggurat.cli.approve import NO, approving
+from ziggurat.cli.approve import NO, approving, ask_answer, by_hand
 from ziggurat.cli.build import agent_of
 from ziggurat.cli.exit_codes import COMPLETED, INTERRUPTED
 from ziggurat.cli.run import OutputOptions, show_run, write_answer
 from ziggurat.cli.store import closed, find_run, kept_store, record_in, where_kept
-from ziggurat.cli.terminal import note, shell_word
+from ziggurat.cli.terminal import note, read_line, shell_word, write
 from ziggurat.core.clock import new_id
 from ziggurat.core.codec import as_type
 from ziggurat.core.entries import Pending
 from ziggurat.core.errors import ConfigurationError, InvalidArguments
 from ziggurat.core.event import Listener
 from ziggurat.core.journal import LocalJournal
+from ziggurat.core.path import is_asked
 from ziggurat.core.store import Store
 from ziggurat.core.visible import visible_line
-from ziggurat.messages.agent import AgentRun, Approve, Decision, Deny, DidNotHappen, Happened, Modify
+from ziggurat.messages.agent import AgentRun, Approve, Decision, Deny, DidNotHappen, Happened, Modify, recorded_item
 from ziggurat.messages.canonical import canonical
 from ziggurat.messages.formatting import call_text, plural
 from ziggurat.messages.parts import ToolCall
@@ -117,9 +118,23 @@ def approve_run(
     waiting = _select(journal.pending(), run_id, item)
     record = journal.find(waiting.path)
     started = record is not None and record.intent is not None
-    decision = _decision(choice, waiting, run_id, started=started)
+    if is_asked(waiting.path) and choice.deny is None:
+        decision = _answer(waiting, run_id)
+    else:
+        decision = _decision(choice, waiting, run_id, started=started)
     output = replace(output, where=where_kept(agent.store, overrides.agent, store))
     return _continue(agent, run_id, {waiting.id: decision}, approving(options.approve), output)
+
+
+def _answer(waiting: Pending, run_id: str) -> Decision:
+    """Return what the person at the terminal answers to a question."""
+    item = recorded_item(waiting, None)
+    if not by_hand():
+        raise ConfigurationError(
+            f"{visible_line(item.reason)!r} is a question: answer it at a terminal, with ziggurat approve "
+            f"{shell_word(run_id)}, or with decide() in a program"
+        )
+    return ask_answer(item, read_line, write)
 
 
 def _decision(choice: DecisionOptions, waiting: Pending, run_id: str, *, started: bool) -> Decision:

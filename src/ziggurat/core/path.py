@@ -4,7 +4,7 @@ A path is text: names joined by ``/``. It contains only names and positions, nev
 so a replayed run has the same paths.
 """
 
-__all__ = ["escaped", "is_beneath", "is_model_call", "is_question", "is_tool_call", "parent_of", "step_of"]
+__all__ = ["escaped", "is_asked", "is_beneath", "is_model_call", "is_question", "is_tool_call", "parent_of", "step_of"]
 
 import re
 
@@ -43,6 +43,12 @@ def is_model_call(path: str) -> bool:
     """Return whether `path` is that of a model call: ``.../model``, ``.../model#2``."""
     name = path.rpartition("/")[2]
     return name == "model" or name.startswith("model#")
+
+
+def is_asked(path: str) -> bool:
+    """Return whether `path` is that of a question to a person: ``.../ask``, ``.../ask#2``."""
+    name = path.rpartition("/")[2]
+    return name == "ask" or name.startswith("ask#")
 
 
 def is_question(path: str) -> bool:

@@ -3,6 +3,7 @@
 __all__ = [
     "AgentRequest",
     "AgentRun",
+    "Answer",
     "Approve",
     "Decision",
     "Decisions",
@@ -32,7 +33,7 @@ from ziggurat.core.codec import as_type, digest, plain
 from ziggurat.core.entries import Pending, Record
 from ziggurat.core.failures import Cause
 from ziggurat.core.journal import LocalJournal
-from ziggurat.core.path import is_tool_call
+from ziggurat.core.path import is_asked, is_tool_call
 from ziggurat.messages import stops
 from ziggurat.messages.canonical import canonical
 from ziggurat.messages.conversation import Transcript
@@ -70,8 +71,8 @@ class AgentRequest(Struct, frozen=True, gc=False):
         return digest(self.messages)
 
 
-Stage = Literal["tool", "model"]
-"""The kind of a call: of a tool, or of a model."""
+Stage = Literal["tool", "model", "question"]
+"""What waits: a call of a tool, a call of a model, or a question of a flow or a tool."""
 
 
 class PendingItem(Struct, frozen=True):
@@ -82,7 +83,7 @@ class PendingItem(Struct, frozen=True):
         path: The path of the call in the run.
         call: Exactly what will be executed if it is approved; for a model call, its name and the whole request.
         reason: Why a decision is required.
-        stage: Whether it is a tool call or a model call.
+        stage: Whether it is a tool call, a model call, or a question, which is the `reason` then.
         until: When the call is denied if there is no decision, in POSIX seconds; None for never.
         interrupted: Whether the call must run only once, was started, and may or may not have taken effect. The
             decision is then `Happened`, `DidNotHappen` or `Deny`.
@@ -149,8 +150,14 @@ class DidNotHappen(Struct, frozen=True, tag="did_not_happen", tag_field="decisio
     """The interrupted call did not take effect: run it again."""
 
 
-Decision = Approve | Deny | Modify | Happened | DidNotHappen
-"""An answer to a call that waits: approve, deny or change it, or say whether it happened."""
+class Answer(Struct, frozen=True, tag="answer", tag_field="decision"):
+    """Answer a question that `ask` asked; `value` is plain JSON data that fits it."""
+
+    value: Any
+
+
+Decision = Approve | Deny | Modify | Happened | DidNotHappen | Answer
+"""A decision on what waits: approve, deny or change a call, say whether it happened, or answer a question."""
 
 Decisions = Annotated[
     Mapping[str, Decision],
@@ -371,5 +378,5 @@ def recorded_item(pending: Pending, record: Record | None) -> PendingItem:
     """Return a call that waits as it is recorded, from the entry with which it began to wait and its record."""
     interrupted = record is not None and record.intent is not None
     call = as_type(pending.request, ToolCall)
-    stage: Stage = "tool" if is_tool_call(pending.path) else "model"
+    stage: Stage = "tool" if is_tool_call(pending.path) else "question" if is_asked(pending.path) else "model"
     return PendingItem(pending.id, pending.path, call, pending.reason, stage, pending.until, interrupted)

@@ -14,10 +14,11 @@ from ziggurat.calls.decisions import decision_entries
 from ziggurat.calls.enter import AgentParts, AgentService
 from ziggurat.calls.gate import WAITING_CALLS
 from ziggurat.calls.hooks import screened
+from ziggurat.core.clock import Clock
 from ziggurat.core.clock import new_id as fresh_id
 from ziggurat.core.codec import SHAPE_VERSION, as_type, digest
 from ziggurat.core.context import JOURNAL, RUN_ID, Context
-from ziggurat.core.entries import Entered, Failure, JournalEntry, Opened, Origin
+from ziggurat.core.entries import Ended, Entered, Failure, JournalEntry, Opened, Origin
 from ziggurat.core.errors import JournalCorrupt, LeaseHeld, RunExists, RunNotFound, attach
 from ziggurat.core.ids import check_new_id
 from ziggurat.core.journal import LocalJournal
@@ -26,7 +27,7 @@ from ziggurat.core.store import LogInfo
 from ziggurat.messages import stops
 from ziggurat.messages.agent import AgentRequest, Decision, empty_run
 from ziggurat.runs.conditions import RunConditions, conditions_in, limit_grants
-from ziggurat.runs.options import NO_OPTIONS, Live, RunOptions, root_context
+from ziggurat.runs.options import NO_OPTIONS, Environment, Live, RunOptions, root_context
 from ziggurat.runs.prompt import Prompt
 from ziggurat.runs.runs import Runs, is_resumable
 from ziggurat.runs.session_writer import (
@@ -205,6 +206,29 @@ class Opener:
             JournalCorrupt: an entry is damaged; the message names it.
         """
         return await self._open_ended(run_id, NO_OPTIONS)
+
+    async def decide(self, run_id: str, decisions: Mapping[str, Decision], clock: Clock) -> None:
+        """Record decisions on what waits in a run, without driving it; if nothing waits any more, it can be recovered.
+
+        Raises:
+            RunNotFound: there is no such run.
+            LeaseHeld: another process drives it.
+            ConfigurationError: a decision does not fit; none is recorded.
+            AlreadyDecided: a call was decided in another way before.
+        """
+        journal = await self.runs.take(run_id, Environment(clock=clock))
+        try:
+            self._recorded_request(journal, run_id)
+            self._screen(journal)
+            decided = decision_entries(journal, decisions, clock.now(), self._agent)
+            elapsed = journal.last_end.elapsed if journal.last_end else 0.0
+            for entry in decided[:-1]:
+                journal.hold(entry)
+            if decided:
+                written = journal.write(decided[-1])
+                await (journal.write(Ended("", "Suspended", elapsed)) if journal.pending() else written)
+        finally:
+            await self.runs.leave(run_id, journal)
 
     async def _open_ended(self, run_id: str, options: RunOptions) -> Opening:
         """Open a copy of the record of a run that has ended; nothing is called and nothing is written."""

@@ -1,0 +1,201 @@
+"""Questions: asked, answered once, checked at the door, used again; in flows, in tools, at the terminal."""
+
+import asyncio
+from pathlib import Path
+from typing import Any, Literal
+
+import pytest
+from msgspec import Struct
+
+from tests.calls.test_step import again
+from tests.hard_cases.support import ByTurn
+from tests.stores.places import PLACES, new_store, reopened, used
+from tests.wrong import wrong
+from ziggurat.agents.agent import Agent
+from ziggurat.agents.flow import flow
+from ziggurat.calls.gather import gather
+from ziggurat.calls.question import ask
+from ziggurat.calls.step import step
+from ziggurat.cli.approve import ask_decisions
+from ziggurat.core.errors import AlreadyDecided, ConfigurationError, Denied
+from ziggurat.messages import stops
+from ziggurat.messages.agent import Answer, Approve, Deny
+from ziggurat.messages.parts import ToolCall
+from ziggurat.runs.options import Environment
+from ziggurat.stores.local import LocalLogs
+from ziggurat.testing.clock import HandClock
+from ziggurat.tools.function import tool
+
+
+class Address(Struct):
+    city: str
+    number: int
+
+
+@pytest.mark.parametrize(
+    ("kind", "value", "expected"),
+    [
+        (bool, True, True),
+        (str, "Ur", "Ur"),
+        (int, 3, 3),
+        (float, 3, 3.0),
+        (Literal["a", "b"], "b", "b"),
+        (list[int], [1, 2], [1, 2]),
+        (Address, {"city": "Ur", "number": 3}, Address("Ur", 3)),
+    ],
+    ids=["bool", "str", "int", "float", "literal", "list", "struct"],
+)
+def test_an_answer_comes_as_the_type_that_was_asked_for(kind: Any, value: object, expected: object) -> None:
+    seen: list[object] = []
+
+    @flow(store=LocalLogs())
+    async def asking() -> None:
+        seen.append(await ask("What?", kind))
+
+    run = asking.run_sync()
+    assert isinstance(run.stop, stops.Suspended)
+    (item,) = run.pending
+    assert (item.stage, item.reason, item.path) == ("question", "What?", "asking/ask")
+    for unfit in (wrong(None), object, {"city": 3}, "c" if kind is not str else 3):
+        with pytest.raises(ConfigurationError, match="the answer to 'What\\?' does not fit"):
+            again(asking, run, decisions={item.id: Answer(unfit) if unfit is not object else Approve()})
+    assert isinstance(again(asking, run, decisions={item.id: Answer(value)}).stop, stops.Completed)
+    assert seen == [expected]
+
+
+@pytest.mark.parametrize("place", ["by reference", *PLACES])
+def test_questions_are_answered_without_driving_and_each_once(place: str, tmp_path: Path) -> None:
+    made: list[str] = []
+
+    @step
+    async def note(what: str) -> str:
+        made.append(what)
+        return what
+
+    async def trip() -> list[str]:
+        where = await ask("Where to?", choices=["Ur", "Uruk"])
+        when, who = await gather(ask("When?", int), ask("Who?"))
+        return [await note(where), str(when), who]
+
+    async def trial() -> None:
+        store = new_store()
+        first = flow(store=store)(trip)
+        run = await first.run(run_id="t")
+        with pytest.raises(ConfigurationError, match="it is one of 'Ur', 'Uruk'"):
+            await first.decide("t", {run.pending[0].id: Answer("Eridu")})
+        run = await first.resume("t", {run.pending[0].id: Answer("Ur")})
+        when, who = run.pending
+        other = flow(store=store if place == "by reference" else reopened(store))(trip)
+        await other.decide("t", {when.id: Answer(3)})
+        await other.decide("t", {when.id: Answer(3)})
+        with pytest.raises(AlreadyDecided):
+            await other.decide("t", {when.id: Answer(4)})
+        assert {item.reason for items in (await other.pending()).values() for item in items} == {"Who?"}
+        await other.decide("t", {who.id: Answer("Ada")})
+        assert made == []
+        run = await other.resume("t")
+        assert (run.output, made) == (["Ur", "3", "Ada"], ["Ur"])
+        if place != "by reference":
+            assert (await other.replay("t")).output == run.output
+
+    with used(place, tmp_path):
+        asyncio.run(trial())
+
+
+def test_nobody_answers_in_time() -> None:
+    clock = HandClock()
+
+    @flow(store=LocalLogs())
+    async def waiting() -> list[str]:
+        first = await ask("Ship?", bool, expires=60, default=False)
+        try:
+            await ask("Sure?", bool, expires=60)
+        except Denied as error:
+            return [str(first), str(error).partition(":")[0]]
+        return []
+
+    async def trial() -> None:
+        environment = Environment(clock=clock)
+        run = await waiting.run(run_id="w", environment=environment)
+        for _ in range(2):
+            assert isinstance((await waiting.resume("w", environment=environment)).stop, stops.Suspended)
+            await clock.advance(61)
+            run = await waiting.resume("w", environment=environment)
+        assert run.output == ["False", "expired"]
+
+    asyncio.run(trial())
+
+
+def test_a_refused_question_raises_denied() -> None:
+    @flow(store=LocalLogs())
+    async def asking() -> str:
+        try:
+            return await ask("Why?")
+        except Denied as error:
+            return f"no: {error}"
+
+    run = asking.run_sync()
+    assert again(asking, run, decisions={run.pending[0].id: Deny("none of your business")}).output == (
+        "no: none of your business"
+    )
+
+
+def test_a_tool_asks_in_the_middle_of_an_agent() -> None:
+    booked: list[str] = []
+
+    @tool
+    async def book(city: str) -> str:
+        """Book a room."""
+        name = await ask(f"In whose name, in {city}?")
+        booked.append(name)
+        return f"booked for {name}"
+
+    agent = Agent(ByTurn(ToolCall("1", "book", '{"city":"Ur"}'), "Done."), tools=[book], store=LocalLogs())
+    run = agent.run_sync("Book")
+    (item,) = run.pending
+    assert (item.reason, item.path) == ("In whose name, in Ur?", "agent/step-1/tool-1:book/ask")
+    done = asyncio.run(agent.resume(run.id, {item.id: Answer("Ada")}))
+    assert (done.text, booked) == ("Done.", ["Ada"])
+
+
+def test_where_nothing_can_wait_for_an_answer() -> None:
+    @step
+    async def asking() -> str:
+        return await ask("Why?")
+
+    @flow
+    async def outer() -> str:
+        return await asking()
+
+    with pytest.raises(ConfigurationError, match="outer/asking is recorded as a whole"):
+        outer.run_sync()
+    with pytest.raises(ConfigurationError, match="here is none"):
+        asyncio.run(ask("Why?"))
+
+    @flow
+    async def unfit() -> bool:
+        return await ask("Why?", bool, default=wrong("no"))
+
+    with pytest.raises(ConfigurationError, match="the default of the question 'Why\\?' does not fit"):
+        unfit.run_sync()
+
+
+def test_a_person_at_the_terminal_is_asked_until_the_answer_fits() -> None:
+    @flow(store=LocalLogs())
+    async def asking() -> list[str]:
+        return [str(await ask("How many?", int)), await ask("Which?", choices=["a", "b"]), await ask("Who?")]
+
+    run = asking.run_sync()
+    typed = iter(["many", "3", "c", "b", "Ada", ""])
+    said: list[str] = []
+    while run.pending:
+        run = asyncio.run(asking.resume(run.id, ask_decisions(asking, run, lambda _: next(typed), said.append)))
+    assert run.output == ["3", "b", "Ada"]
+    assert said == [
+        "How many?",
+        "it is of the type integer, got 'many'",
+        "Which?",
+        "  one of: a, b",
+        "it is one of 'a', 'b', got 'c'",
+        "Who?",
+    ]
