@@ -19,13 +19,14 @@ from ziggurat.calls.gate import is_waiting, pass_gate, refuse, waiting_call
 from ziggurat.calls.hooks import MIDDLEWARE, NO_CHAIN, HookChain, hooked, run_hooks, tell, wrap
 from ziggurat.core.codec import decode, encode
 from ziggurat.core.containment import contained
-from ziggurat.core.context import ADMIT_TRY, Context
+from ziggurat.core.context import ADMIT_TRY, METER, Context
 from ziggurat.core.entries import Outcome, Record, Result
 from ziggurat.core.errors import ConfigurationError, InvalidArguments, JournalCorrupt, Suspend
 from ziggurat.core.event import SILENCE, Dropped
 from ziggurat.core.facts import must_be, name_of
 from ziggurat.core.journal import LocalJournal, journal_of
 from ziggurat.core.recorder import usage_of
+from ziggurat.core.scope import Scope
 from ziggurat.messages.canonical import canonical
 from ziggurat.messages.delta import deltas_of, fit, refolded
 from ziggurat.messages.events import ApprovalExecuted, Delta, ModelEnded, ModelStarted
@@ -79,13 +80,13 @@ async def ask(model: Model, request: ModelRequest, ctx: Context, *, name: str | 
         else:
             model = sent = _Sent(model)
             response = await _call(model, name, request, ctx, chain)
-        lost = metered(journal.take_charges(ctx.path))
+        lost = metered(charged) if (charged := journal.take_charges(ctx.path)) else ()
         stored = journal.append(Result(ctx.path, name, asked.kept, response, lost, journal.elapsed))
         if stored is not None:  # `await journal.write(...)` takes 0.2 us longer
             await stored
     except BaseException as raised:  # noqa: BLE001 - raised again
         raise await _failed(raised, name, asked, reserved, ctx, chain, journal, sent)  # noqa: B904 - it has its cause already
-    _settle((*lost, response.usage) if lost else (response.usage,), reserved, ctx, journal)
+    _settle((*lost, response.usage), reserved, scope)
     if ctx.emit is not SILENCE:
         await _report_end(response, False, ctx, journal)
     return response
@@ -96,9 +97,12 @@ def _admitted(request: ModelRequest, name: str, ctx: Context) -> tuple[Sequence[
     return reserved, ctx.within(ADMIT_TRY, _admit_try_in(reserved))
 
 
-def _settle(spent: tuple[object, ...], reserved: Sequence[Reservation], ctx: Context, journal: LocalJournal) -> None:
+def _settle(spent: tuple[object, ...], reserved: Sequence[Reservation], scope: Scope) -> None:
     """Count what a call has cost, in place of what was reserved for it."""
-    journal.count(ctx, *spent)
+    meter = scope.get(METER)
+    if meter is not None:
+        for usage in spent:
+            meter.add(usage)
     for each in reserved:
         each.settle(spent)
 
@@ -148,7 +152,7 @@ async def _failed(
     if usage is not None and not any(each is usage for each in charged):  # a hook may have charged the reply it refused
         charged = (*charged, usage)
     spent = metered(charged)
-    _settle(spent, reserved, ctx, journal)
+    _settle(spent, reserved, ctx.scope)
     try:
         if isinstance(error, Exception):
             await journal.write_failure(ctx, name, request, error, spent)

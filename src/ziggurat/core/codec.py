@@ -132,16 +132,21 @@ def as_type(value: object, kind: type[T]) -> T:
     return decode(value, kind) if isinstance(value, Raw) else cast("T", value)
 
 
-def canonical(value: object) -> bytes:
+def canonical(value: object, *, few_keys: bool = False) -> bytes:
     """Encode a value as JSON with sorted keys, so that equal values give equal bytes, whatever their key order.
+
+    Args:
+        value: The value.
+        few_keys: Whether it is known to have few keys, as the arguments of a function; they are not counted then.
 
     Raises:
         TypeError: something in it has no JSON form, or it is nested too deeply.
     """
     try:
-        plain = _encoder.encode(value)
-        if len(plain) > _MANY_KEYS and plain.count(b'":') > _MANY_KEYS:  # at least as often as there are keys
-            return _encoder.encode(_sorted(msgspec.json.decode(plain)))
+        if not few_keys:
+            plain = _encoder.encode(value)
+            if len(plain) > _MANY_KEYS and plain.count(b'":') > _MANY_KEYS:  # at least as often as there are keys
+                return _encoder.encode(_sorted(msgspec.json.decode(plain)))
         return _sorting_encoder.encode(value)
     except NotImplementedError as error:
         raise TypeError(str(error)) from None

@@ -25,8 +25,8 @@ class Stopwatch:
     """
 
     __slots__ = (
-        "_blocked", "_branches", "_excluded", "_followers", "_limit", "_sleeping", "_start", "_stopped", "_waits",
-        "clock", "emit", "limited", "outer",
+        "_branches", "_excluded", "_followers", "_limit", "_sleeping", "_start", "_stopped", "_waits", "clock", "emit",
+        "limited", "outer",
     )  # fmt: skip
 
     def __init__(self, clock: Clock, outer: "Stopwatch | None" = None, emit: Emit = SILENCE) -> None:
@@ -34,8 +34,7 @@ class Stopwatch:
         self.emit: Emit = emit
         self.clock: Clock = clock
         self._start = clock.monotonic()
-        self._blocked = emit.blocked
-        self._excluded = 0.0  # seconds for which it has stood still, not counting the present stop
+        self._excluded = -emit.blocked  # seconds for which it has stood still, but for the present stop and `emit`
         self._stopped: float | None = None  # since when it stands still
         self._waits = 0  # how many waits for people, and stopwatches that stand still, are directly below
         self._branches = 0
@@ -48,14 +47,13 @@ class Stopwatch:
     def excluded(self) -> float:
         """The seconds not counted so far."""
         still = 0.0 if self._stopped is None else self.clock.monotonic() - self._stopped
-        return self._excluded + still + self.emit.blocked - self._blocked
+        return self._excluded + still + self.emit.blocked
 
     @property
     def elapsed(self) -> float:
         """The seconds counted so far."""
-        now = self.clock.monotonic()
-        still = 0.0 if self._stopped is None else now - self._stopped
-        return now - self._start - self._excluded - still - (self.emit.blocked - self._blocked)
+        now = self.clock.monotonic() if self._stopped is None else self._stopped
+        return now - self._start - self._excluded - self.emit.blocked
 
     @property
     def deadline(self) -> float | None:

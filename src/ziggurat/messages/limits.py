@@ -6,6 +6,7 @@ __all__ = [
     "MAX_DEPTH",
     "MAX_KEY",
     "MAX_LONG_NUMBERS",
+    "SHORT",
     "check_depth",
     "check_size",
     "unique_object",
@@ -36,6 +37,9 @@ MAX_KEY = 60
 """Characters of a key or a name that are shown in an error."""
 
 
+SHORT = 20 * MAX_LONG_NUMBERS
+"""Characters up to which a text cannot be too long for `check_size`."""
+
 _LONG_NUMBER = re.compile(r"(?<!\w)[0-9]{20,}+(?!\w)", re.ASCII)
 
 
@@ -50,7 +54,7 @@ def check_size(text: str | bytes, what: str = "the arguments") -> None:
         raise InvalidArguments(
             f"{what} have {len(text):,} characters; at most {MAX_ARGUMENTS:,} are read: send less at a time"
         )
-    if len(text) > 20 * MAX_LONG_NUMBERS:
+    if len(text) > SHORT:
         whole = text if isinstance(text, str) else text.decode("latin-1")
         if sum(1 for _ in _LONG_NUMBER.finditer(whole)) > MAX_LONG_NUMBERS:
             raise InvalidArguments(

@@ -101,7 +101,7 @@ class Tally:
                 tally.tool_calls += 1
                 tally = tally.outer
             return
-        usage = as_usage(cost)
+        usage = cost if isinstance(cost, Usage) else as_usage(cost)
         if usage is not None:
             if charged_to:
                 self.charge(usage, charged_to)

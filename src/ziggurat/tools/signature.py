@@ -11,7 +11,7 @@ import msgspec
 from ziggurat.core.codec import canonical
 from ziggurat.core.errors import ConfigurationError, InvalidArguments
 from ziggurat.core.similar import similar
-from ziggurat.messages.limits import check_size
+from ziggurat.messages.limits import SHORT, check_size
 from ziggurat.tools.arguments import MAX_DEPTH, MAX_PROBLEMS, has_infinity, listing, read, shown
 from ziggurat.tools.docstring import Docstring, describe
 from ziggurat.tools.inspection import Inspection, inspect_function
@@ -109,10 +109,10 @@ class Signature(msgspec.Struct, frozen=True, eq=False):
         Raises:
             InvalidArguments: The text lists every problem, one per line: path, what was expected, what was given.
         """
-        check_size(arguments)
-        read = self._read
+        if len(arguments) > SHORT:
+            check_size(arguments)
         try:
-            values = read(arguments)
+            values = self._read(arguments)
         except (msgspec.MsgspecError, ValueError, RecursionError):
             return self.validate(_object_in(arguments))
         except Exception:
@@ -121,15 +121,21 @@ class Signature(msgspec.Struct, frozen=True, eq=False):
             raise ended_by(error) from error
         # If there are as many colons as decoded keys, no key was unknown and none was given twice.
         colons = arguments.count(":") if isinstance(arguments, str) else arguments.count(b":")
-        if colons != len(values) or len(arguments) > self._length:
+        if colons == len(values) and self._plain:
+            return values
+        return self._examined(values, arguments, unclear=colons != len(values))
+
+    def _examined(self, values: dict[str, object], arguments: str | bytes, *, unclear: bool) -> dict[str, object]:
+        """Return decoded values, or those of `validate` if the decoder alone does not show that they fit.
+
+        `unclear`: whether a key may be unknown, or given twice.
+        """
+        if unclear or len(arguments) > self._length:
             plain = _object_in(arguments)
             if len(plain) != len(values):
                 return self.validate(plain)
-        if self._checked:
+        if self._checked or any(has_infinity(values.get(name)) for name in self._inexact):
             return self.validate(_object_in(arguments))
-        for name in self._inexact:
-            if has_infinity(values.get(name)):
-                return self.validate(_object_in(arguments))
         return values
 
     def normalize(self, arguments: str) -> str:
@@ -139,7 +145,7 @@ class Signature(msgspec.Struct, frozen=True, eq=False):
             InvalidArguments: As for `decode`, or their JSON does not give the same values back.
         """
         if self._plain:  # numbers, texts and truth values are read as they were written
-            return canonical({**self._defaults, **self.decode(arguments)}).decode()
+            return canonical({**self._defaults, **self.decode(arguments)}, few_keys=True).decode()
         return normal_form(arguments, self._recode)
 
     def decode_normal(self, arguments: str) -> dict[str, object]:
