@@ -5,7 +5,6 @@ __all__ = ["ANYTHING", "SettingRule", "is_finite", "rule_of"]
 import re
 from collections.abc import Callable, Collection, Iterable, Mapping
 from decimal import Decimal
-from functools import reduce
 from inspect import iscoroutinefunction, signature
 from math import isfinite, isnan
 from types import NoneType, SimpleNamespace, UnionType
@@ -208,7 +207,13 @@ def _either(rules: list[SettingRule]) -> SettingRule:
     words = sorted(dict.fromkeys(rule.words for rule in rules), key=lambda each: each == "None")
     item = next((rule.item for rule in rules if rule.item is not None), None)
     separator = ", or " if any("," in each for each in words) else " or "
-    allows = reduce(lambda one, other: lambda value: one(value) or other(value), checks)
+
+    def allows(value: object) -> bool:
+        for check in checks:
+            if check(value):
+                return True
+        return False
+
     return SettingRule(allows, separator.join(words), item, secret=any(rule.secret for rule in rules))
 
 

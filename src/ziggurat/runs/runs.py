@@ -77,10 +77,10 @@ class Runs(ABC):
     def subscribe(self, run_id: str, after: int) -> AsyncGenerator["SubscribedItem", None]:
         """Yield the entries and events of a run after an entry, until it has ended and its leases are free."""
 
-    async def open(
+    def open(
         self, opened: Opened, agent: str, asked: str, screening: Screening, environment: Environment
-    ) -> LocalJournal:
-        """Begin a run that this caller drives; when this returns, its first entry is recorded.
+    ) -> Coroutine[Any, Any, LocalJournal]:
+        """Begin a run that this caller drives; when the coroutine returns, its first entry is recorded.
 
         Args:
             opened: The first entry.
@@ -94,9 +94,9 @@ class Runs(ABC):
             ConfigurationError: it is in progress in this process.
             StoreError: the store cannot be written.
         """
-        return await self._drive(opened.run_id, self._open(opened, agent, asked, screening, environment))
+        return self._drive(opened.run_id, self._open(opened, agent, asked, screening, environment))
 
-    async def take(self, run_id: str, environment: Environment) -> LocalJournal:
+    def take(self, run_id: str, environment: Environment) -> Coroutine[Any, Any, LocalJournal]:
         """Take over a run that stopped, so that only this caller drives it.
 
         What is appended until the run goes on is recorded together with what follows; `leave` before that, and nothing
@@ -108,7 +108,7 @@ class Runs(ABC):
             ConfigurationError: it is in progress in this process.
             JournalCorrupt: an entry is damaged; the message names it.
         """
-        return await self._drive(run_id, self._take(run_id, environment))
+        return self._drive(run_id, self._take(run_id, environment))
 
     async def leave(self, run_id: str, journal: LocalJournal, *, mistaken: bool = False) -> None:
         """Release the lease of a run.
