@@ -24,7 +24,7 @@ from ziggurat.core.entries import JournalEntry
 from ziggurat.core.facts import Effect
 from ziggurat.core.service import Service
 from ziggurat.core.settings import CheckedStruct, Fraction, PositiveInt
-from ziggurat.messages.conversation import ConversationPosition, Transcript
+from ziggurat.messages.conversation import Transcript
 from ziggurat.messages.message import Message
 from ziggurat.messages.parts import ToolCall
 from ziggurat.messages.recorded import first_difference, said_before
@@ -140,11 +140,6 @@ class ModelRequest(Struct, frozen=True, gc=False):
     tools: tuple[ToolSpec, ...] = ()
     settings: ModelSettings = NO_SETTINGS
     output: OutputSchema | None = None
-
-    @property
-    def kept(self) -> ConversationPosition:
-        """The light reference that a journal keeps in memory instead of the request."""
-        return self.messages.mark()
 
     def fingerprint(self) -> str:
         """Return a digest of the conversation; instructions, tools and settings are recorded separately."""

@@ -3,6 +3,7 @@
 __all__ = ["TOOL_CALL", "Tally", "Usage", "as_usage", "estimate_tokens", "sum_of"]
 
 from msgspec import Struct
+from msgspec.structs import astuple
 
 from ziggurat.core.codec import Raw, decode
 from ziggurat.core.entries import Result
@@ -43,18 +44,12 @@ class Usage(Struct, frozen=True, gc=False, omit_defaults=True):
 
 def sum_of(*usages: Usage) -> Usage:
     """Return the usage of several calls together; a figure that none of them has stays unknown."""
-    return Usage(
-        _sum([each.input for each in usages if each.input is not None]),
-        _sum([each.output for each in usages if each.output is not None]),
-        _sum([each.cache_read for each in usages if each.cache_read is not None]),
-        _sum([each.cache_write for each in usages if each.cache_write is not None]),
-        _sum([each.reasoning for each in usages if each.reasoning is not None]),
-        sum([each.requests for each in usages]),
-    )
-
-
-def _sum(known: list[int]) -> int | None:
-    return sum(known) if known else None
+    sums: list[int | None] = []
+    figures: tuple[int | None, ...]
+    for figures in zip(*map(astuple, usages), strict=True):
+        unknown = figures.count(None)
+        sums.append(None if unknown == len(figures) else sum(filter(None, figures)))
+    return Usage(*sums)  # type: ignore[arg-type]  # the number of requests is always known
 
 
 _NONE = Usage()
