@@ -27,7 +27,7 @@ from ziggurat.calls.once import after_acts, make_once, settle_unknown
 from ziggurat.core.clock import CLOCK, SYSTEM_CLOCK
 from ziggurat.core.codec import as_type
 from ziggurat.core.containment import as_failure
-from ziggurat.core.context import METER, Context
+from ziggurat.core.context import Context
 from ziggurat.core.entries import Intent, Record, Result
 from ziggurat.core.errors import JournalError, ToolError
 from ziggurat.core.event import SILENCE
@@ -88,9 +88,7 @@ async def act(box: Toolbox, call: ToolCall, ctx: Context) -> ToolResult:
     stored = journal.append(Result(ctx.path, call.name, call, result, (), elapsed))
     if stored is not None:  # `await journal.write(...)` takes 0.2 us longer
         await stored
-    meter = scope.get(METER)
-    if meter is not None:
-        meter.add(TOOL_CALL)
+    journal.count(ctx, TOOL_CALL)
     seconds = monotonic() - started
     if entry is not None:
         entry.statistics.add(seconds, result)

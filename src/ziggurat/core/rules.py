@@ -209,10 +209,7 @@ def _either(rules: list[SettingRule]) -> SettingRule:
     separator = ", or " if any("," in each for each in words) else " or "
 
     def allows(value: object) -> bool:
-        for check in checks:
-            if check(value):
-                return True
-        return False
+        return any(check(value) for check in checks)
 
     return SettingRule(allows, separator.join(words), item, secret=any(rule.secret for rule in rules))
 
