@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ziggurat.core.codec import Raw, as_type, decode, digest, encode, error_to_json
+from ziggurat.core.codec import Raw, as_type, canonical, decode, digest, encode, error_to_json
 from ziggurat.core.errors import (
     ForeignError,
     InvalidArguments,
@@ -69,6 +69,12 @@ def test_digests_are_blind_to_the_order_of_keys(value: dict[str, object]) -> Non
     turned = dict(reversed(value.items()))
     assert digest(turned) == digest(value)
     assert digest([value]) != digest(value)
+
+
+@given(st.dictionaries(st.text(), json_values, max_size=5))
+def test_keys_that_are_not_counted_are_sorted_all_the_same(value: dict[str, object]) -> None:
+    turned = dict(reversed(value.items()))
+    assert canonical(turned, few_keys=True) == canonical(value, few_keys=True) == canonical(value)
 
 
 @given(json_values, json_values)

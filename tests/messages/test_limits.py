@@ -20,6 +20,7 @@ from ziggurat.messages.limits import (
     MAX_CALLS,
     MAX_DEPTH,
     MAX_LONG_NUMBERS,
+    SHORT,
     check_depth,
     check_size,
     unique_object,
@@ -107,6 +108,11 @@ def test_numbers_with_equal_hashes_take_no_time(field: str, count: int) -> None:
     began = time.process_time()
     assert accepts(take.arguments.decode, text) == (count <= MAX_LONG_NUMBERS)
     assert time.process_time() - began < 1
+
+
+@pytest.mark.parametrize("between", [",", ", ", "-", '":'])
+def test_a_short_text_has_too_few_numbers_to_be_refused(between: str) -> None:
+    check_size((f"{10**19}{between}" * SHORT)[:SHORT])
 
 
 def test_long_digits_within_words_and_short_numbers_are_not_counted() -> None:
