@@ -51,10 +51,10 @@ help:
 	@sed -n 's/^#   //p' Makefile
 
 run: $(MODEL_STAMP)
-	@$(BIN)/ziggurat run -- "$$QUESTION"
+	@$(BIN)/ziggurat run --model local -- "$$QUESTION"
 
 chat: $(MODEL_STAMP)
-	@$(BIN)/ziggurat chat
+	@$(BIN)/ziggurat chat --model local
 
 test: $(TEST_STAMP) $(MODEL_STAMP) lint types unit
 

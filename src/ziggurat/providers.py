@@ -31,5 +31,6 @@ __getattr__, __dir__, __all__ = lazy(
         "models.http.user_client": ("UserClient",),
         "models.local": ("install", "local"),
         "models.resolving": ("PROVIDERS", "known_models", "resolve"),
+        "models.selection": ("SelectedModel", "select_model"),
     },
 )

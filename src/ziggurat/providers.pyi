@@ -27,5 +27,7 @@ from ziggurat.models.local import local as local
 from ziggurat.models.resolving import PROVIDERS as PROVIDERS
 from ziggurat.models.resolving import known_models as known_models
 from ziggurat.models.resolving import resolve as resolve
+from ziggurat.models.selection import SelectedModel as SelectedModel
+from ziggurat.models.selection import select_model as select_model
 
 __all__: list[str]

@@ -37,6 +37,8 @@ def ziggurat(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
     monkeypatch.delenv("ZIGGURAT_MODEL", raising=False)
     monkeypatch.delenv("ZIGGURAT_DEBUG", raising=False)
     monkeypatch.setenv("ZIGGURAT_STORE", "memory:")
+    for name in ("OLLAMA", "LMSTUDIO", "LLAMACPP", "VLLM"):  # whatever listens on the ports of this machine
+        monkeypatch.setenv(f"{name}_BASE_URL", "http://127.0.0.1:1/v1")
     monkeypatch.setattr(sys, "path", list(sys.path))
 
     def run(*arguments: str, stdin: str = "") -> Ended:

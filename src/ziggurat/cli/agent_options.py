@@ -1,9 +1,10 @@
 """The command-line options that define an agent; they are stored with its run, so that it can be built again."""
 
-__all__ = ["MODEL", "AgentOptions", "labels_of", "options_for", "options_in", "options_text"]
+__all__ = ["AgentOptions", "labels_of", "options_for", "options_in", "options_text", "with_model"]
 
 import os
 import shlex
+import sys
 from collections.abc import Mapping
 from typing import Any
 
@@ -11,12 +12,13 @@ import msgspec
 from msgspec import Struct
 from msgspec.structs import asdict, replace
 
+from ziggurat.cli.terminal import write
 from ziggurat.core.codec import Raw, decode
 from ziggurat.core.entries import Opened
 from ziggurat.core.errors import ConfigurationError
 from ziggurat.core.journal import LocalJournal
+from ziggurat.models.resolving import MODEL
 
-MODEL = "ZIGGURAT_MODEL"
 """The environment variable with the default model, used when no option names one."""
 
 
@@ -56,6 +58,19 @@ def labels_of(options: AgentOptions) -> Mapping[str, Any]:
         folder=os.getcwd(),
     )
     return {_LABEL: {name: value for name, value in asdict(resolved).items() if value not in (None, ())}}
+
+
+def with_model(options: AgentOptions, *, quiet: bool = False) -> AgentOptions:
+    """Return options that name a model: where none is named, the selected one, which is written on standard error."""
+    named = options.model if options.model is not None else os.environ.get(MODEL)
+    if options.agent is not None or (named is not None and named.strip() not in ("", "auto")):
+        return options
+    from ziggurat.models.selection import select_model
+
+    selected = select_model()
+    if not quiet:
+        write(f"model: {selected.name} ({selected.why})\n", sys.stderr)
+    return replace(options, model=selected.name)
 
 
 def _whole(spec: str) -> str:

@@ -126,7 +126,7 @@ def run(
       ziggurat run --agent desk.py:agent --approve 'delete_*' "Clean up"
       ziggurat run --memory me "Remember that I am allergic to nuts."
     """
-    from ziggurat.cli.agent_options import AgentOptions, labels_of
+    from ziggurat.cli.agent_options import AgentOptions, labels_of, with_model
     from ziggurat.cli.approve import approving, warn_of_unfitting
     from ziggurat.cli.build import agent_of, check_session
     from ziggurat.cli.question import question_of
@@ -136,6 +136,7 @@ def run(
     chosen = AgentOptions(
         model, tuple(tool or ()), agent, instructions, max_steps, timeout, tuple(approve or ()), memory=memory
     )
+    chosen = with_model(chosen, quiet=quiet)
     prompt = question_of(question)
     approvals, labels = approving(chosen.approve), labels_of(chosen)
     runnable = agent_of(chosen, store)
@@ -171,7 +172,7 @@ def chat(
       ziggurat chat --agent desk.py:agent
       ziggurat chat --session work
     """
-    from ziggurat.cli.agent_options import AgentOptions, labels_of
+    from ziggurat.cli.agent_options import AgentOptions, labels_of, with_model
     from ziggurat.cli.approve import approving, warn_of_unfitting
     from ziggurat.cli.build import agent_of, check_session
     from ziggurat.cli.chat import Chat
@@ -180,6 +181,7 @@ def chat(
     chosen = AgentOptions(
         model, tuple(tool or ()), agent, instructions, max_steps, timeout, tuple(approve or ()), memory=memory
     )
+    chosen = with_model(chosen, quiet=quiet)
     approvals, labels = approving(chosen.approve), labels_of(chosen)
     runnable = agent_of(chosen, store)
     check_session(runnable, session)
@@ -267,7 +269,7 @@ def doctor(
 ) -> None:
     """Report what is installed, what is missing, and how to install it.
 
-    Exit code: 0 if the embedded model can run, else 1. With --model, that model is asked for an answer of at most 16
+    Exit code: 0 if a model is found that can run, else 1. With --model, that model is asked for an answer of at most 16
     tokens instead: 0 if it answers, else 1 with advice. API keys are reported as set or not set, never shown.
 
     \b

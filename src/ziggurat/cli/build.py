@@ -8,13 +8,13 @@ from collections.abc import Sequence
 
 from ziggurat.agents.agent import Agent
 from ziggurat.agents.runnable import Runnable
-from ziggurat.cli.agent_options import MODEL, AgentOptions
+from ziggurat.cli.agent_options import AgentOptions
 from ziggurat.cli.load import BUILTIN_TOOLS, load_agent, load_tool
 from ziggurat.cli.store import is_lasting, open_store
 from ziggurat.core.errors import ConfigurationError
 from ziggurat.messages.middleware import Middleware
 from ziggurat.messages.model import Model
-from ziggurat.models.resolving import resolve
+from ziggurat.models.resolving import MODEL, resolve
 from ziggurat.tools.toolbox import Tool
 
 

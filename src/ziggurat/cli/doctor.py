@@ -9,13 +9,14 @@ import re
 import sys
 from importlib import metadata
 
-from ziggurat.cli.agent_options import MODEL
 from ziggurat.cli.providers import report_keys
 from ziggurat.cli.report import Report
 from ziggurat.cli.store import STORE
 from ziggurat.databases.address import without_secrets
 from ziggurat.models.local.install import SHA256, SIZE, model_path
 from ziggurat.models.real import FORBID_VARIABLE
+from ziggurat.models.resolving import MODEL
+from ziggurat.models.selection import SelectedModel, select_model
 
 _SETTINGS = (MODEL, STORE, "ZIGGURAT_CACHE", FORBID_VARIABLE, "ZIGGURAT_DEBUG", "NO_COLOR")
 _REQUIREMENT = re.compile(r"(?P<name>[A-Za-z0-9._-]+)(?:.*\bextra\s*==\s*['\"](?P<extra>[^'\"]+)['\"])?")
@@ -34,7 +35,7 @@ def _version(distribution: str) -> str | None:
 
 
 def doctor() -> int:
-    """Write a report on this installation; return 0 if ``ziggurat run`` works with the embedded model, else 1."""
+    """Write a report on this installation; return 0 if ``ziggurat run`` finds a model, else 1."""
     report = Report()
     report.title("Python")
     report.plain(f"{platform.python_implementation()} {platform.python_version()} on {platform.platform(terse=True)}")
@@ -46,16 +47,24 @@ def doctor() -> int:
     report.title("Embedded model")
     embedded = _report_embedded(report)
     report_keys(report)
+    selected = _report_selected(report)
     report.title("Settings")
     for name in _SETTINGS:
         value = os.environ.get(name)
         report.plain(f"{name}: {'not set' if value is None else without_secrets(value)}")
-    ready = embedded and "local" in complete
+    ready = selected.name != "local" or (embedded and "local" in complete)
     if ready:
         report.fine('ready: ziggurat run "What is 12 * (7 + 5)?"')
     else:
-        report.missing("not ready to run the embedded model; see what is missing above")
+        report.missing("not ready: there is no other model, and the embedded one cannot run; see what is missing above")
     return 0 if ready else 1
+
+
+def _report_selected(report: Report) -> SelectedModel:
+    report.title("Model that is used where none is named")
+    selected = select_model()
+    report.fine(f"{selected.name}: {selected.why}")
+    return selected
 
 
 def _extras() -> dict[str, list[str]]:

@@ -21,7 +21,7 @@ import typer
 
 Model = Annotated[
     str | None,
-    typer.Option("--model", "-m", metavar="NAME", help="The model; by default $ZIGGURAT_MODEL, else local."),
+    typer.Option("--model", "-m", metavar="NAME", help="The model; by default $ZIGGURAT_MODEL, else auto."),
 ]
 Tools = Annotated[
     list[str] | None,

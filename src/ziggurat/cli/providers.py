@@ -1,33 +1,13 @@
 """Information about providers for the command line: an example model of each, and its environment variables."""
 
-__all__ = ["EXAMPLES", "example", "is_set", "key_state", "report_keys"]
+__all__ = ["example", "is_set", "key_state", "report_keys"]
 
 import os
 from collections.abc import Sequence
 
 from ziggurat.cli.report import Report
 from ziggurat.models.http.dialect import DIALECTS, Dialect
-
-EXAMPLES = {
-    "anthropic": "claude-sonnet-4-5",
-    "azure": "NAME-OF-YOUR-DEPLOYMENT",
-    "cerebras": "gpt-oss-120b",
-    "deepseek": "deepseek-chat",
-    "fireworks": "accounts/fireworks/models/gpt-oss-120b",
-    "gemini": "gemini-2.5-flash",
-    "groq": "openai/gpt-oss-20b",
-    "llamacpp": "default",
-    "lmstudio": "openai/gpt-oss-20b",
-    "mistral": "mistral-small-latest",
-    "ollama": "llama3.2",
-    "openai": "gpt-5-mini",
-    "openai-responses": "gpt-5-mini",
-    "openrouter": "openai/gpt-5-mini",
-    "together": "openai/gpt-oss-20b",
-    "vllm": "openai/gpt-oss-20b",
-    "xai": "grok-4",
-}
-"""One model of each provider as an example; providers have many more."""
+from ziggurat.models.selection import EXAMPLES
 
 
 def example(provider: str) -> str:

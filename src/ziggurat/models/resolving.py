@@ -1,7 +1,8 @@
 """Resolve ``"provider:name"`` to a model."""
 
-__all__ = ["PROVIDERS", "known_models", "resolve"]
+__all__ = ["MODEL", "PROVIDERS", "known_models", "resolve"]
 
+import logging
 import re
 from collections.abc import Callable
 from importlib import import_module
@@ -10,6 +11,8 @@ from typing import cast
 
 from ziggurat.core.errors import ConfigurationError
 from ziggurat.messages.model import Model
+
+logger: logging.Logger = logging.getLogger("ziggurat")
 
 _HTTP = (
     "anthropic azure cerebras deepseek fireworks gemini groq llamacpp lmstudio mistral ollama openai openai-responses "
@@ -23,6 +26,9 @@ PROVIDERS: dict[str, str] = {
 
 The module is imported when a model of the provider is first resolved. Add entries to name models of your own.
 """
+
+MODEL = "ZIGGURAT_MODEL"
+"""The environment variable that names the model."""
 
 _VARIADIC, _GENERATOR, _COROUTINE = 0x04, 0x20 | 0x200, 0x80  # of code objects; inspect is slow to import
 _NAMELESS = frozenset({"local"})  # their name may be left out
@@ -51,6 +57,7 @@ def resolve(spec: str | Model) -> Model:
 
     ``"local"`` is the embedded model, ``"local:/path/to/model.gguf"`` any other model file. ``"openai:gpt-5-mini"`` is
     a provider's model, and ``"openai@https://host/v1:name"`` one at your own address with that provider's protocol.
+    ``"auto"`` is the model that `select_model` finds.
 
     Raises:
         ConfigurationError: there is no model with this name; the message lists the known forms.
@@ -62,6 +69,8 @@ def resolve(spec: str | Model) -> Model:
             return spec
         what = f"the class {spec.__name__}; make an object of it" if isinstance(spec, type) else type(spec).__name__
         raise ConfigurationError(f"resolve(spec=...) is {_wanted()}; got {what}")
+    if spec.strip() == "auto":
+        return _selected()
     if "@" in spec.partition(":")[0]:
         return _elsewhere(spec.strip())
     provider, colon, name = (part.strip() for part in spec.partition(":"))
@@ -75,6 +84,14 @@ def resolve(spec: str | Model) -> Model:
         )
     factory = _factory(provider)
     return cast("Model", factory(name) if name else factory())
+
+
+def _selected() -> Model:
+    from ziggurat.models.selection import select_model
+
+    selected = select_model()
+    logger.info("the model is %s: %s", selected.name, selected.why)
+    return resolve(selected.name)
 
 
 def _check_function(model: Model) -> None:

@@ -1,0 +1,168 @@
+"""Select a model where none is named: ``Agent("auto")``, and the command line by default."""
+
+__all__ = ["EXAMPLES", "PROBE_SECONDS", "SelectedModel", "select_model"]
+
+import json
+import os
+import threading
+from collections.abc import Callable, Sequence
+from concurrent.futures import Future, wait
+from http.client import HTTPConnection, HTTPSConnection
+from typing import Any
+from urllib.parse import urlsplit
+
+import msgspec
+
+from ziggurat.core.errors import ConfigurationError
+from ziggurat.models.http.dialect import DIALECTS, Dialect
+from ziggurat.models.http.providers import base_of, key_of
+from ziggurat.models.resolving import MODEL
+
+PROBE_SECONDS = 0.3
+"""How long local servers may take to answer, all together."""
+
+EXAMPLES = {
+    "anthropic": "claude-sonnet-4-5",
+    "azure": "NAME-OF-YOUR-DEPLOYMENT",
+    "cerebras": "gpt-oss-120b",
+    "deepseek": "deepseek-chat",
+    "fireworks": "accounts/fireworks/models/gpt-oss-120b",
+    "gemini": "gemini-2.5-flash",
+    "groq": "openai/gpt-oss-20b",
+    "llamacpp": "default",
+    "lmstudio": "openai/gpt-oss-20b",
+    "mistral": "mistral-small-latest",
+    "ollama": "llama3.2",
+    "openai": "gpt-5-mini",
+    "openai-responses": "gpt-5-mini",
+    "openrouter": "openai/gpt-5-mini",
+    "together": "openai/gpt-oss-20b",
+    "vllm": "openai/gpt-oss-20b",
+    "xai": "grok-4",
+}
+"""One model of each provider as an example, and as the one that is selected if only a key is set."""
+
+_HOSTED = (
+    *("openai", "anthropic", "gemini", "mistral", "groq", "deepseek"),
+    *("xai", "openrouter", "together", "fireworks", "cerebras"),
+)
+_SERVERS = ("ollama", "lmstudio", "llamacpp", "vllm")
+_LARGEST = 1_000_000
+"""How many bytes of a list of models are read."""
+_LONGEST_NAME = 200
+
+
+class SelectedModel(msgspec.Struct, frozen=True):
+    """The model that was selected.
+
+    Attributes:
+        name: Its name, as `resolve` takes it.
+        why: Why it was selected, such as ``"OPENAI_API_KEY is set"``.
+    """
+
+    name: str
+    why: str
+
+
+Wait = Callable[[Sequence["Future[str]"]], object]
+
+
+def _wait_shortly(answers: Sequence["Future[str]"]) -> None:
+    wait(answers, timeout=PROBE_SECONDS)
+
+
+def select_model(*, waiting: Wait = _wait_shortly) -> SelectedModel:
+    """Return the first that there is: the configured model, a key, a local server, an installed file, the demo model.
+
+    In this order: ``$ZIGGURAT_MODEL``; a provider whose key is in its environment variable; a server of Ollama,
+    LM Studio, llama.cpp or vLLM that answers ``/v1/models`` with a model; a model that ``ziggurat models install``
+    installed; the embedded demo model. Servers are asked at the same time, for at most 0.3 s together, and only if
+    nothing before them was found.
+
+    Args:
+        waiting: Waits for the answers of the servers, given in the order above; those that are not done are ignored.
+    """
+    configured = os.environ.get(MODEL, "").strip()
+    if configured and configured != "auto":
+        return SelectedModel(configured, f"{MODEL} is set")
+    return _with_key() or _served(waiting) or _installed()
+
+
+def _with_key() -> SelectedModel | None:
+    for name in _HOSTED:
+        for variable in DIALECTS[name].key_variables:
+            if os.environ.get(variable, "").strip():
+                return SelectedModel(f"{name}:{EXAMPLES[name]}", f"{variable} is set")
+    return None
+
+
+def _served(waiting: Wait) -> SelectedModel | None:
+    asked = [(DIALECTS[name], *_ask(DIALECTS[name])) for name in _SERVERS]
+    waiting([answer for _, _, answer in asked])
+    for dialect, base, answer in asked:
+        if answer.done() and answer.exception() is None:
+            return SelectedModel(f"{dialect.name}:{answer.result()}", f"a server answers at {base}")
+    return None
+
+
+def _installed() -> SelectedModel:
+    from ziggurat.models.local.catalogue import installed_models
+
+    for model in installed_models():
+        if model.name != "embedded":
+            return SelectedModel(f"local:{model.name}", "it is installed")
+    return SelectedModel("local", "there is no key, no local server and no other model; it is a demo")
+
+
+def _ask(dialect: Dialect) -> tuple[str, "Future[str]"]:
+    """Ask a server for its models in a thread; the future has the name of the first one.
+
+    The thread is a daemon, so that a server that never stops sending does not keep the process.
+    """
+    answer: Future[str] = Future()
+    try:
+        base = base_of(dialect, None)
+    except ConfigurationError as error:
+        answer.set_exception(error)
+        return "", answer
+
+    def ask() -> None:
+        try:
+            name = _first_model(base, key_of(dialect, needed=False))
+        except Exception as error:  # noqa: BLE001 - whatever answers there is no server with a list of models
+            answer.set_exception(error)
+        else:
+            answer.set_result(name)
+
+    threading.Thread(target=ask, name=f"ziggurat-probe-{dialect.name}", daemon=True).start()
+    return base, answer
+
+
+def _first_model(base: str, key: str) -> str:
+    """Return the first model that a server lists and that is not for embeddings.
+
+    Raises:
+        Exception: it cannot be reached, or its answer is not a list of models.
+    """
+    parts = urlsplit(base)
+    kind = HTTPSConnection if parts.scheme == "https" else HTTPConnection
+    connection = kind(parts.hostname or "", parts.port, timeout=10 * PROBE_SECONDS)
+    try:
+        headers = {"Authorization": f"Bearer {key}"} if key else {}
+        connection.request("GET", f"{parts.path}/models", headers=headers)
+        with connection.getresponse() as reply:
+            body = reply.read(_LARGEST) if reply.status == 200 else b""
+    finally:
+        connection.close()
+    listed: Any = json.loads(body)
+    names = [model["id"] for model in listed["data"]]
+    name = next((name for name in names if _is_name(name)), None)
+    if name is None:
+        raise ValueError("it lists no model")
+    return str(name)
+
+
+def _is_name(name: Any) -> bool:
+    if not isinstance(name, str) or not 0 < len(name) <= _LONGEST_NAME or not name.isprintable():
+        return False
+    return bool(name.strip()) and "embed" not in name.lower()
