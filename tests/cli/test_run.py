@@ -11,6 +11,7 @@ from ziggurat.cli.main import main
 from ziggurat.core.codec import decode
 from ziggurat.messages.events import AgentEnded, AnyEvent
 from ziggurat.models.function import FunctionModel
+from ziggurat.models.http.dialect import DIALECTS
 
 
 def test_a_pipe_gets_the_answer_and_nothing_else(ziggurat: Command) -> None:
@@ -145,9 +146,13 @@ def test_the_embedded_model_is_looked_for_before_the_run(
     ziggurat: Command, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     monkeypatch.setenv("ZIGGURAT_CACHE", str(tmp_path))
+    for dialect in DIALECTS.values():
+        for variable in dialect.key_variables:
+            monkeypatch.delenv(variable, raising=False)
     ended = ziggurat("run", "hi")
     assert ended.code == 2
     assert ended.err == (
+        "model: local (there is no key, no local server and no other model; it is a demo)\n"
         f"ziggurat: the embedded model is not installed (looked for {tmp_path}/SmolLM2-135M-Instruct.Q4_1.gguf); "
         "run: ziggurat models install\n"
     )

@@ -17,7 +17,7 @@ from ziggurat.core.codec import Raw, decode
 from ziggurat.core.entries import Opened
 from ziggurat.core.errors import ConfigurationError
 from ziggurat.core.journal import LocalJournal
-from ziggurat.models.resolving import MODEL
+from ziggurat.models.selection import MODEL, select_model
 
 """The environment variable with the default model, used when no option names one."""
 
@@ -62,11 +62,9 @@ def labels_of(options: AgentOptions) -> Mapping[str, Any]:
 
 def with_model(options: AgentOptions, *, quiet: bool = False) -> AgentOptions:
     """Return options that name a model: where none is named, the selected one, which is written on standard error."""
-    named = options.model if options.model is not None else os.environ.get(MODEL)
-    if options.agent is not None or (named is not None and named.strip() not in ("", "auto")):
+    named = options.model if options.model is not None else os.environ.get(MODEL) or "auto"
+    if options.agent is not None or named.strip() != "auto":
         return options
-    from ziggurat.models.selection import select_model
-
     selected = select_model()
     if not quiet:
         write(f"model: {selected.name} ({selected.why})\n", sys.stderr)

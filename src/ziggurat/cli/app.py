@@ -136,8 +136,8 @@ def run(
     chosen = AgentOptions(
         model, tuple(tool or ()), agent, instructions, max_steps, timeout, tuple(approve or ()), memory=memory
     )
-    chosen = with_model(chosen, quiet=quiet)
     prompt = question_of(question)
+    chosen = with_model(chosen, quiet=quiet)
     approvals, labels = approving(chosen.approve), labels_of(chosen)
     runnable = agent_of(chosen, store)
     check_session(runnable, session)

@@ -14,7 +14,8 @@ from ziggurat.cli.store import is_lasting, open_store
 from ziggurat.core.errors import ConfigurationError
 from ziggurat.messages.middleware import Middleware
 from ziggurat.messages.model import Model
-from ziggurat.models.resolving import MODEL, resolve
+from ziggurat.models.resolving import resolve
+from ziggurat.models.selection import MODEL
 from ziggurat.tools.toolbox import Tool
 
 

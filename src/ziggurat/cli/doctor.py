@@ -15,8 +15,7 @@ from ziggurat.cli.store import STORE
 from ziggurat.databases.address import without_secrets
 from ziggurat.models.local.install import SHA256, SIZE, model_path
 from ziggurat.models.real import FORBID_VARIABLE
-from ziggurat.models.resolving import MODEL
-from ziggurat.models.selection import SelectedModel, select_model
+from ziggurat.models.selection import MODEL, SelectedModel, select_model
 
 _SETTINGS = (MODEL, STORE, "ZIGGURAT_CACHE", FORBID_VARIABLE, "ZIGGURAT_DEBUG", "NO_COLOR")
 _REQUIREMENT = re.compile(r"(?P<name>[A-Za-z0-9._-]+)(?:.*\bextra\s*==\s*['\"](?P<extra>[^'\"]+)['\"])?")

@@ -2,7 +2,7 @@
 
 - For tests and your own: `scripted`, `function`, `replay`, with `reply`; `real` forbids calls to all others.
 - Hosted: `http`, with the wire formats `anthropic`, `openai` and `openai_responses`; `resolving` finds a model by its
-  name, `windows` knows the sizes of context windows.
+  name, `selection` one where none is named, `windows` knows the sizes of context windows.
 - In this process: `local`. For models that only write text: `react_protocol`. Embedders: `embed`. Streams
   of JSON: `brackets`.
 """

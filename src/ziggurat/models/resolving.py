@@ -1,6 +1,6 @@
 """Resolve ``"provider:name"`` to a model."""
 
-__all__ = ["MODEL", "PROVIDERS", "known_models", "resolve"]
+__all__ = ["PROVIDERS", "known_models", "resolve"]
 
 import logging
 import re
@@ -26,9 +26,6 @@ PROVIDERS: dict[str, str] = {
 
 The module is imported when a model of the provider is first resolved. Add entries to name models of your own.
 """
-
-MODEL = "ZIGGURAT_MODEL"
-"""The environment variable that names the model."""
 
 _VARIADIC, _GENERATOR, _COROUTINE = 0x04, 0x20 | 0x200, 0x80  # of code objects; inspect is slow to import
 _NAMELESS = frozenset({"local"})  # their name may be left out

@@ -1,6 +1,6 @@
 """Select a model where none is named: ``Agent("auto")``, and the command line by default."""
 
-__all__ = ["EXAMPLES", "PROBE_SECONDS", "SelectedModel", "select_model"]
+__all__ = ["EXAMPLES", "MODEL", "PROBE_SECONDS", "SelectedModel", "select_model"]
 
 import json
 import os
@@ -16,8 +16,9 @@ import msgspec
 from ziggurat.core.errors import ConfigurationError
 from ziggurat.models.http.dialect import DIALECTS, Dialect
 from ziggurat.models.http.providers import base_of, key_of
-from ziggurat.models.resolving import MODEL
 
+MODEL = "ZIGGURAT_MODEL"
+"""The environment variable that names the model."""
 PROBE_SECONDS = 0.3
 """How long local servers may take to answer, all together."""
 
