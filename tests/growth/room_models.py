@@ -51,7 +51,7 @@ from ziggurat.models.http.failures import failure, failure_of, readable, redacte
 from ziggurat.models.http.headers import duration, retry_after
 from ziggurat.models.http.sse import EventParser, ServerEvent
 from ziggurat.models.local.answers import answer, rendered
-from ziggurat.models.local.templated import AnswerText
+from ziggurat.models.local.replies import ReplyReader
 from ziggurat.models.local.wordpiece import pieces as wordpieces
 from ziggurat.models.openai.calls import is_object
 from ziggurat.models.openai.from_wire import from_wire as from_chat
@@ -252,9 +252,10 @@ def bracketed(letters: Iterable[str]) -> None:
 
 
 def answered(letters: Iterable[str]) -> None:
-    answer = AnswerText()
-    for letter in ('{"answer": "', *letters):
-        answer.push(letter)
+    reader = ReplyReader()
+    for letter in ('[{"name": "say", "arguments": {"text": "', *letters):
+        reader.push(letter)
+    reader.end()
 
 
 def record(text: str) -> MemoryRecord:
@@ -348,7 +349,7 @@ CASES = [
     *over("models.local.wordpiece.pieces", lambda text: wordpieces(text, 256), TEXT),
     *over("models.local.answers.rendered", lambda text: rendered(result(text)), JSON),
     *over("models.local.answers.answer", lambda text: answer(result(text)), (*TEXT, *JSON)),
-    *in_letters("models.local.templated.AnswerText", answered),
+    *in_letters("models.local.replies.ReplyReader", answered),
     *over("middleware.secrets.Secrets.masked", SECRETS.masked, TEXT),
     *in_letters("middleware.secrets.Incoming", masked_pieces),
     *given("middleware.redaction.Redaction.deltas", filtered, DELTAS, reach=32_000),

@@ -30,7 +30,7 @@ _READS = re.compile(
     r"|unique|units|validate|visible|whole$|escaped_json)"
 )
 """Beginnings of the names of functions that read what others wrote."""
-_READERS = re.compile(r".*(Brackets|Fold|Incoming|Parser|Reader|Secrets|TfIdf|Wrapper|Validator|TextIndex|AnswerText)$")
+_READERS = re.compile(r".*(Brackets|Fold|Incoming|Parser|Reader|Secrets|TfIdf|Wrapper|Validator|TextIndex)$")
 """Names of classes that do."""
 
 ELSEWHERE = {
@@ -40,6 +40,10 @@ ELSEWHERE = {
     "models.http.incoming.Incoming": "joins each piece once, within Limits; needs an event loop and a connection",
     "models.http.service.StreamReader": "is a protocol",
     "models.local.arithmetic.expression_in": "reads a fixed number of characters of a request: embedded._HEAD, _TAIL",
+    "models.local.chat_template.read_template": "reads what llama.cpp says of its file, once",
+    "models.local.replies.answer_grammar": "writes the schema of the program itself",
+    "models.local.replies.answer_prompt": "writes the schema of the program itself",
+    "models.local.speech.text_of": "looks up three values",
     "models.openai.calls.CallReader": "is a part of models.openai.stream.Reader",
     "models.openai.shapes.read": "is the decoder of models.openai.stream.Reader and from_wire",
     "models.openai_responses.items.deltas_of_items": "is a part of models.openai_responses.from_wire",

@@ -8,6 +8,7 @@ from collections.abc import AsyncGenerator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from ziggurat.models.local.chat_template import ChatTemplate
 from ziggurat.models.local.engine import Chunk, Endpoint, Engine
 from ziggurat.models.local.minilm import Embedder, Vector
 
@@ -39,12 +40,16 @@ def schema_in(body: Mapping[str, Any]) -> dict[str, Any]:
 class Parrot(Engine):
     """Returns each of its texts in turn, one character at a time, and records its requests."""
 
-    def __init__(self, *texts: str, finish: str = "stop") -> None:
+    def __init__(self, *texts: str, finish: str = "stop", template: ChatTemplate | None = None) -> None:
         self.path = Path("/models/parrot.gguf")
         self.slots, self.context, self.threads = 1, 2048, 1
         self.texts = list(texts)
         self.finish = finish
+        self.chat_template = template or ChatTemplate()
         self.asked: list[tuple[Endpoint, Mapping[str, Any]]] = []
+
+    async def template(self) -> ChatTemplate:
+        return self.chat_template
 
     async def stream(self, endpoint: Endpoint, body: Mapping[str, Any]) -> AsyncGenerator[Chunk, None]:
         self.asked.append((endpoint, body))

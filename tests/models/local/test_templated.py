@@ -1,14 +1,14 @@
-"""Tests of GGUF files as models: the request, and how its JSON is parsed."""
+"""Tests of GGUF files as models: the requests to llama.cpp, and the responses made of its replies."""
 
 import asyncio
 import json
 from typing import Any
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
-from tests.models.local.fakes import Parrot, schema_in
+from tests.models.local.fakes import Parrot
+from tests.models.local.test_replies import rules_in, schema_of
+from ziggurat.agents.agent import Agent
 from ziggurat.core.context import root
 from ziggurat.core.errors import ConfigurationError
 from ziggurat.core.event import Event
@@ -17,11 +17,19 @@ from ziggurat.messages.delta import Fold
 from ziggurat.messages.events import Delta
 from ziggurat.messages.message import Message, assistant, tool_message, user
 from ziggurat.messages.model import ModelRequest, ModelResponse, ModelSettings, OutputSchema, ToolSpec
-from ziggurat.messages.parts import ToolCall, ToolResult
-from ziggurat.models.local.templated import AnswerText, TemplatedModel, reply_schema
+from ziggurat.messages.parts import Text, Thinking, ToolCall, ToolResult
+from ziggurat.models.local.chat_template import ChatTemplate
+from ziggurat.models.local.templated import TemplatedModel
+from ziggurat.tools.function import tool
 
 CITY = {"type": "object", "properties": {"city": {"type": "string"}}, "required": ["city"]}
+CLOSED = {**CITY, "additionalProperties": False}
 WEATHER = ToolSpec("weather", "Forecast.", CITY)
+FULL = ChatTemplate(tools=True, calls=True)
+IN_ROME = ToolCall("call-1", "weather", '{"city":"Rome"}')
+RAIN = tool_message(ToolResult("call-1", "weather", "rain"))
+CHOICE = '[{"name": "reply"'
+ASK_ROME = '[{"name": "weather", "arguments": {"city": "Rome"}}]'
 
 
 def _ask(engine: Parrot, *messages: Message, **fields: Any) -> ModelResponse:
@@ -45,61 +53,133 @@ def test_plain_talk() -> None:
     assert endpoint == "chat"
     assert body["messages"] == [{"role": "system", "content": "Be kind."}, {"role": "user", "content": "Hi"}]
     assert (body["max_tokens"], body["stop"], body["seed"]) == (9, ["!"], 1)
+    assert "grammar" not in body
 
 
-def test_a_call() -> None:
-    reply = _ask(Parrot('{"tool": "weather", "arguments": {"city": "Rome"}}'), user("Rain in Rome?"), tools=(WEATHER,))
+def test_several_calls_at_once() -> None:
+    reply = _ask(
+        Parrot(
+            '[{"name": "weather", "arguments": {"city": "Rome"}}, {"name": "weather", "arguments": {"city": "Oslo"}}]'
+        ),
+        user("Rain in Rome and Oslo?"),
+        tools=(WEATHER,),
+    )
     assert reply.finish == "tool_calls"
-    assert reply.tool_calls == (ToolCall("call-1", "weather", '{"city":"Rome"}'),)
+    assert reply.tool_calls == (
+        ToolCall("call-1", "weather", '{"city": "Rome"}'),
+        ToolCall("call-2", "weather", '{"city": "Oslo"}'),
+    )
 
 
-def test_an_answer_after_a_call() -> None:
-    engine = Parrot('{"answer": "It is \\"wet\\" \\u2614\\ud83d\\ude00"}')
-    call = ToolCall("call-1", "weather", '{"city":"Rome"}')
-    result = tool_message(ToolResult("call-1", "weather", '"rain"'))
-    reply = _ask(engine, user("Rain in Rome?"), assistant(call), result, tools=(WEATHER,))
-    assert reply.text == 'It is "wet" \u2614\U0001f600'
-    told = engine.asked[0][1]["messages"]
-    assert [message["role"] for message in told] == ["system", "user", "assistant", "user"]
-    assert "weather" in told[0]["content"]
+def test_tools_calls_and_results_are_shown_by_the_template() -> None:
+    engine = Parrot(CHOICE, "Wet.", template=FULL)
+    reply = _ask(engine, user("Rain in Rome?"), assistant(IN_ROME), RAIN, tools=(WEATHER,), instructions="Be kind.")
+    assert (reply.text, reply.finish) == ("Wet.", "stop")
+    body = engine.asked[0][1]
+    assert body["chat_template_kwargs"]["tools"][0]["function"]["name"] == "weather"
+    system, asked, called, answered = body["messages"]
+    assert system["content"].startswith("Be kind.\n\nBegin each reply with a JSON array")
+    assert "Forecast" not in system["content"]
+    assert asked == {"role": "user", "content": "Rain in Rome?"}
+    assert called["tool_calls"][0]["function"] == {"name": "weather", "arguments": '{"city":"Rome"}'}
+    assert answered == {"role": "tool", "tool_call_id": "call-1", "name": "weather", "content": "rain"}
+    assert engine.asked[1][1]["messages"][:4] == body["messages"]  # so that llama.cpp has read all but the end
+    assert engine.asked[1][1]["messages"][4] == {
+        "role": "assistant",
+        "content": CHOICE + ', "arguments": {}}]',
+    }
+    assert (reply.usage.requests, reply.usage.input) == (1, 20)
+
+
+def test_what_a_template_cannot_show_is_put_into_text() -> None:
+    engine = Parrot(CHOICE, "Wet.", template=ChatTemplate(system=False))
+    _ask(engine, user("Rain in Rome?"), assistant(IN_ROME), RAIN, tools=(WEATHER,))
+    body = engine.asked[0][1]
+    assert "tools" not in body["chat_template_kwargs"]
+    asked, called, answered = body["messages"]
+    assert asked["role"] == "user"
+    assert "Forecast" in asked["content"]
+    assert asked["content"].endswith("\n\nRain in Rome?")
+    assert called == {"role": "assistant", "content": '[{"name": "weather", "arguments": {"city":"Rome"}}]'}
+    assert answered == {"role": "user", "content": "Result of weather: rain"}
 
 
 def test_a_reply_that_was_cut_off() -> None:
-    reply = _ask(Parrot('{"answer": "It is', finish="length"), user("?"), tools=(WEATHER,))
-    assert (reply.text, reply.finish) == ("It is", "length")
+    assert _ask(Parrot("It is", finish="length"), user("?")).finish == "length"
+    assert _ask(Parrot('[{"name": ', finish="length"), user("?"), tools=(WEATHER,)).finish == "length"
 
 
 def test_a_reply_that_cannot_be_read() -> None:
-    assert _ask(Parrot('{"tool": '), user("?"), tools=(WEATHER,)).finish == "malformed"
+    assert _ask(Parrot('[{"name": '), user("?"), tools=(WEATHER,)).finish == "malformed"
 
 
-def test_structured_output_with_and_without_tools() -> None:
+def test_structured_output_shows_its_schema() -> None:
     city = OutputSchema("city", CITY)
-    engine = Parrot('{"city": "Rome"}')
+    engine = Parrot('{"city": "Rome"}', CHOICE, '{"city": "Oslo"}')
     assert json.loads(_ask(engine, user("Where?"), output=city).text) == {"city": "Rome"}
-    assert schema_in(engine.asked[0][1]) == CITY
+    assert json.loads(_ask(engine, user("Where?"), output=city, tools=(WEATHER,)).text) == {"city": "Oslo"}
+    (_, plain), _, (_, with_tools) = engine.asked
+    for body, at in ((plain, 0), (with_tools, -1)):
+        assert schema_of(rules_in(body["grammar"])["answer"]) == CLOSED
+        assert body["messages"][at]["content"].endswith(json.dumps(CITY))
 
 
 def test_tool_choice() -> None:
-    engine = Parrot('{"tool": "weather", "arguments": {"city": "Rome"}}', "Hi")
+    engine = Parrot(ASK_ROME, "Hi", ASK_ROME)
     _ask(engine, user("?"), tools=(WEATHER,), settings=ModelSettings(tool_choice="required"))
-    assert "answer" not in json.dumps(schema_in(engine.asked[0][1]))
+    assert "reply" not in rules_in(engine.asked[0][1]["grammar"])["start"]
     _ask(engine, user("?"), tools=(WEATHER,), settings=ModelSettings(tool_choice="none"))
     assert "grammar" not in engine.asked[1][1]
+    _ask(engine, user("?"), tools=(WEATHER,), settings=ModelSettings(parallel_tools=False))
+    assert "{0,15}" not in engine.asked[2][1]["grammar"]
     with pytest.raises(ConfigurationError, match="wheather"):
         _ask(engine, user("?"), tools=(WEATHER,), settings=ModelSettings(tool_choice="wheather"))
 
 
-def test_definitions_move_to_the_top_of_the_schema() -> None:
-    inner = {"type": "object", "properties": {"c": {"$ref": "#/$defs/C"}}, "$defs": {"C": {"enum": ["a"]}}}
-    schema = reply_schema((ToolSpec("t", "", inner),))
-    assert schema["$defs"] == {"C": {"enum": ["a"]}}
-    assert "$defs" not in schema["anyOf"][0]["properties"]["arguments"]
+def test_thoughts() -> None:
+    engine = Parrot(
+        "Hm.</think>\n\n" + CHOICE, "Ah.</think>Yes.", CHOICE, "No.", template=ChatTemplate(thinking="begun")
+    )
+    assert _ask(engine, user("?"), tools=(WEATHER,)).message.parts == (Thinking("Hm.Ah."), Text("Yes."))
+    engine.chat_template = ChatTemplate(thinking="optional")
+    _ask(engine, user("?"), tools=(WEATHER,), settings=ModelSettings(reasoning="none"))
+    assert engine.asked[2][1]["chat_template_kwargs"]["enable_thinking"] is False
+    assert "thought" not in engine.asked[2][1]["grammar"]
 
 
-@given(st.text(), st.booleans(), st.integers(1, 7))
-def test_an_answer_is_read_the_same_in_pieces(text: str, ascii_only: bool, size: int) -> None:
-    written = json.dumps({"answer": text}, ensure_ascii=ascii_only)
-    said = AnswerText()
-    shown = "".join(said.push(written[at : at + size]) for at in range(0, len(written), size))
-    assert shown == text
+def test_a_repeated_call_becomes_a_request_for_the_answer() -> None:
+    engine = Parrot(ASK_ROME, "Wet.")
+    reply = _ask(engine, user("Rain in Rome?"), assistant(IN_ROME), RAIN, tools=(WEATHER,))
+    assert (reply.text, reply.finish, reply.usage.requests) == ("Wet.", "stop", 1)
+    assert "weather has answered already" in engine.asked[1][1]["messages"][-1]["content"]
+
+
+@pytest.mark.parametrize(
+    ("before", "settings"),
+    [
+        pytest.param([assistant(IN_ROME), RAIN, user("Look again.")], {}, id="a new turn"),
+        pytest.param(
+            [assistant(IN_ROME), tool_message(ToolResult("call-1", "weather", "", "timeout"))], {}, id="timeout"
+        ),
+        pytest.param([assistant(IN_ROME), RAIN], {"tool_choice": "required"}, id="required"),
+    ],
+)
+def test_calls_that_may_be_repeated(before: list[Message], settings: dict[str, Any]) -> None:
+    engine = Parrot(ASK_ROME)
+    reply = _ask(engine, user("Rain?"), *before, tools=(WEATHER,), settings=ModelSettings(**settings))
+    assert [call.id for call in reply.tool_calls] == ["call-2"]
+
+
+def test_an_agent_whose_model_repeats_itself_ends() -> None:
+    calls = 0
+
+    @tool
+    async def weather(city: str) -> str:
+        """Forecast."""
+        nonlocal calls
+        calls += 1
+        return "rain"
+
+    agent = Agent(TemplatedModel(Parrot(ASK_ROME, ASK_ROME, "It rains.")), tools=[weather])
+    run = asyncio.run(agent.run("Rain in Rome?"))
+    assert (run.text, calls, run.steps) == ("It rains.", 1, 2)

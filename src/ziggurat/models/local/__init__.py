@@ -3,7 +3,8 @@
 - The embedded demo model: `embedded`, downloaded by `install`. It chooses one tool (`choose`) or repeats the last call
   with changes (`follow`), fills its parameters with parts of the request (`copying`: `spans`, `schema`, `arithmetic`),
   and answers with the result (`answers`). Similarity of texts: `minilm`, `wordpiece`.
-- Any GGUF file: `templated`. Both generate through `speech`, on the `engine`.
+- Any GGUF file: `templated`. It shows the conversation (`transcript`) as the file's `chat_template` can, and reads
+  `replies` under a grammar, through `speech`, on the `engine`.
 - The `catalogue` of models that `install` downloads by name (`download`).
 """
 

@@ -15,12 +15,16 @@ from pathlib import Path
 from typing import Any, Literal
 
 from ziggurat.core.errors import ConfigurationError, MissingExtra, ModelError
+from ziggurat.models.local.chat_template import ChatTemplate, read_template
 
 SLOTS = 4
 """How many requests one engine serves at the same time; more are queued."""
 
 CONTEXT = 8192
 """The context size of an engine in tokens, shared by the requests it is serving."""
+
+_BATCH = 128
+"""How many tokens of a prompt are read at once: a cancelled request stops after them, others go on between them."""
 
 Endpoint = Literal["chat", "completion"]
 Chunk = dict[str, Any]
@@ -51,11 +55,24 @@ class Engine:
         self.context = context
         self.threads: int = threads or min(8, _processors())
         self._lock = threading.Lock()
+        self._key = secrets.token_hex(32)
         self._server: Any = None
+        self._template = ChatTemplate()
         self._pool: ThreadPoolExecutor | None = None
 
     def __repr__(self) -> str:
         return f"Engine({self.path.name!r}, slots={self.slots}, context={self.context})"
+
+    async def template(self) -> ChatTemplate:
+        """Return what the file's chat template can express; loads the weights.
+
+        Raises:
+            MissingExtra: the extra ``local`` is not installed.
+            ModelError: llama.cpp cannot read the file.
+        """
+        if self._server is None:
+            await asyncio.to_thread(self.load)
+        return self._template
 
     async def stream(self, endpoint: Endpoint, body: Mapping[str, Any]) -> AsyncGenerator[Chunk, None]:
         """Yield the chunks of one reply as llama.cpp writes them; the last one contains the usage.
@@ -115,7 +132,7 @@ class Engine:
             return take(chunk)
 
         try:
-            answer = handle(body | {"stream_options": {"include_usage": True}}, heard)
+            answer = handle(body | {"stream_options": {"include_usage": True}, "return_progress": True}, heard)
         except (ValueError, RuntimeError, TypeError) as error:
             raise ModelError(f"{self.path.name} refused the request: {error}", transient=False) from error
         if isinstance(answer, dict) and "error" in answer:
@@ -147,10 +164,12 @@ class Engine:
         try:
             import xllamacpp
         except ImportError as error:
-            raise MissingExtra("The embedded model", "local") from error
+            raise MissingExtra("A model in this process", "local") from error
         room = tempfile.mkdtemp(prefix="ziggurat-")
         try:
-            return xllamacpp.Server(self._parameters(xllamacpp.CommonParams(), Path(room)))
+            server = xllamacpp.Server(self._parameters(xllamacpp.CommonParams(), Path(room)))
+            self._template = read_template(server.listening_address, self._key)
+            return server
         except RuntimeError as error:
             raise ModelError(
                 f"llama.cpp cannot load {self.path}: {error} If the file is damaged, fetch it again.", transient=False
@@ -163,14 +182,15 @@ class Engine:
         parameters.n_ctx = self.context
         parameters.n_parallel = self.slots
         parameters.kv_unified = True
-        parameters.cache_ram_mib = 64
+        parameters.n_batch = _BATCH
+        parameters.cache_ram_mib = 256
         parameters.cpuparams.n_threads = self.threads
         parameters.cpuparams_batch.n_threads = self.threads
         parameters.warmup = False
         parameters.ui = False
         parameters.endpoint_slots = False
         parameters.verbosity = -1
-        parameters.api_keys = [secrets.token_hex(32)]
+        parameters.api_keys = [self._key]
         if sys.platform != "win32":
             parameters.hostnames = [str(room / "model.sock")]
         return parameters
@@ -193,7 +213,9 @@ def _processors() -> int:
 def _check_file(path: Path) -> Path:
     path = path.expanduser()
     if not path.is_file():
-        raise ConfigurationError(f"there is no model file at {path}; give the path of a GGUF file")
+        raise ConfigurationError(
+            f"there is no model file at {path}; give the path of a GGUF file, or a name listed by: ziggurat models list"
+        )
     with path.open("rb") as file:
         if file.read(4) != b"GGUF":
             raise ConfigurationError(f"{path} is not a GGUF file: it does not begin with the four bytes GGUF")
@@ -209,7 +231,7 @@ def _failure(error: Mapping[str, Any]) -> ModelError:
             f"{error.get('n_ctx', 'fewer')}; shorten or compact it",
             transient=False,
         )
-    return ModelError(f"the embedded model failed ({code}): {message}", transient=code in (429, 503))
+    return ModelError(f"llama.cpp failed ({code}): {message}", transient=code in (429, 503))
 
 
 _engines: dict[tuple[Path, int, int], Engine] = {}

@@ -1,6 +1,17 @@
 """One generation: the request to llama.cpp, the deltas for listeners, and the reply."""
 
-__all__ = ["Spoken", "body_of", "chat_messages", "grammar_of", "offered", "show", "speak"]
+__all__ = [
+    "Spoken",
+    "body_of",
+    "chat_messages",
+    "grammar_of",
+    "json_rule",
+    "offered",
+    "show",
+    "speak",
+    "text_of",
+    "usage_of",
+]
 
 import json
 from collections.abc import Callable, Iterator, Mapping
@@ -48,13 +59,38 @@ def body_of(settings: ModelSettings, **fields: Any) -> dict[str, Any]:
 
 
 def grammar_of(schema: Mapping[str, Any]) -> str:
-    """Return the grammar that restricts a reply to a JSON Schema.
+    """Return the grammar that restricts a reply to a JSON Schema."""
+    return f"%llguidance {{}}\nstart: {json_rule(schema)}\n"
 
-    It allows no whitespace between the parts, because small models that may write whitespace tend to write nothing
-    else. Parts of JSON Schema that the grammar engine does not support are ignored.
+
+def json_rule(schema: Mapping[str, Any]) -> str:
+    """Return the body of a grammar's rule for JSON that fits a schema, on one line.
+
+    There is one space after commas and colons, as in most of the JSON that models were trained on: without any, a
+    model of 1.5 billion parameters chose the right tool for 3 of 9 requests, with them for 8. More whitespace is not
+    allowed, because small models that may write it tend to write nothing else. Objects have the named properties only,
+    unless the schema says otherwise. Parts of JSON Schema that the grammar engine does not support are ignored.
     """
-    guided = {**schema, "x-guidance": {"whitespace_flexible": False, "lenient": True}}
-    return f"%llguidance {{}}\nstart: %json {json.dumps(guided)}\n"
+    guidance = {"whitespace_flexible": False, "item_separator": ", ", "key_separator": ": ", "lenient": True}
+    return f"%json {json.dumps({**_closed(schema), 'x-guidance': guidance})}"
+
+
+def _closed(schema: Any) -> Any:
+    """Return a schema whose objects allow no unnamed properties where it is silent about them."""
+    if not isinstance(schema, Mapping):
+        return schema
+    closed = dict(schema)
+    for place in ("properties", "$defs", "definitions"):
+        if isinstance(closed.get(place), Mapping):
+            closed[place] = {name: _closed(part) for name, part in closed[place].items()}
+    for place in ("anyOf", "oneOf", "prefixItems"):
+        if isinstance(closed.get(place), list):
+            closed[place] = [_closed(part) for part in closed[place]]
+    if "items" in closed:
+        closed["items"] = _closed(closed["items"])
+    if "properties" in closed and not closed.keys() & {"additionalProperties", "patternProperties", "allOf"}:
+        closed["additionalProperties"] = False
+    return closed
 
 
 def chat_messages(request: ModelRequest, *, tools: bool = True) -> list[dict[str, str]]:
@@ -129,7 +165,7 @@ async def speak(
     listens = ctx.listens(Delta)
     async with aclosing(engine.stream(endpoint, body)) as chunks:
         async for chunk in chunks:
-            text, reason = _text_of(chunk)
+            _, text, reason = text_of(chunk)
             if text:
                 pieces.append(text)
                 shown = heard(text) if heard is not None else text
@@ -138,7 +174,7 @@ async def speak(
             if reason == "length":
                 finish = "length"
             if chunk.get("usage"):
-                usage = _usage(chunk["usage"])
+                usage = usage_of(chunk["usage"])
     return Spoken(text="".join(pieces), finish=finish, usage=usage)
 
 
@@ -149,15 +185,17 @@ async def show(text: str, ctx: Context) -> None:
             await ctx.emit(Delta(ctx.path, TextDelta(word if at == 0 else f" {word}")))
 
 
-def _text_of(chunk: Mapping[str, Any]) -> tuple[str, str | None]:
-    """Return the text in a chunk, and the finish reason if it is the last one."""
+def text_of(chunk: Mapping[str, Any]) -> tuple[str, str, str | None]:
+    """Return the thought and the text in a chunk, and the finish reason if it is the last one."""
     for choice in chunk.get("choices", ()):
-        text = choice["text"] if "text" in choice else choice.get("delta", {}).get("content")
-        return text or "", choice.get("finish_reason")
-    return "", None
+        delta = choice.get("delta", {})
+        text = choice["text"] if "text" in choice else delta.get("content")
+        return delta.get("reasoning_content") or "", text or "", choice.get("finish_reason")
+    return "", "", None
 
 
-def _usage(counted: Mapping[str, Any]) -> Usage:
+def usage_of(counted: Mapping[str, Any]) -> Usage:
+    """Return the usage that llama.cpp counted."""
     return Usage(
         input=counted.get("prompt_tokens"),
         output=counted.get("completion_tokens"),

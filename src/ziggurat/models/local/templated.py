@@ -1,37 +1,45 @@
-"""Any GGUF file as a model: with its own chat template, and tool calls under a grammar made from the tools' schemas."""
+"""Any GGUF file as a model: with its own chat template, and replies under a grammar made from the tools' schemas."""
 
-__all__ = ["AnswerText", "TemplatedModel", "reply_schema"]
+__all__ = ["TemplatedModel"]
 
-import json
-import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from contextlib import aclosing
 from typing import Any
 
 import msgspec
 
 from ziggurat.core.context import Context
 from ziggurat.core.facts import NAME, Fact
-from ziggurat.messages.delta import ToolCallDelta
+from ziggurat.messages.delta import Fold, PartDelta, ThinkingDelta
 from ziggurat.messages.events import Delta
 from ziggurat.messages.facts import MODEL_NAME, OUTPUT_MODES, WINDOW
-from ziggurat.messages.limits import check_depth
 from ziggurat.messages.message import Message
-from ziggurat.messages.model import ModelRequest, ModelResponse, ToolSpec
-from ziggurat.messages.parts import Text, ToolCall
+from ziggurat.messages.model import FinishReason, ModelRequest, ModelResponse, ToolSpec
+from ziggurat.messages.parts import ToolCall
+from ziggurat.messages.usage import Usage
+from ziggurat.models.local.chat_template import ChatTemplate, Thinking
 from ziggurat.models.local.engine import Engine
-from ziggurat.models.local.speech import Spoken, body_of, chat_messages, grammar_of, offered, speak
-
-_HOW = (
-    'You can call tools. To call one, reply with {"tool": its name, "arguments": an object}. '
-    'When you know the answer, reply with {"answer": the answer}. The tools:'
+from ziggurat.models.local.replies import (
+    ReplyReader,
+    answer_grammar,
+    answer_prompt,
+    calls_grammar,
+    choice_of,
+    reply_tool,
 )
+from ziggurat.models.local.speech import body_of, offered, text_of, usage_of
+from ziggurat.models.local.transcript import chat_messages, tool_functions
+
+_TRY_AGAIN = frozenset({"transient", "timeout", "interrupted"})
 
 
 class TemplatedModel:
     """A model service over any GGUF file that has a chat template.
 
-    If there are tools, a grammar restricts the reply to JSON, so every call names an existing tool and has arguments
-    that fit its schema. How good the choice is depends on the model.
+    The file's own chat template shows the conversation and the tools. If there are tools, a grammar restricts the reply
+    to calls of existing tools with arguments that fit their schemas, or to an answer. A call that was answered since
+    the last user message is not repeated: the model is asked for an answer instead. How good the choice is depends on
+    the model.
 
     Args:
         engine: The loaded file.
@@ -59,122 +67,128 @@ class TemplatedModel:
             MissingExtra: the extra ``local`` is not installed.
             ModelError: the request cannot be served.
         """
-        tools = offered(request)
-        if not tools:
-            return await self._talk(request, ctx)
-        output = request.output.schema if request.output is not None else None
-        must = request.settings.tool_choice not in (None, "auto")
-        said = AnswerText()
-        body = body_of(
-            request.settings,
-            messages=_with_tools(chat_messages(request), tools),
-            grammar=grammar_of(reply_schema(tools, output, must_call=must)),
+        reply = _Reply(ctx)
+        prompt = _Prompt(request, offered(request), await self.engine.template())
+        if prompt.tools:
+            calls = prompt.reader()
+            await self._generate(reply, prompt.for_calls(), calls)
+            if calls.count or not calls.complete or reply.finish == "length" or reply.fold.message().text:
+                return reply.response(self.engine.path.stem, calls.complete)
+            await self._generate(reply, prompt.for_answer(calls.repeated), prompt.reader(calls=False))
+        else:
+            await self._generate(reply, prompt.for_answer(), prompt.reader(calls=False))
+        return reply.response(self.engine.path.stem)
+
+    async def _generate(self, reply: "_Reply", body: Mapping[str, Any], reader: ReplyReader) -> None:
+        async with aclosing(self.engine.stream("chat", body)) as chunks:
+            async for chunk in chunks:
+                thought, text, reason = text_of(chunk)
+                if thought:
+                    await reply.add([ThinkingDelta(thought)])
+                if text:
+                    await reply.add(reader.push(text))
+                if reason == "length":
+                    reply.finish = "length"
+                if chunk.get("usage"):
+                    reply.usage += usage_of(chunk["usage"])
+        await reply.add(reader.end())
+
+
+class _Reply:
+    """A reply that is being generated, in one request to llama.cpp or two."""
+
+    def __init__(self, ctx: Context) -> None:
+        self._ctx = ctx
+        self.fold = Fold()
+        self.finish: FinishReason = "stop"
+        self.usage = Usage(input=0, output=0)
+
+    async def add(self, deltas: Sequence[PartDelta]) -> None:
+        """Add pieces to the message, and emit them to listeners."""
+        for delta in deltas:
+            self.fold.push(delta)
+            if self._ctx.listens(Delta):
+                await self._ctx.emit(Delta(self._ctx.path, delta))
+
+    def response(self, model: str, complete: bool = True) -> ModelResponse:
+        """Return the response; `complete` says whether its calls could be read to their end."""
+        message, finish = self.fold.message(), self.finish
+        if finish == "stop" and not complete:
+            finish = "malformed"
+        elif finish == "stop" and message.tool_calls:
+            finish = "tool_calls"
+        return ModelResponse(message, finish, msgspec.structs.replace(self.usage, requests=1), model)
+
+
+class _Prompt:
+    """The requests to llama.cpp for one request; the second begins as the first, so its prefix is not read again."""
+
+    def __init__(self, request: ModelRequest, tools: Sequence[ToolSpec], template: ChatTemplate) -> None:
+        self.tools = tools
+        self._request = request
+        self._settings = request.settings
+        self._required = request.settings.tool_choice not in (None, "auto", "none")
+        self._template = template
+        self._thinking: Thinking = "never" if request.settings.reasoning == "none" else template.thinking
+        self._variables: dict[str, Any] = {"tools": tool_functions(tools)} if tools and template.tools else {}
+        if request.settings.reasoning == "none":
+            self._variables["enable_thinking"] = False
+
+    def reader(self, *, calls: bool = True) -> ReplyReader:
+        """Return a reader of the reply."""
+        first = sum(len(message.tool_calls) for message in self._request.messages) + 1
+        answered = () if self._required else _answered(self._request)
+        choice = choice_of(reply_tool(self.tools).name)
+        return ReplyReader(first, answered, calls=calls, choice=choice, thinking=self._thinking == "begun")
+
+    def for_calls(self) -> dict[str, Any]:
+        """Return the request for an array of calls."""
+        grammar = calls_grammar(
+            self.tools,
+            None if self._required else reply_tool(self.tools).name,
+            parallel=self._settings.parallel_tools is not False,
+            thinking=self._thinking,
         )
-        spoken = await speak(self.engine, "chat", body, ctx, said.push if output is None else None)
-        return await self._read(spoken, request, ctx)
+        return self._body(chat_messages(self._request, self.tools, self._template), grammar)
 
-    async def _talk(self, request: ModelRequest, ctx: Context) -> ModelResponse:
-        fields: dict[str, Any] = {"messages": chat_messages(request)}
-        if request.output is not None:
-            fields["grammar"] = grammar_of(request.output.schema)
-        spoken = await speak(self.engine, "chat", body_of(request.settings, **fields), ctx)
-        parts = (Text(spoken.text),) if spoken.text else ()
-        return ModelResponse(Message("assistant", parts), spoken.finish, spoken.usage, self.engine.path.stem)
+    def for_answer(self, repeated: Sequence[str] = ()) -> dict[str, Any]:
+        """Return the request for an answer; after the choice to give one, if there are tools."""
+        output = None if self._request.output is None else self._request.output.schema
+        messages = chat_messages(self._request, self.tools, self._template)
+        if self.tools:
+            results = any(message.tool_results for message in _since_user(self._request))
+            choice = f'{choice_of(reply_tool(self.tools).name)}, "arguments": {{}}}}]'
+            prompt = answer_prompt(repeated, results, output)
+            messages += [{"role": "assistant", "content": choice}, {"role": "user", "content": prompt}]
+        elif output is None:
+            return self._body(messages, None)
+        return self._body(messages, answer_grammar(output, thinking=self._thinking))
 
-    async def _read(self, spoken: Spoken, request: ModelRequest, ctx: Context) -> ModelResponse:
-        model = self.engine.path.stem
-        try:
-            check_depth(spoken.text)
-            reply = json.loads(spoken.text)
-        except ValueError:
-            finish = "length" if spoken.finish == "length" else "malformed"
-            said = AnswerText()
-            text = said.push(spoken.text)
-            return ModelResponse(Message("assistant", (Text(text),) if text else ()), finish, spoken.usage, model)  # type: ignore[arg-type]
-        if "tool" in reply:
-            before = sum(len(message.tool_calls) for message in request.messages)
-            arguments = msgspec.json.encode(reply.get("arguments", {})).decode()
-            call = ToolCall(f"call-{before + 1}", str(reply["tool"]), arguments)
-            if ctx.listens(Delta):
-                await ctx.emit(Delta(ctx.path, ToolCallDelta(0, call.arguments, call.id, call.name)))
-            return ModelResponse(Message("assistant", (call,)), "tool_calls", spoken.usage, model)
-        answer = reply.get("answer", "")
-        text = answer if isinstance(answer, str) else json.dumps(answer, ensure_ascii=False)
-        return ModelResponse(Message("assistant", (Text(text),) if text else ()), "stop", spoken.usage, model)
+    def _body(self, messages: list[dict[str, Any]], grammar: str | None) -> dict[str, Any]:
+        fields: dict[str, Any] = {"messages": messages, "chat_template_kwargs": self._variables}
+        if grammar is not None:
+            fields["grammar"] = grammar
+        return body_of(self._settings, **fields)
 
 
-def _with_tools(messages: list[dict[str, str]], tools: tuple[ToolSpec, ...]) -> list[dict[str, str]]:
-    lines = [
-        json.dumps({"tool": tool.name, "description": tool.description, "arguments": tool.parameters}) for tool in tools
-    ]
-    told = "\n".join((_HOW, *lines))
-    if messages and messages[0]["role"] == "system":
-        return [{"role": "system", "content": f"{messages[0]['content']}\n\n{told}"}, *messages[1:]]
-    return [{"role": "system", "content": told}, *messages]
+def _since_user(request: ModelRequest) -> list[Message]:
+    """Return the messages since the last one of the user."""
+    turn: list[Message] = []
+    for message in request.messages:
+        if message.role == "user" and message.origin is None:
+            turn = []
+        else:
+            turn.append(message)
+    return turn
 
 
-def reply_schema(
-    tools: tuple[ToolSpec, ...], output: Mapping[str, Any] | None = None, *, must_call: bool = False
-) -> dict[str, Any]:
-    """Return the schema of a reply: a call of one of the tools, or an answer (a text, or as `output` requires)."""
-    definitions: dict[str, Any] = {}
-    options = []
-    for tool in tools:
-        inner = dict(tool.parameters)
-        for place in ("$defs", "definitions"):
-            definitions |= inner.pop(place, {})
-        options.append(_object(tool={"const": tool.name}, arguments=inner))
-    if not must_call:
-        answer: dict[str, Any] = dict(output) if output is not None else {"type": "string"}
-        for place in ("$defs", "definitions"):
-            definitions |= answer.pop(place, {})
-        options.append(_object(answer=answer))
-    schema: dict[str, Any] = {"anyOf": options} if len(options) > 1 else options[0]
-    if definitions:
-        schema = {**schema, "$defs": definitions, "definitions": definitions}
-    return schema
-
-
-def _object(**properties: Any) -> dict[str, Any]:
-    return {
-        "type": "object",
-        "properties": properties,
-        "required": list(properties),
-        "additionalProperties": False,
-    }
-
-
-class AnswerText:
-    """Extract the text of ``{"answer": "..."}`` while it is being generated.
-
-    >>> said = AnswerText()
-    >>> said.push('{"answer": "He') + said.push('llo"}')
-    'Hello'
-    """
-
-    _HEAD = re.compile(r'\s*\{\s*"answer"\s*:\s*"')
-    # Half of a surrogate pair is not a character, so it waits for the other half.
-    _UNIT = re.compile(
-        r'[^"\\]+|\\u[dD][89abAB][0-9a-fA-F]{2}\\u[0-9a-fA-F]{4}|\\u(?![dD][89abAB])[0-9a-fA-F]{4}|\\[^u]'
-    )
-
-    def __init__(self) -> None:
-        self._text = ""
-        self._at: int | None = None
-
-    def push(self, piece: str) -> str:
-        """Add the next piece; return the new text of the answer."""
-        if self._text[:1] == '"' and self._at is not None:  # the answer has ended
-            return ""
-        self._text += piece
-        if self._at is None:
-            head = self._HEAD.match(self._text)
-            if head is None:
-                return ""
-            self._at = head.end()
-        shown: list[str] = []
-        while (unit := self._UNIT.match(self._text, self._at)) is not None:
-            shown.append(json.loads(f'"{unit.group()}"', strict=False))
-            self._at = unit.end()
-        self._text, self._at = self._text[self._at :], 0
-        return "".join(shown)
+def _answered(request: ModelRequest) -> frozenset[str]:
+    """Return the fingerprints of the calls since the last user message that need not be made again."""
+    calls: dict[str, ToolCall] = {}
+    answered: set[str] = set()
+    for message in _since_user(request):
+        calls |= {call.id: call for call in message.tool_calls}
+        for result in message.tool_results:
+            if result.id in calls and result.error not in _TRY_AGAIN:
+                answered.add(calls[result.id].fingerprint())
+    return frozenset(answered)

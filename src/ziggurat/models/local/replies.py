@@ -1,0 +1,278 @@
+"""Replies of a model that has tools: the grammar that restricts them, and their parts, read while they are generated.
+
+A model is asked first for a JSON array of the calls that are needed now, such as
+``[{"name": "weather", "arguments": {"city": "Rome"}}]``, so it may call several tools at once. Among the tools it sees
+one that stands for an answer in words; if it chooses that one, it is asked for the answer. So a text that only
+describes a call is never taken for an answer, and a greeting does not become a call: a small model chooses better among
+things that have names than between calling and not calling.
+"""
+
+__all__ = [
+    "ReplyReader",
+    "answer_grammar",
+    "answer_prompt",
+    "calls_grammar",
+    "calls_prompt",
+    "choice_of",
+    "reply_tool",
+    "schema_prompt",
+]
+
+import json
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from typing import Any, Literal
+
+import msgspec
+
+from ziggurat.messages.delta import PartDelta, TextDelta, ThinkingDelta, ToolCallDelta
+from ziggurat.messages.model import ToolSpec
+from ziggurat.messages.parts import ToolCall
+from ziggurat.models.local.chat_template import Thinking
+from ziggurat.models.local.speech import json_rule
+
+_MOST_CALLS = 16
+_OPEN, _CLOSE = "<think>", "</think>"
+_REPLY = (
+    "Answer in words: greetings, thanks, small talk, general questions, and requests that no other function serves."
+)
+
+
+def reply_tool(tools: Sequence[ToolSpec]) -> ToolSpec:
+    """Return the tool that stands for an answer in words; its name is none of the others'."""
+    name, names = "reply", {tool.name for tool in tools}
+    while name in names:
+        name += "_"
+    return ToolSpec(name, _REPLY)
+
+
+def calls_prompt(reply: str) -> str:
+    """Return the instruction that explains the array of calls.
+
+    Args:
+        reply: The name of the tool that stands for an answer.
+    """
+    return (
+        "Begin each reply with a JSON array of the function calls that are needed now, one for each thing to do: "
+        '[{"name": <function-name>, "arguments": <args-json-object>}, ...]. If no function fits the request, call only '
+        f"the function {reply}. Copy values as the user wrote them."
+    )
+
+
+def choice_of(reply: str) -> str:
+    """Return the beginning of an array of calls with which a model chooses to answer; its reply ends there."""
+    return f'[{{"name": {json.dumps(reply)}'
+
+
+def answer_prompt(repeated: Sequence[str], results: bool, output: Mapping[str, Any] | None) -> str:
+    """Return the request for an answer, when the model has chosen to give one.
+
+    Args:
+        repeated: The names of tools whose calls the model wanted to repeat.
+        results: Whether there are results since the last request of the user.
+        output: The schema of the answer, if it has one.
+    """
+    lead = ""
+    if repeated:
+        lead = f"{', '.join(dict.fromkeys(repeated))} has answered already, and would answer the same again. "
+    elif not results:
+        lead = "No function was called, so nothing was done. "
+    if output is not None:
+        return lead + schema_prompt(output)
+    return lead + ("Tell me in plain words what the functions returned." if results else "Answer me in plain words.")
+
+
+def schema_prompt(schema: Mapping[str, Any]) -> str:
+    """Return the instruction that shows the schema of the answer."""
+    return f"Answer with JSON that fits this JSON Schema: {json.dumps(schema, ensure_ascii=False)}"
+
+
+def calls_grammar(
+    tools: Sequence[ToolSpec], reply: str | None, *, parallel: bool = True, thinking: Thinking = "never"
+) -> str:
+    """Return the grammar of an array of calls, in the language of llguidance.
+
+    Args:
+        tools: The tools that may be called, at least one.
+        reply: The name of the tool that stands for an answer; None if there has to be a call.
+        parallel: Whether there may be several calls.
+        thinking: Whether a thought comes first.
+    """
+    more = f'(", " call){{0,{_MOST_CALLS - 1}}} ' if parallel else ""
+    # The lexer does not go back, so what the choice and a call have in common is a lexeme of its own.
+    choice = "" if reply is None else f" | {json.dumps(choice_of(reply)[1:])}"
+    array = f'"[" (call {more}"]"{choice})'
+    lines = [*_start(array, thinking), "call: " + " | ".join(f"call_{number}" for number in range(len(tools)))]
+    for number, tool in enumerate(tools):
+        head = f'{{"name": {json.dumps(tool.name)}, "arguments": '
+        lines.append(f'call_{number}: {json.dumps(head)} arguments_{number} "}}"')
+        lines.append(f"arguments_{number}: {json_rule(tool.parameters)}")
+    return "\n".join(lines) + "\n"
+
+
+def answer_grammar(output: Mapping[str, Any] | None = None, *, thinking: Thinking = "never") -> str:
+    """Return the grammar of an answer: text that does not begin as a call, or JSON that fits a schema."""
+    answer = r"/[^\s\[{<`](.|\n)*/" if output is None else json_rule(output)
+    return "\n".join((*_start("answer", thinking), f"answer: {answer}")) + "\n"
+
+
+def _start(reply: str, thinking: Thinking) -> Iterator[str]:
+    yield "%llguidance {}"
+    if thinking == "never":
+        yield f"start: {reply}"
+        return
+    thought = "thought blank" if thinking == "begun" else f'("{_OPEN}" thought blank)?'
+    yield f"start: {thought} ({reply})"
+    yield f"thought[lazy]: /(.|\\n)*{_CLOSE.replace('/', chr(92) + '/')}/"
+    yield r"blank: /\s*/"
+
+
+class _Call(msgspec.Struct):
+    name: str
+    arguments: msgspec.Raw
+
+
+class ReplyReader:
+    """Reads a reply while it is generated: returns its thought, calls and text as deltas.
+
+    Args:
+        calls: Whether an array is one of calls; otherwise all is text but a thought.
+        choice: What the array of calls is if the model chooses to answer.
+        first: The number of the first call, for its id.
+        answered: Fingerprints of calls that are not to be repeated; they are counted and left out.
+        thinking: Whether the reply begins within a thought.
+
+    Attributes:
+        count: How many calls were read.
+        repeated: The names of tools whose calls were left out.
+        complete: Whether the reply can be parsed so far: no array of calls is open.
+
+    >>> reader = ReplyReader()
+    >>> reader.push("[]\\nHe") + reader.push("llo")
+    [TextDelta(text='He'), TextDelta(text='llo')]
+    """
+
+    def __init__(
+        self,
+        first: int = 1,
+        answered: Collection[str] = (),
+        *,
+        calls: bool = True,
+        choice: str = "[]",
+        thinking: bool = False,
+    ) -> None:
+        self._choice = choice
+        self._calls = calls
+        self._first = first
+        self._answered = answered
+        self._state: Literal["thought", "start", "calls", "text"] = "thought" if thinking else "start"
+        self._rest = ""
+        self._element: list[str] = []
+        self._depth = 0
+        self._quoted = self._escaped = False
+        self.count = 0
+        self.repeated: list[str] = []
+        self.complete = True
+
+    def push(self, piece: str) -> list[PartDelta]:
+        """Add the next piece of the reply; return what it adds to the message."""
+        deltas: list[PartDelta] = []
+        self._rest += piece
+        while self._rest and self._advance(deltas):
+            pass
+        return deltas
+
+    def end(self) -> list[PartDelta]:
+        """End the reply; return what was not yet decided, as it is."""
+        if f"[{''.join(self._element)}" == self._choice:
+            self.complete = True
+        rest, self._rest = self._rest, ""
+        if not rest or (self._calls and rest.strip() in ("[", "[]")):
+            return []
+        return [ThinkingDelta(rest) if self._state == "thought" else TextDelta(rest)]
+
+    def _advance(self, deltas: list[PartDelta]) -> bool:
+        """Read as much of the rest as belongs to one part; return whether another part may follow."""
+        if self._state == "text":
+            deltas.append(TextDelta(self._rest))
+            self._rest = ""
+            return False
+        if self._state == "thought":
+            return self._think(deltas)
+        return self._call(deltas) if self._state == "calls" else self._begin()
+
+    def _think(self, deltas: list[PartDelta]) -> bool:
+        thought, ended, rest = self._rest.partition(_CLOSE)
+        if ended:
+            self._state, self._rest = "start", rest
+        else:
+            kept = _overlap(thought, _CLOSE)
+            thought, self._rest = thought[: len(thought) - kept], thought[len(thought) - kept :]
+        if thought:
+            deltas.append(ThinkingDelta(thought))
+        return bool(ended)
+
+    def _begin(self) -> bool:
+        """Decide by the first characters what follows: a thought, calls or text."""
+        text = self._rest.lstrip()
+        if len(text) < len(_OPEN) and _OPEN.startswith(text):
+            return False
+        if text.startswith(_OPEN):
+            self._state, self._rest = "thought", text[len(_OPEN) :]
+        elif self._calls and text in ("[", "[]"):
+            return False
+        elif self._calls and text.startswith("[{"):
+            self._state, self._rest, self.complete = "calls", text[1:], False
+        else:
+            self._state, self._rest = "text", text
+        return True
+
+    def _call(self, deltas: list[PartDelta]) -> bool:
+        """Read characters up to the end of a call, or of the array."""
+        for at, char in enumerate(self._rest):
+            if self._depth or char == "{":
+                self._element.append(char)
+                self._follow(char)
+                if not self._depth:
+                    self._rest = self._rest[at + 1 :]
+                    self._add("".join(self._element), deltas)
+                    self._element.clear()
+                    return True
+            elif char == "]":
+                self._rest, self.complete = "", True
+                return False
+        self._rest = ""
+        return False
+
+    def _follow(self, char: str) -> None:
+        """Keep track of how deep a character is in the JSON, and whether within a string."""
+        if self._quoted:
+            if self._escaped:
+                self._escaped = False
+            elif char == "\\":
+                self._escaped = True
+            else:
+                self._quoted = char != '"'
+        elif char == '"':
+            self._quoted = True
+        elif char in "{[":
+            self._depth += 1
+        elif char in "}]":
+            self._depth -= 1
+
+    def _add(self, element: str, deltas: list[PartDelta]) -> None:
+        try:
+            read = msgspec.json.decode(element, type=_Call)
+        except (msgspec.DecodeError, UnicodeError, RecursionError):  # a grammar of the caller's allowed it
+            self._state, self._rest = "text", element + self._rest
+            return
+        call = ToolCall(f"call-{self._first + self.count}", read.name, bytes(read.arguments).decode())
+        if self._answered and call.fingerprint() in self._answered:
+            self.repeated.append(call.name)
+            return
+        deltas.append(ToolCallDelta(self.count, call.arguments, call.id, call.name))
+        self.count += 1
+
+
+def _overlap(text: str, mark: str) -> int:
+    """Return how many characters at the end of a text may begin a mark."""
+    return next((size for size in range(min(len(text), len(mark) - 1), 0, -1) if mark.startswith(text[-size:])), 0)
