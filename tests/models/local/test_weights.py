@@ -20,7 +20,8 @@ from ziggurat.messages.delta import Fold
 from ziggurat.messages.events import Delta
 from ziggurat.messages.message import user
 from ziggurat.messages.model import ModelRequest, ModelSettings, OutputSchema, ToolSpec
-from ziggurat.models.local import EmbeddedModel, Embedder, engine_for, install, local, model_path
+from ziggurat.models.local import EmbeddedModel, Embedder, TemplatedModel, engine_for, install, local, model_path
+from ziggurat.models.local.chat_template import ChatTemplate
 from ziggurat.models.local.minilm import cosine
 
 pytestmark = [pytest.mark.local, pytest.mark.timeout(900)]  # one slow processor takes its time
@@ -179,6 +180,30 @@ def test_any_gguf_file_calls_tools_under_their_schemas() -> None:
     reply = asyncio.run(model(_request("Rain in Paris?", tools=(WEATHER,), settings=settings), root()))
     assert reply.tool_calls[0].name == "weather"
     assert isinstance(reply.tool_calls[0].parsed()["city"], str)
+
+
+def test_what_the_template_of_a_file_can_express(model: EmbeddedModel) -> None:
+    assert asyncio.run(model.engine.template()) == ChatTemplate(system=True, tools=False, calls=False, thinking="never")
+
+
+def test_the_prefix_of_a_conversation_is_read_once() -> None:
+    install()
+    model = TemplatedModel(engine_for(model_path()))
+    settings = ModelSettings(max_tokens=4)
+
+    async def run() -> None:
+        messages, known = [user("The stock has these colours: red, green, blue, white, black. " * 4)], 0
+        for question in ("Which is the first?", "Which is the last?", "How many are there?"):
+            messages.append(user(question))
+            reply = await model(ModelRequest(Transcript.of(*messages), settings=settings), root())
+            assert reply.usage.cache_read is not None
+            assert reply.usage.cache_read >= known - 16  # the end of the last prompt may be another
+            assert reply.usage.input is not None
+            known = reply.usage.input
+            messages.append(reply.message)
+        assert known > 80
+
+    asyncio.run(run())
 
 
 def test_a_broken_gguf_file_is_an_error_of_ours(tmp_path: Path) -> None:
