@@ -22,6 +22,7 @@
 #   make golden           record the golden runs anew, when the format of records has changed on purpose
 # Measurements:
 #   make questions        the embedded model: arithmetic from a printed seed, oblique requests
+#   make coder            install the model `coder` of the catalogue (1.1 GB); how often its calls are right, its speed
 #   make durable          what a store costs, beside bare commits and fsyncs
 #   make bench-knowledge  algorithms on graphs beside the library under them and NetworkX
 #   make bench            what layers and stores cost, and overhead beside the floors and peers that are set up
@@ -45,7 +46,7 @@ TEST_STAMP := $(VENV)/.installed-test
 MODEL_STAMP := $(VENV)/.installed-model
 PYRIGHT_STAMP := $(VENV)/.installed-pyright
 
-.PHONY: run chat test test-all types pyright lint unit failed questions fuzz conformance sessions approvals composition life faults memory growth golden durable bench bench-knowledge lock clean help
+.PHONY: run chat test test-all types pyright lint unit failed questions fuzz conformance sessions approvals composition life faults memory growth golden coder durable bench bench-knowledge lock clean help
 
 help:
 	@sed -n 's/^#   //p' Makefile
@@ -123,6 +124,11 @@ growth: $(TEST_STAMP)
 
 golden: $(TEST_STAMP)
 	$(BIN)/python -m tests.golden.record
+
+coder: $(RUN_STAMP)  # 1.1 GB and, on two processors, half an hour
+	@$(BIN)/ziggurat models install coder
+	@$(BIN)/python -P benchmarks/local_models.py coder
+	@$(BIN)/python -P benchmarks/local_models.py coder --speed
 
 durable: $(TEST_STAMP)  # ZIGGURAT_DISK: a folder on the disk to be measured
 	@$(BIN)/python -P benchmarks/durable.py $(ZIGGURAT_DISK)
