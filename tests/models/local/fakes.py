@@ -1,7 +1,6 @@
 """A sentence model that counts words and an engine with scripted replies, so that tests need no weights."""
 
 import hashlib
-import json
 import math
 import re
 from collections.abc import AsyncGenerator, Mapping, Sequence
@@ -28,13 +27,6 @@ class WordCounter(Embedder):
             counts[number % DIMENSIONS] += 1.0
         length = math.sqrt(sum(value * value for value in counts)) or 1.0
         return [value / length for value in counts]
-
-
-def schema_in(body: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the schema that a reply was restricted to."""
-    schema: dict[str, Any] = json.loads(body["grammar"].split("%json ", 1)[1])
-    schema.pop("x-guidance")
-    return schema
 
 
 class Parrot(Engine):

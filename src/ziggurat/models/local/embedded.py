@@ -157,7 +157,7 @@ class EmbeddedModel:
                     "the embedded model is a demo that calls tools; without tools, what it says is often wrong"
                 )
         manner = f"{_MANNER} {request.instructions}" if request.instructions else _MANNER
-        told = chat_messages(msgspec.structs.replace(request, instructions=manner), tools=False)
+        told = chat_messages(msgspec.structs.replace(request, instructions=manner))
         fields: dict[str, Any] = {"messages": told, "repeat_penalty": 1.05}
         spoken = await speak(self.engine, "chat", body_of(request.settings, **fields), ctx)
         return ModelResponse(Message("assistant", (Text(notice + spoken.text),)), spoken.finish, spoken.usage, _NAME)

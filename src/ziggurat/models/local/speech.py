@@ -4,7 +4,6 @@ __all__ = [
     "Spoken",
     "body_of",
     "chat_messages",
-    "grammar_of",
     "json_rule",
     "offered",
     "show",
@@ -14,7 +13,7 @@ __all__ = [
 ]
 
 import json
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from contextlib import aclosing
 from typing import Any
 
@@ -24,9 +23,7 @@ from ziggurat.core.context import Context
 from ziggurat.core.errors import ConfigurationError
 from ziggurat.messages.delta import TextDelta
 from ziggurat.messages.events import Delta
-from ziggurat.messages.message import Message
 from ziggurat.messages.model import FinishReason, ModelRequest, ModelSettings, ToolSpec
-from ziggurat.messages.parts import ToolCall, ToolResult
 from ziggurat.messages.usage import Usage
 from ziggurat.models.local.engine import Endpoint, Engine
 
@@ -56,11 +53,6 @@ def body_of(settings: ModelSettings, **fields: Any) -> dict[str, Any]:
     if settings.seed is not None:
         body["seed"] = settings.seed
     return {**body, **fields, **settings.extra}
-
-
-def grammar_of(schema: Mapping[str, Any]) -> str:
-    """Return the grammar that restricts a reply to a JSON Schema."""
-    return f"%llguidance {{}}\nstart: {json_rule(schema)}\n"
 
 
 def json_rule(schema: Mapping[str, Any]) -> str:
@@ -93,36 +85,18 @@ def _closed(schema: Any) -> Any:
     return closed
 
 
-def chat_messages(request: ModelRequest, *, tools: bool = True) -> list[dict[str, str]]:
-    """Return the conversation in the form of chat templates, which know only text and three roles.
-
-    Args:
-        request: Its conversation and instructions.
-        tools: Whether to include calls and their results; a very small model that sees them talks of nothing else.
-    """
-    told: list[dict[str, str]] = []
+def chat_messages(request: ModelRequest) -> list[dict[str, str]]:
+    """Return the texts of a conversation, without calls and results; a very small model would talk of nothing else."""
+    messages: list[dict[str, str]] = []
     if request.instructions:
-        told.append({"role": "system", "content": request.instructions})
+        messages.append({"role": "system", "content": request.instructions})
     for message in request.messages:
-        role = "user" if message.role == "tool" else message.role
-        text = "\n".join(_lines(message)) if tools else message.text
-        if not text:
-            continue
-        if told and told[-1]["role"] == role:
-            told[-1] = {"role": role, "content": f"{told[-1]['content']}\n{text}"}
-        else:
-            told.append({"role": role, "content": text})
-    return told
-
-
-def _lines(message: Message) -> Iterator[str]:
-    if message.text:
-        yield message.text
-    for part in message.parts:
-        if isinstance(part, ToolCall):
-            yield f'{{"tool": "{part.name}", "arguments": {part.arguments}}}'
-        elif isinstance(part, ToolResult):
-            yield f"Result of {part.name}: {part.text}"
+        role, text = "user" if message.role == "tool" else message.role, message.text
+        if text and messages and messages[-1]["role"] == role:
+            messages[-1] = {"role": role, "content": f"{messages[-1]['content']}\n{text}"}
+        elif text:
+            messages.append({"role": role, "content": text})
+    return messages
 
 
 def offered(request: ModelRequest) -> tuple[ToolSpec, ...]:
