@@ -137,6 +137,7 @@ OURS = [
     errors.StoreError("full"),
     errors.LeaseHeld("held"),
     errors.LeaseLost("lost"),
+    errors.ProcessLost("lost"),
     errors.StoreUnavailable("the server cannot be reached"),
     errors.ZigguratError("bad"),
 ]

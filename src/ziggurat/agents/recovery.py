@@ -14,6 +14,7 @@ from ziggurat.agents.starter import Starter
 from ziggurat.core.errors import ConfigurationError, LeaseHeld, RunNotFound
 from ziggurat.messages.agent import AgentRun, Out
 from ziggurat.runs.options import RunOptions
+from ziggurat.runs.recovering import Recovering
 
 logger: logging.Logger = logging.getLogger("ziggurat")
 
@@ -30,7 +31,9 @@ class Recovery(Struct, Generic[Out], frozen=True, eq=False):
     errors: dict[str, Exception]
 
 
-async def recover_runs(starter: Starter, options: RunOptions, concurrency: int) -> Recovery[Any]:
+async def recover_runs(
+    starter: Starter, options: RunOptions, concurrency: int, attempts: int, cancelled: bool
+) -> Recovery[Any]:
     """Continue the runs of an agent that are on record as running and that no process drives; see `Runnable.recover`.
 
     A run is taken under its lease, so that of several processes that recover at the same time one gets it.
@@ -41,16 +44,22 @@ async def recover_runs(starter: Starter, options: RunOptions, concurrency: int) 
             f"{starter.name} has no store, so its runs end with their process and there is nothing to recover: "
             "give it one, as in Agent(..., store='sqlite:///agents.db')"
         )
-    listed = await runs.list(agent=starter.name, status="running", limit=sys.maxsize)
+    listed = [*await runs.list(agent=starter.name, status="running", limit=sys.maxsize)]
+    if cancelled:
+        for info in await runs.list(agent=starter.name, status="Cancelled", limit=sys.maxsize):
+            if await runs.was_interrupted(info):
+                listed.append(info)
+        listed.sort(key=lambda info: -info.updated)
     waiting = [info.id for info in listed]  # the one that has waited longest is the last
     recovery: Recovery[Any] = Recovery({}, {})
+    recovering = Recovering(attempts, cancelled)
 
     async def work() -> None:
         while waiting:
             run_id = waiting.pop()
             if runs.is_in_progress(run_id):
                 continue
-            reopen = partial(starter.opener.reopen, run_id, options, interrupted=True)
+            reopen = partial(starter.opener.reopen, run_id, options, recovering=recovering)
             try:
                 recovery.runs[run_id] = await starter.drive_apart(reopen, "recovered")
             except (LeaseHeld, RunNotFound):  # another process has it, or it was deleted

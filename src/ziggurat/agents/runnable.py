@@ -360,6 +360,8 @@ class Runnable(RunRecords[Out]):
         self,
         *,
         concurrency: PositiveInt = 10,
+        attempts: PositiveInt = 3,
+        cancelled: bool = False,
         deps: Deps | None = None,
         listeners: Sequence[Listener] = (),
         approvals: Approvals | None = None,
@@ -367,16 +369,14 @@ class Runnable(RunRecords[Out]):
     ) -> "Recovery[Out]":
         """Go on with the runs of this agent whose process has ended without ending them, and wait for their ends.
 
-        These are the runs that are on record as running and whose lease has lapsed. Call it when a service starts, and
-        periodically. Several processes may do so at the same time: each run is continued by one of them. What is wrong
-        with one run does not stop the others.
+        These are on record as running, and their lease has lapsed. Call it when a service starts and periodically, in
+        any number of processes: one of them continues each run. What is wrong with one does not stop the others.
 
         Args:
             concurrency: How many runs go on at the same time.
-            deps: As for `run`; they are not recorded.
-            listeners: As for `run`; they get the events of all these runs.
-            approvals: As for `run`; they are not recorded.
-            environment: As for `run`.
+            attempts: How often in a row a run may lose its process before another answer. Then it ends as `Failed`.
+            cancelled: Go on also with runs that were cancelled from outside, as by a shutdown, not by their handle.
+            listeners: As for `run`, which has the others too; they are not recorded.
 
         Raises:
             ConfigurationError: the agent has no store.
@@ -384,7 +384,7 @@ class Runnable(RunRecords[Out]):
         from ziggurat.agents.recovery import recover_runs
 
         options = RunOptions.of(deps=deps, listeners=listeners, approvals=approvals, environment=environment)
-        return await recover_runs(self._starter, options, concurrency)
+        return await recover_runs(self._starter, options, concurrency, attempts, cancelled)
 
     # -- wrapping ------------------------------------------------------------------------------------------------
 

@@ -84,6 +84,12 @@ def recover(
     concurrency: Annotated[
         int, typer.Option("--concurrency", min=1, metavar="N", help="How many runs go on at the same time.")
     ] = 10,
+    attempts: Annotated[
+        int, typer.Option("--attempts", min=1, metavar="N", help="How often in a row a run may lose its process.")
+    ] = 3,
+    cancelled: Annotated[
+        bool, typer.Option("--cancelled", help="Go on also with runs that a shutdown has cancelled.")
+    ] = False,
     store: options.Store = None,
 ) -> None:
     """Go on with the runs of an agent whose process has ended without ending them.
@@ -98,7 +104,7 @@ def recover(
     """
     from ziggurat.cli.waiting import recover_runs
 
-    raise typer.Exit(recover_runs(agent, store, concurrency=concurrency))
+    raise typer.Exit(recover_runs(agent, store, concurrency=concurrency, attempts=attempts, cancelled=cancelled))
 
 
 def show(run: options.Run, store: options.Store = None) -> None:

@@ -82,9 +82,9 @@ def _line(run_id: str, item: PendingItem) -> str:
     return "  ".join(cells)
 
 
-def recover_runs(agent: str, store: str | None, *, concurrency: int) -> int:
+def recover_runs(agent: str, store: str | None, *, concurrency: int, attempts: int, cancelled: bool) -> int:
     """Go on with the interrupted runs of an agent; return the exit code."""
-    recovery = asyncio.run(_recover(agent_of(AgentOptions(agent=agent), store), concurrency))
+    recovery = asyncio.run(_recover(agent_of(AgentOptions(agent=agent), store), concurrency, attempts, cancelled))
     for run_id, run in recovery.runs.items():
         write(f"{visible_line(run_id)}  {type(run.stop).__name__}")
     for run_id, error in recovery.errors.items():
@@ -98,8 +98,8 @@ def recover_runs(agent: str, store: str | None, *, concurrency: int) -> int:
     return STOPPED if failed or recovery.errors else COMPLETED
 
 
-async def _recover(agent: Runnable, concurrency: int) -> Recovery[object]:
+async def _recover(agent: Runnable, concurrency: int, attempts: int, cancelled: bool) -> Recovery[object]:
     try:
-        return await agent.recover(concurrency=concurrency)
+        return await agent.recover(concurrency=concurrency, attempts=attempts, cancelled=cancelled)
     finally:
         await closed(agent.store)

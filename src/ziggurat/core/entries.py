@@ -62,6 +62,8 @@ class Opened(JournalEntry, frozen=True, gc=False):
     """Values that the caller attached to the run: a mapping from names to plain values."""
     terms: object = None
     """The conditions that the run was started with and keeps: its grants, its session."""
+    losses: int = 0
+    """How often in a row the run's process was lost before, without another answer on record."""
 
 
 class Entered(JournalEntry, frozen=True, gc=False):
@@ -141,6 +143,8 @@ class Ended(JournalEntry, frozen=True, gc=False):
     elapsed: float = 0.0
     run: object = None
     """The run as it was returned, if it ended with an error; otherwise it is the result of its agent."""
+    interrupted: bool = False
+    """Whether the run was cancelled from outside, such as by the end of its process, and not through its handle."""
 
 
 class LossAccepted(JournalEntry, frozen=True, gc=False):

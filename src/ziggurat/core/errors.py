@@ -25,6 +25,7 @@
     └── JournalError                the operator: the record of a run
         ├── JournalMismatch         … replay would differ from the record
         ├── JournalCorrupt          … an entry cannot be read
+        ├── ProcessLost             … the run has lost its process too often at the same place
         └── StoreError              … the store cannot write or read: the disk is full, the server is gone
             ├── LeaseHeld           … another process executes the run, or writes the session
             ├── LeaseLost           … another process now holds the lease
@@ -53,6 +54,7 @@ __all__ = [
     "ModelErrorKind",
     "ModelRetry",
     "NotRepeatable",
+    "ProcessLost",
     "RecordEnds",
     "RunExists",
     "RunNotFound",
@@ -307,6 +309,10 @@ class JournalMismatch(JournalError):
 
 class JournalCorrupt(JournalError):
     """An entry of a record cannot be read; the message names it."""
+
+
+class ProcessLost(JournalError):
+    """A run has lost its process several times in a row before it could make this call; `resume` tries again."""
 
 
 class StoreError(JournalError):

@@ -13,7 +13,7 @@ from ziggurat.core.composites import handled_failures
 from ziggurat.core.context import JOURNAL, Context
 from ziggurat.core.durations import Durations
 from ziggurat.core.entries import Decided, Ended, Entered, JournalEntry, Opened, Pending, Record, Result
-from ziggurat.core.errors import ConfigurationError, JournalCorrupt, LeaseLost
+from ziggurat.core.errors import ConfigurationError, JournalCorrupt, LeaseLost, ProcessLost
 from ziggurat.core.json_lines import read_entry, write_entry
 from ziggurat.core.path import parent_of
 from ziggurat.core.recorder import Mode, Recorder
@@ -33,13 +33,14 @@ _BROKEN_OFF = frozenset({"Failed", "Denied", "BudgetExceeded", "Timeout"})
 class LocalJournal(Recorder):
     """The journal of a run, in memory, with the arguments of `Recorder`; `dump` writes it out."""
 
-    __slots__ = ("_begun", "_closed", "_durations", "_index")
+    __slots__ = ("_begun", "_closed", "_durations", "_index", "_losses")
 
     def __init__(self, mode: Mode = "record", *, strict: bool = False, clock: Clock = SYSTEM_CLOCK) -> None:
         super().__init__(mode, strict=strict, clock=clock)
         self._index: dict[str, JournalEntry | list[JournalEntry] | Record] = {}  # the entries of calls, by path
         self._begun = 1  # the number of entries with which the run was opened
         self._closed = False
+        self._losses = 0  # how often the run's process was lost, if that was too often
         self._durations: Durations | None = None
 
     # -- reading -------------------------------------------------------------------------------------------------
@@ -163,9 +164,18 @@ class LocalJournal(Recorder):
         """Raise if the run has ended, or in `replay`; the call is not made then."""
         if self._closed:
             raise LeaseLost(_CLOSED)
+        if self._losses:
+            raise ProcessLost(
+                f"the run's process was lost {self._losses} times in a row before it had an answer at {path} ({what}); "
+                "resume the run to try again"
+            )
         super().missing(path, what)
 
-    def settled(self) -> Awaitable[None] | None:
+    def refuse_calls(self, losses: int) -> None:
+        """Make no live call any more: the run's process was lost too often in a row."""
+        self._losses, self.refusing = losses, True
+
+    def settled(self, *, held: bool = False) -> Awaitable[None] | None:
         """Return None: there is nothing to wait for in memory."""
         return None
 
@@ -272,7 +282,9 @@ class LocalJournal(Recorder):
                 if record.result is not None:  # the failure of a call that had a result, so that its run failed
                     record.outcomes.pop()
 
-    def reopen(self, run_id: str, at: float, clock: Clock | None = None, decided: Iterable[Decided] = ()) -> None:
+    def reopen(
+        self, run_id: str, at: float, clock: Clock | None = None, decided: Iterable[Decided] = (), losses: int = 0
+    ) -> None:
         """Continue a run: time since it stopped does not count, and calls whose failure ended it are made again.
 
         What this appends becomes durable together with the next entry, so a run that does not go on is left unchanged.
@@ -282,6 +294,7 @@ class LocalJournal(Recorder):
             at: The time, in POSIX seconds.
             clock: Measures the run's time from now on.
             decided: Decisions on calls that wait.
+            losses: How often in a row the run's process was lost before.
         """
         self.reopened: bool = True
         ended = next((entry for entry in reversed(self.entries) if isinstance(entry, (Ended, Opened))), None)
@@ -294,7 +307,7 @@ class LocalJournal(Recorder):
         if isinstance(ended, Ended):
             self._elapsed = ended.elapsed
         self.watch: Stopwatch = Stopwatch(self.watch.clock if clock is None else clock)
-        for entry in (*decided, Opened("", run_id, SHAPE_VERSION, at)):
+        for entry in (*decided, Opened("", run_id, SHAPE_VERSION, at, losses=losses)):
             self.hold(entry)
         self._begun = len(self.entries)
 

@@ -127,8 +127,15 @@ class StoredJournal(LocalJournal):
         super().append(entry)
         self._screens = screens
 
-    def settled(self) -> Awaitable[None] | None:
-        """Return an awaitable for when all appended entries are durable; None if they are already."""
+    def settled(self, *, held: bool = False) -> Awaitable[None] | None:
+        """Return an awaitable for when all appended entries are durable; None if they are already.
+
+        Args:
+            held: Write also those that are to be written with the next entry.
+        """
+        if held and self._rows and not self._writing and self._failed is None:
+            self._writing = True
+            asyncio.get_running_loop().call_soon(self._flush)
         if self._failed is None and not self._writing:
             return None
         waiting: asyncio.Future[None] = asyncio.get_running_loop().create_future()

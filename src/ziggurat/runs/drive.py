@@ -18,7 +18,7 @@ from ziggurat.core.entries import Ended
 from ziggurat.core.errors import (
     ConfigurationError,
     JournalCorrupt,
-    JournalError,
+    JournalMismatch,
     RecordEnds,
     RunExists,
     StoreError,
@@ -56,6 +56,9 @@ def partial_of(error: BaseException) -> AgentRun | None:
 
 _NO_SCOPE = Scope()
 
+_NOT_RECORDED = (ConfigurationError, JournalCorrupt, JournalMismatch, StoreError)
+"""Errors that are no end of a run: a mistake of the caller, or a record that cannot be read, written or followed."""
+
 logger: logging.Logger = logging.getLogger("ziggurat")
 
 
@@ -89,7 +92,7 @@ async def drive(
         waiting = opening.journal.append(Ended("", stops.status_of(run.stop), opening.journal.elapsed))
         if waiting is not None:
             await finished(waiting)
-    except (ConfigurationError, JournalError) as error:
+    except _NOT_RECORDED as error:
         opening.mistaken = isinstance(error, ConfigurationError)
         raise
     except asyncio.CancelledError as error:
@@ -132,7 +135,8 @@ async def _end_cancelled(
         answer = run or recorded_answer(agent, opening.ctx.path, opening.journal)
         run = answer or _stopped_run(error, name, opening)
         try:
-            await finished(_store_end(opening, run, answered=answer is not None))
+            requested = opening.control is not None and opening.control.cancelled
+            await finished(_store_end(opening, run, answered=answer is not None, interrupted=not requested))
         except asyncio.CancelledError:  # cancelled again; the end is recorded by now
             pass
         except StoreError as failure:  # it must not hide the cancellation
@@ -162,12 +166,13 @@ async def _end_broken(failure: BaseException, run: AgentRun, opening: Opening) -
     return run
 
 
-async def _store_end(opening: Opening, run: AgentRun, *, answered: bool = False) -> None:
+async def _store_end(opening: Opening, run: AgentRun, *, answered: bool = False, interrupted: bool = False) -> None:
     """Save the session of a run, and record its end: the run as a whole, unless it waits or its answer is recorded."""
     if opening.writer is not None:
         await opening.writer.close_anyway(run)
     kept = None if answered or run.pending else run
-    await opening.journal.write(Ended("", stops.status_of(run.stop), opening.journal.elapsed, kept))
+    stop = stops.status_of(run.stop)
+    await opening.journal.write(Ended("", stop, opening.journal.elapsed, kept, interrupted and stop == "Cancelled"))
 
 
 async def _answer(agent: AgentService, name: str, opening: Opening) -> AgentRun:

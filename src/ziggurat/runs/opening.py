@@ -19,7 +19,7 @@ from ziggurat.core.clock import new_id as fresh_id
 from ziggurat.core.codec import SHAPE_VERSION, as_type, digest
 from ziggurat.core.context import JOURNAL, RUN_ID, Context
 from ziggurat.core.entries import Ended, Entered, Failure, JournalEntry, Opened, Origin
-from ziggurat.core.errors import JournalCorrupt, LeaseHeld, RunExists, RunNotFound, attach
+from ziggurat.core.errors import JournalCorrupt, RunExists, RunNotFound, attach
 from ziggurat.core.ids import check_new_id
 from ziggurat.core.journal import LocalJournal
 from ziggurat.core.path import escaped, is_beneath
@@ -27,8 +27,10 @@ from ziggurat.core.store import LogInfo
 from ziggurat.messages import stops
 from ziggurat.messages.agent import AgentRequest, Decision, empty_run
 from ziggurat.runs.conditions import RunConditions, conditions_in, limit_grants
+from ziggurat.runs.control import RunControl
 from ziggurat.runs.options import NO_OPTIONS, Environment, Live, RunOptions, root_context
 from ziggurat.runs.prompt import Prompt
+from ziggurat.runs.recovering import Recovering
 from ziggurat.runs.runs import Runs, is_resumable
 from ziggurat.runs.session_writer import (
     SESSION_WRITER,
@@ -60,6 +62,7 @@ class Opening(Struct, eq=False):
         runs: Where it is kept; None if nothing of it will be.
         writer: Writes its session; None without one.
         mistaken: Whether it stopped for a mistake of the caller, so that a new run that did nothing is removed.
+        control: Shared with the handle that started it; None without one.
     """
 
     state: State
@@ -70,6 +73,7 @@ class Opening(Struct, eq=False):
     runs: Runs | None = None
     writer: SessionWriter | None = None
     mistaken: bool = False
+    control: RunControl | None = None
 
     async def leave(self) -> None:
         """Release the leases of the run and of its session."""
@@ -151,27 +155,27 @@ class Opener:
             return await self._continue(info.id, options)
         return await self._open_ended(info.id, options)
 
-    async def reopen(self, run_id: str, options: RunOptions, *, interrupted: bool = False) -> Opening:
+    async def reopen(self, run_id: str, options: RunOptions, *, recovering: Recovering | None = None) -> Opening:
         """Open a run to continue it; one that has ended for good is answered from its record.
 
-        With `interrupted`, only a run that has no end on record is opened; LeaseHeld is raised for another one.
+        With `recovering`, only a run that was interrupted is opened; LeaseHeld is raised for another one.
 
         Raises:
             RunNotFound: there is no such run.
             LeaseHeld: another process drives it, or another run writes its session.
             ConfigurationError: a decision does not fit, or the run is in progress in this process.
         """
-        info = None if interrupted else await self.runs.find(run_id)
+        info = None if recovering else await self.runs.find(run_id)
         if info is not None and not is_resumable(info.status) and info.status != "Quarantined":
             return await self._open_ended(run_id, options)
-        return await self._continue(run_id, options, interrupted=interrupted)
+        return await self._continue(run_id, options, recovering)
 
-    async def _continue(self, run_id: str, options: RunOptions, *, interrupted: bool = False) -> Opening:
+    async def _continue(self, run_id: str, options: RunOptions, recovering: Recovering | None = None) -> Opening:
+        before = None if recovering is None else await self.runs.find(run_id)
         journal = await self.runs.take(run_id, options.environment)
         writer: SessionWriter | None = None
         try:
-            if interrupted and journal.ended is not None:
-                raise LeaseHeld(f"another process has finished the run {run_id!r}")
+            losses = 0 if recovering is None else recovering.losses(journal, before)
             journal.strict = options.strict
             request, conditions = self._recorded_request(journal, run_id), conditions_in(journal)
             self._screen(journal)
@@ -180,7 +184,13 @@ class Opener:
             if conditions.session:
                 writer = await reopen_session(options.session, conditions, run_id, request, self.runs.store)
             effects = await self._effects(journal)
-            journal.reopen(run_id, clock.now(), clock, decided)
+            journal.reopen(run_id, clock.now(), clock, decided, losses)
+            if recovering is not None:
+                if losses >= recovering.attempts:
+                    journal.refuse_calls(losses)
+                recorded = journal.settled(held=True)  # so that this attempt counts, whatever becomes of it
+                if recorded is not None:
+                    await recorded
             return self._opening(
                 "continued",
                 run_id,
@@ -313,7 +323,7 @@ class Opener:
             ctx = ctx.emitting(broadcast)
         if control is not None:
             control.recorded.set()
-        return Opening(state, run_id, request, ctx, journal, runs, writer)
+        return Opening(state, run_id, request, ctx, journal, runs, writer, control=control)
 
     def subscribe(self, run_id: str, after: int) -> AsyncGenerator["SubscribedItem", None]:
         """Yield the events of a run and its entries that are no events; see `RunRecords.subscribe`."""

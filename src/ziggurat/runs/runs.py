@@ -55,6 +55,10 @@ class Runs(ABC):
     ) -> Sequence[LogInfo]:
         """Return the runs, the most recently changed first."""
 
+    async def was_interrupted(self, info: LogInfo) -> bool:
+        """Return whether a run ended because it was cancelled from outside, and not through its handle."""
+        return False
+
     @abstractmethod
     async def read(self, run_id: str, clock: Clock = SYSTEM_CLOCK) -> LocalJournal:
         """Return a copy of a run's record; the run may be in progress elsewhere.

@@ -12,7 +12,7 @@ from ziggurat.core.broadcast import SubscribedItem
 from ziggurat.core.clock import SYSTEM_CLOCK, Clock
 from ziggurat.core.codec import as_type, digest
 from ziggurat.core.entries import Ended, JournalEntry, Opened
-from ziggurat.core.errors import StoreError
+from ziggurat.core.errors import JournalCorrupt, StoreError
 from ziggurat.core.journal import LocalJournal
 from ziggurat.core.json_lines import read_entry, write_entry
 from ziggurat.core.protocols import implements
@@ -61,6 +61,15 @@ class StoredRuns(Runs):
     ) -> Sequence[LogInfo]:
         """Return the runs."""
         return await self._store.logs("run:", agent=agent, status=status, labels=labels, limit=limit)
+
+    async def was_interrupted(self, info: LogInfo) -> bool:
+        """Return whether a run was cancelled from outside; only its last entry is read."""
+        rows = await self._store.read(info.log, max(0, info.count - 1), 1)
+        try:
+            entries = [read_entry(line) for line in await lines_of(self._store, info.log, rows)]
+        except JournalCorrupt:
+            return False
+        return any(isinstance(entry, Ended) and entry.interrupted for entry in entries)
 
     async def _open(
         self, opened: Opened, agent: str, asked: str, screening: Screening, environment: Environment

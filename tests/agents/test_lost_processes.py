@@ -1,0 +1,210 @@
+"""A run that loses its process again and again is given up; one that was cancelled by a shutdown goes on."""
+
+import asyncio
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.stores.places import PLACES
+from ziggurat.agents.agent import Agent
+from ziggurat.core.entries import Ended
+from ziggurat.core.errors import ConfigurationError
+from ziggurat.core.scope import Key
+from ziggurat.core.store import Store
+from ziggurat.messages import stops
+from ziggurat.messages.parts import tool_call
+from ziggurat.models.scripted import ScriptedModel
+from ziggurat.stores.addresses import connect
+from ziggurat.stores.local import LocalLogs
+from ziggurat.testing.clock import HandClock
+from ziggurat.tools.function import tool
+
+DB: Key[str] = Key("db")
+
+PROCESS = """
+import asyncio, os, sys
+from ziggurat import Agent, tool
+from ziggurat.messages import tool_call
+from ziggurat.stores import connect
+from ziggurat.testing import ScriptedModel
+
+@tool(effect="none")
+def look() -> str:
+    "Look."
+    return "seen"
+
+@tool(effect="none")
+def crash() -> str:
+    "End the process, as running out of memory does."
+    os._exit(7)
+
+async def main(what, url):
+    model = ScriptedModel(rules=[("go", tool_call("look")), ("seen", tool_call("crash"))])
+    agent = Agent(model, tools=[look, crash], store=connect(url))
+    if what == "begin":
+        await agent.run("go", run_id="r")
+    recovery = await agent.recover()
+    for run in recovery.runs.values():
+        print(type(run.stop).__name__, len(run.messages), run.error, flush=True)
+    await agent.store.close()
+
+asyncio.run(main(*sys.argv[1:]))
+"""
+
+
+@pytest.mark.parametrize("kind", ["sqlite", "file"])
+def test_a_run_that_kills_its_process_is_given_up_and_can_be_resumed(kind: str, tmp_path: Path) -> None:
+    url = f"sqlite:///{tmp_path}/runs.db?synchronous=NORMAL" if kind == "sqlite" else f"file://{tmp_path}/runs"
+    command = [sys.executable, "-c", PROCESS]
+    ended = [subprocess.run([*command, "begin", url], capture_output=True, text=True)]
+    for _ in range(3):
+        ended.append(subprocess.run([*command, "recover", url], capture_output=True, text=True))
+    assert [process.returncode for process in ended] == [7, 7, 7, 0], ended[-1].stderr
+    assert ended[-1].stdout.startswith("Failed 3 "), "the messages so far are kept"
+    assert "lost 3 times in a row" in ended[-1].stdout
+    assert "agent/step-2/tool-1:crash" in ended[-1].stdout
+
+    async def resumed() -> None:
+        @tool(effect="none")
+        def crash() -> str:
+            """Mended."""
+            return "mended"
+
+        store = connect(url)
+        agent = Agent(ScriptedModel(always="done"), tools=[crash], store=store)
+        assert (await agent.recover()).runs == {}
+        (info,) = await store.logs("run:")
+        assert info.status == "Failed"
+        run = await agent.resume("r")
+        assert (run.text, run.observations) == ("done", ("seen", "mended"))
+        await store.close()
+
+    asyncio.run(resumed())
+
+
+class Lost:
+    """Agents of processes that are lost: each begins or recovers the run, and is never heard of again."""
+
+    def __init__(self) -> None:
+        self.clock = HandClock()
+        self.first = LocalLogs(clock=self.clock)
+        self.tasks: list[asyncio.Task[Any]] = []
+
+    def agent(self, hangs: int, *, needs: bool = False) -> tuple[Agent[Any], asyncio.Event]:
+        """Return the agent of a new process, which hangs in its tool call `hangs`, and an event for when it does."""
+        reached = asyncio.Event()
+
+        @tool(effect="none")
+        async def work(number: int) -> str:
+            """Work."""
+            if number == hangs:
+                reached.set()
+                await asyncio.Event().wait()
+            return f"worked {number}"
+
+        model = ScriptedModel(*[tool_call("work", number=number) for number in range(4)], always="done")
+        instructions = (lambda ctx: ctx.scope[DB]) if needs else None
+        store = LocalLogs(shared=self.first, clock=self.clock)
+        return Agent(model, tools=[work], store=store, instructions=instructions), reached
+
+    async def lose(self, hangs: int, *, begin: bool = False) -> None:
+        agent, reached = self.agent(hangs)
+        self.tasks.append(asyncio.create_task(agent.run("go", run_id="r") if begin else agent.recover(attempts=3)))
+        await reached.wait()
+        await self.clock.advance(31)  # its lease lapses
+
+
+def test_only_losses_in_a_row_at_one_place_count() -> None:
+    async def main() -> None:
+        lost = Lost()
+        await lost.lose(0, begin=True)
+        await lost.lose(0)
+        await lost.lose(1)  # the first call has an answer now
+        await lost.lose(1)
+        await lost.lose(3)
+        for _ in range(5):  # a mistake of the program is no loss
+            agent, _ = lost.agent(9, needs=True)
+            recovery = await agent.recover()
+            assert isinstance(recovery.errors["r"], ConfigurationError)
+        await lost.lose(3)
+        await lost.lose(3)
+        agent, _ = lost.agent(9)
+        recovery = await agent.recover(attempts=4)
+        assert recovery.runs["r"].text == "done", "three losses are fewer than four"
+        for task in lost.tasks:
+            task.cancel()
+        await asyncio.gather(*lost.tasks, return_exceptions=True)
+
+    asyncio.run(main())
+
+
+def test_after_the_limit_nothing_is_called() -> None:
+    async def main() -> None:
+        lost = Lost()
+        await lost.lose(1, begin=True)
+        await lost.lose(1)
+        await lost.lose(1)
+        agent, reached = lost.agent(1)
+        items = []
+
+        async def read() -> None:
+            items.extend([item async for item in agent.subscribe("r")])
+
+        recovery = await agent.recover(attempts=3)
+        run = recovery.runs["r"]
+        assert isinstance(run.stop, stops.Failed)
+        assert run.stop.kind == "ProcessLost"
+        assert run.observations == ("worked 0",)
+        assert not reached.is_set()
+        assert (await agent.attach("r").result()).stop == run.stop
+        await read()
+        ended = items[-1].what
+        assert isinstance(ended, Ended)
+        assert ended.stop == "Failed"
+        for task in lost.tasks:
+            task.cancel()
+        await asyncio.gather(*lost.tasks, return_exceptions=True)
+
+    asyncio.run(main())
+
+
+@pytest.mark.parametrize("kind", PLACES)
+def test_runs_that_were_cancelled_by_a_shutdown_go_on_if_asked_for(kind: str, tmp_path: Path) -> None:
+    async def main() -> None:
+        place = PLACES[kind](tmp_path)
+        here, elsewhere = place(), place()
+        began = asyncio.Event()
+
+        def agent(store: Store, hangs: bool) -> Agent[Any]:
+            @tool(effect="none")
+            async def work() -> str:
+                """Work."""
+                if hangs:
+                    began.set()
+                    await asyncio.Event().wait()
+                return "worked"
+
+            return Agent(ScriptedModel(rules=[("go", tool_call("work"))], always="done"), tools=[work], store=store)
+
+        one = agent(here, True)
+        shut_down = asyncio.create_task(one.run("go", run_id="shut-down"))
+        await began.wait()
+        shut_down.cancel()
+        await asyncio.wait([shut_down])
+        began.clear()
+        handle = one.start("go", run_id="by-its-user")
+        await began.wait()
+        handle.cancel()
+        assert (await handle.result()).stop == stops.Cancelled()
+        other = agent(elsewhere, False)
+        assert (await other.recover()).runs == {}
+        recovery = await other.recover(cancelled=True)
+        assert {run_id: run.text for run_id, run in recovery.runs.items()} == {"shut-down": "done"}
+        assert (await other.recover(cancelled=True)).runs == {}
+        for store in (here, elsewhere):
+            await store.close()
+
+    asyncio.run(main())
