@@ -194,7 +194,7 @@ def test_a_run_of_another_agent_is_refused() -> None:
 def test_finished_runs_without_a_store_are_not_kept() -> None:
     agent = hello()
     run = agent.run_sync("go")
-    with pytest.raises(RunNotFound, match="without a store keeps no finished ones"):
+    with pytest.raises(RunNotFound, match="without a store keeps no finished runs"):
         asyncio.run(agent.resume(run.id))
 
 

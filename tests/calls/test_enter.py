@@ -235,7 +235,7 @@ def test_a_finished_run_that_is_asked_for_again_tells_how_it_ended() -> None:
     heard: list[Event] = []
     agent = Agent(ScriptedModel("x"), store="memory:")
     first = agent.run_sync("go", run_id="r")
-    assert agent.run_sync("go", run_id="r", listeners=[heard.append]) == first
+    assert agent.run_sync("go", run_id="r", listeners=[heard.append]) == replace(first, replayed=True)
     assert [type(event) for event in heard if isinstance(event, (AgentStarted, AgentEnded))] == [AgentEnded]
 
 

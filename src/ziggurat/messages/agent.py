@@ -196,6 +196,7 @@ class AgentRun(Struct, Generic[Out], frozen=True, weakref=True):
         past: The original messages, if the conversation was rewritten (compacted) during the run, else None.
         session: The id of the session that stores the conversation, empty if there is none.
         cause: The error that ended the run, if it failed.
+        replayed: Whether it was answered from its record: it had ended before, and nothing was called or spent now.
     """
 
     messages: Transcript
@@ -213,6 +214,7 @@ class AgentRun(Struct, Generic[Out], frozen=True, weakref=True):
     past: OriginalMessages | None = None
     session: str = ""
     cause: Cause | None = None
+    replayed: bool = False
 
     @property
     def text(self) -> str:

@@ -79,7 +79,7 @@ async def drive(
     opening = await begin()  # not before the first step of a task, which may be cancelled before it
     del begin  # it holds the options, of each run that goes on
     if opening.state == "ended":
-        return await _answer(agent, name, opening)
+        return replace(await _answer(agent, name, opening), replayed=True)
     run: AgentRun | None = None
     task = asyncio.current_task()
     try:
