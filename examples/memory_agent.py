@@ -1,7 +1,7 @@
 """An agent on the embedded model: one process learns facts, another recalls them. Needs: pip install 'ziggurat[local]'.
 
 python examples/memory_agent.py sqlite:///notes.db "Remember that my train leaves at 9:40."
-python examples/memory_agent.py sqlite:///notes.db "When does my train leave?"
+python examples/memory_agent.py sqlite:///notes.db "Can you recall when my train leaves?"
 """
 
 import subprocess
@@ -19,18 +19,22 @@ FACTS = (
     "Remember that my sister is called Ada.",
     "Remember that I am allergic to nuts.",
 )
-QUESTIONS = ("When does my train leave?", "What is my sister called?", "What am I allergic to?")
+QUESTIONS = (
+    "Can you recall when my train leaves?",
+    "Can you recall my sister?",
+    "Can you recall what I am allergic to?",
+)
 
 
 def ask(store: str, questions: list[str]) -> None:
     memory = Remembering(store, "me", limit=1, embedder=MiniLm())
-    remember, *_ = memory_tools()
+    remember, recall, *_ = memory_tools()
     for question in questions:
-        # The demo model either calls tools or talks: it learns with the tool, and answers without one.
-        tools = [] if question.endswith("?") else [remember]
+        # The demo model only calls tools: it learns with one, and answers with the other.
+        tools = [recall] if question.endswith("?") else [remember]
         agent = Agent("local", tools=tools, middleware=[memory])
         run = agent.run_sync(question)
-        print(f"{question}  [{run.memory_hits} recalled]\n  {run.text}", flush=True)
+        print(f"{question}  [{run.memory_hits} recalled]\n  {run.text.splitlines()[0]}", flush=True)
 
 
 def main() -> None:

@@ -32,7 +32,7 @@ PRINTED = {
     "fork.py": 'sent\nsend_mail {"to":"ada@example.org","text":"Sorry!"}\nsend_mail was not run',
     "knowledge.py": "lives in Ur. (2 lookups)\nKnowledgeGraph(3 entities, 2 relations) ['alice', 'bob', 'ur']\n",
     "layers.py": "Take an umbrella.",
-    "memory_agent.py": "Your train leaves at 9:40 from Lyon.",
+    "memory_agent.py": "my train leaves at 9:40 from Lyon",
     "middleware.py": "the clerk's model saw: Ada pays with [card]",
     "raw_schema.py": "guests[1].name: missing (required)",
     "overload.py": "40 s  forecaster is closed\n  50 s  8 of 10 answered, 12 calls\n",
