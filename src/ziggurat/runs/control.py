@@ -18,5 +18,5 @@ class RunControl:
 
     def __init__(self, run_id: str) -> None:
         self.run_id = run_id
-        self.recorded = asyncio.Event()
+        self.recorded: asyncio.Event = asyncio.Event()
         self.cancelled = False

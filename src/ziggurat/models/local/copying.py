@@ -86,7 +86,7 @@ class Copier:
     def __init__(
         self, text: str, fields: Sequence[Field], embed: Embed, purpose: str = "", *, floor: float = -1.0
     ) -> None:
-        self.words = Words(text)
+        self.words: Words = Words(text)
         self._fields = fields
         self._embed = embed
         self._floor = floor

@@ -45,7 +45,7 @@ class Words:
     def __init__(self, text: str) -> None:
         self.text = text
         found = (_without_edges(text, match.start(), match.end()) for match in _WORD.finditer(text))
-        self.spans = [span for span in found if span.end > span.start]
+        self.spans: list[Span] = [span for span in found if span.end > span.start]
         self._number = {place: number for number, span in enumerate(self.spans) for place in (span.start, span.end)}
 
     def numbers(self) -> Iterator[tuple[str, Span]]:
