@@ -158,7 +158,7 @@ async def _make(
     if record is not None and record.intent is not None:
         intended = record.pending is not None  # a person has decided about a call that was started before
     else:  # the call may be lost, or cancelled with those beside it, or its form is not that of the model
-        beside = ctx.watch is not None
+        beside = ctx.watch is not journal.watch  # that of the run: nothing is made at the same time
         intended = journal.durable or beside or spec.effect == "once" or bool(passed.id or chain.hooks["before_tool"])
     if ADMISSION in ctx.scope:
         admit_tool(frozen.name, ctx)
