@@ -81,8 +81,8 @@ def said(run: AgentRun) -> list[Message]:
 
 
 def timeless(run: AgentRun) -> AgentRun:
-    """Return a run without its id and time, which differ between two runs of one script."""
-    return replace(run, id="", seconds=0.0)
+    """Return a run without its id and time, and whether it was replayed: they differ between runs of one script."""
+    return replace(run, id="", seconds=0.0, replayed=False)
 
 
 async def streamed(agent: Agent, prompt: Any, **options: Any) -> tuple[AgentRun, Folded]:
