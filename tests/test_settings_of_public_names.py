@@ -6,6 +6,7 @@ import inspect
 import math
 import pkgutil
 import re
+import struct
 from collections.abc import Callable, Iterator
 from decimal import Decimal
 from pathlib import Path
@@ -23,6 +24,7 @@ from ziggurat.core.errors import ConfigurationError
 from ziggurat.core.settings import CheckedStruct
 from ziggurat.knowledge.graph import KnowledgeGraph
 from ziggurat.memory import open_memory
+from ziggurat.messages.embedding import Embeddings, EmbedRequest
 from ziggurat.messages.usage import Usage
 from ziggurat.models.http.client import Client
 from ziggurat.models.http.dialect import dialect_of
@@ -35,6 +37,10 @@ MODEL = ScriptedModel(always="x")
 
 async def echo(request: str, ctx: Context) -> str:
     return request
+
+
+async def embedder(request: EmbedRequest, ctx: Context) -> Embeddings:
+    return Embeddings(tuple(struct.pack("<2f", 1.0, number) for number in range(len(request.texts))), "x")
 
 
 def number_of(*values: object) -> float:
@@ -92,6 +98,8 @@ ARGUMENTS: dict[str, dict[str, Any]] = {
     "until_tool_called": {},
     "Checkpoints": {"agent": Agent(MODEL)},
     "FunctionModel": {"function": echo},
+    "ask": {"question": "Which?"},
+    "calibrate": {"embedder": embedder},
     "GraphStore": {"path": "graph.db"},
     "HttpEmbedder": {"model": "x", "dialect": dialect_of("ollama"), "transport": Client("http://127.0.0.1:11434")},
     "JsonLines": {"target": "events.jsonl"},
@@ -156,6 +164,9 @@ NO_SETTINGS = {
     "Engine": "made by local(), which checks",
     "EventStream": "made by open_stream(), which checks",
     "Expected": "made by expect()",
+    "Flow": "made by flow(), which checks",
+    "Step": "made by step(), which checks",
+    "question_of": "called with the calls of questions",
     "FailingOn": "made by fail_on(), which checks",
     "LocalJournal": "made when a run is opened",
     "ParsedAnswer": "made of what was read from an answer",
@@ -211,6 +222,9 @@ ANYTHING = {
     "Fact(default)": "a value of the user's types",
     "Output(kind)": "any type, which is refused if it has no schema",
     "UserClient(client)": "refused with a sentence that names the class of clients",
+    "ask(answer)": "any type, which is refused if it has no schema",
+    "ask(default)": "a value of the type of the answer",
+    "gather(parts)": "refused with a sentence that says what a part is",
     "expect(request)": "what is expected is of the user's types",
     "expect(response)": "what is expected is of the user's types",
     "http_embedder(client)": "refused with a sentence that names the class of clients",

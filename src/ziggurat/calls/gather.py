@@ -72,8 +72,11 @@ async def first(*parts: Part[T], limit: PositiveInt | None = None) -> T:
     Which one that was is recorded, and not decided again on resume.
 
     Raises:
+        ConfigurationError: there are no parts.
         Exception: all parts have failed; the error of the first one, with notes on the others.
     """
+    if not parts:
+        raise ConfigurationError("first() needs at least one part, got none")
     (winner,) = [each for each in await _Group("first", parts, 1, limit).run() if each is not _NOTHING]
     return cast("T", winner)
 

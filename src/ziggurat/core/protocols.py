@@ -52,7 +52,7 @@ class Compared(Protocol):
     """A request that says what differs between it and the recorded one; of others only the fingerprints are shown."""
 
     def compared(self, entries: "Sequence[JournalEntry]", path: str, recorded: str) -> tuple[str, str, str] | None:
-        """Return what differs, how it was, and how it is now; None if that cannot be told.
+        """Return what differs, how it was, and how it is now; None if it cannot say.
 
         Args:
             entries: The entries of the record.

@@ -46,7 +46,8 @@ def model_path() -> Path:
     return EMBEDDED.path
 
 
-def installed(name: str = "embedded") -> bool:
+@checked
+def installed(name: NonEmptyText = "embedded") -> bool:
     """Return whether a model of the catalogue is completely installed; its digest was verified then.
 
     Raises:

@@ -147,7 +147,7 @@ class ReplyReader:
         complete: Whether the reply can be parsed so far: no array of calls is open.
 
     >>> reader = ReplyReader()
-    >>> reader.push("[]\\nHe") + reader.push("llo")
+    >>> reader.push("He") + reader.push("llo")
     [TextDelta(text='He'), TextDelta(text='llo')]
     """
 
