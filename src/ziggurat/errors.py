@@ -25,6 +25,7 @@ __getattr__, __dir__, __all__ = lazy(
             "ModelErrorKind",
             "ModelRetry",
             "NotRepeatable",
+            "ProcessLost",
             "RecordEnds",
             "RunExists",
             "RunNotFound",

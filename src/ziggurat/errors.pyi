@@ -18,6 +18,7 @@ from ziggurat.core.errors import ModelError as ModelError
 from ziggurat.core.errors import ModelErrorKind as ModelErrorKind
 from ziggurat.core.errors import ModelRetry as ModelRetry
 from ziggurat.core.errors import NotRepeatable as NotRepeatable
+from ziggurat.core.errors import ProcessLost as ProcessLost
 from ziggurat.core.errors import RecordEnds as RecordEnds
 from ziggurat.core.errors import RunExists as RunExists
 from ziggurat.core.errors import RunNotFound as RunNotFound

@@ -1,0 +1,45 @@
+"""What a step costs: the number of Python functions that are called for it, which is the same on every machine."""
+
+import asyncio
+import sys
+from types import FrameType
+
+from ziggurat.agents.agent import Agent
+from ziggurat.messages.parts import tool_call
+from ziggurat.models.scripted import ScriptedModel
+from ziggurat.tools.function import tool
+
+BOUND = 112
+"""Calls for a step with one call of a tool, without a store; those of the model and the tool are among them."""
+
+
+@tool
+def add(a: int, b: int) -> int:
+    return a + b
+
+
+def calls_in(steps: int) -> int:
+    """Return how many calls of Python functions a run of so many steps makes."""
+    agent = Agent(ScriptedModel(*[tool_call("add", a=1, b=2)] * steps, "done"), tools=[add], max_steps=1_000)
+    number = 0
+
+    def count(frame: FrameType, what: str, value: object) -> None:
+        nonlocal number
+        number += what == "call"
+
+    async def run() -> int:
+        sys.setprofile(count)
+        try:
+            return (await agent.run("go")).steps
+        finally:
+            sys.setprofile(None)
+
+    assert asyncio.run(run()) == steps + 1
+    return number
+
+
+def test_a_step_makes_a_bounded_number_of_calls() -> None:
+    calls_in(2)  # what is made once
+    few, some, many = calls_in(10), calls_in(30), calls_in(130)
+    assert (some - few) / 20 <= BOUND
+    assert (many - some) / 100 <= BOUND
