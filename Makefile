@@ -5,7 +5,7 @@
 #   make chat             talk with the embedded model
 # One by one:
 #   make lint             the rules and the format; make types: mypy; make unit: the tests
-#   make pyright          pyright, strict, over tests/typing; then the completeness of public types, which must be 100 %
+#   make pyright          pyright, strict, over tests/typing and examples; then the completeness of public types, which must be 100 %
 #   make failed           run the tests that failed last time again, in one process
 #   make lock             write the requirement locks anew
 #   make clean            remove what was installed and what tools keep

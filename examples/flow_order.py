@@ -5,7 +5,7 @@ import asyncio
 from msgspec import Struct
 
 from ziggurat.agents import Answer
-from ziggurat.flows import ask, flow, step
+from ziggurat.flows import Flow, ask, flow, step
 from ziggurat.stores import LocalLogs
 
 
@@ -25,7 +25,7 @@ async def ship(customer: str) -> str:
     return f"parcel for {customer}"
 
 
-def orders(store: LocalLogs):  # type: ignore[no-untyped-def]
+def orders(store: LocalLogs) -> Flow[Order, str]:
     @flow(store=store)
     async def order(order: Order) -> str:
         """Take an order."""

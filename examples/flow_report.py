@@ -31,9 +31,9 @@ async def report(day: date) -> str:
 
 async def main() -> None:
     night = date(2026, 11, 22)
-    for _ in range(2):
+    for _ in range(2):  # the second time it is answered from the record
         run = await report.run(night, run_id=f"report-{night}")
-    print(run.output, f"({run.steps} steps)")
+        print(run.output, f"({run.steps} steps)")
 
 
 if __name__ == "__main__":

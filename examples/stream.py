@@ -28,6 +28,8 @@ async def main() -> None:
                     print(f"{depth}{call.name} -> {result.text}")
                 case Delta(_, TextDelta(text)):
                     print(f"{depth}{text.strip()}")
+                case _:
+                    pass
     run = events.response
     print(f"{type(run.stop).__name__}: {run.steps} steps, {run.model_calls} model calls")
 

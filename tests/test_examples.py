@@ -27,7 +27,7 @@ PRINTED = {
     "flow_crawl.py": "page 117 is damaged\n19900 words; fetched twice: 0",
     "flow_human.py": "Which tone? Draft: we are late.\nDear Ada, we are sorry to be late. (2 model calls)\n",
     "flow_order.py": "charged Ada\nShip to Ada (payment of 30)?\nparcel for Ada\n",
-    "flow_report.py": "sent: 2026-11-22: 60 in 2 of 3 shops\n2026-11-22: 60 in 2 of 3 shops (2 steps)\n",
+    "flow_report.py": "sent: 2026-11-22: 60 in 2 of 3 shops\n" + 2 * "2026-11-22: 60 in 2 of 3 shops (2 steps)\n",
     "flow_saga.py": "booked the hotel\ncancelled hotel-1\ncancelled flight-1\nValueError: no cars left\nTrue\n",
     "fork.py": 'sent\nsend_mail {"to":"ada@example.org","text":"Sorry!"}\nsend_mail was not run',
     "knowledge.py": "lives in Ur. (2 lookups)\nKnowledgeGraph(3 entities, 2 relations) ['alice', 'bob', 'ur']\n",

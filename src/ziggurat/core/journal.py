@@ -173,7 +173,8 @@ class LocalJournal(Recorder):
 
     def refuse_calls(self, losses: int) -> None:
         """Make no live call any more: the run's process was lost too often in a row."""
-        self._losses, self.refusing = losses, True
+        self._losses = losses
+        self.refusing: bool = True
 
     def settled(self, *, held: bool = False) -> Awaitable[None] | None:
         """Return None: there is nothing to wait for in memory."""

@@ -169,9 +169,9 @@ class ReplyReader:
         self._element: list[str] = []
         self._depth = 0
         self._quoted = self._escaped = False
-        self.count = 0
+        self.count: int = 0
         self.repeated: list[str] = []
-        self.complete = True
+        self.complete: bool = True
 
     def push(self, piece: str) -> list[PartDelta]:
         """Add the next piece of the reply; return what it adds to the message."""
