@@ -1,6 +1,6 @@
 """Lease owners: names that tell whether the process holding a lease is still alive."""
 
-__all__ = ["describe_owner", "is_gone", "lease_held", "new_owner"]
+__all__ = ["describe_owner", "is_gone", "lease_held", "new_owner", "without_lost_lease"]
 
 import math
 import os
@@ -8,8 +8,11 @@ import socket
 from functools import cache
 from pathlib import Path
 
+from msgspec.structs import replace
+
 from ziggurat.core.clock import new_id
 from ziggurat.core.errors import LeaseHeld
+from ziggurat.core.store import LogInfo
 
 _ENDED = "ended"
 
@@ -35,6 +38,16 @@ def is_gone(owner: str) -> bool:
         return False
     began = _start_time(pid)
     return began == _ENDED or (bool(began) and began != rest.partition("|")[0])
+
+
+def without_lost_lease(info: LogInfo) -> LogInfo:
+    """Return the description of a log without the lease of a process that is gone, if nothing is left to do for it.
+
+    A process may be killed after it has recorded the end of a run and before it gives the lease back. While a run is in
+    progress, its holder is named also when it is gone: that shows that the run was interrupted.
+    """
+    lost = info.owner and info.status != "running" and is_gone(info.owner)
+    return replace(info, owner="") if lost else info
 
 
 def lease_held(log: str, owner: str, left: float) -> LeaseHeld:

@@ -12,6 +12,7 @@ from msgspec.structs import replace
 from ziggurat.core.errors import JournalCorrupt, StoreError
 from ziggurat.core.store import LogInfo, loss
 from ziggurat.databases.files import read_private
+from ziggurat.databases.owner import without_lost_lease
 from ziggurat.stores.file.log import UNREADABLE, file_name, last_line
 from ziggurat.stores.file.mark import marked
 
@@ -44,7 +45,7 @@ def header_of(at: Path) -> LogInfo | None:
         last, problem = last_line(at / "log.jsonl"), (content_of(at / "problem") or b"").decode("utf-8", "replace")
         status, number = ("running", 0) if last is None else (last.status, last.number)
         lease = _read_lease(at)
-        return replace(
+        info = replace(
             info,
             status="Quarantined" if problem else status,
             count=number,
@@ -53,6 +54,7 @@ def header_of(at: Path) -> LogInfo | None:
             problem=problem
             or ("" if lease else f"{at / 'lease.json'} is damaged; who writes the log next replaces it"),
         )
+        return without_lost_lease(info)
     except (FileNotFoundError, NotADirectoryError):
         if not at.is_dir():
             return None

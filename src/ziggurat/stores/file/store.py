@@ -297,7 +297,7 @@ class FileStore(ListsPending):
         removed, now = 0, self.clock.now()
         for info in self._infos(prefix):
             lease = lease_of(self._at(info.log))
-            free = not lease.owner or lease.until < now
+            free = not lease.owner or lease.until < now or is_gone(lease.owner)
             if info.updated < before and free and (unfinished or info.status not in UNFINISHED):
                 removed += self._remove(info.log)
         for left in (self.path / "logs").glob(".*-*"):  # left by processes that were killed

@@ -129,9 +129,12 @@ ORDER BY updated DESC, id DESC LIMIT $6""",
 QUARANTINE = """UPDATE logs SET status = 'Quarantined', problem = $1, owner = '', epoch = epoch + 1
 WHERE log = $2 AND status <> 'Quarantined'"""
 
+OWNERS = "SELECT DISTINCT owner FROM logs WHERE updated < $1 AND starts_with(log, $2) AND owner <> ''"
+"""The holders of the leases of logs that may be removed."""
+
 OLD = _with_time("""
 SELECT id FROM logs, moment WHERE updated < $2 AND starts_with(log, $3) AND NOT status = ANY ($4::text[])
-    AND (owner = '' OR until < now) LIMIT 200 FOR UPDATE OF logs""")
+    AND (owner = '' OR until < now OR owner = ANY ($5::text[])) LIMIT 200 FOR UPDATE OF logs""")
 """A batch of logs that may be removed, small enough that writers do not wait long."""
 
 NAMED = "SELECT id FROM names WHERE log = $1 UNION SELECT id FROM logs WHERE log = $1"

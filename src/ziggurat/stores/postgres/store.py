@@ -17,7 +17,7 @@ from ziggurat.core.clock import SYSTEM_CLOCK, Clock
 from ziggurat.core.errors import JournalError, LeaseLost, MissingExtra, RunExists, RunNotFound, StoreUnavailable
 from ziggurat.core.settings import Seconds, checked
 from ziggurat.core.store import UNFINISHED, LogInfo, LogMark, Row, label_lines, labels_in, labels_text, loss
-from ziggurat.databases.owner import is_gone, lease_held, new_owner
+from ziggurat.databases.owner import is_gone, lease_held, new_owner, without_lost_lease
 from ziggurat.databases.postgres.address import PostgresAddress
 from ziggurat.databases.postgres.connection import Connection, PostgresConnection, opened
 from ziggurat.databases.postgres.schema import prepare
@@ -350,9 +350,10 @@ class PostgresStore(ListsPending):
     async def vacuum(self, before: float, *, prefix: str = "run:", unfinished: bool = False) -> int:
         """Remove old logs and free their space; see `Store`."""
         spared = [] if unfinished else list(UNFINISHED)
+        owners = [owner for (owner,) in await self._read(sql.OWNERS, before, prefix) if is_gone(owner)]
 
         def work() -> int:
-            return self._remove(sql.OLD, self._now(), before, prefix, spared)
+            return self._remove(sql.OLD, self._now(), before, prefix, spared, owners)
 
         removed = 0
         while some := await self._writer.submit(work, prefix):
@@ -372,4 +373,4 @@ class PostgresStore(ListsPending):
 
 
 def _info_of(row: Sequence[Any]) -> LogInfo:
-    return LogInfo(*[*row[:-1], labels_in(row[-1])])
+    return without_lost_lease(LogInfo(*[*row[:-1], labels_in(row[-1])]))

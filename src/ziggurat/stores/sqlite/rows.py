@@ -9,6 +9,7 @@ from msgspec import ValidationError, convert
 
 from ziggurat.core.errors import JournalCorrupt
 from ziggurat.core.store import LogInfo, Row, labels_in
+from ziggurat.databases.owner import without_lost_lease
 from ziggurat.databases.sqlite.connection import SqliteConnection
 
 HEADERS = (
@@ -22,7 +23,7 @@ def info_of(row: Sequence[Any]) -> LogInfo:
     """Return the description of a log; one that is damaged is described as such, so that it hides no other."""
     try:
         fields = dict(zip(LogInfo.__struct_fields__, row, strict=True))
-        return convert({**fields, "labels": labels_in(fields["labels"])}, LogInfo)
+        return without_lost_lease(convert({**fields, "labels": labels_in(fields["labels"])}, LogInfo))
     except (ValidationError, JournalCorrupt, TypeError) as error:
         return LogInfo(str(row[0]), status="Quarantined", problem=f"its description is damaged: {error}")
 

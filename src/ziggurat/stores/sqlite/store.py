@@ -363,12 +363,12 @@ class SqliteStore(ListsPending):
 
         def work() -> int:
             self._note_times()
-            ids = self._database.execute(
-                "SELECT log, id, status FROM logs "
-                "WHERE updated < ? AND substr(log, 1, ?) = ? AND (owner = '' OR until < ?)",
-                (before, len(prefix), prefix, self.clock.now()),
+            logs = self._database.execute(
+                "SELECT log, id, status, owner, until < ? FROM logs WHERE updated < ? AND substr(log, 1, ?) = ?",
+                (self.clock.now(), before, len(prefix), prefix),
             ).fetchall()
-            old = [(log, number) for log, number, status in ids if unfinished or status not in UNFINISHED]
+            ended = [each for each in logs if unfinished or each[2] not in UNFINISHED]
+            old = [(log, number) for log, number, _, owner, late in ended if late or not owner or is_gone(owner)]
             self._remove([log for log, _ in old], [number for _, number in old])
             return len(old)
 
