@@ -91,7 +91,21 @@ def test_messages_and_docstrings_are_ordinary_english(path: Path) -> None:
         assert not [found for text in texts_in(path.read_text(encoding="utf-8")) for found in unusual_in(text)]
 
 
-ROOMS = ("cli", "databases", "knowledge", "layers", "messages", "middleware", "observe", "stores", "testing", "tools")
+ROOMS = (
+    "agents",
+    "calls",
+    "cli",
+    "databases",
+    "knowledge",
+    "layers",
+    "messages",
+    "middleware",
+    "observe",
+    "runs",
+    "stores",
+    "testing",
+    "tools",
+)
 
 
 @pytest.mark.parametrize("room", ROOMS)

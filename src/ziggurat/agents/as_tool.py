@@ -97,8 +97,8 @@ def _result(call: ToolCall, run: AgentRun) -> ToolResult:
     if isinstance(run.stop, (stops.Completed, stops.ToolCalled, stops.StopCondition)):
         return ToolResult(call.id, call.name, text if run.output is not None else run.text, None, call.name)
     if run.pending:  # only outside of all runs; within one, the whole run waits
-        asked = ", ".join(item.call.name for item in run.pending)
-        told = f"{call.name} waits for a decision on {asked}: resume its run {run.id!r}"
-        return ToolResult(call.id, call.name, told, "permanent", call.name)
-    told = f"{call.name} stopped before it was done ({stops.status_of(run.stop)}); so far: {run.text}"
-    return ToolResult(call.id, call.name, told, "permanent", call.name)
+        names = ", ".join(item.call.name for item in run.pending)
+        fault = f"{call.name} waits for a decision on {names}: resume its run {run.id!r}"
+        return ToolResult(call.id, call.name, fault, "permanent", call.name)
+    fault = f"{call.name} stopped before it was done ({stops.status_of(run.stop)}); so far: {run.text}"
+    return ToolResult(call.id, call.name, fault, "permanent", call.name)

@@ -89,7 +89,7 @@ class AttachedRun(Generic[Out]):
             raise RunNotFound(f"there is no run {self.id!r}")
         journal = await opener.runs.read(self.id)
         entries = journal.entries
-        asked, steps = recorded_steps(entries, opener.path)
+        prompt, steps = recorded_steps(entries, opener.path)
         tally = Tally()
         for outcome, costs in journal.spent(""):
             for cost in costs or [outcome]:
@@ -100,7 +100,7 @@ class AttachedRun(Generic[Out]):
             journal.ended.stop if journal.ended is not None else info.status,
             bool(info.owner) or opener.runs.is_in_progress(self.id),
             labels_of(entries[0]),
-            (*(asked or ()), *(message for step in steps for message in step.messages())),
+            (*(prompt or ()), *(message for step in steps for message in step.messages())),
             recorded_items(journal),
             tally.usage,
             tally.model_calls,

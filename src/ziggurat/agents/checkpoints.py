@@ -57,8 +57,8 @@ class Checkpoints:
         Raises:
             RunNotFound: the store has no such run.
         """
-        asked, steps = await self._steps(run_id)
-        count, points = len(asked), []
+        prompt, steps = await self._steps(run_id)
+        count, points = len(prompt), []
         for step in steps:
             if not step.complete:
                 break
@@ -79,13 +79,13 @@ class Checkpoints:
             RunNotFound: the store no longer has the run.
             ConfigurationError: the run has no such step.
         """
-        asked, steps = await self._steps(point.run_id)
+        prompt, steps = await self._steps(point.run_id)
         if not any(step.number == point.step and step.complete for step in steps):
             raise ConfigurationError(f"the run {point.run_id!r} has no step {point.step} that is complete")
-        said = (message for step in steps if step.number <= point.step for message in step.messages())
-        return (*asked, *said)
+        replies = (message for step in steps if step.number <= point.step for message in step.messages())
+        return (*prompt, *replies)
 
     async def _steps(self, run_id: str) -> tuple[tuple[Message, ...], Sequence[RecordedStep]]:
         journal = LocalJournal.load(await self._agent.record(run_id))
-        asked, steps = recorded_steps(journal.entries, escaped(self._agent.name))
-        return asked or (), steps
+        prompt, steps = recorded_steps(journal.entries, escaped(self._agent.name))
+        return prompt or (), steps

@@ -58,8 +58,8 @@ def _search_graph(graph: KnowledgeGraph | GraphStore, limit: int) -> FunctionToo
         Args:
             text: A part of what to look for, such as "engineer".
         """
-        found = (await _current(graph)).search(text)
-        return _found_result(found, limit)
+        matches = (await _current(graph)).search(text)
+        return _found_result(matches, limit)
 
     return search_graph
 
@@ -75,8 +75,8 @@ def _graph_neighbors(graph: KnowledgeGraph | GraphStore, limit: int) -> Function
             kind: Only relations of this kind.
         """
         current = await _current(graph)
-        found = _as_tool_error(lambda: current.relations_of(current.find(entity), direction=direction, kind=kind))
-        return _found_result(found, limit)
+        relations = _as_tool_error(lambda: current.relations_of(current.find(entity), direction=direction, kind=kind))
+        return _found_result(relations, limit)
 
     return graph_neighbors
 
@@ -180,17 +180,17 @@ def _hop(graph: KnowledgeGraph, source: str, target: str) -> Relation:
 
 def _to_plain(thing: Entity | Relation) -> dict[str, Any]:
     if isinstance(thing, Entity):
-        told: dict[str, Any] = {"id": thing.id, "label": thing.title, "kind": thing.kind}
+        fields: dict[str, Any] = {"id": thing.id, "label": thing.title, "kind": thing.kind}
     else:
-        told = {"source": thing.source, "kind": thing.kind, "target": thing.target, "weight": thing.weight}
+        fields = {"source": thing.source, "kind": thing.kind, "target": thing.target, "weight": thing.weight}
     more = {"properties": thing.properties, "origin": thing.origin, "taint": thing.taint}
-    return told | {name: value for name, value in more.items() if value and value != "user"}
+    return fields | {name: value for name, value in more.items() if value and value != "user"}
 
 
-def _found_result(found: Sequence[Entity | Relation], limit: int) -> ToolResult:
-    told, more = found[:limit], len(found) - limit
-    answer = {"found": [_to_plain(thing) for thing in told]}
-    return _graph_result(answer | {"more": more} if more > 0 else answer, told)
+def _found_result(things: Sequence[Entity | Relation], limit: int) -> ToolResult:
+    first, more = things[:limit], len(things) - limit
+    answer = {"found": [_to_plain(thing) for thing in first]}
+    return _graph_result(answer | {"more": more} if more > 0 else answer, first)
 
 
 def _graph_result(answer: object, things: Sequence[Entity | Relation]) -> ToolResult:

@@ -49,8 +49,8 @@ class AgentLoop:
     def __init__(self, settings: LoopSettings, facts: dict[Fact[Any], Any]) -> None:
         self.settings = settings
         self.facts = facts
-        given = settings.instructions
-        self._told = None if callable(given) else _add_output_rules(given, settings.output)
+        instructions = settings.instructions
+        self._text = None if callable(instructions) else _add_output_rules(instructions, settings.output)
 
     def __call__(self, request: AgentRequest, ctx: Context, /) -> Coroutine[Any, Any, AgentRun]:
         """Run until a stop; the run so far, also after an error, is in `AgentCall.run`."""
@@ -74,7 +74,7 @@ class AgentLoop:
         task = asyncio.current_task()
         cancels = 0 if task is None else task.cancelling()
         try:
-            run.instructions = self._told if not callable(settings.instructions) else await self._call_instructions(ctx)
+            run.instructions = self._text if not callable(settings.instructions) else await self._call_instructions(ctx)
             while True:
                 run.steps += 1
                 step = f"step-{run.steps}"
@@ -178,42 +178,42 @@ class AgentLoop:
         """Return the first usable reply, asking again up to a limit, and the answer it gives."""
         settings = self.settings
         bound = REPAIRS if settings.output is None else settings.output.retries
-        asked = 1
+        tries = 1
         pauses = 0
         while True:
             calls = response.message.tool_calls
             if response.finish == "paused" and not calls and pauses < PAUSES:
                 pauses += 1
-                response = run.add_response(await run.ask(ctx, f"{step}/model#{asked + pauses}"))
+                response = run.add_response(await run.ask(ctx, f"{step}/model#{tries + pauses}"))
                 continue
             fault, answer = judge_reply(response, settings.output)
             if fault is None and settings.validator is not None:
-                found = final_answer_in(response, settings.output) if answer is None else answer
-                if found is not None and isinstance(natural_end(response), stops.Completed):
-                    at = ctx.at(f"{step}/output-{asked}")
-                    fault, answer = await validate_answer(settings.validator, found, settings.output, at)
+                final = final_answer_in(response, settings.output) if answer is None else answer
+                if final is not None and isinstance(natural_end(response), stops.Completed):
+                    at = ctx.at(f"{step}/output-{tries}")
+                    fault, answer = await validate_answer(settings.validator, final, settings.output, at)
             if fault is None:
                 return response, answer
-            if asked > bound:
+            if tries > bound:
                 run.add_results(not_executed(calls, "the reply was not accepted"))
-                raise ModelError(f"the model's reply was not usable after {asked} tries: {fault}")
+                raise ModelError(f"the model's reply was not usable after {tries} tries: {fault}")
             run.add_results(refuse_calls(calls, fault))
             if not calls:
                 run.conversation.append(repair_message(fault))
-            asked += 1
-            response = run.add_response(await run.ask(ctx, f"{step}/model#{asked + pauses}"))
+            tries += 1
+            response = run.add_response(await run.ask(ctx, f"{step}/model#{tries + pauses}"))
 
     async def _call_instructions(self, ctx: Context) -> str | None:
         """Call the user's function for the instructions, once per run."""
-        given = self.settings.instructions
-        assert callable(given)
+        instructions = self.settings.instructions
+        assert callable(instructions)
         token = AMBIENT.set(ctx.at("instructions"))  # an agent that it calls is a part of this run
         try:
-            answer = given(ctx)
-            told = answer if isinstance(answer, str) else await answer
+            answer = instructions(ctx)
+            text = answer if isinstance(answer, str) else await answer
         finally:
             AMBIENT.reset(token)
-        return _add_output_rules(told, self.settings.output)
+        return _add_output_rules(text, self.settings.output)
 
     def _progress(self, run: LoopRun, response: ModelResponse) -> Progress:
         return Progress(
@@ -237,5 +237,5 @@ async def _itself(message: Message, ctx: Context) -> Message:
 
 
 def _add_output_rules(instructions: str | None, output: AnswerReader | None) -> str | None:
-    told = output.instructions() if output is not None else None
-    return "\n\n".join(part for part in (instructions, told) if part) or None
+    rules = output.instructions() if output is not None else None
+    return "\n\n".join(part for part in (instructions, rules) if part) or None

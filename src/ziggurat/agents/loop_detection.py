@@ -79,11 +79,11 @@ class _LoopDetection(BasePolicy):
         if self.action == "warn":
             return Advice((event,))
         _forget(seen)
-        told = (
+        text = (
             f"{tools}: you have done the same {count} times in a row, and it has brought you no further. "
             "Do something else, or answer with what you know."
         )
-        return Advice((event,), (told,))
+        return Advice((event,), (text,))
 
     def __repr__(self) -> str:
         return f"loop_detection(threshold={self.threshold}, action={self.action!r})"
@@ -123,7 +123,7 @@ def loop_detection(
     Raises:
         ConfigurationError: an argument has a wrong value.
     """
-    asked, free = list(modes), list(exempt)
-    if not asked:
+    detected, free = list(modes), list(exempt)
+    if not detected:
         raise ConfigurationError(f"loop_detection() needs modes: some of {', '.join(map(repr, get_args(LoopMode)))}")
-    return _LoopDetection(threshold, action, frozenset(asked), frozenset(free))
+    return _LoopDetection(threshold, action, frozenset(detected), frozenset(free))

@@ -14,8 +14,8 @@ from ziggurat.messages.parts import Text, ToolCall, ToolResult
 def judge_reply(response: ModelResponse, output: AnswerReader | None) -> tuple[str | None, ParsedAnswer | None]:
     """Return what is wrong with a reply, or the answer it gives; neither if it only calls tools."""
     if response.finish == "malformed":
-        told = (response.raw or {}).get("malformed")
-        return str(told or "your last reply could not be read"), None
+        fault = (response.raw or {}).get("malformed")
+        return str(fault or "your last reply could not be read"), None
     calls = response.message.tool_calls
     if len(calls) > MAX_CALLS:
         return f"your reply makes {len(calls):,} tool calls, and one reply may make {MAX_CALLS:,}: make fewer", None

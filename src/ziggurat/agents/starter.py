@@ -51,27 +51,27 @@ class Starter:
 
         The request is None for a run that is continued; it is always a run of its own.
         """
-        given: dict[str, Any] = {**arguments}
-        history, detached = given.pop("history", ()), given.pop("detached", False)
-        if prompt is None and not len(history) and given.get("run_id") is not None:
-            if given.get("labels") is not None:
+        options: dict[str, Any] = {**arguments}
+        history, detached = options.pop("history", ()), options.pop("detached", False)
+        if prompt is None and not len(history) and options.get("run_id") is not None:
+            if options.get("labels") is not None:
                 raise ConfigurationError(
                     "a run that is continued keeps the labels that it began with: leave labels out"
                 )
-            if given.get("session") is not None:
-                given["session"] = session_for(given["session"], self.opener.runs.store, history)
-            run_id = given.pop("run_id")  # it is looked up; the rules are for new ones
-            return None, replace(RunOptions.of(**given), run_id=run_id), True
-        if given.get("decisions") is not None or given.get("strict"):
+            if options.get("session") is not None:
+                options["session"] = session_for(options["session"], self.opener.runs.store, history)
+            run_id = options.pop("run_id")  # it is looked up; the rules are for new ones
+            return None, replace(RunOptions.of(**options), run_id=run_id), True
+        if options.get("decisions") is not None or options.get("strict"):
             raise ConfigurationError(
                 "decisions and strict are for a run that is continued: give its run_id, and neither prompt nor history"
             )
         request = request_of(prompt, history)
-        if given.get("session") is not None:
+        if options.get("session") is not None:
             if prompt is None:
                 raise ConfigurationError("a run in a session needs a prompt, which is saved in the session")
-            given["session"] = session_for(given["session"], self.opener.runs.store, history)
-        return request, RunOptions.of(**given), detached
+            options["session"] = session_for(options["session"], self.opener.runs.store, history)
+        return request, RunOptions.of(**options), detached
 
     def run(self, request: AgentRequest | None, options: RunOptions, detached: bool) -> Coroutine[Any, Any, AgentRun]:
         """Start a run, or continue one; inside of another it becomes a part of that, unless it is detached."""
@@ -182,8 +182,8 @@ class Starter:
 
 
 def _check_joins(options: RunOptions) -> None:
-    for what, given in (("session", options.session), ("id", options.run_id), ("labels", options.labels)):
-        if given is not None:
+    for what, value in (("session", options.session), ("id", options.run_id), ("labels", options.labels)):
+        if value is not None:
             raise ConfigurationError(
                 f"a run inside another has no {what} of its own; give one with run(..., detached=True)"
             )

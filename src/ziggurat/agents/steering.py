@@ -156,20 +156,20 @@ class Steering:
 
     async def _apply(self, step: int, place: Place, verbs: tuple[str, ...]) -> list[Steer]:
         """Return the acts that take effect at this place: first the recorded ones, then those in the mailbox."""
-        taken: list[Steer] = []
+        steers: list[Steer] = []
         replaying = journal_of(self._ctx).replaying
         while True:
             steer, known = self._recorded(step, place), True
             if steer is None:
                 steer, known = self._new(step, place, verbs), False
             if steer is None:
-                return taken
+                return steers
             at = self._ctx.at(f"steering-{self._number + 1}")
             self._number += 1
             outdated = steer.verb == "cancel" and known and (not replaying or self._went_on(steer))
             if not outdated:
                 self._due.extend(steer.messages)  # before the wait, which may be cancelled: the act is recorded then
-                taken.append(steer)
+                steers.append(steer)
             await at.once("steering", steer, _itself, returns=Steer)
             if outdated:
                 continue  # it stopped the run then, and the run has been resumed since

@@ -162,9 +162,9 @@ def _go_on(progress: Progress) -> None:
 class _Judging(BasePolicy):
     """A policy whose judgements are functions."""
 
-    def __init__(self, shown: str, *, response: Judge = _go_on, step: Judge = _go_on, steps: int = 0) -> None:
+    def __init__(self, description: str, *, response: Judge = _go_on, step: Judge = _go_on, steps: int = 0) -> None:
         self.steps = steps
-        self._shown = shown
+        self._description = description
         self._response = response
         self._step = step
 
@@ -175,7 +175,7 @@ class _Judging(BasePolicy):
         return self._step(progress)
 
     def __repr__(self) -> str:
-        return self._shown
+        return self._description
 
 
 def until_no_tool_calls() -> BasePolicy:
@@ -228,7 +228,7 @@ def stop_when(condition: Callable[[Progress], bool | str | None]) -> BasePolicy:
 
     The tool calls of that response are not executed.
     """
-    shown = f"stop_when({getattr(condition, '__name__', condition)})"
+    description = f"stop_when({getattr(condition, '__name__', condition)})"
 
     def judge(progress: Progress) -> Verdict:
         answer = condition(progress)
@@ -238,10 +238,10 @@ def stop_when(condition: Callable[[Progress], bool | str | None]) -> BasePolicy:
             if iscoroutine(answer):
                 answer.close()  # otherwise Python warns that it was never awaited
             kind = "an awaitable" if isinstance(answer, Awaitable) else "an iterator"
-            raise ConfigurationError(f"{shown} needs a plain function: it returned {kind}, which is always true")
+            raise ConfigurationError(f"{description} needs a plain function: it returned {kind}, which is always true")
         return stops.StopCondition(answer if isinstance(answer, str) else "")
 
-    return _Judging(shown, response=judge)
+    return _Judging(description, response=judge)
 
 
 class _AnyOf(BasePolicy):
@@ -317,20 +317,20 @@ class _Not(BasePolicy):
         self.steps = steps_in(policy)
 
     def on_response(self, progress: Progress) -> Verdict:
-        held = progress.state(self, set[int])
-        held.clear()
-        return self._passed(held, progress.step, _ask(self.policy, progress, early=True))
+        steps = progress.state(self, set[int])
+        steps.clear()
+        return self._passed(steps, progress.step, _ask(self.policy, progress, early=True))
 
     def on_step(self, progress: Progress) -> Verdict:
-        held = progress.state(self, set[int])
-        nudge = self._passed(held, progress.step, _ask(self.policy, progress, early=False))
-        return nudge if held else stops.StopCondition(repr(self))
+        steps = progress.state(self, set[int])
+        nudge = self._passed(steps, progress.step, _ask(self.policy, progress, early=False))
+        return nudge if steps else stops.StopCondition(repr(self))
 
     @staticmethod
-    def _passed(held: set[int], step: int, verdict: Verdict) -> Advice | None:
+    def _passed(steps: set[int], step: int, verdict: Verdict) -> Advice | None:
         if verdict is None or isinstance(verdict, Advice):
             return verdict
-        held.add(step)
+        steps.add(step)
         return None
 
     def __repr__(self) -> str:

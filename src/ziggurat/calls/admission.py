@@ -142,13 +142,13 @@ class Spending:
 
     def check_tool(self, name: str) -> None:
         """Raise ToolError, whose message the model gets, if a tool may not be called again."""
-        budget, made = self.budget, self.tool_calls
+        budget, calls = self.budget, self.tool_calls
         limit = budget.tools.get(name)
-        if limit is not None and made.get(name, 0) >= limit:
+        if limit is not None and calls.get(name, 0) >= limit:
             raise ToolError(
                 f"not executed: {name} may be called {limit} times in this run; go on without", kind="denied"
             )
-        if budget.tool_calls is not None and sum(made.values()) >= budget.tool_calls:
+        if budget.tool_calls is not None and sum(calls.values()) >= budget.tool_calls:
             raise ToolError(f"not executed: this run may call tools {budget.tool_calls} times", kind="denied")
 
     def count_tool(self, name: str) -> None:
@@ -196,7 +196,7 @@ class Reservation:
 
     def settle(self, usage: Iterable[object]) -> None:
         """Replace the reservation by the actual usage."""
-        self._hold([-held for held in self._held])
+        self._hold([-amount for amount in self._held])
         for each in usage:
             if isinstance(each, Usage):
                 self.spending.add(each, self.name)

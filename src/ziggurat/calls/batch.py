@@ -148,8 +148,8 @@ async def _outcome(
     if not why:
         result = ToolResult(call.id, call.name, CANCELLED_ITSELF, "permanent", call.name)
     elif record is not None and record.intent is not None:
-        told = f"interrupted: {why} while this one ran; whether it took effect is unknown"
-        result = ToolResult(call.id, call.name, told, "interrupted", call.name)
+        text = f"interrupted: {why} while this one ran; whether it took effect is unknown"
+        result = ToolResult(call.id, call.name, text, "interrupted", call.name)
     await journal.write(Result(ctx.path, call.name, call, result))
     meter = ctx.scope.get(METER)
     if meter is not None:

@@ -124,7 +124,7 @@ def decision_entries(
         late = expired(item, now)
         wrong = None if late is not None else misfit_of(agent, item.path, item.name, decision)
         if wrong is not None:  # it would fail only after it was recorded, when it can no longer be changed
-            told = f"the decision on {item.name} does not fit: {wrong}; nothing was recorded, and the call still waits"
-            raise ConfigurationError(told)
+            text = f"the decision on {item.name} does not fit: {wrong}; nothing was recorded, and the call still waits"
+            raise ConfigurationError(text)
         entries.append(Decided(item.path, item.id, late or recorded_form(decision)))
     return entries

@@ -61,9 +61,9 @@ class _FilteredReply:
         self.shown.reset()
 
 
-def _same(said: Message, whole: Message) -> bool:
+def _same(streamed: Message, whole: Message) -> bool:
     """Return whether streamed deltas give the whole reply; signatures of thoughts may differ."""
-    return said == whole or (said.thinking, _spoken(said)) == (whole.thinking, _spoken(whole))
+    return streamed == whole or (streamed.thinking, _spoken(streamed)) == (whole.thinking, _spoken(whole))
 
 
 def _spoken(message: Message) -> list[Part]:
@@ -114,18 +114,18 @@ class FilteredDeltas:
     def _filters(self) -> list[DeltaFilter | _Hook]:
         filters: list[DeltaFilter | _Hook] = []
         for middleware in self._chain.middlewares:
-            made = middleware.deltas(self._ctx) if middleware in self._chain.hooks["deltas"] else None
-            if made is not None:
-                filters.append(made)
+            delta_filter = middleware.deltas(self._ctx) if middleware in self._chain.hooks["deltas"] else None
+            if delta_filter is not None:
+                filters.append(delta_filter)
             if middleware in self._chain.hooks["on_model_delta"]:
                 filters.append(_Hook(middleware))
         return filters
 
     async def _show(self, path: str, voice: _FilteredReply, deltas: list[PartDelta]) -> None:
-        heard = self._ctx.listens(Delta)
+        listening = self._ctx.listens(Delta)
         for delta in deltas:
             voice.shown.push(delta)
-            if heard:
+            if listening:
                 await self._ctx.emit(Delta(path, delta))
 
     async def finish(self, response: ModelResponse) -> ModelResponse:
@@ -144,6 +144,6 @@ class FilteredDeltas:
             await self._show(self._ctx.path, winner, await winner.flush(self._ctx))
         if not any(self._chain.hooks[hook] for hook in ("deltas", "on_model_delta")):
             return response
-        shown = winner.shown.message()
-        message = Message(response.message.role, shown.parts, response.message.name, response.message.origin)
+        visible = winner.shown.message()
+        message = Message(response.message.role, visible.parts, response.message.name, response.message.origin)
         return response if message == response.message else replace(response, message=message)

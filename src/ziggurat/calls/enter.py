@@ -235,8 +235,8 @@ def _read_run(outcome: Outcome, run: AgentRun, parts: AgentParts) -> AgentRun:
 
 async def emit_recorded(run: AgentRun, ctx: Context) -> None:
     """Emit the replies and the end of a run that is answered from the record, so that listeners get all events."""
-    said = (message for message in run.history[run.start :] if message.role == "assistant")
-    for number, message in enumerate(said, 1):
+    replies = (message for message in run.history[run.start :] if message.role == "assistant")
+    for number, message in enumerate(replies, 1):
         at = ctx.at(f"step-{number}").at("model")
         for delta in deltas_of(message):
             await ctx.emit(Delta(at.path, delta))
@@ -295,8 +295,8 @@ async def report_changes(parts: AgentParts, entered: Entered, ctx: Context) -> N
     """
     journal = journal_of(ctx)
     before = as_type(entered.setup, dict[str, str])
-    kept = journal.screened(Entered(ctx.path, parts.name, None, parts.setup()))
-    after = kept.setup if isinstance(kept, Entered) else {}
+    screened = journal.screened(Entered(ctx.path, parts.name, None, parts.setup()))
+    after = screened.setup if isinstance(screened, Entered) else {}
     for what, now in as_type(after, dict[str, str]).items():
         event = journal.diverged(ctx.path, what, before.get(what, now), now)
         if event is not None and ctx.listens(Diverged):

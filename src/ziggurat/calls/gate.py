@@ -201,8 +201,8 @@ def expired(pending: Pending, now: float) -> Deny | None:
 
 def _expiry(ctx: Context) -> float | None:
     """Return when a call that starts to wait now will expire, in POSIX seconds; None for never."""
-    given = [gate.expires for gate in ctx.scope.get(APPROVALS) or () if gate.expires is not None]
-    return ctx.clock.now() + min(given) if given else None
+    limits = [gate.expires for gate in ctx.scope.get(APPROVALS) or () if gate.expires is not None]
+    return ctx.clock.now() + min(limits) if limits else None
 
 
 def refuse(name: str, ctx: Context, journal: LocalJournal) -> None:
@@ -314,8 +314,8 @@ async def _ask_approver(item: PendingItem, desk: Approvals | None, ctx: Context)
         began = watch.clock.monotonic()
         token = AMBIENT.set(apart.at("approval"))  # an agent that the approver runs becomes part of this run
         try:
-            shown = replace(item, call=_copy_of(item.call))  # a copy, so the approver cannot change the call
-            answer = desk.approver(shown)
+            view = replace(item, call=_copy_of(item.call))  # a copy, so the approver cannot change the call
+            answer = desk.approver(view)
             task = asyncio.ensure_future(in_task(lambda: answer)) if isinstance(answer, Awaitable) else None
         finally:
             AMBIENT.reset(token)

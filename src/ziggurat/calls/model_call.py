@@ -61,7 +61,7 @@ async def ask(model: Model, request: ModelRequest, ctx: Context, *, name: str | 
     outcome = None if record is None else record.answer()
     if outcome is not None:
         return await _recorded_response(outcome, name, request, ctx, chain, journal)
-    asked = request
+    original = request
     reserved: Sequence[Reservation] = ()
     sent: _Sent | None = None
     try:
@@ -81,11 +81,11 @@ async def ask(model: Model, request: ModelRequest, ctx: Context, *, name: str | 
             model = sent = _Sent(model)
             response = await _call(model, name, request, ctx, chain)
         lost = metered(charged) if (charged := journal.take_charges(ctx.path)) else ()
-        stored = journal.append(Result(ctx.path, name, asked.messages.mark(), response, lost, journal.elapsed))
+        stored = journal.append(Result(ctx.path, name, original.messages.mark(), response, lost, journal.elapsed))
         if stored is not None:  # `await journal.write(...)` takes 0.2 us longer
             await stored
     except BaseException as raised:  # noqa: BLE001 - raised again
-        raise await _failed(raised, name, asked, reserved, ctx, chain, journal, sent)  # noqa: B904 - it has its cause already
+        raise await _failed(raised, name, original, reserved, ctx, chain, journal, sent)  # noqa: B904 - it has its cause already
     _settle((*lost, response.usage), reserved, scope)
     if ctx.emit is not SILENCE:
         await _report_end(response, False, ctx, journal)
@@ -199,8 +199,8 @@ async def _call(model: Model, name: str, request: ModelRequest, ctx: Context, ch
         response = await pieces.finish(response)
     changed = await run_hooks(chain, "after_model", response, ctx) if chain.hooks["after_model"] else response
     message = fit(changed.message)
-    heard = pieces is not None and ctx.listens(Delta) and message is not response.message
-    if heard and message != refolded(response.message):
+    listening = pieces is not None and ctx.listens(Delta) and message is not response.message
+    if listening and message != refolded(response.message):
         await ctx.emit(Dropped(ctx.path, "changed after it was said"))
         for delta in deltas_of(message):
             await ctx.emit(Delta(ctx.path, delta))

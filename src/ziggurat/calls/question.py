@@ -103,11 +103,11 @@ async def ask(
     schema = dict(parameter.schema)
     if choices is not None:
         schema = {"enum": [parameter.plain(choice) for choice in choices]}
-    asked = Question(question, schema, () if default is _NO_DEFAULT else (parameter.plain(default),))
-    wrong = misfit_of_answer(asked, asked.default[0]) if asked.default else None
+    record = Question(question, schema, () if default is _NO_DEFAULT else (parameter.plain(default),))
+    wrong = misfit_of_answer(record, record.default[0]) if record.default else None
     if wrong is not None:
         raise ConfigurationError(f"the default of the question {question!r} does not fit: {wrong}")
-    decision = await _decision_on(asked, expires, ctx)
+    decision = await _decision_on(record, expires, ctx)
     if isinstance(decision, Answer):
         return parameter.restore(decision.value)
     raise Denied(decision.reason if isinstance(decision, Deny) else f"the question was not answered: {decision!r}")

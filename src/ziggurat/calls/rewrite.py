@@ -35,8 +35,8 @@ _TOLD = ("context_length_exceeded", "context length", "maximum context", "contex
 def rewriters(ctx: Context) -> "Rewriters | None":
     """Return the rewriters of a run that begins, or None if no middleware rewrites conversations."""
     chain = ctx.scope.get(MIDDLEWARE)
-    given = chain.hooks["rewrite"] if chain is not None else ()
-    return Rewriters(given) if given else None
+    hooks = chain.hooks["rewrite"] if chain is not None else ()
+    return Rewriters(hooks) if hooks else None
 
 
 def overflow_of(error: BaseException | None) -> str | None:
@@ -48,7 +48,7 @@ def overflow_of(error: BaseException | None) -> str | None:
     while error is not None and id(error) not in seen:
         seen.add(id(error))
         if isinstance(error, BaseExceptionGroup):
-            return next((told for each in error.exceptions if (told := overflow_of(each)) is not None), None)
+            return next((overflow for each in error.exceptions if (overflow := overflow_of(each)) is not None), None)
         stated = fact_of(error, "kind", str) if isinstance(error, ModelError) else None
         kind = stated or ("other" if isinstance(error, ServiceError) else "")
         vague = kind in ("other", "invalid_request") and any(each in text_of(error).lower() for each in _TOLD)
@@ -92,9 +92,9 @@ class Rewriters:
             ContextOverflow: the conversation was rewritten but is no shorter.
         """
         place = at.replace("/model", "/rewrite")
-        asked = ctx.at(at)
+        call = ctx.at(at)
         tries = 1
-        known = journal_of(ctx).find(asked.path)
+        known = journal_of(ctx).find(call.path)
         unasked = known is None or not known.outcomes
         if at.endswith("/model"):  # not when the model is only asked again
             await self._offer(run, self._rewrite_request(run, model), ctx, place, live=unasked)
@@ -105,18 +105,18 @@ class Rewriters:
                 tries += 1
         while True:
             try:
-                response = await ask(model, run.request(), asked, name=name)
+                response = await ask(model, run.request(), call, name=name)
             except Exception as error:
-                told = overflow_of(error)
-                if told is None:
+                overflow = overflow_of(error)
+                if overflow is None:
                     raise
-                request = replace(self._rewrite_request(run, model), overflow=told, tries=tries)
+                request = replace(self._rewrite_request(run, model), overflow=overflow, tries=tries)
                 before = run.conversation.view().size()
                 if not await self._offer(run, request, ctx, place):
                     raise
                 if run.conversation.view().size() >= before:
-                    raise ContextOverflow(f"the conversation was rewritten but made no shorter: {told}") from error
-                asked = asked.again()
+                    raise ContextOverflow(f"the conversation was rewritten but made no shorter: {overflow}") from error
+                call = call.again()
                 tries += 1
             else:
                 usage = response.usage

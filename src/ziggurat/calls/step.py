@@ -148,8 +148,8 @@ class Step(Generic[P, R]):
         if self.effect == "none":
             return await self.service(request, ctx)
         if FORK_EFFECTS in ctx.scope:
-            asked = request.fingerprint()
-            recorded = ctx.scope[FORK_EFFECTS].instead(self.effect, self.name, asked, ctx.path, self.returns)
+            fingerprint = request.fingerprint()
+            recorded = ctx.scope[FORK_EFFECTS].instead(self.effect, self.name, fingerprint, ctx.path, self.returns)
             if recorded is not None:
                 return recorded[0]
         return await (self._run_once(request, ctx) if self.effect == "once" else self.service(request, ctx))
@@ -164,9 +164,9 @@ class Step(Generic[P, R]):
         record = journal.find(ctx.path)
         if record is not None and record.intent is not None:
             raise unknown_outcome(self.name, ConnectionAbortedError("the run was broken off"))
-        asked = request.fingerprint()
-        await journal.write(Intent(ctx.path, self.name, asked, asked, "report"))
-        frozen = Frozen(ToolCall("", self.name, asked), "once", ctx.path)
+        fingerprint = request.fingerprint()
+        await journal.write(Intent(ctx.path, self.name, fingerprint, fingerprint, "report"))
+        frozen = Frozen(ToolCall("", self.name, fingerprint), "once", ctx.path)
         try:
             return await self.service(request, ctx.freezing(frozen))
         except BaseException as raised:

@@ -170,9 +170,9 @@ async def _store_end(opening: Opening, run: AgentRun, *, answered: bool = False,
     """Save the session of a run, and record its end: the run as a whole, unless it waits or its answer is recorded."""
     if opening.writer is not None:
         await opening.writer.close_anyway(run)
-    kept = None if answered or run.pending else run
+    whole = None if answered or run.pending else run
     stop = stops.status_of(run.stop)
-    await opening.journal.write(Ended("", stop, opening.journal.elapsed, kept, interrupted and stop == "Cancelled"))
+    await opening.journal.write(Ended("", stop, opening.journal.elapsed, whole, interrupted and stop == "Cancelled"))
 
 
 async def _answer(agent: AgentService, name: str, opening: Opening) -> AgentRun:

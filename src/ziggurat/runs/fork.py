@@ -45,15 +45,15 @@ def fork_entries(
         return [replace(opened, request=AgentRequest((*before, *request_of(prompt).messages)))]
     if is_flow:
         return [opened, *_before_call(entries, agent, step)]
-    kept = list(_before(entries, agent, step))
+    prefix = list(_before(entries, agent, step))
     if prompt is not None:
         last = steps[step - 2]
         steer = Steer("inject", request_of(prompt).messages, step, "before")
         if not last.calls:  # it was the answer: the prompt comes after it
             steer = replace(steer, step=last.number, place="response")
-        number = 1 + sum(_is_steering(entry, agent) for entry in kept)
-        kept.append(Result(f"{agent}/steering-{number}", "steering", steer, steer))
-    return [opened, *kept]
+        number = 1 + sum(_is_steering(entry, agent) for entry in prefix)
+        prefix.append(Result(f"{agent}/steering-{number}", "steering", steer, steer))
+    return [opened, *prefix]
 
 
 def _calls_of(entries: Iterable[JournalEntry], flow: str) -> dict[str, int]:
@@ -106,10 +106,10 @@ def _before(entries: Iterable[JournalEntry], agent: str, step: int) -> Iterable[
                 yield entry
             continue
         place = entry.path[len(agent) + 1 :]
-        found = _STEP.match(place)
-        if found is not None:
-            reached = reached or int(found[1]) >= step
-            if int(found[1]) < step:
+        match = _STEP.match(place)
+        if match is not None:
+            reached = reached or int(match[1]) >= step
+            if int(match[1]) < step:
                 yield entry
         elif _is_steering(entry, agent):
             assert isinstance(entry, Result)

@@ -34,7 +34,7 @@ class LocalRuns(Runs):
     def __init__(self) -> None:
         super().__init__()
         self._journals: OrderedDict[str, LocalJournal] = OrderedDict()
-        self._asked: dict[str, str] = {}
+        self._fingerprints: dict[str, str] = {}
 
     @cached_property
     def store(self) -> Store:
@@ -78,15 +78,15 @@ class LocalRuns(Runs):
         return self._follow(run_id, self._find(run_id), after)
 
     async def _open(
-        self, opened: Opened, agent: str, asked: str, screening: Screening, environment: Environment
+        self, opened: Opened, agent: str, fingerprint: str, screening: Screening, environment: Environment
     ) -> LocalJournal:
         run_id = opened.run_id
         self._check_new(run_id)
         journal = LocalJournal(clock=environment.clock)
         screening(journal)
         journal.append(opened)
-        if asked:
-            self._asked[run_id] = asked
+        if fingerprint:
+            self._fingerprints[run_id] = fingerprint
         return journal
 
     async def _take(self, run_id: str, environment: Environment) -> LocalJournal:
@@ -98,13 +98,13 @@ class LocalRuns(Runs):
             return
         if ended is not None and not is_resumable(ended.stop):
             self._journals.pop(run_id, None)
-            self._asked.pop(run_id, None)
+            self._fingerprints.pop(run_id, None)
             return
         self._journals[run_id] = journal
         self._journals.move_to_end(run_id)
         while len(self._journals) > LIMIT:
             oldest, _ = self._journals.popitem(last=False)
-            self._asked.pop(oldest, None)
+            self._fingerprints.pop(oldest, None)
 
     def _check_new(self, run_id: str) -> None:
         if run_id in self._journals or self._in_progress.get(run_id) is not None:
@@ -119,10 +119,12 @@ class LocalRuns(Runs):
     def _info(self, run_id: str, journal: LocalJournal) -> LogInfo:
         opened, ended = journal.entries[0], journal.entries[-1]
         assert isinstance(opened, Opened)
-        asked = self._asked.get(run_id) or digest(as_type(opened.request, AgentRequest))
+        fingerprint = self._fingerprints.get(run_id) or digest(as_type(opened.request, AgentRequest))
         status = ended.stop if isinstance(ended, Ended) else "running"
         labels = labels_of(opened)
-        return LogInfo(run_log(run_id), "", asked, opened.at, status, opened.at, len(journal.entries), labels=labels)
+        return LogInfo(
+            run_log(run_id), "", fingerprint, opened.at, status, opened.at, len(journal.entries), labels=labels
+        )
 
 
 @checked

@@ -111,15 +111,15 @@ class Opener:
             return await self.reopen(run_id, options)
         if run_id is None and session is None:
             return await self._open_new(request, options, _new_id(options), "")
-        asked = digest(request) if session is None else request_digest(request, session)
+        fingerprint = digest(request) if session is None else request_digest(request, session)
         while True:
             known = None if run_id is None else await self.runs.find(run_id)
             if known is not None:
-                return await self._open_known(known, asked, options)
+                return await self._open_known(known, fingerprint, options)
             new_id = _new_id(options)
             writer = None if session is None else await open_session(session, new_id, request)
             try:
-                return await self._open_new(request, options, new_id, asked, writer)
+                return await self._open_new(request, options, new_id, fingerprint, writer)
             except BaseException as error:
                 if isinstance(error, asyncio.CancelledError):
                     attach(error, "partial", empty_run(self.name, request, stops.Cancelled(), new_id))
@@ -134,7 +134,7 @@ class Opener:
         request: AgentRequest,
         options: RunOptions,
         run_id: str,
-        asked: str,
+        fingerprint: str,
         writer: SessionWriter | None = None,
     ) -> Opening:
         conditions = None if options.grants is None else RunConditions(tuple(sorted(options.grants)))
@@ -142,14 +142,14 @@ class Opener:
             request, conditions = writer.request, writer.conditions(conditions, self.runs.store)
         at = options.clock.now()
         opened = Opened("", run_id, SHAPE_VERSION, at, request, None, options.labels, conditions)
-        journal = await self.runs.open(opened, self.name, asked, self._screen, options.environment)
+        journal = await self.runs.open(opened, self.name, fingerprint, self._screen, options.environment)
         return self._opening("new", run_id, request, journal, options, runs=self.runs, writer=writer)
 
-    async def _open_known(self, info: LogInfo, asked: str, options: RunOptions) -> Opening:
+    async def _open_known(self, info: LogInfo, fingerprint: str, options: RunOptions) -> Opening:
         """Open a run that exists: one that has ended, however, is answered from its record."""
         if info.agent and info.agent != self.name:
             raise RunExists(f"the run {info.id!r} exists with another agent, {info.agent!r}; choose another id")
-        if info.request != asked:
+        if info.request != fingerprint:
             raise RunExists(f"the run {info.id!r} exists with another request or session; choose another id")
         if info.status in ("running", "Suspended"):
             return await self._continue(info.id, options)

@@ -86,18 +86,18 @@ class Environment(CheckedStruct, frozen=True, eq=False):
 
     def values(self) -> dict[Key[Any], Any]:
         """Return what differs from the system's own, as values of a scope."""
-        given: dict[Key[Any], Any] = {}
+        values: dict[Key[Any], Any] = {}
         if self.clock is not SYSTEM_CLOCK:
-            given[CLOCK] = self.clock
+            values[CLOCK] = self.clock
         if self.ids is not new_id:
-            given[IDS] = self.ids
+            values[IDS] = self.ids
         if self.random is not None:
-            given[RANDOM] = self.random
+            values[RANDOM] = self.random
         if self.max_depth != MAX_DEPTH:
-            given[MAX_DEPTH_KEY] = self.max_depth
+            values[MAX_DEPTH_KEY] = self.max_depth
         if self.permission_log is not None:
-            given[PERMISSION_LOG] = self.permission_log
-        return given
+            values[PERMISSION_LOG] = self.permission_log
+        return values
 
 
 SYSTEM = Environment()

@@ -82,7 +82,7 @@ class Runs(ABC):
         """Yield the entries and events of a run after an entry, until it has ended and its leases are free."""
 
     def open(
-        self, opened: Opened, agent: str, asked: str, screening: Screening, environment: Environment
+        self, opened: Opened, agent: str, fingerprint: str, screening: Screening, environment: Environment
     ) -> Coroutine[Any, Any, LocalJournal]:
         """Begin a run that this caller drives; when the coroutine returns, its first entry is recorded.
 
@@ -98,7 +98,7 @@ class Runs(ABC):
             ConfigurationError: it is in progress in this process.
             StoreError: the store cannot be written.
         """
-        return self._drive(opened.run_id, self._open(opened, agent, asked, screening, environment))
+        return self._drive(opened.run_id, self._open(opened, agent, fingerprint, screening, environment))
 
     def take(self, run_id: str, environment: Environment) -> Coroutine[Any, Any, LocalJournal]:
         """Take over a run that stopped, so that only this caller drives it.
@@ -137,7 +137,7 @@ class Runs(ABC):
 
     @abstractmethod
     async def _open(
-        self, opened: Opened, agent: str, asked: str, screening: Screening, environment: Environment
+        self, opened: Opened, agent: str, fingerprint: str, screening: Screening, environment: Environment
     ) -> LocalJournal: ...
 
     @abstractmethod

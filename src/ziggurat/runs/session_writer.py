@@ -113,12 +113,12 @@ class SessionWriter:
         """
         try:
             history, start = run.history, run.start
-            asked = self.request.messages
-            if start == 0 and history[: len(asked)] == list(asked):  # from a service that does not set `start`
-                start = len(asked)
+            prompt = self.request.messages
+            if start == 0 and history[: len(prompt)] == list(prompt):  # from a service that does not set `start`
+                start = len(prompt)
             waiting = [] if self.journal is None or not run.pending else waiting_step(self.journal.entries, self.path)
             calls = tuple(digest_of_call(item.call) for item in run.pending if item.stage == "tool")
-            entries = self._entries(0, [*asked[self.loaded :], *history[start:], *waiting], calls)
+            entries = self._entries(0, [*prompt[self.loaded :], *history[start:], *waiting], calls)
             entries += self._shorter(0 if run.past is None else len(run.past.rewritings), run.messages)
             await self._write(entries, release=True)
         finally:
@@ -189,11 +189,11 @@ class SessionWriter:
 
     def _screened(self, messages: Iterable[Message]) -> tuple[Message, ...]:
         """Return messages as redacted for the run's record."""
-        kept = tuple(messages)
+        original = tuple(messages)
         if self.journal is None:
-            return kept
-        entry = self.journal.screened(Entered(self.path, "session", AgentRequest(kept)))
-        return as_type(entry.request, AgentRequest).messages if isinstance(entry, Entered) else kept
+            return original
+        entry = self.journal.screened(Entered(self.path, "session", AgentRequest(original)))
+        return as_type(entry.request, AgentRequest).messages if isinstance(entry, Entered) else original
 
     def _now(self) -> float:
         return self._lease.session.clock.now()

@@ -72,14 +72,14 @@ class StoredRuns(Runs):
         return any(isinstance(entry, Ended) and entry.interrupted for entry in entries)
 
     async def _open(
-        self, opened: Opened, agent: str, asked: str, screening: Screening, environment: Environment
+        self, opened: Opened, agent: str, fingerprint: str, screening: Screening, environment: Environment
     ) -> LocalJournal:
         log = run_log(opened.run_id)
         journal = StoredJournal(self._store, log, 1, clock=environment.clock, probe=environment.probe)
         screening(journal)
         first = journal.screened(opened)
         rows, blobs = journal.rows_of([journal.written(first)])
-        info = LogInfo(log, agent, asked or digest(opened.request), opened.at, labels=labels_of(first))
+        info = LogInfo(log, agent, fingerprint or digest(opened.request), opened.at, labels=labels_of(first))
         creating = asyncio.ensure_future(self._store.create(info, rows, blobs))
         try:
             await finished(creating)

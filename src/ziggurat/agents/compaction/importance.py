@@ -55,14 +55,14 @@ def keyword_density(*keywords: str) -> Importance:
     >>> keyword_density("error", "result")(Turn("The result was an error"))
     0.4
     """
-    wanted = sorted({keyword.lower() for keyword in keywords if keyword})
-    if not wanted:
+    terms = sorted({keyword.lower() for keyword in keywords if keyword})
+    if not terms:
         raise ConfigurationError("keyword_density() needs keywords, such as keyword_density('error', 'deadline')")
 
     def scored(turn: Turn) -> float:
         words = len(turn.text.split())
         text = turn.text.lower()
-        return min(1.0, sum(keyword in text for keyword in wanted) / words) if words else 0.0
+        return min(1.0, sum(keyword in text for keyword in terms) / words) if words else 0.0
 
     return scored
 
@@ -108,7 +108,7 @@ def entities_in(text: str) -> tuple[str, ...]:
     >>> entities_in("Yesterday Ada Lovelace met Babbage. Ada Lovelace smiled.")
     ('Ada Lovelace', 'Babbage')
     """
-    found: list[str] = []
+    phrases: list[str] = []
     phrase: list[str] = []
     for number, word in enumerate(text.split()):
         name = _NAME.search(word)
@@ -117,11 +117,11 @@ def entities_in(text: str) -> tuple[str, ...]:
             if word[-1].isalnum():
                 continue
         if phrase:
-            found.append(" ".join(phrase))
+            phrases.append(" ".join(phrase))
             phrase = []
     if phrase:
-        found.append(" ".join(phrase))
-    return tuple(dict.fromkeys(found))
+        phrases.append(" ".join(phrase))
+    return tuple(dict.fromkeys(phrases))
 
 
 def jaccard(one: str, other: str) -> float:

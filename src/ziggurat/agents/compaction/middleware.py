@@ -84,17 +84,17 @@ class Compaction(Middleware):
             return await self._before(request, ctx) if self.when.due(request) else None
         if request.tries > self.tries:
             raise ContextOverflow(f"still too long after {self.tries} compactions: {request.overflow}")
-        made = await self._shorten(request, ctx, self._limit(request), minimum=0)
-        if made is None or not made.changes:
-            why = f": {made.fault}" if made is not None else ""
+        result = await self._shorten(request, ctx, self._limit(request), minimum=0)
+        if result is None or not result.changes:
+            why = f": {result.fault}" if result is not None else ""
             raise ContextOverflow(f"the conversation is too long ({request.overflow}) and cannot be made shorter{why}")
-        return made
+        return result
 
     async def _before(self, request: RewriteRequest, ctx: Context) -> Rewrite | None:
-        made = await self._shorten(request, ctx, self.when.limit(request), minimum=1)
-        if made is not None and made.fault and ctx.listens(Warned):
-            await ctx.emit(Warned(ctx.path, f"compaction: {made.fault}"))
-        return made
+        result = await self._shorten(request, ctx, self.when.limit(request), minimum=1)
+        if result is not None and result.fault and ctx.listens(Warned):
+            await ctx.emit(Warned(ctx.path, f"compaction: {result.fault}"))
+        return result
 
     def _limit(self, request: RewriteRequest) -> int:
         """Return the largest size in tokens to aim below, for a request that the model reported as too long."""
@@ -127,8 +127,8 @@ class Compaction(Middleware):
         most = len(messages).bit_length()
         while room is not None and level < most:
             covered = {index for start, end in spans for index in range(start, end)}
-            kept = sum(characters(message) for index, message in enumerate(messages) if index not in covered)
-            if kept // 4 <= room:
+            uncovered = sum(characters(message) for index, message in enumerate(messages) if index not in covered)
+            if uncovered // 4 <= room:
                 break
             level += 1
             spans = self.keep(messages, level=level, minimum=minimum)
@@ -158,12 +158,12 @@ class Compaction(Middleware):
 
 def _replace_spans(messages: list[Message], spans: list[Span], parts: list[tuple[Message, ...]]) -> list[Message]:
     """Return the messages with each range replaced by its shortened part."""
-    made: list[Message] = []
+    conversation: list[Message] = []
     at = 0
     for (start, end), part in zip(spans, parts, strict=True):
-        made += [*messages[at:start], *part]
+        conversation += [*messages[at:start], *part]
         at = end
-    return made + messages[at:]
+    return conversation + messages[at:]
 
 
 def _difference(before: list[Message], after: list[Message]) -> Rewrite:

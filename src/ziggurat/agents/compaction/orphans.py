@@ -28,13 +28,13 @@ def repair_orphans(messages: list[Message], orphans: Orphans) -> list[Message]:
             f"cannot compact: {lost} message(s) of the conversation hold calls without a result; "
             "answer them, or give orphans='answer' or 'drop'"
         )
-    made: list[Message] = []
+    conversation: list[Message] = []
     for block, ids in blocks:
         if not ids:
-            made += block
+            conversation += block
         elif orphans == "answer":
-            made += _answer_calls(block)
-    return made
+            conversation += _answer_calls(block)
+    return conversation
 
 
 def _unanswered_ids(block: list[Message]) -> set[str]:
@@ -45,9 +45,9 @@ def _unanswered_ids(block: list[Message]) -> set[str]:
 def _answer_calls(block: list[Message]) -> list[Message]:
     """Return a unit with each call answered once, in order, followed by any messages that stood between."""
     results = {result.id: result for message in reversed(block[1:]) for result in message.tool_results}
-    told = "no result of this call is known"
+    text = "no result of this call is known"
     answers = [
-        results.get(call.id) or ToolResult(call.id, call.name, told, "interrupted", call.name)
+        results.get(call.id) or ToolResult(call.id, call.name, text, "interrupted", call.name)
         for call in block[0].tool_calls
     ]
     between = [message for message in block[1:] if message.role != "tool"]

@@ -113,12 +113,12 @@ class Windows(CheckedStruct, frozen=True):
     async def __call__(self, excerpt: Excerpt, ctx: Context, /) -> tuple[Message, ...]:
         """Return the shortened windows, in order."""
         blocks = units(excerpt.messages)
-        made: list[Message] = []
+        summaries: list[Message] = []
         for first in range(0, len(blocks), self.size):
             window = blocks[first : first + self.size]
             part = excerpt.messages[window[0][0] : window[-1][1]]
-            made += await self.inner(replace(excerpt, messages=part), ctx.under("window"))
-        return tuple(made)
+            summaries += await self.inner(replace(excerpt, messages=part), ctx.under("window"))
+        return tuple(summaries)
 
 
 def text_of_parts(messages: Sequence[Message], limit: int | None = None) -> str:

@@ -30,7 +30,7 @@ class Selector(Protocol):
 
 def units(messages: Sequence[Message]) -> list[Span]:
     """Return the ranges that are kept or removed as a whole: a message with calls and their results, or any other."""
-    found: list[Span] = []
+    spans: list[Span] = []
     at = 0
     while at < len(messages):
         end = at + 1
@@ -40,9 +40,9 @@ def units(messages: Sequence[Message]) -> list[Span]:
                 index += 1
                 if messages[index - 1].role == "tool":
                     end = index
-        found.append((at, end))
+        spans.append((at, end))
         at = end
-    return found
+    return spans
 
 
 class Recent(CheckedStruct, frozen=True, kw_only=True):
@@ -71,8 +71,8 @@ class Recent(CheckedStruct, frozen=True, kw_only=True):
     def __call__(self, messages: Sequence[Message], /, *, level: int = 0, minimum: int = 1) -> list[Span]:
         """Return the ranges between the messages that are kept."""
         blocks = units(messages)
-        kept = max(self._kept(messages, blocks) >> level, minimum)
-        cut = len(blocks) - kept
+        count = max(self._kept(messages, blocks) >> level, minimum)
+        cut = len(blocks) - count
         pinned = self._pinned(messages)
         spans: list[Span] = []
         for start, end in blocks[: max(cut, 0)]:
@@ -100,6 +100,6 @@ class Recent(CheckedStruct, frozen=True, kw_only=True):
         return len(blocks)
 
     def _pinned(self, messages: Sequence[Message]) -> set[int]:
-        asked = [index for index, message in enumerate(messages) if message.role == "user" and message.origin is None]
+        prompts = [index for index, message in enumerate(messages) if message.role == "user" and message.origin is None]
         pinned = {index for index, message in enumerate(messages) if message.role == "system" and not message.origin}
-        return pinned | set(asked[-1:]) | (set(asked[:1]) if self.first else set())
+        return pinned | set(prompts[-1:]) | (set(prompts[:1]) if self.first else set())

@@ -99,31 +99,31 @@ class TokenBudget(CheckedStruct, frozen=True, kw_only=True):
         blocks = [tuple(messages[start:end]) for start, end in units(messages)]
         worth = [self.importance(turn) for turn in turns_of(blocks, ages)]
         recent = len(blocks) - self.recent
-        kept = [at for at in range(len(blocks)) if at >= recent or worth[at] >= self.threshold]
-        segments = _segments(blocks, set(kept))
+        verbatim = [at for at in range(len(blocks)) if at >= recent or worth[at] >= self.threshold]
+        segments = _segments(blocks, set(verbatim))
         replaced = {at for each in segments for at in range(each.first, each.first + each.count)}
-        kept = [at for at in range(len(blocks)) if at not in replaced]
+        verbatim = [at for at in range(len(blocks)) if at not in replaced]
         limit = room if self.tokens is None else self.tokens
-        before = len(kept) + len(segments)
+        before = len(verbatim) + len(segments)
         if limit is not None:
-            kept, segments = _remove_oldest(blocks, kept, segments, limit)
-        places = [(at, blocks[at]) for at in kept] + [(each.first, (each.message,)) for each in segments]
+            verbatim, segments = _remove_oldest(blocks, verbatim, segments, limit)
+        places = [(at, blocks[at]) for at in verbatim] + [(each.first, (each.message,)) for each in segments]
         left = tuple(message for _, block in sorted(places, key=lambda place: place[0]) for message in block)
         saved = max(0, _tokens(messages) - _tokens(left))
-        return Shortened(left, tuple(kept), tuple(segments), before - len(kept) - len(segments), saved)
+        return Shortened(left, tuple(verbatim), tuple(segments), before - len(verbatim) - len(segments), saved)
 
 
-def _segments(blocks: Sequence[tuple[Message, ...]], kept: set[int]) -> list[Segment]:
-    found: list[Segment] = []
+def _segments(blocks: Sequence[tuple[Message, ...]], verbatim: set[int]) -> list[Segment]:
+    segments: list[Segment] = []
     at = 0
     while at < len(blocks):
         end = at
-        while end < len(blocks) and end not in kept:
+        while end < len(blocks) and end not in verbatim:
             end += 1
         if end > at and (segment := _segment(at, blocks[at:end])) is not None:
-            found.append(segment)
+            segments.append(segment)
         at = end + 1
-    return found
+    return segments
 
 
 def _segment(first: int, blocks: Sequence[tuple[Message, ...]]) -> Segment | None:
@@ -148,20 +148,20 @@ def _segment(first: int, blocks: Sequence[tuple[Message, ...]]) -> Segment | Non
 
 
 def _remove_oldest(
-    blocks: Sequence[tuple[Message, ...]], kept: list[int], segments: list[Segment], limit: int
+    blocks: Sequence[tuple[Message, ...]], verbatim: list[int], segments: list[Segment], limit: int
 ) -> tuple[list[int], list[Segment]]:
     """Remove the oldest notes, then the oldest turns, until the rest fits."""
     sizes = [sum(map(characters, block)) for block in blocks]
-    used = sum(sizes[at] for at in kept) + sum(characters(each.message) for each in segments)
-    gone = 0
-    while used // 4 > limit and gone < len(segments):
-        used -= characters(segments[gone].message)
-        gone += 1
+    used = sum(sizes[at] for at in verbatim) + sum(characters(each.message) for each in segments)
+    first_segment = 0
+    while used // 4 > limit and first_segment < len(segments):
+        used -= characters(segments[first_segment].message)
+        first_segment += 1
     first = 0
-    while used // 4 > limit and first < len(kept) - 1:
-        used -= sizes[kept[first]]
+    while used // 4 > limit and first < len(verbatim) - 1:
+        used -= sizes[verbatim[first]]
         first += 1
-    return kept[first:], segments[gone:]
+    return verbatim[first:], segments[first_segment:]
 
 
 def _tokens(messages: Sequence[Message]) -> int:

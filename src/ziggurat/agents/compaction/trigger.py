@@ -23,11 +23,11 @@ class Trigger:
         self,
         due: Callable[[RewriteRequest], bool],
         limit: Callable[[RewriteRequest], int | None] = lambda request: None,
-        shown: str = "Trigger()",
+        description: str = "Trigger()",
     ) -> None:
         self.due = due
         self.limit = limit
-        self._shown = shown
+        self._description = description
 
     def __or__(self, other: "Trigger") -> "Trigger":
         return Trigger(
@@ -47,7 +47,7 @@ class Trigger:
         return [limit for each in (self, other) if (limit := each.limit(request)) is not None]
 
     def __repr__(self) -> str:
-        return self._shown
+        return self._description
 
 
 @checked
@@ -73,10 +73,10 @@ def over_tokens(tokens: PositiveInt) -> Trigger:
 @checked
 def over_turns(turns: PositiveInt) -> Trigger:
     """Compact above this many user messages."""
-    return Trigger(lambda request: request.turns > turns, shown=f"over_turns({turns})")
+    return Trigger(lambda request: request.turns > turns, description=f"over_turns({turns})")
 
 
 @checked
 def over_messages(messages: PositiveInt) -> Trigger:
     """Compact above this many messages of any kind."""
-    return Trigger(lambda request: len(request.messages) > messages, shown=f"over_messages({messages})")
+    return Trigger(lambda request: len(request.messages) > messages, description=f"over_messages({messages})")

@@ -100,9 +100,9 @@ class TurnCount(CheckedStruct, frozen=True, kw_only=True):
         old = max(0, len(blocks) - self.recent)
         worth = [self.importance(turn) for turn in turns]
         roles = [block[0].role for block in blocks]
-        kept = self._distinct(turns, worth, roles, old)
+        distinct = self._distinct(turns, worth, roles, old)
         restored = {at for at, turn in enumerate(turns) if self._matters(turn, worth[at])}
-        places = sorted({*kept, *restored})
+        places = sorted({*distinct, *restored})
         windows = [
             _window(number, first, turns[first : min(first + self.window, old)], blocks, restored)
             for number, first in enumerate(range(0, old, self.window))
@@ -116,12 +116,12 @@ class TurnCount(CheckedStruct, frozen=True, kw_only=True):
 
     def _distinct(self, turns: Sequence[Turn], worth: Sequence[float], roles: Sequence[str], old: int) -> list[int]:
         """Return the indices of the recent turns, without near-duplicates of a turn that is kept."""
-        kept: list[int] = []
+        distinct: list[int] = []
         for at in sorted(range(old, len(turns)), key=lambda place: (-worth[place], -place)):
-            same = (jaccard(turns[at].text, turns[one].text) for one in kept if roles[one] == roles[at])
+            same = (jaccard(turns[at].text, turns[one].text) for one in distinct if roles[one] == roles[at])
             if not any(likeness >= self.duplicate for likeness in same):
-                kept.append(at)
-        return kept
+                distinct.append(at)
+        return distinct
 
 
 def _window(
@@ -132,9 +132,9 @@ def _window(
     counted = Counter(word for text in texts for word in dict.fromkeys(_words(text)))
     common = tuple(word for word, count in counted.items() if 2 * count >= len(texts))
     head = f"[{len(texts)} earlier turn{'s' if len(texts) > 1 else ''}, in short]"
-    gone = [at for at in range(first, first + len(texts)) if at not in restored]
-    lines = [text if len(text) <= _LINE else f"{text[: _LINE - 1]}…" for at in gone if (text := texts[at - first])]
-    about = [message for at in gone for message in blocks[at]]
+    missing = [at for at in range(first, first + len(texts)) if at not in restored]
+    lines = [text if len(text) <= _LINE else f"{text[: _LINE - 1]}…" for at in missing if (text := texts[at - first])]
+    about = [message for at in missing for message in blocks[at]]
     message = runtime_message("\n".join([head, *(f"- {line}" for line in lines)]), about)
     return Window(number, first, len(texts), common, message)
 

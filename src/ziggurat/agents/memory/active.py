@@ -142,17 +142,17 @@ def _counted(embedder: Embedder) -> Embedder:
     """Return an embedder whose usage counts in the run and its budgets; its vectors are not recorded."""
 
     async def embed(request: EmbedRequest, ctx: Context) -> Embeddings:
-        made: list[Embeddings] = []
+        results: list[Embeddings] = []
 
         async def call(request: EmbedRequest, ctx: Context) -> _Spent:
-            made.append(await embedder(request, ctx))
-            if not isinstance(made[0], Embeddings):
-                raise ConfigurationError(f"an embedder returns Embeddings, got {made[0]!r:.200}")
-            return _Spent(made[0].model, made[0].usage)
+            results.append(await embedder(request, ctx))
+            if not isinstance(results[0], Embeddings):
+                raise ConfigurationError(f"an embedder returns Embeddings, got {results[0]!r:.200}")
+            return _Spent(results[0].model, results[0].usage)
 
         spent = await ctx.once(name_of(embedder), request, call, returns=_Spent)
         ctx.charge(spent.usage)  # has an effect only within a tool, of whose record the call is a part
-        return made[0] if made else await embedder(request, ctx)
+        return results[0] if results else await embedder(request, ctx)
 
     return embed
 
@@ -161,34 +161,34 @@ ACTIVE_MEMORY: Key[ActiveMemory] = Key("active memory")
 """The memory of the agent that is running."""
 
 
-def taint_in(ctx: Context, said: Iterable[Message] = ()) -> tuple[str, ...]:
+def taint_in(ctx: Context, messages: Iterable[Message] = ()) -> tuple[str, ...]:
     """Return the tools whose results this agent, and the agents that called it, have read in this run.
 
     Recalled memories and graph facts add the taint they were stored with, not the tool that read them. An agent without
     a loop of its own passes what was `said`.
     """
     frame = ctx.scope.get(AGENT_CALL)
-    found = set(taint_of(said))
+    taints = set(taint_of(messages))
     while frame is not None:
-        found.update(taint_of(frame.said()))
+        taints.update(taint_of(frame.said()))
         frame = frame.outer
     read = (f"{MEMORY}:", GRAPH_ORIGIN, GRAPH_ADDED)
-    plain = {each for each in found if not each.startswith(read)}
-    recalled = {tool for each in found - plain for tool in each.partition(":")[2].split(",") if tool}
+    plain = {each for each in taints if not each.startswith(read)}
+    recalled = {tool for each in taints - plain for tool in each.partition(":")[2].split(",") if tool}
     return tuple(sorted(plain | recalled))
 
 
 async def keep(mind: ActiveMemory, notes: Iterable[Note], ctx: Context) -> list[StoredNote]:
     """Store the notes of the call at this context; a call repeated after a crash stores none of them twice."""
-    kept: list[StoredNote] = []
+    stored: list[StoredNote] = []
     for number, note in enumerate(notes, 1):
-        made = digest([ctx.idempotency_key, number, note.content])
-        kept.append(await _keep_note(mind, note, made, ctx.within(IDS, lambda made=made: made)))  # type: ignore[misc]
-    return kept
+        note_id = digest([ctx.idempotency_key, number, note.content])
+        stored.append(await _keep_note(mind, note, note_id, ctx.within(IDS, lambda note_id=note_id: note_id)))  # type: ignore[misc]
+    return stored
 
 
-async def _keep_note(mind: ActiveMemory, note: Note, made: str, ctx: Context) -> StoredNote:
-    before = await mind.store.get([made])
+async def _keep_note(mind: ActiveMemory, note: Note, note_id: str, ctx: Context) -> StoredNote:
+    before = await mind.store.get([note_id])
     if before:
         return StoredNote(before[0], known=True)
     memory = mind.open(ctx)
@@ -279,5 +279,5 @@ async def _find_related(memory: AgentMemory, note: Note, now: float) -> _Related
 
 
 async def _named(memory: AgentMemory, name: str) -> MemoryRecord | None:
-    found = [record for record in await memory.store.get([name]) if record.owner == memory.owner]
-    return found[0] if found and not found[0].archived else None
+    matches = [record for record in await memory.store.get([name]) if record.owner == memory.owner]
+    return matches[0] if matches and not matches[0].archived else None

@@ -155,7 +155,7 @@ class Remembering(Middleware):
         mind = self._mind(ctx)
         if mind is ctx.scope.get(ACTIVE_MEMORY):  # a shared memory: the outer agent's policy decides
             return None
-        kept: list[StoredNote] = []
+        stored: list[StoredNote] = []
         try:
             noted = self.policy(run, ctx.within(ACTIVE_MEMORY, mind))
             notes = _notes(await noted if isinstance(noted, Awaitable) else noted)
@@ -163,12 +163,12 @@ class Remembering(Middleware):
             await _warn(f"nothing of this run is remembered: {described(error)}", ctx)
             notes = []
         try:
-            kept = await keep(mind, notes, ctx)
+            stored = await keep(mind, notes, ctx)
         except (ServiceError, StoreError, OSError) as error:
             await _warn(f"not all of this run is remembered: {described(error)}", ctx)
-        if kept and ctx.listens(MemoryStored):
-            texts = tuple(each.record.content for each in kept)
-            await ctx.emit(MemoryStored(ctx.path, mind.owner, texts, tuple(each.record.id for each in kept)))
+        if stored and ctx.listens(MemoryStored):
+            texts = tuple(each.record.content for each in stored)
+            await ctx.emit(MemoryStored(ctx.path, mind.owner, texts, tuple(each.record.id for each in stored)))
         frame = ctx.scope[AGENT_CALL]
         return replace(run, usage=frame.usage, model_calls=frame.model_calls, tool_calls=frame.tool_calls)
 
@@ -177,12 +177,12 @@ class Remembering(Middleware):
         if is_polite(query) or not query_words(query):  # every memory is as near as any other
             return None
         try:
-            found = await self._mind(ctx).open(ctx).recall(query, limit=self.limit)
+            memories = await self._mind(ctx).open(ctx).recall(query, limit=self.limit)
         except (ServiceError, StoreError, OSError) as error:
             await _warn(f"nothing is recalled: {described(error)}", ctx)
             return None
-        found = [each for each in found if each.score >= self.min_score]
-        return (_fitting(found, self.tokens, self.bounds) or None) if found else []
+        memories = [each for each in memories if each.score >= self.min_score]
+        return (_fitting(memories, self.tokens, self.bounds) or None) if memories else []
 
     def _mind(self, ctx: Context) -> ActiveMemory:
         """Return the memory of the agent that begins here; an agent below one with this memory gets its own."""
@@ -241,12 +241,12 @@ def _question(messages: Sequence[Message]) -> int | None:
     return places[-1] if places else None
 
 
-def _fitting(found: Sequence[Recalled], tokens: int, bounds: Bounds) -> list[Recalled]:
+def _fitting(memories: Sequence[Recalled], tokens: int, bounds: Bounds) -> list[Recalled]:
     """Return the memories for which there are tokens, the best first; long ones are cut, so that others fit too."""
-    text, taken = HEADING, list[Recalled]()
-    for place, each in enumerate(found):
+    text, fitting = HEADING, list[Recalled]()
+    for place, each in enumerate(memories):
         left = tokens - estimate_tokens(text)
-        most = left if place == len(found) - 1 else max(left // 2, min(left, _SHORTEST))
+        most = left if place == len(memories) - 1 else max(left // 2, min(left, _SHORTEST))
         size = estimate_tokens(f"\n{_line(each, bounds)}")
         if size > most:
             over = 4 * (size - most) + 4
@@ -254,9 +254,9 @@ def _fitting(found: Sequence[Recalled], tokens: int, bounds: Bounds) -> list[Rec
             if most < _SHORTEST or len(content) <= over:
                 continue
             each = replace(each, record=replace(each.record, content=f"{content[:-over].rstrip()} \u2026"))
-        taken.append(each)
+        fitting.append(each)
         text += f"\n{_line(each, bounds)}"
-    return taken
+    return fitting
 
 
 def _message(recalled: Sequence[Recalled], bounds: Bounds) -> Message:

@@ -108,8 +108,8 @@ class FactsBy(CheckedStruct, frozen=True, kw_only=True):
         mind = ctx.scope.get(ACTIVE_MEMORY)
         if mind is None:
             return []
-        found = await mind.open(ctx).semantic.find(text, limit=self.max_known, floor=0.0)
-        return [each.record for each in found]
+        facts = await mind.open(ctx).semantic.find(text, limit=self.max_known, floor=0.0)
+        return [each.record for each in facts]
 
 
 def _read(line: str, known: Sequence[MemoryRecord], taint: tuple[str, ...]) -> Note | None:

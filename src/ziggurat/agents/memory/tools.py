@@ -39,9 +39,9 @@ async def remember(fact: str, ctx: Context, about: str | None = None, replaces: 
         origin="model",
         taint=taint_in(ctx),
     )
-    (kept,) = await keep(mind, [note], ctx)
-    shown = [*kept.doubted, *kept.nearest, *([] if kept.replaced is None else [kept.replaced])]
-    return _memory_result(_outcome(kept), {tool for record in shown for tool in record.taint})
+    (stored,) = await keep(mind, [note], ctx)
+    records = [*stored.doubted, *stored.nearest, *([] if stored.replaced is None else [stored.replaced])]
+    return _memory_result(_outcome(stored), {tool for record in records for tool in record.taint})
 
 
 @tool(effect="none", permissions=[READ])
@@ -53,11 +53,11 @@ async def recall(query: str, ctx: Context, limit: int = 5) -> ToolResult:
         limit: How many memories at most.
     """
     mind = _mind(ctx)
-    found = await mind.open(ctx).recall(query, limit=min(max(limit, 1), _MOST))
-    if not found:
+    memories = await mind.open(ctx).recall(query, limit=min(max(limit, 1), _MOST))
+    if not memories:
         return _memory_result("Nothing about that is remembered.")
-    lines = [_line(each.record, doubt=doubtful(each, mind.bounds)) for each in found]
-    return _memory_result("\n".join(lines), {tool for each in found for tool in each.record.taint})
+    lines = [_line(each.record, doubt=doubtful(each, mind.bounds)) for each in memories]
+    return _memory_result("\n".join(lines), {tool for each in memories for tool in each.record.taint})
 
 
 @tool(effect="repeatable", permissions=[WRITE])
@@ -75,22 +75,22 @@ async def forget(memory_id: str, ctx: Context) -> ToolResult:
     raise ToolError(f"there is no memory {memory_id!r}; recall shows their ids in brackets", kind="not_found")
 
 
-def _outcome(kept: StoredNote) -> str:
+def _outcome(stored: StoredNote) -> str:
     """Return the result of storing a fact, as text for the model."""
-    if kept.known:
-        return f"This is known already as {kept.record.id}."
-    told = f"I will remember: {_sentence(kept.record.content)}"
-    if kept.replaced is not None:
-        told += f" It takes the place of: {_sentence(kept.replaced.content)}"
-    doubted, nearest = (" ".join(map(_line, records)) for records in (kept.doubted, kept.nearest))
+    if stored.known:
+        return f"This is known already as {stored.record.id}."
+    text = f"I will remember: {_sentence(stored.record.content)}"
+    if stored.replaced is not None:
+        text += f" It takes the place of: {_sentence(stored.replaced.content)}"
+    doubted, nearest = (" ".join(map(_line, records)) for records in (stored.doubted, stored.nearest))
     if doubted:
-        told += f" Both are stored, but they may contradict each other: {doubted}"
-    if nearest and kept.replaced is None:
-        told += f" The nearest of the other facts: {nearest}"
-    if doubted or (nearest and kept.replaced is None):
-        told += " If the new fact means that one of these is no longer true, remember it again and name the old one in "
-        told += "`replaces`."
-    return told
+        text += f" Both are stored, but they may contradict each other: {doubted}"
+    if nearest and stored.replaced is None:
+        text += f" The nearest of the other facts: {nearest}"
+    if doubted or (nearest and stored.replaced is None):
+        text += " If the new fact means that one of these is no longer true, remember it again and name the old one in "
+        text += "`replaces`."
+    return text
 
 
 def memory_tools() -> tuple[FunctionTool, ...]:
