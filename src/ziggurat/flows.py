@@ -9,5 +9,6 @@ __getattr__, __dir__, __all__ = lazy(
         "calls.gather": ("first", "gather", "quorum", "settled"),
         "calls.question": ("Question", "ask", "question_of"),
         "calls.step": ("Arguments", "Step", "step"),
+        "calls.timer": ("sleep",),
     },
 )

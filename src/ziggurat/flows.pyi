@@ -11,5 +11,6 @@ from ziggurat.calls.question import question_of as question_of
 from ziggurat.calls.step import Arguments as Arguments
 from ziggurat.calls.step import Step as Step
 from ziggurat.calls.step import step as step
+from ziggurat.calls.timer import sleep as sleep
 
 __all__: list[str]

@@ -50,7 +50,7 @@ def test_patterns_name_tools() -> None:
         (lambda: Approvals(None), r"Approvals\(\*rules\) is a text or a Rule; got None"),  # type: ignore[arg-type]
         (lambda: Rule("x", "maybe"), "'ask', 'allow' or 'deny'"),  # type: ignore[arg-type]
         (lambda: Rule("x", when=True), r"Rule\(when=...\) is a function or None; got True"),  # type: ignore[arg-type]
-        (lambda: Rule("x", stage="agent"), "'tool', 'model' or 'question'"),  # type: ignore[arg-type]
+        (lambda: Rule("x", stage="agent"), "'tool' or 'model'"),  # type: ignore[arg-type]
         (lambda: Approvals("x", approver="yes"), r"Approvals\(approver=...\) is a function or None; got 'yes'"),  # type: ignore[arg-type]
         (lambda: Approvals("x", timeout=0), r"timeout=...\) is a number of seconds above 0"),
         (lambda: Approvals("x", timeout=float("inf")), r"timeout=...\) is a number of seconds above 0"),

@@ -5,7 +5,7 @@
 - What every call passes: `hooks` of middleware; the `gate`, where rules (`judgement`) and people decide; `admission` by
   budgets; what `failures` of tools lead to; calls that act `once` only, and their outcome.
 - `step`: a function that is recorded as one call, for flows and tools; `gather`, several of them at the same time;
-  `question`, what a run asks people.
+  `waiting` for what comes from outside: a `question` is answered, a `timer` ends, an `event` is sent.
 - Around them: `batch`, the tool calls of one reply; `rewrite`, changes of the conversation; `decisions` on calls that
   wait.
 """

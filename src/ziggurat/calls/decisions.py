@@ -7,13 +7,23 @@ from collections.abc import Mapping
 from ziggurat.calls.gate import Normalize, expired, misfit, recorded_form
 from ziggurat.calls.model_call import normalize_request
 from ziggurat.calls.question import answer_in_time, misfit_of_answer, question_of
-from ziggurat.core.codec import as_type
 from ziggurat.core.entries import Decided, Pending
 from ziggurat.core.errors import AlreadyDecided, ConfigurationError, InvalidArguments
 from ziggurat.core.facts import Fact, fact
 from ziggurat.core.journal import LocalJournal
-from ziggurat.core.path import is_asked, is_tool_call
-from ziggurat.messages.agent import Answer, Approve, Decision, Deny, DidNotHappen, Happened, Modify, decision_of
+from ziggurat.core.path import is_tool_call
+from ziggurat.messages.agent import (
+    Answer,
+    Approve,
+    Decision,
+    Deny,
+    DidNotHappen,
+    Happened,
+    Modify,
+    decision_of,
+    recorded_item,
+    stage_of,
+)
 from ziggurat.messages.canonical import canonical
 from ziggurat.messages.parts import ToolCall
 from ziggurat.tools.toolbox import Toolbox
@@ -81,10 +91,11 @@ def _answer_to(item: Pending, decision: Decision, now: float) -> Decision:
     Raises:
         ConfigurationError: the answer does not fit.
     """
-    late = answer_in_time(item, now)
+    waiting = recorded_item(item, None)
+    late = answer_in_time(waiting, now)
     if late is not None or isinstance(decision, Deny):
         return late or decision
-    question = question_of(as_type(item.request, ToolCall))
+    question = question_of(waiting.call)
     wrong = "" if isinstance(decision, Answer) else f"answer with Answer(value) or Deny(reason); got {decision!r:.200}"
     if isinstance(decision, Answer):
         wrong = misfit_of_answer(question, decision.value) or ""
@@ -114,7 +125,12 @@ def decision_entries(
             waiting = ", ".join(pending) or "nothing"
             raise ConfigurationError(f"no call with the id {item_id!r} waits for a decision (waiting: {waiting})")
         item = pending[item_id]
-        if is_asked(item.path):
+        stage = stage_of(item.path)
+        if stage in ("timer", "event"):
+            raise ConfigurationError(
+                f"{item.path} waits by itself ({item.reason}): there is nothing to decide; an event is sent with send()"
+            )
+        if stage == "question":
             entries.append(Decided(item.path, item.id, _answer_to(item, decision, now)))
             continue
         record = journal.find(item.path)

@@ -191,7 +191,7 @@ def _copy_of(call: ToolCall) -> ToolCall:
     return ToolCall(call.id, call.name, call.arguments)
 
 
-def expired(pending: Pending, now: float) -> Deny | None:
+def expired(pending: Pending | PendingItem, now: float) -> Deny | None:
     """Return a denial if a pending call has expired, else None."""
     if pending.until is None or now < pending.until:
         return None
@@ -238,12 +238,12 @@ async def decision_on_interrupted(call: ToolCall, record: Record, ctx: Context) 
 
 
 async def begin_waiting(item: PendingItem, record: Record | None, ctx: Context) -> None:
-    """Record that a call waits for a decision, unless it did so before, and report it."""
+    """Record that a call waits, unless it did so before, and report it if somebody must decide."""
     if record is None or record.pending is None:
         call = item.call
         journal, frozen = journal_of(ctx), _copy_of(call)
         await journal.write(Pending(item.path, item.id, call.name, frozen, item.reason, item.until, journal.elapsed))
-    if ctx.listens(ApprovalRequested):
+    if item.needs_decision and ctx.listens(ApprovalRequested):
         await ctx.emit(ApprovalRequested(ctx.path, item))
 
 

@@ -6,20 +6,16 @@ from collections.abc import Coroutine, Sequence
 from typing import TYPE_CHECKING, Any, TypeVar, overload
 
 from msgspec import Struct
-from msgspec.structs import replace
 
-from ziggurat.calls.gate import begin_waiting, expired, item_of, refuse
-from ziggurat.calls.step import place_of
-from ziggurat.core.codec import as_type, canonical, decode
-from ziggurat.core.context import AMBIENT, JOURNAL, Context
-from ziggurat.core.entries import Decided, Pending
-from ziggurat.core.errors import ConfigurationError, Denied, Suspend
-from ziggurat.core.journal import journal_of
+from ziggurat.calls.gate import expired, item_of
+from ziggurat.calls.waiting import decision_on, waiting_place
+from ziggurat.core.codec import canonical, decode
+from ziggurat.core.context import Context
+from ziggurat.core.entries import Decided
+from ziggurat.core.errors import ConfigurationError, Denied
 from ziggurat.core.settings import NonEmptyText, Seconds, checked
-from ziggurat.messages.agent import Answer, Decision, Deny, PendingItem, decision_of
-from ziggurat.messages.events import ApprovalDecided
+from ziggurat.messages.agent import Answer, Decision, Deny, PendingItem
 from ziggurat.messages.parts import ToolCall
-from ziggurat.tools.frozen import frozen_in
 from ziggurat.tools.parameter import Parameter
 
 if TYPE_CHECKING:
@@ -98,7 +94,7 @@ async def ask(
         Denied: the question was refused, with ``Deny(reason)``, or has expired and has no default.
         ConfigurationError: it is asked outside of a run, in a step, or in a tool that acts once only.
     """
-    ctx = _place()
+    ctx = waiting_place("ask")
     parameter = Parameter.of("answer", answer, required=True)
     schema = dict(parameter.schema)
     if choices is not None:
@@ -107,62 +103,23 @@ async def ask(
     wrong = misfit_of_answer(record, record.default[0]) if record.default else None
     if wrong is not None:
         raise ConfigurationError(f"the default of the question {question!r} does not fit: {wrong}")
-    decision = await _decision_on(record, expires, ctx)
+    call = ToolCall("", "ask", canonical(record).decode())
+    item = item_of(call, ctx, question, "question", None if expires is None else ctx.clock.now() + expires)
+    decision = await decision_on(item, ctx, lambda item: _expired(item, ctx))
     if isinstance(decision, Answer):
         return parameter.restore(decision.value)
     raise Denied(decision.reason if isinstance(decision, Deny) else f"the question was not answered: {decision!r}")
 
 
-def _place() -> Context:
-    ambient = AMBIENT.get()
-    if ambient is None or JOURNAL not in ambient.scope:
-        raise ConfigurationError("ask() belongs into a flow, a tool or a hook of a run; here is none")
-    if ambient.leaf:
-        raise ConfigurationError(
-            f"{ambient.path} is recorded as a whole, so it cannot wait for an answer: ask in the flow, and pass the "
-            "answer on"
-        )
-    frozen = frozen_in(ambient)
-    if frozen is not None and frozen.effect == "once":
-        raise ConfigurationError(
-            f"{frozen.call.name} acts once only, and would be interrupted by its question: ask before, in a tool of "
-            "its own, or let a person approve the call"
-        )
-    return place_of(ambient, "ask")
+async def _expired(item: PendingItem, ctx: Context) -> Decided | None:
+    late = answer_in_time(item, ctx.clock.now())
+    return None if late is None else Decided(item.path, item.id, late)
 
 
-async def _decision_on(question: Question, expires: float | None, ctx: Context) -> Decision:
-    """Return the recorded decision on a question, or have the run wait for one."""
-    journal = journal_of(ctx)
-    record = journal.find(ctx.path)
-    if record is not None and record.decided is not None:
-        return decision_of(record.decided.decision)
-    call = ToolCall("", "ask", canonical(question).decode())
-    until = None if expires is None else ctx.clock.now() + expires
-    item = item_of(call, ctx, question.question, "question", until)
-    if record is not None and record.pending is not None:
-        item = _as_recorded(item, record.pending)
-        late = None if journal.refusing else answer_in_time(record.pending, ctx.clock.now())
-        if late is not None:
-            await journal.write(Decided(ctx.path, item.id, late))
-            if ctx.listens(ApprovalDecided):
-                await ctx.emit(ApprovalDecided(ctx.path, item.id, item.call, late))
-            return late
-    elif journal.refusing:
-        refuse("ask", ctx, journal)
-    await begin_waiting(item, record, ctx)
-    raise Suspend((item,))
-
-
-def _as_recorded(item: PendingItem, pending: Pending) -> PendingItem:
-    call = as_type(pending.request, ToolCall)
-    return replace(item, id=pending.id, call=call, reason=pending.reason, until=pending.until)
-
-
-def answer_in_time(pending: Pending, now: float) -> Decision | None:
+def answer_in_time(item: PendingItem, now: float) -> Decision | None:
     """Return the answer to a question that has expired: its default, or a denial; None while it may be answered."""
-    late = expired(pending, now)
-    default = () if late is None else question_of(as_type(pending.request, ToolCall)).default
+    late = expired(item, now)
+    default = () if late is None else question_of(item.call).default
     return Answer(default[0]) if default else late
 
 

@@ -1,6 +1,6 @@
 """Asking the person at the terminal to decide on pending calls."""
 
-__all__ = ["NO", "approving", "ask_answer", "ask_decisions", "ask_person", "by_hand", "warn_of_unfitting"]
+__all__ = ["NO", "approving", "ask_answer", "ask_decisions", "ask_person", "by_hand", "undecided", "warn_of_unfitting"]
 
 import asyncio
 import json
@@ -71,10 +71,15 @@ Ask = Callable[[str], str | None]
 Say = Callable[[str], None]
 
 
+def undecided(run: AgentRun) -> list[PendingItem]:
+    """Return what in a run waits for a person, and not by itself for a time or an event."""
+    return [item for item in run.pending if item.needs_decision]
+
+
 def ask_decisions(agent: Runnable, run: AgentRun, ask: Ask, say: Say) -> dict[str, Decision]:
     """Ask about each pending call of a run; the end of input means no."""
     decisions: dict[str, Decision] = {}
-    for item in run.pending:
+    for item in undecided(run):
         with _TURN:
             decisions[item.id] = _decision(agent, item, ask, say)
     return decisions

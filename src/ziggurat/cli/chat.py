@@ -10,7 +10,7 @@ from difflib import get_close_matches
 
 from ziggurat.agents.agent import Agent
 from ziggurat.agents.runnable import Runnable
-from ziggurat.cli.approve import ask_decisions
+from ziggurat.cli.approve import ask_decisions, undecided
 from ziggurat.cli.exit_codes import COMPLETED, INTERRUPTED, STOPPED, code_of
 from ziggurat.cli.run import explain, tell_how_to_go_on, write_answer
 from ziggurat.cli.store import closed, tell_if_busy
@@ -144,11 +144,11 @@ class Chat:
                 except ConfigurationError as error:
                     self._say(f"ziggurat: {error}")
                     return STOPPED
-                if not run.pending or not self._by_hand:
+                if not undecided(run) or not self._by_hand:
                     break
                 run_id, decisions = run.id, self._ask_decisions(run)
                 if decisions is None:
-                    tell_how_to_go_on(run_id, self._where, run.pending)
+                    tell_how_to_go_on(run_id, self._where, undecided(run))
                     return INTERRUPTED
         return self._write_answer(run)
 
@@ -190,7 +190,7 @@ class Chat:
         else:
             note(explain(self._agent, run))
         if run.pending:
-            tell_how_to_go_on(run.id, self._where, run.pending)
+            tell_how_to_go_on(run.id, self._where, undecided(run))
         return code
 
     def _remember(self, run: AgentRun | None) -> None:

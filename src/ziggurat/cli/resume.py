@@ -24,10 +24,19 @@ from ziggurat.core.entries import Pending
 from ziggurat.core.errors import ConfigurationError, InvalidArguments
 from ziggurat.core.event import Listener
 from ziggurat.core.journal import LocalJournal
-from ziggurat.core.path import is_asked
 from ziggurat.core.store import Store
 from ziggurat.core.visible import visible_line
-from ziggurat.messages.agent import AgentRun, Approve, Decision, Deny, DidNotHappen, Happened, Modify, recorded_item
+from ziggurat.messages.agent import (
+    AgentRun,
+    Approve,
+    Decision,
+    Deny,
+    DidNotHappen,
+    Happened,
+    Modify,
+    recorded_item,
+    stage_of,
+)
 from ziggurat.messages.canonical import canonical
 from ziggurat.messages.formatting import call_text, plural
 from ziggurat.messages.parts import ToolCall
@@ -115,10 +124,11 @@ def approve_run(
     if len(ways := choice.options()) > 1:
         raise ConfigurationError(f"a call is decided in one way, not both: give {' or '.join(ways)}")
     run_id, agent, journal, options = _rebuild(run, overrides, store)
-    waiting = _select(journal.pending(), run_id, item)
+    undecided = [each for each in journal.pending() if recorded_item(each, None).needs_decision]
+    waiting = _select(undecided, run_id, item)
     record = journal.find(waiting.path)
     started = record is not None and record.intent is not None
-    if is_asked(waiting.path) and choice.deny is None:
+    if stage_of(waiting.path) == "question" and choice.deny is None:
         decision = _answer(waiting, run_id)
     else:
         decision = _decision(choice, waiting, run_id, started=started)

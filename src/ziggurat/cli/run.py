@@ -12,7 +12,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from ziggurat.agents.runnable import Runnable
-from ziggurat.cli.approve import ask_decisions, by_hand
+from ziggurat.cli.approve import ask_decisions, by_hand, undecided
 from ziggurat.cli.exit_codes import COMPLETED, INTERRUPTED, code_of
 from ziggurat.cli.store import closed, is_kept, tell_if_busy
 from ziggurat.cli.terminal import note, read_line, shell_word, write, write_json
@@ -103,7 +103,7 @@ def _by_hand(
         try:
             with view or ExitStack():
                 run = runner.run(begin(listeners))
-            while run.pending and by_hand():
+            while undecided(run) and by_hand():
                 decisions = ask_decisions(agent, run, read_line, write)
                 with view or ExitStack():
                     run = runner.run(agent.resume(run.id, decisions, approvals=approvals, listeners=listeners))
@@ -146,11 +146,11 @@ def _finish(agent: Runnable, run: AgentRun, out: TextIO, where: str | None, *, w
 
 def _report_unfinished(agent: Runnable, run: AgentRun, where: str | None) -> None:
     """Report why there is no answer, and what to do."""
-    if run.pending:
+    if undecided(run):
         note("nobody could be asked: decisions are made on a terminal, without --json")
     note(explain(agent, run))
     if stops.status_of(run.stop) in UNFINISHED:
-        tell_how_to_go_on(run.id, where, run.pending)
+        tell_how_to_go_on(run.id, where, undecided(run))
 
 
 def write_answer(run: AgentRun, out: TextIO, *, was_shown: bool = False) -> bool:
@@ -179,8 +179,11 @@ def explain(agent: Runnable, run: AgentRun) -> str:
     if isinstance(run.stop, stops.Failed):
         return f"the run failed: {reason.removeprefix('Failed: ')}{_failed_hint(agent, run.stop)}"
     if isinstance(run.stop, stops.Suspended):
-        calls = "; ".join(call_text(item.call) for item in run.pending)
-        return f"suspended: it waits for {plural(len(run.pending), 'decision')}: {calls}"
+        items = undecided(run)
+        calls = "; ".join(call_text(item.call) for item in items)
+        waits = [f"for {plural(len(items), 'decision')}: {calls}"] if items else []
+        waits += [item.reason for item in run.pending if not item.needs_decision]
+        return f"suspended: it waits {', and '.join(waits)}"
     hint = ""
     if isinstance(run.stop, stops.MaxSteps):
         hint = " (--max-steps allows more)"

@@ -20,7 +20,7 @@ from ziggurat.core.json_lines import as_error
 from ziggurat.core.path import is_question, is_tool_call, parent_of
 from ziggurat.core.store import LogInfo
 from ziggurat.core.visible import visible_line
-from ziggurat.messages.agent import AgentRequest, AgentRun, decision_of
+from ziggurat.messages.agent import AgentRequest, AgentRun, decision_of, recorded_item
 from ziggurat.messages.formatting import (
     call_text,
     duration,
@@ -137,6 +137,8 @@ class _RecordText:
                 return f"{name}: entered"
             case Pending():
                 why = f" ({entry.reason})" if entry.reason else ""
+                if not recorded_item(entry, None).needs_decision:
+                    return f"{name}: waits {entry.reason}"
                 return f"{name}: waits for a decision{why}: {call_text(as_type(entry.request, ToolCall))} [{entry.id}]"
             case Decided():
                 decision = decision_of(entry.decision)

@@ -145,6 +145,8 @@ class Ended(JournalEntry, frozen=True, gc=False):
     """The run as it was returned, if it ended with an error; otherwise it is the result of its agent."""
     interrupted: bool = False
     """Whether the run was cancelled from outside, such as by the end of its process, and not through its handle."""
+    due: float | None = None
+    """When the run goes on by itself, in POSIX seconds; None for never."""
 
 
 class LossAccepted(JournalEntry, frozen=True, gc=False):

@@ -336,7 +336,7 @@ class StoreUnavailable(StoreError):
 
 
 class Suspend(BaseException):
-    """The run waits for decisions, one for each item. A BaseException, so that no ``except Exception`` catches it."""
+    """The run waits for what its items name. A BaseException, so that no ``except Exception`` catches it."""
 
     def __init__(self, pending: tuple[object, ...]) -> None:
         super().__init__(f"waiting for {len(pending)} decision(s)")

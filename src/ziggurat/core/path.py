@@ -4,7 +4,7 @@ A path is text: names joined by ``/``. It contains only names and positions, nev
 so a replayed run has the same paths.
 """
 
-__all__ = ["escaped", "is_asked", "is_beneath", "is_model_call", "is_question", "is_tool_call", "parent_of", "step_of"]
+__all__ = ["escaped", "is_beneath", "is_model_call", "is_question", "is_tool_call", "name_at", "parent_of", "step_of"]
 
 import re
 
@@ -45,10 +45,9 @@ def is_model_call(path: str) -> bool:
     return name == "model" or name.startswith("model#")
 
 
-def is_asked(path: str) -> bool:
-    """Return whether `path` is that of a question to a person: ``.../ask``, ``.../ask#2``."""
-    name = path.rpartition("/")[2]
-    return name == "ask" or name.startswith("ask#")
+def name_at(path: str) -> str:
+    """Return the name of the call at `path`, without its number: ``ask`` for ``.../ask`` and ``.../ask#2``."""
+    return path.rpartition("/")[2].partition("#")[0]
 
 
 def is_question(path: str) -> bool:

@@ -19,6 +19,7 @@ __all__ = [
     "pending_of",
     "recorded_item",
     "recorded_items",
+    "stage_of",
 ]
 
 import json
@@ -33,7 +34,7 @@ from ziggurat.core.codec import as_type, digest, plain
 from ziggurat.core.entries import Pending, Record
 from ziggurat.core.failures import Cause
 from ziggurat.core.journal import LocalJournal
-from ziggurat.core.path import is_asked, is_tool_call
+from ziggurat.core.path import is_tool_call, name_at
 from ziggurat.messages import stops
 from ziggurat.messages.canonical import canonical
 from ziggurat.messages.conversation import Transcript
@@ -71,20 +72,27 @@ class AgentRequest(Struct, frozen=True, gc=False):
         return digest(self.messages)
 
 
-Stage = Literal["tool", "model", "question"]
-"""What waits: a call of a tool, a call of a model, or a question of a flow or a tool."""
+Stage = Literal["tool", "model", "question", "timer", "event"]
+"""What waits: a call of a tool, a call of a model, or a flow or a tool for an answer, for a time, or for an event."""
+
+_STAGES: dict[str, Stage] = {"ask": "question", "sleep": "timer", "event": "event"}
+
+
+def stage_of(path: str) -> Stage:
+    """Return what waits at the path of a call."""
+    return "tool" if is_tool_call(path) else _STAGES.get(name_at(path), "model")
 
 
 class PendingItem(Struct, frozen=True):
-    """A call that waits for a decision.
+    """A call that waits: for a decision, or by itself for a time or an event.
 
     Attributes:
         id: A digest of the run's id, its path, name and frozen arguments; the key for its decision.
         path: The path of the call in the run.
         call: Exactly what will be executed if it is approved; for a model call, its name and the whole request.
         reason: Why a decision is required.
-        stage: Whether it is a tool call, a model call, or a question, which is the `reason` then.
-        until: When the call is denied if there is no decision, in POSIX seconds; None for never.
+        stage: Whether it is a tool call, a model call, a question, which is the `reason` then, a timer, or an event.
+        until: When the call is denied if there is no decision, or the timer ends, in POSIX seconds; None for never.
         interrupted: Whether the call must run only once, was started, and may or may not have taken effect. The
             decision is then `Happened`, `DidNotHappen` or `Deny`.
     """
@@ -96,6 +104,11 @@ class PendingItem(Struct, frozen=True):
     stage: Stage = "tool"
     until: float | None = None
     interrupted: bool = False
+
+    @property
+    def needs_decision(self) -> bool:
+        """Whether somebody must decide; a timer and an event wait by themselves."""
+        return self.stage not in ("timer", "event")
 
     @property
     def shown(self) -> str:
@@ -380,5 +393,6 @@ def recorded_item(pending: Pending, record: Record | None) -> PendingItem:
     """Return a call that waits as it is recorded, from the entry with which it began to wait and its record."""
     interrupted = record is not None and record.intent is not None
     call = as_type(pending.request, ToolCall)
-    stage: Stage = "tool" if is_tool_call(pending.path) else "question" if is_asked(pending.path) else "model"
-    return PendingItem(pending.id, pending.path, call, pending.reason, stage, pending.until, interrupted)
+    return PendingItem(
+        pending.id, pending.path, call, pending.reason, stage_of(pending.path), pending.until, interrupted
+    )

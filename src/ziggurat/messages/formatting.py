@@ -90,7 +90,7 @@ def usage_text(usage: Usage) -> str:
 
 _WITHOUT_DETAILS = {
     stops.Completed: "completed",
-    stops.Suspended: "Suspended: it waits for decisions",
+    stops.Suspended: "Suspended: it waits",
     stops.Cancelled: "Cancelled",
 }
 

@@ -90,7 +90,7 @@ class ModelCallDenied(_Stop, frozen=True, tag="Denied"):
 
 
 class Suspended(_Stop, frozen=True):
-    """The run waits for decisions; see `pending`."""
+    """The run waits, for decisions, times or events; see `pending`."""
 
 
 class Cancelled(_Stop, frozen=True):

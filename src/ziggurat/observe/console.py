@@ -21,7 +21,7 @@ from ziggurat.core.event import (
 from ziggurat.core.path import is_beneath
 from ziggurat.core.settings import PositiveInt, checked
 from ziggurat.messages import events, stops
-from ziggurat.messages.agent import AgentRun, Approve, Deny, Happened, Modify
+from ziggurat.messages.agent import AgentRun, Answer, Approve, Deny, Happened, Modify
 from ziggurat.messages.formatting import call_text, duration, plural, result_text, shortened, stop_text
 from ziggurat.messages.parts import ToolCall
 from ziggurat.messages.usage import Usage
@@ -266,6 +266,9 @@ class ConsoleView:
 
     @_show.register
     def _approval_requested(self, event: events.ApprovalRequested) -> None:
+        if event.item.stage == "question":
+            self._line(event.path, (f"‖ asks: {event.item.reason}", "yellow"), more=_INDENT)
+            return
         why = f" ({event.item.reason})" if event.item.reason else ""
         self._line(event.path, (f"‖ needs approval{why}: {call_text(event.item.call)}", "yellow"), more=_INDENT)
 
@@ -279,6 +282,8 @@ class ConsoleView:
             text = f"approved with other arguments: {shortened(event.decision.text)}"
         elif isinstance(event.decision, Happened):
             text = f"it did happen: {shortened(event.decision.result)}"
+        elif isinstance(event.decision, Answer):
+            text = f"answered: {shortened(str(event.decision.value))}"
         else:
             text = "it did not happen, and is run now"
         self._line(event.path, (text, "yellow"), more=_INDENT)

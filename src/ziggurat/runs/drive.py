@@ -172,7 +172,9 @@ async def _store_end(opening: Opening, run: AgentRun, *, answered: bool = False,
         await opening.writer.close_anyway(run)
     whole = None if answered or run.pending else run
     stop = stops.status_of(run.stop)
-    await opening.journal.write(Ended("", stop, opening.journal.elapsed, whole, interrupted and stop == "Cancelled"))
+    due = min((item.until for item in run.pending if item.until is not None), default=None)
+    elapsed = opening.journal.elapsed
+    await opening.journal.write(Ended("", stop, elapsed, whole, interrupted and stop == "Cancelled", due))
 
 
 async def _answer(agent: AgentService, name: str, opening: Opening) -> AgentRun:

@@ -26,7 +26,7 @@ from ziggurat.core.entries import (
 from ziggurat.core.event import Event
 from ziggurat.core.json_lines import as_error
 from ziggurat.core.path import is_question, is_tool_call, parent_of
-from ziggurat.messages.agent import AgentRequest, AgentRun, PendingItem, decision_of, recorded_item
+from ziggurat.messages.agent import AgentRequest, AgentRun, PendingItem, decision_of, recorded_item, stage_of
 from ziggurat.messages.events import (
     AgentEnded,
     AgentStarted,
@@ -84,7 +84,7 @@ class RecordedEvents:
             case Entered():
                 self._entered.add(entry.path)
                 return AgentStarted(entry.path, entry.name, self._run_id)
-            case Pending():
+            case Pending() if stage_of(entry.path) not in ("timer", "event"):
                 item = self._items[entry.id] = recorded_item(entry, self._records.get(entry.path))
                 return ApprovalRequested(entry.path, item)
             case Decided() if entry.id in self._items:
@@ -136,8 +136,10 @@ def _decoded(entry: JournalEntry) -> JournalEntry:
         case Failure():
             spent = tuple(usage for cost in entry.spent if (usage := as_usage(cost)) is not None)
             return replace(entry, error=as_error(entry.error), spent=spent)
-        case Intent():
+        case Intent() | Pending():
             return replace(entry, request=as_type(entry.request, ToolCall))
+        case Decided():
+            return replace(entry, decision=decision_of(entry.decision))
         case Returned():
             return replace(entry, value=_plain(entry.value))
         case Ended():

@@ -45,7 +45,7 @@ class Rule(CheckedStruct, frozen=True):
     verdict: Verdict = "ask"
     when: Predicate | None = None
     reason: str = ""
-    stage: Stage = "tool"
+    stage: Literal["tool", "model"] = "tool"
 
     def concerns(self, name: str, stage: Stage) -> bool:
         """Return whether the rule is for calls of this name."""

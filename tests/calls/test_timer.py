@@ -1,0 +1,252 @@
+"""Timers: recorded when they begin, over when their time has come and not before, in any process."""
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.calls.test_step import again
+from tests.hard_cases.support import ByTurn
+from tests.stores.places import PLACES, new_store, reopened, used
+from tests.wrong import wrong
+from ziggurat.agents.agent import Agent
+from ziggurat.agents.flow import flow
+from ziggurat.calls.gather import gather
+from ziggurat.calls.question import ask
+from ziggurat.calls.step import step
+from ziggurat.calls.timer import sleep
+from ziggurat.core.entries import Ended
+from ziggurat.core.errors import ConfigurationError
+from ziggurat.layers.timeout import timeout
+from ziggurat.messages import stops
+from ziggurat.messages.agent import AgentRun, Answer, Approve
+from ziggurat.messages.middleware import Middleware
+from ziggurat.messages.parts import ToolCall
+from ziggurat.models.scripted import ScriptedModel
+from ziggurat.runs.local import runs_of
+from ziggurat.runs.options import Environment
+from ziggurat.stores.local import LocalLogs
+from ziggurat.testing.clock import HandClock, settle
+from ziggurat.tools.approval import Approvals
+from ziggurat.tools.function import tool
+
+START = datetime.fromtimestamp(HandClock().now(), UTC)
+
+LENGTHS: dict[str, tuple[Callable[[], Awaitable[None]], float]] = {
+    "seconds": (lambda: sleep(seconds=90), 90),
+    "the sum": (lambda: sleep(days=1, hours=2, minutes=3, seconds=4), 93_784),
+    "until": (lambda: sleep(until=START + timedelta(hours=5)), 18_000),
+}
+
+
+@pytest.mark.parametrize("length", LENGTHS)
+@pytest.mark.parametrize("place", ["by reference", *PLACES])
+def test_a_run_waits_until_its_time_and_needs_no_process_meanwhile(place: str, length: str, tmp_path: Path) -> None:
+    wait, seconds = LENGTHS[length]
+    made: list[str] = []
+
+    @step
+    async def note(what: str) -> str:
+        made.append(what)
+        return what
+
+    async def waiting() -> str:
+        await note("before")
+        await wait()
+        return await note("after")
+
+    async def trial() -> None:
+        clock, store = HandClock(), new_store()
+        environment = Environment(clock=clock)
+        run: AgentRun[Any] = await flow(store=store)(waiting).run(run_id="w", environment=environment)
+        due = clock.now() + seconds
+        for _ in range(3):
+            assert isinstance(run.stop, stops.Suspended)
+            (item,) = run.pending
+            assert (item.stage, item.until, item.needs_decision, item.path) == ("timer", due, False, "waiting/sleep")
+            ended = (await runs_of(store).read("w")).ended
+            assert ended is not None
+            assert ended.due == due
+            await clock.advance(seconds / 3 - 1)
+            other = flow(store=store if place == "by reference" else reopened(store))(waiting)
+            run = await other.resume("w", environment=environment)
+        await clock.advance(3)
+        run = await other.resume("w", environment=environment)
+        assert (run.output, made) == ("after", ["before", "after"])
+        assert run.seconds == 0
+        assert (await other.replay("w")).output == "after"
+        assert (await other.replay("w", live="tools")).output == "after"
+        fork = await other.fork("w", 3, effects="live", environment=environment)
+        assert fork.output == "after"
+        fork = await other.fork("w", 2, effects="live", new_id="f", environment=environment)
+        assert isinstance(fork.stop, stops.Suspended) == (length != "until")  # which is past by now
+
+    with used(place, tmp_path):
+        asyncio.run(trial())
+
+
+@pytest.mark.parametrize("kept", [False, True])
+def test_a_short_wait_and_any_without_a_store_is_spent_in_the_process_and_free(kept: bool) -> None:
+    @tool(timeout=0.1)
+    async def nap() -> str:
+        """Sleep."""
+        await sleep(seconds=0.5 if kept else 500_000)
+        return "slept"
+
+    agent = Agent(
+        ScriptedModel(ToolCall("1", "nap", "{}"), "Done."),
+        tools=[nap],
+        timeout=0.2,
+        store=LocalLogs() if kept else None,
+    ).layered(timeout(seconds=0.3))
+    clock = HandClock(auto=True)
+    run = asyncio.run(agent.run("Sleep", environment=Environment(clock=clock)))
+    assert (run.text, run.observations, run.seconds) == ("Done.", ("slept",), 0)
+    assert clock.monotonic() == pytest.approx(0.5 if kept else 500_000)
+
+
+def test_it_can_be_cancelled_and_goes_on_with_what_is_left() -> None:
+    clock = HandClock()
+
+    @flow
+    async def waiting() -> str:
+        await sleep(hours=10)
+        return "over"
+
+    async def trial() -> None:
+        environment = Environment(clock=clock)
+        handle = waiting.start(run_id="w", environment=environment)
+        await clock.advance(9 * 3600)
+        handle.cancel()
+        assert isinstance((await handle.result()).stop, stops.Cancelled)
+        task = asyncio.create_task(waiting.resume("w", environment=environment))
+        await clock.advance(3599)
+        assert not task.done()
+        await clock.advance(1.1)
+        await settle()
+        assert (await task).output == "over"
+
+    asyncio.run(trial())
+
+
+def test_parts_wait_each_for_its_own_time_and_for_people() -> None:
+    @step
+    async def note(what: str) -> str:
+        return what
+
+    async def part(days: float) -> str:
+        await sleep(days=days)
+        return await note(f"{days}")
+
+    @flow(store=LocalLogs())
+    async def parts() -> list[str]:
+        three, one, answer, quick = await gather(part(3), part(1), ask("Who?"), note("quick"))
+        await sleep(days=1)
+        return [three, one, answer, quick]
+
+    async def trial() -> None:
+        clock = HandClock()
+        environment = Environment(clock=clock)
+        began = clock.now()
+        run: AgentRun[Any] = await parts.run(run_id="p", environment=environment)
+        assert [item.stage for item in run.pending] == ["timer", "timer", "question"]
+        seen = []
+        for days in (0.5, 1.1, 2, 3.5, 4, 4.6):
+            await clock.advance(began + days * 86400 - clock.now())
+            decisions = {item.id: Answer("Ada") for item in run.pending if item.needs_decision and days > 1.5}
+            run = await parts.resume("p", decisions, environment=environment)
+            dues = [entry.due for entry in (await runs_of(parts.store).read("p")).entries if isinstance(entry, Ended)]
+            seen.append((len(run.pending), None if dues[-1] is None else round((dues[-1] - began) / 86400, 3)))
+        assert seen == [(3, 1), (2, 3), (1, 3), (1, 4.5), (1, 4.5), (0, None)]
+        assert run.output == ["3", "1", "Ada", "quick"]
+
+    asyncio.run(trial())
+
+
+def test_a_hook_waits_as_well() -> None:
+    class Patient(Middleware):
+        async def before_agent(self, request: Any, ctx: Any) -> Any:
+            await sleep(days=1)
+            return request
+
+    agent = Agent(ByTurn("Done."), middleware=[Patient()], store=LocalLogs())
+    clock = HandClock()
+    environment = Environment(clock=clock)
+    run = asyncio.run(agent.run("Go", environment=environment))
+    assert [item.stage for item in run.pending] == ["timer"]
+    clock.skip(86_401)
+    assert asyncio.run(agent.resume(run.id, environment=environment)).text == "Done."
+
+
+def test_questions_and_approvals_that_expire_make_the_run_due() -> None:
+    @tool(approval=True)
+    async def pay() -> str:
+        """Pay."""
+        return "paid"
+
+    @flow(store=LocalLogs())
+    async def asking() -> str:
+        return await ask("Who?", expires=60, default="nobody")
+
+    async def trial() -> None:
+        clock = HandClock()
+        await asking.run(run_id="a", environment=Environment(clock=clock))
+        agent = Agent(
+            ByTurn(ToolCall("1", "pay", "{}")), tools=[pay], approvals=Approvals(expires=60), store=asking.store
+        )
+        await agent.run("Pay", run_id="b", environment=Environment(clock=clock))
+        for run_id in ("a", "b"):
+            ended = (await runs_of(asking.store).read(run_id)).ended
+            assert ended is not None
+            assert ended.due == clock.now() + 60
+
+    asyncio.run(trial())
+
+
+def test_it_is_not_decided_by_a_person() -> None:
+    @flow(store=LocalLogs())
+    async def waiting() -> None:
+        await sleep(days=1)
+
+    run = waiting.run_sync()
+    for decision in (Approve(), Answer(None)):
+        with pytest.raises(ConfigurationError, match=r"waiting/sleep waits by itself \(until .* UTC\)"):
+            again(waiting, run, decisions={run.pending[0].id: decision})
+
+
+def test_where_nothing_can_wait() -> None:
+    @step
+    async def napping() -> None:
+        await sleep(days=1)
+
+    @flow
+    async def outer() -> None:
+        await napping()
+
+    with pytest.raises(ConfigurationError, match="outer/napping is recorded as a whole, so it cannot wait"):
+        outer.run_sync()
+    with pytest.raises(ConfigurationError, match="here is none"):
+        asyncio.run(sleep(days=1))
+
+
+@pytest.mark.parametrize(
+    ("wait", "text"),
+    [
+        (lambda: sleep(), "give one of them"),
+        (lambda: sleep(days=1, until=START), "give one of them"),
+        (lambda: sleep(until=START.replace(tzinfo=None)), "needs a time zone"),
+        (lambda: sleep(days=wrong("1")), "days"),
+        (lambda: sleep(days=-1), "days"),
+        (lambda: sleep(days=1e9), "before the year 10000"),
+    ],
+)
+def test_a_length_that_is_none_is_refused(wait: Callable[[], Awaitable[None]], text: str) -> None:
+    @flow
+    async def unfitting() -> None:
+        await wait()
+
+    with pytest.raises(ConfigurationError, match=text):
+        unfitting.run_sync()
