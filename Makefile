@@ -109,8 +109,11 @@ composition: $(TEST_STAMP)  # the long form of the combinations of features
 faults: $(TEST_STAMP)  # ZIGGURAT_POSTGRES: the address of a server, instead of one that is started
 	ZIGGURAT_EVERY_TURN=1 $(BIN)/python -m pytest -q tests/hard_cases/test_06_cancel_everywhere.py
 	$(BIN)/python -m tests.faults kills --kills 400 --store sqlite --store file --store $(or $(ZIGGURAT_POSTGRES),postgres)
+	$(BIN)/python -m tests.faults kills --kills 200 --world flow --store sqlite --store file --store $(or $(ZIGGURAT_POSTGRES),postgres)
 	$(BIN)/python -m tests.faults power
+	$(BIN)/python -m tests.faults power --world flow --steps 20
 	$(BIN)/python -m tests.faults disk
+	$(BIN)/python -m tests.faults disk --world flow --steps 10
 	$(BIN)/python -m tests.faults pauses
 	$(BIN)/python -m tests.faults damage
 

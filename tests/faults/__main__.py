@@ -24,7 +24,7 @@ from tests.faults.disk import STORES, Outcome, every_request
 from tests.faults.pauses import Pauses, every_operation, some_pairs
 from tests.faults.power import KINDS, record
 from tests.faults.power import examine as after_losses
-from tests.faults.storm import Opens, Tally, storm
+from tests.faults.storm import WORLDS, Opens, Tally, storm
 from tests.faults.world import QUICK, Verdict
 from tests.stores.server import schema
 from ziggurat.core.store import Row, Store
@@ -84,8 +84,12 @@ def kills(options: argparse.Namespace) -> int:
         began = time.monotonic()
         with tempfile.TemporaryDirectory(dir=options.folder) as folder:
             opened, work = opens(store, Path(folder)), Path(folder)
-            tally = storm(opened, work, options.seed, options.kills, options.workers, options.chance)
-        wrong += report(f"kills on {without_secrets(store)}", tally, options.seed, time.monotonic() - began)
+            tally = storm(
+                opened, WORLDS[options.world], work, options.seed, options.kills, options.workers, options.chance
+            )
+        wrong += report(
+            f"kills of {options.world}s on {without_secrets(store)}", tally, options.seed, time.monotonic() - began
+        )
     return wrong
 
 
@@ -100,7 +104,7 @@ async def _power(options: argparse.Namespace) -> int:
     for name in options.store or KINDS:
         began = time.monotonic()
         with tempfile.TemporaryDirectory(dir=QUICK) as folder:
-            recording = await record(KINDS[name], Path(folder), options.steps)
+            recording = await record(KINDS[name], Path(folder), options.steps, WORLDS[options.world])
         found = await after_losses(
             KINDS[name], recording, seed=options.seed, tail_may_go=name == "normal", every=options.every
         )
@@ -127,7 +131,7 @@ async def _disk(options: argparse.Namespace) -> int:
         for which in ("full", "broken", "flush"):
             began, outcome = time.monotonic(), Outcome()
             for often in (1, 1_000_000_000):
-                await every_request(STORES[name], which, often, options.steps, outcome)
+                await every_request(STORES[name], which, often, options.steps, outcome, 1, WORLDS[options.world])
             print(f"disk {which} below {name}: faults {outcome.faults} {in_figures(outcome.verdict)}", end=" ")
             print(f"{time.monotonic() - began:.1f} s")
             whole.add(outcome.verdict)
@@ -210,6 +214,8 @@ def main() -> int:
             command.add_argument("--steps", type=int, default=50 if work is power else 20, help="of the run")
         if work is pauses:
             command.add_argument("--pairs", type=int, default=300, help="how often a successor is stopped too")
+        if work in (kills, power, disk):
+            command.add_argument("--world", choices=WORLDS, default="agent", help="what runs")
         if work in (power, pauses):
             command.add_argument("--every", type=int, default=1, help="only at every so many requests")
     options = parser.parse_args()

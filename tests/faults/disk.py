@@ -153,7 +153,9 @@ class Outcome:
     verdict: Verdict = field(default_factory=Verdict)
 
 
-async def every_request(opens: Opens, which: str, often: int, steps: int, outcome: Outcome, stride: int = 1) -> None:
+async def every_request(
+    opens: Opens, which: str, often: int, steps: int, outcome: Outcome, stride: int = 1, makes: type[World] = World
+) -> None:
     """Have the k-th request fail, for every k that a run comes to, and let it go on when there is room again.
 
     Args:
@@ -163,23 +165,26 @@ async def every_request(opens: Opens, which: str, often: int, steps: int, outcom
         steps: Of the agent.
         outcome: Takes what is found.
         stride: 1 for every k; 2 for every other.
+        makes: Makes what runs.
     """
     first = 1 - stride
     while True:
         first += stride
         trouble = Trouble(which, first, often)
         with tempfile.TemporaryDirectory(dir=QUICK) as folder, quiet():
-            await _endure(opens, Path(folder), trouble, steps, outcome.verdict)
+            await _endure(opens, makes, Path(folder), trouble, steps, outcome.verdict)
         if not trouble.met:
             return
         outcome.faults += 1
 
 
-async def _endure(opens: Opens, folder: Path, trouble: Trouble, steps: int, verdict: Verdict) -> None:
+async def _endure(
+    opens: Opens, makes: type[World], folder: Path, trouble: Trouble, steps: int, verdict: Verdict
+) -> None:
     """Run into trouble, look at what was done, and go on when it has ended."""
     where = f"{trouble.which} from request {trouble.first} on, {trouble.often} times"
     store = opens(folder, trouble)
-    world = World(Ledger(folder / "ledger"))
+    world = makes(Ledger(folder / "ledger"))
     agent = world.agent(store, steps)
     try:
         run = await finish(world, agent, "r")
@@ -190,7 +195,7 @@ async def _endure(opens: Opens, folder: Path, trouble: Trouble, steps: int, verd
     except Exception as error:  # anything else is not an answer
         verdict.lost.append(f"{where}: {type(error).__name__}: {error}")
     trouble.end()
-    done = [line["path"] for line in world.ledger.lines() if "effect" in line]
+    done = [line["path"] for line in world.ledger.lines() if line.get("effect") in world.with_intent]
     intents = await _intents(opens, folder)
     for path in set(done) - intents:
         verdict.lost.append(f"{where}: {path} was run though its intent was not stored")

@@ -62,6 +62,9 @@ class Recording:
     acknowledged: list[tuple[int, int]] = field(default_factory=list)
     """After how many steps how many rows were."""
     rows: list[Row] = field(default_factory=list)
+    makes: type[World] = World
+    turns: int = 50
+    """How many steps the run itself takes."""
 
     def by(self, index: int) -> int:
         """Return how many rows had been acknowledged after so many steps."""
@@ -316,12 +319,12 @@ def normal(folder: Path, recording: Recording | None = None) -> Store:
 KINDS: dict[str, Kind] = {"file": file_store, "sqlite": full, "normal": normal}
 
 
-async def record(kind: Kind, folder: Path, steps: int) -> Recording:
-    """Record a run of an agent, and what was acknowledged when."""
-    recording = Recording()
+async def record(kind: Kind, folder: Path, steps: int, makes: type[World] = World) -> Recording:
+    """Record a run of an agent or a flow, and what was acknowledged when."""
+    recording = Recording(makes=makes, turns=steps)
     store = kind(folder, recording)
     _acknowledging(store, recording)
-    world = World(Ledger(folder / "ledger"))
+    world = makes(Ledger(folder / "ledger"))
     run = await finish(world, world.agent(store, steps), "r")
     assert run.stop == stops.Completed()
     recording.rows = await store.read(LOG)
@@ -438,8 +441,8 @@ async def _look(
                 assert len(await read_rows(store, LOG)) == len(rows) + 1
             await store.release(LOG, epoch)
         if goes_on:
-            world = World(Ledger(folder / "ledger"))
-            run = await finish(world, world.agent(store, recording_steps(recording)), "r")
+            world = recording.makes(Ledger(folder / "ledger"))
+            run = await finish(world, world.agent(store, recording.turns), "r")
             outcome.resumed += run.stop == stops.Completed()
             world.ledger.close()
     except Exception as error:  # whatever it is, it must not be
@@ -451,8 +454,3 @@ async def _look(
             (said,) = connection.execute("PRAGMA integrity_check").fetchone()
         if said != "ok":
             outcome.lost.append(f"{where}: integrity_check: {said}")
-
-
-def recording_steps(recording: Recording) -> int:
-    """Return how many steps the recorded agent took."""
-    return sum(b'"service"' in row.data for row in recording.rows) or 50

@@ -20,6 +20,7 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
+from tests.faults.flow_world import FlowWorld
 from tests.faults.world import POINTS, DieAt, Ledger, Reached, Verdict, World, finish, judge, nowhere
 from ziggurat.core.codec import as_type
 from ziggurat.core.entries import Result
@@ -34,6 +35,9 @@ from ziggurat.stores.sqlite import SqliteStore
 
 Opens = Callable[[], Store]
 """Opens a store as each process opens it."""
+
+WORLDS: dict[str, type[World]] = {"agent": World, "flow": FlowWorld}
+"""What is killed, by name."""
 
 PATIENCE = 60.0
 """Seconds after which a life that has not ended is stuck."""
@@ -103,12 +107,12 @@ def answer_of(work: Callable[[], object]) -> Any:
     return json.loads(text) if text else None
 
 
-def live(opens: Opens, run_id: str, ledger: Path, reached: Reached) -> None:
+def live(opens: Opens, makes: type[World], run_id: str, ledger: Path, reached: Reached) -> None:
     """One life of a run: continue it to its end, unless something comes between."""
 
     async def main() -> None:
         store = opens()
-        world = World(Ledger(ledger), reached)
+        world = makes(Ledger(ledger), reached)
         run = await finish(world, world.agent(store), run_id, Environment(probe=reached))
         assert run.stop == stops.Completed(), run.stop
         await store.close()
@@ -116,15 +120,15 @@ def live(opens: Opens, run_id: str, ledger: Path, reached: Reached) -> None:
     asyncio.run(main())
 
 
-def examine(opens: Opens, run_id: str, ledger: Path) -> dict[str, list[str]]:
+def examine(opens: Opens, makes: type[World], run_id: str, ledger: Path) -> dict[str, list[str]]:
     """Look at a run that has ended: its record, its lease, its ledger."""
     verdict = Verdict()
 
     async def main() -> None:
         store = opens()
-        world = World(Ledger(ledger))
+        world = makes(Ledger(ledger))
         run = await world.agent(store).resume(run_id)
-        if run.text != "done":
+        if run.output != "done":
             verdict.lost.append(f"{run_id} ended with {run.stop}")
         info = await store.find(run_log(run_id))
         if info is None or info.owner:
@@ -143,7 +147,9 @@ def said_in(entries: list[Any]) -> dict[str, str]:
     for entry in entries:
         if isinstance(entry, Result):
             raw = bytes(memoryview(entry.value))  # type: ignore[arg-type]  # read from a store: raw JSON
-            if b'"finish"' in raw[:1000] or b'"message"' in raw[:20]:
+            if raw.startswith(b'"'):  # of a step
+                said[entry.path] = as_type(entry.value, str)
+            elif b'"finish"' in raw[:1000] or b'"message"' in raw[:20]:
                 said[entry.path] = as_type(entry.value, ModelResponse).message.text
             elif b'"messages"' not in raw:
                 said[entry.path] = as_type(entry.value, ToolResult).text
@@ -155,14 +161,16 @@ class Storm:
 
     Args:
         opens: Opens the store.
+        makes: Makes what is killed.
         folder: For ledgers.
         seed: Of everything that is drawn.
         name: What its runs are called by.
         chance: How often a life ends at a random moment instead of at a point.
     """
 
-    def __init__(self, opens: Opens, folder: Path, seed: int, name: str, chance: float) -> None:
+    def __init__(self, opens: Opens, makes: type[World], folder: Path, seed: int, name: str, chance: float) -> None:
         self.opens = opens
+        self.makes = makes
         self.folder = folder
         self.name = name
         self.tally = Tally()
@@ -200,7 +208,7 @@ class Storm:
             lives[fault[0]] += 1
         self.tally.runs += 1
         self.tally.kills.update(lives)
-        found = answer_of(lambda: examine(self.opens, run_id, self._ledger(run_id)))
+        found = answer_of(lambda: examine(self.opens, self.makes, run_id, self._ledger(run_id)))
         self.tally.verdict.add(Verdict(**found) if found else Verdict(stuck=[f"{run_id} cannot be examined"]))
 
     def _next_fault(self) -> tuple[str, float]:
@@ -220,7 +228,7 @@ class Storm:
         reached: Reached = nowhere
         if fault is not None and fault[0] != "random":
             reached = DieAt(fault[0], int(fault[1]))
-        pid = forked(lambda: live(self.opens, run_id, self._ledger(run_id), reached))
+        pid = forked(lambda: live(self.opens, self.makes, run_id, self._ledger(run_id), reached))
         if fault is not None and fault[0] == "random" and not ended(pid, fault[1]):
             os.kill(pid, signal.SIGKILL)
         if not ended(pid, PATIENCE):
@@ -234,7 +242,7 @@ class Storm:
         return "ended" if code == 0 else f"ended with code {code}"
 
 
-def storm(opens: Opens, folder: Path, seed: int, kills: int, workers: int, chance: float) -> Tally:
+def storm(opens: Opens, makes: type[World], folder: Path, seed: int, kills: int, workers: int, chance: float) -> Tally:
     """Have several storms rage at once over one store, and return what they have done together."""
     pipes: list[tuple[int, int]] = []
     for worker in range(workers):
@@ -242,7 +250,7 @@ def storm(opens: Opens, folder: Path, seed: int, kills: int, workers: int, chanc
         share = kills // workers + (worker < kills % workers)
 
         def child(name: str = f"w{worker}", share: int = share, write: int = write) -> None:
-            tally = Storm(opens, folder, seed, name, chance).rage(share)
+            tally = Storm(opens, makes, folder, seed, name, chance).rage(share)
             with os.fdopen(write, "w") as pipe:
                 json.dump([tally.kills, tally.runs, asdict(tally.verdict)], pipe)
 

@@ -10,6 +10,7 @@ import pytest
 pytest.importorskip("apsw")
 
 from tests.faults.disk import STORES, FailingDisk, Outcome, Trouble, every_request
+from tests.faults.flow_world import FlowWorld
 from ziggurat.core.errors import StoreError
 from ziggurat.core.store import Row
 from ziggurat.stores.file import FileStore
@@ -23,6 +24,14 @@ def test_a_run_that_cannot_be_stored_stops_and_goes_on_when_there_is_room(
 ) -> None:
     outcome = Outcome()
     asyncio.run(every_request(STORES[store], which, often, 3, outcome, stride))
+    assert not outcome.verdict, outcome.verdict
+    assert outcome.faults >= 3
+
+
+@pytest.mark.parametrize("store", ["file", "sqlite"])
+def test_a_flow_that_cannot_be_stored_stops_and_goes_on_when_there_is_room(store: str) -> None:
+    outcome = Outcome()
+    asyncio.run(every_request(STORES[store], "full", 1, 4, outcome, 4, FlowWorld))
     assert not outcome.verdict, outcome.verdict
     assert outcome.faults >= 3
 

@@ -7,11 +7,13 @@ import pytest
 
 pytest.importorskip("apsw")
 
+from tests.faults.flow_world import FlowWorld
 from tests.faults.power import KINDS, Machine, Outcome, Step, examine, record
+from tests.faults.world import World
 
 
-async def _lose_power(store: str, folder: Path, every: int, tail_may_go: bool) -> Outcome:
-    recording = await record(KINDS[store], folder, 3)
+async def _lose_power(store: str, folder: Path, every: int, tail_may_go: bool, makes: type[World] = World) -> Outcome:
+    recording = await record(KINDS[store], folder, 3, makes)
     return await examine(KINDS[store], recording, seed=3, tail_may_go=tail_may_go, every=every)
 
 
@@ -22,6 +24,14 @@ def test_what_was_acknowledged_is_there_when_power_is_back(store: str, every: in
     assert found.states > 100
     assert found.resumed > 1
     assert (found.shorter > 0) == (found.accepted > 0) == (store == "normal")
+
+
+@pytest.mark.parametrize("store", ["file", "sqlite"])
+def test_the_acknowledged_steps_of_a_flow_are_there_when_power_is_back(store: str, tmp_path: Path) -> None:
+    found = asyncio.run(_lose_power(store, tmp_path, 3, False, FlowWorld))
+    assert not found.lost
+    assert found.states > 50
+    assert found.resumed > 0
 
 
 def test_a_database_that_flushes_seldom_is_seen_to_lose(tmp_path: Path) -> None:

@@ -10,10 +10,11 @@ from pathlib import Path
 from typing import Any
 
 from ziggurat.agents.agent import Agent
+from ziggurat.agents.runnable import Runnable
 from ziggurat.core.context import Context
 from ziggurat.core.event import Event
 from ziggurat.core.store import Store
-from ziggurat.messages.agent import AgentRun, Approve
+from ziggurat.messages.agent import AgentRun, Answer, Approve, Decision
 from ziggurat.messages.events import ModelEnded, ToolEnded
 from ziggurat.messages.message import assistant
 from ziggurat.messages.model import ModelRequest, ModelResponse
@@ -123,35 +124,41 @@ class World:
     Args:
         ledger: Where its tools act.
         reached: Told of every point that a run comes by.
+
+    Attributes:
+        with_intent: The effects of which the record says that they begin.
     """
+
+    with_intent = frozenset({"note", "pay", "sign"})
 
     def __init__(self, ledger: Ledger, reached: Reached = nowhere) -> None:
         self.ledger = ledger
         self.reached = reached
 
-    def _act(self, ctx: Context, name: str, number: int) -> str:
+    def act(self, ctx: Context, name: str, number: int) -> str:
+        """Take effect outside: write a line into the ledger."""
         self.reached("before effect", ctx.path)
         self.ledger.write(effect=name, number=number, path=ctx.path, key=ctx.idempotency_key)
         self.reached("after effect", ctx.path)
         return f"{name} {number} is done"
 
-    def agent(self, store: Store | str, steps: int = STEPS) -> Agent:
+    def agent(self, store: Store | str, steps: int = STEPS) -> Runnable[str]:
         """Return the agent of `steps` steps."""
 
         @tool
         async def note(number: int, ctx: Context) -> str:
             """Write down; may be done again under the same key."""
-            return self._act(ctx, "note", number)
+            return self.act(ctx, "note", number)
 
         @tool(effect="once")
         async def pay(number: int, ctx: Context) -> str:
             """Pay; must not be done twice."""
-            return self._act(ctx, "pay", number)
+            return self.act(ctx, "pay", number)
 
         @tool(effect="once", approval=True)
         async def sign(number: int, ctx: Context) -> str:
             """Sign, when a person has agreed; must not be done twice."""
-            return self._act(ctx, "sign", number)
+            return self.act(ctx, "sign", number)
 
         helper = Agent(Turns("helper_model", 3, helper_calls), name="helper", tools=[note, pay])
         model = Turns("model", steps, calls_of)
@@ -166,11 +173,13 @@ class World:
             self.reached("after event", event.path)
 
 
-async def finish(world: World, agent: Agent, run_id: str, environment: Environment | None = None) -> AgentRun:
+async def finish(world: World, agent: Runnable[str], run_id: str, environment: Environment | None = None) -> AgentRun:
     """Begin a run or continue it until it ends, agreeing to whatever is asked."""
     run = await agent.run(PROMPT, run_id=run_id, listeners=[world.heard], environment=environment)
     while run.pending:
-        decisions = {item.id: Approve() for item in run.pending}
+        decisions: dict[str, Decision] = {
+            item.id: Answer(True) if item.stage == "question" else Approve() for item in run.pending
+        }
         run = await agent.resume(run_id, decisions, listeners=[world.heard], environment=environment)
     return run
 
