@@ -43,6 +43,7 @@ PRINTED = {
     "steering.py": "I did as told: It is made of bricks; Not there: look in Ur\nagent may not be steered by redirect",
     "stream.py": "Completed: 2 steps, 4 model calls",
     "structured_output.py": "2 x tea\n  1 x milk\nasked 2 times",
+    "team_handoffs.py": "billing -> refunds: None\nrefunds: Order 17 is refunded. (4 model calls)\nrefunds: You",
     "testing_an_agent.py": "4 tests passed",
 }
 """What the output of each must hold."""

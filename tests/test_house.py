@@ -27,6 +27,7 @@ FLOORS = {
     "calls": 4,
     "runs": 5,
     "agents": 6,
+    "teams": 7,
     "testing": 8,
     "cli": 9,
 }

@@ -101,6 +101,8 @@ ARGUMENTS: dict[str, dict[str, Any]] = {
     "ask": {"question": "Which?"},
     "calibrate": {"embedder": embedder},
     "GraphStore": {"path": "graph.db"},
+    "Handoff": {"target": "x"},
+    "HandoffTool": {"target": "x", "name": "x", "description": "x"},
     "HttpEmbedder": {"model": "x", "dialect": dialect_of("ollama"), "transport": Client("http://127.0.0.1:11434")},
     "JsonLines": {"target": "events.jsonl"},
     "UserClient": {"client": None, "url": "http://127.0.0.1", "name": "x", "limits": Limits()},

@@ -41,6 +41,7 @@ __getattr__, __dir__, __all__ = lazy(
             "ApprovalRequested",
             "Compacted",
             "Delta",
+            "HandedOff",
             "LoopWarning",
             "MemoryRecalled",
             "MemoryStored",

@@ -31,6 +31,7 @@ from ziggurat.messages.events import ApprovalExecuted as ApprovalExecuted
 from ziggurat.messages.events import ApprovalRequested as ApprovalRequested
 from ziggurat.messages.events import Compacted as Compacted
 from ziggurat.messages.events import Delta as Delta
+from ziggurat.messages.events import HandedOff as HandedOff
 from ziggurat.messages.events import LoopWarning as LoopWarning
 from ziggurat.messages.events import MemoryRecalled as MemoryRecalled
 from ziggurat.messages.events import MemoryStored as MemoryStored

@@ -93,6 +93,17 @@ def test_text_goes_in_and_out_as_it_is() -> None:
     assert run.output == run.text == 'echo: "quoted"'
 
 
+def test_the_agents_in_it_are_found_by_a_replay() -> None:
+    helper = Agent(ScriptedModel("four"), name="helper")
+
+    @flow(store="memory:")
+    async def ask_helper(question: str) -> str:
+        return (await helper.run(question)).text
+
+    run = ask_helper.run_sync("2 + 2?", run_id="r-1")
+    assert asyncio.run(ask_helper.replay("r-1")).output == run.output == "four"
+
+
 def test_its_replay_makes_nothing_and_finds_what_has_changed() -> None:
     made: list[str] = []
 

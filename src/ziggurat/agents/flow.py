@@ -7,6 +7,8 @@ from collections.abc import Callable, Coroutine, Iterable, Sequence
 from contextlib import AbstractAsyncContextManager
 from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar, Unpack, get_type_hints, overload
 
+from msgspec.structs import replace
+
 from ziggurat.agents.as_tool import AgentTool
 from ziggurat.agents.flow_input import FlowInput
 from ziggurat.agents.flow_program import FlowProgram
@@ -181,7 +183,7 @@ def flow(
             inspect.getdoc(function) or "" if description is None else description,
             frozenset(),
             None if grants is None else known(grants),
-            returns.restore,
+            lambda run: replace(run, output=returns.restore(run.output)),
             inherited.chain,
             None if budget is None else budget.tool_calls,
             debug=debugging(debug),

@@ -6,23 +6,21 @@ from collections.abc import Callable
 from typing import Any
 
 from ziggurat.agents.flow_input import FlowInput
+from ziggurat.agents.program import run_program
 from ziggurat.calls.agent_call import AGENT_CALL
 from ziggurat.calls.enter import AGENT, AgentParts
-from ziggurat.calls.step import counted_steps, own_places
+from ziggurat.calls.step import counted_steps
 from ziggurat.core.codec import canonical
-from ziggurat.core.context import AMBIENT, Context
-from ziggurat.core.errors import ConfigurationError, Suspend
-from ziggurat.core.event import Diverged
+from ziggurat.core.context import Context
+from ziggurat.core.errors import ConfigurationError
 from ziggurat.core.facts import NAME, Fact
-from ziggurat.core.journal import LocalJournal, journal_of
-from ziggurat.core.path import is_beneath
+from ziggurat.core.journal import journal_of
 from ziggurat.messages import stops
 from ziggurat.messages.agent import AgentRequest, AgentRun
 from ziggurat.messages.conversation import Transcript
 from ziggurat.messages.delta import deltas_of
 from ziggurat.messages.events import Delta
 from ziggurat.messages.message import assistant
-from ziggurat.tools.guarded_call import pending_in
 from ziggurat.tools.parameter import Parameter
 
 
@@ -49,19 +47,7 @@ class FlowProgram:
         arguments: dict[str, Any] = {} if self._context is None else {self._context: ctx}
         if self._takes.kind is not None:
             arguments[self._takes.parameter.name] = self._takes.value(request)
-        token = AMBIENT.set(own_places(ctx))
-        try:
-            output = await self.function(**arguments)
-        except BaseExceptionGroup as group:
-            waiting = pending_in(group)
-            if not waiting:
-                raise
-            raise Suspend(waiting) from group
-        finally:
-            AMBIENT.reset(token)
-        journal = journal_of(ctx)
-        if journal.reopened:
-            await _report_unused(ctx, journal)
+        output = await run_program(lambda: self.function(**arguments), ctx)
         reply = assistant(self._text_of(output))
         if ctx.listens(Delta):
             at = ctx.at("step-1").at("model").path  # as `emit_recorded` does
@@ -75,7 +61,7 @@ class FlowProgram:
             id=ctx.run_id,
             agent=self._name,
             start=len(request.messages),
-            seconds=journal.elapsed - ctx.scope[AGENT_CALL].began,
+            seconds=journal_of(ctx).elapsed - ctx.scope[AGENT_CALL].began,
         )
 
     def _text_of(self, output: object) -> str:
@@ -92,20 +78,3 @@ class FlowProgram:
 
     def __repr__(self) -> str:
         return f"flow({self._name})"
-
-
-async def _report_unused(ctx: Context, journal: LocalJournal) -> None:
-    """Report the first recorded call of a resumed flow that the function did not make this time.
-
-    Raises:
-        JournalMismatch: the journal is strict.
-    """
-    for path in journal.paths():
-        if path == ctx.path or not is_beneath(path, ctx.path):
-            continue
-        record = journal.find(path)
-        if record is not None and record.outcomes and not record.counted:
-            event = journal.diverged(path, "call", record.outcomes[-1].name, "(not made)")
-            if event is not None and ctx.listens(Diverged):
-                await ctx.emit(event)
-            return

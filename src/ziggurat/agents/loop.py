@@ -6,7 +6,8 @@ import asyncio
 from collections.abc import Awaitable, Coroutine
 from typing import Any
 
-from ziggurat.agents.loop_run import LoopRun, LoopSettings
+from ziggurat.agents.loop_run import LoopRun
+from ziggurat.agents.loop_settings import LoopSettings
 from ziggurat.agents.output import AnswerReader
 from ziggurat.agents.output_validator import validate_answer
 from ziggurat.agents.reply import final_answer_in, judge_reply, refuse_calls, repair_message
@@ -67,7 +68,7 @@ class AgentLoop:
             return await self._steps(run, limited)
 
     async def _steps(self, run: LoopRun, ctx: Context) -> AgentRun:
-        settings = self.settings
+        settings = run.loop  # those of the agent, perhaps with tools that its team adds
         policy, checks_answers = settings.policy, settings.checks_answers
         steered = run.steering
         attended = ctx.emit is not SILENCE or steered is not None or run.writer is not None
@@ -133,7 +134,7 @@ class AgentLoop:
         """Continue after a response in a run that can be steered; return why it stops, if it does."""
         calls = response.message.tool_calls
         ended = (stops.Completed, stops.Incomplete)
-        may_go_on = run.steps < self.settings.max_steps and (stop is None or isinstance(stop, ended))
+        may_go_on = run.steps < run.loop.max_steps and (stop is None or isinstance(stop, ended))
         redirected = may_go_on and await steering.upon_response(run.steps)
         if stop is not None:
             run.close_step(calls, answer, "the run ended before")
@@ -143,7 +144,7 @@ class AgentLoop:
             run.close_step(calls, None, "the run was redirected")
         else:
             dropped = steering.dropping(run.steps)
-            run.add_results(await call_tools(self.settings.tools, calls, ctx, f"step-{run.steps}", dropped))
+            run.add_results(await call_tools(run.loop.tools, calls, ctx, f"step-{run.steps}", dropped))
             stop = self._judge_step(run, response)
         if stop is not None:
             steering.ends()
@@ -151,12 +152,12 @@ class AgentLoop:
 
     def _judge_step(self, run: LoopRun, response: ModelResponse) -> stops.Stop | None:
         """Return why the run stops after a step whose tools have run, or None."""
-        policy = self.settings.policy
+        policy = run.loop.policy
         stop = None if policy is None else run.take_verdict(policy.on_step(self._progress(run, response)))
         if stop is None and ADMISSION in run.ctx.scope:
             stop = run.tally.budget_reached()
-        if stop is None and run.steps >= self.settings.max_steps:
-            return stops.MaxSteps(self.settings.max_steps)
+        if stop is None and run.steps >= run.loop.max_steps:
+            return stops.MaxSteps(run.loop.max_steps)
         return stop
 
     async def _end_step(self, run: LoopRun, ctx: Context, step: str, stop: stops.Stop | None) -> None:
@@ -217,7 +218,7 @@ class AgentLoop:
 
     def _progress(self, run: LoopRun, response: ModelResponse) -> Progress:
         return Progress(
-            run.steps, response, run.tally.usage, run.tally.tool_calls, run.ctx, run.results, self.settings.tools
+            run.steps, response, run.tally.usage, run.tally.tool_calls, run.ctx, run.results, run.loop.tools
         )
 
 

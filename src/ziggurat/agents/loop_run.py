@@ -1,18 +1,16 @@
-"""LoopRun: the state of one run of a loop, and the settings of the loop."""
+"""LoopRun: the state of one run of a loop."""
 
-__all__ = ["Instructions", "LoopRun", "LoopSettings"]
+__all__ = ["LoopRun"]
 
-from collections.abc import Awaitable, Callable, Iterable
+from collections.abc import Awaitable, Iterable
 from typing import TYPE_CHECKING, Any
 
-from msgspec import Struct
 from msgspec.structs import replace
 
-from ziggurat.agents.output import AnswerReader
-from ziggurat.agents.output_validator import OutputValidator
+from ziggurat.agents.loop_settings import EXTRA_TOOLS, LoopSettings
 from ziggurat.agents.reply import accept_calls
 from ziggurat.agents.steering import STEERING, Steering, steering
-from ziggurat.agents.stop import Advice, Policy, Verdict
+from ziggurat.agents.stop import Advice, Verdict
 from ziggurat.calls.agent_call import AGENT_CALL, AgentCall
 from ziggurat.calls.batch import not_executed
 from ziggurat.calls.hooks import MIDDLEWARE
@@ -20,45 +18,19 @@ from ziggurat.calls.model_call import ask
 from ziggurat.core.context import RUN_ID, Context
 from ziggurat.core.errors import ConfigurationError, ModelRetry
 from ziggurat.core.journal import journal_of
-from ziggurat.core.service import Service
 from ziggurat.messages import stops
 from ziggurat.messages.agent import AgentRequest, AgentRun
 from ziggurat.messages.caller import ParsedAnswer
 from ziggurat.messages.conversation import Conversation, Transcript
 from ziggurat.messages.delta import fit
 from ziggurat.messages.message import Message
-from ziggurat.messages.model import ModelRequest, ModelResponse, ModelSettings, ToolSpec
+from ziggurat.messages.model import ModelRequest, ModelResponse
 from ziggurat.messages.parts import ToolCall, ToolResult
 from ziggurat.messages.rewriting import OriginalMessages
 from ziggurat.runs.session_writer import SESSION_WRITER, SessionWriter, session_writer_of
-from ziggurat.tools.toolbox import Toolbox
 
 if TYPE_CHECKING:
     from ziggurat.calls.rewrite import Rewriters
-
-Instructions = str | Callable[[Context], str | Awaitable[str]] | None
-
-
-class LoopSettings(Struct, frozen=True, eq=False):
-    """The settings of a loop; see Agent for the meaning of each."""
-
-    name: str
-    model: Service[ModelRequest, ModelResponse]
-    model_name: str
-    tools: Toolbox
-    specs: tuple[ToolSpec, ...]
-    instructions: Instructions
-    settings: ModelSettings
-    output: AnswerReader | None
-    policy: Policy | None
-    max_steps: int
-    timeout: float | None
-    validator: OutputValidator | None = None
-
-    @property
-    def checks_answers(self) -> bool:
-        """Whether answers must be read or validated, and not only passed on as text."""
-        return self.output is not None or self.validator is not None
 
 
 class LoopRun:
@@ -82,7 +54,6 @@ class LoopRun:
     )  # fmt: skip
 
     def __init__(self, loop: LoopSettings, request: AgentRequest, ctx: Context) -> None:
-        self.loop: LoopSettings = loop
         self.ctx: Context = ctx
         self.conversation: Conversation = Conversation(request.messages)
         self.start: int = len(request.messages)
@@ -91,6 +62,8 @@ class LoopRun:
         self.results: tuple[ToolResult, ...] = ()
         scope = ctx.scope
         self.tally: AgentCall = scope[AGENT_CALL]
+        extra = scope.get(EXTRA_TOOLS)
+        self.loop: LoopSettings = loop if extra is None or extra.depth != self.tally.depth else extra.added(loop)
         self.tally.conversation = self.conversation
         self.rewriters: Rewriters | None = _rewriters(ctx) if MIDDLEWARE in scope else None
         self.instructions: str | None = None

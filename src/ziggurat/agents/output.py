@@ -6,11 +6,12 @@ from typing import TYPE_CHECKING, Any, Generic, Union
 
 import msgspec
 from msgspec import Struct
+from msgspec.structs import replace
 
 from ziggurat.core.errors import ConfigurationError, InvalidArguments, JournalCorrupt
 from ziggurat.core.facts import fact
 from ziggurat.core.settings import CheckedStruct, NonNegativeInt
-from ziggurat.messages.agent import Out
+from ziggurat.messages.agent import AgentRun, Out
 from ziggurat.messages.facts import OUTPUT_MODES, OutputMode
 from ziggurat.messages.limits import MAX_ARGUMENTS
 from ziggurat.messages.model import OutputSchema, ToolSpec
@@ -161,6 +162,10 @@ class AnswerReader(Struct, frozen=True, eq=False):
             return self.parameter.restore(value)
         except ValueError as error:
             raise JournalCorrupt(f"the recorded output is not of the type {self.name}: {error}") from error
+
+    def read_run(self, run: AgentRun) -> AgentRun:
+        """Return a recorded run with its output converted to this type."""
+        return replace(run, output=self.revived(run.output))
 
 
 def _one_of(kind: Any) -> Any:

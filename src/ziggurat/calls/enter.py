@@ -67,7 +67,7 @@ class AgentParts(Struct, frozen=True, eq=False):
         description: When to call it as a tool.
         permissions: The permissions its tools need.
         grants: The permissions it passes to all below, never more than it has itself; None to pass on all it has.
-        read: Turns the plain values of a record into its output; None if those are the output.
+        read: Gives a recorded run its output in the agent's type; None if the recorded values are the output.
         chain: The agent's middleware, which `prepare` adds to a context.
         tool_limit: The number of tool calls that its budget allows it and all agents below.
         parse: Finds the final answer in a reply of its model, in the type of its output.
@@ -80,7 +80,7 @@ class AgentParts(Struct, frozen=True, eq=False):
     description: str = ""
     permissions: frozenset[str] = frozenset()
     grants: frozenset[str] | None = None
-    read: Callable[[Any], Any] | None = None
+    read: Callable[[AgentRun], AgentRun] | None = None
     chain: HookChain | None = None
     tool_limit: int | None = None
     parse: Callable[[ModelResponse], ParsedAnswer | None] = answer_in_text
@@ -129,6 +129,7 @@ async def enter(agent: AgentService, request: AgentRequest, ctx: Context, *, aga
         run = await service(request, ctx)
         must_be(run, AgentRun, parts.name, ctx)
         if record is not None and record.result is not None:
+            record.counted = record.number(record.result)
             recorded = _read_run(record.result, as_type(record.result.value, AgentRun), parts)
             return _compare_replay(run, recorded, ctx, journal, chain)
         run = _counted(run, frame, ctx)
@@ -230,7 +231,7 @@ def _read_run(outcome: Outcome, run: AgentRun, parts: AgentParts) -> AgentRun:
     by_reference = isinstance(outcome, Result) and outcome.value is run
     if by_reference or parts.read is None or run.output is None:
         return run
-    return replace(run, output=parts.read(run.output))
+    return parts.read(run)
 
 
 async def emit_recorded(run: AgentRun, ctx: Context) -> None:

@@ -9,6 +9,7 @@ __all__ = [
     "ApprovalRequested",
     "Compacted",
     "Delta",
+    "HandedOff",
     "LoopWarning",
     "MemoryRecalled",
     "MemoryStored",
@@ -76,6 +77,15 @@ class Steered(Event, frozen=True):
 
     verb: str
     step: int
+    replayed: bool = False
+
+
+class HandedOff(Event, frozen=True):
+    """One member of a team has handed the conversation over to another; the path is that of the other one's turn."""
+
+    source: str
+    target: str
+    reason: str | None = None
     replayed: bool = False
 
 
@@ -231,6 +241,7 @@ AnyEvent = (
     | Delta
     | Diverged
     | Dropped
+    | HandedOff
     | Joined
     | LoopWarning
     | MemoryStored

@@ -1,6 +1,17 @@
 """Messages of a conversation, and functions that make them."""
 
-__all__ = ["MEMORY", "Message", "Role", "assistant", "system", "taint_of", "tool_calls_of", "tool_message", "user"]
+__all__ = [
+    "HANDOFF",
+    "MEMORY",
+    "Message",
+    "Role",
+    "assistant",
+    "system",
+    "taint_of",
+    "tool_calls_of",
+    "tool_message",
+    "user",
+]
 
 from collections.abc import Iterable
 from typing import Literal
@@ -15,6 +26,9 @@ Role = Literal["system", "user", "assistant", "tool"]
 
 MEMORY = "memory"
 """The origin of messages recalled from a memory."""
+
+HANDOFF = "handoff"
+"""The origin of the result of a tool that hands the conversation over, which is no data from outside."""
 
 
 class Message(Struct, frozen=True, gc=False, omit_defaults=True):
@@ -114,5 +128,5 @@ def taint_of(messages: Iterable[Message]) -> tuple[str, ...]:
     origins: set[str] = set()
     for message in messages:
         results = (result for result in message.tool_results if result.error not in _REFUSED)
-        origins.update(message.taint, (result.origin or result.name for result in results))
+        origins.update(message.taint, (result.origin or result.name for result in results if result.origin != HANDOFF))
     return tuple(sorted(origins))

@@ -4,7 +4,7 @@ __all__ = ["RECORDED_EVENTS", "RecordedEvents", "subscribe"]
 
 from collections.abc import AsyncGenerator, Callable
 from contextlib import aclosing
-from typing import Any, cast
+from typing import cast
 
 from msgspec.structs import replace
 
@@ -60,13 +60,13 @@ class RecordedEvents:
     Args:
         run_id: The id of the run.
         path: The path of its agent.
-        read_output: Turns the recorded output of that agent into the type that the agent gives; None if it is text.
+        read: Gives a recorded run of that agent its output in the agent's type; None if it is as recorded.
     """
 
-    def __init__(self, run_id: str, path: str, read_output: Callable[[Any], Any] | None) -> None:
+    def __init__(self, run_id: str, path: str, read: Callable[[AgentRun], AgentRun] | None) -> None:
         self._run_id = run_id
         self._path = path
-        self._read_output = read_output
+        self._read = read
         self._calls: dict[str, ToolCall] = {}  # by step and position
         self._items: dict[str, PendingItem] = {}
         self._entered: set[str] = set()  # the paths of agents
@@ -110,8 +110,8 @@ class RecordedEvents:
         if path not in self._entered:
             return replace(entry, value=_plain(entry.value))
         run = as_type(entry.value, AgentRun)
-        if isinstance(entry.value, Raw) and path == self._path and self._read_output and run.output is not None:
-            run = replace(run, output=self._read_output(run.output))
+        if isinstance(entry.value, Raw) and path == self._path and self._read and run.output is not None:
+            run = self._read(run)
         return AgentEnded(path, run)
 
 

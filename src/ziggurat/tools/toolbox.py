@@ -179,6 +179,18 @@ class Toolbox:
         """
         return self._scoped(names, lambda name: name not in names)
 
+    def joined(self, other: "Toolbox") -> "Toolbox":
+        """Return a toolbox with the tools of another one besides, and the settings and statistics of this one.
+
+        Raises:
+            ConfigurationError: both have a tool of the same name.
+        """
+        box = Toolbox((), concurrency=self.concurrency, join=self.join, on_error=self.on_error)
+        for entry in (*self.entries.values(), *other.entries.values()):
+            box._add(entry)
+        box.specs = (*self.specs, *other.specs)
+        return box
+
     def _scoped(self, names: tuple[str, ...], keep: Callable[[str], bool]) -> "Toolbox":
         for name in names:
             if name not in self.entries:

@@ -1,0 +1,56 @@
+"""Run the program of a flow or a team: code that calls steps, agents and groups, each at a place of its own."""
+
+__all__ = ["run_program"]
+
+from collections.abc import Awaitable, Callable
+from typing import TypeVar
+
+from ziggurat.calls.step import own_places
+from ziggurat.core.context import AMBIENT, Context
+from ziggurat.core.errors import Suspend
+from ziggurat.core.event import Diverged
+from ziggurat.core.journal import LocalJournal, journal_of
+from ziggurat.core.path import is_beneath
+from ziggurat.tools.guarded_call import pending_in
+
+T = TypeVar("T")
+
+
+async def run_program(program: Callable[[], Awaitable[T]], ctx: Context) -> T:
+    """Run a program below a context; what it calls there is recorded, and answered from the record when it is resumed.
+
+    Raises:
+        Suspend: a call waits for a person, also where the program has raised a group of errors.
+        JournalMismatch: the journal is strict, and a recorded call was not made this time.
+    """
+    token = AMBIENT.set(own_places(ctx))
+    try:
+        result = await program()
+    except BaseExceptionGroup as group:
+        waiting = pending_in(group)
+        if not waiting:
+            raise
+        raise Suspend(waiting) from group
+    finally:
+        AMBIENT.reset(token)
+    journal = journal_of(ctx)
+    if journal.reopened:
+        await _report_unused(ctx, journal)
+    return result
+
+
+async def _report_unused(ctx: Context, journal: LocalJournal) -> None:
+    """Report the first recorded call of a resumed program that it did not make this time.
+
+    Raises:
+        JournalMismatch: the journal is strict.
+    """
+    for path in journal.paths():
+        if path == ctx.path or not is_beneath(path, ctx.path):
+            continue
+        record = journal.find(path)
+        if record is not None and record.outcomes and not record.counted:
+            event = journal.diverged(path, "call", record.outcomes[-1].name, "(not made)")
+            if event is not None and ctx.listens(Diverged):
+                await ctx.emit(event)
+            return

@@ -1,0 +1,15 @@
+# Written by tests/test_names.py from __init__.py.
+from ziggurat.teams.desk import handoffs as handoffs
+from ziggurat.teams.handoff import Handoff as Handoff
+from ziggurat.teams.handoff import HandoffPolicy as HandoffPolicy
+from ziggurat.teams.handoff import HandoffState as HandoffState
+from ziggurat.teams.handoff import HandoffTool as HandoffTool
+from ziggurat.teams.handoff import any_handoff as any_handoff
+from ziggurat.teams.handoff import composite_handoff as composite_handoff
+from ziggurat.teams.handoff import explicit_handoff as explicit_handoff
+from ziggurat.teams.handoff import multi_handoff as multi_handoff
+from ziggurat.teams.handoff import sequential_handoff as sequential_handoff
+from ziggurat.teams.program import TeamArguments as TeamArguments
+from ziggurat.teams.visibility import Visibility as Visibility
+
+__all__: list[str]

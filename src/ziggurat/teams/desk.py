@@ -1,0 +1,283 @@
+"""handoffs: agents that hand a conversation over to each other."""
+
+__all__ = ["Picker", "handoffs"]
+
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from datetime import UTC, datetime
+from typing import Annotated, Any, Literal, Unpack
+
+from msgspec import DecodeError, Meta, Struct, json
+
+from ziggurat.agents.loop_settings import EXTRA_TOOLS, ExtraTools
+from ziggurat.agents.runnable import Runnable
+from ziggurat.agents.stop import BasePolicy, Progress, Verdict
+from ziggurat.calls.agent_call import AGENT_CALL
+from ziggurat.calls.decisions import TOOLS
+from ziggurat.calls.enter import parts_of
+from ziggurat.core.codec import encode
+from ziggurat.core.context import Context
+from ziggurat.core.errors import ConfigurationError
+from ziggurat.core.facts import fact
+from ziggurat.core.journal import journal_of
+from ziggurat.core.path import step_of
+from ziggurat.core.settings import PositiveInt, checked
+from ziggurat.core.similar import similar
+from ziggurat.messages import stops
+from ziggurat.messages.agent import AgentRequest, AgentRun
+from ziggurat.messages.events import HandedOff
+from ziggurat.messages.items import HandoffItem
+from ziggurat.messages.message import HANDOFF, Message
+from ziggurat.messages.parts import ToolResult
+from ziggurat.teams.conversation import TeamConversation, answered
+from ziggurat.teams.handoff import Handoff, HandoffPolicy, Handoffs, HandoffState, HandoffTool, any_handoff
+from ziggurat.teams.program import TeamArguments, as_runnable, members_by_name
+from ziggurat.teams.visibility import Choice, View, Visibility
+from ziggurat.tools.function import FunctionTool, tool
+from ziggurat.tools.toolbox import Toolbox
+
+Picker = Callable[[Sequence[Message]], str | Awaitable[str]]
+"""Returns the name of the agent that begins, from the conversation."""
+
+First = Annotated[str | Picker, Meta(description="as a name, or a function of the messages that returns one")]
+
+
+@checked
+def handoffs(
+    *members: Runnable,
+    policy: Handoffs | None = None,
+    first: First | None = None,
+    next_turn: Literal["stay", "first"] = "stay",
+    visibility: Visibility = "everything",
+    max_handoffs: PositiveInt = 10,
+    ping_pong: Annotated[int, Meta(ge=2)] | None = 4,
+    **arguments: Unpack[TeamArguments],
+) -> Runnable:
+    """Make a team of agents that hand the conversation over to each other; the one that answers owns the answer.
+
+    ::
+
+        desk = handoffs(triage, billing, refunds)
+        run = await desk.run("I was charged twice.", session="ann")
+        print(run.agent, run.text)
+
+    An agent gets a tool for each agent that it may hand over to. Its target goes on with the same conversation, but
+    with its own instructions and tools, and the middleware and grants of the team. The other tools of a reply finish
+    first; of several handoffs in one reply the first is taken, and the others are answered as not taken. A member that
+    is no `Agent`, such as a team, can be handed over to, but has no tools for it.
+
+    Args:
+        members: The agents, each with a name of its own.
+        policy: Who may hand over to whom; `any_handoff` by default.
+        first: The agent that begins: its name, or a function of the messages; by default the first member.
+        next_turn: Who answers the next turn of a conversation: ``"stay"`` with the agent that answered last, or go
+            back to the ``"first"``.
+        visibility: What each agent sees of the conversation.
+        max_handoffs: How many handoffs one run may have; at one more it stops as `BudgetExceeded`.
+        ping_pong: After how many handoffs in a row between the same two agents the run stops as `LoopDetected`; None
+            for never.
+        arguments: Those of all teams, see `TeamArguments`.
+
+    Raises:
+        ConfigurationError: two agents have one name, a policy or `first` names an agent that is not there, or a tool
+            of handing over has the name of another tool.
+    """
+    named = members_by_name("handoffs", members)
+    desk = _Desk(named, policy or any_handoff(), first, next_turn == "stay", visibility, max_handoffs, ping_pong)
+    settings = {"handoffs": desk.policy, "next turn": next_turn}
+    return as_runnable("handoffs", desk, named, settings, **arguments)
+
+
+class _HandedOver(BasePolicy):
+    """Stops the loop of an agent after a step in which it has handed over."""
+
+    def __init__(self, names: frozenset[str]) -> None:
+        self._names = names
+
+    def on_step(self, progress: Progress) -> Verdict:
+        for result in progress.results:
+            if result.name in self._names and result.error is None:
+                return stops.ToolCalled(result.name)
+        return None
+
+
+class _Offer(Struct, frozen=True):
+    """The tools of handing over that one member is offered."""
+
+    targets: dict[str, str]  # by the name of the tool
+    box: Toolbox
+    stop: _HandedOver
+
+
+class _Desk:
+    """The code of a team that hands over."""
+
+    def __init__(
+        self,
+        members: Mapping[str, Runnable],
+        policy: HandoffPolicy,
+        first: str | Picker | None,
+        stay: bool,
+        visibility: Choice | View,
+        max_handoffs: int,
+        ping_pong: int | None,
+    ) -> None:
+        self.members = members
+        self.policy = policy
+        self.first = next(iter(members)) if first is None else first
+        self.stay = stay
+        self.visibility = visibility
+        self.max_handoffs = max_handoffs
+        self.ping_pong = ping_pong
+        self._descriptions = {name: parts_of(member).description for name, member in members.items()}
+        self._offers = {name: self._offer(name) for name in members}
+        if isinstance(self.first, str):
+            self._require(self.first, "first")
+
+    async def __call__(self, request: AgentRequest, ctx: Context) -> AgentRun:
+        conversation = TeamConversation(request, ctx, self.visibility)
+        depth = ctx.scope[AGENT_CALL].depth + 1
+        name = await self._first(request.messages)
+        at = ctx.under(name)
+        visited = [name]
+        while True:
+            offer = self._offers[name]
+            extra = ExtraTools(depth, offer.box, offer.stop)
+            run = await conversation.turn(self.members[name], at.within(EXTRA_TOOLS, extra))
+            handoff = self._handoff(run, offer, visited)
+            stop = run.stop if handoff is None else self._limit(offer, handoff.target, visited)
+            if handoff is None or stop is not None:
+                return conversation.end(stop or run.stop, answered(name, run), run.output if handoff is None else None)
+            conversation.tell(_note(name, handoff), name)
+            source, name = name, handoff.target
+            at = ctx.under(name)
+            await _record(source, handoff, at)
+            visited.append(name)
+
+    def __repr__(self) -> str:
+        return f"handoffs({', '.join(self.members)})"
+
+    async def _first(self, messages: Sequence[Message]) -> str:
+        """Return the agent that begins."""
+        if self.stay:
+            last = next((message.name for message in reversed(messages) if message.role == "assistant"), None)
+            spoke = (last or "").partition("/")[0]
+            if spoke in self.members:
+                return spoke
+        if isinstance(self.first, str):
+            return self.first
+        picked = self.first(messages)
+        return self._require(picked if isinstance(picked, str) else await picked, "first")
+
+    def _require(self, name: object, what: str) -> str:
+        """Return a name that a setting or a policy has given.
+
+        Raises:
+            ConfigurationError: no agent has it.
+        """
+        if isinstance(name, str) and name in self.members:
+            return name
+        near = similar(name, self.members) if isinstance(name, str) else []
+        hint = f"did you mean {near[0]!r}?" if near else f"there are: {', '.join(self.members)}"
+        raise ConfigurationError(f"handoffs(...): {what} names the unknown agent {name!r}; {hint}")
+
+    def _offer(self, member: str) -> _Offer:
+        offered = list(self.policy.tools(member, self._descriptions))
+        targets = {each.name: self._require(each.target, repr(self.policy)) for each in offered}
+        names = frozenset(targets)
+        box = Toolbox([_tool(each, names) for each in offered])
+        own = fact(self.members[member], TOOLS)
+        if own is not None:
+            own.joined(box)  # raises if two have the same name
+        return _Offer(targets, box, _HandedOver(names))
+
+    def _handoff(self, run: AgentRun, offer: _Offer, visited: Sequence[str]) -> Handoff | None:
+        """Return the handoff that an agent has asked for, or else that of the policy; None if the run ends."""
+        if isinstance(run.stop, stops.ToolCalled) and run.stop.name in offer.targets:
+            return _asked(run, run.stop.name, offer.targets[run.stop.name])
+        handoff = self.policy.after(HandoffState(visited[-1], run, tuple(visited), tuple(self.members)))
+        if handoff is not None:
+            self._require(handoff.target, repr(self.policy))
+        return handoff
+
+    def _limit(self, offer: _Offer, target: str, visited: Sequence[str]) -> stops.Stop | None:
+        """Return the stop for one handoff too many."""
+        count = len(visited) - 1
+        if count >= self.max_handoffs:
+            return stops.BudgetExceeded("handoffs", float(self.max_handoffs), float(count))
+        last = [*visited, target]
+        if self.ping_pong is not None and count + 1 >= self.ping_pong:
+            window = last[-self.ping_pong - 1 :]
+            if len(set(window)) == 2 and all(one != other for one, other in zip(window, window[1:], strict=False)):  # noqa: RUF007
+                name = next((name for name, each in offer.targets.items() if each == target), f"handoff to {target}")
+                return stops.LoopDetected(name, self.ping_pong)
+        return None
+
+
+class _Acknowledged(Struct, frozen=True, omit_defaults=True):
+    """The result of a tool that hands over."""
+
+    handoff: str
+    ack: bool = True
+    reason: str | None = None
+    context: dict[str, Any] | None = None
+
+
+def _tool(handoff: HandoffTool, names: frozenset[str]) -> FunctionTool:
+    """Make the tool that hands over to one agent; `names` are all such tools of its agent."""
+
+    async def hand_over(ctx: Context, reason: str | None = None, context: dict[str, Any] | None = None) -> ToolResult:
+        """Hand over.
+
+        Args:
+            reason: Why, in a few words.
+            context: Facts that the other agent needs and that the conversation does not show.
+        """
+        messages = ctx.scope[AGENT_CALL].said()
+        calls = messages[-1].tool_calls if messages and messages[-1].role == "assistant" else ()
+        first = next((number for number, call in enumerate(calls, 1) if call.name in names), 1)
+        if step_of(ctx.path)[2].partition(":")[0] != f"tool-{first}":
+            refusal = f"not taken: a reply hands over once, and {calls[first - 1].name} came first"
+            return ToolResult("", handoff.name, refusal, "interrupted", HANDOFF)
+        answer = {"handoff": handoff.target, "ack": True, "reason": reason, "context": context}
+        fields = {key: value for key, value in answer.items() if value is not None}
+        return ToolResult("", handoff.name, encode(fields).decode(), None, HANDOFF)
+
+    return tool(name=handoff.name, description=handoff.description, effect="none", permissions=())(hand_over)
+
+
+def _asked(run: AgentRun, name: str, target: str) -> Handoff:
+    """Return the handoff that the last step of an agent has asked for; a hook may have changed what its result says."""
+    results = (result for message in reversed(run.messages) for result in message.tool_results)
+    result = next(result for result in results if result.name == name and result.error is None)
+    try:
+        answer = json.decode(result.text, type=_Acknowledged)
+    except DecodeError:
+        return Handoff(target)
+    return Handoff(target, answer.reason, answer.context)
+
+
+def _note(source: str, handoff: Handoff) -> str:
+    """Return the note of a handoff, for the target and all others."""
+    lines = [f"{source} has handed this conversation over to {handoff.target}, who goes on with it now."]
+    if handoff.reason:
+        lines.append(f"Reason: {handoff.reason}")
+    if handoff.context:
+        lines.append(f"Context: {encode(handoff.context).decode()}")
+    return "\n".join(lines)
+
+
+async def _record(source: str, handoff: Handoff, at: Context) -> None:
+    """Record a handoff before the turn of its target, and tell listeners of it."""
+
+    async def item_of(request: Handoff, ctx: Context) -> HandoffItem:
+        now = datetime.fromtimestamp(ctx.clock.now(), UTC)
+        return HandoffItem(
+            id=ctx.new_id(), from_agent=source, to_agent=request.target, reason=request.reason, created_at=now
+        )
+
+    place = at.at("handoff")
+    record = journal_of(place).find(place.path)
+    replayed = record is not None and record.result is not None
+    await place.once("handoff", handoff, item_of, returns=HandoffItem)
+    if at.listens(HandedOff):
+        await at.emit(HandedOff(at.path, source, handoff.target, handoff.reason, replayed))

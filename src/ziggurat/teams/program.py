@@ -1,0 +1,146 @@
+"""The code of a team as the service of an agent, and the arguments that all teams take."""
+
+__all__ = ["Control", "TeamArguments", "as_runnable", "members_by_name"]
+
+from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
+from functools import partial
+from typing import Any, TypedDict, Unpack
+
+from msgspec.structs import replace
+
+from ziggurat.agents.inherited import Inherited, debugging, with_prices
+from ziggurat.agents.program import run_program
+from ziggurat.agents.runnable import Runnable
+from ziggurat.calls.enter import AGENT, AgentParts, parts_of
+from ziggurat.calls.hooks import HookChain
+from ziggurat.core.context import Context
+from ziggurat.core.errors import ConfigurationError
+from ziggurat.core.facts import EFFECT, NAME, Fact, strongest
+from ziggurat.core.ids import check_new_name
+from ziggurat.core.settings import Settings, refuse_unknown
+from ziggurat.core.store import Store
+from ziggurat.messages.agent import AgentRequest, AgentRun
+from ziggurat.messages.budget import Budget
+from ziggurat.messages.middleware import AnyMiddleware
+from ziggurat.tools.approval import Approvals
+from ziggurat.tools.permissions import Permissions, known
+
+Control = Callable[[AgentRequest, Context], Coroutine[Any, Any, AgentRun]]
+"""The code of a team: calls its members, each at a place below the context, and returns the team's run."""
+
+
+class TeamArguments(TypedDict, total=False):
+    """The arguments that every team takes, besides its own.
+
+    Attributes:
+        name: Its name in paths, and as a tool; by default that of the pattern.
+        description: When to call it, for models that have it as a tool.
+        budget: What it and all agents below it may spend.
+        approvals: Which tool and model calls below it a person must approve.
+        grants: The permissions of the agents below it; by default those they have.
+        middleware: Middleware for all calls below it.
+        store: Where its runs are kept.
+        debug: Raise unexpected errors at once; as for `Agent`.
+    """
+
+    name: str
+    description: str
+    budget: Budget | None
+    approvals: Approvals | None
+    grants: Permissions | None
+    middleware: Sequence[AnyMiddleware]
+    store: str | Store | None
+    debug: bool | None
+
+
+_ARGUMENTS = Settings(TeamArguments.__annotations__, TeamArguments)
+
+
+class _TeamProgram:
+    """The code of a team: a service from AgentRequest to AgentRun."""
+
+    def __init__(self, control: Control, parts: AgentParts, members: Iterable[Runnable]) -> None:
+        self.control = control
+        self.facts: dict[Fact[Any], Any] = {AGENT: parts, NAME: parts.name, EFFECT: strongest(members)}
+
+    async def __call__(self, request: AgentRequest, ctx: Context, /) -> AgentRun:
+        """Run the code; a resumed run goes through it again, and what its members have answered is on record."""
+        return await run_program(partial(self.control, request, ctx), ctx)
+
+    def __repr__(self) -> str:
+        return repr(self.control)
+
+
+def as_runnable(
+    pattern: str,
+    control: Control,
+    members: Mapping[str, Runnable],
+    settings: Mapping[str, object],
+    **arguments: Unpack[TeamArguments],
+) -> Runnable:
+    """Make a Runnable of the code of a team.
+
+    Args:
+        pattern: The function that makes such teams; its name is the default of the team's.
+        control: The code.
+        members: All agents that it calls.
+        settings: What else of it is compared when a run is resumed.
+        arguments: Those that every team takes.
+
+    Raises:
+        TypeError: there is no such argument.
+        ConfigurationError: an argument has a wrong value.
+    """
+    refuse_unknown(pattern, arguments, TeamArguments.__annotations__)
+    _ARGUMENTS.check(pattern, arguments.items())
+    name, budget = arguments.get("name", pattern), with_prices(arguments.get("budget"))
+    check_new_name(name, "the name of a team")
+    grants = arguments.get("grants")
+    inherited = Inherited(
+        HookChain(arguments.get("middleware", ())), arguments.get("approvals"), budget, grants is not None
+    )
+    parts = AgentParts(
+        name,
+        inherited.prepare if inherited else None,
+        lambda: {"flow": name, "members": ", ".join(members), **{key: str(value) for key, value in settings.items()}},
+        arguments.get("description", ""),
+        frozenset(permission for member in members.values() for permission in parts_of(member).permissions),
+        None if grants is None else known(grants),
+        partial(_read, members),
+        inherited.chain,
+        None if budget is None else budget.tool_calls,
+        debug=debugging(arguments.get("debug")),
+    )
+    return Runnable(_TeamProgram(control, parts, members.values()), name=name, store=arguments.get("store"))
+
+
+def _read(members: Mapping[str, Runnable], run: AgentRun) -> AgentRun:
+    """Return a recorded run with its output in the type of the member that gave it."""
+    name, _, within = run.agent.partition("/")
+    read = parts_of(members[name]).read if name in members else None
+    return run if read is None else replace(read(replace(run, agent=within or name)), agent=run.agent)
+
+
+def members_by_name(pattern: str, members: Iterable[Runnable], *, least: int = 1) -> dict[str, Runnable]:
+    """Return the members of a team by their names.
+
+    Raises:
+        ConfigurationError: there are too few, one is no agent, or two have the same name.
+    """
+    named: dict[str, Runnable] = {}
+    for member in members:
+        if not isinstance(member, Runnable):
+            raise ConfigurationError(
+                f"a member of {pattern}() is an agent, a flow, a team, or Runnable(service); got {member!r:.200}"
+            )
+        if member.name in named:
+            raise ConfigurationError(
+                f"two members of {pattern}() are named {member.name!r}, so nobody could tell who spoke: give each a "
+                "name of its own, Agent(..., name='...')"
+            )
+        if "/" in member.name:
+            raise ConfigurationError(f"the name of a member of {pattern}() has no '/'; got {member.name!r}")
+        named[member.name] = member
+    if len(named) < least:
+        raise ConfigurationError(f"{pattern}() takes at least {least} agents, got {len(named)}")
+    return named

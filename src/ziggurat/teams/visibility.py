@@ -1,0 +1,123 @@
+"""Visibility: which messages of the conversation of a team each of its members sees."""
+
+__all__ = ["Choice", "View", "Visibility", "seen_by", "signed", "speakers_of"]
+
+from collections.abc import Awaitable, Callable, Iterable, Sequence
+from typing import Annotated, Literal
+
+from msgspec import Meta
+from msgspec.structs import replace
+
+from ziggurat.core.errors import ConfigurationError
+from ziggurat.messages.message import Message, taint_of
+from ziggurat.messages.parts import Text, Thinking
+
+Choice = Literal["everything", "replies", "own", "question"]
+
+View = Callable[[Sequence[Message], str], Iterable[Message] | Awaitable[Iterable[Message]]]
+
+Visibility = Annotated[Choice | View, Meta(description="as a function (messages, member) that returns messages")]
+"""What each member sees of the conversation of its team:
+
+- ``"question"``: the question only;
+- ``"own"``: what the user said, and its own turns;
+- ``"replies"``: that, and what the others answered, as messages ``[name] text``;
+- ``"everything"``: the calls and results of the others' tools, too, but not their thoughts;
+- what a function of the conversation and the member's name returns, sync or async.
+
+Messages of the team itself, such as why the conversation is handed over, are seen in any case.
+Instructions are no part of a conversation: nobody sees those of another member.
+"""
+
+
+def signed(message: Message, member: str) -> Message:
+    """Return a message of a member's run with the name of who spoke: ``billing``, or ``team/billing`` within a team."""
+    if message.role != "assistant" and not message.name:
+        return message
+    return replace(message, name=member if message.name in (None, "", member) else f"{member}/{message.name}")
+
+
+def speakers_of(messages: Iterable[Message]) -> list[str | None]:
+    """Return for each message the member in whose turn it was said; None for those of users and of the team."""
+    speakers: list[str | None] = []
+    speaker: str | None = None
+    for message in messages:
+        if message.role == "assistant":
+            speaker = (message.name or "assistant").partition("/")[0]
+        elif message.role != "tool" and (message.origin != "runtime" or message.name):
+            speaker = None  # what the runtime said to a model in its turn has no name, what a team says has one
+        speakers.append(speaker)
+    return speakers
+
+
+async def seen_by(
+    member: str, messages: Sequence[Message], visibility: Choice | View, question_length: int
+) -> tuple[Message, ...]:
+    """Return what a member sees of the conversation of its team.
+
+    Args:
+        member: Its name.
+        messages: The conversation, as `signed`.
+        visibility: The setting.
+        question_length: The number of messages that the team was asked with; the question is at their end.
+
+    Raises:
+        ConfigurationError: a function returned something else than messages, or none.
+    """
+    if callable(visibility):
+        chosen = visibility(messages, member)
+        return _checked(await chosen if isinstance(chosen, Awaitable) else chosen, visibility)
+    speakers = speakers_of(messages)
+    seen: list[Message] = []
+    first = _question(speakers, question_length) if visibility == "question" else 0
+    taint: set[str] = set()
+    for number, (message, speaker) in enumerate(zip(messages, speakers, strict=True)):
+        taint.update(taint_of((message,)))
+        if speaker is None:
+            if message.role == "system" or number >= first:
+                seen.append(message)
+        elif speaker == member:
+            if visibility != "question":
+                seen.append(_own(message, member))
+        elif visibility == "everything":
+            seen.extend(_without_thoughts(message))
+        elif visibility == "replies" and message.role == "assistant" and not message.tool_calls and message.text:
+            seen.append(
+                Message(
+                    "user",
+                    (Text(f"[{message.name or speaker}] {message.text}"),),
+                    message.name,
+                    None,
+                    tuple(sorted(taint)),
+                )
+            )
+    return tuple(seen)
+
+
+def _question(speakers: Sequence[str | None], question_length: int) -> int:
+    """Return the index of the first message after the last turn that was there when the team was asked."""
+    return max((number + 1 for number in range(question_length) if speakers[number] is not None), default=0)
+
+
+def _own(message: Message, member: str) -> Message:
+    """Return a message of the member itself; the names in those of a team are as it has given them."""
+    within = message.name or ""
+    return replace(message, name=within[len(member) + 1 :]) if within.startswith(member + "/") else message
+
+
+def _without_thoughts(message: Message) -> tuple[Message, ...]:
+    """Return a message of another member: its thoughts are for its own provider."""
+    parts = tuple(part for part in message.parts if not isinstance(part, Thinking))
+    if len(parts) == len(message.parts):
+        return (message,)
+    return (replace(message, parts=parts),) if parts else ()
+
+
+def _checked(chosen: object, visibility: View) -> tuple[Message, ...]:
+    messages = tuple(chosen) if isinstance(chosen, Iterable) and not isinstance(chosen, str) else ()
+    if not messages or not all(isinstance(each, Message) for each in messages):
+        name = getattr(visibility, "__name__", visibility)
+        raise ConfigurationError(
+            f"visibility={name} returned {chosen!r:.200}; it returns the messages that the member sees, at least one"
+        )
+    return messages

@@ -1,0 +1,54 @@
+"""Models of teams' members: they answer by what they are shown, so that another process can make them again."""
+
+import asyncio
+from collections.abc import Callable, Coroutine
+from functools import wraps
+from typing import Any, ParamSpec
+
+from ziggurat.core.context import Context
+from ziggurat.messages.message import Message, assistant
+from ziggurat.messages.model import ModelRequest, ModelResponse
+from ziggurat.messages.parts import ToolCall
+from ziggurat.messages.usage import Usage
+
+P = ParamSpec("P")
+Reply = str | ToolCall | list[ToolCall] | Message | Exception
+
+
+class Answering:
+    """A model that gives the reply of a function of the request; what it was asked is in `asked`."""
+
+    def __init__(self, reply: Callable[[ModelRequest], Reply] | Reply, name: str = "answering") -> None:
+        self.reply = reply
+        self.asked: list[ModelRequest] = []
+        self.__name__ = name
+
+    async def __call__(self, request: ModelRequest, ctx: Context, /) -> ModelResponse:
+        """Answer; each call costs 10 tokens in and 1 out."""
+        self.asked.append(request)
+        reply = self.reply(request) if callable(self.reply) else self.reply
+        if isinstance(reply, Exception):
+            raise reply
+        if not isinstance(reply, Message):
+            reply = assistant(*reply) if isinstance(reply, list) else assistant(reply)
+        return ModelResponse(reply, "tool_calls" if reply.tool_calls else "stop", Usage(10, 1, requests=1))
+
+    @property
+    def shown(self) -> list[str]:
+        """The texts that it was shown when it was asked last."""
+        return [message.text for message in self.asked[-1].messages]
+
+
+def after_tools(answer: str, *calls: ToolCall) -> Callable[[ModelRequest], Reply]:
+    """Reply with calls, and when their results are there with an answer."""
+    return lambda request: answer if request.messages[-1].role == "tool" else list(calls)
+
+
+def asynchronous(test: Callable[P, Coroutine[Any, Any, None]]) -> Callable[P, None]:
+    """Run an async test in an event loop of its own."""
+
+    @wraps(test)
+    def run(*args: P.args, **kwargs: P.kwargs) -> None:
+        asyncio.run(test(*args, **kwargs))
+
+    return run
