@@ -125,6 +125,8 @@ ARGUMENTS: dict[str, dict[str, Any]] = {
     "networkx_graph": {"entities": (), "relations": ()},
     "reembed": {"store": open_memory("memory:"), "owner": "ann", "embedder": echo, "ctx": root()},
     "run_check": {"check": echo, "factory": lambda clock: LocalLogs()},
+    "parallel": {"leader": Agent(MODEL)},
+    "Subtask": {"text": "x"},
     "tool_call": {"name": "x"},
     "Fact": {"name": "x", "default": None},
 }

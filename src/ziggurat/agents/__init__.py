@@ -6,8 +6,7 @@
 - `flow`: a typed async function as a run, with `flow_input` and `flow_program`. `program`: how the code of a flow or
   a team is run. `inherited`: the rules that an agent or a flow passes on to what is below it.
 - `recovery` goes on with the runs of processes that have ended.
-- A run of an agent: `starter`, `loop` with its state, `loop_run`, and `loop_settings`; its calls are in the room
-  `calls`.
+- A run of an agent: `starter`, `loop` with its state, `loop_run`; its calls are in the room `calls`.
 - When a loop stops: `stop`, `loop_detection`. What counts as an answer: `reply`, `output`, `partial`,
   `output_validator`.
 - What changes a running loop: `steering` (from outside), `concurrent` (agents side by side).

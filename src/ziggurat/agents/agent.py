@@ -10,7 +10,7 @@ from msgspec import Meta
 
 from ziggurat.agents.inherited import Inherited, debugging, with_prices
 from ziggurat.agents.loop import AgentLoop
-from ziggurat.agents.loop_settings import Instructions, LoopSettings
+from ziggurat.agents.loop_run import Instructions, LoopSettings
 from ziggurat.agents.output import FINAL_ANSWER, AnswerReader, Output
 from ziggurat.agents.output_validator import OutputValidator
 from ziggurat.agents.reply import final_answer_in

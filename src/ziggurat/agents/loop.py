@@ -6,8 +6,7 @@ import asyncio
 from collections.abc import Awaitable, Coroutine
 from typing import Any
 
-from ziggurat.agents.loop_run import LoopRun
-from ziggurat.agents.loop_settings import LoopSettings
+from ziggurat.agents.loop_run import LoopRun, LoopSettings
 from ziggurat.agents.output import AnswerReader
 from ziggurat.agents.output_validator import validate_answer
 from ziggurat.agents.reply import final_answer_in, judge_reply, refuse_calls, repair_message

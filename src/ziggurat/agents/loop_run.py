@@ -1,16 +1,18 @@
-"""LoopRun: the state of one run of a loop."""
+"""LoopRun: the state of one run of a loop; the settings of the loop, and the tools that a team adds in one run."""
 
-__all__ = ["LoopRun"]
+__all__ = ["EXTRA_TOOLS", "ExtraTools", "Instructions", "LoopRun", "LoopSettings"]
 
-from collections.abc import Awaitable, Iterable
+from collections.abc import Awaitable, Callable, Iterable
 from typing import TYPE_CHECKING, Any
 
+from msgspec import Struct
 from msgspec.structs import replace
 
-from ziggurat.agents.loop_settings import EXTRA_TOOLS, LoopSettings
+from ziggurat.agents.output import AnswerReader
+from ziggurat.agents.output_validator import OutputValidator
 from ziggurat.agents.reply import accept_calls
 from ziggurat.agents.steering import STEERING, Steering, steering
-from ziggurat.agents.stop import Advice, Verdict
+from ziggurat.agents.stop import Advice, Policy, Verdict, any_of
 from ziggurat.calls.agent_call import AGENT_CALL, AgentCall
 from ziggurat.calls.batch import not_executed
 from ziggurat.calls.hooks import MIDDLEWARE
@@ -18,19 +20,77 @@ from ziggurat.calls.model_call import ask
 from ziggurat.core.context import RUN_ID, Context
 from ziggurat.core.errors import ConfigurationError, ModelRetry
 from ziggurat.core.journal import journal_of
+from ziggurat.core.scope import Key
+from ziggurat.core.service import Service
 from ziggurat.messages import stops
 from ziggurat.messages.agent import AgentRequest, AgentRun
 from ziggurat.messages.caller import ParsedAnswer
 from ziggurat.messages.conversation import Conversation, Transcript
 from ziggurat.messages.delta import fit
 from ziggurat.messages.message import Message
-from ziggurat.messages.model import ModelRequest, ModelResponse
+from ziggurat.messages.model import ModelRequest, ModelResponse, ModelSettings, ToolSpec
 from ziggurat.messages.parts import ToolCall, ToolResult
 from ziggurat.messages.rewriting import OriginalMessages
 from ziggurat.runs.session_writer import SESSION_WRITER, SessionWriter, session_writer_of
+from ziggurat.tools.toolbox import Toolbox
 
 if TYPE_CHECKING:
     from ziggurat.calls.rewrite import Rewriters
+
+
+Instructions = str | Callable[[Context], str | Awaitable[str]] | None
+
+
+class LoopSettings(Struct, frozen=True, eq=False):
+    """The settings of a loop; see Agent for the meaning of each."""
+
+    name: str
+    model: Service[ModelRequest, ModelResponse]
+    model_name: str
+    tools: Toolbox
+    specs: tuple[ToolSpec, ...]
+    instructions: Instructions
+    settings: ModelSettings
+    output: AnswerReader | None
+    policy: Policy | None
+    max_steps: int
+    timeout: float | None
+    validator: OutputValidator | None = None
+
+    @property
+    def checks_answers(self) -> bool:
+        """Whether answers must be read or validated, and not only passed on as text."""
+        return self.output is not None or self.validator is not None
+
+
+class ExtraTools(Struct, frozen=True, eq=False):
+    """Tools for the agents at one depth of a run; agents further below do not get them.
+
+    Attributes:
+        depth: How many agents are around those that get the tools.
+        tools: The tools.
+        stop: A policy that is asked before the agent's own.
+    """
+
+    depth: int
+    tools: Toolbox
+    stop: Policy
+
+    def added(self, settings: LoopSettings) -> LoopSettings:
+        """Return the settings of a loop with these tools.
+
+        Raises:
+            ConfigurationError: the agent has a tool of the same name.
+        """
+        return replace(
+            settings,
+            tools=settings.tools.joined(self.tools),
+            specs=(*settings.specs, *self.tools.specs),
+            policy=self.stop if settings.policy is None else any_of(self.stop, settings.policy),
+        )
+
+
+EXTRA_TOOLS: Key[ExtraTools] = Key("extra tools")
 
 
 class LoopRun:

@@ -1,6 +1,6 @@
 """Gather: run parts of a flow or a tool at the same time, each at a place of its own in the record."""
 
-__all__ = ["first", "gather", "quorum", "settled"]
+__all__ = ["first", "gather", "quorum", "settled", "settled_until"]
 
 from collections.abc import Coroutine, Sequence
 from functools import partial
@@ -104,6 +104,17 @@ async def settled(*parts: Part[T], limit: PositiveInt | None = None) -> tuple[T 
     return tuple(cast("list[T | Exception]", await _Group("settled", parts, None, limit).run()))
 
 
+async def settled_until(
+    until: int | None, *parts: Part[T], limit: int | None = None
+) -> tuple[T | Exception | None, ...]:
+    """Do as `settled` with at most `limit` at the same time, until so many have succeeded; the others give None.
+
+    If some were cancelled, which ones is recorded, and not decided again on resume.
+    """
+    outcomes = await _Group("settled", parts, None, limit, until).run()
+    return tuple(None if each is _NOTHING else cast("T | Exception", each) for each in outcomes)
+
+
 _NOTHING = object()
 """The outcome of a part that was not needed."""
 
@@ -129,9 +140,12 @@ class _Group:
         parts: The coroutines.
         needed: How many must succeed; None if their errors are results.
         limit: How many run at the same time.
+        until: If errors are results, how many successes are enough; None for all.
     """
 
-    def __init__(self, name: str, parts: Sequence[Part[Any]], needed: int | None, limit: int | None) -> None:
+    def __init__(
+        self, name: str, parts: Sequence[Part[Any]], needed: int | None, limit: int | None, until: int | None = None
+    ) -> None:
         for each in parts:
             if not isinstance(each, Coroutine):
                 _close(parts)
@@ -142,6 +156,7 @@ class _Group:
         self.parts = parts
         self.needed = needed
         self.limit = limit
+        self.until = until
         self.failures: list[tuple[int, Exception]] = []
         self.successes = 0
 
@@ -154,10 +169,11 @@ class _Group:
             ctx, journal = place_of(ambient, self.name), journal_of(ambient)
             record = journal.find(ctx.path)
             decision = None if record is None else record.answer()
-            size = _Size(len(self.parts), self.needed)
+            size = _Size(len(self.parts), self.needed if self.until is None else self.until)
             chosen: Sequence[int] = range(len(self.parts))
             if record is not None and isinstance(decision, Result):
                 record.counted = record.number(decision)
+                self.until = None  # those whose outcomes were used are known
                 chosen = self._chosen(decision, ctx, journal)
             elif decision is not None:
                 await journal.answer(ctx, decision, self.name, size, _Winners)  # raises the error that ended it
@@ -170,7 +186,10 @@ class _Group:
             if decision is None and self.failures:
                 await journal.write_failure(ctx, self.name, size, error)
             raise
-        if decision is None and self.needed is not None and self.needed < len(self.parts):
+        partly = self.needed is not None and self.needed < len(self.parts)
+        if self.until is not None:
+            partly = any(each is _NOTHING for each in outcomes)
+        if decision is None and partly:
             await self._decide(outcomes, size, ctx, journal)
         return outcomes
 
@@ -206,10 +225,11 @@ class _Group:
             if task is not None and task.done() and not task.cancelled():
                 outcome = task.result()
                 failed = isinstance(outcome, (_Failed, Suspend))
-                if self.needed is None or not (failed or succeeded >= self.needed):
+                waits = isinstance(outcome, Suspend) and self._has_enough()
+                if (self.needed is None and not waits) or not (failed or succeeded >= (self.needed or 0)):
                     outcomes[number] = outcome.error if isinstance(outcome, _Failed) else outcome
                     succeeded += 1
-        if self.needed is None or succeeded < self.needed:
+        if not self._has_enough() and (self.needed is None or succeeded < self.needed):
             raise_suspended(task.result() for task in fan_out.tasks if task is not None and not task.cancelled())
         return outcomes
 
@@ -226,12 +246,21 @@ class _Group:
                 return _Failed(error)
 
     def _enough(self, outcome: _Outcome) -> str:
-        if self.needed is None or isinstance(outcome, Suspend):
+        if isinstance(outcome, Suspend) or (
+            self.needed is None and (self.until is None or isinstance(outcome, _Failed))
+        ):
             return ""
+        if self.needed is None:
+            self.successes += 1
+            return "enough have succeeded" if self._has_enough() else ""
         if isinstance(outcome, _Failed):
             return "too many failed" if len(self.failures) > len(self.parts) - self.needed else ""
         self.successes += 1
         return "enough have succeeded" if self.successes >= self.needed < len(self.parts) else ""
+
+    def _has_enough(self) -> bool:
+        """Return whether so many have succeeded that those that wait or still run are not needed."""
+        return self.until is not None and self.successes >= self.until
 
     def _failure(self) -> Exception:
         """Return the error of the part that failed first, with notes on the others."""

@@ -1,6 +1,8 @@
 """Teams: several agents that work together, each team an agent again.
 
 - `desk`: agents that hand a conversation over to each other, with the policies in `handoff`.
+- Members that work at the same time: `voting` (`parallel`, `majority`), `debating`, `swarming`; what each has answered:
+  `result`.
 - `visibility`: what each member sees. `conversation`: the conversation of a team. `program`: its code as a Runnable.
 """
 
@@ -9,6 +11,7 @@ from ziggurat.core.lazy import lazy
 __getattr__, __dir__, __all__ = lazy(
     __name__,
     {
+        "teams.debating": ("debate",),
         "teams.handoff": (
             "Handoff",
             "HandoffPolicy",
@@ -22,6 +25,9 @@ __getattr__, __dir__, __all__ = lazy(
         ),
         "teams.desk": ("handoffs",),
         "teams.program": ("TeamArguments",),
+        "teams.result": ("TeamResult",),
+        "teams.swarming": ("Subtask", "swarm"),
         "teams.visibility": ("Visibility",),
+        "teams.voting": ("majority", "parallel"),
     },
 )

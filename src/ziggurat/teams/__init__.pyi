@@ -1,4 +1,5 @@
 # Written by tests/test_names.py from __init__.py.
+from ziggurat.teams.debating import debate as debate
 from ziggurat.teams.desk import handoffs as handoffs
 from ziggurat.teams.handoff import Handoff as Handoff
 from ziggurat.teams.handoff import HandoffPolicy as HandoffPolicy
@@ -10,6 +11,11 @@ from ziggurat.teams.handoff import explicit_handoff as explicit_handoff
 from ziggurat.teams.handoff import multi_handoff as multi_handoff
 from ziggurat.teams.handoff import sequential_handoff as sequential_handoff
 from ziggurat.teams.program import TeamArguments as TeamArguments
+from ziggurat.teams.result import TeamResult as TeamResult
+from ziggurat.teams.swarming import Subtask as Subtask
+from ziggurat.teams.swarming import swarm as swarm
 from ziggurat.teams.visibility import Visibility as Visibility
+from ziggurat.teams.voting import majority as majority
+from ziggurat.teams.voting import parallel as parallel
 
 __all__: list[str]

@@ -1,22 +1,38 @@
 """TeamConversation: the conversation of a team during one run, to which its members add their turns."""
 
-__all__ = ["TeamConversation", "answered", "new_messages"]
+__all__ = ["FAILED", "TeamConversation", "Turn", "full_name", "new_messages", "speak"]
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any
+
+from msgspec import Struct
 
 from ziggurat.agents.runnable import Runnable
 from ziggurat.calls.agent_call import AGENT_CALL
 from ziggurat.calls.enter import enter
-from ziggurat.core.context import Context
-from ziggurat.core.errors import fact_of
+from ziggurat.calls.gather import settled_until
+from ziggurat.calls.step import own_places
+from ziggurat.core.combinator import annotate
+from ziggurat.core.context import AMBIENT, Context
+from ziggurat.core.errors import fact_of, text_of, type_name_of
 from ziggurat.core.journal import journal_of
 from ziggurat.messages import stops
 from ziggurat.messages.agent import AgentRequest, AgentRun
 from ziggurat.messages.conversation import Transcript
-from ziggurat.messages.message import Message
+from ziggurat.messages.message import Message, assistant
 from ziggurat.messages.parts import Text
 from ziggurat.teams.visibility import Choice, View, seen_by, signed
+
+FAILED = "could not answer"
+"""What the note of a member that has failed says after its name."""
+
+
+class Turn(Struct, frozen=True, eq=False):
+    """A turn of a member: who speaks, and the messages that it gets."""
+
+    member: Runnable
+    messages: tuple[Message, ...]
 
 
 class TeamConversation:
@@ -35,27 +51,81 @@ class TeamConversation:
         self._ctx = ctx
         self._visibility = visibility
 
-    async def turn(self, member: Runnable, at: Context) -> AgentRun:
+    async def for_member(
+        self, member: Runnable, prompt: str = "", visibility: Choice | View | None = None
+    ) -> tuple[Message, ...]:
+        """Return what a member sees; a prompt of the team follows it, for this member only."""
+        messages = await seen_by(member.name, self.messages, visibility or self._visibility, self.start)
+        return (*messages, Message("user", (Text(prompt),), None, "runtime")) if prompt else messages
+
+    async def turn(self, turn: Turn, at: Context) -> AgentRun:
         """Let a member speak, at a context of its own, and return its run.
 
         Raises:
             Exception: its run failed; what it had said until then is in the run of the team.
         """
-        seen = AgentRequest(await seen_by(member.name, self.messages, self._visibility, self.start))
+        member = turn.member
         try:
-            run = await enter(member, seen, at)
+            run = await enter(member, AgentRequest(turn.messages), at)
         except BaseException as error:
             partial = fact_of(error, "partial", AgentRun)
             if partial is not None and partial.agent == member.name:
-                self._add(partial, seen, member.name)
-            self._ctx.scope[AGENT_CALL].run = self.end(stops.stop_of(error), member.name)
+                self._add(partial, turn)
+            self._break_off(error)
             raise
-        self._add(run, seen, member.name)
+        self._add(run, turn)
         return run
+
+    async def round(
+        self, turns: Sequence[Turn], at: Context, *, limit: int | None = None, until: int | None = None
+    ) -> list[AgentRun | Exception | None]:
+        """Let members speak at the same time, and add their turns in the order given.
+
+        Args:
+            turns: What each gets; a member may have several.
+            at: The place of the round in the record.
+            limit: How many speak at the same time; None for all.
+            until: How many must have answered for the others to be cancelled; None for all.
+
+        Returns:
+            The run of each; the error of one that failed or stopped before it had answered; None if it was cancelled.
+        """
+        with self._broken_off():
+            outcomes = await speak(turns, at, limit=limit, until=until)
+        for turn, outcome in zip(turns, outcomes, strict=True):
+            if isinstance(outcome, AgentRun):
+                self._add(outcome, turn)
+        judged = [
+            stops.error_of(each.stop) if isinstance(each, AgentRun) and not each.is_reusable else each
+            for each in outcomes
+        ]
+        for turn, outcome in zip(turns, judged, strict=True):
+            if isinstance(outcome, Exception):
+                self.tell(f"{turn.member.name} {FAILED}: {type_name_of(outcome)}: {text_of(outcome)}", turn.member.name)
+        return judged
+
+    def require_an_answer(self, turns: Sequence[Turn], outcomes: Sequence[AgentRun | Exception | None]) -> None:
+        """Raise if turns were taken and nobody has answered.
+
+        Raises:
+            Exception: the error of the first member, with notes on the others.
+        """
+        failures = [(turn, each) for turn, each in zip(turns, outcomes, strict=True) if isinstance(each, Exception)]
+        if not failures or any(isinstance(each, AgentRun) for each in outcomes):
+            return
+        (_, first), *others = failures
+        notes = [f"{turn.member.name} failed, too: {type_name_of(each)}: {text_of(each)}" for turn, each in others]
+        annotate(first, notes)
+        self._break_off(first)
+        raise first
 
     def tell(self, text: str, source: str) -> None:
         """Add a message of the team itself, which all members see; `source` is the member that it is about."""
         self.messages.append(Message("user", (Text(text),), source, "runtime"))
+
+    def close(self, text: str, source: str) -> None:
+        """Add the answer of the team, in the name of the member or team that it comes from."""
+        self.messages.append(signed(assistant(text), source))
 
     def end(self, stop: stops.Stop, agent: str, output: Any = None) -> AgentRun:
         """Return the run of the team, with the conversation so far; `agent` is the name of who answered."""
@@ -71,9 +141,39 @@ class TeamConversation:
             seconds=journal_of(ctx).elapsed - ctx.scope[AGENT_CALL].began,
         )
 
-    def _add(self, run: AgentRun, seen: AgentRequest, member: str) -> None:
+    @contextmanager
+    def _broken_off(self) -> Iterator[None]:
+        try:
+            yield
+        except BaseException as error:
+            self._break_off(error)
+            raise
+
+    def _break_off(self, error: BaseException) -> None:
+        """Keep the conversation so far as the run that an error ends."""
+        call = self._ctx.scope[AGENT_CALL]
+        call.run = self.end(stops.stop_of(error), call.agent)
+
+    def _add(self, run: AgentRun, turn: Turn) -> None:
         self.steps += run.steps
-        self.messages.extend(signed(message, member) for message in new_messages(run, seen.messages))
+        self.messages.extend(signed(message, turn.member.name) for message in new_messages(run, turn.messages))
+
+
+async def speak(
+    turns: Sequence[Turn], at: Context, *, limit: int | None = None, until: int | None = None
+) -> tuple[AgentRun | Exception | None, ...]:
+    """Run members at the same time, each at a place of its own, and return their runs and errors."""
+
+    async def call(turn: Turn) -> AgentRun:
+        ambient = AMBIENT.get()
+        assert ambient is not None
+        return await enter(turn.member, AgentRequest(turn.messages), ambient.under(turn.member.name))
+
+    token = AMBIENT.set(own_places(at))
+    try:
+        return await settled_until(until, *map(call, turns), limit=limit)
+    finally:
+        AMBIENT.reset(token)
 
 
 def new_messages(run: AgentRun, question: Sequence[Message]) -> Sequence[Message]:
@@ -84,6 +184,6 @@ def new_messages(run: AgentRun, question: Sequence[Message]) -> Sequence[Message
     return history[start:]
 
 
-def answered(member: str, run: AgentRun) -> str:
+def full_name(member: str, run: AgentRun) -> str:
     """Return the name of who answered in a member's run: ``billing``, or ``team/billing`` within a team."""
     return member if run.agent in ("", member) else f"{member}/{run.agent}"

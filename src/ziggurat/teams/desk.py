@@ -8,7 +8,7 @@ from typing import Annotated, Any, Literal, Unpack
 
 from msgspec import DecodeError, Meta, Struct, json
 
-from ziggurat.agents.loop_settings import EXTRA_TOOLS, ExtraTools
+from ziggurat.agents.loop_run import EXTRA_TOOLS, ExtraTools
 from ziggurat.agents.runnable import Runnable
 from ziggurat.agents.stop import BasePolicy, Progress, Verdict
 from ziggurat.calls.agent_call import AGENT_CALL
@@ -28,7 +28,7 @@ from ziggurat.messages.events import HandedOff
 from ziggurat.messages.items import HandoffItem
 from ziggurat.messages.message import HANDOFF, Message
 from ziggurat.messages.parts import ToolResult
-from ziggurat.teams.conversation import TeamConversation, answered
+from ziggurat.teams.conversation import TeamConversation, Turn, full_name
 from ziggurat.teams.handoff import Handoff, HandoffPolicy, Handoffs, HandoffState, HandoffTool, any_handoff
 from ziggurat.teams.program import TeamArguments, as_runnable, members_by_name
 from ziggurat.teams.visibility import Choice, View, Visibility
@@ -142,11 +142,12 @@ class _Desk:
         while True:
             offer = self._offers[name]
             extra = ExtraTools(depth, offer.box, offer.stop)
-            run = await conversation.turn(self.members[name], at.within(EXTRA_TOOLS, extra))
+            turn = Turn(self.members[name], await conversation.for_member(self.members[name]))
+            run = await conversation.turn(turn, at.within(EXTRA_TOOLS, extra))
             handoff = self._handoff(run, offer, visited)
             stop = run.stop if handoff is None else self._limit(offer, handoff.target, visited)
             if handoff is None or stop is not None:
-                return conversation.end(stop or run.stop, answered(name, run), run.output if handoff is None else None)
+                return conversation.end(stop or run.stop, full_name(name, run), run.output if handoff is None else None)
             conversation.tell(_note(name, handoff), name)
             source, name = name, handoff.target
             at = ctx.under(name)

@@ -1,0 +1,74 @@
+"""Every pattern of a team around one member of its own, so that what holds for all is tested for all."""
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from tests.teams.models import Answering
+from ziggurat.agents.agent import Agent
+from ziggurat.agents.runnable import Runnable
+from ziggurat.messages.model import ModelRequest
+from ziggurat.messages.parts import ToolCall, tool_call
+from ziggurat.teams.debating import debate
+from ziggurat.teams.desk import handoffs
+from ziggurat.teams.handoff import sequential_handoff
+from ziggurat.teams.swarming import swarm
+from ziggurat.teams.voting import majority, parallel
+
+Build = Callable[..., Runnable]
+
+
+def member(name: str, reply: Any) -> Agent:
+    return Agent(Answering(reply), name=name)
+
+
+def handing(worker: Runnable, **arguments: Any) -> Runnable:
+    """Hand over to the worker in every turn but its own."""
+
+    def call(request: ModelRequest) -> ToolCall:
+        return tool_call(f"handoff_to_{worker.name}", reason="yours")
+
+    return handoffs(member("triage", call), worker, next_turn="first", **arguments)
+
+
+def in_sequence(worker: Runnable, **arguments: Any) -> Runnable:
+    return handoffs(member("writer", "draft"), worker, policy=sequential_handoff(), next_turn="first", **arguments)
+
+
+def in_parallel(worker: Runnable, **arguments: Any) -> Runnable:
+    return parallel(member("leader", "together"), member("helper", "helped"), worker, **arguments)
+
+
+def by_majority(worker: Runnable, **arguments: Any) -> Runnable:
+    return majority(worker, member("helper", "helped"), member("other", "sent"), **arguments)
+
+
+def in_debate(worker: Runnable, **arguments: Any) -> Runnable:
+    return debate(worker, member("opponent", "0.4, no"), moderator=member("moderator", "so be it"), **arguments)
+
+
+def in_swarm(worker: Runnable, **arguments: Any) -> Runnable:
+    return swarm(worker, member("helper", "helped"), split=lambda text: ["one", "two", "three"], **arguments)
+
+
+PATTERNS: dict[str, Build] = {
+    "handing": handing,
+    "in_sequence": in_sequence,
+    "in_parallel": in_parallel,
+    "by_majority": by_majority,
+    "in_debate": in_debate,
+    "in_swarm": in_swarm,
+}
+NAMES = list(PATTERNS)
+ALONE: list[tuple[str, ...]] = [(name,) for name in NAMES]
+NESTED: list[tuple[str, ...]] = [
+    (NAMES[at], NAMES[(at + 1) % len(NAMES)], NAMES[(at + 3) % len(NAMES)]) for at in range(len(NAMES))
+]
+CASES = ALONE + NESTED
+
+
+def built(patterns: Sequence[str], worker: Runnable, **arguments: Any) -> Runnable:
+    """Return teams in one another, the first outermost, with a worker in the innermost; the root gets the arguments."""
+    team = worker
+    for depth, pattern in reversed(list(enumerate(patterns))):
+        team = PATTERNS[pattern](team, name=f"team{depth}", **(arguments if depth == 0 else {}))
+    return team

@@ -1,0 +1,268 @@
+"""What holds for every team, alone and three deep in one another, is tested for all of them."""
+
+import asyncio
+import random
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.agents.support import assert_sendable
+from tests.hard_cases.support import through_json
+from tests.stores import places
+from tests.teams.models import Answering, after_tools, asynchronous
+from tests.teams.patterns import ALONE, CASES, NESTED, built, member
+from tests.wrong import wrong
+from ziggurat.agents.agent import Agent
+from ziggurat.agents.runnable import Runnable
+from ziggurat.calls.question import ask
+from ziggurat.core.context import Context
+from ziggurat.core.event import Event
+from ziggurat.messages import stops
+from ziggurat.messages.agent import AgentRun, Answer, Approve
+from ziggurat.messages.budget import Budget
+from ziggurat.messages.events import AgentEnded, AgentStarted, ModelStarted
+from ziggurat.messages.middleware import Middleware
+from ziggurat.messages.model import Effect, ModelRequest, ModelResponse
+from ziggurat.messages.parts import tool_call
+from ziggurat.stores.local import LocalLogs
+from ziggurat.tools.function import tool
+
+
+@tool
+def send(text: str) -> str:
+    """Send a text."""
+    return "ok"
+
+
+def ids(case: Sequence[str]) -> str:
+    return ">".join(case)
+
+
+def worker(
+    done: list[str] | None = None, *, approval: bool = False, question: bool = False, effect: Effect = "once"
+) -> Agent:
+    """Return an agent that uses a tool in each of its turns, and then answers."""
+    acted = [] if done is None else done
+
+    @tool(name="send", effect=effect, approval=approval)
+    def act(text: str) -> str:
+        """Send a text."""
+        acted.append(text)
+        return "ok"
+
+    @tool
+    async def inquire() -> str:
+        """Ask a person."""
+        acted.append(await ask("Which?", str))
+        return "ok"
+
+    used = inquire if question else act
+    call = tool_call("inquire") if question else tool_call("send", text="x")
+    return Agent(Answering(after_tools("sent", call)), name="worker", tools=[used])
+
+
+def same(one: AgentRun, other: AgentRun) -> None:
+    """Assert that two runs say the same."""
+    assert list(one.messages) == list(other.messages)
+    assert (one.output, one.stop, one.agent, one.steps, one.start) == (
+        other.output,
+        other.stop,
+        other.agent,
+        other.steps,
+        other.start,
+    )
+    assert (one.model_calls, one.tool_calls) == (other.model_calls, other.tool_calls)
+
+
+@pytest.mark.parametrize("case", CASES, ids=ids)
+@asynchronous
+async def test_a_streamed_run_is_that_without_listeners_and_its_paths_are_whole(case: Sequence[str]) -> None:
+    plain = await built(case, worker()).run("go")
+    heard: list[Event] = []
+    async with built(case, worker()).stream("go") as events:
+        async for event in events:
+            heard.append(event)
+    same(plain, events.response)
+    assert isinstance(plain.stop, stops.Completed)
+    assert_sendable(plain.messages)
+    started = [event.path for event in heard if isinstance(event, AgentStarted)]
+    assert sorted(started) == sorted(event.path for event in heard if isinstance(event, AgentEnded))
+    models = [event.path for event in heard if isinstance(event, ModelStarted)]
+    assert len(set(models)) == len(models) == plain.model_calls
+    assert all(path.startswith("team0/") for path in models)
+    assert all(message.name for message in plain.messages if message.role == "assistant")
+
+
+@pytest.mark.parametrize("question", [False, True], ids=["approval", "question"])
+@pytest.mark.parametrize("case", CASES, ids=ids)
+@asynchronous
+async def test_what_waits_for_a_person_goes_on_in_another_process(case: Sequence[str], question: bool) -> None:
+    freely: list[str] = []
+    expected = await built(case, worker(freely)).run("go")
+    done: list[str] = []
+    store: Any = LocalLogs()
+    run = await built(case, worker(done, approval=True, question=question), store=store).run("go", run_id="r-1")
+    for _ in range(20):
+        if not run.pending:
+            break
+        decisions = {item.id: Answer("x") if item.stage == "question" else Approve() for item in run.pending}
+        store = through_json(store, "r-1")
+        again = built(case, worker(done, approval=True, question=question), store=store)
+        run = await again.resume("r-1", decisions)
+    assert done == freely  # nothing twice
+    assert (run.output, run.stop, run.agent) == (expected.output, expected.stop, expected.agent)
+    if not question:
+        same(run, expected)
+
+
+@pytest.mark.parametrize("place", places.PLACES)
+def test_a_team_that_waits_is_continued_on_every_store(place: str, tmp_path: Path) -> None:
+    for number, case in enumerate(ALONE):
+        with places.used(place, tmp_path / str(number)):
+            done: list[str] = []
+
+            async def go(case: Sequence[str] = case, done: list[str] = done) -> AgentRun:
+                store = places.new_store()
+                run = await built(case, worker(done, approval=True), store=store).run("go", run_id="r-1")
+                while run.pending:
+                    store = through_json(store, "r-1")
+                    again = built(case, worker(done, approval=True), store=store)
+                    run = await again.resume("r-1", {item.id: Approve() for item in run.pending})
+                return run
+
+            assert isinstance(asyncio.run(go()).stop, stops.Completed)
+            assert done
+
+
+@pytest.mark.parametrize("case", CASES, ids=ids)
+@asynchronous
+async def test_it_can_be_cancelled_in_every_turn_and_go_on(case: Sequence[str]) -> None:
+    expected = await built(case, worker()).run("go")
+    for turn in range(1, expected.model_calls + 1, 1 if len(case) == 1 else 4):
+        store = LocalLogs()
+        count = 0
+
+        handles: list[Any] = []
+
+        def cancel(event: Event, turn: int = turn, handles: list[Any] = handles) -> None:
+            nonlocal count
+            if isinstance(event, ModelStarted):
+                count += 1
+                if count == turn:
+                    handles[0].cancel()
+
+        handle = built(case, worker(effect="repeatable"), store=store).start("go", run_id="r-1", listeners=[cancel])
+        handles.append(handle)
+        broken = await handle.result()
+        assert isinstance(broken.stop, stops.Cancelled)
+        again = built(case, worker(effect="repeatable"), store=through_json(store, "r-1"))
+        same(await again.resume("r-1"), expected)
+
+
+@pytest.mark.parametrize("case", CASES, ids=ids)
+@asynchronous
+async def test_its_middleware_is_around_every_call(case: Sequence[str]) -> None:
+    class Count(Middleware):
+        def __init__(self) -> None:
+            self.models = self.tools = 0
+
+        async def before_model(self, request: ModelRequest, ctx: Context) -> None:
+            self.models += 1
+
+        async def before_tool(self, call: object, ctx: Context) -> None:
+            self.tools += 1
+
+    count = Count()
+    run = await built(case, worker(), middleware=[count]).run("go")
+    assert (count.models, count.tools) == (run.model_calls, run.tool_calls)
+
+
+@pytest.mark.parametrize("case", CASES, ids=ids)
+@asynchronous
+async def test_a_session_goes_on_with_what_was_said(case: Sequence[str]) -> None:
+    store = LocalLogs()
+    first = await built(case, worker(), store=store).run("one", session="s")
+    second = await built(case, worker(), store=store).run("two", session="s")
+    assert list(second.messages)[: len(first.messages)] == list(first.messages)
+    assert second.start == len(first.messages) + 1
+    assert isinstance(second.stop, stops.Completed)
+
+
+@pytest.mark.parametrize("case", CASES, ids=ids)
+@asynchronous
+async def test_it_is_replayed_and_forked(case: Sequence[str]) -> None:
+    store = LocalLogs()
+    team = built(case, worker(), store=store)
+    run = await team.run("go", run_id="r-1")
+    same(await team.replay("r-1"), run)
+    live = built(case, worker(), store=store)
+    forked = await live.fork("r-1", at=2, effects="live")
+    assert (forked.output, forked.stop) == (run.output, run.stop)
+
+
+@pytest.mark.parametrize("case", CASES, ids=ids)
+@asynchronous
+async def test_its_budget_holds_for_all(case: Sequence[str]) -> None:
+    whole = await built(case, worker()).run("go")
+    for calls in (1, whole.model_calls // 2):
+        limit = calls * 11
+        run = await built(case, worker(), budget=Budget(tokens=limit)).run("go")
+        assert run.usage.total <= limit
+        assert isinstance(run.stop, (stops.BudgetExceeded, stops.Completed))
+        assert calls > 1 or isinstance(run.stop, stops.BudgetExceeded)
+
+
+@pytest.mark.parametrize("case", ALONE + NESTED[:2], ids=ids)
+@asynchronous
+async def test_it_is_a_tool_and_a_member_that_stops_early_is_no_failure_of_the_program(case: Sequence[str]) -> None:
+    outer = Agent(Answering(after_tools("outer", tool_call("team0", input="go"))), tools=[built(case, worker())])
+    run = await outer.run("go")
+    assert run.text == "outer"
+    assert [result.error for message in run.messages for result in message.tool_results] == [None]
+    stopping = Agent(worker().model, name="worker", tools=[send], max_steps=1)
+    ended = await built(case, stopping).run("go")
+    assert isinstance(ended.stop, (stops.Completed, stops.MaxSteps, stops.BudgetExceeded))
+    assert_sendable(ended.messages)
+
+
+class Dawdling(Answering):
+    """A model that takes some turns of the event loop."""
+
+    def __init__(self, reply: Any, chance: random.Random) -> None:
+        super().__init__(reply)
+        self.chance = chance
+
+    async def __call__(self, request: ModelRequest, ctx: Context, /) -> ModelResponse:
+        for _ in range(self.chance.randrange(8)):
+            await asyncio.sleep(0)
+        return await super().__call__(request, ctx)
+
+
+@pytest.mark.parametrize(
+    "case", [case for case in ALONE if case[0] in ("in_parallel", "by_majority", "in_debate", "in_swarm")], ids=ids
+)
+@asynchronous
+async def test_the_order_in_which_members_end_changes_nothing(case: Sequence[str]) -> None:
+    chance = random.Random(3)
+    expected: tuple[AgentRun, list[str]] | None = None
+    for _ in range(25):
+        heard: list[str] = []
+        slow = Agent(Dawdling("sent", chance), name="worker")
+
+        def note(event: Event, heard: list[str] = heard) -> None:
+            if isinstance(event, ModelStarted):
+                heard.append(event.path)
+
+        run = await built(case, slow).run("go", listeners=[note])
+        if expected is None:
+            expected = run, sorted(heard)
+        same(run, expected[0])
+        assert sorted(heard) == expected[1]
+
+
+def test_a_member_of_two_teams_at_once_is_one_agent() -> None:
+    shared = member("worker", "sent")
+    team: Runnable = built(("by_majority", "in_parallel"), shared)
+    assert team.run_sync("go").output == wrong("together")

@@ -1,0 +1,358 @@
+"""Teams whose members answer at the same time: who sees what, how one answer is made, and what a failure does."""
+
+import asyncio
+import json
+from collections.abc import Sequence
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from msgspec import Struct
+
+from tests.hard_cases.support import through_json
+from tests.teams.models import Answering, Reply, asynchronous
+from tests.wrong import wrong
+from ziggurat.agents.agent import Agent
+from ziggurat.agents.runnable import Runnable
+from ziggurat.core.context import Context
+from ziggurat.core.errors import ConfigurationError
+from ziggurat.messages import stops
+from ziggurat.messages.agent import AgentRun
+from ziggurat.messages.model import ModelRequest, ModelResponse
+from ziggurat.models.scripted import ScriptedModel
+from ziggurat.stores.local import LocalLogs
+from ziggurat.teams.debating import debate, parse_score
+from ziggurat.teams.result import TeamResult
+from ziggurat.teams.swarming import NOTHING, Subtask, converge, listed_in, split_task, swarm
+from ziggurat.teams.voting import majority, parallel
+
+
+def member(name: str, reply: Any) -> Agent:
+    return Agent(Answering(reply), name=name)
+
+
+def shown(agent: Runnable, number: int = -1) -> list[str]:
+    return [message.text for message in wrong(agent).model.asked[number].messages]
+
+
+# -- parallel and majority ---------------------------------------------------------------------------------------------
+
+
+@asynchronous
+async def test_a_leader_makes_one_answer_of_those_of_the_members() -> None:
+    leader, ann, ben = member("leader", "both"), member("ann", "red"), member("ben", "blue")
+    run = await parallel(leader, ann, ben).run("Which?")
+    assert (run.text, run.output, run.agent, run.steps) == ("both", "both", "leader", 3)
+    assert shown(ann) == shown(ben) == ["Which?"]
+    assert shown(leader)[:-1] == ["Which?", "[ann] red", "[ben] blue"]
+    result = TeamResult.of(run)
+    assert result.answers == {"ann": "red", "ben": "blue", "leader": "both"}
+    assert (result.all_answered, result.is_unanimous) == (True, False)
+    assert result.distinct_answers == ("red", "blue", "both")
+
+
+@pytest.mark.parametrize(
+    ("answers", "output", "agent"),
+    [
+        (["a", "b", "b"], "b", "m1"),
+        (["b", "a"], "b", "m0"),
+        (["c", "a", "b", "a", "b"], "a", "m1"),
+        (["x"], "x", "m0"),
+        ([ValueError("lost"), "b"], "b", "m1"),
+    ],
+)
+@asynchronous
+async def test_the_most_frequent_answer_wins_and_of_equals_the_first(
+    answers: Sequence[Reply], output: str, agent: str
+) -> None:
+    run = await majority(*(member(f"m{at}", answer) for at, answer in enumerate(answers))).run("?")
+    assert (run.output, run.text, run.agent, run.stop) == (output, output, agent, stops.Completed())
+    failed = [f"m{at}" for at, answer in enumerate(answers) if isinstance(answer, Exception)]
+    result = TeamResult.of(run)
+    assert (list(result.failures), result.all_answered) == (failed, not failed)
+    assert result.is_unanimous == (len(answers) == 1)
+
+
+class City(Struct):
+    name: str
+
+
+@asynchronous
+async def test_values_are_counted_and_come_back_as_such() -> None:
+    store = LocalLogs()
+
+    def team(kept: LocalLogs) -> Runnable:
+        texts = ['{"name":"Ur"}', '{"name": "Uruk"}', '{ "name": "Uruk" }']
+        models = [ScriptedModel(text, output_modes=["native"]) for text in texts]
+        return majority(*(Agent(model, name=f"m{at}", output=City) for at, model in enumerate(models)), store=kept)
+
+    assert (await team(store).run("?", run_id="r-1")).output == City("Uruk")
+    assert (await team(through_json(store, "r-1")).resume("r-1")).output == City("Uruk")
+
+
+@asynchronous
+async def test_a_run_fails_only_if_no_member_answers() -> None:
+    leader = member("leader", "so")
+    run = await parallel(leader, member("ann", ValueError("one")), member("ben", ValueError("two"))).run("?")
+    assert run.stop == stops.Failed("one", "ValueError")
+    assert TeamResult.of(run).failures == {"ann": "ValueError: one", "ben": "ValueError: two"}
+    partly = await parallel(leader, member("ann", ValueError("one")), member("ben", "yes")).run("?")
+    assert partly.text == "so"
+    assert "ann could not answer: ValueError: one" in shown(leader)
+    with pytest.raises(ConfigurationError, match="at least 2"):
+        parallel(leader)
+
+
+@asynchronous
+async def test_failures_of_members_are_the_same_in_a_resumed_run() -> None:
+    store = LocalLogs()
+    broken = True
+
+    def lead(request: ModelRequest) -> Reply:
+        return ConnectionError("down") if broken else "done"
+
+    def team(kept: LocalLogs) -> Runnable:
+        return parallel(
+            member("leader", lead), member("ann", ValueError("no")), member("ben", "yes"), store=kept, name="team"
+        )
+
+    assert isinstance((await team(store).run("?", run_id="r-1")).stop, stops.Failed)
+    broken = False
+    again = team(through_json(store, "r-1"))
+    run = await again.resume("r-1", strict=True)
+    assert run.text == "done"
+    assert TeamResult.of(run).failures == {"ann": "ValueError: no"}
+    assert (await again.replay("r-1")).messages == run.messages
+
+
+class Counting(Answering):
+    """A model that notes how many of its kind answer at the same time."""
+
+    working = most = 0
+
+    async def __call__(self, request: ModelRequest, ctx: Context, /) -> ModelResponse:
+        Counting.working += 1
+        Counting.most = max(Counting.most, Counting.working)
+        for _ in range(5):
+            await asyncio.sleep(0)
+        Counting.working -= 1
+        return await super().__call__(request, ctx)
+
+
+@pytest.mark.parametrize("limit", [1, 3, None])
+@asynchronous
+async def test_at_most_so_many_members_work_at_the_same_time(limit: int | None) -> None:
+    Counting.most = 0
+    await majority(*(Agent(Counting("a"), name=f"m{at}") for at in range(7)), concurrency=limit).run("?")
+    assert Counting.most == (limit or 7)
+
+
+# -- debate ------------------------------------------------------------------------------------------------------------
+
+
+def debater(name: str, score: str, argument: str = "") -> Agent:
+    """Return a debater that scores all others alike."""
+
+    def reply(request: ModelRequest) -> Reply:
+        last = request.messages[-1].text
+        if "How convincing" in last:
+            return score
+        return f"{argument or name}{sum(message.role == 'assistant' for message in request.messages) + 1}"
+
+    return Agent(Answering(reply), name=name)
+
+
+@asynchronous
+async def test_debaters_open_answer_each_other_and_score_each_other() -> None:
+    ann, ben, moderator = debater("ann", "0.2"), debater("ben", "I say 0.9 of 1"), member("moderator", "Ann is right.")
+    run = await debate(ann, ben, moderator=moderator, rounds=3).run("Tea?")
+    result = TeamResult.of(run)
+    assert (run.text, run.agent, run.model_calls) == ("Ann is right.", "moderator", 3 * 2 + 3 * 2 + 1)
+    assert (result.scores, result.winner) == ({"ann": 2.7, "ben": 0.6}, "ann")
+    assert result.answers == {"ann": "ann3", "ben": "ben3", "moderator": "Ann is right."}
+    assert [texts[:-1] for texts in shown_all(ann) if "How convincing" not in texts[-1]] == [
+        ["Tea?"],
+        ["Tea?", "ann1", "[ben] ben1", 'Scores: {"ann":0.9,"ben":0.2}'],
+        [
+            *["Tea?", "ann1", "[ben] ben1", 'Scores: {"ann":0.9,"ben":0.2}'],
+            *["ann2", "[ben] ben2", 'Scores: {"ann":1.8,"ben":0.4}'],
+        ],
+    ]
+    assert "[ann] ann3" in shown(moderator)
+
+
+def shown_all(agent: Runnable) -> list[list[str]]:
+    return [[message.text for message in request.messages] for request in wrong(agent).model.asked]
+
+
+@pytest.mark.parametrize(
+    ("scores", "winner"),
+    [
+        (("0.5", "0.5"), None),
+        (("0", "0"), None),
+        (("0.4", "0.5"), "ann"),
+        (("prose", "0.6"), "ann"),
+        (("7", "-3"), "ben"),
+    ],
+)
+@asynchronous
+async def test_equal_scores_have_no_winner(scores: tuple[str, str], winner: str | None) -> None:
+    run = await debate(debater("ann", scores[0]), debater("ben", scores[1]), rounds=1).run("?")
+    assert TeamResult.of(run).winner == winner
+    texts = {"ann": "ann1", "ben": "ben1", None: "ann: ann1\nben: ben1"}
+    assert (run.text, run.agent) == (texts[winner], winner or "debate")
+
+
+@asynchronous
+async def test_a_debater_that_fails_sits_out_the_round() -> None:
+    def moody(request: ModelRequest) -> Reply:
+        if "How convincing" in request.messages[-1].text:
+            return "1"
+        return ValueError("ill") if "opening" in request.messages[-1].text else "back"
+
+    ben = member("ben", moody)
+    ann = debater("ann", "0.5")
+    run = await debate(ann, ben, rounds=2).run("?")
+    result = TeamResult.of(run)
+    assert result.failures == {"ben": "ValueError: ill"}
+    assert result.scores == {"ann": 1.0, "ben": 0.5}
+    assert "ben could not answer: ValueError: ill" in shown_all(ann)[1]
+
+
+@asynchronous
+async def test_long_arguments_are_cut_for_the_others_only() -> None:
+    ann, ben = debater("ann", "1", "x" * 900), debater("ben", "1")
+    run = await debate(ann, ben, max_argument_chars=50, scoring=False).run("?")
+    (other,) = [text for text in shown(ben) if text.startswith("[ann]")]
+    assert len(other) == 50
+    assert len(TeamResult.of(run).answers["ann"]) == 901
+    assert TeamResult.of(run).scores == {}
+
+
+@given(st.text() | st.floats().map(str) | st.integers().map(str))
+def test_a_score_is_a_number_from_0_to_1(text: str) -> None:
+    assert 0.0 <= parse_score(text) <= 1.0
+
+
+@pytest.mark.parametrize(
+    ("text", "score"),
+    [("", 0.5), ("none", 0.5), ("0.7 of 1", 0.7), ("-2", 0.0), ("9/10", 1.0), (".25", 0.25), ("1.", 1.0)],
+)
+def test_the_first_number_is_the_score(text: str, score: float) -> None:
+    assert parse_score(text) == score
+
+
+# -- swarm -------------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("text", "by", "parts"),
+    [
+        ("find it, read it; write it and send it", "breadth", ["find it", "read it", "write it", "send it"]),
+        ("1. one 2. two 8. eight", "breadth", ["one", "two", "eight"]),
+        ("1) one 5) five", "breadth", ["one", "five"]),
+        ("", "breadth", []),
+        (" , ;", "breadth", []),
+        ("one then two finally three, four", "depth", ["one", ("two", 1), ("three", 2), "four"]),
+        ("one then two", "breadth", ["one then two"]),
+    ],
+)
+def test_a_task_is_split_by_breadth_and_depth(text: str, by: str, parts: Sequence[Any]) -> None:
+    expected = [Subtask(part) if isinstance(part, str) else Subtask(*part) for part in parts]
+    assert split_task(text, wrong(by)) == expected
+
+
+@asynchronous
+async def test_members_get_the_subtasks_in_turn_and_see_only_theirs() -> None:
+    ann, ben = member("ann", lambda request: request.messages[-1].text.upper()), member("ben", "B")
+    run = await swarm(ann, ben).run("one, two, three")
+    assert run.text == "Synthesised answer from 3 agent result(s):\n1. [ann] ONE\n2. [ben] B\n3. [ann] THREE"
+    assert shown_all(ann) == [["one"], ["three"]]
+    assert shown_all(ben) == [["two"]]
+    assert (run.agent, run.model_calls) == ("swarm", 3)
+    alone = await swarm(ann, ben, max_members=1).run("one, two")
+    assert alone.text.endswith("1. [ann] ONE\n2. [ann] TWO")
+
+
+@asynchronous
+async def test_what_comes_later_sees_the_results_so_far() -> None:
+    ann = member("ann", lambda request: request.messages[-1].text.upper())
+    await swarm(ann, split="depth").run("one then two")
+    assert shown_all(ann) == [["one"], ["Results so far:\n1. [ann] ONE", "two"]]
+
+
+@asynchronous
+async def test_enough_successes_cancel_the_rest_which_is_recorded() -> None:
+    store = LocalLogs()
+    never = asyncio.Event()
+
+    def team(kept: LocalLogs) -> Runnable:
+        slow = Agent(ScriptedModel(always=["slow", never]), name="slow")
+        return swarm(member("ann", "A"), slow, member("bad", ValueError("x")), threshold=0.3, store=kept, name="team")
+
+    run = await team(store).run("one, two, three", run_id="r-1")
+    assert run.text == "A"
+    again = team(through_json(store, "r-1"))
+    assert (await again.replay("r-1")).messages == run.messages
+
+
+@asynchronous
+async def test_failures_are_counted_and_only_if_all_fail_the_run_does() -> None:
+    ann, bad = member("ann", "A"), member("bad", ValueError("x"))
+    run = await swarm(ann, bad).run("one, two, three")
+    assert TeamResult.of(run).failures == {"bad": "ValueError: x"}
+    assert run.text == "Synthesised answer from 2 agent result(s):\n1. [ann] A"
+    assert (await swarm(bad).run("one, two")).stop == stops.Failed("x", "ValueError")
+    assert (await swarm(ann).run(" , ")).text == NOTHING
+    assert isinstance((await swarm(ann, max_subtasks=2).run("a, b, c")).stop, stops.BudgetExceeded)
+
+
+@pytest.mark.parametrize(
+    ("reply", "subtasks"),
+    [
+        ('["a", "b"]', ["a", "b"]),
+        ('Here you are:\n```json\n["a"]\n```', ["a"]),
+        ("- a\n- b", ["a", "b"]),
+        ("Sure:\n1. a\n2) b\n", ["a", "b"]),
+        ("just do it", ["just do it"]),
+        ("", []),
+        ("[1, 2]", ["[1, 2]"]),
+        ("[" * 100_000, ["[" * 100_000]),
+        ('["", " "]', []),
+    ],
+)
+@asynchronous
+async def test_what_a_model_writes_as_a_list_is_read(reply: str, subtasks: list[str]) -> None:
+    assert listed_in(reply) == subtasks
+    ann = member("ann", "A")
+    await swarm(ann, split=member("planner", reply)).run("the task")
+    assert shown_all(ann) == [[each] for each in subtasks or ["the task"]]
+
+
+def test_results_that_begin_alike_are_listed_once() -> None:
+    results = [("a", "X" * 60 + "1"), ("b", "x" * 60 + "2"), ("c", "y")]
+    listed = f"1. [a] {'X' * 60}1\n2. [c] y"
+    assert converge(results) == f"Synthesised answer from 3 agent result(s):\n{listed}"
+    assert converge(results[:1]) == "X" * 60 + "1"
+    assert converge([]) == NOTHING
+
+
+@pytest.mark.parametrize("answer", ["text", [1], None])
+@asynchronous
+async def test_a_function_that_splits_into_something_else_is_refused(answer: object) -> None:
+    with pytest.raises(ConfigurationError, match="split="):
+        await swarm(member("ann", "A"), split=lambda text: wrong(answer)).run("x")
+
+
+@asynchronous
+async def test_a_leader_writes_the_answer_of_a_swarm() -> None:
+    leader = member("leader", "all done")
+    run: AgentRun = await swarm(member("ann", "A"), leader=leader).run("one, two")
+    assert (run.text, run.agent) == ("all done", "leader")
+    assert shown(leader)[1] == "1. [ann] A\n2. [ann] A"
+
+
+def test_a_run_of_a_team_is_json() -> None:
+    run = majority(member("ann", "A")).run_sync("?")
+    assert json.loads(json.dumps(TeamResult.of(run).answers)) == {"ann": "A"}
