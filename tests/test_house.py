@@ -24,6 +24,7 @@ FLOORS = {
     "middleware": 3,
     "memory": 3,
     "knowledge": 3,
+    "runtime": 3,
     "calls": 4,
     "runs": 5,
     "agents": 6,

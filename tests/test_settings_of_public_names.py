@@ -30,6 +30,7 @@ from ziggurat.models.http.client import Client
 from ziggurat.models.http.dialect import dialect_of
 from ziggurat.models.http.limits import Limits
 from ziggurat.models.scripted import ScriptedModel
+from ziggurat.runtime.bus import Bus
 from ziggurat.stores.local import LocalLogs
 
 MODEL = ScriptedModel(always="x")
@@ -101,6 +102,9 @@ ARGUMENTS: dict[str, dict[str, Any]] = {
     "ask": {"question": "Which?"},
     "calibrate": {"embedder": embedder},
     "GraphStore": {"path": "graph.db"},
+    "Role": {"name": "x"},
+    "Subscription": {"bus": Bus(), "name": "x", "role": None},
+    "Specific": {"name": "x"},
     "Handoff": {"target": "x"},
     "HandoffTool": {"target": "x", "name": "x", "description": "x"},
     "HttpEmbedder": {"model": "x", "dialect": dialect_of("ollama"), "transport": Client("http://127.0.0.1:11434")},

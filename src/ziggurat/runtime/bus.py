@@ -1,0 +1,318 @@
+"""Bus: messages between the coroutines of one process, to all, to one, or to a role."""
+
+__all__ = [
+    "Address",
+    "Broadcast",
+    "Bus",
+    "BusClosed",
+    "BusMessage",
+    "BusStatistics",
+    "Lagged",
+    "Role",
+    "Specific",
+    "Subscription",
+]
+
+import asyncio
+from collections import deque
+from collections.abc import AsyncIterator, Iterable
+from types import TracebackType
+
+from msgspec import Struct
+
+from ziggurat.core.context import Context, root
+from ziggurat.core.errors import ConfigurationError, ServiceError
+from ziggurat.core.settings import CheckedStruct, NonEmptyText, PositiveInt, Seconds, checked
+
+
+class Broadcast(Struct, frozen=True):
+    """To all subscribers, the sender included."""
+
+
+class Specific(CheckedStruct, frozen=True):
+    """To one subscriber, by its name."""
+
+    name: NonEmptyText
+
+
+class Role(CheckedStruct, frozen=True):
+    """To all subscribers with a role."""
+
+    name: NonEmptyText
+
+
+Address = Broadcast | Specific | Role
+"""Whom a message is for."""
+
+
+class BusMessage(Struct, frozen=True):
+    """A message on a bus.
+
+    Attributes:
+        id: Its number on the bus.
+        sender: The subscriber that sent it, as the bus knows it.
+        to: Whom it is for.
+        content: Anything.
+        reply_to: The id of the message that it answers, if any.
+    """
+
+    id: int
+    sender: str
+    to: Address
+    content: object
+    reply_to: int | None = None
+
+
+class Lagged(Struct, frozen=True):
+    """Comes in place of the messages that a subscriber has missed, because it was too slow.
+
+    Attributes:
+        count: How many they were.
+    """
+
+    count: int
+
+
+class BusStatistics(Struct, frozen=True):
+    """The figures of a bus.
+
+    Attributes:
+        total_sent: The number of messages sent.
+        dead_letters: The number of messages for which there was no subscriber.
+        lagged: How many messages each subscriber has missed so far, by name.
+        subscribers: The names of the subscribers, in the order in which they subscribed.
+        roles: The roles that subscribers have, sorted.
+    """
+
+    total_sent: int
+    dead_letters: int
+    lagged: dict[str, int]
+    subscribers: tuple[str, ...]
+    roles: tuple[str, ...]
+
+
+class BusClosed(ServiceError):
+    """The bus was closed, and everything that was received before has been read."""
+
+
+class Bus:
+    """Passes messages on to all subscribers that they are for; a slow one misses messages, and gets to know how many.
+
+    ::
+
+        bus = Bus()
+        ann, ben = bus.subscribe("ann"), bus.subscribe("ben", role="reviewer")
+        ann.send("please review", Role("reviewer"))
+        message = await ben.receive()
+
+    A subscriber gets what is sent after it has subscribed. The sender of a message is set by the bus. It is not
+    recorded: for messages between the members of a durable run, use a team.
+
+    Args:
+        capacity: How many messages wait for a subscriber; when there are more, it misses the oldest.
+    """
+
+    @checked
+    def __init__(self, capacity: PositiveInt = 256) -> None:
+        self.capacity = capacity
+        self._subscriptions: dict[str, Subscription] = {}
+        self._roles: dict[str, dict[str, Subscription]] = {}
+        self._sent = self._dead = 0
+        self._closed = False
+
+    @checked
+    def subscribe(self, name: NonEmptyText, *, role: NonEmptyText | None = None) -> "Subscription":
+        """Add a subscriber.
+
+        Raises:
+            ConfigurationError: there is one of this name.
+            BusClosed: the bus was closed.
+        """
+        self._require_open()
+        if name in self._subscriptions:
+            raise ConfigurationError(f"there is a subscriber named {name!r}; the sender of a message must be certain")
+        subscription = self._subscriptions[name] = Subscription(self, name, role)
+        if role is not None:
+            self._roles.setdefault(role, {})[name] = subscription
+        return subscription
+
+    def close(self) -> None:
+        """Close the bus: nothing more can be sent; what was sent can still be received."""
+        self._closed = True
+        for subscription in self._subscriptions.values():
+            subscription.wake()
+
+    @property
+    def is_closed(self) -> bool:
+        """Whether it was closed."""
+        return self._closed
+
+    @property
+    def statistics(self) -> BusStatistics:
+        """The figures of the bus at this moment."""
+        lagged = {name: each.lagged for name, each in self._subscriptions.items()}
+        roles = tuple(sorted(role for role, members in self._roles.items() if members))
+        return BusStatistics(self._sent, self._dead, lagged, tuple(self._subscriptions), roles)
+
+    def pass_on(self, sender: str, content: object, to: Address, reply_to: int | None) -> BusMessage:
+        """Send a message in the name of a subscriber, which calls this."""
+        self._require_open()
+        self._sent += 1
+        message = BusMessage(self._sent, sender, to, content, reply_to)
+        receivers = self._receivers(to)
+        if not receivers:
+            self._dead += 1
+        for subscription in receivers:
+            subscription.take(message)
+        return message
+
+    def leave(self, name: str) -> None:
+        """Remove a subscriber, which calls this."""
+        subscription = self._subscriptions.pop(name, None)
+        if subscription is not None and subscription.role is not None:
+            self._roles[subscription.role].pop(name)
+
+    def _receivers(self, to: Address) -> "Iterable[Subscription]":
+        match to:
+            case Broadcast():
+                return tuple(self._subscriptions.values())
+            case Specific():
+                subscription = self._subscriptions.get(to.name)
+                return () if subscription is None else (subscription,)
+        return tuple(self._roles.get(to.name, {}).values())
+
+    def _require_open(self) -> None:
+        if self._closed:
+            raise BusClosed("the bus is closed")
+
+    def __repr__(self) -> str:
+        return f"Bus({', '.join(self._subscriptions)})"
+
+
+_EVERYONE = Broadcast()
+
+
+class Subscription:
+    """One subscriber of a bus: it sends and receives in its own name, and ends as a context manager or by `leave`.
+
+    Attributes:
+        name: Its name.
+        role: Its role, if it has one.
+        lagged: How many messages it has missed so far.
+    """
+
+    @checked
+    def __init__(self, bus: Bus, name: NonEmptyText, role: NonEmptyText | None) -> None:
+        self.name = name
+        self.role = role
+        self.lagged = 0
+        self._bus = bus
+        self._missed = 0  # since the last report
+        self._waiting: deque[BusMessage] = deque()
+        self._requests: dict[int, asyncio.Future[BusMessage]] = {}
+        self._bell: asyncio.Future[None] | None = None
+
+    def send(self, content: object, to: Address = _EVERYONE) -> BusMessage:
+        """Send a message at once; it never waits.
+
+        Raises:
+            BusClosed: the bus was closed.
+        """
+        return self._bus.pass_on(self.name, content, to, None)
+
+    def reply(self, message: BusMessage, content: object) -> BusMessage:
+        """Answer a message, to its sender alone."""
+        return self._bus.pass_on(self.name, content, Specific(message.sender), message.id)
+
+    @checked
+    async def request(
+        self, content: object, to: Specific | Role, *, timeout: Seconds, ctx: Context | None = None
+    ) -> BusMessage:
+        """Send a message and wait for the first reply to it, which `receive` does not return then.
+
+        Args:
+            content: What is asked.
+            to: Whom.
+            timeout: The longest wait in seconds, by the clock of the context.
+            ctx: The context of the call; by default one outside of all runs.
+
+        Raises:
+            Timeout: nobody has replied in time.
+            BusClosed: the bus was closed.
+        """
+        loop = asyncio.get_running_loop()
+        answer: asyncio.Future[BusMessage] = loop.create_future()
+        message = self.send(content, to)
+        self._requests[message.id] = answer
+        try:
+            async with (root(f"bus-{self.name}") if ctx is None else ctx.under(f"bus-{self.name}")).limit(timeout):
+                return await answer
+        finally:
+            del self._requests[message.id]
+
+    async def receive(self) -> BusMessage | Lagged:
+        """Return the next message, or how many were missed before it.
+
+        Raises:
+            BusClosed: the bus was closed, and all messages have been received.
+        """
+        while True:
+            if self._missed:
+                missed, self._missed = self._missed, 0
+                return Lagged(missed)
+            if self._waiting:
+                return self._waiting.popleft()
+            if self._bus.is_closed:
+                raise BusClosed("the bus is closed, and all messages have been received")
+            if self._bell is not None:
+                raise ConfigurationError(f"two tasks receive for {self.name} at the same time; give each a name")
+            self._bell = asyncio.get_running_loop().create_future()
+            try:
+                await self._bell
+            finally:
+                self._bell = None
+
+    async def __aiter__(self) -> AsyncIterator[BusMessage | Lagged]:
+        while True:
+            try:
+                message = await self.receive()
+            except BusClosed:
+                return
+            yield message
+
+    def take(self, message: BusMessage) -> None:
+        """Add a message for this subscriber; the bus calls this."""
+        request = None if message.reply_to is None else self._requests.get(message.reply_to)
+        if request is not None and not request.done():
+            request.set_result(message)
+            return
+        if len(self._waiting) >= self._bus.capacity:
+            self._waiting.popleft()
+            self._missed += 1
+            self.lagged += 1
+        self._waiting.append(message)
+        self.wake()
+
+    def wake(self) -> None:
+        """Let a waiting `receive` look again, and end requests on a closed bus; the bus calls this."""
+        if self._bell is not None and not self._bell.done():
+            self._bell.set_result(None)
+        if self._bus.is_closed:
+            for answer in self._requests.values():
+                if not answer.done():
+                    answer.set_exception(BusClosed("the bus was closed before there was a reply"))
+
+    def leave(self) -> None:
+        """End the subscription."""
+        self._bus.leave(self.name)
+
+    def __enter__(self) -> "Subscription":
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.leave()
+
+    def __repr__(self) -> str:
+        return f"Subscription({self.name!r})"

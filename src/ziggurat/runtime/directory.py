@@ -1,0 +1,154 @@
+"""Directory: who can do what, and how well it is."""
+
+__all__ = ["Directory", "Health", "Match", "Registration"]
+
+from collections.abc import Iterable
+from typing import Annotated, Literal
+
+from msgspec import Meta, Struct
+
+from ziggurat.core.clock import SYSTEM_CLOCK, Clock
+from ziggurat.core.settings import NonEmptyText, NonNegativeFloat, Seconds, checked
+
+Health = Literal["healthy", "degraded", "unhealthy"]
+"""How well somebody in a directory is; who is degraded counts 0.6 times as much, who is unhealthy not at all."""
+
+Tags = Annotated[Iterable[str], Meta(title="list of texts")]
+
+_WEIGHTS: dict[Health, float] = {"healthy": 1.0, "degraded": 0.6, "unhealthy": 0.0}
+
+
+class Registration(Struct, frozen=True):
+    """Somebody in a directory.
+
+    Attributes:
+        name: Its name.
+        tags: What it can do.
+        latency: How long it usually takes, in seconds; None if that is unknown.
+        cost: What a call of it usually costs, in any unit; None if that is unknown.
+        value: What was registered under the name, such as an agent.
+        health: How well it is, as its last heartbeat says.
+        seen: When it was registered or had its last heartbeat, in seconds of the clock's `monotonic`.
+    """
+
+    name: str
+    tags: frozenset[str]
+    latency: float | None = None
+    cost: float | None = None
+    value: object = None
+    health: Health = "healthy"
+    seen: float = 0.0
+
+
+class Match(Struct, frozen=True):
+    """A registration that fits a query, and how well it does, from 0 to 1."""
+
+    registration: Registration
+    score: float
+
+    @property
+    def name(self) -> str:
+        """The name that is registered."""
+        return self.registration.name
+
+
+class Directory:
+    """Finds agents, or anything else, by what they can do::
+
+        directory = Directory(ttl=30)
+        directory.register("coder", ["python", "sql"], latency=2.0, value=coder)
+        best = directory.query(["python"], preferred=["fast"])[0].registration.value
+
+    Args:
+        ttl: For how many seconds a registration counts as fresh without a heartbeat; `evict` removes the others.
+        clock: Its clock.
+    """
+
+    @checked
+    def __init__(self, ttl: Seconds = 60.0, *, clock: Clock = SYSTEM_CLOCK) -> None:
+        self.ttl = ttl
+        self._clock = clock
+        self._entries: dict[str, Registration] = {}
+
+    @checked
+    def register(
+        self,
+        name: NonEmptyText,
+        tags: Tags = (),
+        *,
+        latency: NonNegativeFloat | None = None,
+        cost: NonNegativeFloat | None = None,
+        value: object = None,
+    ) -> Registration:
+        """Add somebody, in place of an earlier registration of this name."""
+        now = self._clock.monotonic()
+        self._entries.pop(name, None)
+        entry = Registration(name, frozenset(tags), latency, cost, value, "healthy", now)
+        self._entries[name] = entry
+        return entry
+
+    def deregister(self, name: str) -> None:
+        """Remove somebody, if it is there."""
+        self._entries.pop(name, None)
+
+    @checked
+    def heartbeat(self, name: NonEmptyText, health: Health = "healthy") -> None:
+        """Note how well somebody is, and that it is there; no effect for an unknown name."""
+        entry = self._entries.get(name)
+        if entry is not None:
+            self._entries[name] = Registration(
+                name, entry.tags, entry.latency, entry.cost, entry.value, health, self._clock.monotonic()
+            )
+
+    def evict(self) -> tuple[str, ...]:
+        """Remove who has not been seen for `ttl` seconds, and return their names; until then they are found."""
+        now = self._clock.monotonic()
+        stale = tuple(name for name, entry in self._entries.items() if now - entry.seen >= self.ttl)
+        for name in stale:
+            del self._entries[name]
+        return stale
+
+    @checked
+    def query(
+        self,
+        required: Tags = (),
+        *,
+        preferred: Tags = (),
+        max_latency: NonNegativeFloat | None = None,
+        max_cost: NonNegativeFloat | None = None,
+    ) -> list[Match]:
+        """Return who can do all that is required, the best first; of equals, who was registered first.
+
+        The score is the similarity of Jaccard of its tags and all tags of the query, times the weight of its health.
+
+        Args:
+            required: What it must be able to do.
+            preferred: What would be good besides.
+            max_latency: Leaves out who is known to take longer, in seconds.
+            max_cost: Leaves out who is known to cost more.
+        """
+        needs = frozenset(required)
+        tags = needs | frozenset(preferred)
+        matches = [
+            Match(entry, _jaccard(entry.tags, tags) * _WEIGHTS[entry.health])
+            for entry in self._entries.values()
+            if needs <= entry.tags and _within(entry.latency, max_latency) and _within(entry.cost, max_cost)
+        ]
+        return sorted(matches, key=lambda match: -match.score)
+
+    def __len__(self) -> int:
+        return len(self._entries)
+
+    def __contains__(self, name: object) -> bool:
+        return name in self._entries
+
+    def __repr__(self) -> str:
+        return f"Directory({', '.join(self._entries)})"
+
+
+def _within(value: float | None, limit: float | None) -> bool:
+    return value is None or limit is None or value <= limit
+
+
+def _jaccard(one: frozenset[str], other: frozenset[str]) -> float:
+    return len(one & other) / len(one | other) if one | other else 0.0
