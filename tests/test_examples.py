@@ -44,6 +44,7 @@ PRINTED = {
     "stream.py": "Completed: 2 steps, 4 model calls",
     "structured_output.py": "2 x tea\n  1 x milk\nasked 2 times",
     "team_handoffs.py": "billing -> refunds: None\nrefunds: Order 17 is refunded. (4 model calls)\nrefunds: You",
+    "team_chat.py": "writer: A ziggurat is a tower.\ncritic: What is it made of?\nwriter: A ziggurat is a stepped",
     "team_rounds.py": "jury: {'ann': 'red', 'ben': 'blue', 'cem': 'blue'}\nwinner of the debate: ben 1.2\n",
     "testing_an_agent.py": "4 tests passed",
 }

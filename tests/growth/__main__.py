@@ -6,10 +6,17 @@ In a process of its own nothing but the function takes time, and the heap is not
 import json
 import sys
 
-from tests.growth import plants, room_messages, room_models, room_tools
+from tests.growth import plants, room_messages, room_models, room_teams, room_tools
 from tests.growth.measure import growth
 
-CASES = [*room_messages.CASES, *room_tools.CASES, *room_models.CASES, *plants.SQUARE, *plants.LINEAR]
+CASES = [
+    *room_messages.CASES,
+    *room_tools.CASES,
+    *room_models.CASES,
+    *room_teams.CASES,
+    *plants.SQUARE,
+    *plants.LINEAR,
+]
 
 if __name__ == "__main__":
     for line in sys.stdin:

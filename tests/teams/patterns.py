@@ -8,6 +8,7 @@ from ziggurat.agents.agent import Agent
 from ziggurat.agents.runnable import Runnable
 from ziggurat.messages.model import ModelRequest
 from ziggurat.messages.parts import ToolCall, tool_call
+from ziggurat.teams.chatting import group_chat
 from ziggurat.teams.debating import debate
 from ziggurat.teams.desk import handoffs
 from ziggurat.teams.handoff import sequential_handoff
@@ -50,6 +51,10 @@ def in_swarm(worker: Runnable, **arguments: Any) -> Runnable:
     return swarm(worker, member("helper", "helped"), split=lambda text: ["one", "two", "three"], **arguments)
 
 
+def in_chat(worker: Runnable, **arguments: Any) -> Runnable:
+    return group_chat(member("guest", "hello"), worker, turns=4, **arguments)
+
+
 PATTERNS: dict[str, Build] = {
     "handing": handing,
     "in_sequence": in_sequence,
@@ -57,6 +62,7 @@ PATTERNS: dict[str, Build] = {
     "by_majority": by_majority,
     "in_debate": in_debate,
     "in_swarm": in_swarm,
+    "in_chat": in_chat,
 }
 NAMES = list(PATTERNS)
 ALONE: list[tuple[str, ...]] = [(name,) for name in NAMES]

@@ -1,6 +1,7 @@
 """Teams: several agents that work together, each team an agent again.
 
 - `desk`: agents that hand a conversation over to each other, with the policies in `handoff`.
+- Members that speak in turn: `chatting`.
 - Members that work at the same time: `voting` (`parallel`, `majority`), `debating`, `swarming`; what each has answered:
   `result`.
 - `visibility`: what each member sees. `conversation`: the conversation of a team. `program`: its code as a Runnable.
@@ -11,6 +12,7 @@ from ziggurat.core.lazy import lazy
 __getattr__, __dir__, __all__ = lazy(
     __name__,
     {
+        "teams.chatting": ("group_chat",),
         "teams.debating": ("debate",),
         "teams.handoff": (
             "Handoff",
