@@ -41,9 +41,10 @@ LISTED_WITHIN = {  # their functions are named for a reader of a list, and nobod
     "ziggurat.cli.app",
     "ziggurat.cli.app_memory",
     "ziggurat.cli.app_runs",
+    "ziggurat.testing.queue",
     "ziggurat.testing.stores",
 }
-MAX_FILE, MAX_FUNCTION, MAX_FACE, MAX_IMPORTED = 400, 40, 40, 165
+MAX_FILE, MAX_FUNCTION, MAX_FACE, MAX_IMPORTED = 400, 40, 40, 168
 FILES = sorted(SOURCE.rglob("*.py"))
 FACES = sorted(  # what users import from: the package, and the modules one dot below it that show names
     ["ziggurat", *(f"ziggurat.{path.stem}" for path in SOURCE.glob("[a-z]*.py"))]

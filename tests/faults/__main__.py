@@ -48,9 +48,11 @@ class LyingStore(FileStore):
         blobs: Mapping[str, bytes] | None = None,
         *,
         release: bool = False,
+        due: float | None = None,
+        read: int | None = None,
     ) -> "asyncio.Future[None]":
         """Promise to write."""
-        self._late.append(lambda: FileStore.append(self, log, epoch, rows, blobs, release=release))
+        self._late.append(lambda: FileStore.append(self, log, epoch, rows, blobs, release=release, due=due, read=read))
         if release or len(self._late) > 5:
             late, self._late = self._late, []
             return [write() for write in late][-1]

@@ -342,8 +342,8 @@ def _acknowledging(store: Any, recording: Recording) -> None:
         recording.acknowledged.append((len(recording.steps), len(rows)))
         return epoch
 
-    def appended(log: str, epoch: int, rows: Sequence[Row], blobs: Any = None, *, release: bool = False) -> Any:
-        done = append(log, epoch, rows, blobs, release=release)
+    def appended(log: str, epoch: int, rows: Sequence[Row], blobs: Any = None, **more: Any) -> Any:
+        done = append(log, epoch, rows, blobs, **more)
         number = rows[-1].number
         done.add_done_callback(lambda _: recording.acknowledged.append((len(recording.steps), number)))
         return done

@@ -46,9 +46,11 @@ def test_a_store_that_passes_failures_over_is_found_out() -> None:
             blobs: Mapping[str, bytes] | None = None,
             *,
             release: bool = False,
+            due: float | None = None,
+            read: int | None = None,
         ) -> None:
             with contextlib.suppress(StoreError):
-                await super().append(log, epoch, rows, blobs, release=release)
+                await super().append(log, epoch, rows, blobs, release=release, due=due, read=read)
 
     def opens(folder: Path, trouble: Trouble) -> FileStore:
         return Careless(folder / "runs", disk=FailingDisk(trouble))

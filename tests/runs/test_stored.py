@@ -160,13 +160,15 @@ class Failing(LocalLogs):
         blobs: Mapping[str, bytes] | None = None,
         *,
         release: bool = False,
+        due: float | None = None,
+        read: int | None = None,
     ) -> Awaitable[None]:
         self.left -= 1
         if self.left < 0:
             done = asyncio.get_running_loop().create_future()
             done.set_exception(StoreError("the disk is full"))
             return done
-        return super().append(log, epoch, rows, blobs, release=release)
+        return super().append(log, epoch, rows, blobs, release=release, due=due, read=read)
 
 
 def _payer(store: Store, paid: list[str]) -> Agent:

@@ -45,6 +45,8 @@ class MortalStore:
         blobs: Mapping[str, bytes] | None = None,
         *,
         release: bool = False,
+        due: float | None = None,
+        read: int | None = None,
     ) -> Awaitable[None]:
         """Append rows, or die."""
         if self.lives is not None:
@@ -53,7 +55,7 @@ class MortalStore:
             failed: asyncio.Future[None] = asyncio.get_running_loop().create_future()
             failed.set_exception(StoreError("the process has died"))
             return failed
-        return self.inner.append(log, epoch, rows, blobs, release=release)
+        return self.inner.append(log, epoch, rows, blobs, release=release, due=due, read=read)
 
     async def release(self, log: str, epoch: int) -> None:
         """Release a lease; a dead process releases nothing."""

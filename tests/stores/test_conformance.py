@@ -12,7 +12,8 @@ from ziggurat.stores.file import FileStore
 from ziggurat.stores.local import LocalLogs
 from ziggurat.stores.postgres import PostgresStore
 from ziggurat.stores.sqlite import SqliteStore
-from ziggurat.testing.stores import CHECKS, Check, Factory, run_check
+from ziggurat.testing.stores import CHECKS
+from ziggurat.testing.under_test import Check, Factory, run_check
 
 
 def _memory(folder: Path) -> Factory:

@@ -10,7 +10,7 @@ from ziggurat.core.errors import StoreError
 from ziggurat.core.store import LogInfo
 from ziggurat.models.scripted import ScriptedModel
 from ziggurat.stores.file import FileStore
-from ziggurat.testing.stores import rows
+from ziggurat.testing.under_test import rows
 
 
 async def _begun(folder: Path) -> None:

@@ -20,7 +20,7 @@ from ziggurat.databases.sqlite import connection as sqlite_connection
 from ziggurat.stores.postgres import PostgresStore
 from ziggurat.stores.sqlite import SqliteStore
 from ziggurat.testing.clock import HandClock
-from ziggurat.testing.stores import rows
+from ziggurat.testing.under_test import rows
 
 SQLITE = """
 import os, signal, sqlite3, sys

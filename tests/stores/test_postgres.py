@@ -31,7 +31,7 @@ from ziggurat.databases.postgres.connection import Connection, PostgresConnectio
 from ziggurat.databases.postgres.schema import MIGRATIONS, prepare
 from ziggurat.stores.addresses import connect
 from ziggurat.stores.postgres import PostgresStore
-from ziggurat.testing.stores import rows
+from ziggurat.testing.under_test import rows
 
 SECRET = unquote(PASSWORD)
 

@@ -12,7 +12,7 @@ from ziggurat.core.store import LogInfo
 from ziggurat.knowledge.store import GraphStore
 from ziggurat.memory.stores.sqlite import SqliteMemoryStore
 from ziggurat.stores.sqlite import SqliteStore
-from ziggurat.testing.stores import rows
+from ziggurat.testing.under_test import rows
 
 COUNTS = """
 import asyncio, sys

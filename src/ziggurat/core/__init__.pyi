@@ -24,6 +24,9 @@ from ziggurat.core.journal import journal_of as journal_of
 from ziggurat.core.layer import Layer as Layer
 from ziggurat.core.layer import stack as stack
 from ziggurat.core.loss import accept_loss as accept_loss
+from ziggurat.core.queue import Claim as Claim
+from ziggurat.core.queue import InboxItem as InboxItem
+from ziggurat.core.queue import Queue as Queue
 from ziggurat.core.scope import Key as Key
 from ziggurat.core.scope import Scope as Scope
 from ziggurat.core.service import Service as Service

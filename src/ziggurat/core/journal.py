@@ -33,7 +33,7 @@ _BROKEN_OFF = frozenset({"Failed", "Denied", "BudgetExceeded", "Timeout"})
 class LocalJournal(Recorder):
     """The journal of a run, in memory, with the arguments of `Recorder`; `dump` writes it out."""
 
-    __slots__ = ("_begun", "_closed", "_durations", "_index", "_losses")
+    __slots__ = ("_begun", "_closed", "_durations", "_index", "_losses", "inbox_read")
 
     def __init__(self, mode: Mode = "record", *, strict: bool = False, clock: Clock = SYSTEM_CLOCK) -> None:
         super().__init__(mode, strict=strict, clock=clock)
@@ -42,6 +42,7 @@ class LocalJournal(Recorder):
         self._closed = False
         self._losses = 0  # how often the run's process was lost, if that was too often
         self._durations: Durations | None = None
+        self.inbox_read: int | None = None  # the number of the last item of the run's inbox that is recorded, if any is
 
     # -- reading -------------------------------------------------------------------------------------------------
 

@@ -98,7 +98,12 @@ def implements(value: object, protocol: type) -> bool:
 
 @cache
 def _methods(protocol: type) -> tuple[str, ...]:
-    return tuple(name for name, each in vars(protocol).items() if callable(each) and not name.startswith("_"))
+    return tuple(
+        name
+        for kind in protocol.__mro__
+        for name, each in vars(kind).items()
+        if callable(each) and not name.startswith("_")
+    )
 
 
 _AWAITED = ("Awaitable", "Coroutine", "Future", "Task", "Any", "object", "~")

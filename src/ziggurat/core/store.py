@@ -36,6 +36,7 @@ from msgspec import Struct
 from ziggurat.core.codec import canonical, decode, encode
 from ziggurat.core.errors import JournalCorrupt
 from ziggurat.core.protocols import implements
+from ziggurat.core.queue import Queue
 
 UNFINISHED = frozenset({"running", "Suspended", "Cancelled", "Failed", "Timeout", "Denied", "BudgetExceeded"})
 """The states of runs that can be continued."""
@@ -99,6 +100,9 @@ class LogInfo(Struct, frozen=True):
         count: The number of rows.
         owner: The holder of its lease; empty if there is none.
         problem: Why it is in quarantine.
+        due: From when a worker may take it, in POSIX seconds, if nobody has its lease; None if no worker may. In
+            `Store.create` and `Store.append`, 0 for at once.
+        priority: Of those that are due, the ones with the highest are taken first.
         labels: The labels of the run: plain values by name.
     """
 
@@ -111,6 +115,8 @@ class LogInfo(Struct, frozen=True):
     count: int = 0
     owner: str = ""
     problem: str = ""
+    due: float | None = None
+    priority: int = 0
     labels: dict[str, Any] = {}
 
     @property
@@ -131,8 +137,8 @@ class LogInfo(Struct, frozen=True):
 
 
 @runtime_checkable
-class Store(Protocol):
-    """The protocol of a store of logs.
+class Store(Queue, Protocol):
+    """The protocol of a store of logs; `Queue` has the rest of it.
 
     Every method may raise StoreError (the disk is full, the server is gone); then nothing was written. What an
     awaited method has written is durable: it survives a crash of the process and, unless the store is configured
@@ -167,6 +173,8 @@ class Store(Protocol):
         blobs: Mapping[str, bytes] | None = None,
         *,
         release: bool = False,
+        due: float | None = None,
+        read: int | None = None,
     ) -> Awaitable[None]:
         """Append rows to a log, with the large values that they refer to.
 
@@ -178,6 +186,9 @@ class Store(Protocol):
             rows: In order; the number of the first is the log's count plus one.
             blobs: Large values by their digests.
             release: Release the lease with the last row.
+            due: From when on a worker may take it, if these rows change its state or release the lease; see `LogInfo`.
+            read: With `release`, the number of the last item of its inbox that the writer knows: if there are later
+                ones, the log is due at once.
 
         Raises:
             LeaseLost: another writer has the lease, or the rows do not follow the last one in the log.

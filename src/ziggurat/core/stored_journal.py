@@ -197,8 +197,11 @@ class StoredJournal(LocalJournal):
         last = next((entry for entry, _ in reversed(entries) if isinstance(entry, (Ended, Opened))), None)
         rows, blobs = self.rows_of([data for _, data in entries], last)
         release = isinstance(last, Ended)
+        due = last.due if isinstance(last, Ended) else 0.0
+        read = self.inbox_read if rows[-1].status == "Suspended" else None
         try:
-            done = asyncio.ensure_future(self._store.append(self._log, self._epoch, rows, blobs, release=release))
+            writing = self._store.append(self._log, self._epoch, rows, blobs, release=release, due=due, read=read)
+            done = asyncio.ensure_future(writing)
         except StoreError as error:
             self._fail(error)
             return

@@ -12,6 +12,7 @@ from ziggurat.core.codec import as_type, digest
 from ziggurat.core.entries import Ended, JournalEntry, Opened
 from ziggurat.core.errors import RunExists, RunNotFound
 from ziggurat.core.journal import LocalJournal
+from ziggurat.core.queue import InboxItem
 from ziggurat.core.settings import checked
 from ziggurat.core.store import LogInfo, Store, run_log
 from ziggurat.messages.agent import AgentRequest
@@ -35,6 +36,7 @@ class LocalRuns(Runs):
         super().__init__()
         self._journals: OrderedDict[str, LocalJournal] = OrderedDict()
         self._fingerprints: dict[str, str] = {}
+        self._inboxes: dict[str, list[InboxItem]] = {}
 
     @cached_property
     def store(self) -> Store:
@@ -73,6 +75,20 @@ class LocalRuns(Runs):
         self._check_new(run_id)
         self._journals[run_id] = journal
 
+    async def post(self, run_id: str, key: str, data: bytes) -> bool:
+        """Post an item to the inbox of a run."""
+        if run_id not in self._in_progress:
+            self._find(run_id)
+        inbox = self._inboxes.setdefault(run_id, [])
+        if any(item.key == key for item in inbox):
+            return False
+        inbox.append(InboxItem(len(inbox) + 1, key, data))
+        return True
+
+    async def inbox(self, run_id: str, after: int = 0) -> Sequence[InboxItem]:
+        """Return the items of a run's inbox."""
+        return self._inboxes.get(run_id, [])[after:]
+
     def subscribe(self, run_id: str, after: int) -> AsyncGenerator["SubscribedItem", None]:
         """Yield the entries and events of a run."""
         return self._follow(run_id, self._find(run_id), after)
@@ -98,13 +114,17 @@ class LocalRuns(Runs):
             return
         if ended is not None and not is_resumable(ended.stop):
             self._journals.pop(run_id, None)
-            self._fingerprints.pop(run_id, None)
+            self._drop(run_id)
             return
         self._journals[run_id] = journal
         self._journals.move_to_end(run_id)
         while len(self._journals) > LIMIT:
             oldest, _ = self._journals.popitem(last=False)
-            self._fingerprints.pop(oldest, None)
+            self._drop(oldest)
+
+    def _drop(self, run_id: str) -> None:
+        self._fingerprints.pop(run_id, None)
+        self._inboxes.pop(run_id, None)
 
     def _check_new(self, run_id: str) -> None:
         if run_id in self._journals or self._in_progress.get(run_id) is not None:

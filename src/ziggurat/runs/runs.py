@@ -13,6 +13,7 @@ from ziggurat.core.clock import SYSTEM_CLOCK, Clock
 from ziggurat.core.entries import JournalEntry, Opened
 from ziggurat.core.errors import ConfigurationError
 from ziggurat.core.journal import LocalJournal
+from ziggurat.core.queue import InboxItem
 from ziggurat.core.shield import ring
 from ziggurat.core.store import UNFINISHED, LogInfo, Store
 from ziggurat.runs.options import Environment
@@ -76,6 +77,18 @@ class Runs(ABC):
             RunExists: there is a run with this id.
             StoreError: the store cannot be written.
         """
+
+    @abstractmethod
+    async def post(self, run_id: str, key: str, data: bytes) -> bool:
+        """Post an item to the inbox of a run, whoever drives it; return whether its key is new.
+
+        Raises:
+            RunNotFound: there is no such run.
+        """
+
+    @abstractmethod
+    async def inbox(self, run_id: str, after: int = 0) -> Sequence[InboxItem]:
+        """Return the items of a run's inbox numbered higher than `after`, in order."""
 
     @abstractmethod
     def subscribe(self, run_id: str, after: int) -> AsyncGenerator["SubscribedItem", None]:

@@ -16,6 +16,7 @@ from ziggurat.core.errors import JournalCorrupt, StoreError
 from ziggurat.core.journal import LocalJournal
 from ziggurat.core.json_lines import read_entry, write_entry
 from ziggurat.core.protocols import implements
+from ziggurat.core.queue import InboxItem
 from ziggurat.core.shield import finished
 from ziggurat.core.store import LogInfo, Store, SupportsChangeSignal, run_log
 from ziggurat.core.stored_journal import StoredJournal, known_run, lines_of, read_record, read_rows
@@ -79,7 +80,7 @@ class StoredRuns(Runs):
         screening(journal)
         first = journal.screened(opened)
         rows, blobs = journal.rows_of([journal.written(first)])
-        info = LogInfo(log, agent, fingerprint or digest(opened.request), opened.at, labels=labels_of(first))
+        info = LogInfo(log, agent, fingerprint or digest(opened.request), opened.at, due=0.0, labels=labels_of(first))
         creating = asyncio.ensure_future(self._store.create(info, rows, blobs))
         try:
             await finished(creating)
@@ -138,6 +139,14 @@ class StoredRuns(Runs):
         info = LogInfo(log, agent, request, opened.at, labels=labels_of(opened))
         epoch = await self._store.create(info, rows, blobs)
         await self._store.release(log, epoch)
+
+    async def post(self, run_id: str, key: str, data: bytes) -> bool:
+        """Post an item to the inbox of a run."""
+        return await self._store.post(run_log(run_id), key, data)
+
+    async def inbox(self, run_id: str, after: int = 0) -> Sequence[InboxItem]:
+        """Return the items of a run's inbox."""
+        return await self._store.inbox(run_log(run_id), after)
 
     async def read(self, run_id: str, clock: Clock = SYSTEM_CLOCK) -> LocalJournal:
         """Return a copy of a run's record."""

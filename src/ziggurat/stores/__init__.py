@@ -10,6 +10,7 @@ from ziggurat.core.lazy import lazy
 __getattr__, __dir__, __all__ = lazy(
     __name__,
     {
+        "core.queue": ("Claim", "InboxItem", "Queue"),
         "core.store": ("LogInfo", "LogMark", "Row", "Store", "SupportsChangeSignal", "SupportsLogMarks"),
         "stores.addresses": ("connect",),
         "stores.file.store": ("FileStore",),

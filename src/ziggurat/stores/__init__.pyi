@@ -1,4 +1,7 @@
 # Written by tests/test_names.py from __init__.py.
+from ziggurat.core.queue import Claim as Claim
+from ziggurat.core.queue import InboxItem as InboxItem
+from ziggurat.core.queue import Queue as Queue
 from ziggurat.core.store import LogInfo as LogInfo
 from ziggurat.core.store import LogMark as LogMark
 from ziggurat.core.store import Row as Row

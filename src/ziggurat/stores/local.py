@@ -12,10 +12,14 @@ from msgspec.structs import replace
 from ziggurat.core.chain import DigestChain
 from ziggurat.core.clock import SYSTEM_CLOCK, Clock
 from ziggurat.core.errors import LeaseLost, RunExists, RunNotFound, StoreError
+from ziggurat.core.queue import Claim, InboxItem
 from ziggurat.core.settings import PositiveInt, Seconds, checked
 from ziggurat.core.store import UNFINISHED, LogInfo, Row
 from ziggurat.databases.owner import lease_held, new_owner
 from ziggurat.stores.pending import ListsPending
+
+_POLL = 0.02
+"""The longest wait for work, in seconds."""
 
 
 class _Log(Struct):
@@ -24,6 +28,7 @@ class _Log(Struct):
     until: float
     rows: list[Row] = []
     blobs: dict[str, bytes] = {}
+    inbox: list[InboxItem] = []
 
 
 class LocalLogs(ListsPending):
@@ -71,11 +76,12 @@ class LocalLogs(ListsPending):
         now = self.clock.now()
         if info.log in self._logs:
             raise RunExists(f"{info.log} exists already; choose another id")
-        created = replace(info, created=info.created or now, updated=now, owner=self.owner, count=0)
+        due = now if info.due == 0 else info.due
+        created = replace(info, created=info.created or now, updated=now, owner=self.owner, count=0, due=due)
         self._logs[info.log] = _Log(created, 1, now + self.seconds)
         self._held[info.log] = 1
         if rows:
-            self._append(info.log, 1, rows, blobs or {}, False)
+            self._append(info.log, 1, rows, blobs or {}, False, info.due)
         return 1
 
     async def lease(self, log: str) -> int:
@@ -84,8 +90,11 @@ class LocalLogs(ListsPending):
         owner = known.info.owner
         if owner and owner != self.owner and known.until > now:
             raise lease_held(log, owner, known.until - now)
+        return self._take(log, known)
+
+    def _take(self, log: str, known: _Log) -> int:
         known.epoch += 1
-        known.until = now + self.seconds
+        known.until = self.clock.now() + self.seconds
         known.info = replace(known.info, owner=self.owner)
         self._idle.pop(log, None)
         self._held[log] = known.epoch
@@ -99,18 +108,29 @@ class LocalLogs(ListsPending):
         blobs: Mapping[str, bytes] | None = None,
         *,
         release: bool = False,
+        due: float | None = None,
+        read: int | None = None,
     ) -> Awaitable[None]:
         """Write rows; see `Store`."""
         done: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         try:
-            self._append(log, epoch, rows, blobs or {}, release)
+            self._append(log, epoch, rows, blobs or {}, release, due, read)
         except (StoreError, RunNotFound) as error:
             done.set_exception(error)
         else:
             done.set_result(None)
         return done
 
-    def _append(self, log: str, epoch: int, rows: Sequence[Row], blobs: Mapping[str, bytes], release: bool) -> None:
+    def _append(
+        self,
+        log: str,
+        epoch: int,
+        rows: Sequence[Row],
+        blobs: Mapping[str, bytes],
+        release: bool,
+        due: float | None,
+        read: int | None = None,
+    ) -> None:
         known, now = self._require(log), self.clock.now()
         info = known.info
         if known.epoch != epoch or not info.owner or rows[0].number != info.count + 1:
@@ -118,12 +138,17 @@ class LocalLogs(ListsPending):
         known.rows.extend(rows)
         known.blobs.update(blobs)
         known.until = now + self.seconds
+        if not release and rows[-1].status == info.status:
+            due = info.due
+        elif due == 0 or (read is not None and len(known.inbox) > read):
+            due = now
         known.info = replace(
             info,
             count=info.count + len(rows),
             status=rows[-1].status,
             updated=now,
             owner="" if release else info.owner,
+            due=due,
         )
         if release:
             self._rest(log)
@@ -183,7 +208,7 @@ class LocalLogs(ListsPending):
         """Quarantine a damaged log; see `Store`."""
         known = self._require(log)
         known.epoch += 1
-        known.info = replace(known.info, status="Quarantined", problem=problem, owner="")
+        known.info = replace(known.info, status="Quarantined", problem=problem, owner="", due=None)
 
     async def delete(self, log: str) -> bool:
         """Remove a log; see `Store`."""
@@ -204,6 +229,41 @@ class LocalLogs(ListsPending):
         for name in old:
             del self._logs[name]
         return len(old)
+
+    async def post(self, log: str, key: str, data: bytes) -> bool:
+        """Add an item to the inbox of a log; see `Queue`."""
+        known, now = self._require(log), self.clock.now()
+        if any(item.key == key for item in known.inbox):
+            return False
+        known.inbox.append(InboxItem(len(known.inbox) + 1, key, data))
+        if known.info.status == "Suspended" and (known.info.due is None or known.info.due > now):
+            known.info = replace(known.info, due=now)
+        return True
+
+    async def inbox(self, log: str, after: int = 0) -> list[InboxItem]:
+        """Return the items of a log; see `Queue`."""
+        return self._require(log).inbox[after:] if log in self._logs else []
+
+    async def arrived(self) -> dict[str, int]:
+        """Return the last items of the logs that this store writes; see `Queue`."""
+        known = {log: self._logs[log] for log in self._held if log in self._logs}
+        return {log: len(each.inbox) for log, each in known.items() if each.inbox and each.info.owner == self.owner}
+
+    async def claim(self, agent: str, limit: int = 1) -> list[Claim]:
+        """Lease logs that are due; see `Queue`."""
+        now, due = self.clock.now(), list[tuple[tuple[float, ...], str]]()
+        for log, known in self._logs.items():
+            info = known.info
+            free = not info.owner or (info.owner != self.owner and known.until <= now)
+            if info.agent == agent and info.due is not None and info.due <= now and free:
+                due.append(((-info.priority, info.due, info.created), log))
+        chosen = [(log, self._logs[log]) for _, log in sorted(due)[:limit]]
+        return [Claim(log, lost=bool(known.info.owner), epoch=self._take(log, known)) for log, known in chosen]
+
+    async def woken(self, after: int, seconds: float) -> int:
+        """Wait a moment; see `Queue`."""
+        await SYSTEM_CLOCK.sleep(min(seconds, _POLL))
+        return 0
 
     async def close(self) -> None:
         """Release the leases; see `Store`."""

@@ -27,6 +27,16 @@ MIGRATIONS = (
         "CREATE INDEX names_id ON names (id)",
     ),
     ("ALTER TABLE logs ADD COLUMN labels text NOT NULL DEFAULT '{}'",),
+    (
+        """ALTER TABLE logs ADD COLUMN due float8, ADD COLUMN priority integer NOT NULL DEFAULT 0,
+            ADD COLUMN posted bigint NOT NULL DEFAULT 0""",
+        "UPDATE logs SET due = updated WHERE status = 'running' AND starts_with(log, 'run:')",
+        "CREATE INDEX logs_waiting ON logs (agent, priority DESC, due, created) WHERE owner = '' AND due IS NOT NULL",
+        "CREATE INDEX logs_leased ON logs (owner, agent) WHERE owner <> ''",
+        """CREATE TABLE inbox (
+            id bigint NOT NULL, number bigint NOT NULL, key text NOT NULL, data bytea NOT NULL,
+            PRIMARY KEY (id, number), UNIQUE (id, key))""",
+    ),
 )
 """The statements that upgrade each format version to the next; the table `format` holds a schema's version."""
 

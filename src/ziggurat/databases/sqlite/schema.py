@@ -34,6 +34,17 @@ MIGRATIONS = (
             id INTEGER NOT NULL, digest TEXT NOT NULL, data BLOB NOT NULL, PRIMARY KEY (id, digest))""",
     ),
     ("ALTER TABLE logs ADD COLUMN labels TEXT NOT NULL DEFAULT '{}'",),
+    (
+        "ALTER TABLE logs ADD COLUMN due REAL",
+        "ALTER TABLE logs ADD COLUMN priority INTEGER NOT NULL DEFAULT 0",
+        "ALTER TABLE logs ADD COLUMN posted INTEGER NOT NULL DEFAULT 0",
+        "UPDATE logs SET due = updated WHERE status = 'running' AND substr(log, 1, 4) = 'run:'",
+        "CREATE INDEX logs_waiting ON logs (agent, priority DESC, due, created) WHERE owner = '' AND due IS NOT NULL",
+        "CREATE INDEX logs_leased ON logs (owner, agent) WHERE owner <> ''",
+        """CREATE TABLE inbox (
+            id INTEGER NOT NULL, number INTEGER NOT NULL, key TEXT NOT NULL, data BLOB NOT NULL,
+            PRIMARY KEY (id, number), UNIQUE (id, key)) WITHOUT ROWID""",
+    ),
 )
 """The statements that upgrade each format version to the next; ``user_version`` holds a file's version.
 

@@ -1,6 +1,6 @@
 """What a log's folder says of the log: its description, its state, and who has its lease."""
 
-__all__ = ["LogLease", "content_of", "describe", "header_of", "lease_of"]
+__all__ = ["LogLease", "content_of", "describe", "described_in", "header_of", "lease_of", "queued_in"]
 
 from pathlib import Path
 from urllib.parse import unquote
@@ -36,7 +36,7 @@ def header_of(at: Path) -> LogInfo | None:
         JournalCorrupt: none of its rows is left.
     """
     try:
-        info = msgspec.json.decode(read_private(at / "info.json"), type=LogInfo)
+        info = described_in(at)
         if file_name(info.log) != at.name:
             raise StoreError(f"{at}: its description is that of another log, {info.log!r}; put the right one back")
         mark = None if (at / "log.jsonl").exists() else marked(at, info.log)
@@ -44,13 +44,14 @@ def header_of(at: Path) -> LogInfo | None:
             raise loss(info.log, 0, mark.number)
         last, problem = last_line(at / "log.jsonl"), (content_of(at / "problem") or b"").decode("utf-8", "replace")
         status, number = ("running", 0) if last is None else (last.status, last.number)
-        lease = _read_lease(at)
+        lease, queued = _read_lease(at), queued_in(at)
         info = replace(
             info,
             status="Quarantined" if problem else status,
             count=number,
             updated=(at / "log.jsonl").stat().st_mtime,
             owner="" if lease is None else lease.owner,
+            due=None if queued is None else queued.due,
             problem=problem
             or ("" if lease else f"{at / 'lease.json'} is damaged; who writes the log next replaces it"),
         )
@@ -62,6 +63,24 @@ def header_of(at: Path) -> LogInfo | None:
         raise StoreError(f"{at}: a part of it is missing ({missing}); put it back, or remove the folder") from None
     except UNREADABLE as error:
         raise StoreError(f"{at}: its description cannot be read: {error}") from error
+
+
+def described_in(at: Path) -> LogInfo:
+    """Return the description of a log as it was created.
+
+    Raises:
+        msgspec.DecodeError: it is damaged.
+    """
+    return msgspec.json.decode(read_private(at / "info.json"), type=LogInfo)
+
+
+def queued_in(at: Path) -> LogInfo | None:
+    """Return what the queue of the store has of a log: from when it is due, as of which row; None if nothing."""
+    data = content_of(at.parent.parent / "queue" / at.name)
+    try:
+        return None if data is None else msgspec.json.decode(data, type=LogInfo)
+    except UNREADABLE:
+        return None
 
 
 def describe(at: Path) -> LogInfo | None:

@@ -22,27 +22,21 @@ from ziggurat.core.settings import Seconds, checked
 from ziggurat.core.store import UNFINISHED, LogInfo, LogMark, Row
 from ziggurat.databases.checks import StorePath, check_path
 from ziggurat.databases.disk import Disk
-from ziggurat.databases.files import read_private
 from ziggurat.databases.owner import is_gone, lease_held, new_owner
 from ziggurat.databases.writer import Writer, one_by_one
-from ziggurat.stores.file.header import LogLease, content_of, describe, header_of, lease_of
+from ziggurat.stores.file.folder import prepare_folder
+from ziggurat.stores.file.header import LogLease, content_of, describe, header_of, lease_of, queued_in
 from ziggurat.stores.file.lock import LogLock, locked
-from ziggurat.stores.file.log import UNREADABLE, appended, file_name, repaired, replaced, rows_in
+from ziggurat.stores.file.log import appended, file_name, repaired, replaced, rows_in
 from ziggurat.stores.file.mark import marked, remember
-from ziggurat.stores.pending import ListsPending
+from ziggurat.stores.file.queue import FileQueue
 
 T = TypeVar("T")
 
 logger: logging.Logger = logging.getLogger("ziggurat")
 
-_FORMAT = 1
 
-
-class _Format(msgspec.Struct):
-    format: int
-
-
-class FileStore(ListsPending):
+class FileStore(FileQueue):
     """Store each log in its own folder: ``log.jsonl``, and beside it its description, the lease and large values.
 
     The file ``mark`` in the folder has the last acknowledged row.
@@ -74,6 +68,7 @@ class FileStore(ListsPending):
         disk: Disk | None = None,
         key: Key = None,
     ) -> None:
+        super().__init__()
         self.path: Path = check_path(path, self)
         self.seconds = lease
         self.clock = clock
@@ -83,6 +78,7 @@ class FileStore(ListsPending):
         self._timeout = timeout
         self._held: dict[str, int] = {}
         self._counts: dict[str, tuple[int, int]] = {}
+        self._states: dict[str, str] = {}  # the status of each held log whose due time is noted
         self._renewed = 0.0
         self._ready = False
         self._writer = Writer(f"ziggurat {self.path.name}", one_by_one, self._renew, min(1.0, lease / 4), lambda: None)
@@ -101,18 +97,7 @@ class FileStore(ListsPending):
         """Create the folder, or check that it is one of ours."""
         if self._ready:
             return
-        marker = self.path / "format.json"
-        if not os.path.lexists(marker):
-            if self.path.is_file():
-                raise StoreError(f"{self.path} is a file, and this store needs a folder; choose another place")
-            self._disk.make_folders((self.path / "logs").absolute())
-            replaced(self._disk, marker, msgspec.json.encode(_Format(_FORMAT)))  # as any other process writes it
-        try:
-            known = msgspec.json.decode(read_private(marker), type=_Format).format
-        except UNREADABLE as error:
-            raise StoreError(f"{marker} cannot be read: {error}") from error
-        if known > _FORMAT:
-            raise StoreError(f"{self.path} was written by a newer version (format {known}); upgrade to open it")
+        prepare_folder(self.path, self._disk)
         self._ready = True
 
     def _at(self, log: str) -> Path:
@@ -154,7 +139,8 @@ class FileStore(ListsPending):
         if final.exists():
             raise RunExists(f"{info.log} exists already; choose another id")
         staging = self.path / "logs" / f".new-{new_id()}"
-        info = replace(info, created=info.created or self.clock.now(), count=0, owner="")
+        now = self.clock.now()
+        info = replace(info, created=info.created or now, due=now if info.due == 0 else info.due, count=0, owner="")
         try:
             self._disk.make_folder(staging)
             replaced(self._disk, staging / "info.json", msgspec.json.encode(info))
@@ -164,6 +150,8 @@ class FileStore(ListsPending):
             if rows:
                 remember(self._disk, staging, info.log, rows[-1])
             self._disk.sync_folder(staging)
+            if info.due is not None and queued_in(final) is None:
+                self._enqueue(info)  # before the log is there, so that it is found
             self._disk.rename(staging, final)
         except OSError:
             shutil.rmtree(staging, ignore_errors=True)
@@ -172,6 +160,7 @@ class FileStore(ListsPending):
             raise
         self._disk.sync_folder(final.parent)
         self._held[info.log] = 1
+        self._states[info.log] = rows[-1].status if rows else "running"
         self._counts[info.log] = (len(rows), size)
         return 1
 
@@ -187,16 +176,18 @@ class FileStore(ListsPending):
     def _lease(self, log: str) -> int:
         self._refuse_held(log, lease_of(self._folder(log)))  # its holder may be stopped and have the lock
         with self._alone(log) as lock:
-            path = lock.folder / "log.jsonl"
             known = lease_of(lock.folder)
             self._refuse_held(log, known)
-            epoch = max(known.epoch, self._held.get(log, 0)) + 1
-            last = marked(lock.folder, log)
-            if last is None or last.number <= len(rows_in(path)):
-                self._repair(log, lock)
-            else:
-                self._counts.pop(log, None)  # it ends before its last acknowledged row: what is left is not touched
-            self._lease_to(lock, epoch)
+            return self._take(log, lock, known)
+
+    def _take(self, log: str, lock: LogLock, known: LogLease) -> int:
+        """Become the holder of a lease after the one that is known."""
+        epoch = max(known.epoch, self._held.get(log, 0)) + 1
+        last = marked(lock.folder, log)
+        self._forget(log)
+        if last is None or last.number <= len(rows_in(lock.folder / "log.jsonl")):
+            self._repair(log, lock)  # otherwise it ends before its last acknowledged row: what is left is not touched
+        self._lease_to(lock, epoch)
         self._held[log] = epoch
         return epoch
 
@@ -219,6 +210,8 @@ class FileStore(ListsPending):
         rows: Sequence[Row],
         blobs: Mapping[str, bytes] | None,
         release: bool,
+        due: float | None,
+        read: int | None,
         *,
         accept_loss: bool = False,
     ) -> None:
@@ -239,6 +232,9 @@ class FileStore(ListsPending):
                 self._counts[log] = (count + len(rows), os.fstat(at).st_size)
             finally:
                 self._disk.close(at)
+            if release or self._states.get(log) != rows[-1].status:
+                self._due_from(log, rows[-1].number, rows[-1].status, due, read)
+                self._states[log] = rows[-1].status
             if release:
                 self._lease_to(lock, epoch, owner="", sync=False)
         remember(self._disk, self._at(log), log, rows[-1])  # the lock was not taken away: the rows are in the log
@@ -248,6 +244,7 @@ class FileStore(ListsPending):
     def _forget(self, log: str) -> None:
         self._held.pop(log, None)
         self._counts.pop(log, None)
+        self._states.pop(log, None)
 
     def _put(self, at: Path, blobs: Mapping[str, bytes] | None) -> None:
         if blobs and not (at / "blobs").exists():
@@ -284,6 +281,7 @@ class FileStore(ListsPending):
         if not at.is_dir():
             return False
         self._disk.rename(at, trash)
+        self._dequeue(log)
         self._disk.sync_folder(trash.parent)
         shutil.rmtree(trash, ignore_errors=True)
         return True
@@ -292,6 +290,7 @@ class FileStore(ListsPending):
         with self._alone(log) as lock:
             replaced(self._disk, lock.folder / "problem", problem.encode(), check=lock.check)
             self._lease_to(lock, lease_of(lock.folder).epoch + 1, owner="")
+            self._dequeue(log)
 
     def _vacuum(self, before: float, prefix: str, unfinished: bool) -> int:
         removed, now = 0, self.clock.now()
@@ -336,9 +335,11 @@ class FileStore(ListsPending):
         blobs: Mapping[str, bytes] | None = None,
         *,
         release: bool = False,
+        due: float | None = None,
+        read: int | None = None,
     ) -> "asyncio.Future[None]":
         """Write rows; see `Store`."""
-        return self._do(log, lambda: self._append(log, epoch, rows, blobs, release))
+        return self._do(log, lambda: self._append(log, epoch, rows, blobs, release, due, read))
 
     def release(self, log: str, epoch: int) -> "asyncio.Future[None]":
         """Give a lease back; see `Store`."""
@@ -358,7 +359,7 @@ class FileStore(ListsPending):
 
     async def accept_loss(self, log: str, epoch: int, rows: Sequence[Row]) -> None:
         """Append rows in place of lost ones; see `SupportsLogMarks`."""
-        await self._do(log, lambda: self._append(log, epoch, rows, None, False, accept_loss=True))
+        await self._do(log, lambda: self._append(log, epoch, rows, None, False, 0.0, None, accept_loss=True))
 
     async def blob(self, log: str, digest: str) -> bytes | None:
         """Return a large value; see `Store`."""

@@ -21,6 +21,8 @@ class Append(Struct, frozen=True):
         rows: The rows to write.
         blobs: The large values that belong to them.
         release: Whether to release the lease with the last row.
+        due: From when on the log is due.
+        read: The number of the last item of its inbox that the writer knows.
     """
 
     id: int
@@ -28,6 +30,8 @@ class Append(Struct, frozen=True):
     rows: Sequence[Row]
     blobs: Mapping[str, bytes]
     release: bool
+    due: float | None
+    read: int | None
 
     def __call__(self) -> None:
         """Raise an error: appends are written together, by `write`."""
@@ -56,6 +60,8 @@ async def write(
         [len(append.rows) for append in appends],
         [append.rows[-1].status for append in appends],
         [append.release for append in appends],
+        [append.due for append in appends],
+        [append.read for append in appends],
         [at for at, _ in rows],
         [row.number for _, row in rows],
         [row.digest for _, row in rows],

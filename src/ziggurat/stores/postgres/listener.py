@@ -18,13 +18,16 @@ logger: logging.Logger = logging.getLogger("ziggurat")
 _MOST = 1000
 """How many logs are tracked; the state of others is queried again."""
 
+_DUE = 0
+"""Stands for all that may be due, in place of the number of a log."""
+
 
 class PostgresListener:
     """Receive notifications of other processes' writes in a thread, and wake the waiting tasks of any event loop.
 
     Args:
         opens: Opens a connection.
-        channel: The channel, whose messages are ``<id>:<count>`` of a log.
+        channel: The channel, whose messages are ``<id>:<count>`` of a log, or empty when something may be due.
     """
 
     def __init__(self, opens: Callable[[], Awaitable[Connection]], channel: str) -> None:
@@ -38,6 +41,7 @@ class PostgresListener:
         self._loop: asyncio.AbstractEventLoop | None = None
         self._ended: asyncio.Event | None = None
         self._closed = False
+        self.signals = 0  # how often something may have become due
 
     async def ready(self) -> bool:
         """Start listening, unless it is running; return whether it is possible."""
@@ -65,9 +69,17 @@ class PostgresListener:
 
     async def wait(self, number: int, count: int, seconds: float) -> None:
         """Return when a log has more rows than `count`, when it is no longer tracked, or after some seconds."""
+        await self._wait(number, seconds, lambda: self._counts.get(number, count + 1) > count)
+
+    async def signalled(self, after: int, seconds: float) -> int:
+        """Return the number of signals that something may be due, when there are more than `after` or time is over."""
+        await self._wait(_DUE, seconds, lambda: self.signals > after)
+        return self.signals
+
+    async def _wait(self, number: int, seconds: float, condition: Callable[[], bool]) -> None:
         waiter = (asyncio.get_running_loop(), asyncio.Event())
         with self._lock:
-            if self._counts.get(number, count + 1) > count:
+            if condition():
                 return
             self._waiting.setdefault(number, set()).add(waiter)
         try:
@@ -118,6 +130,7 @@ class PostgresListener:
     def _heard(self, connection: object, process: int, channel: str, payload: str) -> None:
         number, _, count = (int(part) if part.isdigit() else 0 for part in payload.partition(":"))
         with self._lock:
+            self.signals += number == _DUE
             if self._counts.get(number, count) < count:
                 self._counts[number] = count
             self._wake(number)

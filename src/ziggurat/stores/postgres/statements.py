@@ -3,24 +3,31 @@
 __all__ = [
     "ACCEPT_LOSS",
     "ACKNOWLEDGED",
+    "ADD",
     "APPEND",
     "APPEND_WITH_BLOBS",
+    "ARRIVED",
     "BEGUN",
     "BLOB",
+    "CLAIM",
     "CREATE",
     "DELETE",
     "FREE",
     "FREE_ALL",
     "HOLDER",
+    "HOLDERS",
+    "INBOX",
     "INFO",
     "LIST",
     "LOST",
     "NAMED",
     "OLD",
+    "POSTED",
     "QUARANTINE",
     "READ",
     "RENEW",
     "TAKE",
+    "WAKE",
     "WATCH",
     "WRITTEN",
 ]
@@ -34,23 +41,25 @@ def _with_time(*parts: str) -> str:
 
 _APPEND = """,
 given AS (
-    SELECT * FROM unnest($4::bigint[], $5::bigint[], $6::bigint[], $7::bigint[], $8::text[], $9::boolean[])
-    AS given (id, epoch, before, more, status, release)),
+    SELECT * FROM unnest($4::bigint[], $5::bigint[], $6::bigint[], $7::bigint[], $8::text[], $9::boolean[],
+        $10::float8[], $11::bigint[]) AS given (id, epoch, before, more, status, release, due, read)),
 done AS (
     UPDATE logs SET count = logs.count + given.more, status = given.status, updated = now, until = now + $2,
-        owner = CASE WHEN given.release THEN '' ELSE logs.owner END
+        owner = CASE WHEN given.release THEN '' ELSE logs.owner END,
+        due = CASE WHEN given.status = logs.status AND NOT given.release THEN logs.due
+            WHEN given.due = 0 OR given.read < logs.posted THEN now ELSE given.due END
     FROM given, moment
     WHERE logs.id = given.id AND logs.epoch = given.epoch AND logs.count = given.before AND logs.owner <> ''
     RETURNING logs.id, logs.count, logs.watched),
 written AS (
     INSERT INTO rows (id, number, digest, data, status)
     SELECT id, row.number, row.digest, row.data, row.status
-    FROM unnest($10::bigint[], $11::bigint[], $12::text[], $13::bytea[], $14::text[])
+    FROM unnest($12::bigint[], $13::bigint[], $14::text[], $15::bytea[], $16::text[])
     AS row (id, number, digest, data, status) JOIN done USING (id))"""
 
 _KEEP = """, kept AS (
     INSERT INTO blobs (id, digest, data) SELECT id, blob.digest, blob.data
-    FROM unnest($15::bigint[], $16::text[], $17::bytea[]) AS blob (id, digest, data) JOIN done USING (id)
+    FROM unnest($17::bigint[], $18::text[], $19::bytea[]) AS blob (id, digest, data) JOIN done USING (id)
     ON CONFLICT DO NOTHING)"""
 
 _TOLD = """
@@ -76,17 +85,18 @@ WRITTEN = "SELECT 1 FROM logs JOIN rows USING (id) WHERE id = $1 AND epoch = $2 
 CREATE = _with_time(""",
 made AS (
     INSERT INTO logs (log, agent, request, created, status, updated, count, owner, until, epoch, problem, watched,
-        labels)
-    SELECT $3, $4, $5, coalesce($6, now), $7, now, $8, $9, now + $2, 1, '', 0, $10 FROM moment
+        labels, due, priority)
+    SELECT $3, $4, $5, coalesce($6, now), $7, now, $8, $9, now + $2, 1, '', 0, $10,
+        CASE WHEN $11::float8 = 0 THEN now ELSE $11 END, $12 FROM moment
     WHERE NOT EXISTS (SELECT 1 FROM names WHERE log = $3)
     ON CONFLICT (log) DO NOTHING RETURNING id),
 named AS (INSERT INTO names (log, id) SELECT $3, id FROM made),
 written AS (
     INSERT INTO rows (id, number, digest, data, status) SELECT made.id, row.* FROM made,
-    unnest($11::bigint[], $12::text[], $13::bytea[], $14::text[]) AS row),
+    unnest($13::bigint[], $14::text[], $15::bytea[], $16::text[]) AS row),
 kept AS (
     INSERT INTO blobs (id, digest, data) SELECT made.id, blob.* FROM made,
-    unnest($15::text[], $16::bytea[]) AS blob)
+    unnest($17::text[], $18::bytea[]) AS blob)
 SELECT id FROM made""")
 
 BEGUN = "SELECT id FROM logs WHERE log = $1 AND owner = $2 AND epoch = 1"
@@ -102,12 +112,15 @@ RETURNING epoch""")
 RENEW = _with_time(""", held AS (SELECT * FROM unnest($3::bigint[], $4::bigint[]) AS held (id, epoch))
 UPDATE logs SET until = now + $2 FROM held, moment WHERE logs.id = held.id AND logs.epoch = held.epoch""")
 
-FREE = "UPDATE logs SET owner = '' WHERE log = $1 AND epoch = $2 AND owner = $3"
+FREE = """UPDATE logs SET owner = '' WHERE log = $1 AND epoch = $2 AND owner = $3
+RETURNING CASE WHEN due IS NOT NULL THEN pg_notify($4, '') END"""
 
 FREE_ALL = """UPDATE logs SET owner = '' FROM unnest($1::bigint[], $2::bigint[]) AS held (id, epoch)
 WHERE logs.id = held.id AND logs.epoch = held.epoch"""
 
-_HEADER = "SELECT log, agent, request, created, status, updated, count, owner, problem, labels FROM logs WHERE"
+_HEADER = (
+    "SELECT log, agent, request, created, status, updated, count, owner, problem, due, priority, labels FROM logs WHERE"
+)
 
 INFO = " ".join((_HEADER, "log = $1"))
 
@@ -126,7 +139,7 @@ ORDER BY updated DESC, id DESC LIMIT $6""",
     )
 )
 
-QUARANTINE = """UPDATE logs SET status = 'Quarantined', problem = $1, owner = '', epoch = epoch + 1
+QUARANTINE = """UPDATE logs SET status = 'Quarantined', problem = $1, owner = '', epoch = epoch + 1, due = NULL
 WHERE log = $2 AND status <> 'Quarantined'"""
 
 OWNERS = "SELECT DISTINCT owner FROM logs WHERE updated < $1 AND starts_with(log, $2) AND owner <> ''"
@@ -144,8 +157,54 @@ DELETE = (
     "DELETE FROM names WHERE id = ANY ($1::bigint[])",
     "DELETE FROM rows WHERE id = ANY ($1::bigint[])",
     "DELETE FROM blobs WHERE id = ANY ($1::bigint[])",
+    "DELETE FROM inbox WHERE id = ANY ($1::bigint[])",
     "DELETE FROM logs WHERE id = ANY ($1::bigint[])",
 )
 
 WATCH = _with_time("""
 UPDATE logs SET watched = now + $2 FROM moment WHERE log = $3 RETURNING id, count""")
+
+POSTED = "SELECT id, posted FROM logs WHERE log = $1 FOR UPDATE"
+
+ADD = "INSERT INTO inbox (id, number, key, data) VALUES ($1, $2, $3, $4) ON CONFLICT DO NOTHING RETURNING number"
+
+WAKE = _with_time("""
+UPDATE logs SET posted = $2, due = CASE WHEN status = 'Suspended' THEN least(due, now) ELSE due END
+FROM moment WHERE id = $3 RETURNING pg_notify($4, '')""")
+
+INBOX = """SELECT number, key, inbox.data FROM inbox JOIN logs USING (id)
+WHERE log = $1 AND number > $2 ORDER BY number"""
+
+ARRIVED = "SELECT log, posted FROM logs WHERE owner <> '' AND owner = $1 AND posted > 0"
+
+HOLDERS = "SELECT DISTINCT owner FROM logs WHERE owner <> '' AND agent = $1"
+"""The owners of the leases of an agent's runs, of which some may be gone."""
+
+CLAIM = """
+WITH RECURSIVE moment AS (SELECT coalesce($1::float8, extract(epoch FROM clock_timestamp())::float8) AS now),
+levels AS (
+    (SELECT priority FROM logs WHERE owner = '' AND due IS NOT NULL AND agent = $4 ORDER BY priority DESC LIMIT 1)
+    UNION ALL
+    SELECT below.priority FROM levels, LATERAL (
+        SELECT priority FROM logs
+        WHERE owner = '' AND due IS NOT NULL AND agent = $4 AND logs.priority < levels.priority
+        ORDER BY priority DESC LIMIT 1) AS below),
+waiting AS (
+    SELECT each.* FROM levels, moment, LATERAL (
+        SELECT id, priority, due, created, owner FROM logs
+        WHERE owner = '' AND agent = $4 AND logs.priority = levels.priority AND due <= now
+        ORDER BY due, created LIMIT $5 FOR UPDATE SKIP LOCKED) AS each),
+lost AS (
+    SELECT id, priority, due, created, owner FROM logs, moment
+    WHERE owner <> '' AND agent = $4 AND due <= now
+        AND (owner = ANY ($6::text[]) OR (until <= now AND NOT id = ANY ($7::bigint[])))
+    FOR UPDATE OF logs SKIP LOCKED),
+chosen AS (
+    SELECT * FROM (SELECT * FROM waiting UNION ALL SELECT * FROM lost) AS due
+    ORDER BY priority DESC, due, created LIMIT $5)
+UPDATE logs SET owner = $3, until = now + $2, epoch = epoch + 1 FROM chosen, moment WHERE logs.id = chosen.id
+RETURNING -chosen.priority, chosen.due, chosen.created, logs.id, log, epoch, chosen.owner <> ''"""
+"""Leases the logs of an agent that are due, those of the highest priority first.
+
+The priorities there are come first, one look at the index for each; for each, its logs that are due.
+"""

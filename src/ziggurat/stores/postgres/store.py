@@ -22,10 +22,10 @@ from ziggurat.databases.postgres.address import PostgresAddress
 from ziggurat.databases.postgres.connection import Connection, PostgresConnection, opened
 from ziggurat.databases.postgres.schema import prepare
 from ziggurat.databases.writer import Job, Writer, closed_when_unused, one_by_one
-from ziggurat.stores.pending import ListsPending
 from ziggurat.stores.postgres import statements as sql
 from ziggurat.stores.postgres.append import Append, write
 from ziggurat.stores.postgres.listener import PostgresListener
+from ziggurat.stores.postgres.queue import PostgresQueue
 
 T = TypeVar("T")
 
@@ -43,7 +43,7 @@ def _channel_of(schema: str) -> str:
     return f"ziggurat_{schema[:32]}_{blake2b(schema.encode(), digest_size=8).hexdigest()}"
 
 
-class PostgresStore(ListsPending):
+class PostgresStore(PostgresQueue):
     """Store logs in a schema of a PostgreSQL database; any number of processes may use it at once.
 
     A process has one connection for writing, one for reading, and, while it follows runs of others, one for
@@ -110,9 +110,6 @@ class PostgresStore(ListsPending):
         """Whether it has been closed."""
         return self._writer.closed
 
-    def _now(self) -> float | None:
-        return None if self._clock is None else self._clock.now()
-
     # -- in the writer thread ------------------------------------------------------------------------------------
 
     def _together(self, jobs: Sequence[Job[Any]]) -> None:
@@ -173,6 +170,8 @@ class PostgresStore(ListsPending):
             len(rows),
             self.owner,
             labels_text(info.labels),
+            info.due,
+            info.priority,
         )
         columns = (
             [row.number for row in rows],
@@ -219,7 +218,7 @@ class PostgresStore(ListsPending):
     def _release(self, log: str, epoch: int) -> None:
         if log in self._held and self._held[log][1] == epoch:
             del self._held[log]
-        self._writing.fetch(sql.FREE, log, epoch, self.owner)
+        self._writing.fetch(sql.FREE, log, epoch, self.owner, self._channel)
 
     def _release_all(self) -> None:
         leases = list(self._held.values())
@@ -242,7 +241,7 @@ class PostgresStore(ListsPending):
         """Vacuum the tables, on a connection of its own: it may take long, and leases must be renewed meanwhile."""
 
         async def work(connection: Connection, again: bool) -> None:
-            await connection.execute("VACUUM logs, rows, blobs", timeout=_VACUUM_SECONDS)
+            await connection.execute("VACUUM logs, rows, blobs, inbox", timeout=_VACUUM_SECONDS)
 
         connection = PostgresConnection(self.address, self._timeout, prepare)
         try:
@@ -251,9 +250,6 @@ class PostgresStore(ListsPending):
             connection.close()
 
     # -- the methods of Store ------------------------------------------------------------------------------------
-
-    def _read(self, statement: str, *values: object) -> "Future[Sequence[Any]]":
-        return self._reader.submit(lambda: self._reading.fetch(statement, *values))
 
     async def create(self, info: LogInfo, rows: Sequence[Row] = (), blobs: Mapping[str, bytes] | None = None) -> int:
         """Create a log; see `Store`."""
@@ -271,10 +267,12 @@ class PostgresStore(ListsPending):
         blobs: Mapping[str, bytes] | None = None,
         *,
         release: bool = False,
+        due: float | None = None,
+        read: int | None = None,
     ) -> "Future[None]":
         """Write rows; see `Store`."""
         at, _ = self._held.get(log, (0, 0))  # 0 is the number of no log
-        return self._writer.submit(Append(at, epoch, rows, blobs or {}, release), log)
+        return self._writer.submit(Append(at, epoch, rows, blobs or {}, release, due, read), log)
 
     def release(self, log: str, epoch: int) -> "Future[None]":
         """Give a lease back; see `Store`."""
@@ -300,7 +298,7 @@ class PostgresStore(ListsPending):
         """Append rows in place of lost ones; see `SupportsLogMarks`."""
         count = rows[0].number - 1
         await self._writer.submit(lambda: self._writing.fetch(sql.ACCEPT_LOSS, log, epoch, self.owner, count), log)
-        await self.append(log, epoch, rows)
+        await self.append(log, epoch, rows, due=0.0)
 
     async def blob(self, log: str, digest: str) -> bytes | None:
         """Return a large value; see `Store`."""

@@ -14,7 +14,8 @@ from ziggurat.databases.sqlite.connection import SqliteConnection
 
 HEADERS = (
     "SELECT log, agent, request, created, status, updated, "
-    "(SELECT coalesce(max(number), 0) FROM rows WHERE rows.id = logs.id), owner, problem, labels FROM logs WHERE "
+    "(SELECT coalesce(max(number), 0) FROM rows WHERE rows.id = logs.id), owner, problem, due, priority, labels "
+    "FROM logs WHERE "
 )
 """Selects the columns that `info_of` reads; a condition follows."""
 

@@ -25,7 +25,7 @@ from ziggurat.databases.owner import is_gone, lease_held, new_owner
 from ziggurat.databases.sqlite.batch import write_batch
 from ziggurat.databases.sqlite.connection import SqliteConnection, WouldWait
 from ziggurat.databases.writer import Job, Writer
-from ziggurat.stores.pending import ListsPending
+from ziggurat.stores.sqlite.queue import SqliteQueue
 from ziggurat.stores.sqlite.rows import HEADERS, info_of, read_rows
 
 T = TypeVar("T")
@@ -42,7 +42,13 @@ _OURS = (
 )
 
 
-class SqliteStore(ListsPending):
+_STATE = (
+    "UPDATE logs SET status = ?, updated = ?, until = ?, owner = CASE WHEN ? THEN '' ELSE owner END, "
+    "due = CASE WHEN posted > ? THEN ? ELSE ? END WHERE id = ?"
+)
+
+
+class SqliteStore(SqliteQueue):
     """Store logs in a SQLite database; several processes may use it at once.
 
     A file beside the database (``agents.db-marks``) has the last acknowledged row of each log; see `Marks`.
@@ -151,28 +157,23 @@ class SqliteStore(ListsPending):
         values = [(updated, log) for log, updated in touched.items()]
         self._database.many("UPDATE logs SET updated = max(updated, ?) WHERE log = ?", values)
 
-    def _forget(self, log: str) -> None:
-        self._held.pop(log, None)
-        self._ids.pop(log, None)
-        self._states.pop(log, None)
-
     def _create(self, info: LogInfo, rows: Sequence[Row], blobs: Mapping[str, bytes] | None) -> int:
         execute, now = self._database.execute, self.clock.now()
         values = (info.log, info.agent, info.request, info.created or now, "running", now, 0, self.owner)
+        due = now if info.due == 0 else info.due
         known = execute("SELECT id FROM logs WHERE log = ?", (info.log,)).fetchone()
         if known is not None:
             raise RunExists(f"{info.log} exists already; choose another id")
         self._check_not_lost(info.log)
         cursor = execute(
-            "INSERT INTO logs "
-            "(log, agent, request, created, status, updated, count, owner, problem, until, labels, epoch) "
-            "VALUES (?, ?, ?, ?, ?, ?, ?, ?, '', ?, ?, 1)",
-            (*values, now + self.seconds, labels_text(info.labels)),
+            "INSERT INTO logs (log, agent, request, created, status, updated, count, owner, until, labels, due, "
+            "priority, epoch, problem) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, 1, '')",
+            (*values, now + self.seconds, labels_text(info.labels), due, info.priority),
         )
         self._ids[info.log] = int(cursor.lastrowid or 0)
         self._states[info.log] = "running"
         if rows:
-            self._append(info.log, 1, rows, blobs, False)
+            self._append(info.log, 1, rows, blobs, False, info.due)
         self._held[info.log] = 1
         return 1
 
@@ -200,17 +201,17 @@ class SqliteStore(ListsPending):
         number, owner, until, epoch = holder
         if owner and owner != self.owner and until > now and not is_gone(owner):
             raise lease_held(log, owner, until - now)
-        execute(
-            "UPDATE logs SET owner = ?, until = ?, epoch = ? WHERE id = ?",
-            (self.owner, now + self.seconds, epoch + 1, number),
-        )
-        self._ids[log] = number
-        self._states.pop(log, None)
-        self._held[log] = epoch + 1
-        return int(epoch) + 1
+        return self._take(log, number, epoch + 1, now)
 
     def _append(
-        self, log: str, epoch: int, rows: Sequence[Row], blobs: Mapping[str, bytes] | None, release: bool
+        self,
+        log: str,
+        epoch: int,
+        rows: Sequence[Row],
+        blobs: Mapping[str, bytes] | None,
+        release: bool,
+        due: float | None,
+        read: int | None = None,
     ) -> None:
         database, now, number, status = self._database, self.clock.now(), self._ids.get(log, 0), rows[-1].status
         if database.execute(_OURS, (number, log, epoch, self.owner, rows[0].number - 1)).fetchone() is None:
@@ -218,11 +219,8 @@ class SqliteStore(ListsPending):
                 self._forget(log)
             raise LeaseLost(f"{log}: another process now holds the lease; resume the run to continue it")
         if release or self._states.get(log) != status:
-            database.execute(
-                "UPDATE logs SET status = ?, updated = ?, until = ?, owner = CASE WHEN ? THEN '' ELSE owner END "
-                "WHERE id = ?",
-                (status, now, now + self.seconds, release, number),
-            )
+            due = now if due == 0 else due
+            database.execute(_STATE, (status, now, now + self.seconds, release, read, now, due, number))
             self._states[log] = status
             self._touched.pop(log, None)
         else:
@@ -252,16 +250,10 @@ class SqliteStore(ListsPending):
             self._marks.remove(logs)  # before the commit: a log without a mark is not missed
         except OSError as error:
             raise StoreError(f"{self._marks.path}: {error}") from error
-        for statement in ("DELETE FROM rows", "DELETE FROM blobs", "DELETE FROM logs"):
+        for statement in ("DELETE FROM rows", "DELETE FROM blobs", "DELETE FROM inbox", "DELETE FROM logs"):
             self._database.many(f"{statement} WHERE id = ?", [(number,) for number in ids])
 
     # -- the methods of Store ------------------------------------------------------------------------------------
-
-    def _write(self, log: str, work: Callable[[], T], small: bool = False) -> "asyncio.Future[T]":
-        return self._writer.submit(work, log, small=small)
-
-    def _read(self, work: Callable[[], T]) -> "asyncio.Future[T]":
-        return self._writer.submit(lambda: self._database.reading(work))
 
     async def create(self, info: LogInfo, rows: Sequence[Row] = (), blobs: Mapping[str, bytes] | None = None) -> int:
         """Create a log; see `Store`."""
@@ -279,9 +271,12 @@ class SqliteStore(ListsPending):
         blobs: Mapping[str, bytes] | None = None,
         *,
         release: bool = False,
+        due: float | None = None,
+        read: int | None = None,
     ) -> "asyncio.Future[None]":
         """Write rows; see `Store`."""
-        return self._write(log, lambda: self._append(log, epoch, rows, blobs, release), _is_small(rows, blobs))
+        work = partial(self._append, log, epoch, rows, blobs, release, due, read)
+        return self._write(log, work, _is_small(rows, blobs))
 
     def release(self, log: str, epoch: int) -> "asyncio.Future[None]":
         """Give a lease back; see `Store`."""
@@ -305,7 +300,7 @@ class SqliteStore(ListsPending):
 
     async def accept_loss(self, log: str, epoch: int, rows: Sequence[Row]) -> None:
         """Append rows in place of lost ones; see `SupportsLogMarks`."""
-        await self.append(log, epoch, rows)
+        await self.append(log, epoch, rows, due=0.0)
 
     async def blob(self, log: str, digest: str) -> bytes | None:
         """Return a large value; see `Store`."""
@@ -343,7 +338,7 @@ class SqliteStore(ListsPending):
     async def quarantine(self, log: str, problem: str) -> None:
         """Quarantine a damaged log; see `Store`."""
         statement = (
-            "UPDATE logs SET status = 'Quarantined', problem = ?, owner = '', epoch = epoch + 1 "
+            "UPDATE logs SET status = 'Quarantined', problem = ?, owner = '', epoch = epoch + 1, due = NULL "
             "WHERE log = ? AND status <> 'Quarantined'"
         )
         await self._write(log, lambda: self._database.execute(statement, (problem, log)).rowcount)

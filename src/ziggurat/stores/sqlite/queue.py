@@ -1,0 +1,165 @@
+"""The queue of a SQLite store: what is due is found by index, and claimed in one transaction."""
+
+__all__ = ["SqliteQueue"]
+
+import asyncio
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+from msgspec import Struct
+
+from ziggurat.core.clock import SYSTEM_CLOCK, Clock
+from ziggurat.core.errors import RunNotFound, StoreError
+from ziggurat.core.queue import Claim, InboxItem
+from ziggurat.databases.owner import is_gone
+from ziggurat.databases.sqlite.connection import SqliteConnection
+from ziggurat.databases.writer import Writer
+from ziggurat.stores.pending import ListsPending
+
+T = TypeVar("T")
+
+_POLL = 0.1
+"""The longest wait for work of other processes, in seconds: SQLite sends no signals."""
+
+_COLUMNS = "SELECT -priority, due, created, id, log, epoch, owner, until FROM logs INDEXED BY"
+_LEVEL = (
+    "SELECT priority FROM logs INDEXED BY logs_waiting WHERE owner = '' AND due IS NOT NULL AND agent = ? "
+    "AND priority < ? ORDER BY priority DESC LIMIT 1"
+)
+_WAITING = (
+    f"{_COLUMNS} logs_waiting WHERE owner = '' AND agent = ? AND priority = ? AND due <= ? "
+    "ORDER BY due, created LIMIT ?"
+)
+_LEASED = f"{_COLUMNS} logs_leased WHERE owner <> '' AND agent = ? AND due <= ?"
+_ARRIVED = "SELECT log, posted FROM logs INDEXED BY logs_leased WHERE owner <> '' AND owner = ? AND posted > 0"
+_DUE_NOW = (
+    "UPDATE logs SET posted = posted + 1, "
+    "due = CASE WHEN status = 'Suspended' THEN min(coalesce(due, ?1), ?1) ELSE due END WHERE id = ?2"
+)
+
+
+class _Due(Struct, frozen=True, order=True):
+    """A log that is due; those that are to be claimed first are the smallest."""
+
+    below: int
+    due: float
+    created: float
+    id: int
+    log: str
+    epoch: int
+    owner: str
+    until: float
+
+
+class SqliteQueue(ListsPending):
+    """The methods of `Queue`, and access to the database for all methods."""
+
+    seconds: float
+    clock: Clock
+    owner: str
+    _database: SqliteConnection
+    _writer: Writer
+    _held: dict[str, int]
+    _ids: dict[str, int]
+    _states: dict[str, str]
+
+    def _write(self, log: str, work: Callable[[], T], small: bool = False) -> "asyncio.Future[T]":
+        return self._writer.submit(work, log, small=small)
+
+    def _read(self, work: Callable[[], T]) -> "asyncio.Future[T]":
+        return self._writer.submit(lambda: self._database.reading(work))
+
+    # -- in the writer thread ------------------------------------------------------------------------------------
+
+    def _take(self, log: str, number: int, epoch: int, now: float) -> int:
+        """Become the holder of a lease."""
+        self._database.execute(
+            "UPDATE logs SET owner = ?, until = ?, epoch = ? WHERE id = ?",
+            (self.owner, now + self.seconds, epoch, number),
+        )
+        self._ids[log] = number
+        self._states.pop(log, None)
+        self._held[log] = epoch
+        return epoch
+
+    def _forget(self, log: str) -> None:
+        """Note that this store holds a lease no longer."""
+        self._held.pop(log, None)
+        self._ids.pop(log, None)
+        self._states.pop(log, None)
+
+    def _post(self, log: str, key: str, data: bytes) -> bool:
+        execute = self._database.execute
+        known = execute("SELECT id, posted FROM logs WHERE log = ?", (log,)).fetchone()
+        if known is None:
+            raise RunNotFound(f"there is no {log} in this store")
+        number, posted = known
+        if execute("SELECT 1 FROM inbox WHERE id = ? AND key = ?", (number, key)).fetchone() is not None:
+            return False
+        execute("INSERT INTO inbox (id, number, key, data) VALUES (?, ?, ?, ?)", (number, posted + 1, key, data))
+        execute(_DUE_NOW, (self.clock.now(), number))
+        return True
+
+    def _due(self, agent: str, limit: int) -> list[_Due]:
+        """Return the logs to be claimed next."""
+        execute, now = self._database.execute, self.clock.now()
+        due = [each for each in self._rows(_LEASED, agent, now) if self._is_free(each, now)]
+        waiting: list[_Due] = []
+        level = execute(_LEVEL, (agent, float("inf"))).fetchone()
+        while level is not None and len(waiting) < limit:
+            waiting += self._rows(_WAITING, agent, *level, now, limit - len(waiting))
+            level = execute(_LEVEL, (agent, *level)).fetchone()
+        return sorted((*due, *waiting))[:limit]
+
+    def _rows(self, statement: str, *values: Any) -> list[_Due]:
+        return [_Due(*row) for row in self._database.execute(statement, values)]
+
+    def _is_free(self, due: _Due, now: float) -> bool:
+        """Return whether the holder of a lease has lost it."""
+        return due.log not in self._held and (due.until <= now or (due.owner != self.owner and is_gone(due.owner)))
+
+    def _claim(self, agent: str, limit: int) -> list[Claim]:
+        now = self.clock.now()
+        return [
+            Claim(each.log, self._take(each.log, each.id, each.epoch + 1, now), bool(each.owner))
+            for each in self._due(agent, limit)
+        ]
+
+    # -- the methods of Queue ------------------------------------------------------------------------------------
+
+    async def post(self, log: str, key: str, data: bytes) -> bool:
+        """Add an item to the inbox of a log; see `Queue`."""
+        return await self._write(log, lambda: self._post(log, key, data))
+
+    async def inbox(self, log: str, after: int = 0) -> list[InboxItem]:
+        """Return the items of a log; see `Queue`."""
+        statement = (
+            "SELECT number, key, data FROM inbox JOIN logs ON logs.id = inbox.id WHERE log = ? AND number > ? "
+            "ORDER BY number"
+        )
+        rows = await self._read(lambda: self._database.execute(statement, (log, after)).fetchall())
+        return [InboxItem(*row) for row in rows]
+
+    async def arrived(self) -> dict[str, int]:
+        """Return the last items of the logs that this store writes; see `Queue`."""
+        if not self._held:
+            return {}
+        return dict(await self._read(lambda: self._database.execute(_ARRIVED, (self.owner,)).fetchall()))
+
+    async def claim(self, agent: str, limit: int = 1) -> list[Claim]:
+        """Lease logs that are due; see `Queue`."""
+        if not await self._read(lambda: self._due(agent, 1)):  # so that idle workers do not write
+            return []
+        claims: list[Claim] = []
+        try:
+            await self._write(f"due {agent}", lambda: claims.extend(self._claim(agent, limit)))
+        except StoreError:
+            for claim in claims:
+                self._forget(claim.log)
+            raise
+        return claims
+
+    async def woken(self, after: int, seconds: float) -> int:
+        """Wait a moment; see `Queue`."""
+        await SYSTEM_CLOCK.sleep(min(seconds, _POLL))
+        return 0

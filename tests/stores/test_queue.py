@@ -1,0 +1,172 @@
+"""The queue of each store: old ones are upgraded, and a claim looks at what is due, not at all that waits."""
+
+import asyncio
+import json
+import sqlite3
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.stores.server import asked, schema
+from ziggurat.core.queue import Claim
+from ziggurat.core.store import LogInfo, Store, run_log
+from ziggurat.databases.postgres.schema import MIGRATIONS as POSTGRES_MIGRATIONS
+from ziggurat.databases.sqlite.schema import APPLICATION, MIGRATIONS
+from ziggurat.stores.file import FileStore
+from ziggurat.stores.postgres import PostgresStore
+from ziggurat.stores.postgres import statements as sql
+from ziggurat.stores.sqlite import SqliteStore
+from ziggurat.testing.under_test import rows
+
+
+async def _claimed_in(store: Store) -> list[Claim]:
+    try:
+        return await store.claim("desk", 9)
+    finally:
+        await store.close()
+
+
+def _check_upgraded(store: Store) -> None:
+    claims = asyncio.run(_claimed_in(store))
+    assert [(claim.log, claim.lost) for claim in claims] == [("run:old", False)]
+
+
+def test_an_old_database_is_upgraded_and_its_interrupted_runs_are_due(tmp_path: Path) -> None:
+    with closing(sqlite3.connect(tmp_path / "old.db")) as connection:
+        for statement in (step for steps in MIGRATIONS[:2] for step in steps):
+            connection.execute(statement)
+        for name, status in (("run:old", "running"), ("run:over", "Completed"), ("session:s", "running")):
+            values = (name, "desk", "", 1.0, status, 1.0, 0, "", 0.0, 1, "", "{}")
+            connection.execute(f"INSERT INTO logs VALUES (NULL{', ?' * 12})", values)
+        connection.execute(f"PRAGMA application_id = {APPLICATION}")
+        connection.execute("PRAGMA user_version = 2")
+        connection.commit()
+    _check_upgraded(SqliteStore(tmp_path / "old.db"))
+
+
+def test_an_old_schema_is_upgraded_and_its_interrupted_runs_are_due() -> None:
+    url = schema()
+    asked(
+        url,
+        *(
+            "INSERT INTO logs (log, agent, request, created, status, updated, count, owner, until, epoch, problem, "
+            f"watched) VALUES ('{name}', 'desk', '', 1, '{status}', 1, 0, '', 0, 1, '', 0)"
+            for name, status in (("run:old", "running"), ("run:over", "Completed"), ("session:s", "running"))
+        ),
+        migrations=POSTGRES_MIGRATIONS[:3],
+    )
+    _check_upgraded(PostgresStore(url))
+
+
+def test_an_old_folder_is_surveyed_and_its_interrupted_runs_are_due(tmp_path: Path) -> None:
+    async def write() -> None:
+        store = FileStore(tmp_path)
+        for name, status in (("run:old", "running"), ("run:over", "Completed"), ("session:s", "running")):
+            epoch = await store.create(LogInfo(name, "desk", due=0.0), rows(1))
+            await store.append(name, epoch, rows(1, 1, status=status), release=True)
+        await store.close()
+
+    asyncio.run(write())
+    for path in (tmp_path / "queue").iterdir():
+        path.unlink()
+    for path in (tmp_path / "logs").glob("*/info.json"):
+        info = json.loads(path.read_text())
+        del info["due"], info["priority"]
+        path.write_text(json.dumps(info))
+    _check_upgraded(FileStore(tmp_path))
+
+
+def test_a_claim_does_not_look_at_what_is_not_due(tmp_path: Path) -> None:
+    steps = 0
+
+    def connect(*arguments: Any, **more: Any) -> sqlite3.Connection:
+        def step() -> None:
+            nonlocal steps
+            steps += 1
+
+        connection: sqlite3.Connection = sqlite3.connect(*arguments, **more)
+        connection.set_progress_handler(step, 1)
+        return connection
+
+    async def go() -> list[int]:
+        store = SqliteStore(tmp_path / "runs.db", synchronous="NORMAL", connect=connect)
+        await store.create(LogInfo("run:busy", "desk", due=0.0), rows(1))
+        await store.release("run:busy", 1)
+        nonlocal steps
+        counts = []
+        for many in (10, 3_000):
+            await store.close()
+            with closing(sqlite3.connect(tmp_path / "runs.db")) as connection:
+                connection.executemany(
+                    "INSERT INTO logs (log, agent, request, created, status, updated, count, owner, until, epoch, "
+                    "problem, due, priority) VALUES (?, 'desk', '', 1, ?, 1, 1, '', 0, 1, '', ?, ?)",
+                    [
+                        (f"run:{many}-{at}", ("running", "Completed")[at % 2], (1e12, None)[at % 2], at % 3)
+                        for at in range(many)
+                    ],
+                )
+                connection.commit()
+            store = SqliteStore(tmp_path / "runs.db", synchronous="NORMAL", connect=connect)
+            assert await store.inbox("run:none") == []  # opens the database
+            steps = 0
+            (claim,) = await store.claim("desk", 5)
+            counts.append(steps)
+            await store.release(claim.log, claim.epoch)
+        await store.close()
+        return counts
+
+    few, many = asyncio.run(go())
+    assert many < 1.2 * few
+
+
+def test_the_server_finds_what_is_due_by_index() -> None:
+    url = schema()
+    asked(
+        url,
+        "INSERT INTO logs (log, agent, request, created, status, updated, count, owner, until, epoch, problem, "
+        "watched, due, priority) SELECT 'run:' || at, 'desk', '', 1, 'running', 1, 0, CASE WHEN at % 50 = 0 THEN 'x' "
+        "ELSE '' END, 0, 1, '', 0, at * 1000.0, at % 3 FROM generate_series(1, 3000) AS at",
+        "ANALYZE logs",
+    )
+    values = ("NULL", "30", "'me'", "'desk'", "2", "'{}'", "'{}'")
+    statement = sql.CLAIM
+    for number, value in reversed([*enumerate(values, 1)]):
+        statement = statement.replace(f"${number}", value)
+    plan = "\n".join(_column(url, f"EXPLAIN {statement}"))
+    assert "logs_waiting" in plan
+    assert "logs_leased" in plan
+    assert "Seq Scan on logs" not in plan
+    assert "Sort Key: logs_" not in plan, "the index gives the order"
+
+
+def _column(url: str, statement: str) -> list[str]:
+    """Return the first column of an answer."""
+
+    async def go() -> list[str]:
+        store = PostgresStore(url)
+        try:
+            return [row[0] for row in await store._read(statement)]
+        finally:
+            await store.close()
+
+    return asyncio.run(go())
+
+
+@pytest.mark.parametrize("due", [None, 5.0])
+def test_a_file_of_the_queue_that_a_crash_left_is_checked(tmp_path: Path, due: float | None) -> None:
+    async def go() -> None:
+        store, log = FileStore(tmp_path), run_log("r")
+        epoch = await store.create(LogInfo(log, "desk", due=0.0), rows(1))
+        (entry,) = (tmp_path / "queue").iterdir()
+        before = entry.read_bytes()
+        await store.append(log, epoch, rows(1, 1, status="Failed"), release=True, due=due)
+        entry.write_bytes(before)
+        assert await store.claim("desk") == []
+        assert not entry.exists()
+        entry.write_bytes(b"")
+        assert await store.claim("desk") == []
+        await store.close()
+
+    asyncio.run(go())
