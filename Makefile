@@ -51,10 +51,10 @@ PYRIGHT_STAMP := $(VENV)/.installed-pyright
 help:
 	@sed -n 's/^#   //p' Makefile
 
-run: $(MODEL_STAMP)
+run: $(RUN_STAMP)
 	@$(BIN)/ziggurat run --model local -- "$$QUESTION"
 
-chat: $(MODEL_STAMP)
+chat: $(RUN_STAMP)
 	@$(BIN)/ziggurat chat --model local
 
 test: $(TEST_STAMP) $(MODEL_STAMP) lint types unit
@@ -80,7 +80,7 @@ unit: $(TEST_STAMP)
 failed: $(TEST_STAMP)
 	$(BIN)/python -m pytest --last-failed --last-failed-no-failures=none
 
-questions: $(MODEL_STAMP)  # how often the embedded model picks the right tool and arguments
+questions: $(RUN_STAMP)  # how often the embedded model picks the right tool and arguments
 	@$(BIN)/python -P benchmarks/local_requests.py
 
 fuzz: $(TEST_STAMP)  # the long forms of the fuzz tests
@@ -169,7 +169,7 @@ $(PYRIGHT_STAMP): $(TEST_STAMP) requirements-pyright.lock
 	@touch $@
 
 $(MODEL_STAMP): $(RUN_STAMP)
-	@$(BIN)/ziggurat models install
+	@$(BIN)/ziggurat models install smollm
 	@touch $@
 
 clean:

@@ -28,7 +28,7 @@ from ziggurat.messages.conversation import Transcript
 from ziggurat.messages.message import tool_message, user
 from ziggurat.messages.model import ModelRequest, ModelResponse, ToolSpec
 from ziggurat.messages.parts import ToolResult
-from ziggurat.models.local import EmbeddedModel, install, local
+from ziggurat.models.local import EmbeddedModel, local
 from ziggurat.tools.arithmetic import evaluate
 
 DATA = Path(__file__).parent.parent / "tests" / "data"
@@ -166,7 +166,6 @@ async def main() -> None:
     parser.add_argument("--json", action="store_true", help="print one JSON object")
     parser.add_argument("--failures", action="store_true", help="show which requests and questions went wrong")
     options = parser.parse_args()
-    install()
     model = local()
     assert isinstance(model, EmbeddedModel)
     began = time.perf_counter()

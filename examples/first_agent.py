@@ -6,7 +6,6 @@ Run it with your own question:  python examples/first_agent.py "What is 12 * (7 
 import sys
 
 from ziggurat import Agent
-from ziggurat.providers import install
 from ziggurat.tools import calculator
 
 FORECASTS = {"Rome": "sunny, 24 degrees", "Oslo": "snow, -3 degrees"}
@@ -22,7 +21,6 @@ def weather(city: str) -> str:
 
 
 def main() -> None:
-    install()  # does nothing if the model is installed
     agent = Agent("local", tools=[weather, calculator], instructions="You are brief.")
     for question in sys.argv[1:] or ["What is 12 * (7 + 5)?", "What is the weather in Oslo?"]:
         run = agent.run_sync(question)

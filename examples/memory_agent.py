@@ -12,7 +12,6 @@ from pathlib import Path
 from ziggurat import Agent
 from ziggurat.memory import Remembering, memory_tools
 from ziggurat.models import MiniLm
-from ziggurat.providers import install
 
 FACTS = (
     "Remember that my train leaves at 9:40 from Lyon.",
@@ -38,7 +37,6 @@ def ask(store: str, questions: list[str]) -> None:
 
 
 def main() -> None:
-    install()  # does nothing if the model is installed
     if len(sys.argv) > 2:
         ask(sys.argv[1], sys.argv[2:])
         return

@@ -25,7 +25,6 @@ from msgspec import Struct
 
 from tests.test_house import FLOORS
 from ziggurat.cli.app import execute
-from ziggurat.models.local import install
 from ziggurat.models.resolving import PROVIDERS
 from ziggurat.testing import allow_real_calls
 
@@ -145,7 +144,6 @@ def test_python_blocks_run_offline(path: Path, tmp_path: Path, monkeypatch: pyte
 @pytest.mark.parametrize("path", WITH_LOCAL, ids=ids)
 def test_python_blocks_run_on_the_embedded_model(path: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
-    install()
     with allow_real_calls():
         run_blocks(path, with_local=True)
 

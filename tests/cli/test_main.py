@@ -60,7 +60,7 @@ def test_the_doctor_comes_without_the_extra_too() -> None:
     )
     ended = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
     assert ended.returncode in (0, 1)
-    assert "Embedded model\n" in ended.stdout
+    assert "Model that is used where none is named\n" in ended.stdout
     assert "extra cli" in ended.stdout
     assert ended.stderr == ""
 

@@ -74,7 +74,6 @@ def _main(
 
     \b
     Examples:
-      ziggurat models install
       ziggurat run "What is 12 * (7 + 5)?"
       ziggurat run --tool weather.py:forecast "Rain in Paris tomorrow?"
       ziggurat run --model anthropic:claude-sonnet-4-5 "Who are you?"
@@ -202,7 +201,6 @@ def _models_group() -> None:
     \b
     Examples:
       ziggurat models list
-      ziggurat models install
       ziggurat models install coder
       ziggurat models remove coder
     """
@@ -225,9 +223,7 @@ def models_list() -> None:
 
 @_models.command("install")
 def models_install(
-    name: Annotated[str, typer.Argument(help="Its name in the catalogue: embedded (93 MB) or coder (1.1 GB).")] = (
-        "embedded"
-    ),
+    name: Annotated[str, typer.Argument(help="Its name in the catalogue: coder (1.1 GB) or smollm (98 MB).")],
 ) -> None:
     """Download a model of the catalogue, and verify it.
 
@@ -236,9 +232,8 @@ def models_install(
 
     \b
     Examples:
-      ziggurat models install
       ziggurat models install coder && ziggurat run --model local:coder "What is 12 * (7 + 5)?"
-      ZIGGURAT_CACHE=/data/models ziggurat models install
+      ZIGGURAT_CACHE=/data/models ziggurat models install coder
     """
     from ziggurat.cli.models import install_model
 

@@ -52,7 +52,7 @@ def agent_of(options: AgentOptions, store: str | None = "memory:") -> Runnable:
         )
     model = options.model if options.model is not None else os.environ.get(MODEL) or "local"
     tools, middleware = _memory(options.memory, store, model)
-    agent = Agent(
+    return Agent(
         _model(model, options.model),
         tools=[*_tools(options.tools), *tools],
         middleware=middleware,
@@ -61,9 +61,6 @@ def agent_of(options: AgentOptions, store: str | None = "memory:") -> Runnable:
         max_steps=options.max_steps,
         store=open_store(store),
     )
-    if model.strip() == "local":
-        _require_embedded()
-    return agent
 
 
 def _model(name: str, option: str | None) -> Model:
@@ -131,10 +128,3 @@ def _tools(specs: Sequence[str]) -> list[Tool]:
     if not specs:
         return [BUILTIN_TOOLS["calculator"], BUILTIN_TOOLS["timestamp"]]
     return [load_tool(spec) for spec in dict.fromkeys(specs)]
-
-
-def _require_embedded() -> None:
-    """Raise an error before the run, not during it, if the embedded model is missing."""
-    from ziggurat.models.local.install import check_installed
-
-    check_installed()

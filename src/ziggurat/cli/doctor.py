@@ -2,7 +2,6 @@
 
 __all__ = ["doctor", "version_text"]
 
-import hashlib
 import os
 import platform
 import re
@@ -13,7 +12,6 @@ from ziggurat.cli.providers import report_keys
 from ziggurat.cli.report import Report
 from ziggurat.cli.store import STORE
 from ziggurat.databases.address import without_secrets
-from ziggurat.models.local.install import SHA256, SIZE, model_path
 from ziggurat.models.real import FORBID_VARIABLE
 from ziggurat.models.selection import MODEL, SelectedModel, select_model
 
@@ -43,19 +41,17 @@ def doctor() -> int:
     report.plain(f"ziggurat {version_text()}")
     extras = _extras()
     complete = _report_extras(report, extras)
-    report.title("Embedded model")
-    embedded = _report_embedded(report)
     report_keys(report)
     selected = _report_selected(report)
     report.title("Settings")
     for name in _SETTINGS:
         value = os.environ.get(name)
         report.plain(f"{name}: {'not set' if value is None else without_secrets(value)}")
-    ready = selected.name != "local" or (embedded and "local" in complete)
+    ready = selected.name != "local" or "local" in complete
     if ready:
         report.fine('ready: ziggurat run "What is 12 * (7 + 5)?"')
     else:
-        report.missing("not ready: there is no other model, and the embedded one cannot run; see what is missing above")
+        report.missing("not ready: there is no other model, and the embedded one needs: pip install 'ziggurat[local]'")
     return 0 if ready else 1
 
 
@@ -95,23 +91,3 @@ def _report_extras(report: Report, extras: dict[str, list[str]]) -> set[str]:
             complete.add(extra)
             report.fine(f"{label}{there}")
     return complete
-
-
-def _report_embedded(report: Report) -> bool:
-    path = model_path()
-    if not path.is_file():
-        report.missing(f"not installed: {path}", "ziggurat models install")
-        return False
-    size = path.stat().st_size
-    cure = f"delete {path}, then run: ziggurat models install"
-    if size != SIZE:
-        report.missing(f"damaged: {path} has {size:,} bytes instead of {SIZE:,}", cure)
-        return False
-    with path.open("rb") as file:
-        checksum = hashlib.file_digest(file, "sha256").hexdigest()
-    if checksum != SHA256:
-        report.missing(f"damaged: {path} has the checksum {checksum}", cure)
-        return False
-    report.fine(f"{path} ({size / 1e6:.0f} MB)")
-    report.fine(f"sha256 {checksum}, as it should be")
-    return True

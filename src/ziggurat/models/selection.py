@@ -112,8 +112,7 @@ def _installed() -> SelectedModel:
     from ziggurat.models.local.catalogue import installed_models
 
     for model in installed_models():
-        if model.name != "embedded":
-            return SelectedModel(f"local:{model.name}", "it is installed")
+        return SelectedModel(f"local:{model.name}", "it is installed")
     return SelectedModel("local", "there is no key, no local server and no other model; it is a demo")
 
 

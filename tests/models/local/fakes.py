@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from ziggurat.models.local.chat_template import ChatTemplate
-from ziggurat.models.local.engine import Chunk, Endpoint, Engine
+from ziggurat.models.local.engine import Chunk, Engine
 from ziggurat.models.local.minilm import Embedder, Vector
 
 DIMENSIONS = 384
@@ -38,15 +38,15 @@ class Parrot(Engine):
         self.texts = list(texts)
         self.finish = finish
         self.chat_template = template or ChatTemplate()
-        self.asked: list[tuple[Endpoint, Mapping[str, Any]]] = []
+        self.asked: list[Mapping[str, Any]] = []
 
     async def template(self) -> ChatTemplate:
         return self.chat_template
 
-    async def stream(self, endpoint: Endpoint, body: Mapping[str, Any]) -> AsyncGenerator[Chunk, None]:
-        self.asked.append((endpoint, body))
+    async def stream(self, body: Mapping[str, Any]) -> AsyncGenerator[Chunk, None]:
+        self.asked.append(body)
         text = self.texts.pop(0)
         for char in text:
-            yield {"choices": [{"text": char} if endpoint == "completion" else {"delta": {"content": char}}]}
+            yield {"choices": [{"delta": {"content": char}}]}
         yield {"choices": [{"delta": {}, "finish_reason": self.finish}]}
         yield {"choices": [], "usage": {"prompt_tokens": 10, "completion_tokens": len(text)}}

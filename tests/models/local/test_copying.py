@@ -16,18 +16,15 @@ WHOLE: dict[str, Any] = {"type": "integer"}
 N: dict[str, Any] = {"type": "number"}
 
 
-def _copy(
-    request: str, properties: dict[str, Any], required: list[str] | None = None, purpose: str = "", floor: float = -1.0
-) -> Copied:
+def _copy(request: str, properties: dict[str, Any], required: list[str] | None = None, purpose: str = "") -> Copied:
     schema = {"properties": properties, "required": list(properties) if required is None else required}
-    return Copier(request, fields_of(schema), EMBED, purpose, floor=floor).copy()
+    return Copier(request, fields_of(schema), EMBED, purpose).copy()
 
 
 @pytest.mark.parametrize(
     ("text", "schema", "value"),
     [
         ("Is it warm in New York?", S, "New York"),
-        ('Say "see you soon" to me', S, "see you soon"),
         ("We are 5", WHOLE, 5),
         ("Take 2.5 of it", N, 2.5),
         ("Take 2.5 of it", WHOLE, None),
@@ -44,9 +41,7 @@ def _copy(
         ("Nothing of that", {"enum": ["bus", "tram"]}, None),
         ("Let them in", {"type": "boolean"}, True),
         ("Do not let them in", {"type": "boolean"}, False),
-        ("Add 3, 4.5 and 7", {"type": "array", "items": N}, [3, 4.5, 7]),
-        ("tea and milk", {"type": "array", "items": {"enum": ["milk", "tea", "rum"]}}, ["milk", "tea"]),
-        ("I need flour, blue cheese and tea", {"type": "array", "items": S}, ["flour", "blue cheese", "tea"]),
+        ("Add 3, 4.5 and 7", {"type": "array", "items": N}, None),
         ("Make one", {"type": "object"}, None),
         ("", S, None),
     ],
@@ -72,9 +67,11 @@ def test_a_part_of_the_request_is_one_value_only() -> None:
     assert _copy("Maria", {"to": S, "about": S}).missing != ()
 
 
-def test_texts_that_are_unlike_their_field_can_be_left_out() -> None:
-    assert _copy("Tell Maria", {"person": S}, floor=0.1).missing == ("person",)
-    assert _copy("Tell person 7 of it", {"person": S}, floor=0.1).missing == ()
+def test_what_is_recognised_is_stated_literally() -> None:
+    properties = {"person": S, "age": WHOLE, "unit": {"enum": ["c", "f"]}, "wet": {"type": "boolean"}}
+    fields = fields_of({"properties": properties, "required": list(properties)})
+    found = Copier("Tell Maria that 7 is the age, in f", fields, EMBED).recognised()
+    assert found == Copied({"age": 7, "unit": "f"}, ("person", "wet"))
 
 
 def test_words_of_the_tool_are_seldom_values() -> None:
@@ -97,8 +94,6 @@ def test_texts_and_numbers_are_in_the_request(text: str, schemas: list[dict[str,
     for name, value in copied.values.items():
         if properties[name] == S:
             assert value in text
-        elif properties[name].get("type") == "array":
-            assert all(item in text for item in value)
 
 
 def test_a_long_request_and_many_fields_take_bounded_work() -> None:

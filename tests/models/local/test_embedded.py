@@ -31,7 +31,7 @@ SUM = ToolSpec(
 )
 
 
-def _ask(engine: Parrot, *messages: Message, **fields: Any) -> ModelResponse:
+def _ask(*messages: Message, **fields: Any) -> ModelResponse:
     fold = Fold()
 
     def hear(event: Event) -> None:
@@ -39,7 +39,7 @@ def _ask(engine: Parrot, *messages: Message, **fields: Any) -> ModelResponse:
             fold.push(event.delta)
 
     request = ModelRequest(Transcript.of(*messages), **({"tools": (WEATHER, SUM)} | fields))
-    reply: ModelResponse = asyncio.run(EmbeddedModel(engine, WordCounter())(request, root().heard_by(hear)))
+    reply: ModelResponse = asyncio.run(EmbeddedModel(WordCounter())(request, root().heard_by(hear)))
     assert fold.message() == reply.message
     return reply
 
@@ -49,19 +49,15 @@ def _answered(question: str, name: str, arguments: str, result: str) -> list[Mes
     return [user(question), assistant(call), tool_message(ToolResult("call-1", name, result))]
 
 
-def test_a_call_needs_no_generation() -> None:
-    engine = Parrot()
-    reply = _ask(engine, user("What is the weather in Paris?"))
+def test_a_call() -> None:
+    reply = _ask(user("What is the weather in Paris?"))
     assert reply.finish == "tool_calls"
     assert reply.tool_calls == (ToolCall("call-1", "weather", '{"city":"Paris"}'),)
-    assert engine.asked == []
 
 
 def test_the_answer_is_a_sentence_with_the_result() -> None:
-    engine = Parrot()
-    reply = _ask(engine, *_answered("What is 12 * 12?", "calculator", '{"expression":"12 * 12"}', "144"))
+    reply = _ask(*_answered("What is 12 * 12?", "calculator", '{"expression":"12 * 12"}', "144"))
     assert reply.text == "The answer is 144."
-    assert engine.asked == []
 
 
 def test_all_results_are_in_the_answer() -> None:
@@ -70,47 +66,39 @@ def test_all_results_are_in_the_answer() -> None:
         tool_message(ToolResult(call.id, call.name, content))
         for call, content in zip(calls, ('"It rains the whole day."', "7"), strict=True)
     ]
-    reply = _ask(Parrot(), user("What?"), assistant(*calls), *results)
+    reply = _ask(user("What?"), assistant(*calls), *results)
     assert reply.text == "It rains the whole day. The answer is 7."
 
 
 def test_where_no_tool_fits_the_demo_says_what_it_is() -> None:
-    engine = Parrot()
-    reply = _ask(engine, user("Good morning!"))
+    reply = _ask(user("Good morning!"))
     assert "I am a demo model that only calls tools, and none of them (weather, calculator) fits" in reply.text
-    assert (reply.finish, engine.asked) == ("stop", [])
+    assert reply.finish == "stop"
 
 
-def test_talk_without_tools_begins_with_what_the_model_is(caplog: pytest.LogCaptureFixture) -> None:
-    engine = Parrot("Hello.", "Hello.", "And you?")
-
+def test_without_tools_the_demo_says_what_it_is(caplog: pytest.LogCaptureFixture) -> None:
     class First(EmbeddedModel):
         """Has not warned yet."""
 
-    model = First(engine, WordCounter())
-    question = user("What is the weather in Paris?")
-    bare = ModelRequest(Transcript.of(question))
+    bare = ModelRequest(Transcript.of(user("What is the weather in Paris?")))
     for request in (bare, replace(bare, tools=(WEATHER,), settings=ModelSettings(tool_choice="none"))):
-        reply = asyncio.run(model(request, root()))
-        assert reply.text.startswith("(I am a very small demo model")
-        assert reply.text.endswith(") Hello.")
-    again = asyncio.run(model(ModelRequest(Transcript.of(question, reply.message, question)), root()))
-    assert again.text == "And you?"
+        reply = asyncio.run(First(WordCounter())(request, root()))
+        assert reply.text.startswith("I am a demo model that only calls tools, and here are none.")
     assert [record.levelname for record in caplog.records] == ["WARNING"]  # which Python writes to standard error
     assert "demo" in caplog.text
 
 
 def test_a_tool_that_must_be_called_gets_no_invented_arguments() -> None:
-    found = _ask(Parrot(), user("weather Paris"), settings=ModelSettings(tool_choice="weather"))
+    found = _ask(user("weather Paris"), settings=ModelSettings(tool_choice="weather"))
     assert found.tool_calls == (ToolCall("call-1", "weather", '{"city":"Paris"}'),)
-    reply = _ask(Parrot(), user("Good morning"), settings=ModelSettings(tool_choice="calculator"))
+    reply = _ask(user("Good morning"), settings=ModelSettings(tool_choice="calculator"))
     assert reply.tool_calls == ()
     assert "found none for 'expression' of calculator" in reply.text
 
 
 def test_a_tool_that_does_not_exist_cannot_be_insisted_on() -> None:
     with pytest.raises(ConfigurationError, match="wheather"):
-        _ask(Parrot(), user("?"), settings=ModelSettings(tool_choice="wheather"))
+        _ask(user("?"), settings=ModelSettings(tool_choice="wheather"))
 
 
 def _schema(**properties: Any) -> OutputSchema:
@@ -119,47 +107,47 @@ def _schema(**properties: Any) -> OutputSchema:
 
 def test_structured_output_is_copied_or_refused() -> None:
     schema = _schema(day={"enum": ["monday", "friday"]}, people={"type": "integer"})
-    read = _ask(Parrot(), user("On Friday, 3 people."), tools=(), output=schema)
+    read = _ask(user("On Friday, 3 people."), tools=(), output=schema)
     assert (read.text, read.finish) == ('{"day":"friday","people":3}', "stop")
-    lacking = _ask(Parrot(), user("A visit on Monday."), tools=(), output=schema)
+    lacking = _ask(user("A visit on Monday."), tools=(), output=schema)
     assert lacking.finish == "refusal"
     assert "found none for 'people' of visit" in lacking.text
-    unlike = _ask(Parrot(), user("Where?"), tools=(), output=_schema(city=S))
+    unlike = _ask(user("Where?"), tools=(), output=_schema(city=S))
     assert unlike.finish == "refusal"
 
 
 def test_structured_output_from_the_results_of_tools() -> None:
     messages = _answered("What is it?", "weather", "{}", "42")
-    assert _ask(Parrot(), *messages, output=_schema(value={"type": "integer"})).text == '{"value":42}'
+    assert _ask(*messages, output=_schema(value={"type": "integer"})).text == '{"value":42}'
 
 
 def test_ids_of_calls_differ_within_a_conversation() -> None:
     before = _answered("What is 1 + 1?", "calculator", "{}", "2")
-    reply = _ask(Parrot(), *before, assistant("2"), user("What is the weather in Paris?"))
+    reply = _ask(*before, assistant("2"), user("What is the weather in Paris?"))
     assert reply.tool_calls[0].id == "call-2"
 
 
 def test_a_question_that_follows_another_calls_the_same_tool() -> None:
     before = _answered("What is the weather in York?", "weather", '{"city":"York"}', "rain")
-    reply = _ask(Parrot(), *before, assistant("Rain."), user("And in New York?"))
+    reply = _ask(*before, assistant("Rain."), user("And in New York?"))
     assert reply.tool_calls == (ToolCall("call-2", "weather", '{"city":"New York"}'),)
-    assert _ask(Parrot(), *before, assistant("Rain."), user("and thanks")).tool_calls == ()
+    assert _ask(*before, assistant("Rain."), user("and thanks")).tool_calls == ()
     broken = _answered("What is the weather in York?", "weather", "{", "rain")
-    assert _ask(Parrot(), *broken, assistant("Rain."), user("And in New York?")).tool_calls == ()
+    assert _ask(*broken, assistant("Rain."), user("And in New York?")).tool_calls == ()
 
 
 def test_a_question_that_follows_may_be_another_wish() -> None:
     before = _answered("What is 3 + 4?", "calculator", '{"expression":"3 + 4"}', "7")
-    more = _ask(Parrot(), *before, assistant("7"), user("and times two?"))
+    more = _ask(*before, assistant("7"), user("and times two?"))
     assert more.tool_calls == (ToolCall("call-2", "calculator", '{"expression":"7 * 2"}'),)
-    other = _ask(Parrot(), *before, assistant("7"), user("And what is the weather in Rome?"))
+    other = _ask(*before, assistant("7"), user("And what is the weather in Rome?"))
     assert other.tool_calls == (ToolCall("call-2", "weather", '{"city":"Rome"}'),)
 
 
 def test_the_model_of_a_name() -> None:
     model = local()
     assert isinstance(model, EmbeddedModel)
-    assert (repr(model), name_of(model), fact(model, WINDOW)) == ("local()", "local", 8192)
+    assert (repr(model), name_of(model), fact(model, WINDOW)) == ("local()", "local", None)
     assert fact(model, OUTPUT_MODES)[0] == "native"
     assert fact(TemplatedModel(Parrot()), WINDOW) == 2048
 
@@ -172,12 +160,7 @@ def test_wrong_arguments_raise_at_once(tmp_path: Any) -> None:
         local(tmp_path / "wrong.gguf")
     with pytest.raises(ConfigurationError, match="slots"):
         local(slots=0)
+    with pytest.raises(ConfigurationError, match="settings of GGUF files"):
+        local(slots=2)
     with pytest.raises(ConfigurationError, match="empty"):
         local(" ")
-
-
-def test_weights_that_are_not_installed(tmp_path: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("ZIGGURAT_CACHE", str(tmp_path))
-    request = ModelRequest(Transcript.of(user("Hello")))
-    with pytest.raises(ConfigurationError, match="ziggurat models install"):
-        asyncio.run(local()(request, root()))

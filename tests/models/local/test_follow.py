@@ -25,7 +25,7 @@ def _follow(asked: str, name: str, before: dict[str, Any], result: str, **proper
         ("and times two?", "144 * 2"),
         ("plus 6", "144 + 6"),
         ("Now add 5 to that.", "144 + 5"),
-        ("then divide by 12", "144 / 12"),
+        ("then divide by 12", None),
         ("What is half of that?", "144 / 2"),
         ("what about 20% of it?", "144 * 20 / 100"),
         ("thanks for that", None),

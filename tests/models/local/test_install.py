@@ -17,12 +17,9 @@ from ziggurat.core.errors import ConfigurationError, ModelError
 from ziggurat.models.local.catalogue import CATALOGUE, PinnedModel, cache_directory, installed_models
 from ziggurat.models.local.download import append_from_url
 from ziggurat.models.local.install import (
-    FILE,
-    SIZE,
     check_installed,
     install,
     installed,
-    model_path,
     progress_bar,
     remove,
 )
@@ -247,7 +244,7 @@ def test_removing(cache: Path) -> None:
         install("small", progress=_silent, fetch=Index(broken={2}))
     assert remove("small")
     assert list(cache.iterdir()) == []
-    with pytest.raises(ConfigurationError, match="no model 'smal'; it has embedded, coder, small"):
+    with pytest.raises(ConfigurationError, match="no model 'smal'; it has coder, smollm, small"):
         remove("smal")
 
 
@@ -271,27 +268,25 @@ def test_a_cache_that_cannot_be_written(tmp_path: Path, monkeypatch: pytest.Monk
     (tmp_path / "file").write_text("")
     monkeypatch.setenv("ZIGGURAT_CACHE", str(tmp_path / "file" / "cache"))
     with pytest.raises(ConfigurationError, match="ZIGGURAT_CACHE"):
-        install(progress=_silent)
+        install("smollm", progress=_silent)
 
 
 def test_a_file_of_the_wrong_size_is_not_installed(cache: Path) -> None:
     cache.mkdir()
-    model_path().write_bytes(b"GGUF")
-    assert not installed()
-    with pytest.raises(ConfigurationError, match=r"4 of 98,362,432 bytes; run: ziggurat models install$"):
-        check_installed()
+    SMALL.path.write_bytes(b"GGUF")
+    assert not installed("small")
+    with pytest.raises(ConfigurationError, match=r"4 of 10,244 bytes; run: ziggurat models install small$"):
+        check_installed("small")
     with pytest.raises(ConfigurationError, match=r"'coder' is not installed .*; run: ziggurat models install coder$"):
         check_installed("coder")
 
 
 def test_a_file_that_begins_wrongly_is_not_installed(cache: Path) -> None:
     cache.mkdir()
-    with model_path().open("wb") as file:
-        file.truncate(SIZE)
-    assert model_path().name == FILE
-    assert not installed()
+    SMALL.path.write_bytes(bytes(SMALL.size))
+    assert not installed("small")
     with pytest.raises(ConfigurationError, match="not a GGUF file"):
-        check_installed()
+        check_installed("small")
 
 
 def test_the_bar_on_a_pipe_is_two_lines(capsys: pytest.CaptureFixture[str]) -> None:

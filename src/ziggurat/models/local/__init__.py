@@ -1,6 +1,6 @@
 """Models that run inside this process: the embedded one, and any GGUF file.
 
-- The embedded demo model: `embedded`, downloaded by `install`. It chooses one tool (`choose`) or repeats the last call
+- The embedded demo model: `embedded`. It chooses one tool (`choose`) or repeats the last call
   with changes (`follow`), fills its parameters with parts of the request (`copying`: `spans`, `schema`, `arithmetic`),
   and answers with the result (`answers`). Similarity of texts: `minilm`, `wordpiece`.
 - Any GGUF file: `templated`. It shows the conversation (`transcript`) as the file's `chat_template` can, and reads
@@ -10,6 +10,7 @@
 
 from pathlib import Path
 
+from ziggurat.core.errors import ConfigurationError
 from ziggurat.core.settings import NonEmptyText, PositiveInt, checked
 from ziggurat.models.local.catalogue import CATALOGUE, PinnedModel, installed_models, pinned
 from ziggurat.models.local.embedded import EmbeddedModel
@@ -20,7 +21,6 @@ from ziggurat.models.local.install import (
     check_installed,
     install,
     installed,
-    model_path,
     progress_bar,
     remove,
 )
@@ -41,7 +41,6 @@ __all__ = [
     "installed",
     "installed_models",
     "local",
-    "model_path",
     "progress_bar",
     "remove",
     "shared_embedder",
@@ -56,20 +55,22 @@ def local(
 
     Args:
         path: A GGUF file, or the name of an installed model of the catalogue; without one, the embedded model.
-        slots: Requests served at the same time.
-        context: The context size in tokens, shared by the slots.
+        slots: Requests that a GGUF file serves at the same time.
+        context: The context size of a GGUF file in tokens, shared by the slots.
 
     Raises:
-        ConfigurationError: there is no such file, it is not a GGUF file, the model is not installed, or a number is
-            below one.
+        ConfigurationError: there is no such file, it is not a GGUF file, the model is not installed, a number is below
+            one, or one is set for the embedded model, which has neither.
 
     ::
 
         Agent(local("coder"), tools=[weather])
         Agent(local("models/qwen.gguf", context=16_384), tools=[weather])
     """
-    if path is None or path == "embedded":
-        return EmbeddedModel(slots=slots, context=context)
+    if path is None:
+        if (slots, context) != (SLOTS, CONTEXT):
+            raise ConfigurationError("slots and context are settings of GGUF files, and local() was called without one")
+        return EmbeddedModel()
     if path in CATALOGUE:
         check_installed(str(path))
         return TemplatedModel(engine_for(pinned(str(path)).path, slots=slots, context=context), name=str(path))

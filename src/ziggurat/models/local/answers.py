@@ -56,7 +56,12 @@ def answer(result: ToolResult) -> str:
 
 
 def declined(tools: Sequence[ToolSpec]) -> str:
-    """Return the answer if no tool fits a request."""
+    """Return the answer if no tool fits a request, or if there are no tools."""
+    if not tools:
+        return (
+            "I am a demo model that only calls tools, and here are none. "
+            "For more, choose another model, such as ollama:NAME or openai:NAME."
+        )
     names = ", ".join(tool.name for tool in tools[:_NAMED]) + (", ..." if len(tools) > _NAMED else "")
     return (
         f"I am a demo model that only calls tools, and none of them ({names}) fits this request. "

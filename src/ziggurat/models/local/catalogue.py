@@ -72,8 +72,8 @@ class PinnedModel(msgspec.Struct, frozen=True):
         return None if whole else f"at {self.path} is damaged: it is not a GGUF file"
 
 
-_EMBEDDED = PinnedModel(
-    name="embedded",
+_SMALL = PinnedModel(
+    name="smollm",
     title="SmolLM2-135M-Instruct",
     file="SmolLM2-135M-Instruct.Q4_1.gguf",
     size=98_362_432,
@@ -83,8 +83,8 @@ _EMBEDDED = PinnedModel(
     member="SmolLM2-135M-Instruct.Q4_1.gguf",
     chunk=98_362_432,
     url=None,
-    good_for="the demo model `local`: first runs and tests",
-    not_for="anything else",
+    good_for="trying out GGUF files, and tests: it is small and quick",
+    not_for="work: what it says is often wrong",
 )
 _CODER = PinnedModel(
     name="coder",
@@ -101,7 +101,7 @@ _CODER = PinnedModel(
     not_for="chat, facts, long plans",
 )
 
-CATALOGUE: dict[str, PinnedModel] = {model.name: model for model in (_EMBEDDED, _CODER)}
+CATALOGUE: dict[str, PinnedModel] = {model.name: model for model in (_CODER, _SMALL)}
 """The models that can be installed, by name."""
 
 
@@ -117,5 +117,5 @@ def pinned(name: str) -> PinnedModel:
 
 
 def installed_models() -> tuple[PinnedModel, ...]:
-    """Return the models of the catalogue that are installed, without the embedded one; the best first."""
-    return tuple(model for model in CATALOGUE.values() if model is not _EMBEDDED and model.damage() is None)
+    """Return the models of the catalogue that are installed and good for work; the best first."""
+    return tuple(model for model in CATALOGUE.values() if model is not _SMALL and model.damage() is None)

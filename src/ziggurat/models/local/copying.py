@@ -4,7 +4,7 @@ __all__ = ["Copied", "Copier", "Embed", "is_expression"]
 
 import math
 import re
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from itertools import islice
 from typing import Any
 
@@ -26,7 +26,6 @@ _FORMATS = {
 }
 _EXPRESSION = re.compile(r"\b(?:expression|formula|arithmetic|equation|calculation)\b", re.IGNORECASE)
 _NEGATED = re.compile(r"\b(?:no|not|off|false|without|\w+n['\u2019]t)\b", re.IGNORECASE)
-_SEPARATOR = re.compile(r"\s*(?:,|;|&|\+|\b(?:and|or)\b)\s*", re.IGNORECASE)
 _CHOICE = 0.25
 """The lowest similarity of a request to a choice that it does not name."""
 
@@ -36,18 +35,12 @@ _NEAR, _EDGES, _OWN, _CAPITAL, _START, _WORDS = 4.6, 3.9, -3.3, 2.3, -1.5, -1.0
 Similarity to the field; rarity of the first and the last word; share of the words that describe the tool; share of
 capitals; whether it begins the request; logarithm of its number of words.
 """
-_QUOTED = 10.0
-"""What is added for a quoted text."""
-_PROSE, _NAME, _LONG = (
-    ("the text of a message or a note", "a sentence of several words", "what it should do, in full"),
-    "a name",
-    0.22,
-)
-"""A field takes a long text if it is this much more similar to one of the first than to a name."""
+_TASK, _NAME, _LONG = "what it should do, in full", "a name", 0.22
+"""A field takes the whole request if it is this much more similar to the first than to the second."""
 _RUNS, _OPTIONS, _WIDTH = 12, 6, 32
 """How many runs are compared by meaning, how many per field are combined, and how many combinations are kept."""
-_NUMBERS, _ITEMS = 8, 20
-"""How many numbers are compared by meaning, and how many items a list may have."""
+_NUMBERS = 8
+"""How many numbers are compared by meaning."""
 
 
 class _Option(msgspec.Struct, frozen=True):
@@ -80,16 +73,12 @@ class Copier:
         fields: The fields.
         embed: Computes embeddings of texts.
         purpose: What the fields are for; its words are seldom values.
-        floor: The lowest similarity of a text to its field.
     """
 
-    def __init__(
-        self, text: str, fields: Sequence[Field], embed: Embed, purpose: str = "", *, floor: float = -1.0
-    ) -> None:
+    def __init__(self, text: str, fields: Sequence[Field], embed: Embed, purpose: str = "") -> None:
         self.words: Words = Words(text)
         self._fields = fields
         self._embed = embed
-        self._floor = floor
         self._own = set(_words(" ".join((purpose, *(field.label for field in fields)))))
         self.values: dict[str, Any] = {}
         self._used: list[Span] = []
@@ -110,18 +99,21 @@ class Copier:
         """How many numbers of the request are no value."""
         return sum(not span.overlaps(self._used) for _, span in self.words.numbers())
 
-    def copy(self) -> Copied:
-        """Fill the remaining required fields, and return all values."""
-        for field in self._fields:
-            if field.required and field.name not in self.values:
-                if field.kind == "list":
-                    self._keep(field, self._list(field.items))
-                elif field.kind == "choice" or field.kind == "boolean":
-                    self._keep(field, self._meant(field))
-        texts = [field for field in self._open() if field.kind == "text" and not _is_formal(field)]
-        self._assign(texts, [self._texts(field) for field in texts])
+    def recognised(self) -> Copied:
+        """Return the values that are stated literally: numbers, choices that are named, expressions, known formats."""
         values = {field.name: self.values[field.name] for field in self._fields if field.name in self.values}
         return Copied(values, tuple(field.name for field in self._open()))
+
+    def copy(self) -> Copied:
+        """Fill the remaining required fields with what is most similar to them, and return all values."""
+        for field in self._open():
+            if field.kind == "choice" or field.kind == "boolean":
+                self._keep(field, self._meant(field))
+            elif field.kind == "text" and not _is_formal(field) and self._takes_all(field):
+                self._keep(field, _Option(self.words.text.strip(), 1.0, ()))
+        texts = [field for field in self._open() if field.kind == "text" and not _is_formal(field)]
+        self._assign(texts, [self._texts(field) for field in texts])
+        return self.recognised()
 
     def _open(self) -> list[Field]:
         return [field for field in self._fields if field.required and field.name not in self.values]
@@ -186,70 +178,25 @@ class Copier:
         near, best = max((cosine(asked, vector), -number) for number, vector in enumerate(choices))
         return _Option(field.choices[-best], near, ()) if near >= _CHOICE else None
 
-    def _list(self, item: Field) -> _Option | None:
-        """Return all numbers, all choices that are named, or the parts of an enumeration."""
-        if item.kind == "number":
-            found = [_Option(value, 1.0, (span,)) for value, span in self._allowed(item)]
-        elif item.kind == "choice":
-            found = [
-                _Option(choice, 1.0, (Span(*match.span()),))
-                for choice in item.choices
-                for match in _named(choice, self.words.text)
-            ]
-        else:
-            found = list(self._enumerated(item)) if item.kind == "text" else []
-        if not found:
-            return None
-        values = list(dict.fromkeys(option.value for option in found))
-        return _Option(values, 1.0, tuple(span for option in found for span in option.spans))
-
-    def _enumerated(self, item: Field) -> Iterator[_Option]:
-        """Yield the items of "I need milk, eggs and butter": only the first and the last may have words around them."""
-        text = self.words.text
-        marks = [mark.span() for mark in _SEPARATOR.finditer(text)]
-        starts, ends = [0, *(end for _, end in marks)], [*(start for start, _ in marks), len(text)]
-        parts = [part for part in zip(starts, ends, strict=True) if part[0] < part[1]][:_ITEMS]
-        every = list(self.words.runs(self._used))
-        for number, (start, end) in enumerate(parts):
-            runs = [run for run in every if start <= run.start and run.end <= end]
-            if number > 0 and runs:
-                runs = [run for run in runs if run.start == min(each.start for each in runs)]
-            if number < len(parts) - 1 and runs:
-                runs = [run for run in runs if run.end == max(each.end for each in runs)]
-            yield from self._scored(item, runs)[:1]
+    def _takes_all(self, field: Field) -> bool:
+        """Return whether a field takes the whole request, such as the task of another agent, and not a part of it."""
+        label, task, name = self._embed([field.label, _TASK, _NAME])
+        return cosine(label, task) - cosine(label, name) > _LONG
 
     def _texts(self, field: Field) -> list[_Option]:
-        return self._scored(field, self.words.runs(self._used))[:_OPTIONS]
-
-    def _scored(self, field: Field, runs: Iterable[Span]) -> list[_Option]:
-        """Return runs of words as values of a field, best first; for a message or a note, long ones."""
-        label, name, *prose = self._embed([field.label, _NAME, *_PROSE])
-        if max(cosine(label, each) for each in prose) - cosine(label, name) > _LONG:
-            options = [_Option(self._text(run), self._rate_long(run), (run,)) for run in runs]
-            return sorted(options, key=lambda option: -option.score)
-        rated = sorted(((self._rate(run), run) for run in runs), key=lambda each: (-each[0], each[1].start))
+        """Return runs of words as values of a field, the best ones first."""
+        label = self._embed([field.label])[0]
         options = []
-        for score, run in rated[:_RUNS]:
-            value = self._text(run)
+        for run in sorted(self.words.runs(self._used), key=self._rate, reverse=True)[:_RUNS]:
+            value = self.words.text[run.start : run.end]
             near = cosine(self._embed([value])[0], label)
-            if near >= self._floor:
-                options.append(_Option(value, score + _NEAR * near, (run,)))
-        return sorted(options, key=lambda option: -option.score)
-
-    def _text(self, run: Span) -> str:
-        return self.words.text[run.start : run.end]
-
-    def _rate_long(self, run: Span) -> float:
-        """Return how likely a run of words is a message: the longer the better, from after the words of the tool."""
-        first, _, count = self.words.ends(run)
-        spoken = run.start == self.words.spans[0].start or first.lower() in self._own
-        quoted = count == 1 and " " in self._text(run)
-        return math.log(count) + (_START if spoken else 0.0) + (_QUOTED if quoted else 0.0)
+            options.append(_Option(value, self._rate(run) + _NEAR * near, (run,)))
+        return sorted(options, key=lambda option: -option.score)[:_OPTIONS]
 
     def _rate(self, run: Span) -> float:
         """Return how likely a run of words is a value, whatever the field."""
         first, last, count = self.words.ends(run)
-        words = re.findall(r"\w+", self._text(run)) or [""]
+        words = re.findall(r"\w+", self.words.text[run.start : run.end]) or [""]
         score = _EDGES * ((1.0 if first[0].isupper() else rarity(first)) + rarity(last)) + _WORDS * math.log(count)
         score += _OWN * sum(word.lower() in self._own for word in words) / len(words)
         if run.start == self.words.spans[0].start:

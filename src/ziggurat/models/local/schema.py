@@ -8,13 +8,12 @@ from typing import Any, Literal
 
 import msgspec
 
-Kind = Literal["choice", "boolean", "number", "text", "list", "other"]
+Kind = Literal["choice", "boolean", "number", "text", "other"]
 _KINDS: Mapping[str, Kind] = {
     "boolean": "boolean",
     "integer": "number",
     "number": "number",
     "string": "text",
-    "array": "list",
 }
 
 
@@ -33,7 +32,7 @@ class Field(msgspec.Struct, frozen=True):
 
     @property
     def kind(self) -> Kind:
-        """The kind of value it takes; ``other`` for objects, which are not read from a request."""
+        """The kind of value it takes; ``other`` for lists and objects, which are not read from a request."""
         return "choice" if self.choices else _KINDS.get(self.schema.get("type", "string"), "other")
 
     @property
@@ -46,12 +45,6 @@ class Field(msgspec.Struct, frozen=True):
         """Its name and description in plain words."""
         description = str(self.schema.get("description", "")).strip().rstrip(".")
         return f"{words_of(self.name)}: {description}" if description else words_of(self.name)
-
-    @property
-    def items(self) -> "Field":
-        """The field of one item of a list."""
-        items = self.schema.get("items")
-        return Field(self.name, {**self.schema, **(items if isinstance(items, Mapping) else {})}, True)
 
 
 def words_of(name: str) -> str:

@@ -1,42 +1,20 @@
 """One generation: the request to llama.cpp, the deltas for listeners, and the reply."""
 
-__all__ = [
-    "Spoken",
-    "body_of",
-    "chat_messages",
-    "json_rule",
-    "offered",
-    "show",
-    "speak",
-    "text_of",
-    "usage_of",
-]
+__all__ = ["body_of", "json_rule", "offered", "show", "text_of", "usage_of"]
 
 import json
-from collections.abc import Callable, Mapping
-from contextlib import aclosing
+from collections.abc import Mapping
 from typing import Any
-
-import msgspec
 
 from ziggurat.core.context import Context
 from ziggurat.core.errors import ConfigurationError
 from ziggurat.messages.delta import TextDelta
 from ziggurat.messages.events import Delta
-from ziggurat.messages.model import FinishReason, ModelRequest, ModelSettings, ToolSpec
+from ziggurat.messages.model import ModelRequest, ModelSettings, ToolSpec
 from ziggurat.messages.usage import Usage
-from ziggurat.models.local.engine import Endpoint, Engine
 
 _LONGEST_REPLY = 512
 """The maximum of tokens in a reply if the caller sets none; small models seldom stop by themselves."""
-
-
-class Spoken(msgspec.Struct, frozen=True):
-    """The result of a generation."""
-
-    text: str
-    finish: FinishReason
-    usage: Usage
 
 
 def body_of(settings: ModelSettings, **fields: Any) -> dict[str, Any]:
@@ -85,20 +63,6 @@ def _closed(schema: Any) -> Any:
     return closed
 
 
-def chat_messages(request: ModelRequest) -> list[dict[str, str]]:
-    """Return the texts of a conversation, without calls and results; a very small model would talk of nothing else."""
-    messages: list[dict[str, str]] = []
-    if request.instructions:
-        messages.append({"role": "system", "content": request.instructions})
-    for message in request.messages:
-        role, text = "user" if message.role == "tool" else message.role, message.text
-        if text and messages and messages[-1]["role"] == role:
-            messages[-1] = {"role": role, "content": f"{messages[-1]['content']}\n{text}"}
-        elif text:
-            messages.append({"role": role, "content": text})
-    return messages
-
-
 def offered(request: ModelRequest) -> tuple[ToolSpec, ...]:
     """Return the tools that may be called, as restricted by the settings.
 
@@ -117,41 +81,6 @@ def offered(request: ModelRequest) -> tuple[ToolSpec, ...]:
     return named
 
 
-async def speak(
-    engine: Engine,
-    endpoint: Endpoint,
-    body: Mapping[str, Any],
-    ctx: Context,
-    heard: Callable[[str], str] | None = None,
-) -> Spoken:
-    """Generate a reply, emitting each piece of text to listeners.
-
-    Args:
-        engine: The loaded model.
-        endpoint: Whether `body` holds a chat or a plain prompt.
-        body: The request to llama.cpp.
-        ctx: Emits to its listeners.
-        heard: Converts each generated piece to the text to show, which may be empty; by default it is shown as it is.
-    """
-    pieces: list[str] = []
-    finish: FinishReason = "stop"
-    usage = Usage(requests=1)
-    listens = ctx.listens(Delta)
-    async with aclosing(engine.stream(endpoint, body)) as chunks:
-        async for chunk in chunks:
-            _, text, reason = text_of(chunk)
-            if text:
-                pieces.append(text)
-                shown = heard(text) if heard is not None else text
-                if listens and shown:
-                    await ctx.emit(Delta(ctx.path, TextDelta(shown)))
-            if reason == "length":
-                finish = "length"
-            if chunk.get("usage"):
-                usage = usage_of(chunk["usage"])
-    return Spoken(text="".join(pieces), finish=finish, usage=usage)
-
-
 async def show(text: str, ctx: Context) -> None:
     """Emit a text that is complete, word by word, as if it were generated."""
     if ctx.listens(Delta):
@@ -163,8 +92,7 @@ def text_of(chunk: Mapping[str, Any]) -> tuple[str, str, str | None]:
     """Return the thought and the text in a chunk, and the finish reason if it is the last one."""
     for choice in chunk.get("choices", ()):
         delta = choice.get("delta", {})
-        text = choice["text"] if "text" in choice else delta.get("content")
-        return delta.get("reasoning_content") or "", text or "", choice.get("finish_reason")
+        return delta.get("reasoning_content") or "", delta.get("content") or "", choice.get("finish_reason")
     return "", "", None
 
 

@@ -80,7 +80,7 @@ class TemplatedModel:
         return reply.response(self.engine.path.stem)
 
     async def _generate(self, reply: "_Reply", body: Mapping[str, Any], reader: ReplyReader) -> None:
-        async with aclosing(self.engine.stream("chat", body)) as chunks:
+        async with aclosing(self.engine.stream(body)) as chunks:
             async for chunk in chunks:
                 thought, text, reason = text_of(chunk)
                 if thought:
