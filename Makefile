@@ -16,6 +16,7 @@
 #   make approvals        race changes of a call against its approval, 1,000 times for each kind
 #   make life             2,000 random lives of runs, compared with a specification
 #   make composition      3,000 random combinations of features, in every way that they can be run
+#   make workers          kill, pause and drain workers that drive 1,000 submitted runs, on each store
 #   make faults           cancel runs at every turn, kill them 1,000 times over; cut power and fill the disk at every write; damage files
 #   make memory           measure memory; kill and cut its power while it remembers 10,000 times
 #   make growth           measure how the time of every reader grows, on larger inputs
@@ -46,7 +47,7 @@ TEST_STAMP := $(VENV)/.installed-test
 MODEL_STAMP := $(VENV)/.installed-model
 PYRIGHT_STAMP := $(VENV)/.installed-pyright
 
-.PHONY: run chat test test-all types pyright lint unit failed questions fuzz conformance sessions approvals composition life faults memory growth golden coder durable bench bench-knowledge lock clean help
+.PHONY: run chat test test-all types pyright lint unit failed questions fuzz conformance sessions approvals composition life workers faults memory growth golden coder durable bench bench-knowledge lock clean help
 
 help:
 	@sed -n 's/^#   //p' Makefile
@@ -105,6 +106,9 @@ life: $(TEST_STAMP)  # the long form of the lives of runs
 
 composition: $(TEST_STAMP)  # the long form of the combinations of features
 	$(BIN)/python -m tests.composition.test_composition 3000 $(SEED)
+
+workers: $(TEST_STAMP)
+	$(BIN)/python -m tests.agents.working --runs 1000
 
 faults: $(TEST_STAMP)  # ZIGGURAT_POSTGRES: the address of a server, instead of one that is started
 	ZIGGURAT_EVERY_TURN=1 $(BIN)/python -m pytest -q tests/hard_cases/test_06_cancel_everywhere.py

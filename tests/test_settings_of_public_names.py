@@ -182,6 +182,7 @@ NO_SETTINGS = {
     "Reader": "a part of a model",
     "Responder": "made by expect()",
     "RunHandle": "made by Runnable.start(), which checks",
+    "Worker": "made by Runnable.worker(), which checks",
     "SessionLease": "made by a Session",
     "Steering": "made by the loop of an agent",
     "StoreUnderTest": "made by run_check(), which checks",

@@ -122,7 +122,7 @@ def test_what_is_wrong_with_one_run_does_not_stop_the_others(
         assert {run_id: isinstance(error, ConfigurationError) for run_id, error in recovery.errors.items()} == {
             "lacks": True
         }
-        assert "the run lacks could not be recovered" in caplog.text
+        assert "the run lacks could not go on" in caplog.text
         recovery = await _agent(new_store()).recover(deps={DB: "x"})
         assert list(recovery.runs) == ["lacks"], "a mistake of the program can be mended, and the run goes on"
         assert recovery.runs["lacks"].observations == ("database in x",)

@@ -5,7 +5,7 @@
   async. `checkpoints` lists where a run can be forked.
 - `flow`: a typed async function as a run, with `flow_input` and `flow_program`. `program`: how the code of a flow or
   a team is run. `inherited`: the rules that an agent or a flow passes on to what is below it.
-- `recovery` goes on with the runs of processes that have ended.
+- `queue`: the verbs that leave runs to a `worker`, which drives what is due; `recovery` does so once.
 - A run of an agent: `starter`, `loop` with its state, `loop_run`; its calls are in the room `calls`.
 - When a loop stops: `stop`, `loop_detection`. What counts as an answer: `reply`, `output`, `partial`,
   `output_validator`.
@@ -29,6 +29,7 @@ __getattr__, __dir__, __all__ = lazy(
         "agents.output": ("Output",),
         "agents.output_validator": ("OutputValidator",),
         "agents.recovery": ("Recovery",),
+        "agents.worker": ("Worker",),
         "agents.runnable": ("Runnable",),
         "agents.steering": ("STEERABLE", "Steerable", "Steering"),
         "agents.stop": (

@@ -35,6 +35,7 @@ from ziggurat.agents.stop import stop_when as stop_when
 from ziggurat.agents.stop import until_no_tool_calls as until_no_tool_calls
 from ziggurat.agents.stop import until_tool_called as until_tool_called
 from ziggurat.agents.tool_input import AGENT_INPUT as AGENT_INPUT
+from ziggurat.agents.worker import Worker as Worker
 from ziggurat.messages.agent import AgentRequest as AgentRequest
 from ziggurat.messages.agent import AgentRun as AgentRun
 from ziggurat.messages.agent import Answer as Answer

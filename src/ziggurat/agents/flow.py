@@ -13,6 +13,7 @@ from ziggurat.agents.as_tool import AgentTool
 from ziggurat.agents.flow_input import FlowInput
 from ziggurat.agents.flow_program import FlowProgram
 from ziggurat.agents.inherited import Inherited, debugging, with_prices
+from ziggurat.agents.queue import SubmitArguments
 from ziggurat.agents.runnable import Runnable
 from ziggurat.calls.enter import AgentParts, AgentService
 from ziggurat.calls.hooks import HookChain
@@ -33,6 +34,7 @@ from ziggurat.tools.parameter import Parameter
 from ziggurat.tools.permissions import Permissions, known
 
 if TYPE_CHECKING:
+    from ziggurat.agents.attached import AttachedRun
     from ziggurat.agents.handle import RunHandle
     from ziggurat.core.stream import EventStream
 
@@ -75,6 +77,12 @@ class Flow(Runnable[Out], Generic[In, Out]):
     def start(self, prompt: In | Prompt | None = None, **arguments: Unpack[RunArguments]) -> "RunHandle[Out]":
         """Start a run in the background of this event loop and return its handle. See `Runnable.start`."""
         return super().start(self._takes.prompt(prompt, arguments), **arguments)
+
+    async def submit(
+        self, prompt: In | Prompt | None = None, **arguments: Unpack[SubmitArguments]
+    ) -> "AttachedRun[Out]":
+        """Store a run without driving it; `prompt` is the input of the flow. See `RunQueue.submit`."""
+        return await super().submit(self._takes.prompt(prompt, {}), **arguments)
 
     def layered(self, *layers: Callable[[AgentService], AgentService]) -> "Flow[In, Out]":
         """Return a flow with layers around this one; the first listed meets the request first."""

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Unpack
 
 from ziggurat.agents.as_tool import AgentTool
 from ziggurat.agents.blocking import blocking
-from ziggurat.agents.records import RunRecords
+from ziggurat.agents.queue import RunQueue
 from ziggurat.agents.starter import Starter
 from ziggurat.calls.enter import AGENT, ALONE, AgentParts, AgentService, enter
 from ziggurat.core.context import Context
@@ -45,13 +45,12 @@ from ziggurat.tools.permissions import Permissions
 
 if TYPE_CHECKING:
     from ziggurat.agents.handle import RunHandle
-    from ziggurat.agents.recovery import Recovery
     from ziggurat.core.stream import EventStream
 
 _NOTHING_GIVEN = (None,) * 8
 
 
-class Runnable(RunRecords[Out]):
+class Runnable(RunQueue[Out]):
     """Runs a service from AgentRequest to AgentRun, and is such a service itself; `Out` is the type of its output.
 
     Args:
@@ -354,37 +353,6 @@ class Runnable(RunRecords[Out]):
         )
         forked = await self._opener.fork(Origin(run_id, at, effects), prompt, new_id, options)
         return await self._starter.drive_apart(partial(self._opener.reopen, forked, options), "forked")
-
-    @checked
-    async def recover(
-        self,
-        *,
-        concurrency: PositiveInt = 10,
-        attempts: PositiveInt = 3,
-        cancelled: bool = False,
-        deps: Deps | None = None,
-        listeners: Sequence[Listener] = (),
-        approvals: Approvals | None = None,
-        environment: Environment | None = None,
-    ) -> "Recovery[Out]":
-        """Go on with the runs of this agent whose process has ended without ending them, and wait for their ends.
-
-        These are on record as running, and their lease has lapsed. Call it when a service starts and periodically, in
-        any number of processes: one of them continues each run. What is wrong with one does not stop the others.
-
-        Args:
-            concurrency: How many runs go on at the same time.
-            attempts: How often in a row a run may lose its process before another answer. Then it ends as `Failed`.
-            cancelled: Go on also with runs that were cancelled from outside, as by a shutdown, not by their handle.
-            listeners: As for `run`, which has the others too; they are not recorded.
-
-        Raises:
-            ConfigurationError: the agent has no store.
-        """
-        from ziggurat.agents.recovery import recover_runs
-
-        options = RunOptions.of(deps=deps, listeners=listeners, approvals=approvals, environment=environment)
-        return await recover_runs(self._starter, options, concurrency, attempts, cancelled)
 
     # -- wrapping ------------------------------------------------------------------------------------------------
 

@@ -26,8 +26,68 @@ _Effects = Annotated[
 
 def add_run_commands(app: typer.Typer) -> None:
     """Add the commands for stored runs to the program."""
-    for command in (runs, pending, show, resume, recover, approve, replay, fork, export, accept_loss, vacuum):
+    started = (submit, worker)
+    for command in (*started, runs, pending, show, resume, recover, approve, replay, fork, export, accept_loss, vacuum):
         app.command()(command)
+
+
+def submit(
+    agent: Annotated[str, typer.Argument(metavar="FILE.PY:NAME", help="The agent, as file.py:name or module:name.")],
+    prompt: Annotated[str, typer.Argument(help="The question or task, or the input of a flow as JSON, in quotes.")],
+    run_id: Annotated[
+        str | None, typer.Option("--run-id", metavar="ID", help="Its id; to submit the same again has no effect.")
+    ] = None,
+    label: Annotated[
+        list[str] | None, typer.Option("--label", metavar="NAME=VALUE", help="A label to store with it.")
+    ] = None,
+    not_before: Annotated[
+        str | None, typer.Option("--not-before", metavar="WHEN", help="A date or time, as in 2030-01-31T08:00.")
+    ] = None,
+    priority: Annotated[
+        int, typer.Option("--priority", min=-100, max=100, metavar="N", help="Those with the highest come first.")
+    ] = 0,
+    store: options.Store = None,
+) -> None:
+    """Store a run for a worker to drive, and write its id.
+
+    \b
+    Examples:
+      ziggurat submit desk.py:agent "Write the report" --run-id report-7
+      ziggurat submit orders.py:order '{"item": "lamp"}' --not-before 2030-01-31T08:00
+    """
+    from ziggurat.cli.worker import submit_run
+
+    raise typer.Exit(
+        submit_run(agent, prompt, store, run_id=run_id, labels=label, not_before=not_before, priority=priority)
+    )
+
+
+def worker(
+    agents: Annotated[list[str], typer.Argument(metavar="FILE.PY:NAME...", help="The agents whose runs it drives.")],
+    concurrency: Annotated[
+        int, typer.Option("--concurrency", min=1, metavar="N", help="How many runs of each it drives at the same time.")
+    ] = 10,
+    attempts: Annotated[
+        int, typer.Option("--attempts", min=1, metavar="N", help="How often in a row a run may lose its process.")
+    ] = 3,
+    grace: Annotated[
+        float, typer.Option("--grace", min=0, metavar="SECONDS", help="How long runs may go on after a signal to end.")
+    ] = 30.0,
+    store: options.Store = None,
+) -> None:
+    """Drive the runs of agents that are due, until a signal to end.
+
+    Due are those that were submitted, those whose timer has fired, and those whose process was lost. Any number of
+    workers may work on one store. At SIGTERM or Ctrl-C no more are taken; a second signal does not wait for the rest.
+
+    \b
+    Examples:
+      ziggurat worker desk.py:agent
+      ziggurat worker desk.py:agent orders.py:order --concurrency 20
+    """
+    from ziggurat.cli.worker import run_workers
+
+    raise typer.Exit(run_workers(agents, store, concurrency=concurrency, attempts=attempts, grace=grace))
 
 
 def runs(
@@ -92,10 +152,11 @@ def recover(
     ] = False,
     store: options.Store = None,
 ) -> None:
-    """Go on with the runs of an agent whose process has ended without ending them.
+    """Go on with the runs of an agent that are due: what a worker does, once.
 
-    Runs that another process drives are left alone, so several processes may recover at the same time. One line per run
-    says how it stopped. Exit code: 1 if a run failed or could not go on, else 0.
+    These are the runs whose process has ended without ending them, those that were submitted, and those whose timer has
+    fired. Runs that another process drives are left alone, so several processes may recover at the same time. One line
+    per run says how it stopped. Exit code: 1 if a run failed or could not go on, else 0.
 
     \b
     Examples:

@@ -136,7 +136,8 @@ async def _end_cancelled(
         run = answer or _stopped_run(error, name, opening)
         try:
             requested = opening.control is not None and opening.control.cancelled
-            await finished(_store_end(opening, run, answered=answer is not None, interrupted=not requested))
+            if answer is not None or opening.control is None or not opening.control.withdrawn:
+                await finished(_store_end(opening, run, answered=answer is not None, interrupted=not requested))
         except asyncio.CancelledError:  # cancelled again; the end is recorded by now
             pass
         except StoreError as failure:  # it must not hide the cancellation

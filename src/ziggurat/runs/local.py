@@ -12,7 +12,7 @@ from ziggurat.core.codec import as_type, digest
 from ziggurat.core.entries import Ended, JournalEntry, Opened
 from ziggurat.core.errors import RunExists, RunNotFound
 from ziggurat.core.journal import LocalJournal
-from ziggurat.core.queue import InboxItem
+from ziggurat.core.queue import Claim, InboxItem
 from ziggurat.core.settings import checked
 from ziggurat.core.store import LogInfo, Store, run_log
 from ziggurat.messages.agent import AgentRequest
@@ -68,7 +68,16 @@ class LocalRuns(Runs):
         """Return a copy of a run's record."""
         return self._find(run_id).copy(clock=clock)
 
-    async def plant(self, run_id: str, agent: str, entries: Sequence[JournalEntry]) -> None:
+    async def plant(
+        self,
+        run_id: str,
+        agent: str,
+        entries: Sequence[JournalEntry],
+        *,
+        fingerprint: str = "",
+        due: float | None = None,
+        priority: int = 0,
+    ) -> None:
         """Create a run from entries."""
         journal = LocalJournal()
         journal.take_over(entries)
@@ -105,7 +114,7 @@ class LocalRuns(Runs):
             self._fingerprints[run_id] = fingerprint
         return journal
 
-    async def _take(self, run_id: str, environment: Environment) -> LocalJournal:
+    async def _take(self, run_id: str, environment: Environment, claim: Claim | None) -> LocalJournal:
         return self._find(run_id).copy(clock=environment.clock)
 
     async def _leave(self, run_id: str, journal: LocalJournal, mistaken: bool) -> None:

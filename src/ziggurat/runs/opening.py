@@ -145,20 +145,44 @@ class Opener:
         journal = await self.runs.open(opened, self.name, fingerprint, self._screen, options.environment)
         return self._opening("new", run_id, request, journal, options, runs=self.runs, writer=writer)
 
-    async def _open_known(self, info: LogInfo, fingerprint: str, options: RunOptions) -> Opening:
-        """Open a run that exists: one that has ended, however, is answered from its record."""
+    def _check_same(self, info: LogInfo, fingerprint: str) -> None:
+        """Raise RunExists if a run that exists is another one than was asked for."""
         if info.agent and info.agent != self.name:
             raise RunExists(f"the run {info.id!r} exists with another agent, {info.agent!r}; choose another id")
         if info.request != fingerprint:
             raise RunExists(f"the run {info.id!r} exists with another request or session; choose another id")
+
+    async def _open_known(self, info: LogInfo, fingerprint: str, options: RunOptions) -> Opening:
+        """Open a run that exists: one that has ended, however, is answered from its record."""
+        self._check_same(info, fingerprint)
         if info.status in ("running", "Suspended"):
             return await self._continue(info.id, options)
         return await self._open_ended(info.id, options)
 
+    async def submit(self, request: AgentRequest, options: RunOptions, due: float, priority: int) -> str:
+        """Store a run that nobody drives yet, unless it exists; return its id.
+
+        Raises:
+            RunExists: the id belongs to a run with another agent or request.
+        """
+        run_id, at, labels, grants = _new_id(options), options.clock.now(), options.labels, options.grants
+        conditions = None if grants is None else RunConditions(tuple(sorted(grants)))
+        opened, screens = Opened("", run_id, SHAPE_VERSION, at, request, None, labels, conditions), LocalJournal()
+        self._screen(screens)
+        entries, fingerprint = [screens.screened(opened)], digest(request)
+        try:
+            await self.runs.plant(run_id, self.name, entries, fingerprint=fingerprint, due=due, priority=priority)
+        except RunExists:
+            info = await self.runs.find(run_id)
+            if info is None:
+                raise
+            self._check_same(info, fingerprint)
+        return run_id
+
     async def reopen(self, run_id: str, options: RunOptions, *, recovering: Recovering | None = None) -> Opening:
         """Open a run to continue it; one that has ended for good is answered from its record.
 
-        With `recovering`, only a run that was interrupted is opened; LeaseHeld is raised for another one.
+        With `recovering`, this process has its lease already.
 
         Raises:
             RunNotFound: there is no such run.
@@ -171,11 +195,10 @@ class Opener:
         return await self._continue(run_id, options, recovering)
 
     async def _continue(self, run_id: str, options: RunOptions, recovering: Recovering | None = None) -> Opening:
-        before = None if recovering is None else await self.runs.find(run_id)
-        journal = await self.runs.take(run_id, options.environment)
+        journal = await self.runs.take(run_id, options.environment, None if recovering is None else recovering.claim)
         writer: SessionWriter | None = None
         try:
-            losses = 0 if recovering is None else recovering.losses(journal, before)
+            losses = 0 if recovering is None else recovering.losses(journal)
             journal.strict = options.strict
             request, conditions = self._recorded_request(journal, run_id), conditions_in(journal)
             self._screen(journal)
@@ -236,7 +259,8 @@ class Opener:
                 journal.hold(entry)
             if decided:
                 written = journal.write(decided[-1])
-                await (journal.write(Ended("", "Suspended", elapsed)) if journal.pending() else written)
+                due = min((each.until for each in journal.pending() if each.until is not None), default=None)
+                await (journal.write(Ended("", "Suspended", elapsed, due=due)) if journal.pending() else written)
         finally:
             await self.runs.leave(run_id, journal)
 

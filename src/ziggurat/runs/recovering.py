@@ -1,4 +1,4 @@
-"""Recovering: which runs whose process was lost are continued, and how often."""
+"""Recovering: how a run that was due is continued, and how often its process may be lost."""
 
 __all__ = ["Recovering"]
 
@@ -7,34 +7,30 @@ from msgspec import Struct
 from ziggurat.core.entries import Decided, Ended, Opened, Result, Returned
 from ziggurat.core.errors import LeaseHeld
 from ziggurat.core.journal import LocalJournal
-from ziggurat.core.store import LogInfo
+from ziggurat.core.queue import Claim
+from ziggurat.core.store import UNFINISHED
 
 
 class Recovering(Struct, frozen=True):
-    """How `Runnable.recover` continues runs.
+    """How a worker continues a run.
 
     Attributes:
+        claim: The lease of the run.
         attempts: How often in a row the process of a run may be lost at the same place.
-        cancelled: Whether runs that were cancelled, but not through their handle, are continued too.
     """
 
+    claim: Claim
     attempts: int = 3
-    cancelled: bool = False
 
-    def losses(self, journal: LocalJournal, before: LogInfo | None) -> int:
+    def losses(self, journal: LocalJournal) -> int:
         """Return how often in a row the process of a run was lost before it could record another answer.
 
-        Args:
-            journal: The record of the run, whose lease this process holds now.
-            before: The header of the run before its lease was taken: a process that gave the run up released it.
-
         Raises:
-            LeaseHeld: the run was not interrupted: another process has driven it to its end since.
+            LeaseHeld: nothing is left to do: another process has driven the run to its end since.
         """
-        ended = journal.ended
-        if ended is not None and not (self.cancelled and ended.interrupted):
+        if journal.ended is not None and journal.ended.stop not in UNFINISHED:
             raise LeaseHeld("another process has finished the run")
-        lost = 1 if before is not None and before.owner else 0
+        lost = 1 if self.claim.lost else 0
         for entry in reversed(journal.entries):
             if isinstance(entry, Opened):
                 return lost + entry.losses

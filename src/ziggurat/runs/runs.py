@@ -13,7 +13,7 @@ from ziggurat.core.clock import SYSTEM_CLOCK, Clock
 from ziggurat.core.entries import JournalEntry, Opened
 from ziggurat.core.errors import ConfigurationError
 from ziggurat.core.journal import LocalJournal
-from ziggurat.core.queue import InboxItem
+from ziggurat.core.queue import Claim, InboxItem
 from ziggurat.core.shield import ring
 from ziggurat.core.store import UNFINISHED, LogInfo, Store
 from ziggurat.runs.options import Environment
@@ -70,8 +70,25 @@ class Runs(ABC):
         """
 
     @abstractmethod
-    async def plant(self, run_id: str, agent: str, entries: Sequence[JournalEntry]) -> None:
+    async def plant(
+        self,
+        run_id: str,
+        agent: str,
+        entries: Sequence[JournalEntry],
+        *,
+        fingerprint: str = "",
+        due: float | None = None,
+        priority: int = 0,
+    ) -> None:
         """Create a run from existing entries; take it to continue.
+
+        Args:
+            run_id: Its id.
+            agent: The name of its agent.
+            entries: Its entries; the first is an `Opened`.
+            fingerprint: As for `open`.
+            due: From when a worker may take it; see `LogInfo`.
+            priority: See `LogInfo`.
 
         Raises:
             RunExists: there is a run with this id.
@@ -113,8 +130,10 @@ class Runs(ABC):
         """
         return self._drive(opened.run_id, self._open(opened, agent, fingerprint, screening, environment))
 
-    def take(self, run_id: str, environment: Environment) -> Coroutine[Any, Any, LocalJournal]:
-        """Take over a run that stopped, so that only this caller drives it.
+    def take(
+        self, run_id: str, environment: Environment, claim: Claim | None = None
+    ) -> Coroutine[Any, Any, LocalJournal]:
+        """Take over a run that stopped, or was claimed, so that only this caller drives it.
 
         What is appended until the run goes on is recorded together with what follows; `leave` before that, and nothing
         has changed.
@@ -125,7 +144,7 @@ class Runs(ABC):
             ConfigurationError: it is in progress in this process.
             JournalCorrupt: an entry is damaged; the message names it.
         """
-        return self._drive(run_id, self._take(run_id, environment))
+        return self._drive(run_id, self._take(run_id, environment, claim))
 
     async def leave(self, run_id: str, journal: LocalJournal, *, mistaken: bool = False) -> None:
         """Release the lease of a run.
@@ -154,7 +173,7 @@ class Runs(ABC):
     ) -> LocalJournal: ...
 
     @abstractmethod
-    async def _take(self, run_id: str, environment: Environment) -> LocalJournal: ...
+    async def _take(self, run_id: str, environment: Environment, claim: Claim | None) -> LocalJournal: ...
 
     @abstractmethod
     async def _leave(self, run_id: str, journal: LocalJournal, mistaken: bool) -> None: ...

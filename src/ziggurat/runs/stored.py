@@ -16,7 +16,7 @@ from ziggurat.core.errors import JournalCorrupt, StoreError
 from ziggurat.core.journal import LocalJournal
 from ziggurat.core.json_lines import read_entry, write_entry
 from ziggurat.core.protocols import implements
-from ziggurat.core.queue import InboxItem
+from ziggurat.core.queue import Claim, InboxItem
 from ziggurat.core.shield import finished
 from ziggurat.core.store import LogInfo, Store, SupportsChangeSignal, run_log
 from ziggurat.core.stored_journal import StoredJournal, known_run, lines_of, read_record, read_rows
@@ -92,17 +92,18 @@ class StoredRuns(Runs):
         journal.begun(first)
         return journal
 
-    async def _take(self, run_id: str, environment: Environment) -> LocalJournal:
+    async def _take(self, run_id: str, environment: Environment, claim: Claim | None) -> LocalJournal:
         log = run_log(run_id)
-        epoch = 0
+        epoch = 0 if claim is None else claim.epoch
 
         async def lease() -> None:
             nonlocal epoch
             epoch = await self._store.lease(log)
 
         try:
-            await known_run(self._store, run_id)
-            await finished(lease())
+            if claim is None:
+                await known_run(self._store, run_id)
+                await finished(lease())
             journal = StoredJournal(self._store, log, epoch, "resume", clock=environment.clock, probe=environment.probe)
             rows = await read_rows(self._store, log)
             journal.take_in(rows, await lines_of(self._store, log, rows))
@@ -129,14 +130,23 @@ class StoredRuns(Runs):
         if unbegun:
             await self._store.delete(run_log(run_id))
 
-    async def plant(self, run_id: str, agent: str, entries: Sequence[JournalEntry]) -> None:
+    async def plant(
+        self,
+        run_id: str,
+        agent: str,
+        entries: Sequence[JournalEntry],
+        *,
+        fingerprint: str = "",
+        due: float | None = None,
+        priority: int = 0,
+    ) -> None:
         """Create a run from entries."""
         log, opened = run_log(run_id), entries[0]
         assert isinstance(opened, Opened)
         last = entries[-1] if isinstance(entries[-1], Ended) else None
         rows, blobs = StoredJournal(self._store, log, 1).rows_of([write_entry(entry) for entry in entries], last)
-        request = digest(as_type(opened.request, AgentRequest))
-        info = LogInfo(log, agent, request, opened.at, labels=labels_of(opened))
+        request, labels = fingerprint or digest(as_type(opened.request, AgentRequest)), labels_of(opened)
+        info = LogInfo(log, agent, request, opened.at, due=due, priority=priority, labels=labels)
         epoch = await self._store.create(info, rows, blobs)
         await self._store.release(log, epoch)
 

@@ -1,0 +1,150 @@
+"""`RunQueue`: the verbs of an agent that leave runs to workers, and work on them."""
+
+__all__ = ["RunQueue", "SubmitArguments"]
+
+from collections.abc import Mapping, Sequence
+from datetime import datetime
+from typing import TYPE_CHECKING, Annotated, TypedDict
+
+from msgspec import Meta
+
+from ziggurat.agents.records import RunRecords
+from ziggurat.core.errors import ConfigurationError
+from ziggurat.core.event import Listener
+from ziggurat.core.queue import MAX_PRIORITY
+from ziggurat.core.settings import NonNegativeFloat, PositiveInt, checked
+from ziggurat.messages.agent import Out
+from ziggurat.messages.message import Message
+from ziggurat.runs.options import Deps, Environment, RunOptions
+from ziggurat.runs.prompt import Prompt, request_of
+from ziggurat.tools.approval import Approvals
+from ziggurat.tools.permissions import Permissions
+
+if TYPE_CHECKING:
+    from ziggurat.agents.attached import AttachedRun
+    from ziggurat.agents.recovery import Recovery
+    from ziggurat.agents.worker import Worker
+
+Priority = Annotated[int, Meta(ge=-MAX_PRIORITY, le=MAX_PRIORITY)]
+"""Which of the runs that are due come first: those with the highest."""
+
+
+class SubmitArguments(TypedDict, total=False):
+    """The arguments of `submit` other than the prompt."""
+
+    history: Sequence[Message]
+    run_id: str | None
+    grants: Permissions | None
+    labels: Mapping[str, object] | None
+    not_before: datetime | None
+    priority: Priority
+    environment: Environment | None
+
+
+class RunQueue(RunRecords[Out]):
+    """The runs of an agent that nobody drives yet or any more."""
+
+    @checked
+    async def submit(
+        self,
+        prompt: Prompt | None = None,
+        *,
+        history: Sequence[Message] = (),
+        run_id: str | None = None,
+        grants: Permissions | None = None,
+        labels: Mapping[str, object] | None = None,
+        not_before: datetime | None = None,
+        priority: Priority = 0,
+        environment: Environment | None = None,
+    ) -> "AttachedRun[Out]":
+        """Store a run without driving it, and return a view of it; a `worker` of an agent of this name drives it::
+
+            submitted = await agent.submit("Write the report", run_id="report-7")
+            run = await submitted.result()
+
+        As for `run`, the same id and request give the same run, so that to submit again has no effect.
+
+        Args:
+            prompt: The question or task.
+            not_before: A time with its zone, before which no worker takes it.
+            priority: Of the runs that are due, those with the highest come first, then those that have waited longest.
+
+        The others are those of `run`. Dependencies and approvals are those of the worker.
+
+        Raises:
+            ConfigurationError: the agent has no store, or `not_before` has no time zone.
+            RunExists: the id belongs to a run with another request or agent.
+        """
+        if not self._runs.keeps_ended:
+            raise ConfigurationError(
+                f"{self.name} has no store in which a worker could find the run: give it one, as in "
+                "Agent(..., store='sqlite:///agents.db')"
+            )
+        if not_before is not None and not_before.tzinfo is None:
+            raise ConfigurationError(
+                f"not_before={not_before!r} has no time zone; give one, as in datetime(..., tzinfo=UTC)"
+            )
+        options = RunOptions.of(run_id=run_id, grants=grants, labels=labels, environment=environment)
+        due = 0.0 if not_before is None else not_before.timestamp()
+        return self.attach(await self._opener.submit(request_of(prompt, history), options, due, priority))
+
+    @checked
+    def worker(
+        self,
+        *,
+        concurrency: PositiveInt = 10,
+        attempts: PositiveInt = 3,
+        grace: NonNegativeFloat = 30.0,
+        deps: Deps | None = None,
+        listeners: Sequence[Listener] = (),
+        approvals: Approvals | None = None,
+        environment: Environment | None = None,
+    ) -> "Worker[Out]":
+        """Return a worker, which drives the runs of this agent that are due; see `Worker`.
+
+        Args:
+            concurrency: How many runs it drives at the same time.
+            attempts: How often in a row a run may lose its process before another answer. Then it ends as `Failed`.
+            grace: Seconds that runs have to end once it is drained; those that have not are given back, and any worker
+                may go on with them at once.
+            listeners: As for `run`, which has the others too.
+
+        Raises:
+            ConfigurationError: the agent has no store.
+        """
+        from ziggurat.agents.worker import Worker
+
+        options = RunOptions.of(deps=deps, listeners=listeners, approvals=approvals, environment=environment)
+        return Worker(self._starter, options, concurrency, attempts, grace)
+
+    @checked
+    async def recover(
+        self,
+        *,
+        concurrency: PositiveInt = 10,
+        attempts: PositiveInt = 3,
+        cancelled: bool = False,
+        deps: Deps | None = None,
+        listeners: Sequence[Listener] = (),
+        approvals: Approvals | None = None,
+        environment: Environment | None = None,
+    ) -> "Recovery[Out]":
+        """Go on with the runs of this agent that are due, and wait for their ends: what a `worker` does, once.
+
+        These are the runs whose process has ended without ending them, those that were submitted, and those whose timer
+        or time limit has come. Any number of processes may do so: one of them continues each run. What is wrong with
+        one does not stop the others.
+
+        Args:
+            concurrency: How many runs go on at the same time.
+            attempts: How often in a row a run may lose its process before another answer. Then it ends as `Failed`.
+            cancelled: Go on also with runs that were cancelled from outside, as by a shutdown, not by their handle.
+            listeners: As for `run`, which has the others too; they are not recorded.
+
+        Raises:
+            ConfigurationError: the agent has no store.
+        """
+        from ziggurat.agents.recovery import recover_runs
+
+        options = RunOptions.of(deps=deps, listeners=listeners, approvals=approvals, environment=environment)
+        return await recover_runs(self._starter, options, concurrency, attempts, cancelled)

@@ -1,0 +1,250 @@
+"""Worker: drives the runs of an agent that are due, whoever has submitted, suspended or lost them."""
+
+__all__ = ["Worker"]
+
+import asyncio
+import logging
+import math
+from collections.abc import Awaitable, Callable, Sequence
+from functools import partial
+from typing import Any, Generic
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from ziggurat.agents.starter import Starter
+from ziggurat.core.errors import ConfigurationError, LeaseHeld, LeaseLost, RunNotFound, StoreUnavailable
+from ziggurat.core.queue import Claim
+from ziggurat.core.shield import finished
+from ziggurat.messages.agent import AgentRun, Out
+from ziggurat.runs.control import RunControl
+from ziggurat.runs.options import RunOptions
+from ziggurat.runs.recovering import Recovering
+
+logger: logging.Logger = logging.getLogger("ziggurat")
+
+_WAIT = 1.0
+"""The longest time between looks at what is due, in seconds: leases of lost processes lapse without a signal."""
+
+_PAUSE = 30.0
+"""Seconds after which a run that could not go on, such as for missing dependencies, is tried again."""
+
+Report = Callable[[str, "AgentRun[Any] | Exception"], None]
+"""Called with the id of a run and how it went: the run at its end, or why it could not go on."""
+
+
+def _ignore(run_id: str, outcome: "AgentRun[Any] | Exception") -> None:
+    pass
+
+
+class Worker(Generic[Out]):
+    """Drives the runs of an agent that are due; made by ``agent.worker()``::
+
+        worker = agent.worker(concurrency=20)
+        loop.add_signal_handler(signal.SIGTERM, worker.drain)
+        await worker.run()
+
+    Due are the runs that were submitted, those whose timer or time limit has come, those to which something was sent
+    while they waited, and those whose process was lost. Any number of workers, in any number of processes, may work on
+    one store: a run is claimed by one of them, under its lease.
+
+    As ``async with agent.worker():`` it works beside the block, and is drained at its end.
+
+    Args:
+        starter: Starts the runs of the agent.
+        options: How they are driven.
+        concurrency: How many are driven at the same time.
+        attempts: How often in a row a run may lose its process.
+        grace: Seconds that runs have to end once the worker is drained.
+        report: Called when a run has ended here, or could not go on.
+    """
+
+    def __init__(
+        self,
+        starter: Starter,
+        options: RunOptions,
+        concurrency: int,
+        attempts: int,
+        grace: float,
+        report: Report = _ignore,
+    ) -> None:
+        if not starter.opener.runs.keeps_ended:
+            raise ConfigurationError(
+                f"{starter.name} has no store, so its runs end with their process, and there is nothing to work on: "
+                "give it one, as in Agent(..., store='sqlite:///agents.db')"
+            )
+        self._starter = starter
+        self._options = options
+        self._concurrency = concurrency
+        self._attempts = attempts
+        self._grace = grace
+        self._report = report
+        self._store = starter.opener.runs.store
+        self._draining = asyncio.Event()
+        self._driven: dict[asyncio.Task[None], _Driven] = {}
+        self._waiting: dict[str, _Waiting] = {}
+        self._signals = 0
+        self._background: asyncio.Task[None] | None = None
+
+    def __repr__(self) -> str:
+        return f"Worker({self._starter.name!r})"
+
+    @property
+    def running(self) -> int:
+        """The number of runs that it drives."""
+        return len(self._driven)
+
+    def drain(self) -> None:
+        """Claim no more runs, let those in progress end, and give back those that have not ended after the grace."""
+        self._draining.set()
+
+    async def run(self) -> None:
+        """Work until `drain` is called. Cancelled, it gives back all runs at once.
+
+        Raises:
+            StoreError: the store cannot be used. While a server cannot be reached, it is tried again.
+        """
+        try:
+            while not self._draining.is_set():
+                await self._try_again()
+                claimed = await self._claim_due(_PAUSE)
+                if self.running >= self._concurrency:
+                    await self._wait(None)
+                elif not claimed:
+                    await self._wait(self._store.woken(self._signals, _WAIT))
+            if self._driven:
+                await asyncio.wait(self._driven, timeout=self._grace)
+        finally:
+            await finished(self._give_back())
+
+    async def run_due(self, first: Sequence[Claim] = ()) -> None:
+        """Drive what is due, each run at most once, and what was claimed before; return when all of it has ended."""
+        left = [*first]
+        try:
+            while True:
+                while left and self.running < self._concurrency:
+                    self._start(left.pop(0), math.inf)
+                while not left and self.running < self._concurrency and await self._claim_due(math.inf):
+                    pass
+                if not self._driven:
+                    return
+                await self._wait(None)
+        finally:
+            for claim in left:
+                await self._store.release(claim.log, claim.epoch)
+            await finished(self._give_back())
+
+    async def __aenter__(self) -> "Worker[Out]":
+        self._background = asyncio.create_task(self.run())
+        return self
+
+    async def __aexit__(self, *error: object) -> None:
+        self.drain()
+        if self._background is not None:
+            await self._background
+
+    # -- within --------------------------------------------------------------------------------------------------
+
+    async def _claim_due(self, pause: float) -> int:
+        """Claim as many runs as can be driven now, and drive them; return how many were due.
+
+        A run that could not go on, or was driven in this round, is kept for `pause` seconds, so that it is not claimed
+        again at once.
+        """
+        claiming = asyncio.ensure_future(self._store.claim(self._starter.name, self._concurrency - self.running))
+        try:
+            await finished(claiming)
+        except StoreUnavailable as error:
+            if pause == math.inf:
+                raise
+            logger.warning("%r: %s; it is tried again", self, error)
+            return 0
+        except asyncio.CancelledError:
+            for claim in () if claiming.exception() else claiming.result():
+                await self._store.release(claim.log, claim.epoch)
+            raise
+        for claim in claiming.result():
+            waiting = self._waiting.get(claim.log)
+            if waiting is None:
+                self._start(claim, pause)
+            else:
+                waiting.claim = claim
+        return len(claiming.result())
+
+    def _start(self, claim: Claim, pause: float) -> None:
+        driven = _Driven(claim, RunControl(claim.log.partition(":")[2]))
+        task = asyncio.create_task(self._drive(driven, pause))
+        self._driven[task] = driven
+        task.add_done_callback(self._driven.pop)
+
+    async def _drive(self, driven: "_Driven", pause: float) -> None:
+        """Drive one run to its end, or until it waits."""
+        claim, run_id, opener = driven.claim, driven.control.run_id, self._starter.opener
+        options = replace(self._options, control=driven.control)
+        reopen = partial(opener.reopen, run_id, options, recovering=Recovering(claim, self._attempts))
+        try:
+            run = await self._starter.drive_apart(reopen, "driven by a worker")
+        except (LeaseHeld, LeaseLost, RunNotFound) as error:  # another process has it or its session; or it was deleted
+            logger.info("the run %s is left to others: %s", run_id, error)
+            pause = pause if pause == math.inf else _WAIT
+        except Exception as error:  # noqa: BLE001 - whatever is wrong with this run, the others go on
+            logger.error("the run %s could not go on: %s", run_id, error)
+            self._report(run_id, error)
+        else:
+            self._report(run_id, run)
+            if pause < math.inf:
+                return
+        self._waiting[claim.log] = _Waiting(self._options.clock.now() + pause)
+        await self._store.release(claim.log, claim.epoch)  # no effect if the run has given it back
+
+    async def _try_again(self) -> None:
+        """Give back the runs that were kept for long enough."""
+        now = self._options.clock.now()
+        for log in [log for log, waiting in self._waiting.items() if waiting.until <= now]:
+            claim = self._waiting.pop(log).claim
+            if claim is not None:
+                await self._store.release(log, claim.epoch)
+
+    async def _wait(self, signal: Awaitable[int] | None) -> None:
+        """Wait until a run ends, the worker is drained, or there is a signal."""
+        draining = asyncio.ensure_future(self._draining.wait())
+        signalled = None if signal is None else asyncio.ensure_future(signal)
+        others = [draining] if signalled is None else [draining, signalled]
+        try:
+            await asyncio.wait([*self._driven, *others], return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            for other in others:
+                other.cancel()
+        if signalled is not None and signalled.done():
+            self._signals = signalled.result()
+
+    async def _give_back(self) -> None:
+        """Stop the runs in progress as if their process had ended, and release all leases."""
+        driven = dict(self._driven)
+        for task, each in driven.items():
+            each.control.withdrawn = True
+            task.cancel()
+        if driven:
+            await asyncio.wait(driven)
+        claims = [each.claim for each in driven.values()]
+        claims += [waiting.claim for waiting in self._waiting.values() if waiting.claim is not None]
+        self._waiting.clear()
+        for claim in claims:
+            await self._store.release(claim.log, claim.epoch)
+
+
+class _Driven(Struct, frozen=True):
+    claim: Claim
+    control: RunControl
+
+
+class _Waiting(Struct):
+    """A run that is not tried again before a time, so that it does not keep the worker busy.
+
+    Attributes:
+        until: The time.
+        claim: Its lease, if it was claimed again meanwhile.
+    """
+
+    until: float
+    claim: Claim | None = None

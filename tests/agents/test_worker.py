@@ -1,0 +1,254 @@
+"""Submitted runs wait in the store until a worker drives them; a worker that is drained gives back what it has."""
+
+import asyncio
+from collections.abc import Callable
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.agents.working import Storm, address, storm_acts, with_lease
+from tests.stores.places import opening
+from tests.stores.server import schema
+from ziggurat.agents.agent import Agent
+from ziggurat.agents.flow import flow
+from ziggurat.agents.worker import Worker
+from ziggurat.calls.gather import gather
+from ziggurat.calls.question import ask
+from ziggurat.calls.timer import sleep
+from ziggurat.core.context import Context
+from ziggurat.core.errors import ConfigurationError, RunExists
+from ziggurat.core.scope import Key
+from ziggurat.core.store import Store
+from ziggurat.messages import stops
+from ziggurat.messages.agent import AgentRun, Answer
+from ziggurat.messages.parts import tool_call
+from ziggurat.models.scripted import ScriptedModel
+from ziggurat.runs.options import Environment
+from ziggurat.stores.local import LocalLogs
+from ziggurat.testing.clock import HandClock
+from ziggurat.tools.function import tool
+
+STORES = ["by reference", "sqlite", "file", "postgres"]
+DB: Key[str] = Key("db")
+
+
+def _agent(store: Store | None, name: str = "agent", **options: Any) -> Agent:
+    @tool
+    async def look(what: str, ctx: Context) -> str:
+        """Look."""
+        return f"{what} in {ctx.scope[DB]}" if what == "database" else what
+
+    rules = [(f"go {what}", tool_call("look", id=what, what=what)) for what in ("here", "database")]
+    return Agent(ScriptedModel(rules=rules, always="done"), tools=[look], store=store, name=name, **options)
+
+
+async def _all_end(agent: Agent, worker: "Worker[Any]", *run_ids: str) -> list[AgentRun[Any]]:
+    async with worker:
+        return list(await asyncio.gather(*(agent.attach(run_id).result() for run_id in run_ids)))
+
+
+@pytest.mark.parametrize("kind", STORES)
+def test_a_submitted_run_is_driven_by_a_worker_elsewhere(kind: str, tmp_path: Path) -> None:
+    async def go(new_store: Callable[[], Store]) -> None:
+        agent = _agent(new_store())
+        submitted = await agent.submit("go here", run_id="r", labels={"team": "blue"})
+        assert submitted.id == "r"
+        status = await submitted.status()
+        assert (status.status, status.driven, status.labels, status.entries) == ("running", False, {"team": "blue"}, 1)
+        assert (await agent.submit("go here", run_id="r")).id == "r", "to submit it again has no effect"
+        with pytest.raises(RunExists, match="another request"):
+            await agent.submit("go there", run_id="r")
+        with pytest.raises(RunExists, match="another agent"):
+            await _agent(agent.store, "other").submit("go here", run_id="r")
+        fresh = await agent.submit("go away")
+        elsewhere = _agent(new_store())
+        first, second = await _all_end(elsewhere, elsewhere.worker(), "r", fresh.id)
+        assert (first.text, first.observations, second.text) == ("done", ("here",), "done")
+        assert (await agent.run("go here", run_id="r")).replayed
+        assert (await submitted.result()).text == "done"
+
+    with opening(kind, tmp_path) as place:
+        asyncio.run(go(place))
+
+
+def test_runs_are_taken_by_priority_and_not_before_their_time() -> None:
+    async def go() -> None:
+        clock = HandClock()
+        store = LocalLogs(clock=clock)
+        agent = _agent(store)
+        environment = Environment(clock=clock)
+        later = datetime.fromtimestamp(clock.now(), UTC) + timedelta(hours=1)
+        for name, priority, not_before in (("a", 0, None), ("later", 9, later), ("b", 5, None), ("c", 5, None)):
+            await agent.submit("go", run_id=name, priority=priority, not_before=not_before, environment=environment)
+            await clock.advance(1)
+        assert list((await agent.recover(concurrency=1, environment=environment)).runs) == ["b", "c", "a"]
+        await clock.advance(3_500)
+        assert (await agent.recover(environment=environment)).runs == {}
+        await clock.advance(100)
+        assert list((await agent.recover(environment=environment)).runs) == ["later"]
+
+    asyncio.run(go())
+
+
+def test_what_cannot_be_submitted_is_refused_at_once() -> None:
+    async def go() -> None:
+        with pytest.raises(ConfigurationError, match="has no store"):
+            await _agent(None).submit("go")
+        with pytest.raises(ConfigurationError, match="has no store"):
+            _agent(None).worker()
+        agent = _agent(LocalLogs())
+        with pytest.raises(ConfigurationError, match="no time zone"):
+            await agent.submit("go", not_before=datetime(2030, 1, 1))
+        with pytest.raises(ConfigurationError, match="priority"):
+            await agent.submit("go", priority=1000)
+        assert (await agent.recover()).runs == {}
+
+    asyncio.run(go())
+
+
+def test_grants_of_a_submitted_run_hold_for_the_worker() -> None:
+    async def go() -> None:
+        agent = _agent(LocalLogs())
+        await agent.submit("go here", run_id="r", grants=[])
+        run = (await agent.recover()).runs["r"]
+        assert run.observations != ("here",)
+
+    asyncio.run(go())
+
+
+def test_a_flow_is_submitted_with_its_input() -> None:
+    @flow(store=LocalLogs())
+    async def double(number: int) -> int:
+        return 2 * number
+
+    async def go() -> None:
+        submitted = await double.submit(21, run_id="r")
+        with pytest.raises(ConfigurationError, match="does not fit"):
+            await double.submit("x")
+        async with double.worker():
+            assert (await submitted.result()).output == 42
+
+    asyncio.run(go())
+
+
+@pytest.mark.parametrize("decided_first", [True, False])
+def test_a_timer_beside_a_question_wakes_the_run_whatever_is_decided_first(decided_first: bool) -> None:
+    clock = HandClock()
+    store, environment = LocalLogs(clock=clock), Environment(clock=clock)
+
+    @flow(store=store)
+    async def order() -> str:
+        agreed, _ = await gather(ask("Agreed?", bool), sleep(days=2))
+        return f"agreed: {agreed}"
+
+    async def go() -> None:
+        await order.submit(None, run_id="r", environment=environment)
+        (run,) = (await order.recover(environment=environment)).runs.values()
+        due = clock.now() + 2 * 86_400
+        for _ in range(2):
+            info = await store.find("run:r")
+            assert info is not None
+            assert (info.status, info.due) == ("Suspended", due)
+            assert (await order.recover(environment=environment)).runs == {}, "it is not due"
+            if not decided_first:
+                break
+            (question,) = [item for item in run.pending if item.until is None]
+            await order.decide("r", {question.id: Answer(True)}, environment=environment)
+        await clock.advance(2 * 86_400)
+        (run,) = (await order.recover(environment=environment)).runs.values()
+        if not decided_first:
+            assert run.stop == stops.Suspended()
+            (question,) = run.pending
+            await order.decide("r", {question.id: Answer(True)}, environment=environment)
+            (run,) = (await order.recover(environment=environment)).runs.values()
+        assert run.output == "agreed: True"
+
+    asyncio.run(go())
+
+
+@pytest.mark.parametrize("kind", STORES)
+def test_a_drained_worker_lets_runs_end_and_gives_back_the_others(kind: str, tmp_path: Path) -> None:
+    async def go(new_store: Callable[[], Store]) -> None:
+        goes_on, started = asyncio.Event(), asyncio.Semaphore(0)
+
+        def waiting_agent(store: Store) -> Agent:
+            @tool(effect="none")
+            async def wait() -> str:
+                """Wait."""
+                started.release()
+                await goes_on.wait()
+                return "waited"
+
+            rules = [("go", tool_call("wait"))]
+            return Agent(ScriptedModel(rules=rules, always="done"), tools=[wait], store=store, name="agent")
+
+        agent = waiting_agent(new_store())
+        for number in range(3):
+            await agent.submit("go", run_id=f"r-{number}")
+        worker = agent.worker(concurrency=2, grace=0.0)
+        working = asyncio.create_task(worker.run())
+        for _ in range(2):
+            await started.acquire()
+        assert worker.running == 2
+        worker.drain()
+        await working
+        infos = [await agent.store.find(f"run:r-{number}") for number in range(3)]
+        assert [(info.status, info.owner) for info in infos if info is not None] == [("running", "")] * 3
+        goes_on.set()
+        recovery = await waiting_agent(new_store()).recover(attempts=1)
+        assert {run_id: run.text for run_id, run in recovery.runs.items()} == {f"r-{at}": "done" for at in range(3)}
+
+    with opening(kind, tmp_path) as place:
+        asyncio.run(go(place))
+
+
+def test_a_drained_worker_waits_for_its_runs() -> None:
+    async def go() -> None:
+        goes_on = asyncio.Event()
+
+        @tool(effect="none")
+        async def wait() -> str:
+            """Wait."""
+            worker.drain()
+            goes_on.set()
+            return "waited"
+
+        rules = [("go", tool_call("wait"))]
+        agent = Agent(ScriptedModel(rules=rules, always="done"), tools=[wait], store=LocalLogs())
+        await agent.submit("go", run_id="r")
+        worker = agent.worker()
+        await worker.run()
+        assert goes_on.is_set()
+        assert (await agent.attach("r").result()).stop == stops.Completed()
+
+    asyncio.run(go())
+
+
+def test_a_run_that_cannot_go_on_does_not_keep_the_worker_busy(caplog: pytest.LogCaptureFixture) -> None:
+    async def go() -> None:
+        clock = HandClock()
+        store = LocalLogs(clock=clock)
+        agent, environment = _agent(store), Environment(clock=clock)
+        await agent.submit("go database", run_id="lacks", priority=9, environment=environment)
+        worker = agent.worker(environment=environment)
+        await agent.submit("go here", run_id="whole", environment=environment)
+        assert [run.text for run in await _all_end(agent, worker, "whole")] == ["done"]
+        assert caplog.text.count("the run lacks could not go on") == 1
+        await _all_end(agent, agent.worker(deps={DB: "x"}, environment=environment), "lacks")
+
+    asyncio.run(go())
+
+
+@pytest.mark.parametrize(
+    ("kind", "kills", "pauses", "drains"), [("sqlite", 1, 1, 1), ("file", 1, 0, 1), ("postgres", 1, 1, 0)]
+)
+def test_each_run_ends_once_whatever_happens_to_workers(
+    kind: str, kills: int, pauses: int, drains: int, tmp_path: Path
+) -> None:
+    url = with_lease(schema() if kind == "postgres" else address(kind, tmp_path))
+    acts = storm_acts(kills, pauses, drains, seed=len(kind))
+    outcome = asyncio.run(Storm(url, tmp_path, 2, acts, 25).rage(60))
+    assert (outcome.completed, outcome.ended_more_than_once, outcome.doubled) == (60, [], [])
+    assert sum(outcome.acts.values()) == kills + pauses + drains
