@@ -130,6 +130,7 @@ ARGUMENTS: dict[str, dict[str, Any]] = {
     "reembed": {"store": open_memory("memory:"), "owner": "ann", "embedder": echo, "ctx": root()},
     "run_check": {"check": echo, "factory": lambda clock: LocalLogs()},
     "parallel": {"leader": Agent(MODEL)},
+    "ledger_team": {"manager": Agent(MODEL)},
     "Subtask": {"text": "x"},
     "tool_call": {"name": "x"},
     "Fact": {"name": "x", "default": None},

@@ -1,15 +1,26 @@
 """The readers of teams: what models write as lists, names and scores, and the views of a conversation."""
 
+from contextlib import suppress
+
 from tests.growth.measure import Case
 from tests.growth.room_messages import CONVERSATIONS, given, over
 from tests.growth.shapes import JSON, TEXT
+from ziggurat.core.errors import InvalidArguments
 from ziggurat.teams.chatting import name_in
+from ziggurat.teams.planning import progress_in
 from ziggurat.teams.swarming import converge, listed_in, split_task
 from ziggurat.teams.visibility import speakers_of
+
+
+def progress(text: str) -> None:
+    with suppress(InvalidArguments):
+        progress_in(text, {"ann": 1})
+
 
 CASES: list[Case] = [
     *over("teams.swarming.listed_in", listed_in, [*TEXT, *JSON]),
     *over("teams.swarming.split_task", lambda text: split_task(text, "depth"), TEXT),
+    *over("teams.planning.progress_in", progress, [*TEXT, *JSON]),
     *over("teams.chatting.name_in", lambda text: name_in(text, {"ann": 1, "ben": 2}), TEXT),
     *over("teams.swarming.converge", lambda text: converge([("ann", line) for line in text.split(" ")]), TEXT),
     *given("teams.visibility.speakers_of", speakers_of, CONVERSATIONS),

@@ -12,6 +12,7 @@ from ziggurat.teams.chatting import group_chat
 from ziggurat.teams.debating import debate
 from ziggurat.teams.desk import handoffs
 from ziggurat.teams.handoff import sequential_handoff
+from ziggurat.teams.planning import ledger_team
 from ziggurat.teams.swarming import swarm
 from ziggurat.teams.voting import majority, parallel
 
@@ -55,6 +56,16 @@ def in_chat(worker: Runnable, **arguments: Any) -> Runnable:
     return group_chat(member("guest", "hello"), worker, turns=4, **arguments)
 
 
+def with_a_manager(worker: Runnable, **arguments: Any) -> Runnable:
+    def manage(request: ModelRequest) -> str:
+        if "JSON object" not in request.messages[-1].text:
+            return "managed"
+        asked = any(f"asks {worker.name}" in message.text for message in request.messages)
+        return '{"done":true}' if asked else f'{{"done":false,"next":"{worker.name}","instruction":"go"}}'
+
+    return ledger_team(member("manager", manage), member("helper", "helped"), worker, **arguments)
+
+
 PATTERNS: dict[str, Build] = {
     "handing": handing,
     "in_sequence": in_sequence,
@@ -63,6 +74,7 @@ PATTERNS: dict[str, Build] = {
     "in_debate": in_debate,
     "in_swarm": in_swarm,
     "in_chat": in_chat,
+    "with_a_manager": with_a_manager,
 }
 NAMES = list(PATTERNS)
 ALONE: list[tuple[str, ...]] = [(name,) for name in NAMES]

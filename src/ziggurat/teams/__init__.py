@@ -1,7 +1,7 @@
 """Teams: several agents that work together, each team an agent again.
 
 - `desk`: agents that hand a conversation over to each other, with the policies in `handoff`.
-- Members that speak in turn: `chatting`.
+- Members that speak in turn: `chatting`. A manager that plans and delegates: `planning`.
 - Members that work at the same time: `voting` (`parallel`, `majority`), `debating`, `swarming`; what each has answered:
   `result`.
 - `visibility`: what each member sees. `conversation`: the conversation of a team. `program`: its code as a Runnable.
@@ -26,6 +26,7 @@ __getattr__, __dir__, __all__ = lazy(
             "sequential_handoff",
         ),
         "teams.desk": ("handoffs",),
+        "teams.planning": ("ledger_team",),
         "teams.program": ("TeamArguments",),
         "teams.result": ("TeamResult",),
         "teams.swarming": ("Subtask", "swarm"),

@@ -11,6 +11,7 @@ from ziggurat.teams.handoff import composite_handoff as composite_handoff
 from ziggurat.teams.handoff import explicit_handoff as explicit_handoff
 from ziggurat.teams.handoff import multi_handoff as multi_handoff
 from ziggurat.teams.handoff import sequential_handoff as sequential_handoff
+from ziggurat.teams.planning import ledger_team as ledger_team
 from ziggurat.teams.program import TeamArguments as TeamArguments
 from ziggurat.teams.result import TeamResult as TeamResult
 from ziggurat.teams.swarming import Subtask as Subtask

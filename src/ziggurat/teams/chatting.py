@@ -9,7 +9,6 @@ from typing import Annotated, Literal, Unpack
 from msgspec import Meta
 
 from ziggurat.agents.runnable import Runnable
-from ziggurat.calls.enter import parts_of
 from ziggurat.core.context import Context
 from ziggurat.core.errors import ConfigurationError
 from ziggurat.core.settings import PositiveInt, checked
@@ -17,7 +16,7 @@ from ziggurat.messages import stops
 from ziggurat.messages.agent import AgentRequest, AgentRun
 from ziggurat.messages.message import Message
 from ziggurat.teams.conversation import TeamConversation, Turn, full_name, speak
-from ziggurat.teams.program import TeamArguments, as_runnable, members_by_name
+from ziggurat.teams.program import TeamArguments, as_runnable, described, members_by_name
 from ziggurat.teams.visibility import Choice, View, Visibility
 
 Chooser = Callable[[Sequence[Message]], str | Awaitable[str | None] | None]
@@ -123,8 +122,8 @@ class _Chat:
         if isinstance(self.speaker, str):
             return in_turn
         if isinstance(self.speaker, Runnable):
-            members = "\n".join(_line(name, member) for name, member in self.members.items())
-            messages = await conversation.for_member(self.speaker, CHOICE.replace("{members}", members), "replies")
+            prompt = CHOICE.replace("{members}", described(self.members))
+            messages = await conversation.for_member(self.speaker, prompt, "replies")
             (outcome,) = await speak([Turn(self.speaker, messages)], ctx.at(f"choice-{number}"))
             if isinstance(outcome, Exception):
                 raise outcome
@@ -142,11 +141,6 @@ class _Chat:
 
     def __repr__(self) -> str:
         return f"group_chat({', '.join(self.members)})"
-
-
-def _line(name: str, member: Runnable) -> str:
-    about = parts_of(member).description
-    return f"- {name}: {about}" if about else f"- {name}"
 
 
 def name_in(text: str, names: Mapping[str, object]) -> str | None:

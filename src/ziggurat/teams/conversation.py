@@ -48,6 +48,7 @@ class TeamConversation:
         self.messages: list[Message] = list(request.messages)
         self.start = len(self.messages)
         self.steps = 0
+        self.team: str = ctx.scope[AGENT_CALL].agent
         self._ctx = ctx
         self._visibility = visibility
 
@@ -151,8 +152,7 @@ class TeamConversation:
 
     def _break_off(self, error: BaseException) -> None:
         """Keep the conversation so far as the run that an error ends."""
-        call = self._ctx.scope[AGENT_CALL]
-        call.run = self.end(stops.stop_of(error), call.agent)
+        self._ctx.scope[AGENT_CALL].run = self.end(stops.stop_of(error), self.team)
 
     def _add(self, run: AgentRun, turn: Turn) -> None:
         self.steps += run.steps

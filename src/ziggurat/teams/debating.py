@@ -10,7 +10,6 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from ziggurat.agents.runnable import Runnable
-from ziggurat.calls.agent_call import AGENT_CALL
 from ziggurat.core.codec import encode
 from ziggurat.core.context import Context
 from ziggurat.core.settings import PositiveInt, checked
@@ -107,7 +106,7 @@ class _Debate(Struct, frozen=True, eq=False):
             if self.scoring:
                 for name, score in (await self._scores(request, runs, ctx.at(f"scores-{number}"))).items():
                     scores[name] = round(scores[name] + score, 6)
-                conversation.tell(SCORES + encode(scores).decode(), _name_of(ctx))
+                conversation.tell(SCORES + encode(scores).decode(), conversation.team)
         return await self._conclude(conversation, latest, scores, ctx)
 
     async def _conclude(
@@ -122,7 +121,7 @@ class _Debate(Struct, frozen=True, eq=False):
             run = latest[winner]
             conversation.close(run.text, winner)
             return conversation.end(stops.Completed(), full_name(winner, run), run.output)
-        name = _name_of(ctx)
+        name = conversation.team
         text = "\n".join(f"{each}: {latest[each].text}" for each in self.members if each in latest)
         conversation.close(text, name)
         return conversation.end(stops.Completed(), name, text)
@@ -160,11 +159,6 @@ class _Debate(Struct, frozen=True, eq=False):
 
 def _prompt(text: str) -> Message:
     return Message("user", (Text(text),), None, "runtime")
-
-
-def _name_of(ctx: Context) -> str:
-    """Return the name of the team that runs."""
-    return ctx.scope[AGENT_CALL].agent
 
 
 def parse_score(text: str) -> float:

@@ -1,6 +1,6 @@
 """The code of a team as the service of an agent, and the arguments that all teams take."""
 
-__all__ = ["Control", "TeamArguments", "as_runnable", "members_by_name"]
+__all__ = ["Control", "TeamArguments", "as_runnable", "described", "members_by_name"]
 
 from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
 from functools import partial
@@ -144,3 +144,9 @@ def members_by_name(pattern: str, members: Iterable[Runnable], *, least: int = 1
     if len(named) < least:
         raise ConfigurationError(f"{pattern}() takes at least {least} agents, got {len(named)}")
     return named
+
+
+def described(members: Mapping[str, Runnable]) -> str:
+    """Return a list of the members for a model, with the description of each."""
+    lines = [(name, parts_of(member).description) for name, member in members.items()]
+    return "\n".join(f"- {name}: {about}" if about else f"- {name}" for name, about in lines)

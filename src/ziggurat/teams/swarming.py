@@ -10,7 +10,6 @@ from typing import Annotated, Literal, Unpack
 from msgspec import DecodeError, Meta, json
 
 from ziggurat.agents.runnable import Runnable
-from ziggurat.calls.agent_call import AGENT_CALL
 from ziggurat.core.context import Context
 from ziggurat.core.errors import ConfigurationError, LimitExceeded
 from ziggurat.core.settings import CheckedStruct, NonEmptyText, NonNegativeInt, PositiveInt, Share, checked
@@ -113,7 +112,6 @@ class _Swarm:
     async def __call__(self, request: AgentRequest, ctx: Context) -> AgentRun:
         conversation = TeamConversation(request, ctx, "question")
         subtasks = await self._subtasks(conversation, request, ctx)
-        team = ctx.scope[AGENT_CALL].agent
         required = math.ceil(len(subtasks) * self.threshold)
         results: list[tuple[str, str]] = []
         all_turns: list[Turn] = []
@@ -124,7 +122,7 @@ class _Swarm:
             stage = [(number, each) for number, each in enumerate(subtasks) if each.depth == depth]
             turns = [self._turn(number, each, results) for number, each in stage]
             for (number, each), turn in zip(stage, turns, strict=True):
-                conversation.tell(f"Subtask {number + 1}, for {turn.member.name}: {each.text}", team)
+                conversation.tell(f"Subtask {number + 1}, for {turn.member.name}: {each.text}", conversation.team)
             until = required - len(results)
             outcomes = await conversation.round(
                 turns,
@@ -177,7 +175,7 @@ class _Swarm:
             notes = (_note(_listed(results)), _note(MERGING))
             run = await conversation.turn(Turn(self.leader, (*request.messages, *notes)), ctx.under(self.leader.name))
             return conversation.end(run.stop, full_name(self.leader.name, run), run.output)
-        team, text = ctx.scope[AGENT_CALL].agent, converge(results)
+        team, text = conversation.team, converge(results)
         conversation.close(text, team)
         return conversation.end(stops.Completed(), team, text)
 
