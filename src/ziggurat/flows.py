@@ -6,8 +6,9 @@ __getattr__, __dir__, __all__ = lazy(
     __name__,
     {
         "agents.flow": ("Flow", "flow"),
+        "calls.call_decision": ("Question", "question_of"),
         "calls.gather": ("first", "gather", "quorum", "settled"),
-        "calls.question": ("Question", "ask", "question_of"),
+        "calls.question": ("ask",),
         "calls.step": ("Arguments", "Step", "step"),
         "calls.timer": ("sleep",),
     },

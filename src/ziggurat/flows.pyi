@@ -1,13 +1,13 @@
 # Written by tests/test_names.py from flows.py.
 from ziggurat.agents.flow import Flow as Flow
 from ziggurat.agents.flow import flow as flow
+from ziggurat.calls.call_decision import Question as Question
+from ziggurat.calls.call_decision import question_of as question_of
 from ziggurat.calls.gather import first as first
 from ziggurat.calls.gather import gather as gather
 from ziggurat.calls.gather import quorum as quorum
 from ziggurat.calls.gather import settled as settled
-from ziggurat.calls.question import Question as Question
 from ziggurat.calls.question import ask as ask
-from ziggurat.calls.question import question_of as question_of
 from ziggurat.calls.step import Arguments as Arguments
 from ziggurat.calls.step import Step as Step
 from ziggurat.calls.step import step as step

@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from ziggurat.calls.gate import ApprovedCall, item_of, pass_gate
-from ziggurat.calls.judgement import Judgement, judge
+from ziggurat.calls.call_decision import item_of
+from ziggurat.calls.gate import ApprovedCall, Judgement, judge, pass_gate
 from ziggurat.core.context import JOURNAL, Context
 from ziggurat.core.errors import ConfigurationError, Denied, Suspend
 from ziggurat.core.event import Event

@@ -86,7 +86,7 @@ def test_rules_for_tools_leave_models_alone_and_other_models_too() -> None:
 def test_an_approver_that_answers_something_else_lets_nothing_be_asked(answer: Any) -> None:
     model = ScriptedModel("x")
     agent = Agent(model, approvals=Approvals(ANY, approver=lambda item: answer))
-    with pytest.raises(Exception, match="approver must return"):
+    with pytest.raises(Exception, match="a decision is Approve"):
         agent.run_sync("hello")
 
 

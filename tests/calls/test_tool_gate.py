@@ -58,7 +58,7 @@ def test_an_approver_that_answers_something_else_approves_nothing(answer: Any, a
         return answer
 
     done: list[int] = []
-    with pytest.raises(ConfigurationError, match="the approver must return"):
+    with pytest.raises(ConfigurationError, match=r"decision on pay does not fit: a decision is Approve"):
         _called(_ctx(Approvals("pay", approver=later if asynchronous else lambda item: answer)), done=done)
     assert done == []
 

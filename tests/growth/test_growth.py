@@ -34,7 +34,6 @@ _READERS = re.compile(r".*(Brackets|Fold|Incoming|Parser|Reader|Secrets|TfIdf|Wr
 """Names of classes that do."""
 
 ELSEWHERE = {
-    "calls.question.answer_in_time": "decodes a question that the run itself wrote",
     "teams.debating.parse_score": "reads a fixed number of characters",
     "core.combinator.shown": "shows services of the program itself",
     "models.anthropic.blocks.read_block": "is a decoder of models.anthropic.stream.Reader and from_wire",

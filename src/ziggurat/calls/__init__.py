@@ -2,10 +2,11 @@
 
 - Three stations: `model_call`, with `delta_filters` for the deltas of a reply; `tool_call`; `enter` for agents, with
   `agent_call`, the state of one entry.
-- What every call passes: `hooks` of middleware; the `gate`, where rules (`judgement`) and people decide; `admission` by
-  budgets; what `failures` of tools lead to; calls that act `once` only, and their outcome.
+- What every call passes: `hooks` of middleware; the `gate`, where rules and people decide; `call_decision`, what was
+  decided about a call; `admission` by budgets; what `failures` of tools lead to; calls that act `once` only, and their
+  outcome.
 - `step`: a function that is recorded as one call, for flows and tools; `gather`, several of them at the same time;
   `waiting` for what comes from outside: a `question` is answered, a `timer` ends, an `event` is sent.
-- Around them: `batch`, the tool calls of one reply; `rewrite`, changes of the conversation; `decisions` on calls that
-  wait.
+- Around them: `batch`, the tool calls of one reply; `rewrite`, changes of the conversation; `decisions` that a run
+  is resumed with.
 """

@@ -15,7 +15,8 @@ from typing import TYPE_CHECKING, Any
 from msgspec.structs import replace
 
 from ziggurat.calls.admission import ADMISSION, Reservation, admit, metered
-from ziggurat.calls.gate import is_waiting, pass_gate, refuse, waiting_call
+from ziggurat.calls.call_decision import is_waiting, refuse, waiting_call
+from ziggurat.calls.gate import pass_gate
 from ziggurat.calls.hooks import MIDDLEWARE, NO_CHAIN, HookChain, hooked, run_hooks, tell, wrap
 from ziggurat.core.codec import decode, encode
 from ziggurat.core.containment import contained

@@ -5,7 +5,7 @@ An agent that fails reports such calls that were started below it, so that nothi
 
 __all__ = ["after_acts", "make_once", "settle_unknown"]
 
-from ziggurat.calls.gate import decision_on_interrupted
+from ziggurat.calls.call_decision import CallDecision, item_of
 from ziggurat.core.codec import as_type
 from ziggurat.core.context import Context
 from ziggurat.core.entries import Intent, Record
@@ -13,7 +13,7 @@ from ziggurat.core.errors import ConfigurationError, JournalError, NotRepeatable
 from ziggurat.core.journal import LocalJournal, journal_of
 from ziggurat.core.path import is_beneath
 from ziggurat.core.service import Service
-from ziggurat.messages.agent import Deny, DidNotHappen, Happened, decision_of
+from ziggurat.messages.agent import Decision, Deny, DidNotHappen, Happened, decision_of
 from ziggurat.messages.model import ToolSpec
 from ziggurat.messages.parts import ToolCall, ToolResult
 from ziggurat.tools.frozen import Frozen
@@ -62,7 +62,7 @@ async def settle_unknown(
         return None
     if spec.interrupted == "report":
         raise error if isinstance(error, NotRepeatable) else unknown_outcome(spec.name, error)
-    decision = await decision_on_interrupted(call, record, ctx)
+    decision = await _decision_on_interrupted(call, record, ctx)
     if isinstance(decision, Happened):
         return result_of(decision.result, call)
     if isinstance(decision, Deny):
@@ -72,6 +72,16 @@ async def settle_unknown(
             kind="interrupted",
         )
     return None
+
+
+async def _decision_on_interrupted(call: ToolCall, record: Record, ctx: Context) -> Decision:
+    """Return a person's decision on a call that was interrupted, and may or may not have taken effect.
+
+    Raises:
+        Suspend: there is none yet; the approver in this process is not asked.
+    """
+    reason = "it was interrupted, and nobody knows whether it took effect"
+    return await CallDecision(item_of(call, ctx, reason=reason, interrupted=True), record, ctx).reach()
 
 
 async def after_acts(error: Exception, ctx: Context) -> Exception:
@@ -118,7 +128,7 @@ async def _what_came_of(intent: Intent, ctx: Context) -> tuple[str, bool]:
         return f"{name}: {result.text:.500}", result.error is None
     decision = None if record.decided is None else decision_of(record.decided.decision)
     if decision is None and intent.once == "ask":
-        await decision_on_interrupted(as_type(intent.request, ToolCall), record, ctx)
+        await _decision_on_interrupted(as_type(intent.request, ToolCall), record, ctx)
     if isinstance(decision, Happened):
         return f"{name}: {decision.result:.500}", True
     if isinstance(decision, DidNotHappen):

@@ -23,7 +23,7 @@ from typing import (
 from msgspec import Struct
 from msgspec.structs import replace
 
-from ziggurat.calls.gate import refuse
+from ziggurat.calls.call_decision import refuse
 from ziggurat.core.codec import digest
 from ziggurat.core.containment import as_failure
 from ziggurat.core.context import AMBIENT, JOURNAL, Context, root

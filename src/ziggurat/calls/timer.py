@@ -4,16 +4,15 @@ __all__ = ["sleep"]
 
 from datetime import UTC, datetime
 
-from ziggurat.calls.gate import item_of
+from ziggurat.calls.call_decision import item_of
 from ziggurat.calls.waiting import decision_on, waiting_place
 from ziggurat.core.codec import canonical
 from ziggurat.core.context import Context
-from ziggurat.core.entries import Decided
 from ziggurat.core.errors import ConfigurationError
 from ziggurat.core.journal import journal_of
 from ziggurat.core.settings import NonNegativeSeconds, checked
 from ziggurat.core.stopwatch import Stopwatch
-from ziggurat.messages.agent import Answer, PendingItem
+from ziggurat.messages.agent import Answer, Decision, PendingItem
 from ziggurat.messages.parts import ToolCall
 
 _SHORT = 1.0
@@ -65,12 +64,12 @@ async def sleep(
         reason = f"until {datetime.fromtimestamp(at, UTC):%Y-%m-%d %H:%M:%S} UTC"
     except (OverflowError, ValueError) as error:
         raise ConfigurationError(f"sleep() ends before the year 10000, got {length:g} seconds") from error
-    item = item_of(ToolCall("", "sleep", canonical(length_or_time).decode()), ctx, reason, "timer", at)
+    item = item_of(ToolCall("", "sleep", canonical(length_or_time).decode()), ctx, "timer", reason=reason, until=at)
     await decision_on(item, ctx, lambda item: _fired(item, ctx))
 
 
-async def _fired(item: PendingItem, ctx: Context) -> Decided | None:
-    """Return the entry that ends a timer, None while it runs; wait for it where the run is not suspended meanwhile."""
+async def _fired(item: PendingItem, ctx: Context) -> Decision | None:
+    """Return what ends a timer, None while it runs; wait for it where the run is not suspended meanwhile."""
     assert item.until is not None
     clock = ctx.clock
     left = item.until - clock.now()
@@ -80,4 +79,4 @@ async def _fired(item: PendingItem, ctx: Context) -> Decided | None:
         while left > 0:
             await clock.sleep(left)
             left = item.until - clock.now()
-    return Decided(item.path, item.id, Answer(None))
+    return Answer(None)

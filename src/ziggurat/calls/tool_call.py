@@ -12,16 +12,9 @@ from msgspec.structs import replace
 
 from ziggurat.calls.admission import ADMISSION, admit_tool
 from ziggurat.calls.agent_call import AGENT_CALL
+from ziggurat.calls.call_decision import is_waiting, refuse, waiting_call
 from ziggurat.calls.failures import note_failure
-from ziggurat.calls.gate import (
-    WAITING_CALLS,
-    ApprovedCall,
-    is_waiting,
-    pass_gate,
-    refuse,
-    refuse_second,
-    waiting_call,
-)
+from ziggurat.calls.gate import WAITING_CALLS, ApprovedCall, pass_gate, refuse_second
 from ziggurat.calls.hooks import MIDDLEWARE, NO_CHAIN, HookChain, hooked, run_hooks, tell, wrap
 from ziggurat.calls.once import after_acts, make_once, settle_unknown
 from ziggurat.core.clock import CLOCK, SYSTEM_CLOCK
@@ -221,7 +214,7 @@ async def _freeze(
         original = effects.instead(spec.effect, spec.name, call.fingerprint(), ctx.path, ToolResult)
         if original is not None:
             return original[0]
-    waiting = waiting_call(record, ctx) if record is not None and record.pending is not None else None
+    waiting = None if record is None else waiting_call(record, ctx)
     if record is not None and waiting is not None:
         journal_of(ctx).skip(ctx, record.pending)
         frozen = entry.normalize(waiting)

@@ -12,8 +12,8 @@ from threading import Lock, Thread
 
 from ziggurat.agents.agent import Agent
 from ziggurat.agents.runnable import Runnable
+from ziggurat.calls.call_decision import misfit_of_answer, question_of
 from ziggurat.calls.decisions import misfit_of
-from ziggurat.calls.question import misfit_of_answer, question_of
 from ziggurat.cli.terminal import note, read_line, write
 from ziggurat.core.visible import visible_line
 from ziggurat.messages.agent import (
@@ -175,7 +175,7 @@ def _ask_arguments(agent: Runnable, item: PendingItem, ask: Ask, say: Say) -> st
     text = (ask("arguments, as JSON: ") or "").strip()
     if not text:
         return None
-    wrong = misfit_of(agent, item.path, item.call.name, Modify(text))
+    wrong = misfit_of(agent, item, Modify(text))
     if wrong is not None:
         say(wrong)
         return None

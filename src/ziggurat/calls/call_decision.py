@@ -1,0 +1,286 @@
+"""The decision on a call: what is asked, whether it was decided, whether a decision fits, and when it is too late.
+
+Calls of tools and models wait for one at the `gate`, calls that were interrupted if it is unknown whether they took
+effect (`once`), and every `question`.
+"""
+
+__all__ = [
+    "CallDecision",
+    "Normalize",
+    "Question",
+    "expired",
+    "is_waiting",
+    "item_of",
+    "misfit",
+    "misfit_of_answer",
+    "question_of",
+    "recorded_form",
+    "refuse",
+    "waiting_call",
+]
+
+from collections.abc import Awaitable, Callable
+from datetime import UTC, datetime
+from typing import Any
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from ziggurat.core.codec import as_type, canonical, decode, digest
+from ziggurat.core.context import RUN_ID, Context
+from ziggurat.core.entries import Decided, Pending, Record
+from ziggurat.core.errors import InvalidArguments, JournalCorrupt, Suspend
+from ziggurat.core.journal import LocalJournal, journal_of
+from ziggurat.core.path import is_beneath
+from ziggurat.messages.agent import (
+    Answer,
+    Approve,
+    Decision,
+    Deny,
+    DidNotHappen,
+    Happened,
+    Modify,
+    PendingItem,
+    Stage,
+    decision_of,
+    recorded_items,
+)
+from ziggurat.messages.canonical import canonical as canonical_arguments
+from ziggurat.messages.events import ApprovalDecided, ApprovalRequested
+from ziggurat.messages.parts import ToolCall
+
+Normalize = Callable[[ToolCall], ToolCall]
+"""Returns a call with the arguments that will be used, as canonical JSON; raises InvalidArguments."""
+
+Settle = Callable[[PendingItem], Awaitable[Decision | None]]
+"""Returns a decision that fits, as an approver in this process makes it, or an event that was sent; None to wait on."""
+
+
+class CallDecision:
+    """The decision on the call at a path: the recorded one, one that somebody makes in this process, or none yet.
+
+    Args:
+        item: What is asked, as it would be asked now.
+        record: The record of the call; None if there is none.
+        ctx: The context of the call.
+
+    Attributes:
+        item: What is asked; its id, reason and time are those with which it was recorded, if it has waited before.
+    """
+
+    __slots__ = ("_ctx", "_record", "item")
+
+    def __init__(self, item: PendingItem, record: Record | None, ctx: Context) -> None:
+        pending = None if record is None else record.pending
+        if pending is not None:
+            item = replace(item, id=pending.id, reason=pending.reason, until=pending.until)
+        self.item = item
+        self._record = record
+        self._ctx = ctx
+
+    @property
+    def recorded(self) -> Decision | None:
+        """The recorded decision; None if there is none yet.
+
+        Raises:
+            JournalCorrupt: it is on another call.
+        """
+        decided = None if self._record is None else self._record.decided
+        if decided is None:
+            return None
+        if decided.id != self.item.id:
+            raise JournalCorrupt(f"the decision at {self.item.path} is on another call ({decided.id})")
+        return decision_of(decided.decision)
+
+    async def reach(self, settle: Settle | None = None) -> Decision:
+        """Return the decision: the recorded one, what follows when its time is over, or what `settle` returns.
+
+        Raises:
+            Suspend: there is none yet; the call is recorded as waiting.
+        """
+        decision, ctx = self.recorded, self._ctx
+        if decision is None:
+            journal = journal_of(ctx)
+            decision = None if journal.refusing else expired(self.item, ctx.clock.now())
+            if decision is None:
+                await self._wait(journal)
+                decision = None if settle is None or journal.refusing else await settle(self.item)
+            if decision is None:
+                raise Suspend((self.item,))
+            decision = recorded_form(decision)
+            await journal.write(Decided(ctx.path, self.item.id, decision))
+        await self.report(decision)
+        return decision
+
+    async def _wait(self, journal: LocalJournal) -> None:
+        """Record that the call waits, unless it did so before, and report it if somebody must decide."""
+        item = self.item
+        if self._record is None or self._record.pending is None:
+            call = _copy_of(item.call)
+            await journal.write(Pending(item.path, item.id, call.name, call, item.reason, item.until, journal.elapsed))
+        if item.needs_decision and self._ctx.listens(ApprovalRequested):
+            await self._ctx.emit(ApprovalRequested(self._ctx.path, item))
+
+    async def report(self, decision: Decision) -> None:
+        """Emit what was decided."""
+        if self.item.needs_decision and self._ctx.listens(ApprovalDecided):
+            await self._ctx.emit(ApprovalDecided(self._ctx.path, self.item.id, _copy_of(self.item.call), decision))
+
+
+# -- what waits ------------------------------------------------------------------------------------------------------
+
+
+class Question(Struct, frozen=True, omit_defaults=True):
+    """What is asked, as it is recorded.
+
+    Attributes:
+        question: The text.
+        answer: The JSON Schema of an answer.
+        default: The answer if nobody has answered in time, as plain data; empty if there is none.
+    """
+
+    question: str
+    answer: dict[str, Any]
+    default: tuple[Any, ...] = ()
+
+
+def question_of(call: ToolCall) -> Question:
+    """Return the question in a pending item's call."""
+    return decode(call.arguments, Question)
+
+
+def item_of(
+    call: ToolCall,
+    ctx: Context,
+    stage: Stage = "tool",
+    *,
+    reason: str = "",
+    until: float | None = None,
+    interrupted: bool = False,
+) -> PendingItem:
+    """Return what is asked about a call; its id names the run, so that a decision fits no other run."""
+    run_id = ctx.scope.get(RUN_ID) or ""
+    marks = ("interrupted",) if interrupted else ()
+    item_id = digest([run_id, ctx.path, call.name, call.arguments, *marks])
+    return PendingItem(item_id, ctx.path, _copy_of(call), reason, stage, until, interrupted)
+
+
+def is_waiting(call: ToolCall, record: Record, ctx: Context) -> bool:
+    """Return whether a call is identical to the one that waits here; earlier versions recorded ids without the run."""
+    if record.pending is None:
+        return False
+    return record.pending.id in (item_of(call, ctx).id, digest([ctx.path, call.name, call.arguments]))
+
+
+def waiting_call(record: Record | None, ctx: Context) -> ToolCall | None:
+    """Return a copy of the call that waits here; None if none does, or the recorded one does not match its id."""
+    if record is None or record.pending is None:
+        return None
+    call = as_type(record.pending.request, ToolCall)
+    return _copy_of(call) if is_waiting(call, record, ctx) else None
+
+
+def _copy_of(call: ToolCall) -> ToolCall:
+    """Return a copy that no other code can reach."""
+    return ToolCall(call.id, call.name, call.arguments)
+
+
+def refuse(name: str, ctx: Context, journal: LocalJournal) -> None:
+    """Raise if the journal refuses live calls at this path; in a replay, as Suspend if the call was waiting.
+
+    So it is if a call below waits, in an agent that a function calls, which is not called again.
+    """
+    if journal.replaying:
+        waiting = tuple(item for item in recorded_items(journal) if is_beneath(item.path, ctx.path))
+        if waiting:
+            raise Suspend(waiting)
+    journal.missing(ctx.path, name)
+
+
+# -- what is decided -------------------------------------------------------------------------------------------------
+
+
+def expired(item: PendingItem, now: float) -> Decision | None:
+    """Return the decision on what has waited too long: the default of a question, or a denial; None if it may wait.
+
+    A timer ends then. What follows if no event was sent in time is up to whoever waits for it.
+    """
+    if item.until is None or now < item.until or item.stage == "event":
+        return None
+    if item.stage == "timer":
+        return Answer(None)
+    default = question_of(item.call).default if item.stage == "question" else ()
+    until = datetime.fromtimestamp(item.until, UTC)
+    return Answer(default[0]) if default else Deny(f"expired: nobody had decided by {until:%Y-%m-%d %H:%M:%S} UTC")
+
+
+def recorded_form(decision: Decision) -> Decision:
+    """Return a decision that fits as it is recorded, with changed arguments as JSON text."""
+    return Modify(decision.text) if isinstance(decision, Modify) else decision
+
+
+def misfit(item: PendingItem, decision: Decision, normalize: Normalize | None) -> str | None:
+    """Return why a decision cannot be carried out, or None if it can; nothing is known of the tool without `normalize`.
+
+    Raises:
+        MissingExtra: the answer to a question is an object or a list, and the extra ``schemas`` is not installed.
+    """
+    if isinstance(decision, Deny):
+        text = isinstance(decision.reason, str)
+        return None if text else f"the reason of a denial is text, got {decision.reason!r:.200}"
+    if item.stage == "question":
+        if not isinstance(decision, Answer):
+            return f"answer with Answer(value) or Deny(reason); got {decision!r:.200}"
+        return misfit_of_answer(question_of(item.call), decision.value)
+    if item.interrupted:
+        if not isinstance(decision, (Happened, DidNotHappen)):
+            return _UNSETTLED
+        text = isinstance(decision, DidNotHappen) or isinstance(decision.result, str)
+        return None if text else f"the result of a call is text, got {getattr(decision, 'result', None)!r:.200}"
+    if not isinstance(decision, (Approve, Modify)):
+        return f"a decision is Approve(), Deny(reason) or Modify(arguments); got {decision!r:.200}"
+    return _misfit_of_change(item.call, decision, normalize) if isinstance(decision, Modify) else None
+
+
+_UNSETTLED = (
+    "the call was interrupted, and it is asked whether it took effect: decide Happened(result), DidNotHappen() to run "
+    "it, or Deny(reason) to leave it at that"
+)
+
+
+def _misfit_of_change(call: ToolCall, change: Modify, normalize: Normalize | None) -> str | None:
+    try:
+        canonical_arguments(change.text, call.name)
+        if normalize is not None:
+            normalize(ToolCall(call.id, call.name, change.text))
+    except InvalidArguments as error:
+        return str(error)
+    return None
+
+
+_PLAIN = {"boolean": bool, "integer": int, "number": float, "string": str, "null": type(None)}
+
+
+def misfit_of_answer(question: Question, value: object) -> str | None:
+    """Return why a value cannot be the answer to a question, None if it can.
+
+    Raises:
+        MissingExtra: the answer is an object or a list, and the extra ``schemas`` is not installed.
+    """
+    schema = question.answer
+    if schema.keys() == {"enum"}:
+        choices = schema["enum"]
+        fits = any(canonical(value) == canonical(each) for each in choices)
+        return None if fits else f"it is one of {', '.join(map(repr, choices))}, got {value!r:.200}"
+    if schema.keys() == {"type"} and schema["type"] in _PLAIN:
+        kind = _PLAIN[schema["type"]]
+        fits = isinstance(value, (float, int) if kind is float else kind) and (kind is bool or not _is_bool(value))
+        return None if fits else f"it is of the type {schema['type']}, got {value!r:.200}"
+    from ziggurat.tools.validator import SchemaValidator
+
+    problems = SchemaValidator(schema, "the answer").problems(value)
+    return "; ".join(problems) or None
+
+
+def _is_bool(value: object) -> bool:
+    return isinstance(value, bool)
