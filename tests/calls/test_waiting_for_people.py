@@ -337,3 +337,38 @@ def test_an_agent_that_waits_beside_one_that_works_keeps_the_rest_of_its_time(
     assert run.stop == stops.Completed()
     late = [text for text in run.observations if "timed out" in text]
     assert bool(late) == (seconds == LIMIT), run.observations
+
+
+@pytest.mark.parametrize(("depth", "seconds"), [(1, 1.0), (2, 1.0), (3, 1.0), (1, LIMIT)])
+def test_an_agent_that_waited_in_the_process_beside_one_that_works_keeps_the_rest_of_its_time_in_the_next(
+    depth: int, seconds: float
+) -> None:
+    world = World("async")
+    store = new_store()
+    environment = Environment(clock=world.clock)
+
+    def agent() -> Agent:
+        said = [tool_call("work"), tool_call("pay"), tool_call("work"), "done"]
+        helper = _nested([world.pay(seconds), world.work(1)], said, depth)
+
+        @tool
+        async def beside() -> str:
+            """Work for hours beside the one that waits."""
+            await world.clock.sleep(2 * HOURS)
+            return "worked"
+
+        model = _by_turn([tool_call("level-1", input="x"), tool_call("beside")], "done")
+        approvals = Approvals(approver=world.approver)
+        return Agent(model, tools=[helper, beside], approvals=approvals, store=store, name="outer")
+
+    async def main() -> AgentRun:
+        handle = agent().start("go", run_id="r", environment=environment)
+        await world.clock.sleep(1 + HOURS + seconds + 0.5)  # half of the second work
+        handle.cancel()
+        await handle.result()
+        return await agent().resume("r", environment=environment)
+
+    run = asyncio.run(main())
+    assert run.stop == stops.Completed()
+    late = [text for text in run.observations if "timed out" in text]
+    assert bool(late) == (seconds == LIMIT), run.observations

@@ -6,7 +6,9 @@ import asyncio
 from collections.abc import Callable, Sequence
 
 from ziggurat.calls.admission import Spending
+from ziggurat.core.context import Context
 from ziggurat.core.scope import Key
+from ziggurat.core.stopwatch import Stopwatch
 from ziggurat.messages.agent import AgentRun
 from ziggurat.messages.caller import ParsedAnswer, answer_in_text
 from ziggurat.messages.conversation import Conversation
@@ -21,6 +23,7 @@ class AgentCall(Tally):
     """One entry into an agent: counts the usage of it and all agents below, and holds its conversation."""
 
     __slots__ = (
+        "_measured",
         "_parse",
         "_reported",
         "agent",
@@ -64,6 +67,33 @@ class AgentCall(Tally):
         self._reported: dict[int, BaseException] | None = None
         self.run: AgentRun | None = None  # as its loop and its hooks have left it
         self.began: float = 0.0  # seconds of the run's time used up when its own time began
+        self._measured: tuple[str, Stopwatch, float] | None = None  # its path and stopwatch, if nested, less this
+
+    def begin(self, ctx: Context, elapsed: float, worked: float = 0.0) -> None:
+        """Count the agent's time from now on.
+
+        Args:
+            ctx: Its context.
+            elapsed: Seconds of the run's time used up so far.
+            worked: Seconds that it has worked before, in other processes.
+        """
+        self.began = elapsed - worked
+        if self.outer is not None and ctx.watch is not None:
+            self._measured = (ctx.path, ctx.watch, ctx.watch.elapsed - worked)
+
+    def worked(self) -> dict[str, float]:
+        """Return the seconds that this agent and each around it have worked, in all processes, by path.
+
+        The outermost agent is left out: it works whenever anything does.
+        """
+        seconds: dict[str, float] = {}
+        call: AgentCall | None = self
+        while call is not None:
+            if call._measured is not None:
+                path, watch, before = call._measured
+                seconds[path] = watch.elapsed - before
+            call = call.outer
+        return seconds
 
     def charge(self, usage: Usage, name: str) -> None:
         """Charge the usage of a service to the budgets in effect."""

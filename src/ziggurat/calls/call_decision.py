@@ -26,6 +26,7 @@ from typing import Any
 from msgspec import Struct
 from msgspec.structs import replace
 
+from ziggurat.calls.agent_call import AGENT_CALL
 from ziggurat.core.codec import as_type, canonical, decode, digest
 from ziggurat.core.context import RUN_ID, Context
 from ziggurat.core.entries import Decided, Pending, Record
@@ -108,7 +109,9 @@ class CallDecision:
             if decision is None:
                 raise Suspend((self.item,))
             decision = recorded_form(decision)
-            await journal.write(Decided(ctx.path, self.item.id, decision))
+            caller = ctx.scope.get(AGENT_CALL)
+            worked = None if caller is None else caller.worked()
+            await journal.write(Decided(ctx.path, self.item.id, decision, journal.elapsed, worked))
         await self.report(decision)
         return decision
 

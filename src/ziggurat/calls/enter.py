@@ -121,7 +121,7 @@ async def enter(agent: AgentService, request: AgentRequest, ctx: Context, *, aga
     try:
         request = await _apply_before_agent(parts, record, request, ctx, chain)
         if record is None or record.entered is None:
-            frame.began = journal.elapsed
+            frame.begin(ctx, journal.elapsed)
             await journal.write(Entered(ctx.path, parts.name, request, parts.setup(), frame.began))
         if ctx.emit is not SILENCE:
             await ctx.emit(AgentStarted(ctx.path, parts.name, ctx.run_id))
@@ -203,7 +203,7 @@ def _continue_clock(entered: Entered, ctx: Context) -> None:
     elif frame.outer is None:
         frame.began = entered.elapsed
     else:
-        frame.began = journal.elapsed - journal.worked(ctx.path)
+        frame.begin(ctx, journal.elapsed, journal.worked(ctx.path))
 
 
 async def _recorded_run(record: Record, parts: AgentParts, ctx: Context) -> AgentRun | None:

@@ -5,7 +5,7 @@ __all__ = ["Durations"]
 from collections.abc import Sequence
 from itertools import islice
 
-from ziggurat.core.entries import Entered, JournalEntry, Opened
+from ziggurat.core.entries import Decided, Entered, JournalEntry, Opened
 from ziggurat.core.path import parent_of
 
 
@@ -13,8 +13,9 @@ class Durations:
     """The seconds that composites (agents, teams) have worked; entries added later are read when it is asked.
 
     In each process, a composite has worked from where it was entered, or the process began, up to the last entry of it
-    or of a call below. What others did afterwards, while it only waited for a decision, does not count. One pass over
-    the entries serves all composites.
+    or of a call below. What others did afterwards, while it only waited for a decision, does not count; if the decision
+    came in that process, its entry says how long the composite had worked. One pass over the entries serves all
+    composites.
     """
 
     __slots__ = ("_began", "_entries", "_last", "_read", "_run", "_worked")
@@ -41,9 +42,11 @@ class Durations:
             self._last.clear()
         elif isinstance(entry, Entered) and entry.path not in self._worked:
             self._worked[entry.path], self._last[entry.path] = 0.0, elapsed
+        measured = (entry.worked if isinstance(entry, Decided) else None) or {}
         path = entry.path if elapsed else ""
         while path:
             if path in self._worked:
-                self._worked[path] += max(0.0, elapsed - self._last.get(path, self._began))
+                since = max(0.0, elapsed - self._last.get(path, self._began))
+                self._worked[path] = measured.get(path, self._worked[path] + since)
                 self._last[path] = elapsed
             path = parent_of(path)

@@ -134,6 +134,10 @@ class Decided(JournalEntry, frozen=True, gc=False):
 
     id: str
     decision: object
+    elapsed: float = 0.0
+    """Seconds of the run's time allowance used when it was made; 0 if the run did not work then."""
+    worked: dict[str, float] | None = None
+    """The seconds that nested agents around the call had worked then, by path; what others worked beside is no part."""
 
 
 class Ended(JournalEntry, frozen=True, gc=False):
