@@ -19,7 +19,6 @@ from ziggurat.messages.message import user
 from ziggurat.messages.model import ToolSpec
 from ziggurat.messages.parts import ToolCall, ToolResult
 from ziggurat.messages.tool import NORMALIZE, SPEC
-from ziggurat.tools.frozen import require_approved
 from ziggurat.tools.function import APPROVED_CALL, checked_spec
 
 
@@ -74,9 +73,9 @@ class AgentTool:
 
     async def __call__(self, call: ToolCall, ctx: Context, /) -> ToolResult:
         """Run the agent below this call."""
-        agreed = ctx.scope.get(APPROVED_CALL)
-        if agreed is not None:
-            require_approved(call, agreed)
+        approved = ctx.scope.get(APPROVED_CALL)
+        if approved is not None:
+            approved.use(call, ctx)
         arguments = self._input.normal(call.arguments)
         request = AgentRequest((user(self._input.prompt(arguments)),))
         ctx = ctx.under(self.entered_as).within(AGENT_INPUT, self._input.value(arguments))

@@ -8,6 +8,7 @@ __all__ = [
     "CallDecision",
     "Normalize",
     "Question",
+    "Settle",
     "expired",
     "is_waiting",
     "item_of",

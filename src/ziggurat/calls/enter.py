@@ -44,8 +44,8 @@ from ziggurat.messages.caller import CALLER, ParsedAnswer, answer_in_text
 from ziggurat.messages.delta import deltas_of
 from ziggurat.messages.events import AgentEnded, AgentStarted, Delta
 from ziggurat.messages.model import ModelResponse
-from ziggurat.tools.frozen import frozen_in
 from ziggurat.tools.function import APPROVED_CALL
+from ziggurat.tools.guarded_call import frozen_in
 from ziggurat.tools.permissions import GRANTS
 
 AgentService = Service[AgentRequest, AgentRun]

@@ -16,7 +16,7 @@ from ziggurat.core.service import Service
 from ziggurat.messages.agent import Decision, Deny, DidNotHappen, Happened, decision_of
 from ziggurat.messages.model import ToolSpec
 from ziggurat.messages.parts import ToolCall, ToolResult
-from ziggurat.tools.frozen import Frozen
+from ziggurat.tools.guarded_call import Frozen
 from ziggurat.tools.outcome import is_lost, unknown_outcome
 from ziggurat.tools.results import kind_of, result_of, text_of_error
 

@@ -36,7 +36,7 @@ from ziggurat.core.service import Service
 from ziggurat.core.settings import checked
 from ziggurat.messages.parts import ToolCall
 from ziggurat.tools.fork_effects import FORK_EFFECTS
-from ziggurat.tools.frozen import Frozen, use_approval
+from ziggurat.tools.guarded_call import Frozen
 from ziggurat.tools.outcome import is_lost, once_only, unknown_outcome
 
 P = ParamSpec("P")
@@ -195,7 +195,7 @@ class _Function:
         token = AMBIENT.set(ctx if ctx.leaf else replace(ctx, leaf=True))
         try:
             if step.effect == "once" and isinstance(frozen, Frozen):
-                use_approval(frozen.call, frozen, ctx)
+                frozen.use(frozen.call, ctx)
                 return await once_only(self.function(*args, **request.kwargs), frozen)
             return await self.function(*args, **request.kwargs)
         finally:

@@ -31,8 +31,8 @@ from ziggurat.messages.parts import ToolCall, ToolResult
 from ziggurat.messages.usage import TOOL_CALL
 from ziggurat.tools.approval import APPROVALS
 from ziggurat.tools.fork_effects import FORK_EFFECTS
-from ziggurat.tools.frozen import Frozen
 from ziggurat.tools.function import APPROVED_CALL, TOOL_DELTAS
+from ziggurat.tools.guarded_call import Frozen
 from ziggurat.tools.permissions import check as check_permissions
 from ziggurat.tools.permissions import note_unknown
 from ziggurat.tools.results import error_result
@@ -168,7 +168,8 @@ async def _make(
         service = wrap(service, chain, "wrap_tool")
     if spec.effect == "once":
         return await make_once(service, spec, own, ctx, journal)
-    ctx = ctx.within(APPROVED_CALL, own) if entry.composite else ctx.freezing(Frozen(own, spec.effect, ctx.path))
+    approved = Frozen(own, spec.effect, ctx.path)
+    ctx = ctx.within(APPROVED_CALL, approved) if entry.composite else ctx.freezing(approved)
     return await service(frozen, ctx)
 
 

@@ -12,7 +12,7 @@ from ziggurat.core.errors import ConfigurationError
 from ziggurat.core.journal import journal_of
 from ziggurat.messages.agent import Decision, PendingItem, decision_of
 from ziggurat.messages.parts import ToolCall
-from ziggurat.tools.frozen import frozen_in
+from ziggurat.tools.guarded_call import frozen_in
 
 
 def waiting_place(name: str) -> Context:

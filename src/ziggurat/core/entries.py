@@ -137,7 +137,7 @@ class Decided(JournalEntry, frozen=True, gc=False):
     elapsed: float = 0.0
     """Seconds of the run's time allowance used when it was made; 0 if the run did not work then."""
     worked: dict[str, float] | None = None
-    """The seconds that nested agents around the call had worked then, by path; what others worked beside is no part."""
+    """The seconds that nested agents around the call had worked then, by path, without what others did meanwhile."""
 
 
 class Ended(JournalEntry, frozen=True, gc=False):

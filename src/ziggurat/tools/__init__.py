@@ -4,7 +4,7 @@
   `type_parts` and `pydantic_types` for the types of other libraries. From a JSON Schema written by hand: `raw_schema`.
 - Checking arguments: `arguments`, `normal_form` with `plain`, `validator`, `schema_cost`, `schema_errors`.
 - What a call needs: `permissions`, `approval` rules, `fork_effects`. The user's code runs in a `guarded_call`
-  (`threads`, `thread_guard`), and only the `frozen` call; `results` makes its value fit for a conversation,
+  (`threads`, `thread_guard`), and only as it was approved; `results` makes its value fit for a conversation,
   `outcome` judges errors.
 - A set of tools: `toolbox`. Ready-made ones: `builtin`, with `arithmetic`.
 """

@@ -28,8 +28,7 @@ from ziggurat.messages.events import ToolDelta
 from ziggurat.messages.model import Effect, Interrupted, ToolSpec
 from ziggurat.messages.parts import ToolCall, ToolResult
 from ziggurat.messages.tool import NORMALIZE, SPEC
-from ziggurat.tools.frozen import Frozen, frozen_in, use_approval
-from ziggurat.tools.guarded_call import run_bounded, run_guarded, run_in_thread
+from ziggurat.tools.guarded_call import Frozen, frozen_in, run_bounded, run_guarded, run_in_thread
 from ziggurat.tools.outcome import once_only
 from ziggurat.tools.permissions import Permissions, known
 from ziggurat.tools.results import MAX_RESULT, ended_by, result_of
@@ -54,7 +53,7 @@ _CUT = "\n[cut: the rest was not asked for]"
 TOOL_DELTAS: Key[Callable[[str, Context], Awaitable[str]]] = Key("tool deltas")
 """Changes each piece that a tool yields."""
 
-APPROVED_CALL: Key[ToolCall | None] = Key("approved call")
+APPROVED_CALL: Key[Frozen | None] = Key("approved call")
 """The approved call of a composite tool."""
 
 
@@ -138,7 +137,7 @@ class FunctionTool(Generic[F_co]):
         if not isinstance(frozen, Frozen):
             frozen, arguments = None, self.decoded(call)
         else:
-            use_approval(call, frozen, ctx)
+            frozen.use(call, ctx)
             arguments = self.arguments.decode_normal(call.arguments)
         if self._timeout is not None:
             ctx = ctx.timed()
@@ -202,7 +201,7 @@ class _CallGuard:
         frozen = frozen_in(ctx)
         if frozen is None:
             return self.inner(call, ctx)
-        use_approval(call, frozen, ctx)
+        frozen.use(call, ctx)
         if frozen.effect != "once":
             return self.inner(call, ctx)
         return once_only(_record_returned(self.inner(call, ctx), frozen, ctx), frozen)

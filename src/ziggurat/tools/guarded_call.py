@@ -1,4 +1,4 @@
-"""Guarded calls: the only place where a tool's code runs, with its errors and cancellation contained.
+"""Guarded calls: the only place where a tool's code runs, as it was approved, its errors and cancellation contained.
 
 Whatever the code raises, including SystemExit and a CancelledError of its own, becomes an error of this call; our own
 cancellation and `Suspend` pass through. A tool that ignores cancellation is abandoned after a grace, and counted.
@@ -9,6 +9,8 @@ __all__ = [
     "CANCELLED_ITSELF",
     "GRACE",
     "AbandonedCalls",
+    "Frozen",
+    "frozen_in",
     "pending_in",
     "run_bounded",
     "run_guarded",
@@ -22,12 +24,16 @@ import sys
 from collections.abc import Awaitable, Callable, Coroutine, Sequence
 from typing import Any, TypeVar, cast
 
+from msgspec import Struct
+
 from ziggurat.core.context import AMBIENT, Context
-from ziggurat.core.errors import Suspend, Timeout, ToolError
+from ziggurat.core.errors import NotRepeatable, Suspend, Timeout, ToolError
+from ziggurat.core.path import is_beneath
 from ziggurat.core.stopwatch import Stopwatch
 from ziggurat.messages.events import ToolAbandoned
+from ziggurat.messages.model import Effect
 from ziggurat.messages.parts import ToolCall, ToolResult
-from ziggurat.tools.results import ended_by, presentable, result_of
+from ziggurat.tools.results import ended_by, presentable, result_of, text_of_error
 from ziggurat.tools.threads import POOL, ThreadCall, ThreadRaised
 
 T = TypeVar("T")
@@ -39,6 +45,53 @@ CANCELLED_ITSELF = "the tool cancelled the task it ran in"
 """The error text for a tool that cancelled its own task."""
 
 logger: logging.Logger = logging.getLogger("ziggurat")
+
+
+class Frozen(Struct):
+    """The approved call, and how often it has been run; if it acts once only, how it failed too.
+
+    Attributes:
+        call: The approved call.
+        effect: That of its tool.
+        path: Where it may be run.
+        runs: How often it was run.
+        failure: The error with which it ended.
+        unknown: The error that says so, if it is unknown whether it took effect.
+    """
+
+    call: ToolCall
+    effect: Effect
+    path: str
+    runs: int = 0
+    failure: BaseException | None = None
+    unknown: NotRepeatable | None = None
+
+    def use(self, call: ToolCall, ctx: Context) -> None:
+        """Check that a call is the approved one, at its path, and not a second run of a tool with ``effect="once"``.
+
+        Raises:
+            ToolError: the call must not run.
+        """
+        name = call.name
+        if name != self.call.name or call.arguments != self.call.arguments:
+            raise ToolError(f"{name} was called with other arguments than those that were approved; it was not run")
+        if ctx.path != self.path and not is_beneath(ctx.path, self.path):
+            raise ToolError(f"{name} was approved at {self.path}, not at {ctx.path}; it was not run")
+        if self.effect == "once" and self.runs:
+            raise self.unknown or _second_run_error(self)
+        self.runs += 1
+
+
+def frozen_in(ctx: Context) -> Frozen | None:
+    """Return the approved call of this context, the only one the function may run; None if there is none."""
+    return ctx.frozen if isinstance(ctx.frozen, Frozen) else None
+
+
+def _second_run_error(frozen: Frozen) -> NotRepeatable:
+    text = f"{frozen.call.name} acts once only and has been run; it was not run again"
+    if frozen.failure is not None:
+        text = f"{text_of_error(frozen.failure)} ({text})"
+    return NotRepeatable(text, kind="permanent")
 
 
 class AbandonedCalls:

@@ -18,7 +18,7 @@ from ziggurat.core.errors import (
     is_transient,
 )
 from ziggurat.messages.parts import ToolResult
-from ziggurat.tools.frozen import Frozen
+from ziggurat.tools.guarded_call import Frozen
 from ziggurat.tools.results import text_of_error
 
 _CLIENTS = frozenset(
