@@ -1,0 +1,67 @@
+"""The commands ``submit`` and ``worker``."""
+
+import asyncio
+import json
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.cli.conftest import Command
+from ziggurat.stores.addresses import connect
+
+DESK = """
+from ziggurat import Agent
+from ziggurat.models.scripted import ScriptedModel
+
+agent = Agent(ScriptedModel(always="done"), name="desk")
+"""
+
+
+@pytest.fixture
+def desk(tmp_path: Path) -> str:
+    (tmp_path / "desk.py").write_text(DESK, encoding="utf-8")
+    return f"{tmp_path}/desk.py:agent"
+
+
+def test_a_run_is_submitted_and_a_worker_drives_it_until_it_is_signalled(
+    ziggurat: Command, desk: str, tmp_path: Path
+) -> None:
+    url = f"sqlite:///{tmp_path}/runs.db"
+    options = ("--run-id", "r", "--label", "team=blue", "--store", url)
+    for _ in range(2):  # again, which has no effect
+        assert ziggurat("submit", desk, "go", *options) == (0, "r\n", "")
+    later = ziggurat("submit", desk, "go", "--not-before", "2999-01-01", "--priority", "9", "--store", url)
+    ended = ziggurat("submit", desk, "another question", *options)
+    assert (ended.code, "exists with another request" in ended.err) == (2, True)
+    assert "r" in [json.loads(line)["id"] for line in ziggurat("runs", "--store", url, "--json").out.splitlines()]
+
+    async def completed() -> None:
+        store = connect(url)
+        while not await store.logs("run:", status="Completed"):
+            assert worker.poll() is None
+            await asyncio.sleep(0.05)
+        assert [info.id for info in await store.logs("run:", status="running")] == [later.out.strip()]
+        await store.close()
+
+    command = [sys.executable, "-m", "ziggurat", "worker", desk, "--store", url]
+    worker = subprocess.Popen(command, stderr=subprocess.PIPE, text=True)
+    try:
+        asyncio.run(asyncio.wait_for(completed(), 60))
+        worker.send_signal(signal.SIGTERM)
+        _, notes = worker.communicate(timeout=30)
+    finally:
+        worker.kill()
+        worker.wait()
+    assert worker.returncode == 0
+    assert "working on the runs of desk" in notes
+    assert "draining" in notes
+
+
+@pytest.mark.parametrize("time", ["soon", "2030-13-01", ""])
+def test_a_time_that_cannot_be_read_is_refused(ziggurat: Command, desk: str, time: str, tmp_path: Path) -> None:
+    ended = ziggurat("submit", desk, "go", "--not-before", time, "--store", f"sqlite:///{tmp_path}/runs.db")
+    assert ended.code == 2
+    assert "--not-before is a date" in ended.err
