@@ -7,9 +7,11 @@ __getattr__, __dir__, __all__ = lazy(
     {
         "agents.flow": ("Flow", "flow"),
         "calls.call_decision": ("Question", "question_of"),
+        "calls.event": ("event",),
         "calls.gather": ("first", "gather", "quorum", "settled"),
         "calls.question": ("ask",),
         "calls.step": ("Arguments", "Step", "step"),
         "calls.timer": ("sleep",),
+        "runs.sending": ("send",),
     },
 )

@@ -3,6 +3,7 @@ from ziggurat.agents.flow import Flow as Flow
 from ziggurat.agents.flow import flow as flow
 from ziggurat.calls.call_decision import Question as Question
 from ziggurat.calls.call_decision import question_of as question_of
+from ziggurat.calls.event import event as event
 from ziggurat.calls.gather import first as first
 from ziggurat.calls.gather import gather as gather
 from ziggurat.calls.gather import quorum as quorum
@@ -12,5 +13,6 @@ from ziggurat.calls.step import Arguments as Arguments
 from ziggurat.calls.step import Step as Step
 from ziggurat.calls.step import step as step
 from ziggurat.calls.timer import sleep as sleep
+from ziggurat.runs.sending import send as send
 
 __all__: list[str]

@@ -29,6 +29,7 @@ from ziggurat.messages.limits import check_depth, check_size, unique_object
 from ziggurat.messages.message import Message, user
 from ziggurat.messages.partial_json import partial as partial_json
 from ziggurat.messages.parts import Image, Part, Text, Thinking, ToolCall, ToolResult
+from ziggurat.messages.posted import read_posted
 from ziggurat.messages.recorded import shown
 from ziggurat.messages.usage import estimate_tokens
 from ziggurat.messages.validation import ValidationPolicy, validate, validate_all, validate_rewrite
@@ -52,6 +53,10 @@ def values(name: str, run: Any, shapes: Iterable[Shape] = JSON) -> list[Case]:
 def given(name: str, run: Any, makes: dict[str, Make], **limits: Any) -> list[Case]:
     """Return a case for each way to make its input, of a few thousand items if no other limit is given."""
     return [Case(name, shape, make, run, **{"least": 250, "most": 16_000, **limits}) for shape, make in makes.items()]
+
+
+def _posted(text: str) -> object:
+    return read_posted(b'{"type":"event","name":"paid","value":' + text.encode("utf-8", "replace") + b"}")
 
 
 def assistant(parts: Iterable[Part]) -> Message:
@@ -206,6 +211,7 @@ CASES = [
     *values("core.codec.encode", encode),
     *values("core.codec.canonical", canonical),
     *values("core.codec.digest", digest),
+    *over("messages.posted.read_posted", _posted, JSON),
     *over("core.json_lines.read_entry", lambda text: read_entry(text.encode("utf-8", "replace")), JSON),
     *over("core.json_lines.as_error", lambda text: as_error(Raw(text.encode("utf-8", "replace"))), JSON),
     *given("core.event.difference", lambda texts: difference(*texts), {

@@ -6,7 +6,7 @@ from collections.abc import AsyncGenerator, Mapping
 from typing import TYPE_CHECKING, Generic
 
 from ziggurat.agents.starter import Starter
-from ziggurat.core.settings import NonNegativeInt, PositiveInt, checked
+from ziggurat.core.settings import NonEmptyText, NonNegativeInt, PositiveInt, checked
 from ziggurat.messages.agent import Decisions, Out, PendingItem
 from ziggurat.runs.opening import Opener
 from ziggurat.runs.options import Environment, RunId
@@ -95,6 +95,29 @@ class RunRecords(Generic[Out]):
             ConfigurationError: a decision does not fit, or names no pending item. None of them is recorded then.
         """
         await self._opener.decide(run_id, decisions, (environment or Environment()).clock)
+
+    @checked
+    async def send(
+        self, run_id: RunId, name: NonEmptyText, value: object = None, *, key: NonEmptyText | None = None
+    ) -> bool:
+        """Send an event to a run, which waits for it with `flows.event` or will; return whether it is new.
+
+        It is stored with the run until it is taken. See `flows.send`, which needs only the store.
+
+        Args:
+            run_id: The id of the run.
+            name: The name of the event.
+            value: What it brings; it has a JSON form.
+            key: Identifies it: an event of this name with the same key is sent once. By default each is another one.
+
+        Raises:
+            RunNotFound: there is no such run.
+            ConfigurationError: the run waits for an event of this name with another type of value, has ended, or the
+                value has no JSON form. Nothing is sent then.
+        """
+        from ziggurat.runs.sending import send_to
+
+        return await send_to(self._runs, run_id, name, value, key)
 
     @checked
     async def record(self, run_id: RunId) -> bytes:

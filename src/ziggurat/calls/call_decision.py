@@ -14,6 +14,7 @@ __all__ = [
     "item_of",
     "misfit",
     "misfit_of_answer",
+    "misfit_of_schema",
     "question_of",
     "recorded_form",
     "refuse",
@@ -54,8 +55,11 @@ from ziggurat.messages.parts import ToolCall
 Normalize = Callable[[ToolCall], ToolCall]
 """Returns a call with the arguments that will be used, as canonical JSON; raises InvalidArguments."""
 
-Settle = Callable[[PendingItem], Awaitable[Decision | None]]
-"""Returns a decision that fits, as an approver in this process makes it, or an event that was sent; None to wait on."""
+Settle = Callable[[PendingItem], Awaitable[Decision | tuple[Decision, int] | None]]
+"""Returns a decision that fits, as an approver in this process makes it, None to wait on.
+
+With what was sent to the run, it is a pair: the decision, and the number of the item in the run's inbox.
+"""
 
 
 class CallDecision:
@@ -100,19 +104,20 @@ class CallDecision:
         Raises:
             Suspend: there is none yet; the call is recorded as waiting.
         """
-        decision, ctx = self.recorded, self._ctx
+        decision, ctx, posted = self.recorded, self._ctx, 0
         if decision is None:
             journal = journal_of(ctx)
             decision = None if journal.refusing else expired(self.item, ctx.clock.now())
             if decision is None:
                 await self._wait(journal)
-                decision = None if settle is None or journal.refusing else await settle(self.item)
+                settled = None if settle is None or journal.refusing else await settle(self.item)
+                decision, posted = settled if isinstance(settled, tuple) else (settled, 0)
             if decision is None:
                 raise Suspend((self.item,))
             decision = recorded_form(decision)
             caller = ctx.scope.get(AGENT_CALL)
             worked = None if caller is None else caller.worked()
-            await journal.write(Decided(ctx.path, self.item.id, decision, journal.elapsed, worked))
+            await journal.write(Decided(ctx.path, self.item.id, decision, journal.elapsed, worked, posted))
         await self.report(decision)
         return decision
 
@@ -271,7 +276,17 @@ def misfit_of_answer(question: Question, value: object) -> str | None:
     Raises:
         MissingExtra: the answer is an object or a list, and the extra ``schemas`` is not installed.
     """
-    schema = question.answer
+    return misfit_of_schema(question.answer, value)
+
+
+def misfit_of_schema(schema: dict[str, Any], value: object) -> str | None:
+    """Return why plain data does not fit a JSON Schema, None if it does.
+
+    Raises:
+        MissingExtra: it is a schema of objects or lists, and the extra ``schemas`` is not installed.
+    """
+    if not schema:
+        return None
     if schema.keys() == {"enum"}:
         choices = schema["enum"]
         fits = any(canonical(value) == canonical(each) for each in choices)
@@ -282,7 +297,7 @@ def misfit_of_answer(question: Question, value: object) -> str | None:
         return None if fits else f"it is of the type {schema['type']}, got {value!r:.200}"
     from ziggurat.tools.validator import SchemaValidator
 
-    problems = SchemaValidator(schema, "the answer").problems(value)
+    problems = SchemaValidator(schema, "the value").problems(value)
     return "; ".join(problems) or None
 
 

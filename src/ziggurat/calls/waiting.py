@@ -1,6 +1,10 @@
 """Waiting: a place in a flow, a tool or a hook that waits for an answer, a time or an event, for days if need be."""
 
-__all__ = ["decision_on", "waiting_place"]
+__all__ = ["INBOX", "decision_on", "inbox_of", "waiting_place"]
+
+from collections.abc import Callable
+from functools import cache
+from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
 
@@ -9,10 +13,29 @@ from ziggurat.calls.step import place_of
 from ziggurat.core.codec import as_type
 from ziggurat.core.context import AMBIENT, JOURNAL, Context
 from ziggurat.core.errors import ConfigurationError
-from ziggurat.core.journal import journal_of
+from ziggurat.core.journal import LocalJournal, journal_of
+from ziggurat.core.scope import Key
 from ziggurat.messages.agent import Decision, PendingItem, decision_of
 from ziggurat.messages.parts import ToolCall
 from ziggurat.tools.guarded_call import frozen_in
+
+if TYPE_CHECKING:
+    from ziggurat.calls.inbox import Inbox, ReadInbox
+
+INBOX: "Key[Callable[[], Inbox]]" = Key("inbox")
+"""Returns the inbox of the run, always the same; it is made when something waits for an event."""
+
+
+def inbox_of(read: "ReadInbox", journal: LocalJournal) -> "Callable[[], Inbox]":
+    """Return the value of `INBOX` for a run with this record, whose inbox `read` reads."""
+
+    @cache
+    def inbox() -> "Inbox":
+        from ziggurat.calls.inbox import Inbox
+
+        return Inbox(read, journal)
+
+    return inbox
 
 
 def waiting_place(name: str) -> Context:

@@ -27,7 +27,8 @@ _Effects = Annotated[
 def add_run_commands(app: typer.Typer) -> None:
     """Add the commands for stored runs to the program."""
     started = (submit, worker)
-    for command in (*started, runs, pending, show, resume, recover, approve, replay, fork, export, accept_loss, vacuum):
+    continued = (resume, recover, approve, send)
+    for command in (*started, runs, pending, show, *continued, replay, fork, export, accept_loss, vacuum):
         app.command()(command)
 
 
@@ -256,6 +257,24 @@ def approve(
 
     decision = DecisionOptions(deny, modify, happened, again)
     raise typer.Exit(approve_run(run, item, AgentOptions(agent=agent), store, OutputOptions(json, quiet), decision))
+
+
+def send(
+    run: options.Run,
+    name: Annotated[str, typer.Argument(metavar="NAME", help="The name of the event.")],
+    value: Annotated[str | None, typer.Argument(metavar="[VALUE]", help="Its value, as JSON or as text.")] = None,
+    key: Annotated[str | None, typer.Option("--key", metavar="KEY", help="Send one event with this key, once.")] = None,
+    store: options.Store = None,
+) -> None:
+    """Send an event to a run that waits for it, or will; what does not fit is refused.
+
+    \b
+    Examples:
+      ziggurat send order-17 paid '{"total": 30}' --key payment-9
+    """
+    from ziggurat.cli.waiting import send_event
+
+    raise typer.Exit(send_event(run, name, value, key, store))
 
 
 def replay(

@@ -138,6 +138,8 @@ class Decided(JournalEntry, frozen=True, gc=False):
     """Seconds of the run's time allowance used when it was made; 0 if the run did not work then."""
     worked: dict[str, float] | None = None
     """The seconds that nested agents around the call had worked then, by path, without what others did meanwhile."""
+    posted: int = 0
+    """The number of the item in the run's inbox that brought it; 0 for none."""
 
 
 class Ended(JournalEntry, frozen=True, gc=False):

@@ -9,7 +9,7 @@ from msgspec.structs import replace
 
 from ziggurat.core.codec import SHAPE_VERSION, Raw, as_type
 from ziggurat.core.composites import flows_in
-from ziggurat.core.entries import Entered, Failure, JournalEntry, Opened, Origin, Result
+from ziggurat.core.entries import Decided, Entered, Failure, JournalEntry, Opened, Origin, Result
 from ziggurat.core.errors import ConfigurationError
 from ziggurat.core.json_lines import fingerprint
 from ziggurat.core.path import is_beneath, is_model_call
@@ -31,6 +31,7 @@ def fork_entries(
         ConfigurationError: there is no such step, the run cannot be forked there.
     """
     step = origin.step
+    entries = [replace(each, posted=0) if isinstance(each, Decided) else each for each in entries]  # its inbox is empty
     is_flow = agent in flows_in(entries)
     steps = [] if is_flow else recorded_steps(entries, agent)[1]
     if is_flow:

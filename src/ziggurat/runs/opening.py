@@ -5,6 +5,7 @@ __all__ = ["Opener", "Opening"]
 import asyncio
 from collections.abc import AsyncGenerator, Mapping
 from contextlib import suppress
+from functools import partial
 from typing import TYPE_CHECKING, Literal
 
 from msgspec import Struct
@@ -14,6 +15,7 @@ from ziggurat.calls.decisions import decision_entries
 from ziggurat.calls.enter import AgentParts, AgentService
 from ziggurat.calls.gate import WAITING_CALLS
 from ziggurat.calls.hooks import screened
+from ziggurat.calls.waiting import INBOX, inbox_of
 from ziggurat.core.clock import Clock
 from ziggurat.core.clock import new_id as fresh_id
 from ziggurat.core.codec import SHAPE_VERSION, as_type, digest
@@ -45,8 +47,6 @@ if TYPE_CHECKING:
     from ziggurat.core.broadcast import SubscribedItem
 
 _NOTHING: Mapping[str, Decision] = {}
-
-
 State = Literal["new", "continued", "ended"]
 
 
@@ -332,6 +332,8 @@ class Opener:
             limit_grants(scope, conditions)
         if effects is not None:
             scope[FORK_EFFECTS] = effects
+        if runs is not None:
+            scope[INBOX] = inbox_of(partial(runs.inbox, run_id), journal)
         if writer is not None:
             scope[SESSION_WRITER] = writer
             scope[WAITING_CALLS] = writer.waiting()

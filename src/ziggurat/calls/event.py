@@ -1,0 +1,134 @@
+"""Events: a flow waits for a value that is sent to its run from outside, typed and taken once."""
+
+__all__ = ["Awaited", "awaited_in", "event"]
+
+import logging
+from collections.abc import Coroutine
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any, TypeVar, overload
+
+from msgspec import Struct
+
+from ziggurat.calls.call_decision import item_of
+from ziggurat.calls.inbox import Sent
+from ziggurat.calls.waiting import INBOX, decision_on, waiting_place
+from ziggurat.core.codec import canonical, decode
+from ziggurat.core.context import Context
+from ziggurat.core.errors import ConfigurationError, Timeout
+from ziggurat.core.settings import NonEmptyText, Seconds, checked
+from ziggurat.messages.agent import Answer, Decision, Deny, PendingItem
+from ziggurat.messages.events import Warned
+from ziggurat.messages.parts import ToolCall
+from ziggurat.tools.parameter import Parameter
+
+if TYPE_CHECKING:
+    from typing_extensions import TypeForm
+
+T = TypeVar("T")
+
+_NO_DEFAULT = object()
+
+logger: logging.Logger = logging.getLogger("ziggurat")
+
+
+class Awaited(Struct, frozen=True, omit_defaults=True):
+    """The event that a run waits for, as it is recorded.
+
+    Attributes:
+        event: The name.
+        value: The JSON Schema of the value.
+        default: The value if none was sent in time, as plain data; empty if there is none.
+    """
+
+    event: str
+    value: dict[str, Any]
+    default: tuple[Any, ...] = ()
+
+
+def awaited_in(call: ToolCall) -> Awaited:
+    """Return the event in a pending item's call."""
+    return decode(call.arguments, Awaited)
+
+
+if TYPE_CHECKING:
+
+    @overload
+    def event(name: str, *, timeout: float | None = None, default: Any = ...) -> Coroutine[Any, Any, Any]: ...
+    @overload
+    def event(
+        name: str, value: TypeForm[T], *, timeout: float | None = None, default: T = ...
+    ) -> Coroutine[Any, Any, T]: ...
+
+
+@checked
+async def event(
+    name: NonEmptyText, value: Any = object, *, timeout: Seconds | None = None, default: Any = _NO_DEFAULT
+) -> Any:
+    """Wait for an event that is sent to this run from outside, for days if need be; the run is suspended meanwhile.
+
+    ::
+
+        payment = await event("paid", Payment, timeout=7 * 86400)
+        # elsewhere: await send("order-17", "paid", payment, store=...)
+
+    Each event is taken once, those of one name in the order in which they were sent. One that was sent before the flow
+    came here is waiting. One whose value does not fit the type is refused by `send` where that is known, that is while
+    the run waits for it; one that was sent earlier is left, with a warning, to a later wait that it fits.
+
+    Args:
+        name: The name of the event.
+        value: The type of its value; by default any JSON.
+        timeout: Seconds after which the wait is over; None for never.
+        default: The value if none was sent in time. Without one, `Timeout` is raised then.
+
+    Raises:
+        Suspend: there is none yet. It passes through ``except Exception``.
+        Timeout: none was sent in time, and there is no default.
+        ConfigurationError: nothing can wait here: outside of a run, in a step, or in a tool that acts once only.
+    """
+    ctx = waiting_place("event")
+    parameter = Parameter.of("value", value, required=True)
+    plain = () if default is _NO_DEFAULT else (parameter.plain(default),)
+    wrong = _misfit(parameter, plain[0]) if plain else None
+    if wrong is not None:
+        raise ConfigurationError(f"the default of the event {name!r} does not fit: {wrong}")
+    call = ToolCall("", "event", canonical(Awaited(name, dict(parameter.schema), plain)).decode())
+    until = None if timeout is None else ctx.clock.now() + timeout
+    item = item_of(call, ctx, "event", reason=f"for the event {name!r}", until=until)
+    decision = await decision_on(item, ctx, lambda item: _arrived(item, name, parameter, ctx))
+    if isinstance(decision, Answer):
+        return parameter.restore(decision.value)
+    raise Timeout(decision.reason if isinstance(decision, Deny) else "", seconds=timeout)
+
+
+async def _arrived(
+    item: PendingItem, name: str, parameter: Parameter, ctx: Context
+) -> Decision | tuple[Decision, int] | None:
+    """Return the first event that fits and the number of its item, or what ends the wait; None if it goes on."""
+    inbox = ctx.scope[INBOX]()
+    for sent in await inbox.events(name, ctx.path):
+        wrong = _misfit(parameter, sent.value)
+        if wrong is None:
+            inbox.take(sent, ctx.path)
+            return Answer(sent.value), sent.number
+        await _warn(sent, name, wrong, ctx)
+    if item.until is None or ctx.clock.now() < item.until:
+        return None
+    default = awaited_in(item.call).default
+    late = f"no event {name!r} was sent by {datetime.fromtimestamp(item.until, UTC):%Y-%m-%d %H:%M:%S} UTC"
+    return Answer(default[0]) if default else Deny(late)
+
+
+def _misfit(parameter: Parameter, value: object) -> str | None:
+    try:
+        parameter.restore(value)
+    except ValueError as error:
+        return str(error)
+    return None
+
+
+async def _warn(sent: Sent, name: str, wrong: str | None, ctx: Context) -> None:
+    text = f"the event {name!r} that was sent to the run {ctx.run_id} as number {sent.number} does not fit: {wrong}"
+    logger.warning("%s", text)
+    if ctx.listens(Warned):
+        await ctx.emit(Warned(ctx.path, text))

@@ -1,0 +1,78 @@
+"""The inbox of a run as its driver sees it: the events that were sent to it, in order, each to be taken once."""
+
+__all__ = ["Inbox", "ReadInbox", "Sent"]
+
+from collections.abc import Awaitable, Callable, Iterator, Sequence
+from itertools import islice
+from typing import Any
+
+from msgspec import Struct
+
+from ziggurat.core.entries import Decided
+from ziggurat.core.journal import LocalJournal
+from ziggurat.core.queue import InboxItem
+from ziggurat.messages.posted import PostedEvent, read_posted
+
+ReadInbox = Callable[[int], Awaitable[Sequence[InboxItem]]]
+"""Returns the items after a number, in order."""
+
+
+class Sent(Struct, frozen=True):
+    """An event that was sent to the run and that nothing has taken yet.
+
+    Attributes:
+        number: That of the item in the inbox.
+        value: What it brings, as plain JSON data.
+    """
+
+    number: int
+    value: Any
+
+
+class Inbox:
+    """The events that were sent to a run.
+
+    Args:
+        read: Reads the inbox.
+        journal: The record of the run, which says what was taken.
+    """
+
+    __slots__ = ("_entries", "_events", "_journal", "_last", "_looked", "_read", "_taken")
+
+    def __init__(self, read: ReadInbox, journal: LocalJournal) -> None:
+        self._read = read
+        self._journal = journal
+        self._last = 0  # the number of the last item that was read
+        self._events: dict[str, list[Sent]] = {}
+        self._taken: set[int] = set()
+        self._entries = 0  # how many entries of the record were searched for what was taken
+        self._looked: dict[str, int] = {}  # by the path of each wait, the last item that it knows
+
+    async def events(self, name: str, path: str) -> Iterator[Sent]:
+        """Return the events of a name that nothing has taken yet, in order, for the wait at a path."""
+        for item in await self._read(self._last):
+            if item.number > self._last:  # otherwise another wait has read it meanwhile
+                self._last = item.number
+                content = read_posted(item.data)
+                if isinstance(content, PostedEvent):
+                    self._events.setdefault(content.name, []).append(Sent(item.number, content.value))
+        self._note(path, self._last)
+        for entry in islice(self._journal.entries, self._entries, None):
+            if isinstance(entry, Decided) and entry.posted:
+                self._taken.add(entry.posted)
+        self._entries = len(self._journal.entries)
+        waiting = self._events[name] = [sent for sent in self._events.get(name, ()) if sent.number not in self._taken]
+        return iter(waiting)
+
+    def take(self, sent: Sent, path: str) -> None:
+        """Take an event for the wait at a path, which is over; the record follows."""
+        self._taken.add(sent.number)
+        self._note(path, None)
+
+    def _note(self, path: str, last: int | None) -> None:
+        """Note which items the waits know: if the run is suspended and has others by then, it is due at once."""
+        if last is None:
+            self._looked.pop(path, None)
+        else:
+            self._looked[path] = last
+        self._journal.inbox_read = min(self._looked.values(), default=None)

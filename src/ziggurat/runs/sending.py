@@ -1,0 +1,81 @@
+"""Sending: an event goes to a run from outside, whoever drives it, and is checked where it is sent."""
+
+__all__ = ["send", "send_to"]
+
+from typing import Any
+
+from ziggurat.calls.call_decision import misfit_of_schema
+from ziggurat.calls.event import awaited_in
+from ziggurat.core.clock import new_id
+from ziggurat.core.codec import decode, encode
+from ziggurat.core.errors import ConfigurationError, MissingExtra
+from ziggurat.core.journal import LocalJournal
+from ziggurat.core.settings import NonEmptyText, checked
+from ziggurat.core.store import Store
+from ziggurat.messages.agent import recorded_items
+from ziggurat.messages.posted import PostedEvent
+from ziggurat.runs.local import runs_of
+from ziggurat.runs.options import RunId
+from ziggurat.runs.runs import Runs, is_resumable
+
+
+@checked
+async def send(
+    run_id: RunId, name: NonEmptyText, value: Any = None, *, store: str | Store, key: NonEmptyText | None = None
+) -> bool:
+    """Send an event to a run, which waits for it with `event` or will; return whether it is new.
+
+    ::
+
+        await send("order-17", "paid", Payment(30), store="postgresql://...", key=payment.id)
+
+    It is stored with the run until the flow takes it, whichever process drives the run. A run that is suspended goes on
+    by a worker or `recover`, or when it is resumed.
+
+    Args:
+        run_id: The id of the run.
+        name: The name of the event.
+        value: What it brings; it has a JSON form.
+        store: Where the run is kept.
+        key: Identifies it: an event of this name with the same key is sent once. By default each is another one.
+
+    Raises:
+        RunNotFound: the store has no such run.
+        ConfigurationError: the run waits for an event of this name with another type of value, has ended, or the value
+            has no JSON form. Nothing is sent then.
+    """
+    return await send_to(runs_of(store), run_id, name, value, key)
+
+
+async def send_to(runs: Runs, run_id: str, name: str, value: object, key: str | None) -> bool:
+    """Send an event to one of these runs; see `send`."""
+    try:
+        data = encode(PostedEvent(name, value))
+    except TypeError as error:
+        raise ConfigurationError(f"the value of the event {name!r} must have a JSON form: {error}") from error
+    title = f"event {name} {new_id() if key is None else key}"
+    journal = await runs.read(run_id)
+    if any(item.key == title for item in (await runs.inbox(run_id) if key is not None else ())):
+        return False
+    if journal.ended is not None and not is_resumable(journal.ended.stop):
+        raise ConfigurationError(f"the run {run_id!r} has ended ({journal.ended.stop}), and takes no event any more")
+    wrong = _misfit(journal, name, decode(data, PostedEvent).value)
+    if wrong is not None:
+        raise ConfigurationError(f"the event {name!r} does not fit what the run {run_id!r} waits for: {wrong}")
+    return await runs.post(run_id, title, data)
+
+
+def _misfit(journal: LocalJournal, name: str, value: object) -> str | None:
+    """Return why a value fits none of the waits for an event, None if it does, nothing waits, or it cannot be said."""
+    wrong: str | None = None
+    for item in recorded_items(journal):
+        awaited = awaited_in(item.call) if item.stage == "event" else None
+        if awaited is None or awaited.event != name:
+            continue
+        try:
+            wrong = misfit_of_schema(awaited.value, value)
+        except MissingExtra:  # it is checked when it is taken
+            return None
+        if wrong is None:
+            return None
+    return wrong
