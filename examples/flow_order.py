@@ -1,11 +1,11 @@
-"""An order: paid once, and shipped when a person has approved it, days later and in another process."""
+"""An order: it waits for its payment, then for a person's approval, days later and in other processes."""
 
 import asyncio
 
 from msgspec import Struct
 
 from ziggurat.agents import Answer
-from ziggurat.flows import Flow, ask, flow, step
+from ziggurat.flows import Flow, ask, event, flow, send, step
 from ziggurat.stores import LocalLogs
 
 
@@ -15,12 +15,6 @@ class Order(Struct):
 
 
 @step(effect="once")
-async def charge(customer: str, total: int) -> str:
-    print(f"charged {customer}")
-    return f"payment of {total}"
-
-
-@step
 async def ship(customer: str) -> str:
     return f"parcel for {customer}"
 
@@ -29,8 +23,8 @@ def orders(store: LocalLogs) -> Flow[Order, str]:
     @flow(store=store)
     async def order(order: Order) -> str:
         """Take an order."""
-        payment = await charge(order.customer, order.total)
-        if not await ask(f"Ship to {order.customer} ({payment})?", bool, expires=7 * 86400, default=False):
+        paid = await event("paid", int, timeout=7 * 86400)  # raises Timeout after a week
+        if not await ask(f"Ship to {order.customer} for {paid}?", bool, expires=7 * 86400, default=False):
             return "not shipped"
         return await ship(order.customer)
 
@@ -40,9 +34,13 @@ def orders(store: LocalLogs) -> Flow[Order, str]:
 async def main() -> None:
     store = LocalLogs()
     run = await orders(store).run(Order("Ada", 30), run_id="order-17")
-    print(run.pending[0].reason)
+    print("waits", run.pending[0].reason)
 
     elsewhere = LocalLogs(shared=store)  # JSON lines, as another process would read them
+    for _ in range(2):  # the second time it is known already
+        print(await send("order-17", "paid", 30, store=elsewhere, key="payment-9"))
+    run = await orders(elsewhere).resume("order-17")
+    print(run.pending[0].reason)
     run = await orders(elsewhere).resume("order-17", {item.id: Answer(True) for item in run.pending})
     print(run.output)
 

@@ -8,6 +8,7 @@ import pkgutil
 import re
 import struct
 from collections.abc import Callable, Iterator
+from datetime import UTC, datetime
 from decimal import Decimal
 from pathlib import Path
 from types import NoneType, UnionType
@@ -22,6 +23,7 @@ from ziggurat.agents.agent import Agent
 from ziggurat.core.context import Context, root
 from ziggurat.core.errors import ConfigurationError
 from ziggurat.core.settings import CheckedStruct
+from ziggurat.core.ticks import every
 from ziggurat.knowledge.graph import KnowledgeGraph
 from ziggurat.memory import open_memory
 from ziggurat.messages.embedding import Embeddings, EmbedRequest
@@ -101,6 +103,12 @@ ARGUMENTS: dict[str, dict[str, Any]] = {
     "FunctionModel": {"function": echo},
     "ask": {"question": "Which?"},
     "event": {"name": "paid"},
+    "due_ticks": {
+        "recurrence": every(hours=1),
+        "after": datetime(2026, 1, 1, tzinfo=UTC),
+        "until": datetime(2026, 1, 2, tzinfo=UTC),
+    },
+    "schedule": {"runnable": Agent(MODEL), "recurrence": every(hours=1)},
     "send": {"run_id": "x", "name": "paid", "store": LocalLogs()},
     "calibrate": {"embedder": embedder},
     "GraphStore": {"path": "graph.db"},
@@ -176,6 +184,7 @@ NO_SETTINGS = {
     "EventStream": "made by open_stream(), which checks",
     "Expected": "made by expect()",
     "Flow": "made by flow(), which checks",
+    "Schedule": "made by schedule(), which checks",
     "Step": "made by step(), which checks",
     "question_of": "called with the calls of questions",
     "FailingOn": "made by fail_on(), which checks",
@@ -238,6 +247,7 @@ ANYTHING = {
     "ask(default)": "a value of the type of the answer",
     "event(value)": "any type, which is refused if it has no schema",
     "event(default)": "a value of the type of the event",
+    "schedule(input)": "a value of the flow's type",
     "send(value)": "a value of the user's types",
     "gather(parts)": "refused with a sentence that says what a part is",
     "expect(request)": "what is expected is of the user's types",

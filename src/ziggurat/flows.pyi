@@ -1,6 +1,8 @@
 # Written by tests/test_names.py from flows.py.
 from ziggurat.agents.flow import Flow as Flow
 from ziggurat.agents.flow import flow as flow
+from ziggurat.agents.schedule import Schedule as Schedule
+from ziggurat.agents.schedule import schedule as schedule
 from ziggurat.calls.call_decision import Question as Question
 from ziggurat.calls.call_decision import question_of as question_of
 from ziggurat.calls.event import event as event
@@ -13,6 +15,12 @@ from ziggurat.calls.step import Arguments as Arguments
 from ziggurat.calls.step import Step as Step
 from ziggurat.calls.step import step as step
 from ziggurat.calls.timer import sleep as sleep
+from ziggurat.core.ticks import Cron as Cron
+from ziggurat.core.ticks import Every as Every
+from ziggurat.core.ticks import Recurrence as Recurrence
+from ziggurat.core.ticks import cron as cron
+from ziggurat.core.ticks import due_ticks as due_ticks
+from ziggurat.core.ticks import every as every
 from ziggurat.runs.sending import send as send
 
 __all__: list[str]

@@ -6,6 +6,7 @@
 - `flow`: a typed async function as a run, with `flow_input` and `flow_program`. `program`: how the code of a flow or
   a team is run. `inherited`: the rules that an agent or a flow passes on to what is below it.
 - `queue`: the verbs that leave runs to a `worker`, which drives what is due; `recovery` does so once.
+- `schedule` starts runs at recurring times.
 - A run of an agent: `starter`, `loop` with its state, `loop_run`; its calls are in the room `calls`.
 - When a loop stops: `stop`, `loop_detection`. What counts as an answer: `reply`, `output`, `partial`,
   `output_validator`.

@@ -1,8 +1,8 @@
 """The base package: services, layers, the context of a call, and the journal of a run.
 
 - The core idea: `service`, `layer`, `combinator`, `facts`.
-- A call: `context`, `scope`, `path`, `clock`, `stopwatch`, `event`, `stream`, `broadcast`, `shield`, `containment`;
-  several calls at the same time: `fan_out`.
+- A call: `context`, `scope`, `path`, `clock`, `ticks`, `stopwatch`, `event`, `stream`, `broadcast`, `shield`,
+  `containment`; several calls at the same time: `fan_out`.
 - The record of a run: `entries`, `journal`, `recorder`, `composites`, `durations`, `codec`, `json_lines`, `reuse`. In a
   store: `store`, `queue`, `stored_journal`, `chain`, `loss`.
 - Errors: `errors`, `failures`; settings and what they may be: `settings`, `rules`; ids: `ids`; texts without hidden
