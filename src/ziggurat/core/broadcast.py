@@ -70,9 +70,9 @@ class Broadcast:
             number = self.journal.stable
             self._index = self._index + 1 if number == self._number else 1
             self._number = number
-            heard = SubscribedItem(number, self._index, event)
+            item = SubscribedItem(number, self._index, event)
             for reader in self.readers:
-                reader.append(heard)
+                reader.append(item)
             self.journal.wake()
         if self.outer.listens(type(event)):
             await self.outer(event)

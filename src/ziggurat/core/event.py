@@ -111,7 +111,7 @@ _DIFF_LINES = 60
 _COMPARED = 400  # lines of each text that are compared, because comparing takes the square of their number
 
 
-def difference(recorded: str, asked: str) -> str:
+def difference(recorded: str, current: str) -> str:
     """Return the difference of two texts for people to read: both lines, or a unified diff of longer texts.
 
     Of very long texts, only the lines from the first difference on are compared, and not all of them.
@@ -120,11 +120,11 @@ def difference(recorded: str, asked: str) -> str:
     - recorded: Be brief.
     + asked:    Be formal.
     """
-    if "\n" not in recorded and "\n" not in asked:
-        return f"- recorded: {recorded}\n+ asked:    {asked}"
+    if "\n" not in recorded and "\n" not in current:
+        return f"- recorded: {recorded}\n+ asked:    {current}"
     from difflib import unified_diff
 
-    before, after = recorded.splitlines(), asked.splitlines()
+    before, after = recorded.splitlines(), current.splitlines()
     if max(len(before), len(after)) > _COMPARED:
         same = next((at for at, (one, other) in enumerate(zip(before, after, strict=False)) if one != other), None)
         start = max(0, (min(len(before), len(after)) if same is None else same) - 2)

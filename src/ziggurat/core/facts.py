@@ -148,8 +148,8 @@ def _classes_of(annotation: Any) -> tuple[type, ...]:
 def must_be(value: object, returns: type, name: str, ctx: Context) -> None:
     """Raise ConfigurationError unless the answer of a call has the type `returns`; of ``list[int]`` that is a list."""
     if type(value) is not returns and not isinstance(value, _classes_of(returns)):
-        wanted = getattr(returns, "__name__", None) or str(returns)
-        raise ConfigurationError(f"{name} at {ctx.path} must return a {wanted}, got a {type(value).__name__}")
+        kind = getattr(returns, "__name__", None) or str(returns)
+        raise ConfigurationError(f"{name} at {ctx.path} must return a {kind}, got a {type(value).__name__}")
 
 
 def name_of(service: object) -> str:

@@ -94,10 +94,10 @@ def without_own_frames(error: BaseException) -> None:
             if not trace.tb_frame.f_code.co_filename.startswith(_OWN):
                 frames.append(trace)
             trace = trace.tb_next
-        kept: TracebackType | None = None
+        trimmed: TracebackType | None = None
         for trace in reversed(frames):
-            kept = TracebackType(kept, trace.tb_frame, trace.tb_lasti, trace.tb_lineno)
-        attach(each, "__traceback__", kept)
+            trimmed = TracebackType(trimmed, trace.tb_frame, trace.tb_lasti, trace.tb_lineno)
+        attach(each, "__traceback__", trimmed)
         each = each.__cause__ or each.__context__
 
 
@@ -161,13 +161,13 @@ def log_failure(level: int, text: str, error: BaseException, masked: Callable[[s
     """
     if not logger.isEnabledFor(level):
         return
-    shown = True
+    visible = True
     try:
         trace = "".join(traceback.format_exception(error))
     except BaseException:  # noqa: BLE001 - the text of a user's error may raise anything
-        shown, trace = False, f"{type(error).__name__}: (its traceback cannot be shown)"
+        visible, trace = False, f"{type(error).__name__}: (its traceback cannot be shown)"
     safe = masked(trace)
-    if safe == trace and shown:
+    if safe == trace and visible:
         logger.log(level, "%s", masked(text), exc_info=error)
     else:
         logger.log(level, "%s\n%s", masked(text), safe.rstrip())

@@ -177,7 +177,7 @@ class LocalJournal(Recorder):
         self._losses = losses
         self.refusing: bool = True
 
-    def settled(self, *, held: bool = False) -> Awaitable[None] | None:
+    def settled(self, *, flush: bool = False) -> Awaitable[None] | None:
         """Return None: there is nothing to wait for in memory."""
         return None
 

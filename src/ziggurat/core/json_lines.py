@@ -27,10 +27,10 @@ def _line_type(kind: type[JournalEntry]) -> type[Struct]:
     """Return a class to decode a line of this kind of entry, with user values as raw JSON."""
     fields: list[tuple[str, object, object]] = []
     for field in msgspec.structs.fields(kind):
-        held = Raw if field.name in _RAW else list[Raw] if field.name == "spent" else field.type
-        fields.append((field.name, held, field.default))
-    given = [each[:2] if each[2] is msgspec.NODEFAULT else each for each in fields]
-    return msgspec.defstruct(kind.__name__, given, tag=kind.__name__, tag_field="entry", gc=False)
+        value_type = Raw if field.name in _RAW else list[Raw] if field.name == "spent" else field.type
+        fields.append((field.name, value_type, field.default))
+    definitions = [each[:2] if each[2] is msgspec.NODEFAULT else each for each in fields]
+    return msgspec.defstruct(kind.__name__, definitions, tag=kind.__name__, tag_field="entry", gc=False)
 
 
 _KINDS: dict[str, type[JournalEntry]] = {kind.__name__: kind for kind in JournalEntry.__subclasses__()}

@@ -83,8 +83,8 @@ class _Configured:
     def __init__(self, body: Callable[..., Coroutine[Any, Any, Any]], settings: dict[str, object]) -> None:
         self._body = body
         self._settings = settings
-        shown = ", ".join(f"{name}={_describe(value)}" for name, value in settings.items())
-        self._title = f"{getattr(body, '__name__', 'layer')}({shown})"
+        arguments = ", ".join(f"{name}={_describe(value)}" for name, value in settings.items())
+        self._title = f"{getattr(body, '__name__', 'layer')}({arguments})"
 
     def __call__(self, inner: Service[Any, Any], /) -> Layered[Any, Any]:
         if not callable(inner) or isinstance(inner, (_Configured, type)) or is_synchronous(inner):
@@ -170,10 +170,10 @@ def _layer(
         unknown = [name for name in settings if name not in names]
         missing = [name for name in needed if name not in settings]
         if args or unknown or missing:
-            said = f"unknown: {', '.join(unknown)}" if unknown else f"missing: {', '.join(missing)}"
+            problem = f"unknown: {', '.join(unknown)}" if unknown else f"missing: {', '.join(missing)}"
             raise ConfigurationError(
                 f"{title}() takes the keywords {', '.join(names) or 'none'}; "
-                + ("it takes no positional arguments" if args else said)
+                + ("it takes no positional arguments" if args else problem)
             )
         declared.check(title, settings.items())
         if check is not None:
@@ -245,22 +245,22 @@ def stack(service: Service[Q, R], *layers: Callable[[Service[Q, R]], Service[Q, 
 
 def _around(each: Callable[[Service[Q, R]], Service[Q, R]], service: Service[Q, R]) -> Service[Q, R]:
     try:
-        made: object = each(service)
+        outcome: object = each(service)
     except TypeError as error:
         raise ConfigurationError(
             f"stack() needs layers after the service, such as retry(attempts=3); {_describe(each)} is called with the "
             f"service alone, and failed: {error}"
         ) from error
-    if not callable(made) or isinstance(made, type) or is_synchronous(made):
-        raise ConfigurationError(f"a layer returns a service; {_describe(each)} returned {_described(made)}")
-    if made is service or hasattr(made, "inner") or hasattr(made, "facts"):
-        return made
-    return Enclosed(each, made, service)
+    if not callable(outcome) or isinstance(outcome, type) or is_synchronous(outcome):
+        raise ConfigurationError(f"a layer returns a service; {_describe(each)} returned {_described(outcome)}")
+    if outcome is service or hasattr(outcome, "inner") or hasattr(outcome, "facts"):
+        return outcome
+    return Enclosed(each, outcome, service)
 
 
-def _describe_first(given: object) -> str:
-    if isinstance(given, str):
-        return f", got the string {given!r}; ziggurat.models.resolve({given!r}) returns the model of that name"
-    if isinstance(given, type):
-        return f", got the class {given.__name__}; make an object of it"
-    return f", got {_described(given)}"
+def _describe_first(value: object) -> str:
+    if isinstance(value, str):
+        return f", got the string {value!r}; ziggurat.models.resolve({value!r}) returns the model of that name"
+    if isinstance(value, type):
+        return f", got the class {value.__name__}; make an object of it"
+    return f", got {_described(value)}"

@@ -51,7 +51,7 @@ class _UnknownName(AttributeError):
         if unknown.startswith("_"):
             return text
         package = import_module("ziggurat")
-        for each in ("ziggurat", *(f"ziggurat.{found.name}" for found in iter_modules(package.__path__))):
+        for each in ("ziggurat", *(f"ziggurat.{module.name}" for module in iter_modules(package.__path__))):
             if not each.endswith("__") and unknown in getattr(import_module(each), "__all__", ()):
                 return f"{text}; write: from {each} import {unknown}"
         return text + "".join(f"; did you mean {meant!r}?" for meant in similar(unknown, self._names))

@@ -67,8 +67,8 @@ def step_of(path: str, agent: str | None = None) -> tuple[str, int, str]:
         The path itself, 0 and an empty string if the call is in no step.
     """
     if agent is None:
-        found = _INNERMOST_STEP.fullmatch(path)
-        return (path, 0, "") if found is None else (found[1], int(found[2]), found[3])
+        match = _INNERMOST_STEP.fullmatch(path)
+        return (path, 0, "") if match is None else (match[1], int(match[2]), match[3])
     under = path[len(agent) + 1 :] if path.startswith(agent + "/") else ""
     step = _STEP.match(under)
     return (agent, 0, "") if step is None else (agent, int(step[1]), step[2])

@@ -170,13 +170,13 @@ class Recorder:
             for _, other, then in others
         )
 
-    def diverged(self, path: str, what: str, recorded: str, asked: str, /) -> Diverged | None:
+    def diverged(self, path: str, what: str, recorded: str, current: str, /) -> Diverged | None:
         """Return the event that reports a difference, None if there is none; raise if the journal is strict."""
-        if recorded == asked:
+        if recorded == current:
             return None
         if self.strict:
-            raise JournalMismatch(f"first divergence at {path}: {what}\n{difference(recorded, asked)}")
-        return Diverged(path, what, recorded, asked)
+            raise JournalMismatch(f"first divergence at {path}: {what}\n{difference(recorded, current)}")
+        return Diverged(path, what, recorded, current)
 
     # -- the call ------------------------------------------------------------------------------------------------
 
@@ -290,9 +290,9 @@ class Recorder:
         charges = self._charges
         if charges is None:
             return own
-        taken = [cost for at, cost in charges if is_beneath(at, path)]
+        costs = [cost for at, cost in charges if is_beneath(at, path)]
         self._charges = [(at, cost) for at, cost in charges if not is_beneath(at, path)] or None
-        return (*taken, *own)
+        return (*costs, *own)
 
     def skip(self, ctx: Context, until: JournalEntry | None = None) -> None:
         """Use the outcomes of the calls below this one that were recorded before an entry; they are not made again.
@@ -373,17 +373,17 @@ class Recorder:
             return event
         was = outcome.request
         recorded = decode(was, str) if isinstance(was, Raw) else fingerprint(was)
-        asked = fingerprint(request)
-        if recorded == asked:
+        current = fingerprint(request)
+        if recorded == current:
             return None
-        return self.diverged(ctx.path, *self._difference_of(ctx.path, request, recorded, asked))
+        return self.diverged(ctx.path, *self._difference_of(ctx.path, request, recorded, current))
 
-    def _difference_of(self, path: str, request: object, recorded: str, asked: str) -> tuple[str, str, str]:
+    def _difference_of(self, path: str, request: object, recorded: str, current: str) -> tuple[str, str, str]:
         """Return what differs and both sides as text: the request's own `compared()` if possible, else fingerprints."""
         own = None
         if hasattr(request, "compared"):
             own = cast("Compared", request).compared(self.original, path, recorded)
-        return own or ("request", recorded, asked)
+        return own or ("request", recorded, current)
 
     # -- what calls have cost ------------------------------------------------------------------------------------
 

@@ -140,9 +140,9 @@ def _of_protocol(kind: type) -> SettingRule:
 
 def _of_called(kind: type) -> SettingRule:
     """Return the rule for a protocol of what can be called; the words say with which arguments."""
-    asked = signature(vars(kind)["__call__"])
-    arguments = ", ".join(each.removesuffix("_") for each in list(asked.parameters)[1:])
-    is_async = _may_be_async(asked.return_annotation)
+    called = signature(vars(kind)["__call__"])
+    arguments = ", ".join(each.removesuffix("_") for each in list(called.parameters)[1:])
+    is_async = _may_be_async(called.return_annotation)
     how = "an async callable" if is_async else "a callable"
 
     def allows(value: object) -> bool:
@@ -216,8 +216,8 @@ def _either(rules: list[SettingRule]) -> SettingRule:
 
 def _merged(metas: Iterable[Meta]) -> Meta:
     """Return several annotations in one; the last one wins."""
-    found = {name: value for meta in metas for name in _META if (value := getattr(meta, name)) is not None}
-    return Meta(**found)
+    bounds = {name: value for meta in metas for name in _META if (value := getattr(meta, name)) is not None}
+    return Meta(**bounds)
 
 
 def _annotated(kind: Any, meta: Meta) -> SettingRule:
@@ -258,9 +258,9 @@ def _bounded(kind: Any, meta: Meta) -> SettingRule:
 
 
 def _has_length(value: Any, meta: Meta) -> bool:
-    shown = value.strip() if isinstance(value, str) and meta.min_length else value
+    text = value.strip() if isinstance(value, str) and meta.min_length else value
     return (
-        (meta.min_length or 0) <= len(shown)
+        (meta.min_length or 0) <= len(text)
         and (meta.max_length is None or len(value) <= meta.max_length)
         and (meta.pattern is None or re.search(meta.pattern, value) is not None)
     )

@@ -105,9 +105,9 @@ class Settings:
         for name, value in values:
             rule = rules.get(name)
             if rule is not None and not rule.allows(value):
-                shown = name if name.startswith("*") else f"{name}=..."
+                parameter = name if name.startswith("*") else f"{name}=..."
                 raise ConfigurationError(
-                    f"{where}({shown}) is {rule.words}; got {_wrong_in(value, rule)}{rule.advice(value)}"
+                    f"{where}({parameter}) is {rule.words}; got {_wrong_in(value, rule)}{rule.advice(value)}"
                 )
 
     def _read(self) -> dict[str, SettingRule]:
@@ -203,12 +203,12 @@ class CheckedStruct(Struct, frozen=True, metaclass=_CheckedMeta):
 
     def __post_init__(self) -> None:
         kind = type(self)
-        found = _FIELDS.get(kind)
-        if found is None:
+        checks = _FIELDS.get(kind)
+        if checks is None:
             names, defaults = kind.__struct_fields__, kind.__struct_defaults__
             padded = [NODEFAULT] * (len(names) - len(defaults)) + list(defaults)
-            found = _FIELDS[kind] = Settings(names, kind), tuple(zip(names, padded, strict=True))
-        settings, fields = found
+            checks = _FIELDS[kind] = Settings(names, kind), tuple(zip(names, padded, strict=True))
+        settings, fields = checks
         values = [(name, value) for name, default in fields if (value := getattr(self, name)) is not default]
         settings.check(kind.__name__, values)
 

@@ -127,13 +127,13 @@ class StoredJournal(LocalJournal):
         super().append(entry)
         self._screens = screens
 
-    def settled(self, *, held: bool = False) -> Awaitable[None] | None:
+    def settled(self, *, flush: bool = False) -> Awaitable[None] | None:
         """Return an awaitable for when all appended entries are durable; None if they are already.
 
         Args:
-            held: Write also those that are to be written with the next entry.
+            flush: Write also those that are to be written with the next entry.
         """
-        if held and self._rows and not self._writing and self._failed is None:
+        if flush and self._rows and not self._writing and self._failed is None:
             self._writing = True
             asyncio.get_running_loop().call_soon(self._flush)
         if self._failed is None and not self._writing:
@@ -304,10 +304,10 @@ async def lines_of(store: Store, log: str, rows: Iterable[Row]) -> list[bytes]:
         data = row.data
         if data.startswith(b'{"blob":'):
             blob = msgspec.json.decode(data, type=_Blob)
-            found = await store.blob(log, blob.blob)
-            if found is None or blake2b(found, digest_size=32).hexdigest() != blob.blob:
+            content = await store.blob(log, blob.blob)
+            if content is None or blake2b(content, digest_size=32).hexdigest() != blob.blob:
                 raise JournalCorrupt(f"entry {row.number} of {log}: its large value is missing or damaged")
-            data = found
+            data = content
         lines.append(data)
     return lines
 

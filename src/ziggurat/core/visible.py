@@ -89,14 +89,14 @@ def visible_line(text: str) -> str:
     return text if text.isascii() and text.isprintable() else "".join(_pieces(text, "", ""))
 
 
-def _pieces(text: str, kept: str, dropped: str) -> list[str]:
+def _pieces(text: str, allowed: str, dropped: str) -> list[str]:
     """Return what is shown for each character of a text."""
     marked = _Marks()
     pieces: list[str] = []
     for each in text:
         if each in dropped and marked.base:
             pieces.append("")
-        elif marked.fit(each) or each in kept:
+        elif marked.fit(each) or each in allowed:
             pieces.append(each)
         else:
             pieces.append(" " if _kind(each) == "space" else _escape(each))

@@ -126,27 +126,27 @@ class AgentMemory(View):
         """
         hidden, floor = (WorkingMemory.kind,), self.bounds.floor
         if self.score is not None:
-            found = await self.find(
+            matches = await self.find(
                 query, limit=CANDIDATES, tags=tags, embedding=embedding, floor=floor, without=hidden
             )
-            return await self._recall_best(self._not_outdated(found), self.score, limit)
+            return await self._recall_best(self._not_outdated(matches), self.score, limit)
         talk = (EpisodicMemory.kind,)  # there may be facts behind much of it
         many = limit if self.episodic.max_age is None else max(limit, _SEEN)
-        found = await self.find(
+        matches = await self.find(
             query, limit=many, tags=tags, embedding=embedding, floor=floor, without=hidden, apart=talk
         )
-        return await self._touch(_facts_first(self._not_outdated(found))[:limit])
+        return await self._touch(_facts_first(self._not_outdated(matches))[:limit])
 
-    def _not_outdated(self, found: Sequence[Recalled]) -> list[Recalled]:
-        return [each for each in found if not self.episodic.is_outdated(each.record)]
+    def _not_outdated(self, matches: Sequence[Recalled]) -> list[Recalled]:
+        return [each for each in matches if not self.episodic.is_outdated(each.record)]
 
 
-def _facts_first(found: Sequence[Recalled]) -> list[Recalled]:
+def _facts_first(matches: Sequence[Recalled]) -> list[Recalled]:
     """Put facts about the query before episodes, such as what was said about it.
 
     A fact is about the query if it is at least half as relevant as the best memory; other memories follow by relevance.
     """
-    least = near_best(each.score for each in found)
-    first = [each for each in found if each.record.kind != EpisodicMemory.kind and each.score >= least]
+    least = near_best(each.score for each in matches)
+    first = [each for each in matches if each.record.kind != EpisodicMemory.kind and each.score >= least]
     ids = {each.record.id for each in first}
-    return [*first, *(each for each in found if each.record.id not in ids)]
+    return [*first, *(each for each in matches if each.record.id not in ids)]

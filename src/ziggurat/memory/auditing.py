@@ -100,16 +100,16 @@ class MemoryAudit(Struct, frozen=True):
         yield f"memory of {self.owner or 'everybody'}: {self.examined} in use ({kinds}), {self.archived} archived"
         yield f"tainted by tools: {self.tainted}; junk and duplicates: {self.junk_share:.1%}"
         yield f"made in the last 7 days: {self.growth.last_week}; in the 7 before: {self.growth.week_before}"
-        for name, found in (
+        for name, findings in (
             ("junk", self.junk),
             ("duplicates", self.duplicates),
             ("contradictions", self.contradictions),
             ("changes", self.changes),
         ):
-            if name == "changes" and not found:
+            if name == "changes" and not findings:
                 continue
-            yield f"{name}: {len(found)}"
-            for finding in found:
+            yield f"{name}: {len(findings)}"
+            for finding in findings:
                 yield f"  {' | '.join(map(_short, finding.texts))}  ({finding.why}; {', '.join(finding.ids)})"
 
 

@@ -103,16 +103,16 @@ class _ConsolidationRun:
         pool = [record async for record in self.store.scan(owner=self.owner, kind=policy.kind)]
         examined = len(pool)
         pool = [record for record in pool if may_be_merged(record)]
-        gone: set[str] = set()
+        removed: set[str] = set()
         merged = True
         while merged:
             merged = False
             for start in range(0, len(pool), _WINDOW):
                 for group in await self._groups(pool[start : start + _WINDOW]):
                     await self.merger.merge(group)
-                    gone.update(record.id for record in group)
+                    removed.update(record.id for record in group)
                     merged = True
-            pool = [record for record in pool if record.id not in gone]
+            pool = [record for record in pool if record.id not in removed]
         return self.merger.report(self.owner, examined)
 
     async def _groups(self, records: Sequence[MemoryRecord]) -> list[list[MemoryRecord]]:
@@ -122,11 +122,11 @@ class _ConsolidationRun:
             return []
         if not any(self._is_old(record) for record in records):
             return []
-        found = await asyncio.to_thread(
+        clusters = await asyncio.to_thread(
             cluster, records, policy.clusters, within=policy.similarity_threshold**2, iterations=policy.iterations
         )
         members: defaultdict[int, list[MemoryRecord]] = defaultdict(list)
-        for record, label, similarity in zip(records, found.labels, found.similarities, strict=True):
+        for record, label, similarity in zip(records, clusters.labels, clusters.similarities, strict=True):
             if similarity >= policy.similarity_threshold:
                 members[label].append(record)
         groups = [

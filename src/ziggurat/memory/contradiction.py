@@ -66,13 +66,13 @@ def contradictions(records: Sequence[MemoryRecord]) -> list[tuple[int, int]]:
     Args:
         records: The memories of one owner, the earliest first.
     """
-    said = [_parse(record) for record in records]
-    common = Counter(word for each in said for word in each.content)
+    statements = [_parse(record) for record in records]
+    common = Counter(word for each in statements for word in each.content)
     meeting: defaultdict[object, list[int]] = defaultdict(list)
     affirmed: defaultdict[str, list[int]] = defaultdict(list)
     denied: defaultdict[str, list[int]] = defaultdict(list)
     pairs: list[tuple[int, int]] = []
-    for place, each in enumerate(said):
+    for place, each in enumerate(statements):
         earlier: set[int] = set()
         for point in set(_points(each)):
             earlier.update(meeting[point][-_COMPARED:])
@@ -81,7 +81,7 @@ def contradictions(records: Sequence[MemoryRecord]) -> list[tuple[int, int]]:
         for word in _rarest(each.content, common):
             earlier.update(opposite[word][-_COMPARED:])
             mine[word].append(place)
-        pairs += [(other, place) for other in sorted(earlier) if _exclude(said[other], each)]
+        pairs += [(other, place) for other in sorted(earlier) if _exclude(statements[other], each)]
     return pairs
 
 
@@ -121,15 +121,15 @@ def _exclude(one: _Statement, other: _Statement) -> bool:
     return _one_denies(one, other) or _other_numbers(one, other) or _other_answer(one.words, other.words)
 
 
-def _points(said: _Statement) -> Iterator[object]:
+def _points(statement: _Statement) -> Iterator[object]:
     """Yield what both memories must share to differ in one answer, in numbers, or under one key."""
-    if isinstance(said.key, str):
-        yield "key", said.key
-    if said.numbers:
-        yield "numbers", *said.rest
-    for end in range(2, min(len(said.words), _LONGEST_HEAD) + 1):
-        if said.words[end - 1] in _SINGLE and _names_subject(said.words[:end]):
-            yield "answer", *said.words[:end]
+    if isinstance(statement.key, str):
+        yield "key", statement.key
+    if statement.numbers:
+        yield "numbers", *statement.rest
+    for end in range(2, min(len(statement.words), _LONGEST_HEAD) + 1):
+        if statement.words[end - 1] in _SINGLE and _names_subject(statement.words[:end]):
+            yield "answer", *statement.words[:end]
 
 
 def _rarest(content: set[str], common: Counter[str]) -> list[str]:

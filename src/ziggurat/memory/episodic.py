@@ -96,8 +96,8 @@ class EpisodicMemory(View):
         if query is None:
             candidates = [Recalled(record, 0.0) for record in await self._young(tuple(tags))]
         else:
-            found = await self.find(query, limit=CANDIDATES, tags=tags, embedding=embedding)
-            candidates = [each for each in found if self._is_young(each.record)]
+            matches = await self.find(query, limit=CANDIDATES, tags=tags, embedding=embedding)
+            candidates = [each for each in matches if self._is_young(each.record)]
         return await self._recall_best(candidates, self.score, limit)
 
     async def prune(self) -> int:

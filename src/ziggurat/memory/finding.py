@@ -55,17 +55,17 @@ def pieces(query: str) -> list[str]:
     """
     if len(query) <= _PIECE:
         return [query]
-    found: list[str] = []
+    parts: list[str] = []
     for sentence in _SENTENCE.split(query):
         for start in range(0, len(sentence), _PIECE):
             part = sentence[start : start + _PIECE]
-            if found and len(found[-1]) + len(part) < _PIECE:
-                found[-1] = f"{found[-1]} {part}"
+            if parts and len(parts[-1]) + len(part) < _PIECE:
+                parts[-1] = f"{parts[-1]} {part}"
             else:
-                found.append(part)
+                parts.append(part)
     last = query[-_PIECE // 2 :].partition(" ")[2] or query[-_PIECE // 2 :]
-    found = [*dict.fromkeys([*found, last])]
-    return found if len(found) <= _PIECES else [*found[: _PIECES // 2], *found[-_PIECES // 2 :]]
+    parts = [*dict.fromkeys([*parts, last])]
+    return parts if len(parts) <= _PIECES else [*parts[: _PIECES // 2], *parts[-_PIECES // 2 :]]
 
 
 async def find_distinct(store: MemoryStore, queries: Sequence[Query], limit: int) -> list[Recalled]:
@@ -79,12 +79,12 @@ async def find_distinct(store: MemoryStore, queries: Sequence[Query], limit: int
             known = best.get(hit.record.id)
             if known is None or known.relevance < hit.relevance:
                 best[hit.record.id] = hit
-    found = _each_once(sorted(best.values(), key=lambda hit: -hit.relevance))
+    hits = _each_once(sorted(best.values(), key=lambda hit: -hit.relevance))
     apart = {kind for query in queries for kind in query.apart}
-    others = [hit for hit in found[limit:] if hit.record.kind not in apart][:limit] if apart else []
+    others = [hit for hit in hits[limit:] if hit.record.kind not in apart][:limit] if apart else []
     return [
         Recalled(hit.record, hit.relevance, None if hit.similarity is None else hit.relevance)
-        for hit in (*found[:limit], *others)
+        for hit in (*hits[:limit], *others)
     ]
 
 
@@ -98,14 +98,14 @@ async def _distinct(store: MemoryStore, query: Query) -> list[Hit]:
     limit = query.limit
     while True:
         hits = await store.search(query)
-        found = _each_once(hits)
-        if len(found) >= limit or len(hits) < query.limit or query.limit >= _MOST:
-            return found
+        unique = _each_once(hits)
+        if len(unique) >= limit or len(hits) < query.limit or query.limit >= _MOST:
+            return unique
         query = replace(query, limit=min(_MOST, query.limit * 4))
 
 
 def _each_once(hits: Sequence[Hit]) -> list[Hit]:
-    found: dict[tuple[str, ...], Hit] = {}
+    unique: dict[tuple[str, ...], Hit] = {}
     for hit in hits:
-        found.setdefault(wording(hit.record.content), hit)
-    return list(found.values())
+        unique.setdefault(wording(hit.record.content), hit)
+    return list(unique.values())

@@ -51,8 +51,8 @@ class WorkLease:
         return self._record.content
 
 
-async def _highest(store: MemoryStore, wanted: MemoryRecord) -> int:
-    return max([number for number, _ in await _leases(store, wanted.owner, wanted.content)], default=0)
+async def _highest(store: MemoryStore, lease: MemoryRecord) -> int:
+    return max([number for number, _ in await _leases(store, lease.owner, lease.content)], default=0)
 
 
 async def _leases(store: MemoryStore, owner: str, name: str) -> list[tuple[int, MemoryRecord]]:
@@ -78,9 +78,9 @@ async def leased(store: MemoryStore, owner: str, name: str, ctx: Context, second
         LeaseHeld: another worker holds it; try again later.
     """
     now = ctx.clock.now()
-    taken = await _leases(store, owner, name)
-    number = max([number for number, _ in taken], default=0) + 1
-    if any(record.used > now and each == number - 1 for each, record in taken):
+    leases = await _leases(store, owner, name)
+    number = max([number for number, _ in leases], default=0) + 1
+    if any(record.used > now and each == number - 1 for each, record in leases):
         raise LeaseHeld(f"the {name} of {owner!r} is in progress elsewhere")
     record = MemoryRecord(
         id=f"{KIND}:{name}:{len(owner)}:{owner}:{number}",
@@ -100,7 +100,7 @@ async def leased(store: MemoryStore, owner: str, name: str, ctx: Context, second
     if await _highest(store, record) != number:  # the scan was out of date: other workers came and went meanwhile
         await store.remove([record.id])
         raise LeaseHeld(f"the {name} of {owner!r} is in progress elsewhere")
-    await store.remove([old.id for _, old in taken])
+    await store.remove([old.id for _, old in leases])
     try:
         yield lease
     finally:

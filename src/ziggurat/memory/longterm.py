@@ -87,8 +87,8 @@ class LongTermMemory(View):
         Raises:
             ConfigurationError: an argument has the wrong type or range.
         """
-        found = await self.find(query, limit=CANDIDATES, tags=tags, embedding=embedding)
-        return await self._recall_best(found, product(similarity, self.worth), limit)
+        matches = await self.find(query, limit=CANDIDATES, tags=tags, embedding=embedding)
+        return await self._recall_best(matches, product(similarity, self.worth), limit)
 
     async def prune(self) -> int:
         """Evict the memories now worth less than `min_importance`; return how many were evicted.

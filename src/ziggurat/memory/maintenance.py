@@ -132,9 +132,9 @@ class Maintenance:
 
     def take(self) -> list[MemoryRecord]:
         """Return the memories written since the last call, the earliest first; at most the last thousand."""
-        taken = list(self._summaries)
+        summaries = list(self._summaries)
         self._summaries.clear()
-        return taken
+        return summaries
 
     async def __aenter__(self) -> Self:
         if self._task is not None:

@@ -190,8 +190,8 @@ class Merger:
     async def _reread(self, group: Sequence[MemoryRecord]) -> list[MemoryRecord]:
         """Return the group as it is in the store now; empty if a memory was changed, archived or removed."""
         now = await self._store.get([record.id for record in group])
-        said = [(record.content, record.archived) for record in now]
-        return now if said == [(record.content, False) for record in group] else []
+        contents = [(record.content, record.archived) for record in now]
+        return now if contents == [(record.content, False) for record in group] else []
 
     async def _ask(self, model: Model, group: Sequence[MemoryRecord]) -> str:
         question = user("\n".join(f"- {record.content}" for record in group))

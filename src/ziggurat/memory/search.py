@@ -140,13 +140,13 @@ def best(query: Query, source: Source) -> list[SearchMatch]:
     if query.limit <= 0 or (query.text is not None and not words):
         return []
     wording = _Wording(query, words, source) if words else None
-    kept, more = _gather(query, source, wording)
-    if query.apart and more and sum(each.kind not in query.apart for each in kept) < query.limit:
+    candidates, more = _gather(query, source, wording)
+    if query.apart and more and sum(each.kind not in query.apart for each in candidates) < query.limit:
         others = replace(query, without=(*query.without, *query.apart), apart=())
-        known = {each.number for each in kept}
+        known = {each.number for each in candidates}
         apart, _ = _gather(others, source, wording, few=True)
-        kept = [*kept, *(each for each in apart if each.number not in known)]
-    return _rank(query, kept, wording)
+        candidates = [*candidates, *(each for each in apart if each.number not in known)]
+    return _rank(query, candidates, wording)
 
 
 def _gather(
@@ -166,12 +166,12 @@ def _gather(
             many = pool // 2 if wording else pool
             near = [] if query.embedding is None else source.nearest(query, many)
             worded, more = ([], False) if wording is None else wording.find(pool // 4 if query.embedding else pool)
-            kept = source.candidates(query, list(dict.fromkeys((*near, *worded))))
+            candidates = source.candidates(query, list(dict.fromkeys((*near, *worded))))
             has_words = set(worded)
-            enough = sum(each.similarity is not None or each.number in has_words for each in kept) >= query.limit
+            enough = sum(each.similarity is not None or each.number in has_words for each in candidates) >= query.limit
             more = more or len(near) >= many
             if enough or not more:
-                return kept, more
+                return candidates, more
         filtered = query.kind is not None or query.without or query.tags
         chosen = source.chosen(query, EXACT) if filtered and pool == first else None
         if chosen is not None:
@@ -206,11 +206,11 @@ class _Wording:
 
     def find(self, pool: int) -> tuple[list[int], bool]:
         """Return the numbers of about the best, and whether there are more."""
-        limit, taken, chosen = pool * _ENTRIES, 0, list[str]()
+        limit, total, chosen = pool * _ENTRIES, 0, list[str]()
         for spread, word in self._spread:
-            if taken and taken + spread > limit:
+            if total and total + spread > limit:
                 break
-            taken += spread
+            total += spread
             chosen.append(word)
         self._entries = dict(self._source.entries(self._query, chosen, limit))
         self._complete = {word for word in chosen if len(self._entries.get(word, ())) < limit}
@@ -242,9 +242,9 @@ class _Wording:
         return {number: (share, share * (1 - 1 / proved[number])) for number, share in shares.items()}
 
 
-def hits(found: Sequence[SearchMatch], records: Mapping[int, MemoryRecord]) -> list[Hit]:
+def hits(matches: Sequence[SearchMatch], records: Mapping[int, MemoryRecord]) -> list[Hit]:
     """Return the hits for the numbers found, with their records; those removed meanwhile are left out."""
-    there = [each for each in found if each.number in records]
+    there = [each for each in matches if each.number in records]
     return [
         Hit(records[each.number], each.similarity, each.text_score, rank, each.relevance)
         for rank, each in enumerate(there, start=1)
@@ -264,10 +264,10 @@ def compared(query: Query, rows: Collection[tuple[int, float, bytes | None, str,
     return [Candidate(row[0], row[1], similar.get(row[0]), row[4], row[5]) for row in rows]
 
 
-def _rank(query: Query, kept: Sequence[Candidate], wording: "_Wording | None") -> list[SearchMatch]:
-    scores = {} if wording is None else wording.score(kept)
+def _rank(query: Query, candidates: Sequence[Candidate], wording: "_Wording | None") -> list[SearchMatch]:
+    scores = {} if wording is None else wording.score(candidates)
     ranked: list[tuple[float, float, int, Candidate, float | None, float]] = []
-    for each in kept:
+    for each in candidates:
         score, evidence = scores.get(each.number, (None, 0.0))
         if query.embedding is not None and (score is not None or each.similarity is not None):
             how_good = relevance(each.similarity, evidence)

@@ -62,13 +62,13 @@ def wording(text: str) -> tuple[str, ...]:
     >>> wording("It takes 5 mW.") == wording("It takes 5 MW.")
     False
     """
-    found = [each for each in _PIECES.findall(_composed(text)) if each not in _PAUSES]
-    if found and found[0][1:].islower():
-        found[0] = found[0].lower()
-    found = [each.replace("\u2019", "'") for each in found]
-    if not any(map(is_negation, found)):
-        found = [each for each in found if each not in _FILLING] or found
-    return tuple(found) or (text.strip(),)
+    words = [each for each in _PIECES.findall(_composed(text)) if each not in _PAUSES]
+    if words and words[0][1:].islower():
+        words[0] = words[0].lower()
+    words = [each.replace("\u2019", "'") for each in words]
+    if not any(map(is_negation, words)):
+        words = [each for each in words if each not in _FILLING] or words
+    return tuple(words) or (text.strip(),)
 
 
 def _composed(text: str) -> str:
@@ -78,8 +78,8 @@ def _composed(text: str) -> str:
 
 
 def _subject(text: str) -> tuple[str, ...]:
-    said = sorted(stems(" ".join(term for term in terms(text) if term not in _LOOSE)))
-    return tuple(said) or wording(text)
+    subject = sorted(stems(" ".join(term for term in terms(text) if term not in _LOOSE)))
+    return tuple(subject) or wording(text)
 
 
 def say_the_same(one: str, other: str) -> bool:
@@ -134,8 +134,8 @@ def find_same(
                 break
         else:
             groups.append([place])
-    found = sorted(group for groups in alike.values() for group in groups if len(group) > 1)
-    return [Duplicates(group, nearest[group[0]]) for group in found]
+    duplicates = sorted(group for groups in alike.values() for group in groups if len(group) > 1)
+    return [Duplicates(group, nearest[group[0]]) for group in duplicates]
 
 
 def _cosine(one: MemoryRecord, other: MemoryRecord) -> float:

@@ -87,12 +87,12 @@ class TfIdf(Generic[K]):
         Words that no text has are ignored; texts that share no word with the query are not returned.
         """
         counts = Counter(word for word in terms(text) if word in self._having)
-        wanted = self._unit_vector(counts)
-        near = {key for word in wanted for key in self._having[word]}
+        query = self._unit_vector(counts)
+        near = {key for word in query for key in self._having[word]}
         scores: dict[K, float] = {}
         for key in (key for key in self._counts if key in near):
             vector = self.vector(key)
-            scores[key] = sum(weight * vector.get(word, 0.0) for word, weight in wanted.items())
+            scores[key] = sum(weight * vector.get(word, 0.0) for word, weight in query.items())
         return sorted(scores.items(), key=lambda each: -each[1])[: max(0, limit)]
 
     def _unit_vector(self, counts: Counter[str]) -> dict[str, float]:

@@ -146,8 +146,8 @@ class _Reader:
 
     def read(self, spool: IO[bytes]) -> list[tuple[int, MemoryRecord]]:
         """Return the next memories with the numbers of their lines; none at the end."""
-        found: list[tuple[int, MemoryRecord]] = []
-        while len(found) < _BATCH and not self._ended:
+        memories: list[tuple[int, MemoryRecord]] = []
+        while len(memories) < _BATCH and not self._ended:
             number, line = next(self._lines, (0, b""))
             if not isinstance(line, bytes):
                 raise ConfigurationError(
@@ -156,12 +156,12 @@ class _Reader:
             if not self._begun:
                 self._begin(line)
             elif not number or line.startswith(b'{"memories"'):
-                self._end(number, line, self._count + len(found))
+                self._end(number, line, self._count + len(memories))
             else:
-                found.append((number, self._memory(number, line)))
+                memories.append((number, self._memory(number, line)))
                 spool.write(line.rstrip(b"\r\n") + b"\n")
-        self._count += len(found)
-        return found
+        self._count += len(memories)
+        return memories
 
     def _begin(self, line: bytes) -> None:
         try:
@@ -238,16 +238,16 @@ async def _outdated(
     """Return the memories that change because a new one is in use: what it superseded, and rivals under its key."""
     if changed[record.id].archived:
         return ()
-    found = [replace(each, archived=True) async for each in _history(store, record, changed) if not each.archived]
+    older = [replace(each, archived=True) async for each in _history(store, record, changed) if not each.archived]
     key = record.facts.get("key")
     if not isinstance(key, str) or KEY_TAG + key not in record.tags:
-        return found
-    gone = {each.id for each in found}
+        return older
+    older_ids = {each.id for each in older}
     rivals = {each.id: each async for each in store.scan(owner=record.owner, kind=record.kind, tags=[KEY_TAG + key])}
     rivals |= {each.id: each for each in changed.values() if _same_key(each, record)}
-    live = [each for each in rivals.values() if not changed.get(each.id, each).archived and each.id not in gone]
+    live = [each for each in rivals.values() if not changed.get(each.id, each).archived and each.id not in older_ids]
     *before, last = sorted(live, key=lambda each: each.created)
-    return [*found, *in_place_of(last, before)] if before else found
+    return [*older, *in_place_of(last, before)] if before else older
 
 
 def _same_key(one: MemoryRecord, other: MemoryRecord) -> bool:
@@ -262,9 +262,9 @@ async def _history(
     waiting = predecessors(record)
     while waiting:
         stored = {each.id: each for each in await store.get(waiting)}
-        found = [changed.get(each) or stored.get(each) for each in waiting]
+        records = [changed.get(each) or stored.get(each) for each in waiting]
         waiting = []
-        for each in found:
+        for each in records:
             if each is not None and each.owner == record.owner and each.id not in seen:
                 seen.add(each.id)
                 yield each

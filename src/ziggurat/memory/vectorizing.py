@@ -61,20 +61,20 @@ async def embed(
     model = ""
     for start in range(0, len(texts), BATCH):
         some = tuple(texts[start : start + BATCH])
-        made = await embedder(EmbedRequest(some, purpose), ctx.under("embed"))
-        _check(made, len(some))
-        vectors += made.vectors
-        model = made.model
+        embeddings = await embedder(EmbedRequest(some, purpose), ctx.under("embed"))
+        _check(embeddings, len(some))
+        vectors += embeddings.vectors
+        model = embeddings.model
     return Embeddings(tuple(vectors), model)
 
 
-def _check(made: object, count: int) -> None:
-    if not isinstance(made, Embeddings):
-        raise ConfigurationError(f"an embedder returns Embeddings, got {made!r:.200}")
-    sizes = {len(vector) for vector in made.vectors}
-    if len(made.vectors) != count or len(sizes) != 1 or sizes & {0} or any(size % 4 for size in sizes):
-        raise ModelError(f"the embedder returned {len(made.vectors)} vectors for {count} texts", kind="malformed")
-    if not all(isfinite(sum(unpack(vector))) for vector in made.vectors):
+def _check(embeddings: object, count: int) -> None:
+    if not isinstance(embeddings, Embeddings):
+        raise ConfigurationError(f"an embedder returns Embeddings, got {embeddings!r:.200}")
+    sizes = {len(vector) for vector in embeddings.vectors}
+    if len(embeddings.vectors) != count or len(sizes) != 1 or sizes & {0} or any(size % 4 for size in sizes):
+        raise ModelError(f"the embedder returned {len(embeddings.vectors)} vectors for {count} texts", kind="malformed")
+    if not all(isfinite(sum(unpack(vector))) for vector in embeddings.vectors):
         raise ModelError("the embedder returned a vector with numbers that are not finite", kind="malformed")
 
 
@@ -92,13 +92,13 @@ async def embed_records(embedder: Embedder, records: Sequence[MemoryRecord], ctx
         record.content if subject is None else f"{subject}: {record.content}"
         for record, subject in zip(records, subjects, strict=True)
     ]
-    made = await embed(embedder, [*texts, *(each for each in subjects if each is not None)], "document", ctx)
-    of_subjects = iter(made.vectors[len(texts) :])
+    embeddings = await embed(embedder, [*texts, *(each for each in subjects if each is not None)], "document", ctx)
+    of_subjects = iter(embeddings.vectors[len(texts) :])
     vectors = [
         vector if subject is None else _between(vector, next(of_subjects))
-        for vector, subject in zip(made.vectors[: len(texts)], subjects, strict=True)
+        for vector, subject in zip(embeddings.vectors[: len(texts)], subjects, strict=True)
     ]
-    return Embeddings(tuple(vectors), made.model)
+    return Embeddings(tuple(vectors), embeddings.model)
 
 
 def _between(one: bytes, other: bytes) -> bytes:
@@ -108,10 +108,10 @@ def _between(one: bytes, other: bytes) -> bytes:
     return pack(x / size + y / other_size for x, y in zip(first, second, strict=True))
 
 
-async def try_embed(made: Awaitable[Embeddings], ctx: Context) -> Embeddings | None:
+async def try_embed(embeddings: Awaitable[Embeddings], ctx: Context) -> Embeddings | None:
     """Return what `embed` or `embed_records` returns; None, with a warning, if the embedder failed."""
     try:
-        return await made
+        return await embeddings
     except (ServiceError, OSError) as error:
         await warn(f"only words are compared, as nothing could be embedded: {described(error)}", ctx)
         return None
@@ -120,11 +120,11 @@ async def try_embed(made: Awaitable[Embeddings], ctx: Context) -> Embeddings | N
 async def embed_pending(store: MemoryStore, owner: str, embedder: Embedder, ctx: Context) -> int:
     """Embed some memories that were stored without a vector; return how many. A failure is only a warning."""
     pending = await store.stale(owner, None, _PENDING)
-    made = await try_embed(embed_records(embedder, pending, ctx), ctx) if pending else None
-    if made is None:
+    embeddings = await try_embed(embed_records(embedder, pending, ctx), ctx) if pending else None
+    if embeddings is None:
         return 0
-    vectors = {record.id: vector for record, vector in zip(pending, made.vectors, strict=True)}
-    return await store.set_vectors(vectors, made.model)
+    vectors = {record.id: vector for record, vector in zip(pending, embeddings.vectors, strict=True)}
+    return await store.set_vectors(vectors, embeddings.model)
 
 
 class Reembedded(Struct, frozen=True):
@@ -196,11 +196,11 @@ async def _reembed_batch(
     progress: Progress | None,
 ) -> Reembedded:
     if batch:
-        made = await embed_records(embedder, batch, ctx)
-        if made.model != state.model:
-            raise ModelError(f"the embedder calls itself {state.model!r} and {made.model!r}", kind="malformed")
-        written = {record.id: vector for record, vector in zip(batch, made.vectors, strict=True)}
-        state = replace(state, done=state.done + await store.set_vectors(written, made.model))
+        embeddings = await embed_records(embedder, batch, ctx)
+        if embeddings.model != state.model:
+            raise ModelError(f"the embedder calls itself {state.model!r} and {embeddings.model!r}", kind="malformed")
+        written = {record.id: vector for record, vector in zip(batch, embeddings.vectors, strict=True)}
+        state = replace(state, done=state.done + await store.set_vectors(written, embeddings.model))
     if progress is not None:
         progress(state)
     return state

@@ -31,12 +31,12 @@ def _turbovec() -> Any:
     return turbovec
 
 
-def similarities(wanted: bytes, embeddings: Sequence[bytes]) -> list[float]:
+def similarities(vector: bytes, embeddings: Sequence[bytes]) -> list[float]:
     """Return the cosines of one vector with others of the same length; 0 for a vector of zeros."""
     np = _numpy()
     if not embeddings:
         return []
-    one = np.frombuffer(wanted, "<f4")
+    one = np.frombuffer(vector, "<f4")
     others = np.frombuffer(b"".join(embeddings), "<f4").reshape(len(embeddings), len(one))
     lengths = np.sqrt(np.einsum("ij,ij->i", others, others)) * np.linalg.norm(one)
     cosines: list[float] = (others @ one / np.where(lengths > 0, lengths, 1.0)).tolist()
@@ -132,7 +132,7 @@ class VectorIndex:
                 self._numbers[place] = self._numbers[self._count]
                 self._vectors[place] = self._vectors[self._count]
 
-    def nearest(self, wanted: bytes, count: int) -> list[int]:
+    def nearest(self, query: bytes, count: int) -> list[int]:
         """Return the numbers of the nearest vectors, nearest first; codes may miss one in a few hundred.
 
         Args:
@@ -141,14 +141,14 @@ class VectorIndex:
         """
         np = _numpy()
         count = min(count, len(self))
-        if count <= 0 or len(wanted) != self.size:
+        if count <= 0 or len(query) != self.size:
             return []
-        vector = np.frombuffer(wanted, "<f4")
+        vector = np.frombuffer(query, "<f4")
         nearest: list[int]
         if self._codes is not None:
             length = float(np.linalg.norm(vector)) or 1.0
-            _, found = self._codes.search(self._padded(vector[None] / length), k=count)
-            nearest = found[0].tolist()
+            _, labels = self._codes.search(self._padded(vector[None] / length), k=count)
+            nearest = labels[0].tolist()
             return nearest
         scores = self._vectors[: self._count] @ vector
         best = np.argpartition(-scores, count - 1)[:count] if count < self._count else np.arange(self._count)

@@ -110,8 +110,8 @@ class View:
                 the superseded id.
         """
         facts = {} if facts is None else facts
-        made = self._make(content, importance, tags, origin, taint, facts, supersedes=supersedes, embedding=embedding)
-        (record,) = await self._with_vectors([made])
+        draft = self._make(content, importance, tags, origin, taint, facts, supersedes=supersedes, embedding=embedding)
+        (record,) = await self._with_vectors([draft])
         record = await self._write(record)
         await self._make_room([record.id])
         return record
@@ -147,8 +147,8 @@ class View:
             ConfigurationError: one of the contents is empty, or an argument has the wrong type; nothing is stored.
         """
         tags, taint = tuple(tags), tuple(taint)
-        made = [self._make(content, importance, tags, origin, taint, {}) for content in contents]
-        records = await self._with_vectors(made)
+        drafts = [self._make(content, importance, tags, origin, taint, {}) for content in contents]
+        records = await self._with_vectors(drafts)
         await self.store.add(records)
         await self._make_room([record.id for record in records])
         return records
@@ -188,13 +188,13 @@ class View:
         bare = [record for record in records if record.embedding is None]
         if self.embedder is None or not bare:
             return list(records)
-        made = await try_embed(embed_records(self.embedder, bare, self.ctx), self.ctx)
-        if made is None:
+        embeddings = await try_embed(embed_records(self.embedder, bare, self.ctx), self.ctx)
+        if embeddings is None:
             return list(records)
         await embed_pending(self.store, self.owner, self.embedder, self.ctx)
-        vectors = {record.id: vector for record, vector in zip(bare, made.vectors, strict=True)}
+        vectors = {record.id: vector for record, vector in zip(bare, embeddings.vectors, strict=True)}
         return [
-            replace(record, embedding=vectors[record.id], embedder=made.model) if record.id in vectors else record
+            replace(record, embedding=vectors[record.id], embedder=embeddings.model) if record.id in vectors else record
             for record in records
         ]
 
@@ -211,9 +211,9 @@ class View:
     @checked
     async def forget(self, *ids: str) -> int:
         """Archive memories of this owner: no recall finds them, but `history` does; return how many were in use."""
-        found = [record for record in await self.store.get(ids) if record.owner == self.owner and not record.archived]
-        await self._archive(found)
-        return len(found)
+        records = [record for record in await self.store.get(ids) if record.owner == self.owner and not record.archived]
+        await self._archive(records)
+        return len(records)
 
     @checked
     async def undo(self, memory: str) -> list[MemoryRecord]:
@@ -235,14 +235,14 @@ class View:
             if any(not each.archived for each in before):
                 raise ConfigurationError(f"the memory {memory!r} is not in use, and what it replaced is: it was undone")
             await self._check_not_replaced(record)
-            back, gone = [replace(record, archived=False)], list[MemoryRecord]()
+            back, archived = [replace(record, archived=False)], list[MemoryRecord]()
         else:
             mark = {UNDONE: record.id} if "sources" in record.facts else {}
             back = [replace(each, archived=False, facts={**each.facts, **mark}) for each in before if each.archived]
-            gone = [replace(record, archived=True)]
+            archived = [replace(record, archived=True)]
         if back:
             await self._check_keys(back, record)
-            await self.store.put([*gone, *back])
+            await self.store.put([*archived, *back])
         return back
 
     async def _check_not_replaced(self, record: MemoryRecord) -> None:
@@ -267,10 +267,10 @@ class View:
         for record in back:
             for tag in (each for each in record.tags if each.startswith(KEY_TAG)):
                 others = self.store.scan(owner=self.owner, kind=record.kind, tags=[tag])
-                taken = [each.id async for each in others if each.id not in (record.id, going.id)]
-                if taken:
+                rivals = [each.id async for each in others if each.id not in (record.id, going.id)]
+                if rivals:
                     raise ConfigurationError(
-                        f"the memory {record.id!r} has the key {tag.removeprefix(KEY_TAG)!r}, which {taken[0]!r} has "
+                        f"the memory {record.id!r} has the key {tag.removeprefix(KEY_TAG)!r}, which {rivals[0]!r} has "
                         "taken since; forget that one first"
                     )
 
@@ -285,14 +285,14 @@ class View:
     @checked
     async def history(self, memory: str) -> list[MemoryRecord]:
         """Return the memory with this id and all it replaced, the latest first; empty if the id is unknown."""
-        found: dict[str, MemoryRecord] = {}
+        versions: dict[str, MemoryRecord] = {}
         waiting = [memory]
         while waiting:
             records = [record for record in await self.store.get(waiting) if record.owner == self.owner]
-            found.update({record.id: record for record in records})
+            versions.update({record.id: record for record in records})
             before = [each for record in records for each in predecessors(record)]
-            waiting = [each for each in dict.fromkeys(before) if each not in found]
-        return list(found.values())
+            waiting = [each for each in dict.fromkeys(before) if each not in versions]
+        return list(versions.values())
 
     @checked
     def scan(self, *, tags: Words = (), newest_first: bool = False) -> AsyncIterator[MemoryRecord]:
@@ -362,18 +362,18 @@ class View:
         check_vector(embedding)
         tags, without, apart = tuple(tags), tuple(without), tuple(apart)
         parts = [part for part in pieces(query) if query_words(part)]
-        made = None
+        embeddings = None
         if self.embedder is not None and parts and not embedding:
-            made = await try_embed(embed(self.embedder, parts, "query", self.ctx), self.ctx)
-        asked: list[str | None] = [*parts] or ([None] if embedding else [])
-        if made is not None:
-            await notice_changed_embedder(self.store, self.owner, made.model, self.ctx)
+            embeddings = await try_embed(embed(self.embedder, parts, "query", self.ctx), self.ctx)
+        texts: list[str | None] = [*parts] or ([None] if embedding else [])
+        if embeddings is not None:
+            await notice_changed_embedder(self.store, self.owner, embeddings.model, self.ctx)
         queries = [
             Query(
                 owner=self.owner,
                 text=part,
-                embedding=embedding if made is None else made.vectors[place],
-                embedder="" if made is None else made.model,
+                embedding=embedding if embeddings is None else embeddings.vectors[place],
+                embedder="" if embeddings is None else embeddings.model,
                 limit=limit,
                 kind=self.kind,
                 tags=tags,
@@ -381,7 +381,7 @@ class View:
                 apart=apart,
                 floor=floor,
             )
-            for place, part in enumerate(asked)
+            for place, part in enumerate(texts)
         ]
         return await find_distinct(self.store, queries, limit)
 

@@ -72,14 +72,14 @@ def terms(text: str) -> list[str]:
     """
     if text.isascii():
         return [word[:_LONGEST] for word in _ASCII.findall(text.lower())]
-    found: list[str] = []
+    words: list[str] = []
     for match in _PIECES.finditer(_fold(text)):
         run = match[1]
         if run is None or len(run) == 1:
-            found.append(match[0][:_LONGEST])
+            words.append(match[0][:_LONGEST])
         else:
-            found.extend(run[place : place + 2] for place in range(len(run) - 1))
-    return found
+            words.extend(run[place : place + 2] for place in range(len(run) - 1))
+    return words
 
 
 def _fold(text: str) -> str:
@@ -114,8 +114,8 @@ def query_words(text: str) -> list[str]:
     >>> query_words("Where is the tea?"), query_words("Who are you?")
     (['tea'], ['who', 'ar', 'you'])
     """
-    found = terms(text)
-    telling = [term for term in found if term.partition("'")[0] not in COMMON] or found
+    words = terms(text)
+    telling = [term for term in words if term.partition("'")[0] not in COMMON] or words
     return list(dict.fromkeys(each for term in telling for each in _stems_of(term)))
 
 

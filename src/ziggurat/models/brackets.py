@@ -24,8 +24,8 @@ class Brackets:
         """Return where the value ends in this piece, or None if it continues."""
         skip = start if self._skip == 0 else -1
         self._skip = -1
-        for found in _SIGNS.finditer(text, start):
-            at, sign = found.start(), found.group()
+        for match in _SIGNS.finditer(text, start):
+            at, sign = match.start(), match.group()
             if at == skip:
                 continue
             if self._quoted:

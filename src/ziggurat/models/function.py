@@ -112,29 +112,29 @@ def _describe(reply: object) -> str:
 
 def _form(function: Callable[..., Any]) -> tuple[_Form, bool]:
     """Return how to call a function, and whether it is a model service already."""
-    shown = getattr(function, "__name__", None) or type(function).__name__
+    name = getattr(function, "__name__", None) or type(function).__name__
     try:
         signature = inspect.signature(function)
     except (TypeError, ValueError):
         raise ConfigurationError(
-            f"cannot see what {shown}() takes; wrap it: FunctionModel(lambda request: {shown}(...))"
+            f"cannot see what {name}() takes; wrap it: FunctionModel(lambda request: {name}(...))"
         ) from None
     parameters = list(signature.parameters.values())
     positional = [each for each in parameters if each.kind in (each.POSITIONAL_ONLY, each.POSITIONAL_OR_KEYWORD)]
     needed = [each for each in parameters if each.default is each.empty and each.kind is each.KEYWORD_ONLY]
     needed += [each for each in positional[2:] if each.default is each.empty]
     if needed or not positional:
-        raise ConfigurationError(f"FunctionModel needs a function that takes {_FORMS}; {shown}{signature} does not")
+        raise ConfigurationError(f"FunctionModel needs a function that takes {_FORMS}; {name}{signature} does not")
     if len(positional) > 1 and (positional[1].default is inspect.Parameter.empty or positional[1].name == "ctx"):
         whole = inspect.iscoroutinefunction(function) and signature.return_annotation in (
             ModelResponse,
             "ModelResponse",
         )
         return "request and context", whole
-    return _single(positional[0], f"{shown}{signature}"), False
+    return _single(positional[0], f"{name}{signature}"), False
 
 
-def _single(parameter: inspect.Parameter, shown: str) -> _Form:
+def _single(parameter: inspect.Parameter, signature: str) -> _Form:
     if parameter.annotation in (ModelRequest, "ModelRequest") or parameter.name.startswith("_"):
         return "request"
     if (
@@ -146,6 +146,6 @@ def _single(parameter: inspect.Parameter, shown: str) -> _Form:
     if parameter.name == "request" and parameter.annotation not in (Context, "Context"):
         return "request"
     raise ConfigurationError(
-        f"cannot tell what {shown} wants: name its parameter 'messages' to be given the conversation, or 'request' "
+        f"cannot tell what {signature} wants: name its parameter 'messages' to be given the conversation, or 'request' "
         f"to be given the whole ModelRequest; FunctionModel takes functions of {_FORMS}"
     )

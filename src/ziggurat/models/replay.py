@@ -93,11 +93,11 @@ class ReplayModel:
     def _compare(self, outcome: Outcome, request: ModelRequest) -> None:
         was = outcome.request
         recorded = as_type(was, str) if isinstance(was, Raw) else ""
-        asked = request.fingerprint()
-        if not self._strict or recorded == asked:
+        current = request.fingerprint()
+        if not self._strict or recorded == current:
             return
-        told = request.compared(self._journal.entries, outcome.path, recorded) or ("request", recorded, asked)
-        raise JournalMismatch(f"first divergence at {outcome.path}: {told[0]}\n{difference(told[1], told[2])}")
+        change = request.compared(self._journal.entries, outcome.path, recorded) or ("request", recorded, current)
+        raise JournalMismatch(f"first divergence at {outcome.path}: {change[0]}\n{difference(change[1], change[2])}")
 
     def __repr__(self) -> str:
         return f"replay({self.name!r}, {len(self._outcomes)} answers)"

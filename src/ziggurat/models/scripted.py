@@ -172,10 +172,10 @@ class ScriptedModel:
             self._positions[run] = position + 1
             return self._replies[position]
         if self._always is None:
-            given = f"{len(self._replies)} replies" if len(self._replies) != 1 else "1 reply"
+            length = f"{len(self._replies)} replies" if len(self._replies) != 1 else "1 reply"
             raise ConfigurationError(
                 f"the scripted model {self.name!r} was called {'again in this run ' if self._per_run else ''}after "
-                f"its script had run out: it was given {given}"
+                f"its script had run out: it was given {length}"
                 + (f" and {len(self._rules)} rule(s), none of which fits" if self._rules else "")
                 + f"; this is call {len(self.calls)}. Add a reply, or give always=... for what comes after"
             )
@@ -205,10 +205,10 @@ class ScriptedModel:
         return test, self._prepare(reply, f"the reply of rule {at}")
 
     def __repr__(self) -> str:
-        shown = [f"{len(self._replies)} replies"] if self._replies else []
-        shown += [f"{len(self._rules)} rules"] if self._rules else []
-        shown += ["always"] if self._always is not None else []
-        return f"scripted({self.name!r}, {', '.join(shown)})"
+        parts = [f"{len(self._replies)} replies"] if self._replies else []
+        parts += [f"{len(self._rules)} rules"] if self._rules else []
+        parts += ["always"] if self._always is not None else []
+        return f"scripted({self.name!r}, {', '.join(parts)})"
 
 
 _Prepared = (

@@ -100,9 +100,9 @@ def _with_key() -> SelectedModel | None:
 
 
 def _served(waiting: Wait) -> SelectedModel | None:
-    asked = [(DIALECTS[name], *_ask(DIALECTS[name])) for name in _SERVERS]
-    waiting([answer for _, _, answer in asked])
-    for dialect, base, answer in asked:
+    answers = [(DIALECTS[name], *_ask(DIALECTS[name])) for name in _SERVERS]
+    waiting([answer for _, _, answer in answers])
+    for dialect, base, answer in answers:
         if answer.done() and answer.exception() is None:
             return SelectedModel(f"{dialect.name}:{answer.result()}", f"a server answers at {base}")
     return None

@@ -211,7 +211,7 @@ class Opener:
             if recovering is not None:
                 if losses >= recovering.attempts:
                     journal.refuse_calls(losses)
-                recorded = journal.settled(held=True)  # so that this attempt counts, whatever becomes of it
+                recorded = journal.settled(flush=True)  # so that this attempt counts, whatever becomes of it
                 if recorded is not None:
                     await recorded
             return self._opening(

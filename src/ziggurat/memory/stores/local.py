@@ -96,13 +96,13 @@ class LocalMemoryStore:
 
     async def stale(self, owner: str | None, embedder: str | None, limit: int, /) -> list[MemoryRecord]:
         """Return memories without a vector of a model; see `MemoryStore.stale`."""
-        found = (
+        records = (
             record
             for record in self._matching(owner, None, (), False)
             if record.kind not in UNEMBEDDED
             and (record.embedding is None or (embedder is not None and record.embedder != embedder))
         )
-        return list(islice(found, limit))
+        return list(islice(records, limit))
 
     async def set_vectors(self, vectors: Mapping[str, bytes], embedder: str, /) -> int:
         """Replace vectors; see `MemoryStore.set_vectors`."""
@@ -137,10 +137,10 @@ class LocalMemoryStore:
         limit: int | None = None,
     ) -> AsyncIterator[MemoryRecord]:
         """Iterate over memories by age; see `MemoryStore.scan`."""
-        found = sorted(self._matching(owner, kind, tags, archived), key=lambda record: record.created)
+        records = sorted(self._matching(owner, kind, tags, archived), key=lambda record: record.created)
         if newest_first:
-            found.reverse()
-        for record in found[:limit]:
+            records.reverse()
+        for record in records[:limit]:
             yield record
 
     async def count(self, *, owner: str | None, kind: str | None = None, archived: bool | None = False) -> int:
@@ -149,23 +149,23 @@ class LocalMemoryStore:
 
     async def search(self, query: Query, /) -> list[Hit]:
         """Return the memories that match best; see `MemoryStore.search`."""
-        found = best(query, self)
-        return hits(found, {each.number: self._records[self._ids[each.number]] for each in found})
+        matches = best(query, self)
+        return hits(matches, {each.number: self._records[self._ids[each.number]] for each in matches})
 
     async def close(self) -> None:
         """Do nothing: everything is in memory."""
 
     def nearest(self, query: Query, count: int) -> Sequence[int]:
         """Return numbers by their vectors; see `Source.nearest`."""
-        wanted = query.embedding or b""
+        vector = query.embedding or b""
         indexes = [
             index
             for (owner, size), index in self._vectors.items()
-            if size == len(wanted) and query.owner in (None, owner)
+            if size == len(vector) and query.owner in (None, owner)
         ]
-        near = [number for index in indexes for number in index.nearest(wanted, count)]
+        near = [number for index in indexes for number in index.nearest(vector, count)]
         if len(indexes) > 1:  # of several owners, as many as a single index would give
-            cosines = similarities(wanted, [self._records[self._ids[number]].embedding or b"" for number in near])
+            cosines = similarities(vector, [self._records[self._ids[number]].embedding or b"" for number in near])
             ranked = sorted(zip(cosines, near, strict=True), key=lambda each: (-each[0], each[1]))
             near = [number for _, number in ranked[:count]]
         return near
@@ -189,19 +189,19 @@ class LocalMemoryStore:
             for record in self._matching(query.owner, query.kind, query.tags, False)
             if record.kind not in query.without
         )
-        found = list(islice(passing, most + 1))
-        return found if len(found) <= most else None
+        numbers = list(islice(passing, most + 1))
+        return numbers if len(numbers) <= most else None
 
     def candidates(self, query: Query, numbers: Sequence[int]) -> Sequence[Candidate]:
         """Return the candidates that pass the filters; see `Source.candidates`."""
-        found: list[tuple[int, float, bytes | None, str, float, str]] = []
+        rows: list[tuple[int, float, bytes | None, str, float, str]] = []
         for number in numbers:
             record = self._records[self._ids[number]]
             fits = query.kind in (None, record.kind) and record.kind not in query.without
             if fits and all(tag in record.tags for tag in query.tags):
                 length = self._lengths[number]
-                found.append((number, length, record.embedding, record.embedder, record.created, record.kind))
-        return compared(query, found)
+                rows.append((number, length, record.embedding, record.embedder, record.created, record.kind))
+        return compared(query, rows)
 
     def _matching(
         self, owner: str | None, kind: str | None, tags: Sequence[str], archived: bool | None

@@ -122,11 +122,11 @@ class PostgresMemoryStore:
         return sizes
 
     def _search(self, query: Query) -> list[Hit]:
-        found = best(query, self)
+        matches = best(query, self)
         statement = f"SELECT {sql.COLUMNS} FROM memories WHERE number = ANY($1::bigint[])"  # noqa: S608
-        rows = self._database.fetch(statement, [each.number for each in found])
+        rows = self._database.fetch(statement, [each.number for each in matches])
         records = {row[0]: sql.record_of(row) for row in rows}
-        return hits(found, records)
+        return hits(matches, records)
 
     def nearest(self, query: Query, count: int) -> Sequence[int]:
         """Return numbers by their vectors, called in the writer thread; see `Source.nearest`."""
@@ -153,8 +153,8 @@ class PostgresMemoryStore:
     def chosen(self, query: Query, most: int) -> Sequence[int] | None:
         """Return the numbers of what passes the filters, called in the writer thread; see `Source.chosen`."""
         statement, values = sql.select_chosen(query, most + 1)
-        found = [row[0] for row in self._database.fetch(statement, *values)]
-        return found if len(found) <= most else None
+        numbers = [row[0] for row in self._database.fetch(statement, *values)]
+        return numbers if len(numbers) <= most else None
 
     def candidates(self, query: Query, numbers: Sequence[int]) -> Sequence[Candidate]:
         """Return the candidates that pass the filters, called in the writer thread; see `Source.candidates`."""
@@ -249,8 +249,8 @@ class PostgresMemoryStore:
     async def get(self, ids: Sequence[str], /) -> list[MemoryRecord]:
         """Return memories by id; see `MemoryStore.get`."""
         statement = f"SELECT {sql.COLUMNS} FROM memories WHERE id = ANY($1)"  # noqa: S608
-        found = {row[1]: row for row in await self._fetch(statement, findable(ids))}
-        return [sql.record_of(found[name]) for name in ids if name in found]
+        rows = {row[1]: row for row in await self._fetch(statement, findable(ids))}
+        return [sql.record_of(rows[name]) for name in ids if name in rows]
 
     async def touch(self, ids: Sequence[str], at: float, /) -> None:
         """Record that memories were recalled; see `MemoryStore.touch`."""

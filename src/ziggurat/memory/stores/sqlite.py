@@ -116,11 +116,11 @@ class SqliteMemoryStore:
             self._notes.clear()
 
     def _load(self, ids: Sequence[str]) -> dict[str, tuple[int, MemoryRecord]]:
-        found = self._database.execute(
+        rows = self._database.execute(
             f"SELECT {COLUMNS} FROM memories WHERE id IN {CHOSEN}",  # noqa: S608
             (_json(ids),),
         )
-        return {row[1]: (row[0], self._with_uses(record_of(row))) for row in found}
+        return {row[1]: (row[0], self._with_uses(record_of(row))) for row in rows}
 
     def _with_uses(self, record: MemoryRecord) -> MemoryRecord:
         at, times = self._notes.get(record.id, (0.0, 0))
@@ -163,13 +163,13 @@ class SqliteMemoryStore:
     def _put_in_place(self, record: MemoryRecord, tag: str) -> list[MemoryRecord]:
         refuse_known([record.id], self._load([record.id]))
         condition, values = where(record.owner, record.kind, [tag])
-        before = [found for _, _, found in self._page(condition, values, "ASC", -1, few=True)]
+        before = [each for _, _, each in self._page(condition, values, "ASC", -1, few=True)]
         self._put(in_place_of(record, before))
         return before
 
     def _trim(self, ids: Sequence[str], capacity: int, delete: bool) -> int:
-        found = self._load(ids)
-        there = [found[name][1] for name in ids if name in found and not found[name][1].archived]
+        records = self._load(ids)
+        there = [records[name][1] for name in ids if name in records and not records[name][1].archived]
         if not there:
             return 0
         condition, values = where(there[0].owner, there[0].kind)
@@ -187,17 +187,17 @@ class SqliteMemoryStore:
         if embedder is None:
             return [record for _, _, record in bare]
         others = f"{condition} AND embedding IS NOT NULL AND embedder {{}} ?"
-        found = [
+        rows = [
             self._page(others.format(beyond), [*values, embedder], "ASC", limit, index="memories_by_embedder")
             for beyond in ("<", ">")
         ]
-        both = sorted([*bare, *found[0], *found[1]], key=lambda each: each[:2])
+        both = sorted([*bare, *rows[0], *rows[1]], key=lambda each: each[:2])
         return [record for _, _, record in both[:limit]]
 
     def _set_vectors(self, vectors: Mapping[str, bytes], embedder: str) -> int:
-        found = [record for _, record in self._load(list(vectors)).values() if not record.archived]
-        self._put([replace(record, embedding=vectors[record.id], embedder=embedder) for record in found])
-        return len(found)
+        records = [record for _, record in self._load(list(vectors)).values() if not record.archived]
+        self._put([replace(record, embedding=vectors[record.id], embedder=embedder) for record in records])
+        return len(records)
 
     def _touch(self, ids: Sequence[str], at: float) -> None:
         for name in ids:
@@ -207,14 +207,14 @@ class SqliteMemoryStore:
             self._flush()
 
     def _search(self, query: Query) -> list[Hit]:
-        found = best(query, self)
-        chosen = _json([each.number for each in found])
+        matches = best(query, self)
+        chosen = _json([each.number for each in matches])
         rows = self._database.execute(
             f"SELECT {COLUMNS} FROM {CHOSEN} CROSS JOIN memories ON number = value",  # noqa: S608
             (chosen,),
         )
         records = {row[0]: self._with_uses(record_of(row)) for row in rows}
-        return hits(found, records)
+        return hits(matches, records)
 
     def nearest(self, query: Query, count: int) -> Sequence[int]:
         """Return numbers by their vectors, called in the writer thread; see `Source.nearest`."""
@@ -224,8 +224,8 @@ class SqliteMemoryStore:
         """Return how many memories have each word, called in the writer thread; see `Source.spread`."""
         mine, values = _mine(query)
         ((whole,),) = self._database.execute(COUNT.format(mine=mine, counted=COUNTED), values).fetchall()
-        found = self._database.execute(SPREAD.format(mine=mine, counted=COUNTED), (*values, _json(words)))
-        return whole, dict(found.fetchall())
+        rows = self._database.execute(SPREAD.format(mine=mine, counted=COUNTED), (*values, _json(words)))
+        return whole, dict(rows.fetchall())
 
     def entries(self, query: Query, words: Sequence[str], limit: int) -> Entries:
         """Return the entries of words, called in the writer thread; see `Source.entries`."""
@@ -244,23 +244,23 @@ class SqliteMemoryStore:
         """Return the numbers of what passes the filters, called in the writer thread; see `Source.chosen`."""
         condition, values = where(query.owner, query.kind, query.tags)
         kinds = sorted(set(query.without))
-        found: list[int] = []
+        numbers: list[int] = []
         for after, before in zip(["", *kinds], [*kinds, None], strict=True):  # an index jumps over those left out
             gap, ends = ("kind > ?", [after]) if before is None else ("kind > ? AND kind < ?", [after, before])
             statement = f"SELECT number FROM memories WHERE {condition} AND {gap} LIMIT ?"  # noqa: S608
-            found += [row[0] for row in self._database.execute(statement, (*values, *ends, most + 1))]
-        return found if len(found) <= most else None
+            numbers += [row[0] for row in self._database.execute(statement, (*values, *ends, most + 1))]
+        return numbers if len(numbers) <= most else None
 
     def candidates(self, query: Query, numbers: Sequence[int]) -> Sequence[Candidate]:
         """Return the candidates that pass the filters, called in the writer thread; see `Source.candidates`."""
         condition, values = where(query.owner, query.kind, query.tags, without=query.without)
         vector = "NULL" if query.embedding is None else "embedding"
-        found = self._database.execute(
+        rows = self._database.execute(
             f"SELECT number, length, {vector}, embedder, created, kind "  # noqa: S608
             f"FROM {CHOSEN} CROSS JOIN memories ON number = value WHERE {condition}",
             (_json(numbers), *values),
         )
-        return compared(query, found.fetchall())
+        return compared(query, rows.fetchall())
 
     def _page(
         self, condition: str, values: Sequence[object], order: str, limit: int, *, few: bool = False, index: str = ""
@@ -276,11 +276,11 @@ class SqliteMemoryStore:
             index: The index to use; by default the database chooses, knowing no more than the columns.
         """
         source, by = f"memories INDEXED BY {index}" if index else "memories", "+created" if few else "created"
-        found = self._database.execute(
+        rows = self._database.execute(
             f"SELECT {COLUMNS} FROM {source} WHERE {condition} ORDER BY {by} {order}, number {order} LIMIT ?",  # noqa: S608
             (*values, limit),
         )
-        return [(row[5], row[0], self._with_uses(record_of(row))) for row in found]
+        return [(row[5], row[0], self._with_uses(record_of(row))) for row in rows]
 
     # -- the methods of MemoryStore ------------------------------------------------------------------------------
 
@@ -323,8 +323,8 @@ class SqliteMemoryStore:
 
     async def get(self, ids: Sequence[str], /) -> list[MemoryRecord]:
         """Return memories by id; see `MemoryStore.get`."""
-        found = await self._read(lambda: self._load(findable(ids)))
-        return [found[name][1] for name in ids if name in found]
+        records = await self._read(lambda: self._load(findable(ids)))
+        return [records[name][1] for name in ids if name in records]
 
     async def touch(self, ids: Sequence[str], at: float, /) -> None:
         """Record that memories were recalled; see `MemoryStore.touch`."""
@@ -351,9 +351,9 @@ class SqliteMemoryStore:
         few = any(tag.startswith(KEY_TAG) for tag in tags)
         left = limit
         while left is None or left > 0:
-            asked = f"{condition} AND (created, number) {beyond} (?, ?)" if after else condition
-            given, many = (*values, *after), _PAGE if left is None else min(_PAGE, left)
-            page = await self._read(lambda c=asked, v=given, m=many: self._page(c, v, order, m, few=few))  # type: ignore[misc]
+            clause = f"{condition} AND (created, number) {beyond} (?, ?)" if after else condition
+            parameters, many = (*values, *after), _PAGE if left is None else min(_PAGE, left)
+            page = await self._read(lambda c=clause, v=parameters, m=many: self._page(c, v, order, m, few=few))  # type: ignore[misc]
             for _, _, record in page:
                 yield record
             if len(page) < many:

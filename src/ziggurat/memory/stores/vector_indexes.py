@@ -45,22 +45,22 @@ class VectorIndexes:
         self._indexes: dict[Key, VectorIndex] = {}
         self._saved: dict[Key, int] = {}
 
-    def nearest(self, owner: str | None, wanted: bytes, count: int) -> list[int]:
+    def nearest(self, owner: str | None, vector: bytes, count: int) -> list[int]:
         """Return numbers by their vectors, nearest first; some may belong to memories since removed."""
         if owner not in self._last:
             self._load(owner)
         self._read(owner)
-        index = self._indexes.get((owner, len(wanted)))
-        return [] if index is None else index.nearest(wanted, count)
+        index = self._indexes.get((owner, len(vector)))
+        return [] if index is None else index.nearest(vector, count)
 
     def _newer(self, owner: str | None) -> Iterator[tuple[int, bytes]]:
         mine, values = ("", ()) if owner is None else ("owner = ? AND", (owner,))
-        found = self._database.execute(
+        rows = self._database.execute(
             f"SELECT number, embedding FROM memories WHERE {mine} number > ? AND archived = 0 "  # noqa: S608
             "AND length(embedding) >= 4 ORDER BY number",
             (*values, self._last[owner]),
         )
-        return iter(found)
+        return iter(rows)
 
     def _read(self, owner: str | None) -> None:
         entries, any_of_them = self._newer(owner), False
@@ -108,10 +108,10 @@ class VectorIndexes:
         """Load the saved index of an owner; one that cannot be read is rebuilt."""
         self._last[owner] = 0
         statement = "SELECT size, last, file FROM memory_indexes WHERE owner = ?"
-        found = self._database.execute(statement, (_name(owner),)).fetchall()
-        if len(found) != 1:  # with several sizes, the last number of one does not tell how far the others had read
+        rows = self._database.execute(statement, (_name(owner),)).fetchall()
+        if len(rows) != 1:  # with several sizes, the last number of one does not tell how far the others had read
             return
-        ((size, last, name),) = found
+        ((size, last, name),) = rows
         path = self._folder / name
         try:
             index = VectorIndex.load(path, size, last)

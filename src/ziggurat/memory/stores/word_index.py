@@ -47,11 +47,11 @@ class WordIndex:
 
     def entries_of(self, owner: str | None, words: Sequence[str], numbers: Sequence[int]) -> Entries:
         """Return the entries of words for some memories."""
-        found: dict[str, _Entries] = {}
+        by_word: dict[str, _Entries] = {}
         for word in words:
             for entries in self._of(owner, word):
-                found.setdefault(word, {}).update({each: entries[each] for each in numbers if each in entries})
-        return found
+                by_word.setdefault(word, {}).update({each: entries[each] for each in numbers if each in entries})
+        return by_word
 
     def _of(self, owner: str | None, word: str) -> Collection[_Entries]:
         owners = self._words.get(word, {})

@@ -59,9 +59,9 @@ def _longest(family: str, version: tuple[int, int]) -> int:
 
 
 def _read(model: str) -> tuple[str, tuple[int, int]]:
-    found = _NAME.search(model)
-    if found is None:
+    match = _NAME.search(model)
+    if match is None:
         old = model.startswith("claude-instant")
         return "", (1, 0) if old else _NEWEST
-    before, major, minor, after = found.groups()
+    before, major, minor, after = match.groups()
     return before or after or "", (int(major), int(minor or 0))

@@ -74,9 +74,9 @@ def _thinking(part: Thinking) -> Any:
     return None
 
 
-def _id(given: str) -> str:
+def _id(call_id: str) -> str:
     """Return an id with only the characters that the API allows; other providers' ids may have more."""
-    return given if _ID.fullmatch(given) else _NOT_ID.sub("_", given) or "call"
+    return call_id if _ID.fullmatch(call_id) else _NOT_ID.sub("_", call_id) or "call"
 
 
 def _input(arguments: str) -> Any:

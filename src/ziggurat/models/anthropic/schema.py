@@ -39,33 +39,33 @@ def _strict(written: bytes) -> bytes | None:
 def _node(node: Any) -> dict[str, Any]:
     if not isinstance(node, dict) or not node:
         raise _Inexpressible  # true or {}, which accept anything
-    made: dict[str, Any] = {}
-    told: list[str] = []
+    closed: dict[str, Any] = {}
+    constraints: list[str] = []
     for name, value in node.items():
         if name in _MAPS:
-            made[name] = {key: _node(each) for key, each in value.items()}
+            closed[name] = {key: _node(each) for key, each in value.items()}
         elif name in _LISTS:
-            made[_LISTS[name]] = [_node(each) for each in value]
+            closed[_LISTS[name]] = [_node(each) for each in value]
         elif name == "items":
-            made[name] = _node(value)
+            closed[name] = _node(value)
         elif name in _KEPT or (name == "format" and value in _FORMATS) or (name == "minItems" and value in (0, 1)):
-            made[name] = value
+            closed[name] = value
         elif name not in _DROPPED:
-            told.append(f"{name}: {msgspec.json.encode(value).decode()}")
+            constraints.append(f"{name}: {msgspec.json.encode(value).decode()}")
     if "properties" in node or node.get("type") == "object":
-        _close(node, made)
-    if told:
-        made["description"] = " ".join(filter(None, (node.get("description"), f"({', '.join(told)})")))
-    return made
+        _close(node, closed)
+    if constraints:
+        closed["description"] = " ".join(filter(None, (node.get("description"), f"({', '.join(constraints)})")))
+    return closed
 
 
-def _close(node: dict[str, Any], made: dict[str, Any]) -> None:
+def _close(node: dict[str, Any], closed: dict[str, Any]) -> None:
     """Set `additionalProperties` of an object to false, or raise if the object must allow others."""
     others = node.get("additionalProperties")
     if isinstance(others, dict) or (others is not False and not node.get("properties")):
         raise _Inexpressible
-    made.setdefault("type", "object")
-    made["additionalProperties"] = False
+    closed.setdefault("type", "object")
+    closed["additionalProperties"] = False
 
 
 def _refuse_circles(schema: dict[str, Any]) -> None:

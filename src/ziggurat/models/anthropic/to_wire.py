@@ -79,7 +79,7 @@ def to_wire(request: ModelRequest, *, model: str, stream: bool, dialect: Dialect
 
 def _conversation(request: ModelRequest, can: ModelCapabilities) -> tuple[list[dict[str, Any]], bytes]:
     """Return the blocks of the system prompt, and the messages; consecutive ones of the same role are merged."""
-    told = [request.instructions] if request.instructions else []
+    instructions = [request.instructions] if request.instructions else []
     turns: list[_Turn] = []
     last = ""
     inline = False
@@ -88,7 +88,7 @@ def _conversation(request: ModelRequest, can: ModelCapabilities) -> tuple[list[d
         role: str = message.role
         if role == "system":
             if not turns:
-                told.append(message.text)
+                instructions.append(message.text)
                 continue
             inline = inline or can.inline_system
             role = "system" if can.inline_system else "user"
@@ -103,7 +103,7 @@ def _conversation(request: ModelRequest, can: ModelCapabilities) -> tuple[list[d
     if inline:
         turns = _place_system(turns)
     pieces = [b'{"role":"%b","content":[%b]}' % (role.encode(), b",".join(blocks)) for role, blocks in turns]
-    return [{"type": "text", "text": text} for text in told if text.strip()], b"[%b]" % b",".join(pieces)
+    return [{"type": "text", "text": text} for text in instructions if text.strip()], b"[%b]" % b",".join(pieces)
 
 
 _Turn = tuple[str, list[bytes]]
@@ -130,25 +130,25 @@ def _place_system(turns: list[_Turn]) -> list[_Turn]:
 
 
 def _tool(tool: ToolSpec) -> dict[str, Any]:
-    made = {"name": tool.name, "input_schema": tool.parameters}
+    wire = {"name": tool.name, "input_schema": tool.parameters}
     if tool.description:
-        made["description"] = tool.description
-    return made
+        wire["description"] = tool.description
+    return wire
 
 
 def _choice(settings: ModelSettings, tools: bool) -> dict[str, Any] | None:
     """Return the ``tool_choice``, None for the default."""
-    wanted = settings.tool_choice
+    setting = settings.tool_choice
     if not tools:
         return None
     choice: dict[str, Any] | None = None
-    if wanted in ("auto", "none"):
-        choice = {"type": wanted}
-    elif wanted == "required":
+    if setting in ("auto", "none"):
+        choice = {"type": setting}
+    elif setting == "required":
         choice = {"type": "any"}
-    elif wanted is not None:
-        choice = {"type": "tool", "name": wanted}
-    if settings.parallel_tools is not None and wanted != "none":
+    elif setting is not None:
+        choice = {"type": "tool", "name": setting}
+    if settings.parallel_tools is not None and setting != "none":
         choice = choice or {"type": "auto"}
         choice["disable_parallel_tool_use"] = not settings.parallel_tools
     return choice
@@ -221,23 +221,23 @@ def _put_limits(
 
 def _thinking(settings: ModelSettings, can: ModelCapabilities, longest: int) -> dict[str, Any] | None:
     """Return the field ``thinking``, None to leave it out."""
-    wanted = settings.reasoning
-    if wanted in (None, "none") or not can.thinking:
+    effort = settings.reasoning
+    if effort in (None, "none") or not can.thinking:
         return None
     if can.thinking == "effort":
         return {"type": "adaptive", "display": "summarized"}
     limit = settings.max_tokens or longest
-    budget = min(_BUDGETS[wanted], limit * 3 // 4)  # the rest of the limit is for the answer
+    budget = min(_BUDGETS[effort], limit * 3 // 4)  # the rest of the limit is for the answer
     return {"type": "enabled", "budget_tokens": budget} if budget >= _LEAST_BUDGET else None
 
 
 def _cache_mark(settings: ModelSettings) -> dict[str, Any] | None:
-    wanted = settings.extra.get(CACHE)
-    if wanted in (None, False):
+    lifetime = settings.extra.get(CACHE)
+    if lifetime in (None, False):
         return None
-    if wanted not in (True, "5m", "1h"):
-        raise ConfigurationError(f"extra[{CACHE!r}] is True, '5m' or '1h'; got {wanted!r}")
-    return {"type": "ephemeral"} if wanted is True else {"type": "ephemeral", "ttl": wanted}
+    if lifetime not in (True, "5m", "1h"):
+        raise ConfigurationError(f"extra[{CACHE!r}] is True, '5m' or '1h'; got {lifetime!r}")
+    return {"type": "ephemeral"} if lifetime is True else {"type": "ephemeral", "ttl": lifetime}
 
 
 def _put_extra(body: dict[str, Any], settings: ModelSettings) -> None:

@@ -196,10 +196,10 @@ def _headers(dialect: Dialect, key: str) -> Headers:
         "user-agent": "ziggurat",
         **dialect.headers,
     }
-    given = [(name, value) for name, value in headers.items() if value]
+    lines = [(name, value) for name, value in headers.items() if value]
     if key:
-        given.append(("authorization", f"Bearer {key}") if dialect.auth == "bearer" else (dialect.auth, key))
-    return tuple(given)
+        lines.append(("authorization", f"Bearer {key}") if dialect.auth == "bearer" else (dialect.auth, key))
+    return tuple(lines)
 
 
 def _ordered(answer: _Answer, count: int, name: str) -> list[bytes]:

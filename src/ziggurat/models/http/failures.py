@@ -111,10 +111,10 @@ def failure(
         body = body.decode("utf-8", "replace")
     try:
         check_depth(body)
-        said = _said(msgspec.json.decode(body))
+        fault = _said(msgspec.json.decode(body))
     except (msgspec.DecodeError, RecursionError):
-        said = _Said(_plain(body))
-    return _error(status, headers, said, dialect, key, time.time() if now is None else now)
+        fault = _Said(_plain(body))
+    return _error(status, headers, fault, dialect, key, time.time() if now is None else now)
 
 
 def failure_of(error: object, dialect: Dialect, *, status: int | None = None, key: str = "") -> ModelError:
@@ -135,12 +135,12 @@ def redacted(text: str, key: str = "") -> str:
 
 
 def _error(
-    status: int | None, headers: Mapping[str, str], said: _Said, dialect: Dialect, key: str, now: float
+    status: int | None, headers: Mapping[str, str], fault: _Said, dialect: Dialect, key: str, now: float
 ) -> ModelError:
-    kind = _kind(status, said)
+    kind = _kind(status, fault)
     what = "answered" if status is None or status == 200 else f"answered {status}"
-    marks = f" ({redacted(said.marks, key)[:80]})" if said.marks else ""
-    words = redacted(said.message, key)
+    marks = f" ({redacted(fault.marks, key)[:80]})" if fault.marks else ""
+    words = redacted(fault.message, key)
     words = words if len(words) <= _LONGEST else words[: _LONGEST - 1] + "…"
     text = f"{dialect.name} {what}{' with an error' if status in (None, 200) else ''}{marks}"
     text = f"{text}: {words}" if words else f"{text}, and says nothing more"
@@ -150,8 +150,8 @@ def _error(
     loaded = kind in ("rate_limited", "overloaded")
     wait = retry_after(headers, now, limits=loaded)
     if wait is None and loaded:
-        asked = _TRY_AGAIN.search(said.message.lower())
-        wait = duration(asked[1].replace(" ", "")) if asked else None
+        match = _TRY_AGAIN.search(fault.message.lower())
+        wait = duration(match[1].replace(" ", "")) if match else None
     transient = True if status == 409 else None
     return ModelError(text, kind=kind, status=status, transient=transient, retry_after=wait)
 
@@ -164,17 +164,17 @@ def _advice(kind: ModelErrorKind, status: int | None, headers: Mapping[str, str]
     return ""
 
 
-def _kind(status: int | None, said: _Said) -> ModelErrorKind:
-    message = said.message.lower()
+def _kind(status: int | None, fault: _Said) -> ModelErrorKind:
+    message = fault.message.lower()
     in_band = status is None or status < 300
-    if in_band and said.code.isdigit() and 400 <= int(said.code[:4]) <= 599:
-        status = int(said.code)
+    if in_band and fault.code.isdigit() and 400 <= int(fault.code[:4]) <= 599:
+        status = int(fault.code)
     if status in _FATAL_STATUSES:
         return _STATUSES[status]
     if _OVERFLOW.search(message) and "completion tokens" not in message.split(".")[0]:
         return "context_overflow"
     by_status = _STATUSES.get(status or 0)
-    for mark in (said.code.lower(), said.type.lower()):
+    for mark in (fault.code.lower(), fault.type.lower()):
         for pattern, kind in _CODES:
             if mark and pattern.search(mark.replace(" ", "_").replace("-", "_")):
                 return kind if kind != "server" or by_status is None else by_status
@@ -184,7 +184,7 @@ def _kind(status: int | None, said: _Said) -> ModelErrorKind:
                 return kind
     if by_status is not None:
         return by_status
-    return "server" if (in_band and "invalid" not in said.type) or (status or 0) >= 500 else "invalid_request"
+    return "server" if (in_band and "invalid" not in fault.type) or (status or 0) >= 500 else "invalid_request"
 
 
 def _said(value: object) -> _Said:
@@ -195,8 +195,8 @@ def _said(value: object) -> _Said:
         return _Said(_words(value))
     inner = value.get("error")
     if isinstance(inner, dict):
-        found = _said(inner)
-        return found if found.message else _Said(_words(value.get("message")), found.type, found.code)
+        nested = _said(inner)
+        return nested if nested.message else _Said(_words(value.get("message")), nested.type, nested.code)
     if isinstance(inner, str) and inner:
         more = _words(value.get("message"))
         return _Said(f"{inner}: {more}" if more else inner, _name(value, "type"), _name(value, "code"))
@@ -217,8 +217,8 @@ def _inner_code(value: dict[str, Any]) -> str:
 
 
 def _name(value: dict[str, Any], field: str) -> str:
-    found = value.get(field)
-    return str(found) if isinstance(found, (str, int)) and not isinstance(found, bool) else ""
+    name = value.get(field)
+    return str(name) if isinstance(name, (str, int)) and not isinstance(name, bool) else ""
 
 
 def _words(value: object) -> str:

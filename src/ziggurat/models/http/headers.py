@@ -28,9 +28,10 @@ def retry_after(headers: Mapping[str, str], now: float, *, limits: bool = True) 
     milliseconds = _number(headers.get("retry-after-ms", ""))
     if milliseconds is not None:
         return milliseconds / 1000
-    said = headers.get("retry-after")
-    if said is not None:
-        waits = [_wait(said, now)] if "," not in said else [_wait(said, now), *(_wait(s, now) for s in said.split(","))]
+    header = headers.get("retry-after")
+    if header is not None:
+        parts = [header, *header.split(",")] if "," in header else [header]
+        waits = [_wait(part, now) for part in parts]
         known = [wait for wait in waits if wait is not None]
         if known:
             return max(known)
@@ -101,8 +102,8 @@ def _moment(text: str) -> float | None:
 def _limits_reset(headers: Mapping[str, str], now: float) -> float | None:
     """Return the seconds until all exhausted limits are reset, or all limits if none is marked as exhausted."""
     waits: list[tuple[bool, float]] = []
-    for remaining, said in _limits(headers):
-        wait = _reset(said, now)
+    for remaining, reset in _limits(headers):
+        wait = _reset(reset, now)
         if wait is not None:
             waits.append((remaining is not None and _number(remaining) == 0, wait))
     used_up = [wait for empty, wait in waits if empty]

@@ -116,8 +116,8 @@ class KeyFilter:
         """Add a piece and return what may pass now."""
         if isinstance(delta, TextDelta):
             yield from self._flush("thought")
-            if shown := self._advance("text", delta, delta.text):
-                yield delta if shown == delta.text else TextDelta(shown)
+            if masked := self._advance("text", delta, delta.text):
+                yield delta if masked == delta.text else TextDelta(masked)
             return
         yield from self._flush("text")
         if isinstance(delta, ThinkingDelta):
@@ -125,8 +125,8 @@ class KeyFilter:
             return
         yield from self._flush("thought")
         if isinstance(delta, ToolCallDelta):
-            shown = self._advance(delta.index, delta, delta.arguments)
-            changed = ToolCallDelta(delta.index, shown, self._mask.text(delta.id), self._mask.text(delta.name))
+            masked = self._advance(delta.index, delta, delta.arguments)
+            changed = ToolCallDelta(delta.index, masked, self._mask.text(delta.id), self._mask.text(delta.name))
             yield delta if changed == delta else changed
         else:
             yield replace(delta, part=self._mask.struct(delta.part))
@@ -148,39 +148,39 @@ class KeyFilter:
         )
         if begins:
             yield from self._flush("thought")
-        shown = self._advance("thought", delta, delta.text)
-        self._altered = self._altered or MASK in shown
+        text = self._advance("thought", delta, delta.text)
+        self._altered = self._altered or MASK in text
         if delta.signature is not None or delta.redacted is not None:
-            shown += self._take("thought")
+            text += self._take("thought")
             signature = None if self._altered else delta.signature
             self._altered = False
             masked = self._mask.struct(replace(delta, text="", signature=signature))
-            yield replace(masked, text=shown)
+            yield replace(masked, text=text)
         elif delta.id is not None:
-            yield replace(self._mask.struct(replace(delta, text="")), text=shown)
-        elif shown:
-            yield ThinkingDelta(shown)
+            yield replace(self._mask.struct(replace(delta, text="")), text=text)
+        elif text:
+            yield ThinkingDelta(text)
 
     def _advance(self, channel: str | int, delta: PartDelta, piece: str) -> str:
-        held = self._take(channel)
-        shown, rest = self._mask.split(held + piece)
+        buffered = self._take(channel)
+        masked, rest = self._mask.split(buffered + piece)
         if rest:
             self._held[channel] = rest, delta
-        return shown
+        return masked
 
     def _take(self, channel: str | int) -> str:
-        held = self._held.pop(channel, None)
-        return "" if held is None else held[0]
+        buffered = self._held.pop(channel, None)
+        return "" if buffered is None else buffered[0]
 
     def _flush(self, channel: str | int) -> Iterator[PartDelta]:
-        if not (held := self._take(channel)):
+        if not (text := self._take(channel)):
             return
         if channel == "text":
-            yield TextDelta(held)
+            yield TextDelta(text)
         elif isinstance(channel, int):
-            yield ToolCallDelta(channel, held)
+            yield ToolCallDelta(channel, text)
         else:
-            yield ThinkingDelta(held)
+            yield ThinkingDelta(text)
 
 
 @lru_cache(64)
@@ -199,8 +199,8 @@ def mask_of_errors(*keys: str) -> KeyMask | None:
 
 def secrets_in(headers: Iterable[tuple[str, str]], query: str) -> tuple[str, ...]:
     """Return the values of headers and of fields of a URL's query that by their names are secret."""
-    given = [*headers, *parse_qsl(query)]
-    return tuple(dict.fromkeys(value.rpartition(" ")[2] for name, value in given if _SECRET.search(name)))
+    fields = [*headers, *parse_qsl(query)]
+    return tuple(dict.fromkeys(value.rpartition(" ")[2] for name, value in fields if _SECRET.search(name)))
 
 
 def mask_error(error: BaseException, keys: tuple[str, ...]) -> None:
@@ -271,8 +271,8 @@ def _may_begin(form: Form, text: str) -> bool:
     """Return whether a text, in lower case, ends before the form does and agrees with it so far."""
     at = 0
     for spellings in form:
-        found = next((each for each in spellings if text.startswith(each, at)), None)
-        if found is None:
+        spelling = next((each for each in spellings if text.startswith(each, at)), None)
+        if spelling is None:
             return any(each.startswith(text[at:]) for each in spellings)
-        at += len(found)
+        at += len(spelling)
     return False

@@ -137,22 +137,22 @@ def _first(variables: tuple[str, ...]) -> str:
     return next((value for name in variables if (value := os.environ.get(name, "").strip())), "")
 
 
-def base_of(dialect: Dialect, given: str | None) -> str:
+def base_of(dialect: Dialect, base: str | None) -> str:
     """Return the base URL of a provider: as given, or from its variable, or its own address."""
-    if given is not None:
-        return given.rstrip("/")
-    said = _first(dialect.base_variables).rstrip("/")
-    if not said:
+    if base is not None:
+        return base.rstrip("/")
+    address = _first(dialect.base_variables).rstrip("/")
+    if not address:
         if not dialect.base_url:
             raise ConfigurationError(
                 f"{dialect.name} has no address of its own: set {dialect.base_variables[0]}, or pass base_url='https://...'"
             )
         return dialect.base_url
-    if "://" not in said:  # Ollama's own programs use host:port
-        said = f"http://{said.replace('0.0.0.0', '127.0.0.1', 1)}"  # noqa: S104
-    if not dialect.base_suffix or said.endswith(dialect.base_suffix):
-        return said
-    return said + dialect.base_suffix
+    if "://" not in address:  # Ollama's own programs use host:port
+        address = f"http://{address.replace('0.0.0.0', '127.0.0.1', 1)}"  # noqa: S104
+    if not dialect.base_suffix or address.endswith(dialect.base_suffix):
+        return address
+    return address + dialect.base_suffix
 
 
 def key_of(dialect: Dialect, *, needed: bool) -> str:

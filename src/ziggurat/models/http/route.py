@@ -26,9 +26,9 @@ def _parsed(url: str, what: str) -> SplitResult:
     except ValueError:
         fine = False
     if not fine or any(char.isspace() or not char.isprintable() for char in url):
-        shown = url.rpartition("@")[2]
+        address = url.rpartition("@")[2]
         hint = "; SOCKS proxies are not supported; pass your own httpx.AsyncClient" if "socks" in url[:6] else ""
-        raise ConfigurationError(f"{what} must be an http:// or https:// address, got {shown!r}{hint}")
+        raise ConfigurationError(f"{what} must be an http:// or https:// address, got {address!r}{hint}")
     return parts
 
 
@@ -47,13 +47,13 @@ def proxy_for(scheme: str, host: str, port: int) -> str | None:
 
     ``NO_PROXY`` lists hosts, domains (with or without a leading dot), networks and ``host:port``; ``*`` means all.
     """
-    found = _variable(f"{scheme}_proxy") or _variable("all_proxy")
-    if not found:
+    proxy = _variable(f"{scheme}_proxy") or _variable("all_proxy")
+    if not proxy:
         return None
     for entry in (_variable("no_proxy") or "").lower().split(","):
         if _covers(entry.strip(), host.lower(), port):
             return None
-    return found if "://" in found else f"http://{found}"
+    return proxy if "://" in proxy else f"http://{proxy}"
 
 
 def _variable(name: str) -> str | None:
@@ -125,15 +125,15 @@ class Route:
         self.tls: bool = parts.scheme == "https"
         self.host: str = cast("str", parts.hostname)
         self.port: int = parts.port or _PORTS[parts.scheme]
-        shown = f"[{self.host}]" if ":" in self.host else self.host
-        self.authority: str = shown if parts.port is None else f"{shown}:{self.port}"
+        host_name = f"[{self.host}]" if ":" in self.host else self.host
+        self.authority: str = host_name if parts.port is None else f"{host_name}:{self.port}"
         self.origin: str = f"{parts.scheme}://{self.authority}"
         self.loopback: bool = is_loopback(self.host)
         self._ca = ca
         if ca is not None and not isinstance(ca, ssl.SSLContext):
             tls_context(ca)
-        found = proxy_for(parts.scheme, self.host, self.port) if proxy is None else proxy
-        self._proxy = _parsed(found, "a proxy") if found else None
+        proxy_url = proxy_for(parts.scheme, self.host, self.port) if proxy is None else proxy
+        self._proxy = _parsed(proxy_url, "a proxy") if proxy_url else None
         self._proxy_host = "" if self._proxy is None else cast("str", self._proxy.hostname)
 
     @property
@@ -179,19 +179,19 @@ class Route:
         transport, tunnel = await loop.create_connection(_Tunnel, self._proxy_host, port, ssl=context)
         try:
             await tunnel.dig(self._connect_request(), connection.name)
-            made = await loop.start_tls(transport, connection, self._context(), server_hostname=self.host)
+            secured = await loop.start_tls(transport, connection, self._context(), server_hostname=self.host)
         except BaseException:
             transport.abort()
             raise
-        if made is None:
+        if secured is None:
             raise ConnectionResetError("the proxy closed the connection")
-        connection.connection_made(made)
+        connection.connection_made(secured)
 
     def _connect_request(self) -> bytes:
-        shown = f"[{self.host}]" if ":" in self.host else self.host
-        target, token = f"{shown}:{self.port}", self._token()
-        told = f"proxy-authorization: {token}\r\n" if token else ""
-        return f"CONNECT {target} HTTP/1.1\r\nhost: {target}\r\n{told}\r\n".encode("latin-1")
+        host = f"[{self.host}]" if ":" in self.host else self.host
+        target, token = f"{host}:{self.port}", self._token()
+        header = f"proxy-authorization: {token}\r\n" if token else ""
+        return f"CONNECT {target} HTTP/1.1\r\nhost: {target}\r\n{header}\r\n".encode("latin-1")
 
 
 class _Tunnel(asyncio.Protocol):

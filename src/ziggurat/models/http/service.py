@@ -128,8 +128,8 @@ class HttpModel:
         stream = ctx.listens(Delta)
         body = self._wire.to_wire(request, model=self.model, stream=stream, dialect=self.dialect)
         if callable(self._key):
-            given = self._key()
-            key = await given if isawaitable(given) else given
+            answer = self._key()
+            key = await answer if isawaitable(answer) else answer
             headers = self._all_headers(key, stream)
         else:
             key = self._key

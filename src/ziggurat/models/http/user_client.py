@@ -32,14 +32,14 @@ class UserClient:
 
     @checked
     def __init__(self, client: Any, url: str, *, name: str, limits: Limits) -> None:
-        made = next((each for each in type(client).__mro__ if each.__name__ == "AsyncClient"), None)
-        if made is None:
+        kind = next((each for each in type(client).__mro__ if each.__name__ == "AsyncClient"), None)
+        if kind is None:
             raise ConfigurationError(f"client= takes an httpx.AsyncClient, got {type(client).__name__}")
         self.client = client
         self.name = name
         self._url = url
         self._limits = limits
-        self._errors = import_module(made.__module__.partition(".")[0])
+        self._errors = import_module(kind.__module__.partition(".")[0])
 
     async def post(self, path: str, headers: Headers, body: bytes, ctx: Context, *, stream: bool) -> "_UserReply":
         """Send a request, and return the reply once its head has arrived.

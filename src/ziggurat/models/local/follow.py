@@ -29,7 +29,7 @@ _ALIKE = 0.25
 
 
 def followed(
-    asked: str, tool: Described, before: Mapping[str, Any], result: str, embed: Embed
+    question: str, tool: Described, before: Mapping[str, Any], result: str, embed: Embed
 ) -> dict[str, Any] | None:
     """Return the arguments of the last call with what a follow-up changes, or None if the request is not a follow-up.
 
@@ -40,23 +40,23 @@ def followed(
         result: Its result.
         embed: Computes embeddings of texts.
     """
-    if len(asked.split()) > _SHORT_WORDS:
+    if len(question.split()) > _SHORT_WORDS:
         return None
     name = next((field.name for field in tool.fields if is_expression(field)), None)
     if name is not None:
-        expression = _continued(asked, result) if _NUMBER.fullmatch(result) else None
+        expression = _continued(question, result) if _NUMBER.fullmatch(result) else None
         return None if expression is None else {name: expression}
-    if not _FOLLOWS.match(asked):
+    if not _FOLLOWS.match(question):
         return None
     fields = [replace(field, required=True) for field in tool.fields if field.name in before]
-    values = Copier(_LEAD.sub("", asked), fields, embed, tool.purpose).copy().values
+    values = Copier(_LEAD.sub("", question), fields, embed, tool.purpose).copy().values
     news = {name: value for name, value in values.items() if _alike(value, before[name], embed)}
     return {**before, **news} if news else None
 
 
-def _continued(asked: str, result: str) -> str | None:
+def _continued(question: str, result: str) -> str | None:
     """Return an expression that continues with the last number: "times two?"."""
-    text = _LEAD.sub("", asked)
+    text = _LEAD.sub("", question)
     if _BACK.search(text):
         text = _BACK.sub(result, text)
     elif _GOES_ON.match(text):

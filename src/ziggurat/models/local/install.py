@@ -81,14 +81,14 @@ def install(name: NonEmptyText, *, progress: Progress | None = None, fetch: Fetc
     model = pinned(name)
     if model.damage() is None:
         return model.path
-    told = progress or progress_bar
+    report = progress or progress_bar
     try:
         model.path.parent.mkdir(parents=True, exist_ok=True)
         with _alone(model):
             if model.damage() is not None:
                 _check_space(model)
-                _download(model, told, fetch)
-                _verify(model, told)
+                _download(model, report, fetch)
+                _verify(model, report)
     except OSError as error:
         raise ConfigurationError(
             f"cannot write the model to {model.path.parent}: {error}; set ZIGGURAT_CACHE to a directory that can be "
@@ -161,11 +161,11 @@ def _check_space(model: PinnedModel) -> None:
         )
 
 
-def _download(model: PinnedModel, told: Progress, fetch: Fetch | None) -> None:
+def _download(model: PinnedModel, report: Progress, fetch: Fetch | None) -> None:
     """Complete the partial file; all sources have the same bytes, so each goes on where another ended."""
 
     def tell(done: int) -> None:
-        told("downloading", done, model.size)
+        report("downloading", done, model.size)
 
     with model.partial.open("r+b" if model.partial.exists() else "w+b") as file:
         at = file.seek(0, os.SEEK_END)
@@ -180,17 +180,17 @@ def _download(model: PinnedModel, told: Progress, fetch: Fetch | None) -> None:
         os.fsync(file.fileno())
 
 
-def _verify(model: PinnedModel, told: Progress) -> None:
+def _verify(model: PinnedModel, report: Progress) -> None:
     digest = hashlib.sha256()
-    done, shown = 0, 0.0
-    told("checking", 0, model.size)
+    done, last_report = 0, 0.0
+    report("checking", 0, model.size)
     with model.partial.open("rb") as file:
         while block := file.read(_BLOCK):
             digest.update(block)
             done += len(block)
-            if time.monotonic() - shown > _TICK and done < model.size:
-                shown = time.monotonic()
-                told("checking", done, model.size)
+            if time.monotonic() - last_report > _TICK and done < model.size:
+                last_report = time.monotonic()
+                report("checking", done, model.size)
     if digest.hexdigest() != model.sha256:
         model.partial.unlink()
         raise ModelError(
@@ -199,4 +199,4 @@ def _verify(model: PinnedModel, told: Progress) -> None:
             transient=False,
         )
     os.replace(model.partial, model.path)
-    told("checking", model.size, model.size)
+    report("checking", model.size, model.size)

@@ -205,8 +205,8 @@ class ReplyReader:
         if ended:
             self._state, self._rest = "start", rest
         else:
-            kept = _overlap(thought, _CLOSE)
-            thought, self._rest = thought[: len(thought) - kept], thought[len(thought) - kept :]
+            overlap = _overlap(thought, _CLOSE)
+            thought, self._rest = thought[: len(thought) - overlap], thought[len(thought) - overlap :]
         if thought:
             deltas.append(ThinkingDelta(thought))
         return bool(ended)

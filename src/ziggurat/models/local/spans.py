@@ -44,8 +44,8 @@ class Words:
 
     def __init__(self, text: str) -> None:
         self.text = text
-        found = (_without_edges(text, match.start(), match.end()) for match in _WORD.finditer(text))
-        self.spans: list[Span] = [span for span in found if span.end > span.start]
+        spans = (_without_edges(text, match.start(), match.end()) for match in _WORD.finditer(text))
+        self.spans: list[Span] = [span for span in spans if span.end > span.start]
         self._number = {place: number for number, span in enumerate(self.spans) for place in (span.start, span.end)}
 
     def numbers(self) -> Iterator[tuple[str, Span]]:

@@ -52,11 +52,11 @@ def from_wire(body: bytes, dialect: Dialect) -> ModelResponse:
     fold = Fold()
     for delta in deltas:
         fold.push(delta)
-    said = fold.message()
-    finish = finish_of(choice.finish_reason, calls=bool(said.tool_calls), refused=bool(message.refusal))
+    answer = fold.message()
+    finish = finish_of(choice.finish_reason, calls=bool(answer.tool_calls), refused=bool(message.refusal))
     usage, own = usage_of(reply.usage)
     raw = raw_of(reply, finish, choice.finish_reason, choice.native_finish_reason)
-    kept = {
+    fields = {
         "usage": own,
         "refusal": message.refusal,
         "annotations": message.annotations,
@@ -64,13 +64,15 @@ def from_wire(body: bytes, dialect: Dialect) -> ModelResponse:
         "logprobs": choice.logprobs,
         "custom_calls": custom,
     }
-    raw.update((name, value) for name, value in kept.items() if value)
-    return ModelResponse(mark_cut_calls(said, finish), finish, usage, reply.model or "", name_of(reply.id), raw or None)
+    raw.update((name, value) for name, value in fields.items() if value)
+    return ModelResponse(
+        mark_cut_calls(answer, finish), finish, usage, reply.model or "", name_of(reply.id), raw or None
+    )
 
 
 def _malformed(why: str, body: bytes) -> ModelError:
-    shown = redacted(body[:200].decode("utf-8", "replace"))
-    return ModelError(f"the reply cannot be read: {why}; it begins {shown!r}", kind="malformed")
+    beginning = redacted(body[:200].decode("utf-8", "replace"))
+    return ModelError(f"the reply cannot be read: {why}; it begins {beginning!r}", kind="malformed")
 
 
 def _chosen(reply: ChatCompletion, body: bytes) -> Choice:
@@ -80,12 +82,12 @@ def _chosen(reply: ChatCompletion, body: bytes) -> Choice:
     return next((choice for choice in choices if choice.index == 0), choices[0])
 
 
-def raw_of(reply: ChatCompletion | Chunk, finish: FinishReason, said: str | None, native: str | None) -> dict[str, Any]:
+def raw_of(reply: ChatCompletion | Chunk, finish: FinishReason, end: str | None, native: str | None) -> dict[str, Any]:
     """Return the few provider-specific fields that are worth keeping."""
     raw: dict[str, Any] = {name: value for name in _KEPT if (value := getattr(reply, name))}
-    if said != finish:
-        raw["finish_reason"] = said
-    if native and native != said:
+    if end != finish:
+        raw["finish_reason"] = end
+    if native and native != end:
         raw["native_finish_reason"] = native
     if reply.usage is not None and reply.usage.cost is not None:
         raw["cost"] = reply.usage.cost

@@ -66,13 +66,13 @@ def _name(name: str) -> str:
 def _content(parts: tuple[Any, ...], dialect: Dialect) -> str | list[Wire]:
     if len(parts) == 1 and isinstance(parts[0], Text):
         return parts[0].text
-    made: list[Wire] = []
+    content: list[Wire] = []
     for part in parts:
         if isinstance(part, Text):
-            made.append({"type": "text", "text": part.text})
+            content.append({"type": "text", "text": part.text})
         elif isinstance(part, (Image, Audio, File)):
-            made.append(media_part(part, dialect))
-    return made or ""
+            content.append(media_part(part, dialect))
+    return content or ""
 
 
 def _tool(message: Message, dialect: Dialect) -> list[Wire]:
@@ -108,15 +108,15 @@ def encode_pictures(message: Message, dialect: Dialect) -> bytes:
     """
     if message.role != "tool" or dialect.tool_images:
         return b""
-    shown: list[Wire] = []
+    content: list[Wire] = []
     for result in message.tool_results:
         if isinstance(result.content, str):
             continue
         media = [media_part(part, dialect) for part in result.content if not isinstance(part, Text)]
         if media:
-            shown.append({"type": "text", "text": f"What {result.name or 'the tool'} gave for the call {result.id}:"})
-            shown.extend(media)
-    return to_json({"role": "user", "content": shown}) if shown else b""
+            content.append({"type": "text", "text": f"What {result.name or 'the tool'} gave for the call {result.id}:"})
+            content.extend(media)
+    return to_json({"role": "user", "content": content}) if content else b""
 
 
 def _assistant(message: Message, dialect: Dialect) -> Wire:
@@ -178,9 +178,9 @@ def _set_thoughts(wire: Wire, thoughts: list[Thinking], dialect: Dialect) -> Non
     if field == "content":
         spoken = wire.get("content")
         texts = [thought.text for thought in thoughts if thought.text]
-        told = [{"type": "thinking", "thinking": [{"type": "text", "text": text}]} for text in texts]
-        if told:
-            wire["content"] = [*told, {"type": "text", "text": spoken}] if spoken else told
+        blocks = [{"type": "thinking", "thinking": [{"type": "text", "text": text}]} for text in texts]
+        if blocks:
+            wire["content"] = [*blocks, {"type": "text", "text": spoken}] if spoken else blocks
     elif field:
         text = "".join([thought.text for thought in thoughts])
         if text:

@@ -74,10 +74,10 @@ def _part_deltas(part: Any) -> list[PartDelta]:
     kind = part.get("type")
     if kind == "thinking":
         thought = part.get("thinking")
-        told = thought if isinstance(thought, list) else ()
-        texts = [thought] if isinstance(thought, str) else [_text(each) for each in told]
-        given = part.get("signature")
-        signature = given if isinstance(given, str) and given else None
+        parts = thought if isinstance(thought, list) else ()
+        texts = [thought] if isinstance(thought, str) else [_text(each) for each in parts]
+        value = part.get("signature")
+        signature = value if isinstance(value, str) and value else None
         return [ThinkingDelta("".join(texts), signature)] if any(texts) or signature else []
     if kind == "image_url":
         return media_deltas([part])

@@ -24,13 +24,13 @@ _ABOUT = msgspec.json.Decoder(dict[str, Any])
 
 def thought_deltas(reasoning: Any, content: Any, details: Any) -> list[ThinkingDelta]:
     """Return the thoughts of a message or chunk as deltas; a thought repeated in two fields counts once."""
-    found = detail_deltas(details) if details else []
-    if any(delta.text for delta in found):
-        return found
+    deltas = detail_deltas(details) if details else []
+    if any(delta.text for delta in deltas):
+        return deltas
     text = content if isinstance(content, str) and content else reasoning
     if isinstance(text, str) and text:
-        found.insert(0, ThinkingDelta(text))
-    return found
+        deltas.insert(0, ThinkingDelta(text))
+    return deltas
 
 
 def detail_deltas(details: Any) -> list[ThinkingDelta]:

@@ -80,8 +80,8 @@ class Reader:
                 self._done = True
                 return []
         if self._broken is not None:
-            shown = redacted(self._broken[:200])
-            raise ModelError(f"an event of {self._dialect.name}'s stream cannot be read: {shown!r}", kind="malformed")
+            start = redacted(self._broken[:200])
+            raise ModelError(f"an event of {self._dialect.name}'s stream cannot be read: {start!r}", kind="malformed")
         if event.event == "error":
             raise failure(None, {}, data, self._dialect)
         try:
@@ -184,13 +184,13 @@ class Reader:
         usage, own = usage_of(self._usage)
         self._kept.usage = self._usage
         raw = raw_of(self._kept, finish, self._finish, self._native)
-        kept = {
+        fields = {
             "usage": own,
             "refusal": "".join(self._refusal),
             "transcript": "".join((self._audio or {}).get("transcript", ())),
             "custom_calls": self._calls.custom,
         }
-        raw.update((name, value) for name, value in kept.items() if value)
+        raw.update((name, value) for name, value in fields.items() if value)
         identity, name = self._ids
         return ModelResponse(mark_cut_calls(message, finish), finish, usage, name, identity, raw or None)
 

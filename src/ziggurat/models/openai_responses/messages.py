@@ -35,10 +35,10 @@ def encode_message(message: Message, system_role: str = "developer") -> bytes:
         items = _output(parts)
     else:
         items = [_result(part) for part in parts if isinstance(part, ToolResult)]
-        said = [part for part in parts if not isinstance(part, (ToolResult, Thinking, ToolCall))]
-        if said:
+        content = [part for part in parts if not isinstance(part, (ToolResult, Thinking, ToolCall))]
+        if content:
             role = system_role if message.role == "system" else "user"
-            items.append({"role": role, "content": _content(said)})
+            items.append({"role": role, "content": _content(content)})
     return _encode(items)[1:-1]
 
 

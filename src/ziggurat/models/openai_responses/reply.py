@@ -169,8 +169,8 @@ def _raw(reply: ResponseObject, items: list[Item], refusal: str) -> dict[str, An
     others = [msgspec.json.decode(item.written) for item in items if isinstance(item, OtherItem)]
     if others:
         raw["items"] = others
-    said = [each for item in items if isinstance(item, OutputMessage) for each in item.contents()]
-    annotations = [one for each in said if isinstance(each.annotations, list) for one in each.annotations]
+    contents = [each for item in items if isinstance(item, OutputMessage) for each in item.contents()]
+    annotations = [one for each in contents if isinstance(each.annotations, list) for one in each.annotations]
     if annotations:
         raw["annotations"] = annotations
     return raw

@@ -108,16 +108,16 @@ class Reader:
         data = event.data
         try:
             check_depth(data)
-            told = _event.decode(data)
-            if told.type == _TEXT and told.item_id == self._at and told.content_index == self._place:
-                text = told.delta
+            content = _event.decode(data)
+            if content.type == _TEXT and content.item_id == self._at and content.content_index == self._place:
+                text = content.delta
                 if isinstance(text, str) and text:  # fast path for the most frequent event
                     self._sent.append(text)
                     delta = TextDelta(text)
                     self._fold.push(delta)
                     return [delta]
-            take = _TAKES.get(told.type or event.event)
-            return [] if take is None else take(self, told)
+            take = _TAKES.get(content.type or event.event)
+            return [] if take is None else take(self, content)
         except (msgspec.DecodeError, UnicodeError, RecursionError) as error:
             return self._loosely(event, str(error))
 
@@ -126,9 +126,9 @@ class Reader:
         if not event.data or event.data.startswith("[DONE]"):
             return []
         try:
-            told = read(_event, event.data)
-            take = _TAKES.get(told.type or event.event)
-            return [] if take is None else take(self, told)
+            content = read(_event, event.data)
+            take = _TAKES.get(content.type or event.event)
+            return [] if take is None else take(self, content)
         except (msgspec.DecodeError, UnicodeError, RecursionError):
             self._unread = why
             return []
@@ -169,18 +169,18 @@ class Reader:
             self._fold.push(delta)
         return deltas
 
-    def _slot(self, told: _Event, made: Callable[[], Item]) -> _Slot:
+    def _slot(self, event: _Event, create: Callable[[], Item]) -> _Slot:
         """Return the slot of an event's item: by its id, or, because some servers change ids, by its index."""
-        slot = self._by_id.get(told.item_id or "") or self._by_place.get(told.output_index)
-        return self._opened(made(), told) if slot is None else slot
+        slot = self._by_id.get(event.item_id or "") or self._by_place.get(event.output_index)
+        return self._opened(create(), event) if slot is None else slot
 
-    def _opened(self, item: Item, told: _Event) -> _Slot:
+    def _opened(self, item: Item, event: _Event) -> _Slot:
         before = self._slots[-1].item if self._slots else None
         slot = _Slot(item, self._calls, isinstance(before, Reasoning))
         self._calls += isinstance(item, FunctionCall)
         self._slots.append(slot)
         self._at = ""
-        self._by_place[told.output_index] = slot
+        self._by_place[event.output_index] = slot
         if item.id:
             self._by_id[item.id] = slot
         return slot
@@ -204,55 +204,55 @@ class Reader:
             return []
         return self._more(slot, place, text[len(sent) :])
 
-    def _content(self, told: _Event) -> list[PartDelta]:
-        slot = self._slot(told, lambda: OutputMessage(told.item_id))
-        place = told.content_index or 0
-        deltas = self._more(slot, place, told.delta)
-        if deltas and told.item_id:
-            self._at, self._place, self._sent = told.item_id, told.content_index, slot.sent[place]
+    def _content(self, event: _Event) -> list[PartDelta]:
+        slot = self._slot(event, lambda: OutputMessage(event.item_id))
+        place = event.content_index or 0
+        deltas = self._more(slot, place, event.delta)
+        if deltas and event.item_id:
+            self._at, self._place, self._sent = event.item_id, event.content_index, slot.sent[place]
         return deltas
 
-    def _content_done(self, told: _Event) -> list[PartDelta]:
-        slot = self._slot(told, lambda: OutputMessage(told.item_id))
-        return self._rest(slot, told.content_index or 0, told.refusal if told.text is None else told.text)
+    def _content_done(self, event: _Event) -> list[PartDelta]:
+        slot = self._slot(event, lambda: OutputMessage(event.item_id))
+        return self._rest(slot, event.content_index or 0, event.refusal if event.text is None else event.text)
 
-    def _arguments(self, told: _Event) -> list[PartDelta]:
-        return self._more(self._slot(told, lambda: FunctionCall(told.item_id)), 0, told.delta)
+    def _arguments(self, event: _Event) -> list[PartDelta]:
+        return self._more(self._slot(event, lambda: FunctionCall(event.item_id)), 0, event.delta)
 
-    def _arguments_done(self, told: _Event) -> list[PartDelta]:
-        return self._rest(self._slot(told, lambda: FunctionCall(told.item_id)), 0, told.arguments)
+    def _arguments_done(self, event: _Event) -> list[PartDelta]:
+        return self._rest(self._slot(event, lambda: FunctionCall(event.item_id)), 0, event.arguments)
 
-    def _summary(self, told: _Event) -> list[PartDelta]:
-        return self._more(self._slot(told, lambda: Reasoning(told.item_id)), told.summary_index or 0, told.delta)
+    def _summary(self, event: _Event) -> list[PartDelta]:
+        return self._more(self._slot(event, lambda: Reasoning(event.item_id)), event.summary_index or 0, event.delta)
 
-    def _summary_done(self, told: _Event) -> list[PartDelta]:
-        return self._rest(self._slot(told, lambda: Reasoning(told.item_id)), told.summary_index or 0, told.text)
+    def _summary_done(self, event: _Event) -> list[PartDelta]:
+        return self._rest(self._slot(event, lambda: Reasoning(event.item_id)), event.summary_index or 0, event.text)
 
-    def _thought(self, told: _Event) -> list[PartDelta]:
-        slot = self._slot(told, lambda: Reasoning(told.item_id))
-        return self._more(slot, -1 - (told.content_index or 0), told.delta)
+    def _thought(self, event: _Event) -> list[PartDelta]:
+        slot = self._slot(event, lambda: Reasoning(event.item_id))
+        return self._more(slot, -1 - (event.content_index or 0), event.delta)
 
-    def _thought_done(self, told: _Event) -> list[PartDelta]:
-        slot = self._slot(told, lambda: Reasoning(told.item_id))
-        return self._rest(slot, -1 - (told.content_index or 0), told.text)
+    def _thought_done(self, event: _Event) -> list[PartDelta]:
+        slot = self._slot(event, lambda: Reasoning(event.item_id))
+        return self._rest(slot, -1 - (event.content_index or 0), event.text)
 
-    def _added(self, told: _Event) -> list[PartDelta]:
-        item = item_of(told.item)
-        return [] if item is None else self._begin(self._opened(item, told), item)
+    def _added(self, event: _Event) -> list[PartDelta]:
+        item = item_of(event.item)
+        return [] if item is None else self._begin(self._opened(item, event), item)
 
     def _begin(self, slot: _Slot, item: Item) -> list[PartDelta]:
         slot.begun = True
         return self._tell(first_deltas(item, slot.call, slot.after_reasoning))
 
-    def _done(self, told: _Event) -> list[PartDelta]:
-        item = item_of(told.item)
+    def _done(self, event: _Event) -> list[PartDelta]:
+        item = item_of(event.item)
         if item is None:
             return []
         slot = self._by_id.get(item.id) if item.id else None
         if slot is None:
-            slot = self._by_place.get(told.output_index)
+            slot = self._by_place.get(event.output_index)
         if slot is None or slot.done or type(slot.item) is not type(item):
-            slot = self._opened(item, told)
+            slot = self._opened(item, event)
         return self._settle(slot, item)
 
     def _settle(self, slot: _Slot, item: Item) -> list[PartDelta]:
@@ -264,8 +264,8 @@ class Reader:
             deltas += self._rest(slot, place, text)
         return deltas + self._tell(last_deltas(item))
 
-    def _ended(self, told: _Event) -> list[PartDelta]:
-        reply = _reply.decode(told.response)
+    def _ended(self, event: _Event) -> list[PartDelta]:
+        reply = _reply.decode(event.response)
         try:
             raise_failure(reply, self._dialect)
         except ModelError as error:
@@ -283,9 +283,9 @@ class Reader:
                 deltas += self._settle(slot, item)
         return deltas
 
-    def _failed(self, told: _Event) -> list[PartDelta]:
-        flat = {"code": told.code, "message": told.message}
-        error = failure_of(flat if told.error is None else told.error, self._dialect)
+    def _failed(self, event: _Event) -> list[PartDelta]:
+        flat = {"code": event.code, "message": event.message}
+        error = failure_of(flat if event.error is None else event.error, self._dialect)
         error.partial = self._fold.message()
         raise error
 

@@ -81,15 +81,15 @@ class _ReactEmit:
 
     async def settle(self, message: Message) -> None:
         """Emit what is still missing of the final message."""
-        told = False
+        emitted = False
         for path, reading in self.readings.items():
             rest = reading.finish()
-            if not told and reading.fold.message() == message:
+            if not emitted and reading.fold.message() == message:
                 await self.tell(path, rest)
-                told = True
+                emitted = True
             else:
                 await self._outer(Dropped(path, "another answer was taken"))
-        if not told:
+        if not emitted:
             await self.tell(self._path, deltas_of(message))
 
 
@@ -108,9 +108,9 @@ class React:
     async def __call__(self, request: ModelRequest, ctx: Context, /) -> ModelResponse:
         """Send the request as text and parse the text of the reply."""
         call_id = f"react-{len(request.messages)}"
-        asked = prompt_of(request, self._longest, self._stop)
+        prompt = prompt_of(request, self._longest, self._stop)
         ear = _ReactEmit(ctx.emit, ctx.path, call_id) if ctx.listens(Delta) else None
-        response = _read(await self.inner(asked, ctx if ear is None else ctx.emitting(ear)), call_id)
+        response = _read(await self.inner(prompt, ctx if ear is None else ctx.emitting(ear)), call_id)
         if ear is not None:
             await ear.settle(response.message)
         return response

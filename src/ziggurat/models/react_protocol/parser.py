@@ -52,13 +52,13 @@ class _Trimmed:
             if not text:
                 return ""
             self._fresh = False
-        kept = text.rstrip()
-        if not kept:
+        trimmed = text.rstrip()
+        if not trimmed:
             self._held.append(text)
             return ""
-        shown = "".join((*self._held, kept))
-        self._held, self._any = [text[len(kept) :]], True
-        return shown
+        piece = "".join((*self._held, trimmed))
+        self._held, self._any = [text[len(trimmed) :]], True
+        return piece
 
     def _undressed(self, text: str) -> str:
         """Remove the colon after a label and the emphasis marks that the label opened."""
@@ -151,15 +151,15 @@ class ReactParser:
         self._lead.append(text)
         if label is not None and label != "observation":
             lead = "".join(self._lead)
-            if not _FENCE.fullmatch(lead) and (shown := self._thought.push(lead)):
-                out.append(ThinkingDelta(shown))
+            if not _FENCE.fullmatch(lead) and (piece := self._thought.push(lead)):
+                out.append(ThinkingDelta(piece))
             self._lead.clear()
         return self._go(label)
 
     def _thinking(self, out: list[PartDelta]) -> bool:
         text, label = self._take(("thought", "action", "answer", "observation"))
-        if shown := self._thought.push(text):
-            out.append(ThinkingDelta(shown))
+        if piece := self._thought.push(text):
+            out.append(ThinkingDelta(piece))
         return self._go(label)
 
     def _go(self, label: Label | None) -> bool:
@@ -257,8 +257,8 @@ class ReactParser:
 
     def _answering(self, out: list[PartDelta]) -> bool:
         text, label = self._take(("observation",))
-        if shown := self._answer.push(text):
-            out.append(TextDelta(shown))
+        if piece := self._answer.push(text):
+            out.append(TextDelta(piece))
         if label is not None:
             self._state = None
         return False
@@ -284,10 +284,10 @@ class ReactParser:
                     break
                 label, after = read
                 if label in labels:
-                    taken = text[start : self._at]
+                    piece = text[start : self._at]
                     self._marks = open_marks(text[self._at : after])
                     self._at, self._line_start = after, False
-                    return taken, label
+                    return piece, label
                 self._line_start = False
             newline = text.find("\n", self._at)
             self._line_start = newline >= 0

@@ -145,13 +145,13 @@ def observation(result: ToolResult, longest: int) -> str:
     text = result.text
     left_out = len(text) - longest
     marked: dict[str, object] = {"truncated": left_out} if left_out > 0 else {}
-    shown = text[:longest] if left_out > 0 else text
+    visible = text[:longest] if left_out > 0 else text
     if result.error is not None:
-        line = encode({"ok": False, "error": shown, "kind": result.error, **marked})
+        line = encode({"ok": False, "error": visible, "kind": result.error, **marked})
     elif left_out <= 0 and _is_json(text):
         line = b'{"ok":true,"data":' + msgspec.json.format(text, indent=-1).encode() + b"}"
     else:
-        line = encode({"ok": True, "data": shown, **marked})
+        line = encode({"ok": True, "data": visible, **marked})
     return f"Observation: {line.decode()}"
 
 
