@@ -67,7 +67,7 @@ def test_unknown_tokens_are_called_unknown() -> None:
 
 def test_a_run_is_told_in_one_line() -> None:
     run = AgentRun(Transcript.of(), stops.Completed(), "", Usage(1, 2), 3, 1, 2, seconds=2.0)
-    assert run.figures == "2 steps · 3 model calls · 1 tool call · tokens: 1 in, 2 out · 2.0 s"
+    assert run.figures == "2 steps · 3 model calls · 1 tool call · tokens: 1 in, 2 out · unpriced · 2.0 s"
 
 
 @pytest.mark.parametrize("stop", stops.Stop.__args__)

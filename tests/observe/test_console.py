@@ -63,7 +63,7 @@ def test_a_run_reads_as_steps_tools_text_and_cost() -> None:
         "  → 42  T",
         "step 2 · 110 tokens so far",
         "It is 42.",
-        "✓ 2 steps · 1 tool call · tokens: 200 in, 20 out · T",
+        "✓ 2 steps · 1 tool call · tokens: 200 in, 20 out · unpriced · T",
     ]
 
 
@@ -86,12 +86,12 @@ def test_nested_agents_are_indented_and_named() -> None:
         "    → 42  T",
         "  helper · step 2",
         "  42",
-        "  helper: 2 steps · 1 tool call · tokens: 200 in, 20 out · T",
+        "  helper: 2 steps · 1 tool call · tokens: 200 in, 20 out · unpriced · T",
         '● helper(input="6 * 7")',
         "  → 42  T",
         "step 2 · 330 tokens so far",
         "It is 42.",
-        "✓ 2 steps · 4 model calls · 2 tool calls · tokens: 400 in, 40 out · T",
+        "✓ 2 steps · 4 model calls · 2 tool calls · tokens: 400 in, 40 out · unpriced · T",
     ]
 
 

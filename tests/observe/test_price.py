@@ -14,8 +14,9 @@ from ziggurat.core.errors import MissingExtra
 from ziggurat.messages.message import assistant
 from ziggurat.messages.model import ModelRequest, ModelResponse
 from ziggurat.messages.parts import ToolCall
+from ziggurat.messages.price import cost
 from ziggurat.messages.usage import Usage
-from ziggurat.observe.price import Costs, cost
+from ziggurat.observe.price import Costs
 from ziggurat.tools.function import tool
 
 pytest.importorskip("genai_prices")
@@ -125,5 +126,5 @@ def test_the_extra_is_named_when_it_is_not_there(monkeypatch: pytest.MonkeyPatch
 
 
 def test_the_list_is_read_when_it_is_used() -> None:
-    code = "import sys, ziggurat.observe.price; assert 'genai_prices' not in sys.modules"
+    code = "import sys, ziggurat.observe.price, ziggurat.messages.price; assert 'genai_prices' not in sys.modules"
     subprocess.run([sys.executable, "-c", code], check=True)

@@ -93,7 +93,7 @@ class AttachedRun(Generic[Out]):
         tally = Tally()
         for outcome, costs in journal.spent(""):
             for cost in costs or [outcome]:
-                tally.add(cost)
+                tally.add(cost, outcome.name)
         return RunStatus(
             self.id,
             info.agent or self._starter.name,

@@ -63,7 +63,7 @@ def with_prices(budget: Budget | None) -> Budget | None:
 
 
 def _list_price(model: str, usage: Usage) -> "Decimal | None":
-    from ziggurat.observe.price import price_of_call
+    from ziggurat.messages.price import price_of_call
 
     return price_of_call(usage, model)
 

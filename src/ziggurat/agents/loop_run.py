@@ -238,6 +238,7 @@ class LoopRun:
             journal_of(self.ctx).elapsed - self.tally.began,
             self.past(),
             "" if self.writer is None else self.writer.id,
+            usage_by_model=self.tally.by_model,
         )
         return run
 

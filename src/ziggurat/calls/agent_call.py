@@ -5,6 +5,8 @@ __all__ = ["AGENT_CALL", "AgentCall"]
 import asyncio
 from collections.abc import Callable, Sequence
 
+from msgspec.structs import replace
+
 from ziggurat.calls.admission import Spending
 from ziggurat.core.context import Context
 from ziggurat.core.scope import Key
@@ -99,6 +101,11 @@ class AgentCall(Tally):
         """Charge the usage of a service to the budgets in effect."""
         for spending in self.budgets:
             spending.add(usage, name)
+
+    def count_in(self, run: AgentRun) -> AgentRun:
+        """Return a run with the usage and the calls that were counted for it."""
+        models, tools = self.model_calls, self.tool_calls
+        return replace(run, usage=self.usage, model_calls=models, tool_calls=tools, usage_by_model=self.by_model)
 
     @property
     def outermost(self) -> "AgentCall":

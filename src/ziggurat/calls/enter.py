@@ -177,7 +177,7 @@ def _with_run(error: BaseException, frame: AgentCall, request: AgentRequest, ctx
 def _counted(run: AgentRun, frame: AgentCall, ctx: Context) -> AgentRun:
     """Return a run with the usage of all that was called for it, by layers and hooks too, and the id of this run."""
     if run.model_calls != frame.model_calls or run.tool_calls != frame.tool_calls:
-        run = replace(run, usage=frame.usage, model_calls=frame.model_calls, tool_calls=frame.tool_calls)
+        run = frame.count_in(run)
     run_id = ctx.scope.get(RUN_ID) or run.id
     frame.run = run if run.id == run_id else replace(run, id=run_id)  # a cache has answered with another run
     return frame.run

@@ -87,7 +87,7 @@ async def ask(model: Model, request: ModelRequest, ctx: Context, *, name: str | 
             await stored
     except BaseException as raised:  # noqa: BLE001 - raised again
         raise await _failed(raised, name, original, reserved, ctx, chain, journal, sent)  # noqa: B904 - it has its cause already
-    _settle((*lost, response.usage), reserved, scope)
+    _settle((*lost, response.usage), name, reserved, scope)
     if ctx.emit is not SILENCE:
         await _report_end(response, False, ctx, journal)
     return response
@@ -98,12 +98,12 @@ def _admitted(request: ModelRequest, name: str, ctx: Context) -> tuple[Sequence[
     return reserved, ctx.within(ADMIT_TRY, _admit_try_in(reserved))
 
 
-def _settle(spent: tuple[object, ...], reserved: Sequence[Reservation], scope: Scope) -> None:
+def _settle(spent: tuple[object, ...], name: str, reserved: Sequence[Reservation], scope: Scope) -> None:
     """Count what a call has cost, in place of what was reserved for it."""
     meter = scope.get(METER)
     if meter is not None:
         for usage in spent:
-            meter.add(usage)
+            meter.add(usage, name)
     for each in reserved:
         each.settle(spent)
 
@@ -153,7 +153,7 @@ async def _failed(
     if usage is not None and not any(each is usage for each in charged):  # a hook may have charged the reply it refused
         charged = (*charged, usage)
     spent = metered(charged)
-    _settle(spent, reserved, ctx.scope)
+    _settle(spent, name, reserved, ctx.scope)
     try:
         if isinstance(error, Exception):
             await journal.write_failure(ctx, name, request, error, spent)

@@ -81,7 +81,7 @@ async def act(box: Toolbox, call: ToolCall, ctx: Context) -> ToolResult:
     stored = journal.append(Result(ctx.path, call.name, call, result, (), elapsed))
     if stored is not None:  # `await journal.write(...)` takes 0.2 us longer
         await stored
-    journal.count(ctx, TOOL_CALL)
+    journal.count(ctx, call.name, TOOL_CALL)
     seconds = monotonic() - started
     if entry is not None:
         entry.statistics.add(seconds, result)

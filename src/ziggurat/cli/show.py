@@ -3,7 +3,7 @@
 __all__ = ["show_record"]
 
 import asyncio
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from datetime import UTC, datetime
 from decimal import Decimal
 
@@ -32,10 +32,10 @@ from ziggurat.messages.formatting import (
 )
 from ziggurat.messages.model import ModelResponse
 from ziggurat.messages.parts import ToolCall, ToolResult
+from ziggurat.messages.price import dollars, price_of_call
 from ziggurat.messages.usage import Usage
 
 _WIDTH = 100
-_Price = Callable[[Usage, str, str | None], Decimal | None]
 
 
 def show_record(run: str, store: str | None) -> int:
@@ -63,9 +63,8 @@ class _RecordText:
         self._info = info
         self._journal = journal
         self._usage = Usage(requests=0)
-        self._cost: Decimal | None = Decimal(0)
-        self._priced: _Price | None = None
-        self._looked = False
+        self._prices: list[Decimal | None] = []
+        self._listed = True
         self._models = self._tools = 0
         self._steps: set[str] = set()
         self._seconds = 0.0
@@ -88,9 +87,8 @@ class _RecordText:
         if options is not None:
             yield f"made    {shortened(options_text(options), 300)}"
         calls = f"{plural(self._models, 'model call')}, {plural(self._tools, 'tool call')}"
-        cost = "cost unknown" if self._cost is None else f"${self._cost.normalize():f}"
-        figures = (plural(len(self._steps), "step"), calls, usage_text(self._usage), duration(self._seconds), cost)
-        yield f"sums    {' · '.join(figures)}"
+        figures = (plural(len(self._steps), "step"), calls, usage_text(self._usage), duration(self._seconds))
+        yield f"sums    {' · '.join((*figures, *([dollars(self._prices)] if self._prices else ())))}"
 
     def lines(self) -> Iterator[str]:
         """Yield one line per recorded event: when, how long it took, and indented by its depth."""
@@ -162,18 +160,19 @@ class _RecordText:
             self._calls[f"{step}/tool-{number}"] = call
         price = self._price(response, entry.name)
         text = "; ".join([shortened(response.text), *map(call_text, response.tool_calls)]).strip("; ")
-        priced = "" if price is None else f", ${price.normalize():f}"
+        priced = "" if price is None else f", {dollars([price])}"
         return f"{entry.name}: {text or '(nothing)'}  [{usage_text(response.usage)}{priced}]"
 
     def _price(self, response: ModelResponse, name: str) -> Decimal | None:
-        """Return the price of an answer, and add it to the sum; one unknown price makes the sum unknown."""
+        """Return the price of an answer, if it is known, and note it for the sum."""
         price = None
         provider, colon, _ = name.partition(":")
-        if colon and not self._looked:  # only models of providers have prices; loading the list is slow
-            self._priced, self._looked = _prices(), True
-        if colon and self._priced is not None:
-            price = self._priced(response.usage, response.model or name, provider)
-        self._cost = None if price is None or self._cost is None else self._cost + price
+        if colon and self._listed:  # only models of providers have prices; loading the list is slow
+            try:
+                price = price_of_call(response.usage, response.model or name, provider)
+            except MissingExtra:
+                self._listed = False
+        self._prices.append(price)
         return price
 
     def _result(self, entry: Result, name: str) -> str:
@@ -194,14 +193,3 @@ class _RecordText:
         if isinstance(value, AgentRun):
             return f"{name}: {stop_text(value.stop)}"
         return f"{name}: {shortened(encode(value).decode())}"
-
-
-def _prices() -> _Price | None:
-    """Return the function that computes costs, or None if its library is not installed."""
-    from ziggurat.observe import price
-
-    try:
-        price._library()
-    except MissingExtra:
-        return None
-    return price.cost

@@ -288,8 +288,8 @@ class Journal(Protocol):
 class Meter(Protocol):
     """A sum of the usage of calls, and the budgets that they are charged to."""
 
-    def add(self, usage: object, charged_to: str = "", /) -> None:
-        """Add the usage of one call; if a live service is named, charge it to the budgets in effect, too."""
+    def add(self, usage: object, name: str = "", /, *, charge: bool = False) -> None:
+        """Add the usage of one call of the service of that name; perhaps charge it to the budgets in effect, too."""
         ...
 
 

@@ -206,13 +206,13 @@ class Recorder:
         except BaseException as raised:  # noqa: BLE001 - raised again
             error = contained(raised)
             spent = _known(self.take_charges(ctx.path, usage_of(error)))
-            self.count(ctx, *spent, charged_to=name)
+            self.count(ctx, name, *spent, charge=True)
             if isinstance(error, Exception):
                 await self.write_failure(ctx, name, request, error, spent)
             raise error  # noqa: B904 - it has its cause already
         spent = _known(self.take_charges(ctx.path))
         await self.write(Result(ctx.path, name, request, value, spent, self.elapsed))
-        self.count(ctx, *spent, usage_of(value), charged_to=name)
+        self.count(ctx, name, *spent, usage_of(value), charge=True)
         return value
 
     async def _call_composite(
@@ -233,12 +233,12 @@ class Recorder:
         return value
 
     @staticmethod
-    def count(ctx: Context, *spent: object, charged_to: str = "") -> None:
-        """Add the usage of calls to the sum of the run; with the name of a live service, charge it to budgets too."""
+    def count(ctx: Context, name: str, /, *spent: object, charge: bool = False) -> None:
+        """Add what a call has used to the sum of the run; if nothing was reserved for it, charge the budgets, too."""
         meter = ctx.scope.get(METER)
         if meter is not None:
             for usage in spent:
-                meter.add(usage, charged_to)
+                meter.add(usage, name, charge=charge)
 
     def write(self, entry: JournalEntry) -> Awaitable[None]:
         """Record an entry; the awaitable, to be awaited before acting on it, ends when it is durable.
@@ -311,7 +311,7 @@ class Recorder:
         number = record.number(outcome)
         if record.counted < number:  # not when it was removed, with number 0
             record.counted = number
-            self.count(ctx, *(self._composites.own_cost(outcome) or [outcome]))
+            self.count(ctx, outcome.name, *(self._composites.own_cost(outcome) or [outcome]))
 
     @property
     def _composites(self) -> Composites:

@@ -45,6 +45,8 @@ from ziggurat.messages.tool import GRAPH_ORIGIN
 from ziggurat.messages.usage import Usage
 
 if TYPE_CHECKING:
+    from decimal import Decimal
+
     from typing_extensions import TypeVar
 
     from ziggurat.messages.step import Step
@@ -210,6 +212,7 @@ class AgentRun(Struct, Generic[Out], frozen=True, weakref=True):
         session: The id of the session that stores the conversation, empty if there is none.
         cause: The error that ended the run, if it failed.
         replayed: Whether it was answered from its record: it had ended before, and nothing was called or spent now.
+        usage_by_model: The usage by the name of the model, or of another service with usage, such as an embedder.
     """
 
     messages: Transcript
@@ -228,6 +231,7 @@ class AgentRun(Struct, Generic[Out], frozen=True, weakref=True):
     session: str = ""
     cause: Cause | None = None
     replayed: bool = False
+    usage_by_model: dict[str, Usage] = {}
 
     @property
     def text(self) -> str:
@@ -342,19 +346,30 @@ class AgentRun(Struct, Generic[Out], frozen=True, weakref=True):
 
     @property
     def figures(self) -> str:
-        """Its steps, calls, tokens and time as one line of text."""
-        from ziggurat.messages.formatting import duration, plural, usage_text
+        """Its steps, calls, tokens, cost and time as one line of text."""
+        from ziggurat.messages.formatting import figures
 
-        parts = [plural(self.steps, "step")]
-        if self.model_calls != self.steps:
-            parts.append(plural(self.model_calls, "model call"))
-        if self.tool_calls:
-            parts.append(plural(self.tool_calls, "tool call"))
-        return " · ".join((*parts, usage_text(self.usage), duration(self.seconds)))
+        models = self.usage_by_model or {"": self.usage}
+        return figures(self.steps, self.model_calls, self.tool_calls, self.usage, models, self.seconds)
+
+    @property
+    def cost(self) -> "Decimal | None":
+        """What the run has cost, in US dollars, by the list prices of its models; None if one of them is unknown.
+
+        Where a price depends on the length of a call, all are charged as calls of the mean length. Raises MissingExtra
+        without the extra ``prices``.
+        """
+        from ziggurat.messages.price import total_of
+
+        return total_of(self.usage_by_model or {"": self.usage})
 
     def __repr__(self) -> str:
-        tokens = "" if self.usage.total == 0 else f", {self.usage.total} tokens"
-        return f"<AgentRun {type(self.stop).__name__} {self._answer(60)}, {self.steps} steps{tokens}>"
+        from ziggurat.messages.formatting import plural
+        from ziggurat.messages.price import cost_text
+
+        cost = cost_text(self.usage_by_model or {"": self.usage})
+        tokens = "" if self.usage.total == 0 else f", {self.usage.total} tokens, {cost}"
+        return f"<AgentRun {type(self.stop).__name__} {self._answer(60)}, {plural(self.steps, 'step')}{tokens}>"
 
     def __rich_repr__(self) -> list[tuple[str, Any]]:
         return [("stop", self.stop), ("output", self._answer(60)), ("figures", self.figures)]

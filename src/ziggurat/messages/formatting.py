@@ -3,6 +3,7 @@
 __all__ = [
     "call_text",
     "duration",
+    "figures",
     "plural",
     "result_text",
     "shortened",
@@ -11,6 +12,7 @@ __all__ = [
 ]
 
 import re
+from collections.abc import Mapping
 
 import msgspec
 
@@ -86,6 +88,23 @@ def usage_text(usage: Usage) -> str:
     written = "unknown" if usage.output is None else f"{usage.output:,}"
     cached = f" ({usage.cache_read:,} cached)" if usage.cache_read else ""
     return f"tokens: {read} in{cached}, {written} out"
+
+
+def figures(
+    steps: int, model_calls: int, tool_calls: int, usage: Usage, models: Mapping[str, Usage], seconds: float
+) -> str:
+    """Return the figures of a run as one line of text, with the cost of the usage of its models."""
+    from ziggurat.messages.price import cost_text
+
+    parts = [plural(steps, "step")]
+    if model_calls != steps:
+        parts.append(plural(model_calls, "model call"))
+    if tool_calls:
+        parts.append(plural(tool_calls, "tool call"))
+    parts.append(usage_text(usage))
+    if cost := cost_text(models):
+        parts.append(cost)
+    return " · ".join((*parts, duration(seconds)))
 
 
 _WITHOUT_DETAILS = {

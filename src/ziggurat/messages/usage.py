@@ -69,26 +69,28 @@ def as_usage(cost: object) -> Usage | None:
 
 
 class Tally:
-    """A sum of usage and calls that also adds to the tally of the enclosing run.
+    """A sum of usage, in all and by model, and of calls, that also adds to the tally of the enclosing run.
 
     Usage is summed when it is read, so that adding costs next to nothing.
     """
 
-    __slots__ = ("_new", "_sum", "model_calls", "outer", "tool_calls")
+    __slots__ = ("_new", "_sum", "_sums", "model_calls", "outer", "tool_calls")
 
     def __init__(self, outer: "Tally | None" = None) -> None:
         self.outer: Tally | None = outer
         self._sum = _NONE
-        self._new: list[Usage] = []
+        self._sums: dict[str, Usage] = {}
+        self._new: list[tuple[str, Usage]] = []
         self.model_calls: int = 0
         self.tool_calls: int = 0
 
-    def add(self, cost: object, charged_to: str = "", /) -> None:
+    def add(self, cost: object, name: str = "", /, *, charge: bool = False) -> None:
         """Count a model call by its usage, or a tool call by its outcome, here and in all enclosing runs.
 
         Args:
             cost: The usage or the outcome.
-            charged_to: The name of a live service for which nothing was reserved, to charge the budgets in effect.
+            name: The name of the service that was called, as it is recorded.
+            charge: Whether to charge the budgets in effect: the call is live, and nothing was reserved for it.
         """
         tally: Tally | None = self
         if cost is TOOL_CALL:
@@ -98,10 +100,11 @@ class Tally:
             return
         usage = cost if isinstance(cost, Usage) else as_usage(cost)
         if usage is not None:
-            if charged_to:
-                self.charge(usage, charged_to)
+            if charge:
+                self.charge(usage, name)
+            new = (name, usage)
             while tally is not None:
-                tally._new.append(usage)
+                tally._new.append(new)
                 tally.model_calls += 1
                 tally = tally.outer
         elif isinstance(cost, Result) and is_tool_call(cost.path):
@@ -114,9 +117,24 @@ class Tally:
     def usage(self) -> Usage:
         """The sum of all usage."""
         if self._new:
-            self._sum = sum_of(self._sum, *self._new)
-            self._new.clear()
+            self._add_up()
         return self._sum
+
+    @property
+    def by_model(self) -> dict[str, Usage]:
+        """The sum of the usage of each model, by its name."""
+        if self._new:
+            self._add_up()
+        return self._sums.copy()
+
+    def _add_up(self) -> None:
+        sums, usages = self._sums, dict[str, list[Usage]]()
+        for name, usage in self._new:
+            usages.setdefault(name, [sums.get(name, _NONE)]).append(usage)
+        for name, each in usages.items():
+            sums[name] = sum_of(*each)
+        self._sum = sums[name] if len(sums) == 1 else sum_of(*sums.values())
+        self._new.clear()
 
 
 def estimate_tokens(text: str) -> int:

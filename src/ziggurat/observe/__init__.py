@@ -12,6 +12,7 @@ __getattr__, __dir__, __all__ = lazy(
     {
         "observe.console": ("ConsoleView",),
         "observe.jsonl": ("JsonLines",),
-        "observe.price": ("Costs", "cost"),
+        "messages.price": ("cost",),
+        "observe.price": ("Costs",),
     },
 )

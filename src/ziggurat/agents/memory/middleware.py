@@ -149,7 +149,7 @@ class Remembering(Middleware):
         return await agent(request, ctx.within(ACTIVE_MEMORY, mind))
 
     async def after_agent(self, run: AgentRun, ctx: Context) -> AgentRun | None:
-        """Store the notes of the policy; return the run with the policy's usage counted."""
+        """Store the notes of the policy."""
         if self.policy is None or not self._is_nearest(ctx):
             return None
         mind = self._mind(ctx)
@@ -169,8 +169,7 @@ class Remembering(Middleware):
         if stored and ctx.listens(MemoryStored):
             texts = tuple(each.record.content for each in stored)
             await ctx.emit(MemoryStored(ctx.path, mind.owner, texts, tuple(each.record.id for each in stored)))
-        frame = ctx.scope[AGENT_CALL]
-        return replace(run, usage=frame.usage, model_calls=frame.model_calls, tool_calls=frame.tool_calls)
+        return None
 
     async def _recall(self, query: str, ctx: Context) -> list[Recalled] | None:
         """Return what is remembered about a query; None if nothing is asked, or if it is not known what there is."""
