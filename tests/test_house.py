@@ -198,7 +198,7 @@ def handed_on(module: str) -> dict[str, str]:
         for node in ast.walk(ast.parse(MODULES[module].read_text()))
         if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "lazy"
         for home, names in ast.literal_eval(node.args[1]).items()
-        for name in names
+        for name in (importlib.import_module(f"ziggurat.{home}").__all__ if names == "*" else names)
     }
 
 

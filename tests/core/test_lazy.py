@@ -44,6 +44,32 @@ def test_a_name_of_another_module_names_that_module(module: str, name: str, home
         getattr(import_module(module), name)
 
 
+@pytest.mark.parametrize(
+    ("line", "message"),
+    [
+        ("ziggurat.Agnt", "AttributeError: module 'ziggurat' has no attribute 'Agnt'; did you mean 'Agent'?"),
+        ("from ziggurat import Agnt", "ImportError: module 'ziggurat' has no attribute 'Agnt'; did you mean 'Agent'?"),
+        (
+            "from ziggurat import retry",
+            "ImportError: module 'ziggurat' has no attribute 'retry'; write: from ziggurat.layers import retry",
+        ),
+        (
+            "ziggurat.layers",
+            "AttributeError: module 'ziggurat' has no attribute 'layers'; write: import ziggurat.layers",
+        ),
+    ],
+)
+def test_the_last_line_of_a_traceback_says_what_to_write(line: str, message: str) -> None:
+    done = subprocess.run([sys.executable, "-c", f"import ziggurat; {line}"], capture_output=True, text=True)
+    assert done.stderr.splitlines()[-1] == message
+
+
+def test_a_module_handed_on_whole_has_all_of_its_names() -> None:
+    namespace: dict[str, object] = {}
+    exec("from ziggurat.events import *", namespace)
+    assert namespace.keys() > set(import_module("ziggurat.messages.events").__all__)
+
+
 def test_what_resembles_nothing_or_is_private_has_no_suggestion() -> None:
     package: ModuleType = import_module("ziggurat")
     for name in ("xyzzy", "__wrapped__", "_repr_html_"):

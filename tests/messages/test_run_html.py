@@ -63,7 +63,7 @@ def page_of(run: AgentRun) -> str:
 def test_a_run_is_shown_in_one_line() -> None:
     run = run_of(assistant(SUM), tool_message(ToolResult("1", "add", "3")), assistant("It is 3."))
     figures = "2 steps · 1 tool call · tokens: 1,200 in, 30 out · unpriced · 2.0 s"
-    assert repr(run) == "<AgentRun Completed 'It is 3.', 2 steps, 1230 tokens, unpriced>"
+    assert repr(run) == "<AgentRun Completed 'It is 3.', 2 steps, 1230 tokens>"
     assert run.__rich_repr__() == [("stop", stops.Completed()), ("output", "'It is 3.'"), ("figures", figures)]
 
 

@@ -3,7 +3,7 @@
 __all__ = ["lazy"]
 
 import sys
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from importlib import import_module
 from typing import Any
 
@@ -17,13 +17,18 @@ def lazy(
 
     Args:
         module: The `__name__` of the module that hands on names.
-        names: The names by the module that has them, without the leading ``ziggurat.``.
+        names: The names by the module that has them, without the leading ``ziggurat.``; ``"*"`` for all that are in
+            the `__all__` of a module, which is imported at once then.
     """
-    homes = {name: home for home, each in names.items() for name in each}
+    homes = {
+        name: home
+        for home, each in names.items()
+        for name in (import_module(f"ziggurat.{home}").__all__ if each == "*" else each)
+    }
 
     def load(name: str) -> Any:
         if name not in homes:
-            raise _UnknownName(name, module, homes)
+            raise _error(name, module, sorted(homes))
         value = getattr(import_module(f"ziggurat.{homes[name]}"), name)
         setattr(sys.modules[module], name, value)
         return value
@@ -31,15 +36,31 @@ def lazy(
     return load, lambda: sorted(homes), sorted(homes)
 
 
-class _UnknownName(AttributeError):
-    """A name that a module does not have; the message says which public name was probably meant.
+def _error(name: str, module: str, names: Sequence[str]) -> Exception:
+    """Return the error for a name that a module does not have."""
+    message = _Message(name, module, names)
+    if not name.startswith("_") and _is_imported_by_name():
+        return ImportError(message, name=module)  # Python would replace an AttributeError, and with it the suggestion
+    return AttributeError(message, name=name)  # without `obj`, so that Python adds no suggestion of its own
 
-    That is looked up only when somebody reads the message: Python itself asks for names that do not exist, as before
-    the import of a module in a package.
+
+def _is_imported_by_name() -> bool:
+    """Return whether the caller of a module's `__getattr__` is ``from module import name``."""
+    import dis
+    import inspect
+
+    caller = inspect.stack(0)[3].frame  # above this function, `_error` and `load`
+    return dis.opname[caller.f_code.co_code[caller.f_lasti]] == "IMPORT_FROM"
+
+
+class _Message:
+    """A message that says which public name was probably meant.
+
+    That is looked up only when somebody reads it: Python itself asks for names that do not exist, as before the import
+    of a module in a package.
     """
 
-    def __init__(self, unknown: str, module: str, names: Collection[str]) -> None:
-        super().__init__(f"module {module!r} has no attribute {unknown!r}")
+    def __init__(self, unknown: str, module: str, names: Sequence[str]) -> None:
         self._unknown, self._module, self._names = unknown, module, names
 
     def __str__(self) -> str:
@@ -47,11 +68,17 @@ class _UnknownName(AttributeError):
 
         from ziggurat.core.similar import similar
 
-        text, unknown = super().__str__(), self._unknown
+        text, unknown = f"module {self._module!r} has no attribute {self._unknown!r}", self._unknown
         if unknown.startswith("_"):
             return text
         package = import_module("ziggurat")
-        for each in ("ziggurat", *(f"ziggurat.{module.name}" for module in iter_modules(package.__path__))):
+        modules = [f"ziggurat.{module.name}" for module in iter_modules(package.__path__)]
+        if f"{self._module}.{unknown}" in modules:
+            return f"{text}; write: import {self._module}.{unknown}"
+        for each in ("ziggurat", *modules):
             if not each.endswith("__") and unknown in getattr(import_module(each), "__all__", ()):
                 return f"{text}; write: from {each} import {unknown}"
         return text + "".join(f"; did you mean {meant!r}?" for meant in similar(unknown, self._names))
+
+    def __repr__(self) -> str:
+        return repr(str(self))

@@ -363,13 +363,10 @@ class AgentRun(Struct, Generic[Out], frozen=True, weakref=True):
 
         return total_of(self.usage_by_model or {"": self.usage})
 
-    def __repr__(self) -> str:
-        from ziggurat.messages.formatting import plural
-        from ziggurat.messages.price import cost_text
-
-        cost = cost_text(self.usage_by_model or {"": self.usage})
-        tokens = "" if self.usage.total == 0 else f", {self.usage.total} tokens, {cost}"
-        return f"<AgentRun {type(self.stop).__name__} {self._answer(60)}, {plural(self.steps, 'step')}{tokens}>"
+    def __repr__(self) -> str:  # without the cost: asyncio takes the repr of every result, and loading prices is slow
+        tokens = "" if self.usage.total == 0 else f", {self.usage.total} tokens"
+        steps = "1 step" if self.steps == 1 else f"{self.steps} steps"
+        return f"<AgentRun {type(self.stop).__name__} {self._answer(60)}, {steps}{tokens}>"
 
     def __rich_repr__(self) -> list[tuple[str, Any]]:
         return [("stop", self.stop), ("output", self._answer(60)), ("figures", self.figures)]
