@@ -44,7 +44,7 @@ LISTED_WITHIN = {  # their functions are named for a reader of a list, and nobod
     "ziggurat.testing.queue",
     "ziggurat.testing.stores",
 }
-MAX_FILE, MAX_FUNCTION, MAX_FACE, MAX_IMPORTED = 400, 40, 40, 168
+MAX_FILE, MAX_FUNCTION, MAX_FACE, MAX_IMPORTED = 400, 40, 40, 169
 FILES = sorted(SOURCE.rglob("*.py"))
 FACES = sorted(  # what users import from: the package, and the modules one dot below it that show names
     ["ziggurat", *(f"ziggurat.{path.stem}" for path in SOURCE.glob("[a-z]*.py"))]

@@ -11,8 +11,9 @@ from msgspec import Struct
 from ziggurat.agents.starter import Starter
 from ziggurat.core.errors import RunNotFound
 from ziggurat.core.settings import NonNegativeInt, checked
-from ziggurat.messages.agent import AgentRun, Out, PendingItem, recorded_items
+from ziggurat.messages.agent import AgentRun, Out, PendingItem
 from ziggurat.messages.message import Message
+from ziggurat.messages.pending import recorded_items
 from ziggurat.messages.recorded import recorded_steps
 from ziggurat.messages.step import Step, steps_of
 from ziggurat.messages.usage import Tally, Usage

@@ -46,11 +46,11 @@ from ziggurat.messages.agent import (
     PendingItem,
     Stage,
     decision_of,
-    recorded_items,
 )
 from ziggurat.messages.canonical import canonical as canonical_arguments
 from ziggurat.messages.events import ApprovalDecided, ApprovalRequested
 from ziggurat.messages.parts import ToolCall
+from ziggurat.messages.pending import recorded_items
 
 Normalize = Callable[[ToolCall], ToolCall]
 """Returns a call with the arguments that will be used, as canonical JSON; raises InvalidArguments."""

@@ -11,8 +11,9 @@ from ziggurat.core.errors import AlreadyDecided, ConfigurationError, InvalidArgu
 from ziggurat.core.facts import Fact, fact
 from ziggurat.core.journal import LocalJournal
 from ziggurat.core.path import is_tool_call
-from ziggurat.messages.agent import Decision, Modify, PendingItem, decision_of, recorded_items
+from ziggurat.messages.agent import Decision, Modify, PendingItem, decision_of
 from ziggurat.messages.canonical import canonical
+from ziggurat.messages.pending import recorded_items
 from ziggurat.tools.toolbox import Toolbox
 
 TOOLS: Fact[Toolbox | None] = Fact("tools", None)

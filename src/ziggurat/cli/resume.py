@@ -26,20 +26,11 @@ from ziggurat.core.event import Listener
 from ziggurat.core.journal import LocalJournal
 from ziggurat.core.store import Store
 from ziggurat.core.visible import visible_line
-from ziggurat.messages.agent import (
-    AgentRun,
-    Approve,
-    Decision,
-    Deny,
-    DidNotHappen,
-    Happened,
-    Modify,
-    recorded_item,
-    stage_of,
-)
+from ziggurat.messages.agent import AgentRun, Approve, Decision, Deny, DidNotHappen, Happened, Modify, stage_of
 from ziggurat.messages.canonical import canonical
 from ziggurat.messages.formatting import call_text, plural
 from ziggurat.messages.parts import ToolCall
+from ziggurat.messages.pending import recorded_item
 from ziggurat.runs.options import Live
 from ziggurat.tools.approval import Approvals
 from ziggurat.tools.fork_effects import Effects

@@ -20,7 +20,7 @@ from ziggurat.core.json_lines import as_error
 from ziggurat.core.path import is_question, is_tool_call, parent_of
 from ziggurat.core.store import LogInfo
 from ziggurat.core.visible import visible_line
-from ziggurat.messages.agent import AgentRequest, AgentRun, decision_of, recorded_item
+from ziggurat.messages.agent import AgentRequest, AgentRun, decision_of
 from ziggurat.messages.formatting import (
     call_text,
     duration,
@@ -32,6 +32,7 @@ from ziggurat.messages.formatting import (
 )
 from ziggurat.messages.model import ModelResponse
 from ziggurat.messages.parts import ToolCall, ToolResult
+from ziggurat.messages.pending import recorded_item
 from ziggurat.messages.price import dollars, price_of_call
 from ziggurat.messages.usage import Usage
 

@@ -3,7 +3,8 @@
 - A conversation: `parts`, `message`, `conversation`, `items` with `item_codec`, `rewriting`, `recorded`. Whether it
   can be sent to a model: `checks`, `validation`, `violations`, `reasoning`.
 - A model call: `model`, with `delta` and `partial_json`, `tool`, `canonical`, `limits`, `embedding`, `facts`.
-- A run: `agent`, `step`, `stops`, `usage`, `price`, `token_estimates`, `budget`, `steer`, `posted`, `events`.
+- A run: `agent`, `pending`, `step`, `stops`, `usage`, `price`, `token_estimates`, `budget`, `steer`, `posted`,
+  `events`.
 - Texts for people: `formatting`, `run_html`.
 - What nested calls inherit: `middleware`; the agent that makes a call, as middleware sees it: `caller`.
 """

@@ -17,8 +17,6 @@ __all__ = [
     "decision_of",
     "empty_run",
     "pending_of",
-    "recorded_item",
-    "recorded_items",
     "stage_of",
 ]
 
@@ -31,9 +29,7 @@ from msgspec import Meta, Struct
 
 from ziggurat.core import errors
 from ziggurat.core.codec import as_type, digest, plain
-from ziggurat.core.entries import Pending, Record
 from ziggurat.core.failures import Cause
-from ziggurat.core.journal import LocalJournal
 from ziggurat.core.path import is_tool_call, name_at
 from ziggurat.messages import stops
 from ziggurat.messages.canonical import canonical
@@ -394,17 +390,3 @@ def empty_run(name: str, request: AgentRequest, stop: stops.Stop, run_id: str = 
 def pending_of(suspend: errors.Suspend) -> tuple[PendingItem, ...]:
     """Return the calls that a suspended run waits for."""
     return tuple(as_type(item, PendingItem) for item in suspend.pending)
-
-
-def recorded_items(journal: LocalJournal) -> tuple[PendingItem, ...]:
-    """Return the calls that wait for a decision in the record of a run."""
-    return tuple(recorded_item(pending, journal.find(pending.path)) for pending in journal.pending())
-
-
-def recorded_item(pending: Pending, record: Record | None) -> PendingItem:
-    """Return a call that waits as it is recorded, from the entry with which it began to wait and its record."""
-    interrupted = record is not None and record.intent is not None
-    call = as_type(pending.request, ToolCall)
-    return PendingItem(
-        pending.id, pending.path, call, pending.reason, stage_of(pending.path), pending.until, interrupted
-    )

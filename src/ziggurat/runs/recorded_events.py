@@ -26,7 +26,7 @@ from ziggurat.core.entries import (
 from ziggurat.core.event import Event
 from ziggurat.core.json_lines import as_error
 from ziggurat.core.path import is_question, is_tool_call, parent_of
-from ziggurat.messages.agent import AgentRequest, AgentRun, PendingItem, decision_of, recorded_item, stage_of
+from ziggurat.messages.agent import AgentRequest, AgentRun, PendingItem, decision_of, stage_of
 from ziggurat.messages.events import (
     AgentEnded,
     AgentStarted,
@@ -38,6 +38,7 @@ from ziggurat.messages.events import (
 )
 from ziggurat.messages.model import ModelResponse
 from ziggurat.messages.parts import ToolCall, ToolResult
+from ziggurat.messages.pending import recorded_item
 from ziggurat.messages.steer import Steer
 from ziggurat.messages.usage import as_usage
 from ziggurat.runs.runs import Runs

@@ -11,7 +11,8 @@ from ziggurat.core.errors import JournalCorrupt, RunNotFound
 from ziggurat.core.journal import LocalJournal
 from ziggurat.core.settings import PositiveInt, checked
 from ziggurat.core.store import LogInfo, Store
-from ziggurat.messages.agent import PendingItem, recorded_items
+from ziggurat.messages.agent import PendingItem
+from ziggurat.messages.pending import recorded_items
 
 logger: logging.Logger = logging.getLogger("ziggurat")
 
