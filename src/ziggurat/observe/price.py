@@ -25,7 +25,7 @@ class Costs:
     Attributes:
         unknown: The number of calls without a known price, by model.
 
-    >>> costs = Costs()                                           # doctest: +SKIP
+    >>> costs = Costs()
     >>> run = await agent.run("Hello", listeners=[costs])         # doctest: +SKIP
     >>> costs.total                                               # doctest: +SKIP
     Decimal('0.00031')
