@@ -19,6 +19,7 @@ __getattr__, __dir__, __all__ = lazy(
             "PerRun",
             "Queued",
             "Retrying",
+            "Skipped",
             "UnderPressure",
         ),
         "core.stream": ("EventStream", "open_stream"),

@@ -12,6 +12,7 @@ from ziggurat.core.event import Listener as Listener
 from ziggurat.core.event import PerRun as PerRun
 from ziggurat.core.event import Queued as Queued
 from ziggurat.core.event import Retrying as Retrying
+from ziggurat.core.event import Skipped as Skipped
 from ziggurat.core.event import UnderPressure as UnderPressure
 from ziggurat.core.stream import EventStream as EventStream
 from ziggurat.core.stream import open_stream as open_stream

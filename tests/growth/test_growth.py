@@ -36,6 +36,7 @@ _READERS = re.compile(r".*(Brackets|Fold|Incoming|Parser|Reader|Secrets|TfIdf|Wr
 ELSEWHERE = {
     "teams.debating.parse_score": "reads a fixed number of characters",
     "core.combinator.shown": "shows services of the program itself",
+    "core.live.LiveReader": "is a protocol",
     "models.anthropic.blocks.read_block": "is a decoder of models.anthropic.stream.Reader and from_wire",
     "models.http.connection.Parser": "is a protocol; the parser is llhttp",
     "models.http.incoming.Incoming": "joins each piece once, within Limits; needs an event loop and a connection",

@@ -35,6 +35,7 @@ PLAIN: dict[object, st.SearchStrategy[object]] = {
     float: seconds,
     bool: st.booleans(),
     float | None: st.none() | seconds,
+    str | None: st.none() | words,
     Cause | None: st.none() | st.builds(Cause, words, words),
     tuple[str, ...]: st.lists(words).map(tuple),
 }

@@ -125,7 +125,7 @@ class AttachedRun(Generic[Out]):
         """
         opener = self._starter.opener
         while True:
-            async for _ in opener.subscribe(self.id, 0):
+            async for _ in opener.runs.subscribe(self.id, 0, live=False):
                 pass
             info = await opener.runs.find(self.id)
             if info is None or info.status != "running":

@@ -41,8 +41,9 @@ class RunRecords(Generic[Out]):
         What is recorded comes complete, in order and once, whenever the reader joins and whichever process drives the
         run: as the events `AgentStarted`, `ModelEnded`, `ToolEnded`, `ApprovalRequested`, `ApprovalDecided`, `Steered`
         and `AgentEnded`, and as decoded entries of the record, such as `Opened` and `Ended`, where there is no event.
-        Other events, such as pieces of a reply, come as they pass, from a run of this process. There can be any number
-        of readers; none slows the run. When the last item has come, the lease of the run is free.
+        Other events, such as pieces of a reply, come as they pass; of a reader that is too slow for them, `Skipped`
+        says how many it has missed. There can be any number of readers; none slows the run. When the last item has
+        come, the lease of the run is free.
 
         Raises:
             RunNotFound: no such run is in progress or in the store.

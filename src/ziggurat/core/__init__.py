@@ -4,7 +4,7 @@
 - A call: `context`, `scope`, `path`, `clock`, `ticks`, `stopwatch`, `event`, `stream`, `broadcast`, `shield`,
   `containment`; several calls at the same time: `fan_out`.
 - The record of a run: `entries`, `journal`, `recorder`, `composites`, `durations`, `codec`, `json_lines`, `reuse`. In a
-  store: `store`, `queue`, `stored_journal`, `chain`, `loss`.
+  store: `store`, `queue`, `stored_journal`, `chain`, `loss`, `live`.
 - Errors: `errors`, `failures`; settings and what they may be: `settings`, `rules`; ids: `ids`; texts without hidden
   characters: `visible`; what objects can do: `protocols`;
   modules that hand on names: `lazy`; names that somebody may have meant: `similar`.
@@ -38,6 +38,7 @@ __getattr__, __dir__, __all__ = lazy(
             "SecondsOrForever",
             "checked",
         ),
+        "core.live": ("LiveBuffer", "LiveMessages", "LiveReader", "Send", "SupportsLiveMessages"),
         "core.queue": ("Claim", "InboxItem", "Queue"),
         "core.store": ("LogInfo", "LogMark", "Row", "Store", "SupportsChangeSignal", "SupportsLogMarks"),
         "core.stream": ("EventStream", "open_stream"),

@@ -23,6 +23,11 @@ from ziggurat.core.journal import LocalJournal as LocalJournal
 from ziggurat.core.journal import journal_of as journal_of
 from ziggurat.core.layer import Layer as Layer
 from ziggurat.core.layer import stack as stack
+from ziggurat.core.live import LiveBuffer as LiveBuffer
+from ziggurat.core.live import LiveMessages as LiveMessages
+from ziggurat.core.live import LiveReader as LiveReader
+from ziggurat.core.live import Send as Send
+from ziggurat.core.live import SupportsLiveMessages as SupportsLiveMessages
 from ziggurat.core.loss import accept_loss as accept_loss
 from ziggurat.core.queue import Claim as Claim
 from ziggurat.core.queue import InboxItem as InboxItem

@@ -1,6 +1,6 @@
 """Subscriptions to one run, for many readers: recorded entries by number, other events as they happen."""
 
-__all__ = ["Broadcast", "SubscribedItem", "subscribe"]
+__all__ = ["Broadcast", "SubscribedItem", "Unread", "subscribe"]
 
 from collections import deque
 from collections.abc import AsyncGenerator
@@ -8,7 +8,7 @@ from collections.abc import AsyncGenerator
 from msgspec import Struct
 
 from ziggurat.core.entries import JournalEntry
-from ziggurat.core.event import Emit, Event
+from ziggurat.core.event import Emit, Event, Skipped
 from ziggurat.core.journal import LocalJournal
 
 
@@ -24,6 +24,35 @@ class SubscribedItem(Struct, frozen=True):
     number: int
     index: int
     what: JournalEntry | Event
+
+
+class Unread:
+    """The unread events of one reader; beyond a number the oldest are dropped.
+
+    Args:
+        limit: The largest number.
+
+    Attributes:
+        items: The events, the oldest first.
+        dropped: How many were dropped before the first of them.
+    """
+
+    def __init__(self, limit: int = 1000) -> None:
+        self.limit = limit
+        self.items: deque[SubscribedItem] = deque()
+        self.dropped = 0
+
+    def append(self, item: SubscribedItem) -> None:
+        """Add an event."""
+        self.items.append(item)
+        if len(self.items) > self.limit:
+            self.items.popleft()
+            self.dropped += 1
+
+    def skipped(self, number: int, index: int) -> SubscribedItem:
+        """Return the item that stands for what was dropped, to come after another item, and forget it."""
+        count, self.dropped = self.dropped, 0
+        return SubscribedItem(number, index + 1, Skipped("", count))
 
 
 class Broadcast:
@@ -49,7 +78,7 @@ class Broadcast:
         self.outer = outer
         self.pieces = pieces
         self.recorded = recorded
-        self.readers: list[deque[SubscribedItem]] = []  # the unread events of each; the oldest are dropped
+        self.readers: list[Unread] = []
         self._number = 0
         self._index = 0
 
@@ -84,25 +113,28 @@ async def subscribe(
     """Yield the recorded entries of a run after number `after`, then new items, until the run has ended.
 
     A reader gets all entries in order, whenever it joins. Events that are not recorded, such as pieces of a reply,
-    arrive only while it is subscribed; when it is more than `buffer` events behind, the oldest are dropped.
+    arrive only while it is subscribed; when it is more than `buffer` events behind, the oldest are dropped, and a
+    `Skipped` says how many.
     """
-    unread: deque[SubscribedItem] = deque(maxlen=buffer)
+    unread = Unread(buffer)
     if broadcast is not None:
         broadcast.readers.append(unread)
-    number = after
+    number, index = after, 0
 
     def over() -> bool:
         return journal.closed or (journal.ended is not None and number >= len(journal.entries))
 
     def news() -> bool:
-        return bool(unread) or number < journal.stable or over()
+        return bool(unread.items) or number < journal.stable or over()
 
     try:
         while True:
-            while unread and unread[0].number <= number:
-                yield unread.popleft()
+            while unread.items and unread.items[0].number <= number:
+                item = unread.skipped(number, index) if unread.dropped else unread.items.popleft()
+                index = item.index
+                yield item
             if number < journal.stable:
-                number += 1
+                number, index = number + 1, 0
                 yield SubscribedItem(number, 0, journal.entries[number - 1])
             elif over():
                 return

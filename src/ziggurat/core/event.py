@@ -14,6 +14,7 @@ __all__ = [
     "PerRun",
     "Queued",
     "Retrying",
+    "Skipped",
     "UnderPressure",
     "difference",
     "listening_to",
@@ -43,6 +44,12 @@ class Dropped(Event, frozen=True):
     """A call was abandoned: listeners discard what they hold for its path."""
 
     why: str
+
+
+class Skipped(Event, frozen=True):
+    """Events are missing here: the reader was too slow for them, or they were lost on the way from another process."""
+
+    count: int
 
 
 class Retrying(Event, frozen=True):

@@ -71,6 +71,11 @@ class LocalJournal(Recorder):
         return self._closed
 
     @property
+    def is_screened(self) -> bool:
+        """Whether entries are redacted before they are kept."""
+        return self._screens is not None
+
+    @property
     def stable(self) -> int:
         """The number of entries that readers may see; with a store, only durable ones."""
         return len(self.entries)

@@ -38,6 +38,7 @@ from ziggurat.core.event import (
     Joined,
     Queued,
     Retrying,
+    Skipped,
     UnderPressure,
 )
 from ziggurat.core.failures import Cause
@@ -252,6 +253,7 @@ AnyEvent = (
     | ModelStarted
     | Queued
     | Retrying
+    | Skipped
     | StepEnded
     | StepStarted
     | Steered

@@ -98,7 +98,7 @@ class LocalRuns(Runs):
         """Return the items of a run's inbox."""
         return self._inboxes.get(run_id, [])[after:]
 
-    def subscribe(self, run_id: str, after: int) -> AsyncGenerator["SubscribedItem", None]:
+    def subscribe(self, run_id: str, after: int, *, live: bool = True) -> AsyncGenerator["SubscribedItem", None]:
         """Yield the entries and events of a run."""
         return self._follow(run_id, self._find(run_id), after)
 

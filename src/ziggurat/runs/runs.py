@@ -108,8 +108,11 @@ class Runs(ABC):
         """Return the items of a run's inbox numbered higher than `after`, in order."""
 
     @abstractmethod
-    def subscribe(self, run_id: str, after: int) -> AsyncGenerator["SubscribedItem", None]:
-        """Yield the entries and events of a run after an entry, until it has ended and its leases are free."""
+    def subscribe(self, run_id: str, after: int, *, live: bool = True) -> AsyncGenerator["SubscribedItem", None]:
+        """Yield the entries and events of a run after an entry, until it has ended and its leases are free.
+
+        With `live` false, only the entries are wanted; those of other processes need not send their events then.
+        """
 
     def open(
         self, opened: Opened, agent: str, fingerprint: str, screening: Screening, environment: Environment

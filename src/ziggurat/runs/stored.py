@@ -8,30 +8,27 @@ from collections.abc import AsyncGenerator, Mapping, Sequence
 from contextlib import aclosing, suppress
 from typing import cast
 
-from ziggurat.core.broadcast import SubscribedItem
+from ziggurat.core.broadcast import Broadcast, SubscribedItem
 from ziggurat.core.clock import SYSTEM_CLOCK, Clock
 from ziggurat.core.codec import as_type, digest
 from ziggurat.core.entries import Ended, JournalEntry, Opened
 from ziggurat.core.errors import JournalCorrupt, StoreError
 from ziggurat.core.journal import LocalJournal
 from ziggurat.core.json_lines import read_entry, write_entry
+from ziggurat.core.live import SupportsLiveMessages
 from ziggurat.core.protocols import implements
 from ziggurat.core.queue import Claim, InboxItem
 from ziggurat.core.shield import finished
-from ziggurat.core.store import LogInfo, Store, SupportsChangeSignal, run_log
+from ziggurat.core.store import LogInfo, Store, run_log
 from ziggurat.core.stored_journal import StoredJournal, known_run, lines_of, read_record, read_rows
 from ziggurat.messages.agent import AgentRequest
+from ziggurat.runs.attention import Attention
 from ziggurat.runs.conditions import labels_of
+from ziggurat.runs.following import followed
 from ziggurat.runs.options import Environment
 from ziggurat.runs.runs import Runs, Screening
 
 logger: logging.Logger = logging.getLogger("ziggurat")
-
-POLL = 0.1
-"""Seconds between checks of a run that another process drives."""
-
-WAIT = 1.0
-"""The same for stores that notify of writes by other processes."""
 
 
 class StoredRuns(Runs):
@@ -42,6 +39,7 @@ class StoredRuns(Runs):
     def __init__(self, store: Store) -> None:
         super().__init__()
         self._store = store
+        self._attention: dict[asyncio.AbstractEventLoop, Attention] = {}
 
     @property
     def store(self) -> Store:
@@ -115,8 +113,13 @@ class StoredRuns(Runs):
 
     async def _leave(self, run_id: str, journal: LocalJournal, mistaken: bool) -> None:
         assert isinstance(journal, StoredJournal)  # those of `_open` and `_take` are
-        if journal.ended is None or not journal.went_on:
-            await finished(self._withdraw(run_id, journal, mistaken))
+        try:
+            if journal.ended is None or not journal.went_on:
+                await finished(self._withdraw(run_id, journal, mistaken))
+        finally:
+            attention = self._attention.get(asyncio.get_running_loop())
+            if attention is not None:
+                await attention.end(run_id)
 
     async def _withdraw(self, run_id: str, journal: StoredJournal, mistaken: bool) -> None:
         """Release the lease of a run that did not end; what waits to be written is written first."""
@@ -162,7 +165,7 @@ class StoredRuns(Runs):
         """Return a copy of a run's record."""
         return await read_record(self._store, run_id, clock)
 
-    async def subscribe(self, run_id: str, after: int) -> AsyncGenerator[SubscribedItem, None]:
+    async def subscribe(self, run_id: str, after: int, *, live: bool = True) -> AsyncGenerator[SubscribedItem, None]:
         """Yield the entries and events of a run, whichever process drives it."""
         journal = await self._opened(run_id)
         if journal is not None:
@@ -170,21 +173,22 @@ class StoredRuns(Runs):
                 async for item in items:
                     yield item
             return
-        log, number, before = run_log(run_id), 0, ""
-        while True:
-            info = await known_run(self._store, run_id)
-            rows = await read_rows(self._store, log, number, before)
-            for row, line in zip(rows, await lines_of(self._store, log, rows), strict=True):
-                number, before = row.number, row.digest
-                if number > after:
-                    yield SubscribedItem(number, 0, read_entry(line))
-            if number >= info.count and info.status != "running":
-                return
-            if not rows:
-                if implements(self._store, SupportsChangeSignal):
-                    await cast("SupportsChangeSignal", self._store).changed(log, number, WAIT)
-                else:
-                    await SYSTEM_CLOCK.sleep(POLL)
+        async with aclosing(followed(self._store, run_id, live=live)) as items:
+            async for item in items:
+                if item.number > after or item.index:
+                    yield item
+
+    def announce(self, run_id: str, broadcast: Broadcast) -> None:
+        """Send the events of a run in progress to its subscribers, also to those in other processes."""
+        super().announce(run_id, broadcast)
+        if not implements(self._store, SupportsLiveMessages):
+            return
+        loop = asyncio.get_running_loop()
+        attention = self._attention.get(loop)
+        if attention is None:
+            live = cast("SupportsLiveMessages", self._store).live
+            attention = self._attention[loop] = Attention(live, lambda: self._attention.pop(loop, None))
+        attention.begin(run_id, broadcast)
 
 
 async def _cancel(journal: StoredJournal) -> None:

@@ -1,6 +1,7 @@
 """Stores for runs and sessions; `connect` (in `addresses`) opens one by its URL.
 
 - Logs of rows: `local` (in this process), `file`, `sqlite`, `postgres`.
+- `live_folder` passes events that are not stored between processes that share a disk.
 - `pending` lists which calls of their runs wait for a decision.
 - `session` has conversations over many runs, in any of these.
 """
@@ -10,6 +11,7 @@ from ziggurat.core.lazy import lazy
 __getattr__, __dir__, __all__ = lazy(
     __name__,
     {
+        "core.live": ("LiveBuffer", "LiveMessages", "LiveReader", "Send", "SupportsLiveMessages"),
         "core.queue": ("Claim", "InboxItem", "Queue"),
         "core.store": ("LogInfo", "LogMark", "Row", "Store", "SupportsChangeSignal", "SupportsLogMarks"),
         "stores.addresses": ("connect",),

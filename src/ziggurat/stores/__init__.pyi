@@ -1,4 +1,9 @@
 # Written by tests/test_names.py from __init__.py.
+from ziggurat.core.live import LiveBuffer as LiveBuffer
+from ziggurat.core.live import LiveMessages as LiveMessages
+from ziggurat.core.live import LiveReader as LiveReader
+from ziggurat.core.live import Send as Send
+from ziggurat.core.live import SupportsLiveMessages as SupportsLiveMessages
 from ziggurat.core.queue import Claim as Claim
 from ziggurat.core.queue import InboxItem as InboxItem
 from ziggurat.core.queue import Queue as Queue

@@ -1,10 +1,11 @@
 """LocalLogs: logs in this process, the smallest store, for tests and short-lived use."""
 
-__all__ = ["LocalLogs"]
+__all__ = ["LocalLive", "LocalLogs"]
 
 import asyncio
 from collections import OrderedDict
-from collections.abc import Awaitable, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Collection, Mapping, Sequence
+from contextlib import asynccontextmanager
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -12,6 +13,7 @@ from msgspec.structs import replace
 from ziggurat.core.chain import DigestChain
 from ziggurat.core.clock import SYSTEM_CLOCK, Clock
 from ziggurat.core.errors import LeaseLost, RunExists, RunNotFound, StoreError
+from ziggurat.core.live import LiveBuffer, Send
 from ziggurat.core.queue import Claim, InboxItem
 from ziggurat.core.settings import PositiveInt, Seconds, checked
 from ziggurat.core.store import UNFINISHED, LogInfo, Row
@@ -29,6 +31,40 @@ class _Log(Struct):
     rows: list[Row] = []
     blobs: dict[str, bytes] = {}
     inbox: list[InboxItem] = []
+
+
+class LocalLive:
+    """Pass live messages between stores of this process that share their logs."""
+
+    def __init__(self) -> None:
+        self._readers: dict[str, list[LiveBuffer]] = {}
+
+    @asynccontextmanager
+    async def listen(self, log: str) -> AsyncIterator[LiveBuffer]:
+        """Listen to a log; see `LiveMessages`."""
+        reader = LiveBuffer()
+        readers = self._readers.setdefault(log, [])
+        readers.append(reader)
+        try:
+            yield reader
+        finally:
+            readers[:] = [each for each in readers if each is not reader]
+            if not readers:
+                self._readers.pop(log, None)
+
+    async def watched(self, logs: Sequence[str]) -> Collection[str]:
+        """Return the logs with readers; see `LiveMessages`."""
+        return [log for log in logs if log in self._readers]
+
+    @asynccontextmanager
+    async def sending(self, log: str) -> AsyncIterator[Send]:
+        """Send messages; see `LiveMessages`."""
+
+        async def send(message: bytes) -> None:
+            for reader in self._readers.get(log, ()):
+                reader.put(message)
+
+        yield send
 
 
 class LocalLogs(ListsPending):
@@ -60,6 +96,7 @@ class LocalLogs(ListsPending):
         self.owner: str = new_owner()
         self.chain: DigestChain = DigestChain(None)
         self._logs: dict[str, _Log] = {} if shared is None else shared._logs
+        self.live: LocalLive = LocalLive() if shared is None else shared.live
         self._held: dict[str, int] = {}
         self._closed = False
 

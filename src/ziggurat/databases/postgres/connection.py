@@ -58,6 +58,10 @@ class Connection(Protocol):
         """Register a function to be called with notifications on a channel."""
         ...
 
+    async def remove_listener(self, channel: str, callback: Callable[..., object]) -> None:
+        """Take back `add_listener`."""
+        ...
+
     def add_termination_listener(self, callback: Callable[..., object]) -> None:
         """Register a function to be called when the connection is lost."""
         ...

@@ -30,6 +30,7 @@ from ziggurat.stores.file.lock import LogLock, locked
 from ziggurat.stores.file.log import appended, file_name, repaired, replaced, rows_in
 from ziggurat.stores.file.mark import marked, remember
 from ziggurat.stores.file.queue import FileQueue
+from ziggurat.stores.live_folder import LiveFolder
 
 T = TypeVar("T")
 
@@ -75,6 +76,7 @@ class FileStore(FileQueue):
         self.chain: DigestChain = DigestChain(key)
         self._disk = disk or Disk()
         self.owner: str = new_owner()
+        self.live: LiveFolder = LiveFolder(self.path / "live")
         self._timeout = timeout
         self._held: dict[str, int] = {}
         self._counts: dict[str, tuple[int, int]] = {}
@@ -264,9 +266,7 @@ class FileStore(FileQueue):
     def _rows(self, log: str, after: int, limit: int | None) -> list[Row]:
         self._prepare()
         path = self._at(log) / "log.jsonl"
-        if not path.exists():
-            return []
-        return rows_in(path)[after : None if limit is None else after + limit]
+        return rows_in(path)[after : None if limit is None else after + limit] if path.exists() else []
 
     def _infos(self, prefix: str) -> list[LogInfo]:
         self._prepare()

@@ -1,6 +1,6 @@
 """The connection on which a PostgreSQL store is notified of changed logs; opened when a log is first followed."""
 
-__all__ = ["PostgresListener"]
+__all__ = ["Channel", "PostgresListener"]
 
 import asyncio
 import concurrent.futures
@@ -8,10 +8,14 @@ import contextlib
 import logging
 import threading
 from collections import OrderedDict
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Coroutine
+from typing import Any
+
+from msgspec import Struct
 
 from ziggurat.core.errors import ZigguratError
 from ziggurat.databases.postgres.connection import Connection, passes
+from ziggurat.stores.postgres.statements import UNWATCH_LIVE, WATCH_LIVE
 
 logger: logging.Logger = logging.getLogger("ziggurat")
 
@@ -20,6 +24,24 @@ _MOST = 1000
 
 _DUE = 0
 """Stands for all that may be due, in place of the number of a log."""
+
+
+_PATIENCE = 5.0
+
+Receive = Callable[[str], None]
+"""Is called with each message of a channel, in the thread of the listener."""
+
+
+class Channel(Struct, frozen=True):
+    """A channel of live messages.
+
+    Attributes:
+        name: Its name.
+        key: The key of the advisory lock of those who listen to it.
+    """
+
+    name: str
+    key: int
 
 
 class PostgresListener:
@@ -36,6 +58,10 @@ class PostgresListener:
         self._lock = threading.Lock()
         self._counts: OrderedDict[int, int] = OrderedDict()
         self._waiting: dict[int, set[tuple[asyncio.AbstractEventLoop, asyncio.Event]]] = {}
+        self._joined: dict[Channel, list[Receive]] = {}
+        self._connection: Connection | None = None
+        self._attending = asyncio.Lock()
+        self._attended: set[Channel] = set()
         self._started: concurrent.futures.Future[bool] | None = None
         self._thread: threading.Thread | None = None
         self._loop: asyncio.AbstractEventLoop | None = None
@@ -92,6 +118,56 @@ class PostgresListener:
                 if not waiting:
                     self._waiting.pop(number, None)
 
+    async def join(self, channel: Channel, receive: Receive) -> None:
+        """Listen to a channel also, as long as this connection lasts, and on those that follow it."""
+        with self._lock:
+            self._joined.setdefault(channel, []).append(receive)
+        if await self.ready():
+            await self._in_thread(self._attend(channel))
+
+    async def leave(self, channel: Channel, receive: Receive) -> None:
+        """Take back `join`."""
+        with self._lock:
+            self._joined[channel].remove(receive)
+            if self._joined[channel]:
+                return
+            del self._joined[channel]
+        await self._in_thread(self._attend(channel))
+
+    async def _in_thread(self, work: Coroutine[Any, Any, None]) -> None:
+        """Do something with the connection; nothing if there is none, for then there is nothing to be done."""
+        with self._lock:
+            loop = self._loop
+            if loop is None:
+                work.close()
+                return
+            future = asyncio.run_coroutine_threadsafe(work, loop)
+        waiting = asyncio.wrap_future(future)
+        await asyncio.wait([waiting], timeout=_PATIENCE)  # if the connection ends meanwhile, it is not done at all
+        if not waiting.cancel() and waiting.exception() is not None:
+            logger.debug("%s: %s", self._channel, waiting.exception())
+
+    async def _attend(self, channel: Channel) -> None:
+        """Make the connection listen to a channel if anybody has joined it, and not otherwise."""
+        connection = self._connection
+        assert connection is not None
+        async with self._attending:
+            has_readers = channel in self._joined
+            if has_readers and channel not in self._attended:
+                self._attended.add(channel)
+                await connection.execute(WATCH_LIVE, channel.key)
+                await connection.add_listener(channel.name, self._live)
+            elif not has_readers and channel in self._attended:
+                self._attended.discard(channel)
+                await connection.execute(UNWATCH_LIVE, channel.key)
+                await connection.remove_listener(channel.name, self._live)
+
+    def _live(self, connection: object, process: int, name: str, payload: str) -> None:
+        with self._lock:
+            receivers = [each for channel, those in self._joined.items() if channel.name == name for each in those]
+        for receive in receivers:
+            receive(payload)
+
     def _run(self, started: "concurrent.futures.Future[bool]") -> None:
         loop = asyncio.new_event_loop()
         try:
@@ -103,7 +179,7 @@ class PostgresListener:
                 raise
         finally:
             with self._lock:
-                self._started = self._loop = self._ended = None
+                self._started = self._loop = self._ended = self._connection = None
                 self._counts.clear()
                 for number in list(self._waiting):
                     self._wake(number)
@@ -117,6 +193,9 @@ class PostgresListener:
             ended = asyncio.Event()
             connection.add_termination_listener(lambda _: ended.set())
             await connection.add_listener(self._channel, self._heard)
+            self._connection, self._attending, self._attended = connection, asyncio.Lock(), set()
+            for channel in list(self._joined):
+                await self._attend(channel)
             with self._lock:
                 self._loop, self._ended = asyncio.get_running_loop(), ended
                 if self._closed:

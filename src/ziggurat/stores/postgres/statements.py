@@ -21,14 +21,18 @@ __all__ = [
     "LIST",
     "LOST",
     "NAMED",
+    "NOTIFY",
     "OLD",
     "POSTED",
     "QUARANTINE",
     "READ",
     "RENEW",
     "TAKE",
+    "UNWATCH_LIVE",
     "WAKE",
     "WATCH",
+    "WATCHED",
+    "WATCH_LIVE",
     "WRITTEN",
 ]
 
@@ -208,3 +212,15 @@ RETURNING -chosen.priority, chosen.due, chosen.created, logs.id, log, epoch, cho
 
 The priorities there are come first, one look at the index for each; for each, its logs that are due.
 """
+
+WATCH_LIVE = "SELECT pg_advisory_lock_shared($1)"
+"""Marks that a session listens to the live messages of a log."""
+
+UNWATCH_LIVE = "SELECT pg_advisory_unlock_shared($1)"
+
+WATCHED = """SELECT DISTINCT (classid::bigint << 32) | objid::bigint FROM pg_locks
+WHERE locktype = 'advisory' AND objsubid = 1 AND granted AND mode = 'ShareLock'
+    AND database = (SELECT oid FROM pg_database WHERE datname = current_database())
+    AND (classid::bigint << 32) | objid::bigint = ANY ($1::bigint[])"""
+
+NOTIFY = "SELECT pg_notify($1, part) FROM unnest($2::text[]) AS part"

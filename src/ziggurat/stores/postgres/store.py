@@ -25,6 +25,7 @@ from ziggurat.databases.writer import Job, Writer, closed_when_unused, one_by_on
 from ziggurat.stores.postgres import statements as sql
 from ziggurat.stores.postgres.append import Append, write
 from ziggurat.stores.postgres.listener import PostgresListener
+from ziggurat.stores.postgres.live import PostgresLive
 from ziggurat.stores.postgres.queue import PostgresQueue
 
 T = TypeVar("T")
@@ -99,8 +100,14 @@ class PostgresStore(PostgresQueue):
             listener.close()
             reading.close()
 
+        sending = PostgresConnection(self.address, timeout, prepare, reached)
         with closed_when_unused():  # one warning for an unclosed store is enough, the writer's
-            self._reader = Writer(name, one_by_one, lambda: None, 60.0, end_reading)
+            reader = self._reader = Writer(name, one_by_one, lambda: None, 60.0, end_reading)
+
+        def read(statement: str, *values: object) -> "Future[Sequence[Any]]":
+            return reader.submit(lambda: reading.fetch(statement, *values))
+
+        self.live: PostgresLive = PostgresLive(self.address.schema, listener, read, sending)
 
     def __repr__(self) -> str:
         return f"PostgresStore({self.address.shown!r})"
@@ -367,6 +374,7 @@ class PostgresStore(PostgresQueue):
         finally:
             await self._writer.finish()
             await self._reader.finish()
+            await self.live.close()
             self._listener.close()
 
 

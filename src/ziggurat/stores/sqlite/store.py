@@ -25,6 +25,7 @@ from ziggurat.databases.owner import is_gone, lease_held, new_owner
 from ziggurat.databases.sqlite.batch import write_batch
 from ziggurat.databases.sqlite.connection import SqliteConnection, WouldWait
 from ziggurat.databases.writer import Job, Writer
+from ziggurat.stores.live_folder import LiveFolder
 from ziggurat.stores.sqlite.queue import SqliteQueue
 from ziggurat.stores.sqlite.rows import HEADERS, info_of, read_rows
 
@@ -93,7 +94,9 @@ class SqliteStore(SqliteQueue):
         self._states: dict[str, str] = {}  # the status of each held log, as written in the table of logs
         self._touched: dict[str, float] = {}  # times of writes that are not yet in the table of logs
         self._renewed = time.monotonic()
-        self._marks = Marks(Path(f"{os.path.realpath(self.path)}-marks"), disk)  # one file, also by way of a link
+        real = os.path.realpath(self.path)  # one file, also by way of a link
+        self._marks = Marks(Path(f"{real}-marks"), disk)
+        self.live: LiveFolder = LiveFolder(Path(f"{real}-live"))
         self._written: dict[str, LogMark] = {}  # the last rows of the transaction under way
         self._database = SqliteConnection(self.path, synchronous, timeout, connect, self._marks.clear)
         self._writer = Writer(

@@ -1,0 +1,181 @@
+"""Live messages between processes that share a disk: a folder for each log to which anybody listens."""
+
+__all__ = ["LiveFolder"]
+
+import os
+from collections.abc import AsyncIterator, Awaitable, Collection, Sequence
+from contextlib import asynccontextmanager, suppress
+from hashlib import blake2b
+from pathlib import Path
+
+from ziggurat.core.clock import SYSTEM_CLOCK, new_id
+from ziggurat.databases.files import make_private_folder, open_private
+from ziggurat.databases.lock_file import SUPPORTED
+
+if SUPPORTED:
+    import fcntl
+
+_POLL = 0.02
+"""Seconds between a reader's looks at the file."""
+
+_LARGEST = 1 << 20
+"""Bytes after which the sender begins a new file, so that neither the disk nor a slow reader's memory fills."""
+
+
+class LiveFolder:
+    """Pass messages through the files of a folder, which has none while nobody listens.
+
+    A reader has a shared lock on the log's own folder in it, which the system takes back when its process ends. The
+    sender appends to a file in there, and begins a new one before it is too large; a reader that still has the old one
+    reads that to its end, and goes on in the one that is there by then. The folder is removed with its last reader.
+
+    Args:
+        path: The folder; it exists only while anybody listens.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+
+    def _at(self, log: str) -> Path:
+        return self._path / blake2b(log.encode(), digest_size=16).hexdigest()
+
+    @asynccontextmanager
+    async def listen(self, log: str) -> AsyncIterator["_FileReader"]:
+        """Listen to a log; see `LiveMessages`."""
+        reader = _FileReader(self._at(log))
+        try:
+            yield reader
+        finally:
+            reader.close()
+            self._clean(log)
+
+    async def watched(self, logs: Sequence[str]) -> Collection[str]:
+        """Return the logs with readers; see `LiveMessages`."""
+        return [log for log in logs if SUPPORTED and self._clean(log)] if self._path.exists() else ()
+
+    @asynccontextmanager
+    async def sending(self, log: str) -> AsyncIterator["_FileSender"]:
+        """Send messages; see `LiveMessages`."""
+        sender = _FileSender(self._at(log))
+        try:
+            yield sender
+        finally:
+            sender.close()
+
+    def _clean(self, log: str) -> bool:
+        """Remove the folder of a log unless somebody listens; return whether somebody does."""
+        folder = self._at(log)
+        try:
+            at = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
+        except FileNotFoundError:
+            return False
+        try:
+            fcntl.flock(at, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            if _is_same(at, folder):
+                for left in folder.iterdir():
+                    left.unlink(missing_ok=True)
+                folder.rmdir()
+                with suppress(OSError):  # others are listened to
+                    self._path.rmdir()
+        except BlockingIOError:
+            return True
+        finally:
+            os.close(at)
+        return False
+
+
+class _FileReader:
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        self._path = folder / "messages"
+        self._lock = _joined(folder)
+        self._rest = b""
+        self._at: int | None = None
+        if self._opened():  # what was sent before is for others
+            os.lseek(self._at or 0, 0, os.SEEK_END)
+
+    def _opened(self) -> bool:
+        with suppress(FileNotFoundError):
+            self._at = open_private(self._path, os.O_RDONLY)
+        return self._at is not None
+
+    def take(self) -> list[bytes]:
+        """Return the lines that were written since; see `LiveReader`."""
+        lines: list[bytes] = []
+        size = 0
+        while size <= _LARGEST and (self._at is not None or self._opened()):
+            assert self._at is not None
+            over = not _is_same(self._at, self._path)  # before the read: then nothing more comes after it
+            data = os.read(self._at, _LARGEST)
+            size += len(data)
+            *whole, self._rest = (self._rest + data).split(b"\n")
+            lines += [line for line in whole if line]
+            if not data:
+                if not over:
+                    break
+                os.close(self._at)
+                self._at, self._rest = None, b""
+        return lines
+
+    async def wait(self, seconds: float) -> None:
+        """Wait a moment; see `LiveReader`."""
+        await SYSTEM_CLOCK.sleep(min(seconds, _POLL))
+
+    def close(self) -> None:
+        """Listen no more."""
+        for at in (self._at, self._lock):
+            if at is not None:
+                os.close(at)
+
+
+class _FileSender:
+    def __init__(self, folder: Path) -> None:
+        self._path = folder / "messages"
+        self._at: int | None = None
+        self._size = 0
+
+    def __call__(self, message: bytes) -> Awaitable[None]:
+        return self._send(message)
+
+    async def _send(self, message: bytes) -> None:
+        with suppress(FileNotFoundError):  # nobody listens any more
+            if self._at is None or self._size > _LARGEST or not _is_same(self._at, self._path):
+                self._begin()
+            assert self._at is not None
+            self._size += os.write(self._at, b"\n" + message + b"\n")
+
+    def _begin(self) -> None:
+        """Begin a new file in place of the one that is there."""
+        self.close()
+        new = self._path.with_name(new_id())
+        self._at, self._size = open_private(new, os.O_WRONLY | os.O_CREAT | os.O_APPEND), 0
+        os.replace(new, self._path)
+
+    def close(self) -> None:
+        """Send no more."""
+        at, self._at = self._at, None
+        if at is not None:
+            os.close(at)
+
+
+def _joined(folder: Path) -> int | None:
+    """Create a folder if need be, and return a descriptor with a shared lock on it; None where there are no locks."""
+    while SUPPORTED:
+        for each in (folder.parent, folder):
+            with suppress(FileExistsError, FileNotFoundError):  # others create and remove it at the same time
+                make_private_folder(each)
+        with suppress(FileNotFoundError):
+            at = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
+            fcntl.flock(at, fcntl.LOCK_SH)
+            if _is_same(at, folder):
+                return at
+            os.close(at)
+    return None
+
+
+def _is_same(at: int, path: Path) -> bool:
+    """Return whether an open file is the one at a path."""
+    try:
+        return os.path.samestat(os.fstat(at), os.stat(path))
+    except FileNotFoundError:
+        return False
