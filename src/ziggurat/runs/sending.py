@@ -12,7 +12,7 @@ from ziggurat.core.errors import ConfigurationError, MissingExtra
 from ziggurat.core.journal import LocalJournal
 from ziggurat.core.settings import NonEmptyText, checked
 from ziggurat.core.store import Store
-from ziggurat.messages.agent import recorded_items
+from ziggurat.messages.pending import recorded_items
 from ziggurat.messages.posted import PostedEvent
 from ziggurat.runs.local import runs_of
 from ziggurat.runs.options import RunId
