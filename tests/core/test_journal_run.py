@@ -175,14 +175,14 @@ def test_time_between_is_free() -> None:
     clock.at += 10
     ask(beneath(journal), Calls("a"))
     clock.at += 5
-    journal.append(Ended("", "Suspended", journal.elapsed))
+    journal.append(Ended("", "Suspended", journal.watch.elapsed))
     clock.at += 100_000
     second = LocalJournal.load(journal.dump(), clock=clock)
     clock.at += 100_000
     second.reopen("r", clock.now())
-    assert second.elapsed == 15
+    assert second.watch.elapsed == 15
     clock.at += 2
-    assert second.elapsed == 17
+    assert second.watch.elapsed == 17
 
 
 def test_a_run_that_crashed_has_used_what_its_last_entry_says() -> None:
@@ -193,7 +193,7 @@ def test_a_run_that_crashed_has_used_what_its_last_entry_says() -> None:
     clock.at += 5
     second = LocalJournal.load(journal.dump(), clock=clock)
     second.reopen("r", clock.now())
-    assert second.elapsed == 10
+    assert second.watch.elapsed == 10
 
 
 def test_how_a_run_ended_is_known_until_it_goes_on() -> None:

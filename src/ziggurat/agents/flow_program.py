@@ -61,7 +61,7 @@ class FlowProgram:
             id=ctx.run_id,
             agent=self._name,
             start=len(request.messages),
-            seconds=journal_of(ctx).elapsed - ctx.scope[AGENT_CALL].began,
+            seconds=journal_of(ctx).watch.elapsed - ctx.scope[AGENT_CALL].began,
         )
 
     def _text_of(self, output: object) -> str:

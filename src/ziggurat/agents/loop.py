@@ -60,7 +60,7 @@ class AgentLoop:
 
     async def _steps_within(self, run: LoopRun, ctx: Context) -> AgentRun:
         allowed = self.settings.timeout or 0.0
-        used_up = journal_of(ctx).elapsed - run.tally.began  # by earlier processes
+        used_up = journal_of(ctx).watch.elapsed - run.tally.began  # by earlier processes
         limit = ctx.limit(allowed - used_up)
         async with limit as limited:
             limit.seconds = allowed  # errors name the whole limit, not the rest that earlier processes left

@@ -235,7 +235,7 @@ class LoopRun:
             self.loop.name,
             (),
             self.start,
-            journal_of(self.ctx).elapsed - self.tally.began,
+            journal_of(self.ctx).watch.elapsed - self.tally.began,
             self.past(),
             "" if self.writer is None else self.writer.id,
             usage_by_model=self.tally.by_model,

@@ -117,7 +117,7 @@ class CallDecision:
             decision = recorded_form(decision)
             caller = ctx.scope.get(AGENT_CALL)
             worked = None if caller is None else caller.worked()
-            await journal.write(Decided(ctx.path, self.item.id, decision, journal.elapsed, worked, posted))
+            await journal.write(Decided(ctx.path, self.item.id, decision, journal.watch.elapsed, worked, posted))
         await self.report(decision)
         return decision
 
@@ -126,7 +126,9 @@ class CallDecision:
         item = self.item
         if self._record is None or self._record.pending is None:
             call = _copy_of(item.call)
-            await journal.write(Pending(item.path, item.id, call.name, call, item.reason, item.until, journal.elapsed))
+            await journal.write(
+                Pending(item.path, item.id, call.name, call, item.reason, item.until, journal.watch.elapsed)
+            )
         if item.needs_decision and self._ctx.listens(ApprovalRequested):
             await self._ctx.emit(ApprovalRequested(self._ctx.path, item))
 

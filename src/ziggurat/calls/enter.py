@@ -25,7 +25,7 @@ from msgspec.structs import replace
 
 from ziggurat.calls.admission import ADMISSION
 from ziggurat.calls.agent_call import AGENT_CALL, AgentCall
-from ziggurat.calls.hooks import MIDDLEWARE, NO_CHAIN, HookChain, hooked, run_hooks, tell, wrap
+from ziggurat.calls.hooks import MIDDLEWARE, NO_CHAIN, HookChain, hooked, tell, wrap
 from ziggurat.calls.once import after_acts
 from ziggurat.core.codec import as_type
 from ziggurat.core.containment import contained
@@ -121,7 +121,7 @@ async def enter(agent: AgentService, request: AgentRequest, ctx: Context, *, aga
     try:
         request = await _apply_before_agent(parts, record, request, ctx, chain)
         if record is None or record.entered is None:
-            frame.begin(ctx, journal.elapsed)
+            frame.begin(ctx, journal.watch.elapsed)
             await journal.write(Entered(ctx.path, parts.name, request, parts.setup(), frame.began))
         if ctx.emit is not SILENCE:
             await ctx.emit(AgentStarted(ctx.path, parts.name, ctx.run_id))
@@ -192,18 +192,20 @@ async def _apply_before_agent(
         await report_changes(parts, record.entered, ctx)
         _continue_clock(record.entered, ctx)
         return as_type(record.entered.request, AgentRequest)
-    return await run_hooks(chain, "before_agent", request, ctx)
+    for middleware in chain.hooks["before_agent"]:
+        request = await hooked(middleware, "before_agent", request, ctx)
+    return request
 
 
 def _continue_clock(entered: Entered, ctx: Context) -> None:
     """Count the time that an agent has worked before; a nested one may have waited while others worked."""
     frame, journal = ctx.scope[AGENT_CALL], journal_of(ctx)
     if journal.replaying:
-        frame.began = journal.elapsed  # its time was spent when it was recorded
+        frame.began = journal.watch.elapsed  # its time was spent when it was recorded
     elif frame.outer is None:
         frame.began = entered.elapsed
     else:
-        frame.begin(ctx, journal.elapsed, journal.worked(ctx.path))
+        frame.begin(ctx, journal.watch.elapsed, journal.worked(ctx.path))
 
 
 async def _recorded_run(record: Record, parts: AgentParts, ctx: Context) -> AgentRun | None:

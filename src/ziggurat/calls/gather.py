@@ -203,7 +203,7 @@ class _Group:
     async def _decide(self, outcomes: list[_Outcome], size: _Size, ctx: Context, journal: LocalJournal) -> None:
         """Record which parts were used, because that depended on timing."""
         used = _Winners(tuple(number for number, outcome in enumerate(outcomes) if outcome is not _NOTHING))
-        await journal.write(Result(ctx.path, self.name, size, used, (), journal.elapsed))
+        await journal.write(Result(ctx.path, self.name, size, used, (), journal.watch.elapsed))
 
     async def _run_parts(self, chosen: Sequence[int], ctx: Context) -> list[_Outcome]:
         """Run the chosen parts, and return the outcomes of all."""

@@ -82,7 +82,7 @@ async def ask(model: Model, request: ModelRequest, ctx: Context, *, name: str | 
             model = sent = _Sent(model)
             response = await _call(model, name, request, ctx, chain)
         lost = metered(charged) if (charged := journal.take_charges(ctx.path)) else ()
-        stored = journal.append(Result(ctx.path, name, original.messages.mark(), response, lost, journal.elapsed))
+        stored = journal.append(Result(ctx.path, name, original.messages.mark(), response, lost, journal.watch.elapsed))
         if stored is not None:  # `await journal.write(...)` takes 0.2 us longer
             await stored
     except BaseException as raised:  # noqa: BLE001 - raised again

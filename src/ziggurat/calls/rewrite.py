@@ -215,8 +215,10 @@ async def _call_rewrite(middleware: Middleware, request: RewriteRequest, ctx: Co
     replaced = request.messages[rewriting.start : rewriting.end]
     rewriting = replace(rewriting, by=rewriting.by or middleware.name, replaced=digest(replaced) if replaced else "")
     journal = journal_of(ctx)
-    await journal.write(Entered(ctx.path, middleware.name, None, None, journal.elapsed))
-    await journal.write(Result(ctx.path, middleware.name, request.messages.mark(), rewriting, (), journal.elapsed))
+    await journal.write(Entered(ctx.path, middleware.name, None, None, journal.watch.elapsed))
+    await journal.write(
+        Result(ctx.path, middleware.name, request.messages.mark(), rewriting, (), journal.watch.elapsed)
+    )
     return rewriting
 
 

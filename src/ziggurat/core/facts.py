@@ -24,13 +24,11 @@ from collections.abc import Iterable, Mapping
 from functools import cache
 from types import UnionType
 from typing import (
-    TYPE_CHECKING,
     Any,
     Generic,
     Literal,
     TypeVar,
     Union,
-    cast,
     get_args,
     get_origin,
     get_type_hints,
@@ -39,9 +37,6 @@ from typing import (
 
 from ziggurat.core.context import Context
 from ziggurat.core.errors import ConfigurationError
-
-if TYPE_CHECKING:
-    from ziggurat.core.protocols import StatesFacts
 
 T = TypeVar("T")
 
@@ -78,7 +73,7 @@ def fact(service: object, what: Fact[T]) -> T:
 
 def facts_of(service: object) -> Mapping[Fact[Any], Any]:
     """Return the facts that a service states itself, not those of what it wraps."""
-    return (cast("StatesFacts", service).facts if hasattr(service, "facts") else None) or {}
+    return (service.facts if hasattr(service, "facts") else None) or {}  # as `protocols.StatesFacts` has them
 
 
 def wrapped_in(service: object) -> object | None:

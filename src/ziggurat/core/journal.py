@@ -5,7 +5,7 @@ __all__ = ["LocalJournal", "journal_of"]
 import asyncio
 import threading
 from collections import deque
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Iterator
 
 from ziggurat.core.clock import SYSTEM_CLOCK, Clock
 from ziggurat.core.codec import SHAPE_VERSION
@@ -250,8 +250,8 @@ class LocalJournal(Recorder):
             if isinstance(entry, Opened):
                 self._ask_again()  # whoever continued the run did the same here
             LocalJournal.append(self, entry)
-            self._elapsed = max(self._elapsed, getattr(entry, "elapsed", 0.0))
         self._reading = False
+        self.watch: Stopwatch = Stopwatch(self.watch.clock, earlier=self._latest())
         self._begun = len(self.entries)
 
     def copy(self, mode: Mode = "resume", *, clock: Clock = SYSTEM_CLOCK) -> "LocalJournal":
@@ -311,12 +311,16 @@ class LocalJournal(Recorder):
             record = self.find(path)
             if record is not None:
                 record.cursor = record.counted = 0
-        if isinstance(ended, Ended):
-            self._elapsed = ended.elapsed
-        self.watch: Stopwatch = Stopwatch(self.watch.clock if clock is None else clock)
+        earlier = ended.elapsed if isinstance(ended, Ended) else self._latest()
+        self.watch = Stopwatch(self.watch.clock if clock is None else clock, earlier=earlier)
         for entry in (*decided, Opened("", run_id, SHAPE_VERSION, at, losses=losses)):
             self.hold(entry)
         self._begun = len(self.entries)
+
+    def _latest(self) -> float:
+        """Return the time of the run at its last entry that states it."""
+        times: Iterator[float] = (getattr(entry, "elapsed", 0.0) for entry in self.entries)
+        return max(times, default=0.0)
 
     def hold(self, entry: JournalEntry, /) -> None:
         """Record an entry that becomes durable with the next one only."""

@@ -71,7 +71,7 @@ class Recorder:
     """
 
     __slots__ = (
-        "_acts", "_acts_read", "_charges", "_elapsed", "_errors", "_known_composites", "_readers", "_reading",
+        "_acts", "_acts_read", "_charges", "_errors", "_known_composites", "_readers", "_reading",
         "_screens", "durable", "entries", "mode", "refusing", "reopened", "replaying", "strict", "watch",
     )  # fmt: skip
 
@@ -82,8 +82,7 @@ class Recorder:
         self.strict: bool = strict or mode == "replay"
         self.durable: bool = False
         self.entries: list[JournalEntry] = []
-        self.watch: Stopwatch = Stopwatch(clock)  # measures the run in this process
-        self._elapsed = 0.0
+        self.watch: Stopwatch = Stopwatch(clock)  # measures the run, in this process and all before
         self._acts: dict[str, Intent] = {}
         self._acts_read = 0  # the number of entries searched for them
         self._known_composites: Composites | None = None
@@ -137,11 +136,6 @@ class Recorder:
     def original(self) -> Sequence[JournalEntry]:
         """The entries with which differing requests are compared."""
         return self.entries
-
-    @property
-    def elapsed(self) -> float:
-        """Seconds of the run's time allowance used, in this process and all before; waiting for people excluded."""
-        return self._elapsed + self.watch.elapsed
 
     def missing(self, path: str, what: str, /) -> None:
         """Raise in `replay`, because the record has no answer for this call.
@@ -211,7 +205,7 @@ class Recorder:
                 await self.write_failure(ctx, name, request, error, spent)
             raise error  # noqa: B904 - it has its cause already
         spent = _known(self.take_charges(ctx.path))
-        await self.write(Result(ctx.path, name, request, value, spent, self.elapsed))
+        await self.write(Result(ctx.path, name, request, value, spent, self.watch.elapsed))
         self.count(ctx, name, *spent, usage_of(value), charge=True)
         return value
 
@@ -229,7 +223,7 @@ class Recorder:
             raise
         record = self.find(ctx.path)
         if record is None or record.result is None:
-            await self.write(Result(ctx.path, name, request, value, (), self.elapsed))
+            await self.write(Result(ctx.path, name, request, value, (), self.watch.elapsed))
         return value
 
     @staticmethod
@@ -255,7 +249,7 @@ class Recorder:
         if isinstance(error, (ConfigurationError, JournalError)):
             return
         self._note_error(error, answer=False)
-        await self.write(Failure(ctx.path, name, request, error, tuple(spent), self.elapsed))
+        await self.write(Failure(ctx.path, name, request, error, tuple(spent), self.watch.elapsed))
 
     def _note_error(self, error: BaseException, *, answer: bool) -> None:
         if self._errors is None:

@@ -209,7 +209,10 @@ def _either(rules: list[SettingRule]) -> SettingRule:
     separator = ", or " if any("," in each for each in words) else " or "
 
     def allows(value: object) -> bool:
-        return any(check(value) for check in checks)
+        for check in checks:  # noqa: SIM110 - a generator takes twice as long
+            if check(value):
+                return True
+        return False
 
     return SettingRule(allows, separator.join(words), item, secret=any(rule.secret for rule in rules))
 

@@ -22,6 +22,7 @@ class Stopwatch:
         clock: Tells the time.
         outer: The stopwatch of the call around this one; None if there is none.
         emit: Of the call; the time for which emitting waits for a slow reader is not counted either.
+        earlier: The seconds that were counted before, in other processes.
     """
 
     __slots__ = (
@@ -29,12 +30,14 @@ class Stopwatch:
         "limited", "outer",
     )  # fmt: skip
 
-    def __init__(self, clock: Clock, outer: "Stopwatch | None" = None, emit: Emit = SILENCE) -> None:
+    def __init__(
+        self, clock: Clock, outer: "Stopwatch | None" = None, emit: Emit = SILENCE, earlier: float = 0.0
+    ) -> None:
         self.outer: Stopwatch | None = outer
         self.emit: Emit = emit
         self.clock: Clock = clock
         self._start = clock.monotonic()
-        self._excluded = -emit.blocked  # seconds for which it has stood still, but for the present stop and `emit`
+        self._excluded = -emit.blocked - earlier  # seconds not to count, but for the present stop and `emit`
         self._stopped: float | None = None  # since when it stands still
         self._waits = 0  # how many waits for people, and stopwatches that stand still, are directly below
         self._branches = 0

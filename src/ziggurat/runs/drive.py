@@ -89,7 +89,7 @@ async def drive(
             run = _replayed_end(None, run, opening.journal, opening.ctx.path)
         if opening.writer is not None:
             run = await opening.writer.close(run)
-        waiting = opening.journal.append(Ended("", stops.status_of(run.stop), opening.journal.elapsed))
+        waiting = opening.journal.append(Ended("", stops.status_of(run.stop), opening.journal.watch.elapsed))
         if waiting is not None:
             await finished(waiting)
     except _NOT_RECORDED as error:
@@ -174,7 +174,7 @@ async def _store_end(opening: Opening, run: AgentRun, *, answered: bool = False,
     whole = None if answered or run.pending else run
     stop = stops.status_of(run.stop)
     due = min((item.until for item in run.pending if item.until is not None), default=None)
-    elapsed = opening.journal.elapsed
+    elapsed = opening.journal.watch.elapsed
     await opening.journal.write(Ended("", stop, elapsed, whole, interrupted and stop == "Cancelled", due))
 
 

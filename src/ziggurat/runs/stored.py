@@ -194,7 +194,7 @@ class StoredRuns(Runs):
 async def _cancel(journal: StoredJournal) -> None:
     """Record that a run was cancelled while it was opened, so that nothing drives it."""
     try:
-        waiting = journal.append(Ended("", "Cancelled", journal.elapsed))
+        waiting = journal.append(Ended("", "Cancelled", journal.watch.elapsed))
         if waiting is not None:
             await waiting
     except StoreError as error:

@@ -139,7 +139,7 @@ class TeamConversation:
             id=ctx.run_id,
             agent=agent,
             start=self.start,
-            seconds=journal_of(ctx).elapsed - ctx.scope[AGENT_CALL].began,
+            seconds=journal_of(ctx).watch.elapsed - ctx.scope[AGENT_CALL].began,
         )
 
     @contextmanager

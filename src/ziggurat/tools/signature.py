@@ -145,7 +145,8 @@ class Signature(msgspec.Struct, frozen=True, eq=False):
             InvalidArguments: As for `decode`, or their JSON does not give the same values back.
         """
         if self._plain:  # numbers, texts and truth values are read as they were written
-            return canonical({**self._defaults, **self.decode(arguments)}, few_keys=True).decode()
+            values = self.decode(arguments)
+            return canonical({**self._defaults, **values} if self._defaults else values, few_keys=True).decode()
         return normal_form(arguments, self._recode)
 
     def decode_normal(self, arguments: str) -> dict[str, object]:
