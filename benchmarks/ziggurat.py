@@ -50,9 +50,11 @@ class A(Adapter):
 
     def inproc(self, tool: str = "add") -> Agent:
         """Return an agent with a fake model in this process."""
+        from msgspec.json import encode
+
         from ziggurat.messages.message import Message
         from ziggurat.messages.model import ModelResponse
-        from ziggurat.messages.parts import Text, tool_call
+        from ziggurat.messages.parts import Text, ToolCall
 
         async def answer(request: "ModelRequest", ctx: "Context") -> "ModelResponse":
             state = CUR.get()
@@ -61,7 +63,7 @@ class A(Adapter):
             calls = state.next_calls(request.messages)
             if calls is None:
                 return ModelResponse(Message("assistant", (Text("done"),)))
-            parts = tuple([tool_call(name, id=id, **arguments) for id, name, arguments in calls])
+            parts = tuple([ToolCall(id, name, encode(arguments).decode()) for id, name, arguments in calls])
             return ModelResponse(Message("assistant", parts), "tool_calls")
 
         model: Any = answer
