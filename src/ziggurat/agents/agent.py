@@ -17,6 +17,7 @@ from ziggurat.agents.reply import final_answer_in
 from ziggurat.agents.runnable import Runnable
 from ziggurat.agents.steering import STEERABLE, Steerable
 from ziggurat.agents.stop import MAX_STEPS, Policy, StopPolicy, any_of, steps_in
+from ziggurat.calls.decisions import TOOLS
 from ziggurat.calls.enter import AGENT, AgentParts
 from ziggurat.calls.hooks import HookChain
 from ziggurat.core.codec import digest
@@ -34,7 +35,7 @@ from ziggurat.messages.model import NO_SETTINGS, Model, ModelRequest, ModelRespo
 from ziggurat.models.resolving import resolve
 from ziggurat.tools.approval import Approvals
 from ziggurat.tools.permissions import Permissions, known
-from ziggurat.tools.toolbox import TOOLS, Tool, Toolbox
+from ziggurat.tools.toolbox import Tool, Toolbox
 
 if TYPE_CHECKING:
     from typing_extensions import TypeForm

@@ -1,6 +1,6 @@
 """Check decisions about pending calls against the run and its tools, before any of them is recorded."""
 
-__all__ = ["decision_entries", "misfit_of"]
+__all__ = ["TOOLS", "decision_entries", "misfit_of"]
 
 from collections.abc import Mapping
 
@@ -8,13 +8,16 @@ from ziggurat.calls.call_decision import Normalize, expired, misfit, recorded_fo
 from ziggurat.calls.model_call import normalize_request
 from ziggurat.core.entries import Decided
 from ziggurat.core.errors import AlreadyDecided, ConfigurationError, InvalidArguments
-from ziggurat.core.facts import fact
+from ziggurat.core.facts import Fact, fact
 from ziggurat.core.journal import LocalJournal
 from ziggurat.core.path import is_tool_call
 from ziggurat.messages.agent import Decision, Modify, PendingItem, decision_of
 from ziggurat.messages.canonical import canonical
 from ziggurat.messages.pending import recorded_items
-from ziggurat.tools.toolbox import TOOLS
+from ziggurat.tools.toolbox import Toolbox
+
+TOOLS: Fact[Toolbox | None] = Fact("tools", None)
+"""The tools of an agent, reachable through its layers."""
 
 
 def misfit_of(agent: object, item: PendingItem, decision: Decision) -> str | None:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Literal
 from msgspec import Struct
 from msgspec.structs import replace
 
+from ziggurat.calls.decisions import decision_entries
 from ziggurat.calls.enter import AgentParts, AgentService
 from ziggurat.calls.gate import WAITING_CALLS
 from ziggurat.calls.hooks import screened
@@ -19,7 +20,7 @@ from ziggurat.core.clock import Clock
 from ziggurat.core.clock import new_id as fresh_id
 from ziggurat.core.codec import SHAPE_VERSION, as_type, digest
 from ziggurat.core.context import JOURNAL, RUN_ID, Context
-from ziggurat.core.entries import Decided, Ended, Entered, Failure, JournalEntry, Opened, Origin
+from ziggurat.core.entries import Ended, Entered, Failure, JournalEntry, Opened, Origin
 from ziggurat.core.errors import JournalCorrupt, RunExists, RunNotFound, attach
 from ziggurat.core.ids import check_new_id
 from ziggurat.core.journal import LocalJournal
@@ -45,6 +46,7 @@ from ziggurat.tools.fork_effects import FORK_EFFECTS, ForkEffects
 if TYPE_CHECKING:
     from ziggurat.core.broadcast import SubscribedItem
 
+_NOTHING: Mapping[str, Decision] = {}
 State = Literal["new", "continued", "ended"]
 
 
@@ -201,7 +203,7 @@ class Opener:
             request, conditions = self._recorded_request(journal, run_id), conditions_in(journal)
             self._screen(journal)
             clock = options.clock
-            decided = self._decided(journal, options.decisions, clock.now())
+            decided = decision_entries(journal, options.decisions or _NOTHING, clock.now(), self._agent)
             if conditions.session:
                 writer = await reopen_session(options.session, conditions, run_id, request, self.runs.store)
             effects = await self._effects(journal)
@@ -251,7 +253,7 @@ class Opener:
         try:
             self._recorded_request(journal, run_id)
             self._screen(journal)
-            decided = self._decided(journal, decisions, clock.now())
+            decided = decision_entries(journal, decisions, clock.now(), self._agent)
             elapsed = journal.last_end.elapsed if journal.last_end else 0.0
             for entry in decided[:-1]:
                 journal.hold(entry)
@@ -272,7 +274,7 @@ class Opener:
                 "last entries are lost; restore the store from a backup"
             )
         request = self._recorded_request(journal, run_id)
-        self._decided(journal, options.decisions, 0.0)
+        decision_entries(journal, options.decisions or _NOTHING, 0.0, self._agent)
         return self._opening("ended", run_id, request, journal, options, runs=None)
 
     async def replay(self, run_id: str, live: Live, options: RunOptions, *, strict: bool) -> Opening:
@@ -367,14 +369,6 @@ class Opener:
             with suppress(RunNotFound):  # the original run may have been removed
                 before = (await self.runs.read(opened.forked.run_id)).entries
         return effects_gate(opened.forked, before)
-
-    def _decided(self, journal: LocalJournal, decisions: Mapping[str, Decision] | None, now: float) -> list[Decided]:
-        """Return the entries that record decisions on calls and questions that wait."""
-        if not decisions:
-            return []
-        from ziggurat.calls.decisions import decision_entries
-
-        return decision_entries(journal, decisions, now, self._agent)
 
     def _screen(self, journal: LocalJournal) -> None:
         """Set the agent's middleware to screen entries of the run as a whole, before the agent is entered."""

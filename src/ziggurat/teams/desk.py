@@ -12,6 +12,7 @@ from ziggurat.agents.loop_run import EXTRA_TOOLS, ExtraTools
 from ziggurat.agents.runnable import Runnable
 from ziggurat.agents.stop import BasePolicy, Progress, Verdict
 from ziggurat.calls.agent_call import AGENT_CALL
+from ziggurat.calls.decisions import TOOLS
 from ziggurat.calls.enter import parts_of
 from ziggurat.core.codec import encode
 from ziggurat.core.context import Context
@@ -32,7 +33,7 @@ from ziggurat.teams.handoff import Handoff, HandoffPolicy, Handoffs, HandoffStat
 from ziggurat.teams.program import TeamArguments, as_runnable, members_by_name
 from ziggurat.teams.visibility import Choice, View, Visibility
 from ziggurat.tools.function import FunctionTool, tool
-from ziggurat.tools.toolbox import TOOLS, Toolbox
+from ziggurat.tools.toolbox import Toolbox
 
 Picker = Callable[[Sequence[Message]], str | Awaitable[str]]
 """Returns the name of the agent that begins, from the conversation."""

@@ -1,6 +1,6 @@
 """Toolbox: the tools of an agent by name, and how their calls are run."""
 
-__all__ = ["TOOLS", "Quorum", "Tool", "ToolEntry", "ToolStatistics", "Toolbox", "quorum"]
+__all__ = ["Quorum", "Tool", "ToolEntry", "ToolStatistics", "Toolbox", "quorum"]
 
 from collections.abc import Callable, Iterable, Iterator
 from itertools import islice
@@ -9,7 +9,7 @@ from typing import Annotated, Any, Literal
 from msgspec import Meta, Struct
 
 from ziggurat.core.errors import ConfigurationError
-from ziggurat.core.facts import COMPOSITE, Effect, Fact, fact, innermost, name_of, strongest
+from ziggurat.core.facts import COMPOSITE, Effect, fact, innermost, name_of, strongest
 from ziggurat.core.layer import Enclosed, Layered
 from ziggurat.core.service import Service
 from ziggurat.core.settings import PositiveInt, checked
@@ -218,10 +218,6 @@ class Toolbox:
 
     def __repr__(self) -> str:
         return f"Toolbox({', '.join(self.entries)})"
-
-
-TOOLS: Fact[Toolbox | None] = Fact("tools", None)
-"""The tools of an agent, reachable through its layers."""
 
 
 def _as_function_tool(each: Any) -> Any:
