@@ -26,19 +26,22 @@ async def report(day: str) -> str:
     """Publish the sales of a day."""
     results = await settled(*(sales(shop, day) for shop in ("Ur", "Uruk", "Kish")))
     known = [each for each in results if isinstance(each, int)]
-    text = f"{day}: {sum(known)} in {len(known)} of {len(results)} shops"
-    await publish(text)
+    await publish(text := f"{day}: {sum(known)} in {len(known)} of {len(results)} shops")
     return text
+
+
+def day_of(tick: datetime) -> str:
+    return f"{tick:%Y-%m-%d}"
 
 
 async def main() -> None:
     night = datetime(2026, 11, 22, 21, tzinfo=UTC)
-    clock = HandClock(night.timestamp())  # moved by hand here; without it, the time of the machine
-    nightly = schedule(report, every(days=1, start=night), input=lambda tick: f"{tick:%Y-%m-%d}")
+    clock = HandClock(night.timestamp())  # moved by hand here
+    nightly = schedule(report, every(days=1, start=night), input=day_of)
     running = asyncio.create_task(nightly.run(environment=Environment(clock=clock)))
     await clock.advance(2 * 86400)
     running.cancel()
-    run = await report.run("2026-11-23", run_id=nightly.run_id(datetime(2026, 11, 23, 21, tzinfo=UTC)))
+    run = await report.run("2026-11-23", run_id="report-20261123T210000Z")
     print(run.output, "(again from its record)" if run.replayed else "")
 
 

@@ -80,7 +80,7 @@ class CallDecision:
         pending = None if record is None else record.pending
         if pending is not None:
             item = replace(item, id=pending.id, reason=pending.reason, until=pending.until)
-        self.item = item
+        self.item: PendingItem = item
         self._record = record
         self._ctx = ctx
 

@@ -40,7 +40,7 @@ class Unread:
     def __init__(self, limit: int = 1000) -> None:
         self.limit = limit
         self.items: deque[SubscribedItem] = deque()
-        self.dropped = 0
+        self.dropped: int = 0
 
     def append(self, item: SubscribedItem) -> None:
         """Add an event."""

@@ -135,8 +135,8 @@ class LiveEvents:
 
     def __init__(self) -> None:
         self.items: deque[SubscribedItem] = deque()
-        self.stable = 0
-        self.sent = False
+        self.stable: int = 0
+        self.sent: bool = False
         self._sender = ""
         self._expected = 0
 

@@ -205,7 +205,7 @@ class Subscription:
     def __init__(self, bus: Bus, name: NonEmptyText, role: NonEmptyText | None) -> None:
         self.name = name
         self.role = role
-        self.lagged = 0
+        self.lagged: int = 0
         self._bus = bus
         self._missed = 0  # since the last report
         self._waiting: deque[BusMessage] = deque()

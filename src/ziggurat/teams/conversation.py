@@ -46,8 +46,8 @@ class TeamConversation:
 
     def __init__(self, request: AgentRequest, ctx: Context, visibility: Choice | View) -> None:
         self.messages: list[Message] = list(request.messages)
-        self.start = len(self.messages)
-        self.steps = 0
+        self.start: int = len(self.messages)
+        self.steps: int = 0
         self.team: str = ctx.scope[AGENT_CALL].agent
         self._ctx = ctx
         self._visibility = visibility

@@ -67,7 +67,7 @@ class PostgresListener:
         self._loop: asyncio.AbstractEventLoop | None = None
         self._ended: asyncio.Event | None = None
         self._closed = False
-        self.signals = 0  # how often something may have become due
+        self.signals: int = 0  # how often something may have become due
 
     async def ready(self) -> bool:
         """Start listening, unless it is running; return whether it is possible."""
