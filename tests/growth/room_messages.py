@@ -1,15 +1,19 @@
 """The readers, validators, folds and renderers of `messages`, `core` and `stores`."""
 
+import asyncio
 from collections.abc import Iterable, Sequence
 from functools import partial
 from typing import Any
 
 from tests.growth.measure import Case, Make
 from tests.growth.shapes import JSON, TEXT, Shape, pieces, value_of
+from ziggurat.calls.inbox import Inbox
 from ziggurat.core.codec import Raw, canonical, decode, digest, encode
 from ziggurat.core.errors import text_of
 from ziggurat.core.event import difference
+from ziggurat.core.journal import LocalJournal
 from ziggurat.core.json_lines import as_error, read_entry
+from ziggurat.core.queue import InboxItem
 from ziggurat.core.visible import escaped_json, visible, visible_line
 from ziggurat.messages.canonical import canonical as canonical_arguments
 from ziggurat.messages.conversation import Conversation, Transcript
@@ -88,6 +92,28 @@ MESSAGES: dict[str, Make] = {
 def one(role: Any, *parts: Part) -> Message:
     return Message(role, parts)
 
+
+def _taken(items: list[InboxItem]) -> None:
+    """Take events one after the other."""
+
+    async def read(after: int) -> list[InboxItem]:
+        return [] if after else items
+
+    async def work() -> None:
+        inbox = Inbox(read, LocalJournal())
+        for item in items:
+            sent = next(await inbox.events("paid", "flow/event"))
+            assert sent.number == item.number
+            inbox.take(sent, "flow/event")
+
+    asyncio.run(work())
+
+
+INBOXES: dict[str, Make] = {
+    "events": lambda size: [
+        InboxItem(number, str(number), b'{"type":"event","name":"paid","value":1}') for number in range(1, size + 1)
+    ],
+}
 
 CONVERSATIONS: dict[str, Make] = {
     "one role": lambda size: [user("x") for _ in range(size)],
@@ -202,6 +228,7 @@ CASES = [
         lambda messages: items_to_messages(messages_to_items(messages)),
         CONVERSATIONS,
     ),
+    *given("calls.inbox.Inbox.events", _taken, INBOXES),
     *over("core.visible.visible", visible, TEXT),
     *over("core.visible.visible_line", visible_line, TEXT),
     *over("core.visible.escaped_json", lambda text: escaped_json(text, strict=True), JSON),

@@ -2,7 +2,8 @@
 
 __all__ = ["Inbox", "ReadInbox", "Sent"]
 
-from collections.abc import Awaitable, Callable, Iterator, Sequence
+from collections import defaultdict
+from collections.abc import Awaitable, Callable, Container, Iterator, Sequence
 from itertools import islice
 from typing import Any
 
@@ -29,6 +30,24 @@ class Sent(Struct, frozen=True):
     value: Any
 
 
+class _Events:
+    """The events of one name, in order, of which those before `first` were taken."""
+
+    __slots__ = ("first", "sent")
+
+    def __init__(self) -> None:
+        self.sent: list[Sent] = []
+        self.first: int = 0
+
+    def untaken(self, numbers: Container[int]) -> Iterator[Sent]:
+        """Yield the events whose numbers are not among those that were taken; more may be taken meanwhile."""
+        while self.first < len(self.sent) and self.sent[self.first].number in numbers:
+            self.first += 1
+        for place in range(self.first, len(self.sent)):
+            if self.sent[place].number not in numbers:
+                yield self.sent[place]
+
+
 class Inbox:
     """The events that were sent to a run.
 
@@ -43,7 +62,7 @@ class Inbox:
         self._read = read
         self._journal = journal
         self._last = 0  # the number of the last item that was read
-        self._events: dict[str, list[Sent]] = {}
+        self._events: defaultdict[str, _Events] = defaultdict(_Events)
         self._taken: set[int] = set()
         self._entries = 0  # how many entries of the record were searched for what was taken
         self._looked: dict[str, int] = {}  # by the path of each wait, the last item that it knows
@@ -55,14 +74,13 @@ class Inbox:
                 self._last = item.number
                 content = read_posted(item.data)
                 if isinstance(content, PostedEvent):
-                    self._events.setdefault(content.name, []).append(Sent(item.number, content.value))
+                    self._events[content.name].sent.append(Sent(item.number, content.value))
         self._note(path, self._last)
         for entry in islice(self._journal.entries, self._entries, None):
             if isinstance(entry, Decided) and entry.posted:
                 self._taken.add(entry.posted)
         self._entries = len(self._journal.entries)
-        waiting = self._events[name] = [sent for sent in self._events.get(name, ()) if sent.number not in self._taken]
-        return iter(waiting)
+        return self._events[name].untaken(self._taken)
 
     def take(self, sent: Sent, path: str) -> None:
         """Take an event for the wait at a path, which is over; the record follows."""
