@@ -3,8 +3,8 @@
     PYTHONPATH=src python -m tests.memory.recall tests/memory/data/recall_reporting.jsonl [--distractors 10]
 
 The constants of the score were chosen with ``recall_development.jsonl`` and the first half of the questions of
-LoCoMo-10 (see ``benchmarks/locomo.py``). Questions of the type "unknown" have no answer: of those, the share that
-recalls nothing is shown, and how many memories the others recall among five.
+LoCoMo-10 (see ``benchmarks/locomo.py``). Questions of the type "unknown" have no answer. Of them, and of all others,
+the share for which nothing certain is recalled is shown.
 """
 
 __all__ = ["Measured", "measure", "rows_of"]
@@ -16,8 +16,10 @@ from pathlib import Path
 
 import msgspec
 
+from ziggurat.agents.memory.showing import doubtful
 from ziggurat.core.context import root
 from ziggurat.memory.agent_memory import AgentMemory
+from ziggurat.memory.calibrating import BOUNDS
 from ziggurat.memory.connect import open_memory
 from ziggurat.memory.store import Query
 from ziggurat.messages.embedding import EmbedRequest
@@ -38,13 +40,13 @@ class Row(msgspec.Struct):
 class Measured(msgspec.Struct):
     """Counts of questions: all, those whose fact came first, those whose fact was among the first five.
 
-    Of questions without an answer, `first` counts those that recall nothing. `memories` counts what is recalled.
+    `doubtful` counts those for which nothing certain is recalled, by meaning and words together.
     """
 
     questions: int = 0
     first: int = 0
     among_five: int = 0
-    memories: int = 0
+    doubtful: int = 0
 
 
 def rows_of(path: Path) -> list[Row]:
@@ -69,19 +71,17 @@ async def measure(rows: list[Row], *, distractors: int = 1) -> dict[str, dict[st
         vector = (await embedder(EmbedRequest((row.text,), "query"), root("recall"))).vectors[0]
         meaning = await memory.store.search(Query(owner="ann", embedding=vector, limit=5))
         words = await memory.store.search(Query(owner="ann", text=row.text, limit=5))
+        recalled = await memory.recall(row.text, limit=5)
         found = {
             "meaning": [hit.record.id for hit in meaning],
             "words": [hit.record.id for hit in words],
-            "recall": [each.record.id for each in await memory.recall(row.text, limit=5)],
+            "recall": [each.record.id for each in recalled],
         }
         for way, names in found.items():
             for kind in (row.type, "all") if row.answers else (row.type,):
                 count = counts[kind][way]
                 count.questions += 1
-                count.memories += len(names)
-                if not row.answers:
-                    count.first += not names
-                    continue
+                count.doubtful += way == "recall" and all(doubtful(each, BOUNDS) for each in recalled)
                 count.first += bool(names) and ids.get(names[0]) in row.answers
                 count.among_five += any(ids.get(name) in row.answers for name in names)
     return counts
@@ -94,10 +94,10 @@ def main() -> None:
     given = parser.parse_args()
     counts = asyncio.run(measure(rows_of(given.file), distractors=given.distractors))
     for kind in sorted(counts):
-        if kind == "unknown":
+        if kind in ("unknown", "all"):
             each = counts[kind]["recall"]
-            nothing, many = each.first / each.questions, each.memories / each.questions
-            print(f"{kind:<14}{each.questions:>5}    recall nothing {nothing:.3f}, memories of 5: {many:.1f}")
+            print(f"{kind:<14}{each.questions:>5}    nothing certain {each.doubtful / each.questions:.3f}")
+        if kind == "unknown":
             continue
         ways = "".join(
             f"{way:>10} {each.first / each.questions:.3f} {each.among_five / each.questions:.3f}"

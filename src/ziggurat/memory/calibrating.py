@@ -2,7 +2,7 @@
 
 __all__ = ["BOUNDS", "PAIRS", "Bounds", "calibrate"]
 
-from bisect import bisect_left
+import math
 from statistics import fmean, pstdev
 
 from ziggurat.core.context import Context, root
@@ -25,7 +25,7 @@ class Bounds(CheckedStruct, frozen=True):
     """
 
     floor: float = FLOOR
-    certain: float = 0.25
+    certain: float = 0.34
 
 
 BOUNDS = Bounds()
@@ -37,8 +37,9 @@ async def calibrate(embedder: Embedder, *, memories: PositiveInt = 10, ctx: Cont
     """Return the bounds for an embedder, from its cosines of forty facts with a question about each (`PAIRS`).
 
     The floor is where one in fifty of the questions would lose its fact, by the mean and the standard deviation of
-    their cosines. Certain is where two errors are equally frequent: that the best of some unrelated memories lies above
-    it, and that a fact lies below it with its question. Costs two requests; the result is the same for the same model.
+    their cosines. Certain is what the best of some unrelated memories reaches in at most one of twenty questions: a
+    doubt about the right memory does less harm than no doubt about a wrong one. Costs two requests; the result is the
+    same for the same model.
 
     ::
 
@@ -57,19 +58,16 @@ async def calibrate(embedder: Embedder, *, memories: PositiveInt = 10, ctx: Cont
     facts = await embed(embedder, [fact for fact, _ in PAIRS], "document", ctx)
     questions = await embed(embedder, [question for _, question in PAIRS], "query", ctx)
     cosines = [similarities(question, facts.vectors) for question in questions.vectors]
-    related = sorted(row[place] for place, row in enumerate(cosines))
+    related = [row[place] for place, row in enumerate(cosines)]
     unrelated = sorted(cosine for at, row in enumerate(cosines) for place, cosine in enumerate(row) if at != place)
     floor = fmean(related) - _SELDOM * pstdev(related)
-    return Bounds(round(floor, 2), round(_where_errors_are_equal(related, unrelated, memories), 2))
+    return Bounds(round(floor, 2), round(_seldom_reached(unrelated, memories), 2))
 
 
-def _where_errors_are_equal(related: list[float], unrelated: list[float], memories: int) -> float:
-    """Return the lowest cosine above which the best of some unrelated lies as seldom as a related one lies below."""
-    for cosine in unrelated:
-        above = 1 - (bisect_left(unrelated, cosine) / len(unrelated)) ** memories
-        if above <= bisect_left(related, cosine) / len(related):
-            return cosine
-    return unrelated[-1]
+def _seldom_reached(unrelated: list[float], memories: int) -> float:
+    """Return the cosine that the best of some unrelated memories reaches in at most one of twenty questions."""
+    place = math.ceil(math.pow(0.95, 1 / memories) * len(unrelated))
+    return unrelated[min(place, len(unrelated) - 1)]
 
 
 PAIRS = (
