@@ -34,7 +34,7 @@ _LEASED = f"{_COLUMNS} logs_leased WHERE owner <> '' AND agent = ? AND due <= ?"
 _ARRIVED = "SELECT log, posted FROM logs INDEXED BY logs_leased WHERE owner <> '' AND owner = ? AND posted > 0"
 _DUE_NOW = (
     "UPDATE logs SET posted = posted + 1, "
-    "due = CASE WHEN status = 'Suspended' THEN min(coalesce(due, ?1), ?1) ELSE due END WHERE id = ?2"
+    "due = CASE WHEN status = 'Suspended' THEN min(coalesce(due, 9e999), ?) ELSE due END WHERE id = ?"
 )
 
 
