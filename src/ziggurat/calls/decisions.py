@@ -1,8 +1,8 @@
 """Check decisions about pending calls against the run and its tools, before any of them is recorded."""
 
-__all__ = ["TOOLS", "decision_entries", "misfit_of"]
+__all__ = ["LENT_TOOLS", "MEMBERS", "TOOLS", "decision_entries", "misfit_of"]
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 from ziggurat.calls.call_decision import Normalize, expired, misfit, recorded_form
 from ziggurat.calls.model_call import normalize_request
@@ -10,7 +10,7 @@ from ziggurat.core.entries import Decided
 from ziggurat.core.errors import AlreadyDecided, ConfigurationError, InvalidArguments
 from ziggurat.core.facts import Fact, fact
 from ziggurat.core.journal import LocalJournal
-from ziggurat.core.path import is_tool_call
+from ziggurat.core.path import escaped, is_tool_call
 from ziggurat.messages.agent import Decision, Modify, PendingItem, decision_of
 from ziggurat.messages.canonical import canonical
 from ziggurat.messages.pending import recorded_items
@@ -18,6 +18,12 @@ from ziggurat.tools.toolbox import Toolbox
 
 TOOLS: Fact[Toolbox | None] = Fact("tools", None)
 """The tools of an agent, reachable through its layers."""
+
+MEMBERS: Fact[Mapping[str, object]] = Fact("members", {})
+"""The agents of a team by their names, reachable through its layers."""
+
+LENT_TOOLS: Fact[Mapping[str, Toolbox]] = Fact("lent tools", {})
+"""The tools that a team gives its agents besides their own, such as those of handing over, by the agents' names."""
 
 
 def misfit_of(agent: object, item: PendingItem, decision: Decision) -> str | None:
@@ -33,17 +39,39 @@ def _normalize_at(agent: object, path: str) -> Normalize | None:
     """Return how arguments of the call at a path are normalized; None if its tool cannot be found from the agent."""
     if not is_tool_call(path):
         return normalize_request
-    service, normalize = agent, None
-    for name in path.split("/"):
-        called = name.partition(":")[2]
-        if not called:
-            continue
-        box = fact(service, TOOLS)
-        entry = None if box is None else box.find(called)
-        if entry is None:
-            return None
-        service, normalize = entry.service, entry.normalize
+    service, lent, normalize = agent, None, None
+    names = path.split("/")
+    at = 1
+    while at < len(names):
+        if members := fact(service, MEMBERS):
+            at, member = _member_at(names, at, members)
+            if member is None:
+                return None
+            service, lent = members[member], fact(service, LENT_TOOLS).get(member)
+        elif called := names[at].partition(":")[2]:
+            box = fact(service, TOOLS)
+            entry = (None if box is None else box.find(called)) or (None if lent is None else lent.find(called))
+            if entry is None:
+                return None
+            service, lent, normalize = entry.service, None, entry.normalize
+        at += 1
     return normalize
+
+
+def _member_at(names: Sequence[str], at: int, members: Mapping[str, object]) -> tuple[int, str | None]:
+    """Return which member of a team a path goes on with, and where: directly, or as a part of a round.
+
+    >>> _member_at("team/ann#2/step-1".split("/"), 1, {"ann": 1})
+    (1, 'ann')
+    >>> _member_at("team/round-1/settled/1/ann/step-1".split("/"), 1, {"ann": 1})
+    (4, 'ann')
+    """
+    segments = {escaped(name): name for name in members}
+    for place in (at, at + 3, at + 4):  # the place of a round has one name or two
+        name = segments.get(names[place].partition("#")[0]) if place < len(names) else None
+        if name is not None and (place == at or names[place - 2] == "settled"):
+            return place, name
+    return at, None
 
 
 def _is_same(before: Decision, decision: Decision) -> bool:

@@ -84,7 +84,7 @@ def handoffs(
     named = members_by_name("handoffs", members)
     desk = _Desk(named, policy or any_handoff(), first, next_turn == "stay", visibility, max_handoffs, ping_pong)
     settings = {"handoffs": desk.policy, "next turn": next_turn}
-    return as_runnable("handoffs", desk, named, settings, **arguments)
+    return as_runnable("handoffs", desk, named, settings, desk.lent, **arguments)
 
 
 class _HandedOver(BasePolicy):
@@ -156,6 +156,11 @@ class _Desk:
 
     def __repr__(self) -> str:
         return f"handoffs({', '.join(self.members)})"
+
+    @property
+    def lent(self) -> dict[str, Toolbox]:
+        """The tools of handing over, by the agents that are offered them."""
+        return {name: offer.box for name, offer in self._offers.items()}
 
     async def _first(self, messages: Sequence[Message]) -> str:
         """Return the agent that begins."""

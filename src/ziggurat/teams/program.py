@@ -11,6 +11,7 @@ from msgspec.structs import replace
 from ziggurat.agents.inherited import Inherited, debugging, with_prices
 from ziggurat.agents.program import run_program
 from ziggurat.agents.runnable import Runnable
+from ziggurat.calls.decisions import LENT_TOOLS, MEMBERS
 from ziggurat.calls.enter import AGENT, AgentParts, parts_of
 from ziggurat.calls.hooks import HookChain
 from ziggurat.core.context import Context
@@ -24,6 +25,7 @@ from ziggurat.messages.budget import Budget
 from ziggurat.messages.middleware import AnyMiddleware
 from ziggurat.tools.approval import Approvals
 from ziggurat.tools.permissions import Permissions, known
+from ziggurat.tools.toolbox import Toolbox
 
 Control = Callable[[AgentRequest, Context], Coroutine[Any, Any, AgentRun]]
 """The code of a team: calls its members, each at a place below the context, and returns the team's run."""
@@ -53,15 +55,24 @@ class TeamArguments(TypedDict, total=False):
     debug: bool | None
 
 
+_NOTHING: Mapping[str, Toolbox] = {}
 _ARGUMENTS = Settings(TeamArguments.__annotations__, TeamArguments)
 
 
 class _TeamProgram:
     """The code of a team: a service from AgentRequest to AgentRun."""
 
-    def __init__(self, control: Control, parts: AgentParts, members: Iterable[Runnable]) -> None:
+    def __init__(
+        self, control: Control, parts: AgentParts, members: Mapping[str, Runnable], lent: Mapping[str, Toolbox]
+    ) -> None:
         self.control = control
-        self.facts: dict[Fact[Any], Any] = {AGENT: parts, NAME: parts.name, EFFECT: strongest(members)}
+        self.facts: dict[Fact[Any], Any] = {
+            AGENT: parts,
+            NAME: parts.name,
+            EFFECT: strongest(members.values()),
+            MEMBERS: members,
+            LENT_TOOLS: lent,
+        }
 
     async def __call__(self, request: AgentRequest, ctx: Context, /) -> AgentRun:
         """Run the code; a resumed run goes through it again, and what its members have answered is on record."""
@@ -76,6 +87,7 @@ def as_runnable(
     control: Control,
     members: Mapping[str, Runnable],
     settings: Mapping[str, object],
+    lent: Mapping[str, Toolbox] = _NOTHING,
     **arguments: Unpack[TeamArguments],
 ) -> Runnable:
     """Make a Runnable of the code of a team.
@@ -85,6 +97,7 @@ def as_runnable(
         control: The code.
         members: All agents that it calls.
         settings: What else of it is compared when a run is resumed.
+        lent: The tools that it gives its members besides their own, by their names.
         arguments: Those that every team takes.
 
     Raises:
@@ -111,7 +124,7 @@ def as_runnable(
         None if budget is None else budget.tool_calls,
         debug=debugging(arguments.get("debug")),
     )
-    return Runnable(_TeamProgram(control, parts, members.values()), name=name, store=arguments.get("store"))
+    return Runnable(_TeamProgram(control, parts, members, lent), name=name, store=arguments.get("store"))
 
 
 def _read(members: Mapping[str, Runnable], run: AgentRun) -> AgentRun:
