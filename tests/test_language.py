@@ -96,8 +96,6 @@ VAGUE_STILL = {
     "ziggurat.models.local.copying",
     "ziggurat.models.local.embedded",
     "ziggurat.models.local.speech",
-    "ziggurat.teams.chatting",
-    "ziggurat.teams.swarming",
 }
 """Modules whose variables are not all named after what they hold; a clean one must leave the list."""
 

@@ -51,6 +51,8 @@ def number_of(*values: object) -> float:
 
 
 ARGUMENTS: dict[str, dict[str, Any]] = {
+    "DiagramEdge": {"source": "a", "target": "b"},
+    "DiagramNode": {"name": "a"},
     "Agent": {"model": MODEL},
     "AgentMemory": {"store": open_memory("memory:"), "owner": "ann"},
     "Approvals": {},

@@ -21,6 +21,7 @@ from ziggurat.agents.reply import accept_calls, judge_reply, refuse_calls, repai
 from ziggurat.calls.batch import not_executed
 from ziggurat.calls.gate import digest_of_call
 from ziggurat.core.context import root
+from ziggurat.core.diagram import Diagram, DiagramNode
 from ziggurat.core.errors import InvalidArguments
 from ziggurat.core.similar import similar
 from ziggurat.knowledge.entities import Entity
@@ -196,6 +197,7 @@ CASES = [
     *over("testing.server.script_file.load_script", load_script, JSON),
     *over("testing.server.quirk.parsed", parsed_quirk, TEXT),
     *over("knowledge.graph.KnowledgeGraph.search", lambda text: graph().search(text), TEXT),
+    *over("core.diagram.Diagram.mermaid", lambda text: Diagram((DiagramNode(text),)).mermaid(), TEXT),
     *over("knowledge.export.mermaid", lambda text: mermaid([Entity("a", text)], []), TEXT),
     *over("knowledge.export.dot", lambda text: dot([Entity("a", text)], []), TEXT),
 ]  # fmt: skip

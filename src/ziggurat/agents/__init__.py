@@ -2,7 +2,7 @@
 
 - The public classes: `agent`, `runnable` (run, stream, start, resume, replay, fork), `records` (pending, subscribe,
   attach), `callbacks`, `as_tool` with `tool_input`, `handle`, `attached`; `blocking` runs one from code that is not
-  async. `checkpoints` lists where a run can be forked.
+  async. `checkpoints` lists where a run can be forked. `drawing`: pictures of what an agent is made of.
 - `flow`: a typed async function as a run, with `flow_input` and `flow_program`. `program`: how the code of a flow or
   a team is run. `inherited`: the rules that an agent or a flow passes on to what is below it.
 - `queue`: the verbs that leave runs to a `worker`, which drives what is due; `recovery` does so once.

@@ -364,5 +364,12 @@ class Runnable(RunQueue[Out]):
         """Return this as a tool, see `AgentTool`; agents in ``tools=[...]`` become tools automatically."""
         return AgentTool(self, name=name, description=description, input_type=input_type)
 
+    def mermaid(self) -> str:
+        """Return a picture of what it is made of, as a Mermaid flowchart: its tools, or the members of a team."""
+        from ziggurat.agents.drawing import drawn
+        from ziggurat.core.diagram import Diagram
+
+        return Diagram((drawn(self),)).mermaid()
+
     def __repr__(self) -> str:
         return repr(self.inner)

@@ -6,7 +6,7 @@
 - The record of a run: `entries`, `journal`, `recorder`, `composites`, `durations`, `codec`, `json_lines`, `reuse`. In a
   store: `store`, `queue`, `stored_journal`, `chain`, `loss`, `live`.
 - Errors: `errors`, `failures`; settings and what they may be: `settings`, `rules`; ids: `ids`; texts without hidden
-  characters: `visible`; what objects can do: `protocols`;
+  characters: `visible`; pictures of how something is made of parts: `diagram`; what objects can do: `protocols`;
   modules that hand on names: `lazy`; names that somebody may have meant: `similar`.
 
 Nothing here knows about models, tools or agents.
@@ -20,6 +20,7 @@ __getattr__, __dir__, __all__ = lazy(
         "core.clock": ("CLOCK", "Clock", "IDS", "RANDOM", "SYSTEM_CLOCK", "SystemClock", "new_id"),
         "core.combinator": ("Combinator",),
         "core.context": ("Context", "JOURNAL", "Journal", "RUN_ID", "root"),
+        "core.diagram": ("DIAGRAM", "Diagram", "DiagramEdge", "DiagramNode"),
         "core.facts": ("COMPOSITE", "EFFECT", "Effect", "Fact", "NAME", "fact", "name_of"),
         "core.journal": ("LocalJournal", "journal_of"),
         "core.layer": ("Layer", "stack"),

@@ -12,6 +12,10 @@ from ziggurat.core.context import RUN_ID as RUN_ID
 from ziggurat.core.context import Context as Context
 from ziggurat.core.context import Journal as Journal
 from ziggurat.core.context import root as root
+from ziggurat.core.diagram import DIAGRAM as DIAGRAM
+from ziggurat.core.diagram import Diagram as Diagram
+from ziggurat.core.diagram import DiagramEdge as DiagramEdge
+from ziggurat.core.diagram import DiagramNode as DiagramNode
 from ziggurat.core.facts import COMPOSITE as COMPOSITE
 from ziggurat.core.facts import EFFECT as EFFECT
 from ziggurat.core.facts import NAME as NAME

@@ -7,6 +7,7 @@ from typing import Any
 
 import msgspec
 
+from ziggurat.core.diagram import Diagram, DiagramEdge, DiagramNode
 from ziggurat.core.errors import MissingExtra
 from ziggurat.core.settings import checked
 from ziggurat.knowledge.entities import Entity, Relation
@@ -26,13 +27,9 @@ def dot(entities: Iterable[Entity], relations: Iterable[Relation]) -> str:
 @checked
 def mermaid(entities: Iterable[Entity], relations: Iterable[Relation]) -> str:
     """Return a graph as a Mermaid flowchart."""
-    lines, names = ["flowchart LR"], dict[str, str]()
-    for number, each in enumerate(entities):
-        names[each.id] = f"n{number}"
-        lines.append(f'  n{number}["{_plain(each.title)}"]')
-    for one in relations:
-        lines.append(f'  {names[one.source]} -->|"{_plain(_shown(one))}"| {names[one.target]}')
-    return "\n".join(lines) + "\n"
+    nodes = tuple(DiagramNode(each.id, each.title) for each in entities)
+    edges = tuple(DiagramEdge(one.source, one.target, _shown(one)) for one in relations)
+    return Diagram(nodes, edges, "LR").mermaid()
 
 
 @checked
@@ -58,8 +55,3 @@ def _quote(text: str) -> str:
     """Quote a text for Graphviz, with its backslashes escaped."""
     text = text.replace("\\", "\\\\").replace('"', '\\"').replace("\r", "").replace("\n", "\\n")
     return f'"{text}"'
-
-
-def _plain(text: str) -> str:
-    """Escape a text for Mermaid: special characters become character codes."""
-    return "".join(sign if sign.isalnum() or sign in " _-.,()" else f"#{ord(sign)};" for sign in text)

@@ -66,9 +66,9 @@ def group_chat(
     """
     named = members_by_name("group_chat", members, least=2)
     everyone = members_by_name("group_chat", (*members, speaker)) if isinstance(speaker, Runnable) else named
-    shown = speaker if isinstance(speaker, str) else getattr(speaker, "name", getattr(speaker, "__name__", ""))
+    speaker_name = speaker if isinstance(speaker, str) else getattr(speaker, "name", getattr(speaker, "__name__", ""))
     control = _Chat(named, speaker, turns, until, visibility)
-    return as_runnable("group_chat", control, everyone, {"speaker": shown, "turns": turns}, **arguments)
+    return as_runnable("group_chat", control, everyone, {"speaker": speaker_name, "turns": turns}, **arguments)
 
 
 class _Chat:
@@ -152,9 +152,9 @@ def name_in(text: str, names: Mapping[str, object]) -> str | None:
     stripped = text.strip().strip("\"'`*. ")
     if stripped in names:
         return stripped
-    found: list[tuple[int, int, str]] = []
+    matches: list[tuple[int, int, str]] = []
     for name in names:
         match = re.search(rf"(?<!\w){re.escape(name)}(?!\w)", text[:10_000])
         if match is not None:
-            found.append((match.start(), -len(name), name))
-    return min(found)[2] if found else None
+            matches.append((match.start(), -len(name), name))
+    return min(matches)[2] if matches else None

@@ -88,8 +88,8 @@ def swarm(
     everyone = members_by_name("swarm", (*members, *extra))
     workers = tuple(named.values())[:max_members]
     control = _Swarm(workers, split, leader, threshold, concurrency, max_subtasks)
-    shown = split if isinstance(split, str) else getattr(split, "name", getattr(split, "__name__", ""))
-    return as_runnable("swarm", control, everyone, {"split": shown, "threshold": threshold}, **arguments)
+    split_name = split if isinstance(split, str) else getattr(split, "name", getattr(split, "__name__", ""))
+    return as_runnable("swarm", control, everyone, {"split": split_name, "threshold": threshold}, **arguments)
 
 
 class _Swarm:

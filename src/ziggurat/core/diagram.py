@@ -1,0 +1,174 @@
+"""Diagram: boxes and arrows that show how something is made of parts, written as a Mermaid flowchart."""
+
+__all__ = ["DIAGRAM", "Arrow", "Diagram", "DiagramEdge", "DiagramNode", "Mark", "Shape", "diagram_label"]
+
+from collections import Counter
+from collections.abc import Callable, Iterator
+from itertools import count
+from typing import Literal
+
+from ziggurat.core.errors import ConfigurationError
+from ziggurat.core.facts import Fact
+from ziggurat.core.settings import CheckedStruct
+from ziggurat.core.similar import similar
+from ziggurat.core.visible import visible
+
+Shape = Literal["box", "round", "stadium", "circle", "diamond", "hexagon"]
+"""The shape of a node."""
+
+Mark = Literal["waiting", "running", "done", "failed", "skipped"]
+"""The state of a node, shown as its colour."""
+
+Arrow = Literal["solid", "dotted", "thick"]
+"""The line of an edge."""
+
+_SHAPES: dict[str, tuple[str, str]] = {
+    "box": ("[", "]"),
+    "round": ("(", ")"),
+    "stadium": ("([", "])"),
+    "circle": ("((", "))"),
+    "diamond": ("{", "}"),
+    "hexagon": ("{{", "}}"),
+}
+_ARROWS = {("solid", False): "-->", ("dotted", False): "-.->", ("thick", False): "==>"} | {
+    ("solid", True): "<-->",
+    ("dotted", True): "<-.->",
+    ("thick", True): "<==>",
+}
+_COLOURS: dict[str, str] = {
+    "waiting": "fill:#fff3cd,stroke:#b58900",
+    "running": "fill:#d6e9ff,stroke:#2a6fbb",
+    "done": "fill:#dff0d8,stroke:#3c763d",
+    "failed": "fill:#f8d7da,stroke:#a94442",
+    "skipped": "fill:#eeeeee,stroke:#999999,stroke-dasharray:3",
+}
+
+
+class DiagramNode(CheckedStruct, frozen=True):
+    """A node: a box with a label, or a frame around a diagram of its parts.
+
+    Attributes:
+        name: What edges of the same diagram call it.
+        label: What is written in it, in one or several lines; its name by default.
+        shape: Its shape, if it has no parts.
+        mark: Its state, if it has one.
+        parts: What it is made of, drawn inside it.
+    """
+
+    name: str
+    label: str = ""
+    shape: Shape = "box"
+    mark: Mark | None = None
+    parts: "Diagram | None" = None
+
+
+class DiagramEdge(CheckedStruct, frozen=True):
+    """An arrow from one node to another of the same diagram.
+
+    Attributes:
+        source: The name of the node where it begins.
+        target: The name of the node that it points to.
+        label: What is written on it.
+        arrow: Its line.
+        both: Whether it points in both directions.
+    """
+
+    source: str
+    target: str
+    label: str = ""
+    arrow: Arrow = "solid"
+    both: bool = False
+
+
+class Diagram(CheckedStruct, frozen=True):
+    """Nodes and edges; the nodes may be diagrams in turn.
+
+    >>> review = Diagram((DiagramNode("writer"), DiagramNode("critic")), (DiagramEdge("writer", "critic", "draft"),))
+    >>> print(Diagram((DiagramNode("review", parts=review), DiagramNode("end", shape="circle", mark="done"))).mermaid())
+    flowchart TB
+      subgraph n0["review"]
+        n1["writer"]
+        n2["critic"]
+        n1 -->|"draft"| n2
+      end
+      n3(("end"))
+      classDef done fill:#dff0d8,stroke:#3c763d
+      class n3 done
+    <BLANKLINE>
+
+    Names and labels may be any text: in Mermaid, nodes are numbered, and all but letters, digits and a few signs are
+    written as character codes, so that no text can change the picture.
+
+    Attributes:
+        nodes: The nodes, each with a name of its own.
+        edges: The arrows between them.
+        direction: Where the arrows lead: ``"TB"`` down, ``"LR"`` to the right.
+
+    Raises:
+        ConfigurationError: two nodes have the same name, or an edge has an end that is no node.
+    """
+
+    nodes: tuple[DiagramNode, ...] = ()
+    edges: tuple[DiagramEdge, ...] = ()
+    direction: Literal["TB", "LR"] = "TB"
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        names = Counter(node.name for node in self.nodes)
+        repeated = [name for name, times in names.items() if times > 1]
+        if repeated:
+            raise ConfigurationError(f"two nodes of a diagram are named {repeated[0]!r}, so an edge could mean either")
+        for end in (end for edge in self.edges for end in (edge.source, edge.target) if end not in names):
+            near = similar(end, names)
+            hint = f"did you mean {near[0]!r}?" if near else f"there are: {', '.join(sorted(names)) or 'none'}"
+            raise ConfigurationError(f"an edge of a diagram ends at {end!r}, which is no node of it; {hint}")
+
+    def mermaid(self) -> str:
+        """Return it as a Mermaid flowchart; it ends with a line break."""
+        marked: dict[str, list[str]] = {}
+        lines = [f"flowchart {self.direction}", *_lines(self, "  ", map("n{}".format, count()), marked)]
+        for mark, numbers in marked.items():
+            lines += [f"  classDef {mark} {_COLOURS[mark]}", f"  class {','.join(numbers)} {mark}"]
+        return "\n".join(lines) + "\n"
+
+
+DIAGRAM: Fact[Callable[[], Diagram] | None] = Fact("diagram", None)
+"""Draws the parts of a service that is made of others, such as a team; called when it is shown."""
+
+
+def _lines(diagram: Diagram, indent: str, numbers: Iterator[str], marked: dict[str, list[str]]) -> Iterator[str]:
+    ids: dict[str, str] = {}
+    for node in diagram.nodes:
+        ids[node.name] = own = next(numbers)
+        label = diagram_label(node.label or node.name) or " "
+        if node.mark is not None:
+            marked.setdefault(node.mark, []).append(own)
+        if node.parts is None or not node.parts.nodes:
+            opening, closing = _SHAPES[node.shape]
+            yield f'{indent}{own}{opening}"{label}"{closing}'
+        else:
+            yield f'{indent}subgraph {own}["{label}"]'
+            if node.parts.direction != diagram.direction:
+                yield f"{indent}  direction {node.parts.direction}"
+            yield from _lines(node.parts, indent + "  ", numbers, marked)
+            yield f"{indent}end"
+    for edge in diagram.edges:
+        text = f'|"{diagram_label(edge.label)}"|' if edge.label.strip() else ""
+        yield f"{indent}{ids[edge.source]} {_ARROWS[edge.arrow, edge.both]}{text} {ids[edge.target]}"
+
+
+def diagram_label(text: str) -> str:
+    """Return a text as Mermaid takes it between quotes: special characters as codes, line breaks as ``<br/>``.
+
+    Spaces around it are left out.
+
+    >>> diagram_label('say "hi";\\n<b>')
+    'say #34;hi#34;#59;<br/>#60;b#62;'
+    """
+    return "<br/>".join(
+        "".join(
+            sign if sign.isalnum() or sign in " _-.,()" else f"#{ord(sign)};"
+            for sign in visible(line).replace("\t", " ")
+        )
+        for line in text.strip().splitlines()
+    )
