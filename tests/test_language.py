@@ -91,19 +91,9 @@ def test_messages_and_docstrings_are_ordinary_english(path: Path) -> None:
         assert not [found for text in texts_in(path.read_text(encoding="utf-8")) for found in unusual_in(text)]
 
 
-VAGUE_STILL = {
-    "ziggurat.models.local.arithmetic",
-    "ziggurat.models.local.copying",
-    "ziggurat.models.local.embedded",
-    "ziggurat.models.local.speech",
-}
-"""Modules whose variables are not all named after what they hold; a clean one must leave the list."""
-
-
 @pytest.mark.parametrize("path", FILES, ids=module_of)
 def test_variables_are_named_after_what_they_hold(path: Path) -> None:
-    vague = VAGUE & set(bound_in(path.read_text(encoding="utf-8")))
-    assert bool(vague) == (module_of(path) in VAGUE_STILL), vague
+    assert not VAGUE & set(bound_in(path.read_text(encoding="utf-8")))
 
 
 @pytest.mark.parametrize("path", DOCUMENTS, ids=ids)

@@ -54,7 +54,7 @@ def test_a_name_says_who_answers(name: str) -> None:
         ("gpt-4o", "no-such-provider"),
         ("ollama:llama3", None),
         ("openai@http://localhost:8000/v1:gpt-4o", None),
-        ("local", None),
+        ("localhost", None),
         ("", None),
         ("text-embedding-3-small", "openai"),
         ("deepseek/deepseek-r1:free", "openrouter"),
@@ -62,6 +62,11 @@ def test_a_name_says_who_answers(name: str) -> None:
 )
 def test_what_is_not_listed_has_no_price(model: str, provider: str | None) -> None:
     assert cost(Usage(input=10, output=10), model, provider) is None
+
+
+@pytest.mark.parametrize(("model", "provider"), [("local", None), ("local:coder", None), ("anything", "local")])
+def test_a_model_in_this_process_costs_nothing(model: str, provider: str | None) -> None:
+    assert cost(Usage(input=10, output=10), model, provider) == cost(Usage(), model, provider) == 0
 
 
 @pytest.mark.parametrize("usage", [Usage(), Usage(input=1), Usage(output=1), Usage(input=1, output=1, cache_read=9)])

@@ -168,7 +168,7 @@ class _RecordText:
         """Return the price of an answer, if it is known, and note it for the sum."""
         price = None
         provider, colon, _ = name.partition(":")
-        if colon and self._listed:  # only models of providers have prices; loading the list is slow
+        if (colon or name == "local") and self._listed:  # others have no prices, and loading the list is slow
             try:
                 price = price_of_call(response.usage, response.model or name, provider)
             except MissingExtra:

@@ -1,4 +1,4 @@
-"""Prices of model calls in US dollars; an unknown price stays unknown and is never zero."""
+"""Prices of model calls in US dollars; an unknown price is None, and only a model in this process costs nothing."""
 
 __all__ = ["cost", "cost_text", "dollars", "price_of_call", "price_of_calls", "total_of"]
 
@@ -33,7 +33,8 @@ def cost(
 
     Args:
         usage: The usage of the call.
-        model: The provider's name of the model; ``provider:model`` names both.
+        model: The provider's name of the model; ``provider:model`` names both. ``local`` and ``local:model`` run in
+            this process and cost nothing.
         provider: The provider that answered; by default derived from the model's name.
         at: The time of the call, as prices change; now by default.
 
@@ -56,6 +57,8 @@ def price_of_call(usage: Usage, model: str, provider: str | None = None, at: dat
     Raises:
         MissingExtra: the extra ``prices`` is not installed.
     """
+    if _is_local(provider or model):
+        return Decimal(0)
     price = _calculated(usage, model, provider, at)
     return None if price is None else Decimal(price.total_price)
 
@@ -68,7 +71,7 @@ def price_of_calls(usage: Usage, model: str) -> Decimal | None:
     Raises:
         MissingExtra: the extra ``prices`` is not installed.
     """
-    if usage == _NONE:  # an answer from a cache
+    if usage == _NONE or _is_local(model):  # an answer from a cache, or of a model in this process
         return Decimal(0)
     price, calls = _calculated(usage, model), usage.requests
     if price is None:
@@ -111,6 +114,11 @@ def dollars(prices: Sequence[Decimal | None]) -> str:
     if not known:
         return "unpriced"
     return f"{'at least ' if len(known) < len(prices) else ''}${sum(known, Decimal(0)).normalize():f}"
+
+
+def _is_local(name: str) -> bool:
+    """Return whether a model, or the models of a provider, run in this process."""
+    return name.partition(":")[0] == "local"
 
 
 def _calculated(usage: Usage, model: str, provider: str | None = None, at: datetime | None = None) -> Any:

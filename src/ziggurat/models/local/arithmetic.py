@@ -26,8 +26,8 @@ _FORMS: tuple[tuple[str, str | Callable[[re.Match[str]], str]], ...] = (
     (r"[$€£](?=\d)", ""),
     (r"(?<![\d.])\.(?=\d)", "0."),
     (r"\bnegative (?=\d)", "-"),
-    (rf"\b(?:the )?(?:sum|total) of {_ROW}", lambda found: _row(found, "+")),
-    (rf"\b(?:the )?product of {_ROW}", lambda found: _row(found, "*")),
+    (rf"\b(?:the )?(?:sum|total) of {_ROW}", lambda match: _row(match, "+")),
+    (rf"\b(?:the )?product of {_ROW}", lambda match: _row(match, "*")),
     (rf"\b(?:the )?difference (?:between|of) {_A} and {_A}", r"(\1 - \2)"),
     (rf"(?:\b(?:the )?square root of |\bsqrt ?(?:of )?|√ ?){_A}", r"(\1 ** 0.5)"),
     (rf"{_A} ?(?:%|percent|per cent) off {_A}", r"(\2 - \2 * \1 / 100)"),
@@ -37,7 +37,7 @@ _FORMS: tuple[tuple[str, str | Callable[[re.Match[str]], str]], ...] = (
     (rf"\bhalf (?:of )?{_A}", r"\1 / 2"),
     (rf"\b(?:double|twice) {_A}", r"2 * \1"),
     (rf"\b(?:subtract|take) {_A} (?:away )?from {_A}", r"\2 - \1"),
-    (rf"\badd {_ROW}", lambda found: _row(found, "+")),
+    (rf"\badd {_ROW}", lambda match: _row(match, "+")),
     (rf"\badd {_A} (?:to|with) {_A}", r"\1 + \2"),
     (rf"\bmultiply {_A} (?:by|with|and) {_A}", r"\1 * \2"),
     (rf"\bdivide {_A} by {_A}", r"\1 / \2"),
@@ -64,7 +64,7 @@ _TOKEN = re.compile(r"\d+(?:\.\d+)?|\*\*|//|[-+*/%()]|[A-Za-z]+|\S")
 
 def in_digits(text: str) -> str:
     """Replace numbers written as words by digits (``two hundred and five`` becomes ``205``)."""
-    return _IN_WORDS.sub(lambda found: str(_value(found.group().lower())), text)
+    return _IN_WORDS.sub(lambda match: str(_value(match.group().lower())), text)
 
 
 def _value(words: str) -> int:
@@ -100,9 +100,9 @@ def expression_in(text: str) -> str | None:
     return _join(sound) if sound else None
 
 
-def _row(found: re.Match[str], sign: str) -> str:
+def _row(match: re.Match[str], sign: str) -> str:
     """Join the numbers in a row by a sign."""
-    return f"({f' {sign} '.join(number.group() for number in re.finditer(_A, found.group()))})"
+    return f"({f' {sign} '.join(number.group() for number in re.finditer(_A, match.group()))})"
 
 
 def _sound(run: Sequence[str]) -> Sequence[str]:

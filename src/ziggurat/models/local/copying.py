@@ -147,9 +147,9 @@ class Copier:
         """Yield what a request states literally: the choice named last, an expression, a value in a known format."""
         text = self.words.text
         if field.kind == "choice":
-            named = [(found.start(), choice, found) for choice in field.choices for found in _named(choice, text)]
-            for _, choice, found in sorted(named, key=lambda each: -each[0]):
-                yield _Option(choice, 1.0, (Span(found.start(), found.end()),))
+            named = [(match.start(), choice, match) for choice in field.choices for match in _named(choice, text)]
+            for _, choice, match in sorted(named, key=lambda each: -each[0]):
+                yield _Option(choice, 1.0, (Span(match.start(), match.end()),))
         elif is_expression(field):
             expression = expression_in(text)
             if expression is not None:
@@ -178,8 +178,8 @@ class Copier:
         """Return the choice nearest in meaning to the request; for yes or no, whether it is negated."""
         if field.kind == "boolean":
             return _Option(_NEGATED.search(self.words.text) is None, 1.0, ())
-        asked, *choices = self._embed([self.words.text, *(words_of(str(choice)) for choice in field.choices)])
-        near, best = max((cosine(asked, vector), -number) for number, vector in enumerate(choices))
+        request, *choices = self._embed([self.words.text, *(words_of(str(choice)) for choice in field.choices)])
+        near, best = max((cosine(request, vector), -number) for number, vector in enumerate(choices))
         return _Option(field.choices[-best], near, ()) if near >= _CHOICE else None
 
     def _texts(self, field: Field) -> list[_Option]:

@@ -29,6 +29,7 @@ from ziggurat.models.local.schema import fields_of
 from ziggurat.models.local.speech import offered, show
 from ziggurat.models.local.wordpiece import pieces
 
+_NAME = "local"
 _HEAD, _TAIL = 200, 600
 """How many characters of the beginning and the end of a long request are read, to bound the time."""
 _COUNTED = 8192
@@ -56,7 +57,7 @@ class EmbeddedModel:
     def __init__(self, embedder: Embedder | None = None) -> None:
         self.embedder: Embedder = embedder or shared_embedder()
         self.facts: Mapping[Fact[Any], object] = {
-            NAME: "local",
+            NAME: _NAME,
             MODEL_NAME: self.embedder.name,
             OUTPUT_MODES: ("native", "prompted"),
         }
@@ -73,13 +74,13 @@ class EmbeddedModel:
         """
         turn = _Turn.of(request)
         tools = offered(request)
-        if tools and turn.asked and not turn.results:
+        if tools and turn.prompt and not turn.results:
             choice = await asyncio.to_thread(self._choose, tools, turn, request)
             if choice is not None and not choice.copied.missing:
                 return await self._call(choice, turn, ctx)
             if request.output is None:
-                said = declined(tools) if choice is None else unfound(choice.tool, choice.copied.missing)
-                return await self._say(said, turn, ctx)
+                refusal = declined(tools) if choice is None else unfound(choice.tool, choice.copied.missing)
+                return await self._say(refusal, turn, ctx)
         if request.output is not None:
             return await self._fill(turn, request.output, ctx)
         if turn.results:
@@ -93,12 +94,12 @@ class EmbeddedModel:
         embed = self.embedder.embed_now
         last = next((tool for tool in tools if turn.last is not None and tool.name == turn.last.name), None)
         if last is not None and turn.last is not None:
-            arguments = followed(turn.asked, describe(last, embed), _arguments(turn.last), turn.last_result, embed)
+            arguments = followed(turn.prompt, describe(last, embed), _arguments(turn.last), turn.last_result, embed)
             if arguments is not None:
                 return Choice(last.name, Copied(arguments, ()))
         must = request.settings.tool_choice not in (None, "auto")
-        asked = turn.asked if len(turn.asked) <= _HEAD + _TAIL else f"{turn.asked[:_HEAD]}\n{turn.asked[-_TAIL:]}"
-        return choose(asked, [describe(tool, embed) for tool in tools], embed, must=must)
+        prompt = turn.prompt if len(turn.prompt) <= _HEAD + _TAIL else f"{turn.prompt[:_HEAD]}\n{turn.prompt[-_TAIL:]}"
+        return choose(prompt, [describe(tool, embed) for tool in tools], embed, must=must)
 
     async def _call(self, choice: Choice, turn: "_Turn", ctx: Context) -> ModelResponse:
         arguments = msgspec.json.encode(choice.copied.values).decode()
@@ -109,27 +110,27 @@ class EmbeddedModel:
 
     async def _fill(self, turn: "_Turn", output: OutputSchema, ctx: Context) -> ModelResponse:
         """Fill structured output with what is recognised in the request and the results of tools, or refuse."""
-        text = "\n".join((turn.asked, *(rendered(result) for result in turn.results)))[:_DOCUMENT]
+        text = "\n".join((turn.prompt, *(rendered(result) for result in turn.results)))[:_DOCUMENT]
         fields = fields_of(output.schema)
-        found = (await asyncio.to_thread(Copier, text, fields, self.embedder.embed_now, output.name)).recognised()
-        if found.missing:
-            return await self._say(unfound(output.name, found.missing), turn, ctx, "refusal")
-        return await self._say(msgspec.json.encode(found.values).decode(), turn, ctx)
+        copied = (await asyncio.to_thread(Copier, text, fields, self.embedder.embed_now, output.name)).recognised()
+        if copied.missing:
+            return await self._say(unfound(output.name, copied.missing), turn, ctx, "refusal")
+        return await self._say(msgspec.json.encode(copied.values).decode(), turn, ctx)
 
     async def _say(self, text: str, turn: "_Turn", ctx: Context, finish: FinishReason = "stop") -> ModelResponse:
         await show(text, ctx)
         return self._response(Text(text), finish, turn, text)
 
     def _response(self, part: Text | ToolCall, finish: FinishReason, turn: "_Turn", written: str) -> ModelResponse:
-        asked, answered = (len(pieces(text, _COUNTED)) for text in (turn.asked, written))
-        usage = Usage(input=asked, output=answered, requests=1)
-        return ModelResponse(Message("assistant", (part,)), finish, usage, self.embedder.name)
+        read, generated = (len(pieces(text, _COUNTED)) for text in (turn.prompt, written))
+        usage = Usage(input=read, output=generated, requests=1)
+        return ModelResponse(Message("assistant", (part,)), finish, usage, _NAME)
 
 
 class _Turn(msgspec.Struct, frozen=True):
     """The latest user message, the tool results since, and the last call before it with its result."""
 
-    asked: str
+    prompt: str
     results: tuple[ToolResult, ...]
     calls_before: int
     last: ToolCall | None
@@ -137,7 +138,7 @@ class _Turn(msgspec.Struct, frozen=True):
 
     @classmethod
     def of(cls, request: ModelRequest) -> "_Turn":
-        asked = ""
+        prompt = ""
         results: list[ToolResult] = []
         calls: list[ToolCall] = []
         last: ToolCall | None = None
@@ -145,10 +146,10 @@ class _Turn(msgspec.Struct, frozen=True):
         for message in request.messages:
             if message.role == "user" and message.origin is None:
                 last, last_result = (calls[-1] if calls else None), (rendered(results[-1]) if results else last_result)
-                asked, results = message.text, []
+                prompt, results = message.text, []
             results += message.tool_results
             calls += message.tool_calls
-        return cls(asked=asked, results=tuple(results), calls_before=len(calls), last=last, last_result=last_result)
+        return cls(prompt=prompt, results=tuple(results), calls_before=len(calls), last=last, last_result=last_result)
 
 
 def _arguments(call: ToolCall) -> dict[str, Any]:

@@ -69,15 +69,15 @@ def offered(request: ModelRequest) -> tuple[ToolSpec, ...]:
     Raises:
         ConfigurationError: the settings require a tool that does not exist.
     """
-    wanted = request.settings.tool_choice
-    if wanted == "none":
+    choice = request.settings.tool_choice
+    if choice == "none":
         return ()
-    if wanted in (None, "auto", "required"):
+    if choice in (None, "auto", "required"):
         return request.tools
-    named = tuple(tool for tool in request.tools if tool.name == wanted)
+    named = tuple(tool for tool in request.tools if tool.name == choice)
     if not named:
         known = ", ".join(tool.name for tool in request.tools) or "none"
-        raise ConfigurationError(f"tool_choice names {wanted!r}, which is not among the tools ({known})")
+        raise ConfigurationError(f"tool_choice names {choice!r}, which is not among the tools ({known})")
     return named
 
 

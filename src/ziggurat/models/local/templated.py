@@ -48,16 +48,17 @@ class TemplatedModel:
 
     def __init__(self, engine: Engine, *, name: str | None = None) -> None:
         self.engine = engine
-        self._name = name
+        self.name: str = f"local:{name or engine.path.stem}"
+        self._shown = name or str(engine.path)
         self.facts: Mapping[Fact[Any], object] = {
-            NAME: f"local:{name or engine.path.stem}",
+            NAME: self.name,
             MODEL_NAME: engine.path.stem,
             WINDOW: engine.context,
             OUTPUT_MODES: ("native", "tool", "prompted"),
         }
 
     def __repr__(self) -> str:
-        return f"local({self._name or str(self.engine.path)!r})"
+        return f"local({self._shown!r})"
 
     async def __call__(self, request: ModelRequest, ctx: Context) -> ModelResponse:
         """Answer a request.
@@ -73,11 +74,11 @@ class TemplatedModel:
             calls = prompt.reader()
             await self._generate(reply, prompt.for_calls(), calls)
             if calls.count or not calls.complete or reply.finish == "length" or reply.fold.message().text:
-                return reply.response(self.engine.path.stem, calls.complete)
+                return reply.response(self.name, calls.complete)
             await self._generate(reply, prompt.for_answer(calls.repeated), prompt.reader(calls=False))
         else:
             await self._generate(reply, prompt.for_answer(), prompt.reader(calls=False))
-        return reply.response(self.engine.path.stem)
+        return reply.response(self.name)
 
     async def _generate(self, reply: "_Reply", body: Mapping[str, Any], reader: ReplyReader) -> None:
         async with aclosing(self.engine.stream(body)) as chunks:
