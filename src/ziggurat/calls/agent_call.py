@@ -4,6 +4,7 @@ __all__ = ["AGENT_CALL", "AgentCall"]
 
 import asyncio
 from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
 
@@ -20,6 +21,9 @@ from ziggurat.messages.model import ModelResponse
 from ziggurat.messages.stops import BudgetExceeded
 from ziggurat.messages.usage import Tally, Usage
 
+if TYPE_CHECKING:
+    from ziggurat.calls.inbox import Inbox
+
 
 class AgentCall(Tally):
     """One entry into an agent: counts the usage of it and all agents below, and holds its conversation."""
@@ -35,6 +39,7 @@ class AgentCall(Tally):
         "debug",
         "depth",
         "failures",
+        "inbox",
         "loop",
         "own",
         "run",
@@ -67,6 +72,7 @@ class AgentCall(Tally):
         self.failures: dict[str, Exception] = {}  # by path, errors of tools that became results
         self.tool_limit: int | None = tool_limit  # of its budget, for it and all agents below
         self._reported: dict[int, BaseException] | None = None
+        self.inbox: Inbox | None = None  # of the run, in the outermost call, once something has waited for an event
         self.run: AgentRun | None = None  # as its loop and its hooks have left it
         self.began: float = 0.0  # seconds of the run's time used up when its own time began
         self._measured: tuple[str, Stopwatch, float] | None = None  # its path and stopwatch, if nested, less this

@@ -11,7 +11,7 @@ from msgspec import Struct
 
 from ziggurat.calls.call_decision import item_of
 from ziggurat.calls.inbox import Sent
-from ziggurat.calls.waiting import INBOX, decision_on, waiting_place
+from ziggurat.calls.waiting import decision_on, inbox_of, waiting_place
 from ziggurat.core.codec import canonical, decode
 from ziggurat.core.context import Context
 from ziggurat.core.errors import ConfigurationError, Timeout
@@ -105,7 +105,7 @@ async def _arrived(
     item: PendingItem, name: str, parameter: Parameter, ctx: Context
 ) -> Decision | tuple[Decision, int] | None:
     """Return the first event that fits and the number of its item, or what ends the wait; None if it goes on."""
-    inbox = ctx.scope[INBOX]()
+    inbox = inbox_of(ctx)
     for sent in await inbox.events(name, ctx.path):
         wrong = _misfit(parameter, sent.value)
         if wrong is None:

@@ -1,41 +1,41 @@
 """Waiting: a place in a flow, a tool or a hook that waits for an answer, a time or an event, for days if need be."""
 
-__all__ = ["INBOX", "decision_on", "inbox_of", "waiting_place"]
+__all__ = ["READ_INBOX", "decision_on", "inbox_of", "waiting_place"]
 
-from collections.abc import Callable
-from functools import cache
+from collections.abc import Awaitable, Callable, Sequence
+from functools import partial
 from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
 
+from ziggurat.calls.agent_call import AGENT_CALL
 from ziggurat.calls.call_decision import CallDecision, Settle, refuse
 from ziggurat.calls.step import place_of
 from ziggurat.core.codec import as_type
 from ziggurat.core.context import AMBIENT, JOURNAL, Context
 from ziggurat.core.errors import ConfigurationError
-from ziggurat.core.journal import LocalJournal, journal_of
+from ziggurat.core.journal import journal_of
 from ziggurat.core.scope import Key
 from ziggurat.messages.agent import Decision, PendingItem, decision_of
 from ziggurat.messages.parts import ToolCall
 from ziggurat.tools.guarded_call import frozen_in
 
 if TYPE_CHECKING:
-    from ziggurat.calls.inbox import Inbox, ReadInbox
+    from ziggurat.calls.inbox import Inbox
+    from ziggurat.core.queue import InboxItem
 
-INBOX: "Key[Callable[[], Inbox]]" = Key("inbox")
-"""Returns the inbox of the run, always the same; it is made when something waits for an event."""
+READ_INBOX: "Key[Callable[[str, int], Awaitable[Sequence[InboxItem]]]]" = Key("inbox")
+"""Returns the items in the inbox of the run of an id that are numbered higher than a number."""
 
 
-def inbox_of(read: "ReadInbox", journal: LocalJournal) -> "Callable[[], Inbox]":
-    """Return the value of `INBOX` for a run with this record, whose inbox `read` reads."""
-
-    @cache
-    def inbox() -> "Inbox":
+def inbox_of(ctx: Context) -> "Inbox":
+    """Return the inbox of the run, always the same; it is made when something waits for an event."""
+    run = ctx.scope[AGENT_CALL].outermost
+    if run.inbox is None:
         from ziggurat.calls.inbox import Inbox
 
-        return Inbox(read, journal)
-
-    return inbox
+        run.inbox = Inbox(partial(ctx.scope[READ_INBOX], ctx.run_id), journal_of(ctx))
+    return run.inbox
 
 
 def waiting_place(name: str) -> Context:

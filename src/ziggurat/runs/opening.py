@@ -5,7 +5,6 @@ __all__ = ["Opener", "Opening"]
 import asyncio
 from collections.abc import AsyncGenerator, Mapping
 from contextlib import suppress
-from functools import partial
 from typing import TYPE_CHECKING, Literal
 
 from msgspec import Struct
@@ -15,7 +14,7 @@ from ziggurat.calls.decisions import decision_entries
 from ziggurat.calls.enter import AgentParts, AgentService
 from ziggurat.calls.gate import WAITING_CALLS
 from ziggurat.calls.hooks import screened
-from ziggurat.calls.waiting import INBOX, inbox_of
+from ziggurat.calls.waiting import READ_INBOX
 from ziggurat.core.clock import Clock
 from ziggurat.core.clock import new_id as fresh_id
 from ziggurat.core.codec import SHAPE_VERSION, as_type, digest
@@ -333,7 +332,7 @@ class Opener:
         if effects is not None:
             scope[FORK_EFFECTS] = effects
         if runs is not None:
-            scope[INBOX] = inbox_of(partial(runs.inbox, run_id), journal)
+            scope[READ_INBOX] = runs.inbox
         if writer is not None:
             scope[SESSION_WRITER] = writer
             scope[WAITING_CALLS] = writer.waiting()
