@@ -5,6 +5,7 @@
 - Members that work at the same time: `voting` (`parallel`, `majority`), `debating`, `swarming`; what each has answered:
   `result`.
 - `visibility`: what each member sees. `conversation`: the conversation of a team. `program`: its code as a Runnable.
+- `drawing`: who speaks to whom, for pictures.
 """
 
 from ziggurat.core.lazy import lazy

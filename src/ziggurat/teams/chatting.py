@@ -10,12 +10,14 @@ from msgspec import Meta
 
 from ziggurat.agents.runnable import Runnable
 from ziggurat.core.context import Context
+from ziggurat.core.diagram import DiagramEdge
 from ziggurat.core.errors import ConfigurationError
 from ziggurat.core.settings import PositiveInt, checked
 from ziggurat.messages import stops
 from ziggurat.messages.agent import AgentRequest, AgentRun
 from ziggurat.messages.message import Message
 from ziggurat.teams.conversation import TeamConversation, Turn, full_name, speak
+from ziggurat.teams.drawing import circle
 from ziggurat.teams.program import TeamArguments, as_runnable, described, members_by_name
 from ziggurat.teams.visibility import Choice, View, Visibility
 
@@ -138,6 +140,12 @@ class _Chat:
                 f"{', '.join(self.members)}"
             )
         return chosen
+
+    def edges(self) -> list[DiagramEdge]:
+        if isinstance(self.speaker, str):
+            return circle(list(self.members))
+        chooser = self.speaker.name if isinstance(self.speaker, Runnable) else "speaker"
+        return [DiagramEdge(chooser, each, both=True) for each in self.members]
 
     def __repr__(self) -> str:
         return f"group_chat({', '.join(self.members)})"

@@ -12,12 +12,14 @@ from msgspec.structs import replace
 from ziggurat.agents.runnable import Runnable
 from ziggurat.core.codec import encode
 from ziggurat.core.context import Context
+from ziggurat.core.diagram import DiagramEdge
 from ziggurat.core.settings import PositiveInt, checked
 from ziggurat.messages import stops
 from ziggurat.messages.agent import AgentRequest, AgentRun
 from ziggurat.messages.message import Message
 from ziggurat.messages.parts import Text
 from ziggurat.teams.conversation import TeamConversation, Turn, full_name, speak
+from ziggurat.teams.drawing import each_other
 from ziggurat.teams.program import TeamArguments, as_runnable, members_by_name
 from ziggurat.teams.result import SCORES, only_highest
 from ziggurat.teams.visibility import Choice, View, Visibility
@@ -152,6 +154,10 @@ class _Debate(Struct, frozen=True, eq=False):
             else message
             for message in messages
         )
+
+    def edges(self) -> list[DiagramEdge]:
+        end = "highest score" if self.moderator is None else self.moderator.name
+        return [*each_other(self.members), *(DiagramEdge(each, end) for each in self.members)]
 
     def __repr__(self) -> str:
         return f"debate({', '.join(self.members)})"

@@ -16,6 +16,7 @@ from ziggurat.calls.decisions import TOOLS
 from ziggurat.calls.enter import parts_of
 from ziggurat.core.codec import encode
 from ziggurat.core.context import Context
+from ziggurat.core.diagram import DiagramEdge
 from ziggurat.core.errors import ConfigurationError
 from ziggurat.core.facts import fact
 from ziggurat.core.journal import journal_of
@@ -29,7 +30,15 @@ from ziggurat.messages.items import HandoffItem
 from ziggurat.messages.message import HANDOFF, Message
 from ziggurat.messages.parts import ToolResult
 from ziggurat.teams.conversation import TeamConversation, Turn, full_name
-from ziggurat.teams.handoff import Handoff, HandoffPolicy, Handoffs, HandoffState, HandoffTool, any_handoff
+from ziggurat.teams.handoff import (
+    Handoff,
+    HandoffPolicy,
+    Handoffs,
+    HandoffState,
+    HandoffTool,
+    any_handoff,
+    automatic_handoffs,
+)
 from ziggurat.teams.program import TeamArguments, as_runnable, members_by_name
 from ziggurat.teams.visibility import Choice, View, Visibility
 from ziggurat.tools.function import FunctionTool, tool
@@ -153,6 +162,24 @@ class _Desk:
             at = ctx.under(name)
             await _record(source, handoff, at)
             visited.append(name)
+
+    def edges(self) -> list[DiagramEdge]:
+        started = [self.first] if isinstance(self.first, str) else list(self.members)
+        tools = {
+            (name, target): "" if tool == f"handoff_to_{target}" else tool
+            for name, offer in self._offers.items()
+            for tool, target in offer.targets.items()
+        }
+        both = {(one, other) for one, other in tools if tools[one, other] == tools.get((other, one)) == ""}
+        return [
+            *(DiagramEdge("question", each) for each in started),
+            *(
+                DiagramEdge(one, other, label, both=(one, other) in both)
+                for (one, other), label in tools.items()
+                if (one, other) not in both or one < other
+            ),
+            *(DiagramEdge(*pair, arrow="dotted") for pair in automatic_handoffs(self.policy, list(self.members))),
+        ]
 
     def __repr__(self) -> str:
         return f"handoffs({', '.join(self.members)})"

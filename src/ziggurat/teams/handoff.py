@@ -7,6 +7,7 @@ __all__ = [
     "HandoffTool",
     "Handoffs",
     "any_handoff",
+    "automatic_handoffs",
     "composite_handoff",
     "explicit_handoff",
     "multi_handoff",
@@ -14,6 +15,7 @@ __all__ = [
 ]
 
 from collections.abc import Mapping, Sequence
+from itertools import pairwise
 from typing import Annotated, Any, Protocol, runtime_checkable
 
 from msgspec import Meta, Struct
@@ -219,3 +221,10 @@ def composite_handoff(*policies: HandoffPolicy) -> HandoffPolicy:
     chosen, and answers.
     """
     return _Composite(policies)
+
+
+def automatic_handoffs(policy: HandoffPolicy, members: Sequence[str]) -> list[tuple[str, str]]:
+    """Return who hands over to whom without a tool, as far as that does not depend on a turn, for pictures."""
+    if isinstance(policy, _Composite):
+        return [pair for each in policy.policies for pair in automatic_handoffs(each, members)]
+    return list(pairwise(policy.names or members)) if isinstance(policy, _Sequential) else []

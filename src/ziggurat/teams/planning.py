@@ -10,6 +10,7 @@ from msgspec import Struct
 
 from ziggurat.agents.runnable import Runnable
 from ziggurat.core.context import Context
+from ziggurat.core.diagram import DiagramEdge
 from ziggurat.core.errors import InvalidArguments
 from ziggurat.core.settings import NonNegativeInt, PositiveInt, checked
 from ziggurat.messages import stops
@@ -144,6 +145,9 @@ class _Ledger(Struct, frozen=True, eq=False):
                     (PROGRESS.replace("{names}", ", ".join(self.members)), AGAIN.replace("{fault}", str(error)))
                 )
         return Progress(False, False, next(iter(self.members)), "Go on with the plan.")
+
+    def edges(self) -> list[DiagramEdge]:
+        return [DiagramEdge(self.manager.name, each, both=True) for each in self.members]
 
     def __repr__(self) -> str:
         return f"ledger_team({', '.join((self.manager.name, *self.members))})"

@@ -2,9 +2,9 @@
 
 __all__ = ["Control", "TeamArguments", "as_runnable", "described", "members_by_name"]
 
-from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from functools import partial
-from typing import Any, TypedDict, Unpack
+from typing import Any, Protocol, TypedDict, Unpack
 
 from msgspec.structs import replace
 
@@ -15,6 +15,7 @@ from ziggurat.calls.decisions import LENT_TOOLS, MEMBERS
 from ziggurat.calls.enter import AGENT, AgentParts, parts_of
 from ziggurat.calls.hooks import HookChain
 from ziggurat.core.context import Context
+from ziggurat.core.diagram import DIAGRAM, DiagramEdge
 from ziggurat.core.errors import ConfigurationError
 from ziggurat.core.facts import EFFECT, NAME, Fact, strongest
 from ziggurat.core.ids import check_new_name
@@ -23,12 +24,22 @@ from ziggurat.core.store import Store
 from ziggurat.messages.agent import AgentRequest, AgentRun
 from ziggurat.messages.budget import Budget
 from ziggurat.messages.middleware import AnyMiddleware
+from ziggurat.teams.drawing import team_diagram
 from ziggurat.tools.approval import Approvals
 from ziggurat.tools.permissions import Permissions, known
 from ziggurat.tools.toolbox import Toolbox
 
-Control = Callable[[AgentRequest, Context], Coroutine[Any, Any, AgentRun]]
-"""The code of a team: calls its members, each at a place below the context, and returns the team's run."""
+
+class Control(Protocol):
+    """The code of a team: calls its members, each at a place below the context, and returns the team's run."""
+
+    async def __call__(self, request: AgentRequest, ctx: Context, /) -> AgentRun:
+        """Run it."""
+        ...
+
+    def edges(self) -> Sequence[DiagramEdge]:
+        """Return who speaks to whom, for pictures."""
+        ...
 
 
 class TeamArguments(TypedDict, total=False):
@@ -72,6 +83,7 @@ class _TeamProgram:
             EFFECT: strongest(members.values()),
             MEMBERS: members,
             LENT_TOOLS: lent,
+            DIAGRAM: lambda: team_diagram(members, control.edges()),
         }
 
     async def __call__(self, request: AgentRequest, ctx: Context, /) -> AgentRun:

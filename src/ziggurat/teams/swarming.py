@@ -11,6 +11,7 @@ from msgspec import DecodeError, Meta, json
 
 from ziggurat.agents.runnable import Runnable
 from ziggurat.core.context import Context
+from ziggurat.core.diagram import DiagramEdge
 from ziggurat.core.errors import ConfigurationError, LimitExceeded
 from ziggurat.core.settings import CheckedStruct, NonEmptyText, NonNegativeInt, PositiveInt, Share, checked
 from ziggurat.messages import stops
@@ -178,6 +179,12 @@ class _Swarm:
         team, text = conversation.team, converge(results)
         conversation.close(text, team)
         return conversation.end(stops.Completed(), team, text)
+
+    def edges(self) -> list[DiagramEdge]:
+        names = [each.name for each in self.members]
+        start = self.split.name if isinstance(self.split, Runnable) else "split"
+        end = "results" if self.leader is None else self.leader.name
+        return [DiagramEdge(start, each) for each in names] + [DiagramEdge(each, end) for each in names]
 
     def __repr__(self) -> str:
         return f"swarm({', '.join(each.name for each in self.members)})"

@@ -11,6 +11,7 @@ from msgspec import Struct
 from ziggurat.agents.runnable import Runnable
 from ziggurat.core.codec import encode
 from ziggurat.core.context import Context
+from ziggurat.core.diagram import DiagramEdge
 from ziggurat.core.settings import PositiveInt, checked
 from ziggurat.messages import stops
 from ziggurat.messages.agent import AgentRequest, AgentRun
@@ -68,6 +69,9 @@ class _Parallel(Struct, frozen=True, eq=False):
         run = await conversation.turn(Turn(self.leader, messages), ctx.under(self.leader.name))
         return conversation.end(run.stop, full_name(self.leader.name, run), run.output)
 
+    def edges(self) -> list[DiagramEdge]:
+        return [DiagramEdge(each.name, self.leader.name) for each in self.members]
+
     def __repr__(self) -> str:
         return f"parallel({', '.join(each.name for each in (self.leader, *self.members))})"
 
@@ -113,6 +117,9 @@ class _Majority(Struct, frozen=True, eq=False):
         name, winner = next(pair for pair in runs if encode(pair[1].output) == chosen)
         conversation.close(winner.text, name)
         return conversation.end(stops.Completed(), full_name(name, winner), winner.output)
+
+    def edges(self) -> list[DiagramEdge]:
+        return [DiagramEdge(each, "most frequent answer") for each in self.members]
 
     def __repr__(self) -> str:
         return f"majority({', '.join(self.members)})"

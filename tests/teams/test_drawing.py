@@ -1,0 +1,89 @@
+"""Every team is drawn with its members, those of teams within it, and who speaks to whom."""
+
+import re
+from collections.abc import Iterable, Sequence
+
+import pytest
+
+from tests.teams.patterns import CASES, NAMES, PATTERNS, built, member
+from tests.teams.test_everywhere import ids
+from ziggurat.agents.agent import Agent
+from ziggurat.agents.runnable import Runnable
+from ziggurat.core.diagram import DIAGRAM, Diagram
+from ziggurat.core.facts import fact
+from ziggurat.layers.timeout import timeout
+from ziggurat.teams.chatting import group_chat
+from ziggurat.teams.debating import debate
+from ziggurat.teams.desk import handoffs
+from ziggurat.teams.handoff import composite_handoff, explicit_handoff, multi_handoff, sequential_handoff
+from ziggurat.teams.swarming import swarm
+from ziggurat.tools.function import tool
+
+ANN, BEN, CEM = (member(name, "x") for name in ("ann", "ben", "cem"))
+
+
+def titles(picture: str) -> list[str]:
+    """Return what is written in the nodes of a picture."""
+    return re.findall(r'^ *(?:subgraph )?n\d+[\[({]+"([^"]*)"', picture, re.MULTILINE)
+
+
+def edges(team: Runnable) -> list[str]:
+    draw = fact(team, DIAGRAM)
+    assert draw is not None
+    return [shown(draw(), place) for place in range(len(draw().edges))]
+
+
+def shown(diagram: Diagram, place: int) -> str:
+    edge = diagram.edges[place]
+    line = {"solid": "-", "dotted": "."}[edge.arrow]
+    return f"{edge.source} {'<' if edge.both else ''}{line}{edge.label and f' {edge.label} {line}'}> {edge.target}"
+
+
+@pytest.mark.parametrize("case", CASES, ids=ids)
+def test_all_members_at_any_depth_are_drawn(case: Sequence[str]) -> None:
+    def members(team: Runnable) -> Iterable[str]:
+        draw = fact(team, DIAGRAM)
+        return [] if draw is None else [node.name for node in draw().nodes if node.shape == "box"]
+
+    @tool
+    def search() -> str:
+        """Search."""
+        return ""
+
+    worker = Agent("local", name="worker", tools=[search])
+    team = built(case, worker)
+    picture = team.mermaid()
+    assert titles(picture)[0] == "team0"
+    assert picture.count("subgraph") == picture.count("  end\n") == len(case) + 1
+    assert titles(picture).count("worker") == 2, "its frame, and itself beside its tool"
+    assert set(members(team)) <= set(titles(picture))
+    assert team.layered(timeout(seconds=1)).mermaid() == picture
+    assert titles(Agent("local", tools=[team]).mermaid())[2:] == titles(picture)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_nobody_is_left_without_an_edge(name: str) -> None:
+    draw = fact(PATTERNS[name](ANN), DIAGRAM)
+    assert draw is not None
+    ends = {end for edge in draw().edges for end in (edge.source, edge.target)}
+    assert ends == {node.name for node in draw().nodes}
+
+
+def test_handoffs_are_drawn_as_they_are_allowed() -> None:
+    assert edges(handoffs(ANN, BEN, CEM)) == ["question -> ann", "ann <-> ben", "ann <-> cem", "ben <-> cem"]
+    only = explicit_handoff("ben", source="ann")
+    assert edges(handoffs(ANN, BEN, first="ben", policy=only)) == ["question -> ben", "ann -> ben"]
+    named = composite_handoff(multi_handoff({"ask_ben": "ben"}, source="ann"), sequential_handoff("ben", "cem"))
+    assert edges(handoffs(ANN, BEN, CEM, policy=named))[1:] == ["ann - ask_ben -> ben", "ben .> cem"]
+    assert edges(handoffs(ANN, BEN, policy=sequential_handoff(), first=lambda messages: "ann")) == [
+        "question -> ann",
+        "question -> ben",
+        "ann .> ben",
+    ]
+
+
+def test_who_is_asked_besides_the_members_is_drawn() -> None:
+    assert edges(group_chat(ANN, BEN, speaker=CEM)) == ["cem <-> ann", "cem <-> ben"]
+    assert edges(group_chat(ANN, BEN, speaker=lambda messages: None)) == ["speaker <-> ann", "speaker <-> ben"]
+    assert edges(swarm(ANN, split=BEN, leader=CEM)) == ["ben -> ann", "ann -> cem"]
+    assert edges(debate(ANN, BEN)) == ["ann <-> ben", "ann -> highest score", "ben -> highest score"]
