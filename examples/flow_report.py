@@ -1,7 +1,7 @@
 """A nightly report: one run per night, whoever starts it and however often."""
 
 import asyncio
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 
 from ziggurat.agents import Environment
 from ziggurat.flows import every, flow, schedule, settled, step
@@ -38,9 +38,9 @@ async def main() -> None:
     night = datetime(2026, 11, 22, 21, tzinfo=UTC)
     clock = HandClock(night.timestamp())  # moved by hand here
     nightly = schedule(report, every(days=1, start=night), input=day_of)
-    running = asyncio.create_task(nightly.run(environment=Environment(clock=clock)))
-    await clock.advance(2 * 86400)
-    running.cancel()
+    async with report.worker(schedules=[nightly], environment=Environment(clock=clock)):
+        await clock.advance(2 * 86400)
+        await report.attach(nightly.run_id(night + timedelta(days=2))).result()
     run = await report.run("2026-11-23", run_id="report-20261123T210000Z")
     print(run.output, "(again from its record)" if run.replayed else "")
 

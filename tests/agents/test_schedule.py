@@ -1,19 +1,23 @@
-"""Schedules: a run for each tick, once, whichever processes are there; what was missed for long is skipped."""
+"""Schedules: a run for each tick, once, whichever workers are there; what was missed for long is skipped."""
 
 import asyncio
-from datetime import datetime
+from collections.abc import Mapping, Sequence
+from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import pytest
 
 from tests.stores.places import new_store, reopened, used
 from ziggurat.agents.flow import flow
 from ziggurat.agents.schedule import schedule
+from ziggurat.agents.worker import Worker
 from ziggurat.calls.step import step
-from ziggurat.core.errors import ConfigurationError
+from ziggurat.core.errors import ConfigurationError, StoreUnavailable
+from ziggurat.core.store import LogInfo, Row
 from ziggurat.core.ticks import every
 from ziggurat.runs.options import Environment
+from ziggurat.stores.local import LocalLogs
 from ziggurat.testing.clock import HandClock, settle
 
 START = 1_000_000_800.0
@@ -38,33 +42,32 @@ def hour_of(tick: datetime) -> int:
 
 
 @pytest.mark.parametrize("place", ["memory", "sqlite"])
-def test_each_tick_is_run_once_by_one_of_several_processes(place: str, tmp_path: Path) -> None:
+def test_each_tick_is_run_once_by_one_of_several_workers(place: str, tmp_path: Path) -> None:
     made: list[str] = []
 
     async def trial() -> None:
         store, clock = new_store(), HandClock(START)
-        environment = Environment(clock=clock)
-        tasks: list[asyncio.Task[None]] = []
 
-        def begin() -> None:
-            hourly = schedule(reports(reopened(store), made), every(hours=1), input=hour_of, catch_up=4000)
-            tasks.append(asyncio.create_task(hourly.run(environment=environment)))
+        def worker() -> Worker[Any]:
+            report = reports(reopened(store), made)
+            hourly = schedule(report, every(hours=1), input=hour_of, catch_up=4000)
+            return cast("Worker[Any]", report.worker(schedules=[hourly], environment=Environment(clock=clock)))
 
-        begin()
-        begin()
-        await clock.advance(2.5 * 3600)
-        for task in tasks:
-            task.cancel()
-        await asyncio.gather(*tasks, return_exceptions=True)
+        async def completed(count: int) -> None:
+            ids: list[str] = []
+            while len(ids) < count:
+                await settle()
+                ids = [info.id for info in await store.logs(labels={"schedule": "report"}, status="Completed")]
+            assert min(ids) == "report-20010909T010000Z"
+
+        async with worker(), worker():
+            await clock.advance(2.5 * 3600)
+            await completed(4)
         clock.skip(4 * 3600)  # nothing is there until half past six
-        begin()
-        await clock.advance(3600)
-        await settle()
-        infos = await store.logs("run:", labels={"schedule": "report"})
-        assert {info.status for info in infos} == {"Completed"}
-        assert sorted(info.id for info in infos)[0] == "report-20010909T010000Z"
-        tasks[-1].cancel()
-        await asyncio.gather(*tasks, return_exceptions=True)
+        async with worker():
+            await clock.advance(3600)
+            await completed(6)
+        assert len(await store.logs("run:")) == 6
 
     with used(place, tmp_path):
         asyncio.run(trial())
@@ -79,14 +82,59 @@ def test_a_run_that_cannot_be_started_does_not_stop_the_others(caplog: pytest.Lo
         return "no number" if hour_of(tick) == 1 else hour_of(tick)
 
     async def trial() -> None:
-        hourly = schedule(reports(new_store(), made), every(hours=1), input=unfit_once)
-        task = asyncio.create_task(hourly.run(environment=Environment(clock=clock)))
-        await clock.advance(2.5 * 3600)
-        task.cancel()
-        await asyncio.gather(task, return_exceptions=True)
+        report = reports(new_store(), made)
+        hourly = schedule(report, every(hours=1), input=unfit_once)
+        async with report.worker(schedules=[hourly], environment=Environment(clock=clock)):
+            await clock.advance(2.5 * 3600)
+            await report.attach(hourly.run_id(datetime.fromtimestamp(START + 7200, UTC))).result()
 
     asyncio.run(trial())
     assert made == ["0", "2"]
-    assert "could not be started" in caplog.text
+    assert "could not be submitted" in caplog.text
     with pytest.raises(ConfigurationError, match="the name of a schedule"):
         schedule(reports(new_store(), made), every(hours=1), name="two words")
+
+
+def test_what_a_store_cannot_take_for_a_while_is_submitted_when_it_can(caplog: pytest.LogCaptureFixture) -> None:
+    class Server(LocalLogs):
+        away = False
+
+        async def create(
+            self, info: LogInfo, rows: Sequence[Row] = (), blobs: Mapping[str, bytes] | None = None
+        ) -> int:
+            if self.away:
+                raise StoreUnavailable("the server cannot be reached")
+            return await super().create(info, rows, blobs)
+
+    made: list[str] = []
+    clock, server = HandClock(START), Server()
+
+    async def trial() -> None:
+        report = reports(server, made)
+        hourly = schedule(report, every(hours=1), input=hour_of)
+        task = asyncio.create_task(hourly.run(environment=Environment(clock=clock)))
+        await clock.advance(1800)
+        for away_for in (30, 90):  # the second is longer than a run may be late
+            server.away = True
+            await clock.advance(1800 + away_for)
+            server.away = False
+            await clock.advance(1800 - away_for)
+        task.cancel()
+        await asyncio.gather(task, return_exceptions=True)
+        await report.recover()
+
+    asyncio.run(trial())
+    assert made == ["0", "1"]
+    assert "is tried again" in caplog.text
+
+
+def test_a_worker_takes_the_schedules_of_its_own_agent_only() -> None:
+    report = reports(new_store(), [])
+    other = flow(name="other", store=new_store())(report_nothing)
+    for wrong in (schedule(other, every(hours=1)), "hourly"):
+        with pytest.raises(ConfigurationError, match=r"report.worker\(schedules=...\) takes schedules of report"):
+            report.worker(schedules=[wrong])
+
+
+async def report_nothing() -> None:
+    pass

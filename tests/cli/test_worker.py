@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from tests.cli.conftest import Command
+from tests.stores.server import schema
 from ziggurat.stores.addresses import connect
 
 DESK = """
@@ -58,6 +59,58 @@ def test_a_run_is_submitted_and_a_worker_drives_it_until_it_is_signalled(
     assert worker.returncode == 0
     assert "working on the runs of desk" in notes
     assert "draining" in notes
+
+
+REPORTS = """
+from pathlib import Path
+
+from ziggurat.flows import every, flow, schedule, step
+
+
+@step(effect="once")
+async def publish(time: str) -> None:
+    with Path(__file__).with_name("published").open("a") as file:
+        file.write(time + "\\n")
+
+
+@flow
+async def report(time: str) -> None:
+    await publish(time)
+
+
+secondly = schedule(report, every(seconds=1), input=lambda tick: f"{tick:%H:%M:%S}")
+"""
+
+
+@pytest.mark.parametrize("kind", ["sqlite", "postgres"])
+def test_several_workers_with_a_schedule_start_each_of_its_runs_once(kind: str, tmp_path: Path) -> None:
+    (tmp_path / "reports.py").write_text(REPORTS, encoding="utf-8")
+    url = f"sqlite:///{tmp_path}/runs.db" if kind == "sqlite" else schema()
+
+    async def completed() -> list[str]:
+        store = connect(url)
+        while len(infos := await store.logs("run:", labels={"schedule": "report"}, status="Completed")) < 3:
+            assert [worker.poll() for worker in workers] == [None, None]
+            await asyncio.sleep(0.05)
+        await store.close()
+        return [info.id for info in infos]
+
+    command = [sys.executable, "-m", "ziggurat", "worker", f"{tmp_path}/reports.py:secondly", "--store", url]
+    workers = [subprocess.Popen(command, stderr=subprocess.PIPE, text=True) for _ in range(2)]
+    try:
+        for worker in workers:
+            assert worker.stderr is not None
+            assert "working on" in worker.stderr.readline()
+        ids = asyncio.run(asyncio.wait_for(completed(), 60))
+        for worker in workers:
+            worker.send_signal(signal.SIGTERM)
+        assert all("draining" in worker.communicate(timeout=30)[1] for worker in workers)
+    finally:
+        for worker in workers:
+            worker.kill()
+            worker.wait()
+    published = (tmp_path / "published").read_text().split()
+    assert len(published) == len(set(published)) >= len(ids)
 
 
 @pytest.mark.parametrize("time", ["soon", "2030-13-01", ""])

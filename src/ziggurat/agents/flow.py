@@ -88,6 +88,10 @@ class Flow(Runnable[Out], Generic[In, Out]):
         """Return a flow with layers around this one; the first listed meets the request first."""
         return Flow(stack(self, *layers), self._takes, name=self.name, store=self.store)
 
+    def with_store(self, store: str | Store) -> "Flow[In, Out]":
+        """Return the same flow, whose runs are kept in another store."""
+        return Flow(self, self._takes, name=self.name, store=store)
+
     def as_tool(self, *, name: str | None = None, description: str | None = None, input_type: Any = None) -> AgentTool:
         """Return this as a tool that takes the flow's input, which is text or an object.
 

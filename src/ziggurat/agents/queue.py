@@ -23,7 +23,7 @@ from ziggurat.tools.permissions import Permissions
 if TYPE_CHECKING:
     from ziggurat.agents.attached import AttachedRun
     from ziggurat.agents.recovery import Recovery
-    from ziggurat.agents.worker import Worker
+    from ziggurat.agents.worker import Recurring, Worker
 
 Priority = Annotated[int, Meta(ge=-MAX_PRIORITY, le=MAX_PRIORITY)]
 """Which of the runs that are due come first: those with the highest."""
@@ -95,6 +95,7 @@ class RunQueue(RunRecords[Out]):
         concurrency: PositiveInt = 10,
         attempts: PositiveInt = 3,
         grace: NonNegativeFloat = 30.0,
+        schedules: Sequence["Recurring"] = (),
         deps: Deps | None = None,
         listeners: Sequence[Listener] = (),
         approvals: Approvals | None = None,
@@ -107,15 +108,22 @@ class RunQueue(RunRecords[Out]):
             attempts: How often in a row a run may lose its process before another answer. Then it ends as `Failed`.
             grace: Seconds that runs have to end once it is drained; those that have not are given back, and any worker
                 may go on with them at once.
+            schedules: Made by `schedule` for this agent; it submits their runs, and drives them as others.
             listeners: As for `run`, which has the others too.
 
         Raises:
-            ConfigurationError: the agent has no store.
+            ConfigurationError: the agent has no store, or a schedule is that of another agent.
         """
         from ziggurat.agents.worker import Worker
 
+        for each in schedules:
+            if getattr(getattr(each, "runnable", None), "name", None) != self.name:
+                raise ConfigurationError(
+                    f"{self.name}.worker(schedules=...) takes schedules of {self.name}, such as "
+                    f"schedule({self.name}, every(hours=1)); got {each!r:.200}"
+                )
         options = RunOptions.of(deps=deps, listeners=listeners, approvals=approvals, environment=environment)
-        return Worker(self._starter, options, concurrency, attempts, grace)
+        return Worker(self._starter, options, concurrency, attempts, grace, schedules)
 
     @checked
     async def recover(

@@ -39,7 +39,7 @@ async def recover_runs(
         else:
             recovery.runs[run_id] = outcome
 
-    worker: Worker[Any] = Worker(starter, options, concurrency, attempts, 0.0, report)
+    worker: Worker[Any] = Worker(starter, options, concurrency, attempts, 0.0, report=report)
     await worker.run_due(await _interrupted(starter) if cancelled else ())
     return recovery
 

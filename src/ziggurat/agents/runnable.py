@@ -360,6 +360,10 @@ class Runnable(RunQueue[Out]):
         """Return a Runnable with layers around this one; the first listed meets the request first."""
         return Runnable(stack(self, *layers), name=self.name, store=self.store)
 
+    def with_store(self, store: str | Store) -> "Runnable[Out]":
+        """Return the same, whose runs are kept in another store."""
+        return Runnable(self, name=self.name, store=store)
+
     def as_tool(self, *, name: str | None = None, description: str | None = None, input_type: Any = None) -> AgentTool:
         """Return this as a tool, see `AgentTool`; agents in ``tools=[...]`` become tools automatically."""
         return AgentTool(self, name=name, description=description, input_type=input_type)

@@ -2,19 +2,22 @@
 
 __all__ = ["Schedule", "schedule"]
 
-import asyncio
 import logging
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from ziggurat.agents.runnable import Runnable
-from ziggurat.core.errors import LeaseHeld
+from ziggurat.core.errors import StoreUnavailable
 from ziggurat.core.ids import check_new_id
 from ziggurat.core.settings import NonEmptyText, NonNegativeSeconds, checked
+from ziggurat.core.store import Store
 from ziggurat.core.ticks import Cron, Every, due_ticks
-from ziggurat.runs.options import Deps, Environment
+from ziggurat.runs.options import Environment
 
 logger: logging.Logger = logging.getLogger("ziggurat")
+
+_PAUSE = 1.0
+"""Seconds after which a store that could not be reached is tried again."""
 
 
 class Schedule:
@@ -25,61 +28,62 @@ class Schedule:
     """
 
     def __init__(
-        self,
-        runnable: Runnable[Any],
-        recurrence: Every | Cron,
-        name: str,
-        value: Any,
-        catch_up: float,
-        deps: Deps | None,
+        self, runnable: Runnable[Any], recurrence: Every | Cron, name: str, value: Any, catch_up: float
     ) -> None:
         self.name = name
         self._runnable = runnable
         self._recurrence = recurrence
         self._input = value
         self._catch_up = timedelta(seconds=catch_up)
-        self._deps = deps
+
+    @property
+    def runnable(self) -> Runnable[Any]:
+        """The flow or agent whose runs it starts."""
+        return self._runnable
 
     def run_id(self, tick: datetime) -> str:
         """Return the id of the run for a tick, such as ``report-20261122T030000Z``."""
         return f"{self.name}-{tick.astimezone(UTC):%Y%m%dT%H%M%SZ}"
 
-    async def run(self, *, environment: Environment | None = None) -> None:
-        """Start a run at each tick and drive it in this process, until this is cancelled, as the runs are then.
+    def with_store(self, store: str | Store) -> "Schedule":
+        """Return the same schedule, whose runs are kept in another store."""
+        runnable = self._runnable.with_store(store)
+        return Schedule(runnable, self._recurrence, self.name, self._input, self._catch_up.total_seconds())
 
-        Several processes may do so at the same time: one of them drives the run of a tick. A run that fails, or cannot
-        be started, is logged, and does not stop the others.
+    async def run(self, *, environment: Environment | None = None) -> None:
+        """Submit a run at each tick, until this is cancelled; a `worker` drives them.
+
+        Several processes may do so at the same time: each run is submitted once. While the store cannot be reached, it
+        is tried again every second; a run that cannot be submitted for another reason is logged and left out.
 
         Args:
-            environment: Its clock, and the environment of the runs.
+            environment: Its clock.
         """
         surroundings = Environment() if environment is None else environment
         clock = surroundings.clock
-        last = datetime.fromtimestamp(clock.now(), UTC) - self._catch_up
-        async with asyncio.TaskGroup() as group:
-            while True:
-                now = datetime.fromtimestamp(clock.now(), UTC)
+        now = datetime.fromtimestamp(clock.now(), UTC)
+        last = now - self._catch_up
+        while True:
+            try:
                 for tick in due_ticks(self._recurrence, max(last, now - self._catch_up), now):
-                    group.create_task(self._run_at(tick, surroundings))
-                last = now
-                following = next(self._recurrence.after(now))
-                await clock.sleep(max(0.0, following.timestamp() - clock.now()))
+                    await self._submit(tick, surroundings)
+                    last = tick
+                pause = (next(self._recurrence.after(now)) - now).total_seconds()
+            except StoreUnavailable as error:
+                logger.warning("the schedule %s: %s; it is tried again", self.name, error)
+                pause = _PAUSE
+            await clock.sleep(pause)
+            now = datetime.fromtimestamp(clock.now(), UTC)
 
-    async def _run_at(self, tick: datetime, surroundings: Environment) -> None:
+    async def _submit(self, tick: datetime, surroundings: Environment) -> None:
+        run_id = self.run_id(tick)
         try:
             value = self._input(tick) if callable(self._input) else self._input
-            await self._runnable.run(
-                value,
-                run_id=self.run_id(tick),
-                labels={"schedule": self.name},
-                deps=self._deps,
-                environment=surroundings,
-                detached=True,
-            )
-        except LeaseHeld:  # another process drives it
-            return
+            await self._runnable.submit(value, run_id=run_id, labels={"schedule": self.name}, environment=surroundings)
+        except StoreUnavailable:
+            raise
         except Exception as error:  # noqa: BLE001 - whatever is wrong with this run, the next one is started
-            logger.error("the run %s of a schedule could not be started: %s", self.run_id(tick), error)
+            logger.error("the run %s of a schedule could not be submitted: %s", run_id, error)
 
 
 @checked
@@ -90,18 +94,16 @@ def schedule(
     input: Any = None,  # noqa: A002 - the name that flows use for it
     name: NonEmptyText | None = None,
     catch_up: NonNegativeSeconds = 60.0,
-    deps: Deps | None = None,
 ) -> Schedule:
-    """Return a schedule that runs a flow or an agent at recurring times.
+    """Return a schedule that starts runs of a flow or an agent at recurring times.
 
     ::
 
         nightly = schedule(report, cron("0 3 * * *", "Europe/Berlin"), input=lambda tick: tick.date())
-        await nightly.run()                                     # until it is cancelled
+        await report.worker(schedules=[nightly]).run()          # until it is drained
 
-    The run of each tick has an id made of the name and the time of the tick, so with a store it is run once, however
-    many processes have the schedule, and whenever they start. What is interrupted, or suspended, is continued by
-    `recover`, as other runs are.
+    The run of each tick has an id made of the name and the time of the tick, so it is submitted once, however many
+    processes have the schedule, and whenever they start. Any worker of the flow drives it.
 
     Args:
         runnable: The flow or agent, with a store.
@@ -110,11 +112,10 @@ def schedule(
         name: With which ids begin; that of the flow by default.
         catch_up: How late a run may be started that was missed, as while no process was there, in seconds; later ones
             are skipped.
-        deps: As for `run`.
 
     Raises:
         ConfigurationError: the name cannot be a part of an id.
     """
     title = runnable.name if name is None else name
     check_new_id(title, "the name of a schedule")
-    return Schedule(runnable, recurrence, title, input, catch_up, deps)
+    return Schedule(runnable, recurrence, title, input, catch_up)

@@ -1,13 +1,13 @@
 """Worker: drives the runs of an agent that are due, whoever has submitted, suspended or lost them."""
 
-__all__ = ["Worker"]
+__all__ = ["Recurring", "Worker"]
 
 import asyncio
 import logging
 import math
 from collections.abc import Awaitable, Callable, Sequence
 from functools import partial
-from typing import Any, Generic
+from typing import Any, Generic, Protocol
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -18,7 +18,7 @@ from ziggurat.core.queue import Claim
 from ziggurat.core.shield import finished
 from ziggurat.messages.agent import AgentRun, Out
 from ziggurat.runs.control import RunControl
-from ziggurat.runs.options import RunOptions
+from ziggurat.runs.options import Environment, RunOptions
 from ziggurat.runs.recovering import Recovering
 
 logger: logging.Logger = logging.getLogger("ziggurat")
@@ -35,6 +35,14 @@ Report = Callable[[str, "AgentRun[Any] | Exception"], None]
 
 def _ignore(run_id: str, outcome: "AgentRun[Any] | Exception") -> None:
     pass
+
+
+class Recurring(Protocol):
+    """What submits runs at recurring times: a `Schedule`."""
+
+    async def run(self, *, environment: Environment | None = None) -> None:
+        """Submit runs until this is cancelled."""
+        ...
 
 
 class Worker(Generic[Out]):
@@ -56,6 +64,7 @@ class Worker(Generic[Out]):
         concurrency: How many are driven at the same time.
         attempts: How often in a row a run may lose its process.
         grace: Seconds that runs have to end once the worker is drained.
+        schedules: Submit runs while it works.
         report: Called when a run has ended here, or could not go on.
     """
 
@@ -66,6 +75,7 @@ class Worker(Generic[Out]):
         concurrency: int,
         attempts: int,
         grace: float,
+        schedules: Sequence[Recurring] = (),
         report: Report = _ignore,
     ) -> None:
         if not starter.opener.runs.keeps_ended:
@@ -78,6 +88,7 @@ class Worker(Generic[Out]):
         self._concurrency = concurrency
         self._attempts = attempts
         self._grace = grace
+        self._schedules = schedules
         self._report = report
         self._store = starter.opener.runs.store
         self._draining = asyncio.Event()
@@ -104,6 +115,7 @@ class Worker(Generic[Out]):
         Raises:
             StoreError: the store cannot be used. While a server cannot be reached, it is tried again.
         """
+        submitting = [asyncio.create_task(each.run(environment=self._options.environment)) for each in self._schedules]
         try:
             while not self._draining.is_set():
                 await self._try_again()
@@ -112,9 +124,11 @@ class Worker(Generic[Out]):
                     await self._wait(None)
                 elif not claimed:
                     await self._wait(self._store.woken(self._signals, _WAIT))
+            await _cancelled(submitting)
             if self._driven:
                 await asyncio.wait(self._driven, timeout=self._grace)
         finally:
+            await finished(_cancelled(submitting))
             await finished(self._give_back())
 
     async def run_due(self, first: Sequence[Claim] = ()) -> None:
@@ -231,6 +245,13 @@ class Worker(Generic[Out]):
         self._waiting.clear()
         for claim in claims:
             await self._store.release(claim.log, claim.epoch)
+
+
+async def _cancelled(tasks: Sequence[asyncio.Task[None]]) -> None:
+    for task in tasks:
+        task.cancel()
+    if tasks:
+        await asyncio.wait(tasks)
 
 
 class _Driven(Struct, frozen=True):

@@ -64,7 +64,7 @@ def submit(
 
 
 def worker(
-    agents: Annotated[list[str], typer.Argument(metavar="FILE.PY:NAME...", help="The agents whose runs it drives.")],
+    agents: Annotated[list[str], typer.Argument(metavar="FILE.PY:NAME...", help="Agents and schedules to work for.")],
     concurrency: Annotated[
         int, typer.Option("--concurrency", min=1, metavar="N", help="How many runs of each it drives at the same time.")
     ] = 10,
@@ -79,12 +79,12 @@ def worker(
     """Drive the runs of agents that are due, until a signal to end.
 
     Due are those that were submitted, those whose timer has fired, and those whose process was lost. Any number of
-    workers may work on one store. At SIGTERM or Ctrl-C no more are taken; a second signal does not wait for the rest.
+    workers may share a store and schedules. At SIGTERM or Ctrl-C no more are taken; a second signal does not wait.
 
     \b
     Examples:
       ziggurat worker desk.py:agent
-      ziggurat worker desk.py:agent orders.py:order --concurrency 20
+      ziggurat worker desk.py:agent orders.py:order reports.py:nightly --concurrency 20
     """
     from ziggurat.cli.worker import run_workers
 

@@ -1,6 +1,6 @@
 """Building an agent from command-line options."""
 
-__all__ = ["agent_of", "check_session", "only_remembers"]
+__all__ = ["agent_of", "check_session", "in_store", "only_remembers"]
 
 import math
 import os
@@ -45,7 +45,7 @@ def agent_of(options: AgentOptions, store: str | None = "memory:") -> Runnable:
                 f"--agent takes an agent that is made already, so {' and '.join(excluded)} cannot be given with it; "
                 f"set it in {options.agent.rpartition(':')[0] or options.agent}"
             )
-        return _with_store(_load(options.agent, options.folder), store)
+        return in_store(_load(options.agent, options.folder), store)
     if options.timeout is not None and not 0 < options.timeout < math.inf:
         raise ConfigurationError(
             f"--timeout is a number of seconds above 0, got {options.timeout:g}; without it there is no limit"
@@ -117,11 +117,11 @@ def _load(spec: str, folder: str | None) -> Runnable:
         ) from error
 
 
-def _with_store(agent: Runnable, store: str | None) -> Runnable:
+def in_store(agent: Runnable, store: str | None) -> Runnable:
     """Return the agent with its runs in a store: its own, if that is persistent and no other is named."""
     if store is None and is_lasting(agent.store):
         return agent
-    return Runnable(agent, name=agent.name, store=open_store(store))
+    return agent.with_store(open_store(store))
 
 
 def _tools(specs: Sequence[str]) -> list[Tool]:

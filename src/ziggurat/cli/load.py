@@ -1,6 +1,6 @@
 """Loading the user's tools and agents by ``module:name`` or ``file.py:name``."""
 
-__all__ = ["BUILTIN_TOOLS", "load_agent", "load_tool"]
+__all__ = ["BUILTIN_TOOLS", "load_agent", "load_agent_or_schedule", "load_tool"]
 
 import os
 import sys
@@ -53,16 +53,25 @@ def load_agent(spec: str) -> Runnable:
     Raises:
         ConfigurationError: it does not exist; the message lists what does.
     """
+    value = load_agent_or_schedule(spec)
     option = f"--agent {spec}"
-    if not spec.strip():
-        raise ConfigurationError("--agent names an agent of yours, as in --agent desk.py:agent; it is empty")
-    value = _attribute(spec, option, "agent")
     if isinstance(value, type):
         raise ConfigurationError(f"{option}: that is the class {value.__name__}; name an object made of it")
     if not isinstance(value, Runnable):
         wrap = "; make it one with Runnable(...)" if callable(value) else ""
         raise ConfigurationError(f"{option}: that is not an agent but of the type {type(value).__name__}{wrap}")
     return value
+
+
+def load_agent_or_schedule(spec: str) -> Any:
+    """Return what is named by ``file.py:name`` or ``module:name``; whether it is an agent is not checked.
+
+    Raises:
+        ConfigurationError: it does not exist; the message lists the agents that do.
+    """
+    if not spec.strip():
+        raise ConfigurationError("--agent names an agent of yours, as in --agent desk.py:agent; it is empty")
+    return _attribute(spec, f"--agent {spec}", "agent")
 
 
 def _attribute(spec: str, option: str, kind: str) -> Any:

@@ -7,11 +7,15 @@ import signal
 from collections.abc import Sequence
 from contextlib import suppress
 from datetime import datetime
+from typing import Any
 
 from ziggurat.agents.runnable import Runnable
+from ziggurat.agents.schedule import Schedule
+from ziggurat.agents.worker import Worker
 from ziggurat.cli.agent_options import AgentOptions
-from ziggurat.cli.build import agent_of
+from ziggurat.cli.build import agent_of, in_store
 from ziggurat.cli.exit_codes import COMPLETED, INTERRUPTED
+from ziggurat.cli.load import load_agent_or_schedule
 from ziggurat.cli.store import closed, labels_from
 from ziggurat.cli.terminal import note, write
 from ziggurat.core.errors import ConfigurationError
@@ -56,13 +60,26 @@ def _time(text: str) -> datetime:
 
 
 def run_workers(agents: Sequence[str], store: str | None, *, concurrency: int, attempts: int, grace: float) -> int:
-    """Drive what is due for agents until a signal comes; return the exit code."""
-    runnables = [agent_of(AgentOptions(agent=agent), store) for agent in agents]
-    return asyncio.run(_work(runnables, concurrency, attempts, grace))
+    """Drive what is due for agents, and submit what is due of schedules, until a signal comes; return the exit code."""
+    runnables, schedules = dict[str, Runnable](), dict[str, list[Schedule]]()
+    for spec in agents:
+        loaded = load_agent_or_schedule(spec)
+        if isinstance(loaded, Schedule):
+            runnable = runnables.setdefault(loaded.runnable.name, in_store(loaded.runnable, store))
+            schedules.setdefault(runnable.name, []).append(loaded.with_store(runnable.store))
+        else:
+            runnable = agent_of(AgentOptions(agent=spec), store)
+            runnables.setdefault(runnable.name, runnable)
+    workers = [
+        runnable.worker(
+            concurrency=concurrency, attempts=attempts, grace=grace, schedules=schedules.get(runnable.name, ())
+        )
+        for runnable in runnables.values()
+    ]
+    return asyncio.run(_work(list(runnables.values()), workers, grace))
 
 
-async def _work(agents: Sequence[Runnable], concurrency: int, attempts: int, grace: float) -> int:
-    workers = [agent.worker(concurrency=concurrency, attempts=attempts, grace=grace) for agent in agents]
+async def _work(agents: Sequence[Runnable], workers: Sequence[Worker[Any]], grace: float) -> int:
     working = asyncio.gather(*(worker.run() for worker in workers))
     signalled = False
 
