@@ -249,6 +249,6 @@ def test_each_run_ends_once_whatever_happens_to_workers(
 ) -> None:
     url = with_lease(schema() if kind == "postgres" else address(kind, tmp_path))
     acts = storm_acts(kills, pauses, drains, seed=len(kind))
-    outcome = asyncio.run(Storm(url, tmp_path, 2, acts, 25).rage(60))
+    outcome = asyncio.run(Storm(url, tmp_path, 2, acts).rage(60))
     assert (outcome.completed, outcome.ended_more_than_once, outcome.doubled) == (60, [], [])
     assert sum(outcome.acts.values()) == kills + pauses + drains

@@ -62,18 +62,17 @@ class Storm:
         url: The address of the store.
         folder: For the ledger of effects.
         workers: How many processes work at the same time.
-        acts: What is done to one of them, each time that so many more effects have happened: ``kill``, ``pause`` for
-            longer than the lease, ``drain``.
-        every: How many effects lie between two of these.
+        acts: What is done to one of them, after equal shares of the runs: ``kill``, ``pause`` for longer than the
+            lease, ``drain``. The runs of the next share are submitted after that.
+        seed: Of which worker it is done to.
     """
 
-    def __init__(self, url: str, folder: Path, workers: int, acts: list[str], every: int, seed: int = 0) -> None:
+    def __init__(self, url: str, folder: Path, workers: int, acts: list[str], seed: int = 0) -> None:
         self.url = url
         self.ledger = folder / "ledger"
         self.ledger.touch()
         self.outcome = Outcome()
         self._acts = acts
-        self._every = every
         self._chance = random.Random(seed)
         self._processes = [self._start() for _ in range(workers)]
         self._paused: list[tuple[subprocess.Popen[str], float]] = []
@@ -89,20 +88,21 @@ class Storm:
         """Submit runs, and wait until all have ended, whatever happens to the workers."""
         agent = agent_of(self.url, self.ledger, hangs=False)
         began = progressed = time.monotonic()
-        effects = 0
+        shares = len(self._acts) + 1
+        submitted = 0
         try:
-            await asyncio.gather(*(agent.submit("go", run_id=f"r-{number}") for number in range(runs)))
             while (ended := len(await agent.store.logs("run:", status="Completed", limit=runs))) < runs:
+                wanted = runs * (shares - len(self._acts)) // shares
+                await asyncio.gather(*(agent.submit("go", run_id=f"r-{number}") for number in range(submitted, wanted)))
+                submitted = wanted
                 self._go_on_after_pauses()
-                now = len(self._effects())
-                if now >= effects + self._every and self._acts:
-                    effects = now
-                    self._act(self._acts.pop(0))
-                if (ended, now) != (self.outcome.completed, effects):
+                if self._acts and ended >= wanted - runs // shares // 2:
+                    self._act()
+                if ended > self.outcome.completed:
                     self.outcome.completed, progressed = ended, time.monotonic()
                 assert time.monotonic() < progressed + _PATIENCE, f"{ended} of {runs} ended, {self.outcome}"
                 await self._decide(agent)
-                await asyncio.sleep(0.05)
+                await asyncio.sleep(0.02)
             self.outcome.seconds = time.monotonic() - began
             await self._judge(agent, runs)
         finally:
@@ -110,11 +110,12 @@ class Storm:
             self.end()
         return self.outcome
 
-    def _act(self, what: str) -> None:
+    def _act(self) -> None:
+        """Do what is next to one of the workers; nothing yet if all are paused."""
         able = [process for process in self._processes if process not in [paused for paused, _ in self._paused]]
         if not able:
             return
-        process = self._chance.choice(able)
+        process, what = self._chance.choice(able), self._acts.pop(0)
         self.outcome.acts[what] += 1
         if what == "pause":
             process.send_signal(signal.SIGSTOP)
@@ -184,8 +185,7 @@ def main() -> None:
                 place, server = Path(folder), PostgresServer() if kind == "postgres" else None
                 url = server.url if server is not None else address(kind, place)
                 acts = storm_acts(12, 6, 12, arguments.seed)
-                every = 2 * arguments.runs // (len(acts) + 3)
-                storm = Storm(with_lease(url), place, workers, acts, every, arguments.seed)
+                storm = Storm(with_lease(url), place, workers, acts, arguments.seed)
                 outcome = asyncio.run(storm.rage(arguments.runs))
                 print(f"{kind}, {workers} workers, seed {arguments.seed}: {outcome}", flush=True)
                 if server is not None:
