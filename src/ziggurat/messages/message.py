@@ -127,6 +127,8 @@ def taint_of(messages: Iterable[Message]) -> tuple[str, ...]:
     """
     origins: set[str] = set()
     for message in messages:
-        results = (result for result in message.tool_results if result.error not in _REFUSED)
-        origins.update(message.taint, (result.origin or result.name for result in results if result.origin != HANDOFF))
+        origins.update(message.taint)
+        for part in message.parts:
+            if isinstance(part, ToolResult) and part.error not in _REFUSED and part.origin != HANDOFF:
+                origins.add(part.origin or part.name)
     return tuple(sorted(origins))

@@ -130,11 +130,9 @@ class _Debate(Struct, frozen=True, eq=False):
 
     async def _scores(self, request: AgentRequest, runs: Mapping[str, AgentRun], at: Context) -> dict[str, float]:
         """Return the mean of the scores that each argument of a round gets from the other members that argued."""
+        prompts = {name: (*request.messages, _prompt(SCORING + self._cut(run.text))) for name, run in runs.items()}
         pairs = [(judge, name) for judge in runs for name in runs if judge != name]
-        turns = [
-            Turn(self.members[judge], (*request.messages, _prompt(SCORING + self._cut(runs[name].text))))
-            for judge, name in pairs
-        ]
+        turns = [Turn(self.members[judge], prompts[name]) for judge, name in pairs]
         outcomes = await speak(turns, at, limit=self.concurrency)
         marks: dict[str, list[float]] = {name: [] for name in runs}
         for (_, name), outcome in zip(pairs, outcomes, strict=True):
