@@ -38,7 +38,7 @@ from ziggurat.memory.words import indexed_words, query_words, terms
 from ziggurat.messages.conversation import Transcript
 from ziggurat.messages.delta import DeltaFilter, PartDelta, TextDelta, ThinkingDelta
 from ziggurat.messages.message import Message, user
-from ziggurat.messages.model import ModelRequest
+from ziggurat.messages.model import ModelRequest, ToolSpec
 from ziggurat.messages.parts import ToolResult
 from ziggurat.middleware import Redaction, Trim
 from ziggurat.middleware.secrets import Secrets, StreamMask
@@ -52,6 +52,7 @@ from ziggurat.models.http.headers import duration, retry_after
 from ziggurat.models.http.sse import EventParser, ServerEvent
 from ziggurat.models.local.answers import answer, rendered
 from ziggurat.models.local.replies import ReplyReader
+from ziggurat.models.local.stated import Statements
 from ziggurat.models.local.wordpiece import pieces as wordpieces
 from ziggurat.models.openai.calls import is_object
 from ziggurat.models.openai.from_wire import from_wire as from_chat
@@ -71,6 +72,7 @@ LOOKED_AT = {"least": 4_600, "most": 50_000, "span": 10}
 """Sizes of errors up to those of which only the beginning is read; smaller ones may be JSON, which is quicker."""
 
 SECRETS = Secrets(("correct horse", "hunter22"), (r"\bACC-[0-9]{6,10}\b",), True, True, "[REDACTED]")
+NOTE = ToolSpec("note", "Write.", {"type": "object", "properties": {"note": {"type": "string"}}})
 REDACTION = Redaction("correct horse", patterns=[r"\bACC-[0-9]{6,10}\b"], emails=True)
 
 
@@ -350,6 +352,7 @@ CASES = [
     *over("models.local.answers.rendered", lambda text: rendered(result(text)), JSON),
     *over("models.local.answers.answer", lambda text: answer(result(text)), (*TEXT, *JSON)),
     *in_letters("models.local.replies.ReplyReader", answered),
+    *over("models.local.stated.Statements", lambda text: Statements(text).only({"note": text}, NOTE), (*TEXT, *JSON)),
     *over("middleware.secrets.Secrets.masked", SECRETS.masked, TEXT),
     *in_letters("middleware.secrets.Incoming", masked_pieces),
     *given("middleware.redaction.Redaction.deltas", filtered, DELTAS, reach=32_000),

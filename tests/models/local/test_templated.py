@@ -32,7 +32,7 @@ CHOICE = '[{"name": "reply"'
 ASK_ROME = '[{"name": "weather", "arguments": {"city": "Rome"}}]'
 
 
-def _ask(engine: Parrot, *messages: Message, **fields: Any) -> ModelResponse:
+def _ask(engine: Parrot, *messages: Message, stated_only: bool = True, **fields: Any) -> ModelResponse:
     fold = Fold()
 
     def hear(event: Event) -> None:
@@ -40,7 +40,7 @@ def _ask(engine: Parrot, *messages: Message, **fields: Any) -> ModelResponse:
             fold.push(event.delta)
 
     request = ModelRequest(Transcript.of(*messages), **fields)
-    reply: ModelResponse = asyncio.run(TemplatedModel(engine)(request, root().heard_by(hear)))
+    reply: ModelResponse = asyncio.run(TemplatedModel(engine, stated_only=stated_only)(request, root().heard_by(hear)))
     assert fold.message() == reply.message
     return reply
 
@@ -151,6 +151,37 @@ def test_a_repeated_call_becomes_a_request_for_the_answer() -> None:
     reply = _ask(engine, user("Rain in Rome?"), assistant(IN_ROME), RAIN, tools=(WEATHER,))
     assert (reply.text, reply.finish, reply.usage.requests) == ("Wet.", "stop", 1)
     assert "weather has answered already" in engine.asked[1]["messages"][-1]["content"]
+
+
+DAYS = ToolSpec(
+    "weather", "Forecast.", {**CITY, "properties": {"city": {"type": "string"}, "days": {"type": "integer"}}}
+)
+ASK_DAYS = '[{"name": "weather", "arguments": {"city": "Rome", "days": 7}}]'
+
+
+@pytest.mark.parametrize(
+    ("messages", "fields", "days"),
+    [
+        ([user("Rain in Rome?")], {}, False),
+        ([user("Rain in Rome?")], {"stated_only": False}, True),
+        ([user("Rain in Rome for 7 days?")], {}, True),
+        ([user("For 7 days."), assistant("Where?"), user("In Rome.")], {}, True),
+        ([user("Rain in Rome?")], {"instructions": "Forecasts are for 7 days."}, True),
+        ([user("Shall I go?"), assistant(ToolCall("call-1", "trips", "{}")),
+          tool_message(ToolResult("call-1", "trips", "7 days in Rome"))], {}, True),
+        ([user("Rain?"), assistant("In Rome, for 7 days?"), user("No, in Rome today.")], {}, False),
+    ],
+)  # fmt: skip
+def test_optional_arguments_that_nobody_stated_are_left_out(
+    messages: list[Message], fields: dict[str, Any], days: bool
+) -> None:
+    (call,) = _ask(Parrot(ASK_DAYS), *messages, tools=(DAYS,), **fields).tool_calls
+    assert call.parsed() == {"city": "Rome", **({"days": 7} if days else {})}
+
+
+def test_a_call_is_repeated_if_only_what_nobody_stated_differs() -> None:
+    engine = Parrot(ASK_DAYS, "Wet.")
+    assert _ask(engine, user("Rain in Rome?"), assistant(IN_ROME), RAIN, tools=(DAYS,)).text == "Wet."
 
 
 @pytest.mark.parametrize(

@@ -4,7 +4,7 @@
   with changes (`follow`), fills its parameters with parts of the request (`copying`: `spans`, `schema`, `arithmetic`),
   and answers with the result (`answers`). Similarity of texts: `minilm`, `wordpiece`.
 - Any GGUF file: `templated`. It shows the conversation (`transcript`) as the file's `chat_template` can, and reads
-  `replies` under a grammar, through `speech`, on the `engine`.
+  `replies` under a grammar, through `speech`, on the `engine`. Calls get what is `stated` only.
 - The `catalogue` of models that `install` downloads by name (`download`).
 """
 
@@ -49,7 +49,11 @@ __all__ = [
 
 @checked
 def local(
-    path: NonEmptyText | Path | None = None, *, slots: PositiveInt = SLOTS, context: PositiveInt = CONTEXT
+    path: NonEmptyText | Path | None = None,
+    *,
+    slots: PositiveInt = SLOTS,
+    context: PositiveInt = CONTEXT,
+    stated_only: bool = True,
 ) -> EmbeddedModel | TemplatedModel:
     """Return the embedded model, or the model in a GGUF file; the weights load with the first request.
 
@@ -57,10 +61,12 @@ def local(
         path: A GGUF file, or the name of an installed model of the catalogue; without one, the embedded model.
         slots: Requests that a GGUF file serves at the same time.
         context: The context size of a GGUF file in tokens, shared by the slots.
+        stated_only: Whether optional arguments that the conversation does not state are left out of the calls of a
+            GGUF file: small models invent them. Pass False for a model that infers them well.
 
     Raises:
         ConfigurationError: there is no such file, it is not a GGUF file, the model is not installed, a number is below
-            one, or one is set for the embedded model, which has neither.
+            one, or a setting is passed for the embedded model, which has none.
 
     ::
 
@@ -68,10 +74,13 @@ def local(
         Agent(local("models/qwen.gguf", context=16_384), tools=[weather])
     """
     if path is None:
-        if (slots, context) != (SLOTS, CONTEXT):
-            raise ConfigurationError("slots and context are settings of GGUF files, and local() was called without one")
+        if (slots, context, stated_only) != (SLOTS, CONTEXT, True):
+            raise ConfigurationError(
+                "slots, context and stated_only are settings of GGUF files, and local() was called without one"
+            )
         return EmbeddedModel()
     if path in CATALOGUE:
         check_installed(str(path))
-        return TemplatedModel(engine_for(pinned(str(path)).path, slots=slots, context=context), name=str(path))
-    return TemplatedModel(engine_for(Path(path), slots=slots, context=context))
+        engine = engine_for(pinned(str(path)).path, slots=slots, context=context)
+        return TemplatedModel(engine, name=str(path), stated_only=stated_only)
+    return TemplatedModel(engine_for(Path(path), slots=slots, context=context), stated_only=stated_only)

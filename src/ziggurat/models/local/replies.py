@@ -19,7 +19,7 @@ __all__ = [
 ]
 
 import json
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from typing import Any, Literal
 
 import msgspec
@@ -139,6 +139,7 @@ class ReplyReader:
         choice: What the array of calls is if the model chooses to answer.
         first: The number of the first call, for its id.
         answered: Fingerprints of calls that are not to be repeated; they are counted and left out.
+        revise: Returns a call as it is passed on; by default as it was generated.
         thinking: Whether the reply begins within a thought.
 
     Attributes:
@@ -158,8 +159,10 @@ class ReplyReader:
         *,
         calls: bool = True,
         choice: str = "[]",
+        revise: Callable[[ToolCall], ToolCall] | None = None,
         thinking: bool = False,
     ) -> None:
+        self._revise = revise
         self._choice = choice
         self._calls = calls
         self._first = first
@@ -266,6 +269,8 @@ class ReplyReader:
             self._state, self._rest = "text", element + self._rest
             return
         call = ToolCall(f"call-{self._first + self.count}", read.name, bytes(read.arguments).decode())
+        if self._revise is not None:
+            call = self._revise(call)
         if self._answered and call.fingerprint() in self._answered:
             self.repeated.append(call.name)
             return

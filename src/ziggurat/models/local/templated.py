@@ -2,13 +2,15 @@
 
 __all__ = ["TemplatedModel"]
 
-from collections.abc import Mapping, Sequence
+import json
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import aclosing
 from typing import Any
 
 import msgspec
 
 from ziggurat.core.context import Context
+from ziggurat.core.errors import InvalidArguments
 from ziggurat.core.facts import NAME, Fact
 from ziggurat.messages.delta import Fold, PartDelta, ThinkingDelta
 from ziggurat.messages.events import Delta
@@ -28,6 +30,7 @@ from ziggurat.models.local.replies import (
     reply_tool,
 )
 from ziggurat.models.local.speech import body_of, offered, text_of, usage_of
+from ziggurat.models.local.stated import Statements
 from ziggurat.models.local.transcript import chat_messages, tool_functions
 
 _TRY_AGAIN = frozenset({"transient", "timeout", "interrupted"})
@@ -44,10 +47,12 @@ class TemplatedModel:
     Args:
         engine: The loaded file.
         name: Its name, by default that of the file.
+        stated_only: Whether optional arguments that the conversation does not state are left out of calls.
     """
 
-    def __init__(self, engine: Engine, *, name: str | None = None) -> None:
+    def __init__(self, engine: Engine, *, name: str | None = None, stated_only: bool = True) -> None:
         self.engine = engine
+        self.stated_only = stated_only
         self.name: str = f"local:{name or engine.path.stem}"
         self._shown = name or str(engine.path)
         self.facts: Mapping[Fact[Any], object] = {
@@ -69,7 +74,7 @@ class TemplatedModel:
             ModelError: the request cannot be served.
         """
         reply = _Reply(ctx)
-        prompt = _Prompt(request, offered(request), await self.engine.template())
+        prompt = _Prompt(request, offered(request), await self.engine.template(), self.stated_only)
         if prompt.tools:
             calls = prompt.reader()
             await self._generate(reply, prompt.for_calls(), calls)
@@ -124,8 +129,11 @@ class _Reply:
 class _Prompt:
     """The requests to llama.cpp for one request; the second begins as the first, so its prefix is not read again."""
 
-    def __init__(self, request: ModelRequest, tools: Sequence[ToolSpec], template: ChatTemplate) -> None:
+    def __init__(
+        self, request: ModelRequest, tools: Sequence[ToolSpec], template: ChatTemplate, stated_only: bool
+    ) -> None:
         self.tools = tools
+        self._stated_only = stated_only
         self._request = request
         self._settings = request.settings
         self._required = request.settings.tool_choice not in (None, "auto", "none")
@@ -140,7 +148,26 @@ class _Prompt:
         first = sum(len(message.tool_calls) for message in self._request.messages) + 1
         answered = () if self._required else _answered(self._request)
         choice = choice_of(reply_tool(self.tools).name)
-        return ReplyReader(first, answered, calls=calls, choice=choice, thinking=self._thinking == "begun")
+        revise = self._revision() if calls and self._stated_only else None
+        thinking = self._thinking == "begun"
+        return ReplyReader(first, answered, calls=calls, choice=choice, revise=revise, thinking=thinking)
+
+    def _revision(self) -> Callable[[ToolCall], ToolCall]:
+        """Return a function that leaves optional arguments that the conversation does not state out of a call."""
+        tools = {tool.name: tool for tool in self.tools}
+        statements = Statements("\n".join(_statements(self._request)))
+
+        def revise(call: ToolCall) -> ToolCall:
+            try:
+                arguments = call.parsed()
+            except InvalidArguments:  # a grammar of the caller's allowed it
+                return call
+            stated = statements.only(arguments, tools[call.name]) if call.name in tools else arguments
+            if stated.keys() == arguments.keys():
+                return call
+            return msgspec.structs.replace(call, arguments=json.dumps(stated, ensure_ascii=False))
+
+        return revise
 
     def for_calls(self) -> dict[str, Any]:
         """Return the request for an array of calls."""
@@ -170,6 +197,15 @@ class _Prompt:
         if grammar is not None:
             fields["grammar"] = grammar
         return body_of(self._settings, **fields)
+
+
+def _statements(request: ModelRequest) -> Iterator[str]:
+    """Yield the texts of a conversation that the model did not write."""
+    yield request.instructions or ""
+    for message in request.messages:
+        if message.role != "assistant":
+            yield message.text
+            yield from (result.text for result in message.tool_results)
 
 
 def _since_user(request: ModelRequest) -> list[Message]:
