@@ -3,6 +3,9 @@
 - On a terminal or in a notebook: `console`, written to a `screen`; `line_wrapper` wraps text that streams in,
   `multiplexer` shows several models that stream at the same time.
 - As lines of JSON: `jsonl`. As costs: `price`.
+- As spans and metrics of OpenTelemetry: `otel`, with `otel_attributes` and `otel_metrics`. As metrics in memory:
+  `metrics`, as text by `prometheus`. Their names are in `conventions`. Both are middleware, because it learns of the
+  end of a call that is cancelled.
 """
 
 from ziggurat.core.lazy import lazy
@@ -12,6 +15,8 @@ __getattr__, __dir__, __all__ = lazy(
     {
         "observe.console": ("ConsoleView",),
         "observe.jsonl": ("JsonLines",),
+        "observe.metrics": ("CallStatistics", "Metrics"),
+        "observe.otel": ("MeterProvider", "OpenTelemetry", "TracerProvider"),
         "messages.price": ("cost",),
         "observe.price": ("Costs",),
     },

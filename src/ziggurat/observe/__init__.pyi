@@ -2,6 +2,11 @@
 from ziggurat.messages.price import cost as cost
 from ziggurat.observe.console import ConsoleView as ConsoleView
 from ziggurat.observe.jsonl import JsonLines as JsonLines
+from ziggurat.observe.metrics import CallStatistics as CallStatistics
+from ziggurat.observe.metrics import Metrics as Metrics
+from ziggurat.observe.otel import MeterProvider as MeterProvider
+from ziggurat.observe.otel import OpenTelemetry as OpenTelemetry
+from ziggurat.observe.otel import TracerProvider as TracerProvider
 from ziggurat.observe.price import Costs as Costs
 
 __all__: list[str]

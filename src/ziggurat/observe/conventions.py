@@ -1,0 +1,64 @@
+"""The names of spans, attributes and metrics: OpenTelemetry's conventions for generative AI, in one table a version.
+
+The conventions have no release yet, and names change. ``"1.41"`` are the names of the last version that was part of the
+general conventions, which most tools know; ``"latest"`` are those of the conventions' own repository, as of late 2026.
+What the conventions have no name for begins with ``ziggurat.``.
+"""
+
+__all__ = ["BUCKETS", "CONVENTIONS", "ConventionVersion", "Names"]
+
+from typing import Literal
+
+from msgspec import Struct
+
+ConventionVersion = Literal["latest", "1.41"]
+"""A version of the conventions."""
+
+BUCKETS = (0.01, 0.02, 0.04, 0.08, 0.16, 0.32, 0.64, 1.28, 2.56, 5.12, 10.24, 20.48, 40.96, 81.92)
+"""The upper bounds of the buckets of durations, in seconds, that the conventions advise."""
+
+
+class Names(Struct, frozen=True):
+    """The names that differ between versions of the conventions.
+
+    Attributes:
+        cache_write: The attribute of input tokens written to the provider's cache.
+        model_duration: The histogram of the seconds of model calls.
+        tokens: The metric of each kind of token; one name for all means a histogram with the kind as an attribute.
+        agent_duration: The histogram of the seconds of agents; empty if there is none, as for the three below.
+        agent_model_calls: The histogram of the number of model calls of an agent.
+        agent_tool_calls: The histogram of the number of tool calls of an agent.
+        tool_duration: The histogram of the seconds of tool calls.
+    """
+
+    cache_write: str
+    model_duration: str
+    tokens: dict[str, str]
+    agent_duration: str = ""
+    agent_model_calls: str = ""
+    agent_tool_calls: str = ""
+    tool_duration: str = ""
+
+
+CONVENTIONS: dict[ConventionVersion, Names] = {
+    "latest": Names(
+        cache_write="gen_ai.usage.cache_write.input_tokens",
+        model_duration="gen_ai.client.inference.duration",
+        tokens={
+            "input": "gen_ai.client.inference.usage.input_tokens",
+            "output": "gen_ai.client.inference.usage.output_tokens",
+            "cache_read": "gen_ai.client.inference.usage.cache_read.input_tokens",
+            "cache_write": "gen_ai.client.inference.usage.cache_write.input_tokens",
+            "reasoning": "gen_ai.client.inference.usage.reasoning.output_tokens",
+        },
+        agent_duration="gen_ai.invoke_agent.duration",
+        agent_model_calls="gen_ai.invoke_agent.inference_calls",
+        agent_tool_calls="gen_ai.invoke_agent.tool_calls",
+        tool_duration="gen_ai.execute_tool.duration",
+    ),
+    "1.41": Names(
+        cache_write="gen_ai.usage.cache_creation.input_tokens",
+        model_duration="gen_ai.client.operation.duration",
+        tokens={"input": "gen_ai.client.token.usage", "output": "gen_ai.client.token.usage"},
+    ),
+}

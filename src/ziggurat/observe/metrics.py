@@ -1,0 +1,195 @@
+"""Metrics in memory: calls, failures, durations and tokens by model, tool and agent; as text for Prometheus, too."""
+
+__all__ = ["CallStatistics", "Metrics"]
+
+from bisect import bisect_left
+from collections import Counter
+from typing import Any, TypeVar
+
+import msgspec
+from msgspec import Struct, field
+
+from ziggurat.core.context import Context
+from ziggurat.core.errors import Suspend, type_name_of
+from ziggurat.core.facts import name_of
+from ziggurat.core.service import Service
+from ziggurat.messages.agent import AgentRequest, AgentRun
+from ziggurat.messages.caller import CALLER
+from ziggurat.messages.middleware import Middleware
+from ziggurat.messages.model import ModelRequest, ModelResponse
+from ziggurat.messages.parts import ToolCall, ToolResult
+from ziggurat.messages.stops import status_of
+from ziggurat.messages.usage import Usage
+from ziggurat.observe.conventions import BUCKETS, CONVENTIONS
+
+Q = TypeVar("Q")
+R = TypeVar("R")
+
+_NAMES = CONVENTIONS["latest"]
+
+
+class CallStatistics(Struct):
+    """How often something was called, how often it failed, and how long it took.
+
+    Attributes:
+        calls: The number of calls that ended, failed ones included.
+        seconds: Their durations together.
+        failures: The number of failed calls by the kind of failure.
+        buckets: The number of calls by duration: up to 10 ms, up to 20 ms and so on, each bound twice the last; at the
+            end that of calls longer than 81.92 s.
+    """
+
+    calls: int = 0
+    seconds: float = 0.0
+    failures: Counter[str] = field(default_factory=Counter)
+    buckets: list[int] = field(default_factory=lambda: [0] * (len(BUCKETS) + 1))
+
+    @property
+    def mean_seconds(self) -> float:
+        """The mean duration of a call in seconds; 0 if there was none."""
+        return self.seconds / self.calls if self.calls else 0.0
+
+    @property
+    def failure_rate(self) -> float:
+        """The share of calls that failed, from 0 to 1; 0 if there was none."""
+        return self.failures.total() / self.calls if self.calls else 0.0
+
+    def add(self, seconds: float, failure: str | None) -> None:
+        """Count a call, and how it failed if it did."""
+        self.calls += 1
+        self.seconds += seconds
+        self.buckets[bisect_left(BUCKETS, seconds)] += 1
+        if failure is not None:
+            self.failures[failure] += 1
+
+
+class Metrics(Middleware):
+    """Counts the calls of the agents that it is given to, and of all agents below them.
+
+    What is answered from a record is not counted again. What waits for a decision is counted when it ends. One instance
+    may serve many agents and runs of one event loop.
+
+    ::
+
+        metrics = Metrics()
+        agent = Agent(model, tools=[search], middleware=[metrics])
+        await agent.run("What is new?")
+        print(metrics.tools["search"].failure_rate)
+        print(metrics.prometheus_text())
+
+    Attributes:
+        models: The statistics of model calls by the name of the model.
+        tools: Those of tool calls by the name of the tool.
+        agents: Those of agents by name; that a limit ended it is a failure, too.
+        usage: Tokens by the name of the model.
+        runs: The number of runs that ended. An agent below another one is part of its run.
+        running: The number of runs in progress.
+    """
+
+    def __init__(self) -> None:
+        self.models: dict[str, CallStatistics] = {}
+        self.tools: dict[str, CallStatistics] = {}
+        self.agents: dict[str, CallStatistics] = {}
+        self.usage: dict[str, Usage] = {}
+        self.runs: int = 0
+        self.running: int = 0
+
+    async def wrap_model(
+        self, request: ModelRequest, ctx: Context, model: Service[ModelRequest, ModelResponse]
+    ) -> ModelResponse:
+        """Count a model call and its tokens."""
+        name = name_of(model)
+        response = await _counted(self.models, name, model, request, ctx)
+        self.usage[name] = self.usage.get(name, Usage()) + response.usage
+        return response
+
+    async def wrap_tool(self, call: ToolCall, ctx: Context, tool: Service[ToolCall, ToolResult]) -> ToolResult:
+        """Count a tool call."""
+        return await _counted(self.tools, call.name, tool, call, ctx)
+
+    async def wrap_agent(self, request: AgentRequest, ctx: Context, agent: Service[AgentRequest, AgentRun]) -> AgentRun:
+        """Count an agent."""
+        caller = ctx.scope[CALLER]
+        if caller.outer is not None:
+            return await _counted(self.agents, caller.agent, agent, request, ctx)
+        self.running += 1
+        try:
+            run = await _counted(self.agents, caller.agent, agent, request, ctx)
+        except Suspend:
+            raise
+        except BaseException:
+            self.runs += 1
+            raise
+        finally:
+            self.running -= 1
+        self.runs += 1
+        return run
+
+    def snapshot(self) -> dict[str, Any]:
+        """Return all metrics as plain data, which can be written as JSON."""
+        plain: dict[str, Any] = msgspec.to_builtins(
+            {
+                "models": self.models,
+                "tools": self.tools,
+                "agents": self.agents,
+                "usage": self.usage,
+                "runs": self.runs,
+                "running": self.running,
+            }
+        )
+        return plain
+
+    def prometheus_text(self) -> str:
+        """Return all metrics in Prometheus' text format, version 0.0.4, for an endpoint ``/metrics``.
+
+        The names are those that OpenTelemetry's conventions for generative AI get in Prometheus. Labels are names of
+        models, tools and agents and kinds of failures, never ids, so that there is a bounded number of them.
+        """
+        from ziggurat.observe.prometheus import counters, gauge, histograms
+
+        called = (
+            (_NAMES.model_duration, "Durations of model calls.", "gen_ai_request_model", self.models),
+            (_NAMES.tool_duration, "Durations of tool calls.", "gen_ai_tool_name", self.tools),
+            (_NAMES.agent_duration, "Durations of agents.", "gen_ai_agent_name", self.agents),
+        )
+        lines: list[str] = []
+        for name, what, label, statistics in called:
+            samples = [({label: key}, each.buckets, each.seconds) for key, each in statistics.items()]
+            lines += histograms(name, what, BUCKETS, samples)
+        for kind, name in _NAMES.tokens.items():
+            tokens = [({"gen_ai_request_model": model}, getattr(usage, kind)) for model, usage in self.usage.items()]
+            known = [(labels, count) for labels, count in tokens if count is not None]
+            lines += counters(name, f"Tokens of model calls: {kind}.", known)
+        failures = [
+            ({label: key, "error_type": failure}, count)
+            for _, _, label, statistics in called
+            for key, each in statistics.items()
+            for failure, count in each.failures.items()
+        ]
+        lines += counters("ziggurat.failures", "Failed calls of models, tools and agents.", failures)
+        lines += counters("ziggurat.runs", "Runs that ended.", [({}, self.runs)])
+        lines += gauge("ziggurat.runs.running", "Runs in progress.", self.running)
+        return "\n".join(lines) + "\n"
+
+
+async def _counted(
+    statistics: dict[str, CallStatistics], name: str, service: Service[Q, R], request: Q, ctx: Context
+) -> R:
+    monotonic = ctx.clock.monotonic
+    started = monotonic()
+    try:
+        answer = await service(request, ctx)
+    except Suspend:
+        raise
+    except BaseException as error:
+        statistics.setdefault(name, CallStatistics()).add(monotonic() - started, type_name_of(error))
+        raise
+    statistics.setdefault(name, CallStatistics()).add(monotonic() - started, _failure_of(answer))
+    return answer
+
+
+def _failure_of(answer: object) -> str | None:
+    """Return how a call failed that returned an answer nevertheless; None if it succeeded."""
+    if isinstance(answer, ToolResult):
+        return answer.error
+    return status_of(answer.stop) if isinstance(answer, AgentRun) and answer.error is not None else None

@@ -1,0 +1,198 @@
+"""Spans and metrics of OpenTelemetry for agents, model calls and tool calls."""
+
+__all__ = ["MeterProvider", "OpenTelemetry", "TracerProvider"]
+
+from collections.abc import Callable
+from types import TracebackType
+from typing import TYPE_CHECKING, Protocol, runtime_checkable
+
+from ziggurat.core.context import RUN_ID, Context
+from ziggurat.core.errors import ConfigurationError, MissingExtra, Suspend, type_name_of
+from ziggurat.core.facts import name_of
+from ziggurat.core.scope import Key
+from ziggurat.core.service import Service
+from ziggurat.core.settings import checked
+from ziggurat.messages.agent import AgentRequest, AgentRun
+from ziggurat.messages.caller import CALLER
+from ziggurat.messages.middleware import Middleware
+from ziggurat.messages.model import ModelRequest, ModelResponse
+from ziggurat.messages.parts import ToolCall, ToolResult
+from ziggurat.messages.stops import status_of
+from ziggurat.observe import otel_attributes as attributes
+from ziggurat.observe.conventions import CONVENTIONS, ConventionVersion
+from ziggurat.observe.otel_metrics import Instruments
+
+if TYPE_CHECKING:
+    from opentelemetry.metrics import Meter
+    from opentelemetry.trace import Span, Tracer
+
+_SPAN: "Key[Span]" = Key("span")
+
+
+@runtime_checkable
+class TracerProvider(Protocol):
+    """OpenTelemetry's ``trace.TracerProvider``, as far as it is used."""
+
+    @property
+    def get_tracer(self) -> "Callable[..., Tracer]":
+        """Return a tracer for a library."""
+        ...
+
+
+@runtime_checkable
+class MeterProvider(Protocol):
+    """OpenTelemetry's ``metrics.MeterProvider``, as far as it is used."""
+
+    @property
+    def get_meter(self) -> "Callable[..., Meter]":
+        """Return a meter for a library."""
+        ...
+
+
+class OpenTelemetry(Middleware):
+    """Reports agents, model calls and tool calls, at any depth, as spans and metrics of OpenTelemetry.
+
+    ::
+
+        agent = Agent("openai:gpt-5", tools=[search], middleware=[OpenTelemetry()])
+
+    The spans are ``invoke_agent NAME``, ``chat MODEL`` and ``execute_tool NAME``. Each is the child of the call that
+    made it; that of a run is the child of the span that is current where the run is driven. The span of a tool call is
+    current while the tool's function runs, so that its own spans become children; no other is ever made current.
+
+    All tries that a layer makes are one span. What is answered from a record makes none. A span that ends because a
+    decision is awaited has ``ziggurat.suspended``; the run goes on in a trace of its own, with the same
+    ``ziggurat.run.id``.
+
+    Args:
+        tracer_provider: Where spans go; by default the global provider. The SDK and the exporters are yours to set up.
+        meter_provider: Where metrics go; by default the global provider.
+        content: Whether spans have what was sent and received, masked like the record if the run has `Redaction`.
+        conventions: The version of OpenTelemetry's conventions for generative AI.
+
+    Raises:
+        MissingExtra: the extra ``otel`` is not installed.
+        ConfigurationError: an argument has a wrong value.
+    """
+
+    @checked
+    def __init__(
+        self,
+        *,
+        tracer_provider: TracerProvider | None = None,
+        meter_provider: MeterProvider | None = None,
+        content: bool = False,
+        conventions: ConventionVersion = "latest",
+    ) -> None:
+        try:
+            from opentelemetry import metrics, trace
+        except ImportError as error:
+            raise MissingExtra("OpenTelemetry", "otel") from error
+        if not isinstance(tracer_provider, TracerProvider | None):
+            raise ConfigurationError(f"tracer_provider must be one of opentelemetry, got {tracer_provider!r:.200}")
+        if not isinstance(meter_provider, MeterProvider | None):
+            raise ConfigurationError(f"meter_provider must be one of opentelemetry, got {meter_provider!r:.200}")
+        self._trace = trace
+        self._tracer = (tracer_provider or trace.get_tracer_provider()).get_tracer("ziggurat")
+        self._content = content
+        self._names = CONVENTIONS[conventions]
+        self._instruments = Instruments(
+            (meter_provider or metrics.get_meter_provider()).get_meter("ziggurat"), self._names
+        )
+
+    async def wrap_agent(self, request: AgentRequest, ctx: Context, agent: Service[AgentRequest, AgentRun]) -> AgentRun:
+        """Report an agent."""
+        name = ctx.scope[CALLER].agent
+        labels = {"gen_ai.operation.name": "invoke_agent", "gen_ai.agent.name": name}
+        with self._call(f"invoke_agent {name}", "INTERNAL", labels, ctx) as call:
+            run = await agent(request, ctx.within(_SPAN, call.span))
+            call.end(attributes.of_run(run, self._names), None if run.error is None else status_of(run.stop))
+        self._instruments.count_agent(run, labels)
+        return run
+
+    async def wrap_model(
+        self, request: ModelRequest, ctx: Context, model: Service[ModelRequest, ModelResponse]
+    ) -> ModelResponse:
+        """Report a model call."""
+        name = name_of(model)
+        labels = attributes.of_model(name)
+        kind = "INTERNAL" if attributes.is_local(name) else "CLIENT"
+        with self._call(f"chat {labels['gen_ai.request.model']}", kind, labels, ctx) as call:
+            call.add(attributes.of_settings(request.settings))
+            response = await model(request, ctx)
+            call.end(attributes.of_response(response, self._names))
+            if self._content:
+                call.add(attributes.content_of_request(request, ctx), attributes.content_of_response(response, ctx))
+        self._instruments.count_tokens(response.usage, labels)
+        return response
+
+    async def wrap_tool(self, call: ToolCall, ctx: Context, tool: Service[ToolCall, ToolResult]) -> ToolResult:
+        """Report a tool call."""
+        labels = {
+            "gen_ai.operation.name": "execute_tool",
+            "gen_ai.tool.name": call.name,
+            "gen_ai.tool.type": "function",
+        }
+        with self._call(f"execute_tool {call.name}", "INTERNAL", labels, ctx) as reported:
+            reported.add({"gen_ai.tool.call.id": call.id})
+            if self._content:
+                reported.add(attributes.content_of_call(call, ctx))
+            with self._trace.use_span(reported.span, record_exception=False, set_status_on_exception=False):
+                result = await tool(call, ctx.within(_SPAN, reported.span))
+            reported.end({}, result.error)
+            if self._content:
+                reported.add(attributes.content_of_result(result, ctx))
+        return result
+
+    def _call(self, name: str, kind: str, labels: dict[str, str], ctx: Context) -> "_Call":
+        outer = ctx.scope.get(_SPAN)
+        parent = None if outer is None else self._trace.set_span_in_context(outer)
+        place = {"ziggurat.run.id": ctx.scope.get(RUN_ID) or "", "ziggurat.path": ctx.path}
+        span = self._tracer.start_span(
+            name, parent, self._trace.SpanKind[kind], {**labels, **place}, record_exception=False
+        )
+        return _Call(span, labels, self._instruments, ctx)
+
+
+class _Call:
+    """A call that is reported: its span, and its duration when the block ends."""
+
+    __slots__ = ("_ctx", "_failure", "_instruments", "_labels", "_started", "span")
+
+    def __init__(self, span: "Span", labels: dict[str, str], instruments: Instruments, ctx: Context) -> None:
+        self.span = span
+        self._labels = labels
+        self._instruments = instruments
+        self._ctx = ctx
+        self._failure: str | None = None
+        self._started = ctx.clock.monotonic()
+
+    def add(self, *groups: attributes.Attributes) -> None:
+        """Add attributes to the span, if it is recorded."""
+        if self.span.is_recording():
+            for group in groups:
+                self.span.set_attributes(group)
+
+    def end(self, group: attributes.Attributes, failure: str | None = None) -> None:
+        """Note what the answer has shown."""
+        self.add(group)
+        self._failure = failure
+
+    def __enter__(self) -> "_Call":
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if isinstance(error, Suspend):
+            self.span.set_attribute("ziggurat.suspended", True)
+            self.span.end()
+            return
+        failure = self._failure if error is None else type_name_of(error)
+        if failure is not None:
+            from opentelemetry.trace import StatusCode
+
+            self.span.set_attribute("error.type", failure)
+            self.span.set_status(StatusCode.ERROR)
+        self.span.end()
+        self._instruments.record_duration(self._ctx.clock.monotonic() - self._started, self._labels, failure)

@@ -1,0 +1,134 @@
+"""Tests of metrics in memory: they agree with what happened, and Prometheus can read them."""
+
+import asyncio
+import json
+import re
+from collections import Counter
+from pathlib import Path
+from random import Random
+
+import pytest
+
+from tests.observe.test_otel import fail, look, random_agent
+from ziggurat.agents.agent import Agent
+from ziggurat.core.event import Event
+from ziggurat.messages.agent import Approve
+from ziggurat.messages.budget import Budget
+from ziggurat.messages.events import ModelEnded, ToolEnded
+from ziggurat.messages.message import assistant
+from ziggurat.messages.model import ModelResponse
+from ziggurat.messages.parts import tool_call
+from ziggurat.messages.usage import Usage
+from ziggurat.models.scripted import ScriptedModel
+from ziggurat.observe.conventions import BUCKETS
+from ziggurat.observe.metrics import CallStatistics, Metrics
+from ziggurat.runs.options import Environment
+from ziggurat.testing.clock import HandClock
+from ziggurat.tools.approval import Approvals
+from ziggurat.tools.function import tool
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_they_count_what_happened(seed: int) -> None:
+    metrics = Metrics()
+    answers = 0
+    tools: Counter[tuple[str, bool]] = Counter()
+
+    def listen(event: Event) -> None:
+        if isinstance(event, ModelEnded):
+            nonlocal answers
+            answers += 1
+        if isinstance(event, ToolEnded):
+            tools[event.call.name, event.result.error is not None] += 1
+
+    run = asyncio.run(random_agent(Random(seed), 2, metrics).run("Go.", listeners=[listen]))
+    assert metrics.models["scripted"].calls == answers == run.model_calls
+    assert sum(each.calls for each in metrics.agents.values()) == 1 + sum(
+        each.calls for name, each in metrics.tools.items() if name.startswith("ask")
+    )
+    counted = {name: (each.calls, each.failures.total()) for name, each in metrics.tools.items()}
+    names = {name for name, _ in tools}
+    assert counted == {name: (tools[name, False] + tools[name, True], tools[name, True]) for name in names}
+    assert (metrics.runs, metrics.running) == (1, 0)
+
+
+def test_a_recorded_answer_is_not_counted_again(tmp_path: Path) -> None:
+    metrics = Metrics()
+    agent = Agent(
+        ScriptedModel(tool_call("look"), "Nothing."),
+        tools=[look],
+        approvals=Approvals("look"),
+        middleware=[metrics],
+        store=f"sqlite:///{tmp_path}/runs.db",
+    )
+    run = asyncio.run(agent.run("Go.", run_id="one"))
+    assert (metrics.runs, metrics.running, metrics.agents) == (0, 0, {}), "it waits"
+    asyncio.run(agent.resume("one", {run.pending[0].id: Approve()}))
+    asyncio.run(agent.run("Go.", run_id="one"))
+    calls = {
+        name: each.calls for named in (metrics.models, metrics.tools, metrics.agents) for name, each in named.items()
+    }
+    assert calls == {"scripted": 2, "look": 1, "agent": 1}
+    assert metrics.runs == 1
+
+
+def test_durations_are_those_of_the_clock() -> None:
+    clock = HandClock()
+    metrics = Metrics()
+
+    @tool
+    async def work(seconds: float) -> str:
+        """Work."""
+        await clock.advance(seconds)
+        return "done"
+
+    calls = [tool_call("work", id=str(at), seconds=each) for at, each in enumerate((0.01, 0.03, 100.0))]
+    agent = Agent(ScriptedModel(*calls, "Done."), tools=[work], middleware=[metrics])
+    asyncio.run(agent.run("Go.", environment=Environment(clock=clock)))
+    statistics = metrics.tools["work"]
+    assert statistics.seconds == pytest.approx(100.04)
+    assert statistics.mean_seconds == pytest.approx(100.04 / 3)
+    assert [at for at, count in enumerate(statistics.buckets) if count] == [0, 2, len(BUCKETS)]
+
+
+def test_stops_that_were_not_intended_are_failures() -> None:
+    metrics = Metrics()
+    agent = Agent(
+        ScriptedModel(tool_call("fail"), "No."), tools=[fail], middleware=[metrics], budget=Budget(requests=1)
+    )
+    asyncio.run(agent.run("Go."))
+    assert metrics.agents["agent"].failures == {"LimitExceeded": 1}
+    assert metrics.agents["agent"].failure_rate == 1.0
+    assert metrics.tools["fail"].failure_rate == 1.0
+    assert CallStatistics().failure_rate == CallStatistics().mean_seconds == 0.0
+
+
+_SAMPLE = re.compile(r'([a-z_]+)(?:\{((?:[a-z_]+="(?:[^"\\\n]|\\[\\"n])*",?)*)\})? ([0-9.e+-]+)')
+
+
+def test_prometheus_can_read_them() -> None:
+    metrics = Metrics()
+    name = 'odd "name"\\\n'
+    usage = Usage(input=7, output=3)
+    model = ScriptedModel(ModelResponse(assistant(tool_call("look")), "tool_calls", usage), "No.", name=name)
+    asyncio.run(Agent(model, tools=[look], middleware=[metrics]).run("Go."))
+    families: dict[str, str] = {}
+    samples: dict[str, float] = {}
+    for line in metrics.prometheus_text().splitlines():
+        if line.startswith("# TYPE"):
+            _, _, family, kind = line.split()
+            assert family not in families
+            families[family] = kind
+        elif not line.startswith("# HELP"):
+            matched = _SAMPLE.fullmatch(line)
+            assert matched is not None, line
+            assert any(matched[1].startswith(family) for family in families)
+            assert f"{matched[1]}{{{matched[2]}}}" not in samples
+            samples[f"{matched[1]}{{{matched[2]}}}"] = float(matched[3])
+    label = r'gen_ai_request_model="odd \"name\"\\\n"'
+    assert samples[f"gen_ai_client_inference_duration_seconds_count{{{label}}}"] == 2
+    assert samples[f'gen_ai_client_inference_duration_seconds_bucket{{{label},le="+Inf"}}'] == 2
+    assert samples[f"gen_ai_client_inference_usage_input_tokens_total{{{label}}}"] == 7
+    assert families["gen_ai_execute_tool_duration_seconds"] == "histogram"
+    assert samples["ziggurat_runs_total{None}"] == 1
+    assert json.loads(json.dumps(metrics.snapshot()))["tools"]["look"]["calls"] == 1
