@@ -142,6 +142,7 @@ ARGUMENTS: dict[str, dict[str, Any]] = {
     "reembed": {"store": open_memory("memory:"), "owner": "ann", "embedder": echo, "ctx": root()},
     "run_check": {"check": echo, "factory": lambda clock: LocalLogs()},
     "parallel": {"leader": Agent(MODEL)},
+    "star": {"leader": Agent(MODEL)},
     "ledger_team": {"manager": Agent(MODEL)},
     "Subtask": {"text": "x"},
     "tool_call": {"name": "x"},

@@ -12,6 +12,7 @@ from ziggurat.teams.chatting import group_chat
 from ziggurat.teams.debating import debate
 from ziggurat.teams.desk import handoffs
 from ziggurat.teams.handoff import sequential_handoff
+from ziggurat.teams.networks import mesh, ring, star
 from ziggurat.teams.planning import ledger_team
 from ziggurat.teams.swarming import swarm
 from ziggurat.teams.voting import majority, parallel
@@ -52,6 +53,18 @@ def in_swarm(worker: Runnable, **arguments: Any) -> Runnable:
     return swarm(worker, member("helper", "helped"), split=lambda text: ["one", "two", "three"], **arguments)
 
 
+def in_star(worker: Runnable, **arguments: Any) -> Runnable:
+    return star(member("leader", "together"), member("helper", "helped"), worker, rounds=2, **arguments)
+
+
+def in_mesh(worker: Runnable, **arguments: Any) -> Runnable:
+    return mesh(worker, member("helper", "helped"), rounds=2, **arguments)
+
+
+def in_ring(worker: Runnable, **arguments: Any) -> Runnable:
+    return ring(member("helper", "helped"), worker, leader=member("leader", "together"), rounds=2, **arguments)
+
+
 def in_chat(worker: Runnable, **arguments: Any) -> Runnable:
     return group_chat(member("guest", "hello"), worker, turns=4, **arguments)
 
@@ -73,6 +86,9 @@ PATTERNS: dict[str, Build] = {
     "by_majority": by_majority,
     "in_debate": in_debate,
     "in_swarm": in_swarm,
+    "in_star": in_star,
+    "in_mesh": in_mesh,
+    "in_ring": in_ring,
     "in_chat": in_chat,
     "with_a_manager": with_a_manager,
 }

@@ -2,8 +2,8 @@
 
 - `desk`: agents that hand a conversation over to each other, with the policies in `handoff`.
 - Members that speak in turn: `chatting`. A manager that plans and delegates: `planning`.
-- Members that work at the same time: `voting` (`parallel`, `majority`), `debating`, `swarming`; what each has answered:
-  `result`.
+- Members that work at the same time: `voting` (`parallel`, `majority`) and `networks` (`star`, `mesh`, `ring`), with
+  the code that they share, `rounds`; `debating`, `swarming`. What each has answered: `result`.
 - `visibility`: what each member sees. `conversation`: the conversation of a team. `program`: its code as a Runnable.
 - `drawing`: who speaks to whom, for pictures.
 """
@@ -27,6 +27,7 @@ __getattr__, __dir__, __all__ = lazy(
             "sequential_handoff",
         ),
         "teams.desk": ("handoffs",),
+        "teams.networks": ("mesh", "ring", "star"),
         "teams.planning": ("ledger_team",),
         "teams.program": ("TeamArguments",),
         "teams.result": ("TeamResult",),
