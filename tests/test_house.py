@@ -29,6 +29,7 @@ FLOORS = {
     "runs": 5,
     "agents": 6,
     "teams": 7,
+    "plans": 7,
     "testing": 8,
     "cli": 9,
 }

@@ -1,11 +1,11 @@
 """Flow: a typed async function as a durable run; the steps, agents and questions in it are recorded."""
 
-__all__ = ["Flow", "flow"]
+__all__ = ["Flow", "FlowArguments", "flow", "flow_program"]
 
 import inspect
 from collections.abc import Callable, Coroutine, Iterable, Sequence
 from contextlib import AbstractAsyncContextManager
-from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar, Unpack, get_type_hints, overload
+from typing import TYPE_CHECKING, Any, Generic, Protocol, TypedDict, TypeVar, Unpack, get_type_hints, overload
 
 from msgspec.structs import replace
 
@@ -180,29 +180,73 @@ def flow(
     Raises:
         ConfigurationError: the function cannot be a flow; the message says why.
     """
-    inherited = Inherited(HookChain(middleware), approvals, with_prices(budget), grants is not None)
+    arguments: FlowArguments = {
+        "description": description,
+        "budget": budget,
+        "approvals": approvals,
+        "grants": grants,
+        "middleware": middleware,
+        "debug": debug,
+    }
 
     def make(function: Callable[..., Any]) -> Flow[Any, Any]:
         title = name or str(getattr(function, "__name__", ""))
-        check_new_name(title, "the name of a flow")
-        hints = _hints(function, title)
-        returns = Parameter.of("result", hints["return"], required=True)
-        takes, context = FlowInput.of(function, hints, title)
-        parts = AgentParts(
-            title,
-            inherited.prepare if inherited else None,
-            lambda: {"flow": title, "input": takes.digest},
-            inspect.getdoc(function) or "" if description is None else description,
-            frozenset(),
-            None if grants is None else known(grants),
-            lambda run: replace(run, output=returns.restore(run.output)),
-            inherited.chain,
-            None if budget is None else budget.tool_calls,
-            debug=debugging(debug),
-        )
-        return Flow(FlowProgram(function, parts, takes, returns, context), takes, name=title, store=store)
+        program, takes = flow_program(function, _hints(function, title), title, {}, arguments)
+        return Flow(program, takes, name=title, store=store)
 
     return make if function is None else make(function)
+
+
+class FlowArguments(TypedDict, total=False):
+    """The arguments of `flow` that hold for what is called in it; see there."""
+
+    description: str | None
+    budget: Budget | None
+    approvals: Approvals | None
+    grants: Permissions | None
+    middleware: Sequence[AnyMiddleware]
+    debug: bool | None
+
+
+def flow_program(
+    function: Callable[..., Any],
+    hints: dict[str, Any],
+    name: str,
+    setup: dict[str, str],
+    arguments: FlowArguments,
+) -> tuple[FlowProgram, FlowInput]:
+    """Return the program of a flow, and what it takes.
+
+    Args:
+        function: The async function.
+        hints: Its annotations.
+        name: The name of the flow.
+        setup: What else of it is compared when a run is continued, besides its name and the type of its input.
+        arguments: Those of `flow`.
+
+    Raises:
+        ConfigurationError: the function cannot be a flow; the message says why.
+    """
+    check_new_name(name, "the name of a flow")
+    budget, grants = with_prices(arguments.get("budget")), arguments.get("grants")
+    chain = HookChain(arguments.get("middleware", ()))
+    inherited = Inherited(chain, arguments.get("approvals"), budget, grants is not None)
+    returns = Parameter.of("result", hints["return"], required=True)
+    takes, context = FlowInput.of(function, hints, name)
+    description = arguments.get("description")
+    parts = AgentParts(
+        name,
+        inherited.prepare if inherited else None,
+        lambda: {"flow": name, "input": takes.digest, **setup},
+        inspect.getdoc(function) or "" if description is None else description,
+        frozenset(),
+        None if grants is None else known(grants),
+        lambda run: replace(run, output=returns.restore(run.output)),
+        inherited.chain,
+        None if budget is None else budget.tool_calls,
+        debug=debugging(arguments.get("debug")),
+    )
+    return FlowProgram(function, parts, takes, returns, context), takes
 
 
 def _hints(function: Callable[..., Any], title: str) -> dict[str, Any]:

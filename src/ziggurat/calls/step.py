@@ -1,6 +1,6 @@
 """Step: a function whose calls are recorded at their place in the run, and answered from the record afterwards."""
 
-__all__ = ["Arguments", "Step", "counted_steps", "own_places", "place_of", "step"]
+__all__ = ["Arguments", "Step", "counted_steps", "own_places", "place_at", "place_of", "step"]
 
 import asyncio
 import inspect
@@ -243,6 +243,12 @@ def place_of(ctx: Context, name: str) -> Context:
         )
     places.steps += 1
     return ctx.under(name)
+
+
+def place_at(ctx: Context, name: str) -> Context:
+    """Return the context of a call below a program that numbers its calls itself, so that any task may make them."""
+    ctx.state(_Places, _Places).steps += 1
+    return ctx.at(name)
 
 
 # -- the decorator ---------------------------------------------------------------------------------------------------

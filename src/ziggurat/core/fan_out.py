@@ -4,6 +4,7 @@ __all__ = ["FanOut", "raise_suspended"]
 
 import asyncio
 from collections.abc import Awaitable, Callable, Iterable, Sequence
+from math import inf
 from typing import Any, Generic, TypeVar
 
 from ziggurat.core.containment import in_task
@@ -45,9 +46,9 @@ class FanOut(Generic[T]):
         enough: Callable[[T | Suspend], str] | None = None,
     ) -> None:
         self.tasks: list[asyncio.Task[T | Suspend] | None] = [None] * len(members)
-        self._members = members
+        self._members: list[Member[T]] = list(members)
         self._end = end
-        self._limit = len(members) if limit is None else limit
+        self._limit = inf if limit is None else limit
         self._enough = enough
         self._over: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._started = self._running = 0
@@ -84,6 +85,13 @@ class FanOut(Generic[T]):
         if not self._over.done():
             self._error = error
             ring(self._over)
+
+    def add(self, member: Member[T]) -> None:
+        """Run one more call; called by a call that has not ended, such as for what follows from it."""
+        self._members.append(member)
+        self.tasks.append(None)
+        if not self._over.done():
+            self._start_more()
 
     def _started_tasks(self) -> "list[asyncio.Task[T | Suspend]]":
         return [task for task in self.tasks if task is not None]

@@ -1,0 +1,393 @@
+"""Graph: declares nodes on a typed state and the edges between them, and builds a durable `StateGraph` of them."""
+
+__all__ = ["Graph", "StateGraph"]
+
+import inspect
+from collections.abc import Callable, Sequence
+from functools import partial
+from itertools import pairwise
+from typing import Any, Generic, Literal, TypeVar, get_args, get_origin, get_type_hints, overload
+
+from ziggurat.agents.flow import Flow, FlowArguments, flow_program
+from ziggurat.agents.flow_input import FlowInput
+from ziggurat.agents.runnable import Runnable
+from ziggurat.calls.enter import AgentService
+from ziggurat.calls.step import Step
+from ziggurat.core.codec import digest
+from ziggurat.core.context import Context
+from ziggurat.core.errors import ConfigurationError
+from ziggurat.core.settings import PositiveInt, checked
+from ziggurat.core.similar import similar
+from ziggurat.core.store import Store
+from ziggurat.messages.budget import Budget
+from ziggurat.messages.middleware import AnyMiddleware
+from ziggurat.plans.graph_checks import check_graph
+from ziggurat.plans.graph_nodes import call_of, call_of_items, call_of_runnable, declared_writes
+from ziggurat.plans.graph_parts import END, START, Edge, Join, Node, Route
+from ziggurat.plans.graph_run import GraphRun
+from ziggurat.plans.graph_shape import Shape, shape_of
+from ziggurat.plans.state import StateType
+from ziggurat.tools.approval import Approvals
+from ziggurat.tools.permissions import Permissions
+
+S = TypeVar("S")
+F = TypeVar("F", bound=Callable[..., Any])
+
+AnyNode = str | Callable[..., Any] | Runnable[Any]
+"""A node in an edge: its name, or what was added as the node."""
+
+
+class Graph(Generic[S]):
+    """Declares a graph: nodes that return changes of a typed state, and the edges between them::
+
+        class State(Struct):
+            topic: str
+            notes: Annotated[list[str], append] = []
+
+        graph = Graph(State)
+
+        @graph.node(writes="notes")
+        async def research(state: State) -> list[str]: ...
+
+        @graph.node(writes="topic")
+        async def title(state: State) -> str: ...
+
+        graph.edge(research, title)
+        report = graph.build("report", store="sqlite:///reports.db")
+        run = await report.run(State("ziggurats"))
+        run.output.notes
+
+    Args:
+        state: The type of the state: a Struct, a dataclass or a pydantic model. A field with a reducer, as
+            ``Annotated[list[str], append]``, takes up updates; any other is replaced by them.
+
+    Raises:
+        ConfigurationError: the type has no typed fields, or one of them has no JSON form.
+    """
+
+    def __init__(self, state: type[S]) -> None:
+        self._state_type = StateType(state)
+        self._nodes: dict[str, Node] = {}
+        self._added: dict[int, str] = {}  # the name of each node by the id of what was added
+        self._objects: list[object] = []  # which keeps these ids
+        self._edges: list[Edge] = []
+        self._routes: dict[str, Route] = {}
+
+    @overload
+    def node(self, node: F, /) -> F: ...
+    @overload
+    def node(
+        self,
+        node: None = None,
+        /,
+        *,
+        name: str | None = None,
+        writes: str | Sequence[str] | None = None,
+        join: Join = "all",
+        rounds: PositiveInt = 100,
+        takes: None = None,
+        gives: None = None,
+    ) -> Callable[[F], F]: ...
+    @overload
+    def node(
+        self,
+        node: F,
+        /,
+        *,
+        name: str | None = None,
+        writes: str | Sequence[str] | None = None,
+        join: Join = "all",
+        rounds: PositiveInt = 100,
+        takes: Callable[[S], Any] | None = None,
+        gives: Callable[[Any], Any] | None = None,
+    ) -> F: ...
+    @checked
+    def node(
+        self,
+        node: Any = None,
+        /,
+        *,
+        name: str | None = None,
+        writes: str | Sequence[str] | None = None,
+        join: Join = "all",
+        rounds: PositiveInt = 100,
+        takes: Callable[[Any], Any] | None = None,
+        gives: Callable[[Any], Any] | None = None,
+    ) -> Any:
+        """Add a node, also as a decorator: an async function of the state, or an agent, a flow or a graph.
+
+        Its result is recorded when it ends; if it was interrupted, it is called again, and the steps, agents and
+        questions in it are answered from the record. What must not be done twice belongs into a step.
+
+        Args:
+            node: The function ``(state)`` or ``(ctx, state)``; it returns a mapping, or a Struct, dataclass or
+                TypedDict, of the fields that it changes, or None. Or a Runnable.
+            name: Its name in edges and paths; by default that of the function.
+            writes: The field whose new value, or addition, it returns as it is; or the names of the fields that it may
+                change. By default they are those of the type that it is annotated to return.
+            join: When it starts if several edges lead to it: with ``"all"``, when all of them were taken; with
+                ``"any"``, when the first was; with ``"settled"``, when each was taken, passed over or has failed,
+                unless all were passed over. It runs once in each case.
+            rounds: If a loop begins at it, the greatest number of rounds.
+            takes: For a Runnable, returns its prompt or input for a state; by default, it is the state.
+            gives: For a Runnable, returns the changes for its output; by default, the output is the changes.
+
+        Raises:
+            ConfigurationError: it cannot be a node; the message says why.
+        """
+
+        def add(node: Any) -> Any:
+            self._add(node, name, writes, join, rounds, takes, gives)
+            return node
+
+        return add if node is None else add(node)
+
+    @checked
+    def map(
+        self,
+        node: Any,
+        items: str | Callable[[Any], Sequence[Any]],
+        /,
+        *,
+        name: str | None = None,
+        writes: str | Sequence[str] | None = None,
+        join: Join = "all",
+        rounds: PositiveInt = 100,
+        limit: PositiveInt | None = None,
+    ) -> None:
+        """Add a node that calls a function, or a Runnable, for several items at the same time.
+
+        The changes are taken up in the order of the items. If it is interrupted, items that have ended are not called
+        again.
+
+        Args:
+            node: The function ``(item)`` or ``(ctx, item)``, which returns changes as that of a `node` does.
+            items: The field of the state that holds the items, or a function that returns them for a state.
+            name: As for `node`.
+            writes: As for `node`; the fields need reducers.
+            join: As for `node`.
+            rounds: As for `node`.
+            limit: How many run at the same time; None for all.
+
+        Raises:
+            ConfigurationError: it cannot be a node; the message says why.
+        """
+        self._add(node, name, writes, join, rounds, None, None, (items, limit))
+
+    def _add(
+        self,
+        node: Any,
+        name: str | None,
+        writes: str | Sequence[str] | None,
+        join: Join,
+        rounds: int,
+        takes: Callable[[Any], Any] | None,
+        gives: Callable[[Any], Any] | None,
+        items: tuple[str | Callable[[Any], Sequence[Any]], int | None] | None = None,
+    ) -> None:
+        title = name or str(getattr(node, "name", None) or getattr(node, "__name__", ""))
+        self._check_name(title)
+        if isinstance(node, Step):
+            raise ConfigurationError(
+                f"the node {title} is a step, but a node is recorded by itself: add a function, which may call the step"
+            )
+        if isinstance(node, Runnable):
+            declared = None if writes is None else frozenset([writes] if isinstance(writes, str) else writes)
+            call = call_of_runnable(node, writes if isinstance(writes, str) else None, takes, gives)
+        else:
+            if takes is not None or gives is not None:
+                raise ConfigurationError(f"the node {title} is a function, so it needs neither takes= nor gives=")
+            declared, call = declared_writes(node, title, writes, self._state_type), call_of(node, title, writes)
+            if items is None:
+                self._check_state(node, title)
+        for field in declared or ():
+            self._state_type.require(field, title)
+        if items is not None:
+            if isinstance(items[0], str):
+                self._state_type.require(items[0], title)
+            checked = partial(self._state_type.checked, node=title, writes=declared)
+            call = call_of_items(call, *items, checked, self._state_type)
+        self._nodes[title] = Node(len(self._nodes), title, call, declared, join, rounds, items is not None)
+        self._added[id(node)] = title
+        self._objects.append(node)
+
+    def _check_name(self, name: str) -> None:
+        if not name.isidentifier() or name in ("model", START, END):
+            raise ConfigurationError(
+                f"the name of a node is an identifier other than 'model', 'start' and 'end', got {name!r:.200}"
+            )
+        if name in self._nodes:
+            raise ConfigurationError(f"there are two nodes named {name!r}: give one another name with node(name=...)")
+
+    def _check_state(self, node: Callable[..., Any], name: str) -> None:
+        hints = get_type_hints(node)
+        names = [each for each in inspect.signature(node).parameters if hints.get(each) is not Context]
+        kind = hints.get(names[0]) if names else None
+        if len(names) != 1 or (
+            kind not in (None, Any) and get_origin(kind) is None and kind is not self._state_type.kind
+        ):
+            raise ConfigurationError(
+                f"the node {name} takes the state, as in async def {name}(state: {self._state_type.name}), got "
+                f"{inspect.signature(node)}"
+            )
+
+    # -- edges ---------------------------------------------------------------------------------------------------
+
+    def edge(self, *nodes: AnyNode | Sequence[AnyNode]) -> None:
+        """Add the edges from each node to the next; of several nodes together, each gets the edges::
+
+            graph.edge(plan, (search, read), write)     # search and read run at the same time, write after both
+
+        Args:
+            nodes: Names, or what was added as nodes; ``START`` may be the first, ``END`` the last.
+
+        Raises:
+            ConfigurationError: there are fewer than two.
+        """
+        groups = [self._names(each) for each in nodes]
+        if len(groups) < 2:
+            raise ConfigurationError("an edge leads from a node to another one: edge(plan, write)")
+        for sources, targets in pairwise(groups):
+            for source in sources:
+                self._edges.extend(Edge(source, target) for target in targets)
+
+    def route(
+        self,
+        node: AnyNode,
+        choose: Callable[[S], str | Sequence[str]],
+        targets: Sequence[AnyNode] | None = None,
+    ) -> None:
+        """Let a function choose where to go on after a node::
+
+            def next_step(state: State) -> Literal["write", "end"]: ...
+
+            graph.route(review, next_step)
+
+        Nodes that are not chosen are passed over. What was chosen is recorded.
+
+        Args:
+            node: The node.
+            choose: Returns the name of the next node, or a list of names; it is not async.
+            targets: The nodes that it may choose; by default those in its annotation, a ``Literal`` or a list of one.
+
+        Raises:
+            ConfigurationError: the targets are not known, or the node has a route.
+        """
+        (source,) = self._names(node)
+        kind = None if inspect.isclass(choose) else get_type_hints(choose).get("return")
+        single = get_origin(kind) not in (list, tuple, Sequence) and kind not in (list, tuple)
+        literal = kind if single else next(iter(get_args(kind)), None)
+        annotated = get_args(literal) if get_origin(literal) is Literal else ()
+        names = annotated if targets is None else self._names(targets)
+        if inspect.iscoroutinefunction(choose) or not callable(choose):
+            raise ConfigurationError(
+                f"the route of {source} is an ordinary function of the state: what is awaited belongs into the node"
+            )
+        if not names:
+            raise ConfigurationError(
+                f"it is not known where the route of {source} leads: annotate its result, such as "
+                "-> Literal['write', 'end'], or pass the nodes as targets"
+            )
+        if source in self._routes:
+            raise ConfigurationError(
+                f"the node {source} has a route already: let one function choose among all targets"
+            )
+        single = single and not (kind is None or kind is Any)
+        self._routes[source] = Route(choose, tuple(names), single)
+        self._edges.extend(Edge(source, target, chosen=True) for target in names)
+
+    def _names(self, nodes: AnyNode | Sequence[AnyNode]) -> list[str]:
+        if isinstance(nodes, (list, tuple)):
+            return [name for each in nodes for name in self._names(each)]
+        return [nodes if isinstance(nodes, str) else self._added.get(id(nodes)) or repr(nodes)]
+
+    # -- the graph -----------------------------------------------------------------------------------------------
+
+    @checked
+    def build(
+        self,
+        name: str,
+        /,
+        *,
+        description: str = "",
+        budget: Budget | None = None,
+        approvals: Approvals | None = None,
+        grants: Permissions | None = None,
+        middleware: Sequence[AnyMiddleware] = (),
+        store: str | Store | None = None,
+        debug: bool | None = None,
+    ) -> "StateGraph[S]":
+        """Check the graph, and return it as a `StateGraph`, which has all verbs of a flow.
+
+        Args:
+            name: Its name in paths and in the store, and as a tool.
+            description: When to call it as a tool.
+            budget: What all agents in it may spend.
+            approvals: Which tool and model calls in it a person must approve.
+            grants: The permissions of the agents in it; by default those they have.
+            middleware: Middleware for all calls in it.
+            store: Where its runs are kept.
+            debug: Raise unexpected errors at once; as for `Agent`.
+
+        Raises:
+            ConfigurationError: a node is never reached or never ends, an edge leads nowhere, a join can never start, or
+                two nodes that may run at the same time write a field that has no reducer; the message says how to fix
+                it.
+        """
+        shape = self._shape()
+        check_graph(shape, self._routes, self._state_type)
+        arguments: FlowArguments = {
+            "description": description,
+            "budget": budget,
+            "approvals": approvals,
+            "grants": grants,
+            "middleware": middleware,
+            "debug": debug,
+        }
+        state_type, routes = self._state_type, dict(self._routes)
+
+        async def run(ctx: Context, state: object) -> object:
+            return await GraphRun(name, shape.region, routes, state_type, ctx).run(state, ctx)
+
+        hints = {"ctx": Context, "state": state_type.kind, "return": state_type.kind}
+        edges = digest([[node.name for node in shape.nodes], shape.edges, [node.join for node in shape.nodes]])
+        program, takes = flow_program(run, hints, name, {"graph": edges[:8]}, arguments)
+        return StateGraph(program, takes, name=name, store=store, shape=shape)
+
+    def _shape(self) -> Shape:
+        if not self._nodes:
+            raise ConfigurationError("a graph needs a node: add async functions with graph.node")
+        edges = self._edges
+        if not any(each.source == START for each in edges):
+            edges = [Edge(START, next(iter(self._nodes))), *edges]
+        edges = sorted(edges, key=lambda edge: edge.source != START)
+        seen: set[tuple[str, str]] = set()
+        for edge in edges:
+            self._check_edge(edge)
+            if (edge.source, edge.target) in seen:
+                raise ConfigurationError(f"there are two edges from {edge.source} to {edge.target}: remove one")
+            seen.add((edge.source, edge.target))
+        return shape_of(list(self._nodes.values()), edges)
+
+    def _check_edge(self, edge: Edge) -> None:
+        sources, targets = (START, *self._nodes), (END, *self._nodes)
+        for name, known, what in ((edge.source, sources, "from"), (edge.target, targets, "to")):
+            if name not in known:
+                near = similar(name, known)
+                hint = f"did you mean {near[0]!r}?" if near else f"the nodes are {', '.join(self._nodes)}"
+                raise ConfigurationError(
+                    f"the edge from {edge.source} to {edge.target} leads {what} {name}, which is no node; {hint}"
+                )
+
+
+class StateGraph(Flow[S, S]):
+    """A graph that was built by `Graph.build`; it takes a state, and its output is the state at the end.
+
+    It has all verbs of `Flow`. A run is recorded as the changes that its nodes return, never as states.
+    """
+
+    def __init__(
+        self, service: AgentService, takes: FlowInput, *, name: str, store: str | Store | None, shape: Shape
+    ) -> None:
+        super().__init__(service, takes, name=name, store=store)
+        self.shape = shape

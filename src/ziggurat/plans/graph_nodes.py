@@ -1,0 +1,182 @@
+"""How the nodes of a graph are called: functions, Runnables, and either of them for several items."""
+
+__all__ = ["call_of", "call_of_items", "call_of_runnable", "declared_writes"]
+
+import dataclasses
+import inspect
+from collections.abc import Callable, Mapping, Sequence
+from types import UnionType
+from typing import Any, Union, get_args, get_origin, get_type_hints, is_typeddict
+
+from msgspec import UNSET, Struct, UnsetType
+
+from ziggurat.agents.runnable import Runnable
+from ziggurat.calls.gather import gather
+from ziggurat.calls.step import own_places, place_of
+from ziggurat.core.context import AMBIENT, Context
+from ziggurat.core.errors import ConfigurationError
+from ziggurat.core.journal import journal_of
+from ziggurat.plans.causes import Update
+from ziggurat.plans.graph_parts import NodeCall
+from ziggurat.plans.state import StateType, Values
+
+Changes = Mapping[str, Any]
+
+
+def _changes(returned: object, field: str | None, name: str) -> Changes:
+    """Return what a node has returned as a mapping.
+
+    Raises:
+        ConfigurationError: it is none, and no Struct or dataclass.
+    """
+    if field is not None:
+        return {field: returned}
+    if returned is None:
+        return {}
+    if isinstance(returned, Mapping):
+        return returned
+    if isinstance(returned, Struct):
+        values = ((each, getattr(returned, each)) for each in returned.__struct_fields__)
+        return {each: value for each, value in values if value is not UNSET}
+    if dataclasses.is_dataclass(returned):
+        return {each.name: getattr(returned, each.name) for each in dataclasses.fields(returned)}
+    raise ConfigurationError(
+        f"the node {name} returned {returned!r:.200}; it returns a mapping of the fields that it changes, such as "
+        "{'notes': [...]}, or the value of one field with node(writes='notes')"
+    )
+
+
+def call_of(function: Callable[..., Any], name: str, writes: object) -> NodeCall:
+    """Return the call of a node that is a function.
+
+    Raises:
+        ConfigurationError: it is not async.
+    """
+    if not inspect.iscoroutinefunction(function):
+        raise ConfigurationError(f"a node is an async function or a Runnable, got {function!r:.200}")
+    hints = get_type_hints(function)
+    takes_context = any(hints.get(each) is Context for each in inspect.signature(function).parameters)
+    field = writes if isinstance(writes, str) else None
+
+    async def call(state: Any, ctx: Context) -> Sequence[Changes]:
+        returned = await (function(ctx, state) if takes_context else function(state))
+        return (_changes(returned, field, name),)
+
+    return call
+
+
+def call_of_runnable(
+    runnable: Runnable[Any],
+    field: str | None,
+    takes: Callable[[Any], Any] | None,
+    gives: Callable[[Any], Any] | None,
+) -> NodeCall:
+    """Return the call of a node that is an agent, a flow or a graph."""
+
+    async def call(state: Any, ctx: Context) -> Sequence[Changes]:
+        run = await runnable.run(state if takes is None else takes(state))
+        run.raise_for_stop()
+        return (_changes(run.output if gives is None else gives(run.output), field, runnable.name),)
+
+    return call
+
+
+def call_of_items(
+    call: NodeCall,
+    items: str | Callable[[Any], Sequence[Any]],
+    limit: int | None,
+    checked: Callable[[Changes], Values],
+    state_type: StateType,
+) -> NodeCall:
+    """Return the call of a map: of each item at a place of its own, below that of the node."""
+
+    async def call_item(item: object, ctx: Context, /) -> Update:
+        token = AMBIENT.set(own_places(ctx))
+        try:
+            return Update([checked(each) for each in await call(item, ctx)], (), state_type)
+        finally:
+            AMBIENT.reset(token)
+
+    async def answer_item(item: object) -> Sequence[Changes]:
+        ambient = AMBIENT.get()
+        assert ambient is not None
+        place = place_of(ambient, "item")
+        update = await journal_of(place).once(place, "item", item, call_item, Update, True)
+        return update.typed(state_type, place.path).changes
+
+    async def call_items(state: Any, ctx: Context) -> Sequence[Changes]:
+        several = getattr(state, items) if isinstance(items, str) else items(state)
+        answers = await gather(*[answer_item(item) for item in several], limit=limit)
+        return [changes for one in answers for changes in one]
+
+    return call_items
+
+
+def declared_writes(
+    function: Callable[..., Any], name: str, writes: str | Sequence[str] | None, state_type: StateType
+) -> frozenset[str] | None:
+    """Return the fields that a node may change, as it declares them; None if it does not.
+
+    Raises:
+        ConfigurationError: the types in its annotation do not fit the fields.
+    """
+    kind = get_type_hints(function).get("return")
+    if isinstance(writes, str):
+        state_type.require(writes, name)
+        _check_kind({writes: kind}, name, state_type)
+        return frozenset([writes])
+    if writes is not None:
+        return frozenset(writes)
+    if kind is state_type.kind:
+        raise ConfigurationError(
+            f"the node {name} returns a whole {state_type.name}, but a node returns only what it changes: a "
+            "mapping, or a TypedDict or Struct of these fields"
+        )
+    if kind is type(None):
+        return frozenset()
+    if not isinstance(kind, type) or not (
+        is_typeddict(kind) or dataclasses.is_dataclass(kind) or issubclass(kind, Struct)
+    ):
+        return None
+    hints = get_type_hints(kind)
+    for field in hints:
+        state_type.require(field, name)
+    _check_kind(hints, name, state_type)
+    return frozenset(hints)
+
+
+def _check_kind(hints: Mapping[str, Any], name: str, state_type: StateType) -> None:
+    for field, kind in hints.items():
+        accepted = state_type.fields[field].update
+        if not _fits(kind, accepted):
+            raise ConfigurationError(
+                f"the node {name} is annotated to return {_shown(kind)} for {state_type.name}.{field}, which takes "
+                f"{_shown(accepted)}"
+            )
+
+
+def _fits(kind: Any, accepted: Any) -> bool:
+    """Return whether values of one type may be of another one; where that is not certain, they are checked later."""
+    if kind in (None, Any, object) or accepted in (Any, object) or kind == accepted:
+        return True
+    kinds, alternatives = _members(kind), _members(accepted)
+    if len(kinds) > 1 or len(alternatives) > 1:
+        return all(any(_fits(each, other) for other in alternatives) for each in kinds)
+    (kind,), (accepted,) = kinds, alternatives
+    own, other = get_origin(kind) or kind, get_origin(accepted) or accepted
+    if not (isinstance(own, type) and isinstance(other, type)):
+        return True
+    if not issubclass(own, other) and (own, other) not in ((int, float), (list, tuple), (set, frozenset)):
+        return False
+    pairs = zip(get_args(kind), get_args(accepted), strict=False)
+    return own is not other or all(_fits(each, other) for each, other in pairs if each is not ... and other is not ...)
+
+
+def _members(kind: Any) -> tuple[Any, ...]:
+    """Return the types in a union, and a type as it is."""
+    union = get_origin(kind) in (Union, UnionType)
+    return tuple(each for each in get_args(kind) if each is not UnsetType) if union else (kind,)
+
+
+def _shown(kind: Any) -> str:
+    return kind.__name__ if isinstance(kind, type) and get_origin(kind) is None else str(kind)

@@ -1,0 +1,368 @@
+"""GraphRun: one run of a graph; a node starts when what it waits for has been settled, in the one fan-out of flows."""
+
+__all__ = ["GraphRun", "NodeEnded", "NodeStarted"]
+
+from collections.abc import Container, Mapping, Sequence
+from functools import partial
+from typing import Any
+
+from ziggurat.calls.call_decision import refuse
+from ziggurat.calls.step import own_places, place_at
+from ziggurat.core.codec import as_type, plain
+from ziggurat.core.context import AMBIENT, Context
+from ziggurat.core.errors import ConfigurationError, JournalError, LimitExceeded
+from ziggurat.core.event import Event
+from ziggurat.core.fan_out import FanOut, raise_suspended
+from ziggurat.core.journal import journal_of
+from ziggurat.core.similar import similar
+from ziggurat.plans.causes import Cause, Token, Update, joined
+from ziggurat.plans.graph_parts import END, Edge, Node, Route
+from ziggurat.plans.graph_shape import Member, Region
+from ziggurat.plans.state import StateType
+from ziggurat.tools.guarded_call import settle
+
+
+class NodeStarted(Event, frozen=True):
+    """A node of a graph is called."""
+
+    node: str
+
+
+class NodeEnded(Event, frozen=True):
+    """A node of a graph has ended.
+
+    Attributes:
+        node: Its name.
+        changes: What it changes of the state, as plain data; of a map, once for each item.
+        to: The nodes that its route has chosen.
+        replayed: Whether that was recorded before.
+    """
+
+    node: str
+    changes: tuple[Mapping[str, Any], ...]
+    to: tuple[str, ...] = ()
+    replayed: bool = False
+
+
+class _Meeting:
+    """What has come by the edges to a member that has several."""
+
+    __slots__ = ("arrived", "chosen", "missing")
+
+    def __init__(self, entries: int) -> None:
+        self.missing = entries
+        self.arrived: list[tuple[Token, bool] | None] = [None] * entries  # with whether the edge was chosen
+        self.chosen: int | None = None  # with which of them it has started, if it takes any
+
+
+class _Round:
+    """One round of a region: what is settled of its members."""
+
+    __slots__ = ("again", "exits", "loose", "meetings", "tokens")
+
+    def __init__(self) -> None:
+        self.meetings: dict[int, _Meeting] = {}
+        self.tokens: dict[int, Token] = {}  # what each member starts with
+        self.loose: list[tuple[int, bool, int, Token]] = []  # what has left the region, or was not waited for
+        self.exits: set[Edge] = set()
+        self.again = False
+
+
+class GraphRun:
+    """Runs a graph below a context.
+
+    Args:
+        name: The name of the graph.
+        region: The whole graph.
+        routes: By the name of the node.
+        state_type: The type of its state.
+        ctx: The context of the graph.
+    """
+
+    def __init__(
+        self, name: str, region: Region, routes: Mapping[str, Route], state_type: StateType, ctx: Context
+    ) -> None:
+        self.name = name
+        self.region = region
+        self.routes = routes
+        self.state_type = state_type
+        self.path = ctx.path
+        self.journal = journal_of(ctx)
+        self.numbers: dict[str, int] = {}  # how often each node was started
+
+    async def run(self, state: object, ctx: Context) -> Any:
+        """Return the state at the end.
+
+        Raises:
+            ConfigurationError: a node returned what does not fit.
+            LimitExceeded: a loop has run too often.
+            Suspend: a node waits.
+        """
+        start = Token(Cause((), "start", state), self.state_type.values_of(state))
+        this = _Round()
+        ready: list[Member] = []
+        for member in self.region.first:
+            self._arrive(this, member, 0, start, True, ready, [])
+        token = await self._run_round(this, ready, ctx)
+        return self.state_type.finished(token.values)
+
+    # -- regions -------------------------------------------------------------------------------------------------
+
+    async def _run_round(self, this: _Round, ready: list[Member], ctx: Context) -> Token:
+        """Run the members of a region until all are settled, and return what they have led to together."""
+        while len(ready) == 1:
+            ready = await self._step(this, ready[0], ctx)
+        if ready:
+            fan_out: FanOut[None] = FanOut((), partial(settle, ctx=ctx, name=self.name))
+            for member in ready:
+                fan_out.add(partial(self._strand, this, member, fan_out, ctx))
+            await fan_out.run()
+            raise_suspended(task.result() for task in fan_out.tasks if task is not None and not task.cancelled())
+        this.loose.sort(key=_by_place)
+        return joined([each[3] for each in this.loose], self.state_type)
+
+    async def _strand(self, this: _Round, member: Member, fan_out: FanOut[None], ctx: Context) -> None:
+        """Run a member and what follows from it, in a task of its own."""
+        with ctx.branch() as branch:
+            ready = [member]
+            while ready:
+                ready = await self._step(this, ready[0], branch)
+                for other in ready[1:]:
+                    fan_out.add(partial(self._strand, this, other, fan_out, ctx))
+
+    async def _step(self, this: _Round, member: Member, ctx: Context) -> list[Member]:
+        """Run a member, and return those that are ready then."""
+        token = this.tokens.pop(member.index)
+        chosen: Container[object] = ()
+        if member.chance:
+            await self._record_choice(this, member, token, ctx)
+        try:
+            if member.loop is not None:
+                token, chosen = await self._run_loop(member.loop, token, ctx)
+            else:
+                token, chosen = await self._run_node(member.node, token, ctx)
+        except Exception as error:
+            if not member.tolerant or isinstance(error, (ConfigurationError, JournalError)):
+                raise
+        ready: list[Member] = []
+        self._leave(this, member, token, chosen, ready)
+        return ready
+
+    async def _run_loop(self, region: Region, token: Token, ctx: Context) -> tuple[Token, set[Edge]]:
+        """Run a loop to its end, and return the edges by which it is left."""
+        first = region.first[0]
+        for _ in range(first.node.rounds):
+            this = _Round()
+            this.tokens[first.index] = token
+            token = await self._run_round(this, [first], ctx)
+            if not this.again:
+                return token, this.exits
+            if this.exits:
+                edge = min(this.exits, key=lambda edge: (edge.source, edge.target))
+                raise ConfigurationError(
+                    f"in one round of the loop of {first.node.name}, {edge.source} has left it to {edge.target} while "
+                    "it went on; let a single route decide whether to go on"
+                )
+        raise LimitExceeded(
+            "rounds",
+            first.node.rounds,
+            first.node.rounds,
+            f"the loop of {first.node.name} in {self.path} did not end within {first.node.rounds} rounds; if it may "
+            f"need more, give {first.node.name} a higher rounds=...",
+        )
+
+    # -- edges ---------------------------------------------------------------------------------------------------
+
+    def _leave(
+        self,
+        this: _Round,
+        member: Member,
+        token: Token,
+        chosen: Container[object] | None,
+        ready: list[Member],
+    ) -> None:
+        """Settle the edges of a member that has ended, and of all that is passed over then.
+
+        Args:
+            this: The round.
+            member: The member.
+            token: What it has led to.
+            chosen: The edges that it has chosen; None if it was passed over.
+            ready: Takes those that are ready then.
+        """
+        passed: list[Member] = []
+        while True:
+            for out in member.outs:
+                live = chosen is not None and (out.key is None or out.key in chosen)
+                if out.target is not None:
+                    self._arrive(this, out.target, out.position, token, live, ready, passed)
+                    continue
+                this.loose.append((member.index, False, out.position, token))
+                if live and out.back:
+                    this.again = True
+                elif live and out.edge.target != END:
+                    this.exits.add(out.edge)
+            if not passed:
+                return
+            member, chosen = passed.pop(), None
+            token = this.tokens.pop(member.index)
+
+    def _arrive(
+        self,
+        this: _Round,
+        member: Member,
+        position: int,
+        token: Token,
+        live: bool,
+        ready: list[Member],
+        passed: list[Member],
+    ) -> None:
+        """Settle an edge to a member, which may be ready then, or passed over."""
+        if len(member.entries) > 1:
+            met = self._meet(this, member, position, token, live)
+            if met is None:
+                return
+            token, live = met
+        this.tokens[member.index] = token
+        (ready if live else passed).append(member)
+
+    def _meet(self, this: _Round, member: Member, position: int, token: Token, live: bool) -> tuple[Token, bool] | None:
+        """Settle one of several edges to a member; return what it starts with, and whether it runs, if that is decided.
+
+        What comes after it has started with any of them is not lost: it is part of what the region leads to.
+        """
+        meeting = this.meetings.get(member.index)
+        if meeting is None:
+            meeting = this.meetings[member.index] = _Meeting(len(member.entries))
+        meeting.missing -= 1
+        if meeting.chosen is not None:
+            this.loose.append((member.index, True, position, token))
+            return None
+        meeting.arrived[position] = (token, live)
+        if member.chance and live and self._recorded_choice(member) in (None, position):
+            return self._choose(this, member, meeting, position), True
+        if meeting.missing:
+            return None
+        arrived = [each for each in meeting.arrived if each is not None]
+        lives = [number for number, (_, live) in enumerate(arrived) if live]
+        if member.chance and lives:  # another one than recorded
+            return self._choose(this, member, meeting, lives[0]), True
+        runs = len(lives) == len(arrived) if member.node.join == "all" else bool(lives)
+        return joined([token for token, _ in arrived], self.state_type), runs
+
+    def _choose(self, this: _Round, member: Member, meeting: _Meeting, position: int) -> Token:
+        """Let a member start with one of its edges; return what came by it."""
+        meeting.chosen = position
+        for number, other in enumerate(meeting.arrived):
+            if other is not None and number != position:
+                this.loose.append((member.index, True, number, other[0]))
+        chosen = meeting.arrived[position]
+        assert chosen is not None
+        return chosen[0]
+
+    def _choice_path(self, member: Member) -> str:
+        return f"{self._next_name(member.node)}/any"
+
+    def _recorded_choice(self, member: Member) -> int | None:
+        """Return with which of its edges a member has started before, as that depended on timing."""
+        record = self.journal.find(f"{self.path}/{self._choice_path(member)}")
+        return None if record is None or record.result is None else as_type(record.result.value, int)
+
+    async def _record_choice(self, this: _Round, member: Member, token: Token, ctx: Context) -> None:
+        """Record with which of its edges a member starts, before it does."""
+
+        async def chosen(_: object, ctx: Context, /) -> int:
+            position = this.meetings[member.index].chosen
+            assert position is not None
+            return position
+
+        await self.journal.once(ctx.at(self._choice_path(member)), "any", token.cause, chosen, int)
+
+    # -- nodes ---------------------------------------------------------------------------------------------------
+
+    def _next_name(self, node: Node) -> str:
+        """Return the place of the next call of a node: ``write``, ``write#2`` ..."""
+        number = self.numbers.get(node.name, 0) + 1
+        return node.name if number == 1 else f"{node.name}#{number}"
+
+    async def _run_node(self, node: Node, token: Token, ctx: Context) -> tuple[Token, Sequence[str]]:
+        """Answer a node from the record, or call it; return what it leads to, and the edges that it has chosen."""
+        place, journal = place_at(ctx, self._next_name(node)), self.journal
+        self.numbers[node.name] = self.numbers.get(node.name, 0) + 1
+        if journal.replaying:
+            record = journal.find(place.path)
+            if record is None or not record.outcomes:
+                refuse(node.name, place, journal)
+        if ctx.listens(NodeStarted):
+            await ctx.emit(NodeStarted(place.path, node.name))
+        call = _Call(self, node, token)
+        update: Update = await journal.once(place, node.name, token.cause, call, Update, True)
+        after = call.after
+        if after is None:
+            update = update.typed(self.state_type, place.path)
+            after = token.after(node.name, update, self.state_type)
+            self._check_recorded(update, node)
+        if ctx.listens(NodeEnded):
+            changes = plain(update.to_json())["changes"]
+            await ctx.emit(NodeEnded(place.path, node.name, tuple(changes), tuple(update.to), call.after is None))
+        return after, update.to
+
+    def choose(self, node: Node, token: Token) -> Sequence[str]:
+        """Return the nodes that the route of a node chooses.
+
+        Raises:
+            ConfigurationError: it returned something else.
+        """
+        route = self.routes.get(node.name)
+        if route is None:
+            return ()
+        chosen = route.choose(self.state_type.state_of(token.values))
+        names = (chosen,) if isinstance(chosen, str) else tuple(chosen) if isinstance(chosen, (list, tuple)) else None
+        if names is None or (route.single and len(names) != 1) or not set(names) <= set(route.targets):
+            near = similar(str(chosen), route.targets)
+            hint = f"; did you mean {near[0]!r}?" if near and chosen not in route.targets else ""
+            several = "one of" if route.single else "a list of"
+            raise ConfigurationError(
+                f"the route of {node.name} returned {chosen!r:.200}, and chooses {several} "
+                f"{', '.join(map(repr, route.targets))}{hint}"
+            )
+        return names
+
+    def _check_recorded(self, update: Update, node: Node) -> None:
+        route = self.routes.get(node.name)
+        if not set(update.to) <= set(() if route is None else route.targets):
+            raise ConfigurationError(
+                f"the route of {node.name} had chosen {', '.join(update.to)}, which this graph cannot do any more: "
+                "resume the run with the graph as it was, or fork it before that node"
+            )
+
+
+class _Call:
+    """The call of a node that is not recorded yet."""
+
+    __slots__ = ("after", "node", "run", "token")
+
+    def __init__(self, run: GraphRun, node: Node, token: Token) -> None:
+        self.run = run
+        self.node = node
+        self.token = token
+        self.after: Token | None = None
+
+    async def __call__(self, _: object, ctx: Context, /) -> Update:
+        """Call the node with a state of its own, and return its update."""
+        node, state_type = self.node, self.run.state_type
+        state = state_type.state_of(self.token.values)
+        ambient = AMBIENT.set(own_places(ctx))
+        try:
+            returned = await node.call(state, ctx)
+        finally:
+            AMBIENT.reset(ambient)
+        changes = [state_type.checked(each, node.name, node.writes) for each in returned]
+        update = Update(changes, (), state_type)
+        self.after = self.token.after(node.name, update, state_type)
+        update.to = self.run.choose(node, self.after)
+        return update
+
+
+def _by_place(loose: tuple[int, bool, int, Token]) -> tuple[int, bool, int]:
+    return loose[:3]

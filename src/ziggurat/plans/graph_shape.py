@@ -1,0 +1,337 @@
+"""The shape of a graph: which nodes belong to which loop, and where each edge leads as seen from there.
+
+A loop is a node of its own to what is around it: it is entered at one node, its first, runs in rounds, and is left
+when a round does not lead back to that node. So each region, the whole graph or one loop, has no circles.
+"""
+
+__all__ = ["Member", "Out", "Region", "Shape", "bits_of", "shape_of"]
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+from msgspec import Struct
+
+from ziggurat.core.errors import ConfigurationError
+from ziggurat.plans.graph_parts import END, START, Edge, Node, plural
+
+
+class Out(Struct, eq=False):
+    """An edge that leaves a member of a region.
+
+    Attributes:
+        key: What the member's outcome names it by; None if it is always taken when the member has run.
+        edge: The edge.
+        target: The member that it leads to; None if it leaves the region.
+        position: Among the edges of that member, or among those that leave the region.
+        back: Whether it leads back to the first node of the region.
+    """
+
+    key: Edge | str | None
+    edge: Edge
+    target: "Member | None"
+    position: int
+    back: bool = False
+
+
+class Member(Struct, eq=False):
+    """A node in the region that it belongs to, or a whole loop in it.
+
+    Attributes:
+        index: Its position in the region.
+        node: The node; of a loop, its first.
+        loop: The loop; None for a node.
+        entries: The edges that lead to it, in declared order.
+        outs: The edges that leave it.
+        tolerant: Whether its failure is an outcome, as all its edges lead to nodes that take what is settled.
+        chance: Whether it starts with any of several edges.
+    """
+
+    index: int
+    node: Node
+    loop: "Region | None"
+    entries: list[Edge]
+    outs: list[Out]
+    tolerant: bool = False
+    chance: bool = False
+
+
+class Region(Struct, eq=False):
+    """A loop, or the whole graph.
+
+    Attributes:
+        members: Its nodes and the loops in it.
+        first: Those that it begins with.
+        bits: Its nodes, with those of loops in it, as bits.
+        leaving: The number of edges that leave it.
+    """
+
+    members: list[Member]
+    first: list[Member]
+    bits: int
+    leaving: int = 0
+
+
+class Shape(Struct, eq=False):
+    """A graph that was checked.
+
+    Attributes:
+        nodes: In the order in which they were added.
+        edges: In the order in which they were declared, those from START and to END too.
+        region: The whole graph.
+        loops: The bits of each loop's nodes, by its first node; inner loops come first.
+        back: The edges that lead back to the first node of their loop.
+    """
+
+    nodes: list[Node]
+    edges: list[Edge]
+    region: Region
+    loops: dict[int, int]
+    back: frozenset[Edge]
+
+
+def bits_of(bits: int) -> Iterator[int]:
+    """Yield the positions of the bits that are set, from the lowest."""
+    while bits:
+        low = bits & -bits
+        yield low.bit_length() - 1
+        bits ^= low
+
+
+def shape_of(nodes: list[Node], edges: Sequence[Edge]) -> Shape:
+    """Return the shape of a graph.
+
+    Raises:
+        ConfigurationError: a node is not reached, a loop is entered at two nodes or has no way out.
+    """
+    links = _Links(nodes, edges)
+    links.check_reachable()
+    dominators = links.dominators()
+    back = frozenset(each for each in links.inner if dominators[links.at[each.source]] >> links.at[each.target] & 1)
+    links.check_circles(back)
+    loops = links.loops(back)
+    links.check_ways_out(loops)
+    loops = links.with_side_branches(loops, dominators)
+    return Shape(nodes, list(edges), _regions(links, loops, back), loops, back)
+
+
+class _Links:
+    """The nodes of a graph by position, and the edges between them."""
+
+    def __init__(self, nodes: list[Node], edges: Sequence[Edge]) -> None:
+        self.nodes = nodes
+        self.edges = edges
+        self.at: dict[str, int] = {node.name: node.index for node in nodes}
+        self.starts: list[int] = [self.at[each.target] for each in edges if each.source == START]
+        self.inner: list[Edge] = [each for each in edges if each.source != START and each.target != END]
+        self.before: list[list[int]] = [[] for _ in nodes]
+        self.after: list[list[int]] = [[] for _ in nodes]
+        for each in self.inner:
+            self.after[self.at[each.source]].append(self.at[each.target])
+            self.before[self.at[each.target]].append(self.at[each.source])
+
+    def names(self, positions: Any) -> str:
+        return plural([self.nodes[each].name for each in positions])
+
+    def reached(self, starts: Sequence[int], links: list[list[int]], within: int = -1) -> int:
+        """Return which nodes are reached from some, as bits; only nodes within other bits are passed."""
+        reached, waiting = 0, list(starts)
+        while waiting:
+            at = waiting.pop()
+            if not reached >> at & 1 and within >> at & 1:
+                reached |= 1 << at
+                waiting.extend(links[at])
+        return reached
+
+    def check_reachable(self) -> None:
+        """Check that each node is reached."""
+        lost = ~self.reached(self.starts, self.after) & ((1 << len(self.nodes)) - 1)
+        if lost:
+            names = self.names(bits_of(lost))
+            raise ConfigurationError(
+                f"no way leads from the start to {names}: add an edge or a route to it, or remove it"
+            )
+
+    def order(self) -> list[int]:
+        """Return the nodes in reverse postorder."""
+        order: list[int] = []
+        seen: set[int] = set()
+        waiting: list[tuple[int, Iterator[int]]] = []
+        for start in self.starts:
+            if start not in seen:
+                seen.add(start)
+                waiting.append((start, iter(self.after[start])))
+            while waiting:
+                at, others = waiting[-1]
+                following = next((each for each in others if each not in seen), None)
+                if following is None:
+                    order.append(at)
+                    waiting.pop()
+                else:
+                    seen.add(following)
+                    waiting.append((following, iter(self.after[following])))
+        return order[::-1]
+
+    def dominators(self) -> list[int]:
+        """Return for each node those that every way to it passes, as bits; itself too."""
+        everything = (1 << len(self.nodes)) - 1
+        dominators = [everything] * len(self.nodes)
+        order, starts, changed = self.order(), set(self.starts), True
+        while changed:
+            changed = False
+            for at in order:
+                common = 0 if at in starts else everything
+                for each in self.before[at]:
+                    common &= dominators[each]
+                common |= 1 << at
+                changed = changed or common != dominators[at]
+                dominators[at] = common
+        return dominators
+
+    def check_circles(self, back: frozenset[Edge]) -> None:
+        """Check that no circle is left without the edges that lead back to the first node of a loop."""
+        left = [0] * len(self.nodes)
+        forward = [each for each in self.inner if each not in back]
+        after: list[list[int]] = [[] for _ in self.nodes]
+        for edge in forward:
+            left[self.at[edge.target]] += 1
+            after[self.at[edge.source]].append(self.at[edge.target])
+        ready = [at for at, count in enumerate(left) if not count]
+        while ready:
+            for each in after[ready.pop()]:
+                left[each] -= 1
+                if not left[each]:
+                    ready.append(each)
+        circle = [at for at, count in enumerate(left) if count]
+        if circle:
+            raise ConfigurationError(
+                f"the loop of {self.names(circle)} can be entered at more than one node, so it has no first one: let "
+                "all edges into it from outside lead to one node"
+            )
+
+    def loops(self, back: frozenset[Edge]) -> dict[int, int]:
+        """Return the nodes of each loop as bits, by its first node; inner loops come first."""
+        loops: dict[int, int] = {}
+        for edge in back:
+            first, last = self.at[edge.target], self.at[edge.source]
+            others = self.reached([last], self.before, ~(1 << first)) if last != first else 0
+            loops[first] = loops.get(first, 0) | others | 1 << first
+        return dict(sorted(loops.items(), key=lambda loop: (loop[1].bit_count(), loop[0])))
+
+    def check_ways_out(self, loops: dict[int, int]) -> None:
+        """Check that the end can be reached from each node."""
+        ends = [at for at, node in enumerate(self.nodes) if not self.after[at]]
+        ends += [self.at[each.source] for each in self.edges if each.target == END and each.source != START]
+        endless = ~self.reached(ends, self.before) & ((1 << len(self.nodes)) - 1)
+        if endless:
+            raise ConfigurationError(
+                f"the end cannot be reached from {self.names(bits_of(endless))}: give the loop a route that leaves it"
+            )
+
+    def with_side_branches(self, loops: dict[int, int], dominators: list[int]) -> dict[int, int]:
+        """Return the loops with the nodes that run beside them in every round, as their edges are always taken.
+
+        Raises:
+            ConfigurationError: such an edge leads to where the graph goes on after the loop.
+        """
+        for first, bits in loops.items():
+            always = [
+                each
+                for each in self.inner
+                if not each.chosen and bits >> self.at[each.source] & 1 and not bits >> self.at[each.target] & 1
+            ]
+            if not always:
+                continue
+            beside = self._beside(bits, [each for each, path in enumerate(dominators) if path >> first & 1])
+            for edge in always:
+                if not beside >> self.at[edge.target] & 1:
+                    raise ConfigurationError(
+                        f"the edge from {edge.source} to {edge.target} leaves the loop of {self.nodes[first].name}, "
+                        f"and is taken in every round: let a route of {edge.source} choose it"
+                    )
+            loops[first] = bits | self.reached([self.at[each.target] for each in always], self.after, beside)
+        return loops
+
+    def _beside(self, bits: int, candidates: Sequence[int]) -> int:
+        """Return the nodes that are reached from a loop alone, and lead to the end alone."""
+        beside = sum(1 << each for each in candidates if not bits >> each & 1)
+        while True:
+            staying = sum(
+                1 << each
+                for each in bits_of(beside)
+                if each not in self.starts
+                and all((bits | beside) >> other & 1 for other in self.before[each])
+                and all(beside >> other & 1 for other in self.after[each])
+            )
+            if staying == beside:
+                return beside
+            beside = staying
+
+
+def _regions(links: _Links, loops: dict[int, int], back: frozenset[Edge]) -> Region:
+    """Return the whole graph as regions within each other."""
+    builder = _Regions(links, loops)
+    builder.connect(back)
+    return builder.whole
+
+
+class _Regions:
+    """Builds the regions of a graph."""
+
+    def __init__(self, links: _Links, loops: dict[int, int]) -> None:
+        self.links = links
+        self.whole = Region([], [], (1 << len(links.nodes)) - 1)
+        self.of_loop: dict[int, Region] = {first: Region([], [], bits) for first, bits in loops.items()}
+        self.around: list[list[tuple[Region, Member]]] = []  # of each node: its member in each region, inside out
+        as_loop: dict[int, Member] = {}
+        for node in links.nodes:
+            inner = [first for first, bits in loops.items() if bits >> node.index & 1]
+            around, member = [], Member(0, node, None, [], [])
+            for first in inner:
+                around.append((self.of_loop[first], member))
+                member = as_loop.get(first) or Member(0, links.nodes[first], self.of_loop[first], [], [])
+                as_loop[first] = member
+            around.append((self.whole, member))
+            self.around.append(around)
+        listed: set[int] = set()
+        for region, member in (each for around in self.around for each in around):
+            if id(member) not in listed:
+                listed.add(id(member))
+                member.index = len(region.members)
+                region.members.append(member)
+        for first, region in self.of_loop.items():
+            region.first = [next(member for each, member in self.around[first] if each is region)]
+
+    def connect(self, back: frozenset[Edge]) -> None:
+        """Add the edges to the members."""
+        at = self.links.at
+        for edge in self.links.edges:
+            if edge.source == START:
+                member = self.around[at[edge.target]][-1][1]
+                self.whole.first.append(member)
+                member.entries.append(edge)
+            else:
+                self._add(edge, None if edge.target == END else at[edge.target], edge in back)
+        for position, node in enumerate(self.links.nodes):
+            if not self.links.after[position] and not any(each.source == node.name for each in self.links.edges):
+                self._add(Edge(node.name, END), None, False)
+        for regions in (self.whole, *self.of_loop.values()):
+            for member in regions.members:
+                outs = member.outs
+                member.chance = member.node.join == "any" and len(member.entries) > 1
+                member.tolerant = all(each.target and each.target.node.join == "settled" for each in outs)
+
+    def _add(self, edge: Edge, target: int | None, back: bool) -> None:
+        key: Edge | str | None = edge.target if edge.chosen else None
+        for region, member in self.around[self.links.at[edge.source]]:
+            inside = None
+            if target is not None and region.bits >> target & 1:
+                inside = next(each for other, each in self.around[target] if other is region)
+            if inside is not None and not (back and inside in region.first):
+                member.outs.append(Out(key, edge, inside, len(inside.entries)))
+                inside.entries.append(edge)
+                return
+            member.outs.append(Out(key, edge, None, region.leaving, inside is not None))
+            region.leaving += 1
+            if inside is not None:
+                return
+            key = edge

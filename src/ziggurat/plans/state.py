@@ -1,0 +1,169 @@
+"""StateType: the state of a graph, its fields and their reducers; it checks updates and makes states of values."""
+
+__all__ = ["Field", "StateType", "Values"]
+
+import dataclasses
+from collections.abc import Callable, Mapping
+from functools import partial
+from typing import Any, get_type_hints
+
+import msgspec
+from msgspec import Struct
+
+from ziggurat.core.errors import ConfigurationError
+from ziggurat.core.similar import similar
+from ziggurat.plans.reducers import Appended, Reducer, append, reducer_of
+from ziggurat.tools.parameter import Parameter
+
+Values = dict[str, Any]
+"""The values of a state's fields, by name."""
+
+
+class Field(Struct, frozen=True, eq=False):
+    """A field of a state.
+
+    Attributes:
+        name: Its name.
+        kind: Its type, without its reducer.
+        reducer: Makes its new value of the value and an update; None if an update replaces it.
+        update: The type of updates.
+        parameter: Converts updates from and to JSON.
+        check: Returns an update as a value of the type; raises TypeError or ValueError.
+    """
+
+    name: str
+    kind: Any
+    reducer: Reducer | None
+    update: Any
+    parameter: Parameter
+    check: Callable[[Any], Any]
+
+    @classmethod
+    def of(cls, name: str, annotation: object) -> "Field":
+        """Return the field of an annotation.
+
+        Raises:
+            ConfigurationError: the type has no JSON form.
+        """
+        kind, reducer = reducer_of(annotation)
+        update = _update_type(kind, reducer)
+        parameter = Parameter.of(name, update, required=True)
+        check = partial(msgspec.convert, type=parameter.wire) if parameter.check is None else partial(_same, parameter)
+        return cls(name, kind, reducer, update, parameter, check)
+
+
+def _update_type(kind: Any, reducer: Reducer | None) -> Any:
+    """Return the type of updates: what the reducer's second parameter is annotated with, else that of the field."""
+    if reducer is None or not hasattr(reducer, "__annotations__") or reducer.__module__ == append.__module__:
+        return kind
+    hints = [each for name, each in get_type_hints(reducer).items() if name != "return"]
+    return hints[1] if len(hints) > 1 else kind
+
+
+def _same(parameter: Parameter, value: object) -> object:
+    parameter.restore(parameter.plain(value))
+    return value
+
+
+class StateType:
+    """The type of a graph's state: a Struct, a dataclass or a pydantic model.
+
+    Args:
+        kind: The class.
+
+    Raises:
+        ConfigurationError: it is no such class, or a field has no JSON form.
+    """
+
+    def __init__(self, kind: type) -> None:
+        self.kind = kind
+        self.make: Callable[..., Any] = kind
+        hints = get_type_hints(kind, include_extras=True) if isinstance(kind, type) else {}
+        if isinstance(kind, type) and issubclass(kind, Struct):
+            names = list(kind.__struct_fields__)
+        elif dataclasses.is_dataclass(kind):
+            names = [each.name for each in dataclasses.fields(kind) if each.init]
+        elif hasattr(kind, "model_fields") and hasattr(kind, "model_construct"):
+            names, self.make = list(kind.model_fields), kind.model_construct
+            hints = {name: _of_model(kind.model_fields[name], hints[name]) for name in names}
+        else:
+            raise ConfigurationError(
+                f"the state of a graph is a class with typed fields (a Struct, a dataclass, a pydantic model), got "
+                f"{kind!r:.200}"
+            )
+        self.fields: dict[str, Field] = {name: Field.of(name, hints[name]) for name in names}
+
+    @property
+    def name(self) -> str:
+        """The name of the class."""
+        return self.kind.__name__
+
+    def values_of(self, state: object) -> Values:
+        """Return the values of a state; lists that grow are shared from then on."""
+        values = {name: getattr(state, name) for name in self.fields}
+        for name, field in self.fields.items():
+            if field.reducer is append:
+                values[name] = Appended(list(values[name]))
+        return values
+
+    def state_of(self, values: Values) -> Any:
+        """Return a state with these values, for one node alone."""
+        return self.make(**values)
+
+    def finished(self, values: Values) -> Any:
+        """Return a state with these values whose lists are ordinary ones."""
+        return self.make(**{name: list(each) if isinstance(each, Appended) else each for name, each in values.items()})
+
+    def apply(self, values: Values, update: Mapping[str, Any]) -> Values:
+        """Return the values after an update that was checked."""
+        if not update:
+            return values
+        values = values.copy()
+        for name, value in update.items():
+            reducer = self.fields[name].reducer
+            values[name] = value if reducer is None else reducer(values[name], value)
+        return values
+
+    def checked(self, update: Mapping[str, Any], node: str, writes: frozenset[str] | None) -> Values:
+        """Return an update with the values in the types of their fields.
+
+        Raises:
+            ConfigurationError: it has a field that the state does not have, that the node does not declare, or a value
+                of a wrong type.
+        """
+        values: Values = {}
+        for name, value in update.items():
+            field = self.fields.get(name)
+            if field is None or (writes is not None and name not in writes):
+                raise ConfigurationError(self._unknown(name, node, writes))
+            try:
+                values[name] = field.check(value)
+            except (TypeError, ValueError) as error:
+                raise ConfigurationError(
+                    f"the node {node} returned {value!r:.200} for the field {name!r} of {self.name}, which does not "
+                    f"fit: {error}"
+                ) from error
+        return values
+
+    def _unknown(self, name: object, node: str, writes: frozenset[str] | None) -> str:
+        if name in self.fields:
+            declared = ", ".join(map(repr, sorted(writes or ()))) or "nothing"
+            return f"the node {node} returned the field {name!r}, but declares that it writes {declared}: add it there"
+        near = similar(str(name), self.fields)
+        hint = f"did you mean {near[0]!r}?" if near else f"it has {', '.join(self.fields)}"
+        return f"the node {node} writes the field {name!r}, which {self.name} does not have; {hint}"
+
+    def require(self, name: object, node: str) -> None:
+        """Check that a field exists.
+
+        Raises:
+            ConfigurationError: it does not.
+        """
+        if name not in self.fields:
+            raise ConfigurationError(self._unknown(name, node, None))
+
+
+def _of_model(field: Any, hint: object) -> object:
+    """Return the annotation of a pydantic field, from which pydantic may have taken the reducer."""
+    _, reducer = reducer_of(hint)
+    return hint if reducer is not None else field.annotation

@@ -1,0 +1,402 @@
+"""Graphs: what nodes get and return, joins, routes, loops, maps, Runnables as nodes, and what is recorded."""
+
+import asyncio
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Annotated, Any, Literal, TypedDict
+
+import pytest
+from msgspec import UNSET, Struct, UnsetType
+from pydantic import BaseModel
+
+from tests.plans.states import State, add, notes_of, noting
+from ziggurat.agents.flow import flow
+from ziggurat.calls.question import ask
+from ziggurat.calls.step import step
+from ziggurat.core.context import Context
+from ziggurat.core.errors import ConfigurationError
+from ziggurat.core.event import Event
+from ziggurat.messages import stops
+from ziggurat.messages.agent import Answer
+from ziggurat.plans.graph import Graph
+from ziggurat.plans.graph_parts import END, START
+from ziggurat.plans.graph_run import NodeEnded, NodeStarted
+from ziggurat.plans.reducers import append
+from ziggurat.stores.local import LocalLogs
+
+
+class Counted(TypedDict, total=False):
+    count: int
+    notes: list[str]
+
+
+def test_a_chain_passes_on_the_state() -> None:
+    graph = Graph(State)
+
+    @graph.node(writes="topic")
+    async def title(state: State) -> str:
+        return state.topic.title()
+
+    @graph.node
+    async def count(ctx: Context, state: State) -> Counted:
+        assert ctx.path == "book/count"
+        return {"count": len(state.topic), "notes": [state.topic]}
+
+    @graph.node
+    async def nothing(state: State) -> None:
+        assert state.notes == ["Ziggurat"]
+
+    graph.edge(title, count, nothing, END)
+    run = graph.build("book").run_sync(State("ziggurat"))
+    assert run.output == State("Ziggurat", 8, ["Ziggurat"])
+    assert (run.stop, run.steps) == (stops.Completed(), 3)
+
+
+@pytest.mark.parametrize(
+    ("join", "slow", "expected"),
+    [
+        ("all", "b", ["a()", "b(a)", "c(a)", "d(abc)"]),
+        ("all", "c", ["a()", "b(a)", "c(a)", "d(abc)"]),
+        ("settled", "b", ["a()", "b(a)", "c(a)", "d(abc)"]),
+        ("any", "c", ["a()", "b(a)", "d(ab)", "c(a)"]),
+        ("any", "b", ["a()", "c(a)", "d(ac)", "b(a)"]),
+    ],
+)
+def test_a_join_runs_once_and_sees_what_it_waited_for(
+    join: Literal["all", "any", "settled"], slow: str, expected: list[str]
+) -> None:
+    graph = Graph(State)
+    add(graph, "a")
+    for name in "bc":
+        add(graph, name, turns=20 * (name == slow))
+    add(graph, "d", join=join)
+    graph.edge("a", ("b", "c"), "d")
+    assert notes_of(graph) == expected
+
+
+def test_a_node_starts_when_its_own_inputs_are_there() -> None:
+    calls: list[str] = []
+    graph = Graph(State)
+    for name, turns in {"a": 0, "slow": 30, "b": 0, "c": 0, "d": 0}.items():
+        graph.node(noting(name, turns, calls), name=name, writes="notes")
+    graph.edge("a", ("slow", "b"))
+    graph.edge("b", "c", "d")
+    assert notes_of(graph) == ["a()", "slow(a)", "b(a)", "c(ab)", "d(abc)"]
+    assert calls == ["a", "slow", "b", "c", "d"]
+
+
+def test_branches_of_unequal_length_meet_once() -> None:
+    graph = Graph(State)
+    add(graph, "a", "b", "c", "d", "e")
+    graph.edge("a", ("b", "c"))
+    graph.edge("b", "d", "e")
+    graph.edge("c", "e")
+    assert notes_of(graph) == ["a()", "b(a)", "d(ab)", "c(a)", "e(abdc)"]
+
+
+@pytest.mark.parametrize("chosen", [[], ["b"], ["c"], ["b", "c"]])
+def test_a_branch_that_is_not_chosen_is_passed_over(chosen: list[str]) -> None:
+    def choose(state: State) -> list[Literal["b", "c"]]:
+        return [name for name in ("b", "c") if name in chosen]
+
+    graph = Graph(State)
+    add(graph, "a", "b", "c")
+    add(graph, "settled", join="settled")
+    add(graph, "waits")
+    graph.route("a", choose)
+    graph.edge(("b", "c"), ("settled", "waits"))
+    both = [f"{name}(a)" for name in chosen]
+    seen = f"a{''.join(chosen)}"
+    last = [f"settled({seen})"] * bool(chosen) + [f"waits({seen})"] * (len(chosen) == 2)
+    assert notes_of(graph) == ["a()", *both, *last]
+
+
+def test_what_was_passed_over_hides_nothing_of_what_was_before() -> None:
+    def choose(state: State) -> Literal["b", "end"]:
+        return "end"
+
+    graph = Graph(State)
+    add(graph, "start_here", "a", "b")
+    add(graph, "last", join="settled")
+    graph.edge("start_here", ("a", "last"))
+    graph.route("a", choose)
+    graph.edge("b", "last")
+    assert notes_of(graph) == ["start_here()", "a(s)", "last(sa)"]
+
+
+def test_a_failed_branch_is_settled_for_a_join_that_says_so() -> None:
+    calls: list[str] = []
+
+    async def fails(state: State) -> list[str]:
+        raise ValueError("no such page")
+
+    graph = Graph(State)
+    graph.node(noting("a", 0, calls), name="a", writes="notes")
+    graph.node(fails, writes="notes")
+    add(graph, "b")
+    add(graph, "last", join="settled")
+    graph.edge("a", ("fails", "b"), "last")
+    built = graph.build("graph", store=LocalLogs())
+    run = built.run_sync(State(), run_id="r")
+    assert run.output is not None
+    assert run.output.notes == ["a()", "b(a)", "last(ab)"]
+    assert (asyncio.run(built.replay("r"))).output == run.output
+    graph.edge("fails", END)
+    assert isinstance((graph.build("graph").run_sync(State())).stop, stops.Failed)
+
+
+class Loop(Struct):
+    count: int = 0
+    notes: Annotated[list[str], append] = []
+
+
+@pytest.mark.parametrize("rounds", [1, 2, 5])
+def test_a_loop_runs_in_rounds(rounds: int) -> None:
+    graph = Graph(Loop)
+
+    @graph.node(writes=("count", "notes"))
+    async def plan(state: Loop) -> dict[str, object]:
+        return {"count": state.count + 1, "notes": ["plan"]}
+
+    @graph.node(writes="notes")
+    async def check(state: Loop) -> list[str]:
+        return [f"check {state.count}"]
+
+    @graph.node(writes="notes")
+    async def log(state: Loop) -> list[str]:
+        return [f"log {state.count}"]
+
+    def again(state: Loop) -> Literal["plan", "end"]:
+        return "plan" if state.count < rounds else "end"
+
+    graph.edge(plan, (check, log))
+    graph.route(check, again)
+    run = graph.build("graph").run_sync(Loop())
+    expected = [each for number in range(1, rounds + 1) for each in ("plan", f"check {number}", f"log {number}")]
+    assert run.output == Loop(rounds, expected)
+
+
+def test_a_loop_ends_with_an_error_at_its_limit() -> None:
+    def again(state: State) -> Literal["a", "end"]:
+        return "a"
+
+    graph = Graph(State)
+    add(graph, "a", rounds=7)
+    graph.route("a", again)
+    run = graph.build("graph").run_sync(State())
+    assert isinstance(run.stop, stops.BudgetExceeded)
+    assert (run.stop.kind, run.stop.limit) == ("rounds", 7)
+    assert run.steps == 0 or run.steps == 7
+
+
+def test_loops_within_loops() -> None:
+    class Nested(Struct):
+        outer: int = 0
+        inner: int = 0
+        notes: Annotated[list[str], append] = []
+
+    graph = Graph(Nested)
+
+    @graph.node(writes=("outer", "inner"))
+    async def begin(state: Nested) -> dict[str, int]:
+        return {"outer": state.outer + 1, "inner": 0}
+
+    @graph.node(writes=("inner", "notes"))
+    async def turn(state: Nested) -> dict[str, object]:
+        return {"inner": state.inner + 1, "notes": [f"{state.outer}.{state.inner + 1}"]}
+
+    def more(state: Nested) -> Literal["turn", "begin", "last"]:
+        return "turn" if state.inner < state.outer else "begin" if state.outer < 3 else "last"
+
+    @graph.node(writes="notes")
+    async def last(state: Nested) -> list[str]:
+        return ["last"]
+
+    graph.edge(begin, turn)
+    graph.route(turn, more)
+    run = graph.build("graph").run_sync(Nested())
+    assert run.output is not None
+    assert run.output.notes == ["1.1", "2.1", "2.2", "3.1", "3.2", "3.3", "last"]
+
+
+def test_a_loop_is_not_left_while_it_goes_on() -> None:
+    def both(state: State) -> list[Literal["a", "c"]]:
+        return ["a", "c"]
+
+    graph = Graph(State)
+    add(graph, "start_here", "a", "b", "c")
+    graph.edge("start_here", ("a", "c"))
+    graph.edge("a", "b")
+    graph.route("b", both)
+    with pytest.raises(ConfigurationError, match="in one round of the loop of a, b has left it to c while it went on"):
+        notes_of(graph)
+
+
+def test_several_nodes_may_be_the_first() -> None:
+    graph = Graph(State)
+    add(graph, "a", "b", "c")
+    graph.edge(START, ("a", "b"), "c")
+    assert notes_of(graph) == ["a()", "b()", "c(ab)"]
+
+
+# -- nodes of all kinds ------------------------------------------------------------------------------------------------
+
+
+def test_a_map_calls_a_function_for_each_item_in_order() -> None:
+    @dataclass
+    class Pages:
+        urls: list[str]
+        texts: Annotated[list[str], append] = field(default_factory=list)
+
+    async def read(url: str) -> list[str]:
+        return await noting(url, turns=10 - len(url))(State())
+
+    graph = Graph(Pages)
+    graph.map(read, "urls", writes="texts", limit=2)
+    run = graph.build("graph").run_sync(Pages(["a", "bb", "cccc"]))
+    assert run.output == Pages(["a", "bb", "cccc"], ["a()", "bb()", "cccc()"])
+    assert (graph.build("graph").run_sync(Pages([]))).output == Pages([])
+
+
+def test_agents_flows_and_graphs_are_nodes() -> None:
+    @flow
+    async def shout(state: State) -> dict[str, list[str]]:
+        return {"notes": [state.topic.upper()]}
+
+    inner = Graph(Loop)
+
+    @inner.node(writes="notes")
+    async def deep(state: Loop) -> list[str]:
+        return [f"deep {state.count}"]
+
+    graph = Graph(State)
+    graph.node(shout)
+    graph.node(
+        inner.build("inner"),
+        takes=lambda state: Loop(len(state.notes)),
+        gives=lambda loop: {"notes": loop.notes},
+    )
+    graph.edge(shout, "inner")
+    assert notes_of(graph, State("hey")) == ["HEY", "deep 1"]
+
+
+class Changes(Struct):
+    count: int | UnsetType = UNSET
+    notes: list[str] | UnsetType = UNSET
+
+
+def test_structs_and_models_are_changes_and_states() -> None:
+    class Page(BaseModel):
+        count: int = 0
+        notes: Annotated[list[str], append] = []
+
+    graph = Graph(Page)
+
+    @graph.node
+    async def one(state: Page) -> Changes:
+        return Changes(count=state.count + 1)
+
+    @graph.node
+    async def two(state: Page) -> Changes:
+        return Changes(notes=[str(state.count)])
+
+    graph.edge(one, two)
+    assert (graph.build("graph", store=LocalLogs()).run_sync(Page())).output == Page(count=1, notes=["1"])
+
+
+def test_a_node_changes_nothing_but_what_it_returns() -> None:
+    graph = Graph(State)
+
+    @graph.node
+    async def first(state: State) -> None:
+        state.topic = "changed"
+
+    @graph.node(writes="notes")
+    async def second(state: State) -> list[str]:
+        assert state.topic == ""
+        state.notes.append("changed")
+        return []
+
+    graph.edge(first, second)
+    run = graph.build("graph").run_sync(State())
+    assert isinstance(run.stop, stops.Failed)
+    assert "a node does not change the state" in run.stop.error
+
+
+# -- what is recorded --------------------------------------------------------------------------------------------------
+
+
+def test_what_was_done_is_not_done_again() -> None:
+    calls: list[str] = []
+
+    @step
+    async def fetch(topic: str) -> str:
+        calls.append("step")
+        return f"page on {topic}"
+
+    graph = Graph(State)
+    graph.node(noting("a", 0, calls), name="a", writes="notes")
+
+    @graph.node(writes="notes")
+    async def read(state: State) -> list[str]:
+        calls.append("read")
+        page = await fetch(state.topic)
+        return [page, await ask("Is it good?")]
+
+    graph.node(noting("side", 0, calls), name="side", writes="notes")
+    graph.node(noting("last", 0, calls), name="last", writes="notes")
+    graph.edge("a", ("read", "side"), "last")
+    built = graph.build("graph", store=LocalLogs())
+    run = built.run_sync(State("x"), run_id="r")
+    assert run.stop == stops.Suspended()
+    assert calls == ["a", "read", "step", "side"]
+    (item,) = run.pending
+    run = asyncio.run(built.resume("r", {item.id: Answer("yes")}))
+    assert calls == ["a", "read", "step", "side", "read", "last"]  # before the question, only steps are not repeated
+    assert run.output is not None
+    assert run.output.notes == ["a()", "page on x", "yes", "side(a)", "last(apys)"]
+    calls.clear()
+    assert (asyncio.run(built.replay("r"))).output == run.output
+    assert (built.run_sync(State("x"), run_id="r")).output == run.output
+    assert not calls
+
+
+def test_a_fork_goes_on_before_a_node() -> None:
+    calls: list[str] = []
+    graph = Graph(State)
+    for name in "abc":
+        graph.node(noting(name, 0, calls), name=name, writes="notes")
+    graph.edge("a", "b", "c")
+    store = LocalLogs()
+    original = graph.build("graph", store=store).run_sync(State(), run_id="r")
+    changed = Graph(State)
+    for name in ("a", "b", "other"):
+        changed.node(noting(name, 0, calls), name=name, writes="notes")
+    changed.edge("a", "b", "other")
+    calls.clear()
+    forked = asyncio.run(changed.build("graph", store=store).fork("r", at=3))
+    assert calls == ["other"]
+    assert original.output is not None
+    assert forked.output is not None
+    assert forked.output.notes == [*original.output.notes[:2], "other(ab)"]
+
+
+def test_updates_are_events() -> None:
+    graph = Graph(State)
+    add(graph, "a", "b")
+    graph.edge("a", "b")
+    built = graph.build("graph", store=LocalLogs())
+    said: list[tuple[str, Mapping[str, Any], bool] | str] = []
+
+    def listen(event: Event) -> None:
+        if isinstance(event, NodeStarted):
+            said.append(event.node)
+        elif isinstance(event, NodeEnded):
+            said.append((event.path, event.changes[0], event.replayed))
+
+    built.run_sync(State(), run_id="r", listeners=[listen])
+    ended = [("graph/a", {"notes": ["a()"]}), ("graph/b", {"notes": ["b(a)"]})]
+    assert said == ["a", (*ended[0], False), "b", (*ended[1], False)]
+    said.clear()
+    asyncio.run(built.replay("r", listeners=[listen]))
+    assert said == ["a", (*ended[0], True), "b", (*ended[1], True)]
