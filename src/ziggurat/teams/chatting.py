@@ -3,7 +3,7 @@
 __all__ = ["DONE", "Speaker", "group_chat", "name_in"]
 
 import re
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from typing import Annotated, Literal, Unpack
 
 from msgspec import Meta
@@ -129,9 +129,8 @@ class _Chat:
             (outcome,) = await speak([Turn(self.speaker, messages)], ctx.at(f"choice-{number}"))
             if isinstance(outcome, Exception):
                 raise outcome
-            text = "" if outcome is None else outcome.text
-            name = name_in(text, self.members)
-            return name or (None if DONE in text else in_turn)
+            name = name_in("" if outcome is None else outcome.text, {**self.members, DONE: None})
+            return in_turn if name is None else None if name == DONE and DONE not in self.members else name
         answer = self.speaker(tuple(conversation.messages))
         chosen = await answer if isinstance(answer, Awaitable) else answer
         if chosen is not None and chosen not in self.members:
@@ -151,15 +150,20 @@ class _Chat:
         return f"group_chat({', '.join(self.members)})"
 
 
-def name_in(text: str, names: Mapping[str, object]) -> str | None:
+def name_in(text: str, names: Collection[str]) -> str | None:
     """Return the name that stands first in a model's reply, as a word of its own; None if there is none.
 
-    >>> name_in("I think **ann** should, then ben.", {"ben": 1, "ann": 2, "an": 3})
+    A reply that is nothing but a name may have other capitals.
+
+    >>> name_in("I think **ann** should, then ben.", ["ben", "ann", "an"])
     'ann'
     """
     stripped = text.strip().strip("\"'`*. ")
     if stripped in names:
         return stripped
+    alike = [name for name in names if name.casefold() == stripped.casefold()]
+    if len(alike) == 1:
+        return alike[0]
     matches: list[tuple[int, int, str]] = []
     for name in names:
         match = re.search(rf"(?<!\w){re.escape(name)}(?!\w)", text[:10_000])

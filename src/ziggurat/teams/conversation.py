@@ -21,7 +21,7 @@ from ziggurat.messages import stops
 from ziggurat.messages.agent import AgentRequest, AgentRun
 from ziggurat.messages.conversation import Transcript
 from ziggurat.messages.message import Message, assistant
-from ziggurat.messages.parts import Text
+from ziggurat.messages.parts import Text, mended
 from ziggurat.teams.visibility import Choice, View, seen_by, signed
 
 FAILED = "could not answer"
@@ -122,7 +122,7 @@ class TeamConversation:
 
     def tell(self, text: str, source: str) -> None:
         """Add a message of the team itself, which all members see; `source` is the member that it is about."""
-        self.messages.append(Message("user", (Text(text),), source, "runtime"))
+        self.messages.append(Message("user", (Text(mended(text)),), source, "runtime"))
 
     def close(self, text: str, source: str) -> None:
         """Add the answer of the team, in the name of the member or team that it comes from."""

@@ -5,7 +5,6 @@ __all__ = ["Progress", "ledger_team", "progress_in"]
 from collections.abc import Mapping
 from typing import Unpack
 
-import msgspec
 from msgspec import Struct
 
 from ziggurat.agents.runnable import Runnable
@@ -15,9 +14,9 @@ from ziggurat.core.errors import InvalidArguments
 from ziggurat.core.settings import NonNegativeInt, PositiveInt, checked
 from ziggurat.messages import stops
 from ziggurat.messages.agent import AgentRequest, AgentRun
-from ziggurat.messages.limits import check_depth
 from ziggurat.teams.conversation import TeamConversation, Turn, full_name, speak
 from ziggurat.teams.program import TeamArguments, as_runnable, described, members_by_name
+from ziggurat.teams.replies import value_in
 from ziggurat.teams.visibility import Choice, View, Visibility
 
 PLAN = """\
@@ -159,14 +158,7 @@ def progress_in(text: str, members: Mapping[str, object]) -> Progress:
     Raises:
         InvalidArguments: there is none, or it names no member.
     """
-    start, end = text.find("{"), text.rfind("}")
-    if not 0 <= start < end:
-        raise InvalidArguments("there is no JSON object in it")
-    try:
-        check_depth(text[start : end + 1])
-        ledger = msgspec.json.decode(text[start : end + 1], type=Progress)
-    except (msgspec.DecodeError, RecursionError) as error:
-        raise InvalidArguments(str(error)) from error
+    ledger = value_in(text, "{", Progress)
     if not ledger.done and ledger.next not in members:
         raise InvalidArguments(f"next is {ledger.next!r:.100}, which is none of {', '.join(members)}")
     return ledger

@@ -48,7 +48,7 @@ class TeamResult(Struct, frozen=True):
                 start = f"{message.name} {FAILED}: "
                 if message.text.startswith(start):
                     failures[message.name] = message.text[len(start) :]
-                elif message.text.startswith(SCORES):
+                elif message.text.startswith(SCORES) and "/" not in message.name:  # not those of a team within this one
                     scores = json.decode(message.text[len(SCORES) :], type=dict[str, float])
         return cls(answers, failures, scores)
 

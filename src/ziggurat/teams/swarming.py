@@ -5,22 +5,23 @@ __all__ = ["Subtask", "converge", "listed_in", "split_task", "swarm"]
 import math
 import re
 from collections.abc import Awaitable, Callable, Sequence
-from typing import Annotated, Literal, Unpack
+from typing import Annotated, Any, Literal, Unpack
 
-from msgspec import DecodeError, Meta, json
+from msgspec import Meta
 
 from ziggurat.agents.runnable import Runnable
+from ziggurat.core.codec import encode
 from ziggurat.core.context import Context
 from ziggurat.core.diagram import DiagramEdge
-from ziggurat.core.errors import ConfigurationError, LimitExceeded
+from ziggurat.core.errors import ConfigurationError, InvalidArguments, LimitExceeded
 from ziggurat.core.settings import CheckedStruct, NonEmptyText, NonNegativeInt, PositiveInt, Share, checked
 from ziggurat.messages import stops
 from ziggurat.messages.agent import AgentRequest, AgentRun
-from ziggurat.messages.limits import check_depth
 from ziggurat.messages.message import Message, user
 from ziggurat.messages.parts import Text
 from ziggurat.teams.conversation import TeamConversation, Turn, full_name
 from ziggurat.teams.program import TeamArguments, as_runnable, members_by_name
+from ziggurat.teams.replies import value_in
 
 PLANNING = """\
 Split the task above into subtasks that can be done at the same time, each understandable by itself. Answer with a \
@@ -212,16 +213,15 @@ def split_task(text: str, by: Literal["breadth", "depth"]) -> list[Subtask]:
 
 
 def listed_in(reply: str) -> list[str]:
-    """Return the texts of a list that a model has written: as JSON, perhaps with words around it, or in lines."""
-    start, end = reply.find("["), reply.rfind("]")
-    if 0 <= start < end:
-        try:
-            check_depth(reply[start : end + 1])
-            items = json.decode(reply[start : end + 1], type=list[str])
-            return [each.strip() for each in items if each.strip()]
-        except (DecodeError, RecursionError):
-            pass
-    lines = [line for line in reply.splitlines() if line.strip()]
+    """Return the texts of a list that a model has written: as JSON, perhaps with words around it, or in lines.
+
+    Objects in a list of JSON are given as JSON texts.
+    """
+    try:
+        items = value_in(reply, "[", list[str | dict[str, Any]])
+        return [text for each in items if (text := (each if isinstance(each, str) else encode(each).decode()).strip())]
+    except InvalidArguments:
+        lines = [line for line in reply.splitlines() if line.strip() and not line.lstrip().startswith("```")]
     marked = [line for line in lines if _LINE.match(line)]
     return [text for line in marked or lines if (text := _LINE.sub("", line).strip())]
 

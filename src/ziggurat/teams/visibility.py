@@ -31,9 +31,12 @@ Instructions are no part of a conversation: nobody sees those of another member.
 
 
 def signed(message: Message, member: str) -> Message:
-    """Return a message of a member's run with the name of who spoke: ``billing``, or ``team/billing`` within a team."""
-    if message.role != "assistant" and not message.name:
-        return message
+    """Return a message of a member's run with the name of who spoke: ``billing``, or ``team/billing`` within a team.
+
+    What a team within a team has said itself has the names of both.
+    """
+    if message.role != "assistant":
+        return replace(message, name=f"{member}/{message.name}") if message.name else message
     return replace(message, name=member if message.name in (None, "", member) else f"{member}/{message.name}")
 
 

@@ -1,0 +1,52 @@
+"""Values in the replies of models that were asked for JSON: moderators, planners, managers."""
+
+__all__ = ["value_in"]
+
+from json import JSONDecoder
+from typing import TypeVar
+
+from msgspec.json import decode
+
+from ziggurat.core.errors import InvalidArguments
+from ziggurat.messages.limits import check_depth, check_size
+
+T = TypeVar("T")
+
+PLACES = 20
+"""How many places of a reply are tried, so that one of brackets only takes no long time."""
+
+
+def value_in(reply: str, opening: str, kind: type[T]) -> T:
+    """Return the first JSON value of a type in a reply, which may have words around it.
+
+    >>> value_in('As in [1]: ["find it", "read it"]. Done!', "[", list[str])
+    ['find it', 'read it']
+
+    Args:
+        reply: What a model has written.
+        opening: The first character of the value, ``[`` or ``{``.
+        kind: Its type.
+
+    Raises:
+        InvalidArguments: there is none; it says what is wrong with the first one.
+    """
+    fault: Exception | None = None
+    try:
+        check_size(reply, "such replies")
+        check_depth(reply)
+        start = reply.find(opening)
+        for _ in range(PLACES):
+            if start < 0:
+                break
+            try:
+                return decode(reply[start : _DECODER.raw_decode(reply, start)[1]], type=kind)
+            except ValueError as error:
+                fault = fault or error
+            start = reply.find(opening, start + 1)
+    except (ValueError, RecursionError) as error:
+        fault = error
+    what = "object" if opening == "{" else "list"
+    raise InvalidArguments(f"there is no JSON {what} in it" if fault is None else str(fault)) from fault
+
+
+_DECODER = JSONDecoder()
