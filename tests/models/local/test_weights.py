@@ -5,9 +5,10 @@ import importlib.util
 import json
 import subprocess
 import sys
-from collections.abc import AsyncGenerator
+import threading
+from collections.abc import AsyncGenerator, Callable
 from pathlib import Path
-from types import ModuleType
+from types import ModuleType, SimpleNamespace
 from typing import Any
 
 import pytest
@@ -20,9 +21,10 @@ from ziggurat.messages.delta import Fold
 from ziggurat.messages.events import Delta
 from ziggurat.messages.message import user
 from ziggurat.messages.model import ModelRequest, ModelSettings, OutputSchema, ToolSpec
-from ziggurat.models.local import EmbeddedModel, Embedder, TemplatedModel, engine_for, install, local
+from ziggurat.models.local import EmbeddedModel, Embedder, Engine, TemplatedModel, engine_for, install, local
 from ziggurat.models.local.chat_template import ChatTemplate
 from ziggurat.models.local.minilm import cosine
+from ziggurat.models.local.speech import text_of
 
 pytestmark = [pytest.mark.local, pytest.mark.timeout(900)]  # one slow processor takes its time
 
@@ -152,15 +154,48 @@ def test_cancellation_stops_the_generation(model: TemplatedModel) -> None:
     assert asyncio.run(run()) > 0
 
 
-def test_leaving_a_stream_early(model: TemplatedModel) -> None:
-    async def run() -> None:
-        body = {"messages": [{"role": "user", "content": "One, two,"}], "max_tokens": 400}
-        stream: AsyncGenerator[Any, None] = model.engine.stream(body)
-        async for _ in stream:
-            break
-        await stream.aclose()
+class Counted(Engine):
+    """An engine that counts the tokens that llama.cpp generates, and says when a reply has ended."""
 
-    asyncio.run(run())
+    def load(self) -> Any:
+        server = super().load()
+        self.tokens = 0
+        self.ended = threading.Event()
+
+        def count(body: Any, take: Callable[[Any], bool]) -> Any:
+            def counting(chunk: Any) -> bool:
+                self.tokens += bool(text_of(chunk)[1])
+                return take(chunk)
+
+            try:
+                return server.handle_chat_completions(body, counting)
+            finally:
+                self.ended.set()
+
+        return SimpleNamespace(handle_chat_completions=count)
+
+
+@pytest.mark.parametrize("read", [1, 2, 7])
+def test_leaving_a_stream_stops_it_within_a_token(model: TemplatedModel, read: int) -> None:
+    engine = Counted(model.engine.path, slots=1, context=512)
+
+    async def run() -> int:
+        body = {"messages": [{"role": "user", "content": "One, two,"}], "max_tokens": 400, "ignore_eos": True}
+        stream: AsyncGenerator[Any, None] = engine.stream(body)
+        seen = 0
+        async for chunk in stream:
+            seen += bool(text_of(chunk)[1])
+            if seen == read:
+                break
+        await stream.aclose()
+        generated = engine.tokens
+        await asyncio.to_thread(engine.ended.wait, 600)
+        return engine.tokens - generated
+
+    try:
+        assert asyncio.run(run()) <= 1
+    finally:
+        engine.close()
 
 
 def test_refusals_are_errors_of_ours(model: TemplatedModel) -> None:
