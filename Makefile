@@ -23,7 +23,7 @@
 #   make golden           record the golden runs anew, when the format of records has changed on purpose
 # Measurements:
 #   make questions        the embedded model: arithmetic from a printed seed, oblique requests
-#   make coder            install the model `coder` of the catalogue (1.1 GB); how often its calls are right, its speed
+#   make coder            install the model `coder` of the catalogue (1.1 GB); how often its calls are right, and its speed
 #   make durable          what a store costs, beside bare commits and fsyncs
 #   make bench-knowledge  algorithms on graphs beside the library under them and NetworkX
 #   make bench            what layers and stores cost, and overhead beside the floors and peers that are set up
@@ -132,10 +132,12 @@ growth: $(TEST_STAMP)
 golden: $(TEST_STAMP)
 	$(BIN)/python -m tests.golden.record
 
-coder: $(RUN_STAMP)  # 1.1 GB and, on two processors, half an hour
+coder: $(RUN_STAMP)  # 1.1 GB and, on two processors, an hour
 	@$(BIN)/ziggurat models install coder
 	@$(BIN)/python -P benchmarks/local_models.py coder
-	@$(BIN)/python -P benchmarks/local_models.py coder --speed
+	@$(BIN)/python -P benchmarks/local_models.py coder --requests tests/data/local_optional.jsonl --tools tests/data/local_optional_tools.json
+	@$(BIN)/python -P benchmarks/local_dialogues.py coder --dialogues 10
+	@$(BIN)/python -P benchmarks/local_speed.py coder
 
 durable: $(TEST_STAMP)  # ZIGGURAT_DISK: a folder on the disk to be measured
 	@$(BIN)/python -P benchmarks/durable.py $(ZIGGURAT_DISK)

@@ -1,31 +1,25 @@
-"""How often a GGUF model makes the right calls, several at once, and fills a schema; and how fast it is.
+"""How often a GGUF model makes the right calls, several at once, and fills a schema.
 
     python -P benchmarks/local_models.py MODEL [--requests FILE --tools FILE] [--limit N] [--failures]
-    python -P benchmarks/local_models.py MODEL --speed
 
 MODEL is a file, or a name of the catalogue. The requests are JSON lines, by default those that were known during the
 development; the tools a JSON object of lists of tools by the name of their set. A request has a `kind`: `single`,
 `parallel` and `none` have the `tools` that are offered and the `calls` that are right (`name`, `arguments`, and
 `accept`: other right values of an argument); `structured` has a `schema` and what is `expected`. Right means every
-call, every argument and nothing more.
-
-The speed is the time to the first token of a prompt that was not read before and of one that was, the tokens per
-second, and the time of each step of a conversation that grows.
+call, every argument and nothing more. With a `part`, as in `local_optional.jsonl` for tools with optional parameters,
+the parts are counted apart: by the first the rules of `models.local.stated` were chosen, the other was only counted.
 """
 
 import argparse
 import asyncio
 import json
-import time
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 from ziggurat.core.context import root
-from ziggurat.core.event import Event
 from ziggurat.messages.conversation import Transcript
-from ziggurat.messages.events import Delta
-from ziggurat.messages.message import Message, user
+from ziggurat.messages.message import user
 from ziggurat.messages.model import ModelRequest, ModelResponse, ModelSettings, OutputSchema, ToolSpec
 from ziggurat.models.local import TemplatedModel, local
 
@@ -96,7 +90,7 @@ async def score(model: TemplatedModel, rows: list[dict[str, Any]], sets: Mapping
         tools = {spec["name"]: ToolSpec(spec["name"], spec["description"], spec["parameters"]) for spec in specs}
         reply = await ask(model, row, tools)
         ok = right(row, reply, tools)
-        for name in (row["kind"], f"{row['kind']} {row.get('language', 'en')}"):
+        for name in (row["kind"], f"{row['kind']} {row.get('part') or row.get('language', 'en')}"):
             count = counts.setdefault(name, [0, 0])
             count[0] += ok
             count[1] += 1
@@ -104,40 +98,7 @@ async def score(model: TemplatedModel, rows: list[dict[str, Any]], sets: Mapping
             calls = ", ".join(f"{call.name}({call.arguments})" for call in reply.tool_calls)
             print(f"{row['kind']}: {row['request']}\n    {calls or reply.text}", flush=True)
     for name, (good, asked) in sorted(counts.items()):
-        print(f"{name:<16} {good:>4} of {asked:>4}  {good / asked:>4.0%}")
-
-
-async def timed(model: TemplatedModel, messages: list[Message], tokens: int) -> tuple[float, float, ModelResponse]:
-    """Return the seconds to the first token, the tokens per second after it, and the reply."""
-    first: list[float] = []
-
-    def hear(event: Event) -> None:
-        if isinstance(event, Delta) and not first:
-            first.append(time.perf_counter())
-
-    start = time.perf_counter()
-    settings = ModelSettings(max_tokens=tokens, extra={"ignore_eos": True})
-    reply = await model(ModelRequest(Transcript.of(*messages), settings=settings), root().heard_by(hear))
-    return first[0] - start, (tokens - 1) / (time.perf_counter() - first[0]), reply
-
-
-async def speed(model: TemplatedModel) -> None:
-    """Print the times of the service."""
-    text = "The lamp in room {} is on, and the door beside it is closed. "
-    prompt = "".join(text.format(number) for number in range(30))
-    await asyncio.to_thread(model.engine.load)
-    cold, rate, _ = await timed(model, [user(prompt)], 48)
-    warm, _, _ = await timed(model, [user(prompt)], 2)
-    print(f"first token, cold {cold:.2f} s, cached {warm:.2f} s; {rate:.1f} tokens/s", flush=True)
-    messages: list[Message] = []
-    steps = []
-    for number in range(10):
-        messages.append(user("".join(text.format(each) for each in range(3)) + f"Step {number}."))
-        start = time.perf_counter()
-        reply = (await timed(model, messages, 8))[2]
-        messages.append(reply.message)
-        steps.append(time.perf_counter() - start)
-    print("steps:", " ".join(f"{step:.2f}" for step in steps), "s")
+        print(f"{name:<18} {good:>4} of {asked:>4}  {good / asked:>4.0%}")
 
 
 def main() -> None:
@@ -147,13 +108,9 @@ def main() -> None:
     parser.add_argument("--tools", type=Path, default=DATA / "local_call_tools.json")
     parser.add_argument("--limit", type=int)
     parser.add_argument("--failures", action="store_true")
-    parser.add_argument("--speed", action="store_true")
     options = parser.parse_args()
     model = local(options.model)
     assert isinstance(model, TemplatedModel)
-    if options.speed:
-        asyncio.run(speed(model))
-        return
     rows = [json.loads(line) for line in options.requests.read_text(encoding="utf-8").splitlines()][: options.limit]
     asyncio.run(score(model, rows, json.loads(options.tools.read_text(encoding="utf-8")), options.failures))
 
