@@ -32,10 +32,12 @@ from ziggurat.models.http.client import Client
 from ziggurat.models.http.dialect import dialect_of
 from ziggurat.models.http.limits import Limits
 from ziggurat.models.scripted import ScriptedModel
+from ziggurat.plans.nodes import Task
 from ziggurat.runtime.bus import Bus
 from ziggurat.stores.local import LocalLogs
 
 MODEL = ScriptedModel(always="x")
+TASK = Task("x", prompt="x")
 
 
 async def echo(request: str, ctx: Context) -> str:
@@ -145,6 +147,15 @@ ARGUMENTS: dict[str, dict[str, Any]] = {
     "star": {"leader": Agent(MODEL)},
     "ledger_team": {"manager": Agent(MODEL)},
     "Subtask": {"text": "x"},
+    "Task": {"name": "x"},
+    "Sequence": {"nodes": []},
+    "Branch": {"condition": "x:y", "if_true": TASK},
+    "Parallel": {"nodes": []},
+    "Map": {"name": "x", "over": "y", "node": TASK},
+    "Loop": {"node": TASK, "max_rounds": 1},
+    "asked": {"agent": Agent(MODEL), "question": "x"},
+    "contains": {"condition": "x:y", "variables": {}},
+    "when": {"variable": "x", "kind": int, "test": bool},
     "tool_call": {"name": "x"},
     "Fact": {"name": "x", "default": None},
 }
@@ -254,6 +265,8 @@ ANYTHING = {
     "event(value)": "any type, which is refused if it has no schema",
     "event(default)": "a value of the type of the event",
     "schedule(input)": "a value of the flow's type",
+    "workflow(input)": "any type, which is refused if it has no schema",
+    "Task(prompt)": "text, or data for a flow, which refuses what does not fit",
     "send(value)": "a value of the user's types",
     "gather(parts)": "refused with a sentence that says what a part is",
     "expect(request)": "what is expected is of the user's types",

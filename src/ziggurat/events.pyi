@@ -40,6 +40,8 @@ from ziggurat.messages.events import MiddlewareCompleted as MiddlewareCompleted
 from ziggurat.messages.events import MiddlewareStarted as MiddlewareStarted
 from ziggurat.messages.events import ModelEnded as ModelEnded
 from ziggurat.messages.events import ModelStarted as ModelStarted
+from ziggurat.messages.events import NodeChanged as NodeChanged
+from ziggurat.messages.events import NodeStatus as NodeStatus
 from ziggurat.messages.events import Steered as Steered
 from ziggurat.messages.events import StepEnded as StepEnded
 from ziggurat.messages.events import StepStarted as StepStarted

@@ -214,6 +214,8 @@ def flow_program(
     name: str,
     setup: dict[str, str],
     arguments: FlowArguments,
+    permissions: frozenset[str] = frozenset(),
+    text: Callable[[Any], str] | None = None,
 ) -> tuple[FlowProgram, FlowInput]:
     """Return the program of a flow, and what it takes.
 
@@ -223,6 +225,8 @@ def flow_program(
         name: The name of the flow.
         setup: What else of it is compared when a run is continued, besides its name and the type of its input.
         arguments: Those of `flow`.
+        permissions: The permissions that the tools in it need.
+        text: Returns its output as the text of its last message; by default its JSON.
 
     Raises:
         ConfigurationError: the function cannot be a flow; the message says why.
@@ -239,14 +243,14 @@ def flow_program(
         inherited.prepare if inherited else None,
         lambda: {"flow": name, "input": takes.digest, **setup},
         inspect.getdoc(function) or "" if description is None else description,
-        frozenset(),
+        permissions,
         None if grants is None else known(grants),
         lambda run: replace(run, output=returns.restore(run.output)),
         inherited.chain,
         None if budget is None else budget.tool_calls,
         debug=debugging(arguments.get("debug")),
     )
-    return FlowProgram(function, parts, takes, returns, context), takes
+    return FlowProgram(function, parts, takes, returns, context, text), takes
 
 
 def _hints(function: Callable[..., Any], title: str) -> dict[str, Any]:

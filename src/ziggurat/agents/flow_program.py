@@ -28,7 +28,13 @@ class FlowProgram:
     """The function of a flow: a service from AgentRequest to AgentRun."""
 
     def __init__(
-        self, function: Callable[..., Any], parts: AgentParts, takes: FlowInput, returns: Parameter, context: str | None
+        self,
+        function: Callable[..., Any],
+        parts: AgentParts,
+        takes: FlowInput,
+        returns: Parameter,
+        context: str | None,
+        text: Callable[[Any], str] | None = None,
     ) -> None:
         self.function = function
         self.facts: dict[Fact[Any], Any] = {AGENT: parts, NAME: parts.name}
@@ -36,6 +42,7 @@ class FlowProgram:
         self._takes = takes
         self._returns = returns
         self._context = context
+        self._text = text
 
     async def __call__(self, request: AgentRequest, ctx: Context, /) -> AgentRun:
         """Run the function; what it returns is the output of the run, and as text the last message.
@@ -74,7 +81,7 @@ class FlowProgram:
             raise ConfigurationError(
                 f"the flow {self._name} returned {output!r:.200}, which is not what it is annotated with: {error}"
             ) from error
-        return canonical(plain).decode()
+        return canonical(plain).decode() if self._text is None else self._text(output)
 
     def __repr__(self) -> str:
         return f"flow({self._name})"

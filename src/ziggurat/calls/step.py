@@ -5,6 +5,7 @@ __all__ = ["Arguments", "Step", "counted_steps", "own_places", "place_at", "plac
 import asyncio
 import inspect
 from collections.abc import Callable, Coroutine, Sequence
+from copy import copy
 from functools import cached_property, update_wrapper
 from typing import (
     TYPE_CHECKING,
@@ -102,6 +103,12 @@ class Step(Generic[P, R]):
         self.effect: Effect = effect
         self.facts: dict[Fact[Any], Any] = {NAME: name, EFFECT: effect}
         self.service: Service[Arguments, R] = stack(_Function(self), *layers)
+
+    def named(self, name: str) -> "Step[P, R]":
+        """Return this step under another name; its layers are shared."""
+        renamed = copy(self)
+        renamed.name, renamed.facts = name, {**self.facts, NAME: name}
+        return renamed
 
     @cached_property
     def returns(self) -> type[R]:

@@ -17,6 +17,8 @@ __all__ = [
     "MiddlewareStarted",
     "ModelEnded",
     "ModelStarted",
+    "NodeChanged",
+    "NodeStatus",
     "Steered",
     "StepEnded",
     "StepStarted",
@@ -27,7 +29,7 @@ __all__ = [
     "Warned",
 ]
 
-from typing import ClassVar
+from typing import ClassVar, Literal
 
 from ziggurat.core.event import (
     CacheHit,
@@ -71,6 +73,19 @@ class StepEnded(Event, frozen=True):
     """A step of an agent's loop has ended."""
 
     step: int
+
+
+NodeStatus = Literal["pending", "running", "completed", "failed", "skipped"]
+"""The status of a node of a plan."""
+
+
+class NodeChanged(Event, frozen=True):
+    """A node of a plan has begun, or has ended; also emitted when it is answered from the record."""
+
+    node: str
+    """Its position in the plan, such as ``checks/spelling``: of all rounds of a loop the same."""
+    status: NodeStatus
+    error: str | None = None
 
 
 class Steered(Event, frozen=True):
@@ -251,6 +266,7 @@ AnyEvent = (
     | MiddlewareStarted
     | ModelEnded
     | ModelStarted
+    | NodeChanged
     | Queued
     | Retrying
     | Skipped

@@ -1,5 +1,8 @@
 """Plans: work that is planned ahead, and runs as a durable flow.
 
+- `nodes`: the parts of a plan (`Task`, `Sequence`, `Branch`, `Parallel`, `Map`, `Loop`), with `conditions` and
+  `variables`. `trees` makes a flow of them; `places` and `scoping` check them, `working` prepares the tasks, and
+  `running` runs them, with a `result`.
 - `graph` declares nodes on a typed state and builds a `StateGraph` of them: `graph_parts`, `graph_nodes` (how they are
   called), `graph_shape` (loops), `graph_checks`, `graph_run` (the execution). `state` and `reducers`: what takes up
   updates; `causes`: what a point of a run follows from.
@@ -10,6 +13,10 @@ from ziggurat.core.lazy import lazy
 __getattr__, __dir__, __all__ = lazy(
     __name__,
     {
+        "plans.conditions": ("Condition", "asked", "contains", "when"),
+        "plans.nodes": ("Branch", "Loop", "Map", "Node", "Parallel", "Sequence", "Task"),
+        "plans.result": ("NodeResult", "PlanResult"),
+        "plans.trees": ("workflow",),
         "plans.graph": ("Graph", "StateGraph"),
         "plans.graph_parts": ("END", "START"),
         "plans.graph_run": ("NodeEnded", "NodeStarted"),

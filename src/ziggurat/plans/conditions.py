@@ -1,0 +1,131 @@
+"""Conditions of branches and loops: a text in a variable, a predicate, or a question to an agent."""
+
+__all__ = ["Asked", "Condition", "Predicate", "asked", "condition_text", "contains", "holds", "when"]
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Annotated, Any, TypeVar
+
+import msgspec
+from msgspec import Meta
+
+from ziggurat.agents.runnable import Runnable
+from ziggurat.core.codec import plain
+from ziggurat.core.errors import ConfigurationError, InvalidArguments
+from ziggurat.core.settings import CheckedStruct, NonEmptyText, checked
+from ziggurat.plans.variables import Variables, fill, text_of_value
+from ziggurat.tools.schema import schema_of
+
+if TYPE_CHECKING:
+    from typing_extensions import TypeForm
+
+T = TypeVar("T")
+
+Predicate = Callable[[Variables], bool]
+"""Whether a condition holds for some variables; it must depend on nothing else."""
+
+
+class Asked(CheckedStruct, frozen=True, eq=False):
+    """A condition that an agent decides, made by `asked`."""
+
+    agent: Runnable
+    question: NonEmptyText
+
+
+Condition = str | Asked | Annotated[Predicate, Meta(title="function of the variables")]
+"""``"variable:substring"``, a function of the variables (see `when`), or what `asked` has made."""
+
+
+@checked
+def contains(condition: str, variables: Variables) -> bool:
+    """Return whether a variable contains a text, for a condition such as ``"status:ok"``.
+
+    Spaces around the name and the text are ignored. Without a colon, or without that variable, it does not hold.
+
+    >>> contains("status:ok", {"status": "ok running"})
+    True
+    """
+    name, colon, text = condition.partition(":")
+    name = name.strip()
+    return bool(colon) and name in variables and text.strip() in text_of_value(variables[name])
+
+
+@checked
+def when(variable: NonEmptyText, kind: "TypeForm[T]", test: Callable[[T], bool]) -> Predicate:
+    """Return a condition on the value of one variable, which is read as a type first.
+
+    ::
+
+        Branch(when("score", float, lambda score: score >= 0.8), publish, refine)
+
+    Without that variable, the condition does not hold.
+
+    Args:
+        variable: Its name.
+        kind: The type of its value.
+        test: Whether the condition holds for the value.
+
+    Raises:
+        ConfigurationError: values of this type cannot be read from plain data.
+        InvalidArguments: during the run, if the value is not of this type.
+    """
+    schema_of(kind)
+
+    def predicate(variables: Variables) -> bool:
+        if variable not in variables:
+            return False
+        value = variables[variable]
+        if not (isinstance(kind, type) and isinstance(value, kind)):
+            try:
+                value = msgspec.convert(plain(value), kind, strict=False)
+            except (msgspec.ValidationError, TypeError) as error:
+                raise InvalidArguments(f"the variable {variable!r} does not fit: {error}") from error
+        return test(value)
+
+    predicate.__name__ = f"{variable}: {getattr(test, '__name__', 'test')}"
+    return predicate
+
+
+@checked
+def asked(agent: Runnable[Any], question: NonEmptyText) -> Asked:
+    """Return a condition that an agent decides, with an answer of the type bool.
+
+    ::
+
+        judge = Agent("local", output=bool)
+        Loop(write, until=asked(judge, "Is this text free of errors? {draft}"), max_rounds=5)
+
+    The answer is recorded, as that of every agent. If it is no bool, the node fails.
+
+    Args:
+        agent: Answers true or false.
+        question: May refer to variables, as the prompt of a task.
+    """
+    return Asked(agent, question)
+
+
+async def holds(condition: Condition, variables: Variables, where: str) -> bool:
+    """Return whether a condition holds.
+
+    Raises:
+        InvalidArguments: the question refers to a variable that has no value, or a value has a wrong type.
+        ConfigurationError: what should be true or false is something else.
+    """
+    if isinstance(condition, str):
+        return contains(condition, variables)
+    if isinstance(condition, Asked):
+        run = await condition.agent.run(text_of_value(fill(condition.question, variables, where)))
+        answer, advice = run.output, f"make it with Agent(..., output=bool), {condition.agent.name}"
+    else:
+        answer, advice = condition(variables), "return True or False"
+    if not isinstance(answer, bool):
+        raise ConfigurationError(f"the condition of {where} gave {answer!r:.100}, not True or False: {advice}")
+    return answer
+
+
+def condition_text(condition: Condition) -> str:
+    """Return a condition as a reader sees it."""
+    if isinstance(condition, str):
+        return condition
+    if isinstance(condition, Asked):
+        return f"{condition.agent.name}: {condition.question}"
+    return str(getattr(condition, "__name__", type(condition).__name__))

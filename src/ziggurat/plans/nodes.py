@@ -1,0 +1,170 @@
+"""The nodes of a plan: what is done, one after the other, at the same time, by a condition, or again."""
+
+__all__ = ["Branch", "Loop", "Map", "Node", "OnFailure", "Parallel", "Sequence", "Task"]
+
+from collections.abc import Callable, Iterable, Mapping
+from typing import Annotated, Any, Literal, Union
+
+from msgspec import Meta
+
+from ziggurat.agents.runnable import Runnable
+from ziggurat.core.errors import ConfigurationError
+from ziggurat.core.facts import Effect
+from ziggurat.core.settings import CheckedStruct, NonEmptyText, PositiveInt
+from ziggurat.plans.conditions import Condition
+from ziggurat.tools.toolbox import Tool
+
+OnFailure = Union[Literal["raise", "continue"], "Node"]
+"""What follows when a node has failed: the plan fails, it continues without the node's output, or another node."""
+
+
+class Node(CheckedStruct, frozen=True, eq=False, kw_only=True):
+    """A node of a plan; see its subclasses.
+
+    Args:
+        on_failure: ``"raise"`` the error, so that the node around it fails as well; ``"continue"`` without an output;
+            or a node to run instead, whose output is used. It has the text of the error in the variable ``error``.
+    """
+
+    on_failure: OnFailure = "raise"
+
+
+class Task(Node, frozen=True, eq=False):
+    """One piece of work; its output becomes the variable of its name.
+
+    ::
+
+        Task("research", prompt="Summarise {topic}")                                  # the plan's agent
+        Task("review", agent=critic, prompt="Find the errors in: {research}")
+        Task("prices", tool=lookup, arguments={"product": "{topic}", "limit": 3})
+        Task("total", function=add_up, layers=[retry(attempts=3), timeout(seconds=10)])
+
+    Prompts and arguments refer to variables by ``{name}``; an argument that is nothing but ``"{name}"`` is the value
+    itself. A plan is an agent, so a task can run another plan.
+
+    Args:
+        name: Of the task and of its variable.
+        prompt: The question to the agent; for a flow or a plan, perhaps data.
+        agent: An agent, a team, a flow or another plan; by default the agent of the plan, if there is a prompt.
+        tool: A tool, which is called as a model would call it: with permissions, approvals and a record.
+        arguments: Those of the tool or the function.
+        function: An async function, or a step; by default its arguments are the variables named as its parameters. As
+            a step does, it needs a return annotation, and is recorded as a whole.
+        layers: Layers around the agent, the tool or the function, such as retries and time limits.
+        effect: Of a function, as for `step`.
+        on_failure: See `Node`.
+
+    Raises:
+        ConfigurationError: the name is no identifier, or the arguments do not go together.
+    """
+
+    name: NonEmptyText
+    prompt: Any = None
+    agent: Runnable[Any] | None = None
+    tool: Annotated[Tool | None, Meta(title="typed function or a tool")] = None
+    arguments: Mapping[str, Any] | None = None
+    function: Annotated[Callable[..., Any] | None, Meta(title="async function")] = None
+    layers: Iterable[Callable[[Any], Any]] = ()
+    effect: Effect = "repeatable"
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if not self.name.isidentifier() or self.name == "model":
+            raise ConfigurationError(
+                f"the name of a task is an identifier other than 'model', as it names a variable; got {self.name!r}"
+            )
+        kinds = [self.tool is not None, self.function is not None, self.agent is not None or self.prompt is not None]
+        if sum(kinds) != 1:
+            raise ConfigurationError(
+                f"the task {self.name!r} takes one of prompt= (with or without agent=), tool= and function="
+            )
+        if self.arguments is not None and kinds[2]:
+            raise ConfigurationError(f"the task {self.name!r} takes arguments= with tool= or function= only")
+
+
+class Sequence(Node, frozen=True, eq=False):
+    """Nodes that run one after the other; its output is that of the last one.
+
+    Args:
+        nodes: In this order.
+        name: Of the variable for its output; None for none.
+        on_failure: See `Node`; the nodes after the one that failed are skipped.
+    """
+
+    nodes: Iterable[Node]
+    name: NonEmptyText | None = None
+
+
+class Branch(Node, frozen=True, eq=False):
+    """One of two nodes, as a condition says; its output is that of the node that ran.
+
+    Args:
+        condition: ``"variable:substring"``, a function of the variables (see `when`), or a question (see `asked`).
+        if_true: Runs if the condition holds.
+        if_false: Runs if it does not; None for nothing.
+        name: Of the variable for its output; None for none.
+        on_failure: See `Node`.
+    """
+
+    condition: Condition
+    if_true: Node
+    if_false: Node | None = None
+    name: NonEmptyText | None = None
+
+
+class Parallel(Node, frozen=True, eq=False):
+    """Nodes that run at the same time; its output is the list of theirs, in the order of the nodes.
+
+    Each node has the variables as they were before, and sees nothing of the others. What they have set is taken over
+    when all have ended, in the order of the nodes. If one fails, the others finish; then the error of the first of
+    those that failed, in the order of the nodes, is raised.
+
+    Args:
+        nodes: Started in this order.
+        limit: How many run at the same time; None for all.
+        name: Of the variable for its output; None for none.
+        on_failure: See `Node`.
+    """
+
+    nodes: Iterable[Node]
+    limit: PositiveInt | None = None
+    name: NonEmptyText | None = None
+
+
+class Map(Node, frozen=True, eq=False):
+    """A node that runs for each item of a list, at the same time; its output is the list of outputs, in their order.
+
+    Each has the variables as they were before, and its item. What they set is not taken over.
+
+    Args:
+        name: Of the variable for its output.
+        over: The variable that has the list, or a JSON list as text.
+        node: Runs for each item.
+        item: The variable for the item.
+        limit: How many run at the same time; None for all.
+        on_failure: See `Node`; the failure of one item is as in `Parallel`.
+    """
+
+    name: NonEmptyText
+    over: NonEmptyText
+    node: Node
+    item: NonEmptyText = "item"
+    limit: PositiveInt | None = None
+
+
+class Loop(Node, frozen=True, eq=False):
+    """A node that runs again until a condition holds; its output is that of the last round.
+
+    Args:
+        node: Runs at least once.
+        max_rounds: How often it runs at most. If the condition does not hold after so many rounds, the loop fails
+            with `LimitExceeded`.
+        until: Checked after each round; None to run exactly `max_rounds` times.
+        name: Of the variable for its output; None for none.
+        on_failure: See `Node`.
+    """
+
+    node: Node
+    max_rounds: PositiveInt
+    until: Condition | None = None
+    name: NonEmptyText | None = None

@@ -1,0 +1,138 @@
+"""workflow: a tree of nodes as a durable flow."""
+
+__all__ = ["workflow"]
+
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any, Unpack, get_args
+
+from ziggurat.agents.flow import Flow, FlowArguments, flow_program
+from ziggurat.agents.runnable import Runnable
+from ziggurat.calls.decisions import TOOLS
+from ziggurat.calls.enter import parts_of
+from ziggurat.core.codec import digest, plain
+from ziggurat.core.context import Context
+from ziggurat.core.facts import EFFECT, Effect, strongest
+from ziggurat.core.settings import checked, refuse_unknown
+from ziggurat.core.store import Store
+from ziggurat.plans.conditions import Asked, condition_text
+from ziggurat.plans.nodes import Branch, Loop, Node, Task
+from ziggurat.plans.places import PLACES, Place, place_nodes
+from ziggurat.plans.result import NodeResult, PlanResult
+from ziggurat.plans.running import Execution
+from ziggurat.plans.scoping import check_references, names_of_input
+from ziggurat.plans.variables import Variables, text_of_value
+from ziggurat.plans.working import work_of
+from ziggurat.tools.toolbox import Toolbox
+
+
+@checked
+def workflow(
+    *nodes: Node,
+    agent: Runnable[Any] | None = None,
+    input: Any = str,  # noqa: A002 - the word for it, as in `schedule`
+    variables: Variables | None = None,
+    name: str = "workflow",
+    store: str | Store | None = None,
+    **arguments: Unpack[FlowArguments],
+) -> Flow[Any, PlanResult]:
+    """Make a durable flow of nodes that run one after the other.
+
+    ::
+
+        review = workflow(
+            Task("draft", prompt="Write a text about {input}."),
+            Branch("draft:TODO", Task("final", prompt="Complete {draft}"), Task("final", prompt="Shorten {draft}")),
+            agent=Agent("local"),
+            store="sqlite:///plans.db",
+        )
+        run = await review.run("ziggurats", run_id="text-1")
+        run.text, run.output.variables, run.output.nodes
+
+    A flow is a `Runnable`: the plan is run, resumed at the node it had come to, replayed and forked as an agent is. Its
+    output is a `PlanResult`, and the text of its answer is the output of the last node. Each change of a node's status
+    is a `NodeChanged` event.
+
+    Args:
+        nodes: Run in this order.
+        agent: Does the tasks that have only a prompt.
+        input: The type of what the plan is run with. Text becomes the variable ``input``; the fields of an object, such
+            as a Struct or a ``dict[str, Any]``, become variables as plain data. None if it takes nothing.
+        variables: Further variables to begin with.
+        name: Its name in paths and in the store, and as a tool.
+        store: Where its runs are kept.
+        arguments: Those of all flows, see `flow`.
+
+    Raises:
+        ConfigurationError: the nodes cannot be a plan.
+    """
+    refuse_unknown("workflow", arguments, FlowArguments.__annotations__)
+    places = place_nodes(nodes)
+    everything = [each for place in places for each in place]
+    works = {each: work_of(each.node, agent) for each in everything if isinstance(each.node, Task)}
+    initial = dict(variables or {})
+    known = names_of_input(input)
+    if known is not None:
+        check_references(places, known.union(initial))
+
+    async def run(ctx: Context, value: Any) -> PlanResult:
+        """Run the nodes of a plan."""
+        values, results = initial | _variables_of(value), list[NodeResult]()
+        output = await Execution(works, ctx).run_all(places, values, results)
+        return PlanResult(plain(output), plain(values), tuple(results))
+
+    async def run_without_input(ctx: Context) -> PlanResult:
+        return await run(ctx, {})
+
+    hints = {"ctx": Context, "value": input, "return": PlanResult}
+    function: Callable[..., Any] = run
+    if input is None:
+        function = run_without_input
+        del hints["value"]
+    setup = {"nodes": digest([_shape_of(each) for each in everything])}
+    agents = [*_agents_in(everything), *((agent,) if agent is not None else ())]
+    tools = Toolbox({id(tool): tool for each in everything if (tool := getattr(each.node, "tool", None))}.values())
+    permissions = frozenset(each for spec in tools.specs for each in spec.permissions).union(
+        *(parts_of(each).permissions for each in agents)
+    )
+    arguments.setdefault("description", "")
+    program, takes = flow_program(function, hints, name, setup, arguments, permissions, _text_of)
+    program.facts |= {PLACES: places, TOOLS: tools, EFFECT: _effect_of(everything, agents, tools)}
+    return Flow(program, takes, name=name, store=store)
+
+
+def _variables_of(value: Any) -> dict[str, Any]:
+    """Return the variables that the input of a plan is."""
+    fields = plain(value)
+    return fields if isinstance(fields, dict) else {"input": fields}
+
+
+def _text_of(result: PlanResult) -> str:
+    return text_of_value(result.output)
+
+
+def _effect_of(everything: Iterable[Place], agents: Iterable[Runnable[Any]], tools: Toolbox) -> Effect:
+    """Return the strongest side effect of anything in a plan."""
+    effects = [each.node.effect for each in everything if isinstance(each.node, Task) and each.node.function]
+    known: tuple[Effect, ...] = get_args(Effect)
+    return max((tools.effect, strongest(agents), *effects), key=known.index)
+
+
+def _agents_in(everything: Iterable[Place]) -> Iterator[Runnable[Any]]:
+    for each in everything:
+        condition = getattr(each.node, "condition", None) or getattr(each.node, "until", None)
+        asks = condition.agent if isinstance(condition, Asked) else getattr(each.node, "agent", None)
+        if asks is not None:
+            yield asks
+
+
+def _shape_of(place: Place) -> list[Any]:
+    """Return what of a node is compared when a run is continued: what it does, not how."""
+    node = place.node
+    shape: list[Any] = [place.position, place.kind]
+    if isinstance(node, Task):
+        shape += [node.prompt, node.arguments]
+    elif isinstance(node, Branch):
+        shape.append(condition_text(node.condition))
+    elif isinstance(node, Loop):
+        shape += [node.max_rounds, None if node.until is None else condition_text(node.until)]
+    return shape

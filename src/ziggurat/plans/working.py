@@ -1,0 +1,125 @@
+"""How the tasks of a plan are prepared when it is made, and done when it runs."""
+
+__all__ = ["Work", "output_of", "work_of"]
+
+from collections.abc import Callable, Coroutine, Mapping
+from inspect import Parameter, signature
+from typing import Any
+
+from ziggurat.agents.runnable import Runnable
+from ziggurat.calls.batch import call_tool
+from ziggurat.calls.step import Step, own_places, step
+from ziggurat.core.codec import encode
+from ziggurat.core.context import AMBIENT, Context
+from ziggurat.core.errors import ConfigurationError, InvalidArguments
+from ziggurat.core.layer import stack
+from ziggurat.messages import stops
+from ziggurat.messages.agent import AgentRun
+from ziggurat.messages.parts import ToolCall
+from ziggurat.plans.nodes import Task
+from ziggurat.plans.result import PlanResult
+from ziggurat.plans.variables import Variables, fill
+from ziggurat.tools.permissions import GRANTS
+from ziggurat.tools.toolbox import Toolbox
+
+Work = Callable[[Variables, Context], Coroutine[Any, Any, Any]]
+"""Does a task for some variables and returns its output; the context is that of the plan or group around it."""
+
+
+def work_of(task: Task, agent: Runnable[Any] | None) -> Work:
+    """Return what does a task; `agent` is that of the plan.
+
+    Raises:
+        ConfigurationError: the task cannot be done.
+    """
+    if task.function is not None:
+        return _call_of_function(task, task.function)
+    if task.tool is not None:
+        return _call_of_tool(task, task.tool)
+    asks = task.agent or agent
+    if asks is None:
+        raise ConfigurationError(
+            f"the task {task.name!r} has a prompt, but no agent: pass agent= to it, or to the whole plan"
+        )
+    return _call_of_agent(task, asks.layered(*task.layers) if task.layers else asks)
+
+
+def _call_of_function(task: Task, function: Any) -> Work:
+    if isinstance(function, Step):
+        if task.layers or task.effect != "repeatable":
+            raise ConfigurationError(
+                f"the function of the task {task.name!r} is a step: pass layers and effect to step"
+            )
+        called: Step[..., Any] = function.named(task.name)
+    else:
+        parameters = [*signature(function).parameters.values()]
+        takes_context = bool(parameters) and parameters[0].annotation in (Context, "Context")
+        called = step(name=task.name, effect=task.effect, layers=[*task.layers], context=takes_context)(function)  # type: ignore[call-overload]
+    _ = called.returns  # an annotation that cannot be read is reported now
+    read = _arguments_by_name(task, called) if task.arguments is None else None
+
+    async def work(variables: Variables, ctx: Context) -> Any:
+        arguments = fill(task.arguments, variables, task.name) if read is None else read(variables)
+        return await called(**arguments)
+
+    return work
+
+
+def _arguments_by_name(task: Task, called: "Step[..., Any]") -> Callable[[Variables], Mapping[str, Any]]:
+    """Return what reads the arguments of a function from the variables named as its parameters."""
+    parameters = called.signature.parameters.values()
+    if any(each.kind not in (Parameter.POSITIONAL_OR_KEYWORD, Parameter.KEYWORD_ONLY) for each in parameters):
+        raise ConfigurationError(
+            f"the parameters of the function of the task {task.name!r} are not all passed by name: pass arguments= "
+        )
+    names = [each.name for each in parameters]
+    required = [each.name for each in parameters if each.default is Parameter.empty]
+
+    def read(variables: Variables) -> Mapping[str, Any]:
+        try:
+            for name in required:
+                variables[name]
+        except KeyError as error:
+            raise InvalidArguments(
+                f"{task.name} takes the variable {error}, which has no value there; there are: "
+                f"{', '.join(variables) or 'none'}"
+            ) from None
+        return {name: variables[name] for name in names if name in variables}
+
+    return read
+
+
+def _call_of_tool(task: Task, tool: Any) -> Work:
+    box = Toolbox([stack(tool, *task.layers) if task.layers else tool], on_error="raise")
+    (spec,) = box.specs
+    permissions = frozenset(spec.permissions)
+
+    async def work(variables: Variables, ctx: Context) -> str:
+        arguments = encode(fill(dict(task.arguments or {}), variables, task.name)).decode()
+        if permissions and ctx.scope.get(GRANTS) is None:  # as an agent without grants: exactly what it declares
+            ctx = ctx.within(GRANTS, permissions)
+        return (await call_tool(box, ToolCall(task.name, spec.name, arguments), ctx, task.name)).text
+
+    return work
+
+
+def _call_of_agent(task: Task, agent: Runnable[Any]) -> Work:
+    async def work(variables: Variables, ctx: Context) -> Any:
+        question = fill(task.prompt if task.prompt is not None else "", variables, task.name)
+        token = AMBIENT.set(own_places(ctx.at(task.name)))
+        try:
+            run = await agent.run(question)
+        finally:
+            AMBIENT.reset(token)
+        return output_of(run)
+
+    return work
+
+
+def output_of(run: AgentRun) -> Any:
+    """Return what an agent has answered; raise the error of a run that ended otherwise."""
+    if not run.is_reusable:
+        raise stops.error_of(run.stop)
+    if isinstance(run.output, PlanResult):
+        return run.output.output
+    return run.text if run.output is None else run.output

@@ -1,0 +1,388 @@
+"""Workflows: what each kind of node does, with what it fails, and what the run of a plan tells."""
+
+import asyncio
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from msgspec import Struct
+
+from tests.wrong import wrong
+from ziggurat.agents.agent import Agent
+from ziggurat.agents.flow import flow
+from ziggurat.calls.step import step
+from ziggurat.core.context import Context
+from ziggurat.core.errors import ConfigurationError
+from ziggurat.core.event import Diverged, Event
+from ziggurat.core.facts import fact
+from ziggurat.layers.retry import retry
+from ziggurat.layers.timeout import timeout
+from ziggurat.messages import stops
+from ziggurat.messages.agent import Approve
+from ziggurat.messages.events import NodeChanged
+from ziggurat.messages.model import ModelRequest
+from ziggurat.messages.parts import tool_call
+from ziggurat.messages.tool import SPEC
+from ziggurat.models.scripted import ScriptedModel
+from ziggurat.plans.conditions import asked, when
+from ziggurat.plans.nodes import Branch, Loop, Map, Node, Parallel, Sequence, Task
+from ziggurat.plans.result import PlanResult
+from ziggurat.plans.trees import workflow
+from ziggurat.stores.local import LocalLogs
+from ziggurat.tools.approval import Approvals
+from ziggurat.tools.function import tool
+
+
+def echo(request: ModelRequest) -> str:
+    return f"response to: {request.messages[-1].text}"
+
+
+def agent() -> Agent[str]:
+    return Agent(ScriptedModel(always=echo))
+
+
+def result_of(*nodes: Node, **settings: Any) -> PlanResult:
+    run = workflow(*nodes, **{"agent": agent(), "variables": {"n": 2, "words": ["a", "b"]}, **settings}).run_sync("tea")
+    assert run.stop == stops.Completed(), run.error
+    return run.output
+
+
+def failure_of(*nodes: Node, **settings: Any) -> str:
+    run = workflow(*nodes, **{"agent": agent(), "variables": {"n": 2}, **settings}).run_sync("tea")
+    assert run.stop != stops.Completed()
+    return run.error or ""
+
+
+async def double(n: int) -> int:
+    return 2 * n
+
+
+async def broken() -> str:
+    raise ValueError("it is broken")
+
+
+@tool(permissions=["network"])
+async def search(query: str, limit: int = 5) -> str:
+    """Search."""
+    return f"{limit} for {query}"
+
+
+# -- tasks -----------------------------------------------------------------------------------------------------------
+
+
+def test_a_task_is_a_prompt_an_agent_a_tool_or_a_function_and_its_output_a_variable() -> None:
+    helper = Agent(ScriptedModel("I am the helper"), name="helper")
+    result = result_of(
+        Task("prompted", prompt="About {input}"),
+        Task("asked", agent=helper, prompt="{prompted}?"),
+        Task("found", tool=search, arguments={"query": "{input} {n}", "limit": "{n}"}),
+        Task("doubled", function=double),
+        Task("again", function=double, arguments={"n": "{doubled}"}),
+    )
+    assert result.variables == {
+        "n": 2, "words": ["a", "b"], "input": "tea",
+        "prompted": "response to: About tea", "asked": "I am the helper", "found": "2 for tea 2", "doubled": 4,
+        "again": 8,
+    }  # fmt: skip
+    assert result.output == 8
+    assert result.steps == 5
+    assert [(each.node, each.status) for each in result.nodes] == [
+        (name, "completed") for name in ("prompted", "asked", "found", "doubled", "again")
+    ]
+
+
+def test_the_workflow_of_the_seed() -> None:
+    plan = workflow(
+        Task("research", prompt="Summarise the topic"),
+        Branch(
+            "confidence:high", Task("publish", prompt="Format for publication"), Task("refine", prompt="Gather more")
+        ),
+        name="my-workflow",
+        agent=agent(),
+        input=dict[str, Any],
+    )
+    high, low = plan.run_sync({"confidence": "very high"}), plan.run_sync({})
+    assert high.output.outputs == {
+        "research": "response to: Summarise the topic", "publish": "response to: Format for publication",
+    }  # fmt: skip
+    assert low.output.outputs["refine"] == low.text == "response to: Gather more"
+    assert [each.status for each in low.output.nodes] == ["completed", "completed", "skipped", "completed"]
+
+
+def test_an_output_of_a_task_decides_a_branch() -> None:
+    chosen = Branch("draft:response", Task("yes", prompt="y"), Task("no", prompt="n"))
+    assert "yes" in result_of(Task("draft", prompt="x"), chosen).outputs
+
+
+def test_a_tool_of_a_plan_needs_its_permission_and_its_approval() -> None:
+    task = Task("found", tool=search, arguments={"query": "x"})
+    assert "missing permissions: network" in failure_of(task, grants=[])
+    store = LocalLogs()
+    plan = workflow(task, store=store, approvals=Approvals("search"))
+    run = plan.run_sync("tea", run_id="one")
+    (item,) = run.pending
+    assert (item.path, item.call.arguments) == ("workflow/found/tool-1:search", '{"limit":5,"query":"x"}')
+    assert asyncio.run(plan.resume("one", {item.id: Approve()})).text == "5 for x"
+
+
+def test_a_tool_that_fails_fails_its_task() -> None:
+    assert "limit" in failure_of(Task("found", tool=search, arguments={"query": "x", "limit": "many"}))
+
+
+def test_layers_are_around_a_function_a_tool_and_an_agent() -> None:
+    tries: list[str] = []
+
+    async def flaky() -> str:
+        tries.append("")
+        if len(tries) % 2:
+            raise ConnectionError("lost")
+        return "there"
+
+    async def as_tool() -> str:
+        """Try."""
+        return await flaky()
+
+    @flow
+    async def as_flow(text: str) -> str:
+        return await flaky()
+
+    layers = [retry(attempts=2, base=0), timeout(seconds=60)]
+    result = result_of(
+        Task("a", function=flaky, layers=layers),
+        Task("b", tool=as_tool, layers=layers),
+        Task("c", agent=as_flow, prompt="go", layers=layers),
+    )
+    assert (result.outputs, len(tries)) == ({"a": "there", "b": "there", "c": "there"}, 6)
+
+
+def test_a_step_is_a_function_under_the_name_of_its_task() -> None:
+    @step(effect="once")
+    async def pay(n: int) -> str:
+        return f"paid {n}"
+
+    assert result_of(Task("first", function=pay), Task("second", function=pay)).outputs == {
+        "first": "paid 2", "second": "paid 2",
+    }  # fmt: skip
+
+
+def test_a_function_may_take_the_context() -> None:
+    async def where(ctx: Context, n: int, extra: str = "none") -> str:
+        return f"{ctx.path} {n} {extra}"
+
+    assert result_of(Task("here", function=where)).output == "workflow/here 2 none"
+
+
+def test_a_plan_is_a_part_of_a_plan_and_a_tool_of_an_agent() -> None:
+    inner = workflow(Task("inside", prompt="in {input}"), name="inner", agent=agent())
+    assert result_of(Task("whole", agent=inner, prompt="{input}")).output == "response to: in tea"
+    assert fact(inner.as_tool(), SPEC) is not None
+
+
+class Order(Struct):
+    customer: str
+    total: int
+
+
+def test_the_fields_of_an_object_are_variables() -> None:
+    plan = workflow(Task("text", prompt="{customer} pays {total}"), agent=agent(), input=Order)
+    assert plan.run_sync(Order("Ada", 3)).text == "response to: Ada pays 3"
+
+
+# -- groups ----------------------------------------------------------------------------------------------------------
+
+
+def test_parallel_nodes_see_a_snapshot_and_write_in_the_order_of_the_plan() -> None:
+    nodes = Parallel([Task("n", function=double), Sequence([Task("m", function=double), Task("n", function=double)])])
+    result = result_of(nodes, Task("end", function=double))
+    assert result.variables["m"] == 4  # from n as it was before
+    assert (result.variables["n"], result.output) == (4, 8)
+
+
+def test_the_first_error_in_the_order_of_the_plan_is_raised_when_all_have_ended() -> None:
+    done: list[str] = []
+
+    async def late() -> str:
+        for _ in range(10):
+            await asyncio.sleep(0)
+        done.append("late")
+        raise ValueError("the late one")
+
+    async def good() -> str:
+        for _ in range(20):
+            await asyncio.sleep(0)
+        done.append("good")
+        return "good"
+
+    nodes = [Task("late", function=late), Task("early", function=broken), Task("good", function=good)]
+    assert "the late one" in failure_of(Parallel(nodes))
+    assert done == ["late", "good"]
+
+
+@pytest.mark.parametrize("items", [["a", "b"], '["a", "b"]'])
+def test_a_map_runs_for_each_item_in_order(items: object) -> None:
+    each = Task("said", prompt="{item} of {input}")
+    result = result_of(Map("all", "words", each, limit=1), variables={"words": items})
+    assert result.variables["all"] == ["response to: a of tea", "response to: b of tea"]
+    assert "said" not in result.variables
+
+
+@pytest.mark.parametrize("items", ["no list", 3, None, '{"a": 1}'])
+def test_what_a_map_cannot_go_over(items: object) -> None:
+    assert "words" in failure_of(Map("all", "words", Task("said", prompt="x")), variables={"words": items})
+    with pytest.raises(ConfigurationError, match="all refers to the variable 'words'"):
+        workflow(Map("all", "words", Task("said", prompt="x")), agent=agent())
+    nothing = workflow(Map("all", "words", Task("said", prompt="x")), agent=agent(), input=dict[str, Any]).run_sync({})
+    assert "'words', which has no value" in (nothing.error or "")
+
+
+def test_a_loop_ends_at_its_condition_and_fails_at_its_limit() -> None:
+    body = Task("n", function=double)
+    big = when("n", int, lambda n: n > 30)
+    assert result_of(Loop(body, 4, until=big, name="grown")).variables["grown"] == 32
+    run = workflow(Loop(body, 3, until=big), variables={"n": 2}).run_sync("x")
+    assert run.stop == stops.BudgetExceeded("rounds", 3, 3)
+    assert result_of(Loop(body, 3)).output == 16  # without a condition: so many times
+
+
+def test_an_agent_decides_a_branch_and_is_recorded() -> None:
+    judge = Agent(
+        ScriptedModel(*[tool_call("final_answer", value=each) for each in (True, False)]), name="judge", output=bool
+    )
+    branch = Branch(asked(judge, "Is {input} a drink?"), Task("yes", prompt="y"), Task("no", prompt="n"))
+    plan = workflow(branch, agent=agent(), store=LocalLogs())
+    assert "yes" in plan.run_sync("tea", run_id="one").output.outputs
+    assert "yes" in asyncio.run(plan.replay("one")).output.outputs
+    assert "no" in plan.run_sync("stone").output.outputs
+
+
+def test_a_condition_gives_a_bool_or_the_plan_is_wrong() -> None:
+    with pytest.raises(ConfigurationError, match="output=bool"):
+        workflow(Branch(asked(agent(), "?"), Task("a", prompt="x")), agent=agent()).run_sync("x")
+    with pytest.raises(ConfigurationError, match="gave 3"):
+        workflow(Branch(wrong(lambda values: 3), Task("a", prompt="x")), agent=agent()).run_sync("x")
+
+
+# -- failures --------------------------------------------------------------------------------------------------------
+
+
+def statuses(*nodes: Node) -> dict[str, str]:
+    """Return the last status of each node, from the events of a run."""
+    changes: dict[str, str] = {}
+
+    def listen(event: Event) -> None:
+        if isinstance(event, NodeChanged):
+            changes[event.node] = event.status
+
+    workflow(*nodes, variables={"n": 1}).run_sync("x", listeners=[listen])
+    return changes
+
+
+def test_a_failure_skips_what_comes_after_it() -> None:
+    sequence = Sequence([Task("bad", function=broken), Task("after", function=double)])
+    assert statuses(Task("good", function=double), sequence, Task("last", function=double)) == {
+        "good": "completed", "sequence": "failed", "sequence/bad": "failed", "sequence/after": "skipped",
+        "last": "skipped",
+    }  # fmt: skip
+
+
+def test_a_failure_may_be_passed_over_or_replaced() -> None:
+    async def explain(error: str) -> str:
+        return f"because {error}"
+
+    result = result_of(
+        Task("bad", function=broken, on_failure="continue"),
+        Task("text", prompt="[{bad}]"),
+        Task("worse", function=broken, on_failure=Task("why", function=explain)),
+    )
+    assert result.variables["bad"] is None
+    assert result.variables["text"] == "response to: []"
+    assert result.variables["worse"] == result.variables["why"] == result.output == "because it is broken"
+    assert [(each.node, each.status, each.error) for each in result.nodes] == [
+        ("bad", "failed", "ValueError: it is broken"), ("text", "completed", None),
+        ("worse", "failed", "ValueError: it is broken"), ("worse/why", "completed", None),
+    ]  # fmt: skip
+
+
+def test_a_failed_plan_is_resumed_at_the_node_that_failed() -> None:
+    calls: list[str] = []
+
+    async def first() -> str:
+        calls.append("first")
+        return "one"
+
+    async def second(first: str) -> str:
+        calls.append("second")
+        if len(calls) < 3:
+            raise ValueError("not yet")
+        return first + " two"
+
+    nodes = [Task("first", function=first), Parallel([Task("second", function=second), Task("other", function=first)])]
+    plan = workflow(*nodes, store=LocalLogs())
+    assert plan.run_sync("x", run_id="one").stop != stops.Completed()
+    again = asyncio.run(plan.resume("one"))
+    assert again.text == '["one two","one"]'
+    assert calls == ["first", "second", "first", "second"]
+
+
+def test_time_limits_hold_for_a_task_and_for_a_whole_plan() -> None:
+    async def hang() -> str:
+        await asyncio.Event().wait()
+        return ""
+
+    async def trial() -> None:
+        for nodes in (
+            Task("slow", function=hang, layers=[timeout(seconds=0.01)]),
+            Task("part", agent=workflow(Task("slow", function=hang), name="inner"), prompt="x",
+                 layers=[timeout(seconds=0.01)]),
+        ):  # fmt: skip
+            run = await workflow(nodes).run("x")
+            assert isinstance(run.stop, stops.TimedOut), run.stop
+
+    asyncio.run(trial())
+
+
+# -- what cannot be a plan -------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("make", "says"),
+    [
+        (lambda: Task("a b", prompt="x"), "identifier"),
+        (lambda: Task("model", prompt="x"), "identifier"),
+        (lambda: Task("a"), "one of prompt="),
+        (lambda: Task("a", prompt="x", tool=search), "one of prompt="),
+        (lambda: Task("a", prompt="x", arguments={}), "arguments="),
+        (lambda: workflow(Task("a", prompt="x")), "no agent"),
+        (
+            lambda: workflow(Task("a", function=double), Task("a", function=double)),
+            "two nodes of the plan are named 'a'",
+        ),
+        (lambda: workflow(Sequence([Task("a", function=double)], "x/y")), "no '/'"),
+        (lambda: workflow(Sequence(wrong(["a"]))), "each item a Node"),
+        (lambda: workflow(Task("a", function=wrong(len))), "async function"),
+        (lambda: Loop(Task("a", function=double), 0), "at least 1"),
+        (lambda: workflow(Task("a", function=step(double), effect="once")), "pass layers and effect to step"),
+        (lambda: workflow(Task("a", prompt="{nothing}"), agent=agent()), "a refers to the variable 'nothing'"),
+        (lambda: workflow(Task("a", function=double)), "'n'"),
+        (lambda: workflow(Map("m", "input", Task("a", prompt="{item} {n}")), agent=agent()), "'n'"),
+        (lambda: workflow(Parallel([Task("n", prompt="x"), Task("a", function=double)]), agent=agent()), "'n'"),
+        (lambda: workflow(Loop(Task("a", prompt="x"), 2, asked(agent(), "{b}?")), agent=agent()), "loop refers .* 'b'"),
+    ],
+)
+def test_what_cannot_be_a_plan_is_refused(make: Callable[[], object], says: str) -> None:
+    with pytest.raises(ConfigurationError, match=says):
+        make()
+
+
+def test_a_plan_that_has_changed_is_reported() -> None:
+    store = LocalLogs()
+    workflow(Task("a", function=broken), store=store).run_sync("x", run_id="one")
+    seen: list[str] = []
+    changed = workflow(Task("b", function=double), variables={"n": 1}, store=store)
+
+    def listen(event: Event) -> None:
+        if isinstance(event, Diverged):
+            seen.append(event.what)
+
+    asyncio.run(changed.resume("one", listeners=[listen]))
+    assert "nodes" in seen
