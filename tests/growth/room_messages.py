@@ -37,6 +37,7 @@ from ziggurat.messages.posted import read_posted
 from ziggurat.messages.recorded import shown
 from ziggurat.messages.usage import estimate_tokens
 from ziggurat.messages.validation import ValidationPolicy, validate, validate_all, validate_rewrite
+from ziggurat.runs.control import RunControl
 from ziggurat.stores.session.log import latest, latest_from_question, read_session_entry, whole
 
 
@@ -100,7 +101,7 @@ def _taken(items: list[InboxItem]) -> None:
         return [] if after else items
 
     async def work() -> None:
-        inbox = Inbox(read, LocalJournal())
+        inbox = Inbox(read, LocalJournal(), RunControl("r").receive)
         for item in items:
             sent = next(await inbox.events("paid", "flow/event"))
             assert sent.number == item.number

@@ -104,14 +104,13 @@ def test_a_reader_that_leaves_is_forgotten_and_none_makes_the_run_wait() -> None
         await asyncio.sleep(0)
         reader = one.subscribe("r")
         assert (await anext(reader)).number == 1
-        broadcast = one._runs._broadcasts["r"]
-        assert broadcast is not None
+        broadcast = one._runs._driven["r"].broadcast
         assert len(broadcast.readers) == 1
         await reader.aclose()
         assert not broadcast.readers
         goes_on.set()
         assert (await handle.result()).text == "it is 3"
-        assert "r" not in one._runs._broadcasts
+        assert "r" not in one._runs._driven
 
     asyncio.run(main())
 

@@ -1,4 +1,4 @@
-"""AttachedRun: watch a run that is on record, whichever process drives it."""
+"""AttachedRun: watch and control a run that is on record, whichever process drives it."""
 
 __all__ = ["AttachedRun", "RunStatus"]
 
@@ -11,13 +11,17 @@ from msgspec import Struct
 from ziggurat.agents.starter import Starter
 from ziggurat.core.errors import RunNotFound
 from ziggurat.core.settings import NonNegativeInt, checked
-from ziggurat.messages.agent import AgentRun, Out, PendingItem
+from ziggurat.messages.agent import AgentRun, Decisions, Out, PendingItem
 from ziggurat.messages.message import Message
 from ziggurat.messages.pending import recorded_items
 from ziggurat.messages.recorded import recorded_steps
 from ziggurat.messages.step import Step, steps_of
 from ziggurat.messages.usage import Tally, Usage
 from ziggurat.runs.conditions import labels_of
+from ziggurat.runs.control import check_steerable
+from ziggurat.runs.options import Environment
+from ziggurat.runs.prompt import Prompt
+from ziggurat.runs.sending import post_cancel, post_messages
 
 if TYPE_CHECKING:
     from ziggurat.core.broadcast import SubscribedItem
@@ -59,15 +63,17 @@ class RunStatus(Struct, frozen=True):
 
 
 class AttachedRun(Generic[Out]):
-    """A run that is on record, to be watched; returned by ``agent.attach(run_id)``::
+    """A run that is on record, to be watched and controlled; returned by ``agent.attach(run_id)``::
 
-        watched = agent.attach("r-17")
-        print((await watched.status()).steps)
-        async for item in watched.events():
+        attached = agent.attach("r-17")
+        print((await attached.status()).steps)
+        await attached.inject("Mention the weather.")
+        async for item in attached.events():
             print(item.what)
-        run = await watched.result()
+        run = await attached.result()
 
-    It drives nothing, takes no lease and needs no dependencies, and any number may watch one run.
+    It drives nothing and needs no dependencies, and any number may watch one run. What it asks for is stored with the
+    run, and done by whoever drives it within half a second; if nobody does, when it is continued.
     """
 
     def __init__(self, run_id: str, starter: Starter) -> None:
@@ -113,6 +119,69 @@ class AttachedRun(Generic[Out]):
     def events(self, *, after: NonNegativeInt = 0) -> AsyncGenerator["SubscribedItem", None]:
         """Follow the run; the same as ``agent.subscribe(run_id, after=after)``."""
         return self._starter.opener.subscribe(self.id, after)
+
+    @checked
+    async def cancel(self, *, after_step: bool = False) -> bool:
+        """Stop the run, as `RunHandle.cancel` does; one that waits is due at once, and ends when it is continued.
+
+        It stops nothing that happens after the run has ended: if it is resumed later, it goes on.
+
+        Args:
+            after_step: Let the current step finish, its tools included, and start no other.
+
+        Returns:
+            Whether the run was still in progress or waiting; if not, nothing was done.
+
+        Raises:
+            RunNotFound: there is no such run.
+            Denied: the agent may not be cancelled.
+            ConfigurationError: it has no steps to wait for.
+        """
+        self._check("cancel", loop=after_step)
+        return await post_cancel(self._starter.opener.runs, self.id, after_step)
+
+    @checked
+    async def inject(self, prompt: Prompt) -> bool:
+        """Add a message to the model's next request, as `RunHandle.inject` does.
+
+        It is in the record once, however often the process of the run is lost. If the run ends before it is read, it
+        stays with the run, and is added when that is resumed.
+
+        Returns:
+            Whether the run was still in progress or waiting; if not, nothing was done.
+
+        Raises:
+            RunNotFound: there is no such run.
+            Denied: the agent does not accept messages while it runs.
+            ConfigurationError: the prompt is empty, or not a user's.
+        """
+        self._check("inject", loop=True)
+        return await post_messages(self._starter.opener.runs, self.id, "inject", prompt)
+
+    @checked
+    async def redirect(self, prompt: Prompt) -> bool:
+        """Make the model abandon its current plan, and give it a new message, as `RunHandle.redirect` does.
+
+        Calls that wait for a decision are abandoned too.
+
+        Returns:
+            Whether the run was still in progress or waiting; if not, nothing was done.
+
+        Raises:
+            RunNotFound: there is no such run.
+            Denied: the agent may not be redirected.
+            ConfigurationError: the prompt is empty, or not a user's.
+        """
+        self._check("redirect", loop=True)
+        return await post_messages(self._starter.opener.runs, self.id, "redirect", prompt)
+
+    @checked
+    async def decide(self, decisions: Decisions, *, environment: Environment | None = None) -> None:
+        """Decide on what waits in the run; the same as ``agent.decide(run_id, decisions)``."""
+        await self._starter.opener.decide(self.id, decisions, (environment or Environment()).clock)
+
+    def _check(self, verb: str, *, loop: bool) -> None:
+        check_steerable(self._starter.opener.steerable, verb, self._starter.name, loop=loop)
 
     async def result(self) -> AgentRun[Out]:
         """Wait until the run has ended or waits for decisions, and return it, as ``run.replayed``.

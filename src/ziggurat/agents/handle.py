@@ -9,24 +9,22 @@ from collections.abc import Callable, Coroutine, Sequence
 from concurrent.futures import Future
 from typing import TYPE_CHECKING, Any, Generic, NoReturn, TypeVar
 
-from ziggurat.agents.steering import Mailbox
-from ziggurat.core.errors import ConfigurationError, Denied
+from ziggurat.core.errors import ConfigurationError
 from ziggurat.core.event import Listener
 from ziggurat.core.settings import checked
 from ziggurat.core.stream import EventStream
 from ziggurat.messages.agent import AgentRun, Out
-from ziggurat.messages.message import Message
 from ziggurat.messages.steer import Verb
-from ziggurat.runs.control import RunControl
+from ziggurat.runs.control import RunControl, SteeringAct, check_steerable
 from ziggurat.runs.drive import partial_of
-from ziggurat.runs.prompt import Prompt, request_of
+from ziggurat.runs.prompt import Prompt, user_messages
 
 T = TypeVar("T")
 
 _PATIENCE = 1.0
 """Seconds between another thread's checks that the event loop still exists."""
 
-Begin = Callable[[Mailbox, Sequence[Listener]], Coroutine[Any, Any, AgentRun]]
+Begin = Callable[[Sequence[Listener]], Coroutine[Any, Any, AgentRun]]
 
 
 class RunHandle(Generic[Out]):
@@ -41,26 +39,15 @@ class RunHandle(Generic[Out]):
     on its own event loop.
 
     Args:
-        begin: Makes the run, given the mailbox it is steered through and its listeners.
+        begin: Makes the run, given its listeners.
         unbegun: The result if it is cancelled before it has begun.
-        permitted: The verbs it may be steered by; None if it has no loop of its own.
         control: Shared with the run.
-        depth: How many agents it is nested in.
     """
 
-    def __init__(
-        self,
-        begin: Begin,
-        unbegun: AgentRun,
-        permitted: frozenset[str] | None,
-        control: RunControl,
-        depth: int = 0,
-    ) -> None:
+    def __init__(self, begin: Begin, unbegun: AgentRun, control: RunControl) -> None:
         self._control = control
         self._begun = self._cancelled = self._at_once = False
         self._unbegun = unbegun
-        self._permitted = permitted
-        self._mailbox = Mailbox(depth)
         self._events: EventStream[AgentRun] | None = None
         try:
             loop = asyncio.get_running_loop()
@@ -74,7 +61,7 @@ class RunHandle(Generic[Out]):
             return self._unbegun
         self._begun = True
         try:
-            return await begin(self._mailbox, () if self._events is None else (self._events,))
+            return await begin(() if self._events is None else (self._events,))
         except asyncio.CancelledError as error:
             if not self._cancelled:
                 raise
@@ -151,7 +138,7 @@ class RunHandle(Generic[Out]):
             Denied: the agent may not be cancelled.
             ConfigurationError: it has no steps to wait for.
         """
-        self._permit("cancel", loop=after_step)
+        self._check("cancel", loop=after_step)
         self._call_on_loop(lambda: self._cancel(after_step), None)
 
     def _cancel(self, after_step: bool) -> None:
@@ -163,7 +150,7 @@ class RunHandle(Generic[Out]):
         first, self._cancelled = not self._cancelled, True
         if after_step:
             if first:
-                self._mailbox.put("cancel")
+                self._control.mailbox.put(SteeringAct("cancel"))
             return
         self._at_once = True
         if self._begun:
@@ -201,18 +188,20 @@ class RunHandle(Generic[Out]):
         return self._tell("redirect", prompt)
 
     def _tell(self, verb: Verb, prompt: Prompt) -> bool:
-        self._permit(verb, loop=True)
-        messages: tuple[Message, ...] = request_of(prompt).messages
-        if any(message.role != "user" for message in messages):
-            raise ConfigurationError(f"{verb}() takes what a user says: text, parts, or messages made with user(...)")
+        self._check(verb, loop=True)
+        messages = user_messages(prompt, verb)
 
         def put() -> bool:
-            if self._task.done() or not self._mailbox.open:
+            mailbox = self._control.mailbox
+            if self._task.done() or not mailbox.open:
                 return False
-            self._mailbox.put(verb, messages)
+            mailbox.put(SteeringAct(verb, messages))
             return True
 
         return self._call_on_loop(put, False)
+
+    def _check(self, verb: str, *, loop: bool) -> None:
+        check_steerable(self._control.steerable, verb, self._unbegun.agent, loop=loop)
 
     def _call_on_loop(self, steer: Callable[[], T], over: T) -> T:
         """Call `steer` in the thread of the run's event loop and return its result; `over` if that loop is closed."""
@@ -229,13 +218,3 @@ class RunHandle(Generic[Out]):
             except TimeoutError:
                 if self._loop.is_closed():
                     return over
-
-    def _permit(self, verb: Verb, *, loop: bool) -> None:
-        if self._permitted is None:
-            if loop:
-                raise ConfigurationError(
-                    f"{self._unbegun.agent} has no loop of its own to be steered in; cancel() stops it at once"
-                )
-        elif verb not in self._permitted:
-            allowed = ", ".join(sorted(self._permitted)) or "nothing"
-            raise Denied(f"{self._unbegun.agent} may not be steered by {verb} (allowed: {allowed})")

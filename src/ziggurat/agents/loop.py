@@ -142,8 +142,8 @@ class AgentLoop:
         elif redirected:
             run.close_step(calls, None, "the run was redirected")
         else:
-            dropped = steering.dropping(run.steps)
-            run.add_results(await call_tools(run.loop.tools, calls, ctx, f"step-{run.steps}", dropped))
+            unwanted = steering.unwanted(run.steps)
+            run.add_results(await call_tools(run.loop.tools, calls, ctx, f"step-{run.steps}", unwanted))
             stop = self._judge_step(run, response)
         if stop is not None:
             steering.ends()

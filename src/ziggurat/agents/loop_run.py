@@ -11,7 +11,7 @@ from msgspec.structs import replace
 from ziggurat.agents.output import AnswerReader
 from ziggurat.agents.output_validator import OutputValidator
 from ziggurat.agents.reply import accept_calls
-from ziggurat.agents.steering import STEERING, Steering, steering
+from ziggurat.agents.steering import Steering, steering
 from ziggurat.agents.stop import Advice, Policy, Verdict, any_of
 from ziggurat.calls.agent_call import AGENT_CALL, AgentCall
 from ziggurat.calls.batch import not_executed
@@ -31,6 +31,7 @@ from ziggurat.messages.message import Message
 from ziggurat.messages.model import ModelRequest, ModelResponse, ModelSettings, ToolSpec
 from ziggurat.messages.parts import ToolCall, ToolResult
 from ziggurat.messages.rewriting import OriginalMessages
+from ziggurat.runs.control import STEERING
 from ziggurat.runs.session_writer import SESSION_WRITER, SessionWriter, session_writer_of
 from ziggurat.tools.toolbox import Toolbox
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Generic
 from ziggurat.agents.starter import Starter
 from ziggurat.core.settings import NonEmptyText, NonNegativeInt, PositiveInt, checked
 from ziggurat.messages.agent import Decisions, Out, PendingItem
-from ziggurat.runs.opening import Opener
+from ziggurat.runs.opener import Opener
 from ziggurat.runs.options import Environment, RunId
 from ziggurat.runs.runs import Runs
 
@@ -55,7 +55,7 @@ class RunRecords(Generic[Out]):
     def attach(self, run_id: RunId) -> "AttachedRun[Out]":
         """Return a view of a run that is on record, whichever process drives it: its status, events and result.
 
-        It changes nothing. That there is such a run is checked when it is first read.
+        It can also be cancelled, steered and decided on. That there is such a run is checked when it is first read.
         """
         from ziggurat.agents.attached import AttachedRun
 
@@ -82,7 +82,8 @@ class RunRecords(Generic[Out]):
     async def decide(self, run_id: RunId, decisions: Decisions, *, environment: Environment | None = None) -> None:
         """Record decisions on what waits in a run, without driving it; `resume` or `recover` goes on with it.
 
-        Deciding again in the same way has no effect.
+        Deciding again in the same way has no effect. While a process drives the run, because others of its calls go
+        on, the decisions are stored beside the record, and used when it is continued.
 
         Args:
             run_id: The id of the run.
@@ -91,7 +92,6 @@ class RunRecords(Generic[Out]):
 
         Raises:
             RunNotFound: the store has no such run.
-            LeaseHeld: another process drives the run.
             AlreadyDecided: a call was decided in another way before.
             ConfigurationError: a decision does not fit, or names no pending item. None of them is recorded then.
         """

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Unpack
 from ziggurat.agents.as_tool import AgentTool
 from ziggurat.agents.blocking import blocking
 from ziggurat.agents.queue import RunQueue
-from ziggurat.agents.starter import Starter
+from ziggurat.agents.starter import Starter, verbs_of
 from ziggurat.calls.enter import AGENT, ALONE, AgentParts, AgentService, enter
 from ziggurat.core.context import Context
 from ziggurat.core.entries import Origin
@@ -26,7 +26,7 @@ from ziggurat.messages.agent import AgentRequest, AgentRun, Decisions, Out
 from ziggurat.messages.message import Message
 from ziggurat.messages.tool import AS_TOOL
 from ziggurat.runs.local import runs_of
-from ziggurat.runs.opening import Opener
+from ziggurat.runs.opener import Opener
 from ziggurat.runs.options import (
     NO_OPTIONS,
     Deps,
@@ -76,7 +76,7 @@ class Runnable(RunQueue[Out]):
         self.name: str = name or parts.name
         runs = runs_of(store)
         self._runs = runs
-        self._opener = Opener(self, parts, self.name, runs)
+        self._opener = Opener(self, parts, self.name, runs, verbs_of(service))
         self._starter = Starter(self, self.name, self._opener)
         self.facts: dict[Fact[Any], Any] = {
             AGENT: parts,

@@ -1,6 +1,6 @@
 """Starter: starts runs of one agent, outside of all others, or as a part of the run around."""
 
-__all__ = ["Starter"]
+__all__ = ["Starter", "verbs_of"]
 
 from collections.abc import Awaitable, Callable, Coroutine, Sequence
 from contextlib import AbstractAsyncContextManager
@@ -11,7 +11,7 @@ from msgspec.structs import replace
 
 from ziggurat.agents.blocking import loop_elsewhere
 from ziggurat.agents.loop import AgentLoop
-from ziggurat.agents.steering import STEERABLE, STEERING, Mailbox
+from ziggurat.agents.steering import STEERABLE
 from ziggurat.calls.agent_call import AGENT_CALL
 from ziggurat.calls.enter import AgentService, enter
 from ziggurat.core.context import AMBIENT, JOURNAL, Context
@@ -23,9 +23,10 @@ from ziggurat.core.scope import Scope
 from ziggurat.messages import stops
 from ziggurat.messages.agent import AgentRequest, AgentRun, empty_run
 from ziggurat.messages.events import Warned
-from ziggurat.runs.control import RunControl
+from ziggurat.runs.control import STEERING, RunControl
 from ziggurat.runs.drive import drive
-from ziggurat.runs.opening import Opener, Opening
+from ziggurat.runs.opener import Opener
+from ziggurat.runs.opening import Opening
 from ziggurat.runs.options import NO_OPTIONS, RunArguments, RunOptions, joined_context
 from ziggurat.runs.prompt import Prompt, request_of
 from ziggurat.runs.session_writer import session_for
@@ -114,19 +115,18 @@ class Starter:
 
         ambient = self.surroundings(detached=detached)
         around = None if ambient is None or detached or request is None else ambient
-        control = RunControl(options.run_id or (options.environment.ids() if around is None else around.run_id))
+        outer = None if ambient is None or detached else ambient.scope.get(AGENT_CALL)
+        run_id = options.run_id or (options.environment.ids() if around is None else around.run_id)
+        control = RunControl(run_id, 0 if outer is None else outer.depth + 1, self.opener.steerable)
         if around is not None:
             control.recorded.set()  # it becomes a part of that run
 
-        def begin(mailbox: Mailbox, listeners: Sequence[Listener]) -> Coroutine[Any, Any, AgentRun]:
-            steered = replace(options.heard_by(listeners), values={STEERING: mailbox}, control=control)
+        def begin(listeners: Sequence[Listener]) -> Coroutine[Any, Any, AgentRun]:
+            steered = replace(options.heard_by(listeners), values={STEERING: control.mailbox}, control=control)
             return self.run(request, steered, detached)
 
-        outer = None if ambient is None or detached else ambient.scope.get(AGENT_CALL)
-        nothing = empty_run(self.name, request or AgentRequest(()), stops.Cancelled(), control.run_id)
-        single = isinstance(innermost(self.agent), AgentLoop)  # not a race of agents
-        steerable = fact(self.agent, STEERABLE) if single else None
-        return RunHandle(begin, nothing, steerable, control, 0 if outer is None else outer.depth + 1)
+        nothing = empty_run(self.name, request or AgentRequest(()), stops.Cancelled(), run_id)
+        return RunHandle(begin, nothing, control)
 
     async def _run_as_root(
         self, ambient: Context | None, request: AgentRequest | None, options: RunOptions
@@ -179,6 +179,11 @@ class Starter:
             self._used_as_root = True
             trust_thread()
         return ambient
+
+
+def verbs_of(agent: object) -> frozenset[str] | None:
+    """Return the verbs by which an agent may be steered; None if it has no loop of its own, as a race of agents."""
+    return fact(agent, STEERABLE) if isinstance(innermost(agent), AgentLoop) else None
 
 
 def _check_joins(options: RunOptions) -> None:

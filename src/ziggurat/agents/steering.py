@@ -4,10 +4,8 @@ Each act is recorded at its own path, ``steering-1``, ``steering-2`` ..., with t
 effect. A run that is resumed or replayed applies the recorded acts at the same places.
 """
 
-__all__ = ["STEERABLE", "STEERING", "Mailbox", "Steerable", "Steering", "StoppedAfterStep", "steering"]
+__all__ = ["STEERABLE", "Steerable", "Steering", "StoppedAfterStep", "steering"]
 
-import asyncio
-from collections import deque
 from collections.abc import Iterable
 from typing import get_args
 
@@ -19,12 +17,12 @@ from ziggurat.core.context import Context
 from ziggurat.core.facts import Fact
 from ziggurat.core.journal import journal_of
 from ziggurat.core.path import step_of
-from ziggurat.core.scope import Key
 from ziggurat.core.settings import checked
 from ziggurat.messages.events import Steered
 from ziggurat.messages.message import Message
 from ziggurat.messages.middleware import Middleware
 from ziggurat.messages.steer import Place, Steer, Verb
+from ziggurat.runs.control import STEERING, Mailbox
 
 _VERBS = frozenset(get_args(Verb))
 _TOLD = ("inject", "redirect")
@@ -61,42 +59,6 @@ STEERABLE: Fact[frozenset[str] | None] = Fact("steerable", None)
 class StoppedAfterStep(StopSignal):
     """Raised when a run stops after a step as requested."""
 
-
-class Mailbox:
-    """Steering acts that have not taken effect yet.
-
-    Attributes:
-        open: Whether the run still accepts steering.
-    """
-
-    def __init__(self, depth: int) -> None:
-        self.depth = depth
-        self.open = True
-        self._waiting: deque[tuple[Verb, tuple[Message, ...]]] = deque()
-        self._bell: asyncio.Future[None] | None = None
-
-    def put(self, verb: Verb, messages: tuple[Message, ...] = ()) -> None:
-        """Add an act; a ``"redirect"`` also wakes `redirected`."""
-        self._waiting.append((verb, messages))
-        if verb == "redirect" and self._bell is not None and not self._bell.done():
-            self._bell.set_result(None)
-
-    def take(self, verbs: tuple[str, ...]) -> tuple[Verb, tuple[Message, ...]] | None:
-        """Remove and return the first act with one of these verbs, None if there is none."""
-        for item in self._waiting:
-            if item[0] in verbs:
-                self._waiting.remove(item)
-                return item
-        return None
-
-    async def redirected(self) -> None:
-        """Wait until the run is redirected."""
-        if not any(verb == "redirect" for verb, _ in self._waiting):
-            self._bell = asyncio.get_running_loop().create_future()
-            await self._bell
-
-
-STEERING = Key[Mailbox]("steering")
 
 _PLACES: tuple[Place, ...] = ("before", "response", "tools")
 """The places of a step, in order."""
@@ -142,17 +104,15 @@ class Steering:
         """Whether there are messages for the model's next request."""
         return bool(self._due)
 
-    def dropping(self, step: int) -> Unwanted | None:
-        """Return a function that waits for a redirect during the tool calls of a step; None if none can come."""
-        if (self._mailbox is None or self._is_past(step, "tools")) and not self._recorded(step, "tools"):
-            return None
+    def unwanted(self, step: int) -> Unwanted | None:
+        """Return what says that the tool calls of a step are not wanted any more; None if nothing can say so."""
+        if self._recorded(step, "tools"):
+            return _Redirects(self, step, None)
+        return None if self._mailbox is None or self._is_past(step, "tools") else _Redirects(self, step, self._mailbox)
 
-        async def dropped() -> None:
-            if self._mailbox is not None and not self._recorded(step, "tools"):
-                await self._mailbox.redirected()
-            await self._apply(step, "tools", _TOLD)
-
-        return dropped
+    async def redirect_tools(self, step: int) -> None:
+        """Apply what ends the tool calls of a step."""
+        await self._apply(step, "tools", _TOLD)
 
     async def _apply(self, step: int, place: Place, verbs: tuple[str, ...]) -> list[Steer]:
         """Return the acts that take effect at this place: first the recorded ones, then those in the mailbox."""
@@ -196,8 +156,26 @@ class Steering:
     def _new(self, step: int, place: Place, verbs: tuple[str, ...]) -> Steer | None:
         if self._mailbox is None or self._next() is not None or self._is_past(step, place):  # what is recorded first
             return None
-        item = self._mailbox.take(verbs)
-        return None if item is None else Steer(*item, step, place)
+        act = self._mailbox.take(verbs)
+        return None if act is None else Steer(act.verb, act.messages, step, place, act.posted)
+
+
+class _Redirects:
+    """The redirects during the tool calls of a step: the recorded one, or without one those in a mailbox."""
+
+    def __init__(self, steering: Steering, step: int, mailbox: Mailbox | None) -> None:
+        self._steering = steering
+        self._step = step
+        self._mailbox = mailbox
+
+    @property
+    def known(self) -> bool:
+        return self._mailbox is None or self._mailbox.has_redirect
+
+    async def wait(self) -> None:
+        if self._mailbox is not None:
+            await self._mailbox.redirected()
+        await self._steering.redirect_tools(self._step)
 
 
 async def _itself(steer: Steer, ctx: Context) -> Steer:

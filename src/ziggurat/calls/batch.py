@@ -3,8 +3,9 @@
 __all__ = ["Unwanted", "call_tool", "call_tools", "not_executed"]
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable
 from functools import partial
+from typing import Protocol
 
 from ziggurat.calls.agent_call import AGENT_CALL
 from ziggurat.calls.tool_call import act
@@ -20,8 +21,18 @@ from ziggurat.messages.usage import TOOL_CALL
 from ziggurat.tools.guarded_call import CANCELLED_ITSELF, GRACE, settle
 from ziggurat.tools.toolbox import Quorum, Toolbox
 
-Unwanted = Callable[[], Awaitable[None]]
-"""Returns when the calls of a reply are no longer wanted."""
+
+class Unwanted(Protocol):
+    """Says when the calls of a reply are no longer wanted."""
+
+    @property
+    def known(self) -> bool:
+        """Whether they are not wanted already, so that none of them is made."""
+        ...
+
+    async def wait(self) -> None:
+        """Return when they are no longer wanted."""
+        ...
 
 
 def _grace(ctx: Context) -> float:
@@ -46,27 +57,27 @@ async def _call_or_raise(box: Toolbox, call: ToolCall, ctx: Context) -> ToolResu
 
 
 async def call_tools(
-    box: Toolbox, calls: tuple[ToolCall, ...], ctx: Context, step: str, dropped: Unwanted | None = None
+    box: Toolbox, calls: tuple[ToolCall, ...], ctx: Context, step: str, unwanted: Unwanted | None = None
 ) -> tuple[ToolResult, ...]:
     """Make the tool calls of a reply concurrently and return their results in the order of the calls.
 
     Their paths are ``step-1/tool-1:name``, ``step-1/tool-2:name`` ... below the context, whatever ids the provider
-    gave them. When one waits for a decision, the others finish and are recorded first. When `dropped` returns, those
-    that still run are cancelled, and their results say so.
+    gave them. When one waits for a decision, the others finish and are recorded first. When they are not wanted any
+    more, those that still run are cancelled, and their results say so.
 
     Raises:
         Suspend: at least one call waits for a decision.
         ToolError: a call failed and the toolbox has ``on_error="raise"``.
     """
     contexts = [ctx.at(f"{step}/tool-{number}:{escaped(call.name)}") for number, call in enumerate(calls, 1)]
-    results = await _call_together(box, calls, contexts, ctx, dropped)
+    results = await _call_together(box, calls, contexts, ctx, unwanted)
     if box.on_error == "raise":
         await _raise_failures(box, results, contexts)
     return results
 
 
 async def _call_together(
-    box: Toolbox, calls: tuple[ToolCall, ...], contexts: list[Context], ctx: Context, dropped: Unwanted | None
+    box: Toolbox, calls: tuple[ToolCall, ...], contexts: list[Context], ctx: Context, unwanted: Unwanted | None
 ) -> tuple[ToolResult, ...]:
     results: list[ToolResult] = []
 
@@ -86,7 +97,7 @@ async def _call_together(
         limit=box.concurrency,
         enough=None if box.join == "join_all" else enough,
     )
-    why = await (fan_out.run() if dropped is None else _run_until(dropped, fan_out))
+    why = await (fan_out.run() if unwanted is None else _run_until(unwanted, fan_out))
     outcomes = [
         await _outcome(box, task, call, at, why) for task, call, at in zip(fan_out.tasks, calls, contexts, strict=True)
     ]
@@ -94,8 +105,11 @@ async def _call_together(
     return tuple(outcome for outcome in outcomes if isinstance(outcome, ToolResult))
 
 
-async def _run_until(dropped: Unwanted, fan_out: FanOut[ToolResult]) -> str:
+async def _run_until(unwanted: Unwanted, fan_out: FanOut[ToolResult]) -> str:
     """Run the calls until they are no longer wanted; return why the rest were cancelled, empty if none were."""
+    if unwanted.known:
+        await unwanted.wait()
+        return _REDIRECTED
 
     def stop(done: "asyncio.Future[None]") -> None:
         error = None if done.cancelled() else done.exception()
@@ -104,7 +118,7 @@ async def _run_until(dropped: Unwanted, fan_out: FanOut[ToolResult]) -> str:
         elif not done.cancelled():
             fan_out.stop(_REDIRECTED)
 
-    drop = asyncio.ensure_future(dropped())
+    drop = asyncio.ensure_future(unwanted.wait())
     drop.add_done_callback(stop)
     try:
         return await fan_out.run()

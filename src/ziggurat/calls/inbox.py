@@ -1,9 +1,9 @@
-"""The inbox of a run as its driver sees it: the events that were sent to it, in order, each to be taken once."""
+"""The inbox of a run as its driver sees it: what others have posted to it, in order, each to be taken once."""
 
-__all__ = ["Inbox", "ReadInbox", "Sent"]
+__all__ = ["Inbox", "ReadInbox", "Receive", "Sent"]
 
 from collections import defaultdict
-from collections.abc import Awaitable, Callable, Container, Iterator, Sequence
+from collections.abc import Awaitable, Callable, Container, Iterator, Mapping, Sequence
 from itertools import islice
 from typing import Any
 
@@ -12,10 +12,14 @@ from msgspec import Struct
 from ziggurat.core.entries import Decided
 from ziggurat.core.journal import LocalJournal
 from ziggurat.core.queue import InboxItem
-from ziggurat.messages.posted import PostedEvent, read_posted
+from ziggurat.messages.agent import Decision
+from ziggurat.messages.posted import PostedCancel, PostedDecisions, PostedEvent, PostedMessages, read_posted
 
 ReadInbox = Callable[[int], Awaitable[Sequence[InboxItem]]]
 """Returns the items after a number, in order."""
+
+Receive = Callable[[int, PostedCancel | PostedMessages, LocalJournal], None]
+"""Cancels or steers the run as an item with this number asks for, unless that was done before."""
 
 
 class Sent(Struct, frozen=True):
@@ -49,33 +53,49 @@ class _Events:
 
 
 class Inbox:
-    """The events that were sent to a run.
+    """What others have posted to a run.
 
     Args:
         read: Reads the inbox.
         journal: The record of the run, which says what was taken.
+        receive: Called with each item that cancels or steers the run.
     """
 
-    __slots__ = ("_entries", "_events", "_journal", "_last", "_looked", "_read", "_taken")
+    __slots__ = ("_decisions", "_entries", "_events", "_journal", "_last", "_looked", "_read", "_receive", "_taken")
 
-    def __init__(self, read: ReadInbox, journal: LocalJournal) -> None:
+    def __init__(self, read: ReadInbox, journal: LocalJournal, receive: Receive) -> None:
         self._read = read
         self._journal = journal
+        self._receive = receive
         self._last = 0  # the number of the last item that was read
         self._events: defaultdict[str, _Events] = defaultdict(_Events)
+        self._decisions: dict[int, Mapping[str, Decision]] = {}  # by the numbers of the items
         self._taken: set[int] = set()
         self._entries = 0  # how many entries of the record were searched for what was taken
         self._looked: dict[str, int] = {}  # by the path of each wait, the last item that it knows
 
+    async def read(self) -> None:
+        """Take in what was posted since the last call."""
+        for item in await self._read(self._last):
+            if item.number > self._last:  # otherwise another call has read it meanwhile
+                self._last = item.number
+                self._sort(item)
+        self._note()
+
+    def _sort(self, item: InboxItem) -> None:
+        content = read_posted(item.data)
+        if isinstance(content, PostedEvent):
+            self._events[content.name].sent.append(Sent(item.number, content.value))
+        elif isinstance(content, PostedDecisions):
+            self._decisions[item.number] = content.decisions
+        else:
+            self._receive(item.number, content, self._journal)
+
     async def events(self, name: str, path: str) -> Iterator[Sent]:
         """Return the events of a name that nothing has taken yet, in order, for the wait at a path."""
-        for item in await self._read(self._last):
-            if item.number > self._last:  # otherwise another wait has read it meanwhile
-                self._last = item.number
-                content = read_posted(item.data)
-                if isinstance(content, PostedEvent):
-                    self._events[content.name].sent.append(Sent(item.number, content.value))
-        self._note(path, self._last)
+        await self.read()
+        self._looked[path] = self._last
+        self._note()
         for entry in islice(self._journal.entries, self._entries, None):
             if isinstance(entry, Decided) and entry.posted:
                 self._taken.add(entry.posted)
@@ -85,12 +105,16 @@ class Inbox:
     def take(self, sent: Sent, path: str) -> None:
         """Take an event for the wait at a path, which is over; the record follows."""
         self._taken.add(sent.number)
-        self._note(path, None)
+        self._looked.pop(path, None)
+        self._note()
 
-    def _note(self, path: str, last: int | None) -> None:
-        """Note which items the waits know: if the run is suspended and has others by then, it is due at once."""
-        if last is None:
-            self._looked.pop(path, None)
-        else:
-            self._looked[path] = last
-        self._journal.inbox_read = min(self._looked.values(), default=None)
+    def take_decisions(self) -> dict[int, Mapping[str, Decision]]:
+        """Return the decisions that were posted, by the numbers of their items; those that come later make it due."""
+        decisions, self._decisions = self._decisions, {}
+        self._note()
+        return decisions
+
+    def _note(self) -> None:
+        """Note which items are known here: if the run is suspended and has others by then, it is due at once."""
+        unused = (number - 1 for number in self._decisions)
+        self._journal.inbox_read = min((*self._looked.values(), *unused), default=self._last)

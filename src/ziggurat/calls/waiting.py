@@ -1,9 +1,8 @@
 """Waiting: a place in a flow, a tool or a hook that waits for an answer, a time or an event, for days if need be."""
 
-__all__ = ["READ_INBOX", "decision_on", "inbox_of", "waiting_place"]
+__all__ = ["INBOX", "decision_on", "inbox_of", "waiting_place"]
 
-from collections.abc import Awaitable, Callable, Sequence
-from functools import partial
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
@@ -14,7 +13,7 @@ from ziggurat.calls.step import place_of
 from ziggurat.core.codec import as_type
 from ziggurat.core.context import AMBIENT, JOURNAL, Context
 from ziggurat.core.errors import ConfigurationError
-from ziggurat.core.journal import journal_of
+from ziggurat.core.journal import LocalJournal, journal_of
 from ziggurat.core.scope import Key
 from ziggurat.messages.agent import Decision, PendingItem, decision_of
 from ziggurat.messages.parts import ToolCall
@@ -22,19 +21,16 @@ from ziggurat.tools.guarded_call import frozen_in
 
 if TYPE_CHECKING:
     from ziggurat.calls.inbox import Inbox
-    from ziggurat.core.queue import InboxItem
 
-READ_INBOX: "Key[Callable[[str, int], Awaitable[Sequence[InboxItem]]]]" = Key("inbox")
-"""Returns the items in the inbox of the run of an id that are numbered higher than a number."""
+INBOX: "Key[Callable[[str, LocalJournal], Inbox]]" = Key("inbox")
+"""Returns the inbox of the run of an id with a record."""
 
 
 def inbox_of(ctx: Context) -> "Inbox":
     """Return the inbox of the run, always the same; it is made when something waits for an event."""
     run = ctx.scope[AGENT_CALL].outermost
     if run.inbox is None:
-        from ziggurat.calls.inbox import Inbox
-
-        run.inbox = Inbox(partial(ctx.scope[READ_INBOX], ctx.run_id), journal_of(ctx))
+        run.inbox = ctx.scope[INBOX](ctx.run_id, journal_of(ctx))
     return run.inbox
 
 

@@ -13,7 +13,7 @@ from ziggurat.core.composites import handled_failures
 from ziggurat.core.context import JOURNAL, Context
 from ziggurat.core.durations import Durations
 from ziggurat.core.entries import Decided, Ended, Entered, JournalEntry, Opened, Pending, Record, Result
-from ziggurat.core.errors import ConfigurationError, JournalCorrupt, LeaseLost, ProcessLost
+from ziggurat.core.errors import ConfigurationError, JournalCorrupt, LeaseLost, ProcessLost, RecordEnds
 from ziggurat.core.json_lines import read_entry, write_entry
 from ziggurat.core.path import parent_of
 from ziggurat.core.recorder import Mode, Recorder
@@ -33,16 +33,19 @@ _BROKEN_OFF = frozenset({"Failed", "Denied", "BudgetExceeded", "Timeout"})
 class LocalJournal(Recorder):
     """The journal of a run, in memory, with the arguments of `Recorder`; `dump` writes it out."""
 
-    __slots__ = ("_begun", "_closed", "_durations", "_index", "_losses", "inbox_read")
+    __slots__ = ("_begun", "_closed", "_durations", "_index", "_losses", "cancelled", "inbox_read")
 
     def __init__(self, mode: Mode = "record", *, strict: bool = False, clock: Clock = SYSTEM_CLOCK) -> None:
         super().__init__(mode, strict=strict, clock=clock)
         self._index: dict[str, JournalEntry | list[JournalEntry] | Record] = {}  # the entries of calls, by path
         self._begun = 1  # the number of entries with which the run was opened
         self._closed = False
+        self.cancelled = False  # whether it was before the run was continued
         self._losses = 0  # how often the run's process was lost, if that was too often
         self._durations: Durations | None = None
-        self.inbox_read: int | None = None  # the number of the last item of the run's inbox that is recorded, if any is
+        self.inbox_read: int | None = (
+            None  # the last item of the run's inbox that its driver knows; None if it has none
+        )
 
     # -- reading -------------------------------------------------------------------------------------------------
 
@@ -175,7 +178,13 @@ class LocalJournal(Recorder):
                 f"the run's process was lost {self._losses} times in a row before it had an answer at {path} ({what}); "
                 "resume the run to try again"
             )
+        if self.cancelled:
+            raise RecordEnds("Cancelled")
         super().missing(path, what)
+
+    def cancel_calls(self) -> None:
+        """Make no live call any more: the run was cancelled before it was continued."""
+        self.cancelled = self.refusing = True
 
     def refuse_calls(self, losses: int) -> None:
         """Make no live call any more: the run's process was lost too often in a row."""

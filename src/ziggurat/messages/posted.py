@@ -1,13 +1,14 @@
 """What others than its driver send to a run: the contents of its inbox."""
 
-__all__ = ["Posted", "PostedEvent", "read_posted"]
+__all__ = ["Posted", "PostedCancel", "PostedDecisions", "PostedEvent", "PostedMessages", "read_posted"]
 
-from typing import Any
+from typing import Any, Literal, cast
 
-import msgspec
 from msgspec import Struct
 
-from ziggurat.core.errors import JournalCorrupt
+from ziggurat.core.codec import decode
+from ziggurat.messages.agent import Decision
+from ziggurat.messages.message import Message
 
 
 class PostedEvent(Struct, frozen=True, tag="event", tag_field="type"):
@@ -22,10 +23,42 @@ class PostedEvent(Struct, frozen=True, tag="event", tag_field="type"):
     value: Any = None
 
 
-Posted = PostedEvent
-"""The content of an item in the inbox of a run."""
+class PostedCancel(Struct, frozen=True, tag="cancel", tag_field="type"):
+    """A request to stop the run; without effect once the run has ended, so that it does not stop a later resume.
 
-_decoder: "msgspec.json.Decoder[Posted]" = msgspec.json.Decoder(Posted)
+    Attributes:
+        entries: How many entries the record had when it was sent.
+        after_step: Whether the current step may finish.
+    """
+
+    entries: int
+    after_step: bool = False
+
+
+class PostedMessages(Struct, frozen=True, tag="messages", tag_field="type"):
+    """Messages for the model.
+
+    Attributes:
+        verb: Whether they are added, or the model abandons its plan for them.
+        messages: What the user says.
+    """
+
+    verb: Literal["inject", "redirect"]
+    messages: tuple[Message, ...]
+
+
+class PostedDecisions(Struct, frozen=True, tag="decisions", tag_field="type"):
+    """Decisions on calls that wait while others of the run go on; they are used when the run is continued.
+
+    Attributes:
+        decisions: By the id of each pending item.
+    """
+
+    decisions: dict[str, Decision]
+
+
+Posted = PostedEvent | PostedCancel | PostedMessages | PostedDecisions
+"""The content of an item in the inbox of a run."""
 
 
 def read_posted(data: bytes) -> Posted:
@@ -34,7 +67,4 @@ def read_posted(data: bytes) -> Posted:
     Raises:
         JournalCorrupt: it is something else.
     """
-    try:
-        return _decoder.decode(data)
-    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
-        raise JournalCorrupt(f"not an item that a run can take: {error}") from error
+    return cast("Posted", decode(data, Posted))

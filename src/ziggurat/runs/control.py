@@ -1,24 +1,220 @@
-"""RunControl: what a run shares with the handle that started it."""
+"""RunControl: how a run that is driven is cancelled and steered, by its handle and by what others post to it."""
 
-__all__ = ["RunControl"]
+__all__ = ["STEERING", "Mailbox", "RunControl", "SteeringAct", "check_steerable"]
 
 import asyncio
+import logging
+from collections import deque
+from collections.abc import Awaitable, Callable, Sequence
+from functools import partial
+from typing import TYPE_CHECKING
+
+from msgspec import Struct
+
+from ziggurat.core.codec import as_type
+from ziggurat.core.containment import StopSignal
+from ziggurat.core.entries import Ended, Result
+from ziggurat.core.errors import ConfigurationError, Denied
+from ziggurat.core.journal import LocalJournal
+from ziggurat.core.queue import InboxItem
+from ziggurat.core.scope import Key
+from ziggurat.messages.message import Message
+from ziggurat.messages.posted import PostedCancel, PostedMessages
+from ziggurat.messages.steer import Steer, Verb
+
+if TYPE_CHECKING:
+    from ziggurat.calls.inbox import Inbox
+
+ReadInboxes = Callable[[str, int], Awaitable[Sequence[InboxItem]]]
+"""Returns the items in the inbox of the run of an id that are numbered higher than a number."""
+
+logger: logging.Logger = logging.getLogger("ziggurat")
+
+
+def check_steerable(steerable: frozenset[str] | None, verb: str, agent: str, *, loop: bool) -> None:
+    """Check that a run may be steered in a way.
+
+    Args:
+        steerable: The verbs by which it may be steered; None if it has no loop of its own.
+        verb: How.
+        agent: The name of its agent.
+        loop: Whether that takes a loop of its own.
+
+    Raises:
+        Denied: its agent does not allow it.
+        ConfigurationError: it has no loop of its own.
+    """
+    if steerable is None:
+        if loop:
+            raise ConfigurationError(f"{agent} has no loop of its own to be steered in; cancel() stops it at once")
+    elif verb not in steerable:
+        allowed = ", ".join(sorted(steerable)) or "nothing"
+        raise Denied(f"{agent} may not be steered by {verb} (allowed: {allowed})")
+
+
+class SteeringAct(Struct, frozen=True, eq=False):
+    """An act of steering that has not taken effect yet; see `Steer`."""
+
+    verb: Verb
+    messages: tuple[Message, ...] = ()
+    posted: int = 0
+
+
+class Mailbox:
+    """Steering acts that have not taken effect yet.
+
+    Attributes:
+        open: Whether the run still accepts steering.
+    """
+
+    def __init__(self, depth: int) -> None:
+        self.depth = depth
+        self.open = True
+        self._waiting: deque[SteeringAct] = deque()
+        self._bell: asyncio.Future[None] | None = None
+
+    def put(self, act: SteeringAct) -> None:
+        """Add an act; a ``"redirect"`` also wakes `redirected`."""
+        self._waiting.append(act)
+        if act.verb == "redirect" and self._bell is not None and not self._bell.done():
+            self._bell.set_result(None)
+
+    def take(self, verbs: tuple[str, ...]) -> SteeringAct | None:
+        """Remove and return the first act with one of these verbs, None if there is none."""
+        for act in self._waiting:
+            if act.verb in verbs:
+                self._waiting.remove(act)
+                return act
+        return None
+
+    @property
+    def has_redirect(self) -> bool:
+        """Whether the run is to be redirected."""
+        return any(act.verb == "redirect" for act in self._waiting)
+
+    async def redirected(self) -> None:
+        """Wait until the run is redirected."""
+        if not self.has_redirect:
+            self._bell = asyncio.get_running_loop().create_future()
+            await self._bell
+
+
+STEERING = Key[Mailbox]("steering")
 
 
 class RunControl:
-    """What a run shares with the handle that started it.
+    """What a run shares with those who control it: the handle that started it, and other processes.
 
     Args:
         run_id: The id that the run has, or will have once it is on record.
+        depth: How many agents it is nested in.
 
     Attributes:
+        mailbox: What it is steered through.
+        steerable: The verbs by which it may be steered; None if it has no loop of its own.
+        read_inbox: Reads the inboxes of runs; set when it is opened.
         recorded: Set when the run is on record.
-        cancelled: Whether the handle has asked to cancel it.
+        cancelled: Whether it was asked to be cancelled, by its handle or from elsewhere.
         withdrawn: Whether it is cancelled as if its process had ended, so that another may go on with it at once.
     """
 
-    def __init__(self, run_id: str) -> None:
+    def __init__(self, run_id: str, depth: int = 0, steerable: frozenset[str] | None = None) -> None:
         self.run_id = run_id
+        self.mailbox: Mailbox = Mailbox(depth)
+        self.steerable = steerable
         self.recorded: asyncio.Event = asyncio.Event()
         self.cancelled = False
         self.withdrawn = False
+        self.read_inbox: ReadInboxes | None = None
+        self._inbox: Inbox | None = None
+        self._task: asyncio.Task[object] | None = None
+        self._cancels = 0  # how often the task was cancelled by others before it drove the run
+        self._posted = False  # whether it was cancelled from elsewhere,
+        self._interrupted = False  # while the task drove it
+        self._earlier: _Earlier | None = None  # read when it is needed
+
+    def inbox(self, run_id: str, journal: LocalJournal) -> "Inbox":
+        """Return the inbox of the run, always the same; it is made when it is first needed."""
+        if self._inbox is None:
+            from ziggurat.calls.inbox import Inbox
+
+            assert self.read_inbox is not None  # set when the run is opened
+            self._inbox = Inbox(partial(self.read_inbox, run_id), journal, self.receive)
+        return self._inbox
+
+    # -- from elsewhere --------------------------------------------------------------------------------------------
+
+    def receive(self, number: int, posted: PostedCancel | PostedMessages, journal: LocalJournal) -> None:
+        """Do what others have posted to the run, unless that was done before.
+
+        Args:
+            number: The number of the item in its inbox.
+            posted: The content.
+            journal: The record of the run.
+        """
+        act = _act_of(number, posted)
+        at_once = isinstance(posted, PostedCancel) and not posted.after_step
+        try:
+            check_steerable(self.steerable, act.verb, "the agent", loop=not at_once)
+        except (Denied, ConfigurationError) as error:
+            logger.warning("what was posted to the run %s as number %d is refused: %s", self.run_id, number, error)
+            return
+        self._earlier = earlier = self._earlier or _Earlier.of(journal)
+        outdated = earlier.end > posted.entries if isinstance(posted, PostedCancel) else number in earlier.used
+        if not outdated and at_once:
+            self._cancel()
+        elif not outdated:
+            self.mailbox.put(act)
+
+    def _cancel(self) -> None:
+        if not self._posted:
+            self._posted = self.cancelled = True
+            if self._task is not None:
+                self._interrupted = self._task.cancel()
+
+    def begin(self, journal: LocalJournal) -> None:
+        """Let the current task, which drives the run, be cancelled from elsewhere until `end`."""
+        task = asyncio.current_task()
+        assert task is not None
+        self._task, self._cancels = task, task.cancelling()
+        if self._posted:  # before it was continued
+            journal.cancel_calls()
+
+    def end(self, error: asyncio.CancelledError | None = None) -> bool:
+        """Let the task be cancelled no more; return whether an error that ended the run concerns nobody outside of it.
+
+        So it is if the run was cancelled from elsewhere or after a step, and the task by nobody else.
+        """
+        task, self._task = self._task, None
+        if task is None:
+            return False
+        cancels = task.uncancel() if self._interrupted else task.cancelling()
+        return (self._interrupted or isinstance(error, StopSignal)) and cancels <= self._cancels
+
+
+def _act_of(number: int, posted: PostedCancel | PostedMessages) -> SteeringAct:
+    if isinstance(posted, PostedCancel):
+        return SteeringAct("cancel", posted=number)
+    return SteeringAct(posted.verb, posted.messages, number)
+
+
+class _Earlier(Struct, frozen=True):
+    """What the record of a run says of what was posted to it before this process drove it.
+
+    Attributes:
+        used: The numbers of the messages that have taken effect.
+        end: The number of the last entry with which the run has ended; it has not while it waits.
+    """
+
+    used: frozenset[int]
+    end: int
+
+    @classmethod
+    def of(cls, journal: LocalJournal) -> "_Earlier":
+        used, end = set[int](), 0
+        for number, entry in enumerate(journal.entries, 1):
+            if isinstance(entry, Result) and entry.name == "steering":
+                used.add(as_type(entry.value, Steer).posted)
+            elif isinstance(entry, Ended) and entry.stop != "Suspended":
+                end = number
+        return cls(frozenset(used), end)

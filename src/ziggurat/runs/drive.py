@@ -83,7 +83,7 @@ async def drive(
     run: AgentRun | None = None
     task = asyncio.current_task()
     try:
-        entering, opening.ctx = enter(agent, opening.request, _guarded(opening.ctx)), opening.ctx.scoped(_NO_SCOPE)
+        entering, opening.ctx = enter(agent, opening.request, _prepared(opening)), opening.ctx.scoped(_NO_SCOPE)
         run = await entering  # the agent derives contexts of its own; the scope of this one is freed meanwhile
         if opening.journal.replaying and (end := opening.journal.last_end) is not None and end.run is not None:
             run = _replayed_end(None, run, opening.journal, opening.ctx.path)
@@ -96,8 +96,7 @@ async def drive(
         opening.mistaken = isinstance(error, ConfigurationError)
         raise
     except asyncio.CancelledError as error:
-        await _end_cancelled(error, run, agent, name, opening)
-        raise
+        run = await _end_cancelled(error, run, agent, name, opening)
     except BaseException as raised:
         failure = contained(raised, task)
         if not isinstance(failure, (Exception, Suspend)):
@@ -117,17 +116,21 @@ async def drive(
     return run
 
 
-def _guarded(ctx: Context) -> Context:
-    """Return the context, after noting that rules hold in its run, if they do."""
-    if APPROVALS in ctx.scope or GRANTS in ctx.scope:
-        rules_hold(ctx)
-    return ctx
+def _prepared(opening: Opening) -> Context:
+    """Return the context of a run that the current task drives from now on, after noting if rules hold in it."""
+    if opening.control is not None:
+        opening.control.begin(opening.journal)
+    if APPROVALS in opening.ctx.scope or GRANTS in opening.ctx.scope:
+        rules_hold(opening.ctx)
+    return opening.ctx
 
 
 async def _end_cancelled(
     error: asyncio.CancelledError, run: AgentRun | None, agent: AgentService, name: str, opening: Opening
-) -> None:
+) -> AgentRun:
     """Save the session of a cancelled run, record its end, and attach the run to the error.
+
+    Return the run if only the run was cancelled, and not the task of its caller; else raise the error.
 
     If the agent's answer is on record already, the cancellation came too late: the run has ended with that answer.
     """
@@ -144,6 +147,9 @@ async def _end_cancelled(
             logger.warning("the end of a cancelled run could not be stored: %s", failure)
             run = _stopped_run(error, name, opening)
     attach(error, "partial", run)
+    if opening.control is None or not opening.control.end(error):
+        raise error
+    return run
 
 
 async def _opened(opening: Opening) -> Opening:
@@ -153,6 +159,8 @@ async def _opened(opening: Opening) -> Opening:
 async def _end_broken(failure: BaseException, run: AgentRun, opening: Opening) -> AgentRun:
     """Save the session of a run that an error or a call that waits has ended, and record its end."""
     journal, ctx = opening.journal, opening.ctx
+    if opening.control is not None:
+        opening.control.end()
     if journal.replaying:
         run = _replayed_end(failure, run, journal, ctx.path)
     try:
@@ -240,6 +248,8 @@ def _log_end(failure: BaseException, run: AgentRun, opening: Opening, *, raised:
 def _stopped_run(error: BaseException, name: str, opening: Opening) -> AgentRun:
     """Return the run that an error ended, as its agent left it."""
     stop, run = stops.stop_of(error), fact_of(error, "partial", AgentRun)
+    if opening.journal.cancelled and isinstance(stop, stops.Suspended):
+        stop = stops.Cancelled()
     if run is None or run.id != opening.run_id:  # it never began, or another run raised the same error since
         run = empty_run(name, opening.request, stop)
     session = run.session if opening.writer is None else opening.writer.id

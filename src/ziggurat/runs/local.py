@@ -84,8 +84,7 @@ class LocalRuns(Runs):
         self._check_new(run_id)
         self._journals[run_id] = journal
 
-    async def post(self, run_id: str, key: str, data: bytes) -> bool:
-        """Post an item to the inbox of a run."""
+    async def _post(self, run_id: str, key: str, data: bytes) -> bool:
         if run_id not in self._in_progress:
             self._find(run_id)
         inbox = self._inboxes.setdefault(run_id, [])

@@ -1,51 +1,18 @@
-"""Open a run: a new one, one to continue, or one that has ended and is answered from its record."""
+"""Opening: a run that is open, with what it takes to drive it."""
 
-__all__ = ["Opener", "Opening"]
+__all__ = ["Opening", "State"]
 
-import asyncio
-from collections.abc import AsyncGenerator, Mapping
-from contextlib import suppress
-from typing import TYPE_CHECKING, Literal
+from typing import Literal
 
 from msgspec import Struct
-from msgspec.structs import replace
 
-from ziggurat.calls.decisions import decision_entries
-from ziggurat.calls.enter import AgentParts, AgentService
-from ziggurat.calls.gate import WAITING_CALLS
-from ziggurat.calls.hooks import screened
-from ziggurat.calls.waiting import READ_INBOX
-from ziggurat.core.clock import Clock
-from ziggurat.core.clock import new_id as fresh_id
-from ziggurat.core.codec import SHAPE_VERSION, as_type, digest
-from ziggurat.core.context import JOURNAL, RUN_ID, Context
-from ziggurat.core.entries import Ended, Entered, Failure, JournalEntry, Opened, Origin
-from ziggurat.core.errors import JournalCorrupt, RunExists, RunNotFound, attach
-from ziggurat.core.ids import check_new_id
+from ziggurat.core.context import Context
 from ziggurat.core.journal import LocalJournal
-from ziggurat.core.path import escaped, is_beneath
-from ziggurat.core.store import LogInfo
-from ziggurat.messages import stops
-from ziggurat.messages.agent import AgentRequest, Decision, empty_run
-from ziggurat.runs.conditions import RunConditions, conditions_in, limit_grants
+from ziggurat.messages.agent import AgentRequest
 from ziggurat.runs.control import RunControl
-from ziggurat.runs.options import NO_OPTIONS, Environment, Live, RunOptions, root_context
-from ziggurat.runs.prompt import Prompt
-from ziggurat.runs.recovering import Recovering
-from ziggurat.runs.runs import Runs, is_resumable
-from ziggurat.runs.session_writer import (
-    SESSION_WRITER,
-    SessionWriter,
-    open_session,
-    reopen_session,
-    request_digest,
-)
-from ziggurat.tools.fork_effects import FORK_EFFECTS, ForkEffects
+from ziggurat.runs.runs import Runs
+from ziggurat.runs.session_writer import SessionWriter
 
-if TYPE_CHECKING:
-    from ziggurat.core.broadcast import SubscribedItem
-
-_NOTHING: Mapping[str, Decision] = {}
 State = Literal["new", "continued", "ended"]
 
 
@@ -61,7 +28,7 @@ class Opening(Struct, eq=False):
         runs: Where it is kept; None if nothing of it will be.
         writer: Writes its session; None without one.
         mistaken: Whether it stopped for a mistake of the caller, so that a new run that did nothing is removed.
-        control: Shared with the handle that started it; None without one.
+        control: How it is cancelled and steered; None if nobody could.
     """
 
     state: State
@@ -76,6 +43,8 @@ class Opening(Struct, eq=False):
 
     async def leave(self) -> None:
         """Release the leases of the run and of its session."""
+        if self.control is not None:
+            self.control.end()
         try:
             if self.writer is not None:
                 await self.writer.leave()
@@ -83,317 +52,3 @@ class Opening(Struct, eq=False):
             if self.runs is not None:
                 await self.runs.leave(self.run_id, self.journal, mistaken=self.mistaken)
             self.journal.close()
-
-
-class Opener:
-    """Opens the runs of one agent."""
-
-    def __init__(self, agent: AgentService, parts: AgentParts, name: str, runs: Runs) -> None:
-        self.runs = runs
-        self.name = name
-        self.path: str = escaped(name)
-        self._agent = agent
-        self._parts = parts
-
-    async def open(self, request: AgentRequest | None, options: RunOptions) -> Opening:
-        """Open a new run, or the one that has the id in the options; without a request that must exist.
-
-        Raises:
-            RunNotFound: there is no request, and no such run.
-            RunExists: the id belongs to a run with another agent, request or session.
-            LeaseHeld: another process drives that run, or another run writes the session for too long.
-            ConfigurationError: that run is in progress in this process.
-        """
-        session, run_id = options.session, options.run_id
-        if request is None:
-            assert run_id is not None
-            return await self.reopen(run_id, options)
-        if run_id is None and session is None:
-            return await self._open_new(request, options, _new_id(options), "")
-        fingerprint = digest(request) if session is None else request_digest(request, session)
-        while True:
-            known = None if run_id is None else await self.runs.find(run_id)
-            if known is not None:
-                return await self._open_known(known, fingerprint, options)
-            new_id = _new_id(options)
-            writer = None if session is None else await open_session(session, new_id, request)
-            try:
-                return await self._open_new(request, options, new_id, fingerprint, writer)
-            except BaseException as error:
-                if isinstance(error, asyncio.CancelledError):
-                    attach(error, "partial", empty_run(self.name, request, stops.Cancelled(), new_id))
-                if writer is not None:
-                    await writer.leave()
-                if not isinstance(error, RunExists) or run_id is None or await self.runs.find(run_id) is None:
-                    raise
-            # it was begun elsewhere since we looked, perhaps while we waited for the session
-
-    async def _open_new(
-        self,
-        request: AgentRequest,
-        options: RunOptions,
-        run_id: str,
-        fingerprint: str,
-        writer: SessionWriter | None = None,
-    ) -> Opening:
-        conditions = None if options.grants is None else RunConditions(tuple(sorted(options.grants)))
-        if writer is not None:
-            request, conditions = writer.request, writer.conditions(conditions, self.runs.store)
-        at = options.clock.now()
-        opened = Opened("", run_id, SHAPE_VERSION, at, request, None, options.labels, conditions)
-        journal = await self.runs.open(opened, self.name, fingerprint, self._screen, options.environment)
-        return self._opening("new", run_id, request, journal, options, runs=self.runs, writer=writer)
-
-    def _check_same(self, info: LogInfo, fingerprint: str) -> None:
-        """Raise RunExists if a run that exists is another one than was asked for."""
-        if info.agent and info.agent != self.name:
-            raise RunExists(f"the run {info.id!r} exists with another agent, {info.agent!r}; choose another id")
-        if info.request != fingerprint:
-            raise RunExists(f"the run {info.id!r} exists with another request or session; choose another id")
-
-    async def _open_known(self, info: LogInfo, fingerprint: str, options: RunOptions) -> Opening:
-        """Open a run that exists: one that has ended, however, is answered from its record."""
-        self._check_same(info, fingerprint)
-        if info.status in ("running", "Suspended"):
-            return await self._continue(info.id, options)
-        return await self._open_ended(info.id, options)
-
-    async def submit(self, request: AgentRequest, options: RunOptions, due: float, priority: int) -> str:
-        """Store a run that nobody drives yet, unless it exists; return its id.
-
-        Raises:
-            RunExists: the id belongs to a run with another agent or request.
-        """
-        run_id, at, labels, grants = _new_id(options), options.clock.now(), options.labels, options.grants
-        conditions = None if grants is None else RunConditions(tuple(sorted(grants)))
-        opened, screens = Opened("", run_id, SHAPE_VERSION, at, request, None, labels, conditions), LocalJournal()
-        self._screen(screens)
-        entries, fingerprint = [screens.screened(opened)], digest(request)
-        try:
-            await self.runs.plant(run_id, self.name, entries, fingerprint=fingerprint, due=due, priority=priority)
-        except RunExists:
-            info = await self.runs.find(run_id)
-            if info is None:
-                raise
-            self._check_same(info, fingerprint)
-        return run_id
-
-    async def reopen(self, run_id: str, options: RunOptions, *, recovering: Recovering | None = None) -> Opening:
-        """Open a run to continue it; one that has ended for good is answered from its record.
-
-        With `recovering`, this process has its lease already.
-
-        Raises:
-            RunNotFound: there is no such run.
-            LeaseHeld: another process drives it, or another run writes its session.
-            ConfigurationError: a decision does not fit, or the run is in progress in this process.
-        """
-        info = None if recovering else await self.runs.find(run_id)
-        if info is not None and not is_resumable(info.status) and info.status != "Quarantined":
-            return await self._open_ended(run_id, options)
-        return await self._continue(run_id, options, recovering)
-
-    async def _continue(self, run_id: str, options: RunOptions, recovering: Recovering | None = None) -> Opening:
-        journal = await self.runs.take(run_id, options.environment, None if recovering is None else recovering.claim)
-        writer: SessionWriter | None = None
-        try:
-            losses = 0 if recovering is None else recovering.losses(journal)
-            journal.strict = options.strict
-            request, conditions = self._recorded_request(journal, run_id), conditions_in(journal)
-            self._screen(journal)
-            clock = options.clock
-            decided = decision_entries(journal, options.decisions or _NOTHING, clock.now(), self._agent)
-            if conditions.session:
-                writer = await reopen_session(options.session, conditions, run_id, request, self.runs.store)
-            effects = await self._effects(journal)
-            journal.reopen(run_id, clock.now(), clock, decided, losses)
-            if recovering is not None:
-                if losses >= recovering.attempts:
-                    journal.refuse_calls(losses)
-                recorded = journal.settled(flush=True)  # so that this attempt counts, whatever becomes of it
-                if recorded is not None:
-                    await recorded
-            return self._opening(
-                "continued",
-                run_id,
-                request,
-                journal,
-                options,
-                runs=self.runs,
-                conditions=conditions,
-                writer=writer,
-                effects=effects,
-            )
-        except BaseException:
-            if writer is not None:
-                await writer.leave()
-            await self.runs.leave(run_id, journal)
-            raise
-
-    async def answer(self, run_id: str) -> Opening:
-        """Open a run that has ended, or waits for decisions, to be answered from its record.
-
-        Raises:
-            RunNotFound: there is no such run.
-            JournalCorrupt: an entry is damaged; the message names it.
-        """
-        return await self._open_ended(run_id, NO_OPTIONS)
-
-    async def decide(self, run_id: str, decisions: Mapping[str, Decision], clock: Clock) -> None:
-        """Record decisions on what waits in a run, without driving it; if nothing waits any more, it can be recovered.
-
-        Raises:
-            RunNotFound: there is no such run.
-            LeaseHeld: another process drives it.
-            ConfigurationError: a decision does not fit; none is recorded.
-            AlreadyDecided: a call was decided in another way before.
-        """
-        journal = await self.runs.take(run_id, Environment(clock=clock))
-        try:
-            self._recorded_request(journal, run_id)
-            self._screen(journal)
-            decided = decision_entries(journal, decisions, clock.now(), self._agent)
-            elapsed = journal.last_end.elapsed if journal.last_end else 0.0
-            for entry in decided[:-1]:
-                journal.hold(entry)
-            if decided:
-                written = journal.write(decided[-1])
-                due = min((each.until for each in journal.pending() if each.until is not None), default=None)
-                await (journal.write(Ended("", "Suspended", elapsed, due=due)) if journal.pending() else written)
-        finally:
-            await self.runs.leave(run_id, journal)
-
-    async def _open_ended(self, run_id: str, options: RunOptions) -> Opening:
-        """Open a copy of the record of a run that has ended; nothing is called and nothing is written."""
-        journal = await self.runs.read(run_id, clock=options.clock)
-        info = await self.runs.find(run_id)
-        if info is not None and info.status != "running" and (not journal.ended or journal.ended.stop != info.status):
-            raise JournalCorrupt(
-                f"the run {run_id!r} has ended by its status, but not by its entries: its status was changed, or its "
-                "last entries are lost; restore the store from a backup"
-            )
-        request = self._recorded_request(journal, run_id)
-        decision_entries(journal, options.decisions or _NOTHING, 0.0, self._agent)
-        return self._opening("ended", run_id, request, journal, options, runs=None)
-
-    async def replay(self, run_id: str, live: Live, options: RunOptions, *, strict: bool) -> Opening:
-        """Open a copy of a run's record whose calls are answered from it, all or in part; nothing is recorded."""
-        from ziggurat.runs.replay import replay_journal
-
-        journal = replay_journal((await self.runs.read(run_id)).entries, live, strict=strict)
-        request = self._recorded_request(journal, run_id)
-        journal.reopen(run_id, 0.0)
-        conditions = conditions_in(journal)
-        return self._opening("continued", run_id, request, journal, options, runs=None, conditions=conditions)
-
-    async def fork(self, origin: Origin, prompt: Prompt | None, new_id: str | None, options: RunOptions) -> str:
-        """Create a run with the first steps of another, to be continued; return its id.
-
-        Raises:
-            RunNotFound: there is no such run.
-            RunExists: `new_id` belongs to a run.
-            ConfigurationError: the run has no such step or cannot be forked there.
-        """
-        from ziggurat.runs.fork import fork_entries
-
-        before = await self.runs.read(origin.run_id)
-        self._recorded_request(before, origin.run_id)
-        forked = new_id or options.environment.ids()
-        check_new_id(forked, "new_id")
-        before.reopen(origin.run_id, 0.0)  # failures that ended it are no part of its steps
-        valid = [entry for entry in before.entries if not isinstance(entry, Failure) or before.answers_with(entry)]
-        entries = fork_entries(valid, self.path, forked, origin, prompt, options.clock.now())
-        if options.labels is not None:
-            entries[0] = replace(entries[0], labels=options.labels)
-        screens = LocalJournal()
-        self._screen(screens)
-        await self.runs.plant(forked, self.name, [screens.screened(entry) for entry in entries])
-        return forked
-
-    # -- within --------------------------------------------------------------------------------------------------
-
-    def _opening(
-        self,
-        state: State,
-        run_id: str,
-        request: AgentRequest,
-        journal: LocalJournal,
-        options: RunOptions,
-        *,
-        runs: Runs | None,
-        conditions: RunConditions | None = None,
-        writer: SessionWriter | None = None,
-        effects: ForkEffects | None = None,
-    ) -> Opening:
-        scope = options.scope()
-        scope[JOURNAL], scope[RUN_ID] = journal, run_id
-        if conditions is not None:
-            limit_grants(scope, conditions)
-        if effects is not None:
-            scope[FORK_EFFECTS] = effects
-        if runs is not None:
-            scope[READ_INBOX] = runs.inbox
-        if writer is not None:
-            scope[SESSION_WRITER] = writer
-            scope[WAITING_CALLS] = writer.waiting()
-            writer.journal, writer.path = journal, self.path
-        ctx = root_context(self.path, scope, options, journal.watch)
-        control, has_id = options.control, options.run_id is not None
-        if runs is not None and (runs.keeps_ended or has_id or control is not None or state == "continued"):
-            from ziggurat.core.broadcast import Broadcast
-            from ziggurat.runs.recorded_events import RECORDED_EVENTS
-
-            broadcast = Broadcast(journal, ctx.emit, pieces=has_id, recorded=RECORDED_EVENTS)  # someone may subscribe
-            runs.announce(run_id, broadcast)
-            ctx = ctx.emitting(broadcast)
-        if control is not None:
-            control.recorded.set()
-        return Opening(state, run_id, request, ctx, journal, runs, writer, control=control)
-
-    def subscribe(self, run_id: str, after: int) -> AsyncGenerator["SubscribedItem", None]:
-        """Yield the events of a run and its entries that are no events; see `RunRecords.subscribe`."""
-        from ziggurat.runs.recorded_events import RecordedEvents, subscribe
-
-        return subscribe(self.runs, run_id, after, RecordedEvents(run_id, self.path, self._parts.read))
-
-    async def _effects(self, journal: LocalJournal) -> ForkEffects | None:
-        """Return the gate on the side effects of a fork; None for other runs."""
-        opened = journal.entries[0]
-        if not isinstance(opened, Opened) or opened.forked is None:
-            return None
-        from ziggurat.runs.fork import effects_gate
-
-        before: list[JournalEntry] = []
-        if opened.forked.effects == "recorded":
-            with suppress(RunNotFound):  # the original run may have been removed
-                before = (await self.runs.read(opened.forked.run_id)).entries
-        return effects_gate(opened.forked, before)
-
-    def _screen(self, journal: LocalJournal) -> None:
-        """Set the agent's middleware to screen entries of the run as a whole, before the agent is entered."""
-        if self._parts.chain is not None:
-            screened(journal, self._parts.chain, "")
-
-    def _recorded_request(self, journal: LocalJournal, run_id: str) -> AgentRequest:
-        opened = journal.entries[0] if journal.entries else None
-        entered = (entry.path for entry in journal.entries if isinstance(entry, Entered))  # perhaps by a hook only
-        if (
-            not isinstance(opened, Opened)
-            or opened.request is None
-            or not is_beneath(next(entered, self.path), self.path)
-        ):
-            raise RunNotFound(f"the run {run_id!r} was not started by an agent named {self.name!r}")
-        return as_type(opened.request, AgentRequest)
-
-
-def _new_id(options: RunOptions) -> str:
-    """Return the id of a new run: the one that the user chose, or a fresh one."""
-    ids = options.environment.ids
-    if options.run_id is None:
-        if options.control is not None:
-            return options.control.run_id
-        if ids is fresh_id:
-            return fresh_id()
-    run_id = ids() if options.run_id is None else options.run_id
-    check_new_id(run_id, "run_id")
-    return run_id

@@ -1,6 +1,6 @@
 """Turn what a user passes as prompt and history into the request of a run."""
 
-__all__ = ["Prompt", "request_of"]
+__all__ = ["Prompt", "request_of", "user_messages"]
 
 from collections.abc import Sequence
 from typing import Annotated
@@ -57,6 +57,18 @@ def request_of(prompt: Prompt | None, history: Sequence[Message] = ()) -> AgentR
         if not any(not isinstance(part, Text) or part.text.strip() for part in message.parts):
             raise _empty_prompt()
     return AgentRequest(tuple(_check_history((*earlier, *messages))))
+
+
+def user_messages(prompt: Prompt, verb: str) -> tuple[Message, ...]:
+    """Return the messages of a prompt with which a run is steered.
+
+    Raises:
+        ConfigurationError: it is empty, or not a user's.
+    """
+    messages: tuple[Message, ...] = request_of(prompt).messages
+    if any(message.role != "user" for message in messages):
+        raise ConfigurationError(f"{verb}() takes what a user says: text, parts, or messages made with user(...)")
+    return messages
 
 
 def _to_continue(history: Sequence[Message]) -> AgentRequest:

@@ -6,6 +6,7 @@ import asyncio
 from abc import ABC, abstractmethod
 from collections.abc import AsyncGenerator, Callable, Coroutine, Mapping, Sequence
 from contextlib import aclosing
+from functools import partial
 from typing import TYPE_CHECKING, Any
 from weakref import WeakValueDictionary
 
@@ -16,10 +17,13 @@ from ziggurat.core.journal import LocalJournal
 from ziggurat.core.queue import Claim, InboxItem
 from ziggurat.core.shield import ring
 from ziggurat.core.store import UNFINISHED, LogInfo, Store
+from ziggurat.runs.control import RunControl
 from ziggurat.runs.options import Environment
 
 if TYPE_CHECKING:
-    from ziggurat.core.broadcast import Broadcast, SubscribedItem
+    from ziggurat.calls.inbox import Inbox
+    from ziggurat.core.broadcast import SubscribedItem
+    from ziggurat.runs.driven import DrivenRun
 
 Screening = Callable[[LocalJournal], None]
 """Sets the functions that redact entries before they are kept."""
@@ -33,7 +37,7 @@ class Runs(ABC):
 
     def __init__(self) -> None:
         self._in_progress: dict[str, LocalJournal | None] = {}  # None while a run is being opened or taken over
-        self._broadcasts: dict[str, Broadcast] = {}
+        self._driven: dict[str, DrivenRun] = {}
         self._waiting: dict[str, list[asyncio.Future[None]]] = {}
 
     @property
@@ -95,17 +99,30 @@ class Runs(ABC):
             StoreError: the store cannot be written.
         """
 
-    @abstractmethod
     async def post(self, run_id: str, key: str, data: bytes) -> bool:
         """Post an item to the inbox of a run, whoever drives it; return whether its key is new.
 
         Raises:
             RunNotFound: there is no such run.
         """
+        new = await self._post(run_id, key, data)
+        driven = self._driven.get(run_id)
+        if driven is not None:
+            driven.posted()
+        return new
+
+    @abstractmethod
+    async def _post(self, run_id: str, key: str, data: bytes) -> bool: ...
 
     @abstractmethod
     async def inbox(self, run_id: str, after: int = 0) -> Sequence[InboxItem]:
         """Return the items of a run's inbox numbered higher than `after`, in order."""
+
+    def new_inbox(self, run_id: str, journal: LocalJournal) -> "Inbox":
+        """Return the inbox of a run that nobody controls: it has neither a store nor a handle nor an id of its own."""
+        from ziggurat.calls.inbox import Inbox
+
+        return Inbox(partial(self.inbox, run_id), journal, RunControl(run_id).receive)
 
     @abstractmethod
     def subscribe(self, run_id: str, after: int, *, live: bool = True) -> AsyncGenerator["SubscribedItem", None]:
@@ -166,9 +183,9 @@ class Runs(ABC):
         """Return whether this process drives a run."""
         return run_id in self._in_progress
 
-    def announce(self, run_id: str, broadcast: "Broadcast") -> None:
-        """Send the events of a run in progress to its subscribers."""
-        self._broadcasts[run_id] = broadcast
+    def announce(self, run: "DrivenRun") -> None:
+        """Send the events of a run in progress to its subscribers, and have it take in what is posted to it."""
+        self._driven[run.id] = run
 
     @abstractmethod
     async def _open(
@@ -197,7 +214,7 @@ class Runs(ABC):
 
     def _end(self, run_id: str) -> None:
         self._in_progress.pop(run_id, None)
-        self._broadcasts.pop(run_id, None)
+        self._driven.pop(run_id, None)
         self._wake(run_id)
 
     def _wake(self, run_id: str) -> None:
@@ -213,7 +230,9 @@ class Runs(ABC):
         """Yield the items of a run of this process, until it has ended and its leases are free."""
         from ziggurat.core.broadcast import subscribe
 
-        async with aclosing(subscribe(journal, self._broadcasts.get(run_id), after=after)) as items:
+        driven = self._driven.get(run_id)
+        broadcast = None if driven is None else driven.broadcast
+        async with aclosing(subscribe(journal, broadcast, after=after)) as items:
             async for item in items:
                 yield item
         await self._wait_while(run_id, lambda: self._in_progress.get(run_id) is journal)

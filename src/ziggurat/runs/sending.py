@@ -1,21 +1,22 @@
-"""Sending: an event goes to a run from outside, whoever drives it, and is checked where it is sent."""
+"""Sending: events, messages and requests go to a run from outside, whoever drives it, checked where they are sent."""
 
-__all__ = ["send", "send_to"]
+__all__ = ["post_cancel", "post_messages", "send", "send_to"]
 
-from typing import Any
+from typing import Any, Literal
 
 from ziggurat.calls.call_decision import misfit_of_schema
 from ziggurat.calls.event import awaited_in
 from ziggurat.core.clock import new_id
 from ziggurat.core.codec import decode, encode
-from ziggurat.core.errors import ConfigurationError, MissingExtra
+from ziggurat.core.errors import ConfigurationError, MissingExtra, RunNotFound
 from ziggurat.core.journal import LocalJournal
 from ziggurat.core.settings import NonEmptyText, checked
-from ziggurat.core.store import Store
+from ziggurat.core.store import LogInfo, Store
 from ziggurat.messages.pending import recorded_items
-from ziggurat.messages.posted import PostedEvent
+from ziggurat.messages.posted import Posted, PostedCancel, PostedEvent, PostedMessages
 from ziggurat.runs.local import runs_of
 from ziggurat.runs.options import RunId
+from ziggurat.runs.prompt import Prompt, user_messages
 from ziggurat.runs.runs import Runs, is_resumable
 
 
@@ -79,3 +80,38 @@ def _misfit(journal: LocalJournal, name: str, value: object) -> str | None:
         if wrong is None:
             return None
     return wrong
+
+
+async def post_cancel(runs: Runs, run_id: str, after_step: bool) -> bool:
+    """Ask whoever drives a run to stop it; return whether it was in progress or waiting, so that this was sent.
+
+    Raises:
+        RunNotFound: there is no such run.
+    """
+    info = await _find(runs, run_id)
+    return await _post(runs, info, "cancel", PostedCancel(info.count, after_step))
+
+
+async def post_messages(runs: Runs, run_id: str, verb: Literal["inject", "redirect"], prompt: Prompt) -> bool:
+    """Send messages for the model to a run; return whether it was in progress or waiting, so that they were sent.
+
+    Raises:
+        RunNotFound: there is no such run.
+        ConfigurationError: the prompt is empty, or not a user's.
+    """
+    messages = user_messages(prompt, verb)
+    return await _post(runs, await _find(runs, run_id), verb, PostedMessages(verb, messages))
+
+
+async def _find(runs: Runs, run_id: str) -> LogInfo:
+    info = await runs.find(run_id)
+    if info is None:
+        raise RunNotFound(f"there is no run {run_id!r}")
+    return info
+
+
+async def _post(runs: Runs, info: LogInfo, what: str, content: Posted) -> bool:
+    driven = bool(info.owner) or runs.is_in_progress(info.id)  # its state is the old one until it has recorded more
+    if not driven and info.status not in ("running", "Suspended"):
+        return False
+    return await runs.post(info.id, f"{what} {new_id()}", encode(content))

@@ -6,24 +6,21 @@ import asyncio
 import logging
 from collections.abc import AsyncGenerator, Mapping, Sequence
 from contextlib import aclosing, suppress
-from typing import cast
 
-from ziggurat.core.broadcast import Broadcast, SubscribedItem
+from ziggurat.core.broadcast import SubscribedItem
 from ziggurat.core.clock import SYSTEM_CLOCK, Clock
 from ziggurat.core.codec import as_type, digest
 from ziggurat.core.entries import Ended, JournalEntry, Opened
 from ziggurat.core.errors import JournalCorrupt, StoreError
 from ziggurat.core.journal import LocalJournal
 from ziggurat.core.json_lines import read_entry, write_entry
-from ziggurat.core.live import SupportsLiveMessages
-from ziggurat.core.protocols import implements
 from ziggurat.core.queue import Claim, InboxItem
 from ziggurat.core.shield import finished
 from ziggurat.core.store import LogInfo, Store, run_log
 from ziggurat.core.stored_journal import StoredJournal, known_run, lines_of, read_record, read_rows
 from ziggurat.messages.agent import AgentRequest
-from ziggurat.runs.attention import Attention
 from ziggurat.runs.conditions import labels_of
+from ziggurat.runs.driven import DrivenRun, DrivenRuns
 from ziggurat.runs.following import followed
 from ziggurat.runs.options import Environment
 from ziggurat.runs.runs import Runs, Screening
@@ -39,7 +36,7 @@ class StoredRuns(Runs):
     def __init__(self, store: Store) -> None:
         super().__init__()
         self._store = store
-        self._attention: dict[asyncio.AbstractEventLoop, Attention] = {}
+        self._polled: dict[asyncio.AbstractEventLoop, DrivenRuns] = {}
 
     @property
     def store(self) -> Store:
@@ -117,9 +114,9 @@ class StoredRuns(Runs):
             if journal.ended is None or not journal.went_on:
                 await finished(self._withdraw(run_id, journal, mistaken))
         finally:
-            attention = self._attention.get(asyncio.get_running_loop())
-            if attention is not None:
-                await attention.end(run_id)
+            driven = self._polled.get(asyncio.get_running_loop())
+            if driven is not None:
+                await driven.end(run_id)
 
     async def _withdraw(self, run_id: str, journal: StoredJournal, mistaken: bool) -> None:
         """Release the lease of a run that did not end; what waits to be written is written first."""
@@ -153,8 +150,7 @@ class StoredRuns(Runs):
         epoch = await self._store.create(info, rows, blobs)
         await self._store.release(log, epoch)
 
-    async def post(self, run_id: str, key: str, data: bytes) -> bool:
-        """Post an item to the inbox of a run."""
+    async def _post(self, run_id: str, key: str, data: bytes) -> bool:
         return await self._store.post(run_log(run_id), key, data)
 
     async def inbox(self, run_id: str, after: int = 0) -> Sequence[InboxItem]:
@@ -178,17 +174,14 @@ class StoredRuns(Runs):
                 if item.number > after or item.index:
                     yield item
 
-    def announce(self, run_id: str, broadcast: Broadcast) -> None:
-        """Send the events of a run in progress to its subscribers, also to those in other processes."""
-        super().announce(run_id, broadcast)
-        if not implements(self._store, SupportsLiveMessages):
-            return
+    def announce(self, run: DrivenRun) -> None:
+        """Send the events of a run in progress to its subscribers, and have it take in what is posted anywhere."""
+        super().announce(run)
         loop = asyncio.get_running_loop()
-        attention = self._attention.get(loop)
-        if attention is None:
-            live = cast("SupportsLiveMessages", self._store).live
-            attention = self._attention[loop] = Attention(live, lambda: self._attention.pop(loop, None))
-        attention.begin(run_id, broadcast)
+        driven = self._polled.get(loop)
+        if driven is None:
+            driven = self._polled[loop] = DrivenRuns(self._store, lambda: self._polled.pop(loop, None))
+        driven.begin(run)
 
 
 async def _cancel(journal: StoredJournal) -> None:
