@@ -145,6 +145,7 @@ ARGUMENTS: dict[str, dict[str, Any]] = {
     "run_check": {"check": echo, "factory": lambda clock: LocalLogs()},
     "parallel": {"leader": Agent(MODEL)},
     "star": {"leader": Agent(MODEL)},
+    "background": {"leader": Agent(MODEL)},
     "ledger_team": {"manager": Agent(MODEL)},
     "Subtask": {"text": "x"},
     "Task": {"name": "x"},

@@ -10,6 +10,7 @@ from ziggurat.messages.model import ModelRequest
 from ziggurat.messages.parts import ToolCall, tool_call
 from ziggurat.teams.chatting import group_chat
 from ziggurat.teams.debating import debate
+from ziggurat.teams.delegating import background
 from ziggurat.teams.desk import handoffs
 from ziggurat.teams.handoff import sequential_handoff
 from ziggurat.teams.networks import mesh, ring, star
@@ -79,6 +80,18 @@ def with_a_manager(worker: Runnable, **arguments: Any) -> Runnable:
     return ledger_team(member("manager", manage), member("helper", "helped"), worker, **arguments)
 
 
+def in_background(worker: Runnable, **arguments: Any) -> Runnable:
+    """Start the worker and a helper in each turn, and wait for both."""
+
+    def lead(request: ModelRequest) -> str | list[ToolCall]:
+        last = request.messages[-1]
+        if last.role != "tool":
+            return [tool_call(f"start_{worker.name}", task="go"), tool_call("start_helper", task="help")]
+        return "joined" if last.tool_results[0].name == "join_members" else [tool_call("join_members")]
+
+    return background(member("leader", lead), member("helper", "helped"), worker, **arguments)
+
+
 PATTERNS: dict[str, Build] = {
     "handing": handing,
     "in_sequence": in_sequence,
@@ -91,6 +104,7 @@ PATTERNS: dict[str, Build] = {
     "in_ring": in_ring,
     "in_chat": in_chat,
     "with_a_manager": with_a_manager,
+    "in_background": in_background,
 }
 NAMES = list(PATTERNS)
 ALONE: list[tuple[str, ...]] = [(name,) for name in NAMES]

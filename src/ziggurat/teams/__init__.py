@@ -1,6 +1,7 @@
 """Teams: several agents that work together, each team an agent again.
 
 - `desk`: agents that hand a conversation over to each other, with the policies in `handoff`.
+- Members that a leader starts in the background: `delegating`, with `assignments`.
 - Members that speak in turn: `chatting`. A manager that plans and delegates: `planning`.
 - Members that work at the same time: `voting` (`parallel`, `majority`) and `networks` (`star`, `mesh`, `ring`), with
   the code that they share, `rounds`; `debating`, `swarming`. What each has answered: `result`.
@@ -13,6 +14,7 @@ from ziggurat.core.lazy import lazy
 __getattr__, __dir__, __all__ = lazy(
     __name__,
     {
+        "teams.delegating": ("background",),
         "teams.chatting": ("group_chat",),
         "teams.debating": ("debate",),
         "teams.handoff": (

@@ -1,6 +1,7 @@
 # Written by tests/test_names.py from __init__.py.
 from ziggurat.teams.chatting import group_chat as group_chat
 from ziggurat.teams.debating import debate as debate
+from ziggurat.teams.delegating import background as background
 from ziggurat.teams.desk import handoffs as handoffs
 from ziggurat.teams.handoff import Handoff as Handoff
 from ziggurat.teams.handoff import HandoffPolicy as HandoffPolicy

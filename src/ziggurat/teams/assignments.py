@@ -1,0 +1,214 @@
+"""Assignments: the members of a team that work in the background, each under a handle that outlives the process."""
+
+__all__ = ["Assignment", "Assignments", "Report", "State"]
+
+import asyncio
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from functools import partial
+from typing import Any, Literal, cast
+
+from msgspec import Struct
+
+from ziggurat.agents.runnable import Runnable
+from ziggurat.calls.enter import enter
+from ziggurat.calls.step import own_places
+from ziggurat.core.codec import as_type, encode
+from ziggurat.core.containment import as_failure, in_task
+from ziggurat.core.context import AMBIENT, Context
+from ziggurat.core.errors import ConfigurationError, JournalError, RecordEnds, Suspend, ToolError, described
+from ziggurat.core.journal import journal_of
+from ziggurat.core.path import escaped, parent_of
+from ziggurat.messages import stops
+from ziggurat.messages.agent import AgentRequest, AgentRun
+from ziggurat.messages.message import user
+from ziggurat.tools.guarded_call import settle
+
+State = Literal["running", "done", "failed", "waiting", "cancelled"]
+
+_RECORDS, _CANCELLED = "assignments", "cancelled"
+"""Where a team records its assignments, and those that it has cancelled."""
+
+
+class Assignment(Struct, frozen=True):
+    """A task for a member.
+
+    Attributes:
+        member: Its name.
+        number: The place of the call that has made it: of the step, and of the call among those of the step.
+        task: What it should do.
+    """
+
+    member: str
+    number: str
+    task: str
+
+    @property
+    def handle(self) -> str:
+        """The name of the assignment, unique in a run of the team."""
+        return f"{self.member}-{self.number}"
+
+
+class Report(Struct, frozen=True, omit_defaults=True):
+    """How far an assignment is, for a model.
+
+    Attributes:
+        handle: Its name.
+        state: Whether its member works, has ended or failed, waits for a person, or was cancelled.
+        answer: What the member has answered, or why it failed.
+    """
+
+    handle: str
+    state: State
+    answer: str = ""
+
+
+_Outcome = AgentRun | Exception | Suspend
+
+
+class Assignments:
+    """The assignments of one run of a team, by their handles.
+
+    Each is recorded before its member starts, below the path of the team, and so is the run of the member.
+
+    Args:
+        members: Who can be started.
+        limit: How many may work at the same time.
+        ctx: The context of the team.
+    """
+
+    def __init__(self, members: Mapping[str, Runnable], limit: int, ctx: Context) -> None:
+        self._members = members
+        self._limit = limit
+        self._ctx = ctx
+        self._assigned: dict[str, Assignment] = {}
+        self._tasks: dict[str, asyncio.Task[_Outcome] | None] = {}  # None for one that was cancelled
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._tasks)
+
+    async def restore(self) -> None:
+        """Go on with the assignments that are on record, where a run is continued or replayed."""
+        journal, place = journal_of(self._ctx), self._ctx.at(_RECORDS).path
+        if not (journal.reopened or journal.replaying):
+            return
+        for path in journal.paths():
+            record = journal.find(path)
+            if parent_of(path) == place and record is not None and record.result is not None:
+                await self._begin(as_type(record.result.value, Assignment))
+
+    async def start(self, assignment: Assignment) -> Report:
+        """Record an assignment, and let its member begin.
+
+        Raises:
+            ToolError: too many are running.
+        """
+        if assignment.handle not in self._tasks:  # it is there if the call is tried again
+            running = [each for each, task in self._tasks.items() if task is not None and not task.done()]
+            if len(running) >= self._limit:
+                raise ToolError(f"{len(running)} members are running, which is the limit: join or cancel one first")
+            await self._begin(assignment)
+        return self._report(assignment.handle)
+
+    async def _begin(self, assignment: Assignment) -> None:
+        handle, journal = assignment.handle, journal_of(self._ctx)
+        await self._note(_RECORDS, handle, assignment)
+        at = self._ctx.at(f"{escaped(assignment.member)}#{assignment.number}")
+        run, cancelled = journal.find(at.path), journal.find(self._place(_CANCELLED, handle).path)
+        answered = run is not None and run.cursor < len(run.outcomes)
+        self._assigned[handle], self._tasks[handle] = assignment, None
+        if cancelled is not None and cancelled.result is not None:
+            await self._note(_CANCELLED, handle, assignment)
+            journal.skip(at)
+        elif journal.replaying and not answered:
+            journal.skip(at)  # it had not ended when the run did
+        else:
+            work = in_task(partial(_work, self._members[assignment.member], assignment.task, at))
+            task = self._tasks[handle] = asyncio.get_running_loop().create_task(work)
+            if answered:
+                await asyncio.wait([task])
+
+    def _place(self, records: str, handle: str) -> Context:
+        return self._ctx.at(records).at(escaped(handle))
+
+    async def _note(self, records: str, handle: str, assignment: Assignment) -> None:
+        await self._place(records, handle).once(records, assignment, _unchanged, returns=Assignment)
+
+    async def cancel(self, handle: str) -> Report:
+        """Cancel an assignment, and record that, if it has not ended."""
+        task = self._tasks[handle]
+        if task is not None and (not task.done() or isinstance(task.result(), Suspend)):
+            await settle([task], self._ctx, name=handle)
+            await self._note(_CANCELLED, handle, self._assigned[handle])
+            self._tasks[handle] = None
+        return self._report(handle)
+
+    async def waiting(self, pending: Sequence[Any] = (), handles: Iterable[str] | None = None) -> tuple[Any, ...]:
+        """Wait until assignments have ended or wait for a person.
+
+        Args:
+            pending: The items that are waited for already.
+            handles: Those of the assignments; all by default.
+
+        Returns:
+            The items that they and `pending` wait for, each once.
+        """
+        chosen = [task for each in handles or self._tasks if (task := self._tasks[each]) is not None]
+        if chosen:
+            await asyncio.wait(chosen)
+        items: dict[str, Any] = {item.id: item for item in pending}
+        for task in chosen:
+            outcome = task.result()  # raises what ends the run
+            if isinstance(outcome, RecordEnds):
+                raise outcome
+            if isinstance(outcome, Suspend):
+                items |= {item.id: item for item in cast("tuple[Any, ...]", outcome.pending)}
+        return tuple(items.values())
+
+    def reports(self) -> list[Report]:
+        """Return how far each is, in the order in which they were started."""
+        return [self._report(handle) for handle in self._tasks]
+
+    def _report(self, handle: str) -> Report:
+        task = self._tasks[handle]
+        if task is None:
+            return Report(handle, "cancelled")
+        if not task.done():
+            return Report(handle, "running")
+        outcome = task.result()
+        if isinstance(outcome, Suspend):
+            return Report(handle, "waiting")
+        if isinstance(outcome, Exception):
+            return Report(handle, "failed", described(outcome))
+        text = outcome.output if isinstance(outcome.output, str) else encode(outcome.output).decode()
+        if outcome.is_reusable:
+            return Report(handle, "done", text if outcome.output is not None else outcome.text)
+        return Report(handle, "failed", f"stopped before it was done ({stops.status_of(outcome.stop)}); {outcome.text}")
+
+    def raise_errors(self) -> None:
+        """Raise what ends the run, such as a record that cannot be stored, if it happened to a member."""
+        for task in self._tasks.values():
+            if task is not None and task.done():
+                task.result()
+
+    async def settle(self) -> None:
+        """Cancel what still runs, and wait for its end."""
+        await settle([task for task in self._tasks.values() if task is not None], self._ctx, name="background")
+
+
+async def _unchanged(assignment: Assignment, ctx: Context) -> Assignment:
+    return assignment
+
+
+async def _work(member: Runnable, task: str, at: Context) -> _Outcome:
+    """Run a member at a place of its own."""
+    with at.branch() as branch:
+        AMBIENT.set(own_places(branch))  # for this task alone
+        try:
+            return await enter(member, AgentRequest((user(task),)), branch)
+        except Suspend as suspend:
+            return suspend
+        except BaseException as raised:  # noqa: BLE001 - raised again, or returned as an outcome
+            error = as_failure(raised)
+            if isinstance(error, (ConfigurationError, JournalError)):
+                raise error  # noqa: B904 - it has its cause already
+            return error

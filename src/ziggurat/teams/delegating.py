@@ -1,0 +1,173 @@
+"""background: a leader that starts members, goes on, and looks at them or waits for them later."""
+
+__all__ = ["background"]
+
+from collections.abc import Mapping
+from typing import Literal, Unpack
+
+from ziggurat.agents.loop_run import EXTRA_TOOLS, ExtraTools
+from ziggurat.agents.runnable import Runnable
+from ziggurat.agents.stop import BasePolicy
+from ziggurat.calls.agent_call import AGENT_CALL
+from ziggurat.calls.decisions import TOOLS
+from ziggurat.calls.enter import parts_of
+from ziggurat.core.context import Context
+from ziggurat.core.diagram import DiagramEdge
+from ziggurat.core.errors import ConfigurationError, Suspend, ToolError
+from ziggurat.core.facts import fact
+from ziggurat.core.path import step_of
+from ziggurat.core.scope import Key
+from ziggurat.core.settings import PositiveInt, checked
+from ziggurat.messages.agent import AgentRequest, AgentRun
+from ziggurat.teams.assignments import Assignment, Assignments, Report
+from ziggurat.teams.conversation import TeamConversation, Turn, full_name
+from ziggurat.teams.program import TeamArguments, as_runnable, members_by_name
+from ziggurat.tools.function import FunctionTool, tool
+from ziggurat.tools.toolbox import Toolbox
+
+Unfinished = Literal["cancel", "wait"]
+
+_ASSIGNMENTS: Key[Assignments] = Key("background assignments")
+
+
+@checked
+def background(
+    leader: Runnable,
+    *members: Runnable,
+    unfinished: Unfinished = "cancel",
+    concurrency: PositiveInt = 10,
+    **arguments: Unpack[TeamArguments],
+) -> Runnable:
+    """Make a team whose leader has members work in the background, and goes on meanwhile.
+
+    ::
+
+        team = background(editor, researcher, illustrator)
+        run = await team.run("Write about ziggurats, with a picture.")
+
+    The leader gets a tool for each member, ``start_researcher(task)``, which returns a handle at once; `poll_members`,
+    which says how far all are; `join_members`, which waits for some or all, and returns their answers; and
+    `cancel_member`. A member sees its task only; it may be started several times. Its work is a part of the run: its
+    record, budget, permissions and approvals are those of the run, and if that is continued in another process, so are
+    the members that had not ended, under the same handles. If one waits for a person, whoever joins it waits too.
+
+    Args:
+        leader: An `Agent`; its answer is that of the team.
+        members: Whom it can start.
+        unfinished: What happens to members that still work when the leader has answered: ``"cancel"`` them, or
+            ``"wait"`` until they have ended.
+        concurrency: How many work at the same time; to start one more is an error that the leader gets.
+        arguments: Those of all teams, see `TeamArguments`.
+
+    Raises:
+        ConfigurationError: there is no member, two have the same name, or the leader is no `Agent` or has a tool of the
+            name of one of these.
+    """
+    everyone = members_by_name("background", (leader, *members), least=2)
+    control = _Background(leader, members_by_name("background", members), unfinished, concurrency)
+    settings = {"leader": leader.name, "unfinished": unfinished}
+    return as_runnable("background", control, everyone, settings, {leader.name: control.box}, **arguments)
+
+
+class _Background:
+    """The code of the team."""
+
+    def __init__(
+        self, leader: Runnable, members: Mapping[str, Runnable], unfinished: Unfinished, concurrency: int
+    ) -> None:
+        self.leader = leader
+        self.members = members
+        self.unfinished = unfinished
+        self.concurrency = concurrency
+        own = fact(leader, TOOLS)
+        if own is None:
+            raise ConfigurationError(
+                f"background(leader, ...) takes an Agent as its leader, which can call tools; {leader.name} is none"
+            )
+        self.box = Toolbox([*map(_starter, members.values()), _poll_members, _join_members, _cancel_member])
+        own.joined(self.box)  # raises if two have the same name
+
+    async def __call__(self, request: AgentRequest, ctx: Context, /) -> AgentRun:
+        conversation = TeamConversation(request, ctx, "everything")
+        assignments = Assignments(self.members, self.concurrency, ctx)
+        extra = ExtraTools(ctx.scope[AGENT_CALL].depth + 1, self.box, BasePolicy())
+        at = ctx.under(self.leader.name).within(EXTRA_TOOLS, extra).within(_ASSIGNMENTS, assignments)
+        try:
+            await assignments.restore()
+            turn = Turn(self.leader, await conversation.for_member(self.leader))
+            try:
+                run = await conversation.turn(turn, at)
+            except Suspend as suspend:
+                raise Suspend(await assignments.waiting(suspend.pending)) from suspend
+            if self.unfinished == "wait" and (pending := await assignments.waiting()):
+                raise Suspend(pending)
+            assignments.raise_errors()
+        finally:
+            await assignments.settle()
+        return conversation.end(run.stop, full_name(self.leader.name, run), run.output)
+
+    def edges(self) -> list[DiagramEdge]:
+        return [DiagramEdge(self.leader.name, each, arrow="dotted") for each in self.members]
+
+    def __repr__(self) -> str:
+        return f"background({', '.join((self.leader.name, *self.members))})"
+
+
+def _starter(member: Runnable) -> FunctionTool:
+    """Make the tool that starts a member."""
+
+    async def start(ctx: Context, task: str) -> Report:
+        """Start it.
+
+        Args:
+            task: What it should do, with all that it needs to know.
+        """
+        _, step, place = step_of(ctx.path)
+        number = place.partition(":")[0].removeprefix("tool-")
+        return await ctx.scope[_ASSIGNMENTS].start(Assignment(member.name, f"{step}-{number}", task))
+
+    about = parts_of(member).description
+    description = f"Let {member.name} work on a task in the background, and return a handle of it at once"
+    description += f". {member.name}: {about}" if about else ""
+    return tool(name=f"start_{member.name}", description=description, effect="none", permissions=())(start)
+
+
+@tool(name="poll_members", effect="none", permissions=())
+async def _poll_members(ctx: Context) -> list[Report]:
+    """Say of all members that were started how far they are, without waiting."""
+    return ctx.scope[_ASSIGNMENTS].reports()
+
+
+@tool(name="join_members", effect="none", permissions=())
+async def _join_members(ctx: Context, handles: list[str] | None = None) -> list[Report]:
+    """Wait until members have ended, and return their answers.
+
+    Args:
+        handles: Whom to wait for; by default all that were started.
+    """
+    assignments = ctx.scope[_ASSIGNMENTS]
+    known = list(assignments)
+    for handle in handles or ():
+        _require(handle, known)
+    chosen = known if handles is None else list(dict.fromkeys(handles))
+    pending = await assignments.waiting((), chosen)
+    if pending:
+        raise Suspend(pending)
+    return [each for each in assignments.reports() if each.handle in chosen]
+
+
+@tool(name="cancel_member", effect="none", permissions=())
+async def _cancel_member(ctx: Context, handle: str) -> Report:
+    """Cancel the work of a member, if it has not ended.
+
+    Args:
+        handle: That of the member.
+    """
+    assignments = ctx.scope[_ASSIGNMENTS]
+    _require(handle, list(assignments))
+    return await assignments.cancel(handle)
+
+
+def _require(handle: str, known: list[str]) -> None:
+    if handle not in known:
+        raise ToolError(f"there is no handle {handle!r:.100}; there are: {', '.join(known) or 'none'}")
