@@ -127,23 +127,6 @@ def test_ids_of_calls_differ_within_a_conversation() -> None:
     assert reply.tool_calls[0].id == "call-2"
 
 
-def test_a_question_that_follows_another_calls_the_same_tool() -> None:
-    before = _answered("What is the weather in York?", "weather", '{"city":"York"}', "rain")
-    reply = _ask(*before, assistant("Rain."), user("And in New York?"))
-    assert reply.tool_calls == (ToolCall("call-2", "weather", '{"city":"New York"}'),)
-    assert _ask(*before, assistant("Rain."), user("and thanks")).tool_calls == ()
-    broken = _answered("What is the weather in York?", "weather", "{", "rain")
-    assert _ask(*broken, assistant("Rain."), user("And in New York?")).tool_calls == ()
-
-
-def test_a_question_that_follows_may_be_another_wish() -> None:
-    before = _answered("What is 3 + 4?", "calculator", '{"expression":"3 + 4"}', "7")
-    more = _ask(*before, assistant("7"), user("and times two?"))
-    assert more.tool_calls == (ToolCall("call-2", "calculator", '{"expression":"7 * 2"}'),)
-    other = _ask(*before, assistant("7"), user("And what is the weather in Rome?"))
-    assert other.tool_calls == (ToolCall("call-2", "weather", '{"city":"Rome"}'),)
-
-
 def test_the_model_of_a_name() -> None:
     model = local()
     assert isinstance(model, EmbeddedModel)

@@ -1,8 +1,8 @@
 """Models that run inside this process: the embedded one, and any GGUF file.
 
-- The embedded demo model: `embedded`. It chooses one tool (`choose`) or repeats the last call
-  with changes (`follow`), fills its parameters with parts of the request (`copying`: `spans`, `schema`, `arithmetic`),
-  and answers with the result (`answers`). Similarity of texts: `minilm`, `wordpiece`.
+- The embedded demo model: `embedded`. It chooses one tool (`choose`), fills its parameters with parts of the request
+  (`copying`: `spans`, `schema`, `arithmetic`), and answers with the result (`answers`). Similarity of texts: `minilm`,
+  `wordpiece`.
 - Any GGUF file: `templated`. It shows the conversation (`transcript`) as the file's `chat_template` can, and reads
   `replies` under a grammar, through `speech`, on the `engine`. Calls get what is `stated` only.
 - The `catalogue` of models that `install` downloads by name (`download`).

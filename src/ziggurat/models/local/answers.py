@@ -13,6 +13,7 @@ from ziggurat.models.local.schema import words_of
 
 _LONGEST_SENTENCE = 160
 _NAMED = 5
+_OTHERS = "choose another model, such as ollama:NAME or openai:NAME."
 
 
 def rendered(result: ToolResult) -> str:
@@ -57,16 +58,9 @@ def answer(result: ToolResult) -> str:
 
 def declined(tools: Sequence[ToolSpec]) -> str:
     """Return the answer if no tool fits a request, or if there are no tools."""
-    if not tools:
-        return (
-            "I am a demo model that only calls tools, and here are none. "
-            "For more, choose another model, such as ollama:NAME or openai:NAME."
-        )
     names = ", ".join(tool.name for tool in tools[:_NAMED]) + (", ..." if len(tools) > _NAMED else "")
-    return (
-        f"I am a demo model that only calls tools, and none of them ({names}) fits this request. "
-        "For more, choose another model, such as ollama:NAME or openai:NAME."
-    )
+    why = f"none of them ({names}) fits this request" if tools else "here are none"
+    return f"I am a demo model that only calls tools, and {why}. For more, {_OTHERS}"
 
 
 def unfound(what: str, missing: Sequence[str]) -> str:
@@ -74,5 +68,5 @@ def unfound(what: str, missing: Sequence[str]) -> str:
     names = ", ".join(repr(name) for name in missing)
     return (
         f"I am a demo model that copies values from the request, and found none for {names} of {what}. "
-        "State them in the request, or choose another model, such as ollama:NAME or openai:NAME."
+        f"State them in the request, or {_OTHERS}"
     )

@@ -2,6 +2,7 @@
 
 __all__ = ["expression_in", "in_digits"]
 
+import ast
 import re
 from collections.abc import Callable, Sequence
 
@@ -96,8 +97,7 @@ def expression_in(text: str) -> str | None:
         else:
             runs.append([])
     with_numbers = [run for run in runs if any(token[0].isdigit() for token in run)]
-    sound = _sound(with_numbers[0]) if len(with_numbers) == 1 else ()
-    return _join(sound) if sound else None
+    return _expression(with_numbers[0]) if len(with_numbers) == 1 else None
 
 
 def _row(match: re.Match[str], sign: str) -> str:
@@ -105,45 +105,17 @@ def _row(match: re.Match[str], sign: str) -> str:
     return f"({f' {sign} '.join(number.group() for number in re.finditer(_A, match.group()))})"
 
 
-def _sound(run: Sequence[str]) -> Sequence[str]:
-    """Return a run of tokens without the signs around it that are not of the expression; empty if there is none."""
+def _expression(run: Sequence[str]) -> str | None:
+    """Return the expression in a run of tokens, without the signs around it that are punctuation."""
     numbers = [place for place, token in enumerate(run) if token[0].isdigit()]
     for start in range(min(numbers[0], _LONGEST_EDGE) + 1):
         for end in range(len(run), max(numbers[-1], len(run) - _LONGEST_EDGE), -1):
-            if _is_expression(run[start:end]):
-                return run[start:end]
-    return ()
-
-
-def _is_expression(tokens: Sequence[str]) -> bool:
-    depth = operators = 0
-    wants_number = True
-    for mark in tokens:
-        if wants_number:
-            if mark == "(":
-                depth += 1
-            elif mark[0].isdigit():
-                wants_number = False
-            elif mark != "-":
-                return False
-        elif mark == ")":
-            depth -= 1
-            if depth < 0:
-                return False
-        elif mark == "(" or mark[0].isdigit():
-            return False
-        else:
-            operators += 1
-            wants_number = True
-    return not wants_number and depth == 0 and operators > 0
-
-
-def _join(tokens: Sequence[str]) -> str:
-    out = ""
-    before = "("
-    for mark in tokens:
-        sign = mark == "-" and before in _SIGNS and before != ")"
-        binary = mark in _SIGNS and mark not in ("(", ")") and not sign
-        out += f" {mark} " if binary else mark
-        before = "(" if sign else mark
-    return out
+            try:
+                tree = ast.parse(" ".join(run[start:end]), mode="eval")
+                kinds = {type(node) for node in ast.walk(tree)}
+                text = ast.unparse(tree)
+                if ast.BinOp in kinds and not kinds & {ast.Call, ast.Tuple} and "e" not in text:  # 1e+16
+                    return text
+            except (SyntaxError, RecursionError, MemoryError):  # no expression, or nested hundreds of levels deep
+                continue
+    return None

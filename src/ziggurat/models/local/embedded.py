@@ -10,7 +10,6 @@ from typing import Any, ClassVar
 import msgspec
 
 from ziggurat.core.context import Context
-from ziggurat.core.errors import InvalidArguments
 from ziggurat.core.facts import NAME, Fact
 from ziggurat.core.settings import checked
 from ziggurat.messages.delta import ToolCallDelta
@@ -22,8 +21,7 @@ from ziggurat.messages.parts import Text, ToolCall, ToolResult
 from ziggurat.messages.usage import Usage
 from ziggurat.models.local.answers import answer, declined, rendered, unfound
 from ziggurat.models.local.choose import Choice, choose, describe
-from ziggurat.models.local.copying import Copied, Copier
-from ziggurat.models.local.follow import followed
+from ziggurat.models.local.copying import Copier
 from ziggurat.models.local.minilm import Embedder, shared_embedder
 from ziggurat.models.local.schema import fields_of
 from ziggurat.models.local.speech import offered, show
@@ -92,11 +90,6 @@ class EmbeddedModel:
 
     def _choose(self, tools: Sequence[ToolSpec], turn: "_Turn", request: ModelRequest) -> Choice | None:
         embed = self.embedder.embed_now
-        last = next((tool for tool in tools if turn.last is not None and tool.name == turn.last.name), None)
-        if last is not None and turn.last is not None:
-            arguments = followed(turn.prompt, describe(last, embed), _arguments(turn.last), turn.last_result, embed)
-            if arguments is not None:
-                return Choice(last.name, Copied(arguments, ()))
         must = request.settings.tool_choice not in (None, "auto")
         prompt = turn.prompt if len(turn.prompt) <= _HEAD + _TAIL else f"{turn.prompt[:_HEAD]}\n{turn.prompt[-_TAIL:]}"
         return choose(prompt, [describe(tool, embed) for tool in tools], embed, must=must)
@@ -128,32 +121,19 @@ class EmbeddedModel:
 
 
 class _Turn(msgspec.Struct, frozen=True):
-    """The latest user message, the tool results since, and the last call before it with its result."""
+    """The latest user message, the tool results since, and the number of calls before."""
 
     prompt: str
     results: tuple[ToolResult, ...]
     calls_before: int
-    last: ToolCall | None
-    last_result: str
 
     @classmethod
     def of(cls, request: ModelRequest) -> "_Turn":
-        prompt = ""
+        prompt, calls = "", 0
         results: list[ToolResult] = []
-        calls: list[ToolCall] = []
-        last: ToolCall | None = None
-        last_result = ""
         for message in request.messages:
             if message.role == "user" and message.origin is None:
-                last, last_result = (calls[-1] if calls else None), (rendered(results[-1]) if results else last_result)
                 prompt, results = message.text, []
             results += message.tool_results
-            calls += message.tool_calls
-        return cls(prompt=prompt, results=tuple(results), calls_before=len(calls), last=last, last_result=last_result)
-
-
-def _arguments(call: ToolCall) -> dict[str, Any]:
-    try:
-        return call.parsed()
-    except InvalidArguments:
-        return {}
+            calls += len(message.tool_calls)
+        return cls(prompt, tuple(results), calls)
