@@ -4,12 +4,12 @@ __all__ = ["AGENT_CALL", "AgentCall"]
 
 import asyncio
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
 from msgspec.structs import replace
 
 from ziggurat.calls.admission import Spending
-from ziggurat.core.context import Context
+from ziggurat.core.context import METER, Context
 from ziggurat.core.scope import Key
 from ziggurat.core.stopwatch import Stopwatch
 from ziggurat.messages.agent import AgentRun
@@ -148,4 +148,5 @@ class AgentCall(Tally):
         return () if self.conversation is None else self.conversation.log
 
 
-AGENT_CALL: Key[AgentCall] = Key("frame")
+AGENT_CALL: Key[AgentCall] = cast("Key[AgentCall]", METER)
+"""The agent that is running; `METER` and `CALLER` are this key, with the types that lower rooms know."""

@@ -9,7 +9,7 @@ from typing import Protocol
 
 from ziggurat.calls.agent_call import AGENT_CALL
 from ziggurat.calls.tool_call import act
-from ziggurat.core.context import METER, Context
+from ziggurat.core.context import Context
 from ziggurat.core.entries import Result
 from ziggurat.core.errors import Suspend, ToolError
 from ziggurat.core.fan_out import FanOut, raise_suspended
@@ -165,9 +165,7 @@ async def _outcome(
         text = f"interrupted: {why} while this one ran; whether it took effect is unknown"
         result = ToolResult(call.id, call.name, text, "interrupted", call.name)
     await journal.write(Result(ctx.path, call.name, call, result))
-    meter = ctx.scope.get(METER)
-    if meter is not None:
-        meter.add(TOOL_CALL)
+    journal.count(ctx, call.name, TOOL_CALL)
     if ctx.listens(ToolEnded):
         await ctx.emit(ToolEnded(ctx.path, call, result, 0.0))
     return result

@@ -29,7 +29,7 @@ from ziggurat.calls.hooks import MIDDLEWARE, NO_CHAIN, HookChain, hooked, tell, 
 from ziggurat.calls.once import after_acts
 from ziggurat.core.codec import as_type
 from ziggurat.core.containment import contained
-from ziggurat.core.context import JOURNAL, METER, RUN_ID, Context
+from ziggurat.core.context import JOURNAL, RUN_ID, Context
 from ziggurat.core.entries import Entered, Outcome, Record, Result
 from ziggurat.core.errors import ConfigurationError, LimitExceeded, Suspend, attach
 from ziggurat.core.event import SILENCE, Diverged
@@ -40,7 +40,7 @@ from ziggurat.core.scope import Key
 from ziggurat.core.service import Service
 from ziggurat.messages import stops
 from ziggurat.messages.agent import AgentRequest, AgentRun, empty_run, pending_of
-from ziggurat.messages.caller import CALLER, ParsedAnswer, answer_in_text
+from ziggurat.messages.caller import ParsedAnswer, answer_in_text
 from ziggurat.messages.delta import deltas_of
 from ziggurat.messages.events import AgentEnded, AgentStarted, Delta
 from ziggurat.messages.model import ModelResponse
@@ -266,7 +266,7 @@ def _make_frame(ctx: Context, parts: AgentParts, *, again: bool) -> tuple[Contex
     frame = AgentCall(
         parts.name, outer_frame, parts.tool_limit, own, parts.parse, parts.debug, scope.get(ADMISSION) or ()
     )
-    within: dict[Key[Any], Any] = {AGENT_CALL: frame, CALLER: frame, METER: frame}
+    within: dict[Key[Any], Any] = {AGENT_CALL: frame}
     if outer_frame is not None or ctx.frozen is not None or APPROVED_CALL in scope:
         _check_stands(frame, ctx)
         within[APPROVED_CALL] = None

@@ -20,14 +20,13 @@ from ziggurat.calls.gate import pass_gate
 from ziggurat.calls.hooks import MIDDLEWARE, NO_CHAIN, HookChain, hooked, run_hooks, tell, wrap
 from ziggurat.core.codec import decode, encode
 from ziggurat.core.containment import contained
-from ziggurat.core.context import ADMIT_TRY, METER, Context
+from ziggurat.core.context import ADMIT_TRY, Context
 from ziggurat.core.entries import Outcome, Record, Result
 from ziggurat.core.errors import ConfigurationError, InvalidArguments, JournalCorrupt, Suspend
 from ziggurat.core.event import SILENCE, Dropped
 from ziggurat.core.facts import must_be, name_of
 from ziggurat.core.journal import LocalJournal, journal_of
-from ziggurat.core.recorder import usage_of
-from ziggurat.core.scope import Scope
+from ziggurat.core.recorder import Recorder, usage_of
 from ziggurat.messages.canonical import canonical
 from ziggurat.messages.delta import deltas_of, fit, refolded
 from ziggurat.messages.events import ApprovalExecuted, Delta, ModelEnded, ModelStarted
@@ -76,7 +75,8 @@ async def ask(model: Model, request: ModelRequest, ctx: Context, *, name: str | 
             request = await _approve(request, name, record, ctx)
         if chain is NO_CHAIN and ctx.emit is SILENCE:
             sent = _SENT
-            response = await model(request, ctx.as_leaf())
+            ctx = ctx.as_leaf()  # the other is needed for hooks and events only, and is freed while the model works
+            response = await model(request, ctx)
             must_be(response, ModelResponse, name, ctx)
         else:
             model = sent = _Sent(model)
@@ -87,7 +87,7 @@ async def ask(model: Model, request: ModelRequest, ctx: Context, *, name: str | 
             await stored
     except BaseException as raised:  # noqa: BLE001 - raised again
         raise await _failed(raised, name, original, reserved, ctx, chain, journal, sent)  # noqa: B904 - it has its cause already
-    _settle((*lost, response.usage), name, reserved, scope)
+    _settle((*lost, response.usage), name, reserved, ctx)
     if ctx.emit is not SILENCE:
         await _report_end(response, False, ctx, journal)
     return response
@@ -98,12 +98,9 @@ def _admitted(request: ModelRequest, name: str, ctx: Context) -> tuple[Sequence[
     return reserved, ctx.within(ADMIT_TRY, _admit_try_in(reserved))
 
 
-def _settle(spent: tuple[object, ...], name: str, reserved: Sequence[Reservation], scope: Scope) -> None:
+def _settle(spent: tuple[object, ...], name: str, reserved: Sequence[Reservation], ctx: Context) -> None:
     """Count what a call has cost, in place of what was reserved for it."""
-    meter = scope.get(METER)
-    if meter is not None:
-        for usage in spent:
-            meter.add(usage, name)
+    Recorder.count(ctx, name, *spent)
     for each in reserved:
         each.settle(spent)
 
@@ -153,7 +150,7 @@ async def _failed(
     if usage is not None and not any(each is usage for each in charged):  # a hook may have charged the reply it refused
         charged = (*charged, usage)
     spent = metered(charged)
-    _settle(spent, name, reserved, ctx.scope)
+    _settle(spent, name, reserved, ctx)
     try:
         if isinstance(error, Exception):
             await journal.write_failure(ctx, name, request, error, spent)

@@ -77,8 +77,7 @@ async def act(box: Toolbox, call: ToolCall, ctx: Context) -> ToolResult:
         result = await _apply_after_tool(result, call, ctx, chain)
     if result.id != call.id:
         result = replace(result, id=call.id)
-    elapsed = journal.watch.elapsed if journal.durable or ctx.watch is not None else 0.0
-    stored = journal.append(Result(ctx.path, call.name, call, result, (), elapsed))
+    stored = journal.append(Result(ctx.path, call.name, call, result, (), journal.watch.elapsed))
     if stored is not None:  # `await journal.write(...)` takes 0.2 us longer
         await stored
     journal.count(ctx, call.name, TOOL_CALL)

@@ -297,7 +297,8 @@ JOURNAL = Key[Journal]("journal")
 """The journal of the run."""
 RUN_ID = Key[str]("run id")
 """The id of the run."""
-METER = Key[Meter]("meter")
+METER = Key[Meter]("agent call")
+"""The entry into an agent that is running, which counts what is used in it."""
 
 ADMIT_TRY = Key[Callable[[BaseException | None], None]]("admission of another try")
 """Called before another try inside a model call, as by `Context.admit_try`."""

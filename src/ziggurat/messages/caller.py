@@ -3,8 +3,9 @@
 __all__ = ["CALLER", "Caller", "ParsedAnswer", "answer_in_text"]
 
 from collections.abc import Sequence
-from typing import Any, Protocol
+from typing import Any, Protocol, cast
 
+from ziggurat.core.context import METER
 from ziggurat.core.scope import Key
 from ziggurat.messages.middleware import Middleware
 from ziggurat.messages.model import ModelResponse
@@ -42,7 +43,7 @@ class Caller(Protocol):
         ...
 
 
-CALLER: Key[Caller] = Key("caller")
+CALLER: Key[Caller] = cast("Key[Caller]", METER)
 """The agent that makes the call, in the scope of its calls."""
 
 

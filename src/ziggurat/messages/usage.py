@@ -2,6 +2,8 @@
 
 __all__ = ["TOOL_CALL", "Tally", "Usage", "as_usage", "estimate_tokens", "sum_of"]
 
+from collections import defaultdict
+
 from msgspec import Struct
 from msgspec.structs import astuple
 
@@ -44,6 +46,8 @@ class Usage(Struct, frozen=True, gc=False, omit_defaults=True):
 
 def sum_of(*usages: Usage) -> Usage:
     """Return the usage of several calls together; a figure that none of them has stays unknown."""
+    if len(usages) == 1:
+        return usages[0]
     sums: list[int | None] = []
     figures: tuple[int | None, ...]
     for figures in zip(*map(astuple, usages), strict=True):
@@ -51,8 +55,6 @@ def sum_of(*usages: Usage) -> Usage:
         sums.append(None if unknown == len(figures) else sum(filter(None, figures)))
     return Usage(*sums)  # type: ignore[arg-type]  # the number of requests is always known
 
-
-_NONE = Usage()
 
 TOOL_CALL = object()
 """Passed to `Tally.add` for a live tool call."""
@@ -74,13 +76,13 @@ class Tally:
     Usage is summed when it is read, so that adding costs next to nothing.
     """
 
-    __slots__ = ("_new", "_sum", "_sums", "model_calls", "outer", "tool_calls")
+    __slots__ = ("_usages", "model_calls", "outer", "tool_calls")
 
     def __init__(self, outer: "Tally | None" = None) -> None:
         self.outer: Tally | None = outer
-        self._sum = _NONE
-        self._sums: dict[str, Usage] = {}
-        self._new: list[tuple[str, Usage]] = []
+        self._usages: defaultdict[str, list[Usage]] = defaultdict(
+            list
+        )  # by model, the first may be a sum of earlier ones
         self.model_calls: int = 0
         self.tool_calls: int = 0
 
@@ -102,9 +104,8 @@ class Tally:
         if usage is not None:
             if charge:
                 self.charge(usage, name)
-            new = (name, usage)
             while tally is not None:
-                tally._new.append(new)
+                tally._usages[name].append(usage)
                 tally.model_calls += 1
                 tally = tally.outer
         elif isinstance(cost, Result) and is_tool_call(cost.path):
@@ -116,25 +117,14 @@ class Tally:
     @property
     def usage(self) -> Usage:
         """The sum of all usage."""
-        if self._new:
-            self._add_up()
-        return self._sum
+        return sum_of(*self.by_model.values())
 
     @property
     def by_model(self) -> dict[str, Usage]:
         """The sum of the usage of each model, by its name."""
-        if self._new:
-            self._add_up()
-        return self._sums.copy()
-
-    def _add_up(self) -> None:
-        sums, usages = self._sums, dict[str, list[Usage]]()
-        for name, usage in self._new:
-            usages.setdefault(name, [sums.get(name, _NONE)]).append(usage)
-        for name, each in usages.items():
-            sums[name] = sum_of(*each)
-        self._sum = sums[name] if len(sums) == 1 else sum_of(*sums.values())
-        self._new.clear()
+        for usages in self._usages.values():
+            usages[:] = (sum_of(*usages),)
+        return {name: usages[0] for name, usages in self._usages.items()}
 
 
 def estimate_tokens(text: str) -> int:
