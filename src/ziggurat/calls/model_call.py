@@ -26,7 +26,7 @@ from ziggurat.core.errors import ConfigurationError, InvalidArguments, JournalCo
 from ziggurat.core.event import SILENCE, Dropped
 from ziggurat.core.facts import must_be, name_of
 from ziggurat.core.journal import LocalJournal, journal_of
-from ziggurat.core.recorder import Recorder, usage_of
+from ziggurat.core.recorder import usage_of
 from ziggurat.messages.canonical import canonical
 from ziggurat.messages.delta import deltas_of, fit, refolded
 from ziggurat.messages.events import ApprovalExecuted, Delta, ModelEnded, ModelStarted
@@ -87,7 +87,10 @@ async def ask(model: Model, request: ModelRequest, ctx: Context, *, name: str | 
             await stored
     except BaseException as raised:  # noqa: BLE001 - raised again
         raise await _failed(raised, name, original, reserved, ctx, chain, journal, sent)  # noqa: B904 - it has its cause already
-    _settle((*lost, response.usage), name, reserved, ctx)
+    spent = (*lost, response.usage)
+    journal.count(ctx, name, *spent)
+    for each in reserved:
+        each.settle(spent)
     if ctx.emit is not SILENCE:
         await _report_end(response, False, ctx, journal)
     return response
@@ -96,13 +99,6 @@ async def ask(model: Model, request: ModelRequest, ctx: Context, *, name: str | 
 def _admitted(request: ModelRequest, name: str, ctx: Context) -> tuple[Sequence[Reservation], Context]:
     reserved = admit(request, name, ctx)
     return reserved, ctx.within(ADMIT_TRY, _admit_try_in(reserved))
-
-
-def _settle(spent: tuple[object, ...], name: str, reserved: Sequence[Reservation], ctx: Context) -> None:
-    """Count what a call has cost, in place of what was reserved for it."""
-    Recorder.count(ctx, name, *spent)
-    for each in reserved:
-        each.settle(spent)
 
 
 def _admit_try_in(reserved: Sequence[Reservation]) -> Callable[[BaseException | None], None]:
@@ -150,7 +146,9 @@ async def _failed(
     if usage is not None and not any(each is usage for each in charged):  # a hook may have charged the reply it refused
         charged = (*charged, usage)
     spent = metered(charged)
-    _settle(spent, name, reserved, ctx)
+    journal.count(ctx, name, *spent)
+    for each in reserved:
+        each.settle(spent)
     try:
         if isinstance(error, Exception):
             await journal.write_failure(ctx, name, request, error, spent)
