@@ -22,7 +22,7 @@ STEP = 47
 A tool that is not async runs in a thread, and how often the event loop turns until it has ended differs.
 """
 
-RUN = 132
+RUN = 131
 """Calls for a run that is answered at once."""
 
 
