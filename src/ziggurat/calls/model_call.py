@@ -53,13 +53,11 @@ async def ask(model: Model, request: ModelRequest, ctx: Context, *, name: str | 
     """
     name = name or name_of(model)
     journal = journal_of(ctx)
-    scope = ctx.scope
-    chain = scope.get(MIDDLEWARE) or NO_CHAIN
+    chain = ctx.scope.get(MIDDLEWARE) or NO_CHAIN
     if ctx.emit is not SILENCE:
         await ctx.emit(ModelStarted(ctx.path, name, len(request.messages)))
     record = journal.find(ctx.path)
-    outcome = None if record is None else record.answer()
-    if outcome is not None:
+    if record is not None and (outcome := record.answer()) is not None:
         return await _recorded_response(outcome, name, request, ctx, chain, journal)
     original = request
     reserved: Sequence[Reservation] = ()
@@ -67,16 +65,15 @@ async def ask(model: Model, request: ModelRequest, ctx: Context, *, name: str | 
     try:
         if journal.refusing:
             refuse(name, ctx, journal)
-        if ADMISSION in scope:
+        if ADMISSION in ctx.scope:
             reserved, ctx = _admitted(request, name, ctx)
         if chain.hooks["before_model"]:
             request = await _apply_before_model(request, ctx, chain)
-        if APPROVALS in scope or record is not None:
+        if APPROVALS in ctx.scope or record is not None:
             request = await _approve(request, name, record, ctx)
         if chain is NO_CHAIN and ctx.emit is SILENCE:
             sent = _SENT
-            ctx = ctx.as_leaf()  # the other is needed for hooks and events only, and is freed while the model works
-            response = await model(request, ctx)
+            response = await model(request, ctx := ctx.as_leaf())  # the other is freed while the model works
             must_be(response, ModelResponse, name, ctx)
         else:
             model = sent = _Sent(model)
