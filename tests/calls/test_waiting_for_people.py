@@ -12,12 +12,15 @@ from tests.stores.places import new_store
 from ziggurat.agents.agent import Agent
 from ziggurat.agents.runnable import Runnable
 from ziggurat.core.context import Context
+from ziggurat.core.entries import Decided
+from ziggurat.core.journal import LocalJournal
 from ziggurat.core.layer import stack
+from ziggurat.core.stored_journal import read_record
 from ziggurat.layers.circuit_breaker import CircuitBreaker, circuit_breaker
 from ziggurat.layers.hedge import hedge
 from ziggurat.layers.timeout import timeout
 from ziggurat.messages import stops
-from ziggurat.messages.agent import AgentRun, Approve, Decision, PendingItem
+from ziggurat.messages.agent import AgentRun, Approve, Decision, Deny, PendingItem, decision_of
 from ziggurat.messages.model import ModelRequest, ModelResponse
 from ziggurat.messages.parts import ToolCall, tool_call
 from ziggurat.models.scripted import ScriptedModel
@@ -372,3 +375,31 @@ def test_an_agent_that_waited_in_the_process_beside_one_that_works_keeps_the_res
     assert run.stop == stops.Completed()
     late = [text for text in run.observations if "timed out" in text]
     assert bool(late) == (seconds == LIMIT), run.observations
+
+
+@pytest.mark.parametrize("end", ["approved", "denied", "late", "given up"])
+def test_however_a_wait_ends_in_this_process_its_end_is_recorded(end: str) -> None:
+    world = World("async")
+
+    async def approver(item: PendingItem) -> Decision:
+        await world.clock.sleep(HOURS)
+        if end == "given up":
+            raise asyncio.CancelledError
+        return Approve() if end == "approved" else Deny("no")
+
+    helper = Agent(ScriptedModel(tool_call("pay"), "done"), name="helper", tools=[world.pay(1)])
+    model = ScriptedModel([tool_call("helper", input="x"), tool_call("work")], "done")
+    approvals = Approvals(approver=approver, timeout=60 if end == "late" else None)
+    agent = Agent(model, tools=[helper, world.work(LIMIT)], approvals=approvals, store=new_store())
+
+    async def go() -> LocalJournal:
+        run = await world.run(agent)
+        assert run.stop == stops.Completed()
+        return await read_record(agent.store, run.id, world.clock)
+
+    journal = asyncio.run(go())
+    (decided,) = [entry for entry in journal.entries if isinstance(entry, Decided)]
+    assert isinstance(decision_of(decided.decision), Approve if end == "approved" else Deny)
+    assert journal.worked("agent/step-1/tool-1:helper/helper") == (1 if end == "approved" else 0), (
+        "not what was beside it"
+    )

@@ -220,7 +220,10 @@ async def _ask_approver(desk: Approvals, normalize: Normalize, ctx: Context, ite
 
 
 async def _await_approver(task: "asyncio.Future[Decision]", desk: Approvals, ctx: Context) -> Decision:
-    """Await an approver in a separate task, so that one that ignores its cancellation cannot delay the timeout."""
+    """Await an approver in a separate task, so that one that ignores its cancellation cannot delay the timeout.
+
+    One that does not decide has denied; that is recorded as any decision, so that its time does not count later either.
+    """
     task.add_done_callback(lambda done: done.cancelled() or done.exception())
     try:
         if desk.timeout is None:
@@ -228,10 +231,8 @@ async def _await_approver(task: "asyncio.Future[Decision]", desk: Approvals, ctx
         else:
             async with ctx.limit(desk.timeout):
                 await asyncio.wait([task])
-    except Timeout as error:
-        raise Denied(f"denied: nobody decided within {desk.timeout:g} s") from error
+    except Timeout:
+        return Deny(f"nobody decided within {desk.timeout:g} s")
     finally:
         task.cancel()
-    if task.cancelled():
-        raise Denied("denied: the approver gave up")
-    return task.result()
+    return Deny("the approver gave up") if task.cancelled() else task.result()
