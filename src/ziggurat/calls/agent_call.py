@@ -69,7 +69,7 @@ class AgentCall(Tally):
         self.own: Sequence[Middleware] = own  # the middleware that was given to it itself
         self._parse = parse
         self.debug: bool = debug or (outer is not None and outer.debug)  # raise unexpected errors at once
-        self.failures: dict[str, Exception] = {}  # by path, errors of tools that became results
+        self.failures: dict[str, Exception] | None = None  # by path, errors of tools that became results
         self.tool_limit: int | None = tool_limit  # of its budget, for it and all agents below
         self._reported: dict[int, BaseException] | None = None
         self.inbox: Inbox | None = None  # of the run, in the outermost call, once something has waited for an event

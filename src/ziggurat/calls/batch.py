@@ -7,7 +7,7 @@ from collections.abc import Awaitable
 from functools import partial
 from typing import Protocol
 
-from ziggurat.calls.agent_call import AGENT_CALL
+from ziggurat.calls.failures import failure_at
 from ziggurat.calls.tool_call import act
 from ziggurat.core.context import Context
 from ziggurat.core.entries import Result
@@ -179,19 +179,13 @@ async def _raise_failures(box: Toolbox, results: tuple[ToolResult, ...], context
     texts = [f"{result.name}: {result.text}" for result, _ in failed]
     for (result, ctx), text in zip(failed, texts, strict=True):
         error = ToolError(text, kind=result.error or "permanent")
-        error.__cause__ = _cause_of(ctx)
+        error.__cause__ = failure_at(ctx)
         await journal_of(ctx).write_failure(ctx, result.name, result.name, error)
     kind = failed[0][0].error or "permanent"
     if box.join == "fail_fast" or len(failed) == 1:
-        raise ToolError(texts[0], kind=kind) from _cause_of(failed[0][1])
-    causes = [cause for _, ctx in failed if (cause := _cause_of(ctx)) is not None]
+        raise ToolError(texts[0], kind=kind) from failure_at(failed[0][1])
+    causes = [cause for _, ctx in failed if (cause := failure_at(ctx)) is not None]
     raise ToolError(f"one or more tools failed: {'; '.join(texts)}", kind=kind) from next(iter(causes), None)
-
-
-def _cause_of(ctx: Context) -> Exception | None:
-    """Return the error that became the result of a call, if it was unexpected."""
-    caller = ctx.scope.get(AGENT_CALL)
-    return None if caller is None else caller.failures.get(ctx.path)
 
 
 def not_executed(calls: tuple[ToolCall, ...], why: str) -> tuple[ToolResult, ...]:

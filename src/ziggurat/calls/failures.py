@@ -1,6 +1,6 @@
 """What happens to the failure of a tool: a mistake of the programmer ends the run, the rest is logged for people."""
 
-__all__ = ["mask_of", "note_failure"]
+__all__ = ["failure_at", "mask_of", "note_failure"]
 
 import logging
 from collections.abc import Callable
@@ -32,9 +32,19 @@ def note_failure(error: Exception, what: str, ctx: Context) -> None:
     if call is not None:
         if call.debug:
             raise error
+        if call.failures is None:
+            call.failures = {}
         call.failures[ctx.path] = error
     text = f"{what} failed at {ctx.path}; the error is reported to the model"
     log_failure(logging.WARNING, text, error, mask_of(journal_of(ctx), ctx.path))
+
+
+def failure_at(ctx: Context, *, keep: bool = True) -> Exception | None:
+    """Return the error that became the result of a call, if it was unexpected; forget it unless `keep` is given."""
+    call = ctx.scope.get(AGENT_CALL)
+    if call is None or call.failures is None:
+        return None
+    return call.failures.get(ctx.path) if keep else call.failures.pop(ctx.path, None)
 
 
 def mask_of(journal: LocalJournal, path: str) -> Callable[[str], str]:

@@ -11,9 +11,8 @@ from asyncio import CancelledError
 from msgspec.structs import replace
 
 from ziggurat.calls.admission import ADMISSION, admit_tool
-from ziggurat.calls.agent_call import AGENT_CALL
 from ziggurat.calls.call_decision import is_waiting, refuse, waiting_call
-from ziggurat.calls.failures import note_failure
+from ziggurat.calls.failures import failure_at, note_failure
 from ziggurat.calls.gate import WAITING_CALLS, ApprovedCall, pass_gate, refuse_second
 from ziggurat.calls.hooks import MIDDLEWARE, NO_CHAIN, HookChain, hooked, run_hooks, tell, wrap
 from ziggurat.calls.once import after_acts, make_once, settle_unknown
@@ -77,28 +76,20 @@ async def act(box: Toolbox, call: ToolCall, ctx: Context) -> ToolResult:
         result = await _apply_after_tool(result, call, ctx, chain)
     if result.id != call.id:
         result = replace(result, id=call.id)
-    stored = journal.append(Result(ctx.path, call.name, call, result, (), journal.watch.elapsed))
+    beside = ctx.watch is not journal.watch  # otherwise the next entry of the model has the time
+    elapsed = journal.watch.elapsed if journal.durable or beside else 0.0
+    stored = journal.append(Result(ctx.path, call.name, call, result, (), elapsed))
     if stored is not None:  # `await journal.write(...)` takes 0.2 us longer
         await stored
     journal.count(ctx, call.name, TOOL_CALL)
     seconds = monotonic() - started
     if entry is not None:
         entry.statistics.add(seconds, result)
-    cause = None if result.error is None else _take_cause(box, ctx)
+    failure = None if result.error is None else failure_at(ctx, keep=box.on_error == "raise")
     if ctx.emit is not SILENCE:
+        cause = None if failure is None else Cause.of(failure)
         await ctx.emit(ToolEnded(ctx.path, call, result, seconds, cause=cause))
     return result
-
-
-def _take_cause(box: Toolbox, ctx: Context) -> Cause | None:
-    """Return the error that became the result of a call, if it was unexpected, and forget it unless it is raised."""
-    caller = ctx.scope.get(AGENT_CALL)
-    failure = None if caller is None else caller.failures.get(ctx.path)
-    if caller is None or failure is None:
-        return None
-    if box.on_error != "raise":
-        del caller.failures[ctx.path]
-    return Cause.of(failure)
 
 
 async def _recorded_result(recorded: Result, call: ToolCall, ctx: Context, journal: LocalJournal) -> ToolResult:

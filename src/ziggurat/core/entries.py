@@ -103,7 +103,7 @@ class Result(JournalEntry, frozen=True, gc=False):
     spent: tuple[object, ...] = ()
     """The usage of failed and lost tries below this call; the value's own usage is not included."""
     elapsed: float = 0.0
-    """Seconds of the run's time allowance used at this point."""
+    """Seconds of the run's time allowance used at this point; 0 for a tool in memory that nothing ran beside."""
 
 
 class Failure(JournalEntry, frozen=True, gc=True):

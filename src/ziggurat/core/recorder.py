@@ -83,7 +83,7 @@ class Recorder:
         self.durable: bool = False
         self.entries: list[JournalEntry] = []
         self.watch: Stopwatch = Stopwatch(clock)  # measures the run, in this process and all before
-        self._acts: dict[str, Intent] = {}
+        self._acts: dict[str, Intent] | None = None
         self._acts_read = 0  # the number of entries searched for them
         self._known_composites: Composites | None = None
         self._charges: list[tuple[str, object]] | None = None
@@ -320,6 +320,8 @@ class Recorder:
 
     def acts(self) -> Iterable[Intent]:
         """Return the last intent of each call that acts once only, in the order in which they began."""
+        if self._acts is None:
+            self._acts = {}
         for entry in islice(self.entries, self._acts_read, None):
             if isinstance(entry, Intent) and entry.once:
                 self._acts[entry.path] = entry
