@@ -75,7 +75,7 @@ class RunRecords(Generic[Out]):
         """
         from ziggurat.stores.pending import pending_items
 
-        infos = await self._runs.list(agent=self.name, status="Suspended", labels=labels, limit=limit)
+        infos = await self._runs.list(self.name, "Suspended", labels, limit)
         return await pending_items(infos, self._runs.read)
 
     @checked

@@ -151,10 +151,6 @@ class Spending:
         if budget.tool_calls is not None and sum(calls.values()) >= budget.tool_calls:
             raise ToolError(f"not executed: this run may call tools {budget.tool_calls} times", kind="denied")
 
-    def count_tool(self, name: str) -> None:
-        """Count a tool call."""
-        self.tool_calls[name] = self.tool_calls.get(name, 0) + 1
-
 
 class Reservation:
     """What is reserved for one call in each limit: the usage of its failed tries, and the maximum of the next one."""
@@ -269,7 +265,7 @@ def admit_tool(name: str, ctx: Context) -> None:
     for spending in budgets:
         spending.check_tool(name)
     for spending in budgets:
-        spending.count_tool(name)
+        spending.tool_calls[name] = spending.tool_calls.get(name, 0) + 1
 
 
 def budgeted(ctx: Context, budget: Budget) -> Context:

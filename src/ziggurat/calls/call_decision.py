@@ -13,7 +13,6 @@ __all__ = [
     "is_waiting",
     "item_of",
     "misfit",
-    "misfit_of_answer",
     "misfit_of_schema",
     "question_of",
     "recorded_form",
@@ -242,7 +241,7 @@ def misfit(item: PendingItem, decision: Decision, normalize: Normalize | None) -
     if item.stage == "question":
         if not isinstance(decision, Answer):
             return f"answer with Answer(value) or Deny(reason); got {decision!r:.200}"
-        return misfit_of_answer(question_of(item.call), decision.value)
+        return misfit_of_schema(question_of(item.call).answer, decision.value)
     if item.interrupted:
         if not isinstance(decision, (Happened, DidNotHappen)):
             return _UNSETTLED
@@ -272,15 +271,6 @@ def _misfit_of_change(call: ToolCall, change: Modify, normalize: Normalize | Non
 _PLAIN = {"boolean": bool, "integer": int, "number": float, "string": str, "null": type(None)}
 
 
-def misfit_of_answer(question: Question, value: object) -> str | None:
-    """Return why a value cannot be the answer to a question, None if it can.
-
-    Raises:
-        MissingExtra: the answer is an object or a list, and the extra ``schemas`` is not installed.
-    """
-    return misfit_of_schema(question.answer, value)
-
-
 def misfit_of_schema(schema: dict[str, Any], value: object) -> str | None:
     """Return why plain data does not fit a JSON Schema, None if it does.
 
@@ -295,13 +285,11 @@ def misfit_of_schema(schema: dict[str, Any], value: object) -> str | None:
         return None if fits else f"it is one of {', '.join(map(repr, choices))}, got {value!r:.200}"
     if schema.keys() == {"type"} and schema["type"] in _PLAIN:
         kind = _PLAIN[schema["type"]]
-        fits = isinstance(value, (float, int) if kind is float else kind) and (kind is bool or not _is_bool(value))
+        fits = isinstance(value, (float, int) if kind is float else kind) and (
+            kind is bool or not isinstance(value, bool)
+        )
         return None if fits else f"it is of the type {schema['type']}, got {value!r:.200}"
     from ziggurat.tools.validator import SchemaValidator
 
     problems = SchemaValidator(schema, "the value").problems(value)
     return "; ".join(problems) or None
-
-
-def _is_bool(value: object) -> bool:
-    return isinstance(value, bool)

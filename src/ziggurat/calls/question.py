@@ -5,7 +5,7 @@ __all__ = ["ask"]
 from collections.abc import Coroutine, Sequence
 from typing import TYPE_CHECKING, Any, TypeVar, overload
 
-from ziggurat.calls.call_decision import Question, item_of, misfit_of_answer
+from ziggurat.calls.call_decision import Question, item_of, misfit_of_schema
 from ziggurat.calls.waiting import decision_on, waiting_place
 from ziggurat.core.codec import canonical
 from ziggurat.core.errors import ConfigurationError, Denied
@@ -77,7 +77,7 @@ async def ask(
     if choices is not None:
         schema = {"enum": [parameter.plain(choice) for choice in choices]}
     record = Question(question, schema, () if default is _NO_DEFAULT else (parameter.plain(default),))
-    wrong = misfit_of_answer(record, record.default[0]) if record.default else None
+    wrong = misfit_of_schema(record.answer, record.default[0]) if record.default else None
     if wrong is not None:
         raise ConfigurationError(f"the default of the question {question!r} does not fit: {wrong}")
     call = ToolCall("", "ask", canonical(record).decode())

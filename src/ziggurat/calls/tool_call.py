@@ -53,9 +53,8 @@ async def act(box: Toolbox, call: ToolCall, ctx: Context) -> ToolResult:
     record = journal.find(ctx.path)
     if record is not None and record.result is not None:
         return await _recorded_result(record.result, call, ctx, journal)
-    scope = ctx.scope
-    chain = scope.get(MIDDLEWARE) or NO_CHAIN
-    monotonic = (scope.get(CLOCK) or SYSTEM_CLOCK).monotonic
+    chain = ctx.scope.get(MIDDLEWARE) or NO_CHAIN
+    monotonic = (ctx.scope.get(CLOCK) or SYSTEM_CLOCK).monotonic
     started = monotonic()
     if ctx.emit is not SILENCE:
         await ctx.emit(ToolStarted(ctx.path, call))
@@ -76,9 +75,8 @@ async def act(box: Toolbox, call: ToolCall, ctx: Context) -> ToolResult:
         result = await _apply_after_tool(result, call, ctx, chain)
     if result.id != call.id:
         result = replace(result, id=call.id)
-    beside = ctx.watch is not journal.watch  # otherwise the next entry of the model has the time
-    elapsed = journal.watch.elapsed if journal.durable or beside else 0.0
-    stored = journal.append(Result(ctx.path, call.name, call, result, (), elapsed))
+    timed = journal.durable or ctx.watch is not journal.watch  # else the next entry of the model has the time
+    stored = journal.append(Result(ctx.path, call.name, call, result, (), journal.watch.elapsed if timed else 0.0))
     if stored is not None:  # `await journal.write(...)` takes 0.2 us longer
         await stored
     journal.count(ctx, call.name, TOOL_CALL)

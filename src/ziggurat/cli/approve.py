@@ -12,7 +12,7 @@ from threading import Lock, Thread
 
 from ziggurat.agents.agent import Agent
 from ziggurat.agents.runnable import Runnable
-from ziggurat.calls.call_decision import misfit_of_answer, question_of
+from ziggurat.calls.call_decision import misfit_of_schema, question_of
 from ziggurat.calls.decisions import misfit_of
 from ziggurat.cli.terminal import note, read_line, write
 from ziggurat.core.visible import visible_line
@@ -152,7 +152,7 @@ def ask_answer(item: PendingItem, ask: Ask, say: Say) -> Decision:
         readings: list[object] = [text]
         with suppress(ValueError):
             readings.insert(0, json.loads(text))
-        wrong = [misfit_of_answer(question, reading) for reading in readings]
+        wrong = [misfit_of_schema(question.answer, reading) for reading in readings]
         if None in wrong:
             return Answer(readings[wrong.index(None)])
         say(visible_line(wrong[-1] or ""))

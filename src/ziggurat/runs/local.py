@@ -52,14 +52,7 @@ class LocalRuns(Runs):
         journal = self._in_progress.get(run_id) or self._journals.get(run_id)
         return None if journal is None else self._info(run_id, journal)
 
-    async def list(
-        self,
-        *,
-        agent: str | None = None,
-        status: str | None = None,
-        labels: Mapping[str, object] | None = None,
-        limit: int = 100,
-    ) -> Sequence[LogInfo]:
+    async def list(self, agent: str, status: str, labels: Mapping[str, object] | None, limit: int) -> Sequence[LogInfo]:
         """Return the runs, which are all of one agent."""
         infos = [self._info(run_id, journal) for run_id, journal in reversed(self._journals.items())]
         return [info for info in infos if info.fits(None, status, None, labels)][:limit]

@@ -50,15 +50,8 @@ class Runs(ABC):
         """Return the status of a run and the digest of its request, None if there is none."""
 
     @abstractmethod
-    async def list(
-        self,
-        *,
-        agent: str | None = None,
-        status: str | None = None,
-        labels: Mapping[str, object] | None = None,
-        limit: int = 100,
-    ) -> Sequence[LogInfo]:
-        """Return the runs, the most recently changed first."""
+    async def list(self, agent: str, status: str, labels: Mapping[str, object] | None, limit: int) -> Sequence[LogInfo]:
+        """Return the runs of an agent that have a status and all of some labels, the most recently changed first."""
 
     async def was_interrupted(self, info: LogInfo) -> bool:
         """Return whether a run ended because it was cancelled from outside, and not through its handle."""

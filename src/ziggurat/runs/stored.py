@@ -47,14 +47,7 @@ class StoredRuns(Runs):
         """Return the status and request digest of a run."""
         return await self._store.find(run_log(run_id))
 
-    async def list(
-        self,
-        *,
-        agent: str | None = None,
-        status: str | None = None,
-        labels: Mapping[str, object] | None = None,
-        limit: int = 100,
-    ) -> Sequence[LogInfo]:
+    async def list(self, agent: str, status: str, labels: Mapping[str, object] | None, limit: int) -> Sequence[LogInfo]:
         """Return the runs."""
         return await self._store.logs("run:", agent=agent, status=status, labels=labels, limit=limit)
 
