@@ -72,6 +72,7 @@ class Opener:
         self.path: str = escaped(name)
         self._agent = agent
         self._parts = parts
+        self._new_inbox = runs.new_inbox  # one for all runs
 
     async def open(self, request: AgentRequest | None, options: RunOptions) -> Opening:
         """Open a new run, or the one that has the id in the options; without a request that must exist.
@@ -302,7 +303,7 @@ class Opener:
         if runs is not None:
             if control is None and (runs.keeps_ended or has_id):
                 control = self._control(run_id)
-            scope[INBOX] = runs.new_inbox if control is None else control.inbox
+            scope[INBOX] = self._new_inbox if control is None else control.inbox
             journal.inbox_read = journal.inbox_read or 0
             if control is not None:
                 control.read_inbox, scope[STEERING] = runs.inbox, control.mailbox
