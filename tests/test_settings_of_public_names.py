@@ -32,6 +32,8 @@ from ziggurat.models.http.client import Client
 from ziggurat.models.http.dialect import dialect_of
 from ziggurat.models.http.limits import Limits
 from ziggurat.models.scripted import ScriptedModel
+from ziggurat.plans.htn import Planner
+from ziggurat.plans.htn_parts import Compound
 from ziggurat.plans.nodes import Task
 from ziggurat.runtime.bus import Bus
 from ziggurat.stores.local import LocalLogs
@@ -154,6 +156,11 @@ ARGUMENTS: dict[str, dict[str, Any]] = {
     "Parallel": {"nodes": []},
     "Map": {"name": "x", "over": "y", "node": TASK},
     "Loop": {"node": TASK, "max_rounds": 1},
+    "Primitive": {"tool": "x"},
+    "Compound": {"name": "x"},
+    "Method": {"task": "x", "subtasks": []},
+    "Planner": {"methods": []},
+    "htn_flow": {"planner": Planner([]), "goal": Compound("x")},
     "asked": {"agent": Agent(MODEL), "question": "x"},
     "contains": {"condition": "x:y", "variables": {}},
     "when": {"variable": "x", "kind": int, "test": bool},

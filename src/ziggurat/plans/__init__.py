@@ -1,8 +1,9 @@
 """Plans: work that is planned ahead, and runs as a durable flow.
 
 - `nodes`: the parts of a plan (`Task`, `Sequence`, `Branch`, `Parallel`, `Map`, `Loop`), with `conditions` and
-  `variables`. `trees` makes a flow of them; `places` and `scoping` check them, `working` prepares the tasks, and
-  `running` runs them, with a `result`.
+  `variables`. `trees` makes a flow of them, with `building`; `places` and `scoping` check them, `working` prepares the
+  tasks, and `running` runs them, with a `result`.
+- `htn` plans how to decompose tasks: `htn_parts`, `htn_search`.
 - `graph` declares nodes on a typed state and builds a `StateGraph` of them: `graph_parts`, `graph_nodes` (how they are
   called), `graph_shape` (loops), `graph_checks`, `graph_run` (the execution). `state` and `reducers`: what takes up
   updates; `causes`: what a point of a run follows from.
@@ -14,6 +15,21 @@ __getattr__, __dir__, __all__ = lazy(
     __name__,
     {
         "plans.conditions": ("Condition", "asked", "contains", "when"),
+        "plans.htn": ("Planner", "htn_flow"),
+        "plans.htn_parts": (
+            "Compound",
+            "DepthExceeded",
+            "HtnPlan",
+            "HtnStep",
+            "Method",
+            "NoMethodFound",
+            "NoPlan",
+            "NoPreconditionSatisfied",
+            "Primitive",
+            "Refusal",
+            "SearchLimitExceeded",
+            "StepLimitExceeded",
+        ),
         "plans.nodes": ("Branch", "Loop", "Map", "Node", "Parallel", "Sequence", "Task"),
         "plans.result": ("NodeResult", "PlanResult"),
         "plans.trees": ("workflow",),

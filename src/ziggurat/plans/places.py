@@ -50,14 +50,18 @@ PLACES: Fact[tuple[Place, ...]] = Fact("places", ())
 """The places of a plan, those of its outermost nodes."""
 
 
-def place_nodes(nodes: Iterable[Node]) -> tuple[Place, ...]:
+def place_nodes(nodes: Iterable[Node], *, alike: bool = False) -> tuple[Place, ...]:
     """Return the places of the outermost nodes of a plan, each with those in it.
+
+    Args:
+        nodes: The outermost nodes.
+        alike: Whether several of them may have the same name; their places are numbered then.
 
     Raises:
         ConfigurationError: siblings have the same name, nodes are nested too deep, or something is no node.
     """
     names: set[str] = set()
-    return tuple(_place(node, "", names, 0) for node in nodes)
+    return tuple(_place(node, "", names, 0, alike=alike) for node in nodes)
 
 
 def _place(node: Any, above: str, siblings: set[str], depth: int, *, alike: bool = False) -> Place:

@@ -3,26 +3,21 @@
 __all__ = ["workflow"]
 
 from collections.abc import Callable, Iterable, Iterator
-from typing import Any, Unpack, get_args
+from typing import Any, Unpack
 
-from ziggurat.agents.flow import Flow, FlowArguments, flow_program
+from ziggurat.agents.flow import Flow, FlowArguments
 from ziggurat.agents.runnable import Runnable
-from ziggurat.calls.decisions import TOOLS
-from ziggurat.calls.enter import parts_of
 from ziggurat.core.codec import digest, plain
 from ziggurat.core.context import Context
-from ziggurat.core.facts import EFFECT, Effect, strongest
 from ziggurat.core.settings import checked, refuse_unknown
 from ziggurat.core.store import Store
+from ziggurat.plans.building import plan_flow, prepared
 from ziggurat.plans.conditions import Asked, condition_text
 from ziggurat.plans.nodes import Branch, Loop, Node, Task
-from ziggurat.plans.places import PLACES, Place, place_nodes
-from ziggurat.plans.result import NodeResult, PlanResult
-from ziggurat.plans.running import Execution
+from ziggurat.plans.places import Place
+from ziggurat.plans.result import PlanResult
 from ziggurat.plans.scoping import check_references, names_of_input
-from ziggurat.plans.variables import Variables, text_of_value
-from ziggurat.plans.working import work_of
-from ziggurat.tools.toolbox import Toolbox
+from ziggurat.plans.variables import Variables
 
 
 @checked
@@ -66,19 +61,16 @@ def workflow(
         ConfigurationError: the nodes cannot be a plan.
     """
     refuse_unknown("workflow", arguments, FlowArguments.__annotations__)
-    places = place_nodes(nodes)
-    everything = [each for place in places for each in place]
-    works = {each: work_of(each.node, agent) for each in everything if isinstance(each.node, Task)}
+    tree = prepared(nodes, agent)
+    everything = [each for place in tree.places for each in place]
     initial = dict(variables or {})
     known = names_of_input(input)
     if known is not None:
-        check_references(places, known.union(initial))
+        check_references(tree.places, known.union(initial))
 
     async def run(ctx: Context, value: Any) -> PlanResult:
         """Run the nodes of a plan."""
-        values, results = initial | _variables_of(value), list[NodeResult]()
-        output = await Execution(works, ctx).run_all(places, values, results)
-        return PlanResult(plain(output), plain(values), tuple(results))
+        return await tree.run(ctx, initial | _variables_of(value))
 
     async def run_without_input(ctx: Context) -> PlanResult:
         return await run(ctx, {})
@@ -88,33 +80,23 @@ def workflow(
     if input is None:
         function = run_without_input
         del hints["value"]
-    setup = {"nodes": digest([_shape_of(each) for each in everything])}
-    agents = [*_agents_in(everything), *((agent,) if agent is not None else ())]
-    tools = Toolbox({id(tool): tool for each in everything if (tool := getattr(each.node, "tool", None))}.values())
-    permissions = frozenset(each for spec in tools.specs for each in spec.permissions).union(
-        *(parts_of(each).permissions for each in agents)
+    return plan_flow(
+        function,
+        hints,
+        {"nodes": digest([_shape_of(each) for each in everything])},
+        name=name,
+        store=store,
+        tools=[tool for each in everything if (tool := getattr(each.node, "tool", None)) is not None],
+        agents=[*_agents_in(everything), *((agent,) if agent is not None else ())],
+        arguments=arguments,
+        places=tree.places,
     )
-    arguments.setdefault("description", "")
-    program, takes = flow_program(function, hints, name, setup, arguments, permissions, _text_of)
-    program.facts |= {PLACES: places, TOOLS: tools, EFFECT: _effect_of(everything, agents, tools)}
-    return Flow(program, takes, name=name, store=store)
 
 
 def _variables_of(value: Any) -> dict[str, Any]:
     """Return the variables that the input of a plan is."""
     fields = plain(value)
     return fields if isinstance(fields, dict) else {"input": fields}
-
-
-def _text_of(result: PlanResult) -> str:
-    return text_of_value(result.output)
-
-
-def _effect_of(everything: Iterable[Place], agents: Iterable[Runnable[Any]], tools: Toolbox) -> Effect:
-    """Return the strongest side effect of anything in a plan."""
-    effects = [each.node.effect for each in everything if isinstance(each.node, Task) and each.node.function]
-    known: tuple[Effect, ...] = get_args(Effect)
-    return max((tools.effect, strongest(agents), *effects), key=known.index)
 
 
 def _agents_in(everything: Iterable[Place]) -> Iterator[Runnable[Any]]:

@@ -1,9 +1,9 @@
 """The variables of a plan: what its nodes read and write, and how texts and arguments refer to them."""
 
-__all__ = ["Variables", "fill", "names_in", "text_of_value"]
+__all__ = ["Variables", "escaped", "fill", "names_in", "text_of_value"]
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from typing import Any
 
 from ziggurat.core.codec import canonical
@@ -44,6 +44,15 @@ def fill(template: Any, variables: Variables, where: str) -> Any:
     if isinstance(template, (list, tuple)):
         return [fill(each, variables, where) for each in template]
     return template
+
+
+def escaped(template: Any, known: Collection[str] = ()) -> Any:
+    """Return a text, or data with texts in it, whose references are no references, except those to known variables."""
+    if isinstance(template, str):
+        return _REFERENCE.sub(lambda match: match[0] if match[2] in known else f"{{{match[0]}}}", template)
+    if isinstance(template, Mapping):
+        return {name: escaped(value, known) for name, value in template.items()}
+    return [escaped(each, known) for each in template] if isinstance(template, (list, tuple)) else template
 
 
 def names_in(template: Any) -> Iterator[str]:

@@ -17,6 +17,7 @@ from ziggurat.messages import stops
 from ziggurat.messages.agent import AgentRun
 from ziggurat.messages.parts import ToolCall
 from ziggurat.plans.nodes import Task
+from ziggurat.plans.places import Place
 from ziggurat.plans.result import PlanResult
 from ziggurat.plans.variables import Variables, fill
 from ziggurat.tools.permissions import GRANTS
@@ -26,35 +27,38 @@ Work = Callable[[Variables, Context], Coroutine[Any, Any, Any]]
 """Does a task for some variables and returns its output; the context is that of the plan or group around it."""
 
 
-def work_of(task: Task, agent: Runnable[Any] | None) -> Work:
-    """Return what does a task; `agent` is that of the plan.
+def work_of(place: Place, agent: Runnable[Any] | None) -> Work:
+    """Return what does the task at a place; `agent` is that of the plan.
 
     Raises:
         ConfigurationError: the task cannot be done.
     """
+    task = place.node
+    assert isinstance(task, Task)
     if task.function is not None:
-        return _call_of_function(task, task.function)
+        return _call_of_function(task, task.function, place.name)
     if task.tool is not None:
-        return _call_of_tool(task, task.tool)
+        return _call_of_tool(task, task.tool, place.name)
     asks = task.agent or agent
     if asks is None:
         raise ConfigurationError(
             f"the task {task.name!r} has a prompt, but no agent: pass agent= to it, or to the whole plan"
         )
-    return _call_of_agent(task, asks.layered(*task.layers) if task.layers else asks)
+    return _call_of_agent(task, asks.layered(*task.layers) if task.layers else asks, place.name)
 
 
-def _call_of_function(task: Task, function: Any) -> Work:
+def _call_of_function(task: Task, function: Any, name: str) -> Work:
     if isinstance(function, Step):
         if task.layers or task.effect != "repeatable":
             raise ConfigurationError(
                 f"the function of the task {task.name!r} is a step: pass layers and effect to step"
             )
-        called: Step[..., Any] = function.named(task.name)
+        called: Step[..., Any] = function.named(name)
     else:
         parameters = [*signature(function).parameters.values()]
         takes_context = bool(parameters) and parameters[0].annotation in (Context, "Context")
         called = step(name=task.name, effect=task.effect, layers=[*task.layers], context=takes_context)(function)  # type: ignore[call-overload]
+        called = called if name == task.name else called.named(name)
     _ = called.returns  # an annotation that cannot be read is reported now
     read = _arguments_by_name(task, called) if task.arguments is None else None
 
@@ -89,7 +93,7 @@ def _arguments_by_name(task: Task, called: "Step[..., Any]") -> Callable[[Variab
     return read
 
 
-def _call_of_tool(task: Task, tool: Any) -> Work:
+def _call_of_tool(task: Task, tool: Any, name: str) -> Work:
     box = Toolbox([stack(tool, *task.layers) if task.layers else tool], on_error="raise")
     (spec,) = box.specs
     permissions = frozenset(spec.permissions)
@@ -98,15 +102,15 @@ def _call_of_tool(task: Task, tool: Any) -> Work:
         arguments = encode(fill(dict(task.arguments or {}), variables, task.name)).decode()
         if permissions and ctx.scope.get(GRANTS) is None:  # as an agent without grants: exactly what it declares
             ctx = ctx.within(GRANTS, permissions)
-        return (await call_tool(box, ToolCall(task.name, spec.name, arguments), ctx, task.name)).text
+        return (await call_tool(box, ToolCall(name, spec.name, arguments), ctx, name)).text
 
     return work
 
 
-def _call_of_agent(task: Task, agent: Runnable[Any]) -> Work:
+def _call_of_agent(task: Task, agent: Runnable[Any], name: str) -> Work:
     async def work(variables: Variables, ctx: Context) -> Any:
         question = fill(task.prompt if task.prompt is not None else "", variables, task.name)
-        token = AMBIENT.set(own_places(ctx.at(task.name)))
+        token = AMBIENT.set(own_places(ctx.at(name)))
         try:
             run = await agent.run(question)
         finally:

@@ -1,0 +1,103 @@
+"""How flows are built of nodes: the nodes prepared to run, and what such a flow states about itself."""
+
+__all__ = ["Tree", "plan_flow", "prepared"]
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any, get_args
+
+from msgspec import Struct
+
+from ziggurat.agents.flow import Flow, FlowArguments, flow_program
+from ziggurat.agents.runnable import Runnable
+from ziggurat.calls.decisions import TOOLS
+from ziggurat.calls.enter import parts_of
+from ziggurat.core.codec import plain
+from ziggurat.core.context import Context
+from ziggurat.core.facts import EFFECT, Effect, strongest
+from ziggurat.core.store import Store
+from ziggurat.plans.nodes import Node, Task
+from ziggurat.plans.places import PLACES, Place, place_nodes
+from ziggurat.plans.result import NodeResult, PlanResult
+from ziggurat.plans.running import Execution
+from ziggurat.plans.variables import text_of_value
+from ziggurat.plans.working import Work, work_of
+from ziggurat.tools.toolbox import Tool, Toolbox
+
+
+class Tree(Struct, frozen=True, eq=False):
+    """Nodes that can be run.
+
+    Attributes:
+        places: The outermost nodes, at their positions.
+        works: What does each task.
+    """
+
+    places: tuple[Place, ...]
+    works: Mapping[Place, Work]
+
+    async def run(self, ctx: Context, values: dict[str, Any]) -> PlanResult:
+        """Run the nodes one after the other, below the function that calls this, and return their result."""
+        results: list[NodeResult] = []
+        output = await Execution(self.works, ctx).run_all(self.places, values, results)
+        return PlanResult(plain(output), plain(values), tuple(results))
+
+
+def prepared(nodes: Iterable[Node], agent: Runnable[Any] | None, *, alike: bool = False) -> Tree:
+    """Return nodes ready to run.
+
+    Args:
+        nodes: In this order.
+        agent: Does the tasks that have only a prompt.
+        alike: Whether several nodes may have the same name, as in a plan that was not written by a person.
+
+    Raises:
+        ConfigurationError: the nodes cannot be a plan.
+    """
+    places = place_nodes(nodes, alike=alike)
+    tasks = [each for place in places for each in place if isinstance(each.node, Task)]
+    return Tree(places, {each: work_of(each, agent) for each in tasks})
+
+
+def plan_flow(
+    function: Callable[..., Any],
+    hints: dict[str, Any],
+    setup: dict[str, str],
+    *,
+    name: str,
+    store: str | Store | None,
+    tools: Iterable[Tool],
+    agents: Sequence[Runnable[Any]],
+    arguments: FlowArguments,
+    places: tuple[Place, ...] = (),
+) -> Flow[Any, Any]:
+    """Return a flow whose function runs nodes.
+
+    Args:
+        function: The function.
+        hints: Its annotations.
+        setup: What is compared when a run is continued.
+        name: The name of the flow.
+        store: Where its runs are kept.
+        tools: All tools of the nodes.
+        agents: All agents of the nodes.
+        arguments: Those of all flows.
+        places: Its nodes, as far as they are known.
+    """
+    box = Toolbox({id(each): each for each in tools}.values())
+    needed = [frozenset(spec.permissions) for spec in box.specs] + [parts_of(each).permissions for each in agents]
+    arguments.setdefault("description", "")
+    program, takes = flow_program(function, hints, name, setup, arguments, frozenset().union(*needed), _text_of)
+    program.facts |= {PLACES: places, TOOLS: box, EFFECT: _strongest_effect(places, agents, box)}
+    return Flow(program, takes, name=name, store=store)
+
+
+def _text_of(result: Any) -> str:
+    return text_of_value(result.output)
+
+
+def _strongest_effect(places: Iterable[Place], agents: Iterable[Runnable[Any]], tools: Toolbox) -> Effect:
+    """Return the strongest side effect of anything in a plan."""
+    everything = [each.node for place in places for each in place]
+    effects = [node.effect for node in everything if isinstance(node, Task) and node.function is not None]
+    known: tuple[Effect, ...] = get_args(Effect)
+    return max((tools.effect, strongest(agents), *effects), key=known.index)

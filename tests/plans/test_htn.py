@@ -1,0 +1,246 @@
+"""Planning with a hierarchical task network: what is found, why something is not, and how a plan is done."""
+
+import asyncio
+import tracemalloc
+from typing import Any
+
+import pytest
+
+from tests.plans.htn_domains import MAX_DEPTH, MAX_STEPS, Domain, Everything
+from ziggurat.agents.agent import Agent
+from ziggurat.core.errors import ConfigurationError, LimitExceeded
+from ziggurat.messages import stops
+from ziggurat.models.scripted import ScriptedModel
+from ziggurat.plans.htn import Planner, htn_flow
+from ziggurat.plans.htn_parts import (
+    Compound,
+    DepthExceeded,
+    HtnStep,
+    HtnTask,
+    Method,
+    NoMethodFound,
+    NoPlan,
+    NoPreconditionSatisfied,
+    Primitive,
+    Refusal,
+    SearchLimitExceeded,
+    StepLimitExceeded,
+)
+from ziggurat.stores.local import LocalLogs
+
+PRIVATE = Method(
+    "ResearchCompany",
+    [
+        Primitive("web_search", {"query": "{company}"}),
+        Primitive("scrape_page", {"url": "{web_search}"}),
+        Primitive("summarise", {"text": "{scrape_page}"}),
+    ],
+    description="Standard research workflow",
+)
+PUBLIC = Method(
+    "ResearchCompany",
+    [
+        Primitive("web_search", {"query": "{company}"}),
+        Primitive("fetch_sec_filings", {"ticker": "{ticker}"}),
+        Primitive("summarise", {"text": "{fetch_sec_filings}"}),
+    ],
+    preconditions={"company_type": "public"},
+    description="Research including SEC filings for public companies",
+)
+RESEARCH = Planner([PRIVATE, PUBLIC])
+
+
+def steps(planner: Planner, goal: HtnTask, world: dict[str, Any] | None = None) -> list[str]:
+    return [step.tool for step in planner.plan(goal, world).steps]
+
+
+def test_the_method_for_public_companies_is_chosen_for_a_public_company() -> None:
+    """Although the one without conditions is listed first."""
+    goal = Compound("ResearchCompany")
+    assert steps(RESEARCH, goal, {"company_type": "public"}) == ["web_search", "fetch_sec_filings", "summarise"]
+    assert steps(RESEARCH, goal, {"company_type": "private"}) == ["web_search", "scrape_page", "summarise"]
+    plan = RESEARCH.plan(goal)
+    assert len(plan) == 3
+    assert plan.steps[0] == HtnStep("web_search", {"query": "{company}"}, 1, "ResearchCompany")
+    assert plan.refused == (
+        Refusal("ResearchCompany", PUBLIC.description, "company_type is not 'public': it has no value"),
+    )
+
+
+def test_the_plan_is_done_with_the_tools() -> None:
+    async def web_search(query: str) -> str:
+        """Search."""
+        return f"pages on {query}"
+
+    async def fetch_sec_filings(ticker: str) -> str:
+        """Fetch."""
+        return f"filings of {ticker}"
+
+    async def scrape_page(url: str) -> str:
+        """Scrape."""
+        return url
+
+    async def summarise(text: str) -> str:
+        """Summarise."""
+        return f"summary of {text}"
+
+    store = LocalLogs()
+    tools = [web_search, fetch_sec_filings, scrape_page, summarise]
+    plan = htn_flow(RESEARCH, Compound("ResearchCompany"), tools=tools, store=store)
+    run = plan.run_sync({"company": "Acme", "company_type": "public", "ticker": "ACM"}, run_id="one")
+    assert run.text == "summary of filings of ACM"
+    assert [each.node for each in run.output.nodes] == ["web_search", "fetch_sec_filings", "summarise"]
+    assert asyncio.run(plan.replay("one")).text == run.text
+    assert plan.run_sync({"company": "Acme"}).text == "summary of pages on Acme"
+    with pytest.raises(ConfigurationError, match="no tool 'summarise'"):
+        htn_flow(RESEARCH, Compound("ResearchCompany"), tools=tools[:3])
+
+
+def test_an_agent_does_what_no_tool_does() -> None:
+    model = ScriptedModel(always=lambda request: request.messages[-1].text)
+    plan = htn_flow(Planner([]), Primitive("think hard", {"about": "{x} {{y}}"}), agent=Agent(model))
+    assert plan.run_sync({"x": "it"}).text == 'think hard {"about":"it {y}"}'
+
+
+def test_a_bare_primitive_is_its_own_source() -> None:
+    assert Planner([]).plan(Primitive("look")).steps == (HtnStep("look", {}, 0, "look"),)
+
+
+# -- what is legal, and whether there is a plan ------------------------------------------------------------------------
+
+
+def test_it_agrees_with_a_planner_that_tries_everything() -> None:
+    outcomes = {True: 0, False: 0}
+    went_back = 0
+    for seed in range(1000):
+        domain = Domain(seed)
+        everything = Everything(domain)
+        planner = Planner(domain.methods, max_depth=MAX_DEPTH, max_steps=MAX_STEPS, max_tasks=200_000)
+        exists = everything.has_plan()
+        outcomes[exists] += 1
+        if not exists:
+            with pytest.raises(NoPlan) as raised:
+                planner.plan(domain.goal, domain.world)
+            assert not isinstance(raised.value, SearchLimitExceeded)
+            continue
+        plan = planner.plan(domain.goal, domain.world)
+        assert everything.is_plan(plan.steps), seed
+        assert planner.plan(domain.goal, dict(reversed(domain.world.items()))) == plan
+        went_back += any(not refusal.reason.startswith(("a is", "b is", "c is")) for refusal in plan.refused)
+    assert min(outcomes.values()) > 150
+    assert went_back > 20
+
+
+# -- failures ----------------------------------------------------------------------------------------------------------
+
+
+def failure(*methods: Method, world: dict[str, Any] | None = None, **limits: int) -> NoPlan:
+    with pytest.raises(NoPlan) as raised:
+        Planner(methods, **limits).plan(Compound("goal"), world)
+    return raised.value
+
+
+def test_each_failure_has_an_error_of_its_own() -> None:
+    error = failure(Method("other", []))
+    assert isinstance(error, NoMethodFound)
+    assert (error.task, str(error)) == ("goal", "no method decomposes goal; there are methods for: other")
+    error = failure(Method("goal", [], {"a": 1}, "the first"), Method("goal", [], {"b": 1, "c": 2}), world={"b": True})
+    assert isinstance(error, NoPreconditionSatisfied)
+    assert error.refused == (
+        Refusal("goal", "nothing to do", "b is True, not 1"),
+        Refusal("goal", "the first", "a is not 1: it has no value"),
+    )
+    error = failure(Method("goal", [Compound("goal")]))
+    assert isinstance(error, DepthExceeded)
+    assert (error.limit, error.task) == (16, "goal")
+    error = failure(Method("goal", [Primitive("p")] * 257))
+    assert isinstance(error, StepLimitExceeded)
+    assert (error.limit, error.kind) == (256, "steps")
+
+
+def test_the_limits_are_allowed_and_one_more_is_not() -> None:
+    assert len(Planner([Method("goal", [Primitive("p")] * 256)]).plan(Compound("goal"))) == 256
+    chain = [Method(f"t{each}", [Compound(f"t{each + 1}")]) for each in range(15)]
+    assert steps(Planner([*chain, Method("t15", [Primitive("p")])]), Compound("t0")) == ["p"]  # at depth 16
+    with pytest.raises(DepthExceeded, match="p is more than 16 levels below the goal"):
+        Planner([*chain, Method("t15", [Compound("t16")]), Method("t16", [Primitive("p")])]).plan(Compound("t0"))
+
+
+def test_it_goes_back_to_the_last_choice_and_says_why() -> None:
+    opens = Primitive("open", effects={"door": "open"})
+    planner = Planner(
+        [
+            Method("goal", [opens, Compound("enter")], {"key": True}, "with the key"),
+            Method("goal", [Primitive("climb")], description="through the window"),
+            Method("enter", [Primitive("walk", preconditions={"light": "on"})], {"door": "open"}),
+        ]
+    )
+    plan = planner.plan(Compound("goal"), {"key": True})
+    assert [each.tool for each in plan.steps] == ["climb"]
+    reason = "walk cannot be done: light is not 'on': it has no value"
+    assert plan.refused == (Refusal("enter", "walk", reason), Refusal("goal", "with the key", reason))
+    lit = planner.plan(Compound("goal"), {"key": True, "light": "on"})
+    assert [each.tool for each in lit.steps] == ["open", "walk"]
+    assert lit.world == {"key": True, "light": "on", "door": "open"}
+
+
+BLOW_UPS = {
+    "wide": [Method("goal", [Compound("goal")] * 3) for _ in range(3)],
+    "deep": [
+        Method("goal", [Primitive("p"), Compound("goal"), Compound("goal")], description=str(n)) for n in range(2)
+    ],
+    "empty": [Method("goal", [Compound("e")] * 200 + [Compound("no")]), *[Method("e", []) for _ in range(5)]],
+    "steps": [Method("goal", [Primitive("p")] * 100 + [Compound("goal")]) for _ in range(4)],
+    "facts": [
+        Method("goal", [Primitive("p", effects={str(n): n}) for n in range(50)] + [Compound("goal")] * 2)
+        for _ in range(9)
+    ],
+}
+
+
+@pytest.mark.parametrize("name", BLOW_UPS)
+def test_a_search_that_blows_up_ends_at_its_limits(name: str) -> None:
+    planner = Planner(BLOW_UPS[name])
+    tracemalloc.start()
+    with pytest.raises(LimitExceeded) as raised:
+        planner.plan(Compound("goal"))
+    assert tracemalloc.get_traced_memory()[1] < 64_000_000
+    tracemalloc.stop()
+    assert isinstance(raised.value, NoPlan)
+    assert len(raised.value.refused) <= 200
+
+
+# -- a model orders methods --------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("answer", "first"),
+    [
+        ("2, 1", "b"),
+        ("2", "b"),
+        ("I would take 2.", "b"),
+        ("1 2", "a"),
+        ("3, 1", "a"),
+        ("2 2", "a"),
+        ("none", "a"),
+        ("0", "a"),
+    ],
+)
+def test_an_agent_may_order_methods_and_its_answer_is_checked(answer: str, first: str) -> None:
+    planner = Planner([Method("goal", [Compound(name), Compound("end")]) for name in "ab"] + [Method("end", [])] +
+                      [Method(name, [Primitive(name)]) for name in "ab"])  # fmt: skip
+    model = ScriptedModel(answer)
+    echo = Agent(ScriptedModel(always=lambda request: request.messages[-1].text))
+    plan = htn_flow(planner, Compound("goal"), agent=echo, order=Agent(model, name="chief"), store=LocalLogs())
+    run = plan.run_sync({"x": 1}, run_id="one")
+    assert [each.node for each in run.output.nodes] == [first]
+    assert "1. a > end\n2. b > end" in model.calls[0].messages[-1].text
+    assert asyncio.run(plan.replay("one")).text == run.text
+
+
+def test_a_goal_without_a_plan_ends_the_run() -> None:
+    run = htn_flow(Planner([]), Compound("goal")).run_sync({})
+    assert isinstance(run.stop, stops.Failed)
+    assert run.stop.kind == "NoMethodFound"
+    deep = htn_flow(Planner([Method("goal", [Compound("goal")])]), Compound("goal")).run_sync({})
+    assert deep.stop == stops.BudgetExceeded("depth", 16, 17)
