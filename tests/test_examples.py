@@ -11,7 +11,7 @@ import pytest
 from ziggurat.models.real import FORBID_VARIABLE
 
 EXAMPLES = Path(__file__).parents[1] / "examples"
-LOCAL = ("first_agent.py", "memory_agent.py")
+LOCAL = ("first_agent.py", "memory_agent.py", "team_local.py")
 """Those that need the embedded model."""
 
 PRINTED = {
@@ -45,6 +45,12 @@ PRINTED = {
     "structured_output.py": "2 x tea\n  1 x milk\nasked 2 times",
     "team_handoffs.py": "billing -> refunds: None\nrefunds: Order 17 is refunded. (4 model calls)\nrefunds: You",
     "team_chat.py": "writer: A ziggurat is a tower.\ncritic: What is it made of?\nwriter: A ziggurat is a stepped",
+    "team_airline.py": "questions: It is free.\nseats: Your confirmation number?\nseats: You have 4A.\n",
+    "team_background.py": "waits: background/illustrator#1-2/step-1/tool-1:buy buy\n",
+    "team_discussion.py": "leader: Both say: read code, and build things.\nagreed: True\n",
+    "team_ledger.py": "- researcher: 0.3 kW.\n- coder: 7.2 kWh.\nTraining for 24 hours takes 7.2 kWh. (12 model calls)",
+    "team_local.py": "1. [ann] The answer is 144.\n2. [ben] The answer is snow, -3 degrees.\n3. [ann] The answer is",
+    "team_networks.py": "mesh: ann says blue green red; all agree: True\n",
     "team_rounds.py": "jury: {'ann': 'red', 'ben': 'blue', 'cem': 'blue'}\nwinner of the debate: ben 1.2\n",
     "testing_an_agent.py": "4 tests passed",
 }
