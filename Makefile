@@ -114,6 +114,7 @@ faults: $(TEST_STAMP)  # ZIGGURAT_POSTGRES: the address of a server, instead of 
 	ZIGGURAT_EVERY_TURN=1 $(BIN)/python -m pytest -q tests/hard_cases/test_06_cancel_everywhere.py
 	$(BIN)/python -m tests.faults kills --kills 400 --store sqlite --store file --store $(or $(ZIGGURAT_POSTGRES),postgres)
 	$(BIN)/python -m tests.faults kills --kills 200 --world flow --store sqlite --store file --store $(or $(ZIGGURAT_POSTGRES),postgres)
+	$(BIN)/python -m tests.faults kills --kills 50 --world timed --store sqlite --store file --store $(or $(ZIGGURAT_POSTGRES),postgres)
 	$(BIN)/python -m tests.faults power
 	$(BIN)/python -m tests.faults power --world flow --steps 20
 	$(BIN)/python -m tests.faults disk

@@ -10,7 +10,7 @@ import apsw
 
 from tests.faults.apsw_files import Files, connector, quiet
 from tests.faults.storm import said_in
-from tests.faults.world import QUICK, Ledger, Verdict, World, finish, judge
+from tests.faults.world import QUICK, Ledger, Verdict, World, finish
 from ziggurat.core.entries import Intent
 from ziggurat.core.errors import RunNotFound, StoreError
 from ziggurat.core.store import Store
@@ -203,7 +203,7 @@ async def _endure(
     if run.stop != stops.Completed():
         verdict.stuck.append(f"{where}: when there was room the run ended with {run.stop}")
     journal = await StoredRuns(store).read("r")
-    judge(world.ledger.lines(), said_in(journal.entries), verdict)
+    world.judge(journal.entries, said_in(journal.entries), verdict)
     world.ledger.close()
     await store.close()
 

@@ -61,6 +61,8 @@ class Recording:
     steps: list[Step] = field(default_factory=list)
     acknowledged: list[tuple[int, int]] = field(default_factory=list)
     """After how many steps how many rows were."""
+    posted: list[int] = field(default_factory=list)
+    """After how many steps each item of the inbox was."""
     rows: list[Row] = field(default_factory=list)
     makes: type[World] = World
     turns: int = 50
@@ -69,6 +71,10 @@ class Recording:
     def by(self, index: int) -> int:
         """Return how many rows had been acknowledged after so many steps."""
         return max((rows for steps, rows in self.acknowledged if steps <= index), default=0)
+
+    def sent_by(self, index: int) -> int:
+        """Return how many items of the inbox had been acknowledged after so many steps."""
+        return sum(steps <= index for steps in self.posted)
 
 
 @dataclass
@@ -335,7 +341,7 @@ async def record(kind: Kind, folder: Path, steps: int, makes: type[World] = Worl
 
 def _acknowledging(store: Any, recording: Recording) -> None:
     """Note when the store says that rows are written."""
-    create, append = store.create, store.append
+    create, append, post = store.create, store.append, store.post
 
     async def created(info: LogInfo, rows: Sequence[Row] = (), blobs: Any = None) -> int:
         epoch: int = await create(info, rows, blobs)
@@ -348,7 +354,13 @@ def _acknowledging(store: Any, recording: Recording) -> None:
         done.add_done_callback(lambda _: recording.acknowledged.append((len(recording.steps), number)))
         return done
 
-    store.create, store.append = created, appended
+    async def posted(log: str, key: str, data: bytes) -> bool:
+        new: bool = await post(log, key, data)
+        if new:
+            recording.posted.append(len(recording.steps))
+        return new
+
+    store.create, store.append, store.post = created, appended, posted
 
 
 # -- looking at what is left -------------------------------------------------------------------------------------
@@ -433,6 +445,8 @@ async def _look(
             if not tail_may_go:
                 outcome.lost.append(f"{where}: {acknowledged} rows were acknowledged, {len(whole)} are there")
         if info is not None:
+            if not tail_may_go and len(await store.inbox(LOG)) < recording.sent_by(index):
+                outcome.lost.append(f"{where}: an event that was sent is gone")
             epoch = await store.lease(LOG)
             data = b'{"more":1}'
             digest = chained(rows[-1].digest if rows else "", data)

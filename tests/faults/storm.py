@@ -20,8 +20,8 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
-from tests.faults.flow_world import FlowWorld
-from tests.faults.world import POINTS, DieAt, Ledger, Reached, Verdict, World, finish, judge, nowhere
+from tests.faults.flow_world import FlowWorld, TimedFlowWorld
+from tests.faults.world import DieAt, Ledger, Reached, Verdict, World, finish, nowhere
 from ziggurat.core.codec import as_type
 from ziggurat.core.entries import Result
 from ziggurat.core.store import Store, run_log
@@ -36,8 +36,8 @@ from ziggurat.stores.sqlite import SqliteStore
 Opens = Callable[[], Store]
 """Opens a store as each process opens it."""
 
-WORLDS: dict[str, type[World]] = {"agent": World, "flow": FlowWorld}
-"""What is killed, by name."""
+WORLDS: dict[str, type[World]] = {"agent": World, "flow": FlowWorld, "timed": TimedFlowWorld}
+"""What is killed, by name; time passes by hand in a flow, and by itself in a timed one."""
 
 PATIENCE = 60.0
 """Seconds after which a life that has not ended is stuck."""
@@ -134,7 +134,7 @@ def examine(opens: Opens, makes: type[World], run_id: str, ledger: Path) -> dict
         if info is None or info.owner:
             verdict.leaked.append(f"the lease of {run_id}: {info}")
         journal = await StoredRuns(store).read(run_id)  # which checks the chain
-        judge(world.ledger.lines(), said_in(journal.entries), verdict)
+        world.judge(journal.entries, said_in(journal.entries), verdict)
         await store.close()
 
     asyncio.run(main())
@@ -216,9 +216,9 @@ class Storm:
         if self._draw.random() < self._chance:
             return "random", self._draw.uniform(0, self._length / 2)
         if not self._points:
-            self._points = self._draw.sample(POINTS, len(POINTS))
+            self._points = self._draw.sample(self.makes.points, len(self.makes.points))
         point = self._points.pop()
-        rare = point.endswith(("decision", "end"))
+        rare = point.endswith(("wait", "decision", "end"))
         return point, 1 if rare else self._draw.randint(1, 8)
 
     def _ledger(self, run_id: str) -> Path:

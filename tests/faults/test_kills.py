@@ -4,12 +4,16 @@ import re
 import subprocess
 import sys
 from collections.abc import Mapping
+from pathlib import Path
 from urllib.parse import unquote
 
 import pytest
 
-from tests.faults.world import QUICK, Verdict, judge
+from tests.faults.flow_world import FlowWorld
+from tests.faults.world import QUICK, Ledger, Verdict, judge
 from tests.stores.server import PASSWORD, schema
+from ziggurat.core.entries import Decided, Pending
+from ziggurat.messages.agent import Answer
 
 
 def _storm(store: str, kills: int, seed: int, *more: str) -> tuple[int, str]:
@@ -57,3 +61,25 @@ def test_a_judge_sees_each_kind_of_wrong() -> None:
     assert not found(sound, again, again, heard)
     assert len(found(sound, again, {**again, "key": "r:b"}).doubled) == 1
     assert len(found(sound, again, heard, again).doubled) == 1
+
+
+def test_a_judge_sees_events_and_timers_go_wrong(tmp_path: Path) -> None:
+    def found(name: str, *lines: Mapping[str, object], twice: bool = False) -> Verdict:
+        verdict, world = Verdict(), FlowWorld(Ledger(tmp_path / name))
+        world.agent("memory:", 5)  # waits for an event and a timer
+        for line in lines:
+            world.ledger.write(**line)
+        decided = [Decided("worker/event", "e", Answer(1), 0.0, None, 1) for _ in range(1 + twice)]
+        world.judge([Pending("worker/sleep", "s", "sleep", None, "", 2e9), *decided], {}, verdict)
+        world.ledger.close()
+        return verdict
+
+    sent, taken = {"sent": 1, "new": True}, {"taken": 1, "place": "2"}
+    fired = {"fired": 2e9, "length": FlowWorld.long}
+    assert not found("sound", sent, {"sent": 1, "new": False}, taken, taken, fired, fired)
+    assert len(found("lost", sent, fired).lost) == 1
+    assert len(found("another", sent, taken, {**taken, "taken": 2}, fired).lost) == 1
+    assert len(found("new twice", sent, sent, taken, fired).doubled) == 1
+    assert len(found("taken twice", sent, taken, fired, twice=True).doubled) == 1
+    assert len(found("early", sent, taken, {**fired, "fired": 1e9}).lost) == 1
+    assert len(found("forgotten", sent, taken).lost) == 1

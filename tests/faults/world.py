@@ -4,14 +4,19 @@ import json
 import os
 import signal
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from contextlib import AbstractAsyncContextManager, nullcontext
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from msgspec.structs import replace
+
 from ziggurat.agents.agent import Agent
 from ziggurat.agents.runnable import Runnable
+from ziggurat.core.clock import SYSTEM_CLOCK, Clock
 from ziggurat.core.context import Context
+from ziggurat.core.entries import JournalEntry
 from ziggurat.core.event import Event
 from ziggurat.core.store import Store
 from ziggurat.messages.agent import AgentRun, Answer, Approve, Decision
@@ -31,7 +36,7 @@ QUICK = "/dev/shm" if os.access("/dev/shm", os.W_OK) else None
 
 POINTS = tuple(
     f"{when} {what}"
-    for what in ("intent", "effect", "result", "event", "decision", "end")
+    for what in ("intent", "effect", "result", "event", "wait", "decision", "end")
     for when in ("before", "after")
 )
 """Where a process can be told to die."""
@@ -81,6 +86,24 @@ class Ledger:
         os.close(self._at)
 
 
+@dataclass
+class Verdict:
+    """What was found wrong with runs, in words; all of them empty when all is well."""
+
+    lost: list[str] = field(default_factory=list)
+    doubled: list[str] = field(default_factory=list)
+    stuck: list[str] = field(default_factory=list)
+    leaked: list[str] = field(default_factory=list)
+
+    def add(self, other: "Verdict") -> None:
+        """Take in what was found elsewhere."""
+        for name in ("lost", "doubled", "stuck", "leaked"):
+            getattr(self, name).extend(getattr(other, name))
+
+    def __bool__(self) -> bool:
+        return bool(self.lost or self.doubled or self.stuck or self.leaked)
+
+
 class Turns:
     """A model that knows from the conversation alone what to say next."""
 
@@ -127,9 +150,13 @@ class World:
 
     Attributes:
         with_intent: The effects of which the record says that they begin.
+        points: Where a process can be told to die.
+        clock: The time of its runs.
     """
 
     with_intent = frozenset({"note", "pay", "sign"})
+    points = POINTS
+    clock: Clock = SYSTEM_CLOCK
 
     def __init__(self, ledger: Ledger, reached: Reached = nowhere) -> None:
         self.ledger = ledger
@@ -164,6 +191,22 @@ class World:
         model = Turns("model", steps, calls_of)
         return Agent(model, name="worker", tools=[note, pay, sign, helper], store=store, max_steps=steps)
 
+    def beside(self, agent: Runnable[str], run_id: str) -> AbstractAsyncContextManager[object]:
+        """Return what happens to a run while it is driven."""
+        return nullcontext()
+
+    async def happen(self, agent: Runnable[str], run: AgentRun) -> dict[str, Decision]:
+        """Have something happen that a run waits for; return the decisions on what is asked."""
+        return {
+            item.id: Answer(True) if item.stage == "question" else Approve()
+            for item in run.pending
+            if item.needs_decision
+        }
+
+    def judge(self, entries: Sequence[JournalEntry], results: dict[str, str], verdict: Verdict) -> None:
+        """Compare the ledger with the record of a run that has ended."""
+        judge(self.ledger.lines(), results, verdict)
+
     async def heard(self, event: Event) -> None:
         """Acknowledge a step to the outside: what is heard of must never be lost."""
         if isinstance(event, (ToolEnded, ModelEnded)) and not event.replayed:
@@ -174,32 +217,14 @@ class World:
 
 
 async def finish(world: World, agent: Runnable[str], run_id: str, environment: Environment | None = None) -> AgentRun:
-    """Begin a run or continue it until it ends, agreeing to whatever is asked."""
-    run = await agent.run(PROMPT, run_id=run_id, listeners=[world.heard], environment=environment)
-    while run.pending:
-        decisions: dict[str, Decision] = {
-            item.id: Answer(True) if item.stage == "question" else Approve() for item in run.pending
-        }
-        run = await agent.resume(run_id, decisions, listeners=[world.heard], environment=environment)
+    """Begin a run or continue it until it ends, with what it waits for happening."""
+    environment = replace(environment or Environment(), clock=world.clock)
+    async with world.beside(agent, run_id):
+        run = await agent.run(PROMPT, run_id=run_id, listeners=[world.heard], environment=environment)
+        while run.pending:
+            decisions = await world.happen(agent, run)
+            run = await agent.resume(run_id, decisions, listeners=[world.heard], environment=environment)
     return run
-
-
-@dataclass
-class Verdict:
-    """What was found wrong with runs, in words; all of them empty when all is well."""
-
-    lost: list[str] = field(default_factory=list)
-    doubled: list[str] = field(default_factory=list)
-    stuck: list[str] = field(default_factory=list)
-    leaked: list[str] = field(default_factory=list)
-
-    def add(self, other: "Verdict") -> None:
-        """Take in what was found elsewhere."""
-        for name in ("lost", "doubled", "stuck", "leaked"):
-            getattr(self, name).extend(getattr(other, name))
-
-    def __bool__(self) -> bool:
-        return bool(self.lost or self.doubled or self.stuck or self.leaked)
 
 
 def judge(lines: list[dict[str, Any]], results: dict[str, str], verdict: Verdict) -> None:
@@ -215,8 +240,9 @@ def judge(lines: list[dict[str, Any]], results: dict[str, str], verdict: Verdict
     runs: Counter[tuple[str, int]] = Counter()
     done: set[str] = set()
     for line in lines:
-        if "effect" not in line:
+        if "acknowledged" in line:
             acknowledged[line["acknowledged"]] = line["said"]
+        if "effect" not in line:
             continue
         path, what, number = line["path"], line["effect"], line["number"]
         keys.setdefault((what, number), set()).add(line["key"])

@@ -11,7 +11,7 @@ from msgspec import Struct
 
 from ziggurat.core.chain import chain_of
 from ziggurat.core.clock import SYSTEM_CLOCK, Clock
-from ziggurat.core.entries import Decided, Ended, Intent, JournalEntry, Opened, Result
+from ziggurat.core.entries import Decided, Ended, Intent, JournalEntry, Opened, Pending, Result
 from ziggurat.core.errors import ConfigurationError, JournalCorrupt, LeaseLost, RunNotFound, StoreError
 from ziggurat.core.journal import LocalJournal
 from ziggurat.core.json_lines import write_entry
@@ -22,7 +22,13 @@ from ziggurat.core.store import LogInfo, Row, Store, acknowledged_in, loss, run_
 BLOB_BYTES = 64 * 1024
 """An entry longer than this is stored as a separate large value, and its row has only the digest."""
 
-_POINTS: dict[type[JournalEntry], str] = {Intent: "intent", Result: "result", Decided: "decision", Ended: "end"}
+_POINTS: dict[type[JournalEntry], str] = {
+    Intent: "intent",
+    Result: "result",
+    Pending: "wait",
+    Decided: "decision",
+    Ended: "end",
+}
 
 
 class _Blob(Struct, frozen=True):
