@@ -153,6 +153,8 @@ class Ended(JournalEntry, frozen=True, gc=False):
     """Whether the run was cancelled from outside, such as by the end of its process, and not through its handle."""
     due: float | None = None
     """When the run goes on by itself, in POSIX seconds; None for never."""
+    waits: tuple[int, ...] | None = None
+    """The numbers of the entries with which began what the run waits for; None in records of earlier versions."""
 
 
 class LossAccepted(JournalEntry, frozen=True, gc=False):

@@ -65,8 +65,41 @@ class LocalJournal(Recorder):
 
     def pending(self) -> list[Pending]:
         """Return the calls that wait for a decision, in the order in which they started waiting."""
-        waiting = [self.find(entry.path) for entry in self.entries if isinstance(entry, Pending)]
-        return [record.pending for record in waiting if record is not None and record.waits and record.pending]
+        return list(self.waits().values())
+
+    def waits(self) -> dict[int, Pending]:
+        """Return the calls that wait for a decision, by the numbers of these entries.
+
+        A wait in a part of a group that was not needed is over with the group, although nothing was decided.
+        """
+        return {
+            number: entry
+            for number, entry in enumerate(self.entries, 1)
+            if isinstance(entry, Pending) and self._waits_on(entry)
+        }
+
+    def still_suspended(self) -> Ended | None:
+        """Return the entry with which a run that was not driven goes on waiting; None if it waits for nothing more.
+
+        It stays due for what was sent to it meanwhile.
+        """
+        waits, end = self.waits(), self.last_end
+        if not waits:
+            return None
+        due = min((each.until for each in waits.values() if each.until is not None), default=None)
+        self.inbox_read = max((entry.posted for entry in self.entries if isinstance(entry, Decided)), default=0)
+        return Ended("", "Suspended", 0.0 if end is None else end.elapsed, due=due, waits=tuple(waits))
+
+    def _waits_on(self, entry: Pending) -> bool:
+        record = self.find(entry.path)
+        if record is None or not record.waits or record.pending is not entry:
+            return False
+        path = entry.path
+        while path := parent_of(path):
+            above = self.find(path)
+            if above is not None and above.result is not None:
+                return False
+        return True
 
     @property
     def closed(self) -> bool:

@@ -11,7 +11,7 @@ from msgspec.structs import replace
 from ziggurat.calls.decisions import decision_entries
 from ziggurat.core.clock import Clock
 from ziggurat.core.codec import digest, encode
-from ziggurat.core.entries import Decided, Ended
+from ziggurat.core.entries import Decided
 from ziggurat.core.errors import AlreadyDecided, ConfigurationError, LeaseHeld
 from ziggurat.core.journal import LocalJournal
 from ziggurat.messages.agent import Decision
@@ -58,13 +58,11 @@ async def decide(
         return
     try:
         decided = check(journal)
-        elapsed = journal.last_end.elapsed if journal.last_end else 0.0
         for entry in decided[:-1]:
             journal.hold(entry)
         if decided:
-            written = journal.write(decided[-1])
-            due = min((each.until for each in journal.pending() if each.until is not None), default=None)
-            await (journal.write(Ended("", "Suspended", elapsed, due=due)) if journal.pending() else written)
+            written, ended = journal.write(decided[-1]), journal.still_suspended()
+            await (written if ended is None else journal.write(ended))
     finally:
         await runs.leave(run_id, journal)
 

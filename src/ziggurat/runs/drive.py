@@ -182,8 +182,10 @@ async def _store_end(opening: Opening, run: AgentRun, *, answered: bool = False,
     whole = None if answered or run.pending else run
     stop = stops.status_of(run.stop)
     due = min((item.until for item in run.pending if item.until is not None), default=None)
-    elapsed = opening.journal.watch.elapsed
-    await opening.journal.write(Ended("", stop, elapsed, whole, interrupted and stop == "Cancelled", due))
+    journal = opening.journal
+    waits = tuple(journal.waits()) if run.pending else None
+    interrupted = interrupted and stop == "Cancelled"
+    await journal.write(Ended("", stop, journal.watch.elapsed, whole, interrupted, due, waits))
 
 
 async def _answer(agent: AgentService, name: str, opening: Opening) -> AgentRun:

@@ -61,6 +61,11 @@ class LocalRuns(Runs):
         """Return a copy of a run's record."""
         return self._find(run_id).copy(clock=clock)
 
+    async def entry(self, run_id: str, number: int) -> JournalEntry | None:
+        """Return one entry of a run's record."""
+        entries = self._find(run_id).entries
+        return entries[number - 1] if 0 < number <= len(entries) else None
+
     async def plant(
         self,
         run_id: str,

@@ -67,6 +67,14 @@ class Runs(ABC):
         """
 
     @abstractmethod
+    async def entry(self, run_id: str, number: int) -> JournalEntry | None:
+        """Return one entry of a run's record, from 1, without reading the others; None if there is none.
+
+        Raises:
+            JournalCorrupt: it is damaged.
+        """
+
+    @abstractmethod
     async def plant(
         self,
         run_id: str,

@@ -2,17 +2,18 @@
 
 __all__ = ["post_cancel", "post_messages", "send", "send_to"]
 
+from collections.abc import Sequence
 from typing import Any, Literal
 
 from ziggurat.calls.call_decision import misfit_of_schema
 from ziggurat.calls.event import awaited_in
 from ziggurat.core.clock import new_id
 from ziggurat.core.codec import decode, encode
+from ziggurat.core.entries import Ended, Pending
 from ziggurat.core.errors import ConfigurationError, MissingExtra, RunNotFound
-from ziggurat.core.journal import LocalJournal
 from ziggurat.core.settings import NonEmptyText, checked
 from ziggurat.core.store import LogInfo, Store
-from ziggurat.messages.pending import recorded_items
+from ziggurat.messages.pending import recorded_item
 from ziggurat.messages.posted import Posted, PostedCancel, PostedEvent, PostedMessages
 from ziggurat.runs.local import runs_of
 from ziggurat.runs.options import RunId
@@ -42,8 +43,8 @@ async def send(
 
     Raises:
         RunNotFound: the store has no such run.
-        ConfigurationError: the run waits for an event of this name with another type of value, has ended, or the value
-            has no JSON form. Nothing is sent then.
+        ConfigurationError: the run is suspended and waits for an event of this name with another type of value, it has
+            ended, or the value has no JSON form. Nothing is sent then.
     """
     return await send_to(runs_of(store), run_id, name, value, key)
 
@@ -55,21 +56,33 @@ async def send_to(runs: Runs, run_id: str, name: str, value: object, key: str | 
     except TypeError as error:
         raise ConfigurationError(f"the value of the event {name!r} must have a JSON form: {error}") from error
     title = f"event {name} {new_id() if key is None else key}"
-    journal = await runs.read(run_id)
-    if any(item.key == title for item in (await runs.inbox(run_id) if key is not None else ())):
-        return False
-    if journal.ended is not None and not is_resumable(journal.ended.stop):
-        raise ConfigurationError(f"the run {run_id!r} has ended ({journal.ended.stop}), and takes no event any more")
-    wrong = _misfit(journal, name, decode(data, PostedEvent).value)
-    if wrong is not None:
-        raise ConfigurationError(f"the event {name!r} does not fit what the run {run_id!r} waits for: {wrong}")
-    return await runs.post(run_id, title, data)
+    info = await _find(runs, run_id)
+    wrong = None
+    if not is_resumable(info.status):
+        wrong = f"the run {run_id!r} has ended ({info.status}), and takes no event any more"
+    elif info.status == "Suspended":
+        misfit = _misfit(await _waits(runs, info), name, decode(data, PostedEvent).value)
+        wrong = misfit and f"the event {name!r} does not fit what the run {run_id!r} waits for: {misfit}"
+    if wrong is None:
+        return await runs.post(run_id, title, data)
+    if key is not None and any(item.key == title for item in await runs.inbox(run_id)):
+        return False  # it was sent when it did fit
+    raise ConfigurationError(wrong)
 
 
-def _misfit(journal: LocalJournal, name: str, value: object) -> str | None:
+async def _waits(runs: Runs, info: LogInfo) -> list[Pending]:
+    """Return what a suspended run waits for; of its record only the entries that say so are read."""
+    ended = await runs.entry(info.id, info.count)
+    if not isinstance(ended, Ended) or ended.waits is None:  # an earlier version wrote it, or it goes on by now
+        return (await runs.read(info.id)).pending()
+    entries = [await runs.entry(info.id, number) for number in ended.waits]
+    return [entry for entry in entries if isinstance(entry, Pending)]
+
+
+def _misfit(waits: Sequence[Pending], name: str, value: object) -> str | None:
     """Return why a value fits none of the waits for an event, None if it does, nothing waits, or it cannot be said."""
     wrong: str | None = None
-    for item in recorded_items(journal):
+    for item in (recorded_item(pending, None) for pending in waits):
         awaited = awaited_in(item.call) if item.stage == "event" else None
         if awaited is None or awaited.event != name:
             continue

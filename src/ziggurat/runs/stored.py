@@ -53,12 +53,19 @@ class StoredRuns(Runs):
 
     async def was_interrupted(self, info: LogInfo) -> bool:
         """Return whether a run was cancelled from outside; only its last entry is read."""
-        rows = await self._store.read(info.log, max(0, info.count - 1), 1)
         try:
-            entries = [read_entry(line) for line in await lines_of(self._store, info.log, rows)]
+            entry = await self.entry(info.id, info.count)
         except JournalCorrupt:
             return False
-        return any(isinstance(entry, Ended) and entry.interrupted for entry in entries)
+        return isinstance(entry, Ended) and entry.interrupted
+
+    async def entry(self, run_id: str, number: int) -> JournalEntry | None:
+        """Return one entry of a run's record."""
+        log = run_log(run_id)
+        rows = await self._store.read(log, max(0, number - 1), 1)
+        for line in await lines_of(self._store, log, rows):
+            return read_entry(line)
+        return None
 
     async def _open(
         self, opened: Opened, agent: str, fingerprint: str, screening: Screening, environment: Environment

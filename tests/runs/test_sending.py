@@ -1,0 +1,113 @@
+"""Sending to a run costs the same however long the run is, and a run that is not driven stays due for what was sent."""
+
+import asyncio
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.stores.places import PLACES, opening
+from ziggurat.agents.flow import Flow, flow
+from ziggurat.calls.event import event
+from ziggurat.calls.gather import first, gather
+from ziggurat.calls.question import ask
+from ziggurat.calls.step import step
+from ziggurat.calls.timer import sleep
+from ziggurat.core.errors import ConfigurationError
+from ziggurat.core.store import Row, Store
+from ziggurat.messages.agent import Answer
+from ziggurat.runs.local import runs_of
+from ziggurat.stores.local import LocalLogs
+
+PLACES_AND_HERE = ["by reference", *PLACES]
+
+
+class CountingLogs(LocalLogs):
+    """Counts the rows that are read."""
+
+    count = 0
+
+    async def read(self, log: str, after: int = 0, limit: int | None = None) -> list[Row]:
+        rows = await super().read(log, after, limit)
+        self.count += len(rows)
+        return rows
+
+
+def test_to_send_reads_as_much_of_a_long_run_as_of_a_short_one() -> None:
+    @step
+    async def note(number: int) -> int:
+        return number
+
+    async def rows_read(steps: int) -> int:
+        store = CountingLogs()
+
+        @flow(store=store)
+        async def waiting() -> None:
+            for number in range(steps):
+                await note(number)
+            await gather(event("paid", int), event("packed", str))
+
+        await waiting.run(run_id="r")
+        store.count = 0
+        assert await waiting.send("r", "paid", 1)
+        assert await waiting.send("r", "unknown", "x")
+        with pytest.raises(ConfigurationError, match="does not fit"):
+            await waiting.send("r", "packed", 1)
+        return store.count
+
+    assert asyncio.run(rows_read(2)) == asyncio.run(rows_read(500))
+
+
+@pytest.mark.parametrize("kind", PLACES_AND_HERE)
+def test_a_run_stays_due_for_what_was_sent_when_a_part_of_it_is_decided(kind: str, tmp_path: Path) -> None:
+    async def go(new_store: Callable[[], Store]) -> None:
+        def order() -> Flow[None, str]:
+            @flow(name="order", store=new_store())
+            async def order() -> str:
+                agreed, signed, total = await gather(ask("Agreed?", bool), ask("Signed?", bool), event("paid", int))
+                return f"{agreed} {signed} {total}"
+
+            return order
+
+        run = await order().run(run_id="r")
+        agreed, signed = (item for item in run.pending if item.stage == "question")
+        await order().send("r", "paid", 30)
+        await order().decide("r", {agreed.id: Answer(True)})
+        recovered = (await order().recover()).runs
+        assert [item.id for item in recovered["r"].pending] == [signed.id], "the event was taken"
+        assert not (await order().recover()).runs
+        await order().decide("r", {signed.id: Answer(False)})
+        assert (await order().recover()).runs["r"].output == "True False 30"
+
+    with opening(kind, tmp_path) as place:
+        asyncio.run(go(place))
+
+
+@pytest.mark.parametrize("nested", [False, True])
+def test_what_lost_in_a_group_waits_no_more(nested: bool) -> None:
+    store = LocalLogs()
+
+    async def cancelled() -> Any:
+        return await (gather(event("cancelled", int), sleep(days=1)) if nested else event("cancelled", int))
+
+    @flow(store=store)
+    async def order() -> str:
+        paid = await first(event("paid", int), cancelled())
+        return f"{paid} {await ask('Pack it?')}"
+
+    async def go() -> None:
+        run = await order.run(run_id="r")
+        assert len(run.pending) == 2 + nested
+        await order.send("r", "paid", 30)
+        run = await order.resume("r")
+        assert [item.stage for item in run.pending] == ["question"]
+        assert (await order.pending())["r"] == run.pending
+        ended = (await runs_of(store).read("r")).ended
+        assert ended is not None
+        assert (ended.due, len(ended.waits or ())) == (None, 1)
+        assert await order.send("r", "cancelled", "no number"), "nothing waits for it that it could not fit"
+        await order.decide("r", {run.pending[0].id: Answer("yes")})
+        assert (await order.resume("r")).output == "30 yes"
+
+    asyncio.run(go())
