@@ -75,7 +75,7 @@ class Storm:
         self._acts = acts
         self._chance = random.Random(seed)
         self._processes = [self._start() for _ in range(workers)]
-        self._paused: list[tuple[subprocess.Popen[str], float]] = []
+        self._paused: list[subprocess.Popen[str]] = []
 
     def _start(self) -> subprocess.Popen[str]:
         command = [sys.executable, "-m", "tests.agents.working", self.url, "--ledger", str(self.ledger)]
@@ -95,9 +95,8 @@ class Storm:
                 wanted = runs * (shares - len(self._acts)) // shares
                 await asyncio.gather(*(agent.submit("go", run_id=f"r-{number}") for number in range(submitted, wanted)))
                 submitted = wanted
-                self._go_on_after_pauses()
                 if self._acts and ended >= wanted - runs // shares // 2:
-                    self._act()
+                    await self._act()
                 if ended > self.outcome.completed:
                     self.outcome.completed, progressed = ended, time.monotonic()
                 assert time.monotonic() < progressed + _PATIENCE, f"{ended} of {runs} ended, {self.outcome}"
@@ -110,26 +109,25 @@ class Storm:
             self.end()
         return self.outcome
 
-    def _act(self) -> None:
+    async def _act(self) -> None:
         """Do what is next to one of the workers; nothing yet if all are paused."""
-        able = [process for process in self._processes if process not in [paused for paused, _ in self._paused]]
+        able = [process for process in self._processes if process not in self._paused]
         if not able:
             return
         process, what = self._chance.choice(able), self._acts.pop(0)
         self.outcome.acts[what] += 1
         if what == "pause":
             process.send_signal(signal.SIGSTOP)
-            self._paused.append((process, time.monotonic() + 2 * LEASE))
+            self._paused.append(process)  # it may hold a lock that this process waits for, so a timer continues it
+            asyncio.get_running_loop().call_later(2 * LEASE, self._continue, process)
             return
         process.send_signal(signal.SIGKILL if what == "kill" else signal.SIGTERM)
-        self.outcome.exit_codes[process.wait(30)] += 1
+        self.outcome.exit_codes[await asyncio.to_thread(process.wait, 30)] += 1
         self._processes[self._processes.index(process)] = self._start()
 
-    def _go_on_after_pauses(self) -> None:
-        for process, until in list(self._paused):
-            if time.monotonic() > until:
-                process.send_signal(signal.SIGCONT)
-                self._paused.remove((process, until))
+    def _continue(self, process: subprocess.Popen[str]) -> None:
+        process.send_signal(signal.SIGCONT)
+        self._paused.remove(process)
 
     async def _decide(self, agent: Agent) -> None:
         """Say of a call that was interrupted that it took effect; of one that may still do so, that it is denied."""
