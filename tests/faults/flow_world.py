@@ -17,6 +17,7 @@ from ziggurat.calls.gather import gather
 from ziggurat.calls.question import ask
 from ziggurat.calls.step import step
 from ziggurat.calls.timer import sleep
+from ziggurat.core.clock import SYSTEM_CLOCK, Clock
 from ziggurat.core.context import Context
 from ziggurat.core.entries import Decided, JournalEntry, Pending
 from ziggurat.core.errors import NotRepeatable, RunNotFound
@@ -48,7 +49,7 @@ class FlowWorld(World):
         self._halved: set[float] = set()
         self._idle = 0
 
-    def _clock(self) -> HandClock:
+    def _clock(self) -> Clock:
         return HandClock(max((line["time"] for line in self.ledger.lines() if "time" in line), default=1e9))
 
     def agent(self, store: Store | str, steps: int = STEPS) -> Runnable[str]:
@@ -164,7 +165,8 @@ class FlowWorld(World):
         info = await agent.store.find(run_log(run.id))
         dues = [item.until for item in run.pending if item.until is not None]
         assert info is not None
-        assert not dues or (info.due is not None and info.due <= min(dues)), f"{run.pending} and is due at {info.due}"
+        latest = max(time.time(), min(dues, default=0.0))  # the clock of the store is that of the machine
+        assert not dues or (info.due is not None and info.due <= latest), f"{run.pending} and is due at {info.due}"
         if decisions := await super().happen(agent, run):
             return decisions
         if any(item.stage == "event" and item.until is None for item in run.pending):
@@ -220,6 +222,9 @@ class TimedFlowWorld(FlowWorld):
     """The same with the clock of the machine."""
 
     long, short, limit = 1.2, 0.05, 0.1
+
+    def _clock(self) -> Clock:
+        return SYSTEM_CLOCK
 
     async def _pass(self, until: float) -> None:
         await asyncio.sleep(max(0.0, until - time.time()))
