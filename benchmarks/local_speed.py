@@ -7,6 +7,8 @@ address. In each round both are measured in turn, so that other load slows both 
 
 - the seconds to the first token of a prompt that was not read before, and of one that was;
 - tokens per second after the first one;
+- the processor time of the prompt that was not read before, and of a hundred tokens, which other load changes little;
+  this process and the server together, as this process is the client of both;
 - the seconds of each of ten steps of a conversation that grows, and of the last half over the first half;
 - for the model in this process, the seconds from a cancellation until its slot has begun another reply that was read
   before, and the same without a cancellation.
@@ -23,7 +25,7 @@ import subprocess
 import time
 import urllib.error
 import urllib.request
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import aclosing, contextmanager
 from pathlib import Path
 from typing import Any
@@ -58,14 +60,21 @@ async def timed(model: Model, messages: list[Message], tokens: int) -> tuple[flo
     return first[0] - start, (tokens - 1) / (time.perf_counter() - first[0]), reply
 
 
-async def measure(model: Model, number: int, tokens: int, figures: Figures) -> None:
-    """Add the figures of one round."""
+async def measure(model: Model, number: int, tokens: int, processor: Callable[[], float], figures: Figures) -> None:
+    """Add the figures of one round; `processor` returns the processor time so far."""
     prompt = f"Round {number}. " + "".join(TEXT.format(room) for room in range(30))
-    cold, rate, _ = await timed(model, [user(prompt)], tokens)
-    cached, _, _ = await timed(model, [user(prompt)], 2)
-    for name, value in (("first token, not read before", cold), ("first token, read before", cached)):
-        figures.setdefault(f"{name} (s)", []).append(value)
-    figures.setdefault("tokens per second", []).append(rate)
+    before = processor()
+    cold, _, _ = await timed(model, [user(prompt)], 2)
+    read = processor()
+    cached, rate, _ = await timed(model, [user(prompt)], tokens)
+    for name, value in (
+        ("first token, not read before (s)", cold),
+        ("first token, read before (s)", cached),
+        ("tokens per second", rate),
+        ("processor time, not read before (s)", read - before),
+        ("processor time of 100 tokens (s)", (processor() - read) * 100 / tokens),
+    ):
+        figures.setdefault(name, []).append(value)
     messages: list[Message] = []
     steps = []
     for step in range(STEPS):
@@ -118,6 +127,12 @@ def served(program: Path, file: Path, engine: Engine) -> Iterator[tuple[Model, i
             process.terminate()
 
 
+def processor_time(process: int) -> float:
+    """Return the processor time of a process in seconds."""
+    fields = Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
+
 def highest(process: int) -> float:
     """Return the highest resident set of a process in MB."""
     lines = Path(f"/proc/{process}/status").read_text().splitlines()
@@ -134,14 +149,20 @@ def show(ours: Figures, theirs: Figures) -> None:
         print(line, flush=True)
 
 
-async def compare(model: TemplatedModel, other: Model | None, rounds: int, tokens: int) -> tuple[Figures, Figures]:
+async def compare(
+    model: TemplatedModel, other: Model | None, processes: Sequence[int], rounds: int, tokens: int
+) -> tuple[Figures, Figures]:
     """Measure one model, or two in turn."""
     ours, theirs = Figures(), Figures()
     await asyncio.to_thread(model.engine.load)
+
+    def processor() -> float:
+        return sum(processor_time(process) for process in processes)
+
     for number in range(rounds):
-        await measure(model, number, tokens, ours)
-        if other is not None:
-            await measure(other, number, tokens, theirs)
+        for each, figures in ((model, ours), (other, theirs)):
+            if each is not None:
+                await measure(each, number, tokens, processor, figures)
     alone = Engine(model.engine.path, slots=1, context=512)
     for _ in range(rounds):
         await cancel(alone, ours)
@@ -161,10 +182,11 @@ def main() -> None:
     assert isinstance(model, TemplatedModel)
     model = TemplatedModel(Engine(model.engine.path, threads=options.threads))
     if options.server is None:
-        show(*asyncio.run(compare(model, None, options.rounds, options.tokens)))
+        show(*asyncio.run(compare(model, None, [os.getpid()], options.rounds, options.tokens)))
         return
     with served(options.server, model.engine.path, model.engine) as (other, process):
-        figures = asyncio.run(compare(model, other, options.rounds, options.tokens))
+        processes = [os.getpid(), process]
+        figures = asyncio.run(compare(model, other, processes, options.rounds, options.tokens))
         print(f"{'':<36} {'ours':>8} {'theirs':>8}")
         show(*figures)
         print(f"memory (MB) {highest(os.getpid()):.0f}, theirs {highest(process):.0f}")
