@@ -1,0 +1,97 @@
+"""Random graphs give the same whatever ends first, and what a model of their rules says."""
+
+import asyncio
+from collections import Counter
+from pathlib import Path
+from random import Random
+
+import pytest
+
+from tests.agents.flow_trees import plant
+from tests.plans.random_graphs import Declared, Trail, built, declared, model_of, pausing
+from tests.stores.places import new_store, reopened, used
+from ziggurat.core.entries import JournalEntry, Result
+from ziggurat.core.errors import ConfigurationError
+from ziggurat.messages import stops
+from ziggurat.runs.local import runs_of
+
+
+def _accepted(seed: int, joins: str, *, loops: bool) -> Declared | None:
+    """Return a random graph, None if it is refused: then nothing of it runs."""
+    graph = declared(Random(seed), joins.split(), loops=loops)  # type: ignore[arg-type]
+    try:
+        built(graph, pausing(Random(0)), [])
+    except ConfigurationError:
+        return None
+    return graph
+
+
+def test_without_loops_random_graphs_do_what_the_model_says_in_any_order() -> None:
+    accepted = 0
+    for seed in range(200):
+        graph = _accepted(seed, "all all settled", loops=False)
+        if graph is None:
+            continue
+        accepted += 1
+        runs = model_of(graph)
+        outputs = []
+        for order in range(3):
+            calls: list[int] = []
+            run = built(graph, pausing(Random(order)), calls).run_sync(Trail())
+            assert run.stop == stops.Completed(), (seed, run.stop)
+            assert Counter(calls) == Counter(list(runs)), seed
+            outputs.append(run.output)
+            for note in run.output.notes:
+                number, _, seen = note.partition(":")
+                assert {int(each) for each in seen.split(".") if each} == runs[int(number)], (seed, note)
+        assert outputs[0] == outputs[1] == outputs[2], seed
+    assert accepted > 100
+
+
+def _outcome(graph: Declared, order: int) -> str:
+    try:
+        return str(built(graph, pausing(Random(order)), []).run_sync(Trail()).output)
+    except ConfigurationError as error:  # a loop was left while it went on, which depends on the state
+        return str(error)
+
+
+@pytest.mark.parametrize("seed", range(60))
+def test_with_loops_random_graphs_give_the_same_in_any_order(seed: int) -> None:
+    graph = _accepted(seed, "all settled", loops=True)
+    if graph is not None:
+        assert len({_outcome(graph, order) for order in range(3)}) == 1
+
+
+@pytest.mark.parametrize("seed", range(24))
+@pytest.mark.parametrize("place", ["memory", "sqlite"])
+def test_resumed_equals_uninterrupted_at_every_cut(place: str, seed: int, tmp_path: Path) -> None:
+    graph = _accepted(seed, "all settled any", loops=True)
+    if graph is None:
+        return
+
+    async def trial(graph: Declared) -> None:
+        store = new_store()
+        try:
+            run = await built(graph, pausing(Random(1)), [], store=store).run(Trail(), run_id="whole")
+        except ConfigurationError:
+            return
+        entries = [*(await runs_of(store).read("whole")).entries]
+        ended = [each for each in entries if isinstance(each, Result) and each.path.count("/") == 1]
+        for cut in range(1, len(entries)):
+            await plant(store, f"cut-{cut}", entries[:cut])
+            calls: list[int] = []
+            last = store if place == "memory" else reopened(store)
+            again = await built(graph, pausing(Random(cut)), calls, store=last).resume(f"cut-{cut}", strict=True)
+            before = [each for each in ended if each in entries[:cut]]
+            if _any_in(entries[:cut]) == _any_in(entries):  # else another branch may be the first
+                assert again.output == run.output
+                assert len(calls) == len(ended) - len(before)
+            assert again.stop == run.stop
+
+    with used(place, tmp_path):
+        asyncio.run(trial(graph))
+
+
+def _any_in(entries: list[JournalEntry]) -> set[str]:
+    """Return the nodes of which it is recorded with which branch they have started."""
+    return {entry.path for entry in entries if isinstance(entry, Result) and entry.name == "any"}
