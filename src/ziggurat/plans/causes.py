@@ -39,17 +39,18 @@ class Update:
 
     def to_json(self) -> dict[str, object]:
         """Return it as it is recorded."""
-        changes = [self._plain(each) for each in self.changes]
-        return {"changes": changes, "to": self.to} if self.to else {"changes": changes}
+        return {"changes": self.content, "to": self.to} if self.to else {"changes": self.content}
 
-    def _plain(self, values: Values) -> Mapping[str, object]:
-        if self.state_type is None:
-            return values
-        fields = self.state_type.fields
-        return {
-            name: value if fields[name].parameter.dump is None else fields[name].parameter.plain(value)
-            for name, value in values.items()
-        }
+    @property
+    def content(self) -> Sequence[Mapping[str, object]]:
+        """The changes as values that have a JSON form."""
+        if self.state_type is None or not self.state_type.dumps:
+            return self.changes
+        dumps = self.state_type.dumps
+        return [
+            {name: dumps[name].plain(value) if name in dumps else value for name, value in each.items()}
+            for each in self.changes
+        ]
 
     @classmethod
     def from_json(cls, value: Any) -> "Update":
@@ -110,7 +111,9 @@ class Cause:
             if cause._digest or unknown:
                 waiting.extend(unknown) if unknown else waiting.pop()
                 continue
-            digest = blake2b(canonical([cause.name, cause.update]), digest_size=16)
+            update = cause.update
+            content = [cause.name, update.content, update.to] if isinstance(update, Update) else [cause.name, update]
+            digest = blake2b(canonical(content), digest_size=16)
             for each in cause.parents:
                 digest.update(each._digest.encode())
             cause._digest = digest.hexdigest()

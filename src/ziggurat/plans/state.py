@@ -92,6 +92,8 @@ class StateType:
                 f"{kind!r:.200}"
             )
         self.fields: dict[str, Field] = {name: Field.of(name, hints[name]) for name in names}
+        parameters = {name: each.parameter for name, each in self.fields.items()}
+        self.dumps: dict[str, Parameter] = {name: each for name, each in parameters.items() if each.dump is not None}
 
     @property
     def name(self) -> str:
