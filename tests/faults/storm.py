@@ -21,6 +21,7 @@ from pathlib import Path
 from typing import Any
 
 from tests.faults.flow_world import FlowWorld, TimedFlowWorld
+from tests.faults.graph_world import GraphWorld
 from tests.faults.world import DieAt, Ledger, Reached, Verdict, World, finish, nowhere
 from ziggurat.core.codec import as_type
 from ziggurat.core.entries import Result
@@ -28,6 +29,7 @@ from ziggurat.core.store import Store, run_log
 from ziggurat.messages import stops
 from ziggurat.messages.model import ModelResponse
 from ziggurat.messages.parts import ToolResult
+from ziggurat.plans.causes import Update
 from ziggurat.runs.options import Environment
 from ziggurat.runs.stored import StoredRuns
 from ziggurat.stores.file import FileStore
@@ -36,7 +38,7 @@ from ziggurat.stores.sqlite import SqliteStore
 Opens = Callable[[], Store]
 """Opens a store as each process opens it."""
 
-WORLDS: dict[str, type[World]] = {"agent": World, "flow": FlowWorld, "timed": TimedFlowWorld}
+WORLDS: dict[str, type[World]] = {"agent": World, "flow": FlowWorld, "timed": TimedFlowWorld, "graph": GraphWorld}
 """What is killed, by name; time passes by hand in a flow, and by itself in a timed one."""
 
 PATIENCE = 60.0
@@ -149,9 +151,12 @@ def said_in(entries: list[Any]) -> dict[str, str]:
             raw = bytes(memoryview(entry.value))  # type: ignore[arg-type]  # read from a store: raw JSON
             if raw.startswith(b'"'):  # of a step
                 said[entry.path] = as_type(entry.value, str)
+            elif raw.startswith(b'{"changes"'):  # of a node of a graph
+                changes = as_type(entry.value, Update).changes
+                said[entry.path] = "".join(changes[0].get("notes", ())) if len(changes) == 1 else ""  # of one call
             elif b'"finish"' in raw[:1000] or b'"message"' in raw[:20]:
                 said[entry.path] = as_type(entry.value, ModelResponse).message.text
-            elif b'"messages"' not in raw:
+            elif b'"messages"' not in raw and not raw.isdigit():  # digits: the edge with which a node has started
                 said[entry.path] = as_type(entry.value, ToolResult).text
     return said
 

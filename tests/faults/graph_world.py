@@ -1,0 +1,131 @@
+"""The graph that storms act on: a loop of branches that join, a map, steps, an agent and a question."""
+
+__all__ = ["GraphWorld"]
+
+from contextlib import suppress
+from typing import Annotated, Literal
+
+from msgspec import Struct
+
+from tests.faults.world import STEPS, Turns, World, helper_calls
+from ziggurat.agents.agent import Agent
+from ziggurat.agents.flow import flow
+from ziggurat.agents.runnable import Runnable
+from ziggurat.calls.question import ask
+from ziggurat.calls.step import Step, step
+from ziggurat.core.context import Context
+from ziggurat.core.errors import NotRepeatable
+from ziggurat.core.event import Event
+from ziggurat.core.store import Store
+from ziggurat.plans.graph import Graph, StateGraph
+from ziggurat.plans.graph_run import NodeEnded
+from ziggurat.plans.reducers import append
+from ziggurat.tools.function import tool
+
+
+class Work(Struct):
+    """The state of the graph."""
+
+    round: int = 0
+    rounds: int = 1
+    numbers: list[int] = []
+    notes: Annotated[list[str], append] = []
+
+
+class GraphWorld(World):
+    """Makes the graph, inside of a flow, as each process makes it again."""
+
+    with_intent = frozenset({"pay"})
+
+    def agent(self, store: Store | str, steps: int = STEPS) -> Runnable[str]:
+        """Return a flow that runs the graph for some `steps` steps."""
+        graph = self._graph()
+
+        @flow(name="worker", store=store)
+        async def worker(prompt: str) -> str:
+            run = await graph.run(Work(rounds=max(1, steps // 5)))
+            assert run.output is not None
+            assert run.output.round == run.output.rounds
+            assert len(run.output.notes) == 6 * run.output.round
+            return "done"
+
+        return worker
+
+    def _graph(self) -> StateGraph[Work]:
+        graph = Graph(Work)
+        paid = self._paying()
+        helper = self._helper()
+
+        @graph.node(writes=("round", "numbers"))
+        async def begin(state: Work) -> dict[str, object]:
+            number = state.round + 1
+            return {"round": number, "numbers": [number * 100 + each for each in range(3)]}
+
+        @graph.node(writes="notes")
+        async def plain(ctx: Context, state: Work) -> list[str]:
+            return [self.act(ctx, "note", state.round * 100 + 50)]
+
+        async def each(ctx: Context, number: int) -> list[str]:
+            return [self.act(ctx, "note", number)]
+
+        graph.map(each, "numbers", writes="notes", limit=2)
+
+        @graph.node(writes="notes")
+        async def pays(state: Work) -> list[str]:
+            with suppress(NotRepeatable):  # if it is unknown whether it took effect, it stays at that
+                self._acknowledge(await paid(state.round * 100 + 60))
+            if state.round == 2:
+                assert await ask("Go on?", bool)
+            return ["paid"]
+
+        @graph.node(join="any")
+        async def first_of_two(state: Work) -> None: ...
+
+        @graph.node(writes="notes", join="settled")
+        async def last(state: Work) -> list[str]:
+            if state.round % 2:
+                await helper.run(f"part {state.round}")
+            return ["last"]
+
+        def again(state: Work) -> Literal["begin", "end"]:
+            return "begin" if state.round < state.rounds else "end"
+
+        graph.edge(begin, (plain, each, pays), last)
+        graph.edge((plain, each), first_of_two)
+        graph.route(last, again)
+        return graph.build("work")
+
+    def _paying(self) -> Step[[int], str]:
+        @step(context=True, effect="once")
+        async def pay(ctx: Context, number: int) -> str:
+            return f"{ctx.path}: {self.act(ctx, 'pay', number)}"
+
+        return pay
+
+    def _helper(self) -> Agent[str]:
+        @tool(name="note")
+        async def note_tool(number: int, ctx: Context) -> str:
+            """Write down; may be done again under the same key."""
+            return self.act(ctx, "note", number)
+
+        @tool(name="pay", effect="once")
+        async def pay_tool(number: int, ctx: Context) -> str:
+            """Pay; must not be done twice."""
+            return self.act(ctx, "pay", number)
+
+        return Agent(Turns("helper_model", 3, helper_calls), name="helper", tools=[note_tool, pay_tool])
+
+    def _acknowledge(self, said: str) -> None:
+        """Acknowledge a step to the outside: its path is in what it returned."""
+        path = said.partition(": ")[0]
+        self.reached("before event", path)
+        self.ledger.write(acknowledged=path, said=said)
+        self.reached("after event", path)
+
+    async def heard(self, event: Event) -> None:
+        """Acknowledge nodes to the outside, and tools: what is heard of must never be lost."""
+        if isinstance(event, NodeEnded) and not event.replayed and event.node == "plain":
+            self.reached("before event", event.path)
+            self.ledger.write(acknowledged=event.path, said=event.changes[0]["notes"][0])
+            self.reached("after event", event.path)
+        await super().heard(event)
