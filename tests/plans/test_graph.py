@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Annotated, Any, Literal, TypedDict
 
 import pytest
@@ -400,3 +401,56 @@ def test_updates_are_events() -> None:
     said.clear()
     asyncio.run(built.replay("r", listeners=[listen]))
     assert said == ["a", (*ended[0], True), "b", (*ended[1], True)]
+
+
+async def _refused(state: State) -> list[str]:
+    raise ConnectionError("not yet")
+
+
+def test_the_history_of_a_run_has_the_state_after_each_node(tmp_path: Path) -> None:
+    answers: list[str] = []
+
+    async def asks(state: State) -> list[str]:
+        answers.append(await ask("Which?"))
+        return answers
+
+    graph = Graph(State)
+    add(graph, "a", "slow", turns=3)
+    graph.node(asks, writes="notes")
+    add(graph, "last")
+    graph.edge("a", ("slow", "asks"), "last")
+    built = graph.build("graph", store=f"sqlite:///{tmp_path}/runs.db")
+    run = built.run_sync(State(), run_id="r")
+    notes = ["a()", "slow(a)", "b", "last(asb)"]
+
+    def seen() -> list[tuple[int, str, list[str]]]:
+        return [(each.number, each.node, each.state.notes) for each in asyncio.run(built.history("r"))]
+
+    assert sorted(seen()[:1]) == [(1, "a", notes[:1])]
+    waiting = asyncio.run(built.standing("r")).mermaid()
+    assert "class n3 waiting" in waiting
+    assert "class n1,n2 done" in waiting
+    run = asyncio.run(built.resume("r", {run.pending[0].id: Answer("b")}))
+    assert run.output is not None
+    assert run.output.notes == notes
+    assert seen()[-1] == (4, "last", notes)
+    assert {node: state for _, node, state in seen()[:3]} == {
+        "a": notes[:1],
+        "slow": notes[:2],
+        "asks": [notes[0], notes[2]],
+    }
+    assert [number for number, _, _ in seen()] == [1, 2, 3, 4]
+    assert answers == ["b"]
+    assert "class" not in built.mermaid()
+
+
+def test_where_a_run_has_failed_is_marked() -> None:
+    graph = Graph(State)
+    add(graph, "a", "c")
+    graph.node(_refused, name="b", writes="notes")
+    graph.edge("a", "b", "c")
+    built = graph.build("graph", store=LocalLogs())
+    assert isinstance(built.run_sync(State(), run_id="r").stop, stops.Failed)
+    drawn = asyncio.run(built.standing("r"))
+    assert {node.name: node.mark for node in drawn.nodes if node.mark} == {"a": "done", "b": "failed"}
+    assert [each.node for each in asyncio.run(built.history("r"))] == ["a"]

@@ -4,9 +4,9 @@
   `variables`. `trees` makes a flow of them, with `building`; `places` and `scoping` check them, `working` prepares the
   tasks, and `running` runs them, with a `result`.
 - `htn` plans how to decompose tasks: `htn_parts`, `htn_search`.
-- `graph` declares nodes on a typed state and builds a `StateGraph` of them: `graph_parts`, `graph_nodes` (how they are
-  called), `graph_shape` (loops), `graph_checks`, `graph_run` (the execution). `state` and `reducers`: what takes up
-  updates; `causes`: what a point of a run follows from.
+- `graph` declares nodes on a typed state, and builds a `state_graph`: `graph_parts`, `graph_nodes` (how nodes are
+  called), `graph_shape` (loops), `graph_checks`, `graph_run` (the execution), `graph_history`, `graph_drawing`; `state`
+  and `reducers`: what takes up updates; `causes`: what a point of a run follows from.
 """
 
 from ziggurat.core.lazy import lazy
@@ -33,9 +33,11 @@ __getattr__, __dir__, __all__ = lazy(
         "plans.nodes": ("Branch", "Loop", "Map", "Node", "Parallel", "Sequence", "Task"),
         "plans.result": ("NodeResult", "PlanResult"),
         "plans.trees": ("workflow",),
-        "plans.graph": ("Graph", "StateGraph"),
+        "plans.graph": ("Graph",),
+        "plans.graph_history": ("GraphPoint",),
         "plans.graph_parts": ("END", "START"),
         "plans.graph_run": ("NodeEnded", "NodeStarted"),
         "plans.reducers": ("append", "merge"),
+        "plans.state_graph": ("StateGraph",),
     },
 )

@@ -4,7 +4,7 @@ from ziggurat.plans.conditions import asked as asked
 from ziggurat.plans.conditions import contains as contains
 from ziggurat.plans.conditions import when as when
 from ziggurat.plans.graph import Graph as Graph
-from ziggurat.plans.graph import StateGraph as StateGraph
+from ziggurat.plans.graph_history import GraphPoint as GraphPoint
 from ziggurat.plans.graph_parts import END as END
 from ziggurat.plans.graph_parts import START as START
 from ziggurat.plans.graph_run import NodeEnded as NodeEnded
@@ -34,6 +34,7 @@ from ziggurat.plans.reducers import append as append
 from ziggurat.plans.reducers import merge as merge
 from ziggurat.plans.result import NodeResult as NodeResult
 from ziggurat.plans.result import PlanResult as PlanResult
+from ziggurat.plans.state_graph import StateGraph as StateGraph
 from ziggurat.plans.trees import workflow as workflow
 
 __all__: list[str]

@@ -1,6 +1,6 @@
 """Graph: declares nodes on a typed state and the edges between them, and builds a durable `StateGraph` of them."""
 
-__all__ = ["Graph", "StateGraph"]
+__all__ = ["Graph"]
 
 import inspect
 from collections.abc import Callable, Sequence
@@ -8,12 +8,9 @@ from functools import partial
 from itertools import pairwise
 from typing import Any, Generic, Literal, TypeVar, get_args, get_origin, get_type_hints, overload
 
-from ziggurat.agents.flow import Flow, FlowArguments, flow_program
-from ziggurat.agents.flow_input import FlowInput
+from ziggurat.agents.flow import FlowArguments
 from ziggurat.agents.runnable import Runnable
-from ziggurat.calls.enter import AgentService
 from ziggurat.calls.step import Step
-from ziggurat.core.codec import digest
 from ziggurat.core.context import Context
 from ziggurat.core.errors import ConfigurationError
 from ziggurat.core.settings import PositiveInt, checked
@@ -24,9 +21,9 @@ from ziggurat.messages.middleware import AnyMiddleware
 from ziggurat.plans.graph_checks import check_graph
 from ziggurat.plans.graph_nodes import call_of, call_of_items, call_of_runnable, declared_writes
 from ziggurat.plans.graph_parts import END, START, Edge, Join, Node, Route
-from ziggurat.plans.graph_run import GraphRun
 from ziggurat.plans.graph_shape import Shape, shape_of
 from ziggurat.plans.state import StateType
+from ziggurat.plans.state_graph import StateGraph, built
 from ziggurat.tools.approval import Approvals
 from ziggurat.tools.permissions import Permissions
 
@@ -344,15 +341,7 @@ class Graph(Generic[S]):
             "middleware": middleware,
             "debug": debug,
         }
-        state_type, routes = self._state_type, dict(self._routes)
-
-        async def run(ctx: Context, state: object) -> object:
-            return await GraphRun(name, shape.region, routes, state_type, ctx).run(state, ctx)
-
-        hints = {"ctx": Context, "state": state_type.kind, "return": state_type.kind}
-        edges = digest([[node.name for node in shape.nodes], shape.edges, [node.join for node in shape.nodes]])
-        program, takes = flow_program(run, hints, name, {"graph": edges[:8]}, arguments)
-        return StateGraph(program, takes, name=name, store=store, shape=shape)
+        return built(name, shape, dict(self._routes), self._state_type, store, arguments)
 
     def _shape(self) -> Shape:
         if not self._nodes:
@@ -378,16 +367,3 @@ class Graph(Generic[S]):
                 raise ConfigurationError(
                     f"the edge from {edge.source} to {edge.target} leads {what} {name}, which is no node; {hint}"
                 )
-
-
-class StateGraph(Flow[S, S]):
-    """A graph that was built by `Graph.build`; it takes a state, and its output is the state at the end.
-
-    It has all verbs of `Flow`. A run is recorded as the changes that its nodes return, never as states.
-    """
-
-    def __init__(
-        self, service: AgentService, takes: FlowInput, *, name: str, store: str | Store | None, shape: Shape
-    ) -> None:
-        super().__init__(service, takes, name=name, store=store)
-        self.shape = shape

@@ -14,8 +14,10 @@ from ziggurat.core.errors import ConfigurationError, JournalError, LimitExceeded
 from ziggurat.core.event import Event
 from ziggurat.core.fan_out import FanOut, raise_suspended
 from ziggurat.core.journal import journal_of
+from ziggurat.core.path import parent_of
 from ziggurat.core.similar import similar
 from ziggurat.plans.causes import Cause, Token, Update, joined
+from ziggurat.plans.graph_history import HISTORY, GraphPoint
 from ziggurat.plans.graph_parts import END, Edge, Node, Route
 from ziggurat.plans.graph_shape import Member, Region
 from ziggurat.plans.state import StateType
@@ -88,6 +90,7 @@ class GraphRun:
         self.state_type = state_type
         self.path = ctx.path
         self.journal = journal_of(ctx)
+        self.history = ctx.scope.get(HISTORY) if not parent_of(ctx.path) else None  # not of graphs within
         self.numbers: dict[str, int] = {}  # how often each node was started
 
     async def run(self, state: object, ctx: Context) -> Any:
@@ -302,6 +305,10 @@ class GraphRun:
             update = update.typed(self.state_type, place.path)
             after = token.after(node.name, update, self.state_type)
             self._check_recorded(update, node)
+        if self.history is not None:
+            state = self.state_type.finished(after.values)
+            point = GraphPoint(0, node.name, place.path, tuple(map(dict, update.changes)), tuple(update.to), state)
+            self.history.append(point)
         if ctx.listens(NodeEnded):
             changes = plain(update.to_json())["changes"]
             await ctx.emit(NodeEnded(place.path, node.name, tuple(changes), tuple(update.to), call.after is None))

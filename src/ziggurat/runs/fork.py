@@ -1,6 +1,6 @@
 """Fork a run: start a new run with the first steps of a recorded one."""
 
-__all__ = ["effects_gate", "fork_entries"]
+__all__ = ["calls_of", "effects_gate", "fork_entries"]
 
 import re
 from collections.abc import Iterable
@@ -57,7 +57,7 @@ def fork_entries(
     return [opened, *prefix]
 
 
-def _calls_of(entries: Iterable[JournalEntry], flow: str) -> dict[str, int]:
+def calls_of(entries: Iterable[JournalEntry], flow: str) -> dict[str, int]:
     """Return the number of each call that a flow has made, from 1, in the order in which they are recorded."""
     calls: dict[str, int] = {}
     for entry in entries:
@@ -67,7 +67,7 @@ def _calls_of(entries: Iterable[JournalEntry], flow: str) -> dict[str, int]:
 
 
 def _check_call(entries: Iterable[JournalEntry], flow: str, origin: Origin, prompt: Prompt | None) -> None:
-    calls = len(_calls_of(entries, flow))
+    calls = len(calls_of(entries, flow))
     if not 1 <= origin.step <= calls + 1:
         raise ConfigurationError(
             f"the run {origin.run_id!r} cannot be forked at step {origin.step}: it can at 1 to {calls + 1}"
@@ -78,7 +78,7 @@ def _check_call(entries: Iterable[JournalEntry], flow: str, origin: Origin, prom
 
 def _before_call(entries: Iterable[JournalEntry], flow: str, number: int) -> Iterable[JournalEntry]:
     """Yield the entries of the calls of a flow before the call with a number, each whole, and its own beginning."""
-    calls = _calls_of(entries, flow)
+    calls = calls_of(entries, flow)
     for entry in entries:
         call = entry.path[len(flow) + 1 :].partition("/")[0] if entry.path.startswith(flow + "/") else ""
         if calls[call] < number if call else entry.path == flow and isinstance(entry, Entered):

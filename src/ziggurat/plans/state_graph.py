@@ -1,0 +1,89 @@
+"""StateGraph: a graph that was built, as a durable flow; its runs have a history, and can be drawn."""
+
+__all__ = ["StateGraph", "built"]
+
+from collections.abc import Mapping
+from typing import Any, TypeVar
+
+from msgspec.structs import replace
+
+from ziggurat.agents.flow import Flow, FlowArguments, flow_program
+from ziggurat.agents.flow_input import FlowInput
+from ziggurat.calls.enter import AgentService
+from ziggurat.core.codec import digest
+from ziggurat.core.context import Context
+from ziggurat.core.diagram import DIAGRAM, Diagram
+from ziggurat.core.store import Store
+from ziggurat.plans.graph_drawing import diagram_of
+from ziggurat.plans.graph_history import HISTORY, GraphPoint, marks_of
+from ziggurat.plans.graph_parts import Route
+from ziggurat.plans.graph_run import GraphRun
+from ziggurat.plans.graph_shape import Shape
+from ziggurat.plans.state import StateType
+from ziggurat.runs.fork import calls_of
+
+S = TypeVar("S")
+
+
+class StateGraph(Flow[S, S]):
+    """A graph that was built by `Graph.build`; it takes a state, and its output is the state at the end.
+
+    It has all verbs of `Flow`. A run is recorded as the changes that its nodes return, never as states.
+    """
+
+    def __init__(
+        self, service: AgentService, takes: FlowInput, *, name: str, store: str | Store | None, shape: Shape
+    ) -> None:
+        super().__init__(service, takes, name=name, store=store)
+        self.shape = shape
+        self.facts[DIAGRAM] = lambda: diagram_of(shape)
+
+    def with_store(self, store: str | Store) -> "StateGraph[S]":
+        """Return the same graph, whose runs are kept in another store."""
+        return StateGraph(self, self._takes, name=self.name, store=store, shape=self.shape)
+
+    async def history(self, run_id: str) -> list[GraphPoint]:
+        """Return what the nodes of a run have done, in the order in which they were begun; nothing is called.
+
+        ::
+
+            points = await graph.history("r-17")
+            points[2].state                              # after the third node
+            await graph.fork("r-17", at=points[2].number + 1)
+
+        Raises:
+            RunNotFound: the store has no such run.
+            JournalMismatch: this graph has other nodes than the recorded one.
+        """
+        points: list[GraphPoint] = []
+        await self.replay(run_id, strict=False, deps={HISTORY: points})
+        numbers = calls_of((await self._runs.read(run_id)).entries, self.name)
+        numbered = [replace(each, number=numbers[each.path[len(self.name) + 1 :]]) for each in points]
+        return sorted(numbered, key=lambda point: point.number)
+
+    async def standing(self, run_id: str) -> Diagram:
+        """Return a diagram of the graph in which it is marked how far a run has come: ``diagram.mermaid()``.
+
+        Raises:
+            RunNotFound: the store has no such run.
+        """
+        return diagram_of(self.shape, marks_of(await self._runs.read(run_id), self.name))
+
+
+def built(
+    name: str,
+    shape: Shape,
+    routes: Mapping[str, Route],
+    state_type: StateType,
+    store: str | Store | None,
+    arguments: FlowArguments,
+) -> StateGraph[Any]:
+    """Return a graph that was checked as a flow."""
+
+    async def run(ctx: Context, state: object) -> object:
+        return await GraphRun(name, shape.region, routes, state_type, ctx).run(state, ctx)
+
+    hints = {"ctx": Context, "state": state_type.kind, "return": state_type.kind}
+    edges = digest([[(node.name, node.join) for node in shape.nodes], shape.edges])
+    program, takes = flow_program(run, hints, name, {"graph": edges[:8]}, arguments)
+    return StateGraph(program, takes, name=name, store=store, shape=shape)
