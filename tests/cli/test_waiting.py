@@ -1,4 +1,4 @@
-"""The commands ``pending``, ``recover`` and ``send``."""
+"""The commands ``pending`` and ``recover``."""
 
 import asyncio
 import json
@@ -8,9 +8,6 @@ import pytest
 
 from tests.cli.conftest import Command
 from ziggurat.agents.agent import Agent
-from ziggurat.agents.flow import flow
-from ziggurat.calls.event import event
-from ziggurat.calls.timer import sleep
 from ziggurat.core.errors import StoreError
 from ziggurat.messages.parts import tool_call
 from ziggurat.models.scripted import ScriptedModel
@@ -123,29 +120,3 @@ def test_an_error_names_no_other_run(ziggurat: Command, url: str) -> None:
         assert ended.code != 0
         assert "secret" not in ended.out + ended.err
         assert "ziggurat runs lists them" in ended.err
-
-
-def test_an_event_is_sent_once_and_checked(ziggurat: Command, url: str) -> None:
-    async def order() -> str:
-        await sleep(days=0)
-        return f"{await event('paid', int)} {await event('note')}"
-
-    async def go(*, resume: bool) -> object:
-        store = connect(url)
-        orders = flow(store=store)(order)
-        run = await (orders.resume("order-1") if resume else orders.run(run_id="order-1"))
-        await store.close()
-        return run.output
-
-    asyncio.run(go(resume=False))
-    assert ziggurat("pending", "--store", url).out.endswith("  waits for the event 'paid'\n")
-    assert "waits for the event 'paid'" in ziggurat("show", "order-1", "--store", url).out
-    refused = ziggurat("send", "order-1", "paid", "a lot", "--store", url)
-    assert refused.code != 0
-    assert "the event 'paid' does not fit what the run 'order-1' waits for" in refused.err
-    for said in ("sent", "was sent before"):
-        sent = ziggurat("send", "order", "paid", "30", "--key", "p-1", "--store", url)
-        assert (sent.code, sent.out) == (0, f"order-1  paid {said}\n")
-    assert ziggurat("send", "order-1", "note", "thank you", "--store", url).code == 0
-    assert asyncio.run(go(resume=True)) == "30 thank you"
-    assert ziggurat("approve", "order-1", "--store", url).code != 0

@@ -8,8 +8,12 @@ from typing import Annotated, Literal
 import typer
 
 from ziggurat.cli import options
+from ziggurat.cli.app_control import attach, cancel, inject, send
 
-_Json = Annotated[bool, typer.Option("--json", help="Write events to standard output, one per line.")]
+_Agent = Annotated[str, typer.Argument(metavar="FILE.PY:NAME", help="The agent, as file.py:name or module:name.")]
+_Attempts = Annotated[
+    int, typer.Option("--attempts", min=1, metavar="N", help="How often in a row a run may lose its process.")
+]
 _Prompt = Annotated[
     str | None,
     typer.Option("--prompt", "-p", metavar="TEXT", help="Another message at that step; at step 1, another question."),
@@ -27,13 +31,13 @@ _Effects = Annotated[
 def add_run_commands(app: typer.Typer) -> None:
     """Add the commands for stored runs to the program."""
     started = (submit, worker)
-    continued = (resume, recover, approve, send)
+    continued = (resume, recover, approve, send, attach, cancel, inject)
     for command in (*started, runs, pending, show, *continued, replay, fork, export, accept_loss, vacuum):
         app.command()(command)
 
 
 def submit(
-    agent: Annotated[str, typer.Argument(metavar="FILE.PY:NAME", help="The agent, as file.py:name or module:name.")],
+    agent: _Agent,
     prompt: Annotated[str, typer.Argument(help="The question or task, or the input of a flow as JSON, in quotes.")],
     run_id: Annotated[
         str | None, typer.Option("--run-id", metavar="ID", help="Its id; to submit the same again has no effect.")
@@ -68,9 +72,7 @@ def worker(
     concurrency: Annotated[
         int, typer.Option("--concurrency", min=1, metavar="N", help="How many runs of each it drives at the same time.")
     ] = 10,
-    attempts: Annotated[
-        int, typer.Option("--attempts", min=1, metavar="N", help="How often in a row a run may lose its process.")
-    ] = 3,
+    attempts: _Attempts = 3,
     grace: Annotated[
         float, typer.Option("--grace", min=0, metavar="SECONDS", help="How long runs may go on after a signal to end.")
     ] = 30.0,
@@ -141,13 +143,11 @@ def pending(
 
 
 def recover(
-    agent: Annotated[str, typer.Argument(metavar="FILE.PY:NAME", help="The agent, as file.py:name or module:name.")],
+    agent: _Agent,
     concurrency: Annotated[
         int, typer.Option("--concurrency", min=1, metavar="N", help="How many runs go on at the same time.")
     ] = 10,
-    attempts: Annotated[
-        int, typer.Option("--attempts", min=1, metavar="N", help="How often in a row a run may lose its process.")
-    ] = 3,
+    attempts: _Attempts = 3,
     cancelled: Annotated[
         bool, typer.Option("--cancelled", help="Go on also with runs that a shutdown has cancelled.")
     ] = False,
@@ -190,7 +190,7 @@ def resume(
     strict: Annotated[
         bool, typer.Option("--strict", help="Refuse to continue if the agent differs from the recorded one.")
     ] = False,
-    json: _Json = False,
+    json: options.Json = False,
     quiet: options.Quiet = False,
     store: options.Store = None,
 ) -> None:
@@ -232,7 +232,7 @@ def approve(
         bool, typer.Option("--did-not-happen", help="It was interrupted and took no effect: run it now.")
     ] = False,
     agent: options.Agent = None,
-    json: _Json = False,
+    json: options.Json = False,
     quiet: options.Quiet = False,
     store: options.Store = None,
 ) -> None:
@@ -257,24 +257,6 @@ def approve(
 
     decision = DecisionOptions(deny, modify, happened, again)
     raise typer.Exit(approve_run(run, item, AgentOptions(agent=agent), store, OutputOptions(json, quiet), decision))
-
-
-def send(
-    run: options.Run,
-    name: Annotated[str, typer.Argument(metavar="NAME", help="The name of the event.")],
-    value: Annotated[str | None, typer.Argument(metavar="[VALUE]", help="Its value, as JSON or as text.")] = None,
-    key: Annotated[str | None, typer.Option("--key", metavar="KEY", help="Send one event with this key, once.")] = None,
-    store: options.Store = None,
-) -> None:
-    """Send an event to a run that waits for it, or will; what does not fit is refused.
-
-    \b
-    Examples:
-      ziggurat send order-17 paid '{"total": 30}' --key payment-9
-    """
-    from ziggurat.cli.waiting import send_event
-
-    raise typer.Exit(send_event(run, name, value, key, store))
 
 
 def replay(
@@ -312,7 +294,7 @@ def fork(
     instructions: options.Instructions = None,
     agent: options.Agent = None,
     effects: _Effects = "refuse",
-    json: _Json = False,
+    json: options.Json = False,
     quiet: options.Quiet = False,
     store: options.Store = None,
 ) -> None:

@@ -75,3 +75,4 @@ Session = Annotated[
     typer.Option("--session", "-s", metavar="NAME", help="The stored conversation to continue or to start."),
 ]
 Run = Annotated[str, typer.Argument(metavar="RUN", help="The run's id, or a unique prefix of it.")]
+Json = Annotated[bool, typer.Option("--json", help="Write events to standard output, one per line.")]

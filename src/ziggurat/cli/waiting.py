@@ -1,11 +1,9 @@
-"""``ziggurat pending``, ``recover`` and ``send``: list what waits, go on with interrupted runs, send them events."""
+"""``ziggurat pending`` and ``recover``: list what waits, and go on with interrupted runs."""
 
-__all__ = ["list_pending", "recover_runs", "send_event"]
+__all__ = ["list_pending", "recover_runs"]
 
 import asyncio
-import json as text_of
 from collections.abc import Mapping, Sequence
-from contextlib import suppress
 from datetime import UTC, datetime
 
 from msgspec import Struct
@@ -15,7 +13,7 @@ from ziggurat.agents.runnable import Runnable
 from ziggurat.cli.agent_options import AgentOptions
 from ziggurat.cli.build import agent_of
 from ziggurat.cli.exit_codes import COMPLETED, STOPPED
-from ziggurat.cli.store import closed, find_run, kept_store, labels_from
+from ziggurat.cli.store import closed, kept_store, labels_from
 from ziggurat.cli.terminal import note, write, write_json
 from ziggurat.core.codec import encode
 from ziggurat.core.store import UNFINISHED
@@ -24,7 +22,6 @@ from ziggurat.core.visible import visible_line
 from ziggurat.messages import stops
 from ziggurat.messages.agent import PendingItem
 from ziggurat.messages.formatting import call_text, plural
-from ziggurat.runs.sending import send
 from ziggurat.stores.pending import pending_items
 
 
@@ -90,25 +87,6 @@ def _until(item: PendingItem) -> list[str]:
     if item.until is None or item.stage == "timer":
         return []
     return [f"(until {datetime.fromtimestamp(item.until, UTC):%Y-%m-%d %H:%M:%S} UTC)"]
-
-
-def send_event(run: str, name: str, value: str | None, key: str | None, store: str | None) -> int:
-    """Send an event to a run; return the exit code."""
-    content: object = value
-    with suppress(ValueError):
-        content = None if value is None else text_of.loads(value)
-    run_id, new = asyncio.run(_send(run, name, content, key, store))
-    write(f"{visible_line(run_id)}  {visible_line(name)} {'sent' if new else 'was sent before'}")
-    return COMPLETED
-
-
-async def _send(run: str, name: str, value: object, key: str | None, store: str | None) -> tuple[str, bool]:
-    place = kept_store(store)
-    try:
-        run_id = (await find_run(place, run)).id
-        return run_id, await send(run_id, name, value, store=place, key=key)
-    finally:
-        await closed(place)
 
 
 def recover_runs(agent: str, store: str | None, *, concurrency: int, attempts: int, cancelled: bool) -> int:

@@ -15,7 +15,7 @@ from ziggurat.core.protocols import implements
 from ziggurat.core.shield import finished
 from ziggurat.core.store import Store, run_log
 from ziggurat.runs.control import RunControl
-from ziggurat.runs.live import LiveSender
+from ziggurat.runs.live import EventSender
 
 logger: logging.Logger = logging.getLogger("ziggurat")
 
@@ -72,7 +72,7 @@ class DrivenRuns:
         self._unused = unused
         self._runs: dict[str, DrivenRun] = {}
         self._read: dict[str, int] = {}  # the number of the last item of a run's inbox that was read
-        self._senders: dict[str, tuple[LiveSender, asyncio.Task[None]]] = {}
+        self._senders: dict[str, tuple[EventSender, asyncio.Task[None]]] = {}
         self._timer: asyncio.TimerHandle | None = None
         self._polling: asyncio.Task[None] | None = None
 
@@ -129,13 +129,13 @@ class DrivenRuns:
             return
         followed = {logs[log] for log in await self._live.watched(list(logs))}
         for run_id in followed & self._runs.keys() - self._senders.keys():
-            sender = LiveSender(self._runs[run_id].broadcast)
+            sender = EventSender(self._runs[run_id].broadcast)
             task = asyncio.get_running_loop().create_task(self._send(run_id, sender))
             self._senders[run_id] = (sender, task)
         for run_id in self._senders.keys() - followed:
             await self._stop_sending(run_id)
 
-    async def _send(self, run_id: str, sender: LiveSender) -> None:
+    async def _send(self, run_id: str, sender: EventSender) -> None:
         assert self._live is not None  # it has found the readers
         try:
             async with self._live.sending(run_log(run_id)) as send:

@@ -1,6 +1,6 @@
 """Live events of runs: sent by the process that drives a run, and received, in their places, by readers elsewhere."""
 
-__all__ = ["LiveBatch", "LiveEvents", "LiveSender"]
+__all__ = ["EventSender", "LiveBatch", "LiveEvents"]
 
 import asyncio
 from collections import deque
@@ -51,7 +51,7 @@ class LiveBatch(Struct, frozen=True, array_like=True):
     dropped: int = 0
 
 
-class LiveSender:
+class EventSender:
     """Sends the events of a run that this process drives, while readers in other processes listen.
 
     If entries of the run are redacted, events that are not, and might hold the same, stay in this process.
