@@ -18,7 +18,7 @@ from ziggurat.core.event import Event, Skipped
 from ziggurat.core.live import Send
 from ziggurat.messages.events import AnyEvent, Delta, ModelStarted, StepEnded, StepStarted
 
-PAUSE = 0.04
+PAUSE = 0.02
 """Seconds between the batches that are sent of one run; events in between go together."""
 
 _LARGEST = 256 * 1024
