@@ -65,7 +65,7 @@ def cancel(
 
 def inject(
     run: options.Run,
-    text: Annotated[str, typer.Argument(metavar="TEXT", help="What the model is told, in quotes.")],
+    text: Annotated[str, typer.Argument(metavar="TEXT", help="The message to the model, in quotes.")],
     redirect: Annotated[
         bool, typer.Option("--redirect", help="Abandon the current plan: its tool calls are cancelled.")
     ] = False,
