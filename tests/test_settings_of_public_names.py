@@ -35,6 +35,7 @@ from ziggurat.models.scripted import ScriptedModel
 from ziggurat.plans.htn import Planner
 from ziggurat.plans.htn_parts import Compound
 from ziggurat.plans.nodes import Task
+from ziggurat.plans.trees import workflow
 from ziggurat.runtime.bus import Bus
 from ziggurat.stores.local import LocalLogs
 
@@ -160,6 +161,8 @@ ARGUMENTS: dict[str, dict[str, Any]] = {
     "Compound": {"name": "x"},
     "Method": {"task": "x", "subtasks": []},
     "Planner": {"methods": []},
+    "plan_execute": {"model": MODEL},
+    "draw_plan": {"plan": workflow(Task("x", prompt="x"), agent=Agent(MODEL))},
     "htn_flow": {"planner": Planner([]), "goal": Compound("x")},
     "asked": {"agent": Agent(MODEL), "question": "x"},
     "contains": {"condition": "x:y", "variables": {}},

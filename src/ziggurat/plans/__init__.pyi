@@ -3,6 +3,10 @@ from ziggurat.plans.conditions import Condition as Condition
 from ziggurat.plans.conditions import asked as asked
 from ziggurat.plans.conditions import contains as contains
 from ziggurat.plans.conditions import when as when
+from ziggurat.plans.drawing import draw_plan as draw_plan
+from ziggurat.plans.executing import ExecutedPlan as ExecutedPlan
+from ziggurat.plans.executing import ExecutedStep as ExecutedStep
+from ziggurat.plans.executing import plan_execute as plan_execute
 from ziggurat.plans.graph import Graph as Graph
 from ziggurat.plans.graph_history import GraphPoint as GraphPoint
 from ziggurat.plans.graph_parts import END as END
@@ -30,6 +34,8 @@ from ziggurat.plans.nodes import Node as Node
 from ziggurat.plans.nodes import Parallel as Parallel
 from ziggurat.plans.nodes import Sequence as Sequence
 from ziggurat.plans.nodes import Task as Task
+from ziggurat.plans.plan_text import PlannedStep as PlannedStep
+from ziggurat.plans.plan_text import Verification as Verification
 from ziggurat.plans.reducers import append as append
 from ziggurat.plans.reducers import merge as merge
 from ziggurat.plans.result import NodeResult as NodeResult

@@ -3,6 +3,7 @@
 __all__ = ["Tree", "plan_flow", "prepared"]
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import partial
 from typing import Any, get_args
 
 from msgspec import Struct
@@ -13,8 +14,10 @@ from ziggurat.calls.decisions import TOOLS
 from ziggurat.calls.enter import parts_of
 from ziggurat.core.codec import plain
 from ziggurat.core.context import Context
+from ziggurat.core.diagram import DIAGRAM
 from ziggurat.core.facts import EFFECT, Effect, strongest
 from ziggurat.core.store import Store
+from ziggurat.plans.drawing import plan_diagram
 from ziggurat.plans.nodes import Node, Task
 from ziggurat.plans.places import PLACES, Place, place_nodes
 from ziggurat.plans.result import NodeResult, PlanResult
@@ -87,7 +90,9 @@ def plan_flow(
     needed = [frozenset(spec.permissions) for spec in box.specs] + [parts_of(each).permissions for each in agents]
     arguments.setdefault("description", "")
     program, takes = flow_program(function, hints, name, setup, arguments, frozenset().union(*needed), _text_of)
-    program.facts |= {PLACES: places, TOOLS: box, EFFECT: _strongest_effect(places, agents, box)}
+    program.facts |= {TOOLS: box, EFFECT: _strongest_effect(places, agents, box)}
+    if places:
+        program.facts |= {PLACES: places, DIAGRAM: partial(plan_diagram, places, {})}
     return Flow(program, takes, name=name, store=store)
 
 

@@ -81,7 +81,8 @@ def when(variable: NonEmptyText, kind: "TypeForm[T]", test: Callable[[T], bool])
                 raise InvalidArguments(f"the variable {variable!r} does not fit: {error}") from error
         return test(value)
 
-    predicate.__name__ = f"{variable}: {getattr(test, '__name__', 'test')}"
+    name = str(getattr(test, "__name__", "<lambda>"))
+    predicate.__name__ = f"a test of {variable}" if name == "<lambda>" else f"{name}({variable})"
     return predicate
 
 
@@ -128,4 +129,5 @@ def condition_text(condition: Condition) -> str:
         return condition
     if isinstance(condition, Asked):
         return f"{condition.agent.name}: {condition.question}"
-    return str(getattr(condition, "__name__", type(condition).__name__))
+    name = str(getattr(condition, "__name__", type(condition).__name__))
+    return "a test" if name == "<lambda>" else name

@@ -46,7 +46,7 @@ class Place(Struct, frozen=True, eq=False):
             yield from part
 
 
-PLACES: Fact[tuple[Place, ...]] = Fact("places", ())
+PLACES: Fact[tuple[Place, ...] | None] = Fact("places", None)
 """The places of a plan, those of its outermost nodes."""
 
 

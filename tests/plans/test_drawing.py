@@ -1,0 +1,80 @@
+"""Plans as diagrams: every node is drawn where it stands, with its status."""
+
+import asyncio
+import re
+from typing import Any
+
+import pytest
+
+from tests.plans.plan_trees import Forest
+from ziggurat.agents.agent import Agent
+from ziggurat.agents.drawing import drawn
+from ziggurat.core.errors import ConfigurationError
+from ziggurat.core.event import Event
+from ziggurat.core.facts import fact
+from ziggurat.messages.events import NodeChanged
+from ziggurat.models.scripted import ScriptedModel
+from ziggurat.plans.drawing import draw_plan
+from ziggurat.plans.nodes import Branch, Loop, Task
+from ziggurat.plans.places import PLACES
+from ziggurat.plans.trees import workflow
+
+
+def test_a_branch_a_loop_and_what_they_say() -> None:
+    agent = Agent(ScriptedModel(always="ok"))
+    plan = workflow(
+        Task("draft", prompt="x"),
+        Branch("draft:ok", Task("good", prompt="y"), Task("bad", prompt="z")),
+        Loop(Task("polish", prompt="p"), 2),
+        agent=agent,
+    )
+    run = plan.run_sync("go")
+    assert draw_plan(plan, run.output.nodes).mermaid() == (
+        "flowchart TB\n"
+        '  n0["draft"]\n'
+        '  subgraph n1["branch"]\n'
+        '    n2{"draft#58;ok"}\n'
+        '    n3["good"]\n'
+        '    n4["bad"]\n'
+        '    n2 -->|"yes"| n3\n'
+        '    n2 -->|"no"| n4\n'
+        "  end\n"
+        '  subgraph n5["loop#58; at most 2 rounds"]\n'
+        '    n6["polish"]\n'
+        "  end\n"
+        "  n0 --> n1\n"
+        "  n1 --> n5\n"
+        "  classDef done fill:#dff0d8,stroke:#3c763d\n"
+        "  class n0,n1,n2,n3,n5,n6 done\n"
+        "  classDef skipped fill:#eeeeee,stroke:#999999,stroke-dasharray:3\n"
+        "  class n4 skipped\n"
+    )
+    assert drawn(plan).parts == draw_plan(plan)
+
+
+@pytest.mark.parametrize("seed", range(10))
+def test_every_node_of_any_plan_is_drawn_once_and_marked_as_it_ended(seed: int) -> None:
+    plan: Any = Forest(seed).plan()
+    changes: list[NodeChanged] = []
+
+    def listen(event: Event) -> None:
+        if isinstance(event, NodeChanged):
+            changes.append(event)
+
+    asyncio.run(plan.run({}, listeners=[listen]))
+    text = draw_plan(plan, changes).mermaid()
+    places = [each for place in fact(plan, PLACES) or () for each in place]
+    branches = [each for each in places if isinstance(each.node, Branch)]
+    assert len(re.findall(r"^ *(?:subgraph )?n\d+[\[({]", text, re.MULTILINE)) == len(places) + len(branches)
+    last = {each.node: each.status for each in changes}
+    assert "running" not in last.values()
+    for status, mark in (("completed", "done"), ("failed", "failed"), ("skipped", "skipped")):
+        marked = re.search(rf"  class (\S+) {mark}\n", text)
+        nodes = [each for each, was in last.items() if was == status]
+        doubled = [each for each in branches if last.get(each.position) == status]
+        assert len(marked[1].split(",") if marked else []) == len(nodes) + len(doubled)
+
+
+def test_what_is_no_plan_cannot_be_drawn_as_one() -> None:
+    with pytest.raises(ConfigurationError, match="made by workflow"):
+        draw_plan(Agent(ScriptedModel("x")))
