@@ -19,7 +19,9 @@ from ziggurat.messages.parts import tool_call
 from ziggurat.messages.stops import Completed, ModelCallDenied, Suspended
 from ziggurat.models.function import FunctionModel
 from ziggurat.models.scripted import ScriptedModel
+from ziggurat.runs.options import Environment
 from ziggurat.stores.local import LocalLogs
+from ziggurat.testing.clock import HandClock
 from ziggurat.tools.approval import Approvals, Rule
 
 ANY = Rule("*", stage="model")
@@ -164,3 +166,26 @@ def test_it_may_wait_and_go_on_elsewhere_and_is_replayed_without_asking(decide: 
     done, replayed = asyncio.run(go())
     assert done.text == text
     assert (replayed.stop, replayed.text) == (done.stop, done.text)
+
+
+@pytest.mark.parametrize("gives_up", [False, True])
+def test_a_model_call_that_nobody_decided_on_is_asked_about_again_when_the_run_is_resumed(gives_up: bool) -> None:
+    clock, asked = HandClock(auto=True), list[PendingItem]()
+
+    async def late_at_first(item: PendingItem) -> Approve:
+        asked.append(item)
+        if len(asked) == 1 and gives_up:
+            raise asyncio.CancelledError
+        await clock.sleep(100.0 if len(asked) == 1 else 1.0)
+        return Approve()
+
+    async def go() -> list[AgentRun]:
+        model = FunctionModel(_echo, name="echo")
+        agent = Agent(model, approvals=Approvals(ANY, approver=late_at_first, timeout=10), store=LocalLogs())
+        run = await agent.run("x", environment=Environment(clock=clock))
+        return [run, await agent.resume(run.id, environment=Environment(clock=clock))]
+
+    first, second = asyncio.run(go())
+    assert first.stop == ModelCallDenied("the approver gave up" if gives_up else "nobody decided within 10 s")
+    assert (second.stop, second.text, len(asked)) == (Completed(), "you said x", 2)
+    assert asked[0].id == asked[1].id

@@ -209,7 +209,7 @@ async def _ask_approver(desk: Approvals, normalize: Normalize, ctx: Context, ite
         finally:
             AMBIENT.reset(token)
             watch.discount(watch.clock.monotonic() - began)  # it may have asked a person without letting others work
-        decision = cast("Decision", answer) if task is None else await _await_approver(task, desk, apart)
+        decision = cast("Decision", answer) if task is None else await _await_approver(task, desk, apart, item.stage)
     wrong = misfit(item, decision, normalize)
     if wrong is not None:
         raise ConfigurationError(
@@ -219,11 +219,13 @@ async def _ask_approver(desk: Approvals, normalize: Normalize, ctx: Context, ite
     return decision
 
 
-async def _await_approver(task: "asyncio.Future[Decision]", desk: Approvals, ctx: Context) -> Decision:
+async def _await_approver(task: "asyncio.Future[Decision]", desk: Approvals, ctx: Context, stage: Stage) -> Decision:
     """Await an approver in a separate task, so that one that ignores its cancellation cannot delay the timeout.
 
-    One that does not decide has denied; that is recorded as any decision, so that its time does not count later either.
+    One that does not decide has denied, which is recorded as any decision; a denied model call, which ends the run, is
+    asked about again when the run is resumed.
     """
+    late = ""
     task.add_done_callback(lambda done: done.cancelled() or done.exception())
     try:
         if desk.timeout is None:
@@ -232,7 +234,12 @@ async def _await_approver(task: "asyncio.Future[Decision]", desk: Approvals, ctx
             async with ctx.limit(desk.timeout):
                 await asyncio.wait([task])
     except Timeout:
-        return Deny(f"nobody decided within {desk.timeout:g} s")
+        late = f"nobody decided within {desk.timeout:g} s"
     finally:
         task.cancel()
-    return Deny("the approver gave up") if task.cancelled() else task.result()
+    if not late and not task.cancelled():
+        return task.result()
+    reason = late or "the approver gave up"
+    if stage == "model":
+        raise denial(reason, stage)
+    return Deny(reason)
