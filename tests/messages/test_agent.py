@@ -118,7 +118,7 @@ def test_the_trace_holds_thoughts_calls_and_results_step_by_step() -> None:
     assert RUN.trace() == (
         Step(1, "let me see", (SEARCH, ADD), (FOUND, FAILED)),
         Step(2, "hm", (SEARCH,), (FOUND,)),
-        Step(3, "", (), ()),
+        Step(3, "", (), (), "done"),
     )
     assert RUN.step_at(1) == RUN.trace()[1]
     assert RUN.step_at(3) is None

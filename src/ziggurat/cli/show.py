@@ -26,10 +26,12 @@ from ziggurat.messages.formatting import (
     duration,
     plural,
     result_text,
+    round_in,
     shortened,
     stop_text,
     usage_text,
 )
+from ziggurat.messages.items import HandoffItem
 from ziggurat.messages.model import ModelResponse
 from ziggurat.messages.parts import ToolCall, ToolResult
 from ziggurat.messages.pending import recorded_item
@@ -71,6 +73,7 @@ class _RecordText:
         self._seconds = 0.0
         self._calls: dict[str, ToolCall] = {}
         self._latest: dict[str, float] = {}
+        self._rounds: set[str] = set()
 
     def head(self) -> Iterator[str]:
         """Yield the lines about the run as a whole; iterate `lines` first, as they compute the sums."""
@@ -97,6 +100,10 @@ class _RecordText:
             line = self._text_of(entry, number)
             if line is None:
                 continue
+            place = round_in(entry.path)
+            if place is not None and place[0] not in self._rounds:
+                self._rounds.add(place[0])
+                yield f"{'':>21} {'  ' * place[0].count('/')}{place[1]}"
             elapsed = float(getattr(entry, "elapsed", 0.0))
             took = self._took(entry, elapsed)
             self._seconds = max(self._seconds, elapsed)
@@ -133,7 +140,8 @@ class _RecordText:
                 place = place_of(error)
                 return f"{name}: failed: {shortened(described(error), _WIDTH)}{f' (at {place})' if place else ''}"
             case Entered(request=request) if request is not None:
-                return f"{name}: entered"
+                members = as_type(entry.setup, dict[str, str]).get("members")
+                return f"{name}: entered{f', a team of {members}' if members else ''}"
             case Pending():
                 why = f" ({entry.reason})" if entry.reason else ""
                 if not recorded_item(entry, None).needs_decision:
@@ -187,10 +195,19 @@ class _RecordText:
         """Return the line for a result that is neither a model's nor a tool's."""
         value = entry.value
         if isinstance(value, Raw):
+            raw = value
             try:
-                return f"{name}: {stop_text(decode(value, AgentRun).stop)}"
+                value = decode(raw, HandoffItem) if name == "handoff" else decode(raw, AgentRun)
             except JournalCorrupt:
-                return f"{name}: {shortened(bytes(memoryview(value)).decode())}"
+                return f"{name}: {shortened(bytes(memoryview(raw)).decode())}"
+        if isinstance(value, HandoffItem):
+            reason = f": {shortened(value.reason)}" if value.reason else ""
+            return f"{value.from_agent} hands over to {value.to_agent}{reason}"
         if isinstance(value, AgentRun):
-            return f"{name}: {stop_text(value.stop)}"
+            return self._ended(name, value)
         return f"{name}: {shortened(encode(value).decode())}"
+
+    def _ended(self, name: str, run: AgentRun) -> str:
+        """Return the line for the end of an agent, or of a team with who answered."""
+        own = name.partition("#")[0]
+        return f"{name}{'' if run.agent in ('', own) else f' ({run.agent})'}: {stop_text(run.stop)}"

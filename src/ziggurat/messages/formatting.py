@@ -6,6 +6,7 @@ __all__ = [
     "figures",
     "plural",
     "result_text",
+    "round_in",
     "shortened",
     "stop_text",
     "usage_text",
@@ -22,6 +23,7 @@ from ziggurat.messages import stops
 from ziggurat.messages.parts import Text, ToolCall, ToolResult
 from ziggurat.messages.usage import Usage
 
+_ROUND = re.compile(r"(.*/((?:round|turn|scores|choice)-\d+))(?:/|$)")
 _SPACES = re.compile(r"\s+")
 
 
@@ -53,6 +55,16 @@ def result_text(result: ToolResult, width: int = 100) -> str:
     if result.error is not None and not text.startswith(f"{result.error}: "):
         text = f"{result.error}: {text}"
     return shortened(text, width) or "(nothing)"
+
+
+def round_in(path: str) -> tuple[str, str] | None:
+    """Return the path of the innermost round of a team that a call belongs to, and its title; None if to none.
+
+    >>> round_in("team/round-2/settled/1/ann")
+    ('team/round-2', 'round 2')
+    """
+    match = _ROUND.match(path)
+    return None if match is None else (match[1], match[2].replace("-", " "))
 
 
 def duration(seconds: float) -> str:

@@ -18,12 +18,16 @@ class Step(Struct, frozen=True):
         thought: The model's reasoning, or else its text beside the calls.
         calls: The tool calls.
         results: Their results, in the order of the calls.
+        answer: What the model said, if it called no tool.
+        agent: In a run of a team, the name of the member that spoke.
     """
 
     index: int
     thought: str
     calls: tuple[ToolCall, ...]
     results: tuple[ToolResult, ...]
+    answer: str = ""
+    agent: str = ""
 
     @property
     def action(self) -> str:
@@ -44,7 +48,9 @@ def steps_of(messages: Iterable[Message]) -> tuple[Step, ...]:
             replies.append((message, []))
         elif message.role == "tool" and replies:
             replies[-1][1].extend(message.tool_results)
-    return tuple(
-        Step(index, reply.thinking or (reply.text if reply.tool_calls else ""), reply.tool_calls, tuple(results))
-        for index, (reply, results) in enumerate(replies, 1)
-    )
+    return tuple(_step(index, reply, results) for index, (reply, results) in enumerate(replies, 1))
+
+
+def _step(index: int, reply: Message, results: Iterable[ToolResult]) -> Step:
+    beside, answer = (reply.text, "") if reply.tool_calls else ("", reply.text)
+    return Step(index, reply.thinking or beside, reply.tool_calls, tuple(results), answer, reply.name or "")

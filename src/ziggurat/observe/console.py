@@ -22,7 +22,7 @@ from ziggurat.core.path import is_beneath
 from ziggurat.core.settings import PositiveInt, checked
 from ziggurat.messages import events, stops
 from ziggurat.messages.agent import AgentRun, Answer, Approve, Deny, Happened, Modify
-from ziggurat.messages.formatting import call_text, duration, plural, result_text, shortened, stop_text
+from ziggurat.messages.formatting import call_text, duration, plural, result_text, round_in, shortened, stop_text
 from ziggurat.messages.parts import ToolCall
 from ziggurat.messages.usage import Usage
 from ziggurat.observe.multiplexer import Multiplexer
@@ -74,6 +74,7 @@ class ConsoleView:
         self._models: dict[str, str] = {}
         self._calls: dict[str, ToolCall] = {}
         self._last: str | None = None
+        self._rounds: set[str] = set()
         self._used = Usage()
 
     def __enter__(self) -> "ConsoleView":
@@ -137,9 +138,14 @@ class ConsoleView:
 
     @_show.register
     def _agent_started(self, event: events.AgentStarted) -> None:
+        place = round_in(event.path)
+        if place is not None and place[0] not in self._rounds:
+            self._rounds.add(place[0])
+            self._line(event.path, (place[1], "bold"), more=_INDENT)
         self._agents[event.path] = event.agent
         if self._depth(event.path) == 0:
             self._used = Usage()
+            self._rounds.clear()
 
     @_show.register
     def _agent_ended(self, event: events.AgentEnded) -> None:
@@ -148,7 +154,9 @@ class ConsoleView:
         figures = run.figures
         if self._depth(event.path):
             stopped = "" if isinstance(run.stop, stops.Completed) else f"{stop_text(run.stop)} · "
-            self._line(event.path, (f"{run.agent or self._agents.get(event.path, 'agent')}: {stopped}{figures}", "dim"))
+            own = self._agents.get(event.path, "agent")
+            name = own if run.agent in ("", own) else f"{own} ({run.agent})"  # a team, and who answered in it
+            self._line(event.path, (f"{name}: {stopped}{figures}", "dim"))
             self._forget(event.path)
             return
         self._forget(event.path)
@@ -170,6 +178,11 @@ class ConsoleView:
             self.screen.line((figures, "dim"), indent=_INDENT)
         else:
             self.screen.line((f"{mark} ", style), (figures, "dim"))
+
+    @_show.register
+    def _handed_off(self, event: events.HandedOff) -> None:
+        reason = f": {shortened(event.reason)}" if event.reason else ""
+        self._line(event.path, (f"{event.source} hands over to {event.target}{reason}", "cyan"))
 
     @_show.register
     def _step_started(self, event: events.StepStarted) -> None:
