@@ -17,8 +17,8 @@ from ziggurat.core.context import Context
 from ziggurat.core.errors import NotRepeatable
 from ziggurat.core.event import Event
 from ziggurat.core.store import Store
+from ziggurat.messages.events import NodeEnded
 from ziggurat.plans.graph import Graph
-from ziggurat.plans.graph_run import NodeEnded
 from ziggurat.plans.reducers import append
 from ziggurat.plans.state_graph import StateGraph
 from ziggurat.tools.function import tool

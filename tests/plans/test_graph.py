@@ -19,9 +19,9 @@ from ziggurat.core.errors import ConfigurationError
 from ziggurat.core.event import Event
 from ziggurat.messages import stops
 from ziggurat.messages.agent import Answer
+from ziggurat.messages.events import NodeChanged, NodeEnded
 from ziggurat.plans.graph import Graph
 from ziggurat.plans.graph_parts import END, START
-from ziggurat.plans.graph_run import NodeEnded, NodeStarted
 from ziggurat.plans.reducers import append
 from ziggurat.stores.local import LocalLogs
 
@@ -390,7 +390,7 @@ def test_updates_are_events() -> None:
     said: list[tuple[str, Mapping[str, Any], bool] | str] = []
 
     def listen(event: Event) -> None:
-        if isinstance(event, NodeStarted):
+        if isinstance(event, NodeChanged):
             said.append(event.node)
         elif isinstance(event, NodeEnded):
             said.append((event.path, event.changes[0], event.replayed))

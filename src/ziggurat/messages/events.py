@@ -18,6 +18,7 @@ __all__ = [
     "ModelEnded",
     "ModelStarted",
     "NodeChanged",
+    "NodeEnded",
     "NodeStatus",
     "Steered",
     "StepEnded",
@@ -29,7 +30,7 @@ __all__ = [
     "Warned",
 ]
 
-from typing import ClassVar, Literal
+from typing import Any, ClassVar, Literal
 
 from ziggurat.core.event import (
     CacheHit,
@@ -86,6 +87,17 @@ class NodeChanged(Event, frozen=True):
     """Its position in the plan, such as ``checks/spelling``: of all rounds of a loop the same."""
     status: NodeStatus
     error: str | None = None
+
+
+class NodeEnded(Event, frozen=True):
+    """A node of a graph has ended with changes of the state."""
+
+    node: str
+    changes: tuple[dict[str, Any], ...]
+    """What it changes of the state, as plain data; of a map, once for each item."""
+    to: tuple[str, ...] = ()
+    """The nodes that its route has chosen."""
+    replayed: bool = False
 
 
 class Steered(Event, frozen=True):
@@ -267,6 +279,7 @@ AnyEvent = (
     | ModelEnded
     | ModelStarted
     | NodeChanged
+    | NodeEnded
     | Queued
     | Retrying
     | Skipped

@@ -40,7 +40,6 @@ __getattr__, __dir__, __all__ = lazy(
         "plans.graph": ("Graph",),
         "plans.graph_history": ("GraphPoint",),
         "plans.graph_parts": ("END", "START"),
-        "plans.graph_run": ("NodeEnded", "NodeStarted"),
         "plans.reducers": ("append", "merge"),
         "plans.state_graph": ("StateGraph",),
     },

@@ -11,8 +11,6 @@ from ziggurat.plans.graph import Graph as Graph
 from ziggurat.plans.graph_history import GraphPoint as GraphPoint
 from ziggurat.plans.graph_parts import END as END
 from ziggurat.plans.graph_parts import START as START
-from ziggurat.plans.graph_run import NodeEnded as NodeEnded
-from ziggurat.plans.graph_run import NodeStarted as NodeStarted
 from ziggurat.plans.htn import Planner as Planner
 from ziggurat.plans.htn import htn_flow as htn_flow
 from ziggurat.plans.htn_parts import Compound as Compound

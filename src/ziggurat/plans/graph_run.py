@@ -1,6 +1,6 @@
 """GraphRun: one run of a graph; a node starts when what it waits for has been settled, in the one fan-out of flows."""
 
-__all__ = ["GraphRun", "NodeEnded", "NodeStarted"]
+__all__ = ["GraphRun"]
 
 from collections.abc import Container, Mapping, Sequence
 from functools import partial
@@ -11,39 +11,17 @@ from ziggurat.calls.step import own_places, place_at
 from ziggurat.core.codec import as_type, plain
 from ziggurat.core.context import AMBIENT, Context
 from ziggurat.core.errors import ConfigurationError, JournalError, LimitExceeded
-from ziggurat.core.event import Event
 from ziggurat.core.fan_out import FanOut, raise_suspended
 from ziggurat.core.journal import journal_of
 from ziggurat.core.path import parent_of
 from ziggurat.core.similar import similar
+from ziggurat.messages.events import NodeChanged, NodeEnded
 from ziggurat.plans.causes import Cause, Token, Update, joined
 from ziggurat.plans.graph_history import HISTORY, GraphPoint
 from ziggurat.plans.graph_parts import END, Edge, Node, Route
 from ziggurat.plans.graph_shape import Member, Region
 from ziggurat.plans.state import StateType
 from ziggurat.tools.guarded_call import settle
-
-
-class NodeStarted(Event, frozen=True):
-    """A node of a graph is called."""
-
-    node: str
-
-
-class NodeEnded(Event, frozen=True):
-    """A node of a graph has ended.
-
-    Attributes:
-        node: Its name.
-        changes: What it changes of the state, as plain data; of a map, once for each item.
-        to: The nodes that its route has chosen.
-        replayed: Whether that was recorded before.
-    """
-
-    node: str
-    changes: tuple[Mapping[str, Any], ...]
-    to: tuple[str, ...] = ()
-    replayed: bool = False
 
 
 class _Meeting:
@@ -296,8 +274,8 @@ class GraphRun:
             record = journal.find(place.path)
             if record is None or not record.outcomes:
                 refuse(node.name, place, journal)
-        if ctx.listens(NodeStarted):
-            await ctx.emit(NodeStarted(place.path, node.name))
+        if ctx.listens(NodeChanged):
+            await ctx.emit(NodeChanged(place.path, node.name, "running"))
         call = _Call(self, node, token)
         update: Update = await journal.once(place, node.name, token.cause, call, Update, True)
         after = call.after

@@ -1,0 +1,195 @@
+"""What a graph's record holds, and what comes of it in another process: values of all types, maps, graphs in graphs."""
+
+import asyncio
+from datetime import UTC, datetime
+from enum import Enum
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+import pytest
+from msgspec import Struct, field
+
+from tests.plans.states import State, noting
+from ziggurat.agents.flow import flow
+from ziggurat.calls.question import ask
+from ziggurat.core.entries import Result
+from ziggurat.core.errors import ConfigurationError
+from ziggurat.core.json_lines import write_entry
+from ziggurat.messages import stops
+from ziggurat.messages.agent import Answer
+from ziggurat.plans.graph import Graph
+from ziggurat.plans.reducers import append, merge
+from ziggurat.runs.local import runs_of
+from ziggurat.stores.local import LocalLogs
+
+
+class Colour(Enum):
+    RED = "red"
+
+
+class Page(Struct, frozen=True):
+    url: str
+    seen: datetime
+
+
+def longest(current: str, update: str) -> str:
+    return max(current, update, key=len)
+
+
+def counted(current: set[str], update: str) -> set[str]:
+    return {*current, update}
+
+
+class Everything(Struct):
+    at: datetime | None = None
+    colour: Colour | None = None
+    page: Page | None = None
+    raw: bytes = b""
+    pages: Annotated[list[Page], append] = []
+    by_number: Annotated[dict[int, Page], merge] = field(default_factory=dict)
+    title: Annotated[str, longest] = ""
+    words: Annotated[set[str], counted] = field(default_factory=set)
+
+
+_PAGE = Page("a", datetime(2026, 1, 2, tzinfo=UTC))
+_CHANGES: dict[str, Any] = {
+    "at": datetime(2026, 3, 4, tzinfo=UTC),
+    "colour": Colour.RED,
+    "page": _PAGE,
+    "raw": b"\x00\xff",
+    "pages": [_PAGE],
+    "by_number": {7: _PAGE},
+    "title": "longer",
+    "words": "one",
+}
+
+
+def test_values_of_all_types_come_back_as_themselves(tmp_path: Path) -> None:
+    graph = Graph(Everything)
+
+    @graph.node
+    async def first(state: Everything) -> dict[str, Any]:
+        return _CHANGES
+
+    @graph.node
+    async def second(state: Everything) -> dict[str, Any]:
+        assert await ask("Go on?", bool)
+        return {**_CHANGES, "title": "short", "words": "two"}
+
+    graph.edge(first, second)
+    built = graph.build("graph", store=f"sqlite:///{tmp_path}/runs.db")
+    run = built.run_sync(Everything(title="some"), run_id="r")
+    again = graph.build("graph", store=f"sqlite:///{tmp_path}/runs.db")
+    run = asyncio.run(again.resume("r", {run.pending[0].id: Answer(True)}, strict=True))
+    expected = Everything(**{**_CHANGES, "pages": [_PAGE] * 2, "words": {"one", "two"}})
+    assert run.output == expected
+    assert asyncio.run(again.history("r"))[-1].state == expected
+    assert asyncio.run(built.replay("r")).output == expected
+
+
+class Loop(Struct):
+    rounds: int
+    count: int = 0
+    items: Annotated[list[int], append] = []
+
+
+def _recorded(rounds: int) -> int:
+    """Return how many bytes a loop's nodes have left in its record; the state grows with each round."""
+    graph = Graph(Loop)
+
+    @graph.node(writes=("count", "items"), rounds=rounds)
+    async def node(state: Loop) -> dict[str, Any]:
+        return {"count": state.count + 1, "items": [100 + state.count % 100]}
+
+    def again(state: Loop) -> Literal["node", "end"]:
+        return "node" if state.count < state.rounds else "end"
+
+    graph.route(node, again)
+    store = LocalLogs()
+    graph.build("graph", store=store).run_sync(Loop(rounds), run_id="r")
+    entries = asyncio.run(runs_of(store).read("r")).entries
+    return sum(len(write_entry(each)) for each in entries if isinstance(each, Result) and "/" in each.path)
+
+
+def test_the_record_grows_with_the_changes_and_not_with_the_state() -> None:
+    assert _recorded(400) < 2.2 * _recorded(200)
+
+
+@pytest.mark.parametrize("limit", [None, 1, 2])
+def test_items_of_a_map_that_have_ended_are_not_called_again(limit: int | None, tmp_path: Path) -> None:
+    calls: list[str] = []
+    broken = True
+
+    class Urls(Struct):
+        urls: list[str]
+        pages: Annotated[list[str], append] = []
+
+    async def read(url: str) -> list[str]:
+        calls.append(url)
+        await noting(url, turns=0 if url != "bad" else 9)(State())
+        if broken and url == "bad":
+            raise ConnectionError("not yet")
+        return [url.upper()]
+
+    graph = Graph(Urls)
+    graph.map(read, "urls", writes="pages", limit=limit)
+    built = graph.build("graph", store=f"sqlite:///{tmp_path}/runs.db")
+    run = built.run_sync(Urls(["a", "bad", "c"]), run_id="r")
+    assert isinstance(run.stop, stops.Failed)
+    broken, before = False, list(calls)
+    run = asyncio.run(built.resume("r"))
+    assert run.output is not None
+    assert run.output.pages == ["A", "BAD", "C"]
+    assert calls[len(before) :] == ["bad"] + ["c"] * ("c" not in before)
+
+
+def test_a_question_in_a_graph_within_a_graph_within_a_flow(tmp_path: Path) -> None:
+    calls: list[str] = []
+    inner = Graph(State)
+    inner.node(noting("deep", 0, calls), name="deep", writes="notes")
+
+    @inner.node(writes="notes")
+    async def asks(state: State) -> list[str]:
+        return [await ask("Which?")]
+
+    inner.edge("deep", asks)
+    built = inner.build("inner")
+    outer = Graph(State)
+    outer.node(noting("begin", 0, calls), name="begin", writes="notes")
+    outer.node(built, writes="notes", takes=lambda state: State(state.topic), gives=lambda state: state.notes)
+    outer.node(noting("last", 0, calls), name="last", writes="notes")
+    outer.edge("begin", "inner", "last")
+    whole = outer.build("outer")
+
+    @flow(store=f"sqlite:///{tmp_path}/runs.db")
+    async def report(topic: str) -> list[str]:
+        run = await whole.run(State(topic))
+        assert run.output is not None
+        return run.output.notes
+
+    run = report.run_sync("x", run_id="r")
+    (item,) = run.pending
+    assert item.path == "report/outer/inner/inner/asks/ask"
+    run = asyncio.run(report.resume("r", {item.id: Answer("this")}))
+    assert run.output == ["begin()", "deep()", "this", "last(bdt)"]
+    assert calls == ["begin", "deep", "last"]
+
+
+def test_a_graph_that_has_changed_is_reported(tmp_path: Path) -> None:
+    async def asks(state: State) -> list[str]:
+        return [await ask("Which?")]
+
+    def to_b(state: State) -> Literal["b", "c"]:
+        return "b"
+
+    def build(*names: str) -> Any:
+        graph = Graph(State)
+        graph.node(noting("a"), name="a", writes="notes")
+        for name in names:
+            graph.node(asks, name=name, writes="notes")
+        graph.route("a", to_b, [*names, "end"])
+        return graph.build("graph", store=f"sqlite:///{tmp_path}/runs.db")
+
+    run = build("b", "c").run_sync(State(), run_id="r")
+    with pytest.raises(ConfigurationError, match="the route of a had chosen b, which this graph cannot do any more"):
+        asyncio.run(build("c").resume("r", {run.pending[0].id: Answer("x")}))
