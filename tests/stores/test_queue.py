@@ -18,6 +18,7 @@ from ziggurat.stores.file import FileStore
 from ziggurat.stores.postgres import PostgresStore
 from ziggurat.stores.postgres import statements as sql
 from ziggurat.stores.sqlite import SqliteStore
+from ziggurat.testing.clock import HandClock
 from ziggurat.testing.under_test import rows
 
 
@@ -131,14 +132,14 @@ def test_the_server_finds_what_is_due_by_index() -> None:
         "ANALYZE logs",
     )
     values = ("NULL", "30", "'me'", "'desk'", "2", "'{}'", "'{}'")
-    statement = sql.CLAIM
-    for number, value in reversed([*enumerate(values, 1)]):
-        statement = statement.replace(f"${number}", value)
-    plan = "\n".join(_column(url, f"EXPLAIN {statement}"))
-    assert "logs_waiting" in plan
-    assert "logs_leased" in plan
-    assert "Seq Scan on logs" not in plan
-    assert "Sort Key: logs_" not in plan, "the index gives the order"
+    for statement, leased in ((sql.CLAIM, False), (sql.CLAIM_ANY, True)):
+        for number, value in reversed([*enumerate(values, 1)]):
+            statement = statement.replace(f"${number}", value)
+        plan = "\n".join(_column(url, f"EXPLAIN {statement}"))
+        assert "logs_waiting" in plan
+        assert ("logs_leased" in plan) == leased
+        assert "Seq Scan on logs" not in plan
+        assert "Sort Key: logs_" not in plan, "the index gives the order"
 
 
 def _column(url: str, statement: str) -> list[str]:
@@ -167,6 +168,34 @@ def test_a_file_of_the_queue_that_a_crash_left_is_checked(tmp_path: Path, due: f
         assert not entry.exists()
         entry.write_bytes(b"")
         assert await store.claim("desk") == []
+        await store.close()
+
+    asyncio.run(go())
+
+
+@pytest.mark.parametrize("kind", ["sqlite", "postgres"])
+def test_lost_runs_are_found_within_a_second_while_others_wait(kind: str, tmp_path: Path) -> None:
+    clock, url = HandClock(), "" if kind == "sqlite" else schema()
+
+    def opened() -> Store:
+        return SqliteStore(tmp_path / "runs.db", clock=clock) if kind == "sqlite" else PostgresStore(url, clock=clock)
+
+    async def go() -> None:
+        store, elsewhere = opened(), opened()
+        for number in range(9):
+            log = f"run:{number}"
+            owner = elsewhere if number < 2 else store
+            epoch = await owner.create(LogInfo(log, "desk", due=0.0, priority=number < 2), rows(1))
+            if number >= 2:
+                await store.release(log, epoch)
+        claimed = [claim.log for claim in await store.claim("desk")]
+        clock.skip(31.0)  # the leases elsewhere lapse
+        claimed += [claim.log for _ in range(2) for claim in await store.claim("desk")]
+        assert claimed == ["run:2", "run:0", "run:3"], "it has looked for them in this second"
+        clock.skip(1.0)
+        assert [claim.log for claim in await store.claim("desk")] == ["run:1"]
+        assert len(await store.claim("desk", 9)) == 5
+        await elsewhere.close()
         await store.close()
 
     asyncio.run(go())

@@ -64,7 +64,7 @@ class Queue(Protocol):
         """Lease logs of an agent that are due and that nobody else has, or whose holder is gone.
 
         Those of the highest priority come first, then those that have been due for longest. A claim is atomic: of
-        several processes one gets a log.
+        several processes one gets a log. While others are due, a store may look for lost holders only once a second.
 
         Args:
             agent: The name of the agent.

@@ -12,6 +12,7 @@ from ziggurat.core.queue import Claim, InboxItem
 from ziggurat.databases.owner import is_gone
 from ziggurat.databases.postgres.connection import Connection, PostgresConnection
 from ziggurat.databases.writer import Writer
+from ziggurat.stores.lost_leases import LostLeases
 from ziggurat.stores.pending import ListsPending
 from ziggurat.stores.postgres import statements as sql
 from ziggurat.stores.postgres.listener import PostgresListener
@@ -33,6 +34,7 @@ class PostgresQueue(ListsPending):
     _writer: Writer
     _reader: Writer
     _listener: PostgresListener
+    _lost: LostLeases
 
     def _now(self) -> float | None:
         return None if self._clock is None else self._clock.now()
@@ -41,10 +43,21 @@ class PostgresQueue(ListsPending):
         return self._reader.submit(lambda: self._reading.fetch(statement, *values))
 
     def _claim(self, agent: str, limit: int) -> list[Claim]:
+        if self._lost.are_due(agent):
+            return self._claim_due(sql.CLAIM_ANY, agent, limit, *self._lost_to(agent))
+        claims = self._claim_due(sql.CLAIM, agent, limit)
+        if len(claims) < limit:  # there is time to look for others
+            claims += self._claim_due(sql.CLAIM_ANY, agent, limit - len(claims), *self._lost_to(agent))
+        return claims
+
+    def _lost_to(self, agent: str) -> tuple[list[str], list[int]]:
+        """Return the owners of leases that are gone, and the logs of this store, whose leases are renewed."""
         holders = [owner for (owner,) in self._writing.fetch(sql.HOLDERS, agent)]
         lost = [owner for owner in holders if owner != self.owner and is_gone(owner)]
-        numbers = [number for number, _ in self._held.values()]
-        due = self._writing.fetch(sql.CLAIM, self._now(), self.seconds, self.owner, agent, limit, lost, numbers)
+        return lost, [number for number, _ in self._held.values()]
+
+    def _claim_due(self, statement: str, agent: str, limit: int, *lost: object) -> list[Claim]:
+        due = self._writing.fetch(statement, self._now(), self.seconds, self.owner, agent, limit, *lost)
         claims: list[Claim] = []
         for *_, number, log, epoch, was_owned in sorted(tuple(row) for row in due):
             self._held[log] = (number, epoch)

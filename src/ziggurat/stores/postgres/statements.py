@@ -10,6 +10,7 @@ __all__ = [
     "BEGUN",
     "BLOB",
     "CLAIM",
+    "CLAIM_ANY",
     "CREATE",
     "DELETE",
     "FREE",
@@ -184,7 +185,7 @@ ARRIVED = "SELECT log, posted FROM logs WHERE owner <> '' AND owner = $1 AND pos
 HOLDERS = "SELECT DISTINCT owner FROM logs WHERE owner <> '' AND agent = $1"
 """The owners of the leases of an agent's runs, of which some may be gone."""
 
-CLAIM = """
+_LEVELS = """
 WITH RECURSIVE moment AS (SELECT coalesce($1::float8, extract(epoch FROM clock_timestamp())::float8) AS now),
 levels AS (
     (SELECT priority FROM logs WHERE owner = '' AND due IS NOT NULL AND agent = $4 ORDER BY priority DESC LIMIT 1)
@@ -194,24 +195,35 @@ levels AS (
         WHERE owner = '' AND due IS NOT NULL AND agent = $4 AND logs.priority < levels.priority
         ORDER BY priority DESC LIMIT 1) AS below),
 waiting AS (
-    SELECT each.* FROM levels, moment, LATERAL (
+    SELECT each.* FROM moment, levels, LATERAL (
         SELECT id, priority, due, created, owner FROM logs
         WHERE owner = '' AND agent = $4 AND logs.priority = levels.priority AND due <= now
-        ORDER BY due, created LIMIT $5 FOR UPDATE SKIP LOCKED) AS each),
+        ORDER BY due, created LIMIT $5 FOR UPDATE SKIP LOCKED) AS each
+    LIMIT $5)"""
+"""The logs that wait: the priorities there are, the highest first, by one look at the index for each, and for each its
+logs that are due. Where one has enough, those below it are not looked at, and not locked.
+"""
+
+_LOST = """,
 lost AS (
     SELECT id, priority, due, created, owner FROM logs, moment
     WHERE owner <> '' AND agent = $4 AND due <= now
         AND (owner = ANY ($6::text[]) OR (until <= now AND NOT id = ANY ($7::bigint[])))
     FOR UPDATE OF logs SKIP LOCKED),
-chosen AS (
+any_due AS (
     SELECT * FROM (SELECT * FROM waiting UNION ALL SELECT * FROM lost) AS due
-    ORDER BY priority DESC, due, created LIMIT $5)
-UPDATE logs SET owner = $3, until = now + $2, epoch = epoch + 1 FROM chosen, moment WHERE logs.id = chosen.id
-RETURNING -chosen.priority, chosen.due, chosen.created, logs.id, log, epoch, chosen.owner <> ''"""
-"""Leases the logs of an agent that are due, those of the highest priority first.
+    ORDER BY priority DESC, due, created LIMIT $5)"""
 
-The priorities there are come first, one look at the index for each; for each, its logs that are due.
-"""
+_LEASE = """
+UPDATE logs SET owner = $3, until = now + $2, epoch = epoch + 1 FROM {chosen} AS chosen, moment
+WHERE logs.id = chosen.id
+RETURNING -chosen.priority, chosen.due, chosen.created, logs.id, log, epoch, chosen.owner <> ''"""
+
+CLAIM = "".join((_LEVELS, _LEASE.format(chosen="waiting")))
+"""Leases the logs of an agent that wait and are due, those of the highest priority first."""
+
+CLAIM_ANY = "".join((_LEVELS, _LOST, _LEASE.format(chosen="any_due")))
+"""The same among these and the logs that have lost their holders."""
 
 WATCH_LIVE = "SELECT pg_advisory_lock_shared($1)"
 """Marks that a session listens to the live messages of a log."""

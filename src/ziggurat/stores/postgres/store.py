@@ -22,6 +22,7 @@ from ziggurat.databases.postgres.address import PostgresAddress
 from ziggurat.databases.postgres.connection import Connection, PostgresConnection, opened
 from ziggurat.databases.postgres.schema import prepare
 from ziggurat.databases.writer import Job, Writer, closed_when_unused, one_by_one
+from ziggurat.stores.lost_leases import LostLeases
 from ziggurat.stores.postgres import statements as sql
 from ziggurat.stores.postgres.append import Append, write
 from ziggurat.stores.postgres.listener import PostgresListener
@@ -84,6 +85,7 @@ class PostgresStore(PostgresQueue):
         self._clock = clock
         self._timeout = timeout
         self._held: dict[str, tuple[int, int]] = {}
+        self._lost = LostLeases(clock)
         self._renewed = 0.0
         self._followed: OrderedDict[str, tuple[int, float]] = OrderedDict()
         self._channel = _channel_of(self.address.schema)

@@ -14,6 +14,7 @@ from ziggurat.core.queue import Claim, InboxItem
 from ziggurat.databases.owner import is_gone
 from ziggurat.databases.sqlite.connection import SqliteConnection
 from ziggurat.databases.writer import Writer
+from ziggurat.stores.lost_leases import LostLeases
 from ziggurat.stores.pending import ListsPending
 
 T = TypeVar("T")
@@ -62,6 +63,8 @@ class SqliteQueue(ListsPending):
     _held: dict[str, int]
     _ids: dict[str, int]
     _states: dict[str, str]
+    _lost: LostLeases
+    _busy: set[str]
 
     def _write(self, log: str, work: Callable[[], T], small: bool = False) -> "asyncio.Future[T]":
         return self._writer.submit(work, log, small=small)
@@ -101,15 +104,23 @@ class SqliteQueue(ListsPending):
         return True
 
     def _due(self, agent: str, limit: int) -> list[_Due]:
-        """Return the logs to be claimed next."""
-        execute, now = self._database.execute, self.clock.now()
-        due = [each for each in self._rows(_LEASED, agent, now) if self._is_free(each, now)]
+        """Return the logs to be claimed next; those that have lost their holders too if it is time to look for them."""
+        now = self.clock.now()
+        look = self._lost.are_due(agent)
+        waiting = self._waiting(agent, limit, now)
+        if not look and len(waiting) >= limit:
+            return waiting
+        lost = [each for each in self._rows(_LEASED, agent, now) if self._is_free(each, now)]
+        return sorted((*lost, *waiting))[:limit]
+
+    def _waiting(self, agent: str, limit: int, now: float) -> list[_Due]:
+        execute = self._database.execute
         waiting: list[_Due] = []
         level = execute(_LEVEL, (agent, float("inf"))).fetchone()
         while level is not None and len(waiting) < limit:
             waiting += self._rows(_WAITING, agent, *level, now, limit - len(waiting))
-            level = execute(_LEVEL, (agent, *level)).fetchone()
-        return sorted((*due, *waiting))[:limit]
+            level = execute(_LEVEL, (agent, *level)).fetchone() if len(waiting) < limit else None
+        return waiting
 
     def _rows(self, statement: str, *values: Any) -> list[_Due]:
         return [_Due(*row) for row in self._database.execute(statement, values)]
@@ -148,8 +159,8 @@ class SqliteQueue(ListsPending):
 
     async def claim(self, agent: str, limit: int = 1) -> list[Claim]:
         """Lease logs that are due; see `Queue`."""
-        if not await self._read(lambda: self._due(agent, 1)):  # so that idle workers do not write
-            return []
+        if agent not in self._busy and not await self._read(lambda: self._due(agent, 1)):
+            return []  # without writing
         claims: list[Claim] = []
         try:
             await self._write(f"due {agent}", lambda: claims.extend(self._claim(agent, limit)))
@@ -157,6 +168,7 @@ class SqliteQueue(ListsPending):
             for claim in claims:
                 self._forget(claim.log)
             raise
+        (self._busy.add if claims else self._busy.discard)(agent)
         return claims
 
     async def woken(self, after: int, seconds: float) -> int:

@@ -26,6 +26,7 @@ from ziggurat.databases.sqlite.batch import write_batch
 from ziggurat.databases.sqlite.connection import SqliteConnection, WouldWait
 from ziggurat.databases.writer import Job, Writer
 from ziggurat.stores.live_folder import LiveFolder
+from ziggurat.stores.lost_leases import LostLeases
 from ziggurat.stores.sqlite.queue import SqliteQueue
 from ziggurat.stores.sqlite.rows import HEADERS, info_of, read_rows
 
@@ -92,6 +93,8 @@ class SqliteStore(SqliteQueue):
         self._held: dict[str, int] = {}
         self._ids: dict[str, int] = {}
         self._states: dict[str, str] = {}  # the status of each held log, as written in the table of logs
+        self._lost = LostLeases(clock)
+        self._busy: set[str] = set()  # the agents of which the last claim has found a run
         self._touched: dict[str, float] = {}  # times of writes that are not yet in the table of logs
         self._renewed = time.monotonic()
         real = os.path.realpath(self.path)  # one file, also by way of a link
