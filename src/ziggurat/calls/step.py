@@ -31,7 +31,7 @@ from ziggurat.core.context import AMBIENT, JOURNAL, Context, root
 from ziggurat.core.entries import Intent
 from ziggurat.core.errors import ConfigurationError
 from ziggurat.core.facts import EFFECT, NAME, Effect, Fact
-from ziggurat.core.journal import journal_of
+from ziggurat.core.journal import LocalJournal, journal_of
 from ziggurat.core.layer import stack
 from ziggurat.core.service import Service
 from ziggurat.core.settings import checked
@@ -131,16 +131,18 @@ class Step(Generic[P, R]):
         """
         request = Arguments(cast("Step[..., Any]", self), args, kwargs)
         ambient = AMBIENT.get()
-        if ambient is None or JOURNAL not in ambient.scope:
+        journal = None if ambient is None else ambient.scope.get(JOURNAL)
+        if ambient is None or not isinstance(journal, LocalJournal):
             return await self.service(request, root(self.name))
         if ambient.leaf:  # within another step, whose result is recorded as a whole
             return await self._as_part(request, ambient.under(self.name))
-        ctx, journal = place_of(ambient, self.name), journal_of(ambient)
+        ctx = place_of(ambient, self.name)
         if journal.durable:
             request.fingerprint()  # what cannot be recorded must not be done
         if journal.replaying and journal.find(ctx.path) is None:
             refuse(self.name, ctx, journal)
-        return await journal.once(ctx, self.name, request, self._run, self.returns)
+        plain = self.effect == "none" or (self.effect == "repeatable" and FORK_EFFECTS not in ctx.scope)
+        return await journal.once(ctx, self.name, request, self.service if plain else self._run, self.returns)
 
     def _as_part(self, request: Arguments, ctx: Context) -> Coroutine[Any, Any, R]:
         if self.effect == "once":
@@ -151,9 +153,7 @@ class Step(Generic[P, R]):
         return self.service(request, ctx)
 
     async def _run(self, request: Arguments, ctx: Context) -> R:
-        """Run the step at its place, where it has no recorded result."""
-        if self.effect == "none":
-            return await self.service(request, ctx)
+        """Run a step with effects at its place, where it has no recorded result."""
         if FORK_EFFECTS in ctx.scope:
             fingerprint = request.fingerprint()
             recorded = ctx.scope[FORK_EFFECTS].instead(self.effect, self.name, fingerprint, ctx.path, self.returns)

@@ -204,9 +204,13 @@ class Recorder:
             if isinstance(error, Exception):
                 await self.write_failure(ctx, name, request, error, spent)
             raise error  # noqa: B904 - it has its cause already
-        spent = _known(self.take_charges(ctx.path))
-        await self.write(Result(ctx.path, name, request, value, spent, self.watch.elapsed))
-        self.count(ctx, name, *spent, usage_of(value), charge=True)
+        spent = () if self._charges is None else _known(self.take_charges(ctx.path))
+        waiting = self.append(Result(ctx.path, name, request, value, spent, self.watch.elapsed))
+        if waiting is not None:
+            await waiting
+        usage = usage_of(value)
+        if spent or usage is not None:
+            self.count(ctx, name, *spent, usage, charge=True)
         return value
 
     async def _call_composite(
