@@ -248,7 +248,8 @@ class _Links:
                         f"the edge from {edge.source} to {edge.target} leaves the loop of {self.nodes[first].name}, "
                         f"and is taken in every round: let a route of {edge.source} choose it"
                     )
-            loops[first] = bits | self.reached([self.at[each.target] for each in always], self.after, beside)
+            linked = [[*one, *other] for one, other in zip(self.before, self.after, strict=True)]
+            loops[first] = bits | self.reached([self.at[each.target] for each in always], linked, beside)
         return loops
 
     def _beside(self, bits: int, candidates: Sequence[int]) -> int:
