@@ -14,6 +14,8 @@ from tests.stores.places import PLACES, new_store, reopened, used
 from ziggurat.core.entries import Decided, Pending
 from ziggurat.messages import stops
 from ziggurat.runs.local import runs_of
+from ziggurat.stores.local import LocalLogs
+from ziggurat.stores.sqlite import SqliteStore
 from ziggurat.testing.clock import HandClock
 
 _EVERYWHERE = [(place, seed) for place in PLACES for seed in range(3)]
@@ -53,6 +55,32 @@ def test_all_that_is_waited_for_comes_once(place: str, seed: int, tmp_path: Path
 
     with used(place, tmp_path):
         asyncio.run(trial())
+
+
+@pytest.mark.parametrize(("kind", "seed"), [*(("memory", seed) for seed in range(12)), ("sqlite", 12), ("sqlite", 13)])
+def test_a_run_that_waits_goes_on_by_what_is_due_alone(kind: str, seed: int, tmp_path: Path) -> None:
+    tree = ("sequence", waiting_tree(random.Random(seed)), waiting_tree(random.Random(seed + 100), 2))
+
+    async def trial() -> None:
+        clock = HandClock()
+        stores: list[LocalLogs | SqliteStore] = []
+        memory, made = LocalLogs(clock=clock), list[str]()
+
+        def flow_of() -> Any:
+            stores.append(memory if kind == "memory" else SqliteStore(tmp_path / "runs.db", clock=clock))
+            trial = WaitingTrial(tree)
+            trial.made = made
+            return trial.flow(stores[-1])
+
+        world = World(random.Random(seed), tree, clock)
+        await flow_of().submit(run_id="r", environment=world.environment)
+        run = await world.recover(flow_of, "r")
+        assert isinstance(run.stop, stops.Completed)
+        assert len(made) == len(set(made))
+        for store in stores:
+            await store.close()
+
+    asyncio.run(trial())
 
 
 @pytest.mark.parametrize(("place", "seed"), [("memory", 0), ("memory", 1), ("memory", 2), ("sqlite", 3), ("file", 4)])

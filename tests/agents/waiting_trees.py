@@ -4,6 +4,8 @@ import random
 from collections.abc import Callable
 from typing import Any
 
+from msgspec.structs import replace
+
 from tests.agents.flow_trees import Tree, Trial
 from ziggurat.agents.flow import Flow
 from ziggurat.calls.event import event
@@ -81,6 +83,21 @@ class World:
                 return run
             await self._happen(flow_of(), run)
         raise AssertionError("the run goes on for ever")
+
+    async def recover(self, flow_of: Callable[[], Flow[None, str]], run_id: str) -> AgentRun[Any]:
+        """Do as `drive`, with what is due alone: a run goes on when it can, or it does not end."""
+        run: AgentRun[Any] | None = None
+        for _ in range(300):
+            flow = flow_of()
+            recovery = await flow.recover(environment=self.environment)
+            assert not recovery.errors
+            run = recovery.runs.get(run_id, run)
+            assert run is not None, "it was submitted, so it was due"
+            await self._check(flow, run)
+            if not isinstance(run.stop, stops.Suspended):
+                return run
+            await self._happen(flow_of(), replace(run, pending=(await flow.pending())[run_id]))
+        raise AssertionError("the run goes on for ever, or is forgotten")
 
     async def _happen(self, flow: Flow[None, str], run: AgentRun[Any]) -> None:
         """Let one thing happen that the run may wait for."""
