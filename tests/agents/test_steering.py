@@ -371,7 +371,7 @@ def test_what_has_no_loop_can_only_be_cancelled_at_once() -> None:
 
 def test_agents_beneath_are_not_steered_but_the_one_that_was_started() -> None:
     async def main() -> None:
-        inner = Agent(ScriptedModel([PAUSE, PAUSE, "inner is done"]), name="inner")
+        inner = Agent(ScriptedModel([*[PAUSE] * 10, "inner is done"]), name="inner")
         outer = Agent(ScriptedModel(tool_call("inner", input="go"), "done"), tools=[inner])
         handle = outer.start("go")
         await turns(3)

@@ -4,6 +4,7 @@ __all__ = ["AgentLoop"]
 
 import asyncio
 from collections.abc import Awaitable, Coroutine
+from functools import partial
 from typing import Any
 
 from ziggurat.agents.loop_run import LoopRun, LoopSettings
@@ -14,7 +15,7 @@ from ziggurat.agents.steering import Steering, StoppedAfterStep
 from ziggurat.agents.stop import Progress, natural_end
 from ziggurat.calls.admission import ADMISSION
 from ziggurat.calls.agent_call import AGENT_CALL
-from ziggurat.calls.batch import call_tool, call_tools, not_executed
+from ziggurat.calls.batch import REDIRECTED, call_tool, call_tools, not_executed
 from ziggurat.core.containment import contained
 from ziggurat.core.context import AMBIENT, Context
 from ziggurat.core.errors import ModelError
@@ -28,7 +29,8 @@ from ziggurat.messages.events import StepEnded, StepStarted
 from ziggurat.messages.limits import MAX_CALLS
 from ziggurat.messages.message import Message, tool_calls_of
 from ziggurat.messages.model import ModelResponse
-from ziggurat.messages.parts import Text
+from ziggurat.messages.parts import Text, ToolCall, ToolResult
+from ziggurat.tools.toolbox import Toolbox
 
 _UNFINISHED = frozenset({"malformed", "paused"})
 
@@ -140,10 +142,13 @@ class AgentLoop:
             if may_go_on and steering.waits:
                 return None
         elif redirected:
-            run.close_step(calls, None, "the run was redirected")
+            run.close_step(calls, None, REDIRECTED)
         else:
-            unwanted = steering.unwanted(run.steps)
-            run.add_results(await call_tools(run.loop.tools, calls, ctx, f"step-{run.steps}", unwanted))
+            box, step = run.loop.tools, f"step-{run.steps}"
+            results = await steering.until_redirected(run.steps, partial(_make_calls, box, calls, ctx, step))
+            if results is None:
+                results = await call_tools(box, calls, ctx, step, REDIRECTED)
+            run.add_results(results)
             stop = self._judge_step(run, response)
         if stop is not None:
             steering.ends()
@@ -219,6 +224,12 @@ class AgentLoop:
         return Progress(
             run.steps, response, run.tally.usage, run.tally.tool_calls, run.ctx, run.results, run.loop.tools
         )
+
+
+async def _make_calls(box: Toolbox, calls: tuple[ToolCall, ...], ctx: Context, step: str) -> tuple[ToolResult, ...]:
+    if len(calls) == 1:
+        return (await call_tool(box, calls[0], ctx, step),)
+    return await call_tools(box, calls, ctx, step)
 
 
 async def _await_steered(steps: Awaitable[AgentRun], ctx: Context) -> AgentRun:

@@ -6,11 +6,10 @@ effect. A run that is resumed or replayed applies the recorded acts at the same 
 
 __all__ = ["STEERABLE", "Steerable", "Steering", "StoppedAfterStep", "steering"]
 
-from collections.abc import Iterable
+from collections.abc import Awaitable, Callable, Iterable
 from typing import get_args
 
 from ziggurat.calls.agent_call import AGENT_CALL
-from ziggurat.calls.batch import Unwanted
 from ziggurat.core.codec import as_type
 from ziggurat.core.containment import StopSignal
 from ziggurat.core.context import Context
@@ -21,6 +20,7 @@ from ziggurat.core.settings import checked
 from ziggurat.messages.events import Steered
 from ziggurat.messages.message import Message
 from ziggurat.messages.middleware import Middleware
+from ziggurat.messages.parts import ToolResult
 from ziggurat.messages.steer import Place, Steer, Verb
 from ziggurat.runs.control import STEERING, Mailbox
 
@@ -104,15 +104,19 @@ class Steering:
         """Whether there are messages for the model's next request."""
         return bool(self._due)
 
-    def unwanted(self, step: int) -> Unwanted | None:
-        """Return what says that the tool calls of a step are not wanted any more; None if nothing can say so."""
-        if self._recorded(step, "tools"):
-            return _Redirects(self, step, None)
-        return None if self._mailbox is None or self._is_past(step, "tools") else _Redirects(self, step, self._mailbox)
-
-    async def redirect_tools(self, step: int) -> None:
-        """Apply what ends the tool calls of a step."""
+    async def until_redirected(
+        self, step: int, calls: Callable[[], Awaitable[tuple[ToolResult, ...]]]
+    ) -> tuple[ToolResult, ...] | None:
+        """Make the tool calls of a step; return None if the run is redirected before they have ended."""
+        if not self._recorded(step, "tools"):
+            mailbox = None if self._is_past(step, "tools") else self._mailbox
+            if mailbox is None:
+                return await calls()
+            if not mailbox.has_redirect:
+                with mailbox.interrupting():
+                    return await calls()
         await self._apply(step, "tools", _TOLD)
+        return None
 
     async def _apply(self, step: int, place: Place, verbs: tuple[str, ...]) -> list[Steer]:
         """Return the acts that take effect at this place: first the recorded ones, then those in the mailbox."""
@@ -158,24 +162,6 @@ class Steering:
             return None
         act = self._mailbox.take(verbs)
         return None if act is None else Steer(act.verb, act.messages, step, place, act.posted)
-
-
-class _Redirects:
-    """The redirects during the tool calls of a step: the recorded one, or without one those in a mailbox."""
-
-    def __init__(self, steering: Steering, step: int, mailbox: Mailbox | None) -> None:
-        self._steering = steering
-        self._step = step
-        self._mailbox = mailbox
-
-    @property
-    def known(self) -> bool:
-        return self._mailbox is None or self._mailbox.has_redirect
-
-    async def wait(self) -> None:
-        if self._mailbox is not None:
-            await self._mailbox.redirected()
-        await self._steering.redirect_tools(self._step)
 
 
 async def _itself(steer: Steer, ctx: Context) -> Steer:

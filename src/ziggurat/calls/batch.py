@@ -1,11 +1,10 @@
 """Run the tool calls of one reply concurrently; results come in call order, and every call gets one."""
 
-__all__ = ["Unwanted", "call_tool", "call_tools", "not_executed"]
+__all__ = ["REDIRECTED", "call_tool", "call_tools", "not_executed"]
 
 import asyncio
 from collections.abc import Awaitable
 from functools import partial
-from typing import Protocol
 
 from ziggurat.calls.failures import failure_at
 from ziggurat.calls.tool_call import act
@@ -20,19 +19,6 @@ from ziggurat.messages.parts import ToolCall, ToolResult
 from ziggurat.messages.usage import TOOL_CALL
 from ziggurat.tools.guarded_call import CANCELLED_ITSELF, GRACE, settle
 from ziggurat.tools.toolbox import Quorum, Toolbox
-
-
-class Unwanted(Protocol):
-    """Says when the calls of a reply are no longer wanted."""
-
-    @property
-    def known(self) -> bool:
-        """Whether they are not wanted already, so that none of them is made."""
-        ...
-
-    async def wait(self) -> None:
-        """Return when they are no longer wanted."""
-        ...
 
 
 def _grace(ctx: Context) -> float:
@@ -57,13 +43,13 @@ async def _call_or_raise(box: Toolbox, call: ToolCall, ctx: Context) -> ToolResu
 
 
 async def call_tools(
-    box: Toolbox, calls: tuple[ToolCall, ...], ctx: Context, step: str, unwanted: Unwanted | None = None
+    box: Toolbox, calls: tuple[ToolCall, ...], ctx: Context, step: str, unwanted: str = ""
 ) -> tuple[ToolResult, ...]:
     """Make the tool calls of a reply concurrently and return their results in the order of the calls.
 
     Their paths are ``step-1/tool-1:name``, ``step-1/tool-2:name`` ... below the context, whatever ids the provider
-    gave them. When one waits for a decision, the others finish and are recorded first. When they are not wanted any
-    more, those that still run are cancelled, and their results say so.
+    gave them. When one waits for a decision, the others finish and are recorded first. With `unwanted`, the reason why
+    they are not wanted any more, no call is made: those that were made before have their results, the others that.
 
     Raises:
         Suspend: at least one call waits for a decision.
@@ -77,7 +63,7 @@ async def call_tools(
 
 
 async def _call_together(
-    box: Toolbox, calls: tuple[ToolCall, ...], contexts: list[Context], ctx: Context, unwanted: Unwanted | None
+    box: Toolbox, calls: tuple[ToolCall, ...], contexts: list[Context], ctx: Context, unwanted: str
 ) -> tuple[ToolResult, ...]:
     results: list[ToolResult] = []
 
@@ -97,7 +83,7 @@ async def _call_together(
         limit=box.concurrency,
         enough=None if box.join == "join_all" else enough,
     )
-    why = await (fan_out.run() if unwanted is None else _run_until(unwanted, fan_out))
+    why = unwanted or await fan_out.run()
     outcomes = [
         await _outcome(box, task, call, at, why) for task, call, at in zip(fan_out.tasks, calls, contexts, strict=True)
     ]
@@ -105,31 +91,12 @@ async def _call_together(
     return tuple(outcome for outcome in outcomes if isinstance(outcome, ToolResult))
 
 
-async def _run_until(unwanted: Unwanted, fan_out: FanOut[ToolResult]) -> str:
-    """Run the calls until they are no longer wanted; return why the rest were cancelled, empty if none were."""
-    if unwanted.known:
-        await unwanted.wait()
-        return _REDIRECTED
-
-    def stop(done: "asyncio.Future[None]") -> None:
-        error = None if done.cancelled() else done.exception()
-        if error is not None:
-            fan_out.fail(error)
-        elif not done.cancelled():
-            fan_out.stop(_REDIRECTED)
-
-    drop = asyncio.ensure_future(unwanted.wait())
-    drop.add_done_callback(stop)
-    try:
-        return await fan_out.run()
-    finally:
-        drop.cancel()
-
+REDIRECTED = "the run was redirected"
+"""Why calls are not wanted any more when the model gets another task."""
 
 _NO_FAILURE = (None, "interrupted", "retry")
 _FAILED = "another call of the batch failed"
 _ENOUGH = "enough other calls have succeeded"
-_REDIRECTED = "the run was redirected"
 
 
 def _reason_to_cancel(box: Toolbox, results: list[ToolResult], latest: ToolResult) -> str:

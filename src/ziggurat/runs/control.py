@@ -1,11 +1,12 @@
 """RunControl: how a run that is driven is cancelled and steered, by its handle and by what others post to it."""
 
-__all__ = ["STEERING", "Mailbox", "RunControl", "SteeringAct", "check_steerable"]
+__all__ = ["STEERING", "Interruption", "Mailbox", "RunControl", "SteeringAct", "check_steerable"]
 
 import asyncio
 import logging
 from collections import deque
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Sequence
+from contextlib import contextmanager
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -60,6 +61,33 @@ class SteeringAct(Struct, frozen=True, eq=False):
     posted: int = 0
 
 
+class Interruption:
+    """A way to cancel what the current task does now, and not the task: until `end`."""
+
+    def __init__(self) -> None:
+        task = asyncio.current_task()
+        assert task is not None
+        self._task: asyncio.Task[object] | None = task
+        self._cancels = task.cancelling()  # by others, before
+        self._interrupts = False
+
+    def interrupt(self) -> None:
+        """Cancel what the task does; the second time has no effect."""
+        if self._task is not None and not self._interrupts:
+            self._interrupts = self._task.cancel()
+
+    def end(self, error: asyncio.CancelledError | None = None) -> bool:
+        """Have no effect any more; return whether an error that the task has caught comes from here only.
+
+        A `StopSignal` cancels no task, and comes from where it is caught.
+        """
+        task, self._task = self._task, None
+        if task is None:
+            return False
+        cancels = task.uncancel() if self._interrupts else task.cancelling()
+        return (self._interrupts or isinstance(error, StopSignal)) and cancels <= self._cancels
+
+
 class Mailbox:
     """Steering acts that have not taken effect yet.
 
@@ -71,13 +99,13 @@ class Mailbox:
         self.depth = depth
         self.open = True
         self._waiting: deque[SteeringAct] = deque()
-        self._bell: asyncio.Future[None] | None = None
+        self._interruption: Interruption | None = None
 
     def put(self, act: SteeringAct) -> None:
-        """Add an act; a ``"redirect"`` also wakes `redirected`."""
+        """Add an act; a ``"redirect"`` also ends what is `interrupted` by it."""
         self._waiting.append(act)
-        if act.verb == "redirect" and self._bell is not None and not self._bell.done():
-            self._bell.set_result(None)
+        if act.verb == "redirect" and self._interruption is not None:
+            self._interruption.interrupt()
 
     def take(self, verbs: tuple[str, ...]) -> SteeringAct | None:
         """Remove and return the first act with one of these verbs, None if there is none."""
@@ -92,11 +120,18 @@ class Mailbox:
         """Whether the run is to be redirected."""
         return any(act.verb == "redirect" for act in self._waiting)
 
-    async def redirected(self) -> None:
-        """Wait until the run is redirected."""
-        if not self.has_redirect:
-            self._bell = asyncio.get_running_loop().create_future()
-            await self._bell
+    @contextmanager
+    def interrupting(self) -> Iterator[None]:
+        """Cancel the block, and nothing else, when the run is redirected."""
+        self._interruption = interruption = Interruption()
+        try:
+            yield
+        except asyncio.CancelledError as error:
+            if not interruption.end(error):
+                raise
+        finally:
+            self._interruption = None
+            interruption.end()
 
 
 STEERING = Key[Mailbox]("steering")
@@ -127,10 +162,8 @@ class RunControl:
         self.withdrawn = False
         self.read_inbox: ReadInboxes | None = None
         self._inbox: Inbox | None = None
-        self._task: asyncio.Task[object] | None = None
-        self._cancels = 0  # how often the task was cancelled by others before it drove the run
-        self._posted = False  # whether it was cancelled from elsewhere,
-        self._interrupted = False  # while the task drove it
+        self._driving: Interruption | None = None
+        self._posted = False  # whether it was cancelled from elsewhere
         self._earlier: _Earlier | None = None  # read when it is needed
 
     def inbox(self, run_id: str, journal: LocalJournal) -> "Inbox":
@@ -167,29 +200,19 @@ class RunControl:
             self.mailbox.put(act)
 
     def _cancel(self) -> None:
-        if not self._posted:
-            self._posted = self.cancelled = True
-            if self._task is not None:
-                self._interrupted = self._task.cancel()
+        self._posted = self.cancelled = True
+        if self._driving is not None:
+            self._driving.interrupt()
 
     def begin(self, journal: LocalJournal) -> None:
         """Let the current task, which drives the run, be cancelled from elsewhere until `end`."""
-        task = asyncio.current_task()
-        assert task is not None
-        self._task, self._cancels = task, task.cancelling()
+        self._driving = Interruption()
         if self._posted:  # before it was continued
             journal.cancel_calls()
 
     def end(self, error: asyncio.CancelledError | None = None) -> bool:
-        """Let the task be cancelled no more; return whether an error that ended the run concerns nobody outside of it.
-
-        So it is if the run was cancelled from elsewhere or after a step, and the task by nobody else.
-        """
-        task, self._task = self._task, None
-        if task is None:
-            return False
-        cancels = task.uncancel() if self._interrupted else task.cancelling()
-        return (self._interrupted or isinstance(error, StopSignal)) and cancels <= self._cancels
+        """Let the task be cancelled no more; return whether an error that ended the run cancels only the run."""
+        return self._driving is not None and self._driving.end(error)
 
 
 def _act_of(number: int, posted: PostedCancel | PostedMessages) -> SteeringAct:
