@@ -115,6 +115,7 @@ faults: $(TEST_STAMP)  # ZIGGURAT_POSTGRES: the address of a server, instead of 
 	$(BIN)/python -m tests.faults kills --kills 400 --store sqlite --store file --store $(or $(ZIGGURAT_POSTGRES),postgres)
 	$(BIN)/python -m tests.faults kills --kills 200 --world flow --store sqlite --store file --store $(or $(ZIGGURAT_POSTGRES),postgres)
 	$(BIN)/python -m tests.faults kills --kills 50 --world timed --store sqlite --store file --store $(or $(ZIGGURAT_POSTGRES),postgres)
+	$(BIN)/python -m tests.faults kills --kills 200 --world plan --store sqlite --store file --store $(or $(ZIGGURAT_POSTGRES),postgres)
 	$(BIN)/python -m tests.faults kills --kills 200 --world graph --store sqlite --store file
 	$(BIN)/python -m tests.faults power
 	$(BIN)/python -m tests.faults power --world flow --steps 20

@@ -22,6 +22,7 @@ from typing import Any
 
 from tests.faults.flow_world import FlowWorld, TimedFlowWorld
 from tests.faults.graph_world import GraphWorld
+from tests.faults.plan_world import PlanWorld
 from tests.faults.world import DieAt, Ledger, Reached, Verdict, World, finish, nowhere
 from ziggurat.core.codec import as_type
 from ziggurat.core.entries import Result
@@ -38,7 +39,13 @@ from ziggurat.stores.sqlite import SqliteStore
 Opens = Callable[[], Store]
 """Opens a store as each process opens it."""
 
-WORLDS: dict[str, type[World]] = {"agent": World, "flow": FlowWorld, "timed": TimedFlowWorld, "graph": GraphWorld}
+WORLDS: dict[str, type[World]] = {
+    "agent": World,
+    "flow": FlowWorld,
+    "timed": TimedFlowWorld,
+    "graph": GraphWorld,
+    "plan": PlanWorld,
+}
 """What is killed, by name; time passes by hand in a flow, and by itself in a timed one."""
 
 PATIENCE = 60.0
@@ -130,7 +137,7 @@ def examine(opens: Opens, makes: type[World], run_id: str, ledger: Path) -> dict
         store = opens()
         world = makes(Ledger(ledger))
         run = await world.agent(store).resume(run_id)
-        if run.output != "done":
+        if run.text != "done":
             verdict.lost.append(f"{run_id} ended with {run.stop}")
         info = await store.find(run_log(run_id))
         if info is None or info.owner:
@@ -156,7 +163,7 @@ def said_in(entries: list[Any]) -> dict[str, str]:
                 said[entry.path] = "".join(changes[0].get("notes", ())) if len(changes) == 1 else ""  # of one call
             elif b'"finish"' in raw[:1000] or b'"message"' in raw[:20]:
                 said[entry.path] = as_type(entry.value, ModelResponse).message.text
-            elif b'"messages"' not in raw and not raw.isdigit():  # digits: the edge with which a node has started
+            elif b'"messages"' not in raw and raw.startswith(b"{"):  # not a number or a list that was only passed on
                 said[entry.path] = as_type(entry.value, ToolResult).text
     return said
 

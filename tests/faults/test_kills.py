@@ -23,7 +23,7 @@ def _storm(store: str, kills: int, seed: int, *more: str) -> tuple[int, str]:
     return done.returncode, done.stdout + done.stderr
 
 
-@pytest.mark.parametrize("world", ["agent", "flow", "graph"])
+@pytest.mark.parametrize("world", ["agent", "flow", "graph", "plan"])
 @pytest.mark.parametrize("store", ["sqlite", "file"])
 def test_killed_runs_go_on_and_lose_nothing(store: str, world: str) -> None:
     code, said = _storm(store, 14, 5, "--world", world)

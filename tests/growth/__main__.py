@@ -6,13 +6,14 @@ In a process of its own nothing but the function takes time, and the heap is not
 import json
 import sys
 
-from tests.growth import plants, room_messages, room_models, room_teams, room_tools
+from tests.growth import plants, room_messages, room_models, room_plans, room_teams, room_tools
 from tests.growth.measure import growth
 
 CASES = [
     *room_messages.CASES,
     *room_tools.CASES,
     *room_models.CASES,
+    *room_plans.CASES,
     *room_teams.CASES,
     *plants.SQUARE,
     *plants.LINEAR,

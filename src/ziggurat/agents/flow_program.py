@@ -72,6 +72,8 @@ class FlowProgram:
         )
 
     def _text_of(self, output: object) -> str:
+        if self._text is not None:
+            return self._text(output)
         if isinstance(output, str) and self._returns.wire is str:
             return output
         try:
@@ -81,7 +83,7 @@ class FlowProgram:
             raise ConfigurationError(
                 f"the flow {self._name} returned {output!r:.200}, which is not what it is annotated with: {error}"
             ) from error
-        return canonical(plain).decode() if self._text is None else self._text(output)
+        return canonical(plain).decode()
 
     def __repr__(self) -> str:
         return f"flow({self._name})"

@@ -148,13 +148,16 @@ class Execution:
     async def _run_loop(self, place: Place, values: _Values, results: _Results) -> Any:
         node, (part,) = place.node, place.parts
         assert isinstance(node, Loop)
-        output = None
-        with _below(place.name):
+        output, until = None, node.until
+        with _below(place.name) as ctx:
             for number in range(1, node.max_rounds + 1):
-                with _below(f"round-{number}"):
+                token = AMBIENT.set(own_places(ctx.at(f"round-{number}")))
+                try:
                     output = await self.run(part, values, results)
-                    if node.until is not None and await holds(node.until, values, place.position):
+                    if until is not None and await holds(until, values, place.position):
                         return output
+                finally:
+                    AMBIENT.reset(token)
         if node.until is None:
             return output
         message = f"the condition of {place.position} did not hold after {node.max_rounds} rounds"
@@ -185,13 +188,14 @@ _RUN: dict[type[Node], Callable[[Execution, Place, _Values, _Results], Coroutine
 
 
 @contextmanager
-def _below(name: str) -> Iterator[None]:
+def _below(name: str) -> Iterator[Context]:
     """Have what is called within the block take its places below this name."""
     ctx = AMBIENT.get()
     assert ctx is not None
-    token = AMBIENT.set(own_places(ctx.at(name)))
+    below = own_places(ctx.at(name))
+    token = AMBIENT.set(below)
     try:
-        yield
+        yield below
     finally:
         AMBIENT.reset(token)
 
