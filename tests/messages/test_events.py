@@ -1,4 +1,4 @@
-from typing import get_args
+from typing import Any, Literal, get_args, get_origin
 
 import msgspec
 import pytest
@@ -38,13 +38,18 @@ PLAIN: dict[object, st.SearchStrategy[object]] = {
     str | None: st.none() | words,
     Cause | None: st.none() | st.builds(Cause, words, words),
     tuple[str, ...]: st.lists(words).map(tuple),
+    tuple[dict[str, Any], ...]: st.lists(st.dictionaries(words, words)).map(tuple),
 }
 
 
 def any_of(kind: type[Event]) -> st.SearchStrategy[Event]:
     """Build an event from its field types, so that new event types are tested automatically."""
     fields = msgspec.structs.fields(kind)
-    return st.builds(kind, *(FIELDS[field.name] if field.name in FIELDS else PLAIN[field.type] for field in fields))
+    return st.builds(kind, *(FIELDS[each.name] if each.name in FIELDS else _plain(each.type) for each in fields))
+
+
+def _plain(kind: object) -> st.SearchStrategy[object]:
+    return st.sampled_from(get_args(kind)) if get_origin(kind) is Literal else PLAIN[kind]
 
 
 @pytest.mark.parametrize("kind", get_args(AnyEvent), ids=lambda kind: kind.__name__)

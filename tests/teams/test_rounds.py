@@ -252,6 +252,8 @@ def test_the_first_number_is_the_score(text: str, score: float) -> None:
         ("find it, read it; write it and send it", "breadth", ["find it", "read it", "write it", "send it"]),
         ("1. one 2. two 8. eight", "breadth", ["one", "two", "eight"]),
         ("1) one 5) five", "breadth", ["one", "five"]),
+        ("find it, 2. read it", "breadth", ["find it", "read it"]),
+        ("12 * (7 + 5) and 3 * (2 - 1) in words", "breadth", ["12 * (7 + 5)", "3 * (2 - 1) in words"]),
         ("", "breadth", []),
         (" , ;", "breadth", []),
         ("one then two finally three, four", "depth", ["one", ("two", 1), ("three", 2), "four"]),
