@@ -34,6 +34,7 @@ _READERS = re.compile(r".*(Brackets|Fold|Incoming|Parser|Reader|Secrets|TfIdf|Wr
 """Names of classes that do."""
 
 ELSEWHERE = {
+    "calls.failures.failure_at": "looks one error up",
     "plans.variables.text_of_value": "writes a value as JSON",
     "teams.debating.parse_score": "reads a fixed number of characters",
     "core.combinator.shown": "shows services of the program itself",

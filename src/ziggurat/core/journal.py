@@ -40,7 +40,7 @@ class LocalJournal(Recorder):
         self._index: dict[str, JournalEntry | list[JournalEntry] | Record] = {}  # the entries of calls, by path
         self._begun = 1  # the number of entries with which the run was opened
         self._closed = False
-        self.cancelled = False  # whether it was before the run was continued
+        self.cancelled: bool = False  # whether it was before the run was continued
         self._losses = 0  # how often the run's process was lost, if that was too often
         self._durations: Durations | None = None
         self.inbox_read: int | None = (
