@@ -37,7 +37,8 @@ ENDS: dict[str, list[Any]] = {
 @tool(effect="none")
 async def look() -> str:
     """Look."""
-    await asyncio.sleep(0)
+    for _ in range(20):
+        await asyncio.sleep(0)
     return "looked"
 
 
