@@ -217,7 +217,8 @@ class LocalJournal(Recorder):
 
     def cancel_calls(self) -> None:
         """Make no live call any more: the run was cancelled before it was continued."""
-        self.cancelled = self.refusing = True
+        self.cancelled = True
+        self.refusing = True
 
     def refuse_calls(self, losses: int) -> None:
         """Make no live call any more: the run's process was lost too often in a row."""

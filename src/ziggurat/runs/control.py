@@ -200,7 +200,8 @@ class RunControl:
             self.mailbox.put(act)
 
     def _cancel(self) -> None:
-        self._posted = self.cancelled = True
+        self._posted = True
+        self.cancelled = True
         if self._driving is not None:
             self._driving.interrupt()
 
