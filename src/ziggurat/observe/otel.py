@@ -2,13 +2,13 @@
 
 __all__ = ["MeterProvider", "OpenTelemetry", "TracerProvider"]
 
-from collections.abc import Callable
 from types import TracebackType
 from typing import TYPE_CHECKING, Protocol, runtime_checkable
 
 from ziggurat.core.context import RUN_ID, Context
 from ziggurat.core.errors import ConfigurationError, MissingExtra, Suspend, type_name_of
 from ziggurat.core.facts import name_of
+from ziggurat.core.protocols import implements
 from ziggurat.core.scope import Key
 from ziggurat.core.service import Service
 from ziggurat.core.settings import checked
@@ -33,8 +33,7 @@ _SPAN: "Key[Span]" = Key("span")
 class TracerProvider(Protocol):
     """OpenTelemetry's ``trace.TracerProvider``, as far as it is used."""
 
-    @property
-    def get_tracer(self) -> "Callable[..., Tracer]":
+    def get_tracer(self, library: str, /) -> "Tracer":
         """Return a tracer for a library."""
         ...
 
@@ -43,8 +42,7 @@ class TracerProvider(Protocol):
 class MeterProvider(Protocol):
     """OpenTelemetry's ``metrics.MeterProvider``, as far as it is used."""
 
-    @property
-    def get_meter(self) -> "Callable[..., Meter]":
+    def get_meter(self, library: str, /) -> "Meter":
         """Return a meter for a library."""
         ...
 
@@ -88,9 +86,9 @@ class OpenTelemetry(Middleware):
             from opentelemetry import metrics, trace
         except ImportError as error:
             raise MissingExtra("OpenTelemetry", "otel") from error
-        if not isinstance(tracer_provider, TracerProvider | None):
+        if not (tracer_provider is None or implements(tracer_provider, TracerProvider)):
             raise ConfigurationError(f"tracer_provider must be one of opentelemetry, got {tracer_provider!r:.200}")
-        if not isinstance(meter_provider, MeterProvider | None):
+        if not (meter_provider is None or implements(meter_provider, MeterProvider)):
             raise ConfigurationError(f"meter_provider must be one of opentelemetry, got {meter_provider!r:.200}")
         self._trace = trace
         self._tracer = (tracer_provider or trace.get_tracer_provider()).get_tracer("ziggurat")
