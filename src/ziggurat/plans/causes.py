@@ -32,10 +32,10 @@ class Update:
     def __init__(
         self, changes: Sequence[Values], to: Sequence[str] = (), state_type: StateType | None = None, raw: bool = False
     ) -> None:
-        self.changes = changes
-        self.to = to
-        self.state_type = state_type
-        self.raw = raw
+        self.changes: Sequence[Values] = changes
+        self.to: Sequence[str] = to
+        self.state_type: StateType | None = state_type
+        self.raw: bool = raw
 
     def to_json(self) -> dict[str, object]:
         """Return it as it is recorded."""
@@ -96,9 +96,9 @@ class Cause:
     __slots__ = ("_digest", "depth", "name", "parents", "update")
 
     def __init__(self, parents: "tuple[Cause, ...]", name: str = "", update: object = None) -> None:
-        self.parents = parents
-        self.name = name
-        self.update = update
+        self.parents: tuple[Cause, ...] = parents
+        self.name: str = name
+        self.update: object = update
         self.depth: int = 1 + max([each.depth for each in parents]) if parents else 0
         self._digest = ""
 

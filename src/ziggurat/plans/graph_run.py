@@ -12,7 +12,7 @@ from ziggurat.core.codec import as_type, plain
 from ziggurat.core.context import AMBIENT, Context
 from ziggurat.core.errors import ConfigurationError, JournalError, LimitExceeded
 from ziggurat.core.fan_out import FanOut, raise_suspended
-from ziggurat.core.journal import journal_of
+from ziggurat.core.journal import LocalJournal, journal_of
 from ziggurat.core.path import parent_of
 from ziggurat.core.similar import similar
 from ziggurat.messages.events import NodeChanged, NodeEnded
@@ -66,9 +66,11 @@ class GraphRun:
         self.region = region
         self.routes = routes
         self.state_type = state_type
-        self.path = ctx.path
-        self.journal = journal_of(ctx)
-        self.history = ctx.scope.get(HISTORY) if not parent_of(ctx.path) else None  # not of graphs within
+        self.path: str = ctx.path
+        self.journal: LocalJournal = journal_of(ctx)
+        self.history: list[GraphPoint] | None = (
+            ctx.scope.get(HISTORY) if not parent_of(ctx.path) else None
+        )  # not of graphs within
         self.numbers: dict[str, int] = {}  # how often each node was started
 
     async def run(self, state: object, ctx: Context) -> Any:

@@ -158,7 +158,7 @@ class RunControl:
         self.mailbox: Mailbox = Mailbox(depth)
         self.steerable = steerable
         self.recorded: asyncio.Event = asyncio.Event()
-        self.cancelled = False
+        self.cancelled: bool = False
         self.withdrawn = False
         self.read_inbox: ReadInboxes | None = None
         self._inbox: Inbox | None = None
