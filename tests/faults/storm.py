@@ -23,9 +23,11 @@ from typing import Any
 from tests.faults.flow_world import FlowWorld, TimedFlowWorld
 from tests.faults.graph_world import GraphWorld
 from tests.faults.plan_world import PlanWorld
+from tests.faults.team_world import TeamWorld
 from tests.faults.world import DieAt, Ledger, Reached, Verdict, World, finish, nowhere
 from ziggurat.core.codec import as_type
 from ziggurat.core.entries import Result
+from ziggurat.core.path import is_tool_call
 from ziggurat.core.store import Store, run_log
 from ziggurat.messages import stops
 from ziggurat.messages.model import ModelResponse
@@ -45,6 +47,7 @@ WORLDS: dict[str, type[World]] = {
     "timed": TimedFlowWorld,
     "graph": GraphWorld,
     "plan": PlanWorld,
+    "team": TeamWorld,
 }
 """What is killed, by name; time passes by hand in a flow, and by itself in a timed one."""
 
@@ -163,7 +166,7 @@ def said_in(entries: list[Any]) -> dict[str, str]:
                 said[entry.path] = "".join(changes[0].get("notes", ())) if len(changes) == 1 else ""  # of one call
             elif b'"finish"' in raw[:1000] or b'"message"' in raw[:20]:
                 said[entry.path] = as_type(entry.value, ModelResponse).message.text
-            elif b'"messages"' not in raw and raw.startswith(b"{"):  # not a number or a list that was only passed on
+            elif b'"messages"' not in raw and raw.startswith(b"{") and is_tool_call(entry.path):
                 said[entry.path] = as_type(entry.value, ToolResult).text
     return said
 

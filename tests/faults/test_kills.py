@@ -1,5 +1,6 @@
 """A short storm on each store that needs no server; `make faults` has the long one."""
 
+import itertools
 import re
 import subprocess
 import sys
@@ -23,8 +24,10 @@ def _storm(store: str, kills: int, seed: int, *more: str) -> tuple[int, str]:
     return done.returncode, done.stdout + done.stderr
 
 
-@pytest.mark.parametrize("world", ["agent", "flow", "graph", "plan"])
-@pytest.mark.parametrize("store", ["sqlite", "file"])
+@pytest.mark.parametrize(
+    ("store", "world"),
+    [*itertools.product(["sqlite", "file"], ["agent", "flow", "graph", "plan"]), ("sqlite", "team")],
+)
 def test_killed_runs_go_on_and_lose_nothing(store: str, world: str) -> None:
     code, said = _storm(store, 14, 5, "--world", world)
     assert re.search(r"faults 14 survived 14 lost 0 doubled 0 stuck 0 leaked 0 ", said), said

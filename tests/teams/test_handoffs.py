@@ -1,6 +1,5 @@
 """Handoffs: who goes on, what each agent sees, when it ends, and what is on record of it."""
 
-import random
 from collections.abc import Sequence
 
 import pytest
@@ -14,7 +13,7 @@ from ziggurat.agents.runnable import Runnable
 from ziggurat.core.errors import ConfigurationError
 from ziggurat.core.event import Event
 from ziggurat.messages import stops
-from ziggurat.messages.agent import AgentRun, Approve, Deny
+from ziggurat.messages.agent import Approve, Deny
 from ziggurat.messages.events import HandedOff
 from ziggurat.messages.items import HandoffItem
 from ziggurat.messages.message import Message, assistant, taint_of, user
@@ -359,44 +358,6 @@ async def test_a_view_may_be_async_and_ask_an_agent_which_is_recorded() -> None:
     run = await desk.run("go on and on", run_id="r-1")
     assert (run.text, run.model_calls) == ("B", 4)
     assert (await desk.replay("r-1")).messages == run.messages
-
-
-# -- any trees ---------------------------------------------------------------------------------------------------------
-
-
-@asynchronous
-async def test_no_tree_of_agents_and_handoffs_widens_the_grants_of_a_run() -> None:
-    chance = random.Random(5)
-    permissions = ["network", "file_read", "secret_access", "database_read"]
-    for _ in range(60):
-        used: list[str] = []
-        desk = tree(chance, permissions, used, 0)
-        granted = set(chance.sample(permissions, chance.randrange(len(permissions) + 1)))
-        run: AgentRun = await desk.run("go", grants=granted)
-        assert set(used) <= granted, (desk, run)
-
-
-def tree(chance: random.Random, permissions: list[str], used: list[str], depth: int) -> Runnable:
-    """Return a team of agents that use tools and hand over, some of them teams again."""
-    members: list[Runnable] = []
-    for number in range(chance.randrange(1, 4)):
-        if depth < 2 and chance.random() < 0.3:
-            members.append(handoffs(*[tree(chance, permissions, used, depth + 1)], name=f"team{depth}{number}"))
-            continue
-        needs = chance.choice(permissions)
-
-        @tool(name="act", permissions=[needs])
-        def act(permission: str = needs) -> str:
-            """Act."""
-            used.append(permission)
-            return "acted"
-
-        members.append(
-            agent(f"m{number}", [tool_call("act", id="1"), tool_call("handoff_to_m0", id="2")], "done", tools=[act])
-        )
-    return handoffs(
-        *members, name=f"desk{depth}", grants=chance.sample(permissions, 3) if chance.random() < 0.4 else None
-    )
 
 
 def test_the_result_of_a_handoff_has_the_fields_of_the_seed() -> None:

@@ -75,7 +75,8 @@ async def seen_by(
     first = _question(speakers, question_length) if visibility == "question" else 0
     taint: set[str] = set()
     for number, (message, speaker) in enumerate(zip(messages, speakers, strict=True)):
-        taint.update(taint_of((message,)))
+        if message.taint or message.role == "tool":
+            taint.update(taint_of((message,)))
         if speaker is None:
             if message.role == "system" or number >= first:
                 seen.append(message)
