@@ -3,11 +3,11 @@
 __all__ = ["ADMIT_TRY", "AMBIENT", "JOURNAL", "METER", "RUN_ID", "Context", "Journal", "Limit", "Meter", "root"]
 
 import asyncio
-from collections.abc import Awaitable, Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Awaitable, Callable
+from contextlib import AbstractContextManager
 from contextvars import ContextVar
 from types import TracebackType
-from typing import Protocol, TypeVar
+from typing import Any, Protocol, TypeVar
 
 from msgspec import Struct, field
 from msgspec.structs import replace
@@ -119,14 +119,12 @@ class Context(Struct, frozen=True, eq=False):
         """Return a context of this call with a stopwatch of its own, `watch` or a new one."""
         return replace(self, watch=Stopwatch(self.clock, self.watch, self.emit) if watch is None else watch)
 
-    @contextmanager
-    def branch(self) -> "Iterator[Context]":
-        """Return a context for one of several calls that are made at the same time, within the block.
+    def branch(self) -> "AbstractContextManager[Context]":
+        """Return a context for one of several calls that are made at the same time, within a ``with`` block.
 
         While it waits for a person, the time of the calls around it goes on if another of them works.
         """
-        with (self.watch or Stopwatch(self.clock)).branch() as watch:
-            yield self.timed(watch)
+        return _Branch(self)
 
     @property
     def deadline(self) -> float | None:
@@ -249,6 +247,22 @@ class Context(Struct, frozen=True, eq=False):
         from random import random
 
         return random()  # noqa: S311 - jitter, not secrets
+
+
+class _Branch:
+    """What `Context.branch` returns; a class, because a fan-out enters one for each of its calls."""
+
+    __slots__ = ("_branch", "_ctx")
+
+    def __init__(self, ctx: Context) -> None:
+        self._ctx = ctx
+        self._branch = (ctx.watch or Stopwatch(ctx.clock)).branch()
+
+    def __enter__(self) -> Context:
+        return self._ctx.timed(self._branch.__enter__())
+
+    def __exit__(self, *error: Any) -> None:
+        self._branch.__exit__(*error)
 
 
 class Journal(Protocol):

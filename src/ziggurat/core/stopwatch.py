@@ -3,7 +3,7 @@
 __all__ = ["Alarm", "Stopwatch"]
 
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 
 from ziggurat.core.clock import Clock, Timer
 from ziggurat.core.event import SILENCE, Emit
@@ -91,14 +91,9 @@ class Stopwatch:
         finally:
             self._change(-1, 0)
 
-    @contextmanager
-    def branch(self) -> Iterator["Stopwatch"]:
-        """Return the stopwatch of one of several calls that are made at the same time, within the block."""
-        self._change(0, 1)
-        try:
-            yield Stopwatch(self.clock, self, self.emit)
-        finally:
-            self._change(0, -1)
+    def branch(self) -> "AbstractContextManager[Stopwatch]":
+        """Return the stopwatch of one of several calls that are made at the same time, within a ``with`` block."""
+        return _Branch(self)
 
     @contextmanager
     def followed_by(self, other: "Stopwatch") -> Iterator[None]:
@@ -187,3 +182,19 @@ class Alarm:
         """Cancel it; no effect if it has rung."""
         self._callback = None
         self._timer.cancel()
+
+
+class _Branch:
+    """What `Stopwatch.branch` returns; a class, because a fan-out enters one for each of its calls."""
+
+    __slots__ = ("_outer",)
+
+    def __init__(self, outer: Stopwatch) -> None:
+        self._outer = outer
+
+    def __enter__(self) -> Stopwatch:
+        self._outer._change(0, 1)
+        return Stopwatch(self._outer.clock, self._outer, self._outer.emit)
+
+    def __exit__(self, *error: object) -> None:
+        self._outer._change(0, -1)
