@@ -43,6 +43,7 @@ class AgentCall(Tally):
         "loop",
         "own",
         "run",
+        "so_far",
         "tool_limit",
     )
 
@@ -74,6 +75,7 @@ class AgentCall(Tally):
         self._reported: dict[int, BaseException] | None = None
         self.inbox: Inbox | None = None  # of the run, in the outermost call, once something has waited for an event
         self.run: AgentRun | None = None  # as its loop and its hooks have left it
+        self.so_far: Callable[[], AgentRun] | None = None  # returns the run of a program, as far as it has come
         self.began: float = 0.0  # seconds of the run's time used up when its own time began
         self._measured: tuple[str, Stopwatch, float] | None = None  # its path and stopwatch, if nested, less this
 

@@ -168,7 +168,9 @@ class _Alternatives:
 def _with_run(error: BaseException, frame: AgentCall, request: AgentRequest, ctx: Context) -> BaseException:
     """Return the error with the run that it ended: as far as its loop came, or with its answer if a hook failed."""
     stop = stops.stop_of(error)
-    run = frame.run or empty_run(frame.agent, request, stop)
+    run = frame.run
+    if run is None:
+        run = empty_run(frame.agent, request, stop) if frame.so_far is None else frame.so_far()
     pending = pending_of(error) if isinstance(error, Suspend) else ()
     attach(error, "partial", _counted(replace(run, stop=stop, output=None, pending=pending), frame, ctx))
     return error

@@ -2,8 +2,8 @@
 
 __all__ = ["FAILED", "TeamConversation", "Turn", "full_name", "new_messages", "speak"]
 
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
+from functools import partial
 from typing import Any
 
 from msgspec import Struct
@@ -51,6 +51,7 @@ class TeamConversation:
         self.team: str = ctx.scope[AGENT_CALL].agent
         self._ctx = ctx
         self._visibility = visibility
+        ctx.scope[AGENT_CALL].so_far = partial(self.end, stops.Completed(), self.team)  # whatever ends it, has its stop
 
     async def for_member(
         self, member: Runnable, prompt: str = "", visibility: Choice | View | None = None
@@ -69,10 +70,9 @@ class TeamConversation:
         try:
             run = await enter(member, AgentRequest(turn.messages), at)
         except BaseException as error:
-            partial = fact_of(error, "partial", AgentRun)
-            if partial is not None and partial.agent == member.name:
-                self._add(partial, turn)
-            self._break_off(error)
+            so_far = fact_of(error, "partial", AgentRun)
+            if so_far is not None and so_far.agent == member.name:
+                self._add(so_far, turn)
             raise
         self._add(run, turn)
         return run
@@ -91,8 +91,7 @@ class TeamConversation:
         Returns:
             The run of each; the error of one that failed or stopped before it had answered; None if it was cancelled.
         """
-        with self._broken_off():
-            outcomes = await speak(turns, at, limit=limit, until=until)
+        outcomes = await speak(turns, at, limit=limit, until=until)
         for turn, outcome in zip(turns, outcomes, strict=True):
             if isinstance(outcome, AgentRun):
                 self._add(outcome, turn)
@@ -117,7 +116,6 @@ class TeamConversation:
         (_, first), *others = failures
         notes = [f"{turn.member.name} failed, too: {type_name_of(each)}: {text_of(each)}" for turn, each in others]
         annotate(first, notes)
-        self._break_off(first)
         raise first
 
     def tell(self, text: str, source: str) -> None:
@@ -131,6 +129,7 @@ class TeamConversation:
     def end(self, stop: stops.Stop, agent: str, output: Any = None) -> AgentRun:
         """Return the run of the team, with the conversation so far; `agent` is the name of who answered."""
         ctx = self._ctx
+        ctx.scope[AGENT_CALL].so_far = None
         return AgentRun(
             Transcript.of(*self.messages),
             stop,
@@ -141,18 +140,6 @@ class TeamConversation:
             start=self.start,
             seconds=journal_of(ctx).watch.elapsed - ctx.scope[AGENT_CALL].began,
         )
-
-    @contextmanager
-    def _broken_off(self) -> Iterator[None]:
-        try:
-            yield
-        except BaseException as error:
-            self._break_off(error)
-            raise
-
-    def _break_off(self, error: BaseException) -> None:
-        """Keep the conversation so far as the run that an error ends."""
-        self._ctx.scope[AGENT_CALL].run = self.end(stops.stop_of(error), self.team)
 
     def _add(self, run: AgentRun, turn: Turn) -> None:
         self.steps += run.steps
