@@ -73,7 +73,7 @@ def _agents(world: World, store: LocalLogs, hooked: bool) -> Agent:
         """Look."""
         world.begun += 1
         try:
-            await turns(2)
+            await turns(8)  # where a disk is slow, much of a run passes in one turn, but not this
         finally:
             try:
                 await turns(2)
