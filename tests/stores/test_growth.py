@@ -26,9 +26,9 @@ _APART = (ModuleType, type, FunctionType, BuiltinFunctionType, FrameType, asynci
 STORES: dict[str, tuple[int, Callable[[Path], Any]]] = {
     "none": (10_000, lambda folder: None),
     "memory": (1_000, lambda folder: LocalLogs(limit=10)),
-    "file": (600, lambda folder: FileStore(folder / "runs", disk=HastyDisk())),
-    "sqlite": (600, lambda folder: SqliteStore(folder / "runs.db", synchronous="NORMAL")),
-    "postgres": (600, lambda folder: PostgresStore(schema())),
+    "file": (200, lambda folder: FileStore(folder / "runs", disk=HastyDisk())),
+    "sqlite": (500, lambda folder: SqliteStore(folder / "runs.db", synchronous="NORMAL")),
+    "postgres": (200, lambda folder: PostgresStore(schema())),
 }
 """Numbers of runs, and stores; without one the number is that of a busy day."""
 
@@ -67,10 +67,10 @@ def test_what_is_kept_in_memory_does_not_grow_with_runs(tmp_path: Path, kind: st
                 session = f"session-{each}" if each % 2 and kind in _OUTSIDE else None
                 assert (await agent.run("q", run_id=name, session=session)).text == "Done."
 
-        await runs(0, 100)
+        await runs(0, 250)  # fills caches that are bounded
         gc.collect()
         before = _size(agent, store)
-        await runs(100, count)
+        await runs(250, count)
         gc.collect()
         grown = _size(agent, store) - before
         if store is not None:
