@@ -3,7 +3,7 @@
 __all__ = ["BLOB_BYTES", "StoredJournal", "known_run", "lines_of", "read_record", "read_rows"]
 
 import asyncio
-from collections.abc import Awaitable, Callable, Iterable
+from collections.abc import Awaitable, Callable, Generator, Iterable
 from hashlib import blake2b
 
 import msgspec
@@ -36,6 +36,24 @@ class _Blob(Struct, frozen=True):
 
     blob: str
     size: int
+
+
+class _Written:
+    """Awaited until an entry is durable.
+
+    The entry is passed to the store in the next turn of the event loop. A store that writes at once has written it
+    when the task that awaits this is resumed in that same turn; a second turn would cost 4 us, a fifteenth of a step
+    recorded by SQLite.
+    """
+
+    __slots__ = ("_future",)
+
+    def __init__(self, future: "asyncio.Future[None]") -> None:
+        self._future = future
+
+    def __await__(self) -> Generator[object, None, None]:
+        yield
+        yield from self._future
 
 
 class StoredJournal(LocalJournal):
@@ -149,7 +167,7 @@ class StoredJournal(LocalJournal):
             _refuse(waiting, self._failed)
         else:
             (self._waiting if self._rows else self._batch).append(waiting)
-        return waiting
+        return _Written(waiting)
 
     def append(self, entry: JournalEntry, /) -> Awaitable[None] | None:
         """Record an entry; if an awaitable is returned, await it before acting on the entry.
@@ -181,7 +199,7 @@ class StoredJournal(LocalJournal):
         if not self._writing:
             self._writing = True
             loop.call_soon(self._flush)
-        return waiting
+        return _Written(waiting)
 
     def written(self, entry: JournalEntry) -> bytes:
         """Return the JSON of an entry.

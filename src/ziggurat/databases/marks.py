@@ -33,7 +33,11 @@ def _tag(log: str) -> bytes:
 
 def slot_of(log: str, mark: LogMark) -> bytes:
     """Return a mark as bytes: the log, the number, the check, and a checksum of these."""
-    body = _tag(log) + mark.number.to_bytes(8) + bytes.fromhex(mark.check)
+    return _slot(_tag(log), mark)
+
+
+def _slot(tag: bytes, mark: LogMark) -> bytes:
+    body = tag + mark.number.to_bytes(8) + bytes.fromhex(mark.check)
     return body + blake2b(body, digest_size=SLOT - len(body)).digest()
 
 
@@ -68,7 +72,7 @@ class Marks:
         self._disk = disk or Disk()
         self._failed = False
         self._file = -1
-        self._places: dict[str, int] = {}
+        self._places: dict[str, tuple[bytes, int]] = {}
 
     def find(self, log: str) -> LogMark | None:
         """Return the mark of a log, None if there is none that can be read."""
@@ -87,12 +91,12 @@ class Marks:
 
     def write(self, log: str, mark: LogMark) -> None:
         """Write the mark of a log; a failure is logged."""
-        tag = _tag(log)
         try:
-            at = self._places.get(log, -1)
+            tag, at = self._places.get(log) or (_tag(log), -1)
             if at < 0 or not os.pread(self._file, SLOT, at).startswith(tag):
-                at = self._places[log] = self._place(log, tag)
-            self._disk.overwrite(self._file, at, slot_of(log, mark))
+                at = self._place(log, tag)
+                self._places[log] = (tag, at)
+            self._disk.overwrite(self._file, at, _slot(tag, mark))
             self._failed = False
         except (OSError, StoreError) as error:
             self._warn(error)

@@ -32,6 +32,8 @@ _TEXT = partial(str, encoding="utf-8", errors="replace")
 _UNWRITABLE = ("SQLITE_CANTOPEN", "SQLITE_FULL", "SQLITE_IOERR")
 """Errors that do not say what is wrong with the disk."""
 
+_FAILURES = (sqlite3.Error, OSError, UnicodeDecodeError)
+
 _PAUSE = 0.002
 _PAGES = 1000
 """Pages in the write-ahead log from which a commit may checkpoint; SQLite's default."""
@@ -104,19 +106,23 @@ class SqliteConnection:
         """
         if at_once and not self._left:
             raise WouldWait
-        with self._errors(), self._alone(at_once):
-            connection = self._open()
+        try:  # not with _errors() and _alone(), which would cost a tenth of a write
+            self._enter(at_once)
             try:
-                self._begin(connection, at_once)
-                if self._lock is not None and not self._guarded:
-                    self._lock.sign()
-                result = work()
-                connection.execute("COMMIT")
-            except BaseException:
-                with contextlib.suppress(sqlite3.Error):
-                    connection.execute("ROLLBACK")
-                raise
-            return result
+                connection = self._open()
+                try:
+                    self._begin(connection, at_once)
+                    result = work()
+                    connection.execute("COMMIT")
+                except BaseException:
+                    with contextlib.suppress(sqlite3.Error):
+                        connection.execute("ROLLBACK")
+                    raise
+                return result
+            finally:
+                self._leave()
+        except _FAILURES as error:
+            raise self._failure(error) from error
 
     def reading(self, work: Callable[[], T]) -> T:
         """Run work that reads.
@@ -188,6 +194,8 @@ class SqliteConnection:
             self._set("wal_autocheckpoint", _PAGES if self._may_checkpoint else 0)
         self._set("busy_timeout", self._patience)
         connection.execute("BEGIN IMMEDIATE")
+        if self._lock is not None and not self._guarded:
+            self._lock.sign()
 
     def _begin_at_once(self, connection: sqlite3.Connection) -> None:
         self._set("busy_timeout", 0)
@@ -219,48 +227,59 @@ class SqliteConnection:
     def _errors(self) -> Iterator[None]:
         try:
             yield
-        except sqlite3.Error as error:
-            self._give_up()
-            kind = getattr(error, "sqlite_errorname", "SQLITE_ERROR")
-            if kind.startswith("SQLITE_BUSY") and self._lock is not None:
-                raise self._lock.refusal(self._timeout) from error
-            if kind == "SQLITE_NOTADB":
-                raise StoreError(f"{self.path} is not a database, or a damaged one; choose another file") from error
-            problem = write_problem(self.path.absolute().parent) if kind.startswith(_UNWRITABLE) else ""
-            raise StoreError(f"{self.path}: {error} ({kind}){': ' if problem else ''}{problem}") from error
-        except OSError as error:
-            self._give_up()
-            raise StoreError(f"{self.path}: {error}") from error
-        except UnicodeDecodeError as error:  # raised for a message of SQLite that quotes damaged text
-            self._give_up()
-            raise StoreError(f"{self.path} is damaged: the definitions of its tables are not valid text") from error
+        except _FAILURES as error:
+            raise self._failure(error) from error
+
+    def _failure(self, error: sqlite3.Error | OSError | UnicodeDecodeError) -> StoreError:
+        """Close the connection after a failure, and return the error that says what failed."""
+        self._give_up()
+        if isinstance(error, UnicodeDecodeError):  # raised for a message of SQLite that quotes damaged text
+            return StoreError(f"{self.path} is damaged: the definitions of its tables are not valid text")
+        if isinstance(error, OSError):
+            return StoreError(f"{self.path}: {error}")
+        kind = getattr(error, "sqlite_errorname", "SQLITE_ERROR")
+        if kind.startswith("SQLITE_BUSY") and self._lock is not None:
+            return self._lock.refusal(self._timeout)
+        if kind == "SQLITE_NOTADB":
+            return StoreError(f"{self.path} is not a database, or a damaged one; choose another file")
+        problem = write_problem(self.path.absolute().parent) if kind.startswith(_UNWRITABLE) else ""
+        return StoreError(f"{self.path}: {error} ({kind}){': ' if problem else ''}{problem}")
 
     @contextmanager
-    def _alone(self, at_once: bool = False) -> Iterator[None]:
-        """Hold the lock beside the database, if this version of SQLite needs it; its file names the writer."""
+    def _alone(self) -> Iterator[None]:
+        self._enter(at_once=False)
+        try:
+            yield
+        finally:
+            self._leave()
+
+    def _enter(self, at_once: bool) -> None:
+        """Take the lock beside the database, if this version of SQLite needs it.
+
+        Its file names the writer, for the error of a process that waits in vain; an immediate write is over too soon.
+        """
         if self._connection is None and self._connect is sqlite3.connect:
             refuse_foreign(self.path)
         if fcntl is None:
-            yield
             return
         if self._lock is None:
             Disk().make_folders(self.path.parent.absolute())
             self._lock = LockFile(Path(f"{os.path.realpath(self.path)}-lock"), new_owner())
         if not self._guarded:
-            try:
-                yield
-            finally:
-                self._lock.unsign()
+            return
+        if at_once:
+            if not self._lock.take():
+                raise WouldWait
             return
         until = time.monotonic() + self._timeout
         while not self._lock.take():
-            if at_once:
-                raise WouldWait
             if time.monotonic() > until:
                 raise self._lock.refusal(self._timeout)
             time.sleep(_PAUSE)
         self._lock.sign()
-        try:
-            yield
-        finally:
+
+    def _leave(self) -> None:
+        if self._lock is not None and self._guarded:
             self._lock.give_back()
+        elif self._lock is not None:
+            self._lock.unsign()
