@@ -52,7 +52,7 @@ class _Written:
         self._future = future
 
     def __await__(self) -> Generator[object, None, None]:
-        yield
+        yield None
         yield from self._future
 
 
