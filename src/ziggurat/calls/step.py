@@ -51,7 +51,7 @@ StepLayer = Callable[[Service["Arguments", Any]], Service["Arguments", Any]]
 class Arguments(Struct, eq=False):
     """The request of a step: the arguments of one call of it."""
 
-    step: "Step[..., Any]"
+    step: "Step[Any, Any]"
     args: tuple[Any, ...]
     kwargs: dict[str, Any]
     _digest: str = ""
@@ -140,7 +140,7 @@ class Step(Generic[P, R]):
         Raises:
             ConfigurationError: it is awaited in a task that was not started by `gather`.
         """
-        request = Arguments(cast("Step[..., Any]", self), args, kwargs)
+        request = Arguments(self, args, kwargs)
         ambient = AMBIENT.get()
         journal = None if ambient is None else ambient.scope.get(JOURNAL)
         if ambient is None or not isinstance(journal, LocalJournal):

@@ -206,13 +206,13 @@ class Context(Struct, frozen=True, eq=False):
 
     def state(self, owner: object, factory: Callable[[], S]) -> S:
         """Return the state of `owner` for this call, made by `factory` on first use and discarded with the call."""
-        counter = self._counter
-        states = counter.states
+        states = self._counter.states
         if states is None:
-            states = counter.states = {}
-        if id(owner) not in states:
-            states[id(owner)] = (owner, factory())
-        return states[id(owner)][1]  # type: ignore[return-value]
+            states = self._counter.states = {}
+        known = states.get(id(owner))
+        if known is None:
+            known = states[id(owner)] = (owner, factory())
+        return known[1]  # type: ignore[return-value]
 
     @property
     def is_entered(self) -> bool:
