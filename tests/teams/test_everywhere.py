@@ -269,7 +269,7 @@ async def test_where_a_member_is_stopped_the_team_goes_on_or_says_so(case: Seque
     same(events.response, run)
 
 
-@pytest.mark.parametrize("case", [each for each in ALONE + NESTED[1::4] if "in_background" not in each], ids=ids)
+@pytest.mark.parametrize("case", ALONE + NESTED[1::4], ids=ids)
 @asynchronous
 async def test_a_worker_drives_a_submitted_team_and_goes_on_when_a_person_has_decided(case: Sequence[str]) -> None:
     freely: list[str] = []

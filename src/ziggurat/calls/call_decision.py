@@ -198,12 +198,14 @@ def _copy_of(call: ToolCall) -> ToolCall:
 def refuse(name: str, ctx: Context, journal: LocalJournal) -> None:
     """Raise if the journal refuses live calls at this path; in a replay, as Suspend if the call was waiting.
 
-    So it is if a call below waits, in an agent that a function calls, which is not called again.
+    So it is if a call below waits, in an agent that a function calls, which is not called again. A call without a
+    record at the end of a run that waits, such as one that joins members of a team, waited for what others wait for.
     """
     if journal.replaying:
-        waiting = tuple(item for item in recorded_items(journal) if is_beneath(item.path, ctx.path))
-        if waiting:
-            raise Suspend(waiting)
+        items = recorded_items(journal)
+        waiting = tuple(item for item in items if is_beneath(item.path, ctx.path))
+        if waiting or (items and journal.breaks_off_at(ctx.path, "Suspended")):
+            raise Suspend(waiting or tuple(items))
     journal.missing(ctx.path, name)
 
 

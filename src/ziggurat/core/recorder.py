@@ -57,7 +57,7 @@ def _known(spent: Iterable[object]) -> tuple[object, ...]:
     return tuple(cost for cost in spent if not isinstance(cost, BaseException))
 
 
-_CUT_OFF = frozenset({"Cancelled", "Timeout", "Failed", "BudgetExceeded", "Denied"})
+_CUT_OFF = ("Cancelled", "Timeout", "Failed", "BudgetExceeded", "Denied")
 """The stops of runs whose record may end in the middle of a call."""
 
 
@@ -145,15 +145,16 @@ class Recorder:
             JournalMismatch: it did not.
         """
         if self.mode == "replay":
-            broken_off = self._broke_off()
-            if broken_off and not self._goes_on_after(path):
-                raise RecordEnds(broken_off)
+            if self.breaks_off_at(path, *_CUT_OFF):
+                raise RecordEnds(self._last_stop())
             raise JournalMismatch(f"replay came to {path} ({what}), which is not in the record")
 
-    def _broke_off(self) -> str:
-        """Return the stop of a run that was cut off by what came from outside; empty if it was not."""
-        ends = [entry.stop for entry in self.entries if isinstance(entry, Ended)]
-        return ends[-1] if ends and ends[-1] in _CUT_OFF else ""
+    def breaks_off_at(self, path: str, *stops: str) -> bool:
+        """Return whether the record ends with one of the stops, and its agent has done nothing after the call."""
+        return self._last_stop() in stops and not self._goes_on_after(path)
+
+    def _last_stop(self) -> str:
+        return next((entry.stop for entry in reversed(self.entries) if isinstance(entry, Ended)), "")
 
     def _goes_on_after(self, path: str) -> bool:
         """Return whether something is recorded that follows the call at `path` in the steps of its agent."""
