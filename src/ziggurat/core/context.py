@@ -65,7 +65,8 @@ class Context(Struct, frozen=True, eq=False):
         names = counter.names
         if names is None:
             names = counter.names = {}
-        name = escaped(name)
+        if not name.isidentifier():  # which needs no escapes, as nearly all names
+            name = escaped(name)
         number = names[name] = names.get(name, 0) + 1
         return self.at(name if number == 1 else f"{name}#{number}")
 
@@ -75,7 +76,9 @@ class Context(Struct, frozen=True, eq=False):
 
     def as_leaf(self) -> "Context":
         """Return a context for the parts of this call, which its caller records as a whole."""
-        return replace(self, leaf=True)
+        return Context(  # in two thirds of the time of replace()
+            self.path, self.emit, self.watch, self.scope, self.frozen, True, self._counter, self._entered, self.tries
+        )
 
     def again(self) -> "Context":
         """Return the context for another try of this same call: same path, numbering starts again."""
