@@ -15,6 +15,7 @@ from ziggurat.runs.runs import Runs
 if TYPE_CHECKING:
     from ziggurat.agents.attached import AttachedRun
     from ziggurat.core.broadcast import SubscribedItem
+    from ziggurat.observe.tree import RunTree
 
 
 class RunRecords(Generic[Out]):
@@ -129,3 +130,15 @@ class RunRecords(Generic[Out]):
             JournalCorrupt: an entry is damaged; the message names it.
         """
         return (await self._runs.read(run_id)).dump()
+
+    @checked
+    async def tree(self, run_id: RunId) -> "RunTree":
+        """Return the calls of a run as a tree, however far it has come: ``print((await agent.tree("r-17")).text())``.
+
+        Raises:
+            RunNotFound: the store has no such run.
+            JournalCorrupt: an entry is damaged; the message names it.
+        """
+        from ziggurat.observe.tree import run_tree
+
+        return run_tree((await self._runs.read(run_id)).entries)

@@ -169,7 +169,14 @@ def recover(
     raise typer.Exit(recover_runs(agent, store, concurrency=concurrency, attempts=attempts, cancelled=cancelled))
 
 
-def show(run: options.Run, store: options.Store = None) -> None:
+def show(
+    run: options.Run,
+    drawing: Annotated[
+        Literal["tree", "html", "mermaid", "svg"] | None,
+        typer.Option("--as", help="Write the tree of its calls instead: as text, HTML, Mermaid, or a timeline in SVG."),
+    ] = None,
+    store: options.Store = None,
+) -> None:
     """Show a run: each call with its time, tokens and cost.
 
     The first column is the time at which a call ended, the second how long it took.
@@ -178,10 +185,11 @@ def show(run: options.Run, store: options.Store = None) -> None:
     Examples:
       ziggurat show 3f2a
       ziggurat show r-17 --store sqlite:///agents.db
+      ziggurat show r-17 --as html > run.html
     """
-    from ziggurat.cli.show import show_record
+    from ziggurat.cli.show import show_record, show_tree
 
-    raise typer.Exit(show_record(run, store))
+    raise typer.Exit(show_record(run, store) if drawing is None else show_tree(run, store, drawing))
 
 
 def resume(

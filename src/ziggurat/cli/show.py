@@ -1,6 +1,6 @@
 """``ziggurat show``: a run as a tree of its calls, in the order they ended, with time, tokens and cost."""
 
-__all__ = ["show_record"]
+__all__ = ["show_record", "show_tree"]
 
 import asyncio
 from collections.abc import Iterator
@@ -37,6 +37,7 @@ from ziggurat.messages.parts import ToolCall, ToolResult
 from ziggurat.messages.pending import recorded_item
 from ziggurat.messages.price import dollars, price_of_call
 from ziggurat.messages.usage import Usage
+from ziggurat.observe.tree import run_tree
 
 _WIDTH = 100
 
@@ -47,6 +48,15 @@ def show_record(run: str, store: str | None) -> int:
     picture = _RecordText(info, journal)
     lines = list(picture.lines())
     write("\n".join([*picture.head(), "", *lines]))
+    return COMPLETED
+
+
+def show_tree(run: str, store: str | None, drawing: str) -> int:
+    """Write the tree of a run as ``tree`` (text), ``html``, ``mermaid`` or ``svg``; return the exit code."""
+    _, journal = asyncio.run(_load(run, store))
+    tree = run_tree(journal.entries)
+    forms = {"tree": tree.text, "html": tree.html, "mermaid": tree.mermaid, "svg": tree.svg}
+    write(forms[drawing]().rstrip("\n"))
     return COMPLETED
 
 

@@ -3,6 +3,7 @@
 - On a terminal or in a notebook: `console`, written to a `screen`; `line_wrapper` wraps text that streams in,
   `multiplexer` shows several models that stream at the same time.
 - As lines of JSON: `jsonl`. As costs: `price`.
+- As a tree of its calls, made of its record: `tree`, of nodes (`run_node`), drawn by `tree_drawing`.
 - As spans and metrics of OpenTelemetry: `otel`, with `otel_attributes` and `otel_metrics`. As metrics in memory:
   `metrics`, as text by `prometheus`. Their names are in `conventions`. Both are middleware, because it learns of the
   end of a call that is cancelled.
@@ -19,5 +20,7 @@ __getattr__, __dir__, __all__ = lazy(
         "observe.otel": ("MeterProvider", "OpenTelemetry", "TracerProvider"),
         "messages.price": ("cost",),
         "observe.price": ("Costs",),
+        "observe.run_node": ("NodeKind", "RunNode"),
+        "observe.tree": ("RunTree", "run_tree"),
     },
 )

@@ -8,5 +8,9 @@ from ziggurat.observe.otel import MeterProvider as MeterProvider
 from ziggurat.observe.otel import OpenTelemetry as OpenTelemetry
 from ziggurat.observe.otel import TracerProvider as TracerProvider
 from ziggurat.observe.price import Costs as Costs
+from ziggurat.observe.run_node import NodeKind as NodeKind
+from ziggurat.observe.run_node import RunNode as RunNode
+from ziggurat.observe.tree import RunTree as RunTree
+from ziggurat.observe.tree import run_tree as run_tree
 
 __all__: list[str]

@@ -1,0 +1,251 @@
+"""The tree of a run: every recorded call as a node, with its state, times, usage and a line of text.
+
+It is made of the record alone, so it is the same while the run goes on and afterwards, in this process and elsewhere.
+"""
+
+__all__ = ["RunTree", "run_tree"]
+
+from collections.abc import Iterable
+from contextlib import suppress
+
+from msgspec import Struct
+
+from ziggurat.core.codec import Raw, as_type, decode, encode
+from ziggurat.core.diagram import Mark
+from ziggurat.core.entries import Decided, Ended, Entered, Failure, Intent, JournalEntry, Opened, Pending, Result
+from ziggurat.core.errors import JournalCorrupt, described
+from ziggurat.core.json_lines import as_error
+from ziggurat.core.path import is_model_call, is_tool_call, name_at, parent_of
+from ziggurat.core.settings import checked
+from ziggurat.messages.agent import AgentRun, stage_of
+from ziggurat.messages.formatting import call_text, result_text, shortened, stop_text
+from ziggurat.messages.items import HandoffItem
+from ziggurat.messages.model import ModelResponse
+from ziggurat.messages.parts import ToolCall, ToolResult
+from ziggurat.messages.usage import Usage
+from ziggurat.observe.run_node import NodeKind, RunNode
+from ziggurat.observe.tree_drawing import tree_diagram, tree_html, tree_text, tree_timeline
+
+_ENDED_WELL = frozenset({"Completed", "Suspended"})
+"""How a run stops that has not failed."""
+
+
+class RunTree(Struct, frozen=True):
+    """The nodes of a run, each after the one that it is a part of, in the order in which they began.
+
+    Attributes:
+        run_id: The id of the run.
+        status: ``"running"``, or how the run ended or why it waits.
+        nodes: All nodes.
+    """
+
+    run_id: str
+    status: str
+    nodes: tuple[RunNode, ...]
+
+    def text(self) -> str:
+        """Return the tree as lines of text, each with the state of its node."""
+        return tree_text(self.nodes)
+
+    def html(self) -> str:
+        """Return the tree as a part of an HTML page, which needs no script; all texts are escaped."""
+        return tree_html(self.nodes)
+
+    def mermaid(self) -> str:
+        """Return the tree as a Mermaid flowchart, in which the states are colours."""
+        return tree_diagram(self.nodes).mermaid()
+
+    def svg(self) -> str:
+        """Return when each node began and ended as a picture: a bar for each, below each other."""
+        return tree_timeline(self.nodes)
+
+
+class _Node:
+    """A node that is being made."""
+
+    __slots__ = ("began", "children", "ended", "kind", "name", "number", "path", "state", "text", "usage")
+
+    def __init__(self, path: str) -> None:
+        name = path.rpartition("/")[2]
+        self.path = path
+        self.name = name.partition(":")[2] if is_tool_call(path) else name
+        self.kind = _kind_of(path)
+        self.state: Mark | None = None  # follows from its parts, if it has no entry of its own
+        self.text = ""
+        self.began: float | None = None
+        self.ended: float | None = None
+        self.usage: Usage | None = None
+        self.number = 0
+        self.children: list[_Node] = []
+
+
+def _kind_of(path: str) -> NodeKind:
+    if is_tool_call(path):
+        return "tool"
+    if is_model_call(path):
+        return "model"
+    stage = stage_of(path)
+    if stage in ("question", "timer", "event"):
+        return stage
+    name = name_at(path)
+    return "step" if name.partition("-")[0] in ("step", "round", "turn") and "-" in name else "call"
+
+
+@checked
+def run_tree(entries: Iterable[JournalEntry]) -> RunTree:
+    """Return the tree of a run from its record, in time that grows with the length of the record.
+
+    ::
+
+        tree = await agent.tree("r-17")
+        print(tree.text())
+
+    Raises:
+        JournalCorrupt: something recorded cannot be read.
+    """
+    builder = _Builder()
+    for number, entry in enumerate(entries, 1):
+        builder.add(entry, number)
+    return builder.tree()
+
+
+class _Builder:
+    def __init__(self) -> None:
+        self._nodes: dict[str, _Node] = {}
+        self._roots: list[_Node] = []
+        self._calls: dict[str, ToolCall] = {}
+        self._latest: dict[str, float] = {}  # when the last part of a node ended
+        self._run_id, self._status = "", "running"
+
+    def add(self, entry: JournalEntry, number: int) -> None:
+        if isinstance(entry, Opened):
+            self._run_id, self._status = self._run_id or entry.run_id, "running"
+        elif isinstance(entry, Ended):
+            self._status = entry.stop
+        if not entry.path:
+            return
+        node = self._node(entry.path)
+        node.number = number
+        match entry:
+            case Entered():
+                node.kind = "tool" if node.kind == "tool" else "agent"
+                node.name, node.state, node.ended = entry.name, "running", None
+                node.began = entry.elapsed if node.began is None else node.began
+                self._latest[entry.path] = entry.elapsed
+            case Intent() | Decided():
+                node.state = "running"
+            case Pending():
+                node.state = "waiting"
+                node.text = _waiting_text(entry)
+                self._begins(node)
+            case Result():
+                self._add_result(node, entry)
+            case Failure():
+                node.state, node.text = "failed", shortened(described(as_error(entry.error)))
+                self._ends(node, entry.elapsed)
+            case _:
+                pass
+
+    def _node(self, path: str) -> _Node:
+        """Return the node at a path; those above it are made with it."""
+        known = self._nodes.get(path)
+        missing: list[str] = []
+        while known is None and path:
+            missing.append(path)
+            path = parent_of(path)
+            known = self._nodes.get(path)
+        for each in reversed(missing):
+            node = self._nodes[each] = _Node(each)
+            (self._roots if known is None else known.children).append(node)
+            known = node
+        assert known is not None
+        return known
+
+    def _add_result(self, node: _Node, entry: Result) -> None:
+        value = entry.value
+        if node.kind == "model":
+            response = as_type(value, ModelResponse)
+            node.state, node.name, node.usage = "done", entry.name or node.name, response.usage
+            node.text = shortened("; ".join(filter(None, (response.text, *map(call_text, response.tool_calls)))))
+            step = parent_of(node.path)
+            for place, call in enumerate(response.message.tool_calls, 1):
+                self._calls[f"{step}/tool-{place}"] = call
+        elif node.kind == "tool":
+            result = as_type(value, ToolResult)
+            called = self._calls.get(node.path.rpartition(":")[0])
+            node.state = "done" if result.error is None else "failed"
+            node.text = f"{'' if called is None else call_text(called, 60) + ' → '}{result_text(result)}"
+        else:
+            node.state, node.text = _result_of(node, value)
+        self._ends(node, entry.elapsed)
+
+    def _begins(self, node: _Node) -> None:
+        """Note that a call began when what came before it in the same agent had ended."""
+        if node.began is None:
+            above = parent_of(node.path)
+            node.began = self._latest.get(above, self._latest.get(parent_of(above)))
+
+    def _ends(self, node: _Node, elapsed: float) -> None:
+        self._begins(node)
+        node.ended = elapsed or node.began  # 0 for a tool in memory that nothing ran beside
+        if node.ended is not None:
+            step = parent_of(node.path)
+            if node.kind != "tool":  # the tools of a step begin together
+                self._latest[step] = node.ended
+            self._latest[parent_of(step)] = max(node.ended, self._latest.get(parent_of(step), 0.0))
+
+    def tree(self) -> RunTree:
+        ordered: list[tuple[_Node, int]] = []
+        waiting = [(node, 0) for node in reversed(self._roots)]
+        while waiting:
+            node, depth = waiting.pop()
+            ordered.append((node, depth))
+            waiting += [(child, depth + 1) for child in reversed(node.children)]
+        for node, _ in reversed(ordered):  # parts before what they are parts of
+            self._complete(node)
+        return RunTree(self._run_id, self._status, tuple(_finished(node, depth) for node, depth in ordered))
+
+    def _complete(self, node: _Node) -> None:
+        """Take from its parts what a node does not know itself, and from the run what its root does not."""
+        states = [part.state for part in node.children]
+        over = self._status != "running"
+        if node.state in (None, "running") and "waiting" in states:
+            node.state = "waiting"
+        elif over and node is self._roots[0]:
+            node.state = "done" if node.state == "done" or self._status in _ENDED_WELL else "failed"
+        elif node.state is None and states and "running" not in states:
+            node.state = states[-1]
+        elif node.state in (None, "running"):
+            node.state = "running" if not over else "waiting" if self._status == "Suspended" else "skipped"
+        if node.began is None:
+            node.began = min((part.began for part in node.children if part.began is not None), default=None)
+        if node.ended is None and node.state in ("done", "failed"):
+            node.ended = max((part.ended for part in node.children if part.ended is not None), default=None)
+
+
+def _finished(node: _Node, depth: int) -> RunNode:
+    state = node.state or "running"
+    return RunNode(
+        node.path, node.name, node.kind, depth, state, node.text, node.began, node.ended, node.usage, node.number
+    )
+
+
+def _waiting_text(entry: Pending) -> str:
+    call = as_type(entry.request, ToolCall)
+    return shortened(f"waits{f' ({entry.reason})' if entry.reason else ''}: {call_text(call)}")
+
+
+def _result_of(node: _Node, value: object) -> tuple[Mark, str]:
+    """Return the state and the text for a result that is neither a model's nor a tool's."""
+    if isinstance(value, Raw):
+        kind = HandoffItem if name_at(node.path) == "handoff" else AgentRun
+        if kind is HandoffItem or node.kind == "agent":
+            with suppress(JournalCorrupt):  # the typed result of a flow is shown as it is
+                value = decode(value, kind)
+    if isinstance(value, HandoffItem):
+        return "done", shortened(f"{value.from_agent} hands over to {value.to_agent}: {value.reason}".rstrip(": "))
+    if isinstance(value, AgentRun):
+        answer = shortened(value.text, 60)
+        return "done" if value.is_reusable else "failed", f"{stop_text(value.stop)}{f': {answer}' if answer else ''}"
+    text = bytes(memoryview(value)) if isinstance(value, Raw) else encode(value)
+    return "done", shortened(text.decode("utf-8", "replace"))

@@ -1,0 +1,162 @@
+"""Tests of the tree of a run: what it shows follows from the record, and its drawings can be broken by no text."""
+
+import asyncio
+import re
+import xml.etree.ElementTree as ElementTree
+from collections.abc import Sequence
+from html.parser import HTMLParser
+
+import pytest
+
+from tests.teams.models import asynchronous
+from tests.teams.patterns import ALONE, NESTED, built
+from tests.teams.test_everywhere import ids, worker
+from ziggurat.agents.agent import Agent
+from ziggurat.agents.runnable import Runnable
+from ziggurat.core.entries import JournalEntry
+from ziggurat.core.journal import LocalJournal
+from ziggurat.core.path import parent_of
+from ziggurat.messages.agent import Approve
+from ziggurat.messages.parts import tool_call
+from ziggurat.messages.usage import Usage, sum_of
+from ziggurat.models.scripted import ScriptedModel
+from ziggurat.observe.tree import RunTree, run_tree
+from ziggurat.stores.local import LocalLogs
+
+TEXTS = (
+    "<script>alert(1)</script>",
+    '"];click n0 href "javascript:alert(1)"',
+    "</details></div>",
+    "\x1b[2J\u202e",
+    "&lt;",
+)
+
+
+def note(text: str = "") -> str:
+    """Note a text."""
+    return text
+
+
+async def recorded(agent: Runnable, prompt: str = "go") -> Sequence[JournalEntry]:
+    """Run an agent, and return the record."""
+    await agent.run(prompt, run_id="r-1")
+    return LocalJournal.load(await agent.record("r-1")).entries
+
+
+def check(tree: RunTree) -> None:
+    """Check what holds for every tree."""
+    seen: dict[str, int] = {"": -1}
+    for node in tree.nodes:
+        assert node.path not in seen
+        assert node.depth == seen[parent_of(node.path)] + 1
+        seen[node.path] = node.depth
+        assert node.began is None or node.ended is None or node.began <= node.ended
+
+
+class Details(HTMLParser):
+    """Counts tags, and fails at any that the drawing does not make."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.open: list[str] = []
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        assert tag in ("div", "details", "summary", "span", "b", "small")
+        assert {name for name, _ in attrs} <= {"style", "open"}
+        self.open.append(tag)
+
+    def handle_endtag(self, tag: str) -> None:
+        assert self.open.pop() == tag
+
+
+def check_drawings(tree: RunTree) -> None:
+    """Check that no text of a run changes what is drawn."""
+    page = Details()
+    page.feed(tree.html())
+    assert page.open == []
+    picture = ElementTree.fromstring(tree.svg())
+    assert {each.tag.rpartition("}")[2] for each in picture.iter()} <= {"svg", "g", "text", "rect", "title"}
+    assert len(tree.text().splitlines()) == len(tree.nodes)
+    for line in tree.mermaid().splitlines():
+        label = re.sub(r'"[^"]*"', "", line)
+        assert re.fullmatch(r"[\w\s\[\](){}|>,:#.=;-]*", label), line
+        assert "click" not in label
+        assert "href" not in label
+
+
+@pytest.mark.parametrize("case", ALONE + NESTED[::4], ids=ids)
+@asynchronous
+async def test_it_shows_what_waits_and_how_the_run_ended(case: Sequence[str]) -> None:
+    team = built(case, worker([], approval=True), store=LocalLogs())
+    run = await team.run("go", run_id="r-1")
+    for _ in range(40):
+        tree = await team.tree("r-1")
+        check(tree)
+        parts = {parent_of(node.path) for node in tree.nodes}
+        waiting = {node.path for node in tree.nodes if node.state == "waiting" and node.path not in parts}
+        if not run.pending:
+            break
+        assert {item.path for item in run.pending} <= waiting
+        assert tree.nodes[0].state == "waiting"
+        run = await team.resume("r-1", {item.id: Approve() for item in run.pending})
+    assert not waiting
+    assert tree.status == "Completed"
+    assert tree.nodes[0].state == "done"
+    assert "running" not in {node.state for node in tree.nodes}
+    assert sum_of(Usage(), *(node.usage for node in tree.nodes if node.usage is not None)) == run.usage
+    check_drawings(tree)
+
+
+@pytest.mark.parametrize("case", ALONE + NESTED[::8], ids=ids)
+@asynchronous
+async def test_while_a_run_goes_on_it_is_a_part_of_what_it_is_afterwards(case: Sequence[str]) -> None:
+    team = built(case, worker(), store=LocalLogs())
+    entries = await recorded(team)
+    paths = [node.path for node in run_tree(entries).nodes]
+    for length in range(1, len(entries) + 1):
+        tree = run_tree(entries[:length])
+        check(tree)
+        known = {node.path for node in tree.nodes}
+        assert [node.path for node in tree.nodes] == [path for path in paths if path in known]
+        if tree.nodes and tree.status == "running":
+            assert tree.nodes[0].state in ("running", "done")
+
+
+@asynchronous
+async def test_hostile_texts_are_shown_and_never_interpreted() -> None:
+    async def act(text: str) -> str:
+        """Act."""
+        if "details" in text:
+            raise ValueError(text)
+        return text
+
+    for text in TEXTS:
+        model = ScriptedModel(tool_call("act", text=text), tool_call(text, text=text), text)
+        agent = Agent(model, name=text if text.isprintable() else "plain", tools=[act], store=LocalLogs())
+        tree = run_tree(await recorded(agent, text))
+        check_drawings(tree)
+        assert text.isprintable() or text not in tree.text()
+
+
+@asynchronous
+async def test_a_failed_run_shows_where_it_failed() -> None:
+    agent = Agent(ScriptedModel(tool_call("note"), ConnectionError("unplugged")), tools=[note], store=LocalLogs())
+    tree = run_tree(await recorded(agent))
+    failed = [node.path for node in tree.nodes if node.state == "failed"]
+    assert failed == ["agent", "agent/step-2", "agent/step-2/model"]
+    assert "unplugged" in tree.text()
+
+
+def test_a_long_run_takes_time_in_proportion_to_its_length() -> None:
+    def record(steps: int) -> list[JournalEntry]:
+        model = ScriptedModel(*[tool_call("note", text="x")] * steps, "done")
+        store = LocalLogs()
+
+        async def entries() -> Sequence[JournalEntry]:
+            agent = Agent(model, tools=[note], max_steps=steps + 2, store=store)
+            return await recorded(agent)
+
+        return list(asyncio.run(entries()))
+
+    few, many = run_tree(record(10)), run_tree(record(200))
+    assert len(many.nodes) - len(few.nodes) == 3 * 190
