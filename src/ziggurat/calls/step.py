@@ -2,8 +2,8 @@
 
 __all__ = ["Arguments", "Step", "counted_steps", "own_places", "place_at", "place_of", "step"]
 
-import asyncio
 import inspect
+from asyncio import current_task
 from collections.abc import Callable, Coroutine, Sequence
 from copy import copy
 from functools import cached_property, update_wrapper
@@ -147,7 +147,7 @@ class Step(Generic[P, R]):
             return await self.service(request, root(self.name))
         if ambient.leaf:  # within another step, whose result is recorded as a whole
             return await self._as_part(request, ambient.under(self.name))
-        ctx = place_of(ambient, self.name)
+        ctx = place_of(ambient, self.name, leaf=True)
         if journal.durable:
             request.fingerprint()  # what cannot be recorded must not be done
         if journal.replaying and journal.find(ctx.path) is None:
@@ -232,7 +232,7 @@ class _Places:
     __slots__ = ("steps", "task")
 
     def __init__(self) -> None:
-        self.task = asyncio.current_task()
+        self.task = current_task()
         self.steps = 0
 
 
@@ -247,20 +247,20 @@ def counted_steps(ctx: Context) -> int:
     return ctx.state(_Places, _Places).steps
 
 
-def place_of(ctx: Context, name: str) -> Context:
+def place_of(ctx: Context, name: str, *, leaf: bool = False) -> Context:
     """Return the context of the next call of `name` below the function that is running: ``name``, ``name#2`` ...
 
     Raises:
         ConfigurationError: another task calls below the same context, so that numbers would depend on timing.
     """
     places = ctx.state(_Places, _Places)
-    if places.task is not asyncio.current_task():
+    if places.task is not current_task():
         raise ConfigurationError(
             f"{name} is awaited at {ctx.path} in a task of its own, so its place in the record would depend on timing: "
             "start concurrent work with gather() of ziggurat.flows, and limit its time with a timeout layer"
         )
     places.steps += 1
-    return ctx.under(name)
+    return ctx.under(name, leaf=leaf)
 
 
 def place_at(ctx: Context, name: str) -> Context:

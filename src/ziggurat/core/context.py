@@ -56,10 +56,14 @@ class Context(Struct, frozen=True, eq=False):
     _entered: bool = False
     tries: int = 0
 
-    def under(self, name: str) -> "Context":
+    def under(self, name: str, *, leaf: bool = False) -> "Context":
         """Return the context of a child call named `name`; a repeated name is numbered: ``x``, ``x#2``, ``x#3``.
 
         Numbers follow the order of the calls to this method, so call it before starting tasks.
+
+        Args:
+            name: The name of the call.
+            leaf: Whether its caller records it as a whole.
         """
         counter = self._counter
         names = counter.names
@@ -68,7 +72,8 @@ class Context(Struct, frozen=True, eq=False):
         if not name.isidentifier():  # which needs no escapes, as nearly all names
             name = escaped(name)
         number = names[name] = names.get(name, 0) + 1
-        return self.at(name if number == 1 else f"{name}#{number}")
+        path = f"{self.path}/{name}" if number == 1 else f"{self.path}/{name}#{number}"
+        return Context(path, self.emit, self.watch, self.scope, self.frozen, leaf or self.leaf)
 
     def at(self, name: str) -> "Context":
         """Return the context of a child call whose `name` is known to be unique here, such as ``step-3``."""
@@ -76,6 +81,8 @@ class Context(Struct, frozen=True, eq=False):
 
     def as_leaf(self) -> "Context":
         """Return a context for the parts of this call, which its caller records as a whole."""
+        if self.leaf:
+            return self
         return Context(  # in two thirds of the time of replace()
             self.path, self.emit, self.watch, self.scope, self.frozen, True, self._counter, self._entered, self.tries
         )

@@ -187,10 +187,11 @@ class Recorder:
     ) -> R:
         """Answer the call from the record, or make it and record it."""
         record = self.find(ctx.path)
-        outcome = None if record is None else record.answer()
-        entered = record is not None and record.entered is not None  # then the agent there answers itself
-        if outcome is not None and not (entered and isinstance(outcome, Result)):
-            return await self.answer(ctx, outcome, name, request, returns)
+        if record is not None:
+            outcome = record.answer()
+            entered = record.entered is not None  # then the agent there answers itself
+            if outcome is not None and not (entered and isinstance(outcome, Result)):
+                return await self.answer(ctx, outcome, name, request, returns)
         if composite:
             return await self._call_composite(ctx, name, request, call)
         if self.refusing:

@@ -26,8 +26,8 @@ class Stopwatch:
     """
 
     __slots__ = (
-        "_branches", "_excluded", "_followers", "_limit", "_sleeping", "_start", "_stopped", "_waits", "clock", "emit",
-        "limited", "outer",
+        "_branches", "_excluded", "_followers", "_limit", "_monotonic", "_sleeping", "_start", "_stopped", "_waits",
+        "clock", "emit", "limited", "outer",
     )  # fmt: skip
 
     def __init__(
@@ -36,6 +36,7 @@ class Stopwatch:
         self.outer: Stopwatch | None = outer
         self.emit: Emit = emit
         self.clock: Clock = clock
+        self._monotonic = clock.monotonic
         self._start = clock.monotonic()
         self._excluded = -emit.blocked - earlier  # seconds not to count, but for the present stop and `emit`
         self._stopped: float | None = None  # since when it stands still
@@ -55,8 +56,9 @@ class Stopwatch:
     @property
     def elapsed(self) -> float:
         """The seconds counted so far."""
-        now = self.clock.monotonic() if self._stopped is None else self._stopped
-        return now - self._start - self._excluded - self.emit.blocked
+        now = self._monotonic() if self._stopped is None else self._stopped
+        counted = now - self._start - self._excluded
+        return counted if self.emit is SILENCE else counted - self.emit.blocked
 
     @property
     def deadline(self) -> float | None:
