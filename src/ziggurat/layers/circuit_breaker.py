@@ -165,7 +165,8 @@ async def circuit_breaker(
     if ctx.replayed:
         return await inner(request, ctx)
     rules, backend, clock = breaker.rules, breaker.backend, ctx.clock
-    began, watch = backend.time(clock), Stopwatch(clock, ctx.watch, ctx.emit)
+    began = backend.time(clock)
+    watch = None if rules.slow_rate is None else Stopwatch(clock, ctx.watch, ctx.emit)
     verdict = backend.update(breaker.name, Circuit.admit, rules, began)
     if not isinstance(verdict, Verdict):
         verdict = await _wait_for_verdict(verdict, breaker, began)
@@ -176,7 +177,7 @@ async def circuit_breaker(
     try:
         if verdict.change is not None:
             await _tell(breaker, verdict.change, ctx)
-        response = await inner(request, ctx.timed(watch))
+        response = await inner(request, ctx if watch is None else ctx.timed(watch))
         outcome = 0
         return response
     except Exception as error:
@@ -188,7 +189,7 @@ async def circuit_breaker(
         raise
     finally:
         now = backend.time(clock)
-        if outcome is not None and now - began - watch.excluded >= rules.slow_seconds:
+        if outcome is not None and watch is not None and now - began - watch.excluded >= rules.slow_seconds:
             outcome |= SLOW
         change = backend.update(breaker.name, Circuit.settle, rules, verdict.ticket, outcome, now)
         if change is not None and not closing:

@@ -222,9 +222,10 @@ async def run_bounded(work: Coroutine[Any, Any, T], ctx: Context, *, name: str, 
         ToolError: it cancelled its own task.
     """
     watch = ctx.watch or Stopwatch(ctx.clock)
-    task = _start(work)
+    ended: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+    task = _start(_ringing(work, ended))
     if not task.done():
-        await _wait_until(task, watch, seconds, ctx, name)
+        await _wait_until(task, ended, watch, seconds, ctx, name)
     elif watch.deadline is not None and ctx.clock.monotonic() >= watch.deadline:
         await asyncio.sleep(0)  # otherwise a run that never waits would never notice its deadline
     if task.cancelled():  # not by us, so by itself
@@ -239,12 +240,27 @@ def _start(work: Coroutine[Any, Any, T]) -> "asyncio.Task[T]":
     return asyncio.get_running_loop().create_task(work)
 
 
+async def _ringing(work: Coroutine[Any, Any, T], ended: "asyncio.Future[None]") -> T:
+    """Await `work` and say that it has ended.
+
+    A callback of its task would say so one turn of the event loop later, which takes 2 us.
+    """
+    try:
+        return await work
+    finally:
+        _ring(ended)
+
+
 async def _wait_until(
-    task: "asyncio.Task[T]", watch: Stopwatch, seconds: float | None, ctx: Context, name: str
+    task: "asyncio.Task[T]",
+    ended: "asyncio.Future[None]",
+    watch: Stopwatch,
+    seconds: float | None,
+    ctx: Context,
+    name: str,
 ) -> None:
-    """Wait for a task until a time; see `run_bounded`."""
-    ended: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-    task.add_done_callback(lambda _: _ring(ended))
+    """Wait for a task, which rings when it ends, until a time; see `run_bounded`."""
+    task.add_done_callback(lambda _: _ring(ended))  # if it is cancelled before it begins
     alarm = None if seconds is None else watch.after(seconds - watch.elapsed, lambda: _ring(ended))
     try:
         await ended
