@@ -41,7 +41,6 @@ from ziggurat.messages.events import MiddlewareStarted as MiddlewareStarted
 from ziggurat.messages.events import ModelEnded as ModelEnded
 from ziggurat.messages.events import ModelStarted as ModelStarted
 from ziggurat.messages.events import NodeChanged as NodeChanged
-from ziggurat.messages.events import NodeEnded as NodeEnded
 from ziggurat.messages.events import NodeStatus as NodeStatus
 from ziggurat.messages.events import Steered as Steered
 from ziggurat.messages.events import StepEnded as StepEnded

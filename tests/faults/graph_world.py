@@ -17,7 +17,7 @@ from ziggurat.core.context import Context
 from ziggurat.core.errors import NotRepeatable
 from ziggurat.core.event import Event
 from ziggurat.core.store import Store
-from ziggurat.messages.events import NodeEnded
+from ziggurat.messages.events import NodeChanged
 from ziggurat.plans.graph import Graph
 from ziggurat.plans.reducers import append
 from ziggurat.plans.state_graph import StateGraph
@@ -125,7 +125,7 @@ class GraphWorld(World):
 
     async def heard(self, event: Event) -> None:
         """Acknowledge nodes to the outside, and tools: what is heard of must never be lost."""
-        if isinstance(event, NodeEnded) and not event.replayed and event.node == "plain":
+        if isinstance(event, NodeChanged) and event.node == "plain" and event.changes and not event.replayed:
             self.reached("before event", event.path)
             self.ledger.write(acknowledged=event.path, said=event.changes[0]["notes"][0])
             self.reached("after event", event.path)

@@ -19,7 +19,7 @@ from ziggurat.core.errors import ConfigurationError
 from ziggurat.core.event import Event
 from ziggurat.messages import stops
 from ziggurat.messages.agent import Answer
-from ziggurat.messages.events import NodeChanged, NodeEnded
+from ziggurat.messages.events import NodeChanged
 from ziggurat.plans.graph import Graph
 from ziggurat.plans.graph_parts import END, START
 from ziggurat.plans.reducers import append
@@ -390,9 +390,9 @@ def test_updates_are_events() -> None:
     said: list[tuple[str, Mapping[str, Any], bool] | str] = []
 
     def listen(event: Event) -> None:
-        if isinstance(event, NodeChanged):
+        if isinstance(event, NodeChanged) and event.status == "running":
             said.append(event.node)
-        elif isinstance(event, NodeEnded):
+        elif isinstance(event, NodeChanged):
             said.append((event.path, event.changes[0], event.replayed))
 
     built.run_sync(State(), run_id="r", listeners=[listen])
@@ -401,6 +401,38 @@ def test_updates_are_events() -> None:
     said.clear()
     asyncio.run(built.replay("r", listeners=[listen]))
     assert said == ["a", (*ended[0], True), "b", (*ended[1], True)]
+
+
+def test_events_say_which_nodes_have_failed_and_which_are_skipped() -> None:
+    def choose(state: State) -> Literal["b", "c"]:
+        return "b"
+
+    graph = Graph(State)
+    add(graph, "a", "c", "again", "after")
+    graph.node(_refused, name="b", writes="notes")
+    add(graph, "d", join="settled")
+    graph.route("a", choose)
+    graph.edge("c", "again")
+    graph.route("again", _leaves, ["c", "after"])
+    graph.edge(("b", "after"), "d")
+    changes: list[NodeChanged] = []
+
+    def listen(event: Event) -> None:
+        if isinstance(event, NodeChanged):
+            changes.append(event)
+
+    run = graph.build("graph").run_sync(State(), listeners=[listen])
+    assert run.output is not None
+    assert run.output.notes == ["a()", "d(a)"]
+    last = {each.node: each.status for each in changes}
+    skipped = dict.fromkeys(("c", "again", "after"), "skipped")
+    assert last == {"a": "completed", "b": "failed", **skipped, "d": "completed"}
+    assert [(each.node, each.error) for each in changes if each.error] == [("b", "ConnectionError: not yet")]
+    assert [each.to for each in changes if each.status == "completed"] == [("b",), ()]
+
+
+def _leaves(state: State) -> str:
+    return "after"
 
 
 async def _refused(state: State) -> list[str]:

@@ -18,7 +18,6 @@ __all__ = [
     "ModelEnded",
     "ModelStarted",
     "NodeChanged",
-    "NodeEnded",
     "NodeStatus",
     "Steered",
     "StepEnded",
@@ -77,27 +76,25 @@ class StepEnded(Event, frozen=True):
 
 
 NodeStatus = Literal["pending", "running", "completed", "failed", "skipped"]
-"""The status of a node of a plan."""
+"""The status of a node of a plan or a graph."""
 
 
 class NodeChanged(Event, frozen=True):
-    """A node of a plan has begun, or has ended; also emitted when it is answered from the record."""
+    """A node of a plan or a graph has begun, has ended, or is skipped; also emitted when it comes from the record."""
 
     node: str
-    """Its position in the plan, such as ``checks/spelling``: of all rounds of a loop the same."""
+    """Its position in the plan, such as ``checks/spelling``, or its name in the graph: of all rounds of a loop the
+    same."""
     status: NodeStatus
     error: str | None = None
-
-
-class NodeEnded(Event, frozen=True):
-    """A node of a graph has ended with changes of the state."""
-
-    node: str
-    changes: tuple[dict[str, Any], ...]
-    """What it changes of the state, as plain data; of a map, once for each item."""
+    """Why it failed."""
+    changes: tuple[dict[str, Any], ...] = ()
+    """Of a node of a graph that has completed: what it changes of the state, as plain data; of a map, once for each
+    item."""
     to: tuple[str, ...] = ()
     """The nodes that its route has chosen."""
     replayed: bool = False
+    """Whether a node of a graph was answered from the record."""
 
 
 class Steered(Event, frozen=True):
@@ -279,7 +276,6 @@ AnyEvent = (
     | ModelEnded
     | ModelStarted
     | NodeChanged
-    | NodeEnded
     | Queued
     | Retrying
     | Skipped

@@ -10,16 +10,16 @@ from ziggurat.calls.call_decision import refuse
 from ziggurat.calls.step import own_places, place_at
 from ziggurat.core.codec import as_type, plain
 from ziggurat.core.context import AMBIENT, Context
-from ziggurat.core.errors import ConfigurationError, JournalError, LimitExceeded
+from ziggurat.core.errors import ConfigurationError, JournalError, LimitExceeded, described
 from ziggurat.core.fan_out import FanOut, raise_suspended
 from ziggurat.core.journal import LocalJournal, journal_of
 from ziggurat.core.path import parent_of
 from ziggurat.core.similar import similar
-from ziggurat.messages.events import NodeChanged, NodeEnded
+from ziggurat.messages.events import NodeChanged
 from ziggurat.plans.causes import Cause, Token, Update, joined
 from ziggurat.plans.graph_history import HISTORY, GraphPoint
 from ziggurat.plans.graph_parts import END, Edge, Node, Route
-from ziggurat.plans.graph_shape import Member, Region
+from ziggurat.plans.graph_shape import Member, Region, nodes_of
 from ziggurat.plans.state import StateType
 from ziggurat.tools.guarded_call import settle
 
@@ -128,7 +128,10 @@ class GraphRun:
             if not member.tolerant or isinstance(error, (ConfigurationError, JournalError)):
                 raise
         ready: list[Member] = []
-        self._leave(this, member, token, chosen, ready)
+        skipped = self._leave(this, member, token, chosen, ready)
+        if skipped and ctx.listens(NodeChanged):
+            for node in (node for other in skipped for node in nodes_of(other)):
+                await ctx.emit(NodeChanged(f"{self.path}/{self._next_name(node)}", node.name, "skipped"))
         return ready
 
     async def _run_loop(self, region: Region, token: Token, ctx: Context) -> tuple[Token, set[Edge]]:
@@ -163,8 +166,8 @@ class GraphRun:
         token: Token,
         chosen: Container[object] | None,
         ready: list[Member],
-    ) -> None:
-        """Settle the edges of a member that has ended, and of all that is passed over then.
+    ) -> list[Member]:
+        """Settle the edges of a member that has ended, and of all that is passed over then, and return those.
 
         Args:
             this: The round.
@@ -174,6 +177,7 @@ class GraphRun:
             ready: Takes those that are ready then.
         """
         passed: list[Member] = []
+        skipped: list[Member] = []
         while True:
             for out in member.outs:
                 live = chosen is not None and (out.key is None or out.key in chosen)
@@ -186,8 +190,9 @@ class GraphRun:
                 elif live and out.edge.target != END:
                     this.exits.add(out.edge)
             if not passed:
-                return
+                return skipped
             member, chosen = passed.pop(), None
+            skipped.append(member)
             token = this.tokens.pop(member.index)
 
     def _arrive(
@@ -276,10 +281,16 @@ class GraphRun:
             record = journal.find(place.path)
             if record is None or not record.outcomes:
                 refuse(node.name, place, journal)
-        if ctx.listens(NodeChanged):
+        emits = ctx.listens(NodeChanged)
+        if emits:
             await ctx.emit(NodeChanged(place.path, node.name, "running"))
         call = _Call(self, node, token)
-        update: Update = await journal.once(place, node.name, token.cause, call, Update, True)
+        try:
+            update: Update = await journal.once(place, node.name, token.cause, call, Update, True)
+        except Exception as error:
+            if emits:
+                await ctx.emit(NodeChanged(place.path, node.name, "failed", described(error)))
+            raise
         after = call.after
         if after is None:
             update = update.typed(self.state_type, place.path)
@@ -289,9 +300,10 @@ class GraphRun:
             state = self.state_type.finished(after.values)
             point = GraphPoint(0, node.name, place.path, tuple(map(dict, update.changes)), tuple(update.to), state)
             self.history.append(point)
-        if ctx.listens(NodeEnded):
-            changes = plain(update.to_json())["changes"]
-            await ctx.emit(NodeEnded(place.path, node.name, tuple(changes), tuple(update.to), call.after is None))
+        if emits:
+            changes, replayed = tuple(plain(update.to_json())["changes"]), call.after is None
+            to = tuple(update.to)
+            await ctx.emit(NodeChanged(place.path, node.name, "completed", None, changes, to, replayed))
         return after, update.to
 
     def choose(self, node: Node, token: Token) -> Sequence[str]:

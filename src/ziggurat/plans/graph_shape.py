@@ -4,7 +4,7 @@ A loop is a node of its own to what is around it: it is entered at one node, its
 when a round does not lead back to that node. So each region, the whole graph or one loop, has no circles.
 """
 
-__all__ = ["Member", "Out", "Region", "Shape", "bits_of", "shape_of"]
+__all__ = ["Member", "Out", "Region", "Shape", "bits_of", "nodes_of", "shape_of"]
 
 from collections.abc import Iterator, Sequence
 from typing import Any
@@ -95,6 +95,15 @@ def bits_of(bits: int) -> Iterator[int]:
         low = bits & -bits
         yield low.bit_length() - 1
         bits ^= low
+
+
+def nodes_of(member: Member) -> Iterator[Node]:
+    """Yield the node of a member, or all nodes of a loop."""
+    if member.loop is None:
+        yield member.node
+    else:
+        for each in member.loop.members:
+            yield from nodes_of(each)
 
 
 def shape_of(nodes: list[Node], edges: Sequence[Edge]) -> Shape:
