@@ -43,6 +43,8 @@ from ziggurat.tools.outcome import is_lost, once_only, unknown_outcome
 P = ParamSpec("P")
 R = TypeVar("R")
 
+_get_ambient, _set_ambient, _reset_ambient = AMBIENT.get, AMBIENT.set, AMBIENT.reset  # 5 % of the time of a step
+
 
 StepLayer = Callable[[Service["Arguments", Any]], Service["Arguments", Any]]
 """A layer around a step."""
@@ -114,6 +116,7 @@ class Step(Generic[P, R]):
         self.effect: Effect = effect
         self.facts: dict[Fact[Any], Any] = {NAME: name, EFFECT: effect}
         self.service: Service[Arguments, R] = stack(_Function(self), *layers)
+        self._call = self.service.__call__  # 2 % of the time of a step
 
     def named(self, name: str) -> "Step[P, R]":
         """Return this step under another name; its layers are shared."""
@@ -141,19 +144,19 @@ class Step(Generic[P, R]):
             ConfigurationError: it is awaited in a task that was not started by `gather`.
         """
         request = Arguments(self, args, kwargs)
-        ambient = AMBIENT.get()
+        ambient = _get_ambient()
         journal = None if ambient is None else ambient.scope.get(JOURNAL)
         if ambient is None or not isinstance(journal, LocalJournal):
             return await self.service(request, root(self.name))
         if ambient.leaf:  # within another step, whose result is recorded as a whole
             return await self._as_part(request, ambient.under(self.name))
-        ctx = place_of(ambient, self.name, leaf=True)
+        ctx = place_of(ambient, self.name, True)
         if journal.durable:
             request.fingerprint()  # what cannot be recorded must not be done
         if journal.replaying and journal.find(ctx.path) is None:
             refuse(self.name, ctx, journal)
         plain = self.effect == "none" or (self.effect == "repeatable" and FORK_EFFECTS not in ctx.scope)
-        return await journal.once(ctx, self.name, request, self.service if plain else self._run, self.returns)
+        return await journal.once(ctx, self.name, request, self._call if plain else self._run, self.returns)
 
     def _as_part(self, request: Arguments, ctx: Context) -> Coroutine[Any, Any, R]:
         if self.effect == "once":
@@ -210,14 +213,14 @@ class _Function:
     async def __call__(self, request: Arguments, ctx: Context, /) -> Any:
         step, frozen = self.step, ctx.frozen
         args = (ctx, *request.args) if step.takes_context else request.args
-        token = AMBIENT.set(ctx if ctx.leaf else replace(ctx, leaf=True))
+        token = _set_ambient(ctx if ctx.leaf else replace(ctx, leaf=True))
         try:
             if step.effect == "once" and isinstance(frozen, Frozen):
                 frozen.use(frozen.call, ctx)
                 return await once_only(self.function(*args, **request.kwargs), frozen)
             return await self.function(*args, **request.kwargs)
         finally:
-            AMBIENT.reset(token)
+            _reset_ambient(token)
 
     def __repr__(self) -> str:
         return repr(self.step)
@@ -247,7 +250,7 @@ def counted_steps(ctx: Context) -> int:
     return ctx.state(_Places, _Places).steps
 
 
-def place_of(ctx: Context, name: str, *, leaf: bool = False) -> Context:
+def place_of(ctx: Context, name: str, leaf: bool = False) -> Context:
     """Return the context of the next call of `name` below the function that is running: ``name``, ``name#2`` ...
 
     Raises:
@@ -260,7 +263,7 @@ def place_of(ctx: Context, name: str, *, leaf: bool = False) -> Context:
             "start concurrent work with gather() of ziggurat.flows, and limit its time with a timeout layer"
         )
     places.steps += 1
-    return ctx.under(name, leaf=leaf)
+    return ctx.under(name, leaf)
 
 
 def place_at(ctx: Context, name: str) -> Context:

@@ -197,7 +197,7 @@ class Recorder:
         if self.refusing:
             self.missing(ctx.path, name)
         try:
-            value = await call(request, ctx.as_leaf())
+            value = await call(request, ctx if ctx.leaf else ctx.as_leaf())
             if type(value) is not returns:
                 must_be(value, returns, name, ctx)
         except BaseException as raised:  # noqa: BLE001 - raised again
