@@ -46,6 +46,7 @@ unexport Q
 RUN_STAMP := $(VENV)/.installed-run
 TEST_STAMP := $(VENV)/.installed-test
 MODEL_STAMP := $(VENV)/.installed-model
+BROWSER_STAMP := $(VENV)/.installed-browser
 PYRIGHT_STAMP := $(VENV)/.installed-pyright
 
 .PHONY: run chat test test-all types pyright lint unit failed questions fuzz conformance sessions approvals composition life teams workers faults memory growth golden coder durable bench bench-knowledge lock clean help
@@ -59,7 +60,7 @@ run: $(RUN_STAMP)
 chat: $(RUN_STAMP)
 	@$(BIN)/ziggurat chat --model local
 
-test: $(TEST_STAMP) $(MODEL_STAMP) lint types unit
+test: $(TEST_STAMP) $(MODEL_STAMP) $(BROWSER_STAMP) lint types unit
 
 test-all:
 	@for python in $$(.ci/pythons); do \
@@ -186,6 +187,9 @@ $(PYRIGHT_STAMP): $(TEST_STAMP) requirements-pyright.lock
 $(MODEL_STAMP): $(RUN_STAMP)
 	@$(BIN)/ziggurat models install smollm
 	@touch $@
+
+$(BROWSER_STAMP): tests/serve/browser.py | $(TEST_STAMP)  # no stamp without a browser: the next make looks again
+	@$(BIN)/python -m tests.serve.browser && touch $@ || true
 
 clean:
 	rm -rf .venv .venv-* .mypy_cache .ruff_cache .pytest_cache .hypothesis

@@ -31,6 +31,7 @@ FLOORS = {
     "teams": 7,
     "plans": 7,
     "testing": 8,
+    "serve": 8,
     "cli": 9,
 }
 MAY_ALSO_IMPORT = {

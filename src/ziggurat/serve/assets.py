@@ -1,0 +1,61 @@
+"""The files of the page, and the headers that they are sent with."""
+
+import re
+from collections.abc import Mapping
+from functools import cache
+from hashlib import sha256
+from importlib.resources import files
+from types import MappingProxyType
+
+import msgspec
+
+__all__ = ["PAGE_HEADERS", "Asset", "asset"]
+
+PAGE_HEADERS: Mapping[str, str] = MappingProxyType(
+    {
+        "content-security-policy": "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; "
+        "img-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'",
+        "x-content-type-options": "nosniff",
+        "x-frame-options": "DENY",
+        "referrer-policy": "no-referrer",
+        "cross-origin-opener-policy": "same-origin",
+        "cross-origin-resource-policy": "same-origin",
+        "cache-control": "no-cache",
+    }
+)
+"""The headers of every file of the page: its own scripts and styles only, in no frame, revalidated by `ETag`."""
+
+_CONTENT_TYPES = {
+    "html": "text/html; charset=utf-8",
+    "css": "text/css; charset=utf-8",
+    "js": "text/javascript; charset=utf-8",
+    "svg": "image/svg+xml",
+}
+_NAME = re.compile(r"[a-z]+\.(?:html|css|js|svg)")
+
+
+class Asset(msgspec.Struct, frozen=True):
+    """One file of the page, with its content type and its `ETag`."""
+
+    body: bytes
+    content_type: str
+    etag: str
+
+
+def asset(name: str) -> Asset | None:
+    """Return the file of the page with this name, as "index.html", or None if there is none.
+
+    Names are compared with those of the files of the page, so no path leads out of the folder. Each file is read once.
+    """
+    return _read(name) if _NAME.fullmatch(name) and name in _names() else None
+
+
+@cache
+def _names() -> frozenset[str]:
+    return frozenset(each.name for each in files("ziggurat.serve").joinpath("page").iterdir())
+
+
+@cache
+def _read(name: str) -> Asset:
+    body = files("ziggurat.serve").joinpath("page", name).read_bytes()
+    return Asset(body, _CONTENT_TYPES[name.rpartition(".")[2]], f'"{sha256(body).hexdigest()[:16]}"')

@@ -1,0 +1,60 @@
+// What a run waits for: calls to approve, deny or change, and questions to answer.
+import { html, Ago, Alert, Block, json, useState, visible } from "./html.js";
+import { post, runPath } from "./server.js";
+
+function Item({ id, item, onDone }) {
+  const [mode, setMode] = useState("");
+  const [text, setText] = useState("");
+  const [error, setError] = useState("");
+  const [busy, setBusy] = useState(false);
+  async function decide(decision) {
+    setBusy(true);
+    setError("");
+    try {
+      await post(runPath(id, "/decisions"), { decisions: [{ id: item.id, ...decision }] });
+      onDone();
+    } catch (failure) {
+      setError(failure.message);
+    }
+    setBusy(false);
+  }
+  function change() {
+    let changed;
+    try {
+      changed = JSON.parse(text);
+    } catch (failure) {
+      return setError("These arguments are not JSON: " + failure.message);
+    }
+    decide({ action: "modify", arguments: changed });
+  }
+  const open = (name, start) => {
+    setMode(name);
+    setText(start);
+    setError("");
+  };
+  const area = (label, rows) => html`<label>${label}<textarea rows=${rows} value=${text} onInput=${(event) => setText(event.target.value)} autofocus spellcheck=${mode !== "modify"}></textarea></label>`;
+  const question = item.kind === "question";
+  const send = { deny: () => decide({ action: "deny", ...(text ? { reason: text } : {}) }), modify: change, answer: () => decide({ action: "answer", answer: text }) };
+  return html`<article class="pending" aria-label=${question ? "Question" : "Approval"}>
+    <h3>${question ? "Question" : html`Approve <code>${visible(item.tool || "")}</code>?`}
+      ${item.expires && html`<small>until <${Ago} time=${item.expires} /></small>`}</h3>
+    ${item.text && html`<p class="words">${visible(item.text)}</p>`}
+    ${!question && html`<${Block} value=${item.arguments === undefined || item.arguments === null ? "no arguments" : item.arguments} label="Arguments" />`}
+    <${Alert} text=${error} />
+    ${mode && html`<div class="fields">${mode === "modify" ? area("Arguments, as JSON", 6) : mode === "deny" ? area("Reason, which the model gets", 2) : area("Answer", 3)}
+      <div class="actions"><button type="button" class=${mode === "deny" ? "danger" : "main"} disabled=${busy} onClick=${send[mode]}>
+        ${{ deny: "Deny", modify: "Approve as changed", answer: "Answer" }[mode]}</button>
+        <button type="button" class="quiet" onClick=${() => setMode("")}>Back</button></div></div>`}
+    ${!mode && !question && html`<div class="actions">
+      <button type="button" class="main" disabled=${busy} onClick=${() => decide({ action: "approve" })}>Approve</button>
+      <button type="button" disabled=${busy} onClick=${() => open("modify", json(item.arguments ?? {}))}>Modify …</button>
+      <button type="button" class="danger" disabled=${busy} onClick=${() => open("deny", "")}>Deny …</button></div>`}
+    ${!mode && question && html`<div class="actions">
+      ${(item.choices || []).map((choice) => html`<button type="button" disabled=${busy} onClick=${() => decide({ action: "answer", answer: choice })}>${visible(choice)}</button>`)}
+      <button type="button" class="main" disabled=${busy} onClick=${() => open("answer", "")}>Answer …</button></div>`}
+  </article>`;
+}
+
+export function Decisions({ id, pending, onDone }) {
+  return html`<div aria-live="polite">${pending.map((item) => html`<${Item} key=${item.id} id=${id} item=${item} onDone=${onDone} />`)}</div>`;
+}
