@@ -5,8 +5,8 @@
 - As lines of JSON: `jsonl`. As costs: `price`.
 - As a tree of its calls, made of its record: `tree`, of nodes (`run_node`), drawn by `tree_drawing`.
 - As spans and metrics of OpenTelemetry: `otel`, with `otel_attributes` and `otel_metrics`. As metrics in memory:
-  `metrics`, as text by `prometheus`. Their names are in `conventions`. Both are middleware, because it learns of the
-  end of a call that is cancelled.
+  `metrics`, as text by `prometheus`. Their names are in `conventions`; both use `first_chunk`. Both are middleware,
+  because it learns of the end of a call that is cancelled.
 """
 
 from ziggurat.core.lazy import lazy

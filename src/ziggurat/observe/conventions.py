@@ -24,6 +24,7 @@ class Names(Struct, frozen=True):
     Attributes:
         cache_write: The attribute of input tokens written to the provider's cache.
         model_duration: The histogram of the seconds of model calls.
+        first_chunk: The histogram of the seconds to the first chunk of replies that stream in.
         tokens: The metric of each kind of token; one name for all means a histogram with the kind as an attribute.
         agent_duration: The histogram of the seconds of agents; empty if there is none, as for the three below.
         agent_model_calls: The histogram of the number of model calls of an agent.
@@ -33,6 +34,7 @@ class Names(Struct, frozen=True):
 
     cache_write: str
     model_duration: str
+    first_chunk: str
     tokens: dict[str, str]
     agent_duration: str = ""
     agent_model_calls: str = ""
@@ -44,6 +46,7 @@ CONVENTIONS: dict[ConventionVersion, Names] = {
     "latest": Names(
         cache_write="gen_ai.usage.cache_write.input_tokens",
         model_duration="gen_ai.client.inference.duration",
+        first_chunk="gen_ai.client.inference.time_to_first_chunk",
         tokens={
             "input": "gen_ai.client.inference.usage.input_tokens",
             "output": "gen_ai.client.inference.usage.output_tokens",
@@ -59,6 +62,7 @@ CONVENTIONS: dict[ConventionVersion, Names] = {
     "1.41": Names(
         cache_write="gen_ai.usage.cache_creation.input_tokens",
         model_duration="gen_ai.client.operation.duration",
+        first_chunk="gen_ai.client.operation.time_to_first_chunk",
         tokens={"input": "gen_ai.client.token.usage", "output": "gen_ai.client.token.usage"},
     ),
 }

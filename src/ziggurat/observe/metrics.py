@@ -21,6 +21,7 @@ from ziggurat.messages.parts import ToolCall, ToolResult
 from ziggurat.messages.stops import status_of
 from ziggurat.messages.usage import Usage
 from ziggurat.observe.conventions import BUCKETS, CONVENTIONS
+from ziggurat.observe.first_chunk import FirstChunk
 
 Q = TypeVar("Q")
 R = TypeVar("R")
@@ -79,6 +80,8 @@ class Metrics(Middleware):
 
     Attributes:
         models: The statistics of model calls by the name of the model.
+        first_chunks: The time to the first chunk of replies that streamed in, because somebody listened, by the name
+            of the model.
         tools: Those of tool calls by the name of the tool.
         agents: Those of agents by name; that a limit ended it is a failure, too.
         usage: Tokens by the name of the model.
@@ -88,6 +91,7 @@ class Metrics(Middleware):
 
     def __init__(self) -> None:
         self.models: dict[str, CallStatistics] = {}
+        self.first_chunks: dict[str, CallStatistics] = {}
         self.tools: dict[str, CallStatistics] = {}
         self.agents: dict[str, CallStatistics] = {}
         self.usage: dict[str, Usage] = {}
@@ -99,7 +103,12 @@ class Metrics(Middleware):
     ) -> ModelResponse:
         """Count a model call and its tokens."""
         name = name_of(model)
-        response = await _counted(self.models, name, model, request, ctx)
+        first = FirstChunk(ctx)
+        try:
+            response = await _counted(self.models, name, model, request, first.context)
+        finally:
+            if first.seconds is not None:
+                self.first_chunks.setdefault(name, CallStatistics()).add(first.seconds, None)
         self.usage[name] = self.usage.get(name, Usage()) + response.usage
         return response
 
@@ -130,6 +139,7 @@ class Metrics(Middleware):
         plain: dict[str, Any] = msgspec.to_builtins(
             {
                 "models": self.models,
+                "first_chunks": self.first_chunks,
                 "tools": self.tools,
                 "agents": self.agents,
                 "usage": self.usage,
@@ -149,6 +159,7 @@ class Metrics(Middleware):
 
         called = (
             (_NAMES.model_duration, "Durations of model calls.", "gen_ai_request_model", self.models),
+            (_NAMES.first_chunk, "Times to the first chunk of replies.", "gen_ai_request_model", self.first_chunks),
             (_NAMES.tool_duration, "Durations of tool calls.", "gen_ai_tool_name", self.tools),
             (_NAMES.agent_duration, "Durations of agents.", "gen_ai_agent_name", self.agents),
         )

@@ -20,6 +20,7 @@ from ziggurat.messages.parts import ToolCall, ToolResult
 from ziggurat.messages.stops import status_of
 from ziggurat.observe import otel_attributes as attributes
 from ziggurat.observe.conventions import CONVENTIONS, ConventionVersion
+from ziggurat.observe.first_chunk import FirstChunk
 from ziggurat.observe.otel_metrics import Instruments
 
 if TYPE_CHECKING:
@@ -117,7 +118,13 @@ class OpenTelemetry(Middleware):
         kind = "INTERNAL" if attributes.is_local(name) else "CLIENT"
         with self._call(f"chat {labels['gen_ai.request.model']}", kind, labels, ctx) as call:
             call.add(attributes.of_settings(request.settings))
-            response = await model(request, ctx)
+            first = FirstChunk(ctx)
+            try:
+                response = await model(request, first.context)
+            finally:
+                if first.seconds is not None:
+                    call.add({"gen_ai.response.time_to_first_chunk": first.seconds})
+                    self._instruments.record_first_chunk(first.seconds, labels)
             call.end(attributes.of_response(response, self._names))
             if self._content:
                 call.add(attributes.content_of_request(request, ctx), attributes.content_of_response(response, ctx))

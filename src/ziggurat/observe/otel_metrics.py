@@ -33,6 +33,12 @@ class Instruments:
             )
             if name
         }
+        self._first_chunk = meter.create_histogram(
+            names.first_chunk,
+            "s",
+            "The time to the first chunk of a reply.",
+            explicit_bucket_boundaries_advisory=BUCKETS,
+        )
         shared = len(set(names.tokens.values())) == 1
         self._tokens: dict[str, Counter] = {}
         self._token_histogram: Histogram | None = None
@@ -49,6 +55,10 @@ class Instruments:
         histogram = self._durations.get(labels["gen_ai.operation.name"])
         if histogram is not None:
             histogram.record(seconds, labels if failure is None else {**labels, "error.type": failure})
+
+    def record_first_chunk(self, seconds: float, labels: dict[str, str]) -> None:
+        """Record the seconds to the first chunk of a reply that streamed in."""
+        self._first_chunk.record(seconds, labels)
 
     def count_tokens(self, usage: Usage, labels: dict[str, str]) -> None:
         """Count the tokens of a model call, as far as they are known."""
