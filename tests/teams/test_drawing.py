@@ -1,17 +1,22 @@
 """Every team is drawn with its members, those of teams within it, and who speaks to whom."""
 
+import asyncio
 import re
 from collections.abc import Iterable, Sequence
 
 import pytest
 
-from tests.teams.patterns import CASES, NAMES, PATTERNS, built, member
+from tests.teams.models import Answering
+from tests.teams.patterns import ALONE, CASES, NAMES, NESTED, PATTERNS, built, member
 from tests.teams.test_everywhere import ids
 from ziggurat.agents.agent import Agent
 from ziggurat.agents.runnable import Runnable
 from ziggurat.core.diagram import DIAGRAM, Diagram
 from ziggurat.core.facts import fact
 from ziggurat.layers.timeout import timeout
+from ziggurat.messages.agent import Approve
+from ziggurat.messages.model import ModelRequest
+from ziggurat.messages.parts import ToolCall, tool_call
 from ziggurat.teams.chatting import group_chat
 from ziggurat.teams.debating import debate
 from ziggurat.teams.desk import handoffs
@@ -87,3 +92,53 @@ def test_who_is_asked_besides_the_members_is_drawn() -> None:
     assert edges(group_chat(ANN, BEN, speaker=lambda messages: None)) == ["speaker <-> ann", "speaker <-> ben"]
     assert edges(swarm(ANN, split=BEN, leader=CEM)) == ["ben -> ann", "ann -> cem"]
     assert edges(debate(ANN, BEN)) == ["ann <-> ben", "ann -> highest score", "ben -> highest score"]
+
+
+def marks(picture: str) -> dict[str, set[str]]:
+    """Return the marks of the nodes of each title in a picture."""
+    titles_of = dict(re.findall(r'^ *(?:subgraph )?(n\d+)[\[({]+"([^"]*)"', picture, re.MULTILINE))
+    found: dict[str, set[str]] = {title: set() for title in titles_of.values()}
+    for numbers, mark in re.findall(r"^  class (\S+) (\S+)$", picture, re.MULTILINE):
+        for number in numbers.split(","):
+            found[titles_of[number]].add(mark)
+    return found
+
+
+@pytest.mark.parametrize("case", ALONE + NESTED[::3], ids=ids)
+def test_a_picture_shows_where_a_run_waits_and_what_is_done(case: Sequence[str]) -> None:
+    @tool(approval=True)
+    def pay() -> str:
+        """Pay."""
+        return "paid"
+
+    def answer(request: ModelRequest) -> ToolCall | str:
+        return "0.5, paid" if request.messages[-1].role == "tool" else tool_call("pay")
+
+    team = built(case, Agent(Answering(answer), name="worker", tools=[pay]), store="memory:")
+    run = asyncio.run(team.run("go", run_id="r"))
+    path = [f"team{depth}" for depth in range(len(case))]
+    seen = marks(asyncio.run(team.standing("r")).mermaid())
+    assert all(seen[each] == {"waiting"} for each in (*path, "worker", "pay")), seen
+    while run.pending:
+        run = asyncio.run(team.resume("r", {item.id: Approve() for item in run.pending}))
+    seen = marks(asyncio.run(team.standing("r")).mermaid())
+    assert all(seen[each] == {"done"} for each in (*path, "worker", "pay")), seen
+    assert set().union(*seen.values()) == {"done"}
+    assert titles(asyncio.run(team.standing("r")).mermaid()) == titles(team.mermaid())
+
+
+def test_an_agent_that_is_a_tool_has_one_mark_and_what_was_not_called_none() -> None:
+    @tool
+    def search() -> str:
+        """Search."""
+        return ""
+
+    desk = Agent(Answering("17"), name="desk", description="Counts.")
+
+    def ask(request: ModelRequest) -> ToolCall | str:
+        return "done" if request.messages[-1].role == "tool" else tool_call("desk", input="Count.")
+
+    chief = Agent(Answering(ask), name="chief", tools=[desk, search], store="memory:")
+    asyncio.run(chief.run("go", run_id="r"))
+    seen = marks(asyncio.run(chief.standing("r")).mermaid())
+    assert seen == {"chief": {"done"}, "desk": {"done"}, "search": set()}

@@ -1,10 +1,15 @@
-"""drawn: an agent or a team as a node of a diagram, with its tools or members inside it."""
+"""An agent or a team as a node of a diagram, with its tools or members inside it, and how far a run of it has come."""
 
-__all__ = ["drawn"]
+__all__ = ["drawn", "marked"]
+
+from collections.abc import Iterable, Mapping
+
+from msgspec.structs import replace
 
 from ziggurat.calls.decisions import TOOLS
-from ziggurat.core.diagram import DIAGRAM, Diagram, DiagramEdge, DiagramNode, Shape
+from ziggurat.core.diagram import DIAGRAM, Diagram, DiagramEdge, DiagramNode, Mark, Shape
 from ziggurat.core.facts import COMPOSITE, fact, name_of
+from ziggurat.observe.run_node import RunNode
 
 
 def drawn(service: object) -> DiagramNode:
@@ -26,3 +31,35 @@ def drawn(service: object) -> DiagramNode:
     tools = [drawn(entry.service) for entry in box.entries.values()]
     edges = tuple(DiagramEdge("", each.name) for each in tools)
     return DiagramNode(name, parts=Diagram((DiagramNode("", name), *tools), edges))
+
+
+def marked(node: DiagramNode, calls: Iterable[RunNode]) -> DiagramNode:
+    """Return a drawn agent or team with marks that say how far a run has come; what has not begun has none.
+
+    Args:
+        node: As `drawn`.
+        calls: The nodes of the tree of the run. What was called several times waits or is running if one of the calls
+            is, and otherwise has the state of the last.
+    """
+    marks: dict[tuple[str, ...], Mark] = {}
+    above: list[tuple[str, ...]] = []
+    for call in calls:
+        del above[call.depth :]
+        names = above[-1] if above else ()
+        if call.kind in ("agent", "tool") and names[-1:] != (call.name,):  # an agent that is a tool is one node
+            names = (*names, call.name)
+        above.append(names)
+        if call.kind in ("agent", "tool") and marks.get(names) not in _UNFINISHED:
+            marks[names] = call.state
+    return _with_marks(node, (node.name,), marks)
+
+
+_UNFINISHED = ("waiting", "running")
+
+
+def _with_marks(node: DiagramNode, names: tuple[str, ...], marks: Mapping[tuple[str, ...], Mark]) -> DiagramNode:
+    parts = node.parts
+    if parts is not None:  # the part without a name of its own is the agent itself, beside its tools
+        inner = [_with_marks(each, (*names, each.name) if each.name else names, marks) for each in parts.nodes]
+        parts = replace(parts, nodes=tuple(inner))
+    return replace(node, mark=marks.get(names), parts=parts)

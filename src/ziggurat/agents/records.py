@@ -15,6 +15,7 @@ from ziggurat.runs.runs import Runs
 if TYPE_CHECKING:
     from ziggurat.agents.attached import AttachedRun
     from ziggurat.core.broadcast import SubscribedItem
+    from ziggurat.core.diagram import Diagram
     from ziggurat.observe.tree import RunTree
 
 
@@ -142,3 +143,20 @@ class RunRecords(Generic[Out]):
         from ziggurat.observe.tree import run_tree
 
         return run_tree((await self._runs.read(run_id)).entries)
+
+    async def standing(self, run_id: RunId) -> "Diagram":
+        """Return a diagram of what it is made of, in which it is marked how far a run has come.
+
+        ::
+
+            print((await team.standing("r-17")).mermaid())
+
+        Raises:
+            RunNotFound: the store has no such run.
+            JournalCorrupt: an entry is damaged; the message names it.
+        """
+        from ziggurat.agents.drawing import drawn, marked
+        from ziggurat.core.diagram import Diagram
+
+        tree = await self.tree(run_id)
+        return Diagram((marked(drawn(self), tree.nodes),))

@@ -1,6 +1,6 @@
 """TeamResult: the answers of the members of a team, as its run holds them."""
 
-__all__ = ["SCORES", "TeamResult", "only_highest"]
+__all__ = ["SCORES", "SUBTASK", "TeamResult", "only_highest"]
 
 from collections.abc import Iterable
 
@@ -13,6 +13,9 @@ from ziggurat.teams.visibility import speakers_of
 SCORES = "Scores: "
 """How the note of the scores in a debate begins."""
 
+SUBTASK = "Subtask "
+"""How the note of a subtask of a swarm begins."""
+
 
 class TeamResult(Struct, frozen=True):
     """What each member of a team has contributed to a run; read from the messages of the run.
@@ -24,7 +27,7 @@ class TeamResult(Struct, frozen=True):
         print(result.answers, result.is_unanimous)
 
     Attributes:
-        answers: The last answer of each member, by its name.
+        answers: The last answer of each member, by its name; not what the team itself has made of them.
         failures: Why a member could not answer, by its name, if it has failed at least once.
         scores: The scores of a debate so far, by name.
     """
@@ -39,17 +42,20 @@ class TeamResult(Struct, frozen=True):
         answers: dict[str, str] = {}
         failures: dict[str, str] = {}
         scores: dict[str, float] = {}
+        team: str | None = None  # a team that also speaks in its own name has left notes before
         history = run.history
         speakers = speakers_of(history)
         for message, speaker in zip(history[run.start :], speakers[run.start :], strict=True):
-            if message.role == "assistant" and not message.tool_calls and speaker is not None:
+            if message.role == "assistant" and not message.tool_calls and speaker not in (None, team):
                 answers[speaker] = message.text
             elif message.origin == "runtime" and message.name:
                 start = f"{message.name} {FAILED}: "
                 if message.text.startswith(start):
                     failures[message.name] = message.text[len(start) :]
-                elif message.text.startswith(SCORES) and "/" not in message.name:  # not those of a team within this one
-                    scores = json.decode(message.text[len(SCORES) :], type=dict[str, float])
+                elif message.text.startswith((SCORES, SUBTASK)) and "/" not in message.name:  # not of a team within it
+                    team = message.name
+                    if message.text.startswith(SCORES):
+                        scores = json.decode(message.text[len(SCORES) :], type=dict[str, float])
         return cls(answers, failures, scores)
 
     @property

@@ -22,6 +22,7 @@ from ziggurat.messages.parts import Text
 from ziggurat.teams.conversation import TeamConversation, Turn, full_name
 from ziggurat.teams.program import TeamArguments, as_runnable, members_by_name
 from ziggurat.teams.replies import value_in
+from ziggurat.teams.result import SUBTASK
 
 PLANNING = """\
 Split the task above into subtasks that can be done at the same time, each understandable by itself. Answer with a \
@@ -124,7 +125,7 @@ class _Swarm:
             stage = [(number, each) for number, each in enumerate(subtasks) if each.depth == depth]
             turns = [self._turn(number, each, results) for number, each in stage]
             for (number, each), turn in zip(stage, turns, strict=True):
-                conversation.tell(f"Subtask {number + 1}, for {turn.member.name}: {each.text}", conversation.team)
+                conversation.tell(f"{SUBTASK}{number + 1}, for {turn.member.name}: {each.text}", conversation.team)
             until = required - len(results)
             outcomes = await conversation.round(
                 turns,
