@@ -11,7 +11,7 @@
 - When a loop stops: `stop`, `loop_detection`. What counts as an answer: `reply`, `output`, `partial`,
   `output_validator`.
 - What changes a running loop: `steering` (from outside), `concurrent` (agents side by side).
-- What can be added to an agent: `compaction`, `memory`, `knowledge`.
+- What can be added to an agent: `compaction`, `memory`, `knowledge`. An agent with all of it: `runtime`.
 """
 
 from ziggurat.core.lazy import lazy

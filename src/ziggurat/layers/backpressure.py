@@ -42,6 +42,11 @@ class Gate:
         """Return whether a new call would be refused now."""
         return self.depth >= self.hard
 
+    def refusal(self, depth: int) -> LimitExceeded:
+        """Return the error for a call that is refused while `depth` calls are in progress."""
+        text = f"{depth} calls are in progress, and at most {self.hard} may be: try again later"
+        return LimitExceeded("backpressure", self.hard, depth, text, transient=True)
+
     def enter(self) -> int:
         """Count a call unless too many are in progress, and return how many there were; give it back with `leave`."""
         with self._lock:
@@ -78,13 +83,7 @@ async def backpressure(request: Q, ctx: Context, inner: Service[Q, R], *, gate: 
         return await inner(request, ctx)
     depth = gate.enter()
     if depth >= gate.hard:
-        raise LimitExceeded(
-            "backpressure",
-            gate.hard,
-            depth,
-            f"{depth} calls are in progress, and at most {gate.hard} may be: try again later",
-            transient=True,
-        )
+        raise gate.refusal(depth)
     try:
         if gate.soft is not None and depth >= gate.soft and ctx.listens(UnderPressure):
             await ctx.emit(UnderPressure(ctx.path, depth + 1, gate.soft, gate.hard))

@@ -17,7 +17,7 @@ from ziggurat.core.lazy import lazy
 __getattr__, __dir__, __all__ = lazy(
     __name__,
     {
-        "agents.memory": ("FactsBy", "Note", "Remembering", "everything_said", "memory_tools"),
+        "agents.memory": ("FactsBy", "Note", "Remembering", "WorkingValues", "everything_said", "memory_tools"),
         "memory.agent_memory": ("AgentMemory",),
         "memory.auditing": ("Finding", "MemoryAudit", "audit"),
         "memory.calibrating": ("Bounds", "calibrate"),

@@ -2,6 +2,7 @@
 from ziggurat.agents.memory import FactsBy as FactsBy
 from ziggurat.agents.memory import Note as Note
 from ziggurat.agents.memory import Remembering as Remembering
+from ziggurat.agents.memory import WorkingValues as WorkingValues
 from ziggurat.agents.memory import everything_said as everything_said
 from ziggurat.agents.memory import memory_tools as memory_tools
 from ziggurat.memory.agent_memory import AgentMemory as AgentMemory

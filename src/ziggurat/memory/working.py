@@ -69,7 +69,7 @@ class WorkingMemory:
         await self.store.put([record])
         over = await self.store.count(owner=self.owner, kind=self.kind) - self.capacity
         if over > 0:
-            going = [each for each in await self._by_use() if each.id != record.id][:over]
+            going = [each for each in await self.records() if each.id != record.id][:over]
             await self.store.remove([each.id for each in going])
 
     @checked
@@ -87,13 +87,14 @@ class WorkingMemory:
 
     async def clear(self) -> None:
         """Delete all values."""
-        await self.store.remove([record.id for record in await self._by_use()])
+        await self.store.remove([record.id for record in await self.records()])
 
     async def items(self) -> dict[str, str]:
         """Return all values by name, the least recently used first; this does not count as use."""
-        return {str(record.facts["name"]): record.content for record in await self._by_use()}
+        return {str(record.facts["name"]): record.content for record in await self.records()}
 
-    async def _by_use(self) -> list[MemoryRecord]:
+    async def records(self) -> list[MemoryRecord]:
+        """Return the records of all values, the least recently used first; this does not count as use."""
         records = [record async for record in self.store.scan(owner=self.owner, kind=self.kind)]
         return sorted(records, key=lambda record: record.used)
 

@@ -1,4 +1,5 @@
 # Written by tests/test_names.py from __init__.py.
+from ziggurat.agents.runtime import Runtime as Runtime
 from ziggurat.runtime.bus import Address as Address
 from ziggurat.runtime.bus import Broadcast as Broadcast
 from ziggurat.runtime.bus import Bus as Bus

@@ -1,0 +1,123 @@
+"""The runtime: an agent with backpressure, memories, a graph, a store and metrics, put together in a fixed order."""
+
+__all__ = ["Runtime"]
+
+from typing import Annotated, Unpack
+
+from ziggurat.agents.agent import Agent, AgentArguments
+from ziggurat.agents.knowledge import graph_tools
+from ziggurat.agents.memory.middleware import Remembering
+from ziggurat.agents.memory.working import WorkingValues
+from ziggurat.core.context import Context
+from ziggurat.core.service import Service
+from ziggurat.core.settings import SHARED, PositiveInt, checked
+from ziggurat.knowledge.graph import KnowledgeGraph
+from ziggurat.knowledge.store import GraphStore
+from ziggurat.layers.backpressure import Gate, backpressure
+from ziggurat.memory.working import WorkingMemory
+from ziggurat.messages.agent import AgentRequest, AgentRun
+from ziggurat.messages.caller import CALLER
+from ziggurat.messages.middleware import AnyMiddleware, Middleware
+from ziggurat.messages.model import Model
+from ziggurat.observe.metrics import Metrics
+from ziggurat.tools.toolbox import Toolbox
+
+
+class Runtime(Agent[str]):
+    """An agent with everything around it that a service needs; each part is optional, and can be had without it.
+
+    A run goes through the parts in this order: backpressure, recall of memories, working memory, the loop with each
+    step recorded in the store; metrics are counted when it ends.
+
+    ::
+
+        runtime = Runtime(
+            "local",
+            tools=[search],
+            gate=Gate(100, soft=75),
+            memory=Remembering("sqlite:///agents.db", "ann"),
+            store="sqlite:///agents.db",
+            max_steps=5,
+        )
+        run = await runtime.run("Where were we?")
+        print(run.text, runtime.metrics.tools["search"].failure_rate)
+
+    Args:
+        model: As of an `Agent`.
+        gate: Refuses runs at once when too many are in progress: they end with a `LimitExceeded` before anything is
+            recalled. Agents below the runtime are a part of its run.
+        memory: Recalls memories into the prompt, and remembers.
+        working: Named values that are added to the prompt.
+        graph: A knowledge graph; the model gets the tools of `graph_tools`.
+        metrics: Counts calls; pass one to count several runtimes together. By default a new one.
+        arguments: Those of an `Agent`, such as `tools`, `max_steps`, `timeout`, `store` and `settings`; its
+            `middleware` comes after the parts above.
+
+    Raises:
+        ConfigurationError: an argument cannot work.
+
+    Attributes:
+        gate: The gate, if any.
+        memory: The memory, if any.
+        working: The working memory, if any.
+        graph: The knowledge graph, if any.
+        metrics: The metrics of its runs.
+    """
+
+    @checked
+    def __init__(
+        self,
+        model: str | Model,
+        *,
+        gate: Annotated[Gate | None, SHARED] = None,
+        memory: Remembering | None = None,
+        working: WorkingMemory | None = None,
+        graph: KnowledgeGraph | GraphStore | None = None,
+        metrics: Annotated[Metrics | None, SHARED] = None,
+        **arguments: Unpack[AgentArguments],
+    ) -> None:
+        self.gate: Gate | None = gate
+        self.memory: Remembering | None = memory
+        self.working: WorkingMemory | None = working
+        self.graph: KnowledgeGraph | GraphStore | None = graph
+        self.metrics: Metrics = metrics or Metrics()
+        parts: list[AnyMiddleware] = [
+            *([] if gate is None else [_Backpressure(gate)]),
+            self.metrics,
+            *([] if memory is None else [memory]),
+            *([] if working is None else [WorkingValues(working)]),
+            *arguments.get("middleware", ()),
+        ]
+        arguments["middleware"] = parts
+        if graph is not None:
+            tools = arguments.get("tools", ())
+            box = tools if isinstance(tools, Toolbox) else Toolbox(tools)
+            arguments["tools"] = box.joined(Toolbox(graph_tools(graph)))
+        super().__init__(model, **arguments)
+
+    @classmethod
+    def quick(cls, max_steps: PositiveInt, model: str | Model) -> "Runtime":
+        """Return a runtime without memories, limits or a store, for a first try.
+
+        Raises:
+            ConfigurationError: an argument cannot work.
+        """
+        return cls(model, max_steps=max_steps)
+
+
+class _Backpressure(Middleware):
+    """The layer `backpressure` around whole runs, which are refused before anything is recalled for them."""
+
+    def __init__(self, gate: Gate) -> None:
+        self._gate = gate
+
+    async def before_agent(self, request: AgentRequest, ctx: Context) -> None:
+        """Refuse a run if too many are in progress, before the hooks of other middleware."""
+        if ctx.scope[CALLER].outer is None and self._gate.is_full():
+            raise self._gate.refusal(self._gate.depth)
+
+    async def wrap_agent(self, request: AgentRequest, ctx: Context, agent: Service[AgentRequest, AgentRun]) -> AgentRun:
+        """Count a run as in progress."""
+        if ctx.scope[CALLER].outer is not None:
+            return await agent(request, ctx)
+        return await backpressure(gate=self._gate)(agent)(request, ctx)
