@@ -108,7 +108,7 @@ class Metrics(Middleware):
             response = await _counted(self.models, name, model, request, first.context)
         finally:
             if first.seconds is not None:
-                self.first_chunks.setdefault(name, CallStatistics()).add(first.seconds, None)
+                _count(self.first_chunks, name, first.seconds, None)
         self.usage[name] = self.usage.get(name, Usage()) + response.usage
         return response
 
@@ -193,10 +193,17 @@ async def _counted(
     except Suspend:
         raise
     except BaseException as error:
-        statistics.setdefault(name, CallStatistics()).add(monotonic() - started, type_name_of(error))
+        _count(statistics, name, monotonic() - started, type_name_of(error))
         raise
-    statistics.setdefault(name, CallStatistics()).add(monotonic() - started, _failure_of(answer))
+    _count(statistics, name, monotonic() - started, _failure_of(answer))
     return answer
+
+
+def _count(statistics: dict[str, CallStatistics], name: str, seconds: float, failure: str | None) -> None:
+    counted = statistics.get(name)
+    if counted is None:
+        counted = statistics[name] = CallStatistics()
+    counted.add(seconds, failure)
 
 
 def _failure_of(answer: object) -> str | None:

@@ -116,8 +116,8 @@ class OpenTelemetry(Middleware):
         name = name_of(model)
         labels = attributes.of_model(name)
         kind = "INTERNAL" if attributes.is_local(name) else "CLIENT"
-        with self._call(f"chat {labels['gen_ai.request.model']}", kind, labels, ctx) as call:
-            call.add(attributes.of_settings(request.settings))
+        chosen = attributes.of_settings(request.settings)
+        with self._call(f"chat {labels['gen_ai.request.model']}", kind, labels, ctx, chosen) as call:
             first = FirstChunk(ctx)
             try:
                 response = await model(request, first.context)
@@ -138,8 +138,9 @@ class OpenTelemetry(Middleware):
             "gen_ai.tool.name": call.name,
             "gen_ai.tool.type": "function",
         }
-        with self._call(f"execute_tool {call.name}", "INTERNAL", labels, ctx) as reported:
-            reported.add({"gen_ai.tool.call.id": call.id})
+        with self._call(
+            f"execute_tool {call.name}", "INTERNAL", labels, ctx, {"gen_ai.tool.call.id": call.id}
+        ) as reported:
             if self._content:
                 reported.add(attributes.content_of_call(call, ctx))
             with self._trace.use_span(reported.span, record_exception=False, set_status_on_exception=False):
@@ -149,12 +150,14 @@ class OpenTelemetry(Middleware):
                 reported.add(attributes.content_of_result(result, ctx))
         return result
 
-    def _call(self, name: str, kind: str, labels: dict[str, str], ctx: Context) -> "_Call":
+    def _call(
+        self, name: str, kind: str, labels: dict[str, str], ctx: Context, group: attributes.Attributes | None = None
+    ) -> "_Call":
         outer = ctx.scope.get(_SPAN)
         parent = None if outer is None else self._trace.set_span_in_context(outer)
         place = {"ziggurat.run.id": ctx.scope.get(RUN_ID) or "", "ziggurat.path": ctx.path}
         span = self._tracer.start_span(
-            name, parent, self._trace.SpanKind[kind], {**labels, **place}, record_exception=False
+            name, parent, self._trace.SpanKind[kind], {**labels, **place, **(group or {})}, record_exception=False
         )
         return _Call(span, labels, self._instruments, ctx)
 
