@@ -62,7 +62,7 @@ class Broadcast:
         journal: The record of the run.
         outer: Where the events go otherwise.
         pieces: Whether the pieces of replies are wanted though nobody has subscribed yet: who does so in the middle of
-            a reply receives the rest of it.
+            a reply receives all of it, or the latest thousand events.
         recorded: The kinds of events that subscribers get from the record.
     """
 
@@ -79,6 +79,7 @@ class Broadcast:
         self.pieces = pieces
         self.recorded = recorded
         self.readers: list[Unread] = []
+        self._latest = Unread()  # the events since the last entry, for who subscribes now
         self._number = 0
         self._index = 0
 
@@ -95,16 +96,29 @@ class Broadcast:
 
     async def __call__(self, event: Event, /) -> None:
         """Deliver an event to all readers, then to `outer`."""
-        if self.readers and not isinstance(event, self.recorded):
+        if (self.readers or self.pieces) and not isinstance(event, self.recorded):
             number = self.journal.stable
-            self._index = self._index + 1 if number == self._number else 1
-            self._number = number
+            if number != self._number:
+                self._number, self._index, self._latest = number, 0, Unread()
+            self._index += 1
             item = SubscribedItem(number, self._index, event)
+            if self.pieces:
+                self._latest.append(item)
             for reader in self.readers:
                 reader.append(item)
             self.journal.wake()
         if self.outer.listens(type(event)):
             await self.outer(event)
+
+    def subscribed(self, buffer: int) -> Unread:
+        """Return the unread events of a new reader, at first those since the last entry."""
+        unread = Unread(buffer)
+        if self.journal.stable == self._number:
+            for item in self._latest.items:
+                unread.append(item)
+            unread.dropped += self._latest.dropped
+        self.readers.append(unread)
+        return unread
 
 
 async def subscribe(
@@ -113,12 +127,10 @@ async def subscribe(
     """Yield the recorded entries of a run after number `after`, then new items, until the run has ended.
 
     A reader gets all entries in order, whenever it joins. Events that are not recorded, such as pieces of a reply,
-    arrive only while it is subscribed; when it is more than `buffer` events behind, the oldest are dropped, and a
+    arrive only while it is subscribed, with those since the last entry; when it is more than `buffer` events behind, the oldest are dropped, and a
     `Skipped` says how many.
     """
-    unread = Unread(buffer)
-    if broadcast is not None:
-        broadcast.readers.append(unread)
+    unread = Unread(buffer) if broadcast is None else broadcast.subscribed(buffer)
     number, index = after, 0
 
     def over() -> bool:
