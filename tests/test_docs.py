@@ -229,7 +229,7 @@ def test_commands_exist() -> None:
         elif program == "python" and words[1].endswith(".py"):
             assert (ROOT / words[1]).is_file(), f"{where}: there is no {words[1]}"
         else:
-            assert program in ("cd", "git", "python", "mypy", "ruff"), f"{where}: what is {program!r}?"
+            assert program in ("cd", "curl", "git", "python", "mypy", "ruff"), f"{where}: what is {program!r}?"
     assert seen > 5
 
 

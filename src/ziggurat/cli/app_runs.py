@@ -9,6 +9,7 @@ import typer
 
 from ziggurat.cli import options
 from ziggurat.cli.app_control import attach, cancel, inject, send
+from ziggurat.cli.app_serve import serve
 
 _Agent = Annotated[str, typer.Argument(metavar="FILE.PY:NAME", help="The agent, as file.py:name or module:name.")]
 _Attempts = Annotated[
@@ -30,7 +31,7 @@ _Effects = Annotated[
 
 def add_run_commands(app: typer.Typer) -> None:
     """Add the commands for stored runs to the program."""
-    started = (submit, worker)
+    started = (submit, worker, serve)
     continued = (resume, recover, approve, send, attach, cancel, inject)
     for command in (*started, runs, pending, show, *continued, replay, fork, export, accept_loss, vacuum):
         app.command()(command)

@@ -127,8 +127,8 @@ async def subscribe(
     """Yield the recorded entries of a run after number `after`, then new items, until the run has ended.
 
     A reader gets all entries in order, whenever it joins. Events that are not recorded, such as pieces of a reply,
-    arrive only while it is subscribed, with those since the last entry; when it is more than `buffer` events behind, the oldest are dropped, and a
-    `Skipped` says how many.
+    arrive only while it is subscribed, with those since the last entry; when it is more than `buffer` events behind,
+    the oldest are dropped, and a `Skipped` says how many.
     """
     unread = Unread(buffer) if broadcast is None else broadcast.subscribed(buffer)
     number, index = after, 0

@@ -1,6 +1,6 @@
 """A listener that writes one event per line as JSON."""
 
-__all__ = ["JsonLines"]
+__all__ = ["JsonLines", "event_line"]
 
 from collections.abc import Callable
 from pathlib import Path
@@ -69,7 +69,7 @@ class JsonLines:
         """Write an event."""
         if self._closed:
             return
-        line = escaped_json(_line(event))
+        line = event_line(event)
         try:
             self._file.write(line + "\n")
             self._file.flush()
@@ -79,6 +79,11 @@ class JsonLines:
                 self._on_closed()
             return
         self.written += 1
+
+
+def event_line(event: Event) -> str:
+    """Return an event as a line of JSON in which no character is invisible or obeyed by a terminal."""
+    return escaped_json(_line(event))
 
 
 def _line(event: Event) -> str:

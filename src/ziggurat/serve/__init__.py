@@ -1,4 +1,11 @@
-"""Agents over HTTP: runs are started, followed, decided and looked through by programs and in a browser.
+"""HTTP: agents that are started, watched, decided on and steered by other programs and by people.
 
-- `assets`: the files of the page, and the headers that they are sent with
+- `application` is the server as an ASGI application; `server` runs it with uvicorn.
+- Every request passes the `guard` first; `routes` answers it, from the `served` agents and the record of their runs.
+- `assets` are the files of the page in the browser.
+- `events` streams a run to any number of readers.
 """
+
+from ziggurat.core.lazy import lazy
+
+__getattr__, __dir__, __all__ = lazy(__name__, {"serve.application": ("ServedApp", "app")})

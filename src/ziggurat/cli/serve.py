@@ -1,0 +1,26 @@
+"""``ziggurat serve``: agents behind HTTP."""
+
+__all__ = ["serve_agents"]
+
+from collections.abc import Sequence
+
+from ziggurat.cli.agent_options import AgentOptions
+from ziggurat.cli.build import agent_of
+from ziggurat.cli.exit_codes import COMPLETED
+from ziggurat.cli.terminal import note
+from ziggurat.serve.application import app
+from ziggurat.serve.guard import check_address
+from ziggurat.serve.server import run_server
+
+
+def serve_agents(
+    agents: Sequence[str], store: str | None, *, host: str, port: int, token: str | None, hosts: Sequence[str]
+) -> int:
+    """Serve agents until a signal ends the process; return the exit code."""
+    check_address(host, token)
+    application = app([agent_of(AgentOptions(agent=spec), store) for spec in agents], token=token, hosts=hosts)
+    note(f"serving {', '.join(application.agents.agents)} at http://{host}:{port}/")
+    if token is None:
+        note(f"token for programs: {application.token}")
+    run_server(application, host, port)
+    return COMPLETED

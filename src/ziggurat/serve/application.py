@@ -1,0 +1,96 @@
+"""The server as an ASGI application: agents that are started, watched and decided on by HTTP."""
+
+__all__ = ["ServedApp", "app"]
+
+import secrets
+from collections.abc import AsyncIterator, Collection, Iterable, MutableMapping
+from contextlib import asynccontextmanager
+from typing import TYPE_CHECKING, Any
+
+from ziggurat.agents.runnable import Runnable
+from ziggurat.core.errors import MissingExtra
+from ziggurat.core.settings import NonEmptyText, PositiveInt, checked
+from ziggurat.core.store import Store
+from ziggurat.serve.events import Closing
+from ziggurat.serve.guard import Guard, Receive, Send, check_address
+from ziggurat.serve.served import ServedAgents
+
+if TYPE_CHECKING:
+    from starlette.applications import Starlette
+
+MAX_RUNS = 100
+
+
+class ServedApp:
+    """The ASGI application that `app` returns.
+
+    Attributes:
+        agents: What is served.
+        token: What programs show; see `Guard`.
+        closing: Ends all streams, so that the server can end.
+    """
+
+    def __init__(self, agents: ServedAgents, token: str, hosts: Collection[str]) -> None:
+        self.agents = agents
+        self.token = token
+        self.closing: Closing = Closing()
+        self._guard = Guard(_application(agents, self.closing), token, hosts)
+
+    @property
+    def link(self) -> str | None:
+        """The token of the link for a browser, which works once; None after that."""
+        return self._guard.link
+
+    async def __call__(self, scope: MutableMapping[str, Any], receive: Receive, send: Send) -> None:
+        """Answer a request."""
+        await self._guard(scope, receive, send)
+
+
+@checked
+def app(
+    agents: Runnable[Any] | Iterable[Runnable[Any]],
+    *,
+    store: str | Store | None = None,
+    token: NonEmptyText | None = None,
+    hosts: Iterable[str] = (),
+    max_runs: PositiveInt = MAX_RUNS,
+) -> ServedApp:
+    """Return an ASGI application that serves agents, for uvicorn or another server::
+
+        from ziggurat import serve
+
+        application = serve.app([desk, reporter], store="sqlite:///runs.db", token=os.environ["TOKEN"])
+
+    Every request shows the token: programs as ``Authorization: Bearer``, a browser by the link that
+    ``ziggurat serve`` prints.
+
+    Args:
+        agents: Agents, teams, flows, plans and graphs.
+        store: Where their runs are kept; several processes may serve the same store. By default each agent's own.
+        token: At least 16 characters; by default a new one, ``application.token``.
+        hosts: Names by which the server is addressed, besides localhost.
+        max_runs: How many runs this process drives at the same time; others are refused with status 503.
+
+    Raises:
+        ConfigurationError: there is no agent, two have one name, or the token is too short.
+        MissingExtra: the extra ``serve`` is not installed.
+    """
+    check_address("localhost", token)
+    served = ServedAgents([agents] if isinstance(agents, Runnable) else agents, store, max_runs)
+    return ServedApp(served, token or secrets.token_urlsafe(32), list(hosts))
+
+
+def _application(agents: ServedAgents, closing: Closing) -> "Starlette":
+    try:
+        from starlette.applications import Starlette
+    except ImportError as error:
+        raise MissingExtra("serve.app()", "serve") from error
+    from ziggurat.serve.routes import FAILURES, routes
+
+    @asynccontextmanager
+    async def lifespan(_: Any) -> AsyncIterator[None]:
+        yield
+        closing.close()
+        await agents.drain()
+
+    return Starlette(routes=routes(agents, closing), exception_handlers=FAILURES, lifespan=lifespan)

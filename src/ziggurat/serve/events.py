@@ -1,0 +1,140 @@
+"""The events of a run as a stream of server-sent events, written directly to the connection."""
+
+__all__ = ["Closing", "EventStream", "Position"]
+
+import asyncio
+import secrets
+from collections.abc import AsyncIterator, MutableMapping
+from typing import Any
+
+from msgspec import Struct
+
+from ziggurat.core.broadcast import SubscribedItem
+from ziggurat.core.entries import JournalEntry
+from ziggurat.core.errors import ConfigurationError
+from ziggurat.core.json_lines import write_entry
+from ziggurat.observe.jsonl import event_line
+from ziggurat.serve.guard import Receive, Send
+
+_HEARTBEAT = 15.0
+"""Seconds after which a comment is sent, so that nobody on the way takes the connection for dead."""
+
+_BOOT = secrets.token_hex(4)
+"""Names this process: the events between two entries are numbered by the process that sends them."""
+
+_HEADERS = [
+    (b"content-type", b"text/event-stream; charset=utf-8"),
+    (b"cache-control", b"no-store"),
+    (b"x-accel-buffering", b"no"),
+]
+
+
+class Position(Struct, frozen=True):
+    """Where a reader is in the stream of a run.
+
+    Attributes:
+        number: Of the last entry that it has.
+        index: Of the last event after that entry, which this process has sent.
+    """
+
+    number: int = 0
+    index: int = 0
+
+    @classmethod
+    def read(cls, text: str) -> "Position":
+        """Return the position that an event id, or ``?after=``, states: ``12``, or ``12.5.`` and the process.
+
+        Raises:
+            ConfigurationError: it is no such text.
+        """
+        number, _, rest = text.partition(".")
+        index, _, boot = rest.partition(".")
+        if not (number.isascii() and number.isdigit() and (not rest or (index.isascii() and index.isdigit()))):
+            raise ConfigurationError(f"after is the id of an event, such as 12, got {text!r:.100}")
+        return cls(int(number[:18]), int(index[:18]) if boot == _BOOT else 0)
+
+
+class Closing:
+    """Tells all streams that the server is about to end."""
+
+    def __init__(self) -> None:
+        self._event = asyncio.Event()
+
+    def close(self) -> None:
+        """End the streams, each with an event ``bye``; may be called again."""
+        self._event.set()
+
+    @property
+    def closed(self) -> bool:
+        """Whether the server is about to end."""
+        return self._event.is_set()
+
+    async def wait(self) -> None:
+        """Wait until the server is about to end."""
+        await self._event.wait()
+
+
+class EventStream:
+    """A response, as an ASGI application: items of a run, from a position on, until the run or the server ends.
+
+    A reader that stops reading stops its own stream, and nothing else: its unread events are dropped beyond a number.
+
+    Args:
+        items: The items, from the entry after that of `after` on.
+        after: What the reader has; ``None`` if it is unknown here, so that it must begin anew.
+        closing: Tells when the server ends.
+    """
+
+    def __init__(self, items: AsyncIterator[SubscribedItem], after: Position | None, closing: Closing) -> None:
+        self._items = items
+        self._after = after
+        self._closing = closing
+        self._sent = False
+
+    async def __call__(self, scope: MutableMapping[str, Any], receive: Receive, send: Send) -> None:
+        """Send the stream."""
+        await send({"type": "http.response.start", "status": 200, "headers": list(_HEADERS)})
+        first = b"retry: 500\n\n" if self._after is not None else b"retry: 500\n\nevent: reset\ndata: {}\n\n"
+        await _write(send, first)
+        pump = asyncio.ensure_future(self._pump(send))
+        watchers = [asyncio.ensure_future(_left(receive)), asyncio.ensure_future(self._closing.wait())]
+        try:
+            while not pump.done() and not any(watcher.done() for watcher in watchers):
+                self._sent = False
+                await asyncio.wait([pump, *watchers], timeout=_HEARTBEAT, return_when=asyncio.FIRST_COMPLETED)
+                if not (pump.done() or self._sent):
+                    await _write(send, b": still here\n\n")
+        finally:
+            for task in (pump, *watchers):
+                task.cancel()
+            outcomes = await asyncio.gather(pump, *watchers, return_exceptions=True)
+        if isinstance(outcomes[0], Exception):
+            raise outcomes[0]
+        if self._closing.closed:
+            await _write(send, b"event: bye\ndata: {}\n\n")
+        await _write(send, b"", more=False)
+
+    async def _pump(self, send: Send) -> None:
+        after = self._after or Position()
+        async for item in self._items:
+            if item.number > after.number or item.index > after.index:
+                self._sent = True
+                await _write(send, _event(item))
+        await _write(send, b"event: end\ndata: {}\n\n")
+
+
+async def _write(send: Send, body: bytes, *, more: bool = True) -> None:
+    await send({"type": "http.response.body", "body": body, "more_body": more})
+
+
+async def _left(receive: Receive) -> None:
+    """Wait until the client has gone."""
+    while (await receive())["type"] != "http.disconnect":
+        pass
+
+
+def _event(item: SubscribedItem) -> bytes:
+    what = item.what
+    data = write_entry(what) if isinstance(what, JournalEntry) else event_line(what).encode()
+    place = f"{item.number}.{item.index}.{_BOOT}" if item.index else str(item.number)
+    return b"id: %b\nevent: %b\ndata: %b\n\n" % (place.encode(), type(what).__name__.encode(), data)

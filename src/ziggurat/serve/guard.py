@@ -1,0 +1,219 @@
+"""Guard: what every request must pass before any route sees it.
+
+A server on this machine is reached by every page that its user opens, so an address of the loopback network protects
+nothing. A page of another site, of another port of this host, or of a name that was made to point here, is refused by
+what browsers say of a request and no page can change: its host, its origin, and its relation to the page.
+"""
+
+__all__ = ["Guard", "Receive", "Send", "check_address", "cookie_name"]
+
+import hmac
+import secrets
+from collections.abc import Awaitable, Callable, Collection, Mapping, MutableMapping
+from ipaddress import ip_address
+from typing import Any
+from urllib.parse import parse_qs
+
+from ziggurat.core.codec import encode
+from ziggurat.core.errors import ConfigurationError
+
+Message = MutableMapping[str, Any]
+Receive = Callable[[], Awaitable[Message]]
+Send = Callable[[Message], Awaitable[None]]
+App = Callable[[MutableMapping[str, Any], Receive, Send], Awaitable[None]]
+
+MAX_BODY = 4 * 1024 * 1024
+"""Bytes of the largest body of a request."""
+
+_OPEN = ("/healthz", "/readyz")
+_SAFE = ("GET", "HEAD")
+_LOOPBACK = frozenset({"localhost", "127.0.0.1", "[::1]"})
+_POLICY = (
+    b"default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; connect-src 'self'; "
+    b"base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
+)
+_HEADERS = [
+    (b"content-security-policy", _POLICY),
+    (b"x-content-type-options", b"nosniff"),
+    (b"referrer-policy", b"no-referrer"),
+    (b"cross-origin-opener-policy", b"same-origin"),
+    (b"cross-origin-resource-policy", b"same-origin"),
+]
+
+
+class _Refused(Exception):
+    """A request that goes no further, with its status."""
+
+    def __init__(self, status: int, text: str) -> None:
+        super().__init__(text)
+        self.status = status
+
+
+class Guard:
+    """An ASGI application that passes a request to another one only if it comes from who may ask.
+
+    The host must be one that the server is known by; a page must be of the same origin; the token must be in the header
+    ``Authorization: Bearer`` or ``x-api-key``, or the browser has the cookie that it got for the link with the token.
+    The link works once. What changes anything must be JSON, and no larger than `MAX_BODY`.
+
+    Args:
+        app: The application.
+        token: What programs show.
+        hosts: The names by which the server may be addressed, besides those of the loopback network.
+
+    Attributes:
+        link: The token of the link, until it was used.
+    """
+
+    def __init__(self, app: App, token: str, hosts: Collection[str] = ()) -> None:
+        self._app = app
+        self._token = token.encode()
+        self._hosts = _LOOPBACK | {host.lower() for host in hosts}
+        self._session = secrets.token_urlsafe(32)
+        self.link: str | None = secrets.token_urlsafe(32)
+
+    async def __call__(self, scope: MutableMapping[str, Any], receive: Receive, send: Send) -> None:
+        """Check a request and pass it on, or refuse it."""
+        if scope["type"] == "lifespan":
+            await self._app(scope, receive, send)
+            return
+        if scope["type"] != "http":
+            await send({"type": "websocket.close", "code": 1008})
+            return
+        try:
+            redirect = self._check(scope)
+        except _Refused as refused:
+            await _answer(send, refused.status, {"error": {"type": "refused", "message": str(refused)}})
+            return
+        if redirect:
+            cookie = f"{cookie_name(scope)}={self._session}; Path=/; HttpOnly; SameSite=Strict"
+            headers = [(b"location", b"/"), (b"set-cookie", cookie.encode()), (b"content-length", b"0")]
+            await send({"type": "http.response.start", "status": 303, "headers": [*headers, *_HEADERS]})
+            await send({"type": "http.response.body", "body": b""})
+            return
+        await self._app(scope, _limited(receive), _with_headers(send))
+
+    def _check(self, scope: MutableMapping[str, Any]) -> bool:
+        """Raise if a request is to be refused; return whether it is the link with the token."""
+        headers = _headers(scope)
+        host = headers.get("host", "")
+        if _name(host) not in self._hosts:
+            raise _Refused(
+                421, f"this server is not {host!r:.100}; address it as localhost, or serve with --allow-host"
+            )
+        if headers.get("sec-fetch-site", "none") not in ("none", "same-origin"):
+            raise _Refused(403, "a page of another site or port may not ask this server")
+        origin = headers.get("origin")
+        if origin is not None and origin.lower() != f"{scope.get('scheme', 'http')}://{host.lower()}":
+            raise _Refused(403, "a page of another origin may not ask this server")
+        _check_body(scope["method"], headers)
+        if scope["path"] in _OPEN and scope["method"] in _SAFE:
+            return False
+        if self._is_link(scope):
+            self.link = None
+            return True
+        if not self._is_known(scope, headers):
+            raise _Refused(401, "the token is missing or wrong: send it as 'Authorization: Bearer TOKEN'")
+        return False
+
+    def _is_link(self, scope: MutableMapping[str, Any]) -> bool:
+        if self.link is None or scope["method"] != "GET" or scope["path"] != "/":
+            return False
+        tokens = parse_qs(scope["query_string"].decode("latin-1")).get("token", [""])
+        return len(tokens) == 1 and hmac.compare_digest(tokens[0].encode(), self.link.encode())
+
+    def _is_known(self, scope: MutableMapping[str, Any], headers: Mapping[str, str]) -> bool:
+        kind, _, secret = headers.get("authorization", "").partition(" ")
+        token = secret.strip() if kind.lower() == "bearer" else headers.get("x-api-key", "")
+        if token:
+            return hmac.compare_digest(token.encode("latin-1"), self._token)
+        name = cookie_name(scope)
+        cookies = [each.strip().partition("=") for each in headers.get("cookie", "").split(";")]
+        values = [value for key, _, value in cookies if key == name]
+        return len(values) == 1 and hmac.compare_digest(values[0].encode("latin-1"), self._session.encode())
+
+
+def cookie_name(scope: Mapping[str, Any]) -> str:
+    """Return the name of the cookie of a server, which has its port: cookies of all ports of a host are shared."""
+    server = scope.get("server") or ("", 0)
+    return f"ziggurat-{server[1]}"
+
+
+def check_address(host: str, token: str | None) -> None:
+    """Refuse to be reached from other machines without a token of one's own.
+
+    Raises:
+        ConfigurationError: the address is not of the loopback network, and there is no token, or a short one.
+    """
+    try:
+        local = host == "localhost" or ip_address(host).is_loopback
+    except ValueError:
+        local = False
+    if not local and token is None:
+        raise ConfigurationError(
+            f"at {host} the server can be reached from other machines, so it needs a token: --token, or bind 127.0.0.1"
+        )
+    if token is not None and (len(token) < 16 or not token.isascii() or not token.isprintable() or " " in token):
+        raise ConfigurationError(
+            "a token has at least 16 visible ASCII characters; make one with "
+            "python -c 'import secrets; print(secrets.token_urlsafe())'"
+        )
+
+
+def _headers(scope: MutableMapping[str, Any]) -> dict[str, str]:
+    headers: dict[str, str] = {}
+    for name, value in scope["headers"]:
+        key = name.decode("latin-1").lower()
+        if key in headers and key in ("host", "origin", "authorization", "x-api-key", "content-length", "content-type"):
+            raise _Refused(400, f"the header {key} is there twice")
+        headers[key] = value.decode("latin-1")
+    return headers
+
+
+def _name(host: str) -> str:
+    """Return a host without its port."""
+    name, colon, port = host.lower().rpartition(":")
+    return name if colon and port.isdigit() and (not name.count(":") or name.endswith("]")) else host.lower()
+
+
+def _check_body(method: str, headers: Mapping[str, str]) -> None:
+    if method in _SAFE:
+        return
+    kind = headers.get("content-type", "").partition(";")[0].strip().lower()
+    if kind != "application/json":
+        raise _Refused(415, "a request that changes anything has a body of the type application/json")
+    length = headers.get("content-length", "0")
+    if not length.isdigit() or int(length) > MAX_BODY:
+        raise _Refused(413, f"a body has at most {MAX_BODY:,} bytes")
+
+
+def _limited(receive: Receive) -> Receive:
+    """Return a `receive` that raises when a body that is sent in pieces becomes too large."""
+    size = 0
+
+    async def limited() -> Message:
+        nonlocal size
+        message = await receive()
+        if message["type"] == "http.request":
+            size += len(message.get("body", b""))
+            if size > MAX_BODY:
+                raise ConfigurationError(f"a body has at most {MAX_BODY:,} bytes")
+        return message
+
+    return limited
+
+
+def _with_headers(send: Send) -> Send:
+    async def sending(message: Message) -> None:
+        if message["type"] == "http.response.start":
+            message["headers"] = [*message.get("headers", ()), *_HEADERS]
+        await send(message)
+
+    return sending
+
+
+async def _answer(send: Send, status: int, content: object) -> None:
+    body = encode(content)
+    headers = [(b"content-type", b"application/json"), (b"content-length", str(len(body)).encode()), *_HEADERS]
+    await send({"type": "http.response.start", "status": status, "headers": headers})
+    await send({"type": "http.response.body", "body": body})

@@ -1,0 +1,235 @@
+"""The routes of the server: what is started, read, decided and steered, each as one function."""
+
+__all__ = ["FAILURES", "routes"]
+
+import re
+from collections.abc import AsyncGenerator, Awaitable, Callable
+from typing import Any, TypeVar
+
+import msgspec
+from msgspec import Struct
+from starlette.exceptions import HTTPException
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.routing import Route
+
+from ziggurat.core.broadcast import SubscribedItem
+from ziggurat.core.codec import encode
+from ziggurat.core.errors import (
+    AlreadyDecided,
+    ConfigurationError,
+    Denied,
+    JournalError,
+    LeaseHeld,
+    RunExists,
+    RunNotFound,
+    ZigguratError,
+)
+from ziggurat.messages.agent import Decision
+from ziggurat.serve.events import Closing, EventStream, Position
+from ziggurat.serve.served import ServedAgents
+
+T = TypeVar("T")
+Handler = Callable[[Request], Awaitable[Any]]
+
+_ID = re.compile(r"[A-Za-z0-9._-]{1,128}")
+_STATUS: tuple[tuple[type[ZigguratError], int], ...] = (
+    (RunNotFound, 404),
+    (RunExists, 409),
+    (AlreadyDecided, 409),
+    (LeaseHeld, 409),
+    (Denied, 403),
+    (ConfigurationError, 422),
+    (JournalError, 409),
+)
+
+
+class _NewRun(Struct, forbid_unknown_fields=True):
+    agent: str
+    prompt: str
+    session: str | None = None
+    run_id: str | None = None
+    labels: dict[str, str | int | float | bool | None] = {}
+
+
+class _Decisions(Struct, forbid_unknown_fields=True):
+    decisions: dict[str, Decision]
+
+
+class _Text(Struct, forbid_unknown_fields=True):
+    text: str
+
+
+class _Fork(Struct, forbid_unknown_fields=True):
+    at: int
+    prompt: str | None = None
+    run_id: str | None = None
+
+
+class _Routes:
+    def __init__(self, agents: ServedAgents, closing: Closing) -> None:
+        self.agents = agents
+        self.closing = closing
+
+    # -- what can be read ----------------------------------------------------------------------------------------
+
+    async def list_agents(self, request: Request) -> Any:
+        return {"agents": [{"name": name, "kind": kind} for name, kind in self.agents.kinds.items()]}
+
+    async def list_runs(self, request: Request) -> Any:
+        query = request.query_params
+        labels = dict(each.partition(":")[::2] for each in query.getlist("label"))
+        try:
+            limit, before = int(query.get("limit", "50")), query.get("before")
+            until = None if before is None else float(before)
+        except ValueError as error:
+            raise ConfigurationError(f"limit and before are numbers: {error}") from error
+        if not 1 <= limit <= 500:
+            raise ConfigurationError(f"limit is a number from 1 to 500, got {limit}")
+        rows, more = await self.agents.rows(
+            agent=query.get("agent"),
+            status=query.get("status"),
+            labels=labels or None,
+            before=until,
+            search=query.get("search", "")[:200],
+            limit=limit,
+        )
+        return {"runs": rows, "next": more}
+
+    async def read_run(self, request: Request) -> Any:
+        return await self.agents.detail(_id(request))
+
+    async def read_tree(self, request: Request) -> Any:
+        agent, _ = await self.agents.agent_of(_id(request))
+        tree = await agent.tree(_id(request))
+        start, count = _number(request, "from", 0), _number(request, "count", 2000)
+        return {"status": tree.status, "total": len(tree.nodes), "nodes": tree.nodes[start : start + count]}
+
+    async def read_record(self, request: Request) -> Response:
+        agent, _ = await self.agents.agent_of(_id(request))
+        return Response(await agent.record(_id(request)), media_type="application/jsonl")
+
+    async def follow(self, request: Request) -> EventStream:
+        agent, info = await self.agents.agent_of(_id(request))
+        text = request.headers.get("last-event-id") or request.query_params.get("after") or "0"
+        after: Position | None = Position.read(text)
+        if after is not None and after.number > info.count + 1:
+            after = None  # of another record; the reader begins anew
+        items: AsyncGenerator[SubscribedItem, None] = agent.subscribe(
+            _id(request), after=0 if after is None else after.number
+        )
+        return EventStream(items, after, self.closing)
+
+    # -- what changes something ----------------------------------------------------------------------------------
+
+    async def start(self, request: Request) -> Any:
+        self._admit()
+        body = await _body(request, _NewRun)
+        run_id = body.run_id or request.headers.get("idempotency-key")
+        if run_id is not None and not _ID.fullmatch(run_id):
+            raise ConfigurationError(f"an id has letters, digits and . _ - (at most 128), got {run_id!r:.150}")
+        arguments: dict[str, Any] = {"run_id": run_id, "session": body.session, "labels": body.labels or None}
+        arguments = {name: value for name, value in arguments.items() if value is not None}
+        return {"run_id": await self.agents.start(body.agent, body.prompt, arguments)}
+
+    async def decide(self, request: Request) -> Any:
+        body = await _body(request, _Decisions)
+        await self.agents.decide(_id(request), body.decisions)
+        return {"run_id": _id(request)}
+
+    async def cancel(self, request: Request) -> Any:
+        agent, _ = await self.agents.agent_of(_id(request))
+        return {"done": await agent.attach(_id(request)).cancel()}
+
+    async def inject(self, request: Request) -> Any:
+        agent, _ = await self.agents.agent_of(_id(request))
+        return {"done": await agent.attach(_id(request)).inject((await _body(request, _Text)).text)}
+
+    async def resume(self, request: Request) -> Any:
+        self._admit()
+        agent, _ = await self.agents.agent_of(_id(request))
+        self.agents.resume(agent, _id(request))
+        return {"run_id": _id(request)}
+
+    async def replay(self, request: Request) -> Any:
+        agent, _ = await self.agents.agent_of(_id(request))
+        run = await agent.replay(_id(request))
+        return {"run_id": _id(request), "stop": run.stop, "answer": run.text}
+
+    def _admit(self) -> None:
+        if self.closing.closed or self.agents.full:
+            raise HTTPException(503, "as many runs are driven here as may be; try again", {"Retry-After": "1"})
+
+    async def check_health(self, request: Request) -> Any:
+        return {"status": "alive"}
+
+    async def check_readiness(self, request: Request) -> Any:
+        self._admit()
+        return {"status": "ready"}
+
+
+def routes(agents: ServedAgents, closing: Closing) -> list[Route]:
+    """Return the routes for some agents."""
+    own = _Routes(agents, closing)
+    return [
+        _route("GET", "/healthz", own.check_health),
+        _route("GET", "/readyz", own.check_readiness),
+        _route("GET", "/agents", own.list_agents),
+        _route("GET", "/runs", own.list_runs),
+        _route("POST", "/runs", own.start, 201),
+        _route("GET", "/runs/{id}", own.read_run),
+        _route("GET", "/runs/{id}/events", own.follow),
+        _route("GET", "/runs/{id}/tree", own.read_tree),
+        _route("GET", "/runs/{id}/record", own.read_record),
+        _route("POST", "/runs/{id}/decisions", own.decide),
+        _route("POST", "/runs/{id}/cancel", own.cancel),
+        _route("POST", "/runs/{id}/inject", own.inject),
+        _route("POST", "/runs/{id}/resume", own.resume),
+        _route("POST", "/runs/{id}/replay", own.replay),
+    ]
+
+
+def _route(method: str, path: str, handler: Handler, status: int = 200) -> Route:
+    async def answer(request: Request) -> Any:
+        content = await handler(request)
+        if isinstance(content, (Response, EventStream)):
+            return content
+        return Response(encode(content), status, media_type="application/json")
+
+    return Route(path, answer, methods=[method], name=handler.__name__)
+
+
+def _id(request: Request) -> str:
+    run_id = str(request.path_params["id"])
+    if not _ID.fullmatch(run_id):
+        raise RunNotFound("an id has letters, digits and . _ - (at most 128)")
+    return run_id
+
+
+def _number(request: Request, name: str, default: int) -> int:
+    text = request.query_params.get(name, str(default))
+    if not (text.isascii() and text.isdigit() and len(text) < 10):
+        raise ConfigurationError(f"{name} is a number, got {text!r:.50}")
+    return int(text)
+
+
+async def _body(request: Request, kind: type[T]) -> T:
+    try:
+        return msgspec.json.decode(await request.body(), type=kind)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+        raise ConfigurationError(f"the body is not what {request.url.path} takes: {error}") from error
+
+
+async def _refuse(request: Request, error: Exception) -> Response:
+    """Answer with an error of ours, or of the routing, in one form."""
+    if isinstance(error, HTTPException):
+        status, text, headers = error.status_code, error.detail, error.headers
+    else:
+        status = next((code for kind, code in _STATUS if isinstance(error, kind)), 500)
+        text, headers = str(error), None
+    body = encode({"error": {"type": type(error).__name__, "message": text}})
+    return Response(body, status, headers, "application/json")
+
+
+FAILURES: dict[Any, Any] = {ZigguratError: _refuse, HTTPException: _refuse}
+"""How errors are answered; any other is a defect of a server, and logged with its traceback."""

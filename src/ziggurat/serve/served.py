@@ -1,0 +1,257 @@
+"""ServedAgents: the agents of a server, the runs that it drives, and what it knows of all runs in their stores."""
+
+__all__ = ["PendingRow", "RunRow", "ServedAgents"]
+
+import asyncio
+import logging
+from collections.abc import Coroutine, Iterable, Mapping, Sequence
+from datetime import UTC, datetime
+from functools import partial
+from typing import Any
+
+from msgspec import Struct
+
+from ziggurat.agents.runnable import Runnable
+from ziggurat.core.clock import new_id
+from ziggurat.core.codec import as_type, plain
+from ziggurat.core.entries import Opened
+from ziggurat.core.errors import ConfigurationError, JournalCorrupt, RunNotFound
+from ziggurat.core.event import Event
+from ziggurat.core.json_lines import read_entry
+from ziggurat.core.store import LogInfo, Store
+from ziggurat.core.stored_journal import lines_of
+from ziggurat.messages.agent import AgentRequest, Decision, PendingItem
+from ziggurat.messages.formatting import shortened
+from ziggurat.runs.local import runs_of
+from ziggurat.stores.addresses import connect
+
+logger: logging.Logger = logging.getLogger("ziggurat")
+
+_PROMPT = 200
+"""Characters of a prompt in a list."""
+
+
+class RunRow(Struct, frozen=True):
+    """A run in a list.
+
+    Attributes:
+        run_id: Its id.
+        agent: The name of its agent.
+        status: ``"running"``, or how it ended or why it waits.
+        prompt: The beginning of its question.
+        started: When it was created, in RFC 3339.
+        updated: When it was last changed.
+        labels: Its labels.
+        driven: Whether a process works on it now.
+    """
+
+    run_id: str
+    agent: str
+    status: str
+    prompt: str
+    started: str
+    updated: str
+    labels: dict[str, Any]
+    driven: bool
+
+
+class PendingRow(Struct, frozen=True):
+    """A call or a question that waits; see `PendingItem`."""
+
+    id: str
+    kind: str
+    path: str
+    name: str
+    arguments: str
+    reason: str
+    until: str | None
+
+    @classmethod
+    def of(cls, item: PendingItem) -> "PendingRow":
+        """Return an item as it is sent to people."""
+        until = None if item.until is None else _time(item.until)
+        return cls(item.id, item.stage, item.path, item.call.name, item.shown, item.reason, until)
+
+
+class ServedAgents:
+    """The agents of a server by name.
+
+    Args:
+        agents: Agents, teams, flows, graphs; each has a name of its own.
+        store: Where their runs are kept; by default in the store of each, or in memory if it has none.
+        limit: How many runs this process may drive at the same time.
+
+    Raises:
+        ConfigurationError: there is none, or two have the same name.
+
+    Attributes:
+        agents: By their names.
+        kinds: What each is: ``Agent``, ``Flow`` ...
+    """
+
+    def __init__(self, agents: Iterable[Runnable[Any]], store: str | Store | None, limit: int) -> None:
+        shared = connect("memory:" if store is None else store)
+        self.agents: dict[str, Runnable[Any]] = {}
+        self.kinds: dict[str, str] = {}
+        for agent in agents:
+            if agent.name in self.agents:
+                raise ConfigurationError(f"two of the served agents are named {agent.name!r}; give one another name")
+            self.kinds[agent.name] = type(agent).__name__
+            keeps = store is None and runs_of(agent.store).keeps_ended
+            self.agents[agent.name] = agent.with_store(agent.store if keeps else shared)
+        if not self.agents:
+            raise ConfigurationError("a server needs at least one agent")
+        self.limit = limit
+        self._tasks: set[asyncio.Task[object]] = set()
+
+    @property
+    def full(self) -> bool:
+        """Whether this process drives as many runs as it may."""
+        return len(self._tasks) >= self.limit
+
+    def agent(self, name: str) -> Runnable[Any]:
+        """Return an agent by its name.
+
+        Raises:
+            RunNotFound: there is none.
+        """
+        if name not in self.agents:
+            raise RunNotFound(f"there is no agent {name!r:.100} here; there are: {', '.join(self.agents)}")
+        return self.agents[name]
+
+    async def agent_of(self, run_id: str) -> tuple[Runnable[Any], LogInfo]:
+        """Return the agent of a run, and the header of its record.
+
+        Raises:
+            RunNotFound: no store has this run, or its agent is not served here.
+        """
+        for store in self._stores():
+            info = await store.find(f"run:{run_id}")
+            if info is not None:
+                return self.agent(info.agent), info
+        raise RunNotFound(f"there is no run {run_id!r:.150}")
+
+    def _stores(self) -> list[Store]:
+        return list({id(agent.store): agent.store for agent in self.agents.values()}.values())
+
+    # -- what is started -----------------------------------------------------------------------------------------
+
+    async def start(self, name: str, prompt: Any, arguments: Mapping[str, Any]) -> str:
+        """Start a run, and return its id when it has begun.
+
+        Raises:
+            ZigguratError: it could not be opened.
+        """
+        run_id: str = arguments.get("run_id") or new_id()
+        began = asyncio.Event()
+
+        def begin(event: Event) -> None:
+            began.set()
+
+        listeners = [*arguments.get("listeners", ()), begin]
+        run = self.agent(name).run(prompt, **{**arguments, "run_id": run_id, "listeners": listeners})
+        driving, waiting = self._drive(run_id, run), asyncio.ensure_future(began.wait())
+        await asyncio.wait([driving, waiting], return_when=asyncio.FIRST_COMPLETED)
+        waiting.cancel()
+        if not began.is_set():
+            await driving  # raises why it did not begin
+        return run_id
+
+    def resume(self, agent: Runnable[Any], run_id: str) -> None:
+        """Go on with a run in the background."""
+        self._drive(run_id, agent.resume(run_id))
+
+    def _drive(self, run_id: str, work: Coroutine[Any, Any, object]) -> "asyncio.Task[object]":
+        task = asyncio.get_running_loop().create_task(work)
+        self._tasks.add(task)
+        task.add_done_callback(partial(self._ended, run_id))
+        return task
+
+    def _ended(self, run_id: str, task: "asyncio.Task[object]") -> None:
+        """Forget a run; an error that is not in its record is logged, as nobody may wait for it here."""
+        self._tasks.discard(task)
+        error = None if task.cancelled() else task.exception()
+        if error is not None:
+            logger.warning("the run %s: %s", run_id, error)
+
+    async def decide(self, run_id: str, decisions: Mapping[str, Decision]) -> None:
+        """Record decisions, and go on with the run if nothing else is to be decided."""
+        agent, _ = await self.agent_of(run_id)
+        await agent.decide(run_id, decisions)
+        status = await agent.attach(run_id).status()
+        if not status.driven and not any(item.id not in decisions for item in status.pending):
+            self.resume(agent, run_id)
+
+    async def drain(self) -> None:
+        """Stop what this process drives; each run can be resumed."""
+        for task in self._tasks:
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+
+    # -- what is on record ---------------------------------------------------------------------------------------
+
+    async def rows(
+        self,
+        *,
+        agent: str | None = None,
+        status: str | None = None,
+        labels: Mapping[str, object] | None = None,
+        before: float | None = None,
+        search: str = "",
+        limit: int = 50,
+    ) -> tuple[list[RunRow], float | None]:
+        """Return runs, those that changed last first, and the time before which there may be more."""
+        headers: list[tuple[Store, LogInfo]] = []
+        for store in self._stores():
+            infos = await store.logs("run:", agent=agent, status=status, labels=labels, before=before, limit=limit)
+            headers += [(store, info) for info in infos if info.agent in self.agents]
+        headers = sorted(headers, key=lambda each: each[1].updated, reverse=True)[:limit]
+        rows = [await _row(store, info) for store, info in headers]
+        sought = search.casefold()
+        fitting = [row for row in rows if sought in f"{row.run_id} {row.agent} {row.prompt} {row.labels}".casefold()]
+        return fitting, headers[-1][1].updated if len(headers) == limit else None
+
+    async def detail(self, run_id: str) -> dict[str, Any]:
+        """Return what is on record of a run: its row, its answer or error, what waits, and its figures."""
+        agent, info = await self.agent_of(run_id)
+        status = await agent.attach(run_id).status()
+        last = status.messages[-1] if status.messages else None
+        return {
+            **plain(await _row(agent.store, info)),
+            "status": status.status,
+            "driven": status.driven,
+            "answer": last.text if last is not None and last.role == "assistant" else "",
+            "pending": [PendingRow.of(item) for item in status.pending],
+            "usage": status.usage,
+            "model_calls": status.model_calls,
+            "tool_calls": status.tool_calls,
+            "entries": status.entries,
+        }
+
+
+async def _row(store: Store, info: LogInfo) -> RunRow:
+    return RunRow(
+        info.log.removeprefix("run:"),
+        info.agent,
+        info.status,
+        await _prompt(store, info.log),
+        _time(info.created),
+        _time(info.updated),
+        info.labels,
+        bool(info.owner),
+    )
+
+
+async def _prompt(store: Store, log: str) -> str:
+    try:
+        rows: Sequence[Any] = await store.read(log, 0, 1)
+        entry = read_entry((await lines_of(store, log, rows))[0])
+        if not isinstance(entry, Opened) or entry.request is None:
+            return ""
+        return shortened(as_type(entry.request, AgentRequest).messages[-1].text, _PROMPT)
+    except (JournalCorrupt, IndexError):  # one damaged run must not hide the others
+        return "(damaged)"
+
+
+def _time(seconds: float) -> str:
+    return datetime.fromtimestamp(seconds, UTC).isoformat(timespec="milliseconds")

@@ -1,0 +1,64 @@
+"""Run the application with uvicorn, and end it in order: readers learn of it, and every run can be resumed."""
+
+__all__ = ["run_server", "server_for"]
+
+import socket
+from typing import TYPE_CHECKING
+
+from ziggurat.core.errors import ConfigurationError, MissingExtra
+from ziggurat.serve.application import ServedApp
+
+if TYPE_CHECKING:
+    from uvicorn import Server
+
+GRACE = 5.0
+"""Seconds that requests other than streams have to finish when the server ends."""
+
+
+def server_for(application: ServedApp, host: str, port: int) -> "Server":
+    """Return a uvicorn server for an application; ``await server.serve()`` runs it.
+
+    Raises:
+        MissingExtra: the extra ``serve`` is not installed.
+    """
+    try:
+        import uvicorn
+    except ImportError as error:
+        raise MissingExtra("ziggurat serve", "serve") from error
+
+    class _Server(uvicorn.Server):
+        async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+            application.closing.close()  # streams end first, or they would be waited for
+            await super().shutdown(sockets)
+
+    config = uvicorn.Config(
+        application,
+        host=host,
+        port=port,
+        http="httptools",
+        loop="asyncio",
+        ws="none",
+        lifespan="on",
+        log_level="warning",
+        access_log=False,
+        server_header=False,
+        date_header=False,
+        timeout_graceful_shutdown=int(GRACE),
+        h11_max_incomplete_event_size=64 * 1024,
+    )
+    return _Server(config)
+
+
+def run_server(application: ServedApp, host: str, port: int) -> None:
+    """Serve until a signal ends the process.
+
+    Raises:
+        ConfigurationError: the port is in use, or may not be used.
+    """
+    import asyncio
+
+    server = server_for(application, host, port)
+    try:
+        asyncio.run(server.serve())
+    except SystemExit as error:  # uvicorn's word for a port that cannot be bound; it has logged why
+        raise ConfigurationError(f"port {port} of {host} cannot be used; choose another with --port") from error

@@ -1,0 +1,71 @@
+"""A real server in this process, for tests of what it answers."""
+
+import asyncio
+import json
+import socket
+from collections.abc import AsyncGenerator, AsyncIterator
+from contextlib import asynccontextmanager
+from typing import Any
+
+import httpx
+
+from ziggurat.serve.application import ServedApp
+from ziggurat.serve.server import server_for
+
+TOKEN = "a-token-for-tests-only"
+
+
+class Serving:
+    """A server that listens, and a client that shows its token."""
+
+    def __init__(self, application: ServedApp, port: int) -> None:
+        self.application = application
+        self.port = port
+        self.address = f"http://127.0.0.1:{port}"
+        self.client = httpx.AsyncClient(
+            base_url=self.address, headers={"Authorization": f"Bearer {application.token}"}, timeout=20
+        )
+
+    async def post(self, path: str, content: object = None, status: int = 200) -> Any:
+        reply = await self.client.post(path, json={} if content is None else content)
+        assert reply.status_code == status, reply.text
+        return reply.json()
+
+    async def get(self, path: str, status: int = 200) -> Any:
+        reply = await self.client.get(path)
+        assert reply.status_code == status, reply.text
+        return reply.json()
+
+    async def events(self, path: str, after: str = "") -> AsyncGenerator[tuple[str, str, Any], None]:
+        """Yield the id, name and data of each event of a stream."""
+        async with self.client.stream("GET", path, headers={"Last-Event-ID": after} if after else None) as reply:
+            assert reply.status_code == 200
+            fields: dict[str, str] = {}
+            async for line in reply.aiter_lines():
+                name, _, value = line.partition(": ")
+                if name:
+                    fields[name] = value
+                elif "event" in fields:
+                    yield fields.get("id", ""), fields["event"], json.loads(fields["data"])
+                    fields = {}
+
+    async def ended(self, run_id: str) -> Any:
+        """Wait until a run has ended or waits, and return what the server knows of it."""
+        async for _ in self.events(f"/runs/{run_id}/events"):
+            pass
+        return await self.get(f"/runs/{run_id}")
+
+
+@asynccontextmanager
+async def serving(application: ServedApp) -> AsyncIterator[Serving]:
+    """Serve an application at a free port of this machine."""
+    listener = socket.create_server(("127.0.0.1", 0))
+    server = server_for(application, "127.0.0.1", 0)
+    task = asyncio.ensure_future(server.serve(sockets=[listener]))
+    here = Serving(application, listener.getsockname()[1])
+    try:
+        yield here
+    finally:
+        await here.client.aclose()
+        server.should_exit = True
+        await task

@@ -1,0 +1,239 @@
+"""Tests of the server over real connections: runs are started, watched, decided on, steered, and read."""
+
+import asyncio
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.serve.serving import TOKEN, serving
+from tests.teams.models import asynchronous
+from tests.wrong import wrong
+from ziggurat.agents.agent import Agent
+from ziggurat.agents.flow import flow
+from ziggurat.calls.question import ask
+from ziggurat.core.errors import ConfigurationError
+from ziggurat.messages import stops
+from ziggurat.messages.delta import TextDelta
+from ziggurat.messages.events import Delta
+from ziggurat.messages.parts import tool_call
+from ziggurat.models.scripted import ScriptedModel
+from ziggurat.serve.application import ServedApp, app
+from ziggurat.tools.function import tool
+
+
+def paying(acts: list[int], **arguments: Any) -> Agent:
+    """Return an agent that pays when a person has approved."""
+
+    @tool(effect="once", approval=True)
+    def pay(amount: int) -> str:
+        """Pay."""
+        acts.append(amount)
+        return f"paid {amount}"
+
+    return Agent(ScriptedModel(tool_call("pay", amount=3), "Done."), name="desk", tools=[pay], **arguments)
+
+
+def served(*agents: Any, **arguments: Any) -> ServedApp:
+    return app(agents, token=TOKEN, **arguments)
+
+
+@asynchronous
+async def test_a_run_is_started_watched_and_read() -> None:
+    agent = Agent(ScriptedModel([TextDelta("Good "), TextDelta("day.")]), name="greeter")
+    async with serving(served(agent)) as server:
+        assert await server.get("/agents") == {"agents": [{"name": "greeter", "kind": "Agent"}]}
+        body = {"agent": "greeter", "prompt": "Greet.", "run_id": "r-1", "labels": {"user": "ann"}}
+        assert await server.post("/runs", body, 201) == {"run_id": "r-1"}
+        events = [each async for each in server.events("/runs/r-1/events")]
+        names = [name for _, name, _ in events]
+        assert names[0] == "Opened"
+        assert names[-1] == "end"
+        [said] = [data for _, name, data in events if name == "ModelEnded"]
+        assert "Good day." in str(said)
+        run = await server.get("/runs/r-1")
+        assert (run["status"], run["answer"], run["prompt"]) == ("Completed", "Good day.", "Greet.")
+        listed = await server.get("/runs?label=user:ann&status=Completed&search=GREET")
+        assert [row["run_id"] for row in listed["runs"]] == ["r-1"]
+        assert (await server.get("/runs?label=user:ben"))["runs"] == []
+        tree = await server.get("/runs/r-1/tree?from=1&count=1")
+        assert (tree["total"], [node["name"] for node in tree["nodes"]]) == (3, ["step-1"])
+        assert len((await server.client.get("/runs/r-1/record")).text.splitlines()) == run["entries"]
+        assert (await server.post("/runs/r-1/replay"))["answer"] == "Good day."
+
+
+@pytest.mark.parametrize("decision", ["approve", "deny", "modify"])
+@asynchronous
+async def test_what_waits_is_decided_once(decision: str, tmp_path: Path) -> None:
+    acts: list[int] = []
+    async with serving(served(paying(acts), store=f"sqlite:///{tmp_path / 'runs.db'}")) as server:
+        await server.post("/runs", {"agent": "desk", "prompt": "Pay.", "run_id": "r-1"}, 201)
+        run = await server.ended("r-1")
+        assert (run["status"], acts) == ("Suspended", [])
+        [item] = run["pending"]
+        assert (item["kind"], item["name"], item["arguments"]) == ("tool", "pay", '{"amount":3}')
+        made = {"decision": decision} | ({"arguments": {"amount": 2}} if decision == "modify" else {})
+        await server.post("/runs/r-1/decisions", {"decisions": {item["id"]: made}})
+        while (run := await server.ended("r-1"))["status"] in ("Suspended", "running"):
+            pass
+        assert run["answer"] == "Done."
+        assert acts == {"approve": [3], "deny": [], "modify": [2]}[decision]
+        other = {"decision": "deny" if decision == "approve" else "approve"}
+        refused = await server.client.post("/runs/r-1/decisions", json={"decisions": {item["id"]: other}})
+        assert refused.status_code in (409, 422)
+    assert len(acts) <= 1
+
+
+@asynchronous
+async def test_a_question_is_answered() -> None:
+    @flow
+    async def book(city: str) -> str:
+        return f"{city}: {await ask('Which seat?', str)}"
+
+    async with serving(served(book)) as server:
+        await server.post("/runs", {"agent": "book", "prompt": "Oslo", "run_id": "r-1"}, 201)
+        [item] = (await server.ended("r-1"))["pending"]
+        assert (item["kind"], item["reason"]) == ("question", "Which seat?")
+        await server.post("/runs/r-1/decisions", {"decisions": {item["id"]: {"decision": "answer", "value": "12a"}}})
+        while (await server.ended("r-1"))["status"] in ("Suspended", "running"):
+            pass
+        assert (await server.post("/runs/r-1/replay"))["answer"] == "Oslo: 12a"
+
+
+class Gate:
+    """Lets a model go on piece by piece."""
+
+    def __init__(self) -> None:
+        self.pieces = asyncio.Semaphore(0)
+
+    async def __call__(self, event: object) -> None:
+        if isinstance(event, Delta):
+            await self.pieces.acquire()
+
+
+@asynchronous
+async def test_a_reader_who_comes_late_or_comes_back_misses_and_repeats_nothing() -> None:
+    pieces = [f"{number} " for number in range(12)]
+    gate = Gate()
+    agent = Agent(ScriptedModel([TextDelta(piece) for piece in pieces]), name="counter")
+    application = served(agent)
+    async with serving(application) as server:
+        counter = application.agents.agent("counter")
+        handle = counter.start("count", run_id="r-1", listeners=[gate])
+        for _ in range(5):
+            gate.pieces.release()
+        read: list[tuple[str, str]] = []
+        stream = server.events("/runs/r-1/events")
+        async for place, name, data in stream:
+            if name == "Delta":
+                read.append((place, data["delta"]["text"]))
+                if len(read) == 4:
+                    break
+        await stream.aclose()
+        async for place, name, data in server.events("/runs/r-1/events", after=read[-1][0]):
+            if name == "Delta":
+                read.append((place, data["delta"]["text"]))
+                gate.pieces.release()  # the next piece is said when this one was read
+        await handle.result()
+        assert [text for _, text in read] == pieces
+
+
+@asynchronous
+async def test_an_unknown_place_in_a_stream_begins_anew() -> None:
+    async with serving(served(Agent(ScriptedModel("x"), name="a"))) as server:
+        await server.post("/runs", {"agent": "a", "prompt": "x", "run_id": "r-1"}, 201)
+        await server.ended("r-1")
+        names = [name async for _, name, _ in server.events("/runs/r-1/events?after=900")]
+        assert names[:2] == ["reset", "Opened"]
+        assert names[-1] == "end"
+        again = [place async for place, _, _ in server.events("/runs/r-1/events", after="2")]
+        assert again[0] == "3"
+
+
+@asynchronous
+async def test_a_run_is_cancelled_and_told_something_while_it_goes_on() -> None:
+    gate = Gate()
+    agent = Agent(ScriptedModel([TextDelta("a"), TextDelta("b")], "heard"), name="a")
+    application = served(agent)
+    async with serving(application) as server:
+        handle = application.agents.agent("a").start("go", run_id="r-1", listeners=[gate])
+        await handle.recorded()
+        assert await server.post("/runs/r-1/inject", {"text": "More."}) == {"done": True}
+        assert await server.post("/runs/r-1/cancel") == {"done": True}
+        assert isinstance((await handle.result()).stop, stops.Cancelled)
+        assert await server.post("/runs/r-1/cancel") == {"done": False}
+
+
+@asynchronous
+async def test_at_the_end_readers_are_told_and_the_run_can_be_resumed(tmp_path: Path) -> None:
+    agent = paying([], store=f"sqlite:///{tmp_path / 'runs.db'}")
+    reply = [TextDelta("a"), TextDelta("b")]
+    slow = Agent(ScriptedModel(reply, reply), name="slow", store=agent.store)
+    gate = Gate()
+    application = served(slow, agent)
+    names: list[str] = []
+
+    async def read(server: Any) -> None:
+        names.extend([name async for _, name, _ in server.events("/runs/r-1/events")])
+
+    async with serving(application) as server:
+        await application.agents.start("slow", "go", {"run_id": "r-1", "listeners": [gate]})
+        reading = asyncio.ensure_future(read(server))
+        assert (await server.get("/runs/r-1"))["driven"]
+        application.closing.close()
+        await reading
+        await server.get("/readyz", 503)
+    assert names[-1] == "bye"
+    assert (await slow.resume("r-1")).output == "ab"
+    await agent.store.close()
+
+
+@pytest.mark.parametrize(
+    ("path", "body", "status"),
+    [
+        ("/runs", {"agent": "nobody", "prompt": "x"}, 404),
+        ("/runs", {"agent": "a"}, 422),
+        ("/runs", {"agent": "a", "prompt": "x", "run_id": "../x"}, 422),
+        ("/runs", {"agent": "a", "prompt": "x", "what": 1}, 422),
+        ("/runs", [], 422),
+        ("/runs/none/cancel", {}, 404),
+        ("/runs/none/decisions", {"decisions": {}}, 404),
+        ("/runs/r-1/decisions", {"decisions": {"x": {"decision": "approve"}}}, 422),
+        ("/runs/r-1/inject", {"text": ""}, 422),
+        ("/nowhere", {}, 404),
+        ("/agents", {}, 405),
+    ],
+)
+@asynchronous
+async def test_wrong_requests_are_refused_with_a_reason(path: str, body: Any, status: int) -> None:
+    async with serving(served(Agent(ScriptedModel("x"), name="a"))) as server:
+        await server.post("/runs", {"agent": "a", "prompt": "x", "run_id": "r-1"}, 201)
+        await server.ended("r-1")
+        reply = await server.post(path, body, status)
+        assert reply["error"]["message"]
+
+
+@asynchronous
+async def test_no_more_runs_are_driven_than_allowed() -> None:
+    gate = Gate()
+    agent = Agent(ScriptedModel([TextDelta("a")]), name="a")
+    application = served(agent, max_runs=1)
+    async with serving(application) as server:
+        await application.agents.start("a", "x", {"run_id": "r-1", "listeners": [gate]})
+        refused = await server.client.post("/runs", json={"agent": "a", "prompt": "x"})
+        assert (refused.status_code, refused.headers["retry-after"]) == (503, "1")
+        gate.pieces.release()
+        await server.ended("r-1")
+        await server.post("/runs", {"agent": "a", "prompt": "x"}, 201)
+
+
+def test_wrong_arguments_are_refused_at_the_door() -> None:
+    agent = Agent(ScriptedModel("x"), name="a")
+    cases: tuple[dict[str, Any], ...] = (
+        {"agents": []},
+        {"agents": [agent, agent]},
+        {"agents": agent, "token": "short"},
+    )
+    for arguments in cases:
+        with pytest.raises(ConfigurationError):
+            app(**wrong(arguments))
