@@ -32,7 +32,6 @@ FLOORS = {
     "plans": 7,
     "serve": 8,
     "testing": 8,
-    "serve": 8,
     "cli": 9,
 }
 MAY_ALSO_IMPORT = {

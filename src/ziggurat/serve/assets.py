@@ -9,21 +9,12 @@ from types import MappingProxyType
 
 import msgspec
 
+from ziggurat.serve.guard import SECURITY_HEADERS
+
 __all__ = ["PAGE_HEADERS", "Asset", "asset"]
 
-PAGE_HEADERS: Mapping[str, str] = MappingProxyType(
-    {
-        "content-security-policy": "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; "
-        "img-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'",
-        "x-content-type-options": "nosniff",
-        "x-frame-options": "DENY",
-        "referrer-policy": "no-referrer",
-        "cross-origin-opener-policy": "same-origin",
-        "cross-origin-resource-policy": "same-origin",
-        "cache-control": "no-cache",
-    }
-)
-"""The headers of every file of the page: its own scripts and styles only, in no frame, revalidated by `ETag`."""
+PAGE_HEADERS: Mapping[str, str] = MappingProxyType({**SECURITY_HEADERS, "cache-control": "no-cache"})
+"""The headers of every file of the page: those of all answers; it is revalidated by its `ETag`."""
 
 _CONTENT_TYPES = {
     "html": "text/html; charset=utf-8",

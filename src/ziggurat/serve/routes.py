@@ -26,6 +26,7 @@ from ziggurat.core.errors import (
     ZigguratError,
 )
 from ziggurat.messages.agent import Decision
+from ziggurat.serve.assets import asset
 from ziggurat.serve.events import Closing, EventStream, Position
 from ziggurat.serve.served import ServedAgents
 
@@ -160,6 +161,15 @@ class _Routes:
         if self.closing.closed or self.agents.full:
             raise HTTPException(503, "as many runs are driven here as may be; try again", {"Retry-After": "1"})
 
+    async def read_asset(self, request: Request) -> Response:
+        file = asset(request.path_params.get("name", "index.html"))
+        if file is None:
+            raise HTTPException(404, "there is no such file of the page")
+        headers = {"etag": file.etag, "cache-control": "no-cache"}
+        if request.headers.get("if-none-match") == file.etag:
+            return Response(None, 304, headers)
+        return Response(file.body, 200, headers, file.content_type)
+
     async def check_health(self, request: Request) -> Any:
         return {"status": "alive"}
 
@@ -174,6 +184,8 @@ def routes(agents: ServedAgents, closing: Closing) -> list[Route]:
     return [
         _route("GET", "/healthz", own.check_health),
         _route("GET", "/readyz", own.check_readiness),
+        _route("GET", "/", own.read_asset),
+        _route("GET", "/page/{name}", own.read_asset),
         _route("GET", "/agents", own.list_agents),
         _route("GET", "/runs", own.list_runs),
         _route("POST", "/runs", own.start, 201),
