@@ -144,7 +144,7 @@ class LoopRun:
         model, name = self.loop.model, self.loop.model_name
         if self.rewriters is not None:
             return self.rewriters.ask(self, model, ctx, path, name=name)
-        return ask(model, self.request(), ctx.at(path), name=name)
+        return ask(model, self.request(), ctx.at(path), name)
 
     def add_results(self, results: tuple[ToolResult, ...]) -> None:
         """Append the results of a reply's calls, which completes the step."""

@@ -14,6 +14,7 @@ from ziggurat.core.errors import Suspend, ToolError
 from ziggurat.core.fan_out import FanOut, raise_suspended
 from ziggurat.core.journal import journal_of
 from ziggurat.core.path import escaped
+from ziggurat.core.recorder import count
 from ziggurat.messages.events import ToolEnded
 from ziggurat.messages.parts import ToolCall, ToolResult
 from ziggurat.messages.usage import TOOL_CALL
@@ -132,7 +133,7 @@ async def _outcome(
         text = f"interrupted: {why} while this one ran; whether it took effect is unknown"
         result = ToolResult(call.id, call.name, text, "interrupted", call.name)
     await journal.write(Result(ctx.path, call.name, call, result))
-    journal.count(ctx, call.name, TOOL_CALL)
+    count(ctx, call.name, (TOOL_CALL,))
     if ctx.listens(ToolEnded):
         await ctx.emit(ToolEnded(ctx.path, call, result, 0.0))
     return result

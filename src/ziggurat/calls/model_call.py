@@ -26,7 +26,7 @@ from ziggurat.core.errors import ConfigurationError, InvalidArguments, JournalCo
 from ziggurat.core.event import SILENCE, Dropped
 from ziggurat.core.facts import must_be, name_of
 from ziggurat.core.journal import LocalJournal, journal_of
-from ziggurat.core.recorder import usage_of
+from ziggurat.core.recorder import count, usage_of
 from ziggurat.messages.canonical import canonical
 from ziggurat.messages.delta import deltas_of, fit, refolded
 from ziggurat.messages.events import ApprovalExecuted, Delta, ModelEnded, ModelStarted
@@ -43,7 +43,7 @@ if TYPE_CHECKING:
 _SENDABLE = ValidationPolicy.sendable()
 
 
-async def ask(model: Model, request: ModelRequest, ctx: Context, *, name: str | None = None) -> ModelResponse:
+async def ask(model: Model, request: ModelRequest, ctx: Context, name: str | None = None) -> ModelResponse:
     """Ask a model at this context's path; if the record has an answer there, return that instead.
 
     Raises:
@@ -85,7 +85,7 @@ async def ask(model: Model, request: ModelRequest, ctx: Context, *, name: str | 
     except BaseException as raised:  # noqa: BLE001 - raised again
         raise await _failed(raised, name, original, reserved, ctx, chain, journal, sent)  # noqa: B904 - it has its cause already
     spent = (*lost, response.usage)
-    journal.count(ctx, name, *spent)
+    count(ctx, name, spent)
     for each in reserved:
         each.settle(spent)
     if ctx.emit is not SILENCE:
@@ -143,7 +143,7 @@ async def _failed(
     if usage is not None and not any(each is usage for each in charged):  # a hook may have charged the reply it refused
         charged = (*charged, usage)
     spent = metered(charged)
-    journal.count(ctx, name, *spent)
+    count(ctx, name, spent)
     for each in reserved:
         each.settle(spent)
     try:

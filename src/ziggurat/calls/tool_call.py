@@ -25,6 +25,7 @@ from ziggurat.core.errors import JournalError, ToolError
 from ziggurat.core.event import SILENCE
 from ziggurat.core.failures import Cause
 from ziggurat.core.journal import LocalJournal, journal_of
+from ziggurat.core.recorder import count
 from ziggurat.messages.events import ApprovalExecuted, ToolEnded, ToolStarted
 from ziggurat.messages.parts import ToolCall, ToolResult
 from ziggurat.messages.usage import TOOL_CALL
@@ -79,7 +80,7 @@ async def act(box: Toolbox, call: ToolCall, ctx: Context) -> ToolResult:
     stored = journal.append(Result(ctx.path, call.name, call, result, (), journal.watch.elapsed if timed else 0.0))
     if stored is not None:  # `await journal.write(...)` takes 0.2 us longer
         await stored
-    journal.count(ctx, call.name, TOOL_CALL)
+    count(ctx, call.name, (TOOL_CALL,))
     seconds = monotonic() - started
     if entry is not None:
         entry.statistics.add(seconds, result)

@@ -132,7 +132,7 @@ def as_type(value: object, kind: type[T]) -> T:
     return decode(value, kind) if isinstance(value, Raw) else cast("T", value)
 
 
-def canonical(value: object, *, few_keys: bool = False) -> bytes:
+def canonical(value: object, few_keys: bool = False) -> bytes:
     """Encode a value as JSON with sorted keys, so that equal values give equal bytes, whatever their key order.
 
     Args:

@@ -314,7 +314,7 @@ class Journal(Protocol):
 class Meter(Protocol):
     """A sum of the usage of calls, and the budgets that they are charged to."""
 
-    def add(self, usage: object, name: str = "", /, *, charge: bool = False) -> None:
+    def add(self, usage: object, name: str = "", charge: bool = False, /) -> None:
         """Add the usage of one call of the service of that name; perhaps charge it to the budgets in effect, too."""
         ...
 

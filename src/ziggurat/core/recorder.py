@@ -5,7 +5,7 @@ three modes: `record` and `resume` answer recorded calls and make the others; `r
 the record has no answer.
 """
 
-__all__ = ["Mode", "Recorder", "usage_of"]
+__all__ = ["Mode", "Recorder", "count", "usage_of"]
 
 from asyncio import Future
 from collections import deque
@@ -55,6 +55,14 @@ def usage_of(value: object) -> object | None:
 
 def _known(spent: Iterable[object]) -> tuple[object, ...]:
     return tuple(cost for cost in spent if not isinstance(cost, BaseException))
+
+
+def count(ctx: Context, name: str, spent: Iterable[object], charge: bool = False) -> None:
+    """Add what a call has used to the sum of the run; with `charge`, to the budgets too: nothing was reserved there."""
+    meter = ctx.scope.get(METER)
+    if meter is not None:
+        for usage in spent:
+            meter.add(usage, name, charge)
 
 
 _CUT_OFF = ("Cancelled", "Timeout", "Failed", "BudgetExceeded", "Denied")
@@ -203,7 +211,7 @@ class Recorder:
         except BaseException as raised:  # noqa: BLE001 - raised again
             error = contained(raised)
             spent = _known(self.take_charges(ctx.path, usage_of(error)))
-            self.count(ctx, name, *spent, charge=True)
+            count(ctx, name, spent, True)
             if isinstance(error, Exception):
                 await self.write_failure(ctx, name, request, error, spent)
             raise error  # noqa: B904 - it has its cause already
@@ -213,7 +221,7 @@ class Recorder:
             await waiting
         usage = getattr(value, "usage", None)
         if spent or usage is not None:
-            self.count(ctx, name, *spent, usage, charge=True)
+            count(ctx, name, (*spent, usage), True)
         return value
 
     async def _call_composite(
@@ -232,14 +240,6 @@ class Recorder:
         if record is None or record.result is None:
             await self.write(Result(ctx.path, name, request, value, (), self.watch.elapsed))
         return value
-
-    @staticmethod
-    def count(ctx: Context, name: str, /, *spent: object, charge: bool = False) -> None:
-        """Add what a call has used to the sum of the run; if nothing was reserved for it, charge the budgets, too."""
-        meter = ctx.scope.get(METER)
-        if meter is not None:
-            for usage in spent:
-                meter.add(usage, name, charge=charge)
 
     def write(self, entry: JournalEntry) -> Awaitable[None]:
         """Record an entry; the awaitable, to be awaited before acting on it, ends when it is durable.
@@ -312,7 +312,7 @@ class Recorder:
         number = record.number(outcome)
         if record.counted < number:  # not when it was removed, with number 0
             record.counted = number
-            self.count(ctx, outcome.name, *(self._composites.own_cost(outcome) or [outcome]))
+            count(ctx, outcome.name, self._composites.own_cost(outcome) or [outcome])
 
     @property
     def _composites(self) -> Composites:

@@ -86,7 +86,7 @@ class Tally:
         self.model_calls: int = 0
         self.tool_calls: int = 0
 
-    def add(self, cost: object, name: str = "", /, *, charge: bool = False) -> None:
+    def add(self, cost: object, name: str = "", charge: bool = False, /) -> None:
         """Count a model call by its usage, or a tool call by its outcome, here and in all enclosing runs.
 
         Args:

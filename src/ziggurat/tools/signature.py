@@ -146,7 +146,7 @@ class Signature(msgspec.Struct, frozen=True, eq=False):
         """
         if self._plain:  # numbers, texts and truth values are read as they were written
             values = self.decode(arguments)
-            return canonical({**self._defaults, **values} if self._defaults else values, few_keys=True).decode()
+            return canonical({**self._defaults, **values} if self._defaults else values, True).decode()
         return normal_form(arguments, self._recode)
 
     def decode_normal(self, arguments: str) -> dict[str, object]:
