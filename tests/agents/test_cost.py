@@ -3,9 +3,14 @@
 import asyncio
 import gc
 import sys
+from collections.abc import Callable, Coroutine
+from functools import partial
 from types import FrameType
+from typing import Any
 
 from ziggurat.agents.agent import Agent
+from ziggurat.agents.flow import flow
+from ziggurat.calls.step import step
 from ziggurat.messages.parts import tool_call
 from ziggurat.models.scripted import ScriptedModel
 from ziggurat.tools.function import tool
@@ -16,39 +21,53 @@ async def add(a: int, b: int) -> int:
     return a + b
 
 
-STEP = 46
+@step
+async def double(n: int) -> int:
+    return 2 * n
+
+
+@flow
+async def doubles(count: int) -> int:
+    return sum([await double(n) for n in range(count)])
+
+
+STEP = 45
 """Calls for a step with one call of an async tool, without a store; those of the model and the tool are among them.
 
 A tool that is not async runs in a thread, and how often the event loop turns until it has ended differs.
 """
 
-RUN = 131
+RECORDED = 11
+"""Calls for a recorded step of a flow, without a store; that of its function is among them."""
+
+RUN = 130
 """Calls for a run that is answered at once."""
 
 
 def calls_in(steps: int) -> int:
     """Return how many calls of Python functions a run of so many steps makes; one run in 64 makes new ids besides."""
-    return min(_calls_in_one(steps) for _ in range(2))
-
-
-def _calls_in_one(steps: int) -> int:
     agent = Agent(ScriptedModel(*[tool_call("add", a=1, b=2)] * steps, "done"), tools=[add], max_steps=1_000)
+    again = Agent(ScriptedModel(*[tool_call("add", a=1, b=2)] * steps, "done"), tools=[add], max_steps=1_000)
+    return min(_calls_of(partial(each.run, "go")) for each in (agent, again))
+
+
+def _calls_of(run: Callable[[], Coroutine[Any, Any, object]]) -> int:
     number = 0
 
     def count(frame: FrameType, what: str, value: object) -> None:
         nonlocal number
         number += what == "call"
 
-    async def run() -> int:
+    async def counted() -> None:
         gc.disable()  # it may call finalizers of other tests
         sys.setprofile(count)
         try:
-            return (await agent.run("go")).steps
+            await run()
         finally:
             sys.setprofile(None)
             gc.enable()
 
-    assert asyncio.run(run()) == steps + 1
+    asyncio.run(counted())
     return number
 
 
@@ -57,6 +76,13 @@ def test_a_step_makes_a_bounded_number_of_calls() -> None:
     few, some, many = calls_in(10), calls_in(30), calls_in(130)
     assert (some - few) / 20 <= STEP
     assert (many - some) / 100 <= STEP
+
+
+def test_a_recorded_step_of_a_flow_makes_a_bounded_number_of_calls() -> None:
+    _calls_of(partial(doubles.run, 2))  # what is made once
+    few, some, many = (min(_calls_of(partial(doubles.run, count)) for _ in range(2)) for count in (10, 30, 130))
+    assert (some - few) / 20 <= RECORDED
+    assert (many - some) / 100 <= RECORDED
 
 
 def test_a_run_makes_a_bounded_number_of_calls() -> None:

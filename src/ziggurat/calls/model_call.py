@@ -78,7 +78,7 @@ async def ask(model: Model, request: ModelRequest, ctx: Context, name: str | Non
         else:
             model = sent = _Sent(model)
             response = await _call(model, name, request, ctx, chain)
-        lost = metered(charged) if (charged := journal.take_charges(ctx.path)) else ()
+        lost = () if journal.charges is None else metered(journal.take_charges(ctx.path))
         stored = journal.append(Result(ctx.path, name, original.messages.mark(), response, lost, journal.watch.elapsed))
         if stored is not None:  # `await journal.write(...)` takes 0.2 us longer
             await stored

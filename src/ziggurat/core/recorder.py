@@ -79,8 +79,8 @@ class Recorder:
     """
 
     __slots__ = (
-        "_acts", "_acts_read", "_charges", "_errors", "_known_composites", "_readers", "_reading",
-        "_screens", "durable", "entries", "mode", "refusing", "reopened", "replaying", "strict", "watch",
+        "_acts", "_acts_read", "_errors", "_known_composites", "_readers", "_reading", "_screens",
+        "charges", "durable", "entries", "mode", "refusing", "reopened", "replaying", "strict", "watch",
     )  # fmt: skip
 
     def __init__(self, mode: Mode = "record", *, strict: bool = False, clock: Clock = SYSTEM_CLOCK) -> None:
@@ -94,7 +94,7 @@ class Recorder:
         self._acts: dict[str, Intent] | None = None
         self._acts_read = 0  # the number of entries searched for them
         self._known_composites: Composites | None = None
-        self._charges: list[tuple[str, object]] | None = None
+        self.charges: list[tuple[str, object]] | None = None  # usage not yet taken, by path
         self._errors: dict[int, tuple[BaseException, bool]] | None = None  # recorded ones by id; if they are answers
         self._screens: dict[str, tuple[RedactEntry, ...]] | None = None
         self._readers: deque[Future[None]] | None = None
@@ -215,7 +215,7 @@ class Recorder:
             if isinstance(error, Exception):
                 await self.write_failure(ctx, name, request, error, spent)
             raise error  # noqa: B904 - it has its cause already
-        spent = () if self._charges is None else _known(self.take_charges(ctx.path))
+        spent = () if self.charges is None else _known(self.take_charges(ctx.path))
         waiting = self.append(Result(ctx.path, name, request, value, spent, self.watch.elapsed))
         if waiting is not None:
             await waiting
@@ -278,9 +278,9 @@ class Recorder:
 
     def charge(self, path: str, usage: object, /) -> None:
         """Keep the usage of a failed or lost try at `path`, for the record of the call it is a part of."""
-        if self._charges is None:
-            self._charges = []
-        self._charges.append((path, usage))
+        if self.charges is None:
+            self.charges = []
+        self.charges.append((path, usage))
 
     def take_charges(self, path: str, usage: object | None = None) -> tuple[object, ...]:
         """Remove and return the usage charged at and below a call, followed by the call's own.
@@ -288,11 +288,11 @@ class Recorder:
         A failed try whose usage is unknown is represented by its error.
         """
         own = () if usage is None else (usage,)
-        charges = self._charges
+        charges = self.charges
         if charges is None:
             return own
         costs = [cost for at, cost in charges if is_beneath(at, path)]
-        self._charges = [(at, cost) for at, cost in charges if not is_beneath(at, path)] or None
+        self.charges = [(at, cost) for at, cost in charges if not is_beneath(at, path)] or None
         return (*costs, *own)
 
     def skip(self, ctx: Context, until: JournalEntry | None = None) -> None:
