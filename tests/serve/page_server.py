@@ -74,7 +74,9 @@ class PageServer:
         self.agents: list[Json] = [{"name": "helper", "description": "Helps.", "kind": "agent"}]
         self.diff: Json = {"rows": []}
         self.sessions: dict[str, list[Json]] = {}
+        self.session_names: dict[str, str] = {}
         self.memories: list[Json] = []
+        self.refusal = ""
         self.posts: list[tuple[str, Json]] = []
         self.streams: list[str] = []
         self.on_post: Callable[[str, Json], Json] = lambda path, body: {}
@@ -122,7 +124,12 @@ class PageServer:
             "/runs/{id}/events": self._follow,
             "/diff": lambda request: JSONResponse(self.diff),
             "/sessions": lambda request: JSONResponse(
-                {"sessions": [{"id": each, "messages": len(said)} for each, said in self.sessions.items()]}
+                {
+                    "sessions": [
+                        {"id": self.session_names.get(name, name), "messages": len(messages)}
+                        for name, messages in self.sessions.items()
+                    ]
+                }
             ),
             "/sessions/{id}": lambda request: JSONResponse({"messages": self.sessions[request.path_params["id"]]}),
             "/memory": lambda request: JSONResponse({"memories": self.memories}),
@@ -136,13 +143,12 @@ class PageServer:
             *(Route(path, self._post, methods=["POST"]) for path in posts),
         ]
 
-    @staticmethod
-    def _wrap(answer: Callable[[Request], Response]) -> Callable[[Request], Any]:
+    def _wrap(self, answer: Callable[[Request], Response]) -> Callable[[Request], Any]:
         async def endpoint(request: Request) -> Response:
             try:
                 return answer(request)
             except KeyError as error:
-                return JSONResponse({"error": {"message": f"there is no {error}"}}, 404)
+                return JSONResponse({"error": {"message": self.refusal or f"there is no {error}"}}, 404)
 
         return endpoint
 

@@ -89,7 +89,7 @@ export const runLink = (id, number) => "#/runs/" + encodeURIComponent(id) + (num
 export const Alert = ({ text }) => text && html`<p class="error" role="alert">${visible(text)}</p>`;
 
 export const Figures = ({ values }) => html`<dl class="figures">${values.filter(([, value]) => value).map(([name, value]) =>
-  html`<div><dt>${name}</dt><dd>${value}</dd></div>`)}</dl>`;
+  html`<div><dt>${visible(name)}</dt><dd>${value}</dd></div>`)}</dl>`;
 
 /** A block of text of others: never markup, its hidden characters shown, long ones opened on demand. */
 export function Block({ value, label }) {
@@ -97,7 +97,7 @@ export function Block({ value, label }) {
   const text = useMemo(() => textOf(value), [value]);
   const long = text.length > 6000 && !all;
   return html`<div class="block">
-    <pre tabindex="0" role="region" aria-label=${label || "text"}>${long ? text.slice(0, 6000) : text}</pre>
+    <pre tabindex="0" role="region" aria-label=${visible(label)}>${long ? text.slice(0, 6000) : text}</pre>
     ${long && html`<button type="button" class="quiet" onClick=${() => setAll(true)}>Show all ${count(text.length)} characters</button>`}
   </div>`;
 }

@@ -58,7 +58,7 @@ function Filters({ values }) {
   };
   const Choice = ({ name, label, options }) => html`<select aria-label=${label} value=${values[name] || ""}
     onChange=${(event) => set(name, event.target.value)}>
-    <option value="">${label}: all</option>${options.map((each) => html`<option value=${each}>${each}</option>`)}</select>`;
+    <option value="">${label}: all</option>${options.map((each) => html`<option value=${each}>${visible(each)}</option>`)}</select>`;
   return html`<form class="filters" role="search" onSubmit=${(event) => event.preventDefault()}>
     <input type="search" class="grow" aria-label="Search in prompts, answers and ids" placeholder="Search   /" value=${values.search || ""} onInput=${later("search")} />
     ${Choice({ name: "status", label: "Status", options: STATUSES })}

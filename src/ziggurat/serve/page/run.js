@@ -109,7 +109,7 @@ function Facts({ run, total }) {
     ["Agent", visible(run.agent)], ["Started", html`<${Ago} time=${run.started} />`], ["Time", took >= 0 ? duration(took) : ""],
     ["Calls", count(total)], ["Tokens", count(tokens(run.usage))], ["Cost", money(run.cost)],
     ["Session", run.session && html`<a href=${"#/sessions/" + encodeURIComponent(run.session)}>${visible(run.session)}</a>`],
-    ...Object.entries(run.labels || {}).map(([name, value]) => [visible(name), visible(value)]),
+    ...Object.entries(run.labels || {}).map(([name, value]) => [name, visible(value)]),
   ];
   return html`<${Figures} values=${figures} />`;
 }

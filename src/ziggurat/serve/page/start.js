@@ -1,5 +1,5 @@
 // The dialog that starts a run.
-import { html, Alert, Dialog, runLink, useState } from "./html.js";
+import { html, Alert, Dialog, runLink, useState, visible } from "./html.js";
 import { post } from "./server.js";
 import { useAnswer } from "./answer.js";
 
@@ -38,7 +38,7 @@ export function StartDialog({ onClose }) {
   return html`<${Dialog} title="New run" onClose=${onClose}>
     <form class="fields" onSubmit=${start}>
       <label>Agent<select name="agent" required>
-        ${(answer ? answer.agents : []).map((agent) => html`<option value=${agent.name} title=${agent.description}>${agent.name}</option>`)}
+        ${(answer ? answer.agents : []).map((agent) => html`<option value=${agent.name} title=${visible(agent.description || "")}>${visible(agent.name)}</option>`)}
       </select></label>
       <label>Prompt<textarea name="prompt" rows="5" required autofocus></textarea></label>
       <label>Session <small>optional</small><input name="session" autocomplete="off" /></label>
