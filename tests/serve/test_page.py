@@ -353,6 +353,7 @@ def test_axe_has_no_serious_finding(browser: Browser, server: PageServer, theme:
 def test_the_theme_is_chosen_and_stays(page: Page, server: PageServer) -> None:
     colours: set[str] = set()
     _open(page, server, "/runs")
+    page.get_by_label("Theme: system").wait_for()
     for theme in ("light", "dark"):
         page.keyboard.press("t")
         page.get_by_label(f"Theme: {theme}").wait_for()

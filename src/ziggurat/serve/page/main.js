@@ -1,5 +1,5 @@
 // The frame of the page: which view an address names, the bar above it, the theme, the keys.
-import { html, render, Dialog, Empty, useEffect, useState } from "./html.js";
+import { html, render, Dialog, Empty, useEffect, useLayoutEffect, useState } from "./html.js";
 import { RunList } from "./list.js";
 import { Run } from "./run.js";
 import { Diff } from "./diff.js";
@@ -61,7 +61,7 @@ function Page() {
     addEventListener("hashchange", turn);
     return () => removeEventListener("hashchange", turn);
   }, []);
-  useEffect(() => {
+  useLayoutEffect(() => {
     const press = (event) => {
       if (event.ctrlKey || event.metaKey || event.altKey || writing(event.target)) return;
       const search = document.querySelector("input[type=search]");
