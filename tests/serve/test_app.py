@@ -40,9 +40,10 @@ def served(*agents: Any, **arguments: Any) -> ServedApp:
 
 @asynchronous
 async def test_a_run_is_started_watched_and_read() -> None:
-    agent = Agent(ScriptedModel([TextDelta("Good "), TextDelta("day.")]), name="greeter")
+    reply = [TextDelta("Good "), TextDelta("day.")]
+    agent = Agent(ScriptedModel(reply, reply), name="greeter")
     async with serving(served(agent)) as server:
-        assert await server.get("/agents") == {"agents": [{"name": "greeter", "kind": "Agent"}]}
+        assert await server.get("/agents") == {"agents": [{"name": "greeter", "kind": "Agent", "description": ""}]}
         body = {"agent": "greeter", "prompt": "Greet.", "run_id": "r-1", "labels": {"user": "ann"}}
         assert await server.post("/runs", body, 201) == {"run_id": "r-1"}
         events = [each async for each in server.events("/runs/r-1/events")]
@@ -52,7 +53,7 @@ async def test_a_run_is_started_watched_and_read() -> None:
         [said] = [data for _, name, data in events if name == "ModelEnded"]
         assert "Good day." in str(said)
         run = await server.get("/runs/r-1")
-        assert (run["status"], run["answer"], run["prompt"]) == ("Completed", "Good day.", "Greet.")
+        assert (run["status"], run["output"], run["prompt"]) == ("Completed", "Good day.", "Greet.")
         listed = await server.get("/runs?label=user:ann&status=Completed&search=GREET")
         assert [row["run_id"] for row in listed["runs"]] == ["r-1"]
         assert (await server.get("/runs?label=user:ben"))["runs"] == []
@@ -60,6 +61,14 @@ async def test_a_run_is_started_watched_and_read() -> None:
         assert (tree["total"], [node["name"] for node in tree["nodes"]]) == (3, ["step-1"])
         assert len((await server.client.get("/runs/r-1/record")).text.splitlines()) == run["entries"]
         assert (await server.post("/runs/r-1/replay"))["answer"] == "Good day."
+        [number] = [place for place, name, _ in events if name == "ModelEnded"]
+        call = await server.get(f"/runs/r-1/nodes/{number}")
+        assert (call["kind"], call["reply"]) == ("model", "Good day.")
+        assert [message["content"] for message in call["messages"]] == ["Greet."]
+        forked = await server.post("/runs/r-1/fork", {"at": call["number"], "prompt": "Again."}, 201)
+        await server.ended(forked["run_id"])
+        rows = (await server.get(f"/diff?a=r-1&b={forked['run_id']}"))["rows"]
+        assert {row["kind"] for row in rows} <= {"same", "changed"}
 
 
 @pytest.mark.parametrize("decision", ["approve", "deny", "modify"])
@@ -71,15 +80,15 @@ async def test_what_waits_is_decided_once(decision: str, tmp_path: Path) -> None
         run = await server.ended("r-1")
         assert (run["status"], acts) == ("Suspended", [])
         [item] = run["pending"]
-        assert (item["kind"], item["name"], item["arguments"]) == ("tool", "pay", '{"amount":3}')
-        made = {"decision": decision} | ({"arguments": {"amount": 2}} if decision == "modify" else {})
-        await server.post("/runs/r-1/decisions", {"decisions": {item["id"]: made}})
+        assert (item["kind"], item["tool"], item["arguments"]) == ("approval", "pay", {"amount": 3})
+        made = {"id": item["id"], "action": decision} | ({"arguments": {"amount": 2}} if decision == "modify" else {})
+        await server.post("/runs/r-1/decisions", {"decisions": [made]})
         while (run := await server.ended("r-1"))["status"] in ("Suspended", "running"):
             pass
-        assert run["answer"] == "Done."
+        assert run["output"] == "Done."
         assert acts == {"approve": [3], "deny": [], "modify": [2]}[decision]
-        other = {"decision": "deny" if decision == "approve" else "approve"}
-        refused = await server.client.post("/runs/r-1/decisions", json={"decisions": {item["id"]: other}})
+        other = {"id": item["id"], "action": "deny" if decision == "approve" else "approve"}
+        refused = await server.client.post("/runs/r-1/decisions", json={"decisions": [other]})
         assert refused.status_code in (409, 422)
     assert len(acts) <= 1
 
@@ -93,8 +102,10 @@ async def test_a_question_is_answered() -> None:
     async with serving(served(book)) as server:
         await server.post("/runs", {"agent": "book", "prompt": "Oslo", "run_id": "r-1"}, 201)
         [item] = (await server.ended("r-1"))["pending"]
-        assert (item["kind"], item["reason"]) == ("question", "Which seat?")
-        await server.post("/runs/r-1/decisions", {"decisions": {item["id"]: {"decision": "answer", "value": "12a"}}})
+        assert (item["kind"], item["text"]) == ("question", "Which seat?")
+        await server.post(
+            "/runs/r-1/decisions", {"decisions": [{"id": item["id"], "action": "answer", "answer": "12a"}]}
+        )
         while (await server.ended("r-1"))["status"] in ("Suspended", "running"):
             pass
         assert (await server.post("/runs/r-1/replay"))["answer"] == "Oslo: 12a"
@@ -197,8 +208,8 @@ async def test_at_the_end_readers_are_told_and_the_run_can_be_resumed(tmp_path: 
         ("/runs", {"agent": "a", "prompt": "x", "what": 1}, 422),
         ("/runs", [], 422),
         ("/runs/none/cancel", {}, 404),
-        ("/runs/none/decisions", {"decisions": {}}, 404),
-        ("/runs/r-1/decisions", {"decisions": {"x": {"decision": "approve"}}}, 422),
+        ("/runs/none/decisions", {"decisions": []}, 404),
+        ("/runs/r-1/decisions", {"decisions": [{"id": "x", "action": "approve"}]}, 422),
         ("/runs/r-1/inject", {"text": ""}, 422),
         ("/nowhere", {}, 404),
         ("/agents", {}, 405),

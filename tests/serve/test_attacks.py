@@ -140,7 +140,7 @@ async def waiting(server: Serving) -> bytes:
     """Let a run wait, and return the body of a request that approves its call."""
     await server.post("/runs", {"agent": "desk", "prompt": "Pay.", "run_id": "r-1"}, 201)
     [item] = (await server.ended("r-1"))["pending"]
-    return b'{"decisions":{"%s":{"decision":"approve"}}}' % item["id"].encode()
+    return b'{"decisions":[{"id":"%s","action":"approve"}]}' % item["id"].encode()
 
 
 @asynchronous

@@ -27,7 +27,7 @@ class RunNode(Struct, frozen=True):
             not on record.
         ended: When it ended, in the same seconds; None if it has not.
         usage: What its model call has used, if it is one.
-        number: The number of its last entry in the record, from 1; 0 if it has none itself.
+        number: The number of its first entry in the record, from 1; 0 if it has none itself.
     """
 
     path: str

@@ -125,7 +125,7 @@ class _Builder:
         if not entry.path:
             return
         node = self._node(entry.path)
-        node.number = number
+        node.number = node.number or number
         match entry:
             case Entered():
                 node.kind = "tool" if node.kind == "tool" else "agent"

@@ -4,7 +4,7 @@ __all__ = ["FAILURES", "routes"]
 
 import re
 from collections.abc import AsyncGenerator, Awaitable, Callable
-from typing import Any, TypeVar
+from typing import Any, Literal, TypeVar
 
 import msgspec
 from msgspec import Struct
@@ -25,10 +25,11 @@ from ziggurat.core.errors import (
     RunNotFound,
     ZigguratError,
 )
-from ziggurat.messages.agent import Decision
+from ziggurat.messages.agent import Answer, Approve, Decision, Deny, DidNotHappen, Happened, Modify
 from ziggurat.serve.assets import asset
 from ziggurat.serve.events import Closing, EventStream, Position
 from ziggurat.serve.served import ServedAgents
+from ziggurat.serve.views import call_view, changed_nodes, tree_view
 
 T = TypeVar("T")
 Handler = Callable[[Request], Awaitable[Any]]
@@ -53,8 +54,33 @@ class _NewRun(Struct, forbid_unknown_fields=True):
     labels: dict[str, str | int | float | bool | None] = {}
 
 
+class _Decision(Struct, forbid_unknown_fields=True):
+    id: str
+    action: Literal["approve", "deny", "modify", "answer", "happened", "did_not_happen"]
+    reason: str = "denied"
+    arguments: dict[str, Any] | None = None
+    answer: Any = None
+    result: str = ""
+
+    def decision(self) -> Decision:
+        match self.action:
+            case "deny":
+                return Deny(self.reason)
+            case "modify":
+                if self.arguments is None:
+                    raise ConfigurationError("the action modify takes arguments, an object")
+                return Modify(self.arguments)
+            case "answer":
+                return Answer(self.answer)
+            case "happened":
+                return Happened(self.result)
+            case "did_not_happen":
+                return DidNotHappen()
+        return Approve()
+
+
 class _Decisions(Struct, forbid_unknown_fields=True):
-    decisions: dict[str, Decision]
+    decisions: list[_Decision]
 
 
 class _Text(Struct, forbid_unknown_fields=True):
@@ -62,7 +88,7 @@ class _Text(Struct, forbid_unknown_fields=True):
 
 
 class _Fork(Struct, forbid_unknown_fields=True):
-    at: int
+    at: int = 1
     prompt: str | None = None
     run_id: str | None = None
 
@@ -75,7 +101,7 @@ class _Routes:
     # -- what can be read ----------------------------------------------------------------------------------------
 
     async def list_agents(self, request: Request) -> Any:
-        return {"agents": [{"name": name, "kind": kind} for name, kind in self.agents.kinds.items()]}
+        return {"agents": self.agents.described()}
 
     async def list_runs(self, request: Request) -> Any:
         query = request.query_params
@@ -101,10 +127,16 @@ class _Routes:
         return await self.agents.detail(_id(request))
 
     async def read_tree(self, request: Request) -> Any:
-        agent, _ = await self.agents.agent_of(_id(request))
-        tree = await agent.tree(_id(request))
-        start, count = _number(request, "from", 0), _number(request, "count", 2000)
-        return {"status": tree.status, "total": len(tree.nodes), "nodes": tree.nodes[start : start + count]}
+        entries = await self.agents.entries(_id(request))
+        return tree_view(entries, _number(request, "from", 0), _number(request, "count", 2000))
+
+    async def read_call(self, request: Request) -> Any:
+        return call_view(await self.agents.entries(_id(request)), request.path_params["number"])
+
+    async def compare(self, request: Request) -> Any:
+        names = [request.query_params.get(name, "") for name in ("a", "b")]
+        one, other = [await self.agents.entries(name) for name in names]
+        return {"a": names[0], "b": names[1], "rows": changed_nodes(one, other)}
 
     async def read_record(self, request: Request) -> Response:
         agent, _ = await self.agents.agent_of(_id(request))
@@ -135,7 +167,7 @@ class _Routes:
 
     async def decide(self, request: Request) -> Any:
         body = await _body(request, _Decisions)
-        await self.agents.decide(_id(request), body.decisions)
+        await self.agents.decide(_id(request), {each.id: each.decision() for each in body.decisions})
         return {"run_id": _id(request)}
 
     async def cancel(self, request: Request) -> Any:
@@ -151,6 +183,11 @@ class _Routes:
         agent, _ = await self.agents.agent_of(_id(request))
         self.agents.resume(agent, _id(request))
         return {"run_id": _id(request)}
+
+    async def fork(self, request: Request) -> Any:
+        self._admit()
+        body = await _body(request, _Fork)
+        return {"run_id": await self.agents.fork(_id(request), body.at, body.prompt, body.run_id)}
 
     async def replay(self, request: Request) -> Any:
         agent, _ = await self.agents.agent_of(_id(request))
@@ -198,6 +235,9 @@ def routes(agents: ServedAgents, closing: Closing) -> list[Route]:
         _route("POST", "/runs/{id}/inject", own.inject),
         _route("POST", "/runs/{id}/resume", own.resume),
         _route("POST", "/runs/{id}/replay", own.replay),
+        _route("POST", "/runs/{id}/fork", own.fork, 201),
+        _route("GET", "/runs/{id}/nodes/{number}", own.read_call),
+        _route("GET", "/diff", own.compare),
     ]
 
 

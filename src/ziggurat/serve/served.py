@@ -4,7 +4,7 @@ __all__ = ["PendingRow", "RunRow", "ServedAgents"]
 
 import asyncio
 import logging
-from collections.abc import Coroutine, Iterable, Mapping, Sequence
+from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
 from datetime import UTC, datetime
 from functools import partial
 from typing import Any
@@ -12,17 +12,21 @@ from typing import Any
 from msgspec import Struct
 
 from ziggurat.agents.runnable import Runnable
-from ziggurat.core.clock import new_id
+from ziggurat.calls.call_decision import question_of
+from ziggurat.calls.enter import parts_of
+from ziggurat.core.clock import new_id as new_id_of
 from ziggurat.core.codec import as_type, plain
-from ziggurat.core.entries import Opened
+from ziggurat.core.entries import JournalEntry, Opened
 from ziggurat.core.errors import ConfigurationError, JournalCorrupt, RunNotFound
 from ziggurat.core.event import Event
+from ziggurat.core.journal import LocalJournal
 from ziggurat.core.json_lines import read_entry
 from ziggurat.core.store import LogInfo, Store
 from ziggurat.core.stored_journal import lines_of
 from ziggurat.messages.agent import AgentRequest, Decision, PendingItem
 from ziggurat.messages.formatting import shortened
 from ziggurat.runs.local import runs_of
+from ziggurat.serve.views import fork_place
 from ziggurat.stores.addresses import connect
 
 logger: logging.Logger = logging.getLogger("ziggurat")
@@ -56,21 +60,24 @@ class RunRow(Struct, frozen=True):
 
 
 class PendingRow(Struct, frozen=True):
-    """A call or a question that waits; see `PendingItem`."""
+    """A call or a question that waits for a person; see `PendingItem`."""
 
     id: str
     kind: str
     path: str
-    name: str
-    arguments: str
-    reason: str
-    until: str | None
+    tool: str
+    arguments: Any
+    text: str
+    choices: tuple[Any, ...]
+    expires: str | None
 
     @classmethod
     def of(cls, item: PendingItem) -> "PendingRow":
         """Return an item as it is sent to people."""
-        until = None if item.until is None else _time(item.until)
-        return cls(item.id, item.stage, item.path, item.call.name, item.shown, item.reason, until)
+        expires = None if item.until is None else _time(item.until)
+        kind = "question" if item.stage == "question" else "approval"
+        choices = question_of(item.call).answer.get("enum", ()) if item.stage == "question" else ()
+        return cls(item.id, kind, item.path, item.call.name, item.call.parsed(), item.reason, tuple(choices), expires)
 
 
 class ServedAgents:
@@ -142,20 +149,24 @@ class ServedAgents:
         Raises:
             ZigguratError: it could not be opened.
         """
-        run_id: str = arguments.get("run_id") or new_id()
+        run_id: str = arguments.get("run_id") or new_id_of()
+        agent, listeners = self.agent(name), arguments.get("listeners", ())
+        await self._begin(run_id, partial(agent.run, prompt, **{**arguments, "run_id": run_id}), listeners)
+        return run_id
+
+    async def _begin(self, run_id: str, work: Callable[..., Coroutine[Any, Any, object]], listeners: Any) -> None:
+        """Drive a run, and wait until it has begun."""
         began = asyncio.Event()
 
         def begin(event: Event) -> None:
             began.set()
 
-        listeners = [*arguments.get("listeners", ()), begin]
-        run = self.agent(name).run(prompt, **{**arguments, "run_id": run_id, "listeners": listeners})
-        driving, waiting = self._drive(run_id, run), asyncio.ensure_future(began.wait())
+        driving = self._drive(run_id, work(listeners=[*listeners, begin]))
+        waiting = asyncio.ensure_future(began.wait())
         await asyncio.wait([driving, waiting], return_when=asyncio.FIRST_COMPLETED)
         waiting.cancel()
         if not began.is_set():
             await driving  # raises why it did not begin
-        return run_id
 
     def resume(self, agent: Runnable[Any], run_id: str) -> None:
         """Go on with a run in the background."""
@@ -211,6 +222,37 @@ class ServedAgents:
         fitting = [row for row in rows if sought in f"{row.run_id} {row.agent} {row.prompt} {row.labels}".casefold()]
         return fitting, headers[-1][1].updated if len(headers) == limit else None
 
+    def described(self) -> list[dict[str, str]]:
+        """Return what is served."""
+        return [
+            {"name": name, "kind": self.kinds[name], "description": parts_of(agent).description or ""}
+            for name, agent in self.agents.items()
+        ]
+
+    async def entries(self, run_id: str) -> Sequence[JournalEntry]:
+        """Return the record of a run.
+
+        Raises:
+            RunNotFound: there is no such run.
+        """
+        agent, _ = await self.agent_of(run_id)
+        return LocalJournal.load(await agent.record(run_id)).entries
+
+    @staticmethod
+    async def _error(agent: Runnable[Any], run_id: str, status: str) -> str | None:
+        """Return why a run failed."""
+        if status not in ("Failed", "Denied", "BudgetExceeded", "Timeout"):
+            return None
+        return str((await agent.attach(run_id).result()).error or status)
+
+    async def fork(self, run_id: str, number: int, prompt: str | None, new_id: str | None) -> str:
+        """Start a fork of a run at the step of an entry, and return its id when it has begun."""
+        agent, _ = await self.agent_of(run_id)
+        place = fork_place(await self.entries(run_id), number, agent.name)
+        fork_id = new_id or new_id_of()
+        await self._begin(fork_id, partial(agent.fork, run_id, place, prompt, new_id=fork_id), ())
+        return fork_id
+
     async def detail(self, run_id: str) -> dict[str, Any]:
         """Return what is on record of a run: its row, its answer or error, what waits, and its figures."""
         agent, info = await self.agent_of(run_id)
@@ -220,8 +262,9 @@ class ServedAgents:
             **plain(await _row(agent.store, info)),
             "status": status.status,
             "driven": status.driven,
-            "answer": last.text if last is not None and last.role == "assistant" else "",
-            "pending": [PendingRow.of(item) for item in status.pending],
+            "output": last.text if last is not None and last.role == "assistant" else None,
+            "error": await self._error(agent, run_id, status.status),
+            "pending": [PendingRow.of(item) for item in status.pending if item.needs_decision],
             "usage": status.usage,
             "model_calls": status.model_calls,
             "tool_calls": status.tool_calls,

@@ -1,0 +1,138 @@
+"""What the server shows of a run: its nodes with times of the day, and one call in full."""
+
+__all__ = ["call_view", "changed_nodes", "fork_place", "tree_view"]
+
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+from ziggurat.core.codec import Raw, as_type, decode, plain
+from ziggurat.core.entries import Decided, Entered, Failure, JournalEntry, Opened, Pending, Result
+from ziggurat.core.errors import ConfigurationError, RunNotFound, described
+from ziggurat.core.json_lines import as_error
+from ziggurat.core.path import is_model_call, is_tool_call, parent_of, step_of
+from ziggurat.messages.message import Message
+from ziggurat.messages.model import ModelResponse
+from ziggurat.messages.parts import ToolResult
+from ziggurat.messages.recorded import recorded_steps
+from ziggurat.observe.run_node import RunNode
+from ziggurat.observe.tree import run_tree
+from ziggurat.runs.fork import calls_of
+
+View = dict[str, Any]
+
+
+def tree_view(entries: Sequence[JournalEntry], start: int, count: int) -> View:
+    """Return some of the nodes of a run, in the order in which they are drawn, and the last entry that was read."""
+    tree = run_tree(entries)
+    began = _began(entries)
+    nodes = [_node_view(node, began) for node in tree.nodes[start : start + count]]
+    return {"status": tree.status, "total": len(tree.nodes), "last": str(len(entries)), "nodes": nodes}
+
+
+def _node_view(node: RunNode, began: float) -> View:
+    return {
+        "path": node.path,
+        "parent": parent_of(node.path) or None,
+        "depth": node.depth,
+        "kind": node.kind,
+        "name": node.name,
+        "status": node.state,
+        "started": None if node.began is None else began + node.began,
+        "ended": None if node.ended is None else began + node.ended,
+        "usage": node.usage,
+        "text": node.text,
+        "number": node.number or f"{node.path.count('/')}-{node.path.rpartition('/')[2]}",
+    }
+
+
+def _began(entries: Iterable[JournalEntry]) -> float:
+    return next((entry.at for entry in entries if isinstance(entry, Opened)), 0.0)
+
+
+def call_view(entries: Sequence[JournalEntry], number: str) -> View:
+    """Return one call in full: what was asked, and what came of it.
+
+    Args:
+        entries: The record.
+        number: The number of its first entry; for a node without entries of its own, what `tree_view` calls it.
+
+    Raises:
+        RunNotFound: there is no such call.
+    """
+    if not number.isdigit():
+        return {"number": number}
+    if not 0 < int(number) <= len(entries) or not entries[int(number) - 1].path:
+        raise RunNotFound(f"the run has no call with the number {number}")
+    path = entries[int(number) - 1].path
+    node = next(node for node in run_tree(entries).nodes if node.path == path)
+    view = _node_view(node, _began(entries)) | {"messages": [_message_view(each) for each in _asked(entries, path)]}
+    for entry in (each for each in entries if each.path == path):
+        if isinstance(entry, (Entered, Pending)):
+            view["arguments"] = _data(entry.request)
+        elif isinstance(entry, Decided):
+            view["decision"] = _data(entry.decision)
+        elif isinstance(entry, Failure):
+            view["error"] = described(as_error(entry.error))
+        elif isinstance(entry, Result):
+            view |= _result_view(entry)
+    return view
+
+
+def _result_view(entry: Result) -> View:
+    if is_model_call(entry.path):
+        return {"reply": _message_view(as_type(entry.value, ModelResponse).message)["content"]}
+    if is_tool_call(entry.path):
+        result = as_type(entry.value, ToolResult)
+        return {"error" if result.error is not None else "result": result.text}
+    return {"result": _data(entry.value)}
+
+
+def _asked(entries: Sequence[JournalEntry], path: str) -> list[Message]:
+    """Return the conversation of an agent up to the model call at a path, as it is recorded; empty for other calls."""
+    agent, step, place = step_of(path)
+    if not step or place.partition("#")[0] != "model":
+        return []
+    request, steps = recorded_steps(entries, agent)
+    return [*(request or ()), *(message for each in steps[: step - 1] for message in each.messages())]
+
+
+def _message_view(message: Message) -> View:
+    parts = [plain(part) for part in message.parts]
+    texts = [part.get("text") for part in parts]
+    only_text = all(isinstance(text, str) and len(part) <= 2 for text, part in zip(texts, parts, strict=True))
+    return {"role": message.role, "content": "".join(map(str, texts)) if only_text else parts}
+
+
+def _data(value: object) -> Any:
+    return decode(value, Any) if isinstance(value, Raw) else plain(value)
+
+
+def fork_place(entries: Sequence[JournalEntry], number: int, agent: str) -> int:
+    """Return the step of a run, or the call of a flow, to which the entry of a number belongs; a run is forked there.
+
+    Raises:
+        ConfigurationError: it belongs to none.
+    """
+    path = entries[number - 1].path if 0 < number <= len(entries) else ""
+    name = path[len(agent) + 1 :].partition("/")[0]
+    if name.startswith("step-") and name[5:].isdigit():
+        return int(name[5:])
+    calls = calls_of(entries, agent)
+    if name not in calls:
+        raise ConfigurationError("a run is forked at one of its own steps; choose a call in a step")
+    return calls[name]
+
+
+def changed_nodes(one: Sequence[JournalEntry], other: Sequence[JournalEntry]) -> list[View]:
+    """Return the calls of two runs side by side, and which of them differ."""
+    texts = [{node.path.partition("/")[2]: node for node in run_tree(entries).nodes} for entries in (one, other)]
+    rows: list[View] = []
+    for path in dict.fromkeys([*texts[0], *texts[1]]):
+        left, right = texts[0].get(path), texts[1].get(path)
+        known = left or right
+        assert known is not None
+        same = left is not None and right is not None and (left.text, left.state) == (right.text, right.state)
+        kind = "same" if same else "only_a" if right is None else "only_b" if left is None else "changed"
+        shown = [None if node is None else node.text for node in (left, right)]
+        rows.append({"kind": kind, "path": path, "name": known.name, "a": shown[0], "b": shown[1]})
+    return rows
