@@ -1,14 +1,12 @@
 """A run is cancelled, steered and decided on from another store, as from another process."""
 
 import asyncio
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from tests.stores.places import PLACES
+from tests.stores.places import PLACES, stores
 from ziggurat.agents.agent import Agent
 from ziggurat.agents.flow import flow
 from ziggurat.agents.steering import Steerable
@@ -58,17 +56,6 @@ class Desk:
 def _until_heard(request: ModelRequest) -> Any:
     heard = [message.text for message in request.messages if message.role == "user"]
     return "done" if "by the way" in heard else tool_call("look")
-
-
-@asynccontextmanager
-async def stores(kind: str, folder: Path, count: int = 2) -> AsyncIterator[list[Store]]:
-    place = PLACES[kind](folder)
-    opened = [place() for _ in range(count)]
-    try:
-        yield opened
-    finally:
-        for store in opened:
-            await store.close()
 
 
 def texts(run: AgentRun[Any]) -> list[str]:

@@ -1,14 +1,12 @@
 """A run followed from another store, as another process would: live events in their places, or marked as skipped."""
 
 import asyncio
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from tests.stores.places import PLACES
+from tests.stores.places import PLACES, stores
 from ziggurat.agents.agent import Agent
 from ziggurat.core.broadcast import SubscribedItem
 from ziggurat.core.context import Context
@@ -59,17 +57,6 @@ def talking(store: Store, pieces: list[str], audience: Audience | None = None) -
 
     model = ScriptedModel(*[tool_call("talk", turn=turn) for turn in range(2)], "done")
     return Agent(model, tools=[talk], store=store)
-
-
-@asynccontextmanager
-async def stores(kind: str, folder: Path, count: int) -> AsyncIterator[list[Store]]:
-    place = PLACES[kind](folder)
-    opened = [place() for _ in range(count)]
-    try:
-        yield opened
-    finally:
-        for store in opened:
-            await store.close()
 
 
 def texts(items: list[SubscribedItem]) -> list[str]:

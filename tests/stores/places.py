@@ -1,8 +1,8 @@
 """The stores in which tests keep runs; each can be reopened as another process would."""
 
 import asyncio
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import asynccontextmanager, contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -33,6 +33,18 @@ PLACES: dict[str, Callable[[Path], Place]] = {
     "sqlite": lambda folder: lambda: SqliteStore(folder / "runs.db", synchronous="NORMAL"),
     "postgres": _postgres,
 }
+
+
+@asynccontextmanager
+async def stores(kind: str, folder: Path, count: int = 2) -> AsyncIterator[list[Store]]:
+    """Yield stores of a kind on the same place, as several processes have them; close them after the block."""
+    place = PLACES[kind](folder)
+    opened = [place() for _ in range(count)]
+    try:
+        yield opened
+    finally:
+        for store in opened:
+            await store.close()
 
 
 @contextmanager

@@ -7,8 +7,9 @@ from functools import cache, partial
 from typing import TYPE_CHECKING, Annotated, Any, TypedDict, Unpack, overload
 
 from msgspec import Meta
+from msgspec.structs import replace
 
-from ziggurat.agents.inherited import Inherited, debugging, with_prices
+from ziggurat.agents.inherited import agent_parts
 from ziggurat.agents.loop import AgentLoop
 from ziggurat.agents.loop_run import Instructions, LoopSettings
 from ziggurat.agents.output import FINAL_ANSWER, AnswerReader, Output
@@ -18,8 +19,7 @@ from ziggurat.agents.runnable import Runnable
 from ziggurat.agents.steering import STEERABLE, Steerable
 from ziggurat.agents.stop import MAX_STEPS, Policy, StopPolicy, any_of, steps_in
 from ziggurat.calls.decisions import TOOLS
-from ziggurat.calls.enter import AGENT, AgentParts
-from ziggurat.calls.hooks import HookChain
+from ziggurat.calls.enter import AGENT
 from ziggurat.core.codec import digest
 from ziggurat.core.context import Context
 from ziggurat.core.errors import ConfigurationError
@@ -173,21 +173,23 @@ class Agent(Runnable[Out]):
             timeout,
             output_validator,
         )
-        inherited = Inherited(HookChain(middleware), approvals, with_prices(budget), grants is not None)
         needs = frozenset(permission for spec in box.specs for permission in spec.permissions)
-        parts = AgentParts(
+        parts = agent_parts(
             name,
-            inherited.prepare if inherited else None,
-            cache(self._setup),
-            description,
-            needs,
-            known(needs if grants is None else grants),
-            None if answer is None else answer.read_run,
-            inherited.chain,
-            None if budget is None else budget.tool_calls,
-            partial(final_answer_in, output=answer),
-            debugging(debug),
+            {
+                "budget": budget,
+                "approvals": approvals,
+                "grants": grants,
+                "middleware": middleware,
+                "debug": debug,
+            },
+            setup=cache(self._setup),
+            description=description,
+            permissions=needs,
+            read=None if answer is None else answer.read_run,
         )
+        own = known(needs if grants is None else grants)
+        parts = replace(parts, grants=own, parse=partial(final_answer_in, output=answer))
         permitted = Steerable.among(middleware)
         loop = AgentLoop(self.settings, {AGENT: parts, STEERABLE: permitted, TOOLS: box, EFFECT: box.effect})
         super().__init__(loop, name=name, store=store)

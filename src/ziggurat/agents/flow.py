@@ -12,11 +12,10 @@ from msgspec.structs import replace
 from ziggurat.agents.as_tool import AgentTool
 from ziggurat.agents.flow_input import FlowInput
 from ziggurat.agents.flow_program import FlowProgram
-from ziggurat.agents.inherited import Inherited, debugging, with_prices
+from ziggurat.agents.inherited import agent_parts
 from ziggurat.agents.queue import SubmitArguments
 from ziggurat.agents.runnable import Runnable
-from ziggurat.calls.enter import AgentParts, AgentService
-from ziggurat.calls.hooks import HookChain
+from ziggurat.calls.enter import AgentService
 from ziggurat.core.context import Context
 from ziggurat.core.errors import ConfigurationError
 from ziggurat.core.ids import check_new_name
@@ -31,7 +30,7 @@ from ziggurat.runs.options import RunArguments
 from ziggurat.runs.prompt import Prompt
 from ziggurat.tools.approval import Approvals
 from ziggurat.tools.parameter import Parameter
-from ziggurat.tools.permissions import Permissions, known
+from ziggurat.tools.permissions import Permissions
 
 if TYPE_CHECKING:
     from ziggurat.agents.attached import AttachedRun
@@ -232,23 +231,16 @@ def flow_program(
         ConfigurationError: the function cannot be a flow; the message says why.
     """
     check_new_name(name, "the name of a flow")
-    budget, grants = with_prices(arguments.get("budget")), arguments.get("grants")
-    chain = HookChain(arguments.get("middleware", ()))
-    inherited = Inherited(chain, arguments.get("approvals"), budget, grants is not None)
     returns = Parameter.of("result", hints["return"], required=True)
     takes, context = FlowInput.of(function, hints, name)
     description = arguments.get("description")
-    parts = AgentParts(
+    parts = agent_parts(
         name,
-        inherited.prepare if inherited else None,
-        lambda: {"flow": name, "input": takes.digest, **setup},
-        inspect.getdoc(function) or "" if description is None else description,
-        permissions,
-        None if grants is None else known(grants),
-        lambda run: replace(run, output=returns.restore(run.output)),
-        inherited.chain,
-        None if budget is None else budget.tool_calls,
-        debug=debugging(arguments.get("debug")),
+        arguments,
+        setup=lambda: {"flow": name, "input": takes.digest, **setup},
+        description=inspect.getdoc(function) or "" if description is None else description,
+        permissions=permissions,
+        read=lambda run: replace(run, output=returns.restore(run.output)),
     )
     return FlowProgram(function, parts, takes, returns, context, text), takes
 

@@ -1,26 +1,72 @@
-"""What an agent or a flow passes on to all calls below it: its middleware, approvals, budget and grants."""
+"""What an agent, a flow or a team passes on to all calls below it: its middleware, approvals, budget and grants."""
 
-__all__ = ["Inherited", "debugging", "with_prices"]
+__all__ = ["InheritedArguments", "agent_parts"]
 
 import os
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, TypedDict
 
 from msgspec import Struct
 from msgspec.structs import replace
 
 from ziggurat.calls.admission import budgeted
+from ziggurat.calls.enter import AgentParts
 from ziggurat.calls.hooks import HookChain, chained
 from ziggurat.core.context import Context
+from ziggurat.messages.agent import AgentRun
 from ziggurat.messages.budget import Budget
+from ziggurat.messages.middleware import AnyMiddleware
 from ziggurat.messages.usage import Usage
 from ziggurat.tools.approval import APPROVALS, Approvals
+from ziggurat.tools.permissions import Permissions, known
 from ziggurat.tools.thread_guard import rules_hold
 
 if TYPE_CHECKING:
     from decimal import Decimal
 
 
-class Inherited(Struct, frozen=True, eq=False):
+class InheritedArguments(TypedDict, total=False):
+    """The arguments of agents, flows and teams that hold for all below them, too."""
+
+    budget: Budget | None
+    approvals: Approvals | None
+    grants: Permissions | None
+    middleware: Sequence[AnyMiddleware]
+    debug: bool | None
+
+
+def agent_parts(
+    name: str,
+    arguments: InheritedArguments,
+    *,
+    setup: Callable[[], dict[str, str]],
+    description: str,
+    permissions: frozenset[str],
+    read: Callable[[AgentRun], AgentRun] | None,
+) -> AgentParts:
+    """Return the facts about an agent, a flow or a team with what it passes on; the others are as in `AgentParts`.
+
+    Raises:
+        MissingExtra: a budget needs the list of prices, which is not installed.
+    """
+    budget, grants = _with_prices(arguments.get("budget")), arguments.get("grants")
+    chain = HookChain(arguments.get("middleware", ()))
+    inherited = _Inherited(chain, arguments.get("approvals"), budget, grants is not None)
+    return AgentParts(
+        name,
+        inherited.prepare if inherited else None,
+        setup,
+        description,
+        permissions,
+        None if grants is None else known(grants),
+        read,
+        chain,
+        None if budget is None else budget.tool_calls,
+        debug=_debugging(arguments.get("debug")),
+    )
+
+
+class _Inherited(Struct, frozen=True, eq=False):
     """Rules that hold for one agent and for all below it.
 
     Attributes:
@@ -50,7 +96,7 @@ class Inherited(Struct, frozen=True, eq=False):
         return ctx
 
 
-def with_prices(budget: Budget | None) -> Budget | None:
+def _with_prices(budget: Budget | None) -> Budget | None:
     """Return a budget with the providers' list prices if it limits cost and has no price function.
 
     Raises:
@@ -68,6 +114,6 @@ def _list_price(model: str, usage: Usage) -> "Decimal | None":
     return price_of_call(usage, model)
 
 
-def debugging(chosen: bool | None) -> bool:
+def _debugging(chosen: bool | None) -> bool:
     """Return whether unexpected errors are raised at once: as chosen, else by the environment variable."""
     return os.environ.get("ZIGGURAT_DEBUG", "") not in ("", "0") if chosen is None else chosen

@@ -8,12 +8,11 @@ from typing import Any, Protocol, TypedDict, Unpack
 
 from msgspec.structs import replace
 
-from ziggurat.agents.inherited import Inherited, debugging, with_prices
+from ziggurat.agents.inherited import agent_parts
 from ziggurat.agents.program import run_program
 from ziggurat.agents.runnable import Runnable
 from ziggurat.calls.decisions import LENT_TOOLS, MEMBERS
 from ziggurat.calls.enter import AGENT, AgentParts, parts_of
-from ziggurat.calls.hooks import HookChain
 from ziggurat.core.context import Context
 from ziggurat.core.diagram import DIAGRAM, DiagramEdge
 from ziggurat.core.errors import ConfigurationError
@@ -26,7 +25,7 @@ from ziggurat.messages.budget import Budget
 from ziggurat.messages.middleware import AnyMiddleware
 from ziggurat.teams.drawing import team_diagram
 from ziggurat.tools.approval import Approvals
-from ziggurat.tools.permissions import Permissions, known
+from ziggurat.tools.permissions import Permissions
 from ziggurat.tools.toolbox import Toolbox
 
 
@@ -118,23 +117,19 @@ def as_runnable(
     """
     refuse_unknown(pattern, arguments, TeamArguments.__annotations__)
     _ARGUMENTS.check(pattern, arguments.items())
-    name, budget = arguments.get("name", pattern), with_prices(arguments.get("budget"))
+    name = arguments.get("name", pattern)
     check_new_name(name, "the name of a team")
-    grants = arguments.get("grants")
-    inherited = Inherited(
-        HookChain(arguments.get("middleware", ())), arguments.get("approvals"), budget, grants is not None
-    )
-    parts = AgentParts(
+    parts = agent_parts(
         name,
-        inherited.prepare if inherited else None,
-        lambda: {"flow": name, "members": ", ".join(members), **{key: str(value) for key, value in settings.items()}},
-        arguments.get("description", ""),
-        frozenset(permission for member in members.values() for permission in parts_of(member).permissions),
-        None if grants is None else known(grants),
-        partial(_read, members),
-        inherited.chain,
-        None if budget is None else budget.tool_calls,
-        debug=debugging(arguments.get("debug")),
+        arguments,
+        setup=lambda: {
+            "flow": name,
+            "members": ", ".join(members),
+            **{key: str(value) for key, value in settings.items()},
+        },
+        description=arguments.get("description", ""),
+        permissions=frozenset(permission for member in members.values() for permission in parts_of(member).permissions),
+        read=partial(_read, members),
     )
     return Runnable(_TeamProgram(control, parts, members, lent), name=name, store=arguments.get("store"))
 
