@@ -1,7 +1,8 @@
 """Random graphs, a model of what they should do, and nodes that end in a random order."""
 
 import asyncio
-from collections.abc import Callable, Coroutine, Sequence
+from collections.abc import Callable, Coroutine, Iterator, Sequence
+from itertools import combinations, pairwise, product
 from random import Random
 from typing import Annotated, Any
 
@@ -122,8 +123,20 @@ def pausing(random: Random) -> Callable[[], Coroutine[Any, Any, None]]:
     return pause
 
 
-def model_of(graph: Declared) -> dict[int, set[int]]:
-    """Return which nodes of a graph without loops run, each with those that it sees: one after the other, by hand."""
+Choices = Callable[[int, int], list[int]]
+"""Returns where the route of a node leads, if so many nodes have run before it."""
+
+
+def by_chance(graph: Declared) -> Choices:
+    """Return what the routes of a built graph choose."""
+    return lambda source, seen: chosen(graph, source, [""] * (seen + 1))
+
+
+def model_of(graph: Declared, choices: Choices) -> tuple[dict[int, set[int]], dict[int, set[int]]]:
+    """Return which nodes of a graph without loops run, each with those that it sees, and what is settled before each.
+
+    One after the other, by hand.
+    """
     before: dict[int, set[int]] = {}  # what was settled before each node, without it
     runs: dict[int, set[int]] = {}
     live: dict[tuple[int, int], bool] = {}
@@ -138,8 +151,33 @@ def model_of(graph: Declared) -> dict[int, set[int]]:
         if not sources or (all(lives) if join == "all" else any(lives)):
             runs[number] = {each for each in before[number] if each in runs}
         routed = number in graph.routes and number in runs
-        targets = chosen(graph, number, [""] * (len(runs[number]) + 1)) if routed else []
+        targets = choices(number, len(runs[number])) if routed else []
         for source, target in edges:
             if source == number:
                 live[source, target] = number in runs and (source not in graph.routes or target in targets)
-    return runs
+    return runs, before
+
+
+def why_refused(graph: Declared) -> str | None:
+    """Return why a graph without loops is refused, by trying all that its routes may choose; None if it is not."""
+    ways = [
+        [[each] for each in targets] if single else [list(each) for each in subsets(targets)]
+        for targets, single in graph.routes.values()
+    ]
+    running: set[int] = set()
+    written = False
+    for way in product(*ways):
+        choices = dict(zip(graph.routes, way, strict=True))
+        runs, before = model_of(graph, lambda source, _, choices=choices: choices[source])  # type: ignore[misc]
+        running.update(runs)
+        writers = [each for each in graph.writers if each in runs]
+        written = written or any(one not in before[other] for one, other in pairwise(writers))
+    if len(running) < len(graph.joins):
+        return "can never start"
+    return "may run at the same time" if written else None
+
+
+def subsets(targets: Sequence[int]) -> Iterator[tuple[int, ...]]:
+    """Yield all sets of some targets."""
+    for size in range(len(targets) + 1):
+        yield from combinations(targets, size)

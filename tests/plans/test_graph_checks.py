@@ -127,6 +127,28 @@ def _leaves_in_each_round(graph: Graph[State]) -> None:
     graph.route("b", to_a_or_end)
 
 
+def _leaves_and_goes_on(graph: Graph[State]) -> None:
+    def both(state: State) -> list[Literal["a", "c"]]:
+        return ["a", "c"]
+
+    add(graph, "a", "b", "c")
+    graph.edge("a", "b")
+    graph.route("b", both)
+
+
+def _two_decide(graph: Graph[State]) -> None:
+    add(graph, "a", "b", "c", "d")
+    graph.edge("a", ("b", "c"))
+    graph.route("b", to_a_or_end)
+    graph.route("c", to_a_or_d)
+
+
+def _always_back(graph: Graph[State]) -> None:
+    add(graph, "a", "b", "c")
+    graph.edge("a", "b", "a")
+    graph.route("b", lambda state: [], ["c"])
+
+
 def _both_write(graph: Graph[State]) -> None:
     add(graph, "a")
     writers(graph, "b", "c")
@@ -175,6 +197,15 @@ REFUSED: dict[str, tuple[Callable[[Graph[State]], None], str]] = {
     "never": (_never, "node d can never start: it waits for all of b and c, but the route of a"),
     "never, further on": (_never_further_on, "node d can never start: .* declare d with join='settled'"),
     "leaves": (_leaves_in_each_round, "from a to d leaves the loop of a, and is taken in every round"),
+    "leaves and goes on": (
+        _leaves_and_goes_on,
+        "loop of a may be left from b to c in a round in which b leads back to a",
+    ),
+    "two decide": (
+        _two_decide,
+        "loop of a may be left from c to d in a round in which b leads back to a: let one route",
+    ),
+    "always back": (_always_back, "loop of a may be left from b to c in a round in which b leads back"),
     "both write": (_both_write, r"b and c may run at the same time, and both write State.topic.*Annotated\[str"),
     "both may write": (_both_may_write, "b and c may run at the same time"),
     "nobody knows": (_nobody_knows, "it is not declared what unknown may write: pass writes="),

@@ -8,7 +8,7 @@ from random import Random
 import pytest
 
 from tests.agents.flow_trees import plant
-from tests.plans.random_graphs import Declared, Trail, built, declared, model_of, pausing
+from tests.plans.random_graphs import Declared, Trail, built, by_chance, declared, model_of, pausing, why_refused
 from tests.stores.places import new_store, reopened, used
 from ziggurat.core.entries import JournalEntry, Result
 from ziggurat.core.errors import ConfigurationError
@@ -16,14 +16,30 @@ from ziggurat.messages import stops
 from ziggurat.runs.local import runs_of
 
 
-def _accepted(seed: int, joins: str, *, loops: bool) -> Declared | None:
-    """Return a random graph, None if it is refused: then nothing of it runs."""
-    graph = declared(Random(seed), joins.split(), loops=loops)  # type: ignore[arg-type]
+def _refusal(graph: Declared) -> str | None:
+    """Return why a graph is refused; None if it is not."""
     try:
         built(graph, pausing(Random(0)), [])
-    except ConfigurationError:
-        return None
-    return graph
+    except ConfigurationError as error:
+        return str(error)
+    return None
+
+
+def _accepted(seed: int, joins: str, *, loops: bool) -> Declared | None:
+    """Return a random graph; None if it is refused."""
+    graph = declared(Random(seed), joins.split(), loops=loops)  # type: ignore[arg-type]
+    return graph if _refusal(graph) is None else None
+
+
+def test_a_graph_is_refused_just_if_a_model_that_tries_all_choices_says_so() -> None:
+    reasons: Counter[str | None] = Counter()
+    for seed in range(600):
+        graph = declared(Random(seed), ["all", "all", "settled"], loops=False)
+        why, refusal = why_refused(graph), _refusal(graph)
+        reasons[why] += 1
+        assert (why is None) == (refusal is None), (seed, why, refusal)
+        assert (why or "") in (refusal or ""), (seed, refusal)
+    assert min(reasons["can never start"], reasons["may run at the same time"], reasons[None]) > 20
 
 
 def test_without_loops_random_graphs_do_what_the_model_says_in_any_order() -> None:
@@ -33,7 +49,7 @@ def test_without_loops_random_graphs_do_what_the_model_says_in_any_order() -> No
         if graph is None:
             continue
         accepted += 1
-        runs = model_of(graph)
+        runs, _ = model_of(graph, by_chance(graph))
         outputs = []
         for order in range(3):
             calls: list[int] = []
@@ -49,10 +65,7 @@ def test_without_loops_random_graphs_do_what_the_model_says_in_any_order() -> No
 
 
 def _outcome(graph: Declared, order: int) -> str:
-    try:
-        run = built(graph, pausing(Random(order)), []).run_sync(Trail())
-    except ConfigurationError as error:  # a loop was left while it went on, which depends on the state
-        return str(error)
+    run = built(graph, pausing(Random(order)), []).run_sync(Trail())
     assert isinstance(run.stop, (stops.Completed, stops.BudgetExceeded)), run.stop
     return f"{run.stop} {run.output}"
 
@@ -73,10 +86,7 @@ def test_resumed_equals_uninterrupted_at_every_cut(place: str, seed: int, tmp_pa
 
     async def trial(graph: Declared) -> None:
         store = new_store()
-        try:
-            run = await built(graph, pausing(Random(1)), [], store=store).run(Trail(), run_id="whole")
-        except ConfigurationError:
-            return
+        run = await built(graph, pausing(Random(1)), [], store=store).run(Trail(), run_id="whole")
         entries = [*(await runs_of(store).read("whole")).entries]
         ended = [each for each in entries if isinstance(each, Result) and each.path.count("/") == 1]
         for cut in range(1, len(entries)):

@@ -289,8 +289,7 @@ class Graph(Generic[S]):
             raise ConfigurationError(
                 f"the node {source} has a route already: let one function choose among all targets"
             )
-        single = single and not (kind is None or kind is Any)
-        self._routes[source] = Route(choose, tuple(names), single)
+        self._routes[source] = Route(choose, tuple(names), None if kind is None or kind is Any else single)
         self._edges.extend(Edge(source, target, chosen=True) for target in names)
 
     def _names(self, nodes: AnyNode | Sequence[AnyNode]) -> list[str]:

@@ -1,4 +1,5 @@
-"""What is checked when a graph is built: joins that can never start, and writes that would depend on timing."""
+"""What is checked when a graph is built: joins that can never start, loops that are left while they go on, and writes
+that would depend on timing."""
 
 __all__ = ["check_graph"]
 
@@ -14,17 +15,22 @@ from ziggurat.plans.state import StateType
 _Choices = dict[str, frozenset[str]]
 """For each route that must have chosen one of some targets so that a node runs: these targets."""
 
+_MAX_WAYS = 16
+"""How many ways to a node are distinguished; of more, only what they have in common is used."""
+
 
 def check_graph(shape: Shape, routes: Mapping[str, Route], state_type: StateType) -> None:
     """Check a graph whose shape is sound.
 
     Raises:
-        ConfigurationError: a join can never start, or two nodes that may run at the same time write one field that has
-            no reducer.
+        ConfigurationError: a join can never start, a loop may be left in a round after which it goes on, or two nodes
+            that may run at the same time write one field that has no reducer.
     """
     checks = _Checks(shape, routes)
     for node in shape.nodes:
         checks.look_at(node)
+    for first, bits in shape.loops.items():
+        checks.check_loop(shape.nodes[first], bits)
     for name, field in state_type.fields.items():
         if field.reducer is None:
             checks.check_writes(name, state_type)
@@ -35,11 +41,11 @@ class _Facts(Struct, eq=False):
 
     Attributes:
         before: The nodes that have ended or were passed over when it starts, as bits.
-        choices: What routes must have chosen so that it runs.
+        ways: What routes must have chosen so that it runs, in one of these ways.
     """
 
     before: int
-    choices: _Choices
+    ways: list[_Choices]
 
 
 class _Checks:
@@ -73,19 +79,20 @@ class _Checks:
     def _facts_of(self, node: Node) -> _Facts:
         entries = self.entries[node.name]
         befores = [self._before(each, node) for each in entries]
-        choices = [self._choices(each) for each in entries]
+        ways = [self._ways(each) for each in entries]
         before = befores[0]
-        for each in befores[1:]:
-            before = before & each if node.join == "any" else before | each
+        for other in befores[1:]:
+            before = before & other if node.join == "any" else before | other
         if node.join != "all":
-            shared = set(choices[0]).intersection(*choices[1:])
-            return _Facts(before, {name: frozenset().union(*(each[name] for each in choices)) for name in shared})
-        together: _Choices = {}
-        for chosen in choices:
-            for name, targets in chosen.items():
-                together[name] = targets & together.get(name, targets)
-                if not together[name]:
-                    raise ConfigurationError(self._never(node, name))
+            return _Facts(before, _few([way for each in ways for way in each]))
+        together = ways[0]
+        for following in ways[1:]:
+            both = [_both(one, other) for one in together for other in following]
+            possible = [way for way in both if all(way.values())]
+            if not possible:
+                route = next(name for name, targets in both[0].items() if not targets)
+                raise ConfigurationError(self._never(node, route))
+            together = _few(possible)
         return _Facts(before, together)
 
     def _never(self, node: Node, route: str) -> str:
@@ -107,13 +114,34 @@ class _Checks:
                 before |= bits
         return before
 
-    def _choices(self, edge: Edge) -> _Choices:
+    def _ways(self, edge: Edge) -> list[_Choices]:
+        """Return what routes must have chosen so that an edge is taken."""
         if edge.source == START:
-            return {}
-        choices = self.facts[edge.source].choices
+            return [{}]
+        ways = self.facts[edge.source].ways
         if edge.chosen and self.routes[edge.source].single:
-            return {**choices, edge.source: frozenset([edge.target])}
-        return choices
+            return [{**way, edge.source: frozenset([edge.target])} for way in ways]
+        return ways
+
+    def check_loop(self, first: Node, bits: int) -> None:
+        """Check that no round of a loop leads both back to its first node and to where the graph goes on after it."""
+        inside = [
+            each for each in self.shape.edges if each.source != START and bits >> self.nodes[each.source].index & 1
+        ]
+        ways_back = [each for each in inside if each in self.shape.back and each.target == first.name]
+        ways_out = [each for each in inside if each.target != END and not bits >> self.nodes[each.target].index & 1]
+        for out in ways_out:
+            for back in ways_back:
+                if not self._known_when_it_runs(out, back) and not _disjoint(self._ways(out), self._ways(back)):
+                    raise ConfigurationError(
+                        f"the loop of {first.name} may be left from {out.source} to {out.target} in a round in which "
+                        f"{back.source} leads back to {back.target}: let one route that returns a single name decide "
+                        "whether to go on"
+                    )
+
+    def _known_when_it_runs(self, out: Edge, back: Edge) -> bool:
+        """Return whether one route chooses both, of which it is not known whether it chooses several."""
+        return out.source == back.source and out.chosen and back.chosen and self.routes[out.source].single is None
 
     def check_writes(self, field: str, state_type: StateType) -> None:
         """Check that no two nodes that may run at the same time write a field that has no reducer."""
@@ -132,15 +160,11 @@ class _Checks:
                 if not self.facts[self.shape.nodes[other].name].before >> at & 1
             ]
             for other in unordered:
-                if not self._exclude(node, self.shape.nodes[other]):
-                    raise ConfigurationError(self._both(self.shape.nodes[other], node, field, state_type))
+                one = self.shape.nodes[other]
+                if not _disjoint(self.facts[node.name].ways, self.facts[one.name].ways):
+                    raise ConfigurationError(self._at_once(one, node, field, state_type))
 
-    def _exclude(self, one: Node, other: Node) -> bool:
-        """Return whether at most one of two nodes runs in a round."""
-        choices, others = self.facts[one.name].choices, self.facts[other.name].choices
-        return any(targets.isdisjoint(others[name]) for name, targets in choices.items() if name in others)
-
-    def _both(self, one: Node, other: Node, field: str, state_type: StateType) -> str:
+    def _at_once(self, one: Node, other: Node, field: str, state_type: StateType) -> str:
         unknown = [each.name for each in (one, other) if each.writes is None]
         both = f"{one.name} and {other.name} may run at the same time"
         if unknown:
@@ -152,6 +176,28 @@ class _Checks:
             f"{both}, and both write {state_type.name}.{field}, so what holds would depend on timing: "
             f"{_with_reducer(field, state_type)}, or let an edge put one after the other"
         )
+
+
+def _both(way: _Choices, other: _Choices) -> _Choices:
+    """Return what must have been chosen for two ways; a route that would have to choose both has no targets."""
+    return {**way, **{name: targets & way.get(name, targets) for name, targets in other.items()}}
+
+
+def _few(ways: list[_Choices]) -> list[_Choices]:
+    """Return ways without doubles; if they are too many, what they have in common."""
+    different: list[_Choices] = []
+    for way in ways:
+        if way not in different:
+            different.append(way)
+        if len(different) > _MAX_WAYS:
+            shared = set(ways[0]).intersection(*ways[1:])
+            return [{name: frozenset().union(*(each[name] for each in ways)) for name in shared}]
+    return different
+
+
+def _disjoint(ways: list[_Choices], others: list[_Choices]) -> bool:
+    """Return whether no round has both."""
+    return not any(all(_both(way, other).values()) for way in ways for other in others)
 
 
 def _with_reducer(field: str, state_type: StateType) -> str:

@@ -65,12 +65,12 @@ class Route(Struct, frozen=True, eq=False):
     Attributes:
         choose: Returns the name of the next node, or several.
         targets: The names that it may return.
-        single: Whether it returns one name, so that its targets exclude each other.
+        single: Whether it returns one name, so that its targets exclude each other; None if that is not annotated.
     """
 
     choose: Callable[[Any], Any]
     targets: tuple[str, ...]
-    single: bool
+    single: bool | None
 
 
 def plural(names: Iterable[str]) -> str:
