@@ -14,11 +14,11 @@ class Domain:
 
     def __init__(self, seed: int) -> None:
         chance = self._chance = random.Random(seed)
-        primitives = [Primitive(f"p{each}", {"n": each}, self._facts(), self._facts()) for each in range(4)]
+        primitives = [Primitive(f"p{each}", {"n": each}, self._conditions(), self._facts()) for each in range(4)]
         compounds = [Compound(f"c{each}") for each in range(4)]
         tasks: list[HtnTask] = [*primitives, *compounds]
         self.methods = [
-            Method(f"c{each}", chance.choices(tasks, k=chance.randint(0, 3)), self._facts())
+            Method(f"c{each}", chance.choices(tasks, k=chance.randint(0, 3)), self._conditions())
             for each in range(3 + chance.randint(0, 1))
             for _ in range(chance.randint(1, 3))
         ]
@@ -28,6 +28,11 @@ class Domain:
 
     def _facts(self) -> dict[str, Any]:
         return {name: self._chance.choice((True, False, 1)) for name in "abc" if not self._chance.randint(0, 2)}
+
+    def _conditions(self) -> dict[str, Any]:
+        one, other = self._chance.sample("abc", 2)
+        tests = {f"{one} is {other}": lambda world: str(world.get(one)) == str(world.get(other))}
+        return self._facts() | (tests if not self._chance.randint(0, 3) else {})
 
 
 Frozen = tuple[tuple[str, Any], ...]
@@ -98,4 +103,6 @@ def frozen(world: Any) -> Frozen:
 
 def fits(preconditions: Any, holds: dict[str, str]) -> bool:
     """Return whether all preconditions hold in a world whose values are text."""
-    return all(holds.get(name) == str(value) for name, value in preconditions.items())
+    return all(
+        value(holds) if callable(value) else holds.get(name) == str(value) for name, value in preconditions.items()
+    )

@@ -8,7 +8,7 @@ import pytest
 
 from tests.plans.htn_domains import MAX_DEPTH, MAX_STEPS, Domain, Everything
 from ziggurat.agents.agent import Agent
-from ziggurat.core.errors import ConfigurationError, LimitExceeded
+from ziggurat.core.errors import ConfigurationError, JournalMismatch, LimitExceeded
 from ziggurat.messages import stops
 from ziggurat.models.scripted import ScriptedModel
 from ziggurat.plans.htn import Planner, htn_flow
@@ -65,6 +65,36 @@ def test_the_method_for_public_companies_is_chosen_for_a_public_company() -> Non
     assert plan.refused == (
         Refusal("ResearchCompany", PUBLIC.description, "company_type is not 'public': it has no value"),
     )
+
+
+def test_a_precondition_may_be_a_function_of_the_world_and_its_name_explains_a_refusal() -> None:
+    rich = {"the budget allows it": lambda world: world.get("budget", 0) >= 100}
+    planner = Planner([Method("Travel", [Primitive("fly")], rich), Method("Travel", [Primitive("walk")])])
+    goal = Compound("Travel")
+    assert steps(planner, goal, {"budget": 100}) == ["fly"]
+    plan = planner.plan(goal, {"budget": 99})
+    assert [each.tool for each in plan.steps] == ["walk"]
+    assert plan.refused == (Refusal("Travel", "fly", "the budget allows it does not hold"),)
+    with pytest.raises(NoPreconditionSatisfied, match="fly cannot be done: the budget allows it does not hold"):
+        Planner([]).plan(Primitive("fly", preconditions=rich))
+    with pytest.raises(ConfigurationError, match="the precondition 'odd' gave 'yes', not True or False"):
+        Planner([]).plan(Primitive("fly", preconditions={"odd": lambda world: "yes"}))
+
+
+def test_a_flow_whose_planner_has_functions_is_compared_with_its_record() -> None:
+    async def fly() -> str:
+        """Fly."""
+        return "flown"
+
+    def travel(name: str) -> Any:
+        planner = Planner([Method("Travel", [Primitive("fly")], {name: lambda world: world["budget"] > 1})])
+        return htn_flow(planner, Compound("Travel"), tools=[fly], store=store)
+
+    store = LocalLogs()
+    assert travel("rich").run_sync({"budget": 2}, run_id="one").output.output == "flown"
+    assert asyncio.run(travel("rich").replay("one", strict=True)).output.output == "flown"
+    with pytest.raises(JournalMismatch):
+        asyncio.run(travel("other").replay("one", strict=True))
 
 
 def test_the_plan_is_done_with_the_tools() -> None:

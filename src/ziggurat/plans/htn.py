@@ -14,7 +14,7 @@ from ziggurat.core.errors import ConfigurationError
 from ziggurat.core.settings import NonEmptyText, PositiveInt, checked, refuse_unknown
 from ziggurat.core.store import Store
 from ziggurat.plans.building import plan_flow, prepared
-from ziggurat.plans.htn_parts import HtnPlan, HtnStep, HtnTask, Method, Primitive, World
+from ziggurat.plans.htn_parts import HtnPlan, HtnStep, HtnTask, Method, Primitive, World, comparable
 from ziggurat.plans.htn_search import Asking, Search
 from ziggurat.plans.nodes import Task
 from ziggurat.plans.result import PlanResult
@@ -147,7 +147,7 @@ def htn_flow(
     return plan_flow(
         run,
         {"ctx": Context, "world": dict[str, Any], "return": PlanResult},
-        {"goal": digest(goal), "methods": digest(planner.methods)},
+        {"goal": digest(comparable(goal)), "methods": digest([comparable(each) for each in planner.methods])},
         name=name,
         store=store,
         tools=named.values(),

@@ -15,6 +15,7 @@ __all__ = [
     "SearchLimitExceeded",
     "StepLimitExceeded",
     "World",
+    "comparable",
     "unmet",
 ]
 
@@ -22,8 +23,9 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from msgspec import Struct
+from msgspec.structs import replace
 
-from ziggurat.core.errors import LimitExceeded, ServiceError
+from ziggurat.core.errors import ConfigurationError, LimitExceeded, ServiceError
 from ziggurat.core.settings import CheckedStruct, NonEmptyText
 
 World = Mapping[str, Any]
@@ -61,7 +63,8 @@ class Method(CheckedStruct, frozen=True):
     Args:
         task: The name of the compound task.
         subtasks: What is done for it, in this order.
-        preconditions: What must hold: each name must have the value. A name that the world does not have fails.
+        preconditions: What must hold: each name must have the value; a name that the world does not have fails. If the
+            value is a function of the world, it must return True, and the name says what it tests.
         description: For people, and for a model that orders methods.
     """
 
@@ -162,13 +165,35 @@ class SearchLimitExceeded(LimitExceeded, NoPlan):
 
 
 def unmet(preconditions: Mapping[str, Any], world: World) -> str:
-    """Return which precondition does not hold, in words; empty if all do."""
+    """Return which precondition does not hold, in words; empty if all do.
+
+    Raises:
+        ConfigurationError: a function returned something other than True or False.
+    """
     for name, value in preconditions.items():
-        if name not in world:
+        if callable(value):
+            answer = value(world)
+            if not isinstance(answer, bool):
+                raise ConfigurationError(
+                    f"the precondition {name!r} gave {answer!r:.100}, not True or False: return one of them"
+                )
+            if not answer:
+                return f"{name} does not hold"
+        elif name not in world:
             return f"{name} is not {value!r}: it has no value"
-        if not _equal(world[name], value):
+        elif not _equal(world[name], value):
             return f"{name} is {world[name]!r}, not {value!r}"
     return ""
+
+
+def comparable(task: HtnTask | Method) -> HtnTask | Method:
+    """Return a task or a method as it is compared with a recorded one: of functions, with their names alone."""
+    if isinstance(task, Compound):
+        return task
+    tests = {name: None if callable(value) else value for name, value in task.preconditions.items()}
+    if isinstance(task, Primitive):
+        return replace(task, preconditions=tests)
+    return replace(task, preconditions=tests, subtasks=[comparable(each) for each in task.subtasks])
 
 
 def _equal(one: object, other: object) -> bool:
