@@ -37,7 +37,8 @@ async def ours(chain: int, loop: int) -> None:
     """Measure Ziggurat in memory and on SQLite."""
     from msgspec import Struct
 
-    from ziggurat.plans import Graph, StateGraph, append
+    from ziggurat.flows import Flow
+    from ziggurat.plans import Graph, Loop, PlanResult, StateGraph, Task, append, workflow
     from ziggurat.stores import connect
 
     class State(Struct):
@@ -68,11 +69,21 @@ async def ours(chain: int, loop: int) -> None:
         graph.route(node, again)
         return graph.build("loop")
 
+    async def up(count: int) -> int:
+        return count + 1
+
+    def planned(*nodes: Any) -> Flow[Any, PlanResult]:
+        return workflow(*nodes, input=None, variables={"count": 0})
+
     began = time.perf_counter()
     chain_graph, loop_graph = chained(), looped()
     print(f"  {'build, of a node':<44} {(time.perf_counter() - began) / chain * 1e6:9.1f} us", flush=True)
     await least(f"chain of {chain:,}, in memory", chain, lambda: chain_graph.run(State()), 10)
     await least(f"loop of {loop:,}, in memory", loop, lambda: loop_graph.run(State()))
+    chain_plan = planned(*(Task(f"n{number}", function=up, arguments={"count": "{count}"}) for number in range(chain)))
+    loop_plan = planned(Loop(Task("count", function=up), loop))
+    await least(f"plan, chain of {chain:,}, in memory", chain, chain_plan.run, 10)
+    await least(f"plan, loop of {loop:,}, in memory", loop, loop_plan.run)
     with tempfile.TemporaryDirectory() as folder:
         store = connect(f"sqlite:///{folder}/runs.db?synchronous=NORMAL")
         stored, stored_loop = chain_graph.with_store(store), loop_graph.with_store(store)

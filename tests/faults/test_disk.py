@@ -11,6 +11,9 @@ pytest.importorskip("apsw")
 
 from tests.faults.disk import STORES, FailingDisk, Outcome, Trouble, every_request
 from tests.faults.flow_world import FlowWorld
+from tests.faults.graph_world import GraphWorld
+from tests.faults.plan_world import PlanWorld
+from tests.faults.world import World
 from ziggurat.core.errors import StoreError
 from ziggurat.core.store import Row
 from ziggurat.stores.file import FileStore
@@ -28,10 +31,15 @@ def test_a_run_that_cannot_be_stored_stops_and_goes_on_when_there_is_room(
     assert outcome.faults >= 3
 
 
-@pytest.mark.parametrize("store", ["file", "sqlite"])
-def test_a_flow_that_cannot_be_stored_stops_and_goes_on_when_there_is_room(store: str) -> None:
+@pytest.mark.parametrize(
+    ("store", "makes"),
+    [("file", FlowWorld), ("sqlite", FlowWorld), ("file", GraphWorld), ("file", PlanWorld)],
+)
+def test_planned_work_that_cannot_be_stored_stops_and_goes_on_when_there_is_room(
+    store: str, makes: type[World]
+) -> None:
     outcome = Outcome()
-    asyncio.run(every_request(STORES[store], "full", 1, 4, outcome, 4, FlowWorld))
+    asyncio.run(every_request(STORES[store], "full", 1, 4, outcome, 4 if makes is FlowWorld else 12, makes))
     assert not outcome.verdict, outcome.verdict
     assert outcome.faults >= 3
 

@@ -8,6 +8,8 @@ import pytest
 pytest.importorskip("apsw")
 
 from tests.faults.flow_world import FlowWorld
+from tests.faults.graph_world import GraphWorld
+from tests.faults.plan_world import PlanWorld
 from tests.faults.power import KINDS, Machine, Outcome, Step, examine, record
 from tests.faults.world import World
 
@@ -26,9 +28,14 @@ def test_what_was_acknowledged_is_there_when_power_is_back(store: str, every: in
     assert (found.shorter > 0) == (found.accepted > 0) == (store == "normal")
 
 
-@pytest.mark.parametrize("store", ["file", "sqlite"])
-def test_the_acknowledged_steps_of_a_flow_are_there_when_power_is_back(store: str, tmp_path: Path) -> None:
-    found = asyncio.run(_lose_power(store, tmp_path, 3, False, FlowWorld))
+@pytest.mark.parametrize(
+    ("store", "makes"),
+    [("file", FlowWorld), ("sqlite", FlowWorld), ("file", GraphWorld), ("file", PlanWorld)],
+)
+def test_the_acknowledged_steps_of_planned_work_are_there_when_power_is_back(
+    store: str, makes: type[World], tmp_path: Path
+) -> None:
+    found = asyncio.run(_lose_power(store, tmp_path, 3 if makes is FlowWorld else 9, False, makes))
     assert not found.lost
     assert found.states > 50
     assert found.resumed > 0

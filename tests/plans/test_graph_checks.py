@@ -1,10 +1,12 @@
 """What is refused when a graph is built, and the sentence that says what to do about it."""
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Annotated, Any, Literal, TypedDict
 
 import pytest
 from msgspec import Struct
+from pydantic import BaseModel
 
 from tests.plans.states import State, add, noting
 from tests.wrong import wrong
@@ -261,6 +263,33 @@ def test_a_state_has_typed_fields() -> None:
 
     with pytest.raises(ConfigurationError):
         Graph(Odd)
+
+
+def test_a_model_of_pydantic_is_a_field_of_a_dataclass_or_a_model_but_of_no_struct() -> None:
+    class Page(BaseModel):
+        number: int = 0
+
+    class Book(Struct):
+        page: Page
+
+    @dataclass
+    class Paper:
+        page: Page
+
+    class Letter(BaseModel):
+        page: Page
+
+    async def turn(state: Any) -> Page:
+        return Page(number=state.page.number + 1)
+
+    for kind in (Paper, Letter):
+        graph: Graph[Any] = Graph(kind)
+        graph.node(turn, writes="page")
+        assert graph.build("graph").run_sync(kind(page=Page())).output == kind(page=Page(number=1))
+    refused: Graph[Any] = Graph(Book)
+    refused.node(turn, writes="page")
+    with pytest.raises(ConfigurationError, match=r"Book.* both msgspec and pydantic.* in a dataclass or a model"):
+        refused.build("graph")
 
 
 @pytest.mark.parametrize("returned", [{"note": []}, {"count": "many"}, {"notes": [1]}, {"notes": "abc"}, 3])

@@ -3,7 +3,8 @@
 - `nodes`: the parts of a plan (`Task`, `Sequence`, `Branch`, `Parallel`, `Map`, `Loop`), with `conditions` and
   `variables`. `trees` makes a flow of them, with `building`; `places` and `scoping` check them, `working` prepares the
   tasks, and `running` runs them, with a `result`.
-- `executing`: a model plans steps (`plan_text`), which are done and verified. `drawing`: plans as diagrams.
+- `executing`: a model plans steps (`plan_text`), which are done and verified. `drawing`: plans as diagrams;
+  `statuses`: how far a run has come.
 - `htn` plans how to decompose tasks: `htn_parts`, `htn_search`.
 - `graph` declares nodes on a typed state, and builds a `state_graph`: `graph_parts`, `graph_nodes` (how nodes are
   called), `graph_shape` (loops), `graph_checks`, `graph_run` (the execution), `graph_history`, `graph_drawing`; `state`
@@ -36,6 +37,7 @@ __getattr__, __dir__, __all__ = lazy(
         "plans.nodes": ("Branch", "Loop", "Map", "Node", "Parallel", "Sequence", "Task"),
         "plans.plan_text": ("PlannedStep", "Verification"),
         "plans.result": ("NodeResult", "PlanResult"),
+        "plans.statuses": ("node_statuses",),
         "plans.trees": ("workflow",),
         "plans.graph": ("Graph",),
         "plans.graph_history": ("GraphPoint",),

@@ -39,6 +39,7 @@ from ziggurat.plans.reducers import merge as merge
 from ziggurat.plans.result import NodeResult as NodeResult
 from ziggurat.plans.result import PlanResult as PlanResult
 from ziggurat.plans.state_graph import StateGraph as StateGraph
+from ziggurat.plans.statuses import node_statuses as node_statuses
 from ziggurat.plans.trees import workflow as workflow
 
 __all__: list[str]

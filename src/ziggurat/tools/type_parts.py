@@ -72,8 +72,9 @@ def _divided(annotation: Any, parts: dict[type, Part]) -> Any:
         return _stand_in(Part(annotation, "members"), parts)
     if not arguments or (typing.get_origin(annotation) is Annotated and _libraries(arguments[0]) != libraries):
         raise ConfigurationError(
-            f"{annotation} has constraints of both msgspec and pydantic, and neither library checks the other's: "
-            "declare them with one, such as msgspec.Meta(ge=1) in a Struct, or Field(ge=1) in a model of pydantic"
+            f"{annotation} has parts or constraints of both msgspec and pydantic, and neither library checks the "
+            "other's: declare all with one, such as msgspec.Meta(ge=1) in a Struct, or models and Field(ge=1) "
+            "in a dataclass or a model of pydantic"
         )
     return rebuilt(annotation, lambda part: _divided(part, parts))
 

@@ -1,0 +1,123 @@
+"""The statuses of the nodes of a plan, of runs that have failed, wait or were cancelled."""
+
+import asyncio
+from typing import Any
+
+import pytest
+
+from tests.plans.plan_trees import Forest
+from ziggurat.agents.agent import Agent
+from ziggurat.agents.flow import flow
+from ziggurat.calls.question import ask
+from ziggurat.core.errors import ConfigurationError
+from ziggurat.core.event import Event
+from ziggurat.messages import stops
+from ziggurat.messages.agent import Answer
+from ziggurat.messages.events import NodeChanged
+from ziggurat.models.scripted import ScriptedModel
+from ziggurat.plans.nodes import Branch, Node, Parallel, Sequence, Task
+from ziggurat.plans.statuses import node_statuses
+from ziggurat.plans.trees import workflow
+from ziggurat.stores.local import LocalLogs
+
+
+async def double(n: int) -> int:
+    return 2 * n
+
+
+async def broken() -> str:
+    raise ConnectionError("gone")
+
+
+@flow
+async def asks(question: str) -> str:
+    return await ask(question)
+
+
+def plan(third: Node, store: LocalLogs) -> Any:
+    both = Parallel([Task("b", function=double), third], name="both")
+    either = Branch("n:2", Task("yes", function=double), Task("no", function=double))
+    return workflow(
+        Task("a", function=double), either, both, Sequence([Task("d", function=double)], "last"),
+        input=None, variables={"n": 2}, store=store,
+    )  # fmt: skip
+
+
+BEFORE = {"a": "completed", "branch": "completed", "branch/yes": "completed", "branch/no": "skipped"}
+BEFORE["both/b"] = "completed"
+
+
+def test_of_a_run_that_has_failed() -> None:
+    store = LocalLogs()
+    failing = plan(Task("c", function=broken), store)
+    assert isinstance(failing.run_sync(run_id="r").stop, stops.Failed)
+    assert asyncio.run(node_statuses(failing, "r")) == {
+        **BEFORE, "both": "failed", "both/c": "failed", "last": "skipped", "last/d": "pending",
+    }  # fmt: skip
+
+
+def test_of_a_run_that_waits_and_then_goes_on() -> None:
+    store = LocalLogs()
+    waiting = plan(Task("c", agent=asks, prompt="Which?"), store)
+    run = waiting.run_sync(run_id="r")
+    after = {"last": "pending", "last/d": "pending"}
+    assert asyncio.run(node_statuses(waiting, "r")) == {**BEFORE, "both": "running", "both/c": "running", **after}
+    asyncio.run(waiting.resume("r", {run.pending[0].id: Answer("this")}))
+    assert set(asyncio.run(node_statuses(waiting, "r")).values()) == {"completed", "skipped"}
+
+
+def test_of_a_run_that_was_cancelled() -> None:
+    async def trial() -> None:
+        begun = asyncio.Event()
+
+        async def endless() -> None:
+            begun.set()
+            await asyncio.Event().wait()
+
+        endlessly = plan(Task("c", function=endless), LocalLogs())
+        task = asyncio.create_task(endlessly.run(run_id="r"))
+        await begun.wait()
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+        statuses = await node_statuses(endlessly, "r")
+        assert {name: statuses[name] for name in ("a", "both/b", "both/c", "last")} == {
+            "a": "completed", "both/b": "completed", "both/c": "running", "last": "pending",
+        }  # fmt: skip
+
+    asyncio.run(trial())
+
+
+def test_the_nodes_of_a_plan_that_a_task_runs_are_not_its_own() -> None:
+    inner = workflow(Task("a", function=broken, on_failure="continue"), name="inner")
+    outer = workflow(
+        Task("a", agent=inner, prompt="go"),
+        Task("b", function=double),
+        input=None,
+        variables={"n": 1},
+        store=LocalLogs(),
+    )
+    outer.run_sync(run_id="r")
+    assert asyncio.run(node_statuses(outer, "r")) == {"a": "completed", "b": "completed"}
+
+
+@pytest.mark.parametrize("seed", range(10))
+def test_of_any_plan_they_are_those_of_the_events(seed: int) -> None:
+    async def trial() -> None:
+        store, last = LocalLogs(), dict[str, str]()
+
+        def listen(event: Event) -> None:
+            if isinstance(event, NodeChanged):
+                last[event.node] = event.status
+
+        whole: Any = Forest(seed).plan(store)
+        await whole.run({}, run_id="whole", listeners=[listen])
+        statuses = await node_statuses(whole, "whole")
+        assert {name: each for name, each in statuses.items() if each != "pending"} == last
+
+    asyncio.run(trial())
+
+
+def test_what_is_no_plan_has_none() -> None:
+    with pytest.raises(ConfigurationError, match="made by workflow"):
+        asyncio.run(node_statuses(Agent(ScriptedModel("x")), "r"))
