@@ -8,8 +8,7 @@ import time
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager, suppress
 
-from tests.faults.world import POINTS, STEPS, Ledger, Reached, Turns, Verdict, World, helper_calls, nowhere
-from ziggurat.agents.agent import Agent
+from tests.faults.world import POINTS, STEPS, Ledger, Reached, Verdict, World, nowhere
 from ziggurat.agents.flow import flow
 from ziggurat.agents.runnable import Runnable
 from ziggurat.calls.event import event
@@ -24,7 +23,6 @@ from ziggurat.core.errors import NotRepeatable, RunNotFound
 from ziggurat.core.store import Store, run_log
 from ziggurat.messages.agent import AgentRun, Decision
 from ziggurat.testing.clock import HandClock
-from ziggurat.tools.function import tool
 
 _EVENTS = {2: 1, 11: 2, 18: 1}
 """How many events the flow waits for, by turn; the last is sent when it waits for it, the others at any time."""
@@ -64,17 +62,7 @@ class FlowWorld(World):
         async def pay(ctx: Context, number: int) -> str:
             return self._do(ctx, "pay", number)
 
-        @tool(name="note")
-        async def note_tool(number: int, ctx: Context) -> str:
-            """Write down; may be done again under the same key."""
-            return self.act(ctx, "note", number)
-
-        @tool(name="pay", effect="once")
-        async def pay_tool(number: int, ctx: Context) -> str:
-            """Pay; must not be done twice."""
-            return self.act(ctx, "pay", number)
-
-        helper = Agent(Turns("helper_model", 3, helper_calls), name="helper", tools=[note_tool, pay_tool])
+        helper = self.helper()
 
         async def paid(number: int) -> None:
             with suppress(NotRepeatable):  # if it is unknown whether it took effect, it stays at that

@@ -7,8 +7,7 @@ from typing import Annotated, Literal
 
 from msgspec import Struct
 
-from tests.faults.world import STEPS, Turns, World, helper_calls
-from ziggurat.agents.agent import Agent
+from tests.faults.world import STEPS, World
 from ziggurat.agents.flow import flow
 from ziggurat.agents.runnable import Runnable
 from ziggurat.calls.question import ask
@@ -21,7 +20,6 @@ from ziggurat.messages.events import NodeChanged
 from ziggurat.plans.graph import Graph
 from ziggurat.plans.reducers import append
 from ziggurat.plans.state_graph import StateGraph
-from ziggurat.tools.function import tool
 
 
 class Work(Struct):
@@ -55,7 +53,7 @@ class GraphWorld(World):
     def _graph(self) -> StateGraph[Work]:
         graph = Graph(Work)
         paid = self._paying()
-        helper = self._helper()
+        helper = self.helper()
 
         @graph.node(writes=("round", "numbers"))
         async def begin(state: Work) -> dict[str, object]:
@@ -102,19 +100,6 @@ class GraphWorld(World):
             return f"{ctx.path}: {self.act(ctx, 'pay', number)}"
 
         return pay
-
-    def _helper(self) -> Agent[str]:
-        @tool(name="note")
-        async def note_tool(number: int, ctx: Context) -> str:
-            """Write down; may be done again under the same key."""
-            return self.act(ctx, "note", number)
-
-        @tool(name="pay", effect="once")
-        async def pay_tool(number: int, ctx: Context) -> str:
-            """Pay; must not be done twice."""
-            return self.act(ctx, "pay", number)
-
-        return Agent(Turns("helper_model", 3, helper_calls), name="helper", tools=[note_tool, pay_tool])
 
     def _acknowledge(self, said: str) -> None:
         """Acknowledge a step to the outside: its path is in what it returned."""

@@ -5,14 +5,12 @@ __all__ = ["PlanWorld"]
 from collections.abc import Callable
 from typing import Any
 
-from tests.faults.world import STEPS, Turns, World, helper_calls
-from ziggurat.agents.agent import Agent
+from tests.faults.world import STEPS, World
 from ziggurat.agents.runnable import Runnable
 from ziggurat.core.context import Context
 from ziggurat.core.store import Store
 from ziggurat.plans.nodes import Branch, Loop, Map, Node, Parallel, Sequence, Task
 from ziggurat.plans.trees import workflow
-from ziggurat.tools.function import tool
 
 
 class PlanWorld(World):
@@ -22,30 +20,12 @@ class PlanWorld(World):
 
     def agent(self, store: Store | str, steps: int = STEPS) -> Runnable[Any]:
         """Return the plan of some `steps` outermost nodes."""
-        self._make_tools()
+        _, self._pay, self._sign = self.tools()
+        self._helper = self.helper()
         nodes = [self._node(number) for number in range(1, steps)]
         end = Task("end", function=_end)
         variables = {"turn": 0}
         return workflow(*nodes, end, name="worker", variables=variables, store=store)
-
-    def _make_tools(self) -> None:
-        @tool(name="note")
-        async def note(number: int, ctx: Context) -> str:
-            """Write down; may be done again under the same key."""
-            return self.act(ctx, "note", number)
-
-        @tool(name="pay", effect="once")
-        async def pay(number: int, ctx: Context) -> str:
-            """Pay; must not be done twice."""
-            return self.act(ctx, "pay", number)
-
-        @tool(name="sign", effect="once", approval=True)
-        async def sign(number: int, ctx: Context) -> str:
-            """Sign, when a person has agreed; must not be done twice."""
-            return self.act(ctx, "sign", number)
-
-        self._tools = {"note": note, "pay": pay, "sign": sign}
-        self._helper = Agent(Turns("helper_model", 3, helper_calls), name="helper", tools=[note, pay])
 
     def _node(self, number: int) -> Node:
         name = f"n{number}"
@@ -68,10 +48,10 @@ class PlanWorld(World):
         return Task(name, function=pay, arguments={"number": number}, effect="once", on_failure="continue")
 
     def _called(self, name: str, number: Any) -> Task:
-        return Task(name, tool=self._tools["pay"], arguments={"number": number}, on_failure="continue")
+        return Task(name, tool=self._pay, arguments={"number": number}, on_failure="continue")
 
     def _signed(self, name: str, number: Any) -> Task:
-        return Task(name, tool=self._tools["sign"], arguments={"number": number}, on_failure="continue")
+        return Task(name, tool=self._sign, arguments={"number": number}, on_failure="continue")
 
     def _asked(self, name: str, number: Any) -> Task:
         return Task(name, agent=self._helper, prompt=f"part {number}")

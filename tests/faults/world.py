@@ -169,8 +169,8 @@ class World:
         self.reached("after effect", ctx.path)
         return f"{name} {number} is done"
 
-    def agent(self, store: Store | str, steps: int = STEPS) -> Runnable[str]:
-        """Return the agent of `steps` steps."""
+    def tools(self) -> tuple[Any, Any, Any]:
+        """Return tools that act: one that may act again, one that acts once, and one that a person approves."""
 
         @tool
         async def note(number: int, ctx: Context) -> str:
@@ -187,7 +187,18 @@ class World:
             """Sign, when a person has agreed; must not be done twice."""
             return self.act(ctx, "sign", number)
 
-        helper = Agent(Turns("helper_model", 3, helper_calls), name="helper", tools=[note, pay])
+        return note, pay, sign
+
+    def helper(self) -> Agent[str]:
+        """Return an agent that uses two of these tools."""
+        note, pay, _ = self.tools()
+        return Agent(Turns("helper_model", 3, helper_calls), name="helper", tools=[note, pay])
+
+    def agent(self, store: Store | str, steps: int = STEPS) -> Runnable[str]:
+        """Return the agent of `steps` steps."""
+
+        note, pay, sign = self.tools()
+        helper = self.helper()
         model = Turns("model", steps, calls_of)
         return Agent(model, name="worker", tools=[note, pay, sign, helper], store=store, max_steps=steps)
 
