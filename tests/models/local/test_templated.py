@@ -2,7 +2,8 @@
 
 import asyncio
 import json
-from typing import Any
+from itertools import product
+from typing import Any, get_args
 
 import pytest
 
@@ -17,7 +18,7 @@ from ziggurat.messages.delta import Fold
 from ziggurat.messages.events import Delta
 from ziggurat.messages.message import Message, assistant, tool_message, user
 from ziggurat.messages.model import ModelRequest, ModelResponse, ModelSettings, OutputSchema, ToolSpec
-from ziggurat.messages.parts import Text, Thinking, ToolCall, ToolResult
+from ziggurat.messages.parts import Text, Thinking, ToolCall, ToolErrorKind, ToolResult
 from ziggurat.models.local.chat_template import ChatTemplate
 from ziggurat.models.local.templated import TemplatedModel
 from ziggurat.tools.function import tool
@@ -213,3 +214,38 @@ def test_an_agent_whose_model_repeats_itself_ends() -> None:
     agent = Agent(TemplatedModel(Parrot(ASK_ROME, ASK_ROME, "It rains.")), tools=[weather])
     run = asyncio.run(agent.run("Rain in Rome?"))
     assert (run.text, calls, run.steps) == ("It rains.", 1, 2)
+
+
+@pytest.mark.parametrize("errors", list(product((None, "permanent", "timeout", "denied"), repeat=2)))
+def test_an_answer_after_a_failed_call_is_what_the_calls_returned(errors: tuple[ToolErrorKind | None, ...]) -> None:
+    calls = [ToolCall(f"call-{city}", "weather", json.dumps({"city": city})) for city in ("Rome", "Oslo")]
+    texts = ["rain" if error is None else f"no {error}" for error in errors]
+    results = [
+        ToolResult(call.id, "weather", text, error) for call, text, error in zip(calls, texts, errors, strict=True)
+    ]
+    engine = Parrot(CHOICE, "Both are sunny.")
+    reply = _ask(engine, user("Rain?"), assistant(*calls), *map(tool_message, results), tools=(WEATHER,))
+    failed = errors != (None, None)
+    assert reply.text == ("\n".join(f"weather: {text}" for text in texts) if failed else "Both are sunny.")
+    assert (reply.finish, len(engine.asked)) == ("stop", 1 if failed else 2)
+
+
+@pytest.mark.parametrize("error", get_args(ToolErrorKind))
+def test_only_the_last_outcome_of_equal_calls_of_this_turn_counts(error: ToolErrorKind) -> None:
+    failure = tool_message(ToolResult("call-1", "weather", "", error))
+    again = [assistant(ToolCall("call-2", "weather", IN_ROME.arguments)), tool_message(ToolResult("call-2", "weather"))]
+    turn = [user("Rain?"), assistant(IN_ROME), failure]
+    for messages, text in (
+        (turn, f"weather: {error}"),
+        ([*turn, *again], "Sun."),
+        ([*turn, user("Why?")], "Sun."),
+        ([*turn, *again, assistant(IN_ROME), failure], f"weather: {error}"),
+    ):
+        assert _ask(Parrot(CHOICE, "Sun."), *messages, tools=(WEATHER,)).text == text
+
+
+def test_structured_output_after_a_failed_call_is_that_of_the_model() -> None:
+    failure = tool_message(ToolResult("call-1", "weather", "", "permanent"))
+    messages = (user("Rain?"), assistant(IN_ROME), failure)
+    output = OutputSchema("place", CLOSED)
+    assert _ask(Parrot(CHOICE, "{}"), *messages, tools=(WEATHER,), output=output).text == "{}"

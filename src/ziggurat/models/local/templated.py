@@ -12,12 +12,12 @@ import msgspec
 from ziggurat.core.context import Context
 from ziggurat.core.errors import InvalidArguments
 from ziggurat.core.facts import NAME, Fact
-from ziggurat.messages.delta import Fold, PartDelta, ThinkingDelta
+from ziggurat.messages.delta import Fold, PartDelta, TextDelta, ThinkingDelta
 from ziggurat.messages.events import Delta
 from ziggurat.messages.facts import MODEL_NAME, OUTPUT_MODES, WINDOW
 from ziggurat.messages.message import Message
 from ziggurat.messages.model import FinishReason, ModelRequest, ModelResponse, ToolSpec
-from ziggurat.messages.parts import ToolCall
+from ziggurat.messages.parts import ToolCall, ToolResult
 from ziggurat.messages.usage import Usage
 from ziggurat.models.local.chat_template import ChatTemplate, Thinking
 from ziggurat.models.local.engine import Engine
@@ -41,8 +41,9 @@ class TemplatedModel:
 
     The file's own chat template shows the conversation and the tools. If there are tools, a grammar restricts the reply
     to calls of existing tools with arguments that fit their schemas, or to an answer. A call that was answered since
-    the last user message is not repeated: the model is asked for an answer instead. How good the choice is depends on
-    the model.
+    the last user message is not repeated: the model is asked for an answer instead. If one of these calls failed, and
+    no structured output is wanted, the answer is what each call returned, word for word: small models say that work was
+    done although it failed. How good the choice is depends on the model.
 
     Args:
         engine: The loaded file.
@@ -80,7 +81,10 @@ class TemplatedModel:
             await self._generate(reply, prompt.for_calls(), calls)
             if calls.count or not calls.complete or reply.finish == "length" or reply.fold.message().text:
                 return reply.response(self.name, calls.complete)
-            await self._generate(reply, prompt.for_answer(calls.repeated), prompt.reader(calls=False))
+            if outcomes := prompt.outcomes_with_failures():
+                await reply.add([TextDelta(outcomes)])
+            else:
+                await self._generate(reply, prompt.for_answer(calls.repeated), prompt.reader(calls=False))
         else:
             await self._generate(reply, prompt.for_answer(), prompt.reader(calls=False))
         return reply.response(self.name)
@@ -192,6 +196,16 @@ class _Prompt:
             return self._body(messages, None)
         return self._body(messages, answer_grammar(output, thinking=self._thinking))
 
+    def outcomes_with_failures(self) -> str:
+        """Return the outcomes of the calls since the last user message, a line each; empty if no call failed.
+
+        Of equal calls the last one counts. Structured output needs an answer by the model, so it is empty then, too.
+        """
+        outcomes = _outcomes(self._request).values()
+        if self._request.output is not None or not any(outcome.error for outcome in outcomes):
+            return ""
+        return "\n".join(f"{outcome.name}: {outcome.text or outcome.error or 'ok'}" for outcome in outcomes)
+
     def _body(self, messages: list[dict[str, Any]], grammar: str | None) -> dict[str, Any]:
         fields: dict[str, Any] = {"messages": messages, "chat_template_kwargs": self._variables}
         if grammar is not None:
@@ -221,11 +235,17 @@ def _since_user(request: ModelRequest) -> list[Message]:
 
 def _answered(request: ModelRequest) -> frozenset[str]:
     """Return the fingerprints of the calls since the last user message that need not be made again."""
+    outcomes = _outcomes(request).items()
+    return frozenset(fingerprint for fingerprint, outcome in outcomes if outcome.error not in _TRY_AGAIN)
+
+
+def _outcomes(request: ModelRequest) -> dict[str, ToolResult]:
+    """Return the last result of each different call since the last user message, by the call's fingerprint."""
     calls: dict[str, ToolCall] = {}
-    answered: set[str] = set()
+    outcomes: dict[str, ToolResult] = {}
     for message in _since_user(request):
         calls |= {call.id: call for call in message.tool_calls}
         for result in message.tool_results:
-            if result.id in calls and result.error not in _TRY_AGAIN:
-                answered.add(calls[result.id].fingerprint())
-    return frozenset(answered)
+            if result.id in calls:
+                outcomes[calls[result.id].fingerprint()] = result
+    return outcomes
