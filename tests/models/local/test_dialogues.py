@@ -49,6 +49,12 @@ def judge() -> ModuleType:
         ("Shall I say that it is locked?", False),
         ("If it is locked, call me.", False),
         ("I can turn on lamps and lock doors.", False),
+        ("I have locked the front door, please call me if there is an obstacle.", True),
+        ("The first try failed, but the lamp is switched on.", True),
+        ("I could not ask anybody, but I have locked the door.", True),
+        ("There was an error and the door is locked.", True),
+        ("The door will be locked, and must be locked.", False),
+        ("I was unable to see that it is locked.", False),
         ("", False),
     ],
 )
