@@ -150,6 +150,19 @@ async def test_a_reader_who_comes_late_or_comes_back_misses_and_repeats_nothing(
 
 
 @asynchronous
+async def test_a_session_is_continued_and_read() -> None:
+    async with serving(served(Agent(ScriptedModel("One.", "Two."), name="a"))) as server:
+        for number in (1, 2):
+            body = {"agent": "a", "prompt": f"{number}?", "session": "s-1", "run_id": f"r-{number}"}
+            await server.post("/runs", body, 201)
+            await server.ended(f"r-{number}")
+        assert [each["id"] for each in (await server.get("/sessions"))["sessions"]] == ["s-1"]
+        messages = (await server.get("/sessions/s-1"))["messages"]
+        assert [message["content"] for message in messages] == ["1?", "One.", "2?", "Two."]
+        await server.get("/sessions/none", 404)
+
+
+@asynchronous
 async def test_an_unknown_place_in_a_stream_begins_anew() -> None:
     async with serving(served(Agent(ScriptedModel("x"), name="a"))) as server:
         await server.post("/runs", {"agent": "a", "prompt": "x", "run_id": "r-1"}, 201)

@@ -20,6 +20,7 @@ def serve_agents(
     check_address(host, token)
     application = app([agent_of(AgentOptions(agent=spec), store) for spec in agents], token=token, hosts=hosts)
     note(f"serving {', '.join(application.agents.agents)} at http://{host}:{port}/")
+    note(f"for a browser, once: http://{host}:{port}/?token={application.link}")
     if token is None:
         note(f"token for programs: {application.token}")
     run_server(application, host, port)

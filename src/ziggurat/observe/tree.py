@@ -187,7 +187,7 @@ class _Builder:
 
     def _ends(self, node: _Node, elapsed: float) -> None:
         self._begins(node)
-        node.ended = elapsed or node.began  # 0 for a tool in memory that nothing ran beside
+        node.ended = elapsed or (None if node.children else node.began)  # 0 if the next entry has the time
         if node.ended is not None:
             step = parent_of(node.path)
             if node.kind != "tool":  # the tools of a step begin together

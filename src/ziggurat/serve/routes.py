@@ -29,7 +29,7 @@ from ziggurat.messages.agent import Answer, Approve, Decision, Deny, DidNotHappe
 from ziggurat.serve.assets import asset
 from ziggurat.serve.events import Closing, EventStream, Position
 from ziggurat.serve.served import ServedAgents
-from ziggurat.serve.views import call_view, changed_nodes, tree_view
+from ziggurat.serve.views import call_view, changed_nodes, message_view, tree_view
 
 T = TypeVar("T")
 Handler = Callable[[Request], Awaitable[Any]]
@@ -153,6 +153,16 @@ class _Routes:
         )
         return EventStream(items, after, self.closing)
 
+    async def list_sessions(self, request: Request) -> Any:
+        return {"sessions": await self.agents.sessions()}
+
+    async def read_session(self, request: Request) -> Any:
+        messages = await self.agents.conversation(request.path_params["id"])
+        return {"id": request.path_params["id"], "messages": [message_view(message) for message in messages]}
+
+    async def read_memory(self, request: Request) -> Any:
+        raise RunNotFound("memories are not served yet; look at them with: ziggurat memory list")
+
     # -- what changes something ----------------------------------------------------------------------------------
 
     async def start(self, request: Request) -> Any:
@@ -238,6 +248,9 @@ def routes(agents: ServedAgents, closing: Closing) -> list[Route]:
         _route("POST", "/runs/{id}/fork", own.fork, 201),
         _route("GET", "/runs/{id}/nodes/{number}", own.read_call),
         _route("GET", "/diff", own.compare),
+        _route("GET", "/sessions", own.list_sessions),
+        _route("GET", "/sessions/{id}", own.read_session),
+        _route("GET", "/memory", own.read_memory),
     ]
 
 

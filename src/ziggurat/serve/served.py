@@ -21,13 +21,15 @@ from ziggurat.core.errors import ConfigurationError, JournalCorrupt, RunNotFound
 from ziggurat.core.event import Event
 from ziggurat.core.journal import LocalJournal
 from ziggurat.core.json_lines import read_entry
-from ziggurat.core.store import LogInfo, Store
+from ziggurat.core.store import LogInfo, Store, session_log
 from ziggurat.core.stored_journal import lines_of
 from ziggurat.messages.agent import AgentRequest, Decision, PendingItem
 from ziggurat.messages.formatting import shortened
+from ziggurat.messages.message import Message
 from ziggurat.runs.local import runs_of
 from ziggurat.serve.views import fork_place
 from ziggurat.stores.addresses import connect
+from ziggurat.stores.session.session import Session
 
 logger: logging.Logger = logging.getLogger("ziggurat")
 
@@ -252,6 +254,23 @@ class ServedAgents:
         fork_id = new_id or new_id_of()
         await self._begin(fork_id, partial(agent.fork, run_id, place, prompt, new_id=fork_id), ())
         return fork_id
+
+    async def sessions(self) -> list[dict[str, Any]]:
+        """Return the sessions in the stores, those that changed last first."""
+        infos = [info for store in self._stores() for info in await store.logs("session:", limit=500)]
+        infos.sort(key=lambda info: info.updated, reverse=True)
+        return [{"id": info.log.removeprefix("session:"), "updated": _time(info.updated)} for info in infos]
+
+    async def conversation(self, session_id: str) -> list[Message]:
+        """Return the messages of a session.
+
+        Raises:
+            RunNotFound: no store has it.
+        """
+        for store in self._stores():
+            if await store.find(session_log(session_id)) is not None:
+                return await Session(session_id, store=store).get_messages()
+        raise RunNotFound(f"there is no session {session_id!r:.150}")
 
     async def detail(self, run_id: str) -> dict[str, Any]:
         """Return what is on record of a run: its row, its answer or error, what waits, and its figures."""

@@ -1,6 +1,6 @@
 """What the server shows of a run: its nodes with times of the day, and one call in full."""
 
-__all__ = ["call_view", "changed_nodes", "fork_place", "tree_view"]
+__all__ = ["call_view", "changed_nodes", "fork_place", "message_view", "tree_view"]
 
 from collections.abc import Iterable, Sequence
 from typing import Any
@@ -65,7 +65,7 @@ def call_view(entries: Sequence[JournalEntry], number: str) -> View:
         raise RunNotFound(f"the run has no call with the number {number}")
     path = entries[int(number) - 1].path
     node = next(node for node in run_tree(entries).nodes if node.path == path)
-    view = _node_view(node, _began(entries)) | {"messages": [_message_view(each) for each in _asked(entries, path)]}
+    view = _node_view(node, _began(entries)) | {"messages": [message_view(each) for each in _asked(entries, path)]}
     for entry in (each for each in entries if each.path == path):
         if isinstance(entry, (Entered, Pending)):
             view["arguments"] = _data(entry.request)
@@ -80,7 +80,7 @@ def call_view(entries: Sequence[JournalEntry], number: str) -> View:
 
 def _result_view(entry: Result) -> View:
     if is_model_call(entry.path):
-        return {"reply": _message_view(as_type(entry.value, ModelResponse).message)["content"]}
+        return {"reply": message_view(as_type(entry.value, ModelResponse).message)["content"]}
     if is_tool_call(entry.path):
         result = as_type(entry.value, ToolResult)
         return {"error" if result.error is not None else "result": result.text}
@@ -96,7 +96,8 @@ def _asked(entries: Sequence[JournalEntry], path: str) -> list[Message]:
     return [*(request or ()), *(message for each in steps[: step - 1] for message in each.messages())]
 
 
-def _message_view(message: Message) -> View:
+def message_view(message: Message) -> View:
+    """Return a message with its text, or its parts as they are recorded if there is more than text."""
     parts = [plain(part) for part in message.parts]
     texts = [part.get("text") for part in parts]
     only_text = all(isinstance(text, str) and len(part) <= 2 for text, part in zip(texts, parts, strict=True))
