@@ -50,7 +50,7 @@ def _began(entries: Iterable[JournalEntry]) -> float:
 
 
 def call_view(entries: Sequence[JournalEntry], number: str) -> View:
-    """Return one call in full: what was asked, and what came of it.
+    """Return one call in full: what was asked, and its result.
 
     Args:
         entries: The record.
@@ -126,14 +126,14 @@ def fork_place(entries: Sequence[JournalEntry], number: int, agent: str) -> int:
 
 def changed_nodes(one: Sequence[JournalEntry], other: Sequence[JournalEntry]) -> list[View]:
     """Return the calls of two runs side by side, and which of them differ."""
-    texts = [{node.path.partition("/")[2]: node for node in run_tree(entries).nodes} for entries in (one, other)]
+    trees = [{node.path.partition("/")[2]: node for node in run_tree(entries).nodes} for entries in (one, other)]
     rows: list[View] = []
-    for path in dict.fromkeys([*texts[0], *texts[1]]):
-        left, right = texts[0].get(path), texts[1].get(path)
-        known = left or right
-        assert known is not None
+    for path in dict.fromkeys([*trees[0], *trees[1]]):
+        left, right = trees[0].get(path), trees[1].get(path)
+        node = left or right
+        assert node is not None
         same = left is not None and right is not None and (left.text, left.state) == (right.text, right.state)
         kind = "same" if same else "only_a" if right is None else "only_b" if left is None else "changed"
-        shown = [None if node is None else node.text for node in (left, right)]
-        rows.append({"kind": kind, "path": path, "name": known.name, "a": shown[0], "b": shown[1]})
+        texts = [None if each is None else each.text for each in (left, right)]
+        rows.append({"kind": kind, "path": path, "name": node.name, "a": texts[0], "b": texts[1]})
     return rows
