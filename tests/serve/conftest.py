@@ -17,7 +17,9 @@ def browser() -> Iterator[Browser]:
     if path is None:
         pytest.skip(MISSING)
     with sync_playwright() as playwright:
-        started = playwright.chromium.launch(executable_path=path, args=["--no-sandbox"])
+        started = playwright.chromium.launch(
+            executable_path=path, args=["--no-sandbox", "--host-resolver-rules=MAP evil.test 127.0.0.1"]
+        )
         yield started
         started.close()
 
