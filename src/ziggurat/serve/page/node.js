@@ -23,7 +23,7 @@ export function Node({ run, node, number, onFork }) {
   return html`<div class="call">
     <h2><${Status} name=${node.status} /> ${visible(node.name)} <small>${visible(node.kind)}</small></h2>
     <p class="under mono">${visible(node.path)}</p>
-    <div class="actions"><button type="button" onClick=${onFork}>Fork here</button>
+    <div class="actions">${onFork && html`<button type="button" onClick=${onFork}>Fork here</button>`}
       <a class="button" href=${runLink(run, number)}>Link</a></div>
     <${Figures} values=${figures} />
     <${Alert} text=${error} />

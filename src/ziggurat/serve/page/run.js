@@ -179,7 +179,7 @@ export function Run({ id, number }) {
       <${Tree} nodes=${nodes} total=${total} live=${live} selected=${found} onSelect=${select} />
       <aside id="node-panel" tabindex="-1" aria-label="Call">
         ${found >= 0
-          ? html`<${Node} key=${number} run=${id} node=${nodes[found]} number=${number} onFork=${() => setOpen({ kind: "fork", at: +number })} />`
+          ? html`<${Node} key=${number} run=${id} node=${nodes[found]} number=${number} onFork=${/^\d+$/.test(number) && (() => setOpen({ kind: "fork", at: +number }))} />`
           : html`<${Empty} title="Select a call">Its prompt, reply, arguments and result are shown here.<//>`}
       </aside>
     </div>
