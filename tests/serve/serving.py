@@ -57,9 +57,9 @@ class Serving:
 
 
 @asynccontextmanager
-async def serving(application: ServedApp) -> AsyncIterator[Serving]:
-    """Serve an application at a free port of this machine."""
-    listener = socket.create_server(("127.0.0.1", 0))
+async def serving(application: ServedApp, port: int = 0) -> AsyncIterator[Serving]:
+    """Serve an application on this machine, by default at a free port."""
+    listener = socket.create_server(("127.0.0.1", port))
     server = server_for(application, "127.0.0.1", 0)
     task = asyncio.ensure_future(server.serve(sockets=[listener]))
     here = Serving(application, listener.getsockname()[1])

@@ -3,16 +3,14 @@
 The browser is logged in, so it has the cookie; a page of the server itself can do all that the others try.
 """
 
-import asyncio
-import threading
 from collections.abc import Iterator
 from typing import Any
 
-import httpx
 import pytest
 from playwright.sync_api import Browser, BrowserContext, Route
 
-from tests.serve.serving import TOKEN, serving
+from tests.serve.real_server import RealServer
+from tests.serve.serving import TOKEN
 from tests.serve.test_app import paying
 from ziggurat.serve.application import app
 
@@ -72,41 +70,23 @@ SOURCES = {  # the address of a page of somebody else
 }
 
 
-class RealServer:
-    """The server in a thread of its own, with a run that waits for approval of a payment."""
-
-    def __init__(self) -> None:
-        self.acts: list[int] = []
-        self.port = 0
-        self._ready = threading.Event()
-        self._thread = threading.Thread(target=lambda: asyncio.run(self._serve()), daemon=True)
-        self._thread.start()
-        assert self._ready.wait(20)
-
-    async def _serve(self) -> None:
-        self._ended, self._loop = asyncio.Event(), asyncio.get_running_loop()
-        self.application = app(paying(self.acts), token=TOKEN)
-        async with serving(self.application) as server:
-            await server.post("/runs", {"agent": "desk", "prompt": "Pay 3.", "run_id": "r-1"}, 201)
-            await server.ended("r-1")
-            self.port = server.port
-            self._ready.set()
-            await self._ended.wait()
-
-    def state(self) -> list[tuple[str, str]]:
-        """Return the runs of the server, each with its status."""
-        reply = httpx.get(f"http://127.0.0.1:{self.port}/runs", headers={"Authorization": f"Bearer {TOKEN}"})
-        return sorted((run["run_id"], run["status"]) for run in reply.json()["runs"])
-
-    def stop(self) -> None:
-        """Stop, and wait until it has ended."""
-        self._loop.call_soon_threadsafe(self._ended.set)
-        self._thread.join(20)
+def _state(server: RealServer) -> list[tuple[str, str]]:
+    """Return the runs of the server, each with its status."""
+    return sorted((run["run_id"], run["status"]) for run in server.get("/runs")["runs"])
 
 
 @pytest.fixture(scope="module")
-def real_server() -> Iterator[RealServer]:
-    server = RealServer()
+def acts() -> list[int]:
+    return []
+
+
+@pytest.fixture(scope="module")
+def real_server(acts: list[int]) -> Iterator[RealServer]:
+    """The server, with a run that waits for approval of a payment."""
+    server = RealServer(lambda: app(paying(acts), token=TOKEN))
+    server.post("/runs", {"agent": "desk", "prompt": "Pay 3.", "run_id": "r-1"})
+    while server.get("/runs/r-1")["status"] != "Suspended":
+        pass
     yield server
     server.stop()
 
@@ -121,7 +101,7 @@ def context(browser: Browser, real_server: RealServer) -> Iterator[BrowserContex
 
     opened.route("**/attack", attacker)
     page = opened.new_page()
-    page.goto(f"http://127.0.0.1:{real_server.port}/?token={real_server.application.link}")
+    page.goto(real_server.login)
     page.get_by_text("Pay 3.").wait_for()
     assert "token" not in page.url
     page.close()
@@ -140,9 +120,9 @@ def _run(page: Any, code: str, url: str, body: str) -> str:
 
 @pytest.mark.parametrize("source", SOURCES)
 def test_a_page_of_others_reads_and_changes_nothing(
-    context: BrowserContext, real_server: RealServer, source: str
+    context: BrowserContext, real_server: RealServer, acts: list[int], source: str
 ) -> None:
-    before = real_server.state()
+    before = _state(real_server)
     page = context.new_page()
     page.goto(SOURCES[source].format(port=real_server.port))
     names = ["127.0.0.1"] + ["evil.test"] * (source == "a name that points here")
@@ -157,17 +137,17 @@ def test_a_page_of_others_reads_and_changes_nothing(
                 text = _run(page, code, address + path, body)
                 assert "run_id" not in text, (way, path)
     page.close()
-    assert real_server.state() == before == [("r-1", "Suspended")]
-    assert not real_server.acts
+    assert _state(real_server) == before == [("r-1", "Suspended")]
+    assert not acts
 
 
 def test_the_page_of_the_server_itself_can_do_the_same(context: BrowserContext, real_server: RealServer) -> None:
     """So what stops the others is where they come from."""
-    address = f"http://127.0.0.1:{real_server.port}"
+    address = real_server.url
     page = context.new_page()
     page.goto(address)
     assert "desk" in _run(page, READS["fetch"], f"{address}/runs", "")
     body = '{"agent":"desk","prompt":"Pay.","run_id":"r-2"}'
     assert "run_id" in _run(page, WRITES["fetch"], f"{address}/runs", body)
-    assert "r-2" in dict(real_server.state())
+    assert "r-2" in dict(_state(real_server))
     page.close()

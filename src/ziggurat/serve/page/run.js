@@ -9,6 +9,9 @@ const FIRST = 200; // nodes of the first reading, which the first view needs
 const PAGE = 2000; // nodes of each later reading
 const PAUSE = 100; // milliseconds between readings of what goes on
 
+/** Whether a run whose events ended, as it waited, is driven again, or will be as nothing more is to be decided. */
+const goesOn = (run) => run.status === "running" || (statusOf(run.status) === "waiting" && !(run.pending || []).length);
+
 /** Read the run and its nodes, follow its events, and read again what these change. */
 function useRun(id) {
   const [state, setState] = useState({ run: null, nodes: [], total: 0, live: {}, error: "", stream: "" });
@@ -18,7 +21,7 @@ function useRun(id) {
     const abort = new AbortController();
     const mine = reading.current;
     const page = (from, size) => get(runPath(id, "/tree") + query({ from, count: size }), abort.signal);
-    let stop = () => {};
+    let stream = null;
     async function nodes(first) {
       let answer = await page(0, first ? FIRST : PAGE);
       const { last } = answer;
@@ -35,16 +38,27 @@ function useRun(id) {
       if (mine.busy) return (mine.again = true);
       mine.busy = true;
       let last;
+      let run;
       const began = performance.now();
       try {
-        const run = get(runPath(id), abort.signal).then((run) => put({ run, error: "" }));
-        [last] = await Promise.all([nodes(first), run]);
+        const reply = get(runPath(id), abort.signal).then((answer) => {
+          put({ run: answer, error: "" });
+          return answer;
+        });
+        [last, run] = await Promise.all([nodes(first), reply]);
       } catch (error) {
         if (!abort.signal.aborted) put({ error: error.message });
       }
       mine.busy = false;
       if (abort.signal.aborted) return;
-      if (first) stop = follow(id, last, hear, (stream) => put({ stream }));
+      if (!stream) stream = follow(id, last, hear, (state) => {
+        mine.ended = state === "ended";
+        put({ stream: state });
+      });
+      else if (mine.ended && run && goesOn(run)) {
+        stream.again();
+        mine.again = true;
+      }
       if (mine.again) later(Math.max(PAUSE, 2 * (performance.now() - began)));
     }
     function later(pause) {
@@ -70,7 +84,7 @@ function useRun(id) {
     return () => {
       abort.abort();
       clearTimeout(mine.timer);
-      stop();
+      if (stream) stream.stop();
     };
   }, [id]);
   return [state, () => reading.current.refresh()];

@@ -66,7 +66,7 @@ export function parse(block) {
  * Follow the events of a run from `after` on, over cut connections, until its end. Only while the page is visible:
  * a browser opens six connections to a server, and every hidden page with one of its own would take one. Whatever
  * was missed meanwhile comes when it is visible again, as the stream goes on after the last id.
- * `onState` gets "live", "waiting" (to connect again) or "ended". Returns what stops it.
+ * `onState` gets "live", "waiting" (to connect again) or "ended". Returns how to stop it, and how to go on after an end.
  */
 export function follow(id, after, onEvent, onState) {
   let last = after || "";
@@ -129,9 +129,14 @@ export function follow(id, after, onEvent, onState) {
   const turn = () => (document.hidden ? disconnect() : connect());
   document.addEventListener("visibilitychange", turn);
   connect();
-  return () => {
+  const stop = () => {
     over = true;
     disconnect();
     document.removeEventListener("visibilitychange", turn);
   };
+  const again = () => {
+    over = false;
+    connect();
+  };
+  return { stop, again };
 }

@@ -1,0 +1,150 @@
+"""What people do on the page, with the real server and real runs behind it."""
+
+import asyncio
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+from playwright.sync_api import Browser, Page, expect
+
+from tests.serve.real_server import RealServer
+from tests.serve.serving import TOKEN
+from ziggurat.agents.agent import Agent
+from ziggurat.agents.flow import flow
+from ziggurat.calls.question import ask
+from ziggurat.messages.parts import tool_call
+from ziggurat.models.scripted import ScriptedModel
+from ziggurat.serve.application import ServedApp, app
+from ziggurat.tools.function import tool
+
+
+class World:
+    """The agents that are served, and what they have done."""
+
+    def __init__(self, folder: Path) -> None:
+        self.acts: list[int] = []
+        self.gate = asyncio.Event()
+        self.folder = folder
+
+    def create(self) -> ServedApp:
+        @tool(effect="once", approval=True)
+        def pay(amount: int) -> str:
+            """Pay."""
+            self.acts.append(amount)
+            return f"paid {amount}"
+
+        @flow
+        async def book(city: str) -> str:
+            return f"{city}: {await ask('Which seat?', str)}"
+
+        desk = Agent(ScriptedModel(tool_call("pay", amount=3), "All done.", per_run=True), name="desk", tools=[pay])
+        teller = Agent(ScriptedModel(["Once upon ", self.gate, "a time."], per_run=True), name="teller")
+        return app([desk, teller, book], token=TOKEN, store=f"sqlite:///{self.folder / 'runs.db'}")
+
+
+@pytest.fixture
+def world(tmp_path: Path) -> World:
+    return World(tmp_path)
+
+
+@pytest.fixture
+def real_server(world: World) -> Iterator[RealServer]:
+    server = RealServer(world.create)
+    yield server
+    server.stop()
+
+
+@pytest.fixture
+def open_page(browser: Browser, real_server: RealServer) -> Iterator[Page]:
+    context = browser.new_context()
+    page = context.new_page()
+    page.goto(real_server.login)
+    page.get_by_role("heading", name="Runs").wait_for()
+    yield page
+    context.close()
+
+
+def _start(page: Page, agent: str, prompt: str) -> str:
+    page.keyboard.press("n")
+    page.get_by_label("Agent", exact=True).last.select_option(agent)
+    page.get_by_label("Prompt", exact=True).fill(prompt)
+    page.get_by_role("button", name="Start").click()
+    expect(page.get_by_role("heading", name=prompt)).to_be_visible()
+    return str(page.url.rpartition("/")[2])
+
+
+def _approve(page: Page) -> None:
+    page.get_by_role("button", name="Approve").click()
+
+
+def _modify(page: Page) -> None:
+    page.get_by_role("button", name="Modify …").click()
+    page.get_by_label("Arguments, as JSON").fill('{"amount": 1}')
+    page.get_by_role("button", name="Approve as changed").click()
+
+
+def _deny(page: Page) -> None:
+    page.get_by_role("button", name="Deny …").click()
+    page.get_by_label("Reason").fill("too much")
+    page.get_by_role("button", name="Deny", exact=True).click()
+
+
+@pytest.mark.parametrize(("decide", "acts"), [(_approve, [3]), (_modify, [1]), (_deny, [])])
+def test_a_call_is_decided(open_page: Page, world: World, decide: Callable[[Page], None], acts: list[int]) -> None:
+    page = open_page
+    _start(page, "desk", "Pay the bill")
+    expect(page.get_by_role("article", name="Approval")).to_be_visible()
+    decide(page)
+    expect(page.get_by_label("Output")).to_have_text("All done.")
+    assert world.acts == acts
+    page.locator(".node:has(b:text-is('pay'))").click()
+    shown = page.get_by_label("Call", exact=True)
+    expect(shown).to_contain_text("too much" if not acts else f"paid {acts[0]}")
+    page.get_by_role("button", name="Replay").click()
+    expect(page.get_by_text("Replayed from the record")).to_be_visible()
+    assert world.acts == acts
+
+
+def test_a_question_is_answered(open_page: Page) -> None:
+    page = open_page
+    _start(page, "book", "Oslo")
+    page.get_by_role("button", name="Answer …").click()
+    page.get_by_label("Answer").fill("12a")
+    page.get_by_role("button", name="Answer", exact=True).click()
+    expect(page.get_by_text("Completed", exact=True)).to_be_visible()
+
+
+def test_a_run_is_watched(open_page: Page, world: World, real_server: RealServer) -> None:
+    page = open_page
+    run_id = _start(page, "teller", "Tell a story")
+    expect(page.locator(".now")).to_contain_text("Once upon")
+    real_server.loop.call_soon_threadsafe(world.gate.set)
+    expect(page.get_by_label("Output")).to_have_text("Once upon a time.")
+    assert real_server.get(f"/runs/{run_id}")["status"] == "Completed"
+
+
+def test_a_run_is_cancelled(open_page: Page) -> None:
+    page = open_page
+    _start(page, "teller", "Tell a story")
+    expect(page.locator(".now")).to_contain_text("Once upon")
+    page.get_by_role("button", name="Cancel").click()
+    expect(page.get_by_text("Cancelled", exact=True)).to_be_visible()
+
+
+def test_a_run_is_forked_compared_and_found(open_page: Page, real_server: RealServer) -> None:
+    page = open_page
+    first = _start(page, "desk", "Pay the bill")
+    _approve(page)
+    expect(page.get_by_label("Output")).to_have_text("All done.")
+    page.locator(".node:has(b:text-is('pay'))").click()
+    page.get_by_role("button", name="Fork here").click()
+    page.get_by_role("dialog").get_by_role("button", name="Fork").click()
+    expect(page.get_by_text(first)).to_have_count(0)
+    second = page.url.rpartition("/")[2]
+    assert second != first
+    page.goto(f"{real_server.url}/#/diff?a={first}&b={second}")
+    expect(page.get_by_text("calls differ")).to_be_visible()
+    page.goto(f"{real_server.url}/#/runs?search=bill")
+    expect(page.locator("a.row")).to_have_count(2)
+    page.goto(f"{real_server.url}/#/runs?search=nothing")
+    expect(page.get_by_text("No run matches")).to_be_visible()
