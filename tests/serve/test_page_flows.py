@@ -66,7 +66,7 @@ def open_page(browser: Browser, real_server: RealServer) -> Iterator[Page]:
 
 def _start(page: Page, agent: str, prompt: str) -> str:
     page.get_by_role("button", name="New run").click()
-    page.get_by_role("dialog").get_by_label("Agent", exact=True).select_option(agent)
+    page.locator("select[name=agent]").select_option(agent)
     page.get_by_label("Prompt", exact=True).fill(prompt)
     page.get_by_role("button", name="Start").click()
     expect(page.get_by_role("heading", name=prompt)).to_be_visible()
