@@ -11,12 +11,11 @@ from ziggurat.agents.agent import Agent
 from ziggurat.agents.drawing import drawn
 from ziggurat.core.errors import ConfigurationError
 from ziggurat.core.event import Event
-from ziggurat.core.facts import fact
 from ziggurat.messages.events import NodeChanged
 from ziggurat.models.scripted import ScriptedModel
 from ziggurat.plans.drawing import draw_plan
 from ziggurat.plans.nodes import Branch, Loop, Task
-from ziggurat.plans.places import PLACES
+from ziggurat.plans.places import place_nodes
 from ziggurat.plans.trees import workflow
 
 
@@ -54,7 +53,8 @@ def test_a_branch_a_loop_and_what_they_say() -> None:
 
 @pytest.mark.parametrize("seed", range(10))
 def test_every_node_of_any_plan_is_drawn_once_and_marked_as_it_ended(seed: int) -> None:
-    plan: Any = Forest(seed).plan()
+    forest = Forest(seed)
+    plan: Any = forest.plan()
     changes: list[NodeChanged] = []
 
     def listen(event: Event) -> None:
@@ -63,7 +63,7 @@ def test_every_node_of_any_plan_is_drawn_once_and_marked_as_it_ended(seed: int) 
 
     asyncio.run(plan.run({}, listeners=[listen]))
     text = draw_plan(plan, changes).mermaid()
-    places = [each for place in fact(plan, PLACES) or () for each in place]
+    places = [each for place in place_nodes(forest.nodes) for each in place]
     branches = [each for each in places if isinstance(each.node, Branch)]
     assert len(re.findall(r"^ *(?:subgraph )?n\d+[\[({]", text, re.MULTILINE)) == len(places) + len(branches)
     last = {each.node: each.status for each in changes}

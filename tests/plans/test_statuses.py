@@ -1,23 +1,29 @@
 """The statuses of the nodes of a plan, of runs that have failed, wait or were cancelled."""
 
 import asyncio
+from random import Random
 from typing import Any
 
 import pytest
 
 from tests.plans.plan_trees import Forest
+from tests.plans.random_graphs import Trail, built, declared, pausing
 from ziggurat.agents.agent import Agent
 from ziggurat.agents.flow import flow
 from ziggurat.calls.question import ask
+from ziggurat.core.diagram import Diagram
+from ziggurat.core.entries import Result
 from ziggurat.core.errors import ConfigurationError
 from ziggurat.core.event import Event
 from ziggurat.messages import stops
 from ziggurat.messages.agent import Answer
 from ziggurat.messages.events import NodeChanged
 from ziggurat.models.scripted import ScriptedModel
+from ziggurat.plans.drawing import draw_plan
 from ziggurat.plans.nodes import Branch, Node, Parallel, Sequence, Task
 from ziggurat.plans.statuses import node_statuses
 from ziggurat.plans.trees import workflow
+from ziggurat.runs.local import runs_of
 from ziggurat.stores.local import LocalLogs
 
 
@@ -99,6 +105,73 @@ def test_the_nodes_of_a_plan_that_a_task_runs_are_not_its_own() -> None:
     )
     outer.run_sync(run_id="r")
     assert asyncio.run(node_statuses(outer, "r")) == {"a": "completed", "b": "completed"}
+
+
+async def ends_in(plan: Any, run_id: str) -> set[tuple[str, str]]:
+    """Return the paths of the nodes that have ended in a run, and how."""
+    ends: set[tuple[str, str]] = set()
+
+    def listen(event: Event) -> None:
+        if isinstance(event, NodeChanged) and event.status != "running":
+            ends.add((event.path, event.status))
+
+    await plan.replay(run_id, strict=False, listeners=[listen])
+    return ends
+
+
+async def read_after_each_entry(plan: Any, store: LocalLogs) -> None:
+    """Read the statuses of a run as if its process had been lost after each of its entries."""
+    await plan.run({} if plan.name == "trial" else Trail(), run_id="whole")
+    entries = [*(await runs_of(store).read("whole")).entries]
+    nodes = {path for path, _ in await ends_in(plan, "whole")}
+    before: set[tuple[str, str]] = set()
+    for cut in range(1, len(entries) + 1):
+        await runs_of(store).plant(f"cut-{cut}", plan.name, entries[:cut])
+        ends = await ends_in(plan, f"cut-{cut}")
+        assert before <= ends
+        recorded = {entry.path for entry in entries[:cut] if isinstance(entry, Result)}
+        assert recorded & nodes <= {path for path, _ in ends}
+        statuses = await node_statuses(plan, f"cut-{cut}")
+        changes = [NodeChanged("", name, status) for name, status in statuses.items()]
+        assert await plan.standing(f"cut-{cut}") == draw_plan(plan, changes)
+        before = ends
+    assert await node_statuses(plan, f"cut-{len(entries)}") == await node_statuses(plan, "whole")
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_of_a_plan_and_a_graph_that_lost_their_process_anywhere(seed: int) -> None:
+    store, random = LocalLogs(), Random(seed)
+    asyncio.run(read_after_each_entry(Forest(seed).plan(store), store))
+    graph = declared(random, ("settled", "any"), loops=False)
+    graph.writers.clear()
+    store = LocalLogs()
+    asyncio.run(read_after_each_entry(built(graph, pausing(random), [], store=store), store))
+
+
+def marks_in(diagram: Diagram) -> dict[str, str]:
+    """Return the marks of all nodes in a diagram, by their names."""
+    marks: dict[str, str] = {}
+    for node in diagram.nodes:
+        marks |= {node.name: node.mark} if node.mark else {}
+        marks |= {} if node.parts is None else marks_in(node.parts)
+    return marks
+
+
+def test_of_a_run_that_was_decided_on_but_not_resumed_and_of_one_that_has_not_begun() -> None:
+    async def trial() -> None:
+        waiting = plan(Task("c", agent=asks, prompt="Which?"), LocalLogs())
+        run = await waiting.run(run_id="r")
+        marks = marks_in(await waiting.standing("r"))
+        assert (marks["both"], marks["b"], marks["c"]) == ("waiting", "done", "waiting")
+        await waiting.decide("r", {run.pending[0].id: Answer("this")})
+        statuses = await node_statuses(waiting, "r")
+        assert (statuses["both/c"], statuses["last/d"]) == ("completed", "running")  # the answer is on record
+        await waiting.submit(run_id="later")
+        statuses = await node_statuses(waiting, "later")
+        assert set(statuses.values()) == {"pending", "running"}
+        assert statuses["last"] == "pending"
+
+    asyncio.run(trial())
 
 
 @pytest.mark.parametrize("seed", range(10))

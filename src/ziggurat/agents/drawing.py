@@ -1,15 +1,19 @@
 """An agent or a team as a node of a diagram, with its tools or members inside it, and how far a run of it has come."""
 
-__all__ = ["drawn", "marked"]
+__all__ = ["STANDING", "drawn", "marked"]
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Mapping
+from typing import Any
 
 from msgspec.structs import replace
 
 from ziggurat.calls.decisions import TOOLS
 from ziggurat.core.diagram import DIAGRAM, Diagram, DiagramEdge, DiagramNode, Mark, Shape
-from ziggurat.core.facts import COMPOSITE, fact, name_of
+from ziggurat.core.facts import COMPOSITE, Fact, fact, name_of
 from ziggurat.observe.run_node import RunNode
+
+STANDING: Fact[Callable[[Any, str], Awaitable[Diagram]] | None] = Fact("standing", None)
+"""Returns the diagram of a run, for a Runnable and the id; stated by what knows more than the tree of calls."""
 
 
 def drawn(service: object) -> DiagramNode:

@@ -155,8 +155,12 @@ class RunRecords(Generic[Out]):
             RunNotFound: the store has no such run.
             JournalCorrupt: an entry is damaged; the message names it.
         """
-        from ziggurat.agents.drawing import drawn, marked
+        from ziggurat.agents.drawing import STANDING, drawn, marked
         from ziggurat.core.diagram import Diagram
+        from ziggurat.core.facts import fact
 
+        standing = fact(self, STANDING)
+        if standing is not None:
+            return await standing(self, run_id)
         tree = await self.tree(run_id)
         return Diagram((marked(drawn(self), tree.nodes),))

@@ -286,6 +286,9 @@ class Runnable(RunQueue[Out]):
     ) -> AgentRun[Out]:
         """Run a recorded run again, answering calls from its record; nothing is recorded.
 
+        A run without an end on record, as its process was lost or is still at work, is replayed as far as it is
+        recorded; its stop is `Cancelled` then.
+
         Args:
             run_id: The id of the run.
             live: What is called again: ``"nothing"``, its ``"tools"`` (with their side effects), or its ``"models"``.

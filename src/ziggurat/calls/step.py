@@ -22,7 +22,6 @@ from typing import (
 )
 
 from msgspec import Struct
-from msgspec.structs import replace
 
 from ziggurat.calls.call_decision import refuse
 from ziggurat.core.codec import digest
@@ -93,7 +92,10 @@ class Step(Generic[P, R]):
         name: Its name in paths.
         service: The service from `Arguments` to its result, with all layers.
         positional: The names of its parameters; None if some cannot be passed by position.
+        composite: Whether what the function calls has records of its own, until its result is recorded.
     """
+
+    composite: bool = False
 
     def __init__(
         self,
@@ -124,6 +126,12 @@ class Step(Generic[P, R]):
         renamed.name, renamed.facts = name, {**self.facts, NAME: name}
         return renamed
 
+    def as_composite(self) -> "Step[P, R]":
+        """Return this step with places of their own for what its function calls, so that it may wait."""
+        composite = copy(self)
+        composite.composite = True
+        return composite
+
     @cached_property
     def returns(self) -> type[R]:
         """The type of its result, used to decode recorded ones.
@@ -147,16 +155,19 @@ class Step(Generic[P, R]):
         ambient = _get_ambient()
         journal = None if ambient is None else ambient.scope.get(JOURNAL)
         if ambient is None or not isinstance(journal, LocalJournal):
-            return await self.service(request, root(self.name))
+            return await self.service(request, root(self.name).as_leaf())
         if ambient.leaf:  # within another step, whose result is recorded as a whole
-            return await self._as_part(request, ambient.under(self.name))
-        ctx = place_of(ambient, self.name, True)
+            return await self._as_part(request, ambient.under(self.name, True))
+        ctx = place_of(ambient, self.name, not self.composite)
         if journal.durable:
             request.fingerprint()  # what cannot be recorded must not be done
-        if journal.replaying and journal.find(ctx.path) is None:
-            refuse(self.name, ctx, journal)
+        if journal.replaying:
+            record = journal.find(ctx.path)
+            if record is None or not record.outcomes:
+                refuse(self.name, ctx, journal)
         plain = self.effect == "none" or (self.effect == "repeatable" and FORK_EFFECTS not in ctx.scope)
-        return await journal.once(ctx, self.name, request, self._call if plain else self._run, self.returns)
+        call = self._call if plain else self._run
+        return await journal.once(ctx, self.name, request, call, self.returns, self.composite)
 
     def _as_part(self, request: Arguments, ctx: Context) -> Coroutine[Any, Any, R]:
         if self.effect == "once":
@@ -213,7 +224,7 @@ class _Function:
     async def __call__(self, request: Arguments, ctx: Context, /) -> Any:
         step, frozen = self.step, ctx.frozen
         args = (ctx, *request.args) if step.takes_context else request.args
-        token = _set_ambient(ctx if ctx.leaf else replace(ctx, leaf=True))
+        token = _set_ambient(ctx if ctx.leaf else own_places(ctx))  # a composite is no leaf
         try:
             if step.effect == "once" and isinstance(frozen, Frozen):
                 frozen.use(frozen.call, ctx)

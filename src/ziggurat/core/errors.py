@@ -344,7 +344,7 @@ class Suspend(BaseException):
 
 
 class RecordEnds(Suspend):
-    """A replay has come to where the run had broken off: it was cancelled then, or ran out of time."""
+    """A replay has come to where the record ends: the run was cancelled then, ran out of time, or lost its process."""
 
     def __init__(self, stop: str) -> None:
         super().__init__(())

@@ -33,7 +33,7 @@ _BROKEN_OFF = frozenset({"Failed", "Denied", "BudgetExceeded", "Timeout"})
 class LocalJournal(Recorder):
     """The journal of a run, in memory, with the arguments of `Recorder`; `dump` writes it out."""
 
-    __slots__ = ("_begun", "_closed", "_durations", "_index", "_losses", "cancelled", "inbox_read")
+    __slots__ = ("_begun", "_closed", "_durations", "_index", "_losses", "cancelled", "inbox_read", "incomplete")
 
     def __init__(self, mode: Mode = "record", *, strict: bool = False, clock: Clock = SYSTEM_CLOCK) -> None:
         super().__init__(mode, strict=strict, clock=clock)
@@ -41,6 +41,7 @@ class LocalJournal(Recorder):
         self._begun = 1  # the number of entries with which the run was opened
         self._closed = False
         self.cancelled: bool = False  # whether it was before the run was continued
+        self.incomplete: bool = False  # whether it replays a record without an end: its process was lost, or is at work
         self._losses = 0  # how often the run's process was lost, if that was too often
         self._durations: Durations | None = None
         self.inbox_read: int | None = (
@@ -211,7 +212,7 @@ class LocalJournal(Recorder):
                 f"the run's process was lost {self._losses} times in a row before it had an answer at {path} ({what}); "
                 "resume the run to try again"
             )
-        if self.cancelled:
+        if self.cancelled or (self.incomplete and not self._goes_on_after(path)):
             raise RecordEnds("Cancelled")
         super().missing(path, what)
 

@@ -149,7 +149,7 @@ class Recorder:
         """Raise in `replay`, because the record has no answer for this call.
 
         Raises:
-            RecordEnds: the run broke off here.
+            RecordEnds: the run broke off here, or nothing more was recorded yet.
             JournalMismatch: it did not.
         """
         if self.mode == "replay":

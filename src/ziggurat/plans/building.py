@@ -3,7 +3,6 @@
 __all__ = ["Tree", "plan_flow", "prepared"]
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from functools import partial
 from typing import Any, get_args
 
 from msgspec import Struct
@@ -14,14 +13,14 @@ from ziggurat.calls.decisions import TOOLS
 from ziggurat.calls.enter import parts_of
 from ziggurat.core.codec import plain
 from ziggurat.core.context import Context
-from ziggurat.core.diagram import DIAGRAM
 from ziggurat.core.facts import EFFECT, Effect, strongest
 from ziggurat.core.store import Store
-from ziggurat.plans.drawing import plan_diagram
+from ziggurat.plans.drawing import names_of_plan
 from ziggurat.plans.nodes import Node, Task
-from ziggurat.plans.places import PLACES, Place, place_nodes
+from ziggurat.plans.places import Place, place_nodes
 from ziggurat.plans.result import NodeResult, PlanResult
 from ziggurat.plans.running import Execution
+from ziggurat.plans.statuses import facts_of_nodes
 from ziggurat.plans.variables import text_of_value
 from ziggurat.plans.working import Work, work_of
 from ziggurat.tools.toolbox import Tool, Toolbox
@@ -92,7 +91,7 @@ def plan_flow(
     program, takes = flow_program(function, hints, name, setup, arguments, frozenset().union(*needed), _text_of)
     program.facts |= {TOOLS: box, EFFECT: _strongest_effect(places, agents, box)}
     if places:
-        program.facts |= {PLACES: places, DIAGRAM: partial(plan_diagram, places, {})}
+        program.facts |= facts_of_nodes(names_of_plan(places))
     return Flow(program, takes, name=name, store=store)
 
 

@@ -1,4 +1,4 @@
-"""Draw a graph: its nodes and edges, and where a run of it stands."""
+"""Draw a graph: its nodes and edges, and how far a run of it has come."""
 
 __all__ = ["diagram_of"]
 
@@ -9,14 +9,13 @@ from ziggurat.plans.graph_parts import END, START
 from ziggurat.plans.graph_shape import Shape
 
 
-def diagram_of(shape: Shape, marks: Mapping[str, Mark] | None = None) -> Diagram:
+def diagram_of(shape: Shape, marks: Mapping[str, Mark]) -> Diagram:
     """Return the diagram of a graph; edges that a route may choose are dotted.
 
     Args:
         shape: The graph.
         marks: How far its nodes have come in a run.
     """
-    marks = marks or {}
     nodes = [DiagramNode(START, shape="circle")]
     for node in shape.nodes:
         join = f"\n{node.join}" if node.join != "all" else ""

@@ -1,14 +1,11 @@
 """The history of a run of a graph, read from its record: its nodes in order, and the state after each."""
 
-__all__ = ["HISTORY", "GraphPoint", "marks_of"]
+__all__ = ["HISTORY", "GraphPoint"]
 
 from typing import Any
 
 from msgspec import Struct
 
-from ziggurat.core.diagram import Mark
-from ziggurat.core.journal import LocalJournal
-from ziggurat.core.path import is_beneath
 from ziggurat.core.scope import Key
 
 
@@ -35,24 +32,3 @@ class GraphPoint(Struct, frozen=True):
 
 HISTORY: Key[list[GraphPoint]] = Key("history of a graph")
 """Takes the points of a graph, as it is run again from its record."""
-
-
-def marks_of(journal: LocalJournal, graph: str) -> dict[str, Mark]:
-    """Return how far each node of a graph has come in a run; those that have not begun are left out.
-
-    Args:
-        journal: The record of the run.
-        graph: The path of the graph.
-    """
-    marks: dict[str, Mark] = {}
-    for path in journal.paths():
-        if path != graph and is_beneath(path, graph):
-            place = path[len(graph) + 1 :].partition("/")[0]
-            record = journal.find(f"{graph}/{place}")
-            ended = record is not None and record.result is not None
-            failed = record is not None and record.has_failed
-            marks[place.partition("#")[0]] = "done" if ended else "failed" if failed else "running"
-    for pending in journal.pending():
-        if is_beneath(pending.path, graph):
-            marks[pending.path[len(graph) + 1 :].partition("/")[0].partition("#")[0]] = "waiting"
-    return marks

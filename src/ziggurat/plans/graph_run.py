@@ -277,13 +277,13 @@ class GraphRun:
         """Answer a node from the record, or call it; return what it leads to, and the edges that it has chosen."""
         place, journal = place_at(ctx, self._next_name(node)), self.journal
         self.numbers[node.name] = self.numbers.get(node.name, 0) + 1
+        emits = ctx.listens(NodeChanged)
+        if emits:
+            await ctx.emit(NodeChanged(place.path, node.name, "running"))
         if journal.replaying:
             record = journal.find(place.path)
             if record is None or not record.outcomes:
                 refuse(node.name, place, journal)
-        emits = ctx.listens(NodeChanged)
-        if emits:
-            await ctx.emit(NodeChanged(place.path, node.name, "running"))
         call = _Call(self, node, token)
         try:
             update: Update = await journal.once(place, node.name, token.cause, call, Update, True)

@@ -49,9 +49,10 @@ class Task(Node, frozen=True, eq=False):
         tool: A tool, which is called as a model would call it: with permissions, approvals and a record.
         arguments: Those of the tool or the function.
         function: An async function, or a step; by default its arguments are the variables named as its parameters. As
-            a step does, it needs a return annotation, and is recorded as a whole.
+            a step does, it needs a return annotation. What it returns is recorded; if it was interrupted, it is called
+            again, and the steps, agents and questions in it are answered from the record.
         layers: Layers around the agent, the tool or the function, such as retries and time limits.
-        effect: Of a function, as for `step`.
+        effect: Of a function, as for `step`; one that acts ``"once"`` only is recorded as a whole, and cannot wait.
         on_failure: See `Node`.
 
     Raises:

@@ -1,6 +1,6 @@
 """Places: the nodes of a plan at their positions, checked, with what is needed to run them."""
 
-__all__ = ["PLACES", "Place", "place_nodes"]
+__all__ = ["Place", "place_nodes"]
 
 from collections.abc import Iterable, Iterator
 from itertools import chain, count
@@ -9,7 +9,6 @@ from typing import Any
 from msgspec import Struct
 
 from ziggurat.core.errors import ConfigurationError
-from ziggurat.core.facts import Fact
 from ziggurat.plans.nodes import Branch, Loop, Map, Node, Parallel, Sequence
 
 _MAX_DEPTH = 100
@@ -44,10 +43,6 @@ class Place(Struct, frozen=True, eq=False):
         yield self
         for part in (*self.parts, *((self.instead,) if self.instead is not None else ())):
             yield from part
-
-
-PLACES: Fact[tuple[Place, ...] | None] = Fact("places", None)
-"""The places of a plan, those of its outermost nodes."""
 
 
 def place_nodes(nodes: Iterable[Node], *, alike: bool = False) -> tuple[Place, ...]:

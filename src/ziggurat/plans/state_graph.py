@@ -3,6 +3,7 @@
 __all__ = ["StateGraph", "built"]
 
 from collections.abc import Mapping
+from functools import partial
 from typing import Any, TypeVar
 
 from msgspec.structs import replace
@@ -12,14 +13,15 @@ from ziggurat.agents.flow_input import FlowInput
 from ziggurat.calls.enter import AgentService
 from ziggurat.core.codec import digest
 from ziggurat.core.context import Context
-from ziggurat.core.diagram import DIAGRAM, Diagram
 from ziggurat.core.store import Store
+from ziggurat.plans.drawing import NodeNames
 from ziggurat.plans.graph_drawing import diagram_of
-from ziggurat.plans.graph_history import HISTORY, GraphPoint, marks_of
+from ziggurat.plans.graph_history import HISTORY, GraphPoint
 from ziggurat.plans.graph_parts import Route
 from ziggurat.plans.graph_run import GraphRun
 from ziggurat.plans.graph_shape import Shape
 from ziggurat.plans.state import StateType
+from ziggurat.plans.statuses import facts_of_nodes, follow_nodes
 from ziggurat.runs.fork import calls_of
 
 S = TypeVar("S")
@@ -36,7 +38,8 @@ class StateGraph(Flow[S, S]):
     ) -> None:
         super().__init__(service, takes, name=name, store=store)
         self.shape = shape
-        self.facts[DIAGRAM] = lambda: diagram_of(shape)
+        self._node_names = NodeNames({node.name: False for node in shape.nodes}, partial(diagram_of, shape))
+        self.facts |= facts_of_nodes(self._node_names)
 
     def with_store(self, store: str | Store) -> "StateGraph[S]":
         """Return the same graph, whose runs are kept in another store."""
@@ -56,18 +59,10 @@ class StateGraph(Flow[S, S]):
             JournalMismatch: this graph has other nodes than the recorded one.
         """
         points: list[GraphPoint] = []
-        await self.replay(run_id, strict=False, deps={HISTORY: points})
+        await follow_nodes(self._node_names, self, run_id, {HISTORY: points})
         numbers = calls_of((await self._runs.read(run_id)).entries, self.name)
         numbered = [replace(each, number=numbers[each.path[len(self.name) + 1 :]]) for each in points]
         return sorted(numbered, key=lambda point: point.number)
-
-    async def standing(self, run_id: str) -> Diagram:
-        """Return a diagram of the graph in which it is marked how far a run has come: ``diagram.mermaid()``.
-
-        Raises:
-            RunNotFound: the store has no such run.
-        """
-        return diagram_of(self.shape, marks_of(await self._runs.read(run_id), self.name))
 
 
 def built(

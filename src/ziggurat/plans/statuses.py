@@ -1,64 +1,101 @@
-"""Which status each node of a plan has in a run: completed, failed, waiting or cancelled."""
+"""How far the nodes of a plan or a graph have come in a run: the `NodeChanged` events of its record."""
 
-__all__ = ["node_statuses"]
+__all__ = ["facts_of_nodes", "follow_nodes", "node_statuses"]
 
+from collections.abc import Mapping
+from functools import partial
 from typing import Any
 
+from ziggurat.agents.drawing import STANDING
 from ziggurat.agents.runnable import Runnable
-from ziggurat.core.errors import ConfigurationError
+from ziggurat.core.diagram import DIAGRAM, Diagram
 from ziggurat.core.event import Event
-from ziggurat.core.facts import fact
+from ziggurat.core.facts import Fact
 from ziggurat.core.path import is_beneath
+from ziggurat.core.scope import Key
 from ziggurat.core.settings import checked
 from ziggurat.messages.events import NodeChanged, NodeStatus
-from ziggurat.plans.nodes import Task
-from ziggurat.plans.places import PLACES, Place
+from ziggurat.plans.drawing import MARKS, NODES, NodeNames, nodes_of
 
 
 @checked
 async def node_statuses(plan: Runnable[Any], run_id: str) -> dict[str, NodeStatus]:
-    """Return the status of each node of a plan in a run, by its position; nothing is called.
+    """Return the status of each node of a plan or a graph in a run, by its position or name; nothing is called.
 
     ::
 
         run = await review.run("ziggurats", run_id="text-1")        # it has failed, or waits
         await node_statuses(review, "text-1")                       # {"draft": "completed", "check": "failed", ...}
 
-    A node that was not reached is ``"pending"``. One that has begun and not ended is ``"running"``, also if the run
-    waits there, or was cancelled. Of a node that ran several times, the last counts.
+    A run can be asked about in every state, also if it is driven elsewhere, has lost its process, or has not begun. A
+    node that was not reached is ``"pending"``. One that has not ended is ``"running"``, also if the run waits there,
+    was cancelled or lost. Of a node that ran several times, the last counts.
 
     Args:
-        plan: A flow made by `workflow`, with the store of the run.
+        plan: A flow made by `workflow`, or a graph, with the store of the run.
         run_id: The run.
 
     Raises:
-        ConfigurationError: it is no such flow.
-        JournalMismatch: the plan is another one, or the run has lost its process, and was not resumed since.
+        ConfigurationError: it is neither.
+        JournalMismatch: it has other nodes than the recorded one.
         RunNotFound: the store has no such run.
     """
-    places = fact(plan, PLACES)
-    if places is None:
-        raise ConfigurationError(f"node_statuses() takes a plan that was made by workflow(), got {plan!r:.200}")
-    statuses = _Statuses(places)
-    await plan.replay(run_id, strict=False, listeners=[statuses.listen])
-    return statuses.by_position
+    return (await follow_nodes(nodes_of(plan, "node_statuses"), plan, run_id)).by_name
 
 
-class _Statuses:
-    """Follows the events of a plan; those of plans that its tasks run are not its own."""
+def facts_of_nodes(nodes: NodeNames) -> dict[Fact[Any], Any]:
+    """Return the facts that a program states of its nodes."""
+    return {NODES: nodes, DIAGRAM: partial(nodes.draw, {}), STANDING: partial(_standing, nodes)}
 
-    def __init__(self, places: tuple[Place, ...]) -> None:
-        self._places: dict[str, Place] = {each.position: each for place in places for each in place}
-        self.by_position: dict[str, NodeStatus] = dict.fromkeys(self._places, "pending")
-        self._tasks: set[str] = set()  # the paths of those that run
+
+async def _standing(nodes: NodeNames, plan: Runnable[Any], run_id: str) -> Diagram:
+    """Return the nodes as a diagram, in which it is marked how far a run has come."""
+    seen = await follow_nodes(nodes, plan, run_id)
+    marks = {name: MARKS[status] for name, status in seen.by_name.items() if status in MARKS}
+    for call in (await plan.tree(run_id)).nodes:
+        if call.state == "waiting":
+            marks |= {name: "waiting" for path, name in seen.running.items() if is_beneath(call.path, path)}
+    return nodes.draw(marks)
+
+
+async def follow_nodes(
+    nodes: NodeNames, plan: Runnable[Any], run_id: str, deps: Mapping[Key[Any], Any] | None = None
+) -> "_Followed":
+    """Go through the record of a run, and return how far its nodes have come; nothing is called.
+
+    Args:
+        nodes: The nodes.
+        plan: The plan or the graph.
+        run_id: The run.
+        deps: What is passed on to the program.
+    """
+    followed = _Followed(nodes)
+    await plan.replay(run_id, strict=False, listeners=[followed.listen], deps=deps)
+    return followed
+
+
+class _Followed:
+    """Follows the events of nodes; those of plans and graphs that run inside one of them are not its own.
+
+    Attributes:
+        by_name: The status of each node.
+        running: The names of the nodes that run, by the path.
+    """
+
+    def __init__(self, nodes: NodeNames) -> None:
+        self._holds = nodes.holds
+        self.by_name: dict[str, NodeStatus] = dict.fromkeys(nodes.holds, "pending")
+        self.running: dict[str, str] = {}
 
     def listen(self, event: Event) -> None:
         """Take the status of a node from an event."""
-        if not isinstance(event, NodeChanged):
+        if not isinstance(event, NodeChanged) or event.node not in self._holds:
             return
-        inside = any(event.path != task and is_beneath(event.path, task) for task in self._tasks)
-        if inside or event.node not in self._places:
+        leaves = (path for path, name in self.running.items() if not self._holds[name])
+        if any(event.path != path and is_beneath(event.path, path) for path in leaves):
             return
-        self.by_position[event.node] = event.status
-        if isinstance(self._places[event.node].node, Task):
-            (self._tasks.add if event.status == "running" else self._tasks.discard)(event.path)
+        self.by_name[event.node] = event.status
+        if event.status == "running":
+            self.running[event.path] = event.node
+        else:
+            self.running.pop(event.path, None)

@@ -58,6 +58,7 @@ def _call_of_function(task: Task, function: Any, name: str) -> Work:
         parameters = [*signature(function).parameters.values()]
         takes_context = bool(parameters) and parameters[0].annotation in (Context, "Context")
         called = step(name=task.name, effect=task.effect, layers=[*task.layers], context=takes_context)(function)  # type: ignore[call-overload]
+        called = called if task.effect == "once" else called.as_composite()
         called = called if name == task.name else called.named(name)
     _ = called.returns  # an annotation that cannot be read is reported now
     read = _arguments_by_name(task, called) if task.arguments is None else None

@@ -83,9 +83,12 @@ def replay_journal(
     Raises:
         ConfigurationError: `live` has an unknown value.
     """
+    journal: LocalJournal
     if live != "nothing":
-        return PartialJournal(entries, live, strict=strict, clock=clock)
-    whole = LocalJournal("replay", strict=strict, clock=clock)
-    whole.strict = strict
-    whole.take_over(entries)
-    return whole
+        journal = PartialJournal(entries, live, strict=strict, clock=clock)
+    else:
+        journal = LocalJournal("replay", strict=strict, clock=clock)
+        journal.strict = strict
+        journal.take_over(entries)
+    journal.incomplete = not isinstance(entries[-1], Ended)
+    return journal
