@@ -195,3 +195,29 @@ def test_inside_another_run_a_handle_has_the_id_of_that_run() -> None:
     run = asyncio.run(main())
     assert run.observations == ("helped",)
     assert ids == [run.id]
+
+
+@pytest.mark.parametrize("kind", PLACES)
+def test_who_waits_for_a_run_that_waits_learns_that_anyone_goes_on_with_it_or_removes_it(
+    kind: str, tmp_path: Path
+) -> None:
+    async def main() -> None:
+        place = PLACES[kind](tmp_path)
+        here, elsewhere = place(), place()
+        driver = agent(here)
+        run = await driver.run("pay", run_id="run")
+        watched = [each.attach("run") for each in (driver, agent(elsewhere))]
+        count = (await watched[0].status()).entries
+        waiting = [asyncio.ensure_future(each.continued(after=count)) for each in watched]
+        await turns(20)
+        assert not any(each.done() for each in waiting)
+        await driver.resume("run", {run.pending[0].id: Approve()})
+        assert await asyncio.gather(*waiting) == [True, True]
+        count = (await watched[0].status()).entries
+        assert await watched[1].continued(after=count - 1)  # it has gone on before
+        await here.delete("run:run")
+        assert not await watched[1].continued(after=count)
+        for store in (here, elsewhere):
+            await store.close()
+
+    asyncio.run(main())

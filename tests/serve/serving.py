@@ -4,7 +4,7 @@ import asyncio
 import json
 import socket
 from collections.abc import AsyncGenerator, AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import aclosing, asynccontextmanager
 from typing import Any
 
 import httpx
@@ -51,8 +51,14 @@ class Serving:
 
     async def ended(self, run_id: str) -> Any:
         """Wait until a run has ended or waits, and return what the server knows of it."""
-        async for _ in self.events(f"/runs/{run_id}/events"):
-            pass
+        return await self.until(run_id, "waiting", "end")
+
+    async def until(self, run_id: str, *names: str) -> Any:
+        """Read the events of a run up to one with such a name, and return what the server knows of the run."""
+        async with aclosing(self.events(f"/runs/{run_id}/events")) as events:
+            async for _, name, _ in events:
+                if name in names:
+                    break
         return await self.get(f"/runs/{run_id}")
 
 

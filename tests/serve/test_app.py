@@ -83,8 +83,7 @@ async def test_what_waits_is_decided_once(decision: str, tmp_path: Path) -> None
         assert (item["kind"], item["tool"], item["arguments"]) == ("approval", "pay", {"amount": 3})
         made = {"id": item["id"], "action": decision} | ({"arguments": {"amount": 2}} if decision == "modify" else {})
         await server.post("/runs/r-1/decisions", {"decisions": [made]})
-        while (run := await server.ended("r-1"))["status"] in ("Suspended", "running"):
-            pass
+        run = await server.until("r-1", "end")
         assert run["output"] == "Done."
         assert acts == {"approve": [3], "deny": [], "modify": [2]}[decision]
         other = {"id": item["id"], "action": "deny" if decision == "approve" else "approve"}
@@ -106,8 +105,7 @@ async def test_a_question_is_answered() -> None:
         await server.post(
             "/runs/r-1/decisions", {"decisions": [{"id": item["id"], "action": "answer", "answer": "12a"}]}
         )
-        while (await server.ended("r-1"))["status"] in ("Suspended", "running"):
-            pass
+        await server.until("r-1", "end")
         assert (await server.post("/runs/r-1/replay"))["answer"] == "Oslo: 12a"
 
 

@@ -160,8 +160,7 @@ async def test_no_request_but_the_users_own_decides_anything() -> None:
         assert (await server.get("/runs/r-1"))["status"] == "Suspended"
         reply = await send(server, raw(server, request({}), body))
         assert reply[9:12] == b"200"
-        while (await server.ended("r-1"))["status"] in ("Suspended", "running"):
-            pass
+        await server.until("r-1", "end")
         assert acts == [3]
 
 

@@ -121,6 +121,18 @@ class AttachedRun(Generic[Out]):
         return self._starter.opener.subscribe(self.id, after)
 
     @checked
+    async def continued(self, *, after: NonNegativeInt) -> bool:
+        """Wait until a run that waits, or was interrupted, goes on after an entry, whoever continues it.
+
+        Args:
+            after: The number of the last entry that is known; if the record has more, it has gone on already.
+
+        Returns:
+            Whether it goes on; if not, it was removed.
+        """
+        return await self._starter.opener.runs.continued(self.id, after)
+
+    @checked
     async def cancel(self, *, after_step: bool = False) -> bool:
         """Stop the run, as `RunHandle.cancel` does; one that waits is due at once, and ends when it is continued.
 

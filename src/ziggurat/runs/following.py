@@ -4,12 +4,11 @@ __all__ = ["followed"]
 
 import asyncio
 from collections import deque
-from collections.abc import AsyncGenerator, Coroutine
+from collections.abc import AsyncGenerator, Callable, Coroutine
 from contextlib import AsyncExitStack
 from typing import Any, cast
 
 from ziggurat.core.broadcast import SubscribedItem
-from ziggurat.core.clock import SYSTEM_CLOCK
 from ziggurat.core.json_lines import read_entry
 from ziggurat.core.live import LiveReader, SupportsLiveMessages
 from ziggurat.core.protocols import implements
@@ -27,11 +26,15 @@ PATIENCE = 0.25
 """Seconds for which an entry waits for the events before it, which may still be under way."""
 
 
+Begun = Callable[[float], Coroutine[Any, Any, bool]]
+"""Waits until this process drives the run, at most for some seconds, and returns whether it does."""
+
+
 class _Follower:
     """Reads the entries of a run, and puts its live events in their places between them."""
 
-    def __init__(self, store: Store, run_id: str, live: LiveReader | None) -> None:
-        self._store, self._run_id, self._live = store, run_id, live
+    def __init__(self, store: Store, run_id: str, begun: Begun, live: LiveReader | None) -> None:
+        self._store, self._run_id, self._begun, self._live = store, run_id, begun, live
         self._signals = implements(store, SupportsChangeSignal)
         self._events = LiveEvents()
         self._rows: deque[SubscribedItem] = deque()  # read, and not yet delivered
@@ -84,14 +87,11 @@ class _Follower:
     async def wait(self) -> None:
         """Wait until there may be more."""
         seconds = PATIENCE if self._blocked else (WAIT if self._signals else POLL)
-        waits: list[Coroutine[Any, Any, None]] = []
+        waits: list[Coroutine[Any, Any, object]] = [self._begun(seconds)]
         if self._signals:
             waits.append(self._changed(seconds))
         if self._live is not None:
             waits.append(self._live.wait(seconds))
-        if not waits:
-            await SYSTEM_CLOCK.sleep(seconds)
-            return
         tasks = [asyncio.ensure_future(each) for each in waits]
         try:
             await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
@@ -108,12 +108,13 @@ class _Follower:
         self._look = 0.0
 
 
-async def followed(store: Store, run_id: str, *, live: bool) -> AsyncGenerator[SubscribedItem, None]:
-    """Yield the entries of a run, and its other events since now, until it has ended.
+async def followed(store: Store, run_id: str, begun: Begun, *, live: bool) -> AsyncGenerator[SubscribedItem, None]:
+    """Yield the entries of a run, and its other events since now, until it has ended or this process drives it.
 
     Args:
         store: Where it is kept.
         run_id: Its id.
+        begun: Waits until this process drives it.
         live: Whether events that are not recorded are wanted, which its driver sends only to those who listen.
 
     Raises:
@@ -125,11 +126,11 @@ async def followed(store: Store, run_id: str, *, live: bool) -> AsyncGenerator[S
         if live and implements(store, SupportsLiveMessages):
             messages = cast("SupportsLiveMessages", store).live
             reader = await stack.enter_async_context(messages.listen(run_log(run_id)))
-        follower = _Follower(store, run_id, reader)
+        follower = _Follower(store, run_id, begun, reader)
         while True:
             await follower.look()
             while (item := follower.next()) is not None:
                 yield item
-            if follower.over:
+            if follower.over or await begun(0.0):
                 return
             await follower.wait()

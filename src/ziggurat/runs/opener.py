@@ -317,7 +317,8 @@ class Opener:
             from ziggurat.runs.driven import DrivenRun
             from ziggurat.runs.recorded_events import RECORDED_EVENTS
 
-            broadcast = Broadcast(journal, ctx.emit, pieces=has_id, recorded=RECORDED_EVENTS)  # someone may subscribe
+            known = has_id or state == "continued"  # someone may subscribe
+            broadcast = Broadcast(journal, ctx.emit, pieces=known, recorded=RECORDED_EVENTS)
             runs.announce(DrivenRun(run_id, broadcast, control))
             ctx = ctx.emitting(broadcast)
         if control is not None:

@@ -25,6 +25,9 @@ if TYPE_CHECKING:
     from ziggurat.core.broadcast import SubscribedItem
     from ziggurat.runs.driven import DrivenRun
 
+POLL = 1.0
+"""Seconds between two looks at a run that waits, and that another process may continue."""
+
 Screening = Callable[[LocalJournal], None]
 """Sets the functions that redact entries before they are kept."""
 
@@ -132,6 +135,28 @@ class Runs(ABC):
         With `live` false, only the entries are wanted; those of other processes need not send their events then.
         """
 
+    async def continued(self, run_id: str, count: int) -> bool:
+        """Wait until a run that waits, or was interrupted, goes on; return False if it was removed.
+
+        Args:
+            run_id: Its id.
+            count: How many entries of it are known: if it has more, it has gone on since.
+        """
+        while not self.is_in_progress(run_id):
+            info = await self.find(run_id)
+            if info is None:
+                return False
+            if info.status == "running" or info.count > count:
+                break
+            await self._begun(run_id, POLL)
+        return True
+
+    async def _begun(self, run_id: str, seconds: float) -> bool:
+        """Wait until a run is in progress in this process, at most for some seconds; return whether it is."""
+        if seconds:
+            await self._wait_for_change(run_id, lambda: not self.is_in_progress(run_id), seconds)
+        return self.is_in_progress(run_id)
+
     def open(
         self, opened: Opened, agent: str, fingerprint: str, screening: Screening, environment: Environment
     ) -> Coroutine[Any, Any, LocalJournal]:
@@ -187,6 +212,7 @@ class Runs(ABC):
     def announce(self, run: "DrivenRun") -> None:
         """Send the events of a run in progress to its subscribers, and have it take in what is posted to it."""
         self._driven[run.id] = run
+        self._wake(run.id)
 
     @abstractmethod
     async def _open(
@@ -219,12 +245,12 @@ class Runs(ABC):
         self._wake(run_id)
 
     def _wake(self, run_id: str) -> None:
-        for waiting in self._waiting.pop(run_id, ()):
+        for waiting in tuple(self._waiting.pop(run_id, ())):
             ring(waiting)
 
     async def _opened(self, run_id: str) -> LocalJournal | None:
-        """Return the journal of a run in progress, when it is open; None if it is not in progress here."""
-        await self._wait_while(run_id, lambda: self._in_progress.get(run_id, self) is None)
+        """Return the journal of a run in progress, when its events are announced; None for other runs."""
+        await self._wait_while(run_id, lambda: run_id in self._in_progress and run_id not in self._driven)
         return self._in_progress.get(run_id)
 
     async def _follow(self, run_id: str, journal: LocalJournal, after: int) -> AsyncGenerator["SubscribedItem", None]:
@@ -241,10 +267,20 @@ class Runs(ABC):
     async def _wait_while(self, run_id: str, condition: Callable[[], bool]) -> None:
         """Wait until a condition on a run in progress no longer holds; the run may be driven by another thread."""
         while condition():
-            waiting: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-            self._waiting.setdefault(run_id, []).append(waiting)
+            await self._wait_for_change(run_id, condition)
+
+    async def _wait_for_change(self, run_id: str, condition: Callable[[], bool], seconds: float | None = None) -> None:
+        """Wait until a run begins or ends to be in progress here, at most for some seconds, if a condition holds."""
+        waiting: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        others = self._waiting.setdefault(run_id, [])
+        others.append(waiting)
+        try:
             if condition():  # otherwise it changed before we were registered
-                await waiting
+                await asyncio.wait([waiting], timeout=seconds)
+        finally:
+            others[:] = [other for other in others if other is not waiting]
+            if not others and self._waiting.get(run_id) is others:
+                self._waiting.pop(run_id, None)
 
 
 BY_STORE: "WeakValueDictionary[int, Runs]" = WeakValueDictionary()

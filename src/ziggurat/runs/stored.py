@@ -163,16 +163,27 @@ class StoredRuns(Runs):
 
     async def subscribe(self, run_id: str, after: int, *, live: bool = True) -> AsyncGenerator[SubscribedItem, None]:
         """Yield the entries and events of a run, whichever process drives it."""
-        journal = await self._opened(run_id)
-        if journal is not None:
-            async with aclosing(self._follow(run_id, journal, after)) as items:
+        begun = False
+
+        async def watch(seconds: float) -> bool:
+            nonlocal begun
+            begun = await self._begun(run_id, seconds)
+            return begun
+
+        while True:
+            journal = await self._opened(run_id)
+            if journal is not None:
+                async with aclosing(self._follow(run_id, journal, after)) as items:
+                    async for item in items:
+                        yield item
+                return
+            async with aclosing(followed(self._store, run_id, watch, live=live)) as items:
                 async for item in items:
-                    yield item
-            return
-        async with aclosing(followed(self._store, run_id, live=live)) as items:
-            async for item in items:
-                if item.number > after or item.index:
-                    yield item
+                    if item.number > after or item.index:
+                        after = item.number
+                        yield item
+            if not begun:
+                return
 
     def announce(self, run: DrivenRun) -> None:
         """Send the events of a run in progress to its subscribers, and have it take in what is posted anywhere."""

@@ -3,7 +3,7 @@
 __all__ = ["FAILURES", "routes"]
 
 import re
-from collections.abc import AsyncGenerator, Awaitable, Callable
+from collections.abc import Awaitable, Callable
 from typing import Any, Literal, TypeVar
 
 import msgspec
@@ -13,7 +13,6 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
-from ziggurat.core.broadcast import SubscribedItem
 from ziggurat.core.codec import encode
 from ziggurat.core.errors import (
     AlreadyDecided,
@@ -142,16 +141,15 @@ class _Routes:
         agent, _ = await self.agents.agent_of(_id(request))
         return Response(await agent.record(_id(request)), media_type="application/jsonl")
 
-    async def follow(self, request: Request) -> EventStream:
+    async def follow(self, request: Request) -> EventStream | Response:
         agent, info = await self.agents.agent_of(_id(request))
         text = request.headers.get("last-event-id") or request.query_params.get("after") or "0"
         after: Position | None = Position.read(text)
         if after is not None and after.number > info.count + 1:
             after = None  # of another record; the reader begins anew
-        items: AsyncGenerator[SubscribedItem, None] = agent.subscribe(
-            _id(request), after=0 if after is None else after.number
-        )
-        return EventStream(items, after, self.closing)
+        if after is not None and after.ended and info.count <= after.number and not info.owner:
+            return Response(status_code=204)  # an EventSource connects no more then
+        return EventStream(agent.attach(_id(request)), after, self.closing)
 
     async def list_sessions(self, request: Request) -> Any:
         return {"sessions": await self.agents.sessions()}
