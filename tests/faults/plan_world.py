@@ -3,11 +3,15 @@
 __all__ = ["PlanWorld"]
 
 from collections.abc import Callable
+from contextlib import suppress
 from typing import Any
 
 from tests.faults.world import STEPS, World
 from ziggurat.agents.runnable import Runnable
+from ziggurat.calls.question import ask
+from ziggurat.calls.step import step
 from ziggurat.core.context import Context
+from ziggurat.core.errors import NotRepeatable
 from ziggurat.core.store import Store
 from ziggurat.plans.nodes import Branch, Loop, Map, Node, Parallel, Sequence, Task
 from ziggurat.plans.trees import workflow
@@ -31,6 +35,7 @@ class PlanWorld(World):
         name = f"n{number}"
         kinds: list[Callable[[str, int], Node]] = [
             self._noted, self._paid, self._parallel, self._map, self._loop, self._called, self._asked,
+            self._waits,
         ]  # fmt: skip
         node = self._signed(name, number) if number == 9 else kinds[number % len(kinds)](name, number)
         return Sequence([node, Branch(self._acknowledges(name), Task(f"{name}_ok", function=_nothing))], f"s{number}")
@@ -46,6 +51,20 @@ class PlanWorld(World):
             return f"{ctx.path}: {self.act(ctx, 'pay', number)}"
 
         return Task(name, function=pay, arguments={"number": number}, effect="once", on_failure="continue")
+
+    def _waits(self, name: str, number: Any) -> Task:
+        @step(context=True, effect="once")
+        async def pay(ctx: Context, number: int) -> str:
+            return f"{ctx.path}: {self.act(ctx, 'pay', number)}"
+
+        async def waits(number: int) -> list[str]:
+            said = ""
+            with suppress(NotRepeatable):  # if it is unknown whether it took effect, it stays at that
+                said = await pay(number)
+            assert await ask("Go on?", bool)
+            return [said]
+
+        return Task(name, function=waits, arguments={"number": number})
 
     def _called(self, name: str, number: Any) -> Task:
         return Task(name, tool=self._pay, arguments={"number": number}, on_failure="continue")
