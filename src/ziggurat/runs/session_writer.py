@@ -119,6 +119,9 @@ class SessionWriter:
             waiting = [] if self.journal is None or not run.pending else waiting_step(self.journal.entries, self.path)
             calls = tuple(digest_of_call(item.call) for item in run.pending if item.stage == "tool")
             entries = self._entries(0, [*prompt[self.loaded :], *history[start:], *waiting], calls)
+            before = self._lease.state.waiting.get(self.run_id, ())
+            if not entries and calls != before:  # a flow adds no messages until it ends
+                entries = [MessagesAdded(self._now(), self.run_id, self._count, (), calls)]
             entries += self._shorter(0 if run.past is None else len(run.past.rewritings), run.messages)
             await self._write(entries, release=True)
         finally:
