@@ -47,6 +47,7 @@ RUN_STAMP := $(VENV)/.installed-run
 TEST_STAMP := $(VENV)/.installed-test
 MODEL_STAMP := $(VENV)/.installed-model
 BROWSER_STAMP := $(VENV)/.installed-browser
+NODE_STAMP := $(VENV)/.installed-node
 PYRIGHT_STAMP := $(VENV)/.installed-pyright
 
 .PHONY: run chat test test-all types pyright lint unit failed questions fuzz conformance sessions approvals composition life teams workers faults memory growth golden coder durable bench bench-knowledge lock clean help
@@ -60,7 +61,7 @@ run: $(RUN_STAMP)
 chat: $(RUN_STAMP)
 	@$(BIN)/ziggurat chat --model local
 
-test: $(TEST_STAMP) $(MODEL_STAMP) $(BROWSER_STAMP) lint types unit
+test: $(TEST_STAMP) $(MODEL_STAMP) $(BROWSER_STAMP) $(NODE_STAMP) lint types unit
 
 test-all:
 	@for python in $$(.ci/pythons); do \
@@ -190,6 +191,9 @@ $(MODEL_STAMP): $(RUN_STAMP)
 
 $(BROWSER_STAMP): tests/serve/browser.py | $(TEST_STAMP)  # no stamp without a browser: the next make looks again
 	@$(BIN)/python -m tests.serve.browser && touch $@ || true
+
+$(NODE_STAMP): tests/serve/node.py tests/serve/ai_sdk/package-lock.json | $(TEST_STAMP)  # likewise
+	@$(BIN)/python -m tests.serve.node && touch $@ || true
 
 clean:
 	rm -rf .venv .venv-* .mypy_cache .ruff_cache .pytest_cache .hypothesis

@@ -7,15 +7,16 @@ the page are skipped, which is said by this command and by each of them.
 
 import os
 import shutil
-import subprocess
 import sys
 from pathlib import Path
+
+from tests.serve.commands import CACHE, output_of
 
 __all__ = ["MISSING", "fetch_browser", "find_browser"]
 
 MISSING = "no headless Chromium: install chromium-headless-shell, or set ZIGGURAT_CHROMIUM to a browser"
 _INSTALLED = ("/usr/bin/chromium-headless-shell", "/usr/bin/chromium", "/usr/bin/chromium-browser")
-_CACHE = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "ziggurat" / "browser"
+_CACHE = CACHE / "browser"
 _UNPACK = (
     "import('@sparticuz/chromium').then(async ({default: chromium}) => console.log(await chromium.executablePath()))"
 )
@@ -30,29 +31,17 @@ def find_browser() -> str | None:
     return None
 
 
-def _run(*command: str, folder: Path | None = None) -> str | None:
-    """Run a command and return its output, or None if it is absent, fails or takes longer than five minutes."""
-    if shutil.which(command[0]) is None:
-        return None
-    environment = {**os.environ, "DEBIAN_FRONTEND": "noninteractive", "TMPDIR": str(folder or "/tmp")}
-    try:
-        done = subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=300, env=environment)
-    except subprocess.TimeoutExpired:
-        return None
-    return done.stdout if done.returncode == 0 else None
-
-
 def _install_by_apt() -> None:
-    if os.geteuid() == 0 and _run("apt-get", "update", "-q") is not None:
-        _run("apt-get", "install", "-q", "-y", "--no-install-recommends", "chromium-headless-shell")
+    if os.geteuid() == 0 and output_of("apt-get", "update", "-q") is not None:
+        output_of("apt-get", "install", "-q", "-y", "--no-install-recommends", "chromium-headless-shell")
 
 
 def _unpack_from_npm() -> None:
     _CACHE.mkdir(parents=True, exist_ok=True)
-    if _run("npm", "install", "--no-audit", "--no-fund", "--prefix", str(_CACHE), "@sparticuz/chromium") is None:
+    if output_of("npm", "install", "--no-audit", "--no-fund", "--prefix", str(_CACHE), "@sparticuz/chromium") is None:
         return
-    path = (_run("node", "--input-type=module", "--eval", _UNPACK, folder=_CACHE) or "").strip()
-    if path and _run(path, "--version") is not None and Path(path) != _CACHE / "chromium":
+    path = (output_of("node", "--input-type=module", "--eval", _UNPACK, folder=_CACHE) or "").strip()
+    if path and output_of(path, "--version") is not None and Path(path) != _CACHE / "chromium":
         shutil.copy(path, _CACHE / "chromium")
 
 

@@ -5,6 +5,7 @@
 - `views` are what it shows of a run and its calls, and how two runs differ.
 - `assets` are the files of the page in the browser.
 - `events` streams a run to any number of readers.
+- `conversations` answers requests of providers' APIs with runs; `client_request` is what a client adds to an agent.
 """
 
 from ziggurat.core.lazy import lazy

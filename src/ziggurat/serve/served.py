@@ -7,7 +7,7 @@ import logging
 from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
 from datetime import UTC, datetime
 from functools import partial
-from typing import Any
+from typing import Any, TypeVar
 
 from msgspec import Struct
 
@@ -30,6 +30,8 @@ from ziggurat.runs.local import runs_of
 from ziggurat.serve.views import fork_place
 from ziggurat.stores.addresses import connect
 from ziggurat.stores.session.session import Session
+
+T = TypeVar("T")
 
 logger: logging.Logger = logging.getLogger("ziggurat")
 
@@ -163,7 +165,7 @@ class ServedAgents:
         def begin(event: Event) -> None:
             began.set()
 
-        driving = self._drive(run_id, work(listeners=[*listeners, begin]))
+        driving = self.drive(run_id, work(listeners=[*listeners, begin]))
         waiting = asyncio.ensure_future(began.wait())
         await asyncio.wait([driving, waiting], return_when=asyncio.FIRST_COMPLETED)
         waiting.cancel()
@@ -172,9 +174,10 @@ class ServedAgents:
 
     def resume(self, agent: Runnable[Any], run_id: str) -> None:
         """Go on with a run in the background."""
-        self._drive(run_id, agent.resume(run_id))
+        self.drive(run_id, agent.resume(run_id))
 
-    def _drive(self, run_id: str, work: Coroutine[Any, Any, object]) -> "asyncio.Task[object]":
+    def drive(self, run_id: str, work: Coroutine[Any, Any, T]) -> "asyncio.Task[T]":
+        """Drive a run in a task of its own, which counts as one of those that this process may drive."""
         task = asyncio.get_running_loop().create_task(work)
         self._tasks.add(task)
         task.add_done_callback(partial(self._ended, run_id))

@@ -1,0 +1,115 @@
+"""What a client of a provider's API adds to an agent for one run: instructions, an output schema, tools of its own."""
+
+__all__ = ["ClientCall", "client_calls", "with_client"]
+
+from typing import Any
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from ziggurat.agents.loop import AgentLoop
+from ziggurat.agents.loop_run import EXTRA_TOOLS, ExtraTools
+from ziggurat.agents.runnable import Runnable
+from ziggurat.agents.stop import BasePolicy
+from ziggurat.calls.agent_call import AGENT_CALL
+from ziggurat.calls.call_decision import question_of
+from ziggurat.calls.enter import AgentService
+from ziggurat.calls.hooks import HookChain, chained
+from ziggurat.calls.question import ask
+from ziggurat.core.codec import canonical, decode
+from ziggurat.core.context import Context
+from ziggurat.core.errors import ConfigurationError, JournalCorrupt
+from ziggurat.core.facts import fact, innermost
+from ziggurat.messages.agent import AgentRequest, AgentRun, PendingItem
+from ziggurat.messages.facts import OUTPUT_MODES
+from ziggurat.messages.middleware import Middleware
+from ziggurat.messages.model import ModelRequest, OutputSchema, ToolSpec
+from ziggurat.tools.function import FunctionTool, raw_tool
+from ziggurat.tools.toolbox import Toolbox
+
+
+class ClientCall(Struct, frozen=True):
+    """A call that a client makes: the question of a run that waits for its result.
+
+    Attributes:
+        call: The name of the client's tool.
+        arguments: The arguments.
+    """
+
+    call: str
+    arguments: dict[str, Any]
+
+
+def client_calls(pending: tuple[PendingItem, ...]) -> dict[str, ClientCall]:
+    """Return the calls that wait for a client, by the id of the pending item."""
+    calls: dict[str, ClientCall] = {}
+    for item in pending:
+        if item.stage == "question":
+            try:
+                calls[item.id] = decode(question_of(item.call).question, ClientCall)
+            except JournalCorrupt:  # a question to a person
+                continue
+    return calls
+
+
+def with_client(agent: Runnable[Any], request: ModelRequest) -> Runnable[Any]:
+    """Return an agent that answers a request with the client's instructions, output schema and tools besides its own.
+
+    The settings of the model, such as its temperature, stay those of the agent.
+
+    Raises:
+        ConfigurationError: the client has tools, and this is no agent that could call them, or has one of that name.
+        MissingExtra: the client has tools, and the extra ``schemas`` is not installed.
+    """
+    loop = innermost(agent)
+    if not (request.tools or request.output or request.instructions):
+        return agent
+    if not isinstance(loop, AgentLoop):
+        raise ConfigurationError(
+            f"{agent.name} is not a single agent: it takes no instructions, tools or output schema of a client"
+        )
+    tools = Toolbox([_client_tool(spec) for spec in request.tools])
+    loop.settings.tools.joined(tools)  # refuses a name that is taken
+    native = request.output if "native" in fact(loop.settings.model, OUTPUT_MODES) else None
+    texts = (request.instructions, None if native else _asking_for(request.output))
+    additions = HookChain((_Additions("\n\n".join(text for text in texts if text), native),))
+    extra = ExtraTools(0, tools, BasePolicy())
+
+    def layer(inner: AgentService) -> AgentService:
+        async def service(request: AgentRequest, ctx: Context) -> AgentRun:
+            return await inner(request, chained(ctx.within(EXTRA_TOOLS, extra), additions))
+
+        return service
+
+    return agent.layered(layer)
+
+
+def _client_tool(spec: ToolSpec) -> FunctionTool:
+    async def wait_for_client(arguments: dict[str, Any]) -> str:
+        return await ask(canonical(ClientCall(spec.name, arguments)).decode())
+
+    return raw_tool(
+        wait_for_client, name=spec.name, description=spec.description, parameters=spec.parameters, permissions=()
+    )
+
+
+def _asking_for(output: OutputSchema | None) -> str | None:
+    if output is None:
+        return None
+    return (
+        f"Answer with one JSON value that fits this JSON Schema, and nothing else:\n{canonical(output.schema).decode()}"
+    )
+
+
+class _Additions(Middleware):
+    """Adds a client's instructions and output schema to the requests of the agent itself, not of those below it."""
+
+    def __init__(self, text: str, output: OutputSchema | None) -> None:
+        self._text = text
+        self._output = output
+
+    async def before_model(self, request: ModelRequest, ctx: Context) -> ModelRequest | None:
+        if ctx.scope[AGENT_CALL].depth:
+            return None
+        texts = [text for text in (request.instructions, self._text) if text]
+        return replace(request, instructions="\n\n".join(texts) or None, output=request.output or self._output)

@@ -1,0 +1,231 @@
+"""Tests of the stage that answers the requests of all formats with runs."""
+
+import asyncio
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.serve.test_app import paying
+from tests.teams.models import asynchronous
+from ziggurat.agents.agent import Agent
+from ziggurat.agents.flow import flow
+from ziggurat.core.errors import ConfigurationError, RunNotFound
+from ziggurat.messages.conversation import Conversation as Messages
+from ziggurat.messages.delta import Fold, PartDelta, TextDelta, ThinkingDelta
+from ziggurat.messages.message import Message, assistant, user
+from ziggurat.messages.model import ModelRequest, OutputSchema, ToolSpec
+from ziggurat.messages.parts import ToolCall, ToolResult, tool_call
+from ziggurat.models.scripted import ScriptedModel
+from ziggurat.serve.conversations import Answered, Conversation, ConversationRequest, NotAnswered
+from ziggurat.serve.served import ServedAgents
+from ziggurat.tools.function import tool
+
+CITY = {"type": "object", "properties": {"city": {"type": "string"}}, "required": ["city"]}
+WEATHER = ToolSpec("weather", "The weather.", CITY)
+
+
+def asked(
+    *messages: Message, agent: str = "desk", tools: tuple[ToolSpec, ...] = (), **more: Any
+) -> ConversationRequest:
+    request = {name: more.pop(name) for name in ("instructions", "output") if name in more}
+    return ConversationRequest(agent, ModelRequest(Messages(messages).view(), tools=tools, **request), **more)
+
+
+async def answered(agents: ServedAgents, request: ConversationRequest) -> tuple[Message, Answered]:
+    """Return what was said, and how it ended."""
+    fold = Fold()
+
+    async def say(delta: PartDelta) -> None:
+        fold.push(delta)
+
+    ended = await (await Conversation.of(agents, request)).answer(say)
+    return fold.message(), ended
+
+
+@tool
+def look() -> str:
+    """Look."""
+    return "seen"
+
+
+@asynchronous
+async def test_what_an_agent_says_is_said_and_its_own_tools_are_not_shown() -> None:
+    replies: list[Any] = [
+        [ThinkingDelta("Hm.", signature="s"), TextDelta("I look."), tool_call("look")],
+        [TextDelta("It is "), TextDelta("there.")],
+    ]
+    model = ScriptedModel(*replies)
+    agents = ServedAgents([Agent(model, name="desk", tools=[look])], None, 9)
+    said, ended = await answered(agents, asked(user("Is it there?"), instructions="Be brief."))
+    assert (said.text, said.thinking, said.tool_calls) == ("I look.\n\nIt is there.", "Hm.", ())
+    assert ended.finish == "stop"
+    assert [request.instructions for request in model.calls] == ["Be brief.", "Be brief."]
+    again, _ = await answered(agents, asked(user("Is it there?"), instructions="Be brief.", run_id=ended.run_id))
+    assert again.text == said.text  # from the record: nothing is called
+    assert len(model.calls) == 2
+
+
+@asynchronous
+async def test_the_messages_are_the_conversation() -> None:
+    model = ScriptedModel("Ann.")
+    agents = ServedAgents([Agent(model, name="desk")], None, 9)
+    earlier = [user("I am Ann."), assistant("Hello."), user("Who am I?")]
+    assert (await answered(agents, asked(*earlier)))[0].text == "Ann."
+    assert [message.text for message in model.last.messages] == ["I am Ann.", "Hello.", "Who am I?"]
+
+
+@pytest.mark.parametrize("elsewhere", [False, True], ids=["here", "in another process"])
+@asynchronous
+async def test_a_run_waits_for_the_results_of_tools_of_the_client(elsewhere: bool, tmp_path: Path) -> None:
+    """Also together with a tool of its own; its result is not lost though the client does not see it."""
+    store = f"sqlite:///{tmp_path / 'runs.db'}"
+    both = [tool_call("weather", city="Oslo"), tool_call("look"), tool_call("weather", city="Rome")]
+
+    def serve(*replies: Any) -> tuple[ScriptedModel, ServedAgents]:
+        model = ScriptedModel(*replies)
+        return model, ServedAgents([Agent(model, name="desk", tools=[look])], store, 9)
+
+    model, agents = serve(both, "Rain and sun.")
+    said, ended = await answered(agents, asked(user("Rain?"), tools=(WEATHER,)))
+    assert ended.finish == "tool_calls"
+    assert [(call.name, call.parsed()) for call in said.tool_calls] == [
+        ("weather", {"city": "Oslo"}),
+        ("weather", {"city": "Rome"}),
+    ]
+    assert len({call.id for call in said.tool_calls}) == 2
+    if elsewhere:
+        model, agents = serve("Rain and sun.")
+    results = tuple(ToolResult(call.id, "", text) for call, text in zip(said.tool_calls, ("rain", "sun"), strict=True))
+    history = (user("Rain?"), said, Message("tool", results))
+    final, last = await answered(agents, asked(*history, tools=(WEATHER,)))
+    assert (final.text, last.finish, last.run_id) == ("Rain and sun.", "stop", ended.run_id)
+    sent = [result.text for message in model.last.messages for result in message.tool_results]
+    assert sent == ["rain", "seen", "sun"]
+
+
+@asynchronous
+async def test_some_results_are_not_enough() -> None:
+    calls = [tool_call("weather", city="Oslo"), tool_call("weather", city="Rome")]
+    agents = ServedAgents([Agent(ScriptedModel(calls, "Done."), name="desk")], None, 9)
+    said, _ = await answered(agents, asked(user("Rain?"), tools=(WEATHER,)))
+    first = Message("assistant", said.tool_calls[:1])
+    history = (user("Rain?"), first, Message("tool", (ToolResult(said.tool_calls[0].id, "", "rain"),)))
+    again, ended = await answered(agents, asked(*history, tools=(WEATHER,)))
+    assert ended.finish == "tool_calls"
+    assert [call.id for call in again.tool_calls] == [said.tool_calls[1].id]
+
+
+@asynchronous
+async def test_results_of_calls_that_no_run_here_made_are_part_of_the_conversation() -> None:
+    for call_id in ("toolu_1", "call_unknown_0123456789abcdef"):
+        call = ToolCall(call_id, "weather", '{"city":"Oslo"}')
+        model = ScriptedModel("Rain.")
+        agents = ServedAgents([Agent(model, name="desk")], None, 9)
+        history = (user("Rain?"), Message("assistant", (call,)), Message("tool", (ToolResult(call_id, "", "rain"),)))
+        said, _ = await answered(agents, asked(*history, tools=(WEATHER,)))
+        assert said.text == "Rain."
+        assert model.last.messages[-1].tool_results[0].text == "rain"
+
+
+@asynchronous
+async def test_who_waits_for_a_person_says_so() -> None:
+    agents = ServedAgents([paying([])], None, 9)
+    said, ended = await answered(agents, asked(user("Pay."), page="http://localhost:8800/"))
+    assert ended.finish == "stop"
+    assert said.text == f"The run waits for a decision on pay at http://localhost:8800/#/runs/{ended.run_id}"
+    assert (await agents.detail(ended.run_id))["pending"]
+
+
+@asynchronous
+async def test_an_answer_that_is_no_text_is_said_as_json() -> None:
+    @flow
+    async def add(text: str) -> dict[str, int]:
+        return {"length": len(text)}
+
+    typed = Agent(ScriptedModel(tool_call("final_answer", value=[1, 2])), name="typed", output=list[int])
+    agents = ServedAgents([add, typed], None, 9)
+    assert (await answered(agents, asked(user("four"), agent="add")))[0].text == '{"length":4}'
+    assert (await answered(agents, asked(user("four"), agent="typed")))[0].text == "[1,2]"
+
+
+@pytest.mark.parametrize("native", [False, True])
+@asynchronous
+async def test_an_output_schema_of_the_client_reaches_the_model(native: bool) -> None:
+    model = ScriptedModel('{"city":"Oslo"}', output_modes=("native",) if native else ("tool", "prompted"))
+    agents = ServedAgents([Agent(model, name="desk")], None, 9)
+    output = OutputSchema("city", CITY)
+    assert (await answered(agents, asked(user("Where?"), output=output)))[0].text == '{"city":"Oslo"}'
+    assert (model.last.output == output) is native
+    assert ("JSON Schema" in (model.last.instructions or "")) is not native
+
+
+@asynchronous
+async def test_failures_have_a_status() -> None:
+    failing = Agent(ScriptedModel(ValueError("broken")), name="failing")
+    agents = ServedAgents([failing], None, 1)
+    with pytest.raises(NotAnswered, match="broken") as raised:
+        await answered(agents, asked(user("x"), agent="failing"))
+    assert raised.value.status == 500
+    with pytest.raises(RunNotFound):
+        await answered(agents, asked(user("x"), agent="nobody"))
+    with pytest.raises(ConfigurationError):
+        await answered(agents, asked(agent="failing"))
+
+
+@pytest.mark.parametrize("name", ["look", "no name", "x" * 65])
+@asynchronous
+async def test_wrong_tools_of_the_client_are_refused(name: str) -> None:
+    agents = ServedAgents([Agent(ScriptedModel("x"), name="desk", tools=[look])], None, 9)
+    with pytest.raises(ConfigurationError):
+        await answered(agents, asked(user("x"), tools=(ToolSpec(name, "", CITY),)))
+
+
+@asynchronous
+async def test_a_flow_takes_no_tools_of_the_client() -> None:
+    @flow
+    async def add(text: str) -> str:
+        return text
+
+    with pytest.raises(ConfigurationError, match="not a single agent"):
+        await answered(ServedAgents([add], None, 9), asked(user("x"), agent="add", tools=(WEATHER,)))
+
+
+@asynchronous
+async def test_a_run_whose_answer_nobody_wants_is_cancelled_and_no_more_run_than_may() -> None:
+    never = asyncio.Event()
+    agents = ServedAgents([Agent(ScriptedModel([TextDelta("a"), never]), name="desk")], None, 1)
+    heard = asyncio.Event()
+
+    async def say(delta: PartDelta) -> None:
+        heard.set()
+
+    conversation = await Conversation.of(agents, asked(user("x")))
+    answering = asyncio.ensure_future(conversation.answer(say))
+    await heard.wait()
+    with pytest.raises(NotAnswered) as refused:
+        await answered(agents, asked(user("y")))
+    assert refused.value.status == 503
+    await conversation.cancel()
+    with pytest.raises(NotAnswered) as raised:
+        await answering
+    assert raised.value.status == 409
+
+
+@asynchronous
+async def test_when_the_server_ends_the_run_can_be_resumed() -> None:
+    model = ScriptedModel([TextDelta("a"), asyncio.Event()], "done")
+    agents = ServedAgents([Agent(model, name="desk")], None, 1)
+    heard = asyncio.Event()
+
+    async def say(delta: PartDelta) -> None:
+        heard.set()
+
+    conversation = await Conversation.of(agents, asked(user("x")))
+    answering = asyncio.ensure_future(conversation.answer(say))
+    await heard.wait()
+    await agents.drain()
+    with pytest.raises(NotAnswered, match="resumed") as raised:
+        await answering
+    assert raised.value.status == 503
+    assert (await agents.agent("desk").resume(conversation.run_id)).text == "done"
