@@ -15,7 +15,7 @@ from ziggurat.core.context import Context
 from ziggurat.core.entries import Decided
 from ziggurat.core.journal import LocalJournal
 from ziggurat.core.layer import stack
-from ziggurat.core.stored_journal import read_record
+from ziggurat.core.stored_rows import read_record
 from ziggurat.layers.circuit_breaker import CircuitBreaker, circuit_breaker
 from ziggurat.layers.hedge import hedge
 from ziggurat.layers.timeout import timeout

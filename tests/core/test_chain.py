@@ -19,7 +19,7 @@ from ziggurat import Agent, Approve, Deny, tool
 from ziggurat.core.chain import KEY, DigestChain, Key, chain_of
 from ziggurat.core.errors import ConfigurationError, JournalCorrupt, ZigguratError
 from ziggurat.core.store import Row, Store, chained, run_log, session_log
-from ziggurat.core.stored_journal import read_rows
+from ziggurat.core.stored_rows import read_rows
 from ziggurat.messages.message import user
 from ziggurat.messages.parts import tool_call
 from ziggurat.stores.addresses import connect

@@ -19,7 +19,8 @@ from tests.stores.server import schema
 from ziggurat import Agent
 from ziggurat.agents.memory import Remembering
 from ziggurat.core.store import LogInfo
-from ziggurat.databases.writer import Writer, one_by_one
+from ziggurat.databases.jobs import one_by_one
+from ziggurat.databases.writer import Writer
 from ziggurat.knowledge.store import GraphStore
 from ziggurat.memory.record import MemoryRecord
 from ziggurat.memory.stores.local import LocalMemoryStore

@@ -9,7 +9,8 @@ from typing import Any
 import pytest
 
 from ziggurat.core.errors import StoreError
-from ziggurat.databases.writer import Job, Writer, is_busy
+from ziggurat.databases.jobs import Job
+from ziggurat.databases.writer import Writer, is_busy
 
 
 class Written:
@@ -171,21 +172,62 @@ class AtOnce:
         return self.writer.submit(lambda: log, log, small=small)
 
 
-def test_the_first_small_job_of_a_turn_is_done_as_it_comes_and_a_few_more_together() -> None:
+def test_small_jobs_of_one_task_are_done_as_they_come_and_those_of_others_together() -> None:
     here = AtOnce()
 
+    async def other(log: str) -> None:
+        await here.submit(log)
+
     async def main() -> None:
-        first, *more = [here.submit(log) for log in "abc"]
+        first, second = here.submit("a"), here.submit("b")
         assert first.done()
-        assert not any(each.done() for each in more)
-        assert await asyncio.gather(first, *more) == ["a", "b", "c"]
-        await asyncio.gather(*(here.submit(str(number)) for number in range(40)))
+        assert second.done()
+        async with asyncio.TaskGroup() as tasks:
+            for log in "cde":
+                tasks.create_task(other(log))
         assert not is_busy(asyncio.get_running_loop())
 
     asyncio.run(main())
     here.writer.close()
-    assert here.done[:3] == [(True, ["a"]), (True, ["b", "c"]), (True, ["0"])]
-    assert here.done[3:] == [(False, [str(number) for number in range(1, 40)])]
+    assert here.done == [(True, ["a"]), (True, ["b"]), (True, ["c"]), (True, ["d", "e"])]
+
+
+@pytest.mark.parametrize("count", [1, 8, 9, 24, 40])
+def test_a_task_submits_a_few_jobs_at_once_before_others_have_a_turn(count: int) -> None:
+    here = AtOnce()
+
+    async def main() -> None:
+        jobs = [here.submit(str(number)) for number in range(count)]
+        assert [job.done() for job in jobs] == [number < 8 for number in range(count)]
+        await asyncio.gather(*jobs)
+        assert not is_busy(asyncio.get_running_loop())
+
+    asyncio.run(main())
+    here.writer.close()
+    rest = [str(number) for number in range(8, count)]
+    assert here.done[: min(8, count)] == [(True, [str(number)]) for number in range(min(8, count))]
+    assert here.done[8:] == ([(len(rest) <= 16, rest)] if rest else [])
+
+
+def test_a_task_that_waits_for_each_job_lets_others_have_a_turn() -> None:
+    here = AtOnce()
+    turns = 0
+
+    async def count() -> None:
+        nonlocal turns
+        while True:
+            turns += 1
+            await asyncio.sleep(0)
+
+    async def main() -> None:
+        counting = asyncio.create_task(count())
+        for number in range(80):
+            assert await here.submit(str(number)) == str(number)
+        counting.cancel()
+
+    asyncio.run(main())
+    here.writer.close()
+    assert turns >= 80 // 8 - 1
 
 
 def test_what_is_large_or_refused_or_comes_after_what_is_under_way_is_done_in_the_thread() -> None:
@@ -239,7 +281,8 @@ def test_an_interrupt_of_what_is_done_at_once_leaves_nobody_waiting() -> None:
 
     async def main() -> None:
         loop = asyncio.get_running_loop()
-        here.submit("first")
+        for _ in range(8):
+            here.submit("first")
         waiting.append(here.submit("second"))
         here.interrupted = True
         with pytest.raises(KeyboardInterrupt):

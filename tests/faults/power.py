@@ -17,7 +17,7 @@ from tests.faults.apsw_files import Files, connector
 from tests.faults.world import QUICK, Ledger, World, finish
 from ziggurat.core.loss import accept_loss
 from ziggurat.core.store import LogInfo, Row, Store, chained, run_log
-from ziggurat.core.stored_journal import lines_of, read_rows
+from ziggurat.core.stored_rows import lines_of, read_rows
 from ziggurat.databases.disk import Disk
 from ziggurat.messages import stops
 from ziggurat.stores.file import FileStore

@@ -2,6 +2,7 @@
 
 import asyncio
 import sqlite3
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Literal
 
@@ -432,3 +433,49 @@ def test_an_interrupt_while_a_run_writes_at_once_leaves_nobody_waiting_and_nothi
         store._database.many = interrupted  # type: ignore[method-assign]
 
     asyncio.run(main())
+
+
+@pytest.mark.parametrize("tasks", [1, 3])
+def test_what_a_task_appends_alone_is_durable_without_a_turn_of_the_loop_and_parallel_entries_are_one_write(
+    tmp_path: Path, tasks: int
+) -> None:
+    written: list[int] = []
+
+    class Counted(SqliteStore):
+        def append(self, log: str, epoch: int, rows: Sequence[Row], *rest: Any, **more: Any) -> "asyncio.Future[None]":
+            written.append(len(rows))
+            return super().append(log, epoch, rows, *rest, **more)
+
+    async def append(journal: StoredJournal, name: str) -> list[bool]:
+        at_once: list[bool] = []
+        for number in range(12):
+            path = f"run/step-1/{name}-{number}"
+            waiting = journal.append(Result(path, name, None, number, (), 0.0))
+            if waiting is None:
+                assert journal.stable == len(journal.entries)
+            else:
+                await waiting
+            at_once.append(waiting is None)
+            await asyncio.sleep(0)
+        return at_once
+
+    async def main() -> list[bool]:
+        store = Counted(tmp_path / "runs.db", synchronous="NORMAL")
+        epoch = await store.create(LogInfo("run:r"), _rows(1))
+        journal = StoredJournal(store, "run:r", epoch, clock=HandClock())
+        (first,) = await store.read("run:r")
+        journal._stable, journal._digest = 1, first.digest
+        journal.entries.append(Result("first", "first", None, 0, (), 0.0))
+        results = await asyncio.gather(*(append(journal, f"t{number}") for number in range(tasks)))
+        rows = await store.read("run:r")
+        assert [row.number for row in rows] == list(range(1, 12 * tasks + 2))
+        await store.close()
+        return [each for result in results for each in result]
+
+    at_once = asyncio.run(main())
+    if tasks == 1:
+        assert at_once[0] is False  # nobody knows yet that it is alone
+        assert sum(at_once) >= 10
+    else:
+        assert sum(written) == 12 * tasks
+        assert len(written) <= 12 + 6  # a task that is twice the first of its turn may write alone

@@ -21,7 +21,7 @@ from ziggurat.core.errors import ConfigurationError, JournalError
 from ziggurat.core.json_lines import read_entry
 from ziggurat.core.loss import accept_loss
 from ziggurat.core.store import LogInfo, Store, acknowledged_in, run_log, session_log
-from ziggurat.core.stored_journal import lines_of
+from ziggurat.core.stored_rows import lines_of
 from ziggurat.core.visible import visible_line
 from ziggurat.databases.files import write_private_text
 from ziggurat.messages import stops

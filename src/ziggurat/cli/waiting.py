@@ -17,7 +17,7 @@ from ziggurat.cli.store import closed, kept_store, labels_from
 from ziggurat.cli.terminal import note, write, write_json
 from ziggurat.core.codec import encode
 from ziggurat.core.store import UNFINISHED
-from ziggurat.core.stored_journal import read_record
+from ziggurat.core.stored_rows import read_record
 from ziggurat.core.visible import visible_line
 from ziggurat.messages import stops
 from ziggurat.messages.agent import PendingItem

@@ -4,7 +4,7 @@
 - A call: `context`, `scope`, `path`, `clock`, `ticks`, `stopwatch`, `event`, `stream`, `broadcast`, `shield`,
   `containment`; several calls at the same time: `fan_out`.
 - The record of a run: `entries`, `journal`, `recorder`, `composites`, `durations`, `codec`, `json_lines`, `reuse`. In a
-  store: `store`, `queue`, `stored_journal`, `chain`, `loss`, `live`.
+  store: `store`, `queue`, `stored_journal`, `stored_rows`, `chain`, `loss`, `live`.
 - Errors: `errors`, `failures`; settings and what they may be: `settings`, `rules`; ids: `ids`; texts without hidden
   characters: `visible`; pictures of how something is made of parts: `diagram`; what objects can do: `protocols`;
   modules that hand on names: `lazy`; names that somebody may have meant: `similar`.
@@ -41,7 +41,15 @@ __getattr__, __dir__, __all__ = lazy(
         ),
         "core.live": ("LiveBuffer", "LiveMessages", "LiveReader", "Send", "SupportsLiveMessages"),
         "core.queue": ("Claim", "InboxItem", "Queue"),
-        "core.store": ("LogInfo", "LogMark", "Row", "Store", "SupportsChangeSignal", "SupportsLogMarks"),
+        "core.store": (
+            "LogInfo",
+            "LogMark",
+            "Row",
+            "Store",
+            "SupportsChangeSignal",
+            "SupportsImmediateWrites",
+            "SupportsLogMarks",
+        ),
         "core.stream": ("EventStream", "open_stream"),
     },
 )

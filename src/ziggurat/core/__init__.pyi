@@ -54,6 +54,7 @@ from ziggurat.core.store import LogMark as LogMark
 from ziggurat.core.store import Row as Row
 from ziggurat.core.store import Store as Store
 from ziggurat.core.store import SupportsChangeSignal as SupportsChangeSignal
+from ziggurat.core.store import SupportsImmediateWrites as SupportsImmediateWrites
 from ziggurat.core.store import SupportsLogMarks as SupportsLogMarks
 from ziggurat.core.stream import EventStream as EventStream
 from ziggurat.core.stream import open_stream as open_stream

@@ -9,7 +9,7 @@ from ziggurat.core.errors import JournalCorrupt
 from ziggurat.core.json_lines import write_entry
 from ziggurat.core.settings import NonEmptyText, checked
 from ziggurat.core.store import Row, Store, memory_of, run_log
-from ziggurat.core.stored_journal import read_rows
+from ziggurat.core.stored_rows import read_rows
 
 
 @checked

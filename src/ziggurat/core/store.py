@@ -14,6 +14,7 @@ __all__ = [
     "Row",
     "Store",
     "SupportsChangeSignal",
+    "SupportsImmediateWrites",
     "SupportsLogMarks",
     "acknowledged_in",
     "chained",
@@ -268,6 +269,15 @@ class SupportsChangeSignal(Protocol):
 
     async def changed(self, log: str, count: int, seconds: float) -> None:
         """Wait until a log may have more rows than `count`, at most `seconds` seconds."""
+        ...
+
+
+@runtime_checkable
+class SupportsImmediateWrites(Protocol):
+    """A store that may have written when `append` returns, without waiting for a thread, the network or the disk."""
+
+    def is_idle(self) -> bool:
+        """Return whether it will, if the rows are small; entries are collected for one write otherwise."""
         ...
 
 

@@ -1,26 +1,25 @@
 """A durable journal: kept in memory as usual, and written to a store."""
 
-__all__ = ["BLOB_BYTES", "StoredJournal", "known_run", "lines_of", "read_record", "read_rows"]
+__all__ = ["StoredJournal"]
 
 import asyncio
 from collections.abc import Awaitable, Callable, Generator, Iterable
 from hashlib import blake2b
+from typing import Any, cast
 
 import msgspec
-from msgspec import Struct
 
 from ziggurat.core.chain import chain_of
 from ziggurat.core.clock import SYSTEM_CLOCK, Clock
 from ziggurat.core.entries import Decided, Ended, Intent, JournalEntry, Opened, Pending, Result
-from ziggurat.core.errors import ConfigurationError, JournalCorrupt, LeaseLost, RunNotFound, StoreError
+from ziggurat.core.errors import ConfigurationError, LeaseLost, StoreError
 from ziggurat.core.journal import LocalJournal
 from ziggurat.core.json_lines import write_entry
 from ziggurat.core.path import is_question
+from ziggurat.core.protocols import implements
 from ziggurat.core.recorder import Mode
-from ziggurat.core.store import LogInfo, Row, Store, acknowledged_in, loss, run_log
-
-BLOB_BYTES = 64 * 1024
-"""An entry longer than this is stored as a separate large value, and its row has only the digest."""
+from ziggurat.core.store import Row, Store, SupportsImmediateWrites
+from ziggurat.core.stored_rows import BLOB_BYTES, Blob
 
 _POINTS: dict[type[JournalEntry], str] = {
     Intent: "intent",
@@ -29,13 +28,6 @@ _POINTS: dict[type[JournalEntry], str] = {
     Decided: "decision",
     Ended: "end",
 }
-
-
-class _Blob(Struct, frozen=True):
-    """The data of a row whose entry is stored as a separate large value."""
-
-    blob: str
-    size: int
 
 
 class _Written:
@@ -59,7 +51,8 @@ class _Written:
 class StoredJournal(LocalJournal):
     """The journal of a run in a store; `append` returns an awaitable for when the entry is durable.
 
-    Entries appended in one turn of the event loop are written as one batch, and a run writes one batch at a time. The
+    Entries appended in one turn of the event loop are written as one batch, and a run writes one batch at a time. An
+    entry that the store can write immediately waits for no others, as a turn of the loop costs a tenth of a step. The
     answer of a step's model is written together with what follows from it, the intent of a tool call or the end of
     the run, so it is not awaited alone; `settled` waits for it.
 
@@ -80,11 +73,13 @@ class StoredJournal(LocalJournal):
         "_digest",
         "_epoch",
         "_failed",
+        "_immediate",
         "_log",
         "_probe",
         "_rows",
         "_stable",
         "_store",
+        "_task",
         "_waiting",
         "_writing",
     )
@@ -106,6 +101,8 @@ class StoredJournal(LocalJournal):
         self._epoch = epoch
         self._probe = probe
         self._chain = chain_of(store)
+        self._immediate = cast("SupportsImmediateWrites", store) if implements(store, SupportsImmediateWrites) else None
+        self._task: asyncio.Task[Any] | None = None
         self._digest = ""
         self._stable = 0
         self._rows: list[tuple[JournalEntry, bytes]] = []
@@ -194,12 +191,24 @@ class StoredJournal(LocalJournal):
                 self._writing = True
                 loop.call_soon(loop.call_soon, self._flush)  # a turn later, so that tool calls of the step can join
             return None
+        if self._immediate is not None and not self._writing and self._is_alone(loop) and self._immediate.is_idle():
+            self._writing = True
+            self._flush()
+            return None if self._stable == len(self.entries) else self.settled()
         waiting = loop.create_future()
         self._waiting.append(waiting)
         if not self._writing:
             self._writing = True
             loop.call_soon(self._flush)
         return _Written(waiting)
+
+    def _is_alone(self, loop: asyncio.AbstractEventLoop) -> bool:
+        """Return whether the task that appends has appended the entry before, too.
+
+        If several do, as those of parallel tool calls, their entries are collected for one write.
+        """
+        before, self._task = self._task, asyncio.current_task(loop)
+        return self._task is before
 
     def written(self, entry: JournalEntry) -> bytes:
         """Return the JSON of an entry.
@@ -248,7 +257,7 @@ class StoredJournal(LocalJournal):
             if len(data) > BLOB_BYTES:
                 name = blake2b(data, digest_size=32).hexdigest()
                 blobs[name] = data
-                data = msgspec.json.encode(_Blob(name, len(data)))
+                data = msgspec.json.encode(Blob(name, len(data)))
             self._digest = self._chain.link(self._log, self._digest, data)
             rows.append(Row(number, self._digest, data, status))
         return rows, blobs
@@ -315,85 +324,3 @@ def _refuse(waiting: "asyncio.Future[None]", error: StoreError) -> None:
     if not waiting.done():
         waiting.set_exception(error)
         waiting.exception()  # retrieve it; a caller that does not await this one gets the error at the next entry
-
-
-async def lines_of(store: Store, log: str, rows: Iterable[Row]) -> list[bytes]:
-    """Return the data of rows as JSON lines, with separate large values put back in.
-
-    Raises:
-        JournalCorrupt: a large value is missing or damaged; the message names the entry.
-    """
-    lines: list[bytes] = []
-    for row in rows:
-        data = row.data
-        if data.startswith(b'{"blob":'):
-            blob = msgspec.json.decode(data, type=_Blob)
-            content = await store.blob(log, blob.blob)
-            if content is None or blake2b(content, digest_size=32).hexdigest() != blob.blob:
-                raise JournalCorrupt(f"entry {row.number} of {log}: its large value is missing or damaged")
-            data = content
-        lines.append(data)
-    return lines
-
-
-async def read_rows(
-    store: Store, log: str, after: int = 0, before: str = "", *, accept_loss: bool = False
-) -> list[Row]:
-    """Return the rows of a log after checking their numbers, their chain of digests, and that no later one is missing.
-
-    They are those after the row `after`, which has the digest `before`; with `accept_loss`, later ones may be missing.
-
-    Raises:
-        JournalCorrupt: a row was changed, lost or damaged; the message names it. Unless rows are only missing at the
-            end, the log is now in quarantine.
-        ConfigurationError: it was written with another key than the store has, or without one.
-    """
-    mark = None if after else await acknowledged_in(store, log)
-    problem = ""
-    try:
-        rows = await store.read(log, after)
-    except JournalCorrupt as error:
-        problem, rows = str(error), []
-    chain = chain_of(store)
-    if not after:
-        chain.check_key(log, rows)
-    for number, row in enumerate(rows, after + 1):
-        is_other = mark is not None and number == mark.number and not mark.fits(row)
-        if row.number != number or not chain.fits(log, before, row) or is_other:
-            problem = f"entry {number} of {log} was changed, lost or damaged after it was written"
-            break
-        before = row.digest
-    if problem:
-        await store.quarantine(log, problem)
-        raise JournalCorrupt(f"{problem}; only this run is affected")
-    if mark is not None and len(rows) < mark.number and not accept_loss:
-        raise loss(log, len(rows), mark.number)
-    return rows
-
-
-async def known_run(store: Store, run_id: str) -> LogInfo:
-    """Return the header of a run that can be read.
-
-    Raises:
-        RunNotFound: there is no such run; no other run is named.
-        JournalCorrupt: it is in quarantine.
-    """
-    info = await store.find(run_log(run_id))
-    if info is None:
-        raise RunNotFound(f"there is no run {run_id!r} in this store")
-    if info.status == "Quarantined":
-        raise JournalCorrupt(f"the run {info.id!r} is in quarantine: {info.problem}")
-    return info
-
-
-async def read_record(store: Store, run_id: str, clock: Clock = SYSTEM_CLOCK) -> LocalJournal:
-    """Return a copy of a run's record; the run may be in progress elsewhere.
-
-    Raises:
-        RunNotFound: there is no run with this id.
-        JournalCorrupt: an entry is damaged; the message names it.
-    """
-    log = (await known_run(store, run_id)).log
-    journal = LocalJournal("resume", clock=clock)
-    journal.read_in(await lines_of(store, log, await read_rows(store, log)))
-    return journal

@@ -3,7 +3,7 @@
 A store that is no longer used ends its thread and closes its files, whether or not it was closed; its user is warned.
 """
 
-__all__ = ["Job", "Writer", "closed_when_unused", "is_busy", "one_by_one"]
+__all__ = ["Writer", "closed_when_unused", "is_busy"]
 
 import asyncio
 import atexit
@@ -16,11 +16,12 @@ from contextlib import contextmanager, suppress
 from contextvars import ContextVar
 from inspect import currentframe
 from queue import Empty, SimpleQueue
-from typing import Any, Generic, TypeVar
-from weakref import WeakKeyDictionary, WeakSet, finalize, ref
+from typing import Any, TypeVar
+from weakref import WeakSet, finalize, ref
 
 from ziggurat.core.errors import StoreError
 from ziggurat.core.shield import finished
+from ziggurat.databases.jobs import Job
 
 T = TypeVar("T")
 
@@ -35,16 +36,27 @@ logger: logging.Logger = logging.getLogger("ziggurat")
 _FEW = 16
 """The maximum of jobs of one event-loop turn that may run at once; larger numbers go to the thread."""
 
+_IN_A_ROW = 8
+"""The maximum of jobs that one task may run at once before other tasks of its event loop have a turn."""
+
 _PATIENCE = 10.0
 """Seconds that the end of the process waits for a store that was not closed."""
 
-_under_way: "WeakKeyDictionary[asyncio.AbstractEventLoop, int]" = WeakKeyDictionary()
-"""For each event loop, the number of jobs submitted and not yet reported; accessed in that loop only."""
+_under_way: dict[asyncio.AbstractEventLoop, int] = {}
+"""For each event loop, the number of jobs that did not run at once and are not reported; accessed in that loop only."""
 
 
 def is_busy(loop: asyncio.AbstractEventLoop) -> bool:
     """Return whether an event loop has jobs in a store's thread that will wake it."""
-    return _under_way.get(loop, 0) > 0
+    return loop in _under_way
+
+
+def _count(loop: asyncio.AbstractEventLoop, change: int) -> None:
+    left = _under_way.get(loop, 0) + change
+    if left:
+        _under_way[loop] = left
+    else:
+        _under_way.pop(loop, None)
 
 
 _shared: ContextVar[bool] = ContextVar("ziggurat_shared_store", default=False)
@@ -66,47 +78,21 @@ def closed_when_unused() -> Iterator[None]:
         _shared.reset(token)
 
 
-class Job(Generic[T]):
-    """One job for the thread, and the future for its outcome.
+class _Turn:
+    """What was submitted in one turn of an event loop.
 
     Attributes:
-        work: The function to run in the thread.
-        log: The log that it writes; empty if it only reads, and so shares no transaction with others.
-        small: Whether it writes so little that it may run at once in the event loop.
+        task: The task that submitted the first job.
+        left: How many more jobs of that task may run at once.
+        jobs: Those that did not.
     """
 
-    __slots__ = ("error", "future", "log", "loop", "result", "small", "work")
+    __slots__ = ("jobs", "left", "task")
 
-    def __init__(self, work: Callable[[], T], log: str, small: bool = False) -> None:
-        self.work: Callable[[], T] = work
-        self.log: str = log
-        self.small: bool = small
-        self.loop: asyncio.AbstractEventLoop = asyncio.get_running_loop()
-        self.future: asyncio.Future[T] = self.loop.create_future()
-        self.result: T | None = None
-        self.error: BaseException | None = None
-
-    def do(self) -> None:
-        """Run it, and store the outcome."""
-        try:
-            self.result = self.work()
-        except Exception as error:  # noqa: BLE001 - raised where the future is awaited
-            self.error = error
-
-    def deliver(self) -> None:
-        """Pass the outcome to the future; called in the event loop."""
-        if self.future.done():
-            return
-        if self.error is not None:
-            self.future.set_exception(self.error)
-        else:
-            self.future.set_result(self.result)  # type: ignore[arg-type]
-
-
-def one_by_one(jobs: Sequence[Job[Any]]) -> None:
-    """Run jobs that need no common transaction."""
-    for job in jobs:
-        job.do()
+    def __init__(self, task: "asyncio.Task[Any] | None") -> None:
+        self.task = task
+        self.left = _IN_A_ROW
+        self.jobs: list[Job[Any]] = []
 
 
 class Writer:
@@ -114,7 +100,7 @@ class Writer:
 
     Passing a job to the thread and back takes longer than a small write that waits for nothing. If the store supports
     such writes, they run at once, in the event loop's thread, when nothing else of that loop is pending and the writer
-    thread is idle: the first of a turn immediately, a few more of that turn together.
+    thread is idle: the first ones of a turn immediately, if they are all of one task, a few more of that turn together.
 
     Args:
         name: The name of the thread.
@@ -142,7 +128,7 @@ class Writer:
         self._at_once = at_once
         self._working = threading.RLock()  # held while jobs run, in the writer thread or an event loop's
         self._jobs: SimpleQueue[_Batch] = SimpleQueue()
-        self._ready: dict[asyncio.AbstractEventLoop, list[Job[Any]]] = {}
+        self._turns: dict[asyncio.AbstractEventLoop, _Turn] = {}
         self._thread: threading.Thread | None = None
         self._collected: finalize[..., Writer] | None = None
         self._lock = threading.Lock()
@@ -171,15 +157,35 @@ class Writer:
         if self._closed or self._pid != os.getpid():
             raise self._refusal()
         job = Job(work, log, small)
-        _under_way[job.loop] = _under_way.get(job.loop, 0) + 1
-        ready = self._ready.get(job.loop)
-        if ready is None:
-            ready = self._ready[job.loop] = []
-            job.loop.call_soon(self._hand_over, job.loop)
-            if small and self._done([job]):
+        loop = job.loop
+        turn = self._turns.get(loop)
+        if turn is None:
+            turn = self._turns[loop] = _Turn(asyncio.current_task(loop))
+            loop.call_soon(self._hand_over, loop)
+        if small and self._may_run(turn, loop):
+            turn.left -= 1
+            if self._done([job]):
                 return job.future
-        ready.append(job)
+        turn.jobs.append(job)
+        _count(loop, 1)
         return job.future
+
+    def is_idle(self) -> bool:
+        """Return whether a small job that is submitted now runs at once, unless another process writes."""
+        if self._at_once is None:
+            return False
+        loop = asyncio.get_running_loop()
+        turn = self._turns.get(loop)
+        return loop not in _under_way if turn is None else self._may_run(turn, loop)
+
+    def _may_run(self, turn: _Turn, loop: asyncio.AbstractEventLoop) -> bool:
+        """Return whether a job may run at once: it waits for no other, and other tasks do not wait for long."""
+        if self._at_once is None or turn.jobs or not turn.left or loop in _under_way:
+            return False
+        if turn.task is None:  # the first job came from a callback
+            turn.task = asyncio.current_task(loop)
+            return True
+        return turn.task is asyncio.current_task(loop)
 
     def _refusal(self) -> StoreError:
         why = "is closed" if self._closed else "belongs to the process before the fork"
@@ -187,24 +193,28 @@ class Writer:
 
     def _hand_over(self, loop: asyncio.AbstractEventLoop) -> None:
         """Run the jobs submitted in one turn of an event loop, or pass them to the thread."""
-        ready = self._ready.pop(loop, None)
-        if ready and not (len(ready) <= _FEW and self._done(ready)):
-            self._jobs.put((self, ready))
-            if self._over:  # the thread ended meanwhile
-                self._refuse_rest()
+        turn = self._turns.pop(loop, None)
+        jobs = [] if turn is None else turn.jobs
+        if not jobs:
+            return
+        _count(loop, -len(jobs))
+        alone = loop not in _under_way and len(jobs) <= _FEW
+        if alone and all(job.small for job in jobs) and self._done(jobs):
+            return
+        _count(loop, len(jobs))
+        self._jobs.put((self, jobs))
+        if self._over:  # the thread ended meanwhile
+            self._refuse_rest()
 
     def _done(self, jobs: list[Job[Any]]) -> bool:
         """Run small jobs here and now, if possible; return whether they ran."""
-        if self._at_once is None or _under_way[jobs[0].loop] > len(jobs) or not all(job.small for job in jobs):
-            return False
         try:
-            if not self._working.acquire(blocking=False) or self._closed:
+            if self._at_once is None or not self._working.acquire(blocking=False) or self._closed:
                 return False
             done = self._at_once(jobs)
         except BaseException:  # an interrupt: it is unknown whether they were done, as after a crash
             for job in jobs:
                 job.future.cancel()
-            _deliver(jobs)
             raise
         finally:
             try:  # noqa: SIM105 - suppress() could be interrupted before the release, which would keep the lock
@@ -212,7 +222,8 @@ class Writer:
             except RuntimeError:  # the writer thread holds it
                 pass
         if done:
-            _deliver(jobs)
+            for job in jobs:
+                job.deliver()
         return done
 
     def _begin(self) -> None:
@@ -276,7 +287,7 @@ class Writer:
             try:
                 loop.call_soon_threadsafe(_deliver, batch)
             except RuntimeError:  # that event loop is closed, so no one waits there
-                continue
+                _under_way.pop(loop, None)
 
     def close(self) -> None:
         """Run the remaining jobs and end the thread; jobs submitted later or concurrently are refused."""
@@ -289,11 +300,11 @@ class Writer:
         thread = self._stop()
         if thread is not None:
             loop = asyncio.get_running_loop()
-            _under_way[loop] = _under_way.get(loop, 0) + 1
+            _count(loop, 1)
             try:
                 await finished(asyncio.to_thread(thread.join))
             finally:
-                _under_way[loop] -= 1
+                _count(loop, -1)
 
     def _stop(self) -> threading.Thread | None:
         """Refuse further jobs; return the thread to wait for, if there is one: it runs the remaining jobs first."""
@@ -305,7 +316,7 @@ class Writer:
         _open.discard(self)
         if thread is not None and not was and self._pid == os.getpid():
             here = asyncio._get_running_loop()
-            for loop in list(self._ready):
+            for loop in list(self._turns):
                 if loop is here or not loop.is_running():  # other running loops pass on their own jobs
                     self._hand_over(loop)
             self._jobs.put(None)
@@ -321,7 +332,7 @@ class Writer:
 
 
 def _deliver(jobs: list[Job[Any]]) -> None:
-    _under_way[jobs[0].loop] -= len(jobs)
+    _count(jobs[0].loop, -len(jobs))
     for job in jobs:
         job.deliver()
 

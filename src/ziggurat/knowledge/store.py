@@ -11,9 +11,10 @@ from typing import Any, Literal, TypeVar
 from ziggurat.core.errors import ConfigurationError
 from ziggurat.core.settings import Seconds, checked
 from ziggurat.databases.checks import StorePath, check_path
+from ziggurat.databases.jobs import Job
 from ziggurat.databases.sqlite.batch import write_batch
 from ziggurat.databases.sqlite.connection import SqliteConnection
-from ziggurat.databases.writer import Job, Writer
+from ziggurat.databases.writer import Writer
 from ziggurat.knowledge.entities import Entity, Relation
 from ziggurat.knowledge.graph import KnowledgeGraph
 from ziggurat.knowledge.rows import TABLES, Row, Rows

@@ -13,7 +13,7 @@ from ziggurat.core.json_lines import read_entry
 from ziggurat.core.live import LiveReader, SupportsLiveMessages
 from ziggurat.core.protocols import implements
 from ziggurat.core.store import Store, SupportsChangeSignal, run_log
-from ziggurat.core.stored_journal import known_run, lines_of, read_rows
+from ziggurat.core.stored_rows import known_run, lines_of, read_rows
 from ziggurat.runs.live import LiveEvents
 
 POLL = 0.1

@@ -17,7 +17,8 @@ from ziggurat.core.json_lines import read_entry, write_entry
 from ziggurat.core.queue import Claim, InboxItem
 from ziggurat.core.shield import finished
 from ziggurat.core.store import LogInfo, Store, run_log
-from ziggurat.core.stored_journal import StoredJournal, known_run, lines_of, read_record, read_rows
+from ziggurat.core.stored_journal import StoredJournal
+from ziggurat.core.stored_rows import known_run, lines_of, read_record, read_rows
 from ziggurat.messages.agent import AgentRequest
 from ziggurat.runs.conditions import labels_of
 from ziggurat.runs.driven import DrivenRun, DrivenRuns

@@ -22,7 +22,7 @@ from ziggurat.core.event import Event
 from ziggurat.core.journal import LocalJournal
 from ziggurat.core.json_lines import read_entry
 from ziggurat.core.store import LogInfo, Store, session_log
-from ziggurat.core.stored_journal import lines_of
+from ziggurat.core.stored_rows import lines_of
 from ziggurat.messages.agent import AgentRequest, Decision, PendingItem
 from ziggurat.messages.formatting import shortened
 from ziggurat.messages.message import Message

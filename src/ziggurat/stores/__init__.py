@@ -14,7 +14,15 @@ __getattr__, __dir__, __all__ = lazy(
     {
         "core.live": ("LiveBuffer", "LiveMessages", "LiveReader", "Send", "SupportsLiveMessages"),
         "core.queue": ("Claim", "InboxItem", "Queue"),
-        "core.store": ("LogInfo", "LogMark", "Row", "Store", "SupportsChangeSignal", "SupportsLogMarks"),
+        "core.store": (
+            "LogInfo",
+            "LogMark",
+            "Row",
+            "Store",
+            "SupportsChangeSignal",
+            "SupportsImmediateWrites",
+            "SupportsLogMarks",
+        ),
         "stores.addresses": ("connect",),
         "stores.file.store": ("FileStore",),
         "stores.local": ("LocalLogs",),

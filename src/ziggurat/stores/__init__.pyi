@@ -12,6 +12,7 @@ from ziggurat.core.store import LogMark as LogMark
 from ziggurat.core.store import Row as Row
 from ziggurat.core.store import Store as Store
 from ziggurat.core.store import SupportsChangeSignal as SupportsChangeSignal
+from ziggurat.core.store import SupportsImmediateWrites as SupportsImmediateWrites
 from ziggurat.core.store import SupportsLogMarks as SupportsLogMarks
 from ziggurat.stores.addresses import connect as connect
 from ziggurat.stores.file.store import FileStore as FileStore

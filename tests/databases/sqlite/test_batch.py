@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 
 from ziggurat.core.errors import ConfigurationError, StoreError
+from ziggurat.databases.jobs import Job
 from ziggurat.databases.sqlite.batch import write_batch
 from ziggurat.databases.sqlite.connection import SqliteConnection
-from ziggurat.databases.writer import Job
 
 
 class Letters:

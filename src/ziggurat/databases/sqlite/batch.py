@@ -6,8 +6,8 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from ziggurat.core.errors import StoreError
+from ziggurat.databases.jobs import Job
 from ziggurat.databases.sqlite.connection import SqliteConnection, WouldWait
-from ziggurat.databases.writer import Job
 
 
 def _nothing() -> None:

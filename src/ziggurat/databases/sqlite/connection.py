@@ -38,8 +38,8 @@ _PAUSE = 0.002
 _PAGES = 1000
 """Pages in the write-ahead log from which a commit may checkpoint; SQLite's default."""
 
-_AT_ONCE = 200
-"""The maximum of immediate writes between two transactions that may checkpoint."""
+_AT_ONCE = 400
+"""The maximum of immediate writes after one transaction that may not checkpoint, and before one that may."""
 
 
 class WouldWait(Exception):

@@ -15,9 +15,10 @@ from msgspec.structs import replace
 from ziggurat.core.errors import ConfigurationError
 from ziggurat.core.settings import Seconds, checked
 from ziggurat.databases.checks import StorePath, check_path
+from ziggurat.databases.jobs import Job
 from ziggurat.databases.sqlite.batch import write_batch
 from ziggurat.databases.sqlite.connection import SqliteConnection
-from ziggurat.databases.writer import Job, Writer
+from ziggurat.databases.writer import Writer
 from ziggurat.memory.record import MemoryRecord
 from ziggurat.memory.search import COUNTED, Candidate, Entries, best, compared, hits
 from ziggurat.memory.store import UNEMBEDDED, Hit, Query, findable, in_place_of, refuse_known, refuse_unfit

@@ -22,8 +22,9 @@ from ziggurat.core.settings import Seconds, checked
 from ziggurat.core.store import UNFINISHED, LogInfo, LogMark, Row
 from ziggurat.databases.checks import StorePath, check_path
 from ziggurat.databases.disk import Disk
+from ziggurat.databases.jobs import one_by_one
 from ziggurat.databases.owner import is_gone, lease_held, new_owner
-from ziggurat.databases.writer import Writer, one_by_one
+from ziggurat.databases.writer import Writer
 from ziggurat.stores.file.folder import prepare_folder
 from ziggurat.stores.file.header import LogLease, content_of, describe, header_of, lease_of, queued_in
 from ziggurat.stores.file.lock import LogLock, locked
@@ -97,10 +98,9 @@ class FileStore(FileQueue):
 
     def _prepare(self) -> None:
         """Create the folder, or check that it is one of ours."""
-        if self._ready:
-            return
-        prepare_folder(self.path, self._disk)
-        self._ready = True
+        if not self._ready:
+            prepare_folder(self.path, self._disk)
+            self._ready = True
 
     def _at(self, log: str) -> Path:
         return self.path / "logs" / file_name(log)

@@ -9,8 +9,9 @@ from hashlib import blake2b
 from typing import Any
 
 from ziggurat.core.live import LiveBuffer, Send
+from ziggurat.databases.jobs import one_by_one
 from ziggurat.databases.postgres.connection import PostgresConnection
-from ziggurat.databases.writer import Writer, closed_when_unused, one_by_one
+from ziggurat.databases.writer import Writer, closed_when_unused
 from ziggurat.stores.postgres.listener import Channel, PostgresListener
 from ziggurat.stores.postgres.statements import NOTIFY, WATCHED
 

@@ -20,11 +20,12 @@ from ziggurat.core.settings import Seconds, checked
 from ziggurat.core.store import UNFINISHED, LogInfo, LogMark, Row, label_lines, labels_text, loss
 from ziggurat.databases.checks import StorePath, check_path
 from ziggurat.databases.disk import Disk
+from ziggurat.databases.jobs import Job
 from ziggurat.databases.marks import Marks
 from ziggurat.databases.owner import is_gone, lease_held, new_owner
 from ziggurat.databases.sqlite.batch import write_batch
 from ziggurat.databases.sqlite.connection import SqliteConnection, WouldWait
-from ziggurat.databases.writer import Job, Writer
+from ziggurat.databases.writer import Writer
 from ziggurat.stores.live_folder import LiveFolder
 from ziggurat.stores.lost_leases import LostLeases
 from ziggurat.stores.sqlite.queue import SqliteQueue
@@ -118,6 +119,10 @@ class SqliteStore(SqliteQueue):
     def closed(self) -> bool:
         """Whether it has been closed."""
         return self._writer.closed
+
+    def is_idle(self) -> bool:
+        """Return whether a small write runs at once; see `SupportsImmediateWrites`."""
+        return self._writer.is_idle()
 
     # -- in the writer thread ------------------------------------------------------------------------------------
 

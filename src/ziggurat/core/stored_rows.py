@@ -1,0 +1,112 @@
+"""Reading of records from a store: rows whose digests are checked, and the entries in them."""
+
+__all__ = ["BLOB_BYTES", "Blob", "known_run", "lines_of", "read_record", "read_rows"]
+
+from collections.abc import Iterable
+from hashlib import blake2b
+
+import msgspec
+from msgspec import Struct
+
+from ziggurat.core.chain import chain_of
+from ziggurat.core.clock import SYSTEM_CLOCK, Clock
+from ziggurat.core.errors import JournalCorrupt, RunNotFound
+from ziggurat.core.journal import LocalJournal
+from ziggurat.core.store import LogInfo, Row, Store, acknowledged_in, loss, run_log
+
+BLOB_BYTES = 64 * 1024
+"""An entry longer than this is stored as a separate large value, and its row has only the digest."""
+
+
+class Blob(Struct, frozen=True):
+    """The data of a row whose entry is stored as a separate large value.
+
+    Attributes:
+        blob: The digest of the value.
+        size: Its length in bytes.
+    """
+
+    blob: str
+    size: int
+
+
+async def lines_of(store: Store, log: str, rows: Iterable[Row]) -> list[bytes]:
+    """Return the data of rows as JSON lines, with separate large values put back in.
+
+    Raises:
+        JournalCorrupt: a large value is missing or damaged; the message names the entry.
+    """
+    lines: list[bytes] = []
+    for row in rows:
+        data = row.data
+        if data.startswith(b'{"blob":'):
+            blob = msgspec.json.decode(data, type=Blob)
+            content = await store.blob(log, blob.blob)
+            if content is None or blake2b(content, digest_size=32).hexdigest() != blob.blob:
+                raise JournalCorrupt(f"entry {row.number} of {log}: its large value is missing or damaged")
+            data = content
+        lines.append(data)
+    return lines
+
+
+async def read_rows(
+    store: Store, log: str, after: int = 0, before: str = "", *, accept_loss: bool = False
+) -> list[Row]:
+    """Return the rows of a log after checking their numbers, their chain of digests, and that no later one is missing.
+
+    They are those after the row `after`, which has the digest `before`; with `accept_loss`, later ones may be missing.
+
+    Raises:
+        JournalCorrupt: a row was changed, lost or damaged; the message names it. Unless rows are only missing at the
+            end, the log is now in quarantine.
+        ConfigurationError: it was written with another key than the store has, or without one.
+    """
+    mark = None if after else await acknowledged_in(store, log)
+    problem = ""
+    try:
+        rows = await store.read(log, after)
+    except JournalCorrupt as error:
+        problem, rows = str(error), []
+    chain = chain_of(store)
+    if not after:
+        chain.check_key(log, rows)
+    for number, row in enumerate(rows, after + 1):
+        is_other = mark is not None and number == mark.number and not mark.fits(row)
+        if row.number != number or not chain.fits(log, before, row) or is_other:
+            problem = f"entry {number} of {log} was changed, lost or damaged after it was written"
+            break
+        before = row.digest
+    if problem:
+        await store.quarantine(log, problem)
+        raise JournalCorrupt(f"{problem}; only this run is affected")
+    if mark is not None and len(rows) < mark.number and not accept_loss:
+        raise loss(log, len(rows), mark.number)
+    return rows
+
+
+async def known_run(store: Store, run_id: str) -> LogInfo:
+    """Return the header of a run that can be read.
+
+    Raises:
+        RunNotFound: there is no such run; no other run is named.
+        JournalCorrupt: it is in quarantine.
+    """
+    info = await store.find(run_log(run_id))
+    if info is None:
+        raise RunNotFound(f"there is no run {run_id!r} in this store")
+    if info.status == "Quarantined":
+        raise JournalCorrupt(f"the run {info.id!r} is in quarantine: {info.problem}")
+    return info
+
+
+async def read_record(store: Store, run_id: str, clock: Clock = SYSTEM_CLOCK) -> LocalJournal:
+    """Return a copy of a run's record; the run may be in progress elsewhere.
+
+    Raises:
+        RunNotFound: there is no run with this id.
+        JournalCorrupt: an entry is damaged; the message names it.
+    """
+    log = (await known_run(store, run_id)).log
+    journal = LocalJournal("resume", clock=clock)
+    journal.read_in(await lines_of(store, log, await read_rows(store, log)))
+    return journal
