@@ -91,24 +91,6 @@ def test_a_task_is_a_prompt_an_agent_a_tool_or_a_function_and_its_output_a_varia
     ]
 
 
-def test_the_workflow_of_the_seed() -> None:
-    plan = workflow(
-        Task("research", prompt="Summarise the topic"),
-        Branch(
-            "confidence:high", Task("publish", prompt="Format for publication"), Task("refine", prompt="Gather more")
-        ),
-        name="my-workflow",
-        agent=agent(),
-        input=dict[str, Any],
-    )
-    high, low = plan.run_sync({"confidence": "very high"}), plan.run_sync({})
-    assert high.output.outputs == {
-        "research": "response to: Summarise the topic", "publish": "response to: Format for publication",
-    }  # fmt: skip
-    assert low.output.outputs["refine"] == low.text == "response to: Gather more"
-    assert [each.status for each in low.output.nodes] == ["completed", "completed", "skipped", "completed"]
-
-
 def test_an_output_of_a_task_decides_a_branch() -> None:
     chosen = Branch("draft:response", Task("yes", prompt="y"), Task("no", prompt="n"))
     assert "yes" in result_of(Task("draft", prompt="x"), chosen).outputs
