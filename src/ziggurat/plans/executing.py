@@ -11,13 +11,13 @@ import msgspec
 from msgspec import Struct
 
 from ziggurat.agents.agent import Agent
-from ziggurat.agents.flow import Flow, FlowArguments
+from ziggurat.agents.flow import Flow, FlowArguments, check_arguments
 from ziggurat.agents.runnable import Runnable
 from ziggurat.calls.step import own_places
 from ziggurat.core.codec import canonical, plain
 from ziggurat.core.context import AMBIENT, Context
 from ziggurat.core.errors import ConfigurationError, ServiceError
-from ziggurat.core.settings import PositiveInt, checked, refuse_unknown
+from ziggurat.core.settings import PositiveInt, checked
 from ziggurat.core.store import Store
 from ziggurat.messages.events import NodeStatus
 from ziggurat.messages.model import Model
@@ -193,7 +193,7 @@ def plan_execute(
     Raises:
         ConfigurationError: an argument cannot work.
     """
-    refuse_unknown("plan_execute", arguments, FlowArguments.__annotations__)
+    check_arguments("plan_execute", arguments)
     named = {Toolbox([each]).specs[0].name: each for each in tools}
     Toolbox(named.values())
     team = _Team(

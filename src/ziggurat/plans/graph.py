@@ -6,9 +6,9 @@ import inspect
 from collections.abc import Callable, Sequence
 from functools import partial
 from itertools import pairwise
-from typing import Any, Generic, Literal, TypeVar, get_args, get_origin, get_type_hints, overload
+from typing import Any, Generic, Literal, TypeVar, Unpack, get_args, get_origin, get_type_hints, overload
 
-from ziggurat.agents.flow import FlowArguments
+from ziggurat.agents.flow import FlowArguments, check_arguments
 from ziggurat.agents.runnable import Runnable
 from ziggurat.calls.step import Step
 from ziggurat.core.context import Context
@@ -16,16 +16,12 @@ from ziggurat.core.errors import ConfigurationError
 from ziggurat.core.settings import PositiveInt, checked
 from ziggurat.core.similar import similar
 from ziggurat.core.store import Store
-from ziggurat.messages.budget import Budget
-from ziggurat.messages.middleware import AnyMiddleware
 from ziggurat.plans.graph_checks import check_graph
 from ziggurat.plans.graph_nodes import call_of, call_of_items, call_of_runnable, declared_writes
 from ziggurat.plans.graph_parts import END, START, Edge, Join, Node, Route
 from ziggurat.plans.graph_shape import Shape, shape_of
 from ziggurat.plans.state import StateType
 from ziggurat.plans.state_graph import StateGraph, built
-from ziggurat.tools.approval import Approvals
-from ziggurat.tools.permissions import Permissions
 
 S = TypeVar("S")
 F = TypeVar("F", bound=Callable[..., Any])
@@ -301,45 +297,24 @@ class Graph(Generic[S]):
 
     @checked
     def build(
-        self,
-        name: str,
-        /,
-        *,
-        description: str = "",
-        budget: Budget | None = None,
-        approvals: Approvals | None = None,
-        grants: Permissions | None = None,
-        middleware: Sequence[AnyMiddleware] = (),
-        store: str | Store | None = None,
-        debug: bool | None = None,
+        self, name: str, /, *, store: str | Store | None = None, **arguments: Unpack[FlowArguments]
     ) -> "StateGraph[S]":
         """Check the graph, and return it as a `StateGraph`, which has all verbs of a flow.
 
         Args:
             name: Its name in paths and in the store, and as a tool.
-            description: When to call it as a tool.
-            budget: What all agents in it may spend.
-            approvals: Which tool and model calls in it a person must approve.
-            grants: The permissions of the agents in it; by default those they have.
-            middleware: Middleware for all calls in it.
             store: Where its runs are kept.
-            debug: Raise unexpected errors at once; as for `Agent`.
+            arguments: Those of all flows, see `flow`.
 
         Raises:
             ConfigurationError: a node is never reached or never ends, an edge leads nowhere, a join can never start, or
                 two nodes that may run at the same time write a field that has no reducer; the message says how to fix
                 it.
         """
+        check_arguments("build", arguments)
+        arguments.setdefault("description", "")
         shape = self._shape()
         check_graph(shape, self._routes, self._state_type)
-        arguments: FlowArguments = {
-            "description": description,
-            "budget": budget,
-            "approvals": approvals,
-            "grants": grants,
-            "middleware": middleware,
-            "debug": debug,
-        }
         return built(name, shape, dict(self._routes), self._state_type, store, arguments)
 
     def _shape(self) -> Shape:

@@ -6,12 +6,12 @@ import re
 from collections.abc import Iterable, Sequence
 from typing import Any, Unpack
 
-from ziggurat.agents.flow import Flow, FlowArguments
+from ziggurat.agents.flow import Flow, FlowArguments, check_arguments
 from ziggurat.agents.runnable import Runnable
 from ziggurat.core.codec import digest, encode
 from ziggurat.core.context import Context
 from ziggurat.core.errors import ConfigurationError
-from ziggurat.core.settings import NonEmptyText, PositiveInt, checked, refuse_unknown
+from ziggurat.core.settings import NonEmptyText, PositiveInt, checked
 from ziggurat.core.store import Store
 from ziggurat.plans.building import plan_flow, prepared
 from ziggurat.plans.htn_parts import HtnPlan, HtnStep, HtnTask, Method, Primitive, World, comparable
@@ -133,7 +133,7 @@ def htn_flow(
     Raises:
         ConfigurationError: there is neither a tool nor an agent for a primitive task.
     """
-    refuse_unknown("htn_flow", arguments, FlowArguments.__annotations__)
+    check_arguments("htn_flow", arguments)
     named = {Toolbox([each]).specs[0].name: each for each in tools}
     if agent is None:
         _require_tools(planner, goal, named)

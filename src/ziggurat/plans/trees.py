@@ -5,11 +5,11 @@ __all__ = ["workflow"]
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any, Unpack
 
-from ziggurat.agents.flow import Flow, FlowArguments
+from ziggurat.agents.flow import Flow, FlowArguments, check_arguments
 from ziggurat.agents.runnable import Runnable
 from ziggurat.core.codec import digest, plain
 from ziggurat.core.context import Context
-from ziggurat.core.settings import checked, refuse_unknown
+from ziggurat.core.settings import checked
 from ziggurat.core.store import Store
 from ziggurat.plans.building import plan_flow, prepared
 from ziggurat.plans.conditions import Asked, condition_text
@@ -60,7 +60,7 @@ def workflow(
     Raises:
         ConfigurationError: the nodes cannot be a plan.
     """
-    refuse_unknown("workflow", arguments, FlowArguments.__annotations__)
+    check_arguments("workflow", arguments)
     tree = prepared(nodes, agent)
     everything = [each for place in tree.places for each in place]
     initial = dict(variables or {})
