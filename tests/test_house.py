@@ -25,6 +25,7 @@ FLOORS = {
     "memory": 3,
     "knowledge": 3,
     "runtime": 3,
+    "wires": 3,
     "calls": 4,
     "runs": 5,
     "agents": 6,

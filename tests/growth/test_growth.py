@@ -55,7 +55,7 @@ ELSEWHERE = {
     "models.react_protocol.labels.answer_at": "reads a fixed number of characters",
     "stores.file.log.repaired": "reads files that the store itself wrote",
     "stores.sqlite.rows.read_rows": "makes one value for each row of a table that the store itself wrote",
-    "testing.server.reading.read_request": "reads the requests of the tests that use the server",
+    "wires.reading.read_request": "reads the requests of the tests that use the server",
 }
 """Functions with such a name that are not measured, and why."""
 

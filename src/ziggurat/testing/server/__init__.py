@@ -4,8 +4,8 @@ See `FakeProvider` for how to run it, and `quirks()` for all the faults it can s
 
 - The server: `provider`, one `connection` at a time, and its data `types`; `script_file` for clients in other
   languages.
-- From a request to a reply: `reading` > `reply_content` > `chat`, `responses` or `anthropic` > `writing`. Errors:
-  `error_bodies`.
+- From a request to a reply: `reply_content` > `writing`, with the readers and writers of the room `wires`. Errors:
+  `error_answers`.
 - Faults: a `quirk`, listed by where it acts: `reply_quirks`, `field_quirks` (with `frames`), `ending_quirks`,
   `stream_quirks`, `body_quirks`, `transport_quirks`.
 """

@@ -27,7 +27,7 @@ from email.utils import formatdate
 from msgspec.structs import replace
 
 from ziggurat.core.errors import ConfigurationError
-from ziggurat.testing.server.error_bodies import error_answer
+from ziggurat.testing.server.error_answers import error_answer
 from ziggurat.testing.server.quirk import Quirk, quirk_maker
 from ziggurat.testing.server.types import Headers, HttpResponse, ReceivedRequest
 

@@ -11,10 +11,11 @@ __all__ = [
     "usage_everywhere",
 ]
 
-from ziggurat.testing.server.error_bodies import error_body, error_frame
 from ziggurat.testing.server.frames import TOKENS, Frames, each_object, every_object, objects_of
 from ziggurat.testing.server.quirk import Quirk, quirk_maker
-from ziggurat.testing.server.types import Json, ReceivedRequest, ResponseChunk, Wait
+from ziggurat.testing.server.types import ReceivedRequest, Wait
+from ziggurat.wires.errors import error_body, error_frame
+from ziggurat.wires.types import Json, ResponseChunk
 
 
 @quirk_maker("body")

@@ -20,10 +20,11 @@ from collections.abc import Callable, Iterator
 from msgspec.structs import replace
 
 from ziggurat.core.errors import ConfigurationError
-from ziggurat.testing.server.anthropic import raw_input
 from ziggurat.testing.server.frames import TOKENS, Frames, each_object, every_object, objects_of
 from ziggurat.testing.server.quirk import Quirk, quirk_maker
-from ziggurat.testing.server.types import Json, ReceivedRequest, ResponseChunk, Wait
+from ziggurat.testing.server.types import ReceivedRequest, Wait
+from ziggurat.wires.anthropic import raw_input
+from ziggurat.wires.types import Json, ResponseChunk
 
 
 def _choices(data: Json) -> Iterator[Json]:

@@ -20,12 +20,13 @@ from ziggurat.core.settings import NonNegativeInt, checked
 from ziggurat.messages.model import ModelRequest, ModelResponse
 from ziggurat.models.scripted import ReplyRule, ScriptedModel, ScriptedReply
 from ziggurat.testing.server.connection import BadRequest, Connection, RawRequest, send
-from ziggurat.testing.server.error_bodies import error_answer
+from ziggurat.testing.server.error_answers import error_answer
 from ziggurat.testing.server.quirk import Quirk
-from ziggurat.testing.server.reading import read_request
 from ziggurat.testing.server.reply_content import ask
-from ziggurat.testing.server.types import HttpResponse, ReceivedRequest, ReplyContent, Wait, Wire
+from ziggurat.testing.server.types import HttpResponse, ReceivedRequest, ReplyContent, Wait
 from ziggurat.testing.server.writing import changed, written
+from ziggurat.wires.reading import read_request
+from ziggurat.wires.types import Wire
 
 _TURNS = 4
 
@@ -278,7 +279,7 @@ class FakeProvider:
             if quirk.instead is not None:
                 return changed(quirk.instead(seen), quirks, seen)
         try:
-            request = read_request(seen)
+            _, request = read_request(seen.body, seen.wire)
         except ValueError as error:
             return error_answer(seen.wire, 400, str(error))
         return written(await self._ask_model(request, seen, quirks), seen, quirks)

@@ -12,7 +12,8 @@ from msgspec.structs import replace
 
 from ziggurat.core.errors import ConfigurationError
 from ziggurat.core.settings import checked
-from ziggurat.testing.server.types import HttpResponse, Piece, ReceivedRequest, ReplyContent, ResponseChunk, Wait
+from ziggurat.testing.server.types import HttpResponse, Piece, ReceivedRequest, ReplyContent, Wait
+from ziggurat.wires.types import ResponseChunk
 
 P = ParamSpec("P")
 

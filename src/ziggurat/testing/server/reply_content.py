@@ -3,7 +3,6 @@
 __all__ = ["TimedPiece", "ask", "calls_of", "message_of", "steps_of", "torn"]
 
 from collections.abc import Callable, Iterable
-from itertools import count
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -12,12 +11,13 @@ from ziggurat.core.clock import CLOCK, SYSTEM_CLOCK, Timer
 from ziggurat.core.context import root
 from ziggurat.core.event import Dropped, Event
 from ziggurat.core.service import Service
-from ziggurat.messages.delta import Fold, PartDelta, TextDelta, ThinkingDelta, ToolCallDelta, deltas_of
+from ziggurat.messages.delta import Fold, PartDelta, TextDelta, ToolCallDelta, deltas_of
 from ziggurat.messages.events import Delta
 from ziggurat.messages.message import Message
 from ziggurat.messages.model import ModelRequest, ModelResponse
 from ziggurat.messages.usage import Usage, estimate_tokens
 from ziggurat.testing.server.types import ReceivedRequest, ReplyContent, Wait
+from ziggurat.wires.places import Places
 
 _PIECES = 50
 _SHORT = 12
@@ -154,31 +154,7 @@ def steps_of(reply: ReplyContent) -> list[TimedPiece | Wait]:
 
 
 def _place(pieces: Iterable[PartDelta | Wait]) -> list[tuple[int, PartDelta | Wait]]:
-    placed: list[tuple[int, PartDelta | Wait]] = []
-    numbers = count()
-    calls: dict[int, int] = {}
-    current, before = -1, None
-    for piece in pieces:
-        if isinstance(piece, Wait):
-            placed.append((-1, piece))
-            continue
-        if piece == TextDelta(""):
-            continue
-        if isinstance(piece, ToolCallDelta):
-            if piece.index not in calls:
-                calls[piece.index] = next(numbers)
-            current = calls[piece.index]
-        elif not _goes_on(before, piece):
-            current = next(numbers)
-        placed.append((current, piece))
-        before = piece
-    return placed
-
-
-def _goes_on(before: PartDelta | None, piece: PartDelta) -> bool:
-    if isinstance(piece, TextDelta):
-        return isinstance(before, TextDelta)
-    if not isinstance(piece, ThinkingDelta) or not isinstance(before, ThinkingDelta):
-        return False
-    ended = before.signature is not None or before.redacted is not None or piece.redacted is not None
-    return not ended and (piece.id is None or before.id is None or piece.id == before.id)
+    places = Places()
+    return [
+        (-1 if isinstance(piece, Wait) else places.place(piece), piece) for piece in pieces if piece != TextDelta("")
+    ]

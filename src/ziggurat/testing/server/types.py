@@ -5,14 +5,10 @@ __all__ = [
     "Framing",
     "Headers",
     "HttpResponse",
-    "Json",
-    "Part",
     "Piece",
     "ReceivedRequest",
     "ReplyContent",
-    "ResponseChunk",
     "Wait",
-    "Wire",
 ]
 
 from typing import Any, Literal
@@ -24,14 +20,10 @@ from msgspec import Struct
 from ziggurat.messages.delta import PartDelta
 from ziggurat.messages.model import FinishReason
 from ziggurat.messages.usage import Usage
-
-Wire = Literal["chat", "responses", "messages"]
-"""The format of a request: Chat Completions, Responses, or Anthropic Messages."""
+from ziggurat.wires.types import Wire
 
 Headers = tuple[tuple[str, str], ...]
 """Names and values in the order they are sent; a name may occur twice."""
-
-Json = dict[str, Any]
 
 _SECRET = ("authorization", "key", "cookie", "token", "secret")
 
@@ -115,23 +107,6 @@ class ReplyContent(Struct, frozen=True):
     model: str = "scripted"
     id: str = "1"
     error: Exception | None = None
-
-
-Part = Literal["start", "delta", "finish", "usage", "done", "error", "ping", "body"]
-
-
-class ResponseChunk(Struct, frozen=True):
-    """One event of a stream, or the whole body of a plain reply.
-
-    Attributes:
-        data: Encoded as JSON; a text is sent as it is.
-        event: The name of the event; empty for none.
-        part: Its purpose.
-    """
-
-    data: Json | str
-    event: str = ""
-    part: Part = "delta"
 
 
 Framing = Literal["length", "chunked", "close"]

@@ -7,20 +7,20 @@ from collections.abc import Iterable, Sequence
 import msgspec
 from msgspec.structs import replace
 
-from ziggurat.testing.server import anthropic, chat, responses
-from ziggurat.testing.server.error_bodies import error_answer, error_frame, status_of
+from ziggurat.testing.server.error_answers import error_answer
 from ziggurat.testing.server.quirk import Quirk
+from ziggurat.testing.server.reply_content import message_of, steps_of
 from ziggurat.testing.server.types import (
     Headers,
     HttpResponse,
     Piece,
     ReceivedRequest,
     ReplyContent,
-    ResponseChunk,
     Wait,
 )
-
-_FORMATS = {"chat": chat, "responses": responses, "messages": anthropic}
+from ziggurat.wires.errors import error_frame, status_of
+from ziggurat.wires.types import ReplyHead, ResponseChunk, Wire
+from ziggurat.wires.writer import WRITERS
 
 
 def changed(answer: HttpResponse, quirks: Iterable[Quirk], seen: ReceivedRequest) -> HttpResponse:
@@ -40,8 +40,7 @@ def written(reply: ReplyContent, seen: ReceivedRequest, quirks: Sequence[Quirk])
     stream = seen.stream and not any(quirk.plain for quirk in quirks)
     if reply.error is not None and (not stream or not reply.pieces):
         return changed(_error_answer(reply.error, seen), quirks, seen)
-    form = _FORMATS[seen.wire]
-    frames = form.streamed(reply, seen) if stream else [ResponseChunk(form.plain(reply, seen), part="body")]
+    frames = _frames(reply, seen, seen.wire, stream=stream)
     if reply.error is not None and not isinstance(reply.error, ConnectionError):
         frames.append(error_frame(seen.wire, status_of(reply.error), str(reply.error)))
     for quirk in quirks:
@@ -56,6 +55,28 @@ def written(reply: ReplyContent, seen: ReceivedRequest, quirks: Sequence[Quirk])
     if isinstance(reply.error, ConnectionError):
         answer = replace(answer, ending="reset")
     return changed(answer, quirks, seen)
+
+
+def _frames(reply: ReplyContent, seen: ReceivedRequest, wire: Wire, *, stream: bool) -> list[ResponseChunk | Wait]:
+    """Return the events of a streamed reply, or the body of a plain one."""
+    refused = reply.finish == "refusal"
+    writer = WRITERS[wire](ReplyHead(reply.id, reply.model, seen.json, refused=refused, usage=reply.usage))
+    if not stream:
+        body = writer.plain(message_of(reply.pieces), reply.finish, reply.usage)
+        return [ResponseChunk(body, part="body")]
+    frames: list[ResponseChunk | Wait] = [*writer.begin()]
+    for step in steps_of(reply):
+        if isinstance(step, Wait):
+            frames.append(step)
+            continue
+        if step.opens:
+            frames += writer.open(step.part, step.delta)
+        frames += writer.delta(step.part, step.delta)
+        if step.closes:
+            frames += writer.close(step.part)
+    if reply.error is None:
+        frames += writer.finish(reply.finish, reply.usage)
+    return frames
 
 
 def _error_answer(error: Exception, seen: ReceivedRequest) -> HttpResponse:

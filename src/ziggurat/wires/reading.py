@@ -10,40 +10,40 @@ from ziggurat.messages.conversation import Conversation
 from ziggurat.messages.message import Message
 from ziggurat.messages.model import ModelRequest, ModelSettings, OutputSchema, ToolSpec
 from ziggurat.messages.parts import Image, Part, Text, Thinking, ToolCall, ToolResult
-from ziggurat.testing.server.types import Json, ReceivedRequest
+from ziggurat.wires.types import Json, Wire
 
 _NEEDS = {"chat": "messages", "responses": "input", "messages": "messages"}
 
 
-def read_request(seen: ReceivedRequest) -> ModelRequest:
-    """Parse a request leniently: unknown fields are ignored.
+def read_request(data: bytes, wire: Wire) -> tuple[Json, ModelRequest]:
+    """Parse the body of a request, and return its JSON and what it asks of a model; unknown fields are ignored.
 
     Raises:
         ValueError: it is one that every provider of this format would refuse; the message says why.
     """
     try:
-        body = seen.json
+        body = msgspec.json.decode(data)
     except (msgspec.DecodeError, UnicodeError, RecursionError) as error:
         raise ValueError(f"We could not parse the JSON body of your request: {error}") from error
     if not isinstance(body, dict):
         raise ValueError("The body must be a JSON object")
-    assert seen.wire is not None
-    _check(body, seen.wire)
+    _check(body, wire)
     readers = {"chat": _chat, "responses": _responses, "messages": _anthropic}
     instructions: list[str] = []
     messages: list[Message] = []
-    for message in readers[seen.wire](body):
+    for message in readers[wire](body):
         if message.role == "system":
             instructions.append(message.text)
         elif message.parts or message.role != "assistant":
             messages.append(message)
-    return ModelRequest(
+    request = ModelRequest(
         Conversation(messages).view(),
         "\n\n".join(instructions) or None,
         tuple(_tools(body)),
         _settings(body),
         _output(body),
     )
+    return body, request
 
 
 def _check(body: Json, wire: str) -> None:

@@ -1,11 +1,9 @@
 """Error bodies of the three formats."""
 
-__all__ = ["error_answer", "error_body", "error_frame", "status_of"]
-
-import msgspec
+__all__ = ["error_body", "error_frame", "status_of"]
 
 from ziggurat.core.errors import ModelError
-from ziggurat.testing.server.types import Headers, HttpResponse, Json, ResponseChunk, Wire
+from ziggurat.wires.types import Json, ResponseChunk, Wire
 
 _STATUS = {
     "authentication": 401,
@@ -76,14 +74,6 @@ def error_body(wire: Wire | None, status: int, message: str = "", code: str | No
         return {"type": "error", "error": {"type": kind, "message": message}, "request_id": "req_fake"}
     kind, known = _OPENAI.get(status, ("server_error", None))
     return {"error": {"message": message, "type": kind, "param": None, "code": code or known}}
-
-
-def error_answer(
-    wire: Wire | None, status: int, message: str = "", *, code: str | None = None, headers: Headers = ()
-) -> HttpResponse:
-    """Return an answer with an error body and its HTTP status."""
-    body = msgspec.json.encode(error_body(wire, status, message, code))
-    return HttpResponse(status, (("content-type", "application/json"), *headers), (body,))
 
 
 def error_frame(wire: Wire | None, status: int, message: str = "", code: str | None = None) -> ResponseChunk:

@@ -1,17 +1,17 @@
 """Replies in the format of Anthropic Messages."""
 
-__all__ = ["plain", "raw_input", "streamed"]
+__all__ = ["AnthropicWriter", "raw_input"]
 
 import json
 
 import msgspec
 
 from ziggurat.messages.delta import PartDelta, TextDelta, ThinkingDelta, ToolCallDelta
+from ziggurat.messages.message import Message
+from ziggurat.messages.model import FinishReason
 from ziggurat.messages.parts import Part, Text, Thinking, ToolCall
 from ziggurat.messages.usage import Usage
-from ziggurat.testing.server.reply_content import message_of, steps_of
-from ziggurat.testing.server.types import Json, ReceivedRequest, ReplyContent, ResponseChunk, Wait
-from ziggurat.testing.server.types import Part as FramePart
+from ziggurat.wires.types import ChunkPart, Json, ReplyHead, ResponseChunk
 
 _STOPS = {
     "stop": "end_turn",
@@ -56,25 +56,6 @@ def _block(part: Part) -> Json:
     return {"type": "text", "text": part.text}
 
 
-def _message(reply: ReplyContent, content: list[Json], stop: str | None, usage: Json) -> Json:
-    return {
-        "id": f"msg_{reply.id}",
-        "type": "message",
-        "role": "assistant",
-        "model": reply.model,
-        "content": content,
-        "stop_reason": stop,
-        "stop_sequence": None,
-        "usage": usage,
-    }
-
-
-def plain(reply: ReplyContent, seen: ReceivedRequest) -> Json:
-    """Return the body of a plain reply."""
-    content = [_block(part) for part in message_of(reply.pieces).parts]
-    return _message(reply, content, _STOPS.get(reply.finish, reply.finish), _usage(reply.usage))
-
-
 def _start_block(delta: PartDelta) -> Json:
     if isinstance(delta, ThinkingDelta):
         if delta.redacted is not None:
@@ -99,32 +80,56 @@ def _deltas(delta: PartDelta) -> list[Json]:
     return deltas
 
 
-def _frame(kind: str, fields: Json, part: FramePart = "delta") -> ResponseChunk:
+def _event(kind: str, fields: Json, part: ChunkPart = "delta") -> ResponseChunk:
     return ResponseChunk({"type": kind, **fields}, kind, part)
 
 
-def streamed(reply: ReplyContent, seen: ReceivedRequest) -> list[ResponseChunk | Wait]:
-    """Return the events of a streamed reply."""
-    usage = _usage(reply.usage)
-    message = _message(reply, [], None, usage | {"output_tokens": 1})
-    frames: list[ResponseChunk | Wait] = [
-        _frame("message_start", {"message": message}, "start"),
-        _frame("ping", {}, "ping"),
-    ]
-    for step in steps_of(reply):
-        if isinstance(step, Wait):
-            frames.append(step)
-            continue
-        if step.opens:
-            frames.append(
-                _frame("content_block_start", {"index": step.part, "content_block": _start_block(step.delta)})
-            )
-        frames += [_frame("content_block_delta", {"index": step.part, "delta": delta}) for delta in _deltas(step.delta)]
-        if step.closes:
-            frames.append(_frame("content_block_stop", {"index": step.part}))
-    if reply.error is None:
-        stop = {"stop_reason": _STOPS.get(reply.finish, reply.finish), "stop_sequence": None}
-        tokens = {"output_tokens": usage["output_tokens"]}
-        frames.append(_frame("message_delta", {"delta": stop, "usage": tokens}, "finish"))
-        frames.append(_frame("message_stop", {}, "done"))
-    return frames
+class AnthropicWriter:
+    """Writes a reply; see `Writer`."""
+
+    def __init__(self, head: ReplyHead) -> None:
+        self._head = head
+
+    def _message(self, content: list[Json], stop: str | None, usage: Json) -> Json:
+        return {
+            "id": f"msg_{self._head.id}",
+            "type": "message",
+            "role": "assistant",
+            "model": self._head.model,
+            "content": content,
+            "stop_reason": stop,
+            "stop_sequence": None,
+            "usage": usage,
+        }
+
+    def plain(self, message: Message, finish: FinishReason, usage: Usage) -> Json:
+        """Return the body of a plain reply."""
+        return self._message([_block(part) for part in message.parts], _STOPS.get(finish, finish), _usage(usage))
+
+    def begin(self) -> list[ResponseChunk]:
+        """Begin a stream."""
+        message = self._message([], None, _usage(self._head.usage) | {"output_tokens": 1})
+        return [_event("message_start", {"message": message}, "start"), _event("ping", {}, "ping")]
+
+    def open(self, part: int, delta: PartDelta) -> list[ResponseChunk]:
+        """Begin a part."""
+        return [_event("content_block_start", {"index": part, "content_block": _start_block(delta)})]
+
+    def delta(self, part: int, delta: PartDelta) -> list[ResponseChunk]:
+        """Go on with a part."""
+        return [_event("content_block_delta", {"index": part, "delta": each}) for each in _deltas(delta)]
+
+    def close(self, part: int) -> list[ResponseChunk]:
+        """End a part."""
+        return [_event("content_block_stop", {"index": part})]
+
+    def finish(self, finish: FinishReason, usage: Usage) -> list[ResponseChunk]:
+        """End the stream; the usage has what was not known at its beginning."""
+        stop = {"stop_reason": _STOPS.get(finish, finish), "stop_sequence": None}
+        tokens = _usage(usage)
+        if self._head.usage.input is not None:
+            tokens = {"output_tokens": tokens["output_tokens"]}
+        return [
+            _event("message_delta", {"delta": stop, "usage": tokens}, "finish"),
+            _event("message_stop", {}, "done"),
+        ]

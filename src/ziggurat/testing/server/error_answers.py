@@ -1,0 +1,17 @@
+"""Answers with an error."""
+
+__all__ = ["error_answer"]
+
+import msgspec
+
+from ziggurat.testing.server.types import Headers, HttpResponse
+from ziggurat.wires.errors import error_body
+from ziggurat.wires.types import Wire
+
+
+def error_answer(
+    wire: Wire | None, status: int, message: str = "", *, code: str | None = None, headers: Headers = ()
+) -> HttpResponse:
+    """Return an answer with an error body and its HTTP status."""
+    body = msgspec.json.encode(error_body(wire, status, message, code))
+    return HttpResponse(status, (("content-type", "application/json"), *headers), (body,))

@@ -1,0 +1,94 @@
+"""A reply that is written as its pieces come is the one that is written when it is known as a whole."""
+
+from itertools import groupby
+from typing import Any, get_args
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from ziggurat.messages.delta import Fold, PartDelta, TextDelta, ThinkingDelta, ToolCallDelta
+from ziggurat.messages.usage import Usage
+from ziggurat.testing.server.reply_content import steps_of
+from ziggurat.testing.server.types import ReplyContent, Wait
+from ziggurat.wires.types import ReplyHead, ResponseChunk, Wire
+from ziggurat.wires.writer import WRITERS, LiveReply
+
+USAGE = Usage(input=3, output=5)
+WIRES: tuple[Wire, ...] = get_args(Wire)
+text = st.text("ab ", max_size=3)
+part = st.one_of(
+    st.lists(st.builds(TextDelta, text), min_size=1, max_size=3),
+    st.lists(st.builds(ThinkingDelta, text), min_size=1, max_size=3),
+    st.lists(text, max_size=3),
+)
+
+
+def pieces_of(parts: list[list[Any]]) -> list[PartDelta]:
+    """Return the pieces of parts; lists of texts become calls of tools, with the texts as arguments."""
+    pieces: list[PartDelta] = []
+    for number, each in enumerate(parts):
+        if each and not isinstance(each[0], str):
+            pieces += each
+        else:
+            pieces.append(ToolCallDelta(number, "", f"id-{number}", "look"))
+            pieces += [ToolCallDelta(number, text) for text in each]
+    return pieces
+
+
+def head(stream_options: object = None) -> ReplyHead:
+    return ReplyHead("1", "clerk", {"stream_options": stream_options}, usage=USAGE)
+
+
+def live(wire: Wire, pieces: list[PartDelta]) -> list[ResponseChunk]:
+    writer = WRITERS[wire](head({"include_usage": True}))
+    reply = LiveReply(writer)
+    events = writer.begin()
+    for piece in pieces:
+        events += reply.push(piece)
+    return [*events, *reply.finish("stop", USAGE)]
+
+
+def whole(wire: Wire, pieces: list[PartDelta]) -> list[ResponseChunk]:
+    writer = WRITERS[wire](head({"include_usage": True}))
+    events = writer.begin()
+    for step in steps_of(ReplyContent(tuple(pieces))):
+        assert not isinstance(step, Wait)
+        events += writer.open(step.part, step.delta) if step.opens else []
+        events += writer.delta(step.part, step.delta)
+        events += writer.close(step.part) if step.closes else []
+    return [*events, *writer.finish("stop", USAGE)]
+
+
+@pytest.mark.parametrize("wire", WIRES)
+@given(parts=st.lists(part, max_size=4))
+def test_a_reply_is_the_same_live_and_as_a_whole(wire: Wire, parts: list[list[Any]]) -> None:
+    pieces = pieces_of(parts)
+    assert live(wire, pieces) == whole(wire, pieces)
+
+
+@given(parts=st.lists(part, max_size=4))
+def test_blocks_of_anthropic_follow_one_another(parts: list[list[Any]]) -> None:
+    events = [event.event for event in live("messages", pieces_of(parts))]
+    kinds = [kind for kind, _ in groupby(events)]
+    assert kinds[:2] == ["message_start", "ping"]
+    assert kinds[-2:] == ["message_delta", "message_stop"]
+    opened = 0
+    for kind in events[2:-2]:
+        opened += {"content_block_start": 1, "content_block_stop": -1}.get(kind, 0)
+        assert opened in (0, 1)
+        assert opened or kind == "content_block_stop"
+    assert opened == 0
+
+
+@given(parts=st.lists(part, max_size=4))
+def test_the_events_of_responses_end_with_the_whole_response(parts: list[list[Any]]) -> None:
+    pieces = [piece for piece in pieces_of(parts) if piece != TextDelta("")]
+    fold = Fold()
+    for piece in pieces:
+        fold.push(piece)
+    events = [event.data for event in live("responses", pieces)]
+    assert [event["sequence_number"] for event in events if isinstance(event, dict)] == list(range(len(events)))
+    last = events[-1]
+    assert isinstance(last, dict)
+    assert last["response"] == WRITERS["responses"](head()).plain(fold.message(), "stop", USAGE)
