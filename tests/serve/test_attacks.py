@@ -103,6 +103,13 @@ def attacks() -> Iterator[tuple[str, dict[str, Any]]]:
         yield f"id {each[:20]}", request({}, f"/runs/{each}/decisions")
     for method in ("GET", "PUT", "DELETE", "PATCH", "OPTIONS", "TRACE", "CONNECT", "POSTX"):
         yield f"method {method}", request({}, method=method)
+    for path in ("/v1/messages", "/v1/messages/count_tokens", "/v1/chat/completions", "/v1/responses"):
+        yield f"host {path}", request({"Host": "evil.test"}, path)
+        yield f"origin {path}", request({"Origin": "http://evil.test"}, path)
+        yield f"site {path}", request({"Sec-Fetch-Site": "cross-site"}, path)
+        yield f"token {path}", request({"Authorization": None}, path)
+        yield f"key {path}", request({"Authorization": None, "x-api-key": "dummy"}, path)
+        yield f"type {path}", request({"Content-Type": "text/plain"}, path)
     for path in ("/?token={token}", "/?token={link}&token=x", "//", "/runs/..", "/.env", "/%2e%2e/etc/passwd"):
         yield f"path {path}", request({"Authorization": None, "Origin": "http://evil.test"}, path, "GET")
 

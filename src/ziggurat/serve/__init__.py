@@ -5,7 +5,9 @@
 - `views` are what it shows of a run and its calls, and how two runs differ.
 - `assets` are the files of the page in the browser.
 - `events` streams a run to any number of readers.
-- `conversations` answers requests of providers' APIs with runs; `client_request` is what a client adds to an agent.
+- `provider_routes` are the APIs of OpenAI and Anthropic; `conversations` answers their requests with runs, `replies`
+  are sent in their formats, and `client_request` is what a client adds to an agent.
+- `sse` are streams as they are sent, `ids` and `statuses` what all routes share.
 """
 
 from ziggurat.core.lazy import lazy

@@ -11,9 +11,9 @@ from ziggurat.agents.runnable import Runnable
 from ziggurat.core.errors import MissingExtra
 from ziggurat.core.settings import NonEmptyText, PositiveInt, checked
 from ziggurat.core.store import Store
-from ziggurat.serve.events import Closing
 from ziggurat.serve.guard import Guard, Receive, Send, check_address
 from ziggurat.serve.served import ServedAgents
+from ziggurat.serve.sse import Closing
 
 if TYPE_CHECKING:
     from starlette.applications import Starlette

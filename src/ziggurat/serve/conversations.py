@@ -6,13 +6,14 @@ import asyncio
 import re
 from collections.abc import Awaitable, Callable, Coroutine, Iterator, Mapping
 from contextlib import suppress
+from types import MappingProxyType
 from typing import Any
 
 from msgspec import Struct
 
 from ziggurat.core.clock import new_id
 from ziggurat.core.codec import encode
-from ziggurat.core.errors import RunNotFound
+from ziggurat.core.errors import EmptyPrompt, RunNotFound
 from ziggurat.core.event import Event
 from ziggurat.core.path import escaped, step_of
 from ziggurat.core.store import run_log
@@ -28,6 +29,8 @@ from ziggurat.serve.served import ServedAgents
 
 Say = Callable[[PartDelta], Awaitable[None]]
 """Takes each piece of an answer as it comes."""
+
+_NOTHING: Mapping[str, Decision] = MappingProxyType({})
 
 _CALL_ID = re.compile(r"call_(.+)_([0-9a-f]{16})")
 
@@ -92,12 +95,18 @@ class Conversation:
     """
 
     def __init__(
-        self, agents: ServedAgents, request: ConversationRequest, run_id: str, decisions: Mapping[str, Decision]
+        self,
+        agents: ServedAgents,
+        request: ConversationRequest,
+        run_id: str,
+        decisions: Mapping[str, Decision] = _NOTHING,
+        steps: int = 0,
     ) -> None:
         self._agents = agents
         self._request = request
         self._agent = with_client(agents.agent(request.agent), request.content)
         self._decisions = decisions
+        self._steps = steps  # of the run, of which the client has what was said
         self.run_id: str = run_id
 
     @classmethod
@@ -108,18 +117,20 @@ class Conversation:
             ZigguratError: the request cannot be answered, such as by an agent that does not exist.
         """
         agent = agents.agent(request.agent)
+        if not request.content.messages:
+            raise EmptyPrompt("there is no message to answer")
         results = {result.id: result.text for result in _last_results(request.content)}
         matches = [_CALL_ID.fullmatch(call_id) for call_id in results]
         run_ids = {match[1] if match else "" for match in matches}
         if len(run_ids) == 1 and (run_id := run_ids.pop()):
             info = await agent.store.find(run_log(run_id))
             if info is not None and (info.agent, info.status) == (agent.name, "Suspended"):
-                pending = (await agent.attach(run_id).status()).pending
-                names = {_call_id(run_id, item): item for item in client_calls(pending)}
+                status = await agent.attach(run_id).status()
+                names = {_call_id(run_id, item): item for item in client_calls(status.pending)}
                 decisions = {names[name]: Answer(text) for name, text in results.items() if name in names}
                 if decisions:
-                    return cls(agents, request, run_id, decisions)
-        return cls(agents, request, request.run_id or new_id(), {})
+                    return cls(agents, request, run_id, decisions, len(status.steps))
+        return cls(agents, request, request.run_id or new_id())
 
     async def answer(self, say: Say) -> Answered:
         """Have the agent answer, and pass each piece of its answer to `say`.
@@ -131,7 +142,7 @@ class Conversation:
             ZigguratError: the run cannot be started or continued.
             NotAnswered: it failed or was cancelled.
         """
-        speech = _Speech(self._agent.name, say)
+        speech = _Speech(self._agent.name, say, self._steps)
         if self._agents.full:
             raise NotAnswered(503, "as many runs are driven here as may be; try again")
         driving = self._agents.drive(self.run_id, self._work(speech))
@@ -178,15 +189,19 @@ class Conversation:
 class _Speech:
     """Says what an agent itself says and thinks, with an empty line between the texts of two steps."""
 
-    def __init__(self, agent: str, say: Say) -> None:
+    def __init__(self, agent: str, say: Say, steps: int) -> None:
         self._path = escaped(agent)
+        self._steps = steps
         self.say = say
         self._step = ""
         self._said = ""  # in the latest step with text
 
     async def hear(self, event: Event) -> None:
         """Take an event of the run."""
-        if not isinstance(event, Delta) or step_of(event.path, self._path)[2].partition("#")[0] != "model":
+        if not isinstance(event, Delta):
+            return
+        _, step, place = step_of(event.path, self._path)
+        if place.partition("#")[0] != "model" or step <= self._steps:  # of an agent below, or said before
             return
         if isinstance(event.delta, TextDelta):
             await self._text(event.delta.text, event.path)

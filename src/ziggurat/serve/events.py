@@ -1,11 +1,12 @@
 """The events of a run as a stream of server-sent events, written directly to the connection."""
 
-__all__ = ["Closing", "EventStream", "Position"]
+__all__ = ["EventStream", "Position"]
 
 import asyncio
 import secrets
 from collections.abc import MutableMapping
 from contextlib import aclosing
+from functools import partial
 from typing import Any
 
 from msgspec import Struct
@@ -17,21 +18,13 @@ from ziggurat.core.errors import ConfigurationError, RunNotFound
 from ziggurat.core.json_lines import write_entry
 from ziggurat.observe.jsonl import event_line
 from ziggurat.serve.guard import Receive, Send
-
-_HEARTBEAT = 15.0
-"""Seconds after which a comment is sent, so that nobody on the way takes the connection for dead."""
+from ziggurat.serve.sse import KEEP_ALIVE, Closing, attend, begin, write
 
 _BOOT = secrets.token_hex(4)
 """Names this process: the events between two entries are numbered by the process that sends them."""
 
 _END = "end"
 """Stands in the id of the last event of a run in place of its number."""
-
-_HEADERS = [
-    (b"content-type", b"text/event-stream; charset=utf-8"),
-    (b"cache-control", b"no-store"),
-    (b"x-accel-buffering", b"no"),
-]
 
 
 class Position(Struct, frozen=True):
@@ -61,26 +54,6 @@ class Position(Struct, frozen=True):
         return cls(int(number[:18]), int(index[:18]) if boot == _BOOT else 0, rest == _END)
 
 
-class Closing:
-    """Tells all streams that the server is about to end."""
-
-    def __init__(self) -> None:
-        self._event = asyncio.Event()
-
-    def close(self) -> None:
-        """End the streams, each with an event ``bye``; may be called again."""
-        self._event.set()
-
-    @property
-    def closed(self) -> bool:
-        """Whether the server is about to end."""
-        return self._event.is_set()
-
-    async def wait(self) -> None:
-        """Wait until the server is about to end."""
-        await self._event.wait()
-
-
 class EventStream:
     """A response, as an ASGI application: items of a run, from a position on, until the run or the server ends.
 
@@ -102,26 +75,25 @@ class EventStream:
 
     async def __call__(self, scope: MutableMapping[str, Any], receive: Receive, send: Send) -> None:
         """Send the stream."""
-        await send({"type": "http.response.start", "status": 200, "headers": list(_HEADERS)})
+        await begin(send)
         first = b"retry: 500\n\n" if self._after is not None else b"retry: 500\n\nevent: reset\ndata: {}\n\n"
-        await _write(send, first)
+        await write(send, first)
         pump = asyncio.ensure_future(self._pump(send))
-        watchers = [asyncio.ensure_future(_left(receive)), asyncio.ensure_future(self._closing.wait())]
         try:
-            while not pump.done() and not any(watcher.done() for watcher in watchers):
-                self._sent = False
-                await asyncio.wait([pump, *watchers], timeout=_HEARTBEAT, return_when=asyncio.FIRST_COMPLETED)
-                if not (pump.done() or self._sent):
-                    await _write(send, b": still here\n\n")
+            await attend(pump, receive, self._closing, partial(self._keep_alive, send))
         finally:
-            for task in (pump, *watchers):
-                task.cancel()
-            outcomes = await asyncio.gather(pump, *watchers, return_exceptions=True)
-        if isinstance(outcomes[0], Exception):
-            raise outcomes[0]
+            pump.cancel()
+            [outcome] = await asyncio.gather(pump, return_exceptions=True)
+        if isinstance(outcome, Exception):
+            raise outcome
         if self._closing.closed:
-            await _write(send, b"event: bye\ndata: {}\n\n")
-        await _write(send, b"", more=False)
+            await write(send, b"event: bye\ndata: {}\n\n")
+        await write(send, b"", more=False)
+
+    async def _keep_alive(self, send: Send) -> None:
+        if not self._sent:
+            await write(send, KEEP_ALIVE)
+        self._sent = False
 
     async def _pump(self, send: Send) -> None:
         try:
@@ -130,7 +102,7 @@ class EventStream:
                     break
         except RunNotFound:  # it was removed meanwhile
             pass
-        await _write(send, b"id: %d.%b\nevent: end\ndata: {}\n\n" % (self._place.number, _END.encode()))
+        await write(send, b"id: %d.%b\nevent: end\ndata: {}\n\n" % (self._place.number, _END.encode()))
 
     async def _send_items(self, send: Send) -> bool:
         """Send items until the run has ended or waits; return whether it may go on."""
@@ -141,24 +113,14 @@ class EventStream:
                     waits = isinstance(item.what, Ended) and (item.what.stop == "Suspended" or item.what.interrupted)
                 if (item.number, item.index) > (self._place.number, self._place.index):
                     self._place, self._sent = Position(item.number, item.index), True
-                    await _write(send, _event(item))
+                    await write(send, _event(item))
         if waits and (self._place is not began or self._place is self._after):
-            await _write(send, b"event: waiting\ndata: {}\n\n")
+            await write(send, b"event: waiting\ndata: {}\n\n")
         return waits
 
 
 def _is_number(text: str) -> bool:
     return text.isascii() and text.isdigit()
-
-
-async def _write(send: Send, body: bytes, *, more: bool = True) -> None:
-    await send({"type": "http.response.body", "body": body, "more_body": more})
-
-
-async def _left(receive: Receive) -> None:
-    """Wait until the client has gone."""
-    while (await receive())["type"] != "http.disconnect":
-        pass
 
 
 def _event(item: SubscribedItem) -> bytes:

@@ -2,7 +2,6 @@
 
 __all__ = ["FAILURES", "routes"]
 
-import re
 from collections.abc import Awaitable, Callable
 from typing import Any, Literal, TypeVar
 
@@ -15,34 +14,22 @@ from starlette.routing import Route
 
 from ziggurat.core.codec import encode
 from ziggurat.core.errors import (
-    AlreadyDecided,
     ConfigurationError,
-    Denied,
-    JournalError,
-    LeaseHeld,
-    RunExists,
     RunNotFound,
     ZigguratError,
 )
 from ziggurat.messages.agent import Answer, Approve, Decision, Deny, DidNotHappen, Happened, Modify
 from ziggurat.serve.assets import asset
-from ziggurat.serve.events import Closing, EventStream, Position
+from ziggurat.serve.events import EventStream, Position
+from ziggurat.serve.ids import check_id
+from ziggurat.serve.provider_routes import provider_routes
 from ziggurat.serve.served import ServedAgents
+from ziggurat.serve.sse import Closing
+from ziggurat.serve.statuses import status_of
 from ziggurat.serve.views import call_view, changed_nodes, message_view, tree_view
 
 T = TypeVar("T")
 Handler = Callable[[Request], Awaitable[Any]]
-
-_ID = re.compile(r"[A-Za-z0-9._-]{1,128}")
-_STATUS: tuple[tuple[type[ZigguratError], int], ...] = (
-    (RunNotFound, 404),
-    (RunExists, 409),
-    (AlreadyDecided, 409),
-    (LeaseHeld, 409),
-    (Denied, 403),
-    (ConfigurationError, 422),
-    (JournalError, 409),
-)
 
 
 class _NewRun(Struct, forbid_unknown_fields=True):
@@ -167,8 +154,8 @@ class _Routes:
         self._admit()
         body = await _body(request, _NewRun)
         run_id = body.run_id or request.headers.get("idempotency-key")
-        if run_id is not None and not _ID.fullmatch(run_id):
-            raise ConfigurationError(f"an id has letters, digits and . _ - (at most 128), got {run_id!r:.150}")
+        if run_id is not None:
+            check_id(run_id)
         arguments: dict[str, Any] = {"run_id": run_id, "session": body.session, "labels": body.labels or None}
         arguments = {name: value for name, value in arguments.items() if value is not None}
         return {"run_id": await self.agents.start(body.agent, body.prompt, arguments)}
@@ -249,6 +236,7 @@ def routes(agents: ServedAgents, closing: Closing) -> list[Route]:
         _route("GET", "/sessions", own.list_sessions),
         _route("GET", "/sessions/{id}", own.read_session),
         _route("GET", "/memory", own.read_memory),
+        *provider_routes(agents, closing),
     ]
 
 
@@ -263,10 +251,10 @@ def _route(method: str, path: str, handler: Handler, status: int = 200) -> Route
 
 
 def _id(request: Request) -> str:
-    run_id = str(request.path_params["id"])
-    if not _ID.fullmatch(run_id):
-        raise RunNotFound("an id has letters, digits and . _ - (at most 128)")
-    return run_id
+    try:
+        return check_id(str(request.path_params["id"]))
+    except ConfigurationError as error:
+        raise RunNotFound(str(error)) from error
 
 
 def _number(request: Request, name: str, default: int) -> int:
@@ -288,8 +276,7 @@ async def _refuse(request: Request, error: Exception) -> Response:
     if isinstance(error, HTTPException):
         status, text, headers = error.status_code, error.detail, error.headers
     else:
-        status = next((code for kind, code in _STATUS if isinstance(error, kind)), 500)
-        text, headers = str(error), None
+        status, text, headers = status_of(error), str(error), None
     body = encode({"error": {"type": type(error).__name__, "message": text}})
     return Response(body, status, headers, "application/json")
 

@@ -2,6 +2,7 @@
 
 __all__ = ["read_request"]
 
+from base64 import b64decode
 from collections.abc import Iterator
 
 import msgspec
@@ -15,8 +16,13 @@ from ziggurat.wires.types import Json, Wire
 _NEEDS = {"chat": "messages", "responses": "input", "messages": "messages"}
 
 
-def read_request(data: bytes, wire: Wire) -> tuple[Json, ModelRequest]:
+def read_request(data: bytes, wire: Wire, *, counting: bool = False) -> tuple[Json, ModelRequest]:
     """Parse the body of a request, and return its JSON and what it asks of a model; unknown fields are ignored.
+
+    Args:
+        data: The body.
+        wire: Its format.
+        counting: Whether only its tokens are to be counted, so that nothing limits the reply.
 
     Raises:
         ValueError: it is one that every provider of this format would refuse; the message says why.
@@ -27,7 +33,7 @@ def read_request(data: bytes, wire: Wire) -> tuple[Json, ModelRequest]:
         raise ValueError(f"We could not parse the JSON body of your request: {error}") from error
     if not isinstance(body, dict):
         raise ValueError("The body must be a JSON object")
-    _check(body, wire)
+    _check(body, wire, counting=counting)
     readers = {"chat": _chat, "responses": _responses, "messages": _anthropic}
     instructions: list[str] = []
     messages: list[Message] = []
@@ -46,13 +52,13 @@ def read_request(data: bytes, wire: Wire) -> tuple[Json, ModelRequest]:
     return body, request
 
 
-def _check(body: Json, wire: str) -> None:
+def _check(body: Json, wire: Wire, *, counting: bool) -> None:
     if not isinstance(body.get("model"), str):
         raise ValueError("you must provide a model parameter")
     needed = body.get(_NEEDS[wire])
     if not isinstance(needed, list) and not (wire == "responses" and isinstance(needed, str)):
         raise ValueError(f"Missing required parameter: '{_NEEDS[wire]}'.")
-    if wire == "messages" and not isinstance(body.get("max_tokens"), int):
+    if wire == "messages" and not counting and not isinstance(body.get("max_tokens"), int):
         raise ValueError("max_tokens: Field required")
 
 
@@ -154,11 +160,19 @@ def _block(block: Json) -> Part | None:
         return Text(str(block.get("text")))
     if kind == "tool_use":
         return _tool_call(block.get("name"), block.get("input"), block.get("id"))
+    if kind == "image" and isinstance(block.get("source"), dict):
+        return _image(block["source"])
     if kind == "thinking":
         return Thinking(str(block.get("thinking")), block.get("signature"))
     if kind == "redacted_thinking":
         return Thinking(redacted=block.get("data"))
     return None
+
+
+def _image(source: Json) -> Image:
+    if source.get("type") == "url":
+        return Image(url=str(source.get("url")))
+    return Image(b64decode(str(source.get("data"))), media_type=str(source.get("media_type")))
 
 
 def _tools(body: Json) -> Iterator[ToolSpec]:

@@ -1,6 +1,6 @@
 """The data types of the formats: requests read, replies to be written, and the JSON of both."""
 
-__all__ = ["ChunkPart", "Json", "ReplyHead", "ResponseChunk", "Wire"]
+__all__ = ["ChunkPart", "Json", "ReplyHead", "ResponseChunk", "Wire", "wire_of"]
 
 from typing import Any, Literal
 
@@ -13,7 +13,14 @@ Wire = Literal["chat", "responses", "messages"]
 
 Json = dict[str, Any]
 
+_PATHS: dict[str, Wire] = {"/chat/completions": "chat", "/responses": "responses", "/messages": "messages"}
+
 ChunkPart = Literal["start", "delta", "finish", "usage", "done", "error", "ping", "body"]
+
+
+def wire_of(path: str) -> Wire | None:
+    """Return the format that the path of a request selects; None if it selects none."""
+    return next((wire for end, wire in _PATHS.items() if path.endswith(end)), None)
 
 
 class ResponseChunk(Struct, frozen=True):

@@ -26,11 +26,9 @@ from ziggurat.testing.server.reply_content import ask
 from ziggurat.testing.server.types import HttpResponse, ReceivedRequest, ReplyContent, Wait
 from ziggurat.testing.server.writing import changed, written
 from ziggurat.wires.reading import read_request
-from ziggurat.wires.types import Wire
+from ziggurat.wires.types import wire_of
 
 _TURNS = 4
-
-_PATHS: dict[str, Wire] = {"/chat/completions": "chat", "/responses": "responses", "/messages": "messages"}
 
 
 class FakeProvider:
@@ -262,8 +260,7 @@ class FakeProvider:
 
     def _record_request(self, raw: RawRequest) -> ReceivedRequest:
         path = urlsplit(raw.path).path.rstrip("/")
-        wire = next((wire for end, wire in _PATHS.items() if path.endswith(end)), None)
-        seen = ReceivedRequest(len(self.requests) + 1, raw.method, raw.path, raw.headers, raw.body, wire)
+        seen = ReceivedRequest(len(self.requests) + 1, raw.method, raw.path, raw.headers, raw.body, wire_of(path))
         self.requests.append(seen)
         return seen
 
@@ -271,7 +268,8 @@ class FakeProvider:
         if seen.method == "GET" and urlsplit(seen.path).path.endswith("/models"):
             return _models()
         if seen.wire is None or seen.method != "POST":
-            text = f"There is no {seen.method} {urlsplit(seen.path).path} here; there are POST " + ", ".join(_PATHS)
+            path = urlsplit(seen.path).path
+            text = f"There is no {seen.method} {path} here; there are POST /chat/completions, /responses, /messages"
             return error_answer(seen.wire, 404 if seen.wire is None else 405, text)
         number = seen.number - self._since
         quirks = [quirk for quirk in self._quirks if quirk.applies(seen, number)]

@@ -1,0 +1,112 @@
+"""The routes of providers' APIs: any client of OpenAI or Anthropic can talk to an agent, whose name is the model's."""
+
+__all__ = ["provider_routes"]
+
+from collections.abc import Awaitable, Callable
+from functools import partial
+from typing import Any
+
+from msgspec.structs import replace
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.routing import Route
+
+from ziggurat.core.clock import SYSTEM_CLOCK
+from ziggurat.core.codec import encode
+from ziggurat.core.errors import ConfigurationError, ZigguratError
+from ziggurat.messages.conversation import Conversation as Messages
+from ziggurat.messages.model import ModelRequest
+from ziggurat.messages.usage import estimate_tokens
+from ziggurat.serve.conversations import Conversation, ConversationRequest, NotAnswered
+from ziggurat.serve.ids import check_id
+from ziggurat.serve.replies import Reply, error_reply
+from ziggurat.serve.served import ServedAgents
+from ziggurat.serve.sse import Closing
+from ziggurat.wires.reading import read_request
+from ziggurat.wires.types import Json, ReplyHead, Wire
+from ziggurat.wires.writer import WRITERS
+
+_RESPONSE = "resp_"
+
+
+class _ProviderRoutes:
+    def __init__(self, agents: ServedAgents, closing: Closing) -> None:
+        self._agents = agents
+        self._closing = closing
+
+    async def list_models(self, request: Request) -> Response:
+        models = [_model(name) for name in self._agents.agents]
+        listed = {"object": "list", "data": models, "has_more": False}
+        return Response(encode(listed | {"first_id": models[0]["id"], "last_id": models[-1]["id"]}), 200)
+
+    async def read_model(self, request: Request) -> Response:
+        try:
+            return Response(encode(_model(self._agents.agent(request.path_params["name"]).name)), 200)
+        except ZigguratError as error:
+            return error_reply("chat", error)
+
+    async def count_tokens(self, request: Request) -> Response:
+        """Estimate the tokens of a request to Anthropic's API: a quarter of its characters."""
+        try:
+            _, content = read_request(await request.body(), "messages", counting=True)
+        except ValueError as error:
+            return error_reply("messages", error)
+        tools = sum(estimate_tokens(encode(spec).decode()) for spec in content.tools)
+        tokens = content.messages.size() // 4 + estimate_tokens(content.instructions or "") + tools
+        return Response(encode({"input_tokens": max(1, tokens)}), 200)
+
+    async def answer(self, request: Request, wire: Wire) -> Reply | Response:
+        try:
+            if self._closing.closed:
+                raise NotAnswered(503, "the server ends")
+            body, content = read_request(await request.body(), wire)
+            return await self._reply(request, wire, body, content)
+        except (ValueError, ZigguratError, NotAnswered) as error:
+            return error_reply(wire, error)
+
+    async def _reply(self, request: Request, wire: Wire, body: Json, content: ModelRequest) -> Reply:
+        if body.get("n") not in (None, 1):
+            raise ConfigurationError(f"n is 1: an agent gives one answer, got {body['n']!r:.50}")
+        previous = body.get("previous_response_id") if wire == "responses" else None
+        if previous is not None:
+            content = await self._continued(str(previous), content)
+        key = request.headers.get("idempotency-key")
+        page = f"{request.url.scheme}://{request.headers.get('host', '')}/"
+        asking = ConversationRequest(body["model"], content, None if key is None else check_id(key), page=page)
+        conversation = await Conversation.of(self._agents, asking)
+        head = ReplyHead(conversation.run_id, body["model"], body, int(SYSTEM_CLOCK.now()))
+        stores = body.get("store") is not False if wire == "responses" else body.get("store") is True
+        writer = WRITERS[wire](head)
+        return Reply(conversation, wire, writer, self._closing, stream=body.get("stream") is True, stores=stores)
+
+    async def _continued(self, response_id: str, content: ModelRequest) -> ModelRequest:
+        """Return a request with the conversation of an earlier response before it."""
+        run_id = check_id(response_id.removeprefix(_RESPONSE))
+        agent, _ = await self._agents.agent_of(run_id)
+        earlier = (await agent.attach(run_id).status()).messages
+        return replace(content, messages=Messages([*earlier, *content.messages]).view())
+
+
+def _model(name: str) -> dict[str, Any]:
+    model = {"id": name, "object": "model", "created": 0, "owned_by": "ziggurat"}
+    return model | {"type": "model", "display_name": name, "created_at": "1970-01-01T00:00:00Z"}
+
+
+def provider_routes(agents: ServedAgents, closing: Closing) -> list[Route]:
+    """Return the routes for some agents."""
+    own = _ProviderRoutes(agents, closing)
+    return [
+        _route("GET", "/v1/models", own.list_models),
+        _route("GET", "/v1/models/{name}", own.read_model),
+        _route("POST", "/v1/messages/count_tokens", own.count_tokens),
+        _route("POST", "/v1/messages", partial(own.answer, wire="messages")),
+        _route("POST", "/v1/chat/completions", partial(own.answer, wire="chat")),
+        _route("POST", "/v1/responses", partial(own.answer, wire="responses")),
+    ]
+
+
+def _route(method: str, path: str, handler: Callable[[Request], Awaitable[Any]]) -> Route:
+    async def answer(request: Request) -> Any:
+        return await handler(request)
+
+    return Route(path, answer, methods=[method], name=path)

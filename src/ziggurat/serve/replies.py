@@ -1,0 +1,141 @@
+"""Replies in the format of a provider: a run's answer as one body, or as a stream of its pieces."""
+
+__all__ = ["Reply", "error_reply"]
+
+import asyncio
+from collections.abc import MutableMapping, Sequence
+from typing import Any
+
+from starlette.responses import Response
+
+from ziggurat.core.codec import encode
+from ziggurat.core.errors import ZigguratError
+from ziggurat.messages.delta import Fold, PartDelta
+from ziggurat.serve.conversations import Conversation, NotAnswered
+from ziggurat.serve.guard import Receive, Send
+from ziggurat.serve.sse import KEEP_ALIVE, Closing, attend, begin, write
+from ziggurat.serve.statuses import status_of
+from ziggurat.wires.errors import error_body, error_frame
+from ziggurat.wires.types import ResponseChunk, Wire
+from ziggurat.wires.writer import LiveReply, Writer
+
+_RUN = "ziggurat-run-id"
+"""The header of a reply that names the run."""
+
+
+def error_reply(wire: Wire, error: Exception, run_id: str = "") -> Response:
+    """Return a reply that says what is wrong, as the provider of a format does.
+
+    Official clients try again by themselves after some statuses; a header asks them not to where a run has failed.
+    """
+    status, text = _status_and_text(error)
+    body = error_body(wire, status, text)
+    if "request_id" in body:
+        body["request_id"] = run_id or None
+    headers = {"retry-after": "1"} if status == 503 else {"x-should-retry": "false"}
+    headers |= {_RUN: run_id} if run_id else {}
+    return Response(encode(body), status, headers, "application/json")
+
+
+def _status_and_text(error: Exception) -> tuple[int, str]:
+    if isinstance(error, NotAnswered):
+        return error.status, str(error)
+    status = 400 if isinstance(error, ValueError) else status_of(error)
+    return 400 if status == 422 else status, str(error)
+
+
+class Reply:
+    """A reply, as an ASGI application, that has a conversation answered when it is called.
+
+    A stream begins with the first piece, so that what fails before it has a status of its own. When the client has
+    gone, the run is cancelled, unless its answer is kept for later.
+
+    Args:
+        conversation: The conversation.
+        wire: The format.
+        writer: Writes the reply in it.
+        closing: Tells when the server ends.
+        stream: Whether the client wants a stream.
+        stores: Whether the run goes on without the client.
+    """
+
+    def __init__(
+        self, conversation: Conversation, wire: Wire, writer: Writer, closing: Closing, *, stream: bool, stores: bool
+    ) -> None:
+        self._conversation = conversation
+        self._wire: Wire = wire
+        self._writer = writer
+        self._closing = closing
+        self._stream = stream
+        self._stores = stores
+        self._live = LiveReply(writer)
+        self._whole = Fold()
+        self._began = False
+        self._send: Send
+
+    async def __call__(self, scope: MutableMapping[str, Any], receive: Receive, send: Send) -> None:
+        """Send the reply."""
+        self._send = send
+        answering = asyncio.ensure_future(self._answer())
+        try:
+            if await attend(answering, receive, self._closing, self._keep_alive) and not answering.done():
+                if not self._stores:
+                    await self._conversation.cancel()
+                return
+            if not answering.done():
+                text = f"the server ends; the run {self._conversation.run_id} can be resumed"
+                await self._fail(NotAnswered(503, text), scope, receive)
+                return
+            try:
+                body = await answering
+            except (ZigguratError, NotAnswered) as error:
+                await self._fail(error, scope, receive)
+                return
+            if self._stream:
+                await write(send, b"", more=False)
+            else:
+                reply = Response(body, 200, {_RUN: self._conversation.run_id}, "application/json")
+                await reply(scope, receive, send)
+        finally:
+            answering.cancel()
+            await asyncio.gather(answering, return_exceptions=True)
+
+    async def _answer(self) -> bytes:
+        """Have the conversation answered; return the body of a plain reply."""
+        answered = await self._conversation.answer(self._stream_piece if self._stream else self._add_piece)
+        if not self._stream:
+            return encode(self._writer.plain(self._whole.message(), answered.finish, answered.usage))
+        await self._write(self._live.finish(answered.finish, answered.usage))
+        return b""
+
+    async def _add_piece(self, piece: PartDelta) -> None:
+        self._whole.push(piece)
+
+    async def _stream_piece(self, piece: PartDelta) -> None:
+        await self._write(self._live.push(piece))
+
+    async def _write(self, chunks: Sequence[ResponseChunk]) -> None:
+        if not self._began and chunks:
+            self._began = True
+            await begin(self._send, ((_RUN.encode(), self._conversation.run_id.encode()),))
+            chunks = [*self._writer.begin(), *chunks]
+        await write(self._send, b"".join(_event(chunk) for chunk in chunks))
+
+    async def _keep_alive(self) -> None:
+        if self._stream:
+            await self._write(() if self._began else self._writer.begin())
+            await write(self._send, KEEP_ALIVE)
+
+    async def _fail(self, error: Exception, scope: MutableMapping[str, Any], receive: Receive) -> None:
+        """Send an error: with its status, or as an event if the stream has begun."""
+        if self._began:
+            status, text = _status_and_text(error)
+            await self._write([error_frame(self._wire, status, text)])
+            await write(self._send, b"", more=False)
+        else:
+            await error_reply(self._wire, error, self._conversation.run_id)(scope, receive, self._send)
+
+
+def _event(chunk: ResponseChunk) -> bytes:
+    data = chunk.data.encode() if isinstance(chunk.data, str) else encode(chunk.data)
+    return (b"event: %b\n" % chunk.event.encode() if chunk.event else b"") + b"data: %b\n\n" % data

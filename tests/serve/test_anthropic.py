@@ -1,0 +1,336 @@
+"""The official client of Anthropic talks with agents: messages, streams of events, its own tools, errors."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import Any
+
+import anthropic
+import httpx
+import pytest
+from anthropic.types import MessageParam, ToolParam
+
+from tests.serve.serving import TOKEN, Serving, serving
+from tests.serve.test_app import paying
+from tests.teams.models import asynchronous
+from ziggurat.agents.agent import Agent
+from ziggurat.agents.flow import flow
+from ziggurat.core.errors import ModelError
+from ziggurat.messages.delta import TextDelta, ThinkingDelta
+from ziggurat.messages.parts import tool_call
+from ziggurat.messages.usage import Usage
+from ziggurat.models.scripted import ScriptedModel
+from ziggurat.serve.application import app
+from ziggurat.tools.function import tool
+
+WEATHER: ToolParam = {
+    "name": "weather",
+    "description": "The weather in a city.",
+    "input_schema": {"type": "object", "properties": {"city": {"type": "string"}}, "required": ["city"]},
+}
+HELLO: list[MessageParam] = [{"role": "user", "content": "Hello?"}]
+
+
+@asynccontextmanager
+async def client_of(*agents: Any, token: str = TOKEN, **arguments: Any) -> AsyncIterator[anthropic.AsyncAnthropic]:
+    async with (
+        serving(app(agents, token=TOKEN, **arguments)) as server,
+        anthropic.AsyncAnthropic(base_url=server.address, api_key=token) as client,
+    ):
+        yield client
+
+
+@asynccontextmanager
+async def both(*agents: Any, **arguments: Any) -> AsyncIterator[tuple[anthropic.AsyncAnthropic, Serving]]:
+    async with (
+        serving(app(agents, token=TOKEN, **arguments)) as server,
+        anthropic.AsyncAnthropic(base_url=server.address, api_key=TOKEN) as client,
+    ):
+        yield client, server
+
+
+def clerk(*replies: Any, **arguments: Any) -> Agent:
+    return Agent(ScriptedModel(*replies, usage=Usage(input=10, output=4, requests=1)), name="clerk", **arguments)
+
+
+@asynchronous
+async def test_a_message_is_answered_by_a_run_that_is_on_record() -> None:
+    async with both(clerk("Good day.")) as (client, server):
+        raw = await client.messages.with_raw_response.create(
+            model="clerk", max_tokens=100, messages=HELLO, system="Be polite."
+        )
+        message = await raw.parse()
+        [block] = message.content
+        assert block.type == "text"
+        assert (block.text, message.stop_reason, message.role, message.model) == (
+            "Good day.",
+            "end_turn",
+            "assistant",
+            "clerk",
+        )
+        assert (message.usage.input_tokens, message.usage.output_tokens) == (10, 4)
+        run = await server.get(f"/runs/{raw.headers['ziggurat-run-id']}")
+        assert (run["status"], run["output"], run["prompt"]) == ("Completed", "Good day.", "Hello?")
+        assert message.id == f"msg_{run['run_id']}"
+
+
+@asynchronous
+async def test_a_stream_has_all_kinds_of_events_in_order() -> None:
+    @tool
+    def look() -> str:
+        """Look."""
+        return "seen"
+
+    first = [ThinkingDelta("Hm."), ThinkingDelta(signature="proof"), TextDelta("I look."), tool_call("look")]
+    async with client_of(clerk(first, [TextDelta("It is "), TextDelta("there.")], tools=[look])) as client:
+        events: list[Any] = []
+        async with client.messages.stream(model="clerk", max_tokens=100, messages=HELLO) as stream:
+            async for event in stream:
+                events.append(event)
+            message = await stream.get_final_message()
+        thought, text = message.content
+        assert thought.type == "thinking"
+        assert (thought.thinking, thought.signature) == ("Hm.", "proof")
+        assert text.type == "text"
+        assert text.text == "I look.\n\nIt is there."
+        assert (message.stop_reason, message.usage.input_tokens, message.usage.output_tokens) == ("end_turn", 20, 8)
+        kinds = [event.type for event in events if event.type not in ("text", "thinking", "signature")]
+        assert kinds == [
+            "message_start",
+            *("content_block_start", "content_block_delta", "content_block_delta", "content_block_stop"),
+            *("content_block_start", *["content_block_delta"] * 3, "content_block_stop"),
+            *("message_delta", "message_stop"),
+        ]
+
+
+@pytest.mark.parametrize("streamed", [False, True])
+@asynchronous
+async def test_tools_of_the_client_are_called_by_the_client_in_the_same_run(streamed: bool) -> None:
+    replies = [
+        [TextDelta("I ask."), tool_call("weather", city="Oslo"), tool_call("weather", city="Rome")],
+        "Rain, sun.",
+    ]
+    async with both(clerk(*replies)) as (client, server):
+
+        async def ask(messages: list[MessageParam]) -> anthropic.types.Message:
+            arguments: Any = {"model": "clerk", "max_tokens": 100, "messages": messages, "tools": [WEATHER]}
+            if not streamed:
+                message: anthropic.types.Message = await client.messages.create(**arguments)
+                return message
+            async with client.messages.stream(**arguments) as stream:
+                return await stream.get_final_message()
+
+        first = await ask(HELLO)
+        assert first.stop_reason == "tool_use"
+        text, *calls = first.content
+        assert (text.type, [call.type for call in calls]) == ("text", ["tool_use", "tool_use"])
+        assert [call.input for call in calls if call.type == "tool_use"] == [{"city": "Oslo"}, {"city": "Rome"}]
+        results: Any = [
+            {"type": "tool_result", "tool_use_id": call.id, "content": content}
+            for call, content in zip(calls, ("rain", "sun"), strict=True)
+            if call.type == "tool_use"
+        ]
+        answer: MessageParam = {"role": "assistant", "content": first.content}
+        last = await ask([*HELLO, answer, {"role": "user", "content": results}])
+        [block] = last.content
+        assert block.type == "text"
+        assert (block.text, last.stop_reason, last.id) == ("Rain, sun.", "end_turn", first.id)
+        assert [row["status"] for row in (await server.get("/runs"))["runs"]] == ["Completed"]
+
+
+@pytest.mark.parametrize("streamed", [False, True])
+@pytest.mark.parametrize(
+    ("error", "kind", "status"),
+    [
+        (ValueError("broken"), anthropic.InternalServerError, 500),
+        (ModelError("slow down", transient=False), anthropic.InternalServerError, 500),
+    ],
+)
+@asynchronous
+async def test_a_run_that_fails_is_an_error_that_is_not_tried_again(
+    error: Exception, kind: type[anthropic.APIStatusError], status: int, streamed: bool
+) -> None:
+    async with both(clerk(error)) as (client, server):
+        with pytest.raises(kind) as raised:
+            if streamed:
+                async with client.messages.stream(model="clerk", max_tokens=9, messages=HELLO) as stream:
+                    await stream.get_final_message()
+            else:
+                await client.messages.create(model="clerk", max_tokens=9, messages=HELLO)
+        assert raised.value.status_code == status
+        assert str(error) in raised.value.message
+        assert len((await server.get("/runs"))["runs"]) == 1
+
+
+@asynchronous
+async def test_an_error_in_the_middle_of_a_stream_is_its_last_event() -> None:
+    async with client_of(clerk([TextDelta("Well, "), ValueError("broken")])) as client:
+        said: list[str] = []
+        with pytest.raises(anthropic.APIStatusError, match="broken"):
+            async with client.messages.stream(model="clerk", max_tokens=9, messages=HELLO) as stream:
+                async for text in stream.text_stream:
+                    said.append(text)
+        assert said == ["Well, "]
+
+
+@pytest.mark.parametrize(
+    ("change", "kind"),
+    [
+        ({"model": "nobody"}, anthropic.NotFoundError),
+        ({"messages": []}, anthropic.BadRequestError),
+        ({"messages": [{"role": "assistant", "content": "x"}]}, anthropic.BadRequestError),
+        ({"messages": "x"}, anthropic.BadRequestError),
+        ({"extra_body": {"max_tokens": "many"}}, anthropic.BadRequestError),
+        ({"tools": [{"name": "no name", "input_schema": {"type": "object"}}]}, anthropic.BadRequestError),
+        ({"tools": [{"name": "x", "input_schema": {"type": "strange"}}]}, anthropic.BadRequestError),
+        ({"extra_headers": {"Idempotency-Key": "../x"}}, anthropic.BadRequestError),
+        ({"model": "add", "system": "Be brief."}, anthropic.BadRequestError),
+    ],
+)
+@asynchronous
+async def test_wrong_requests_are_refused_in_the_shape_of_anthropic(
+    change: dict[str, Any], kind: type[anthropic.APIStatusError]
+) -> None:
+    @flow
+    async def add(text: str) -> str:
+        return text
+
+    async with client_of(clerk("x"), add) as client:
+        arguments: dict[str, Any] = {"model": "clerk", "max_tokens": 9, "messages": HELLO} | change
+        with pytest.raises(kind) as raised:
+            await client.messages.create(**arguments)
+        body: Any = raised.value.body
+        assert body["type"] == "error"
+        assert body["error"]["type"] in ("invalid_request_error", "not_found_error")
+        assert body["error"]["message"]
+
+
+@asynchronous
+async def test_who_has_another_key_is_refused() -> None:
+    async with client_of(clerk("x"), token="another-token-altogether") as client:
+        with pytest.raises(anthropic.AuthenticationError):
+            await client.messages.create(model="clerk", max_tokens=9, messages=HELLO)
+
+
+@asynchronous
+async def test_the_same_key_gives_the_same_run() -> None:
+    model = ScriptedModel("One.", "Two.")
+    async with client_of(Agent(model, name="clerk")) as client:
+        arguments: Any = {"model": "clerk", "max_tokens": 9, "messages": HELLO}
+        headers = {"Idempotency-Key": "order-7"}
+        first, second = [await client.messages.create(**arguments, extra_headers=headers) for _ in range(2)]
+        assert first.content == second.content
+        assert len(model.calls) == 1
+        changed = arguments | {"messages": [{"role": "user", "content": "Another?"}]}
+        with pytest.raises(anthropic.ConflictError):
+            await client.messages.create(**changed, extra_headers=headers)
+
+
+@asynchronous
+async def test_as_many_runs_as_may_be_are_answered_and_others_told_to_wait() -> None:
+    never = asyncio.Event()
+    async with both(clerk([TextDelta("a"), never]), max_runs=1) as (client, _):
+        busy = client.with_options(max_retries=0)
+        async with busy.messages.stream(model="clerk", max_tokens=9, messages=HELLO) as stream:
+            async for _ in stream.text_stream:
+                break
+            with pytest.raises(anthropic.InternalServerError) as raised:
+                await busy.messages.create(model="clerk", max_tokens=9, messages=HELLO)
+            body: Any = raised.value.body
+            assert (raised.value.status_code, body["error"]["type"]) == (503, "overloaded_error")
+            assert raised.value.response.headers["retry-after"] == "1"
+
+
+@pytest.mark.parametrize("streamed", [False, True])
+@asynchronous
+async def test_when_the_client_has_gone_its_run_is_cancelled(streamed: bool) -> None:
+    began = asyncio.Event()
+
+    def begin(_: Any) -> list[Any]:
+        began.set()
+        return [TextDelta("a"), asyncio.Event()]
+
+    async with both(clerk(begin)) as (client, server):
+        arguments: Any = {"model": "clerk", "max_tokens": 9, "messages": HELLO, "stream": streamed}
+        asking = asyncio.ensure_future(client.messages.create(**arguments))
+        await began.wait()
+        if streamed:
+            await (await asking).close()
+        else:
+            asking.cancel()
+        [row] = (await server.get("/runs"))["runs"]
+        assert (await server.until(row["run_id"], "end"))["status"] == "Cancelled"
+
+
+@asynchronous
+async def test_a_server_that_ends_says_so_and_the_run_can_be_resumed() -> None:
+    async with both(clerk([TextDelta("a"), asyncio.Event()], "Done.")) as (client, server):
+        patient = client.with_options(max_retries=0)
+        async with patient.messages.stream(model="clerk", max_tokens=9, messages=HELLO) as stream:
+            with pytest.raises(anthropic.APIStatusError, match="can be resumed"):
+                async for _ in stream.text_stream:
+                    server.application.closing.close()
+
+
+@asynchronous
+async def test_who_must_decide_gets_the_address_of_the_page() -> None:
+    async with both(paying([])) as (client, server):
+        message = await client.messages.create(model="desk", max_tokens=9, messages=HELLO)
+        [block] = message.content
+        assert block.type == "text"
+        [row] = (await server.get("/runs"))["runs"]
+        assert f"{server.address}/#/runs/{row['run_id']}" in block.text
+        assert (row["status"], message.stop_reason) == ("Suspended", "end_turn")
+
+
+@asynchronous
+async def test_tokens_are_counted_and_models_listed() -> None:
+    async with client_of(clerk("x")) as client:
+        few, many = [
+            await client.messages.count_tokens(
+                model="clerk", messages=[{"role": "user", "content": "word " * count}], tools=[WEATHER]
+            )
+            for count in (10, 1000)
+        ]
+        assert 0 < few.input_tokens < many.input_tokens
+        assert many.input_tokens > 1000
+        assert [model.id async for model in client.models.list()] == ["clerk"]
+        assert (await client.models.retrieve("clerk")).id == "clerk"
+        with pytest.raises(anthropic.NotFoundError):
+            await client.models.retrieve("nobody")
+
+
+@asynchronous
+async def test_many_clients_at_once_each_get_their_own_answer() -> None:
+    def echo(request: Any) -> str:
+        return str(request.messages[-1].text)
+
+    async with client_of(Agent(ScriptedModel(always=echo), name="clerk"), max_runs=60) as client:
+
+        async def ask(number: int) -> str:
+            messages: list[MessageParam] = [{"role": "user", "content": f"number {number}"}]
+            async with client.messages.stream(model="clerk", max_tokens=9, messages=messages) as stream:
+                return await stream.get_final_text()
+
+        assert await asyncio.gather(*map(ask, range(50))) == [f"number {number}" for number in range(50)]
+
+
+@asynchronous
+async def test_a_picture_reaches_the_model() -> None:
+    model = ScriptedModel("A dot.")
+    async with client_of(Agent(model, name="clerk")) as client:
+        source: Any = {"type": "base64", "media_type": "image/png", "data": "aGk="}
+        content: Any = [{"type": "text", "text": "What is it?"}, {"type": "image", "source": source}]
+        await client.messages.create(model="clerk", max_tokens=9, messages=[{"role": "user", "content": content}])
+        _, picture = model.last.messages[-1].parts
+        assert getattr(picture, "data", None) == b"hi"
+
+
+@asynchronous
+async def test_a_page_of_another_site_gets_no_answer() -> None:
+    async with serving(app([clerk("x")], token=TOKEN)) as server:
+        for path in ("/v1/messages", "/v1/messages/count_tokens", "/v1/models"):
+            headers = {"x-api-key": TOKEN, "Origin": "http://evil.test"}
+            async with httpx.AsyncClient(base_url=server.address, headers=headers) as client:
+                reply = await client.request("GET" if path.endswith("models") else "POST", path, json={})
+                assert reply.status_code == 403
