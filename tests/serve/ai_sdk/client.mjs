@@ -5,6 +5,7 @@ import { createOpenAICompatible } from "@ai-sdk/openai-compatible";
 import { generateObject, generateText, stepCountIs, streamText, tool } from "ai";
 import { z } from "zod";
 
+globalThis.AI_SDK_LOG_WARNINGS = false; // they would be in the output
 const [format, address, apiKey] = process.argv.slice(1);
 const settings = { baseURL: address + "/v1", apiKey };
 const providers = {
