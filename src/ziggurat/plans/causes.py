@@ -6,81 +6,29 @@ updates of the others that it does not have yet, in declared order, so it does n
 
 __all__ = ["Cause", "Token", "Update", "joined"]
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from hashlib import blake2b
 from heapq import heapify, heappop, heappush
-from typing import Any
 
 from msgspec import Struct
 
 from ziggurat.core.codec import canonical
-from ziggurat.core.errors import JournalCorrupt
 from ziggurat.plans.state import StateType, Values
 
 
-class Update:
+class Update(Struct, frozen=True, eq=False, omit_defaults=True, gc=False):
     """What a node has returned, as it is recorded: its changes of the state, and which edges are taken then.
 
     Attributes:
-        changes: By field; a map has one mapping for each item.
+        changes: By field, as values that have a JSON form; a map has one mapping for each item.
         to: The nodes that the node's route has chosen.
-        raw: Whether the values are plain data, as read from a record.
     """
 
-    __slots__ = ("changes", "raw", "state_type", "to")
-
-    def __init__(
-        self, changes: Sequence[Values], to: Sequence[str] = (), state_type: StateType | None = None, raw: bool = False
-    ) -> None:
-        self.changes: Sequence[Values] = changes
-        self.to: Sequence[str] = to
-        self.state_type: StateType | None = state_type
-        self.raw: bool = raw
-
-    def to_json(self) -> dict[str, object]:
-        """Return it as it is recorded."""
-        return {"changes": self.content, "to": self.to} if self.to else {"changes": self.content}
-
-    @property
-    def content(self) -> Sequence[Mapping[str, object]]:
-        """The changes as values that have a JSON form."""
-        if self.state_type is None or not self.state_type.dumps:
-            return self.changes
-        dumps = self.state_type.dumps
-        return [
-            {name: dumps[name].plain(value) if name in dumps else value for name, value in each.items()}
-            for each in self.changes
-        ]
-
-    @classmethod
-    def from_json(cls, value: Any) -> "Update":
-        """Return a recorded one, whose values are plain data until `typed`."""
-        return cls(value["changes"], value.get("to", ()), raw=True)
-
-    def typed(self, state_type: StateType, path: str) -> "Update":
-        """Return it with the values in the types of their fields.
-
-        Raises:
-            JournalCorrupt: a recorded value does not fit.
-        """
-        if not self.raw:
-            return self
-        fields = state_type.fields
-        try:
-            changes = [
-                {name: fields[name].parameter.restore(value) for name, value in each.items()} for each in self.changes
-            ]
-        except (KeyError, TypeError, ValueError) as error:
-            raise JournalCorrupt(
-                f"the update recorded at {path} does not fit {state_type.name} as it is now: {error!r}"
-            ) from error
-        return Update(changes, self.to, state_type)
-
-    def __repr__(self) -> str:
-        return f"Update({', '.join(map(repr, self.changes))})"
+    changes: tuple[Values, ...]
+    to: tuple[str, ...] = ()
 
 
-class Cause:
+class Cause(Struct, eq=False, gc=False):
     """A point in a graph's run: the start, the end of a node, or where branches meet.
 
     It is also the request of the node that comes next, compared with the record by a digest of all that led here; that
@@ -88,65 +36,63 @@ class Cause:
 
     Attributes:
         parents: The points that it follows from directly, in declared order.
+        depth: One more than that of the deepest parent; 0 at the start.
         name: The node that has ended; empty where branches meet.
-        update: The update of the node.
-        depth: One more than that of the deepest parent.
+        update: The update of the node; the state at the start.
+        changes: Those of the update, as values in the types of their fields.
     """
 
-    __slots__ = ("_digest", "depth", "name", "parents", "update")
-
-    def __init__(self, parents: "tuple[Cause, ...]", name: str = "", update: object = None) -> None:
-        self.parents: tuple[Cause, ...] = parents
-        self.name: str = name
-        self.update: object = update
-        self.depth: int = 1 + max([each.depth for each in parents]) if parents else 0
-        self._digest = ""
+    parents: tuple["Cause", ...]
+    depth: int
+    name: str = ""
+    update: object = None
+    changes: tuple[Values, ...] = ()
+    _digest: str = ""
 
     def fingerprint(self) -> str:
         """Return a digest of all that led here."""
         waiting = [self]
         while waiting:
-            cause = waiting[-1]
-            unknown = [each for each in cause.parents if not each._digest]
-            if cause._digest or unknown:
-                waiting.extend(unknown) if unknown else waiting.pop()
-                continue
-            update = cause.update
-            content = [cause.name, update.content, update.to] if isinstance(update, Update) else [cause.name, update]
-            digest = blake2b(canonical(content), digest_size=16)
-            for each in cause.parents:
-                digest.update(each._digest.encode())
-            cause._digest = digest.hexdigest()
+            unknown = [each for each in waiting[-1].parents if not each._digest]
+            if unknown:
+                waiting.extend(unknown)
+            else:
+                waiting.pop()._make_digest()
         return self._digest
 
+    def _make_digest(self) -> None:
+        """Make the digest from those of the parents."""
+        update = self.update
+        content = [self.name, update.changes, update.to] if isinstance(update, Update) else [self.name, update]
+        digest = blake2b(canonical(content), digest_size=16)
+        for each in self.parents:
+            digest.update(each._digest.encode())
+        self._digest = digest.hexdigest()
 
-class Token(Struct, frozen=True, eq=False):
+
+class Token(Struct, frozen=True, eq=False, gc=False):
     """What travels along an edge: a point of the run, and the values of the state there."""
 
     cause: Cause
     values: Values
 
-    def after(self, name: str, update: Update, state_type: StateType) -> "Token":
+    def after(self, name: str, update: Update, changes: tuple[Values, ...], values: Values) -> "Token":
         """Return the token after a node has ended with an update."""
-        values = self.values
-        for changes in update.changes:
-            values = state_type.apply(values, changes)
-        return Token(Cause((self.cause,), name, update), values)
+        cause = self.cause
+        return Token(Cause((cause,), cause.depth + 1, name, update, changes), values)
 
 
 def joined(tokens: Sequence[Token], state_type: StateType) -> Token:
     """Return the token where branches meet, which are listed in declared order."""
     first = tokens[0]
-    different = {id(each.cause): each for each in tokens}
-    if len(different) == 1:
+    different = {id(each.cause): each for each in tokens} if len(tokens) > 1 else ()
+    if len(different) < 2:
         return first
     causes = [each.cause for each in different.values()]
     values = first.values
     for cause in _new_in_others(causes):
-        if isinstance(cause.update, Update):
-            for changes in cause.update.changes:
-                values = state_type.apply(values, changes)
-    return Token(Cause(tuple(causes)), values)
+        values = state_type.apply_all(values, cause.changes)
+    return Token(Cause(tuple(causes), 1 + max([each.depth for each in causes])), values)
 
 
 def _new_in_others(causes: Sequence[Cause]) -> Iterator[Cause]:

@@ -93,7 +93,7 @@ def call_of_items(
     async def call_item(item: object, ctx: Context, /) -> Update:
         token = AMBIENT.set(own_places(ctx))
         try:
-            return Update([checked(each) for each in await call(item, ctx)], (), state_type)
+            return Update(state_type.recorded(tuple([checked(each) for each in await call(item, ctx)])))
         finally:
             AMBIENT.reset(token)
 
@@ -102,7 +102,7 @@ def call_of_items(
         assert ambient is not None
         place = place_of(ambient, "item")
         update = await journal_of(place).once(place, "item", item, call_item, Update, True)
-        return update.typed(state_type, place.path).changes
+        return state_type.restored(update.changes, place.path)
 
     async def call_items(state: Any, ctx: Context) -> Sequence[Changes]:
         several = getattr(state, items) if isinstance(items, str) else items(state)

@@ -20,7 +20,7 @@ from ziggurat.plans.causes import Cause, Token, Update, joined
 from ziggurat.plans.graph_history import HISTORY, GraphPoint
 from ziggurat.plans.graph_parts import END, Edge, Node, Route
 from ziggurat.plans.graph_shape import Member, Region, nodes_of
-from ziggurat.plans.state import StateType
+from ziggurat.plans.state import StateType, Values
 from ziggurat.tools.guarded_call import settle
 
 
@@ -81,7 +81,7 @@ class GraphRun:
             LimitExceeded: a loop has run too often.
             Suspend: a node waits.
         """
-        start = Token(Cause((), "start", state), self.state_type.values_of(state))
+        start = Token(Cause((), 0, "start", state), self.state_type.values_of(state))
         this = _Round()
         ready: list[Member] = []
         for member in self.region.first:
@@ -101,6 +101,8 @@ class GraphRun:
                 fan_out.add(partial(self._strand, this, member, fan_out, ctx))
             await fan_out.run()
             raise_suspended(task.result() for task in fan_out.tasks if task is not None and not task.cancelled())
+        if len(this.loose) == 1:
+            return this.loose[0][3]
         this.loose.sort(key=_by_place)
         return joined([each[3] for each in this.loose], self.state_type)
 
@@ -293,21 +295,19 @@ class GraphRun:
             raise
         after = call.after
         if after is None:
-            update = update.typed(self.state_type, place.path)
-            after = token.after(node.name, update, self.state_type)
+            changes = self.state_type.restored(update.changes, place.path)
+            after = token.after(node.name, update, changes, self.state_type.apply_all(token.values, changes))
             self._check_recorded(update, node)
         if self.history is not None:
             state = self.state_type.finished(after.values)
-            point = GraphPoint(0, node.name, place.path, tuple(map(dict, update.changes)), tuple(update.to), state)
-            self.history.append(point)
+            self.history.append(GraphPoint(0, node.name, place.path, after.cause.changes, update.to, state))
         if emits:
-            changes, replayed = tuple(plain(update.to_json())["changes"]), call.after is None
-            to = tuple(update.to)
-            await ctx.emit(NodeChanged(place.path, node.name, "completed", None, changes, to, replayed))
+            shown, replayed = tuple(plain(update.changes)), call.after is None
+            await ctx.emit(NodeChanged(place.path, node.name, "completed", None, shown, update.to, replayed))
         return after, update.to
 
-    def choose(self, node: Node, token: Token) -> Sequence[str]:
-        """Return the nodes that the route of a node chooses.
+    def choose(self, node: Node, values: Values) -> tuple[str, ...]:
+        """Return the nodes that the route of a node chooses, with the values of the state after it.
 
         Raises:
             ConfigurationError: it returned something else.
@@ -315,8 +315,10 @@ class GraphRun:
         route = self.routes.get(node.name)
         if route is None:
             return ()
-        chosen = route.choose(self.state_type.state_of(token.values))
-        names = (chosen,) if isinstance(chosen, str) else tuple(chosen) if isinstance(chosen, (list, tuple)) else None
+        chosen = route.choose(self.state_type.state_of(values))
+        if isinstance(chosen, str) and chosen in route.targets:
+            return (chosen,)
+        names = tuple(chosen) if isinstance(chosen, (list, tuple)) else None
         if names is None or (route.single and len(names) != 1) or not set(names) <= set(route.targets):
             near = similar(str(chosen), route.targets)
             hint = f"; did you mean {near[0]!r}?" if near and chosen not in route.targets else ""
@@ -356,10 +358,10 @@ class _Call:
             returned = await node.call(state, ctx)
         finally:
             AMBIENT.reset(ambient)
-        changes = [state_type.checked(each, node.name, node.writes) for each in returned]
-        update = Update(changes, (), state_type)
-        self.after = self.token.after(node.name, update, state_type)
-        update.to = self.run.choose(node, self.after)
+        changes = tuple([state_type.checked(each, node.name, node.writes) for each in returned])
+        values = state_type.apply_all(self.token.values, changes)
+        update = Update(state_type.recorded(changes), self.run.choose(node, values))
+        self.after = self.token.after(node.name, update, changes, values)
         return update
 
 

@@ -3,14 +3,14 @@
 __all__ = ["Field", "StateType", "Values"]
 
 import dataclasses
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from functools import partial
 from typing import Any, get_type_hints
 
 import msgspec
 from msgspec import Struct
 
-from ziggurat.core.errors import ConfigurationError
+from ziggurat.core.errors import ConfigurationError, JournalCorrupt
 from ziggurat.core.similar import similar
 from ziggurat.plans.reducers import Appended, Reducer, append, reducer_of
 from ziggurat.tools.parameter import Parameter
@@ -93,7 +93,9 @@ class StateType:
             )
         self.fields: dict[str, Field] = {name: Field.of(name, hints[name]) for name in names}
         parameters = {name: each.parameter for name, each in self.fields.items()}
-        self.dumps: dict[str, Parameter] = {name: each for name, each in parameters.items() if each.dump is not None}
+        self.converted: dict[str, Parameter] = {
+            name: each for name, each in parameters.items() if each.dump is not None or each.check is not None
+        }  # whose values are recorded in another form
 
     @property
     def name(self) -> str:
@@ -115,6 +117,12 @@ class StateType:
     def finished(self, values: Values) -> Any:
         """Return a state with these values whose lists are ordinary ones."""
         return self.make(**{name: list(each) if isinstance(each, Appended) else each for name, each in values.items()})
+
+    def apply_all(self, values: Values, updates: Iterable[Mapping[str, Any]]) -> Values:
+        """Return the values after several updates that were checked."""
+        for update in updates:
+            values = self.apply(values, update)
+        return values
 
     def apply(self, values: Values, update: Mapping[str, Any]) -> Values:
         """Return the values after an update that was checked."""
@@ -146,6 +154,32 @@ class StateType:
                     f"fit: {error}"
                 ) from error
         return values
+
+    def recorded(self, updates: tuple[Values, ...]) -> tuple[Values, ...]:
+        """Return updates that were checked as values that have a JSON form."""
+        if not self.converted:
+            return updates
+        forms = self.converted
+        return tuple(
+            {name: forms[name].plain(value) if name in forms else value for name, value in each.items()}
+            for each in updates
+        )
+
+    def restored(self, updates: Iterable[Values], path: str) -> tuple[Values, ...]:
+        """Return the recorded updates of the node at a path as values in the types of their fields.
+
+        Raises:
+            JournalCorrupt: a value does not fit.
+        """
+        fields = self.fields
+        try:
+            return tuple(
+                {name: fields[name].parameter.restore(value) for name, value in each.items()} for each in updates
+            )
+        except (KeyError, TypeError, ValueError) as error:
+            raise JournalCorrupt(
+                f"the update recorded at {path} does not fit {self.name} as it is now: {error!r}"
+            ) from error
 
     def _unknown(self, name: object, node: str, writes: frozenset[str] | None) -> str:
         if name in self.fields:
