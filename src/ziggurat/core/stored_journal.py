@@ -183,8 +183,11 @@ class StoredJournal(LocalJournal):
             self._call_probe("before", entry)
         if self._screens is not None:
             entry = self.screened(entry)
-        data = self.written(entry)
-        self._keep(entry)
+            data = self.written(entry)
+            self._keep(entry)
+        else:
+            data = self.written(entry)
+            super().append(entry)
         self._rows.append((entry, data))
         if type(entry) is Result and is_question(entry.path):
             if not self._writing:
@@ -227,7 +230,8 @@ class StoredJournal(LocalJournal):
         self._batch, self._waiting = self._waiting, []
         if not entries:  # they were refused in the meantime
             return
-        last = next((entry for entry, _ in reversed(entries) if isinstance(entry, (Ended, Opened))), None)
+        bounds = [entry for entry, _ in entries if isinstance(entry, (Ended, Opened))]
+        last = bounds[-1] if bounds else None
         rows, blobs = self.rows_of([data for _, data in entries], last)
         release = isinstance(last, Ended)
         due = last.due if isinstance(last, Ended) else 0.0

@@ -85,8 +85,8 @@ class Token(Struct, frozen=True, eq=False, gc=False):
 def joined(tokens: Sequence[Token], state_type: StateType) -> Token:
     """Return the token where branches meet, which are listed in declared order."""
     first = tokens[0]
-    different = {id(each.cause): each for each in tokens} if len(tokens) > 1 else ()
-    if len(different) < 2:
+    different = {id(each.cause): each for each in tokens}
+    if len(different) == 1:
         return first
     causes = [each.cause for each in different.values()]
     values = first.values

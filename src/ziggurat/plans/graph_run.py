@@ -101,10 +101,10 @@ class GraphRun:
                 fan_out.add(partial(self._strand, this, member, fan_out, ctx))
             await fan_out.run()
             raise_suspended(task.result() for task in fan_out.tasks if task is not None and not task.cancelled())
-        if len(this.loose) == 1:
-            return this.loose[0][3]
-        this.loose.sort(key=_by_place)
-        return joined([each[3] for each in this.loose], self.state_type)
+        token = this.loose[0][3]
+        if len({id(each[3]) for each in this.loose}) == 1:
+            return token
+        return joined([each[3] for each in sorted(this.loose, key=_by_place)], self.state_type)
 
     async def _strand(self, this: _Round, member: Member, fan_out: FanOut[None], ctx: Context) -> None:
         """Run a member and what follows from it, in a task of its own."""
@@ -302,8 +302,8 @@ class GraphRun:
             state = self.state_type.finished(after.values)
             self.history.append(GraphPoint(0, node.name, place.path, after.cause.changes, update.to, state))
         if emits:
-            shown, replayed = tuple(plain(update.changes)), call.after is None
-            await ctx.emit(NodeChanged(place.path, node.name, "completed", None, shown, update.to, replayed))
+            recorded, replayed = tuple(plain(update.changes)), call.after is None
+            await ctx.emit(NodeChanged(place.path, node.name, "completed", None, recorded, update.to, replayed))
         return after, update.to
 
     def choose(self, node: Node, values: Values) -> tuple[str, ...]:
