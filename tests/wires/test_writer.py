@@ -41,9 +41,8 @@ def head(stream_options: object = None) -> ReplyHead:
 
 
 def live(wire: Wire, pieces: list[PartDelta]) -> list[ResponseChunk]:
-    writer = WRITERS[wire](head({"include_usage": True}))
-    reply = LiveReply(writer)
-    events = writer.begin()
+    reply = LiveReply(WRITERS[wire](head({"include_usage": True})))
+    events: list[ResponseChunk] = []
     for piece in pieces:
         events += reply.push(piece)
     return [*events, *reply.finish("stop", USAGE)]

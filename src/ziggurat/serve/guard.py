@@ -17,6 +17,8 @@ from urllib.parse import parse_qs
 
 from ziggurat.core.codec import encode
 from ziggurat.core.errors import ConfigurationError
+from ziggurat.wires.errors import error_body
+from ziggurat.wires.types import Json
 
 Message = MutableMapping[str, Any]
 Receive = Callable[[], Awaitable[Message]]
@@ -87,7 +89,7 @@ class Guard:
         try:
             redirect = self._check(scope)
         except _Refused as refused:
-            await _answer(send, refused.status, {"error": {"type": "refused", "message": str(refused)}})
+            await _answer(send, refused.status, _body(scope["path"], refused))
             return
         if redirect:
             cookie = f"{cookie_name(scope)}={self._session}; Path=/; HttpOnly; SameSite=Strict"
@@ -214,6 +216,13 @@ def _with_headers(send: Send) -> Send:
         await send(message)
 
     return sending
+
+
+def _body(path: str, refused: _Refused) -> Json:
+    """Return the body of a refusal, in the form that clients of the API at a path know."""
+    if path.startswith("/v1/"):
+        return error_body("messages" if path.startswith("/v1/messages") else "chat", refused.status, str(refused))
+    return {"error": {"type": "refused", "message": str(refused)}}
 
 
 async def _answer(send: Send, status: int, content: object) -> None:

@@ -67,6 +67,8 @@ class _ProviderRoutes:
     async def _reply(self, request: Request, wire: Wire, body: Json, content: ModelRequest) -> Reply:
         if body.get("n") not in (None, 1):
             raise ConfigurationError(f"n is 1: an agent gives one answer, got {body['n']!r:.50}")
+        if len(content.tools) != len(body.get("tools") or ()):
+            raise ConfigurationError("tools are functions that the client calls; agents have no other tools of an API")
         previous = body.get("previous_response_id") if wire == "responses" else None
         if previous is not None:
             content = await self._continued(str(previous), content)

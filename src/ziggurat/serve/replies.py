@@ -15,7 +15,7 @@ from ziggurat.serve.conversations import Conversation, NotAnswered
 from ziggurat.serve.guard import Receive, Send
 from ziggurat.serve.sse import KEEP_ALIVE, Closing, attend, begin, write
 from ziggurat.serve.statuses import status_of
-from ziggurat.wires.errors import error_body, error_frame
+from ziggurat.wires.errors import error_body
 from ziggurat.wires.types import ResponseChunk, Wire
 from ziggurat.wires.writer import LiveReply, Writer
 
@@ -29,9 +29,7 @@ def error_reply(wire: Wire, error: Exception, run_id: str = "") -> Response:
     Official clients try again by themselves after some statuses; a header asks them not to where a run has failed.
     """
     status, text = _status_and_text(error)
-    body = error_body(wire, status, text)
-    if "request_id" in body:
-        body["request_id"] = run_id or None
+    body = error_body(wire, status, text, request_id=run_id or None)
     headers = {"retry-after": "1"} if status == 503 else {"x-should-retry": "false"}
     headers |= {_RUN: run_id} if run_id else {}
     return Response(encode(body), status, headers, "application/json")
@@ -69,8 +67,8 @@ class Reply:
         self._stream = stream
         self._stores = stores
         self._live = LiveReply(writer)
-        self._whole = Fold()
         self._began = False
+        self._whole = Fold()
         self._send: Send
 
     async def __call__(self, scope: MutableMapping[str, Any], receive: Receive, send: Send) -> None:
@@ -115,22 +113,23 @@ class Reply:
         await self._write(self._live.push(piece))
 
     async def _write(self, chunks: Sequence[ResponseChunk]) -> None:
-        if not self._began and chunks:
+        if not chunks:
+            return
+        if not self._began:
             self._began = True
             await begin(self._send, ((_RUN.encode(), self._conversation.run_id.encode()),))
-            chunks = [*self._writer.begin(), *chunks]
         await write(self._send, b"".join(_event(chunk) for chunk in chunks))
 
     async def _keep_alive(self) -> None:
         if self._stream:
-            await self._write(() if self._began else self._writer.begin())
+            await self._write(self._live.begin())
             await write(self._send, KEEP_ALIVE)
 
     async def _fail(self, error: Exception, scope: MutableMapping[str, Any], receive: Receive) -> None:
         """Send an error: with its status, or as an event if the stream has begun."""
         if self._began:
             status, text = _status_and_text(error)
-            await self._write([error_frame(self._wire, status, text)])
+            await self._write(self._writer.fail(status, text))
             await write(self._send, b"", more=False)
         else:
             await error_reply(self._wire, error, self._conversation.run_id)(scope, receive, self._send)

@@ -11,6 +11,7 @@ from ziggurat.messages.message import Message
 from ziggurat.messages.model import FinishReason
 from ziggurat.messages.parts import Part, Text, Thinking, ToolCall
 from ziggurat.messages.usage import Usage
+from ziggurat.wires.errors import error_frame
 from ziggurat.wires.types import ChunkPart, Json, ReplyHead, ResponseChunk
 
 _STOPS = {
@@ -133,3 +134,7 @@ class AnthropicWriter:
             _event("message_delta", {"delta": stop, "usage": tokens}, "finish"),
             _event("message_stop", {}, "done"),
         ]
+
+    def fail(self, status: int, text: str) -> list[ResponseChunk]:
+        """End the stream with an error."""
+        return [error_frame("messages", status, text)]

@@ -7,6 +7,7 @@ from ziggurat.messages.message import Message
 from ziggurat.messages.model import FinishReason
 from ziggurat.messages.parts import ToolCall
 from ziggurat.messages.usage import Usage
+from ziggurat.wires.errors import error_frame
 from ziggurat.wires.types import Json, ReplyHead, ResponseChunk
 
 
@@ -105,6 +106,10 @@ class ChatWriter:
         if self._with_usage:
             chunks.append(ResponseChunk(self._chunk(choices=[]) | {"usage": _usage(usage)}, part="usage"))
         return [*chunks, ResponseChunk("[DONE]", part="done")]
+
+    def fail(self, status: int, text: str) -> list[ResponseChunk]:
+        """End the stream with an error."""
+        return [error_frame("chat", status, text)]
 
 
 def _finish(finish: FinishReason) -> str:

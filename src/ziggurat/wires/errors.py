@@ -66,12 +66,14 @@ def status_of(error: Exception) -> int:
     return 504 if isinstance(error, TimeoutError) else 500
 
 
-def error_body(wire: Wire | None, status: int, message: str = "", code: str | None = None) -> Json:
+def error_body(
+    wire: Wire | None, status: int, message: str = "", code: str | None = None, *, request_id: str | None = None
+) -> Json:
     """Return the body of an error as the provider writes it; `code` replaces its kind of error."""
     message = message or _TEXTS.get(status, "Something went wrong.")
     if wire == "messages":
         kind = code or _ANTHROPIC.get(status, "api_error")
-        return {"type": "error", "error": {"type": kind, "message": message}, "request_id": "req_fake"}
+        return {"type": "error", "error": {"type": kind, "message": message}, "request_id": request_id}
     kind, known = _OPENAI.get(status, ("server_error", None))
     return {"error": {"message": message, "type": kind, "param": None, "code": code or known}}
 

@@ -7,6 +7,7 @@ from ziggurat.messages.message import Message
 from ziggurat.messages.model import FinishReason
 from ziggurat.messages.parts import Part, Text, Thinking, ToolCall
 from ziggurat.messages.usage import Usage
+from ziggurat.wires.errors import error_frame
 from ziggurat.wires.types import ChunkPart, Json, ReplyHead, ResponseChunk
 
 _INCOMPLETE = {"length": "max_output_tokens", "content_filter": "content_filter"}
@@ -72,10 +73,11 @@ class ResponsesWriter:
             "error": failed,
             "incomplete_details": {"reason": reason} if reason else None,
             "instructions": None,
-            "metadata": {},
+            "metadata": self._head.body.get("metadata") or {},
             "model": self._head.model,
             "output": output,
             "parallel_tool_calls": True,
+            "previous_response_id": self._head.body.get("previous_response_id"),
             "temperature": 1.0,
             "tool_choice": "auto",
             "tools": self._head.body.get("tools") or [],
@@ -165,6 +167,16 @@ class ResponsesWriter:
         """End the stream."""
         whole = self._ended([self._whole(part) for part in range(len(self._pieces))], finish, usage)
         return [self._event(f"response.{whole['status']}", {"response": whole}, "finish")]
+
+    def fail(self, status: int, text: str) -> list[ResponseChunk]:
+        """End the stream with an error."""
+        error = error_frame("responses", status, text)
+        assert isinstance(error.data, dict)
+        failed = self._response([], "failed", None, None) | {"error": {"code": "server_error", "message": text}}
+        return [
+            self._event("error", error.data | {"sequence_number": self._number}, "error"),
+            self._event("response.failed", {"response": failed}, "error"),
+        ]
 
 
 def _where(at: int, item: Json) -> Json:

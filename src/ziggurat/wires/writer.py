@@ -44,6 +44,10 @@ class Writer(Protocol):
         """End the stream."""
         ...
 
+    def fail(self, status: int, text: str, /) -> list[ResponseChunk]:
+        """End the stream with an error."""
+        ...
+
 
 WRITERS: Mapping[Wire, Callable[[ReplyHead], Writer]] = MappingProxyType(
     {"chat": ChatWriter, "responses": ResponsesWriter, "messages": AnthropicWriter}
@@ -51,7 +55,7 @@ WRITERS: Mapping[Wire, Callable[[ReplyHead], Writer]] = MappingProxyType(
 
 
 class LiveReply:
-    """The events of a stream for pieces as they come: a part ends when the next one begins.
+    """The events of a stream for pieces as they come: it begins with the first, and a part ends when the next begins.
 
     Args:
         writer: Writes them.
@@ -61,20 +65,28 @@ class LiveReply:
         self._writer = writer
         self._places = Places()
         self._part = -1
+        self._began = False
+
+    def begin(self) -> list[ResponseChunk]:
+        """Return the events at the beginning; empty if it has begun."""
+        if self._began:
+            return []
+        self._began = True
+        return self._writer.begin()
 
     def push(self, piece: PartDelta) -> list[ResponseChunk]:
         """Return the events for a piece."""
         if piece == TextDelta(""):
             return []
-        part, events = self._places.place(piece), list[ResponseChunk]()
+        part, events = self._places.place(piece), self.begin()
         if part != self._part:
-            events = [*self._close(), *self._writer.open(part, piece)]
+            events += [*self._close(), *self._writer.open(part, piece)]
             self._part = part
         return [*events, *self._writer.delta(part, piece)]
 
     def finish(self, finish: FinishReason, usage: Usage) -> list[ResponseChunk]:
         """Return the events at the end."""
-        return [*self._close(), *self._writer.finish(finish, usage)]
+        return [*self.begin(), *self._close(), *self._writer.finish(finish, usage)]
 
     def _close(self) -> list[ResponseChunk]:
         return [] if self._part < 0 else self._writer.close(self._part)

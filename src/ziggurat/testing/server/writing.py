@@ -18,7 +18,7 @@ from ziggurat.testing.server.types import (
     ReplyContent,
     Wait,
 )
-from ziggurat.wires.errors import error_frame, status_of
+from ziggurat.wires.errors import status_of
 from ziggurat.wires.types import ReplyHead, ResponseChunk, Wire
 from ziggurat.wires.writer import WRITERS
 
@@ -41,8 +41,6 @@ def written(reply: ReplyContent, seen: ReceivedRequest, quirks: Sequence[Quirk])
     if reply.error is not None and (not stream or not reply.pieces):
         return changed(_error_answer(reply.error, seen), quirks, seen)
     frames = _frames(reply, seen, seen.wire, stream=stream)
-    if reply.error is not None and not isinstance(reply.error, ConnectionError):
-        frames.append(error_frame(seen.wire, status_of(reply.error), str(reply.error)))
     for quirk in quirks:
         if quirk.frames is not None:
             frames = quirk.frames(frames, seen)
@@ -76,6 +74,8 @@ def _frames(reply: ReplyContent, seen: ReceivedRequest, wire: Wire, *, stream: b
             frames += writer.close(step.part)
     if reply.error is None:
         frames += writer.finish(reply.finish, reply.usage)
+    elif not isinstance(reply.error, ConnectionError):
+        frames += writer.fail(status_of(reply.error), str(reply.error))
     return frames
 
 
