@@ -4,7 +4,9 @@ import asyncio
 import subprocess
 import sys
 from collections import Counter
+from collections.abc import Coroutine
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -16,7 +18,8 @@ from ziggurat.core.entries import Decided
 from ziggurat.core.errors import ConfigurationError
 from ziggurat.layers.retry import retry
 from ziggurat.messages.agent import Answer
-from ziggurat.plans.nodes import Task
+from ziggurat.plans.nodes import Parallel, Task
+from ziggurat.plans.statuses import node_statuses
 from ziggurat.plans.trees import workflow
 from ziggurat.runs.local import runs_of
 from ziggurat.stores.addresses import connect
@@ -101,3 +104,42 @@ def test_a_task_that_acts_once_only_and_one_that_is_a_step_cannot_wait(as_step: 
     task = Task("sign", function=step(sign)) if as_step else Task("sign", function=sign, effect="once")
     with pytest.raises(ConfigurationError, match=r"workflow/sign is recorded as a whole, so it cannot wait"):
         workflow(task, input=None).run_sync()
+
+
+async def _calls_in(work: Coroutine[Any, Any, object]) -> int:
+    count = 0
+
+    def heard(frame: object, what: str, argument: object) -> None:
+        nonlocal count
+        count += what == "call"
+
+    sys.setprofile(heard)
+    try:
+        await work
+    finally:
+        sys.setprofile(None)
+    return count
+
+
+def test_the_work_for_a_question_does_not_grow_with_the_number_of_those_that_wait() -> None:
+    async def asked() -> str:
+        return await ask("Well?")
+
+    async def calls_for_each(number: int) -> list[float]:
+        tasks = [Task(f"t{each}", function=asked) for each in range(number)]
+        plan = workflow(Parallel(tasks), input=None, store=LocalLogs())
+        run = await plan.run(run_id="r")
+        some = {item.id: Answer("yes") for item in run.pending[::2]}
+        work: list[Coroutine[Any, Any, object]] = [
+            plan.pending(),
+            plan.replay("r"),
+            plan.tree("r"),
+            node_statuses(plan, "r"),
+            plan.standing("r"),
+            plan.resume("r", some),
+        ]
+        return [await _calls_in(each) / number for each in work]
+
+    asyncio.run(calls_for_each(2))  # what is made once
+    few, many = asyncio.run(calls_for_each(20)), asyncio.run(calls_for_each(160))
+    assert [more <= 1.1 * less for less, more in zip(few, many, strict=True)] == [True] * 6

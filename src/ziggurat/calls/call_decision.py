@@ -33,7 +33,6 @@ from ziggurat.core.context import RUN_ID, Context
 from ziggurat.core.entries import Decided, Pending, Record
 from ziggurat.core.errors import InvalidArguments, JournalCorrupt, Suspend
 from ziggurat.core.journal import LocalJournal, journal_of
-from ziggurat.core.path import is_beneath
 from ziggurat.messages.agent import (
     Answer,
     Approve,
@@ -202,10 +201,10 @@ def refuse(name: str, ctx: Context, journal: LocalJournal) -> None:
     record at the end of a run that waits, such as one that joins members of a team, waited for what others wait for.
     """
     if journal.replaying:
-        items = recorded_items(journal)
-        waiting = tuple(item for item in items if is_beneath(item.path, ctx.path))
-        if waiting or (items and journal.breaks_off_at(ctx.path, "Suspended")):
-            raise Suspend(waiting or tuple(items))
+        waiting = journal.pending_at(ctx.path)
+        anywhere = journal.pending_at("")
+        if waiting or (anywhere and journal.breaks_off_at(ctx.path, "Suspended")):
+            raise Suspend(recorded_items(journal, waiting or anywhere))
     journal.missing(ctx.path, name)
 
 

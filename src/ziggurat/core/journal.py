@@ -15,7 +15,7 @@ from ziggurat.core.durations import Durations
 from ziggurat.core.entries import Decided, Ended, Entered, JournalEntry, Opened, Pending, Record, Result
 from ziggurat.core.errors import ConfigurationError, JournalCorrupt, LeaseLost, ProcessLost, RecordEnds
 from ziggurat.core.json_lines import read_entry, write_entry
-from ziggurat.core.path import parent_of
+from ziggurat.core.path import by_paths_above, parent_of
 from ziggurat.core.recorder import Mode, Recorder
 from ziggurat.core.shield import ring
 from ziggurat.core.stopwatch import Stopwatch
@@ -33,7 +33,10 @@ _BROKEN_OFF = frozenset({"Failed", "Denied", "BudgetExceeded", "Timeout"})
 class LocalJournal(Recorder):
     """The journal of a run, in memory, with the arguments of `Recorder`; `dump` writes it out."""
 
-    __slots__ = ("_begun", "_closed", "_durations", "_index", "_losses", "cancelled", "inbox_read", "incomplete")
+    __slots__ = (
+        "_begun", "_closed", "_durations", "_index", "_losses", "_pending_among", "_pending_at",
+        "cancelled", "inbox_read", "incomplete",
+    )  # fmt: skip
 
     def __init__(self, mode: Mode = "record", *, strict: bool = False, clock: Clock = SYSTEM_CLOCK) -> None:
         super().__init__(mode, strict=strict, clock=clock)
@@ -42,6 +45,8 @@ class LocalJournal(Recorder):
         self._closed = False
         self.cancelled: bool = False  # whether it was before the run was continued
         self.incomplete: bool = False  # whether it replays a record without an end: its process was lost, or is at work
+        self._pending_at: dict[str, list[Pending]] = {}  # those at and below each path, among so many entries:
+        self._pending_among = -1
         self._losses = 0  # how often the run's process was lost, if that was too often
         self._durations: Durations | None = None
         self.inbox_read: int | None = (
@@ -78,6 +83,13 @@ class LocalJournal(Recorder):
             for number, entry in enumerate(self.entries, 1)
             if isinstance(entry, Pending) and self._waits_on(entry)
         }
+
+    def pending_at(self, path: str) -> list[Pending]:
+        """Return the calls at and below a path that wait for a decision; all of them for the empty path."""
+        if self._pending_among != len(self.entries):
+            self._pending_among = len(self.entries)
+            self._pending_at = by_paths_above((entry.path, entry) for entry in self.pending())
+        return self._pending_at.get(path, [])
 
     def still_suspended(self) -> Ended | None:
         """Return the entry with which a run that was not driven goes on waiting; None if it waits for nothing more.

@@ -4,9 +4,24 @@ A path is text: names joined by ``/``. It contains only names and positions, nev
 so a replayed run has the same paths.
 """
 
-__all__ = ["escaped", "is_beneath", "is_model_call", "is_question", "is_tool_call", "name_at", "parent_of", "step_of"]
+__all__ = [
+    "by_paths_above",
+    "escaped",
+    "is_beneath",
+    "is_model_call",
+    "is_question",
+    "is_tool_call",
+    "name_at",
+    "parent_of",
+    "step_of",
+    "upwards",
+]
 
 import re
+from collections.abc import Iterable, Iterator
+from typing import TypeVar
+
+T = TypeVar("T")
 
 _INNERMOST_STEP = re.compile(r"(.*)/step-(\d+)/([^/]+)(?:/.*)?")
 _STEP = re.compile(r"step-(\d+)/(.*)")
@@ -27,6 +42,22 @@ def escaped(name: str) -> str:
 def parent_of(path: str) -> str:
     """Return the path one level up; the root's parent is ``""``."""
     return path.rpartition("/")[0]
+
+
+def upwards(path: str) -> Iterator[str]:
+    """Yield a path and all paths above it, the longest first, up to that of the agent of the run."""
+    while path:
+        yield path
+        path = parent_of(path)
+
+
+def by_paths_above(values: Iterable[tuple[str, T]]) -> dict[str, list[T]]:
+    """Return values by each path that they are at or below, the empty one too, from pairs of a path and a value."""
+    values_by_path: dict[str, list[T]] = {}
+    for path, value in values:
+        for above in (*upwards(path), ""):
+            values_by_path.setdefault(above, []).append(value)
+    return values_by_path
 
 
 def is_beneath(path: str, ancestor: str) -> bool:

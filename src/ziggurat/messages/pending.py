@@ -2,6 +2,8 @@
 
 __all__ = ["recorded_item", "recorded_items"]
 
+from collections.abc import Iterable
+
 from ziggurat.core.codec import as_type
 from ziggurat.core.entries import Pending, Record
 from ziggurat.core.journal import LocalJournal
@@ -9,9 +11,10 @@ from ziggurat.messages.agent import PendingItem, stage_of
 from ziggurat.messages.parts import ToolCall
 
 
-def recorded_items(journal: LocalJournal) -> tuple[PendingItem, ...]:
-    """Return the calls that wait for a decision in the record of a run."""
-    return tuple(recorded_item(pending, journal.find(pending.path)) for pending in journal.pending())
+def recorded_items(journal: LocalJournal, waiting: Iterable[Pending] | None = None) -> tuple[PendingItem, ...]:
+    """Return the calls that wait for a decision in the record of a run, all or some of them."""
+    entries = journal.pending() if waiting is None else waiting
+    return tuple(recorded_item(pending, journal.find(pending.path)) for pending in entries)
 
 
 def recorded_item(pending: Pending, record: Record | None) -> PendingItem:

@@ -2,7 +2,7 @@
 
 __all__ = ["facts_of_nodes", "follow_nodes", "node_statuses"]
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from functools import partial
 from typing import Any
 
@@ -11,7 +11,7 @@ from ziggurat.agents.runnable import Runnable
 from ziggurat.core.diagram import DIAGRAM, Diagram
 from ziggurat.core.event import Event
 from ziggurat.core.facts import Fact
-from ziggurat.core.path import is_beneath
+from ziggurat.core.path import parent_of, upwards
 from ziggurat.core.scope import Key
 from ziggurat.core.settings import checked
 from ziggurat.messages.events import NodeChanged, NodeStatus
@@ -54,7 +54,7 @@ async def _standing(nodes: NodeNames, plan: Runnable[Any], run_id: str) -> Diagr
     marks = {name: MARKS[status] for name, status in seen.by_name.items() if status in MARKS}
     for call in (await plan.tree(run_id)).nodes:
         if call.state == "waiting":
-            marks |= {name: "waiting" for path, name in seen.running.items() if is_beneath(call.path, path)}
+            marks |= {seen.running[path]: "waiting" for path in seen.running_above(call.path)}
     return nodes.draw(marks)
 
 
@@ -87,12 +87,15 @@ class _Followed:
         self.by_name: dict[str, NodeStatus] = dict.fromkeys(nodes.holds, "pending")
         self.running: dict[str, str] = {}
 
+    def running_above(self, path: str) -> Iterator[str]:
+        """Yield the paths of the nodes that run at or above a path."""
+        yield from (above for above in upwards(path) if above in self.running)
+
     def listen(self, event: Event) -> None:
         """Take the status of a node from an event."""
         if not isinstance(event, NodeChanged) or event.node not in self._holds:
             return
-        leaves = (path for path, name in self.running.items() if not self._holds[name])
-        if any(event.path != path and is_beneath(event.path, path) for path in leaves):
+        if not all(self._holds[self.running[path]] for path in self.running_above(parent_of(event.path))):
             return
         self.by_name[event.node] = event.status
         if event.status == "running":

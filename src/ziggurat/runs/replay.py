@@ -3,13 +3,13 @@
 __all__ = ["PartialJournal", "replay_journal"]
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 
 from ziggurat.core.clock import SYSTEM_CLOCK, Clock
 from ziggurat.core.composites import flows_in
 from ziggurat.core.entries import Ended, Entered, Failure, Intent, JournalEntry, Result, Returned
 from ziggurat.core.journal import LocalJournal
-from ziggurat.core.path import parent_of
+from ziggurat.core.path import parent_of, upwards
 from ziggurat.runs.options import Live
 
 _STEP = re.compile(r"(^|/)step-\d+(/|$)")
@@ -30,7 +30,7 @@ class PartialJournal(LocalJournal):
         self._whole = whole
         self._entered = {entry.path for entry in whole if isinstance(entry, Entered)}
         self._flows = flows_in(whole)
-        self._made = {path for entered in self._entered for path in _upwards(entered)}
+        self._made = {path for entered in self._entered for path in upwards(entered)}
         self.take_over(entry for entry in whole if self._answers(entry) or (entry is not whole[-1] and _ends(entry)))
 
     @property
@@ -49,7 +49,7 @@ class PartialJournal(LocalJournal):
 
     def _is_of_flow(self, path: str) -> bool:
         """Return whether a call is made by a flow, not by an agent within it."""
-        above = (each for each in _upwards(parent_of(path)) if each in self._entered)
+        above = (each for each in upwards(parent_of(path)) if each in self._entered)
         return next(above, "") in self._flows
 
     def _answers(self, entry: JournalEntry) -> bool:
@@ -61,12 +61,6 @@ class PartialJournal(LocalJournal):
 
 def _ends(entry: JournalEntry) -> bool:
     return isinstance(entry, Ended)
-
-
-def _upwards(path: str) -> Iterator[str]:
-    while path:
-        yield path
-        path = parent_of(path)
 
 
 def _is_of_tool(path: str) -> bool:
