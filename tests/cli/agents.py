@@ -4,9 +4,12 @@ import asyncio
 import signal
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Annotated, Any
+
+from msgspec import Struct
 
 from ziggurat.agents.agent import Agent
+from ziggurat.calls.question import ask
 from ziggurat.core.context import Context
 from ziggurat.core.errors import ModelError
 from ziggurat.messages.message import Message
@@ -15,6 +18,9 @@ from ziggurat.messages.parts import ToolCall, tool_call
 from ziggurat.messages.usage import Usage
 from ziggurat.models.function import FunctionModel
 from ziggurat.models.scripted import ScriptedModel, ScriptedReply
+from ziggurat.plans.graph import Graph
+from ziggurat.plans.reducers import append
+from ziggurat.plans.state_graph import StateGraph
 from ziggurat.tools.approval import Approvals
 from ziggurat.tools.builtin import calculator
 from ziggurat.tools.function import tool
@@ -112,3 +118,28 @@ def paying_reply(messages: Sequence[Message]) -> str | ToolCall:
 
 
 paying = Agent(FunctionModel(paying_reply), tools=[pay], name="paying")
+
+
+class Notes(Struct):
+    notes: Annotated[list[str], append] = []
+
+
+def _review() -> StateGraph[Notes]:
+    graph = Graph(Notes)
+
+    @graph.node(writes="notes")
+    async def look(state: Notes) -> list[str]:
+        return ["seen"]
+
+    @graph.node(writes="notes")
+    async def check(state: Notes) -> list[str]:
+        return [await ask("Is it right?")]
+
+    @graph.node
+    async def publish(state: Notes) -> None: ...
+
+    graph.edge(look, check, publish)
+    return graph.build("review")
+
+
+review = _review()

@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -310,6 +311,27 @@ def test_a_lost_end_is_named_and_can_be_accepted(kept: Command) -> None:
     assert f"the loss of entries 3 to {entries} was accepted" in kept("show", name).out
     assert kept("accept-loss", "nothing").code == 2
     assert kept("accept-loss", "--session", "nothing").code == 0
+
+
+def test_a_graph_and_an_agent_are_drawn_with_how_far_a_run_has_come(kept: Command) -> None:
+    assert kept("submit", f"{AGENTS}:review", '{"notes": []}', "--run-id", "r-1").code == 0
+    kept("resume", "r-1", "--agent", f"{AGENTS}:review")
+    drawn = kept("show", "r-1", "--as", "diagram", "--agent", f"{AGENTS}:review")
+    assert drawn.code == 0
+    names = {name: number for number, name in re.findall(r'(n\d+)\["(\w+)"\]', drawn.out)}
+    marks = {
+        number: mark for numbers, mark in re.findall(r"class (\S+) (\w+)", drawn.out) for number in numbers.split(",")
+    }
+    assert {name: marks.get(number) for name, number in names.items()} == {
+        "look": "done", "check": "waiting", "publish": None
+    }  # fmt: skip
+    kept("run", "-q", "--agent", f"{AGENTS}:plain", "What is 12 * (7 + 5)?")
+    agent = kept("show", listed(kept, "--agent", "plain")[0]["id"], "--as", "diagram")
+    assert "calculator" in agent.out
+    assert "done" in agent.out, "the options of the command are on record, so the agent need not be named"
+    refused = kept("show", "r-1", "--as", "tree", "--agent", f"{AGENTS}:review")
+    assert refused.code != 0
+    assert "only a diagram needs the agent" in refused.err
 
 
 @pytest.mark.parametrize("command", ["show", "resume", "approve", "replay", "export"])

@@ -11,7 +11,7 @@ from tests.teams.models import Answering
 from tests.teams.patterns import NAMES, PATTERNS, member
 from ziggurat.agents.agent import Agent
 from ziggurat.agents.runnable import Runnable
-from ziggurat.cli.show import show_record
+from ziggurat.cli.show import show_as
 from ziggurat.messages.parts import tool_call
 from ziggurat.models.scripted import ScriptedModel
 from ziggurat.observe.console import ConsoleView
@@ -50,7 +50,7 @@ def test_the_console_shows_rounds_handoffs_and_who_answered(tmp_path: Path) -> N
 def test_the_record_shows_members_rounds_and_handoffs(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     team, store = team_in(tmp_path)
     asyncio.run(team.run("go", run_id="r"))
-    assert show_record("r", store) == 0
+    assert show_as("r", store, None, None) == 0
     lines = without_times(capsys.readouterr().out)
     told = [line.strip() for line in lines if re.search(r"round|hands|team|\(ben\)", line)]
     assert [re.sub(r"^[\d.]+ s +", "", line) for line in told] == [
@@ -92,7 +92,7 @@ def test_everybody_who_spoke_is_seen(name: str, tmp_path: Path, capsys: pytest.C
     team, out = PATTERNS[name](inner, store=store), io.StringIO()
     with ConsoleView(out) as view:
         run = asyncio.run(team.run("go", run_id="r", listeners=[view]))
-    assert show_record("r", store) == 0
+    assert show_as("r", store, None, None) == 0
     shown = capsys.readouterr().out
     spoke = {step.agent.rpartition("/")[2] for step in run.trace()} - {team.name}
     for speaker in spoke | {"ann", "ben"}:

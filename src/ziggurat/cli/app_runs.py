@@ -173,24 +173,30 @@ def recover(
 def show(
     run: options.Run,
     drawing: Annotated[
-        Literal["tree", "html", "mermaid", "svg"] | None,
-        typer.Option("--as", help="Write the tree of its calls instead: as text, HTML, Mermaid, or a timeline in SVG."),
+        Literal["tree", "html", "mermaid", "svg", "diagram"] | None,
+        typer.Option(
+            "--as",
+            help="Write the tree of its calls instead: as text, HTML, Mermaid, or a timeline in SVG; or, in Mermaid, a "
+            "diagram of its agent, plan or graph that marks how far it has come.",
+        ),
     ] = None,
+    agent: options.Agent = None,
     store: options.Store = None,
 ) -> None:
     """Show a run: each call with its time, tokens and cost.
 
-    The first column is the time at which a call ended, the second how long it took.
+    The first column is the time at which a call ended, the second how long it took. Only its record is read; a diagram
+    needs the agent as well.
 
     \b
     Examples:
       ziggurat show 3f2a
-      ziggurat show r-17 --store sqlite:///agents.db
       ziggurat show r-17 --as html > run.html
+      ziggurat show r-17 --as diagram --agent orders.py:graph
     """
-    from ziggurat.cli.show import show_record, show_tree
+    from ziggurat.cli.show import show_as
 
-    raise typer.Exit(show_record(run, store) if drawing is None else show_tree(run, store, drawing))
+    raise typer.Exit(show_as(run, store, drawing, agent))
 
 
 def resume(

@@ -1,6 +1,9 @@
-"""``ziggurat resume``, ``approve``, ``replay`` and ``fork``: the commands that continue a stored run."""
+"""What needs the agent of a stored run: ``resume``, ``approve``, ``replay``, ``fork`` and ``show --as diagram``.
 
-__all__ = ["DecisionOptions", "approve_run", "fork_run", "replay_run", "resume_run"]
+They build it again from the options of the command that has started the run, or take the one that is named.
+"""
+
+__all__ = ["DecisionOptions", "approve_run", "draw_run", "fork_run", "replay_run", "resume_run"]
 
 import asyncio
 import sys
@@ -196,6 +199,20 @@ def replay_run(run: str, overrides: AgentOptions, store: str | None, *, live: Li
     write_answer(went, sys.stdout)
     called = {"nothing": "nothing was called", "tools": "its tools were called", "models": "its models were called"}
     note(f"{plural(went.steps, 'step')} as on record; {called[live]}")
+    return COMPLETED
+
+
+def draw_run(run: str, overrides: AgentOptions, store: str | None) -> int:
+    """Write what the agent of a run is made of, marked with how far the run has come; return the exit code."""
+    run_id, agent, _, _ = _rebuild(run, overrides, store)
+
+    async def standing() -> str:
+        try:
+            return (await agent.standing(run_id)).mermaid()
+        finally:
+            await closed(agent.store)
+
+    write(asyncio.run(standing()).rstrip("\n"))
     return COMPLETED
 
 

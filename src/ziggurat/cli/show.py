@@ -1,19 +1,20 @@
 """``ziggurat show``: a run as a tree of its calls, in the order they ended, with time, tokens and cost."""
 
-__all__ = ["show_record", "show_tree"]
+__all__ = ["show_as"]
 
 import asyncio
 from collections.abc import Iterator
 from datetime import UTC, datetime
 from decimal import Decimal
 
-from ziggurat.cli.agent_options import options_in, options_text
+from ziggurat.cli.agent_options import AgentOptions, options_in, options_text
 from ziggurat.cli.exit_codes import COMPLETED
+from ziggurat.cli.resume import draw_run
 from ziggurat.cli.store import closed, find_run, kept_store, record_in
 from ziggurat.cli.terminal import write
 from ziggurat.core.codec import Raw, as_type, decode, encode
 from ziggurat.core.entries import Decided, Ended, Entered, Failure, JournalEntry, LossAccepted, Opened, Pending, Result
-from ziggurat.core.errors import JournalCorrupt, MissingExtra, described
+from ziggurat.core.errors import ConfigurationError, JournalCorrupt, MissingExtra, described
 from ziggurat.core.failures import place_of
 from ziggurat.core.journal import LocalJournal
 from ziggurat.core.json_lines import as_error
@@ -42,8 +43,29 @@ from ziggurat.observe.tree import run_tree
 _WIDTH = 100
 
 
-def show_record(run: str, store: str | None) -> int:
-    """Write the record of a run; return the exit code."""
+def show_as(run: str, store: str | None, drawing: str | None, agent: str | None) -> int:
+    """Write a run; return the exit code.
+
+    Args:
+        run: Its id, or how that begins.
+        store: Where it is stored.
+        drawing: Its tree as ``tree`` (text), ``html``, ``mermaid`` or ``svg``, or the ``diagram`` of its agent; None
+            for its record.
+        agent: Its agent, for a diagram of a run that was started by a program.
+
+    Raises:
+        ConfigurationError: an agent is given, and it is not needed.
+    """
+    if drawing == "diagram":
+        return draw_run(run, AgentOptions(agent=agent), store)
+    if agent is not None:
+        raise ConfigurationError(
+            "only a diagram needs the agent, everything else is on record: --as diagram --agent ..."
+        )
+    return _show_record(run, store) if drawing is None else _show_tree(run, store, drawing)
+
+
+def _show_record(run: str, store: str | None) -> int:
     info, journal = asyncio.run(_load(run, store))
     picture = _RecordText(info, journal)
     lines = list(picture.lines())
@@ -51,8 +73,7 @@ def show_record(run: str, store: str | None) -> int:
     return COMPLETED
 
 
-def show_tree(run: str, store: str | None, drawing: str) -> int:
-    """Write the tree of a run as ``tree`` (text), ``html``, ``mermaid`` or ``svg``; return the exit code."""
+def _show_tree(run: str, store: str | None, drawing: str) -> int:
     _, journal = asyncio.run(_load(run, store))
     tree = run_tree(journal.entries)
     forms = {"tree": tree.text, "html": tree.html, "mermaid": tree.mermaid, "svg": tree.svg}
