@@ -325,6 +325,9 @@ def test_a_graph_and_an_agent_are_drawn_with_how_far_a_run_has_come(kept: Comman
     assert {name: marks.get(number) for name, number in names.items()} == {
         "look": "done", "check": "waiting", "publish": None
     }  # fmt: skip
+    picture = kept("show", "r-1", "--as", "picture", "--agent", f"{AGENTS}:review").out
+    assert picture.startswith("<svg ")
+    assert all(f">{name}</text>" in picture for name in names)
     kept("run", "-q", "--agent", f"{AGENTS}:plain", "What is 12 * (7 + 5)?")
     agent = kept("show", listed(kept, "--agent", "plain")[0]["id"], "--as", "diagram")
     assert "calculator" in agent.out

@@ -3,14 +3,16 @@
 import random
 import re
 from html import unescape
+from xml.etree import ElementTree
 
 import pytest
 
 from tests.wrong import wrong
 from ziggurat.core.diagram import Diagram, DiagramEdge, DiagramNode, diagram_label
 from ziggurat.core.errors import ConfigurationError
+from ziggurat.core.visible import visible
 
-SIGNS = "ab é漢 \"`'[](){}<>|#;:%&\\/-=.~^$@!\n\t\x00\x1b\u202e\u2028😀end subgraph"
+SIGNS = "ab é漢 \"`'[](){}<>|#;:%&\\/-=.~^$@!\n\t\x00\x1b\u202e\u2028\ud800\uffff😀end subgraph"
 LINE = re.compile(
     r"flowchart (TB|LR)"
     r"|(?P<node>n\d+)(\[|\(|\(\[|\(\(|\{|\{\{)\"(?P<label>[^\"]*)\"(\]|\)|\]\)|\)\)|\}|\}\})"
@@ -85,3 +87,32 @@ def test_edges_end_at_nodes_of_the_same_diagram() -> None:
         Diagram((DiagramNode("ann"), DiagramNode("ann", "other")))
     with pytest.raises(ConfigurationError, match="shape"):
         DiagramNode("ann", shape=wrong("triangle"))
+
+
+def texts_in(diagram: Diagram) -> list[str]:
+    own = [visible(line).replace("\t", " ") for node in diagram.nodes for line in _lines(node.label or node.name)]
+    on = [" ".join(map(visible, _lines(edge.label))).replace("\t", " ") for edge in diagram.edges]
+    return [*own, *filter(None, on), *(text for node in diagram.nodes if node.parts for text in texts_in(node.parts))]
+
+
+def _lines(text: str) -> list[str]:
+    return text.strip().splitlines()
+
+
+@pytest.mark.parametrize("seed", range(100))
+def test_the_svg_picture_has_all_texts_and_nothing_else_that_they_say(seed: int) -> None:
+    diagram = a_diagram(random.Random(seed))
+    picture = ElementTree.fromstring(diagram.svg())
+    texts = [element.text or "" for element in picture.iter() if element.tag.endswith("}text")]
+    assert sorted(texts) == sorted(texts_in(diagram))
+    kinds = {element.tag.partition("}")[2] for element in picture.iter()}
+    assert kinds <= {"svg", "defs", "marker", "path", "g", "rect", "polygon", "ellipse", "text"}
+    assert not any(name.startswith("on") or "href" in name for element in picture.iter() for name in element.attrib)
+
+
+def test_an_svg_picture_shows_marks_and_is_shown_by_notebooks() -> None:
+    review = Diagram((DiagramNode("writer", mark="done"), DiagramNode("critic")), (DiagramEdge("writer", "critic"),))
+    picture = review.svg()
+    assert 'fill="#dff0d8"' in picture
+    assert review._repr_svg_() == picture
+    assert Diagram().svg().startswith("<svg ")

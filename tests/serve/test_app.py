@@ -59,6 +59,9 @@ async def test_a_run_is_started_watched_and_read() -> None:
         assert (await server.get("/runs?label=user:ben"))["runs"] == []
         tree = await server.get("/runs/r-1/tree?from=1&count=1")
         assert (tree["total"], [node["name"] for node in tree["nodes"]]) == (3, ["step-1"])
+        picture = await server.client.get("/runs/r-1/standing")
+        assert picture.headers["content-type"].startswith("image/svg+xml")
+        assert 'fill="#dff0d8"' in picture.text  # the agent is done
         assert len((await server.client.get("/runs/r-1/record")).text.splitlines()) == run["entries"]
         assert (await server.post("/runs/r-1/replay"))["answer"] == "Good day."
         [number] = [place for place, name, _ in events if name == "ModelEnded"]

@@ -108,6 +108,10 @@ def test_a_call_is_decided(open_page: Page, world: World, decide: Callable[[Page
 def test_a_question_is_answered(open_page: Page) -> None:
     page = open_page
     _start(page, "book", "Oslo")
+    page.get_by_text("Parts", exact=True).click()
+    picture = page.get_by_alt_text("What it is made of")
+    expect(picture).to_be_visible()
+    page.wait_for_function("document.querySelector('.standing img').naturalWidth > 50")
     page.get_by_role("button", name="Answer …").click()
     page.get_by_label("Answer").fill("12a")
     page.get_by_role("button", name="Answer", exact=True).click()

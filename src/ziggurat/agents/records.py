@@ -150,6 +150,7 @@ class RunRecords(Generic[Out]):
         ::
 
             print((await team.standing("r-17")).mermaid())
+            Path("team.svg").write_text((await team.standing("r-17")).svg())
 
         Raises:
             RunNotFound: the store has no such run.

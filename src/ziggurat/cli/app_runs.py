@@ -173,11 +173,11 @@ def recover(
 def show(
     run: options.Run,
     drawing: Annotated[
-        Literal["tree", "html", "mermaid", "svg", "diagram"] | None,
+        Literal["tree", "html", "mermaid", "svg", "diagram", "picture"] | None,
         typer.Option(
             "--as",
-            help="Write the tree of its calls instead: as text, HTML, Mermaid, or a timeline in SVG; or, in Mermaid, a "
-            "diagram of its agent, plan or graph that marks how far it has come.",
+            help="Write the tree of its calls instead: as text, HTML, Mermaid, or a timeline in SVG; or a diagram (in "
+            "Mermaid) or picture (in SVG) of its agent, plan or graph that marks how far it has come.",
         ),
     ] = None,
     agent: options.Agent = None,
@@ -192,7 +192,7 @@ def show(
     Examples:
       ziggurat show 3f2a
       ziggurat show r-17 --as html > run.html
-      ziggurat show r-17 --as diagram --agent orders.py:graph
+      ziggurat show r-17 --as picture --agent orders.py:graph > graph.svg
     """
     from ziggurat.cli.show import show_as
 

@@ -202,13 +202,14 @@ def replay_run(run: str, overrides: AgentOptions, store: str | None, *, live: Li
     return COMPLETED
 
 
-def draw_run(run: str, overrides: AgentOptions, store: str | None) -> int:
+def draw_run(run: str, overrides: AgentOptions, store: str | None, *, as_picture: bool) -> int:
     """Write what the agent of a run is made of, marked with how far the run has come; return the exit code."""
     run_id, agent, _, _ = _rebuild(run, overrides, store)
 
     async def standing() -> str:
         try:
-            return (await agent.standing(run_id)).mermaid()
+            diagram = await agent.standing(run_id)
+            return diagram.svg() if as_picture else diagram.mermaid()
         finally:
             await closed(agent.store)
 

@@ -49,15 +49,15 @@ def show_as(run: str, store: str | None, drawing: str | None, agent: str | None)
     Args:
         run: Its id, or how that begins.
         store: Where it is stored.
-        drawing: Its tree as ``tree`` (text), ``html``, ``mermaid`` or ``svg``, or the ``diagram`` of its agent; None
-            for its record.
+        drawing: Its tree as ``tree`` (text), ``html``, ``mermaid`` or ``svg``, or its agent as a ``diagram`` or
+            ``picture``; None for its record.
         agent: Its agent, for a diagram of a run that was started by a program.
 
     Raises:
         ConfigurationError: an agent is given, and it is not needed.
     """
-    if drawing == "diagram":
-        return draw_run(run, AgentOptions(agent=agent), store)
+    if drawing in ("diagram", "picture"):
+        return draw_run(run, AgentOptions(agent=agent), store, as_picture=drawing == "picture")
     if agent is not None:
         raise ConfigurationError(
             "only a diagram needs the agent, everything else is on record: --as diagram --agent ..."

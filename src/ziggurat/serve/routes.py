@@ -116,6 +116,10 @@ class _Routes:
         entries = await self.agents.entries(_id(request))
         return tree_view(entries, _number(request, "from", 0), _number(request, "count", 2000))
 
+    async def read_standing(self, request: Request) -> Response:
+        agent, _ = await self.agents.agent_of(_id(request))
+        return Response((await agent.standing(_id(request))).svg(), media_type="image/svg+xml")
+
     async def read_call(self, request: Request) -> Any:
         return call_view(await self.agents.entries(_id(request)), request.path_params["number"])
 
@@ -224,6 +228,7 @@ def routes(agents: ServedAgents, closing: Closing) -> list[Route]:
         _route("GET", "/runs/{id}", own.read_run),
         _route("GET", "/runs/{id}/events", own.follow),
         _route("GET", "/runs/{id}/tree", own.read_tree),
+        _route("GET", "/runs/{id}/standing", own.read_standing),
         _route("GET", "/runs/{id}/record", own.read_record),
         _route("POST", "/runs/{id}/decisions", own.decide),
         _route("POST", "/runs/{id}/cancel", own.cancel),

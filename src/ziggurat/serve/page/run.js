@@ -189,6 +189,8 @@ export function Run({ id, number }) {
     ${note && html`<p class="note" role="status">${note}</p>`}
     <${Decisions} id=${id} pending=${run.pending || []} onDone=${refresh} />
     <${Outcome} run=${run} live=${live} />
+    <details class="standing"><summary>Parts</summary><img loading="lazy" src=${runPath(id, "/standing") + query({ at: total })}
+      alt="What it is made of, and how far it has come" /></details>
     <div class="panes">
       <${Tree} nodes=${nodes} total=${total} live=${live} selected=${found} onSelect=${select} />
       <aside id="node-panel" tabindex="-1" aria-label="Call">
