@@ -1,6 +1,7 @@
 """Random domains for HTN planning, and a planner of the tests that tries everything, to compare with."""
 
 import random
+from collections.abc import Iterable
 from functools import cache
 from typing import Any
 
@@ -26,6 +27,15 @@ class Domain:
         self.world = self._facts() | {"a": True}
         self.goal: HtnTask = compounds[0] if seed % 20 else primitives[0]
 
+    def world_after(self, tools: Iterable[str]) -> dict[str, Any]:
+        """Return what holds after steps with these tools."""
+        tasks = [self.goal, *(each for method in self.methods for each in method.subtasks)]
+        effects = {each.tool: each.effects for each in tasks if isinstance(each, Primitive)}
+        world = dict(self.world)
+        for each in tools:
+            world |= effects[each]
+        return world
+
     def _facts(self) -> dict[str, Any]:
         return {name: self._chance.choice((True, False, 1)) for name in "abc" if not self._chance.randint(0, 2)}
 
@@ -33,6 +43,26 @@ class Domain:
         one, other = self._chance.sample("abc", 2)
         tests = {f"{one} is {other}": lambda world: str(world.get(one)) == str(world.get(other))}
         return self._facts() | (tests if not self._chance.randint(0, 3) else {})
+
+
+def endless(seed: int) -> list[Method]:
+    """Return methods of any size, of which none comes to an end: all end with the goal again."""
+    chance = random.Random(seed)
+
+    def number() -> int:
+        return int(10 ** chance.uniform(0, 3))
+
+    def facts() -> dict[str, Any]:
+        names = range(chance.choice((0, 0, 1, number())))
+        return {str(name): name for name in names}
+
+    def tasks() -> list[HtnTask]:
+        each: HtnTask = chance.choice((Compound("part"), Primitive("p", {}, facts(), facts())))
+        return [each] * chance.choice((0, 1, number()))
+
+    methods = [Method("goal", [*tasks(), Compound("goal"), *tasks()], facts()) for _ in range(chance.randint(1, 9))]
+    parts = [Method("part", [], facts() | {"no": chance.choice((1, True))}) for _ in range(number())]
+    return [*methods, *parts, Method("part", [])]
 
 
 Frozen = tuple[tuple[str, Any], ...]

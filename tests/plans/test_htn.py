@@ -1,12 +1,13 @@
 """Planning with a hierarchical task network: what is found, why something is not, and how a plan is done."""
 
 import asyncio
+import time
 import tracemalloc
 from typing import Any
 
 import pytest
 
-from tests.plans.htn_domains import MAX_DEPTH, MAX_STEPS, Domain, Everything
+from tests.plans.htn_domains import MAX_DEPTH, MAX_STEPS, Domain, Everything, endless
 from ziggurat.agents.agent import Agent
 from ziggurat.core.errors import ConfigurationError, JournalMismatch, LimitExceeded
 from ziggurat.messages import stops
@@ -155,6 +156,7 @@ def test_it_agrees_with_a_planner_that_tries_everything() -> None:
             continue
         plan = planner.plan(domain.goal, domain.world)
         assert everything.is_plan(plan.steps), seed
+        assert plan.world == domain.world_after(step.tool for step in plan.steps)
         assert planner.plan(domain.goal, dict(reversed(domain.world.items()))) == plan
         went_back += any(not refusal.reason.startswith(("a is", "b is", "c is")) for refusal in plan.refused)
     assert min(outcomes.values()) > 150
@@ -225,19 +227,33 @@ BLOW_UPS = {
         Method("goal", [Primitive("p", effects={str(n): n}) for n in range(50)] + [Compound("goal")] * 2)
         for _ in range(9)
     ],
+    "subtasks": [Method("goal", [Compound("goal")] * 5_000) for _ in range(9)],
+    "methods": [Method("goal", [Compound("goal")], description=f"{n}") for n in range(5_000)],
+    "tests": [Method("goal", [Compound("goal")], {str(name): name for name in range(2_000)}) for _ in range(9)],
+    "no use": [
+        *[Method("goal", [Compound("goal")], {f"no {name}": 1}, "x" * 100) for name in range(5_000)],
+        *[Method("goal", [Compound("goal")]) for _ in range(3)],
+    ],
+    "world": [Method("goal", [Primitive("p", effects={"a": n}), Compound("goal")]) for n in range(9)],
 }
 
 
-@pytest.mark.parametrize("name", BLOW_UPS)
-def test_a_search_that_blows_up_ends_at_its_limits(name: str) -> None:
-    planner = Planner(BLOW_UPS[name])
+@pytest.mark.parametrize("name", [*BLOW_UPS, *range(8)])
+def test_a_search_that_blows_up_ends_at_its_limits(name: str | int) -> None:
+    planner = Planner(BLOW_UPS[name] if isinstance(name, str) else endless(name))
+    world = {str(name): name for name in range(50_000)}
+    began = time.process_time()
+    with pytest.raises(LimitExceeded):
+        planner.plan(Compound("goal"), world)
+    assert time.process_time() - began < 1
     tracemalloc.start()
     with pytest.raises(LimitExceeded) as raised:
-        planner.plan(Compound("goal"))
+        planner.plan(Compound("goal"), world)
     assert tracemalloc.get_traced_memory()[1] < 64_000_000
     tracemalloc.stop()
     assert isinstance(raised.value, NoPlan)
     assert len(raised.value.refused) <= 200
+    assert len(str(raised.value)) < 10_000
 
 
 # -- a model orders methods --------------------------------------------------------------------------------------------

@@ -75,9 +75,12 @@ class Method(CheckedStruct, frozen=True):
 
     @property
     def title(self) -> str:
-        """Its description, or what it is made of."""
-        names = (each.tool if isinstance(each, Primitive) else each.name for each in self.subtasks)
-        return self.description or " > ".join(names) or "nothing to do"
+        """Its description, or what it is made of, which is cut after ten tasks."""
+        if self.description or not self.subtasks:
+            return self.description or "nothing to do"
+        names = [each.tool if isinstance(each, Primitive) else each.name for each in self.subtasks[:10]]
+        more = len(self.subtasks) - len(names)
+        return " > ".join([*names, f"{more} more"] if more else names)
 
 
 class HtnStep(Struct, frozen=True):
@@ -180,9 +183,9 @@ def unmet(preconditions: Mapping[str, Any], world: World) -> str:
             if not answer:
                 return f"{name} does not hold"
         elif name not in world:
-            return f"{name} is not {value!r}: it has no value"
+            return f"{name} is not {value!r:.200}: it has no value"
         elif not _equal(world[name], value):
-            return f"{name} is {world[name]!r}, not {value!r}"
+            return f"{name} is {world[name]!r:.200}, not {value!r:.200}"
     return ""
 
 
