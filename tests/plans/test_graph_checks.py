@@ -1,11 +1,11 @@
 """What is refused when a graph is built, and the sentence that says what to do about it."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Annotated, Any, Literal, TypedDict
 
 import pytest
-from msgspec import Struct
+from msgspec import Meta, Struct, defstruct
 from pydantic import BaseModel
 
 from tests.plans.states import State, add, noting
@@ -14,7 +14,7 @@ from ziggurat.calls.step import step
 from ziggurat.core.errors import ConfigurationError
 from ziggurat.plans.graph import Graph
 from ziggurat.plans.graph_parts import START
-from ziggurat.plans.reducers import append
+from ziggurat.plans.reducers import Reducer, append, merge
 
 
 def to_b_or_c(state: State) -> Literal["b", "c"]:
@@ -163,6 +163,12 @@ def _both_may_write(graph: Graph[State]) -> None:
     graph.route("a", to_several)
 
 
+def _route_may_choose_both(graph: Graph[State]) -> None:
+    add(graph, "a")
+    writers(graph, "b", "c")
+    graph.route("a", lambda state: "b", ["b", "c"])
+
+
 def _nobody_knows(graph: Graph[State]) -> None:
     add(graph, "a")
     writers(graph, "b")
@@ -208,7 +214,14 @@ REFUSED: dict[str, tuple[Callable[[Graph[State]], None], str]] = {
         "loop of a may be left from c to d in a round in which b leads back to a: let one route",
     ),
     "always back": (_always_back, "loop of a may be left from b to c in a round in which b leads back"),
-    "both write": (_both_write, r"b and c may run at the same time, and both write State.topic.*Annotated\[str"),
+    "both write": (
+        _both_write,
+        r"and both write State.topic.*\(value, update\) -> value: topic: Annotated\[str, function\]",
+    ),
+    "a route may choose both": (
+        _route_may_choose_both,
+        "or annotate the route of a to return one name, such as -> str",
+    ),
     "both may write": (_both_may_write, "b and c may run at the same time"),
     "nobody knows": (_nobody_knows, "it is not declared what unknown may write: pass writes="),
     "after any": (_after_any, "c and d may run at the same time"),
@@ -258,11 +271,42 @@ def test_a_state_has_typed_fields() -> None:
         Graph(dict)
 
     class Odd(Struct):
-        lock: Annotated[object, append]
         thread: type
 
     with pytest.raises(ConfigurationError):
         Graph(Odd)
+
+
+KINDS: list[tuple[Any, Reducer | None]] = [
+    *[(kind, append) for kind in (list[str], list, Sequence[str], Annotated[list[str], Meta(max_length=9)])],
+    *[(kind, merge) for kind in (dict[str, int], Mapping[str, int], Annotated[dict[str, int], Meta(max_length=9)])],
+    *[(kind, None) for kind in (str, int, bool | None, tuple[str, ...], set[str], list[str] | None)],
+]
+
+
+@pytest.mark.parametrize(("kind", "fits"), KINDS, ids=str)
+def test_a_reducer_fits_its_field_and_the_one_that_is_advised_does(kind: Any, fits: Reducer | None) -> None:
+    def two_writers(annotation: Any) -> Graph[Any]:
+        graph: Graph[Any] = Graph(defstruct("Plain", [("field", annotation)]))
+        for name in "ab":
+            graph.node(empty, name=name, writes="field")
+        graph.edge("start", ("a", "b"))
+        return graph
+
+    async def empty(state: Any) -> Any: ...
+
+    with pytest.raises(ConfigurationError, match=r"both write Plain\.field") as raised:
+        two_writers(kind).build("graph")
+    for reducer in (append, merge):
+        assert (f", {reducer.__name__}]" in str(raised.value)) == (reducer is fits)
+        if reducer is fits:
+            two_writers(Annotated[kind, reducer]).build("graph")
+        else:
+            with pytest.raises(
+                ConfigurationError, match=rf"the field 'field' has the reducer {reducer.__name__}, which"
+            ):
+                two_writers(Annotated[kind, reducer])
+    two_writers(Annotated[kind, lambda value, update: update]).build("graph")
 
 
 def test_a_model_of_pydantic_is_a_field_of_a_dataclass_or_a_model_but_of_no_struct() -> None:

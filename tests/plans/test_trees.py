@@ -347,6 +347,11 @@ def test_time_limits_hold_for_a_task_and_for_a_whole_plan() -> None:
         (lambda: workflow(Task("a", prompt="{nothing}"), agent=agent()), "a refers to the variable 'nothing'"),
         (lambda: workflow(Task("a", function=double)), "'n'"),
         (lambda: workflow(Map("m", "input", Task("a", prompt="{item} {n}")), agent=agent()), "'n'"),
+        (
+            lambda: workflow(Map("m", "{input}", Task("a", prompt="x")), agent=agent()),
+            r"without braces: Map\('m', 'input'",
+        ),
+        (lambda: workflow(Task("a", function=double)), r"pass it in arguments= of the task or variables= of the plan"),
         (lambda: workflow(Parallel([Task("n", prompt="x"), Task("a", function=double)]), agent=agent()), "'n'"),
         (lambda: workflow(Loop(Task("a", prompt="x"), 2, asked(agent(), "{b}?")), agent=agent()), "loop refers .* 'b'"),
     ],

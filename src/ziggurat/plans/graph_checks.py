@@ -10,6 +10,7 @@ from msgspec import Struct
 from ziggurat.core.errors import ConfigurationError
 from ziggurat.plans.graph_parts import END, START, Edge, Node, Route, plural
 from ziggurat.plans.graph_shape import Shape, bits_of
+from ziggurat.plans.reducers import fitting
 from ziggurat.plans.state import StateType
 
 _Choices = dict[str, frozenset[str]]
@@ -174,8 +175,16 @@ class _Checks:
             )
         return (
             f"{both}, and both write {state_type.name}.{field}, so what holds would depend on timing: "
-            f"{_with_reducer(field, state_type)}, or let an edge put one after the other"
+            f"{_with_reducer(field, state_type)}, or let an edge put one after the other{self._or_choose(one, other)}"
         )
+
+    def _or_choose(self, one: Node, other: Node) -> str:
+        """Return another way out for two nodes among which a route chooses: it may choose one only."""
+        names = {one.name, other.name}
+        sources = [
+            source for source, route in self.routes.items() if names <= {*route.targets} and route.single is None
+        ]
+        return "".join(f", or annotate the route of {each} to return one name, such as -> str" for each in sources[:1])
 
 
 def _both(way: _Choices, other: _Choices) -> _Choices:
@@ -203,4 +212,7 @@ def _disjoint(ways: list[_Choices], others: list[_Choices]) -> bool:
 def _with_reducer(field: str, state_type: StateType) -> str:
     kind = state_type.fields[field].kind
     name = getattr(kind, "__name__", str(kind)) if not hasattr(kind, "__args__") else str(kind)
-    return f"give the field a reducer, such as {field}: Annotated[{name}, append]"
+    reducer = fitting(kind)
+    if reducer is None:
+        return f"give the field a reducer, a function (value, update) -> value: {field}: Annotated[{name}, function]"
+    return f"give the field a reducer, such as {field}: Annotated[{name}, {reducer.__name__}]"

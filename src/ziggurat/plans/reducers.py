@@ -1,6 +1,6 @@
 """Reducers: how a field of a graph's state takes up updates; `append` and `merge`, and lists that grow at no cost."""
 
-__all__ = ["Appended", "Reducer", "append", "merge", "reducer_of"]
+__all__ = ["Appended", "Reducer", "append", "fitting", "merge", "reducer_of"]
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from itertools import islice
@@ -43,6 +43,14 @@ def reducer_of(annotation: object) -> tuple[Any, Reducer | None]:
     remaining = tuple(each for each in others if each not in reducers)
     bare = Annotated[(kind, *remaining)] if remaining else kind
     return bare, (reducers[0] if reducers else None)
+
+
+def fitting(kind: object) -> Reducer | None:
+    """Return which of `append` and `merge` fits a type: the one for lists, the other for dictionaries."""
+    while get_origin(kind) is Annotated:
+        kind = get_args(kind)[0]
+    whole = get_origin(kind) or kind
+    return append if whole in (list, Sequence) else merge if whole in (dict, Mapping) else None
 
 
 class Appended(Sequence[T]):

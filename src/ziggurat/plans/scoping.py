@@ -12,7 +12,7 @@ from ziggurat.calls.step import Step
 from ziggurat.core.context import Context
 from ziggurat.core.errors import ConfigurationError
 from ziggurat.plans.conditions import Asked
-from ziggurat.plans.nodes import Branch, Loop, Map, Parallel, Task
+from ziggurat.plans.nodes import Branch, Loop, Map, Node, Parallel, Task
 from ziggurat.plans.places import Place
 from ziggurat.plans.variables import names_in
 
@@ -63,8 +63,17 @@ def _require(place: Place, names: Iterable[str], known: _Names) -> None:
         if name not in known:
             raise ConfigurationError(
                 f"{place.position} refers to the variable {name!r}, which nothing before it sets; there are: "
-                f"{', '.join(sorted(known)) or 'none'}. Write {{{{{name}}}}} for the text {{{name}}}"
+                f"{', '.join(sorted(known)) or 'none'}. {_advice(place.node, name)}"
             )
+
+
+def _advice(node: Node, name: str) -> str:
+    """Return what to do about a variable that nothing sets."""
+    if isinstance(node, Map):
+        return f"Write the name of a variable, without braces: Map({node.name!r}, {name.strip('{} ')!r}, ...)"
+    if isinstance(node, Task) and node.function is not None and node.arguments is None:
+        return "It is a parameter of the function: pass it in arguments= of the task or variables= of the plan"
+    return f"Write {{{{{name}}}}} for the text {{{name}}}"
 
 
 def _references(place: Place) -> Iterable[str]:

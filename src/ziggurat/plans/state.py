@@ -12,7 +12,7 @@ from msgspec import Struct
 
 from ziggurat.core.errors import ConfigurationError, JournalCorrupt
 from ziggurat.core.similar import similar
-from ziggurat.plans.reducers import Appended, Reducer, append, reducer_of
+from ziggurat.plans.reducers import Appended, Reducer, append, fitting, merge, reducer_of
 from ziggurat.tools.parameter import Parameter
 
 Values = dict[str, Any]
@@ -43,9 +43,15 @@ class Field(Struct, frozen=True, eq=False):
         """Return the field of an annotation.
 
         Raises:
-            ConfigurationError: the type has no JSON form.
+            ConfigurationError: the type has no JSON form, or its reducer is for another.
         """
         kind, reducer = reducer_of(annotation)
+        if reducer in (append, merge) and fitting(kind) is not reducer:
+            raise ConfigurationError(
+                f"the field {name!r} has the reducer {reducer.__name__}, which is for "
+                f"{'lists' if reducer is append else 'dictionaries'}, and the type {kind!r:.100}: change one of them; "
+                "a reducer may be any function (value, update) -> value"
+            )
         update = _update_type(kind, reducer)
         parameter = Parameter.of(name, update, required=True)
         check = partial(msgspec.convert, type=parameter.wire) if parameter.check is None else partial(_same, parameter)
