@@ -33,7 +33,9 @@ CHOICE = '[{"name": "reply"'
 ASK_ROME = '[{"name": "weather", "arguments": {"city": "Rome"}}]'
 
 
-def _ask(engine: Parrot, *messages: Message, stated_only: bool = True, **fields: Any) -> ModelResponse:
+def _ask(
+    engine: Parrot, *messages: Message, stated_only: bool = True, only_calls: bool = False, **fields: Any
+) -> ModelResponse:
     fold = Fold()
 
     def hear(event: Event) -> None:
@@ -41,7 +43,8 @@ def _ask(engine: Parrot, *messages: Message, stated_only: bool = True, **fields:
             fold.push(event.delta)
 
     request = ModelRequest(Transcript.of(*messages), **fields)
-    reply: ModelResponse = asyncio.run(TemplatedModel(engine, stated_only=stated_only)(request, root().heard_by(hear)))
+    model = TemplatedModel(engine, stated_only=stated_only, only_calls=only_calls)
+    reply: ModelResponse = asyncio.run(model(request, root().heard_by(hear)))
     assert fold.message() == reply.message
     return reply
 
@@ -249,3 +252,40 @@ def test_structured_output_after_a_failed_call_is_that_of_the_model() -> None:
     messages = (user("Rain?"), assistant(IN_ROME), failure)
     output = OutputSchema("place", CLOSED)
     assert _ask(Parrot(CHOICE, "{}"), *messages, tools=(WEATHER,), output=output).text == "{}"
+
+
+NOTHING = "I only call tools, and have called none for this request. There are: weather."
+
+
+@pytest.mark.parametrize(
+    ("messages", "fields", "text"),
+    [
+        pytest.param([user("Hi")], {}, NOTHING, id="nothing was called"),
+        pytest.param([user("Rain?"), assistant(IN_ROME), RAIN], {}, "weather: rain", id="a result"),
+        pytest.param([user("Rain?"), assistant(IN_ROME), RAIN, user("Why?")], {}, NOTHING, id="in an earlier turn"),
+        pytest.param(
+            [user("Rain?"), assistant(IN_ROME), RAIN],
+            {"settings": ModelSettings(tool_choice="none")},
+            "weather: rain",
+            id="no tool may be called",
+        ),
+        pytest.param(
+            [user("Rain?"), assistant(IN_ROME), RAIN], {"output": OutputSchema("place", CLOSED)}, "Done.", id="output"
+        ),
+        pytest.param([user("Hi")], {"tools": ()}, "Done.", id="without tools"),
+    ],
+)
+def test_a_model_that_only_calls_tools_says_nothing_else_of_them(
+    messages: list[Message], fields: dict[str, Any], text: str
+) -> None:
+    calls_first = "tools" not in fields and "settings" not in fields
+    engine = Parrot(*([CHOICE] if calls_first else []), "Done.")
+    reply = _ask(engine, *messages, only_calls=True, **{"tools": (WEATHER,), **fields})
+    assert (reply.text, reply.finish) == (text, "stop")
+
+
+def test_a_model_that_only_calls_tools_says_what_they_returned_when_it_repeats_itself() -> None:
+    engine = Parrot(ASK_ROME, "I have called it a hundred times.")
+    messages = (user("Rain?"), assistant(IN_ROME), RAIN)
+    assert _ask(engine, *messages, tools=(WEATHER,), only_calls=True).text == "weather: rain"
+    assert len(engine.asked) == 1

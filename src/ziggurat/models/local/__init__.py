@@ -54,6 +54,7 @@ def local(
     slots: PositiveInt = SLOTS,
     context: PositiveInt = CONTEXT,
     stated_only: bool = True,
+    only_calls: bool | None = None,
 ) -> EmbeddedModel | TemplatedModel:
     """Return the embedded model, or the model in a GGUF file; the weights load with the first request.
 
@@ -63,6 +64,8 @@ def local(
         context: The context size of a GGUF file in tokens, shared by the slots.
         stated_only: Whether optional arguments that the conversation does not state are left out of the calls of a
             GGUF file: small models invent them. Pass False for a model that infers them well.
+        only_calls: Whether answers of a GGUF file to requests that have tools are never in its own words, but what the
+            calls returned: small models state what no call has done. By default only those of ``coder``.
 
     Raises:
         ConfigurationError: there is no such file, it is not a GGUF file, the model is not installed, a number is below
@@ -74,13 +77,17 @@ def local(
         Agent(local("models/qwen.gguf", context=16_384), tools=[weather])
     """
     if path is None:
-        if (slots, context, stated_only) != (SLOTS, CONTEXT, True):
+        if (slots, context, stated_only, only_calls) != (SLOTS, CONTEXT, True, None):
             raise ConfigurationError(
-                "slots, context and stated_only are settings of GGUF files, and local() was called without one"
+                "slots, context, stated_only and only_calls are settings of GGUF files, and local() was called without "
+                "one"
             )
         return EmbeddedModel()
+    model, name = None, None
     if path in CATALOGUE:
         check_installed(str(path))
-        engine = engine_for(pinned(str(path)).path, slots=slots, context=context)
-        return TemplatedModel(engine, name=str(path), stated_only=stated_only)
-    return TemplatedModel(engine_for(Path(path), slots=slots, context=context), stated_only=stated_only)
+        model, name = pinned(str(path)), str(path)
+    engine = engine_for(Path(path) if model is None else model.path, slots=slots, context=context)
+    if only_calls is None:
+        only_calls = model is not None and model.only_calls
+    return TemplatedModel(engine, name=name, stated_only=stated_only, only_calls=only_calls)

@@ -35,6 +35,7 @@ class PinnedModel(msgspec.Struct, frozen=True):
         url: Where its makers publish the file, if that is tried first.
         good_for: What it does well.
         not_for: What it should not be used for.
+        only_calls: Whether it only calls tools where there are some; see `TemplatedModel`.
     """
 
     name: str
@@ -49,6 +50,7 @@ class PinnedModel(msgspec.Struct, frozen=True):
     url: str | None
     good_for: str
     not_for: str
+    only_calls: bool = False
 
     @property
     def path(self) -> Path:
@@ -99,6 +101,7 @@ _CODER = PinnedModel(
     url="https://huggingface.co/Qwen/Qwen2.5-Coder-1.5B-Instruct-GGUF/resolve/main/qwen2.5-coder-1.5b-instruct-q4_k_m.gguf",
     good_for="tool calls, also several at once, and extracting fields from text",
     not_for="chat, facts, long plans",
+    only_calls=True,
 )
 
 CATALOGUE: dict[str, PinnedModel] = {model.name: model for model in (_CODER, _SMALL)}

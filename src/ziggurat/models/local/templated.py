@@ -15,6 +15,7 @@ from ziggurat.core.facts import NAME, Fact
 from ziggurat.messages.delta import Fold, PartDelta, TextDelta, ThinkingDelta
 from ziggurat.messages.events import Delta
 from ziggurat.messages.facts import MODEL_NAME, OUTPUT_MODES, WINDOW
+from ziggurat.messages.formatting import shortened
 from ziggurat.messages.message import Message
 from ziggurat.messages.model import FinishReason, ModelRequest, ModelResponse, ToolSpec
 from ziggurat.messages.parts import ToolCall, ToolResult
@@ -42,18 +43,24 @@ class TemplatedModel:
     The file's own chat template shows the conversation and the tools. If there are tools, a grammar restricts the reply
     to calls of existing tools with arguments that fit their schemas, or to an answer. A call that was answered since
     the last user message is not repeated: the model is asked for an answer instead. If one of these calls failed, and
-    no structured output is wanted, the answer is what each call returned, word for word: small models say that work was
+    no structured output is needed, the answer is what each call returned, word for word: small models say that work was
     done although it failed. How good the choice is depends on the model.
 
     Args:
         engine: The loaded file.
         name: Its name, by default that of the file.
         stated_only: Whether optional arguments that the conversation does not state are left out of calls.
+        only_calls: Whether an answer to a request that has tools is never in the model's own words, so that it cannot
+            state what no call has done: it is what the calls returned, or says that none was made. Structured output
+            is the model's.
     """
 
-    def __init__(self, engine: Engine, *, name: str | None = None, stated_only: bool = True) -> None:
+    def __init__(
+        self, engine: Engine, *, name: str | None = None, stated_only: bool = True, only_calls: bool = False
+    ) -> None:
         self.engine = engine
         self.stated_only = stated_only
+        self.only_calls = only_calls
         self.name: str = f"local:{name or engine.path.stem}"
         self._shown = name or str(engine.path)
         self.facts: Mapping[Fact[Any], object] = {
@@ -75,18 +82,19 @@ class TemplatedModel:
             ModelError: the request cannot be served.
         """
         reply = _Reply(ctx)
-        prompt = _Prompt(request, offered(request), await self.engine.template(), self.stated_only)
+        prompt = _Prompt(request, offered(request), await self.engine.template(), self.stated_only, self.only_calls)
         if prompt.tools:
             calls = prompt.reader()
             await self._generate(reply, prompt.for_calls(), calls)
             if calls.count or not calls.complete or reply.finish == "length" or reply.fold.message().text:
                 return reply.response(self.name, calls.complete)
-            if outcomes := prompt.outcomes_with_failures():
-                await reply.add([TextDelta(outcomes)])
-            else:
-                await self._generate(reply, prompt.for_answer(calls.repeated), prompt.reader(calls=False))
+            repeated = calls.repeated
         else:
-            await self._generate(reply, prompt.for_answer(), prompt.reader(calls=False))
+            repeated = []
+        if answer := prompt.answer_of_calls():
+            await reply.add([TextDelta(answer)])
+        else:
+            await self._generate(reply, prompt.for_answer(repeated), prompt.reader(calls=False))
         return reply.response(self.name)
 
     async def _generate(self, reply: "_Reply", body: Mapping[str, Any], reader: ReplyReader) -> None:
@@ -134,10 +142,16 @@ class _Prompt:
     """The requests to llama.cpp for one request; the second begins as the first, so its prefix is not read again."""
 
     def __init__(
-        self, request: ModelRequest, tools: Sequence[ToolSpec], template: ChatTemplate, stated_only: bool
+        self,
+        request: ModelRequest,
+        tools: Sequence[ToolSpec],
+        template: ChatTemplate,
+        stated_only: bool,
+        only_calls: bool,
     ) -> None:
         self.tools = tools
         self._stated_only = stated_only
+        self._only_calls = only_calls and bool(request.tools)
         self._request = request
         self._settings = request.settings
         self._required = request.settings.tool_choice not in (None, "auto", "none")
@@ -196,14 +210,19 @@ class _Prompt:
             return self._body(messages, None)
         return self._body(messages, answer_grammar(output, thinking=self._thinking))
 
-    def outcomes_with_failures(self) -> str:
-        """Return the outcomes of the calls since the last user message, a line each; empty if no call failed.
+    def answer_of_calls(self) -> str:
+        """Return the outcomes of the calls since the last user message, a line each; empty if the model is to answer.
 
-        Of equal calls the last one counts. Structured output needs an answer by the model, so it is empty then, too.
+        It is if no call failed, unless it only calls tools, and if structured output is needed. Of equal calls the last
+        one counts.
         """
         outcomes = _outcomes(self._request).values()
-        if self._request.output is not None or not any(outcome.error for outcome in outcomes):
+        failed = any(outcome.error for outcome in outcomes)
+        if self._request.output is not None or not (failed or self._only_calls):
             return ""
+        if not outcomes:
+            names = ", ".join(tool.name for tool in self._request.tools)
+            return f"I only call tools, and have called none for this request. There are: {shortened(names, 300)}."
         return "\n".join(f"{outcome.name}: {outcome.text or outcome.error or 'ok'}" for outcome in outcomes)
 
     def _body(self, messages: list[dict[str, Any]], grammar: str | None) -> dict[str, Any]:
