@@ -254,7 +254,8 @@ def main() -> None:
     model = local(options.model)
     assert isinstance(model, TemplatedModel)
     if options.threads is not None:
-        model = TemplatedModel(Engine(Path(model.engine.path), threads=options.threads))
+        engine = Engine(Path(model.engine.path), threads=options.threads)
+        model = TemplatedModel(engine, stated_only=model.stated_only, only_calls=model.only_calls)
     counts = asyncio.run(judge(model, options.dialogues, options.seed, options.show))
     print(", ".join(f"{name}: {count}" for name, count in counts.items()))
 
