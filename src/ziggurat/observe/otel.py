@@ -24,10 +24,12 @@ from ziggurat.observe.first_chunk import FirstChunk
 from ziggurat.observe.otel_metrics import Instruments
 
 if TYPE_CHECKING:
+    from opentelemetry.context import Context as TraceContext
     from opentelemetry.metrics import Meter
     from opentelemetry.trace import Span, Tracer
 
-_SPAN: "Key[Span]" = Key("span")
+_PARENT: "Key[TraceContext]" = Key("parent of spans")
+"""The context of OpenTelemetry in which a call's span is the current one, for the spans of the calls below."""
 
 
 @runtime_checkable
@@ -84,14 +86,16 @@ class OpenTelemetry(Middleware):
         conventions: ConventionVersion = "latest",
     ) -> None:
         try:
-            from opentelemetry import metrics, trace
+            from opentelemetry import context, metrics, trace
         except ImportError as error:
             raise MissingExtra("OpenTelemetry", "otel") from error
         if not (tracer_provider is None or implements(tracer_provider, TracerProvider)):
             raise ConfigurationError(f"tracer_provider must be one of opentelemetry, got {tracer_provider!r:.200}")
         if not (meter_provider is None or implements(meter_provider, MeterProvider)):
             raise ConfigurationError(f"meter_provider must be one of opentelemetry, got {meter_provider!r:.200}")
-        self._trace = trace
+        self._in_context = trace.set_span_in_context
+        self._attach, self._detach = context.attach, context.detach
+        self._kinds = dict(trace.SpanKind.__members__)
         self._tracer = (tracer_provider or trace.get_tracer_provider()).get_tracer("ziggurat")
         self._content = content
         self._names = CONVENTIONS[conventions]
@@ -104,7 +108,7 @@ class OpenTelemetry(Middleware):
         name = ctx.scope[CALLER].agent
         labels = {"gen_ai.operation.name": "invoke_agent", "gen_ai.agent.name": name}
         with self._call(f"invoke_agent {name}", "INTERNAL", labels, ctx) as call:
-            run = await agent(request, ctx.within(_SPAN, call.span))
+            run = await agent(request, ctx.within(_PARENT, self._in_context(call.span)))
             call.end(attributes.of_run(run, self._names), None if run.error is None else status_of(run.stop))
         self._instruments.count_agent(run, labels)
         return run
@@ -143,8 +147,12 @@ class OpenTelemetry(Middleware):
         ) as reported:
             if self._content:
                 reported.add(attributes.content_of_call(call, ctx))
-            with self._trace.use_span(reported.span, record_exception=False, set_status_on_exception=False):
-                result = await tool(call, ctx.within(_SPAN, reported.span))
+            current = self._in_context(reported.span)
+            token = self._attach(current)
+            try:
+                result = await tool(call, ctx.within(_PARENT, current))
+            finally:
+                self._detach(token)
             reported.end({}, result.error)
             if self._content:
                 reported.add(attributes.content_of_result(result, ctx))
@@ -153,12 +161,9 @@ class OpenTelemetry(Middleware):
     def _call(
         self, name: str, kind: str, labels: dict[str, str], ctx: Context, group: attributes.Attributes | None = None
     ) -> "_Call":
-        outer = ctx.scope.get(_SPAN)
-        parent = None if outer is None else self._trace.set_span_in_context(outer)
         place = {"ziggurat.run.id": ctx.scope.get(RUN_ID) or "", "ziggurat.path": ctx.path}
-        span = self._tracer.start_span(
-            name, parent, self._trace.SpanKind[kind], {**labels, **place, **(group or {})}, record_exception=False
-        )
+        facts = {**labels, **place, **(group or {})}
+        span = self._tracer.start_span(name, ctx.scope.get(_PARENT), self._kinds[kind], facts, record_exception=False)
         return _Call(span, labels, self._instruments, ctx)
 
 
@@ -177,7 +182,7 @@ class _Call:
 
     def add(self, *groups: attributes.Attributes) -> None:
         """Add attributes to the span, if it is recorded."""
-        if self.span.is_recording():
+        if any(groups) and self.span.is_recording():
             for group in groups:
                 self.span.set_attributes(group)
 
