@@ -16,8 +16,10 @@ from ziggurat.core.errors import ConfigurationError
 from ziggurat.messages import stops
 from ziggurat.messages.delta import TextDelta
 from ziggurat.messages.events import Delta
+from ziggurat.messages.middleware import Middleware
 from ziggurat.messages.parts import tool_call
 from ziggurat.models.scripted import ScriptedModel
+from ziggurat.observe.metrics import Metrics
 from ziggurat.serve.application import ServedApp, app
 from ziggurat.tools.function import tool
 
@@ -262,3 +264,22 @@ def test_wrong_arguments_are_refused_at_the_door() -> None:
     for arguments in cases:
         with pytest.raises(ConfigurationError):
             app(**wrong(arguments))
+
+
+@pytest.mark.parametrize("number", [0, 1, 2])
+@asynchronous
+async def test_metrics_that_all_agents_share_are_a_page_for_prometheus(number: int) -> None:
+    one, other = Metrics(), Metrics()
+    several: list[list[list[Middleware]]] = [[[], []], [[one], [one]], [[one], [other]]]
+    agents = [Agent(ScriptedModel("Yes."), name=f"a{each}", middleware=several[number][each]) for each in range(2)]
+    async with serving(served(*agents)) as server:
+        body = {"agent": "a0", "prompt": "Well?", "run_id": "r-1"}
+        await server.post("/runs", body, 201)
+        await server.ended("r-1")
+        answer = await server.client.get("/metrics")
+    if number == 1:
+        assert answer.headers["content-type"].startswith("text/plain")
+        assert 'gen_ai_invoke_agent_duration_seconds_count{gen_ai_agent_name="a0"} 1' in answer.text
+    else:
+        assert answer.status_code == 404
+        assert "give one Metrics()" in answer.text

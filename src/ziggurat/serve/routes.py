@@ -206,6 +206,15 @@ class _Routes:
             return Response(None, 304, headers)
         return Response(file.body, 200, headers, file.content_type)
 
+    async def read_metrics(self, request: Request) -> Response:
+        shared = self.agents.metrics()
+        if len(shared) != 1:
+            number = "have no metrics" if not shared else f"have {len(shared)} different ones"
+            raise HTTPException(
+                404, f"the agents {number}: give one Metrics() of ziggurat.observe to all as middleware"
+            )
+        return Response(shared[0].prometheus_text(), media_type="text/plain; version=0.0.4")
+
     async def check_health(self, request: Request) -> Any:
         return {"status": "alive"}
 
@@ -220,6 +229,7 @@ def routes(agents: ServedAgents, closing: Closing) -> list[Route]:
     return [
         _route("GET", "/healthz", own.check_health),
         _route("GET", "/readyz", own.check_readiness),
+        _route("GET", "/metrics", own.read_metrics),
         _route("GET", "/", own.read_asset),
         _route("GET", "/page/{name}", own.read_asset),
         _route("GET", "/agents", own.list_agents),

@@ -26,6 +26,7 @@ from ziggurat.core.stored_rows import lines_of
 from ziggurat.messages.agent import AgentRequest, Decision, PendingItem
 from ziggurat.messages.formatting import shortened
 from ziggurat.messages.message import Message
+from ziggurat.observe.metrics import Metrics
 from ziggurat.runs.local import runs_of
 from ziggurat.serve.views import fork_place
 from ziggurat.stores.addresses import connect
@@ -119,6 +120,12 @@ class ServedAgents:
     def full(self) -> bool:
         """Whether this process drives as many runs as it may."""
         return len(self._tasks) >= self.limit
+
+    def metrics(self) -> list[Metrics]:
+        """Return the different metrics that are middleware of the agents."""
+        chains = [chain for agent in self.agents.values() if (chain := parts_of(agent).chain) is not None]
+        members = [each for chain in chains for each in chain.middlewares if isinstance(each, Metrics)]
+        return list({id(each): each for each in members}.values())
 
     def agent(self, name: str) -> Runnable[Any]:
         """Return an agent by its name.
