@@ -2,6 +2,8 @@
 from ziggurat.messages.price import cost as cost
 from ziggurat.observe.console import ConsoleView as ConsoleView
 from ziggurat.observe.jsonl import JsonLines as JsonLines
+from ziggurat.observe.logs import JsonFormatter as JsonFormatter
+from ziggurat.observe.logs import RunFilter as RunFilter
 from ziggurat.observe.metrics import CallStatistics as CallStatistics
 from ziggurat.observe.metrics import Metrics as Metrics
 from ziggurat.observe.otel import MeterProvider as MeterProvider

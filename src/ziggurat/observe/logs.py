@@ -1,0 +1,84 @@
+"""Log records that say which run they are of, and as lines of JSON."""
+
+__all__ = ["JsonFormatter", "RunFilter"]
+
+import logging
+import sys
+from datetime import UTC, datetime
+
+import msgspec
+
+from ziggurat.core.codec import encode
+from ziggurat.core.context import AMBIENT, METER, RUN_ID
+from ziggurat.messages.caller import CALLER
+
+_FIELDS = ("run_id", "path", "agent", "trace_id", "span_id")
+_STANDARD = frozenset(vars(logging.LogRecord("", 0, "", 0, "", (), None))) | {"message", "asctime", "taskName"}
+"""The attributes that every record has, and those that formatters add."""
+
+
+class RunFilter(logging.Filter):
+    """Adds to each log record which run it was made in, and passes it on.
+
+    The attributes are texts, empty where there is none: ``run_id``, ``path`` (of the call), ``agent``, and of the span
+    of OpenTelemetry that is current, ``trace_id`` and ``span_id``. They are known where code of yours runs as a part of
+    a run: tools, steps, nodes, hooks, in threads, too. A filter of a handler gets the records of all loggers::
+
+        handler = logging.StreamHandler()
+        handler.addFilter(RunFilter())
+        handler.setFormatter(logging.Formatter("%(levelname)s %(run_id)s %(path)s %(message)s"))
+    """
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        """Add the attributes; return True."""
+        ctx = AMBIENT.get()
+        scope = {} if ctx is None else ctx.scope
+        agent = scope[CALLER].agent if METER in scope else ""
+        values = (scope.get(RUN_ID) or "", "" if ctx is None else ctx.path, agent, *_current_span())
+        for name, value in zip(_FIELDS, values, strict=True):
+            vars(record).setdefault(name, value)  # what was passed as `extra` stays
+        return True
+
+
+class JsonFormatter(logging.Formatter):
+    """Writes each log record as one line of JSON: when, how serious, which logger, what, and in which run.
+
+    The keys are ``time`` (RFC 3339, UTC), ``level``, ``logger``, ``message``, those of `RunFilter` that are not empty,
+    ``error`` with the traceback, and whatever was passed as ``extra``. In the configuration of `logging`::
+
+        {
+            "version": 1,
+            "filters": {"run": {"()": "ziggurat.observe.RunFilter"}},
+            "formatters": {"json": {"()": "ziggurat.observe.JsonFormatter"}},
+            "handlers": {"out": {"class": "logging.StreamHandler", "filters": ["run"], "formatter": "json"}},
+            "root": {"level": "INFO", "handlers": ["out"]},
+        }
+    """
+
+    def format(self, record: logging.LogRecord) -> str:
+        """Return the line, without a line break."""
+        line: dict[str, object] = {
+            "time": datetime.fromtimestamp(record.created, UTC).isoformat(timespec="milliseconds"),
+            "level": record.levelname,
+            "logger": record.name,
+            "message": record.getMessage(),
+        }
+        added = {name: value for name, value in vars(record).items() if name not in _STANDARD}
+        line |= {name: value for name, value in added.items() if value or name not in _FIELDS}
+        if record.exc_info:
+            line["error"] = self.formatException(record.exc_info)
+        if record.stack_info:
+            line["stack"] = self.formatStack(record.stack_info)
+        try:
+            return encode(line).decode()
+        except TypeError:  # a value of `extra` has no JSON form
+            return msgspec.json.encode(line, enc_hook=repr).decode()
+
+
+def _current_span() -> tuple[str, str]:
+    """Return the ids of the trace and of the span that is current, in hexadecimal, without importing OpenTelemetry."""
+    trace = sys.modules.get("opentelemetry.trace")
+    if trace is None:
+        return "", ""
+    span = trace.get_current_span().get_span_context()
+    return (f"{span.trace_id:032x}", f"{span.span_id:016x}") if span.is_valid else ("", "")
