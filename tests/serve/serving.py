@@ -10,6 +10,7 @@ from typing import Any
 import httpx
 
 from ziggurat.serve.application import ServedApp
+from ziggurat.serve.connections import Connections
 from ziggurat.serve.server import server_for
 
 TOKEN = "a-token-for-tests-only"
@@ -63,10 +64,12 @@ class Serving:
 
 
 @asynccontextmanager
-async def serving(application: ServedApp, port: int = 0) -> AsyncIterator[Serving]:
+async def serving(
+    application: ServedApp, port: int = 0, *, connections: Connections | None = None
+) -> AsyncIterator[Serving]:
     """Serve an application on this machine, by default at a free port."""
     listener = socket.create_server(("127.0.0.1", port))
-    server = server_for(application, "127.0.0.1", 0)
+    server = server_for(application, "127.0.0.1", 0, connections=connections)
     task = asyncio.ensure_future(server.serve(sockets=[listener]))
     here = Serving(application, listener.getsockname()[1])
     try:

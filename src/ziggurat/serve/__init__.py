@@ -1,6 +1,7 @@
 """HTTP: agents that are started, watched, decided on and steered by other programs and by people.
 
-- `application` is the server as an ASGI application; `server` runs it with uvicorn.
+- `application` is the server as an ASGI application; `server` runs it with uvicorn, and `connections`
+  are ended by its `protocol` when their client takes too long.
 - Every request passes the `guard` first; `routes` answers it, from the `served` agents and the record of their runs.
 - `views` are what it shows of a run and its calls, and how two runs differ.
 - `assets` are the files of the page in the browser.

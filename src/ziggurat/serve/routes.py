@@ -8,7 +8,7 @@ from typing import Any, Literal, TypeVar
 import msgspec
 from msgspec import Struct
 from starlette.exceptions import HTTPException
-from starlette.requests import Request
+from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response
 from starlette.routing import Route
 
@@ -296,5 +296,10 @@ async def _refuse(request: Request, error: Exception) -> Response:
     return Response(body, status, headers, "application/json")
 
 
-FAILURES: dict[Any, Any] = {ZigguratError: _refuse, HTTPException: _refuse}
+async def _leave(request: Request, error: Exception) -> Response:
+    """Answer who has gone before the request had come as a whole."""
+    return Response(status_code=400)
+
+
+FAILURES: dict[Any, Any] = {ZigguratError: _refuse, HTTPException: _refuse, ClientDisconnect: _leave}
 """How errors are answered; any other is a defect of a server, and logged with its traceback."""

@@ -3,10 +3,12 @@
 __all__ = ["run_server", "server_for"]
 
 import socket
+from functools import partial
 from typing import TYPE_CHECKING
 
 from ziggurat.core.errors import ConfigurationError, MissingExtra
 from ziggurat.serve.application import ServedApp
+from ziggurat.serve.connections import Connections
 
 if TYPE_CHECKING:
     from uvicorn import Server
@@ -14,9 +16,18 @@ if TYPE_CHECKING:
 GRACE = 5.0
 """Seconds that requests other than streams have to finish when the server ends."""
 
+_TICKS = 10
+"""Tenths of a second after which connections that have waited for too long are ended."""
 
-def server_for(application: ServedApp, host: str, port: int) -> "Server":
+
+def server_for(application: ServedApp, host: str, port: int, *, connections: Connections | None = None) -> "Server":
     """Return a uvicorn server for an application; ``await server.serve()`` runs it.
+
+    Args:
+        application: The application.
+        host: The address to listen at.
+        port: The port.
+        connections: The connections that wait for their client; by default measured by the system clock.
 
     Raises:
         MissingExtra: the extra ``serve`` is not installed.
@@ -26,16 +37,27 @@ def server_for(application: ServedApp, host: str, port: int) -> "Server":
     except ImportError as error:
         raise MissingExtra("ziggurat serve", "serve") from error
 
+    from ziggurat.serve.protocol import NotedProtocol
+
+    waiting = Connections() if connections is None else connections
+
     class _Server(uvicorn.Server):
+        async def on_tick(self, counter: int) -> bool:
+            if counter % _TICKS == 0:
+                waiting.abort()
+            return await super().on_tick(counter)
+
         async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
             application.closing.close()  # streams end first, or they would be waited for
+            waiting.abort(0)
             await super().shutdown(sockets)
 
     config = uvicorn.Config(
         application,
         host=host,
         port=port,
-        http="httptools",
+        http=partial(NotedProtocol, waiting),  # type: ignore[arg-type]
+        proxy_headers=False,
         loop="asyncio",
         ws="none",
         lifespan="on",
@@ -44,7 +66,6 @@ def server_for(application: ServedApp, host: str, port: int) -> "Server":
         server_header=False,
         date_header=False,
         timeout_graceful_shutdown=int(GRACE),
-        h11_max_incomplete_event_size=64 * 1024,
     )
     return _Server(config)
 

@@ -1,0 +1,70 @@
+"""HTTP as the server speaks it: uvicorn's protocol, which also notes what connections wait for."""
+
+__all__ = ["MAX_HEAD", "NotedProtocol"]
+
+from typing import Any
+
+from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
+
+from ziggurat.serve.connections import Connections
+
+MAX_HEAD = 64 * 1024
+"""Bytes of the longest head of a request."""
+
+
+class NotedProtocol(HttpToolsProtocol):
+    """One connection, which is noted while it waits for its client, and ended if the head of a request is too long.
+
+    Args:
+        connections: Where it is noted.
+        arguments: Those of uvicorn's protocol.
+    """
+
+    def __init__(self, connections: Connections, **arguments: Any) -> None:
+        super().__init__(**arguments)
+        self._noted = connections
+        self._head: int | None = 0  # bytes of the head that is being read; None behind it
+
+    def connection_made(self, transport: Any) -> None:
+        """Wait for the first request."""
+        self._noted.begin(transport, "request")
+        super().connection_made(transport)
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """Wait for nothing."""
+        self._noted.end(self.transport, "request", "reading")
+        super().connection_lost(exc)
+
+    def data_received(self, data: bytes) -> None:
+        """Read a part of a request."""
+        if self._head is not None:
+            self._head += len(data)
+        super().data_received(data)
+        if self._head is not None and self._head > MAX_HEAD:
+            self.transport.abort()
+
+    def on_message_begin(self) -> None:
+        """Wait for the rest of a request."""
+        self._head = 0
+        self._noted.begin(self.transport, "request")
+        super().on_message_begin()
+
+    def on_headers_complete(self) -> None:
+        """Answer a request, perhaps before all of its body is there."""
+        self._head = None
+        super().on_headers_complete()
+
+    def on_message_complete(self) -> None:
+        """Have all of a request."""
+        self._noted.end(self.transport, "request")
+        super().on_message_complete()
+
+    def pause_writing(self) -> None:
+        """Wait until the client has read."""
+        self._noted.begin(self.transport, "reading")
+        super().pause_writing()
+
+    def resume_writing(self) -> None:
+        """Go on, as the client has read."""
+        self._noted.end(self.transport, "reading")
+        super().resume_writing()
