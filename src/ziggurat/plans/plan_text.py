@@ -19,7 +19,10 @@ _FIELD = re.compile(r"\|\s*(tool|arguments|expected)\s*:\s*", re.IGNORECASE)
 _NONE = frozenset({"", "none", "null", "-", "n/a"})
 _NUMBER = re.compile(r"(\d+(?:\.\d+)?|\.\d+)\s*(%?)")
 _NOT = re.compile(
-    r"\b(?:NOT|NEVER|HARDLY|BARELY|CANNOT|[A-Z]+N['\u2019]T)\b(?:[\s_*-]+[A-Z'\u2019]+){0,3}?[\s_*-]+ACHIEVED|NOT_+ACHIEVED|UN-?ACHIEVED"
+    r"\b(?:NOT|NEVER|HARDLY|BARELY|CANNOT|NOTHING|LITTLE|PARTIALLY|PARTLY|INCOMPLETELY|YET|REMAINS?|[A-Z]+N['\u2019]T)\b"
+    r"(?:[\s_*-]+[A-Z'\u2019]+){0,3}?[\s_*-]+ACHIEVED"
+    r"|NOT_+ACHIEVED|UN-?ACHIEVED"
+    r"|ACHIEVED[\"'`*_ ]{0,6}[:=?][\"'`*_ ]{0,6}(?:NOT\b|(?:NO|FALSE)\b(?! +[A-Z]))"
 )
 
 
@@ -110,9 +113,9 @@ def _read_object(text: str, start: int) -> tuple[dict[str, Any] | None, int]:
 def read_verdict(reply: str) -> Verification:
     """Return a verdict, such as ``ACHIEVED 0.92`` with issues in the following lines.
 
-    The goal was achieved if the reply says ACHIEVED and nowhere the contrary, such as NOT_ACHIEVED, NOT ACHIEVED or
-    "was not fully achieved". The confidence is the first number of the first line; without one it is 0.8 if the goal
-    was achieved, else 0.2.
+    The goal was achieved if the reply says ACHIEVED and nowhere the contrary, such as NOT_ACHIEVED, PARTLY ACHIEVED,
+    "was not fully achieved" or "achieved: no". The confidence is the first number of the first line; without one it is
+    0.8 if the goal was achieved, else 0.2.
     """
     text = reply.upper()
     achieved = "ACHIEVED" in text and _NOT.search(text) is None
