@@ -79,6 +79,14 @@ IDS = (
     "ʀ-1",
 )
 
+V1 = (
+    "/v1/messages",
+    "/v1/messages/count_tokens",
+    "/v1/chat/completions",
+    "/v1/responses",
+    "/v1/responses/resp_r-1/cancel",
+)
+
 
 def request(changed: dict[str, str | None], path: str = "/runs/r-1/decisions", method: str = "POST") -> dict[str, Any]:
     return {"headers": {**OWN, **changed}, "path": path, "method": method}
@@ -103,13 +111,16 @@ def attacks() -> Iterator[tuple[str, dict[str, Any]]]:
         yield f"id {each[:20]}", request({}, f"/runs/{each}/decisions")
     for method in ("GET", "PUT", "DELETE", "PATCH", "OPTIONS", "TRACE", "CONNECT", "POSTX"):
         yield f"method {method}", request({}, method=method)
-    for path in ("/v1/messages", "/v1/messages/count_tokens", "/v1/chat/completions", "/v1/responses"):
+    for path in V1:
         yield f"host {path}", request({"Host": "evil.test"}, path)
         yield f"origin {path}", request({"Origin": "http://evil.test"}, path)
         yield f"site {path}", request({"Sec-Fetch-Site": "cross-site"}, path)
         yield f"token {path}", request({"Authorization": None}, path)
         yield f"key {path}", request({"Authorization": None, "x-api-key": "dummy"}, path)
         yield f"type {path}", request({"Content-Type": "text/plain"}, path)
+    for each in IDS:
+        yield f"cancel {each[:20]}", request({}, f"/v1/responses/resp_{each}/cancel")
+        yield f"delete {each[:20]}", request({}, f"/v1/responses/resp_{each.replace('?', '!')}", "DELETE")
     for path in ("/?token={token}", "/?token={link}&token=x", "//", "/runs/..", "/.env", "/%2e%2e/etc/passwd"):
         yield f"path {path}", request({"Authorization": None, "Origin": "http://evil.test"}, path, "GET")
 

@@ -7,7 +7,8 @@
 - `assets` are the files of the page in the browser.
 - `events` streams a run to any number of readers.
 - `provider_routes` are the APIs of OpenAI and Anthropic; `conversations` answers their requests with runs, `replies`
-  are sent in their formats, and `client_request` is what a client adds to an agent.
+  are sent in their formats, and `client_request` is what a client adds to an agent; `stored_responses` are those given
+  before.
 - `sse` are streams as they are sent, `ids` and `statuses` what all routes share.
 """
 

@@ -1,10 +1,10 @@
 """Answer a request of a provider's API with a run of an agent: one stage for all formats."""
 
-__all__ = ["Answered", "Conversation", "ConversationRequest", "NotAnswered"]
+__all__ = ["Answered", "Conversation", "ConversationRequest", "NotAnswered", "say_recorded"]
 
 import asyncio
 import re
-from collections.abc import Awaitable, Callable, Coroutine, Iterator, Mapping
+from collections.abc import Awaitable, Callable, Coroutine, Iterator, Mapping, Sequence
 from contextlib import suppress
 from types import MappingProxyType
 from typing import Any
@@ -13,6 +13,7 @@ from msgspec import Struct
 
 from ziggurat.core.clock import new_id
 from ziggurat.core.codec import encode
+from ziggurat.core.entries import JournalEntry
 from ziggurat.core.errors import EmptyPrompt, RunNotFound
 from ziggurat.core.event import Event
 from ziggurat.core.path import escaped, step_of
@@ -21,8 +22,10 @@ from ziggurat.messages import stops
 from ziggurat.messages.agent import AgentRun, Answer, Decision
 from ziggurat.messages.delta import PartDelta, TextDelta, ThinkingDelta, ToolCallDelta
 from ziggurat.messages.events import Delta
+from ziggurat.messages.message import Message
 from ziggurat.messages.model import FinishReason, ModelRequest
-from ziggurat.messages.parts import ToolResult
+from ziggurat.messages.parts import Text, Thinking, ToolResult
+from ziggurat.messages.recorded import recorded_steps
 from ziggurat.messages.usage import Usage
 from ziggurat.serve.client_request import client_calls, with_client
 from ziggurat.serve.served import ServedAgents
@@ -149,14 +152,7 @@ class Conversation:
         await asyncio.wait([driving])  # which goes on if this is cancelled
         if driving.cancelled():
             raise NotAnswered(503, f"the server ends; the run {self.run_id} can be resumed")
-        run = driving.result()
-        if run.pending:
-            return await self._waits(run, speech)
-        status = _REFUSED.get(type(run.stop))
-        if status is not None:
-            raise NotAnswered(status, run.error or f"the run ended: {stops.status_of(run.stop)}")
-        await speech.end(run.output if run.output is not None else run.text)
-        return Answered(self.run_id, _finish(run.stop), run.usage)
+        return await _conclude(driving.result(), speech, self._request.page)
 
     def _work(self, speech: "_Speech") -> Coroutine[Any, Any, AgentRun]:
         listeners = [speech.hear]
@@ -166,19 +162,6 @@ class Conversation:
         if session is None:
             return self._agent.run(history=messages, run_id=self.run_id, listeners=listeners)
         return self._agent.run(messages[-1], session=session, run_id=self.run_id, listeners=listeners)
-
-    async def _waits(self, run: AgentRun, speech: "_Speech") -> Answered:
-        """Say what the run waits for: calls of the client, or a decision of a person, with the address of the page."""
-        calls = client_calls(run.pending)
-        for index, (item_id, call) in enumerate(calls.items()):
-            text = encode(call.arguments).decode()
-            await speech.say(ToolCallDelta(index, text, _call_id(self.run_id, item_id), call.call))
-        if calls:
-            return Answered(self.run_id, "tool_calls", run.usage)
-        waits = ", ".join(item.call.name if item.stage == "tool" else item.reason or item.stage for item in run.pending)
-        where = f" at {self._request.page}#/runs/{self.run_id}" if self._request.page else f"; its id is {self.run_id}"
-        await speech.end(f"The run waits for a decision on {waits}{where}")
-        return Answered(self.run_id, "stop", run.usage)
 
     async def cancel(self) -> None:
         """Cancel the run, as nobody wants its answer any more."""
@@ -216,11 +199,63 @@ class _Speech:
         self._said += text
         await self.say(TextDelta(text))
 
+    async def repeat(self, message: Message, step: str) -> None:
+        """Say what a message of a step on record says and thinks."""
+        for part in message.parts:
+            if isinstance(part, Text):
+                await self._text(part.text, step)
+            elif isinstance(part, Thinking):
+                await self.say(ThinkingDelta(part.text))
+
     async def end(self, output: object) -> None:
         """Say the answer, unless it was said."""
         text = output if isinstance(output, str) else encode(output).decode()
         if text and self._said.strip() != text.strip():
             await self._text(text, "end")
+
+
+async def say_recorded(run: AgentRun, entries: Sequence[JournalEntry], say: Say, page: str) -> Answered:
+    """Say the answer of a run that is on record, as `Conversation.answer` did when it was given.
+
+    Args:
+        run: The run, which has ended or waits.
+        entries: Its record.
+        say: Takes each piece.
+        page: The address of the page of this server.
+
+    Raises:
+        NotAnswered: it failed or was cancelled.
+    """
+    speech = _Speech(run.agent, say, 0)
+    for step in recorded_steps(entries, escaped(run.agent))[1]:
+        for number, reply in enumerate(step.replies):
+            await speech.repeat(reply, f"{step.number}-{number}")
+    return await _conclude(run, speech, page)
+
+
+async def _conclude(run: AgentRun, speech: _Speech, page: str) -> Answered:
+    """Say what has not been said of the answer of a run, or raise why it has none."""
+    if run.pending:
+        return await _wait(run, speech, page)
+    status = _REFUSED.get(type(run.stop))
+    if status is not None:
+        raise NotAnswered(status, run.error or f"the run ended: {stops.status_of(run.stop)}")
+    await speech.end(run.output if run.output is not None else run.text)
+    return Answered(run.id, _finish(run.stop), run.usage)
+
+
+async def _wait(run: AgentRun, speech: _Speech, page: str) -> Answered:
+    """Say what a run waits for: calls of the client, or a decision of a person, with the address of the page."""
+    calls = client_calls(run.pending)
+    for index, (item_id, call) in enumerate(calls.items()):
+        text = encode(call.arguments).decode()
+        await speech.say(ToolCallDelta(index, text, _call_id(run.id, item_id), call.call))
+    if calls:
+        return Answered(run.id, "tool_calls", run.usage)
+    waits = ", ".join(item.call.name if item.stage == "tool" else item.reason or item.stage for item in run.pending)
+    where = f" at {page}#/runs/{run.id}" if page else f"; its id is {run.id}"
+    await speech.end(f"The run waits for a decision on {waits}{where}")
+    return Answered(run.id, "stop", run.usage)
 
 
 def _last_results(request: ModelRequest) -> Iterator[ToolResult]:

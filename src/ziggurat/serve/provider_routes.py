@@ -22,11 +22,10 @@ from ziggurat.serve.ids import check_id
 from ziggurat.serve.replies import Reply, error_reply
 from ziggurat.serve.served import ServedAgents
 from ziggurat.serve.sse import Closing
+from ziggurat.serve.stored_responses import StoredResponses, run_id_of
 from ziggurat.wires.reading import read_request
 from ziggurat.wires.types import Json, ReplyHead, Wire
 from ziggurat.wires.writer import WRITERS
-
-_RESPONSE = "resp_"
 
 
 class _ProviderRoutes:
@@ -83,7 +82,7 @@ class _ProviderRoutes:
 
     async def _continued(self, response_id: str, content: ModelRequest) -> ModelRequest:
         """Return a request with the conversation of an earlier response before it."""
-        run_id = check_id(response_id.removeprefix(_RESPONSE))
+        run_id = run_id_of(response_id)
         agent, _ = await self._agents.agent_of(run_id)
         earlier = (await agent.attach(run_id).status()).messages
         return replace(content, messages=Messages([*earlier, *content.messages]).view())
@@ -96,7 +95,7 @@ def _model(name: str) -> dict[str, Any]:
 
 def provider_routes(agents: ServedAgents, closing: Closing) -> list[Route]:
     """Return the routes for some agents."""
-    own = _ProviderRoutes(agents, closing)
+    own, stored = _ProviderRoutes(agents, closing), StoredResponses(agents)
     return [
         _route("GET", "/v1/models", own.list_models),
         _route("GET", "/v1/models/{name}", own.read_model),
@@ -104,6 +103,9 @@ def provider_routes(agents: ServedAgents, closing: Closing) -> list[Route]:
         _route("POST", "/v1/messages", partial(own.answer, wire="messages")),
         _route("POST", "/v1/chat/completions", partial(own.answer, wire="chat")),
         _route("POST", "/v1/responses", partial(own.answer, wire="responses")),
+        _route("GET", "/v1/responses/{id}", stored.read),
+        _route("DELETE", "/v1/responses/{id}", stored.delete),
+        _route("POST", "/v1/responses/{id}/cancel", stored.cancel),
     ]
 
 

@@ -89,6 +89,11 @@ class ResponsesWriter:
         """Return the body of a plain reply."""
         return self._ended([*message.parts], finish, usage)
 
+    def without_answer(self, status: str, error: str | None = None) -> Json:
+        """Return the body of a response that has no answer: one in progress, cancelled or failed."""
+        body = self._response([], status, None, None)
+        return body | {"error": {"code": "server_error", "message": error} if error else None}
+
     def _ended(self, parts: list[Part], finish: FinishReason, usage: Usage) -> Json:
         output = [self._item(part, at) for at, part in enumerate(parts)]
         return self._response(output, _status(finish), _INCOMPLETE.get(finish), _usage(usage))
@@ -103,7 +108,7 @@ class ResponsesWriter:
 
     def begin(self) -> list[ResponseChunk]:
         """Begin a stream."""
-        created = self._response([], "in_progress", None, None)
+        created = self.without_answer("in_progress")
         return [self._event(f"response.{name}", {"response": created}, "start") for name in ("created", "in_progress")]
 
     def open(self, part: int, delta: PartDelta) -> list[ResponseChunk]:
@@ -172,7 +177,7 @@ class ResponsesWriter:
         """End the stream with an error."""
         error = error_frame("responses", status, text)
         assert isinstance(error.data, dict)
-        failed = self._response([], "failed", None, None) | {"error": {"code": "server_error", "message": text}}
+        failed = self.without_answer("failed", text)
         return [
             self._event("error", error.data | {"sequence_number": self._number}, "error"),
             self._event("response.failed", {"response": failed}, "error"),
