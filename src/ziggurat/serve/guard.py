@@ -5,7 +5,7 @@ nothing. A page of another site, of another port of this host, or of a name that
 what browsers say of a request and no page can change: its host, its origin, and its relation to the page.
 """
 
-__all__ = ["SECURITY_HEADERS", "Guard", "Receive", "Send", "check_address", "cookie_name"]
+__all__ = ["SECURITY_HEADERS", "STREAM", "Guard", "Receive", "Send", "check_address", "cookie_name"]
 
 import hmac
 import secrets
@@ -24,6 +24,9 @@ Message = MutableMapping[str, Any]
 Receive = Callable[[], Awaitable[Message]]
 Send = Callable[[Message], Awaitable[None]]
 App = Callable[[MutableMapping[str, Any], Receive, Send], Awaitable[None]]
+
+STREAM = "ziggurat.stream"
+"""The name in a scope of a stream that is sent when the application has returned, so that it keeps nothing of it."""
 
 MAX_BODY = 4 * 1024 * 1024
 """Bytes of the largest body of a request."""
@@ -97,7 +100,13 @@ class Guard:
             await send({"type": "http.response.start", "status": 303, "headers": [*headers, *_HEADERS]})
             await send({"type": "http.response.body", "body": b""})
             return
-        await self._app(scope, _limited(receive), _with_headers(send))
+        own = _with_headers(send)
+        if scope["method"] not in _SAFE:
+            receive = _limited(receive)
+        await self._app(scope, receive, own)
+        stream = scope.pop(STREAM, None)
+        if stream is not None:
+            await stream(scope, receive, own)
 
     def _check(self, scope: MutableMapping[str, Any]) -> bool:
         """Raise if a request is to be refused; return whether it is the link with the token."""

@@ -21,6 +21,7 @@ from ziggurat.core.errors import (
 from ziggurat.messages.agent import Answer, Approve, Decision, Deny, DidNotHappen, Happened, Modify
 from ziggurat.serve.assets import asset
 from ziggurat.serve.events import EventStream, Position
+from ziggurat.serve.guard import STREAM, Receive, Send
 from ziggurat.serve.ids import check_id
 from ziggurat.serve.provider_routes import provider_routes
 from ziggurat.serve.served import ServedAgents
@@ -258,11 +259,18 @@ def routes(agents: ServedAgents, closing: Closing) -> list[Route]:
 def _route(method: str, path: str, handler: Handler, status: int = 200) -> Route:
     async def answer(request: Request) -> Any:
         content = await handler(request)
-        if isinstance(content, (Response, EventStream)):
+        if isinstance(content, Response):
             return content
+        if isinstance(content, EventStream):
+            request.scope[STREAM] = content
+            return _nothing
         return Response(encode(content), status, media_type="application/json")
 
     return Route(path, answer, methods=[method], name=handler.__name__)
+
+
+async def _nothing(scope: Any, receive: Receive, send: Send) -> None:
+    """Answer nothing: the stream in the scope does."""
 
 
 def _id(request: Request) -> str:

@@ -4,6 +4,8 @@ __all__ = ["KEEP_ALIVE", "Closing", "attend", "begin", "write"]
 
 import asyncio
 from collections.abc import Awaitable, Callable
+from contextlib import suppress
+from functools import partial
 from typing import Any
 
 from ziggurat.serve.guard import Receive, Send
@@ -22,23 +24,29 @@ _HEADERS = [
 
 
 class Closing:
-    """Tells all streams that the server is about to end."""
+    """Tells all streams that the server is about to end.
+
+    Attributes:
+        closed: Whether the server is about to end.
+    """
 
     def __init__(self) -> None:
-        self._event = asyncio.Event()
+        self.closed: bool = False
+        self._streams: set[Callable[[], None]] = set()
 
     def close(self) -> None:
         """End the streams, each with an event ``bye``; may be called again."""
-        self._event.set()
+        self.closed = True
+        for end in list(self._streams):
+            end()
 
-    @property
-    def closed(self) -> bool:
-        """Whether the server is about to end."""
-        return self._event.is_set()
+    def add(self, end: Callable[[], None]) -> None:
+        """Have a function called when the server is about to end."""
+        self._streams.add(end)
 
-    async def wait(self) -> None:
-        """Wait until the server is about to end."""
-        await self._event.wait()
+    def discard(self, end: Callable[[], None]) -> None:
+        """Do not have it called."""
+        self._streams.discard(end)
 
 
 async def begin(send: Send, headers: tuple[tuple[bytes, bytes], ...] = ()) -> None:
@@ -62,21 +70,25 @@ async def attend(
         closing: Tells when the server ends.
         keep_alive: Called every 15 seconds.
     """
-    left = asyncio.ensure_future(_left(receive))
-    ends = asyncio.ensure_future(closing.wait())
-    try:
-        while not (work.done() or left.done() or ends.done()):
-            done, _ = await asyncio.wait({work, left, ends}, timeout=_HEARTBEAT, return_when=asyncio.FIRST_COMPLETED)
-            if not done:
-                await keep_alive()
-        return left.done()
-    finally:
-        for task in (left, ends):
-            task.cancel()
-        await asyncio.gather(left, ends, return_exceptions=True)
+    while not (work.done() or closing.closed):
+        with suppress(TimeoutError):
+            async with asyncio.timeout(_HEARTBEAT) as limit:  # one task and one timer, as thousands may be open
+                ends = partial(_end, limit)
+                work.add_done_callback(ends)
+                closing.add(ends)
+                try:
+                    while (await receive())["type"] != "http.disconnect":
+                        pass
+                    return True
+                finally:
+                    work.remove_done_callback(ends)
+                    closing.discard(ends)
+        if not (work.done() or closing.closed):
+            await keep_alive()
+    return False
 
 
-async def _left(receive: Receive) -> None:
-    """Wait until the client has gone."""
-    while (await receive())["type"] != "http.disconnect":
-        pass
+def _end(limit: asyncio.Timeout, work: object = None) -> None:
+    """End what a time limit is for now."""
+    with suppress(RuntimeError):  # it has ended already
+        limit.reschedule(0)

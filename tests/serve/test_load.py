@@ -1,0 +1,71 @@
+"""What open streams take, by counts: tasks, bytes, and what is left of them when they have ended."""
+
+import asyncio
+import gc
+import socket
+import tracemalloc
+
+from tests.serve.serving import TOKEN, Serving, serving
+from tests.serve.test_app import paying
+from tests.teams.models import asynchronous
+from ziggurat.serve.application import app
+
+STREAMS = 60
+TASKS = 2
+BYTES = 24 * 1024
+
+
+async def opened(server: Serving, count: int) -> list[socket.socket]:
+    """Open streams of the run, and return their connections when each waits for more."""
+    loop, connections = asyncio.get_running_loop(), []
+    head = f"GET /runs/waits/events HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer {TOKEN}\r\n\r\n".encode()
+    for _ in range(count):
+        connection = socket.socket()
+        connection.setblocking(False)
+        await loop.sock_connect(connection, ("127.0.0.1", server.port))
+        await loop.sock_sendall(connection, head)
+        came = b""
+        while b"event: waiting" not in came:
+            came += await loop.sock_recv(connection, 65536)
+        connections.append(connection)
+    return connections
+
+
+@asynchronous
+async def test_an_open_stream_takes_two_tasks_and_few_bytes_and_leaves_nothing() -> None:
+    async with serving(app([paying([])], token=TOKEN)) as server:
+        await server.post("/runs", {"agent": "desk", "prompt": "Pay.", "run_id": "waits"}, 201)
+        await server.ended("waits")
+        for connection in await opened(server, 3):
+            connection.close()
+        await server.get("/healthz")
+        gc.collect()
+        before = len(asyncio.all_tasks())
+        tracemalloc.start()
+        connections = await opened(server, STREAMS)
+        gc.collect()
+        taken, _ = tracemalloc.get_traced_memory()
+        tracemalloc.stop()
+        assert len(asyncio.all_tasks()) <= before + TASKS * STREAMS
+        assert taken <= BYTES * STREAMS
+        for connection in connections:
+            connection.close()
+        async with asyncio.timeout(10):
+            while len(asyncio.all_tasks()) > before:
+                await server.get("/healthz")
+
+
+@asynchronous
+async def test_all_open_streams_are_told_that_the_server_ends() -> None:
+    loop = asyncio.get_running_loop()
+    async with serving(app([paying([])], token=TOKEN)) as server:
+        await server.post("/runs", {"agent": "desk", "prompt": "Pay.", "run_id": "waits"}, 201)
+        await server.ended("waits")
+        connections = await opened(server, STREAMS)
+        server.application.closing.close()
+        for connection in connections:
+            came = b""
+            while b"0\r\n\r\n" not in came:
+                came += await loop.sock_recv(connection, 65536)
+            assert came.count(b"event: bye\n") == 1
+            connection.close()
