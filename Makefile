@@ -17,6 +17,7 @@
 #   make life             2,000 random lives of runs, compared with a specification
 #   make composition      3,000 random combinations of features, in every way that they can be run
 #   make teams            teams of all patterns: random orders and trees, cancelled at every turn, killed 600 times over
+#   make cuts             cut 10,000 connections of readers at random bytes, and kill the server now and then
 #   make workers          kill, pause and drain workers that drive 1,000 submitted runs, on each store
 #   make faults           cancel runs at every turn, kill them 1,000 times over; cut power and fill the disk at every write; damage files
 #   make memory           measure memory; kill and cut its power while it remembers 10,000 times
@@ -50,7 +51,7 @@ BROWSER_STAMP := $(VENV)/.installed-browser
 NODE_STAMP := $(VENV)/.installed-node
 PYRIGHT_STAMP := $(VENV)/.installed-pyright
 
-.PHONY: run chat test test-all types pyright lint unit failed questions fuzz conformance sessions approvals composition life teams workers faults memory growth golden coder durable bench bench-knowledge lock clean help
+.PHONY: run chat test test-all types pyright lint unit failed questions fuzz conformance sessions approvals composition life teams cuts workers faults memory growth golden coder durable bench bench-knowledge lock clean help
 
 help:
 	@sed -n 's/^#   //p' Makefile
@@ -114,6 +115,9 @@ teams: $(TEST_STAMP)  # the long form of the storms over teams
 	$(BIN)/python -m tests.teams.storms --orders 1000 --trees 10000
 	ZIGGURAT_EVERY_TURN=1 $(BIN)/python -m pytest -q tests/teams/test_everywhere.py
 	$(BIN)/python -m tests.faults kills --kills 200 --world team --store sqlite --store file --store $(or $(ZIGGURAT_POSTGRES),postgres)
+
+cuts: $(TEST_STAMP)
+	$(BIN)/python -m tests.serve.cuts --cuts 10000 --kills 20
 
 workers: $(TEST_STAMP)
 	$(BIN)/python -m tests.agents.working --runs 1000
