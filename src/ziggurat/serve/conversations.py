@@ -110,6 +110,7 @@ class Conversation:
         self._agent = with_client(agents.agent(request.agent), request.content)
         self._decisions = decisions
         self._steps = steps  # of the run, of which the client has what was said
+        self._joins = False
         self.run_id: str = run_id
 
     @classmethod
@@ -154,7 +155,20 @@ class Conversation:
             raise NotAnswered(503, f"the server ends; the run {self.run_id} can be resumed")
         return await _conclude(driving.result(), speech, self._request.page)
 
-    def _work(self, speech: "_Speech") -> Coroutine[Any, Any, AgentRun]:
+    async def _work(self, speech: "_Speech") -> AgentRun:
+        if self._request.run_id is not None and not self._decisions:
+            await self._wait_for_another()
+        return await self._run(speech)
+
+    async def _wait_for_another(self) -> None:
+        """Wait while the run is driven for another request with its id, which then has the same answer."""
+        attached = self._agent.attach(self.run_id)
+        with suppress(RunNotFound):
+            self._joins = (await attached.status()).driven
+            if self._joins:
+                await attached.result()
+
+    def _run(self, speech: "_Speech") -> Coroutine[Any, Any, AgentRun]:
         listeners = [speech.hear]
         if self._decisions:
             return self._agent.run(run_id=self.run_id, decisions=self._decisions, listeners=listeners)
@@ -164,7 +178,9 @@ class Conversation:
         return self._agent.run(messages[-1], session=session, run_id=self.run_id, listeners=listeners)
 
     async def cancel(self) -> None:
-        """Cancel the run, as nobody wants its answer any more."""
+        """Cancel the run, as nobody wants its answer any more, unless it is that of another request."""
+        if self._joins:
+            return
         with suppress(RunNotFound):  # it has not begun
             await self._agent.attach(self.run_id).cancel()
 
