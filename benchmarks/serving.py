@@ -33,6 +33,7 @@ PACED = ("deltas-50-5", "deltas-550-5")
 WAITS = "deltas-3-0-waits"
 RUNS, ROUNDS, TOGETHER = 20, 5, 5
 STREAMS, ACTIVE = 1000, 100
+DEAF, DEAF_BYTES = 100, 400_000
 
 Scope = Any
 
@@ -305,6 +306,27 @@ async def stream_cost(server: Server) -> tuple[float, list[socket.socket]]:
     return (server.memory - before) / STREAMS, connections
 
 
+async def deaf_cost(server: Server, deaf: int, turn: int) -> tuple[float, float]:
+    """Return microseconds of CPU time for an event of a run with ten readers, and the MiB that deaf ones take."""
+    run_id, before = f"deaf-{deaf}-{turn}", server.memory
+    body = json.dumps({"agent": PACED[1], "prompt": "x" * DEAF_BYTES, "run_id": run_id})
+    await fetch(server.port, request("POST", "/runs", body), b"}")
+    path = f"/runs/{run_id}/events"
+    connections = [await open_stream(server, path, b"event:", buffer=4096) for _ in range(deaf)]
+    readers, writers = zip(
+        *[await asyncio.open_connection("127.0.0.1", server.port, limit=2**24) for _ in range(10)], strict=True
+    )
+    for writer in writers:
+        writer.write(request("GET", path))
+    await asyncio.gather(*(reader.readuntil(b"word200 ") for reader in readers))
+    begun = server.cpu
+    await asyncio.gather(*(reader.readuntil(b"word500 ") for reader in readers))
+    cost, size = (server.cpu - begun) / 300 * 1e6, (server.memory - before) / 1024
+    for connection in (*connections, *writers):
+        connection.close()
+    return cost, size
+
+
 async def end_cost(server: Server, connections: list[socket.socket]) -> tuple[float, int]:
     """End the server by a signal; return the seconds until the process has ended, and how many streams were told."""
     loop, begun = asyncio.get_running_loop(), time.monotonic()
@@ -333,6 +355,13 @@ async def measure(name: str, provider: int, python: str) -> None:
         print(f"{name}: {event:.1f} us for an event, {run / 1000:.2f} ms for a run, {TOGETHER} runs at once")
         event, run = await event_cost(server, PACED)
         print(f"{name}: {event:.1f} us for an event that comes 5 ms after another, {run / 1000:.2f} ms for a run")
+        if name == "ziggurat":
+            figures = {deaf: [await deaf_cost(server, deaf, turn) for turn in range(3)] for deaf in (0, DEAF)}
+            alone, beside = (min(cost for cost, _ in each) for each in figures.values())
+            print(
+                f"{name}: {alone:.0f} us for an event to ten readers, {beside:.0f} us beside {DEAF} that read nothing,"
+            )
+            print(f"    which take {max(size for _, size in figures[DEAF]):.1f} MiB in all")
         if name in ("floor", "ziggurat"):
             size, connections = await stream_cost(server)
             print(f"{name}: {size:.1f} KiB for each of {STREAMS:,} open streams")

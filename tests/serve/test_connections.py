@@ -95,7 +95,7 @@ async def test_a_client_that_reads_nothing_is_ended() -> None:
         deaf.setblocking(False)
         await asyncio.get_running_loop().sock_connect(deaf, ("127.0.0.1", server.port))
         path = f"GET /runs/large/record HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer {TOKEN}\r\n\r\n"
-        await asyncio.get_running_loop().sock_sendall(deaf, path.encode() * 20)
+        await asyncio.get_running_loop().sock_sendall(deaf, path.encode())  # the system does not buffer all of it
         await moved(clock, connections, server, 1)
         connections.abort()
         while connections.waiting:

@@ -1,7 +1,8 @@
 """HTTP as the server speaks it: uvicorn's protocol, which also notes what connections wait for."""
 
-__all__ = ["MAX_HEAD", "NotedProtocol"]
+__all__ = ["MAX_HEAD", "SEND_BUFFER", "NotedProtocol"]
 
+import socket
 from typing import Any
 
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
@@ -10,6 +11,9 @@ from ziggurat.serve.connections import Connections
 
 MAX_HEAD = 64 * 1024
 """Bytes of the longest head of a request."""
+
+SEND_BUFFER = 128 * 1024
+"""Bytes that the system is to buffer for a client that does not read; by itself it takes up to some MiB for each."""
 
 
 class NotedProtocol(HttpToolsProtocol):
@@ -28,6 +32,7 @@ class NotedProtocol(HttpToolsProtocol):
     def connection_made(self, transport: Any) -> None:
         """Wait for the first request."""
         self._noted.begin(transport, "request")
+        transport.get_extra_info("socket").setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, SEND_BUFFER)
         super().connection_made(transport)
 
     def connection_lost(self, exc: Exception | None) -> None:
