@@ -60,6 +60,10 @@ def _check(body: Json, wire: Wire, *, counting: bool) -> None:
         raise ValueError(f"Missing required parameter: '{_NEEDS[wire]}'.")
     if wire == "messages" and not counting and not isinstance(body.get("max_tokens"), int):
         raise ValueError("max_tokens: Field required")
+    if not isinstance(body.get("tools"), list | None):
+        raise ValueError("tools: expected a list")
+    if not isinstance(body.get("instructions"), str | None):
+        raise ValueError("instructions: expected a string")
 
 
 def _items(value: object) -> Iterator[Json]:
