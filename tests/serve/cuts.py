@@ -28,10 +28,12 @@ from tests.serve.serving import TOKEN
 from ziggurat.agents.agent import Agent
 from ziggurat.messages.delta import PartDelta, TextDelta, ToolCallDelta
 from ziggurat.messages.model import ModelRequest
+from ziggurat.messages.parts import ToolCall
 from ziggurat.models.function import FunctionModel
 from ziggurat.models.http.sse import EventParser
 from ziggurat.serve.application import ServedApp, app
 from ziggurat.serve.server import run_server
+from ziggurat.tools.function import tool
 
 STEPS = 4
 READERS = 4
@@ -39,13 +41,13 @@ WORDS = ("the", "quick", "brown", "fox", "é漢😀", "")
 
 
 def application(store: str) -> ServedApp:
-    """Return a server of an agent whose model writes some words at a time, and calls a tool in all steps but one."""
+    """Return a server: of ``teller``, whose model writes word by word, and of ``desk``, whose tool asks a person."""
 
     async def write(request: ModelRequest) -> AsyncIterator[PartDelta]:
         draw = random.Random(f"{request.messages[0].text}-{len(request.messages)}")
         for _ in range(draw.randrange(2, 30)):
             yield TextDelta(f"{draw.choice(WORDS)} ")
-            await asyncio.sleep(0.002)
+            await asyncio.sleep(0.02 if request.messages[0].text.startswith("slow") else 0.002)
         if len(request.messages) < 2 * STEPS - 1:
             yield ToolCallDelta(0, "{}", "call", "look")
 
@@ -53,8 +55,17 @@ def application(store: str) -> ServedApp:
         """Look."""
         return "nothing"
 
-    agent = Agent(FunctionModel(write), name="teller", tools=[look], store=store, max_steps=STEPS + 1)
-    return app(agent, token=TOKEN, max_runs=10_000)
+    @tool(effect="once", approval=True)
+    async def pay(amount: int) -> str:
+        """Pay."""
+        return f"paid {amount}"
+
+    def answer(request: ModelRequest) -> str | ToolCall:
+        return "Paid." if request.messages[-1].tool_results else ToolCall("call", "pay", '{"amount": 3}')
+
+    teller = Agent(FunctionModel(write), name="teller", tools=[look], max_steps=STEPS + 1)
+    desk = Agent(FunctionModel(answer), name="desk", tools=[pay])
+    return app([teller, desk], store=store, token=TOKEN, max_runs=10_000)
 
 
 @dataclass
@@ -105,15 +116,21 @@ class Reader:
         elif name == "Delta":
             piece = json.loads(data)
             self.pieces[rest.partition(".")[2] + number, piece["path"]] += piece["delta"].get("text", "")
+        elif name in ("ModelStarted", "Dropped"):  # another process has begun the reply again
+            again = json.loads(data)["path"]
+            self.pieces = defaultdict(str, {key: text for key, text in self.pieces.items() if key[1] != again})
 
-    def check(self, record: list[bytes]) -> None:
-        """Compare what it has heard with the record of the run."""
+    def check(self, record: list[bytes], *, from_begin: bool = True) -> None:
+        """Compare what it has heard with the record of the run.
+
+        Of a reply that another process writes, a reader hears what is written after it has come.
+        """
         assert [number for number, _ in self.entries] == list(range(1, len(record) + 1)), self.run_id
         said = [json.loads(data)["path"] for _, data in self.entries]  # as the event of an entry, or as it is
         assert said == [json.loads(line)["path"] for line in record], self.run_id
         replies = {entry["path"]: _text(entry["value"]) for entry in map(json.loads, record) if "value" in entry}
         for (_, path), text in self.pieces.items():
-            assert replies[path].startswith(text), (self.run_id, path, text)
+            assert replies[path].startswith(text) if from_begin else text in replies[path], (self.run_id, path, text)
 
 
 async def _up_to(reader: asyncio.StreamReader, size: int) -> AsyncIterator[bytes]:
