@@ -5,10 +5,9 @@
 Each server is a process of its own; so is the provider, which streams replies in the format of OpenAI, one write for
 each delta. Figures are the CPU time and the resident memory of the process of the server, as the system counts them:
 no wall times, but for how long the server takes to end. An event is one delta of a reply, from the provider to a
-client of server-sent events; its cost is the difference of replies with 50 and 550 deltas, the rest is the cost of a
-run. Ours checks the token, passes the guard, and records in SQLite; the floor copies the provider's bytes into events
-by an ASGI application of a few lines. Peers do neither; for them PYTHON has agno 3.1.10, fastapi, sqlalchemy,
-httptools, python-multipart and pydantic-ai-slim[openai,ag-ui] 2.68.
+client; its cost is the difference of replies with 50 and 550 deltas, the rest is the cost of a run. Ours checks the
+token, passes the guard, and records in SQLite; the floor copies the provider's bytes by a few lines of ASGI. For peers,
+PYTHON has agno 3.1.10, fastapi, sqlalchemy, httptools, python-multipart and pydantic-ai-slim[openai,ag-ui] 2.68.
 """
 
 import argparse
@@ -22,8 +21,8 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Awaitable, Callable, Iterator
-from contextlib import ExitStack, contextmanager
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from contextlib import asynccontextmanager, contextmanager
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -343,30 +342,37 @@ async def end_cost(server: Server, connections: list[socket.socket]) -> tuple[fl
     return time.monotonic() - begun, told
 
 
+@asynccontextmanager
+async def ready(name: str, provider: int, python: str) -> AsyncIterator[Server]:
+    """Start one of the servers, and wait until it answers."""
+    folder = tempfile.TemporaryDirectory()
+    arguments = ["--provider", str(provider), "--folder", folder.name]
+    with folder, started(name, *arguments, python=python) as server:
+        await until_ready(server)
+        yield server
+
+
 async def measure(name: str, provider: int, python: str) -> None:
     """Print the figures of one server."""
-    with ExitStack() as stack:
-        folder = stack.enter_context(tempfile.TemporaryDirectory())
-        arguments = ["--provider", str(provider), "--folder", folder]
-        server = stack.enter_context(started(name, *arguments, python=python))
-        await until_ready(server)
+    async with ready(name, provider, python) as server:
         print(f"{name}: {server.memory / 1024:.1f} MiB after one run")
         event, run = await event_cost(server, (SHORT, LONG))
         print(f"{name}: {event:.1f} us for an event, {run / 1000:.2f} ms for a run, {TOGETHER} runs at once")
         event, run = await event_cost(server, PACED)
         print(f"{name}: {event:.1f} us for an event that comes 5 ms after another, {run / 1000:.2f} ms for a run")
-        if name == "ziggurat":
-            figures = {deaf: [await deaf_cost(server, deaf, turn) for turn in range(3)] for deaf in (0, DEAF)}
-            alone, beside = (min(cost for cost, _ in each) for each in figures.values())
-            print(
-                f"{name}: {alone:.0f} us for an event to ten readers, {beside:.0f} us beside {DEAF} that read nothing,"
-            )
-            print(f"    which take {max(size for _, size in figures[DEAF]):.1f} MiB in all")
         if name in ("floor", "ziggurat"):
             size, connections = await stream_cost(server)
             print(f"{name}: {size:.1f} KiB for each of {STREAMS:,} open streams")
             seconds, told = await end_cost(server, connections)
             print(f"{name}: ended {seconds:.2f} s after SIGTERM, {told} streams were sent bye")
+
+
+async def measure_deaf(provider: int) -> None:
+    """Print what readers cost that read nothing, in a process of its own, as its memory is used again afterwards."""
+    async with ready("ziggurat", provider, sys.executable) as server:
+        figures = {deaf: [await deaf_cost(server, deaf, turn) for turn in range(3)] for deaf in (0, DEAF)}
+    (alone, _), (beside, size) = (map(min, zip(*each, strict=True)) for each in figures.values())
+    print(f"ziggurat: an event to ten readers {alone:.0f} us, beside {DEAF} deaf ones ({size:.1f} MiB) {beside:.0f} us")
 
 
 def main() -> None:
@@ -381,15 +387,16 @@ def main() -> None:
     if options.serve:
         listener = socket.socket(fileno=int(options.listener))
         if options.serve == "provider":
-            asyncio.run(serve_provider(listener))
-        else:
-            serve(options.serve, listener, int(options.provider), options.folder)
-        return
+            return asyncio.run(serve_provider(listener))
+        return serve(options.serve, listener, int(options.provider), options.folder)
     with started("provider") as provider:
         for name in options.only:
-            if name in ("floor", "ziggurat") or options.peers:
-                peer = options.peers if name not in ("floor", "ziggurat") else sys.executable
-                asyncio.run(measure(name, provider.port, peer))
+            python = sys.executable if name in ("floor", "ziggurat") else options.peers
+            if python is not None:
+                asyncio.run(measure(name, provider.port, python))
+        if "ziggurat" in options.only:
+            asyncio.run(measure_deaf(provider.port))
+    return None
 
 
 if __name__ == "__main__":
