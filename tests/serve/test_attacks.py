@@ -254,6 +254,11 @@ async def test_the_link_works_once_and_gives_a_cookie_that_only_this_server_gets
         assert (await server.client.get("/agents", headers=own)).status_code == 200
         foreign = own | {"Sec-Fetch-Site": "same-site"}
         assert (await server.client.get("/agents", headers=foreign)).status_code == 403
+    for token, status in ((TOKEN, 200), (f"{TOKEN}-new", 401)):  # after a restart, with the same token or another one
+        async with serving(app([paying([])], token=token)) as later:
+            value = own["Cookie"].partition("=")[2]
+            again = {"Authorization": "", "Cookie": f"ziggurat-{later.port}={value}"}
+            assert (await later.client.get("/agents", headers=again)).status_code == status
 
 
 @pytest.mark.parametrize("host", ["0.0.0.0", "::", "192.168.1.2", "example.test"])

@@ -12,7 +12,9 @@ from tests.serve.serving import TOKEN
 from ziggurat.agents.agent import Agent
 from ziggurat.agents.flow import flow
 from ziggurat.calls.question import ask
-from ziggurat.messages.parts import tool_call
+from ziggurat.messages.message import Message
+from ziggurat.messages.parts import ToolCall, tool_call
+from ziggurat.models.function import FunctionModel
 from ziggurat.models.scripted import ScriptedModel
 from ziggurat.serve.application import ServedApp, app
 from ziggurat.tools.function import tool
@@ -37,7 +39,10 @@ class World:
         async def book(city: str) -> str:
             return f"{city}: {await ask('Which seat?', str)}"
 
-        desk = Agent(ScriptedModel(tool_call("pay", amount=3), "All done.", per_run=True), name="desk", tools=[pay])
+        def answer(messages: list[Message]) -> str | ToolCall:
+            return "All done." if messages[-1].tool_results else tool_call("pay", amount=3)
+
+        desk = Agent(FunctionModel(answer), name="desk", tools=[pay])
         teller = Agent(ScriptedModel(["Once upon ", self.gate, "a time."], per_run=True), name="teller")
         return app([desk, teller, book], token=TOKEN, store=f"sqlite:///{self.folder / 'runs.db'}")
 
@@ -103,6 +108,25 @@ def test_a_call_is_decided(open_page: Page, world: World, decide: Callable[[Page
     page.get_by_role("button", name="Replay").click()
     expect(page.get_by_text("Replayed from the record")).to_be_visible()
     assert world.acts == acts
+
+
+def test_a_browser_goes_on_over_a_restart_of_the_server(browser: Browser, world: World) -> None:
+    first = RealServer(world.create)
+    page = browser.new_context().new_page()
+    page.goto(first.login)
+    _start(page, "desk", "Pay the bill")
+    expect(page.get_by_role("article", name="Approval")).to_be_visible()
+    first.stop()
+    expect(page.get_by_text("connecting again")).to_be_visible()
+    second = RealServer(world.create, first.port)
+    expect(page.get_by_text("connecting again")).to_have_count(0)
+    page.get_by_role("button", name="Approve").click()
+    expect(page.get_by_label("Output")).to_have_text("All done.")
+    assert world.acts == [3]
+    page.reload()
+    expect(page.get_by_label("Output")).to_have_text("All done.")
+    page.context.close()
+    second.stop()
 
 
 def test_a_question_is_answered(open_page: Page) -> None:

@@ -63,7 +63,8 @@ class Guard:
 
     The host must be one that the server is known by; a page must be of the same origin; the token must be in the header
     ``Authorization: Bearer`` or ``x-api-key``, or the browser has the cookie that it got for the link with the token.
-    The link works once. What changes anything must be JSON, and no larger than `MAX_BODY`.
+    The link works once; the cookie is made from the token, so it is good for all servers with that token, and after a
+    restart. What changes anything must be JSON, and no larger than `MAX_BODY`.
 
     Args:
         app: The application.
@@ -78,7 +79,7 @@ class Guard:
         self._app = app
         self._token = token.encode()
         self._hosts = _LOOPBACK | {host.lower() for host in hosts}
-        self._session = secrets.token_urlsafe(32)
+        self._session = hmac.new(self._token, b"cookie of a browser", "sha256").hexdigest()
         self.link: str | None = secrets.token_urlsafe(32)
 
     async def __call__(self, scope: MutableMapping[str, Any], receive: Receive, send: Send) -> None:

@@ -185,7 +185,7 @@ export function Run({ id, number }) {
       <${Actions} id=${id} status=${status} onAct=${act} onOpen=${(kind) => setOpen({ kind })} /></div>
     <p class="under"><span class="mono">${id}</span> <span role="status" aria-live="polite">${status === "waiting" ? "waiting for you" : visible(run.status)}</span></p>
     <${Facts} run=${run} total=${total} />
-    <${Alert} text=${error || fault || following} />
+    <${Alert} text=${fault || following || error} />
     ${note && html`<p class="note" role="status">${note}</p>`}
     <${Decisions} id=${id} pending=${run.pending || []} onDone=${refresh} />
     <${Outcome} run=${run} live=${live} />
