@@ -39,7 +39,7 @@ class StateGraph(Flow[S, S]):
         super().__init__(service, takes, name=name, store=store)
         self.shape = shape
         self._node_names = NodeNames({node.name: False for node in shape.nodes}, partial(diagram_of, shape))
-        self.facts |= facts_of_nodes(self._node_names)
+        self.facts.update(facts_of_nodes(self._node_names))
 
     def with_store(self, store: str | Store) -> "StateGraph[S]":
         """Return the same graph, whose runs are kept in another store."""
