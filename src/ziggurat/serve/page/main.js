@@ -1,4 +1,4 @@
-// The frame of the page: which view an address names, the bar above it, the theme, the keys.
+// The frame of the page: the view of an address, the bar above it, the theme, the keys.
 import { html, render, Dialog, Empty, useEffect, useLayoutEffect, useState } from "./html.js";
 import { RunList } from "./list.js";
 import { Run } from "./run.js";
@@ -43,7 +43,7 @@ function stored() {
 
 function useTheme() {
   const [theme, setTheme] = useState(stored);
-  useEffect(() => {
+  useLayoutEffect(() => {
     document.documentElement.dataset.theme = theme;
     localStorage.setItem("theme", theme);
   }, [theme]);

@@ -1,13 +1,13 @@
-// One run: what it does now, what it waits for, its calls, and what can be done with it.
+// One run: what it does, what it waits for, its calls.
 import { html, Ago, Alert, Block, Dialog, Empty, Figures, Status, count, duration, money, runLink, seconds, statusOf, tokens, useEffect, useRef, useState, visible } from "./html.js";
 import { follow, get, post, query, runPath } from "./server.js";
 import { Tree, numberOf } from "./tree.js";
 import { Node } from "./node.js";
 import { Decisions } from "./decisions.js";
 
-const FIRST = 200; // nodes of the first reading, which the first view needs
+const FIRST = 200; // nodes of the first reading
 const PAGE = 2000; // nodes of each later reading
-const PAUSE = 100; // milliseconds between readings of what goes on
+const PAUSE = 100; // milliseconds
 
 /** Whether a run whose events ended, as it waited, is driven again, or will be as nothing more is to be decided. */
 const goesOn = (run) => run.status === "running" || (statusOf(run.status) === "waiting" && !(run.pending || []).length);
@@ -156,6 +156,7 @@ export function Run({ id, number }) {
   const [open, setOpen] = useState(null);
   const [note, setNote] = useState("");
   const [fault, setFault] = useState("");
+  const [drawn, setDrawn] = useState(false);
   const found = number === undefined ? -1 : nodes.findIndex((node, at) => String(numberOf(node, at)) === number);
   const select = (at) => history.replaceState(null, "", runLink(id, numberOf(nodes[at], at))) ||
     dispatchEvent(new HashChangeEvent("hashchange"));
@@ -189,8 +190,8 @@ export function Run({ id, number }) {
     ${note && html`<p class="note" role="status">${note}</p>`}
     <${Decisions} id=${id} pending=${run.pending || []} onDone=${refresh} />
     <${Outcome} run=${run} live=${live} />
-    <details class="standing"><summary>Parts</summary><img loading="lazy" src=${runPath(id, "/standing") + query({ at: total })}
-      alt="What it is made of, and how far it has come" /></details>
+    <details class="standing" onToggle=${(event) => setDrawn(event.target.open)}><summary>Parts</summary>
+      ${drawn && html`<img src=${runPath(id, "/standing") + query({ at: total })} alt="What it is made of, and how far it came" />`}</details>
     <div class="panes">
       <${Tree} nodes=${nodes} total=${total} live=${live} selected=${found} onSelect=${select} />
       <aside id="node-panel" tabindex="-1" aria-label="Call">
