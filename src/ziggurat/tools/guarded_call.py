@@ -29,7 +29,7 @@ from msgspec import Struct
 from ziggurat.core.context import AMBIENT, Context
 from ziggurat.core.errors import NotRepeatable, Suspend, Timeout, ToolError
 from ziggurat.core.path import is_beneath
-from ziggurat.core.stopwatch import Stopwatch
+from ziggurat.core.stopwatch import Alarm, Stopwatch
 from ziggurat.messages.events import ToolAbandoned
 from ziggurat.messages.model import Effect
 from ziggurat.messages.parts import ToolCall, ToolResult
@@ -224,11 +224,10 @@ async def run_bounded(work: Coroutine[Any, Any, T], ctx: Context, *, name: str, 
         ToolError: it cancelled its own task.
     """
     watch = ctx.watch or Stopwatch(ctx.clock)
-    ended: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-    task = _start(_ringing(work, ended))
+    task = _start(work)
     if not task.done():
-        await _wait_until(task, ended, watch, seconds, ctx, name)
-    elif watch.deadline is not None and ctx.clock.monotonic() >= watch.deadline:
+        await _wait_until(task, watch, seconds, ctx, name)
+    if watch.deadline is not None and ctx.clock.monotonic() >= watch.deadline:
         await asyncio.sleep(0)  # otherwise a run that never waits would never notice its deadline
     if task.cancelled():  # not by us, so by itself
         raise ToolError(CANCELLED_ITSELF) from asyncio.CancelledError()
@@ -242,29 +241,19 @@ def _start(work: Coroutine[Any, Any, T]) -> "asyncio.Task[T]":
     return asyncio.get_running_loop().create_task(work)
 
 
-async def _ringing(work: Coroutine[Any, Any, T], ended: "asyncio.Future[None]") -> T:
-    """Await `work` and say that it has ended.
-
-    A callback of its task would say so one turn of the event loop later, which takes 2 us.
-    """
-    try:
-        return await work
-    finally:
-        _ring(ended)
-
-
 async def _wait_until(
-    task: "asyncio.Task[T]",
-    ended: "asyncio.Future[None]",
-    watch: Stopwatch,
-    seconds: float | None,
-    ctx: Context,
-    name: str,
+    task: "asyncio.Task[T]", watch: Stopwatch, seconds: float | None, ctx: Context, name: str
 ) -> None:
-    """Wait for a task, which rings when it ends, until a time; see `run_bounded`."""
-    task.add_done_callback(lambda _: _ring(ended))  # if it is cancelled before it begins
-    alarm = None if seconds is None else watch.after(seconds - watch.elapsed, lambda: _ring(ended))
+    """Wait for a task until a time; see `run_bounded`."""
+    alarm: Alarm | None = None
     try:
+        await asyncio.sleep(0)  # most tasks end in the turn in which they begin: a callback would take 2 us more
+        if task.done():
+            return
+        ended: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        task.add_done_callback(lambda _: _ring(ended))
+        if seconds is not None:
+            alarm = watch.after(seconds - watch.elapsed, lambda: _ring(ended))
         await ended
     except asyncio.CancelledError:
         await settle([task], ctx, name=name)
