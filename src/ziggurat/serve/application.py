@@ -3,7 +3,7 @@
 __all__ = ["ServedApp", "app"]
 
 import secrets
-from collections.abc import AsyncIterator, Collection, Iterable, MutableMapping
+from collections.abc import AsyncIterator, Collection, Iterable
 from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, Any
 
@@ -11,7 +11,7 @@ from ziggurat.agents.runnable import Runnable
 from ziggurat.core.errors import MissingExtra
 from ziggurat.core.settings import NonEmptyText, PositiveInt, checked
 from ziggurat.core.store import Store
-from ziggurat.serve.guard import Guard, Receive, Send, check_address
+from ziggurat.serve.guard import Guard, check_address
 from ziggurat.serve.served import ServedAgents
 from ziggurat.serve.sse import Closing
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 MAX_RUNS = 100
 
 
-class ServedApp:
+class ServedApp(Guard):
     """The ASGI application that `app` returns.
 
     Attributes:
@@ -34,16 +34,7 @@ class ServedApp:
         self.agents = agents
         self.token = token
         self.closing: Closing = Closing()
-        self._guard = Guard(_application(agents, self.closing), token, hosts)
-
-    @property
-    def link(self) -> str | None:
-        """The token of the link for a browser, which works once; None after that."""
-        return self._guard.link
-
-    async def __call__(self, scope: MutableMapping[str, Any], receive: Receive, send: Send) -> None:
-        """Answer a request."""
-        await self._guard(scope, receive, send)
+        super().__init__(_application(agents, self.closing), token, hosts)
 
 
 @checked

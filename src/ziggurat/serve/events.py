@@ -3,28 +3,17 @@
 __all__ = ["EventStream", "Position"]
 
 import asyncio
-import secrets
 from collections.abc import MutableMapping
 from contextlib import aclosing
-from functools import partial
 from typing import Any
 
 from msgspec import Struct
 
 from ziggurat.agents.attached import AttachedRun
-from ziggurat.core.broadcast import SubscribedItem
-from ziggurat.core.entries import Ended, JournalEntry
-from ziggurat.core.errors import ConfigurationError, RunNotFound
-from ziggurat.core.json_lines import write_entry
-from ziggurat.observe.jsonl import event_line
+from ziggurat.core.errors import ConfigurationError
+from ziggurat.serve.feed import BOOT, END, Feed, Feeds, Place, event_bytes
 from ziggurat.serve.guard import Receive, Send
-from ziggurat.serve.sse import KEEP_ALIVE, Closing, attend, begin, write
-
-_BOOT = secrets.token_hex(4)
-"""Names this process: the events between two entries are numbered by the process that sends them."""
-
-_END = "end"
-"""Stands in the id of the last event of a run in place of its number."""
+from ziggurat.serve.sse import begin, write
 
 
 class Position(Struct, frozen=True):
@@ -49,82 +38,112 @@ class Position(Struct, frozen=True):
         """
         number, _, rest = text.partition(".")
         index, _, boot = rest.partition(".")
-        if not (_is_number(number) and (rest in ("", _END) or _is_number(index))):
+        if not (_is_number(number) and (rest in ("", END) or _is_number(index))):
             raise ConfigurationError(f"after is the id of an event, such as 12, got {text!r:.100}")
-        return cls(int(number[:18]), int(index[:18]) if boot == _BOOT else 0, rest == _END)
+        return cls(int(number[:18]), int(index[:18]) if boot == BOOT else 0, rest == END)
 
 
 class EventStream:
     """A response, as an ASGI application: items of a run, from a position on, until the run or the server ends.
 
     While the run waits, or was interrupted, the stream stays open, and goes on with the run. A reader that stops
-    reading stops its own stream, and nothing else: its unread events are dropped beyond a number.
+    reading stops its own stream, and nothing else; when it reads again, it gets all entries, and the events since the
+    last of them. Thousands may be open, so each is one task that waits for its client to go, and has another one only
+    while there is something to write.
 
     Args:
+        feeds: The feeds of the server.
         run: The run.
         after: What the reader has; ``None`` if it is unknown here, so that it must begin anew.
-        closing: Tells when the server ends.
     """
 
-    def __init__(self, run: AttachedRun[Any], after: Position | None, closing: Closing) -> None:
+    __slots__ = ("_error", "_feed", "_feeds", "_place", "_read", "_resets", "_run", "_send", "_writing")
+
+    def __init__(self, feeds: Feeds, run: AttachedRun[Any], after: Position | None) -> None:
+        self._feeds = feeds
         self._run = run
-        self._after = after
-        self._place = after or Position()
-        self._closing = closing
-        self._sent = False
+        self._resets = after is None
+        self._place: Place = (0, 0) if after is None else (after.number, after.index)
+        self._read = -1  # events of the feed that it has; -1 if it reads the record by itself
+        self._writing: asyncio.Task[None] | None = None
+        self._error: Exception | None = None
+        self._feed: Feed
+        self._send: Send
 
     async def __call__(self, scope: MutableMapping[str, Any], receive: Receive, send: Send) -> None:
         """Send the stream."""
+        self._send = send
         await begin(send)
-        first = b"retry: 500\n\n" if self._after is not None else b"retry: 500\n\nevent: reset\ndata: {}\n\n"
-        await write(send, first)
-        pump = asyncio.ensure_future(self._pump(send))
+        await write(send, b"retry: 500\n\nevent: reset\ndata: {}\n\n" if self._resets else b"retry: 500\n\n")
+        self._feed = self._feeds.open(self._run, self._place)
+        self._feed.add(self)
+        if self._feeds.closing.closed:
+            self.close()
+        else:
+            self.wake()
         try:
-            await attend(pump, receive, self._closing, partial(self._keep_alive, send))
+            while (await receive())["type"] != "http.disconnect":  # by the client, or as all was sent
+                pass
         finally:
-            pump.cancel()
-            [outcome] = await asyncio.gather(pump, return_exceptions=True)
-        if isinstance(outcome, Exception):
-            raise outcome
-        if self._closing.closed:
-            await write(send, b"event: bye\ndata: {}\n\n")
-        await write(send, b"", more=False)
+            if self._writing is not None:
+                self._writing.cancel()
+            await self._feed.remove(self)
+        error = self._error or self._feed.error
+        if error is not None:
+            raise error
 
-    async def _keep_alive(self, send: Send) -> None:
-        if not self._sent:
-            await write(send, KEEP_ALIVE)
-        self._sent = False
+    def wake(self) -> None:
+        """Write what is new."""
+        self._writing = asyncio.get_running_loop().create_task(self._write())
 
-    async def _pump(self, send: Send) -> None:
+    def close(self) -> None:
+        """Tell the client that the server ends, and end."""
+        if self._writing is not None:
+            self._writing.cancel()
+        self._writing = asyncio.get_running_loop().create_task(write(self._send, _BYE, more=False))
+
+    async def _write(self) -> None:
+        """Write until nothing is new."""
+        feed = self._feed
         try:
-            while await self._send_items(send):
-                if not await self._run.continued(after=self._place.number):
-                    break
-        except RunNotFound:  # it was removed meanwhile
-            pass
-        await write(send, b"id: %d.%b\nevent: end\ndata: {}\n\n" % (self._place.number, _END.encode()))
+            while (behind := await self._behind()) or feed.ended:
+                ends = feed.ended
+                data, self._place = feed.latest(behind, self._place)
+                self._read = feed.count
+                await write(self._send, data, more=not ends)
+                if ends:
+                    return
+            self._writing = None
+            feed.wait(self)
+        except Exception as error:  # noqa: BLE001  raised again in the task that the server looks at
+            self._error = error
+            await write(self._send, b"", more=False)
 
-    async def _send_items(self, send: Send) -> bool:
-        """Send items until the run has ended or waits; return whether it may go on."""
-        began, waits = self._place, False
-        async with aclosing(self._run.events(after=max(0, began.number - 1))) as items:  # again with the last entry
+    async def _behind(self) -> int:
+        """Return how many events of the feed are to be written, when it has them all."""
+        feed = self._feed
+        while self._read < 0 or not feed.keeps(feed.count - self._read):
+            if self._place < feed.start:
+                await self._write_record()
+            else:
+                self._read = feed.count - feed.behind(self._place)
+        return feed.count - self._read
+
+    async def _write_record(self) -> None:
+        """Write what the feed does not have, from the record."""
+        feed, self._read = self._feed, -1
+        async with aclosing(self._run.events(after=max(0, self._place[0] - 1))) as items:
             async for item in items:
-                if isinstance(item.what, JournalEntry):
-                    waits = isinstance(item.what, Ended) and (item.what.stop == "Suspended" or item.what.interrupted)
-                if (item.number, item.index) > (self._place.number, self._place.index):
-                    self._place, self._sent = Position(item.number, item.index), True
-                    await write(send, _event(item))
-        if waits and (self._place is not began or self._place is self._after):
-            await write(send, b"event: waiting\ndata: {}\n\n")
-        return waits
+                if (item.number, item.index) > self._place:
+                    self._place = (item.number, item.index)
+                    await write(self._send, event_bytes(item))
+                if self._place >= feed.start:
+                    return
+        self._place = max(self._place, feed.start)
+
+
+_BYE = b"event: bye\ndata: {}\n\n"
 
 
 def _is_number(text: str) -> bool:
     return text.isascii() and text.isdigit()
-
-
-def _event(item: SubscribedItem) -> bytes:
-    what = item.what
-    data = write_entry(what) if isinstance(what, JournalEntry) else event_line(what).encode()
-    place = f"{item.number}.{item.index}.{_BOOT}" if item.index else str(item.number)
-    return b"id: %b\nevent: %b\ndata: %b\n\n" % (place.encode(), type(what).__name__.encode(), data)

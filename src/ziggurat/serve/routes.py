@@ -21,6 +21,7 @@ from ziggurat.core.errors import (
 from ziggurat.messages.agent import Answer, Approve, Decision, Deny, DidNotHappen, Happened, Modify
 from ziggurat.serve.assets import asset
 from ziggurat.serve.events import EventStream, Position
+from ziggurat.serve.feed import Feeds
 from ziggurat.serve.guard import STREAM, Receive, Send
 from ziggurat.serve.ids import check_id
 from ziggurat.serve.provider_routes import provider_routes
@@ -84,6 +85,7 @@ class _Routes:
     def __init__(self, agents: ServedAgents, closing: Closing) -> None:
         self.agents = agents
         self.closing = closing
+        self.feeds = Feeds(closing)
 
     # -- what can be read ----------------------------------------------------------------------------------------
 
@@ -141,7 +143,7 @@ class _Routes:
             after = None  # of another record; the reader begins anew
         if after is not None and after.ended and info.count <= after.number and not info.owner:
             return Response(status_code=204)  # an EventSource connects no more then
-        return EventStream(agent.attach(_id(request)), after, self.closing)
+        return EventStream(self.feeds, agent.attach(_id(request)), after)
 
     async def list_sessions(self, request: Request) -> Any:
         return {"sessions": await self.agents.sessions()}

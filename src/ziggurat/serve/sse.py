@@ -1,6 +1,6 @@
 """Streams of server-sent events as the server sends them: their beginning, what keeps them alive, and when they end."""
 
-__all__ = ["KEEP_ALIVE", "Closing", "attend", "begin", "write"]
+__all__ = ["HEARTBEAT", "KEEP_ALIVE", "Closing", "attend", "begin", "write"]
 
 import asyncio
 from collections.abc import Awaitable, Callable
@@ -10,7 +10,7 @@ from typing import Any
 
 from ziggurat.serve.guard import Receive, Send
 
-_HEARTBEAT = 15.0
+HEARTBEAT = 15.0
 """Seconds after which a comment is sent, so that nobody on the way takes the connection for dead."""
 
 KEEP_ALIVE = b": still here\n\n"
@@ -72,7 +72,7 @@ async def attend(
     """
     while not (work.done() or closing.closed):
         with suppress(TimeoutError):
-            async with asyncio.timeout(_HEARTBEAT) as limit:  # one task and one timer, as thousands may be open
+            async with asyncio.timeout(HEARTBEAT) as limit:  # one task and one timer, as thousands may be open
                 ends = partial(_end, limit)
                 work.add_done_callback(ends)
                 closing.add(ends)

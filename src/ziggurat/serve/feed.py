@@ -1,0 +1,224 @@
+"""Feed: the events of a run as its readers get them, read and encoded once for all readers of this server."""
+
+__all__ = ["Feed", "Feeds", "Place", "event_bytes"]
+
+import asyncio
+import secrets
+from collections import deque
+from contextlib import aclosing
+from typing import Any, Protocol, TypeAlias
+
+from msgspec import Struct
+
+from ziggurat.agents.attached import AttachedRun
+from ziggurat.core.broadcast import SubscribedItem
+from ziggurat.core.entries import Ended, JournalEntry
+from ziggurat.core.errors import RunNotFound
+from ziggurat.core.json_lines import write_entry
+from ziggurat.observe.jsonl import event_line
+from ziggurat.serve.sse import HEARTBEAT, KEEP_ALIVE, Closing
+
+BOOT: str = secrets.token_hex(4)
+"""Names this process: the events between two entries are numbered by the process that sends them."""
+
+END = "end"
+"""Stands in the id of the last event of a run in place of its number."""
+
+LIMIT = 256 * 1024
+"""Bytes of events that are kept for readers that are behind; who is further behind reads the record."""
+
+_OVERHEAD = 150
+"""Bytes that an event takes besides its text."""
+
+Place: TypeAlias = tuple[int, int]
+"""Where an event stands: the number of the last entry, and its index after that; 0 is the entry itself."""
+
+
+class _Frame(Struct, frozen=True, gc=False):
+    """One event as it is sent; what is not numbered says something of the run at this place."""
+
+    place: Place
+    data: bytes
+    numbered: bool = True
+
+
+class Reader(Protocol):
+    """Who reads a feed."""
+
+    def wake(self) -> None:
+        """Read what is new."""
+
+    def close(self) -> None:
+        """End, as the server is about to end."""
+
+
+class Feed:
+    """The events of a run after a place, kept for a while.
+
+    While the run waits, or was interrupted, the feed goes on, and tells so. It reads only while it has readers.
+
+    Args:
+        run: The run.
+        start: After which place it begins.
+        feeds: Where it is listed until it has ended.
+
+    Attributes:
+        start: The place of the last event that is not kept; who is before it has to read the record.
+        count: How many events there were.
+        ended: Whether the run has ended for good, or could not be read.
+        error: Why it could not be read.
+    """
+
+    def __init__(self, run: AttachedRun[Any], start: Place, feeds: "Feeds") -> None:
+        self.start = start
+        self.count: int = 0
+        self.ended: bool = False
+        self.error: Exception | None = None
+        self._run = run
+        self._feeds = feeds
+        self._place = start
+        self._waits = False
+        self._frames: deque[_Frame] = deque()
+        self._size = 0
+        self._beat = 0  # how many events there were at the last heartbeat
+        self._readers: set[Reader] = set()
+        self._waiting: set[Reader] = set()
+        loop = asyncio.get_running_loop()
+        self._timer = loop.call_later(HEARTBEAT, self._keep_alive)
+        self._pump = loop.create_task(self._read())
+
+    # -- its readers ---------------------------------------------------------------------------------------------
+
+    def add(self, reader: Reader) -> None:
+        """Begin to serve a reader."""
+        self._readers.add(reader)
+
+    def wait(self, reader: Reader) -> None:
+        """Wake a reader when there is something new; who is still writing is not told of it."""
+        self._waiting.add(reader)
+
+    async def remove(self, reader: Reader) -> None:
+        """Forget a reader; the feed of the last one ends."""
+        self._readers.discard(reader)
+        self._waiting.discard(reader)
+        if not self._readers:
+            self._end()
+            self._pump.cancel()
+            await asyncio.gather(self._pump, return_exceptions=True)
+
+    def close(self) -> None:
+        """End all readers, as the server is about to end."""
+        for reader in list(self._readers):
+            reader.close()
+
+    def behind(self, place: Place) -> int:
+        """Return how many events a reader at a place has to read; it must not be before `start`."""
+        behind = 0
+        for frame in reversed(self._frames):
+            if frame.numbered and frame.place <= place:
+                break
+            behind += 1
+        return behind
+
+    def latest(self, count: int, place: Place) -> tuple[bytes, Place]:
+        """Return what of the last events is after a place, or says something of the run, and the place behind it."""
+        frames = [self._frames[-number] for number in range(count, 0, -1)]
+        fresh = [frame.data for frame in frames if frame.place > place or not frame.numbered]
+        return b"".join(fresh), max(place, frames[-1].place) if frames else place
+
+    def keeps(self, count: int) -> bool:
+        """Return whether the last events are kept."""
+        return count <= len(self._frames)
+
+    # -- the run -------------------------------------------------------------------------------------------------
+
+    async def _read(self) -> None:
+        """Read the run until it has ended for good."""
+        try:
+            while await self._read_on():
+                if not await self._run.continued(after=self._place[0]):
+                    break
+        except RunNotFound:  # it was removed meanwhile
+            pass
+        except Exception as error:  # noqa: BLE001  each reader raises it, where the server logs it
+            self.error = error
+        if self.error is None:
+            self._append(b"id: %d.%b\nevent: end\ndata: {}\n\n" % (self._place[0], END.encode()))
+        self._end()
+        self._wake()
+
+    async def _read_on(self) -> bool:
+        """Read until the run has ended or waits; return whether it may go on."""
+        waits = False
+        number = max(0, self._place[0] - 1)
+        async with aclosing(self._run.events(after=number)) as items:  # again with the last entry
+            async for item in items:
+                if isinstance(item.what, JournalEntry):
+                    waits = isinstance(item.what, Ended) and (item.what.stop == "Suspended" or item.what.interrupted)
+                if (item.number, item.index) > self._place:
+                    self._place, self._waits = (item.number, item.index), False
+                    self._append(event_bytes(item), numbered=True)
+        if waits and not self._waits:
+            self._waits = True
+            self._append(b"event: waiting\ndata: {}\n\n")
+        return waits
+
+    def _append(self, data: bytes, *, numbered: bool = False) -> None:
+        self._frames.append(_Frame(self._place, data, numbered))
+        self.count += 1
+        self._size += len(data) + _OVERHEAD
+        while self._size > LIMIT and len(self._frames) > 1:
+            dropped = self._frames.popleft()
+            self.start = dropped.place
+            self._size -= len(dropped.data) + _OVERHEAD
+        self._wake()
+
+    def _wake(self) -> None:
+        waiting, self._waiting = self._waiting, set()
+        for reader in waiting:
+            reader.wake()
+
+    def _keep_alive(self) -> None:
+        if self._beat == self.count:
+            self._append(KEEP_ALIVE)
+        self._beat = self.count
+        self._timer = asyncio.get_running_loop().call_later(HEARTBEAT, self._keep_alive)
+
+    def _end(self) -> None:
+        self.ended = True
+        self._timer.cancel()
+        self._feeds.remove(self._run.id, self)
+
+
+class Feeds:
+    """The feeds of a server, one for each run that anybody reads.
+
+    Args:
+        closing: Tells when the server ends.
+    """
+
+    def __init__(self, closing: Closing) -> None:
+        self.closing = closing
+        self._feeds: dict[str, Feed] = {}
+
+    def open(self, run: AttachedRun[Any], place: Place) -> Feed:
+        """Return the feed of a run; if nobody reads it yet, a new one that begins after a place."""
+        feed = self._feeds.get(run.id)
+        if feed is None:
+            feed = self._feeds[run.id] = Feed(run, place, self)
+            self.closing.add(feed.close)
+        return feed
+
+    def remove(self, run_id: str, feed: Feed) -> None:
+        """Forget a feed, if it is still the one of its run."""
+        self.closing.discard(feed.close)
+        if self._feeds.get(run_id) is feed:
+            del self._feeds[run_id]
+
+
+def event_bytes(item: SubscribedItem) -> bytes:
+    """Return an item of a run as it is sent."""
+    what = item.what
+    data = write_entry(what) if isinstance(what, JournalEntry) else event_line(what).encode()
+    place = f"{item.number}.{item.index}.{BOOT}" if item.index else str(item.number)
+    return b"id: %b\nevent: %b\ndata: %b\n\n" % (place.encode(), type(what).__name__.encode(), data)
