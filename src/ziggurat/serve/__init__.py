@@ -5,7 +5,7 @@
 - Every request passes the `guard` first; `routes` answers it, from the `served` agents and the record of their runs.
 - `views` are what it shows of a run and its calls, and how two runs differ.
 - `assets` are the files of the page in the browser.
-- `events` streams a run to any number of readers.
+- `feed` reads a run once for all who follow it, and `events` streams it to each of them.
 - `provider_routes` are the APIs of OpenAI and Anthropic; `conversations` answers their requests with runs, `replies`
   are sent in their formats, and `client_request` is what a client adds to an agent; `stored_responses` are those given
   before.

@@ -4,13 +4,13 @@ __all__ = ["EventStream", "Position"]
 
 import asyncio
 from collections.abc import MutableMapping
-from contextlib import aclosing
+from contextlib import aclosing, suppress
 from typing import Any
 
 from msgspec import Struct
 
 from ziggurat.agents.attached import AttachedRun
-from ziggurat.core.errors import ConfigurationError
+from ziggurat.core.errors import ConfigurationError, RunNotFound
 from ziggurat.serve.feed import BOOT, END, Feed, Feeds, Place, event_bytes
 from ziggurat.serve.guard import Receive, Send
 from ziggurat.serve.sse import begin, write
@@ -76,6 +76,7 @@ class EventStream:
         await begin(send)
         await write(send, b"retry: 500\n\nevent: reset\ndata: {}\n\n" if self._resets else b"retry: 500\n\n")
         self._feed = self._feeds.open(self._run, self._place)
+        self._run = self._feed.run  # one for all readers
         self._feed.add(self)
         if self._feeds.closing.closed:
             self.close()
@@ -94,7 +95,8 @@ class EventStream:
 
     def wake(self) -> None:
         """Write what is new."""
-        self._writing = asyncio.get_running_loop().create_task(self._write())
+        if not self._feeds.closing.closed:
+            self._writing = asyncio.get_running_loop().create_task(self._write())
 
     def close(self) -> None:
         """Tell the client that the server ends, and end."""
@@ -126,19 +128,23 @@ class EventStream:
             if self._place < feed.start:
                 await self._write_record()
             else:
-                self._read = feed.count - feed.behind(self._place)
+                behind = feed.behind(self._place)
+                self._read = feed.count - behind
+                if feed.state and not behind:  # as those were told who were here before
+                    await write(self._send, feed.state)
         return feed.count - self._read
 
     async def _write_record(self) -> None:
         """Write what the feed does not have, from the record."""
         feed, self._read = self._feed, -1
-        async with aclosing(self._run.events(after=max(0, self._place[0] - 1))) as items:
-            async for item in items:
-                if (item.number, item.index) > self._place:
-                    self._place = (item.number, item.index)
-                    await write(self._send, event_bytes(item))
-                if self._place >= feed.start:
-                    return
+        with suppress(RunNotFound):  # it was removed meanwhile, as the feed tells
+            async with aclosing(self._run.events(after=max(0, self._place[0] - 1))) as items:
+                async for item in items:
+                    if (item.number, item.index) > self._place:
+                        self._place = (item.number, item.index)
+                        await write(self._send, event_bytes(item))
+                    if self._place >= feed.start:
+                        return
         self._place = max(self._place, feed.start)
 
 

@@ -1,6 +1,6 @@
 """Feed: the events of a run as its readers get them, read and encoded once for all readers of this server."""
 
-__all__ = ["Feed", "Feeds", "Place", "event_bytes"]
+__all__ = ["BOOT", "END", "Feed", "Feeds", "Place", "Reader", "event_bytes"]
 
 import asyncio
 import secrets
@@ -14,6 +14,7 @@ from ziggurat.agents.attached import AttachedRun
 from ziggurat.core.broadcast import SubscribedItem
 from ziggurat.core.entries import Ended, JournalEntry
 from ziggurat.core.errors import RunNotFound
+from ziggurat.core.settings import PositiveInt
 from ziggurat.core.json_lines import write_entry
 from ziggurat.observe.jsonl import event_line
 from ziggurat.serve.sse import HEARTBEAT, KEEP_ALIVE, Closing
@@ -25,7 +26,7 @@ END = "end"
 """Stands in the id of the last event of a run in place of its number."""
 
 LIMIT = 256 * 1024
-"""Bytes of events that are kept for readers that are behind; who is further behind reads the record."""
+"""Bytes of events that a feed keeps by default."""
 
 _OVERHEAD = 150
 """Bytes that an event takes besides its text."""
@@ -63,21 +64,23 @@ class Feed:
         feeds: Where it is listed until it has ended.
 
     Attributes:
+        run: The run.
         start: The place of the last event that is not kept; who is before it has to read the record.
         count: How many events there were.
+        state: What is sent behind the last event while the run waits, or was interrupted, or when it has ended.
         ended: Whether the run has ended for good, or could not be read.
         error: Why it could not be read.
     """
 
     def __init__(self, run: AttachedRun[Any], start: Place, feeds: "Feeds") -> None:
+        self.run = run
         self.start = start
         self.count: int = 0
+        self.state: bytes = b""
         self.ended: bool = False
         self.error: Exception | None = None
-        self._run = run
         self._feeds = feeds
         self._place = start
-        self._waits = False
         self._frames: deque[_Frame] = deque()
         self._size = 0
         self._beat = 0  # how many events there were at the last heartbeat
@@ -94,8 +97,10 @@ class Feed:
         self._readers.add(reader)
 
     def wait(self, reader: Reader) -> None:
-        """Wake a reader when there is something new; who is still writing is not told of it."""
+        """Wake a reader when there is something new; what all have read is no longer kept."""
         self._waiting.add(reader)
+        if len(self._waiting) == len(self._readers):
+            self._drop(0)
 
     async def remove(self, reader: Reader) -> None:
         """Forget a reader; the feed of the last one ends."""
@@ -112,12 +117,13 @@ class Feed:
             reader.close()
 
     def behind(self, place: Place) -> int:
-        """Return how many events a reader at a place has to read; it must not be before `start`."""
+        """Return how many of the last events follow the place of a reader, which must not be before `start`."""
         behind = 0
-        for frame in reversed(self._frames):
+        for number, frame in enumerate(reversed(self._frames), 1):
             if frame.numbered and frame.place <= place:
                 break
-            behind += 1
+            if frame.numbered:
+                behind = number
         return behind
 
     def latest(self, count: int, place: Place) -> tuple[bytes, Place]:
@@ -136,14 +142,14 @@ class Feed:
         """Read the run until it has ended for good."""
         try:
             while await self._read_on():
-                if not await self._run.continued(after=self._place[0]):
+                if not await self.run.continued(after=self._place[0]):
                     break
         except RunNotFound:  # it was removed meanwhile
             pass
         except Exception as error:  # noqa: BLE001  each reader raises it, where the server logs it
             self.error = error
         if self.error is None:
-            self._append(b"id: %d.%b\nevent: end\ndata: {}\n\n" % (self._place[0], END.encode()))
+            self._append_state(b"id: %d.%b\nevent: end\ndata: {}\n\n" % (self._place[0], END.encode()))
         self._end()
         self._wake()
 
@@ -151,27 +157,34 @@ class Feed:
         """Read until the run has ended or waits; return whether it may go on."""
         waits = False
         number = max(0, self._place[0] - 1)
-        async with aclosing(self._run.events(after=number)) as items:  # again with the last entry
+        async with aclosing(self.run.events(after=number)) as items:  # again with the last entry
             async for item in items:
                 if isinstance(item.what, JournalEntry):
                     waits = isinstance(item.what, Ended) and (item.what.stop == "Suspended" or item.what.interrupted)
                 if (item.number, item.index) > self._place:
-                    self._place, self._waits = (item.number, item.index), False
+                    self._place, self.state = (item.number, item.index), b""
                     self._append(event_bytes(item), numbered=True)
-        if waits and not self._waits:
-            self._waits = True
-            self._append(b"event: waiting\ndata: {}\n\n")
+        if waits and not self.state:
+            self._append_state(b"event: waiting\ndata: {}\n\n")
         return waits
+
+    def _append_state(self, data: bytes) -> None:
+        self.state = data
+        self._append(data)
 
     def _append(self, data: bytes, *, numbered: bool = False) -> None:
         self._frames.append(_Frame(self._place, data, numbered))
         self.count += 1
         self._size += len(data) + _OVERHEAD
-        while self._size > LIMIT and len(self._frames) > 1:
+        self._drop(self._feeds.limit)
+        self._wake()
+
+    def _drop(self, limit: int) -> None:
+        """Keep no more than some bytes, and the last event while a limit allows any."""
+        while self._size > limit and len(self._frames) > (limit > 0):
             dropped = self._frames.popleft()
             self.start = dropped.place
             self._size -= len(dropped.data) + _OVERHEAD
-        self._wake()
 
     def _wake(self) -> None:
         waiting, self._waiting = self._waiting, set()
@@ -187,7 +200,7 @@ class Feed:
     def _end(self) -> None:
         self.ended = True
         self._timer.cancel()
-        self._feeds.remove(self._run.id, self)
+        self._feeds.remove(self.run.id, self)
 
 
 class Feeds:
@@ -195,10 +208,12 @@ class Feeds:
 
     Args:
         closing: Tells when the server ends.
+        limit: Bytes of events that each keeps for readers that are behind; who is further behind reads the record.
     """
 
-    def __init__(self, closing: Closing) -> None:
+    def __init__(self, closing: Closing, limit: PositiveInt = LIMIT) -> None:
         self.closing = closing
+        self.limit = limit
         self._feeds: dict[str, Feed] = {}
 
     def open(self, run: AttachedRun[Any], place: Place) -> Feed:
