@@ -14,8 +14,8 @@ from ziggurat.agents.attached import AttachedRun
 from ziggurat.core.broadcast import SubscribedItem
 from ziggurat.core.entries import Ended, JournalEntry
 from ziggurat.core.errors import RunNotFound
-from ziggurat.core.settings import PositiveInt
 from ziggurat.core.json_lines import write_entry
+from ziggurat.core.settings import PositiveInt
 from ziggurat.observe.jsonl import event_line
 from ziggurat.serve.sse import HEARTBEAT, KEEP_ALIVE, Closing
 
