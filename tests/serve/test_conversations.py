@@ -12,14 +12,16 @@ from ziggurat.agents.agent import Agent
 from ziggurat.agents.flow import flow
 from ziggurat.core.errors import ConfigurationError, RunNotFound
 from ziggurat.messages.conversation import Conversation as Messages
-from ziggurat.messages.delta import Fold, PartDelta, TextDelta, ThinkingDelta
+from ziggurat.messages.delta import TextDelta, ThinkingDelta
 from ziggurat.messages.message import Message, assistant, user
 from ziggurat.messages.model import ModelRequest, OutputSchema, ToolSpec
 from ziggurat.messages.parts import ToolCall, ToolResult, tool_call
 from ziggurat.models.scripted import ScriptedModel
-from ziggurat.serve.conversations import Answered, Conversation, ConversationRequest, NotAnswered
+from ziggurat.serve.answers import Answered, NotAnswered
+from ziggurat.serve.conversations import Conversation, ConversationRequest
 from ziggurat.serve.served import ServedAgents
 from ziggurat.tools.function import tool
+from ziggurat.wires.server_items import ReplyParts, ReplyPiece, message_of
 
 CITY = {"type": "object", "properties": {"city": {"type": "string"}}, "required": ["city"]}
 WEATHER = ToolSpec("weather", "The weather.", CITY)
@@ -34,13 +36,13 @@ def asked(
 
 async def answered(agents: ServedAgents, request: ConversationRequest) -> tuple[Message, Answered]:
     """Return what was said, and how it ended."""
-    fold = Fold()
+    whole = ReplyParts()
 
-    async def say(delta: PartDelta) -> None:
-        fold.push(delta)
+    async def say(piece: ReplyPiece) -> None:
+        whole.push(piece)
 
     ended = await (await Conversation.of(agents, request)).answer(say)
-    return fold.message(), ended
+    return message_of(whole.parts()), ended
 
 
 @tool
@@ -197,7 +199,7 @@ async def test_a_run_whose_answer_nobody_wants_is_cancelled_and_no_more_run_than
     agents = ServedAgents([Agent(ScriptedModel([TextDelta("a"), never]), name="desk")], None, 1)
     heard = asyncio.Event()
 
-    async def say(delta: PartDelta) -> None:
+    async def say(piece: ReplyPiece) -> None:
         heard.set()
 
     conversation = await Conversation.of(agents, asked(user("x")))
@@ -218,7 +220,7 @@ async def test_when_the_server_ends_the_run_can_be_resumed() -> None:
     agents = ServedAgents([Agent(model, name="desk")], None, 1)
     heard = asyncio.Event()
 
-    async def say(delta: PartDelta) -> None:
+    async def say(piece: ReplyPiece) -> None:
         heard.set()
 
     conversation = await Conversation.of(agents, asked(user("x")))
@@ -228,4 +230,4 @@ async def test_when_the_server_ends_the_run_can_be_resumed() -> None:
     with pytest.raises(NotAnswered, match="resumed") as raised:
         await answering
     assert raised.value.status == 503
-    assert (await agents.agent("desk").resume(conversation.run_id)).text == "done"
+    assert (await agents.agent("desk").resume(conversation.id.run_id)).text == "done"

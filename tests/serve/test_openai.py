@@ -50,7 +50,7 @@ class Said:
             self.calls = [(each.call_id, each.arguments) for each in reply.output if each.type == "function_call"]
             self.finish = reply.status
             self.tokens = (reply.usage.input_tokens, reply.usage.output_tokens)
-            self.run_id = reply.id.removeprefix("resp_")
+            self.run_id = reply.id.removeprefix("resp_").partition("~")[0]
 
 
 class Talk:

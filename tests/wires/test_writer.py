@@ -90,4 +90,4 @@ def test_the_events_of_responses_end_with_the_whole_response(parts: list[list[An
     assert [event["sequence_number"] for event in events if isinstance(event, dict)] == list(range(len(events)))
     last = events[-1]
     assert isinstance(last, dict)
-    assert last["response"] == WRITERS["responses"](head()).plain(fold.message(), "stop", USAGE)
+    assert last["response"] == WRITERS["responses"](head()).plain(fold.message().parts, "stop", USAGE)

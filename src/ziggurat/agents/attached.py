@@ -16,7 +16,7 @@ from ziggurat.messages.message import Message
 from ziggurat.messages.pending import recorded_items
 from ziggurat.messages.recorded import recorded_steps
 from ziggurat.messages.step import Step, steps_of
-from ziggurat.messages.usage import Tally, Usage
+from ziggurat.messages.usage import Usage, tally_of
 from ziggurat.runs.conditions import labels_of
 from ziggurat.runs.control import check_steerable
 from ziggurat.runs.options import Environment
@@ -97,10 +97,7 @@ class AttachedRun(Generic[Out]):
         journal = await opener.runs.read(self.id)
         entries = journal.entries
         prompt, steps = recorded_steps(entries, opener.path)
-        tally = Tally()
-        for outcome, costs in journal.spent(""):
-            for cost in costs or [outcome]:
-                tally.add(cost, outcome.name)
+        tally = tally_of(journal)
         return RunStatus(
             self.id,
             info.agent or self._starter.name,

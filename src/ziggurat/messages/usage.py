@@ -1,6 +1,6 @@
 """Token usage of model calls; an unknown figure is None, never zero."""
 
-__all__ = ["TOOL_CALL", "Tally", "Usage", "as_usage", "estimate_tokens", "sum_of"]
+__all__ = ["TOOL_CALL", "Tally", "Usage", "as_usage", "estimate_tokens", "sum_of", "tally_of"]
 
 from collections import defaultdict
 
@@ -11,6 +11,7 @@ from ziggurat.core.codec import Raw, decode
 from ziggurat.core.entries import Result
 from ziggurat.core.errors import JournalCorrupt
 from ziggurat.core.path import is_tool_call
+from ziggurat.core.recorder import Recorder
 
 
 class Usage(Struct, frozen=True, gc=False, omit_defaults=True):
@@ -125,6 +126,15 @@ class Tally:
         for usages in self._usages.values():
             usages[:] = (sum_of(*usages),)
         return {name: usages[0] for name, usages in self._usages.items()}
+
+
+def tally_of(journal: Recorder) -> Tally:
+    """Return the usage and the calls on record, those of nested agents and failed tries included."""
+    tally = Tally()
+    for outcome, costs in journal.spent(""):
+        for cost in costs or [outcome]:
+            tally.add(cost, outcome.name)
+    return tally
 
 
 def estimate_tokens(text: str) -> int:

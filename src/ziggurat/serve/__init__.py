@@ -6,9 +6,10 @@
 - `views` are what it shows of a run and its calls, and how two runs differ.
 - `assets` are the files of the page in the browser.
 - `feed` reads a run once for all who follow it, and `events` streams it to each of them.
-- `provider_routes` are the APIs of OpenAI and Anthropic; `conversations` answers their requests with runs, `replies`
-  are sent in their formats, and `client_request` is what a client adds to an agent; `stored_responses` are those given
-  before.
+- `provider_routes` are the APIs of OpenAI and Anthropic; `conversations` answers their requests with runs, new ones or
+  `continuations`, and `client_request` is what a client adds to an agent. `speech` is what an agent says and does, in
+  pieces, and `answers` how it ends; `replies` are sent in the formats.
+- `stored_responses` are those given before; `response_ids` name `run_places`, and `recorded_speech` says it again.
 - `sse` are streams as they are sent, `ids` and `statuses` what all routes share.
 """
 

@@ -1,6 +1,6 @@
 """What a client of a provider's API adds to an agent for one run: instructions, an output schema, tools of its own."""
 
-__all__ = ["ClientCall", "client_calls", "with_client"]
+__all__ = ["ClientCall", "client_calls", "is_of_client", "with_client"]
 
 from typing import Any
 
@@ -18,12 +18,14 @@ from ziggurat.calls.hooks import HookChain, chained
 from ziggurat.calls.question import ask
 from ziggurat.core.codec import canonical, decode
 from ziggurat.core.context import Context
+from ziggurat.core.entries import Pending
 from ziggurat.core.errors import ConfigurationError, JournalCorrupt
 from ziggurat.core.facts import fact, innermost
 from ziggurat.messages.agent import AgentRequest, AgentRun, PendingItem
 from ziggurat.messages.facts import OUTPUT_MODES
 from ziggurat.messages.middleware import Middleware
 from ziggurat.messages.model import ModelRequest, OutputSchema, ToolSpec
+from ziggurat.messages.pending import recorded_item
 from ziggurat.tools.function import FunctionTool, raw_tool
 from ziggurat.tools.toolbox import Toolbox
 
@@ -50,6 +52,12 @@ def client_calls(pending: tuple[PendingItem, ...]) -> dict[str, ClientCall]:
             except JournalCorrupt:  # a question to a person
                 continue
     return calls
+
+
+def is_of_client(pending: Pending) -> bool:
+    """Return whether a call on record waits, or has waited, for a client."""
+    item = recorded_item(pending, None)
+    return bool(client_calls((item,)))
 
 
 def with_client(agent: Runnable[Any], request: ModelRequest) -> Runnable[Any]:

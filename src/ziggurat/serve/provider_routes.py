@@ -17,13 +17,15 @@ from ziggurat.core.errors import ConfigurationError, ZigguratError
 from ziggurat.messages.conversation import Conversation as Messages
 from ziggurat.messages.model import ModelRequest
 from ziggurat.messages.usage import estimate_tokens
-from ziggurat.serve.conversations import Conversation, ConversationRequest, NotAnswered
+from ziggurat.serve.answers import NotAnswered
+from ziggurat.serve.conversations import Conversation, ConversationRequest
 from ziggurat.serve.ids import check_id
 from ziggurat.serve.replies import Reply, error_reply
+from ziggurat.serve.response_ids import ResponseId
 from ziggurat.serve.served import ServedAgents
 from ziggurat.serve.sse import Closing
-from ziggurat.serve.stored_responses import StoredResponses, run_id_of
-from ziggurat.wires.reading import read_request
+from ziggurat.serve.stored_responses import StoredResponses
+from ziggurat.wires.reading import read_approvals, read_request
 from ziggurat.wires.types import Json, ReplyHead, Wire
 from ziggurat.wires.writer import WRITERS
 
@@ -68,24 +70,36 @@ class _ProviderRoutes:
             raise ConfigurationError(f"n is 1: an agent gives one answer, got {body['n']!r:.50}")
         if len(content.tools) != len(body.get("tools") or ()):
             raise ConfigurationError("tools are functions that the client calls; agents have no other tools of an API")
-        previous = body.get("previous_response_id") if wire == "responses" else None
-        if previous is not None:
-            content = await self._continued(str(previous), content)
+        approvals = read_approvals(body) if wire == "responses" else ()
+        named = body.get("previous_response_id") if wire == "responses" else None
+        previous = None if named is None else ResponseId.read(str(named))
+        if previous is not None and not approvals:
+            content = await self._continued(previous, content)
         key = request.headers.get("idempotency-key")
-        page = f"{request.url.scheme}://{request.headers.get('host', '')}/"
-        asking = ConversationRequest(body["model"], content, None if key is None else check_id(key), page=page)
+        asking = ConversationRequest(
+            body["model"],
+            content,
+            None if key is None else check_id(key),
+            previous=None if previous is None else previous.run_id,
+            approvals=approvals,
+            page=f"{request.url.scheme}://{request.headers.get('host', '')}/",
+        )
         conversation = await Conversation.of(self._agents, asking)
-        head = ReplyHead(conversation.run_id, body["model"], body, int(SYSTEM_CLOCK.now()))
+        head = ReplyHead(_id_in(wire, conversation.id), body["model"], body, int(SYSTEM_CLOCK.now()))
         stores = body.get("store") is not False if wire == "responses" else body.get("store") is True
         writer = WRITERS[wire](head)
         return Reply(conversation, wire, writer, self._closing, stream=body.get("stream") is True, stores=stores)
 
-    async def _continued(self, response_id: str, content: ModelRequest) -> ModelRequest:
+    async def _continued(self, previous: ResponseId, content: ModelRequest) -> ModelRequest:
         """Return a request with the conversation of an earlier response before it."""
-        run_id = run_id_of(response_id)
-        agent, _ = await self._agents.agent_of(run_id)
-        earlier = (await agent.attach(run_id).status()).messages
+        agent, _ = await self._agents.agent_of(previous.run_id)
+        earlier = (await agent.attach(previous.run_id).status()).messages
         return replace(content, messages=Messages([*earlier, *content.messages]).view())
+
+
+def _id_in(wire: Wire, response_id: ResponseId) -> str:
+    """Return the id that a reply has in a format; only responses are continued by their ids."""
+    return response_id.suffix if wire == "responses" else response_id.run_id
 
 
 def _model(name: str) -> dict[str, Any]:

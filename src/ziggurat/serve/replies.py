@@ -10,12 +10,13 @@ from starlette.responses import Response
 
 from ziggurat.core.codec import encode
 from ziggurat.core.errors import ZigguratError
-from ziggurat.messages.delta import Fold, PartDelta
-from ziggurat.serve.conversations import Conversation, NotAnswered
+from ziggurat.serve.answers import NotAnswered
+from ziggurat.serve.conversations import Conversation
 from ziggurat.serve.guard import Receive, Send
 from ziggurat.serve.sse import KEEP_ALIVE, Closing, attend, begin, write
 from ziggurat.serve.statuses import status_of
 from ziggurat.wires.errors import error_body
+from ziggurat.wires.server_items import ReplyParts, ReplyPiece
 from ziggurat.wires.types import ResponseChunk, Wire
 from ziggurat.wires.writer import LiveReply, Writer
 
@@ -68,7 +69,7 @@ class Reply:
         self._stores = stores
         self._live = LiveReply(writer)
         self._began = False
-        self._whole = Fold()
+        self._whole = ReplyParts()
         self._send: Send
 
     async def __call__(self, scope: MutableMapping[str, Any], receive: Receive, send: Send) -> None:
@@ -81,7 +82,7 @@ class Reply:
                     await self._conversation.cancel()
                 return
             if not answering.done():
-                text = f"the server ends; the run {self._conversation.run_id} can be resumed"
+                text = f"the server ends; the run {self._conversation.id.run_id} can be resumed"
                 await self._fail(NotAnswered(503, text), scope, receive)
                 return
             try:
@@ -92,7 +93,7 @@ class Reply:
             if self._stream:
                 await write(send, b"", more=False)
             else:
-                reply = Response(body, 200, {_RUN: self._conversation.run_id}, "application/json")
+                reply = Response(body, 200, {_RUN: self._conversation.id.run_id}, "application/json")
                 await reply(scope, receive, send)
         finally:
             answering.cancel()
@@ -102,14 +103,14 @@ class Reply:
         """Have the conversation answered; return the body of a plain reply."""
         answered = await self._conversation.answer(self._stream_piece if self._stream else self._add_piece)
         if not self._stream:
-            return encode(self._writer.plain(self._whole.message(), answered.finish, answered.usage))
+            return encode(self._writer.plain(self._whole.parts(), answered.finish, answered.usage))
         await self._write(self._live.finish(answered.finish, answered.usage))
         return b""
 
-    async def _add_piece(self, piece: PartDelta) -> None:
+    async def _add_piece(self, piece: ReplyPiece) -> None:
         self._whole.push(piece)
 
-    async def _stream_piece(self, piece: PartDelta) -> None:
+    async def _stream_piece(self, piece: ReplyPiece) -> None:
         await self._write(self._live.push(piece))
 
     async def _write(self, chunks: Sequence[ResponseChunk]) -> None:
@@ -117,7 +118,7 @@ class Reply:
             return
         if not self._began:
             self._began = True
-            await begin(self._send, ((_RUN.encode(), self._conversation.run_id.encode()),))
+            await begin(self._send, ((_RUN.encode(), self._conversation.id.run_id.encode()),))
         await write(self._send, b"".join(_event(chunk) for chunk in chunks))
 
     async def _keep_alive(self) -> None:
@@ -132,7 +133,7 @@ class Reply:
             await self._write(self._writer.fail(status, text))
             await write(self._send, b"", more=False)
         else:
-            await error_reply(self._wire, error, self._conversation.run_id)(scope, receive, self._send)
+            await error_reply(self._wire, error, self._conversation.id.run_id)(scope, receive, self._send)
 
 
 def _event(chunk: ResponseChunk) -> bytes:

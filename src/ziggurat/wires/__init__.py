@@ -2,5 +2,6 @@
 
 - `reading` parses the requests of the three formats.
 - `writer` is what writes a reply in one of them: `chat`, `responses` or `anthropic`; `places` numbers its parts.
+- `server_items` are what a reply shows of the work of the server; `response_items` are the items of `responses`.
 - `errors` are the bodies of errors; `types` what all of them share.
 """

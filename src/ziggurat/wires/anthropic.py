@@ -3,15 +3,16 @@
 __all__ = ["AnthropicWriter", "raw_input"]
 
 import json
+from collections.abc import Sequence
 
 import msgspec
 
 from ziggurat.messages.delta import PartDelta, TextDelta, ThinkingDelta, ToolCallDelta
-from ziggurat.messages.message import Message
 from ziggurat.messages.model import FinishReason
 from ziggurat.messages.parts import Part, Text, Thinking, ToolCall
 from ziggurat.messages.usage import Usage
 from ziggurat.wires.errors import error_frame
+from ziggurat.wires.server_items import ReplyPart, message_of
 from ziggurat.wires.types import ChunkPart, Json, ReplyHead, ResponseChunk
 
 _STOPS = {
@@ -86,7 +87,7 @@ def _event(kind: str, fields: Json, part: ChunkPart = "delta") -> ResponseChunk:
 
 
 class AnthropicWriter:
-    """Writes a reply; see `Writer`."""
+    """Writes a reply; see `Writer`. The format has no place for what the server does."""
 
     def __init__(self, head: ReplyHead) -> None:
         self._head = head
@@ -103,9 +104,10 @@ class AnthropicWriter:
             "usage": usage,
         }
 
-    def plain(self, message: Message, finish: FinishReason, usage: Usage) -> Json:
+    def plain(self, parts: Sequence[ReplyPart], finish: FinishReason, usage: Usage) -> Json:
         """Return the body of a plain reply."""
-        return self._message([_block(part) for part in message.parts], _STOPS.get(finish, finish), _usage(usage))
+        content = [_block(part) for part in message_of(parts).parts]
+        return self._message(content, _STOPS.get(finish, finish), _usage(usage))
 
     def begin(self) -> list[ResponseChunk]:
         """Begin a stream."""

@@ -2,12 +2,14 @@
 
 __all__ = ["ChatWriter"]
 
+from collections.abc import Sequence
+
 from ziggurat.messages.delta import PartDelta, TextDelta, ThinkingDelta, ToolCallDelta
-from ziggurat.messages.message import Message
 from ziggurat.messages.model import FinishReason
-from ziggurat.messages.parts import ToolCall
+from ziggurat.messages.parts import Thinking, ToolCall
 from ziggurat.messages.usage import Usage
 from ziggurat.wires.errors import error_frame
+from ziggurat.wires.server_items import ReplyPart, ServerCall, ServerItem, message_of
 from ziggurat.wires.types import Json, ReplyHead, ResponseChunk
 
 
@@ -47,6 +49,7 @@ class ChatWriter:
         options = head.body.get("stream_options")
         self._with_usage = isinstance(options, dict) and options.get("include_usage") is True
         self._opens = -1
+        self._calls: set[str] = set()  # of the server, that were shown
 
     def _chunk(self, **fields: object) -> Json:
         return self._whole("chat.completion.chunk", fields | ({"usage": None} if self._with_usage else {}))
@@ -65,16 +68,17 @@ class ChatWriter:
         choice = {"index": 0, "delta": delta, "logprobs": None, "finish_reason": finish}
         return self._chunk(choices=[choice])
 
-    def plain(self, message: Message, finish: FinishReason, usage: Usage) -> Json:
+    def plain(self, parts: Sequence[ReplyPart], finish: FinishReason, usage: Usage) -> Json:
         """Return the body of a plain reply."""
+        message, reasoning = message_of(parts), "".join(map(_reasoning, parts))
         refused = self._head.refused
         content: Json = {
             "role": "assistant",
             "content": None if refused else message.text or (None if message.tool_calls else ""),
             "refusal": message.text if refused else None,
         }
-        if message.thinking:
-            content["reasoning_content"] = message.thinking
+        if reasoning:
+            content["reasoning_content"] = reasoning
         if message.tool_calls:
             content["tool_calls"] = [_call(call) for call in message.tool_calls]
         choice = {"index": 0, "message": content, "logprobs": None, "finish_reason": _finish(finish)}
@@ -100,6 +104,13 @@ class ChatWriter:
         """End a part."""
         return []
 
+    def item(self, item: ServerItem) -> list[ResponseChunk]:
+        """Show a call of the server when it has begun, as a thought."""
+        if not isinstance(item, ServerCall) or item.path in self._calls:
+            return []
+        self._calls.add(item.path)
+        return [ResponseChunk(self._choice({"reasoning_content": _reasoning(item)}))]
+
     def finish(self, finish: FinishReason, usage: Usage) -> list[ResponseChunk]:
         """End the stream."""
         chunks = [ResponseChunk(self._choice({}, _finish(finish)), part="finish")]
@@ -110,6 +121,13 @@ class ChatWriter:
     def fail(self, status: int, text: str) -> list[ResponseChunk]:
         """End the stream with an error."""
         return [error_frame("chat", status, text)]
+
+
+def _reasoning(part: ReplyPart) -> str:
+    """Return what a part says of what the agent thinks and does."""
+    if isinstance(part, ServerCall):
+        return f"\n{part.name} {part.arguments}\n"
+    return part.text if isinstance(part, Thinking) else ""
 
 
 def _finish(finish: FinishReason) -> str:

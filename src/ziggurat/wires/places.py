@@ -25,6 +25,10 @@ class Places:
         self._before = piece
         return self._current
 
+    def interrupt(self) -> None:
+        """Have the next piece begin another part, as something else came before it."""
+        self._before = None
+
     def _next(self) -> int:
         self._count += 1
         return self._count - 1

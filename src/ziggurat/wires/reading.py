@@ -1,6 +1,6 @@
 """Parsing requests of the three formats into a ModelRequest."""
 
-__all__ = ["read_request"]
+__all__ = ["read_approvals", "read_request"]
 
 from base64 import b64decode
 from collections.abc import Iterator
@@ -11,7 +11,7 @@ from ziggurat.messages.conversation import Conversation
 from ziggurat.messages.message import Message
 from ziggurat.messages.model import ModelRequest, ModelSettings, OutputSchema, ToolSpec
 from ziggurat.messages.parts import Image, Part, Text, Thinking, ToolCall, ToolResult
-from ziggurat.wires.types import Json, Wire
+from ziggurat.wires.types import ApprovalResponse, Json, Wire
 
 _NEEDS = {"chat": "messages", "responses": "input", "messages": "messages"}
 
@@ -50,6 +50,25 @@ def read_request(data: bytes, wire: Wire, *, counting: bool = False) -> tuple[Js
         _output(body),
     )
     return body, request
+
+
+def read_approvals(body: Json) -> tuple[ApprovalResponse, ...]:
+    """Return what the body of a request to OpenAI Responses decides on calls that wait for an approval.
+
+    Raises:
+        ValueError: one has not the right form.
+    """
+    approvals: list[ApprovalResponse] = []
+    for item in _items(body.get("input")):
+        if item.get("type") == "mcp_approval_response":
+            item_id, approve, reason = item.get("approval_request_id"), item.get("approve"), item.get("reason")
+            if not (isinstance(item_id, str) and isinstance(approve, bool) and isinstance(reason, str | None)):
+                raise ValueError(
+                    "an mcp_approval_response has approval_request_id, a string, approve, true or false, and perhaps "
+                    f"reason, a string; got {item!r:.300}"
+                )
+            approvals.append(ApprovalResponse(item_id, approve, reason or ""))
+    return tuple(approvals)
 
 
 def _check(body: Json, wire: Wire, *, counting: bool) -> None:

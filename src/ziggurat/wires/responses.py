@@ -2,12 +2,15 @@
 
 __all__ = ["ResponsesWriter"]
 
+from collections.abc import Sequence
+
 from ziggurat.messages.delta import Fold, PartDelta, TextDelta, ThinkingDelta, ToolCallDelta
-from ziggurat.messages.message import Message
 from ziggurat.messages.model import FinishReason
-from ziggurat.messages.parts import Part, Text, Thinking, ToolCall
+from ziggurat.messages.parts import Text, Thinking, ToolCall
 from ziggurat.messages.usage import Usage
 from ziggurat.wires.errors import error_frame
+from ziggurat.wires.response_items import content_item, item_of, place_of
+from ziggurat.wires.server_items import ReplyPart, ServerCall, ServerItem
 from ziggurat.wires.types import ChunkPart, Json, ReplyHead, ResponseChunk
 
 _INCOMPLETE = {"length": "max_output_tokens", "content_filter": "content_filter"}
@@ -24,12 +27,6 @@ def _usage(usage: Usage) -> Json:
     }
 
 
-def _content(text: str, refused: bool) -> Json:
-    if refused:
-        return {"type": "refusal", "refusal": text}
-    return {"type": "output_text", "annotations": [], "logprobs": [], "text": text}
-
-
 def _status(finish: FinishReason) -> str:
     if finish in _INCOMPLETE:
         return "incomplete"
@@ -42,26 +39,15 @@ class ResponsesWriter:
     def __init__(self, head: ReplyHead) -> None:
         self._head = head
         self._number = 0
-        self._pieces: list[Fold] = []  # of each part so far
-        self._where: list[Json] = []  # what names each part in its events
+        self._output: list[Fold | ServerItem] = []  # each item so far
+        self._where: list[Json] = []  # what names each item in its events
+        self._at: dict[int, int] = {}  # the position of each part
+        self._calls: dict[str, int] = {}  # the position of each call of the server
         self._shown: set[int] = set()  # the thoughts of which a text has begun
 
-    def _item(self, part: Part, at: int, *, empty: bool = False) -> Json:
+    def _item(self, part: ReplyPart, at: int, *, empty: bool = False) -> Json:
         """Return an item of the output; with `empty`, one whose content has not been sent yet."""
-        end = f"{self._head.id}_{at}"
-        status = "in_progress" if empty else "completed"
-        if isinstance(part, Thinking):
-            summary = [] if empty or not part.text else [{"type": "summary_text", "text": part.text}]
-            item: Json = {"id": part.id or f"rs_{end}", "type": "reasoning", "summary": summary}
-            proof = part.signature or part.redacted
-            return item | ({"encrypted_content": proof} if proof and not empty else {})
-        if isinstance(part, ToolCall):
-            arguments = "" if empty else part.arguments
-            fixed = {"id": f"fc_{end}", "type": "function_call", "status": status}
-            return fixed | {"call_id": part.id, "name": part.name, "arguments": arguments}
-        assert isinstance(part, Text)
-        content = [] if empty else [_content(part.text, self._head.refused)]
-        return {"id": f"msg_{end}", "type": "message", "status": status, "role": "assistant", "content": content}
+        return item_of(part, f"{self._head.id}_{at}", refused=self._head.refused, empty=empty)
 
     def _response(self, output: list[Json], status: str, reason: str | None, usage: Json | None) -> Json:
         failed = {"code": "server_error", "message": "The model failed."} if status == "failed" else None
@@ -85,93 +71,127 @@ class ResponsesWriter:
             "usage": usage,
         }
 
-    def plain(self, message: Message, finish: FinishReason, usage: Usage) -> Json:
+    def plain(self, parts: Sequence[ReplyPart], finish: FinishReason, usage: Usage) -> Json:
         """Return the body of a plain reply."""
-        return self._ended([*message.parts], finish, usage)
+        output = [self._item(part, at) for at, part in enumerate(parts)]
+        return self._response(output, _status(finish), _INCOMPLETE.get(finish), _usage(usage))
 
     def without_answer(self, status: str, error: str | None = None) -> Json:
         """Return the body of a response that has no answer: one in progress, cancelled or failed."""
         body = self._response([], status, None, None)
         return body | {"error": {"code": "server_error", "message": error} if error else None}
 
-    def _ended(self, parts: list[Part], finish: FinishReason, usage: Usage) -> Json:
-        output = [self._item(part, at) for at, part in enumerate(parts)]
-        return self._response(output, _status(finish), _INCOMPLETE.get(finish), _usage(usage))
-
     def _event(self, event: str, fields: Json, part: ChunkPart = "delta") -> ResponseChunk:
         data = {"type": event, **fields, "sequence_number": self._number}
         self._number += 1
         return ResponseChunk(data, event, part)
 
-    def _whole(self, at: int) -> Part:
-        return self._pieces[at].message().parts[0]
+    def _whole(self, at: int) -> ReplyPart:
+        part = self._output[at]
+        return part.message().parts[0] if isinstance(part, Fold) else part
 
     def begin(self) -> list[ResponseChunk]:
         """Begin a stream."""
         created = self.without_answer("in_progress")
         return [self._event(f"response.{name}", {"response": created}, "start") for name in ("created", "in_progress")]
 
+    def _add(self, piece: Fold | ServerItem, item: Json) -> ResponseChunk:
+        """Begin an item of the output."""
+        at = len(self._output)
+        self._output.append(piece)
+        self._where.append(place_of(item, at))
+        return self._event("response.output_item.added", {"output_index": at, "item": item})
+
+    def _done(self, at: int) -> ResponseChunk:
+        """End an item of the output."""
+        item = self._item(self._whole(at), at)
+        return self._event("response.output_item.done", {"output_index": at, "item": item})
+
     def open(self, part: int, delta: PartDelta) -> list[ResponseChunk]:
         """Begin a part."""
         first = Fold()
         first.push(delta)
-        item = self._item(first.message().parts[0], part, empty=True)
-        where = _where(part, item)
-        self._pieces.append(Fold())
-        self._where.append(where)
-        events = [self._event("response.output_item.added", {"output_index": part, "item": item})]
+        at = self._at[part] = len(self._output)
+        item = self._item(first.message().parts[0], at, empty=True)
+        events = [self._add(Fold(), item)]
         if item["type"] == "message":
-            content = _content("", self._head.refused)
-            events.append(self._event("response.content_part.added", where | {"part": content}))
+            content = content_item("", self._head.refused)
+            events.append(self._event("response.content_part.added", self._where[at] | {"part": content}))
         return events
 
     def delta(self, part: int, delta: PartDelta) -> list[ResponseChunk]:
         """Go on with a part."""
-        self._pieces[part].push(delta)
-        where = self._where[part]
+        at = self._at[part]
+        fold = self._output[at]
+        assert isinstance(fold, Fold)
+        fold.push(delta)
         if isinstance(delta, TextDelta):
             kind = "refusal" if self._head.refused else "output_text"
             more: Json = {} if self._head.refused else {"logprobs": []}
-            return [self._event(f"response.{kind}.delta", where | {"delta": delta.text} | more)]
+            return [self._event(f"response.{kind}.delta", self._where[at] | {"delta": delta.text} | more)]
         if isinstance(delta, ThinkingDelta) and delta.text:
-            return [*self._summary(part, where), self._thought(where, delta.text)]
+            return [*self._summary(at), self._thought(at, delta.text)]
         if isinstance(delta, ToolCallDelta) and delta.arguments:
-            return [self._event("response.function_call_arguments.delta", where | {"delta": delta.arguments})]
+            return [self._event("response.function_call_arguments.delta", self._where[at] | {"delta": delta.arguments})]
         return []
 
-    def _summary(self, part: int, where: Json) -> list[ResponseChunk]:
+    def _summary(self, at: int) -> list[ResponseChunk]:
         """Begin the text of a thought, unless it has begun."""
-        if part in self._shown:
+        if at in self._shown:
             return []
-        self._shown.add(part)
+        self._shown.add(at)
         text = {"type": "summary_text", "text": ""}
-        return [self._event("response.reasoning_summary_part.added", where | {"part": text})]
+        return [self._event("response.reasoning_summary_part.added", self._where[at] | {"part": text})]
 
-    def _thought(self, where: Json, text: str) -> ResponseChunk:
-        return self._event("response.reasoning_summary_text.delta", where | {"delta": text})
+    def _thought(self, at: int, text: str) -> ResponseChunk:
+        return self._event("response.reasoning_summary_text.delta", self._where[at] | {"delta": text})
 
     def close(self, part: int) -> list[ResponseChunk]:
         """End a part."""
-        whole = self._whole(part)
-        item, where = self._item(whole, part), self._where[part]
+        at = self._at[part]
+        whole, place = self._whole(at), self._where[at]
+        item = self._item(whole, at)
         events: list[ResponseChunk] = []
         if isinstance(whole, Text):
             kind, key = ("refusal", "refusal") if self._head.refused else ("output_text", "text")
             more: Json = {} if self._head.refused else {"logprobs": []}
-            events.append(self._event(f"response.{kind}.done", where | {key: whole.text} | more))
-            events.append(self._event("response.content_part.done", where | {"part": item["content"][0]}))
+            events.append(self._event(f"response.{kind}.done", place | {key: whole.text} | more))
+            events.append(self._event("response.content_part.done", place | {"part": item["content"][0]}))
         elif isinstance(whole, Thinking) and whole.text:
-            events.append(self._event("response.reasoning_summary_text.done", where | {"text": whole.text}))
-            events.append(self._event("response.reasoning_summary_part.done", where | {"part": item["summary"][0]}))
+            events.append(self._event("response.reasoning_summary_text.done", place | {"text": whole.text}))
+            events.append(self._event("response.reasoning_summary_part.done", place | {"part": item["summary"][0]}))
         elif isinstance(whole, ToolCall):
-            done = where | {"name": whole.name, "arguments": whole.arguments}
+            done = place | {"name": whole.name, "arguments": whole.arguments}
             events.append(self._event("response.function_call_arguments.done", done))
-        return [*events, self._event("response.output_item.done", {"output_index": part, "item": item})]
+        return [*events, self._done(at)]
+
+    def item(self, item: ServerItem) -> list[ResponseChunk]:
+        """Show what the server does."""
+        if not isinstance(item, ServerCall):
+            return [self._add(item, self._item(item, len(self._output))), self._done(len(self._output) - 1)]
+        events = [] if item.path in self._calls else self._begin_call(item)
+        at = self._calls[item.path]
+        self._output[at] = item
+        if item.result is not None:
+            state = "completed" if item.result.error is None else "failed"
+            events += [self._event(f"response.mcp_call.{state}", self._where[at]), self._done(at)]
+        return events
+
+    def _begin_call(self, call: ServerCall) -> list[ResponseChunk]:
+        at = self._calls[call.path] = len(self._output)
+        events = [self._add(call, self._item(call, at, empty=True))]
+        events.append(self._event("response.mcp_call.in_progress", self._where[at]))
+        where = self._where[at]
+        events.append(self._event("response.mcp_call_arguments.delta", where | {"delta": call.arguments}))
+        return [*events, self._event("response.mcp_call_arguments.done", where | {"arguments": call.arguments})]
 
     def finish(self, finish: FinishReason, usage: Usage) -> list[ResponseChunk]:
-        """End the stream."""
-        whole = self._ended([self._whole(part) for part in range(len(self._pieces))], finish, usage)
-        return [self._event(f"response.{whole['status']}", {"response": whole}, "finish")]
+        """End the stream, and with it the calls of the server that wait."""
+        output = [self._whole(at) for at in range(len(self._output))]
+        waiting = [at for at, part in enumerate(output) if isinstance(part, ServerCall) and part.result is None]
+        events = [self._done(at) for at in waiting]
+        whole = self.plain(output, finish, usage)
+        return [*events, self._event(f"response.{whole['status']}", {"response": whole}, "finish")]
 
     def fail(self, status: int, text: str) -> list[ResponseChunk]:
         """End the stream with an error."""
@@ -182,12 +202,3 @@ class ResponsesWriter:
             self._event("error", error.data | {"sequence_number": self._number}, "error"),
             self._event("response.failed", {"response": failed}, "error"),
         ]
-
-
-def _where(at: int, item: Json) -> Json:
-    where: Json = {"item_id": item["id"], "output_index": at}
-    if item["type"] == "message":
-        where["content_index"] = 0
-    elif item["type"] == "reasoning":
-        where["summary_index"] = 0
-    return where

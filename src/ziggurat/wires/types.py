@@ -1,6 +1,6 @@
 """The data types of the formats: requests read, replies to be written, and the JSON of both."""
 
-__all__ = ["ChunkPart", "Json", "ReplyHead", "ResponseChunk", "Wire", "wire_of"]
+__all__ = ["ApprovalResponse", "ChunkPart", "Json", "ReplyHead", "ResponseChunk", "Wire", "wire_of"]
 
 from typing import Any, Literal
 
@@ -35,6 +35,20 @@ class ResponseChunk(Struct, frozen=True):
     data: Json | str
     event: str = ""
     part: ChunkPart = "delta"
+
+
+class ApprovalResponse(Struct, frozen=True):
+    """What a client decides on a call that a person must approve.
+
+    Attributes:
+        id: The id of the request to approve it.
+        approve: Whether it is approved.
+        reason: Why, if the client says so.
+    """
+
+    id: str
+    approve: bool
+    reason: str = ""
 
 
 class ReplyHead(Struct, frozen=True):

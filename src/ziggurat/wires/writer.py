@@ -1,26 +1,27 @@
 """Writer: writes one reply in the format of a provider, whole or in pieces."""
 
-__all__ = ["WRITERS", "LiveReply", "Writer"]
+__all__ = ["WRITERS", "ItemWriter", "LiveReply", "Writer"]
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from types import MappingProxyType
-from typing import Protocol
+from typing import Protocol, cast
 
+from ziggurat.core.protocols import implements
 from ziggurat.messages.delta import PartDelta, TextDelta
-from ziggurat.messages.message import Message
 from ziggurat.messages.model import FinishReason
 from ziggurat.messages.usage import Usage
 from ziggurat.wires.anthropic import AnthropicWriter
 from ziggurat.wires.chat import ChatWriter
 from ziggurat.wires.places import Places
 from ziggurat.wires.responses import ResponsesWriter
+from ziggurat.wires.server_items import ReplyPart, ReplyPiece, ServerItem
 from ziggurat.wires.types import Json, ReplyHead, ResponseChunk, Wire
 
 
 class Writer(Protocol):
     """Writes one reply. Each method returns the events to send; parts of the reply are numbered from 0."""
 
-    def plain(self, message: Message, finish: FinishReason, usage: Usage, /) -> Json:
+    def plain(self, parts: Sequence[ReplyPart], finish: FinishReason, usage: Usage, /) -> Json:
         """Return the body of a plain reply."""
         ...
 
@@ -49,6 +50,14 @@ class Writer(Protocol):
         ...
 
 
+class ItemWriter(Protocol):
+    """Writes replies in a format that has a place for what the server does, besides the parts."""
+
+    def item(self, item: ServerItem, /) -> list[ResponseChunk]:
+        """Show what the server does."""
+        ...
+
+
 WRITERS: Mapping[Wire, Callable[[ReplyHead], Writer]] = MappingProxyType(
     {"chat": ChatWriter, "responses": ResponsesWriter, "messages": AnthropicWriter}
 )
@@ -74,8 +83,10 @@ class LiveReply:
         self._began = True
         return self._writer.begin()
 
-    def push(self, piece: PartDelta) -> list[ResponseChunk]:
+    def push(self, piece: ReplyPiece) -> list[ResponseChunk]:
         """Return the events for a piece."""
+        if isinstance(piece, ServerItem):
+            return self._push_item(piece)
         if piece == TextDelta(""):
             return []
         part, events = self._places.place(piece), self.begin()
@@ -83,6 +94,15 @@ class LiveReply:
             events += [*self._close(), *self._writer.open(part, piece)]
             self._part = part
         return [*events, *self._writer.delta(part, piece)]
+
+    def _push_item(self, item: ServerItem) -> list[ResponseChunk]:
+        """Return the events for what the server does, after those that end the part before it; none in some formats."""
+        if not implements(self._writer, ItemWriter):
+            return []
+        events = [*self.begin(), *self._close()]
+        self._part = -1
+        self._places.interrupt()
+        return [*events, *cast("ItemWriter", self._writer).item(item)]
 
     def finish(self, finish: FinishReason, usage: Usage) -> list[ResponseChunk]:
         """Return the events at the end."""

@@ -60,7 +60,7 @@ def _frames(reply: ReplyContent, seen: ReceivedRequest, wire: Wire, *, stream: b
     refused = reply.finish == "refusal"
     writer = WRITERS[wire](ReplyHead(reply.id, reply.model, seen.json, refused=refused, usage=reply.usage))
     if not stream:
-        body = writer.plain(message_of(reply.pieces), reply.finish, reply.usage)
+        body = writer.plain(message_of(reply.pieces).parts, reply.finish, reply.usage)
         return [ResponseChunk(body, part="body")]
     frames: list[ResponseChunk | Wait] = [*writer.begin()]
     for step in steps_of(reply):

@@ -1,0 +1,114 @@
+"""How the run of an answer has ended: with the answer, waiting for something, or without any."""
+
+__all__ = ["Answered", "NotAnswered", "call_id", "conclude", "is_approvable", "run_of_call"]
+
+import re
+
+from msgspec import Struct
+
+from ziggurat.core.codec import encode
+from ziggurat.messages import stops
+from ziggurat.messages.agent import AgentRun, PendingItem
+from ziggurat.messages.delta import ToolCallDelta
+from ziggurat.messages.model import FinishReason
+from ziggurat.messages.usage import Usage
+from ziggurat.serve.client_request import client_calls
+from ziggurat.serve.speech import Speech
+from ziggurat.wires.server_items import ApprovalRequest
+
+_CALL_ID = re.compile(r"call_(.+)_([0-9a-f]{16})")
+
+_REFUSED: dict[type[stops.Stop], int] = {
+    stops.Failed: 500,
+    stops.TimedOut: 504,
+    stops.BudgetExceeded: 403,
+    stops.ModelCallDenied: 403,
+    stops.Cancelled: 409,
+}
+
+
+class Answered(Struct, frozen=True):
+    """How an answer has ended, of which all pieces were said.
+
+    Attributes:
+        run_id: The run that answered.
+        finish: Why it ended: ``"tool_calls"`` if it waits for results of the client's tools.
+        usage: The usage of the run, nested agents included.
+    """
+
+    run_id: str
+    finish: FinishReason
+    usage: Usage
+
+
+class NotAnswered(Exception):
+    """A run ended without an answer.
+
+    Attributes:
+        status: The HTTP status that says so.
+    """
+
+    def __init__(self, status: int, text: str) -> None:
+        super().__init__(text)
+        self.status: int = status
+
+
+async def conclude(run: AgentRun, speech: Speech, page: str) -> Answered:
+    """Say what has not been said of the answer of a run, which has ended or waits.
+
+    Args:
+        run: The run.
+        speech: Has said all before.
+        page: The address of the page of this server.
+
+    Raises:
+        NotAnswered: it failed or was cancelled.
+    """
+    if run.pending:
+        return await _wait(run, speech, page)
+    status = _REFUSED.get(type(run.stop))
+    if status is not None:
+        raise NotAnswered(status, run.error or f"the run ended: {stops.status_of(run.stop)}")
+    await speech.end(run.output if run.output is not None else run.text)
+    return Answered(run.id, _finish(run.stop), run.usage)
+
+
+async def _wait(run: AgentRun, speech: Speech, page: str) -> Answered:
+    """Say what a run waits for: calls of the client, or a decision of a person, with the address of the page."""
+    calls = client_calls(run.pending)
+    for index, (item_id, call) in enumerate(calls.items()):
+        text = encode(call.arguments).decode()
+        await speech.say(ToolCallDelta(index, text, call_id(run.id, item_id), call.call))
+    if not calls:
+        waits = ", ".join(item.call.name if item.stage == "tool" else item.reason or item.stage for item in run.pending)
+        where = f" at {page}#/runs/{run.id}" if page else f"; its id is {run.id}"
+        await speech.end(f"The run waits for a decision on {waits}{where}")
+    for item in run.pending:
+        if is_approvable(item):
+            await speech.say(ApprovalRequest(item.id, item.call.name, item.call.arguments, run.agent))
+    return Answered(run.id, "tool_calls" if calls else "stop", run.usage)
+
+
+def is_approvable(item: PendingItem) -> bool:
+    """Return whether what waits is approved or denied, and nothing else."""
+    return item.stage in ("tool", "model") and not item.interrupted
+
+
+def _finish(stop: stops.Stop) -> FinishReason:
+    match stop:
+        case stops.Incomplete("length" | "content_filter" | "refusal" as finish):
+            return finish
+        case stops.MaxSteps():
+            return "length"
+    return "stop"
+
+
+def call_id(run_id: str, item_id: str) -> str:
+    """Return the id of a call of the client's tools, which names the run that waits for its result."""
+    return f"call_{run_id}_{item_id[:16]}"
+
+
+def run_of_call(call_id: str) -> str | None:
+    """Return the run that waits for the result of a call with this id; None if it is of no such form."""
+    match = _CALL_ID.fullmatch(call_id)
+    return match[1] if match else None

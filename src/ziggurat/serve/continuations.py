@@ -1,0 +1,125 @@
+"""Which run a request of a client goes on with: one that waits for results of the client's tools, or for approvals."""
+
+__all__ = ["Continuation", "find_continuation"]
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+from msgspec import Struct
+
+from ziggurat.agents.runnable import Runnable
+from ziggurat.core.entries import Decided
+from ziggurat.core.errors import AlreadyDecided, ConfigurationError, RunNotFound
+from ziggurat.core.journal import LocalJournal
+from ziggurat.core.store import run_log
+from ziggurat.messages.agent import Answer, Approve, Decision, Deny
+from ziggurat.messages.model import ModelRequest
+from ziggurat.messages.parts import ToolResult
+from ziggurat.messages.pending import recorded_items
+from ziggurat.serve.answers import NotAnswered, call_id, is_approvable, run_of_call
+from ziggurat.serve.client_request import client_calls
+from ziggurat.serve.run_places import RunPlace
+from ziggurat.wires.types import ApprovalResponse
+
+
+class Continuation(Struct, frozen=True):
+    """A run that a request goes on with.
+
+    Attributes:
+        run_id: The run.
+        place: How far it had come.
+        decisions: What the request decides.
+    """
+
+    run_id: str
+    place: RunPlace
+    decisions: Mapping[str, Decision]
+
+
+async def find_continuation(
+    agent: Runnable[Any], content: ModelRequest, previous: str | None, approvals: Sequence[ApprovalResponse]
+) -> Continuation | None:
+    """Return the run of an agent that a request goes on with; None if it begins another one.
+
+    Args:
+        agent: The agent.
+        content: The request; results of the client's tools at its end name the run by their ids.
+        previous: The run of the response that the request names.
+        approvals: What the client approves and denies in that run.
+
+    Raises:
+        RunNotFound: there is no such run.
+        AlreadyDecided: an approval was decided on before.
+        ConfigurationError: an approval fits nothing that waits in that run.
+        NotAnswered: the run has ended.
+    """
+    results = {result.id: result.text for result in _last_results(content)}
+    if not approvals:
+        run_ids = {run_of_call(each) for each in results}
+        run_id = run_ids.pop() if len(run_ids) == 1 else None
+        if run_id is None or not await _waits(agent, run_id):
+            return None
+        record = await agent.record(run_id)
+        decisions = _answers(run_id, results, LocalJournal.load(record))
+        return Continuation(run_id, RunPlace.after(record, agent.name), decisions) if decisions else None
+    if previous is None:
+        raise ConfigurationError("an mcp_approval_response needs previous_response_id, the response that asked for it")
+    if content.messages and len(results) != len(content.messages):
+        raise ConfigurationError("approvals come without messages: they go on with what the response was about")
+    record = await _record_of(agent, previous)
+    journal = LocalJournal.load(record)
+    decisions = {**_answers(previous, results, journal), **_decisions(approvals, journal)}
+    return Continuation(previous, RunPlace.after(record, agent.name), decisions)
+
+
+async def _waits(agent: Runnable[Any], run_id: str) -> bool:
+    info = await agent.store.find(run_log(run_id))
+    return info is not None and (info.agent, info.status) == (agent.name, "Suspended")
+
+
+async def _record_of(agent: Runnable[Any], run_id: str) -> bytes:
+    """Return the record of a run of this agent."""
+    info = await agent.store.find(run_log(run_id))
+    if info is None:
+        raise RunNotFound(f"there is no response of the run {run_id!r:.150}")
+    if info.agent != agent.name:
+        raise ConfigurationError(f"the run {run_id} is of the agent {info.agent}: name it as the model")
+    return await agent.record(run_id)
+
+
+def _answers(run_id: str, results: Mapping[str, str], journal: LocalJournal) -> dict[str, Decision]:
+    names = {call_id(run_id, item): item for item in client_calls(recorded_items(journal))}
+    return {names[name]: Answer(text) for name, text in results.items() if name in names}
+
+
+def _decisions(approvals: Sequence[ApprovalResponse], journal: LocalJournal) -> dict[str, Decision]:
+    decisions: dict[str, Decision] = {}
+    for each in approvals:
+        _check_waits(each.id, journal)
+        if each.id in decisions:
+            raise ConfigurationError(f"approval_request_id: {each.id!r:.150} is there twice")
+        decisions[each.id] = Approve() if each.approve else Deny(each.reason or "denied")
+    return decisions
+
+
+def _check_waits(item_id: str, journal: LocalJournal) -> None:
+    """Raise if nothing with an id waits in a run to be approved or denied."""
+    if any(isinstance(entry, Decided) and entry.id == item_id for entry in journal.entries):
+        raise AlreadyDecided(f"approval_request_id: {item_id!r:.150} was decided already; that decision stands")
+    items = {item.id: item for item in recorded_items(journal)}
+    if item_id not in items:
+        waiting = ", ".join(name for name, item in items.items() if is_approvable(item)) or "none"
+        raise ConfigurationError(
+            f"approval_request_id: the response has no request {item_id!r:.150} (that wait: {waiting})"
+        )
+    if journal.ended is not None and journal.ended.stop != "Suspended":
+        raise NotAnswered(409, f"the run has ended ({journal.ended.stop}), and waits for no approval any more")
+    if not is_approvable(items[item_id]):
+        raise ConfigurationError(f"approval_request_id: {item_id!r:.150} is no call to approve; decide on the page")
+
+
+def _last_results(request: ModelRequest) -> Iterator[ToolResult]:
+    for message in reversed(request.messages):
+        if message.role != "tool":
+            break
+        yield from message.tool_results

@@ -1,0 +1,67 @@
+"""What an agent said and did in a run, said again from its record as its clients got it."""
+
+__all__ = ["repeat_record"]
+
+from collections.abc import Sequence
+
+from ziggurat.core.codec import as_type
+from ziggurat.core.entries import Decided, JournalEntry, Pending, Result
+from ziggurat.core.path import escaped, is_question, is_tool_call, parent_of, step_of, upwards
+from ziggurat.messages.agent import Modify, decision_of
+from ziggurat.messages.delta import fit
+from ziggurat.messages.message import Message
+from ziggurat.messages.model import ModelResponse
+from ziggurat.messages.parts import ToolCall, ToolResult
+from ziggurat.serve.client_request import is_of_client
+from ziggurat.serve.speech import Speech, tool_place
+
+
+async def repeat_record(entries: Sequence[JournalEntry], agent: str, speech: Speech, after: int = 0) -> None:
+    """Say what an agent has said and done in a run.
+
+    Args:
+        entries: The record.
+        agent: The name of the agent.
+        speech: Says it.
+        after: The number of the last entry that is not said.
+    """
+    calls = _Calls(entries)
+    for number, entry in enumerate(entries, 1):
+        if not (isinstance(entry, Result) and is_question(entry.path)):
+            continue
+        message = fit(as_type(entry.value, ModelResponse).message)
+        if number > after and step_of(entry.path, escaped(agent))[2].partition("#")[0] == "model":
+            await speech.repeat(message, entry.path)
+        await calls.say(parent_of(entry.path), message, speech)
+
+
+class _Calls:
+    """The tool calls of a record, by their steps and their numbers there."""
+
+    def __init__(self, entries: Sequence[JournalEntry]) -> None:
+        self._results: dict[tuple[str, int], ToolResult] = {}
+        self._paths: dict[tuple[str, int], str] = {}  # of those that began
+        self._changed: dict[str, str] = {}  # the arguments of those that a person changed
+        self._of_client: set[str] = set()
+        for entry in entries:
+            self._add(entry)
+
+    def _add(self, entry: JournalEntry) -> None:
+        if isinstance(entry, Result) and is_tool_call(entry.path) and (place := tool_place(entry.path)):
+            self._results[place], self._paths[place] = as_type(entry.value, ToolResult), entry.path
+        elif isinstance(entry, Decided) and isinstance(change := decision_of(entry.decision), Modify):
+            self._changed[entry.path] = change.text
+        elif isinstance(entry, Pending):
+            above = parent_of(entry.path)
+            if is_of_client(entry):
+                self._of_client.add(above)
+            self._paths.update({place: path for path in upwards(above) if (place := tool_place(path))})
+
+    async def say(self, step: str, message: Message, speech: Speech) -> None:
+        """Say the calls of a message of a step, if they have begun and are the server's."""
+        for number, call in enumerate(message.tool_calls, 1):
+            path = self._paths.get((step, number))
+            if path is not None and path not in self._of_client:
+                arguments = self._changed.get(path, call.arguments)
+                changed = ToolCall(call.id, call.name, arguments)
+                await speech.call(path, changed, self._results.get((step, number)))

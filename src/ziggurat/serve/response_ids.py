@@ -1,0 +1,46 @@
+"""The ids of responses of OpenAI's API: each names a run, and where in its record the response begins."""
+
+__all__ = ["ResponseId"]
+
+from msgspec import Struct
+
+from ziggurat.core.errors import ConfigurationError
+from ziggurat.serve.ids import check_id
+
+_PREFIX = "resp_"
+
+
+class ResponseId(Struct, frozen=True):
+    """What the id of a response says.
+
+    A response that goes on with a run that waited begins after the entries that the run had then; so each has an id,
+    items and usage of its own.
+
+    Attributes:
+        run_id: The run.
+        after: The number of the last entry before the response; 0 if it begins with the run.
+    """
+
+    run_id: str
+    after: int = 0
+
+    @classmethod
+    def read(cls, text: str) -> "ResponseId":
+        """Return what an id says.
+
+        Raises:
+            ConfigurationError: it is not the id of a response.
+        """
+        run_id, mark, after = text.removeprefix(_PREFIX).partition("~")
+        check_id(run_id)
+        if mark and not (after.isascii() and after.isdigit() and len(after) < 10):
+            raise ConfigurationError(f"the id of a response is {_PREFIX} and the id of a run, got {text!r:.150}")
+        return cls(run_id, int(after or 0))
+
+    @property
+    def suffix(self) -> str:
+        """What comes after ``resp_``, and in the ids of the items."""
+        return f"{self.run_id}~{self.after}" if self.after else self.run_id
+
+    def __str__(self) -> str:
+        return _PREFIX + self.suffix

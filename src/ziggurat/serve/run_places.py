@@ -1,0 +1,63 @@
+"""RunPlace: how far a run had come at a place in its record, as an answer that begins there must know."""
+
+__all__ = ["RunPlace", "asked_calls"]
+
+from collections.abc import Mapping, Sequence
+
+from msgspec import Struct
+
+from ziggurat.core.entries import Ended, JournalEntry, Pending, Result
+from ziggurat.core.journal import LocalJournal
+from ziggurat.core.path import escaped, is_tool_call
+from ziggurat.messages.recorded import recorded_steps
+from ziggurat.messages.usage import Usage, tally_of
+
+
+class RunPlace(Struct, frozen=True):
+    """A place in the record of a run, after an entry; by default the beginning.
+
+    Attributes:
+        entries: The number of the entry.
+        steps: The number of steps of the agent of the run whose model had answered.
+        results: The paths of the tool calls that had ended.
+        asked: The ids of the items on which the run had waited, by the paths of their calls.
+        usage: The usage of the run until then.
+    """
+
+    entries: int = 0
+    steps: int = 0
+    results: frozenset[str] = frozenset()
+    asked: Mapping[str, str] = {}
+    usage: Usage = Usage()
+
+    @classmethod
+    def after(cls, record: bytes, agent: str) -> "RunPlace":
+        """Return the place after a record, or the beginning of one, of a run of an agent."""
+        journal = LocalJournal.load(record)
+        entries = journal.entries
+        steps = recorded_steps(entries, escaped(agent))[1]
+        results = frozenset(each.path for each in entries if isinstance(each, Result) and is_tool_call(each.path))
+        answered = sum(bool(step.replies) for step in steps)
+        return cls(len(entries), answered, results, asked_calls(entries), tally_of(journal).usage)
+
+    def since(self, usage: Usage) -> Usage:
+        """Return what a run has used since this place, from what it has used in all."""
+        return Usage(
+            _less(usage.input, self.usage.input),
+            _less(usage.output, self.usage.output),
+            _less(usage.cache_read, self.usage.cache_read),
+            _less(usage.cache_write, self.usage.cache_write),
+            _less(usage.reasoning, self.usage.reasoning),
+            usage.requests - self.usage.requests,
+        )
+
+
+def _less(all_of_it: int | None, before: int | None) -> int | None:
+    return None if all_of_it is None else all_of_it - (before or 0)
+
+
+def asked_calls(entries: Sequence[JournalEntry]) -> dict[str, str]:
+    """Return the ids of the items on which a run has waited, by the paths of their calls."""
+    numbers = [number for entry in entries if isinstance(entry, Ended) for number in entry.waits or ()]
+    items = [entry for number in numbers if isinstance(entry := entries[number - 1], Pending)]
+    return {item.path: item.id for item in items}

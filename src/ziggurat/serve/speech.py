@@ -1,0 +1,130 @@
+"""Speech: what an agent says and does in a run, in pieces, as its clients get it."""
+
+__all__ = ["Say", "Speech", "tool_place"]
+
+import re
+from collections.abc import Awaitable, Callable, Collection
+from typing import Any
+
+from ziggurat.agents.runnable import Runnable
+from ziggurat.calls.enter import AgentService
+from ziggurat.calls.hooks import HookChain, chained
+from ziggurat.core.codec import encode
+from ziggurat.core.context import Context
+from ziggurat.core.event import Event
+from ziggurat.core.path import escaped, step_of
+from ziggurat.core.service import Service
+from ziggurat.messages.agent import AgentRequest, AgentRun, Modify
+from ziggurat.messages.delta import TextDelta, ThinkingDelta
+from ziggurat.messages.events import ApprovalDecided, Delta, ToolEnded, ToolStarted
+from ziggurat.messages.message import Message
+from ziggurat.messages.middleware import Middleware
+from ziggurat.messages.parts import Text, Thinking, ToolCall, ToolResult
+from ziggurat.serve.run_places import RunPlace
+from ziggurat.wires.server_items import ReplyPiece, ServerCall
+
+Say = Callable[[ReplyPiece], Awaitable[None]]
+"""Takes each piece of an answer as it comes."""
+
+_TOOL = re.compile(r"(.*)/tool-(\d+):[^/]*")
+
+
+def tool_place(path: str) -> tuple[str, int] | None:
+    """Return the step and the number of a tool call that was made by no other tool; None for other paths."""
+    match = _TOOL.fullmatch(path)
+    return (match[1], int(match[2])) if match is not None and "/tool-" not in match[1] else None
+
+
+class Speech:
+    """Says what an agent itself says and thinks, with an empty line between the texts of two steps, and its calls.
+
+    Args:
+        agent: The name of the agent.
+        say: Takes each piece.
+        place: Where in the run it begins.
+        hidden: The names of tools whose calls it does not say: those of the client.
+    """
+
+    def __init__(self, agent: str, say: Say, place: RunPlace, hidden: Collection[str] = ()) -> None:
+        self._agent = agent
+        self._path = escaped(agent)
+        self._place = place
+        self._hidden = hidden
+        self.say: Say = say
+        self._step = ""
+        self._said = ""  # in the latest step with text
+        self._calls: dict[str, ToolCall] = {}  # that have started
+
+    def heard_in(self, agent: Runnable[Any]) -> Runnable[Any]:
+        """Return an agent that tells this speech when its tool calls begin, which is after they were approved."""
+        progress = HookChain((_Progress(self.begin),))
+
+        def layer(inner: AgentService) -> AgentService:
+            async def service(request: AgentRequest, ctx: Context) -> AgentRun:
+                return await inner(request, chained(ctx, progress))
+
+            return service
+
+        return agent.layered(layer)
+
+    async def hear(self, event: Event) -> None:
+        """Take an event of the run."""
+        if isinstance(event, Delta):
+            _, step, place = step_of(event.path, self._path)
+            if place.partition("#")[0] != "model" or step <= self._place.steps:  # of an agent below, or said before
+                return
+            if isinstance(event.delta, TextDelta):
+                await self.text(event.delta.text, event.path)
+            elif isinstance(event.delta, ThinkingDelta):
+                await self.say(event.delta)
+        elif isinstance(event, ToolStarted):
+            self._calls[event.path] = event.call
+        elif isinstance(event, ApprovalDecided) and isinstance(event.decision, Modify):
+            self._calls[event.path] = ToolCall(event.call.id, event.call.name, event.decision.text)
+        elif isinstance(event, ToolEnded):
+            await self.call(event.path, self._calls.pop(event.path, event.call), event.result)
+
+    async def begin(self, path: str) -> None:
+        """Say a call that begins."""
+        if path in self._calls:
+            await self.call(path, self._calls[path])
+
+    async def call(self, path: str, call: ToolCall, result: ToolResult | None = None) -> None:
+        """Say a call, unless it was made by another tool, is the client's, or had ended before."""
+        if tool_place(path) and call.name not in self._hidden and path not in self._place.results:
+            approval = self._place.asked.get(path)
+            await self.say(ServerCall(path, call.name, call.arguments, self._agent, approval, result))
+
+    async def text(self, text: str, step: str) -> None:
+        """Say a piece of the text of a step."""
+        if not text:
+            return
+        if step != self._step:
+            text, self._step, self._said = ("\n\n" if self._said else "") + text, step, ""
+        self._said += text
+        await self.say(TextDelta(text))
+
+    async def repeat(self, message: Message, step: str) -> None:
+        """Say what a message of a step on record says and thinks."""
+        for part in message.parts:
+            if isinstance(part, Text):
+                await self.text(part.text, step)
+            elif isinstance(part, Thinking):
+                await self.say(ThinkingDelta(part.text))
+
+    async def end(self, output: object) -> None:
+        """Say the answer, unless it was said."""
+        text = output if isinstance(output, str) else encode(output).decode()
+        if text and self._said.strip() != text.strip():
+            await self.text(text, "end")
+
+
+class _Progress(Middleware):
+    """Says when a tool call begins."""
+
+    def __init__(self, begin: Callable[[str], Awaitable[None]]) -> None:
+        self._begin = begin
+
+    async def wrap_tool(self, call: ToolCall, ctx: Context, tool: Service[ToolCall, ToolResult]) -> ToolResult:
+        await self._begin(ctx.path)
+        return await tool(call, ctx)
