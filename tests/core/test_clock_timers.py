@@ -5,10 +5,11 @@ import random
 import time
 from contextvars import ContextVar
 from functools import partial
+from operator import itemgetter
 
 import pytest
 
-from ziggurat.core.clock import QueuedTimer, Timers, timers_of_this_thread
+from ziggurat.core.clock import SYSTEM_CLOCK, QueuedTimer, Timers
 
 NUMBER = ContextVar("NUMBER", default=0)
 
@@ -39,7 +40,7 @@ def test_they_ring_in_order_but_for_those_that_are_cancelled_before(seed: int) -
 
     async def main() -> None:
         asyncio.get_running_loop().set_exception_handler(lambda _, context: lost.append(context["exception"]))
-        timers, now, made = timers_of_this_thread(), time.monotonic(), list[QueuedTimer]()
+        timers, now, made = Timers(asyncio.get_running_loop()), time.monotonic(), list[QueuedTimer]()
 
         def ring(number: int) -> None:
             rung.append(number)
@@ -55,7 +56,7 @@ def test_they_ring_in_order_but_for_those_that_are_cancelled_before(seed: int) -
         done = asyncio.Event()
         timers.call_at(now + 0.003, done.set)
         await done.wait()
-        assert all(each.is_over for each in made)
+        assert all(each.callback is None for each in made)
 
     asyncio.run(main())
     assert rung == _expected(delays, cancelled, cancels, failing)
@@ -87,7 +88,7 @@ def test_a_timer_that_is_set_by_another_rings_too_and_an_earlier_one_is_not_late
 
         timers.call_at(time.monotonic(), set_another)
         await asyncio.wait_for(done.wait(), 5)
-        assert (rung, late.is_over) == ([], False)
+        assert (rung, late.callback is None) == ([], False)
 
     asyncio.run(main())
 
@@ -96,15 +97,46 @@ def test_a_timer_does_not_refer_to_the_call_that_set_it() -> None:
     async def main() -> None:
         done: asyncio.Future[int] = asyncio.get_running_loop().create_future()
         NUMBER.set(7)
-        timers_of_this_thread().call_at(time.monotonic(), lambda: done.set_result(NUMBER.get()))
+        SYSTEM_CLOCK.call_at(time.monotonic(), lambda: done.set_result(NUMBER.get()))
         assert await done == 0
 
     asyncio.run(main())
 
 
-def test_each_event_loop_has_timers_of_its_own() -> None:
-    async def mine() -> Timers:
-        assert timers_of_this_thread() is timers_of_this_thread()
-        return timers_of_this_thread()
+def test_a_timer_that_is_overdue_when_it_is_set_lets_others_go_first() -> None:
+    async def main() -> None:
+        turns: list[str] = []
+        done = asyncio.Event()
 
-    assert asyncio.run(mine()) is not asyncio.run(mine())
+        def again() -> None:
+            turns.append("timer")
+            if len(turns) < 20:
+                SYSTEM_CLOCK.call_at(0, again)
+                asyncio.get_running_loop().call_soon(turns.append, "other")
+            else:
+                done.set()
+
+        SYSTEM_CLOCK.call_at(0, again)
+        await done.wait()
+        assert turns == ["timer", "other"] * 10 + ["timer"]
+
+    asyncio.run(main())
+
+
+def test_each_event_loop_has_timers_of_its_own() -> None:
+    first, second = asyncio.new_event_loop(), asyncio.new_event_loop()
+    rung: list[tuple[int, asyncio.AbstractEventLoop]] = []
+
+    async def rings(number: int, *, waits: bool) -> None:
+        done = asyncio.Event()
+        SYSTEM_CLOCK.call_at(time.monotonic(), lambda: rung.append((number, asyncio.get_running_loop())))
+        SYSTEM_CLOCK.call_at(time.monotonic(), done.set)
+        if waits:
+            await done.wait()
+
+    first.run_until_complete(rings(1, waits=False))
+    second.run_until_complete(rings(2, waits=True))
+    first.run_until_complete(rings(3, waits=True))
+    first.close()
+    second.close()
+    assert sorted(rung, key=itemgetter(0)) == [(1, first), (2, second), (3, first)]

@@ -11,7 +11,6 @@ __all__ = [
     "Timer",
     "Timers",
     "new_id",
-    "timers_of_this_thread",
 ]
 
 import asyncio
@@ -22,6 +21,8 @@ from collections.abc import Callable
 from contextvars import Context
 from heapq import heapify, heappop, heappush
 from typing import Protocol
+
+from msgspec import Struct
 
 from ziggurat.core.scope import Key
 
@@ -58,31 +59,22 @@ _MANY = 64
 """So many cancelled timers may be left in the queue, however few others there are."""
 
 
-class QueuedTimer:
-    """A timer in the queue of an event loop."""
+class QueuedTimer(Struct, eq=False):
+    """A timer in the queue of an event loop.
 
-    __slots__ = ("_callback", "_timers")
+    Attributes:
+        callback: What it calls; None if it was cancelled, or has called.
+        timers: The queue.
+    """
 
-    def __init__(self, callback: Callable[[], None], timers: "Timers") -> None:
-        self._callback: Callable[[], None] | None = callback
-        self._timers = timers
+    callback: Callable[[], None] | None
+    timers: "Timers"
 
     def cancel(self) -> None:
         """Cancel the callback; no effect if it has already run."""
-        if self._callback is not None:
-            self._callback = None
-            self._timers.discard(self)
-
-    @property
-    def is_over(self) -> bool:
-        """Whether it was cancelled, or has called."""
-        return self._callback is None
-
-    def ring(self) -> None:
-        """Call the callback, unless it was cancelled."""
-        callback, self._callback = self._callback, None
-        if callback is not None:
-            callback()
+        if self.callback is not None:
+            self.callback = None
+            self.timers.remove(self)
 
 
 class Timers:
@@ -110,14 +102,14 @@ class Timers:
             self._arm(when)
         return timer
 
-    def discard(self, timer: QueuedTimer) -> None:
+    def remove(self, timer: QueuedTimer) -> None:
         """Remove a cancelled timer: at once if it is the last, as for calls in calls; else when many are cancelled."""
         if self._queue and self._queue[-1][2] is timer:
             self._queue.pop()
             return
         self._cancelled += 1
         if self._cancelled > _MANY and self._cancelled * 2 > len(self._queue):
-            self._queue = [each for each in self._queue if not each[2].is_over]
+            self._queue = [each for each in self._queue if each[2].callback is not None]
             heapify(self._queue)
             self._cancelled = 0
 
@@ -132,30 +124,29 @@ class Timers:
 
     def _ring(self) -> None:
         self._next_at = float("inf")
-        now = time.monotonic()
+        now, last = time.monotonic(), self._count
         try:
-            while self._queue and (self._queue[0][0] <= now or self._queue[0][2].is_over):
-                timer = heappop(self._queue)[2]
-                self._cancelled -= timer.is_over
-                timer.ring()
+            while self._queue:
+                when, number, timer = self._queue[0]
+                callback = timer.callback
+                if callback is not None and (when > now or number > last):  # or set by one that rang
+                    break
+                heappop(self._queue)
+                if callback is None:
+                    self._cancelled -= 1
+                else:
+                    timer.callback = None
+                    callback()
         finally:  # a callback may fail, which the event loop reports
             if self._queue and self._queue[0][0] < self._next_at:
                 self._arm(self._queue[0][0])
 
 
 class _Here(threading.local):
-    timers: Timers | None = None
+    timers: Timers | None = None  # of the event loop that ran last in this thread
 
 
 _HERE = _Here()
-
-
-def timers_of_this_thread() -> Timers:
-    """Return the timers of the event loop that runs in this thread."""
-    loop, timers = asyncio.get_running_loop(), _HERE.timers
-    if timers is None or timers.loop is not loop:
-        timers = _HERE.timers = Timers(loop)
-    return timers
 
 
 class SystemClock:
@@ -170,7 +161,10 @@ class SystemClock:
 
     def call_at(self, when: float, callback: Callable[[], None]) -> Timer:
         """Set a timer of the running event loop."""
-        return timers_of_this_thread().call_at(when, callback)
+        loop, timers = asyncio.get_running_loop(), _HERE.timers
+        if timers is None or timers.loop is not loop:
+            timers = _HERE.timers = Timers(loop)
+        return timers.call_at(when, callback)
 
 
 SYSTEM_CLOCK = SystemClock()

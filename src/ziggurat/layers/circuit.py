@@ -112,7 +112,7 @@ class Circuit(Struct):
             self._count_in_time(rules.window_seconds, outcome, now)
         elif rules.window_calls is not None:
             self._count(rules.window_calls, outcome)
-        return self._open(rules, now) if self._is_over(rules) else None
+        return self._open(rules, now) if (self.failed or self.slow) and self._is_over(rules) else None
 
     def force(self, state: CircuitState) -> Change:
         """Enter a state with empty counts; only another `force` leaves a forced state."""
@@ -137,11 +137,11 @@ class Circuit(Struct):
 
     def _is_over(self, rules: BreakerRules) -> bool:
         calls = self.calls
-        if calls < rules.minimum_calls or not calls:
+        if calls < rules.minimum_calls:
             return False
-        if rules.failure_rate is not None and self.failed >= rules.failure_rate * calls and self.failed:
+        if rules.failure_rate is not None and self.failed >= rules.failure_rate * calls:
             return True
-        return rules.slow_rate is not None and self.slow >= rules.slow_rate * calls and self.slow > 0
+        return rules.slow_rate is not None and self.slow >= rules.slow_rate * calls
 
     def _add(self, calls: int, failed: int, slow: int) -> None:
         self.calls += calls
@@ -156,7 +156,8 @@ class Circuit(Struct):
         forgotten = self.recent[self.oldest]
         self.recent[self.oldest] = outcome
         self.oldest = (self.oldest + 1) % size
-        self._add(0, (outcome & FAILED) - (forgotten & FAILED), (outcome >> 1) - (forgotten >> 1))
+        if outcome != forgotten:
+            self._add(0, (outcome & FAILED) - (forgotten & FAILED), (outcome >> 1) - (forgotten >> 1))
 
     def _count_in_time(self, seconds: float, outcome: int, now: float) -> None:
         number = int(now * _SLICES / seconds)

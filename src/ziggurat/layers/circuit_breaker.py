@@ -192,10 +192,11 @@ async def circuit_breaker(
         if outcome is not None and watch is not None and now - began - watch.excluded >= rules.slow_seconds:
             outcome |= SLOW
         change = backend.update(breaker.name, Circuit.settle, rules, verdict.ticket, outcome, now)
-        if change is not None and not closing:
-            await _tell_settled(breaker, change, ctx)
-        elif iscoroutine(change):
-            change.close()  # a coroutine that is being closed can await nothing: a permit elsewhere lapses
+        if change is not None:
+            if not closing:
+                await _tell_settled(breaker, change, ctx)
+            elif iscoroutine(change):
+                change.close()  # a coroutine that is being closed can await nothing: a permit elsewhere lapses
 
 
 async def _tell_settled(breaker: CircuitBreaker, settled: Change | Awaitable[Change | None], ctx: Context) -> None:

@@ -227,7 +227,7 @@ async def run_bounded(work: Coroutine[Any, Any, T], ctx: Context, *, name: str, 
     task = _start(work)
     if not task.done():
         await _wait_until(task, watch, seconds, ctx, name)
-    if watch.deadline is not None and ctx.clock.monotonic() >= watch.deadline:
+    if (deadline := watch.deadline) is not None and watch.clock.monotonic() >= deadline:
         await asyncio.sleep(0)  # otherwise a run that never waits would never notice its deadline
     if task.cancelled():  # not by us, so by itself
         raise ToolError(CANCELLED_ITSELF) from asyncio.CancelledError()
