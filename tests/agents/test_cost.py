@@ -11,6 +11,11 @@ from typing import Any
 from ziggurat.agents.agent import Agent
 from ziggurat.agents.flow import flow
 from ziggurat.calls.step import step
+from ziggurat.core.layer import stack
+from ziggurat.layers.circuit_breaker import CircuitBreaker, circuit_breaker
+from ziggurat.layers.concurrency_limit import Bulkhead, concurrency_limit
+from ziggurat.layers.retry import RetryBudget, retry
+from ziggurat.layers.timeout import timeout
 from ziggurat.messages.parts import tool_call
 from ziggurat.models.scripted import ScriptedModel
 from ziggurat.tools.function import tool
@@ -37,6 +42,9 @@ STEP = 45
 A tool that is not async runs in a thread, and how often the event loop turns until it has ended differs.
 """
 
+GUARDS = 88 if sys.version_info >= (3, 12) else 125
+"""Calls for the guards around the model and the tool of a step; those of asyncio, which runs a task, are among them."""
+
 RECORDED = 11
 """Calls for a recorded step of a flow, without a store; that of its function is among them."""
 
@@ -44,11 +52,24 @@ RUN = 130
 """Calls for a run that is answered at once."""
 
 
-def calls_in(steps: int) -> int:
+def guards() -> list[Any]:
+    """Return the layers that usually protect a call over a network."""
+    return [
+        retry(attempts=3, budget=RetryBudget()),
+        circuit_breaker(breaker=CircuitBreaker(failure_rate=0.5, window_calls=100)),
+        timeout(seconds=30),
+        concurrency_limit(bulkhead=Bulkhead(64)),
+    ]
+
+
+def calls_in(steps: int, layers: Callable[[], list[Any]] = list) -> int:
     """Return how many calls of Python functions a run of so many steps makes; one run in 64 makes new ids besides."""
-    agent = Agent(ScriptedModel(*[tool_call("add", a=1, b=2)] * steps, "done"), tools=[add], max_steps=1_000)
-    again = Agent(ScriptedModel(*[tool_call("add", a=1, b=2)] * steps, "done"), tools=[add], max_steps=1_000)
-    return min(_calls_of(partial(each.run, "go")) for each in (agent, again))
+    return min(_calls_of(partial(_agent(steps, layers).run, "go")) for _ in range(2))
+
+
+def _agent(steps: int, layers: Callable[[], list[Any]]) -> Agent:
+    model = stack(ScriptedModel(*[tool_call("add", a=1, b=2)] * steps, "done"), *layers())
+    return Agent(model, tools=[stack(add, *layers())], max_steps=1_000)
 
 
 def _calls_of(run: Callable[[], Coroutine[Any, Any, object]]) -> int:
@@ -76,6 +97,28 @@ def test_a_step_makes_a_bounded_number_of_calls() -> None:
     few, some, many = calls_in(10), calls_in(30), calls_in(130)
     assert (some - few) / 20 <= STEP
     assert (many - some) / 100 <= STEP
+
+
+def test_guards_around_model_and_tool_make_a_bounded_number_of_calls() -> None:
+    calls_in(2, guards)  # what is made once
+    few, some, many = (calls_in(steps, guards) - calls_in(steps) for steps in (10, 30, 130))
+    assert (some - few) / 20 <= GUARDS
+    assert (many - some) / 100 <= GUARDS
+
+
+def test_guards_leave_nothing_for_the_garbage_collector() -> None:
+    async def found(steps: int) -> int:
+        agent = _agent(steps, guards)
+        gc.collect()
+        gc.disable()
+        try:
+            await agent.run("go")
+            return gc.collect()
+        finally:
+            gc.enable()
+
+    asyncio.run(found(2))  # what is made once
+    assert asyncio.run(found(52)) < asyncio.run(found(2)) + 10
 
 
 def test_a_recorded_step_of_a_flow_makes_a_bounded_number_of_calls() -> None:

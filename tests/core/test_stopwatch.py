@@ -85,3 +85,14 @@ def test_time_in_which_nothing_could_work_counts_for_nobody_around() -> None:
         assert (one.elapsed, outer.elapsed) == (0, 0)
         clock.at += 5
         assert (one.elapsed, outer.elapsed) == (0, 5)
+
+
+def test_a_limit_that_was_cancelled_is_no_deadline() -> None:
+    clock = HandClock(0.0)
+    outer = Stopwatch(clock)
+    outer.limit(10, lambda: None)
+    inner = Stopwatch(clock, outer)
+    limit = inner.limit(5, lambda: None)
+    assert (inner.deadline, outer.deadline) == (5, 10)
+    limit.cancel()
+    assert (inner.deadline, outer.deadline, inner.limited) == (10, 10, True)

@@ -74,7 +74,11 @@ class QueuedTimer(Struct, eq=False):
         """Cancel the callback; no effect if it has already run."""
         if self.callback is not None:
             self.callback = None
-            self.timers.remove(self)
+            queue = self.timers.queue
+            if queue and queue[-1][2] is self:  # as for limits of calls in calls
+                queue.pop()
+            else:
+                self.timers.tidy()
 
 
 class Timers:
@@ -86,7 +90,7 @@ class Timers:
 
     def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
         self.loop: asyncio.AbstractEventLoop = loop
-        self._queue: list[tuple[float, int, QueuedTimer]] = []
+        self.queue: list[tuple[float, int, QueuedTimer]] = []  # a heap
         self._count = 0
         self._cancelled = 0  # how many in the queue are cancelled
         self._handle: asyncio.TimerHandle | None = None  # of the loop, for the next
@@ -97,24 +101,18 @@ class Timers:
         """Call `callback` when `time.monotonic` reaches `when`."""
         timer = QueuedTimer(callback, self)
         self._count += 1
-        heappush(self._queue, (when, self._count, timer))
+        heappush(self.queue, (when, self._count, timer))
         if when < self._next_at:
             self._arm(when)
         return timer
 
-    def remove(self, timer: QueuedTimer) -> None:
-        """Remove a cancelled timer: at once if it is the last, as for calls in calls; else when many are cancelled."""
-        if self._queue and self._queue[-1][2] is timer:
-            self._queue.pop()
-            return
+    def tidy(self) -> None:
+        """Count a cancelled timer, and remove all of them when they are many."""
         self._cancelled += 1
-        if self._cancelled > _MANY and self._cancelled * 2 > len(self._queue):
-            self._queue = [each for each in self._queue if each[2].callback is not None]
-            heapify(self._queue)
+        if self._cancelled > _MANY and self._cancelled * 2 > len(self.queue):
+            self.queue = [each for each in self.queue if each[2].callback is not None]
+            heapify(self.queue)
             self._cancelled = 0
-
-    def __len__(self) -> int:
-        return len(self._queue)
 
     def _arm(self, when: float) -> None:
         if self._handle is not None:
@@ -126,20 +124,20 @@ class Timers:
         self._next_at = float("inf")
         now, last = time.monotonic(), self._count
         try:
-            while self._queue:
-                when, number, timer = self._queue[0]
+            while self.queue:
+                when, number, timer = self.queue[0]
                 callback = timer.callback
                 if callback is not None and (when > now or number > last):  # or set by one that rang
                     break
-                heappop(self._queue)
+                heappop(self.queue)
                 if callback is None:
                     self._cancelled -= 1
                 else:
                     timer.callback = None
                     callback()
         finally:  # a callback may fail, which the event loop reports
-            if self._queue and self._queue[0][0] < self._next_at:
-                self._arm(self._queue[0][0])
+            if self.queue and self.queue[0][0] < self._next_at:
+                self._arm(self.queue[0][0])
 
 
 class _Here(threading.local):

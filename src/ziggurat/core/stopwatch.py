@@ -184,6 +184,8 @@ class Alarm:
         """Cancel it; no effect if it has rung."""
         self._callback = None
         self._timer.cancel()
+        if self.watch._limit is self:
+            self.watch._limit = None  # no reference cycle is left
 
 
 class _Branch:
