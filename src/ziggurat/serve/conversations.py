@@ -12,6 +12,7 @@ from msgspec.structs import replace
 
 from ziggurat.core.clock import new_id
 from ziggurat.core.errors import EmptyPrompt, RunNotFound
+from ziggurat.core.event import Event
 from ziggurat.messages.agent import AgentRun
 from ziggurat.messages.model import ModelRequest
 from ziggurat.serve.answers import Answered, NotAnswered, conclude
@@ -34,6 +35,7 @@ class ConversationRequest(Struct, frozen=True):
         session: The session to continue with the last message; by default the messages are the whole conversation.
         previous: The run that gave the response to go on with; None if the client names none.
         approvals: Decisions of the client on what that run waits for.
+        labels: Values to store with a new run.
         page: The address of the page of this server.
     """
 
@@ -43,6 +45,7 @@ class ConversationRequest(Struct, frozen=True):
     session: str | None = None
     previous: str | None = None
     approvals: tuple[ApprovalResponse, ...] = ()
+    labels: dict[str, str] = {}
     page: str = ""
 
 
@@ -52,11 +55,14 @@ class Conversation:
     Attributes:
         id: The run that answers, and where in its record the answer begins: the run is a new one, or one that waits for
             the results of the client's tools, or the approvals, in the request.
+        request: The request.
+        begun: Set when the run has begun.
     """
 
     def __init__(self, agents: ServedAgents, request: ConversationRequest, waiting: Continuation | None) -> None:
         self._agents = agents
-        self._request = request
+        self.request: ConversationRequest = request
+        self.begun: asyncio.Event = asyncio.Event()
         self._agent = with_client(agents.agent(request.agent), request.content)
         self._decisions = {} if waiting is None else waiting.decisions
         self._place = RunPlace() if waiting is None else waiting.place  # up to which the client has what was said
@@ -89,7 +95,7 @@ class Conversation:
             ZigguratError: the run cannot be started or continued.
             NotAnswered: it failed or was cancelled.
         """
-        hidden = [tool.name for tool in self._request.content.tools]
+        hidden = [tool.name for tool in self.request.content.tools]
         speech = Speech(self._agent.name, say, self._place, hidden)
         if self._agents.full:
             raise NotAnswered(503, "as many runs are driven here as may be; try again")
@@ -97,11 +103,11 @@ class Conversation:
         await asyncio.wait([driving])  # which goes on if this is cancelled
         if driving.cancelled():
             raise NotAnswered(503, f"the server ends; the run {self.id.run_id} can be resumed")
-        answered = await conclude(driving.result(), speech, self._request.page)
+        answered = await conclude(driving.result(), speech, self.request.page)
         return replace(answered, usage=self._place.since(answered.usage))
 
     async def _work(self, speech: Speech) -> AgentRun:
-        if self._request.run_id is not None and not self._decisions:
+        if self.request.run_id is not None and not self._decisions:
             await self._wait_for_another()
         return await self._run(speech)
 
@@ -114,13 +120,17 @@ class Conversation:
                 await attached.result()
 
     def _run(self, speech: Speech) -> Coroutine[Any, Any, AgentRun]:
-        agent, run_id, listeners = speech.heard_in(self._agent), self.id.run_id, [speech.hear]
+        agent, run_id, listeners = speech.heard_in(self._agent), self.id.run_id, [self._begin, speech.hear]
         if self._decisions:
             return agent.run(run_id=run_id, decisions=self._decisions, listeners=listeners)
-        messages, session = self._request.content.messages, self._request.session
+        messages, session = self.request.content.messages, self.request.session
+        labels = self.request.labels or None
         if session is None:
-            return agent.run(history=messages, run_id=run_id, listeners=listeners)
-        return agent.run(messages[-1], session=session, run_id=run_id, listeners=listeners)
+            return agent.run(history=messages, run_id=run_id, listeners=listeners, labels=labels)
+        return agent.run(messages[-1], session=session, run_id=run_id, listeners=listeners, labels=labels)
+
+    def _begin(self, event: Event) -> None:
+        self.begun.set()
 
     async def cancel(self) -> None:
         """Cancel the run, as nobody wants its answer any more, unless it is that of another request."""

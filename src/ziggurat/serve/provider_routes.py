@@ -20,19 +20,23 @@ from ziggurat.messages.usage import estimate_tokens
 from ziggurat.serve.answers import NotAnswered
 from ziggurat.serve.conversations import Conversation, ConversationRequest
 from ziggurat.serve.ids import check_id
+from ziggurat.serve.live_responses import LiveResponses
 from ziggurat.serve.replies import Reply, error_reply
 from ziggurat.serve.response_ids import ResponseId
+from ziggurat.serve.response_streams import ResponseStream
 from ziggurat.serve.served import ServedAgents
 from ziggurat.serve.sse import Closing
-from ziggurat.serve.stored_responses import StoredResponses
+from ziggurat.serve.stored_responses import StoredResponses, page_of
 from ziggurat.wires.reading import read_approvals, read_request
+from ziggurat.wires.responses import ResponsesWriter
 from ziggurat.wires.types import Json, ReplyHead, Wire
 from ziggurat.wires.writer import WRITERS
 
 
 class _ProviderRoutes:
-    def __init__(self, agents: ServedAgents, closing: Closing) -> None:
+    def __init__(self, agents: ServedAgents, live: LiveResponses, closing: Closing) -> None:
         self._agents = agents
+        self._live = live
         self._closing = closing
 
     async def list_models(self, request: Request) -> Response:
@@ -56,20 +60,23 @@ class _ProviderRoutes:
         tokens = content.messages.size() // 4 + estimate_tokens(content.instructions or "") + tools
         return Response(encode({"input_tokens": max(1, tokens)}), 200)
 
-    async def answer(self, request: Request, wire: Wire) -> Reply | Response:
+    async def answer(self, request: Request, wire: Wire) -> Reply | ResponseStream | Response:
         try:
             if self._closing.closed:
                 raise NotAnswered(503, "the server ends")
             body, content = read_request(await request.body(), wire)
-            return await self._reply(request, wire, body, content)
+            _check(body, wire, content)
+            conversation = await self._conversation(request, wire, body, content)
+            head = ReplyHead(_id_in(wire, conversation.id), body["model"], body, int(SYSTEM_CLOCK.now()))
+            writer, streams = WRITERS[wire](head), body.get("stream") is True
+            if wire == "responses" and body.get("background") is True:
+                return await self._begin(conversation, ResponsesWriter(head), stream=streams)
+            stores = body.get("store") is not False if wire == "responses" else body.get("store") is True
+            return Reply(conversation, wire, writer, self._closing, stream=streams, stores=stores)
         except (ValueError, ZigguratError, NotAnswered) as error:
             return error_reply(wire, error)
 
-    async def _reply(self, request: Request, wire: Wire, body: Json, content: ModelRequest) -> Reply:
-        if body.get("n") not in (None, 1):
-            raise ConfigurationError(f"n is 1: an agent gives one answer, got {body['n']!r:.50}")
-        if len(content.tools) != len(body.get("tools") or ()):
-            raise ConfigurationError("tools are functions that the client calls; agents have no other tools of an API")
+    async def _conversation(self, request: Request, wire: Wire, body: Json, content: ModelRequest) -> Conversation:
         approvals = read_approvals(body) if wire == "responses" else ()
         named = body.get("previous_response_id") if wire == "responses" else None
         previous = None if named is None else ResponseId.read(str(named))
@@ -82,19 +89,43 @@ class _ProviderRoutes:
             None if key is None else check_id(key),
             previous=None if previous is None else previous.run_id,
             approvals=approvals,
-            page=f"{request.url.scheme}://{request.headers.get('host', '')}/",
+            labels=_labels(body) if wire == "responses" else {},
+            page=page_of(request),
         )
-        conversation = await Conversation.of(self._agents, asking)
-        head = ReplyHead(_id_in(wire, conversation.id), body["model"], body, int(SYSTEM_CLOCK.now()))
-        stores = body.get("store") is not False if wire == "responses" else body.get("store") is True
-        writer = WRITERS[wire](head)
-        return Reply(conversation, wire, writer, self._closing, stream=body.get("stream") is True, stores=stores)
+        return await Conversation.of(self._agents, asking)
+
+    async def _begin(
+        self, conversation: Conversation, writer: ResponsesWriter, *, stream: bool
+    ) -> ResponseStream | Response:
+        """Have a response given in the background."""
+        live = await self._live.start(conversation, writer)
+        if stream:
+            return ResponseStream(live.follow(-1), self._closing)
+        return Response(encode(writer.without_answer("in_progress")), 200, media_type="application/json")
 
     async def _continued(self, previous: ResponseId, content: ModelRequest) -> ModelRequest:
         """Return a request with the conversation of an earlier response before it."""
         agent, _ = await self._agents.agent_of(previous.run_id)
         earlier = (await agent.attach(previous.run_id).status()).messages
         return replace(content, messages=Messages([*earlier, *content.messages]).view())
+
+
+def _check(body: Json, wire: Wire, content: ModelRequest) -> None:
+    """Raise if a request is one that no agent can answer."""
+    if body.get("n") not in (None, 1):
+        raise ConfigurationError(f"n is 1: an agent gives one answer, got {body['n']!r:.50}")
+    if len(content.tools) != len(body.get("tools") or ()):
+        raise ConfigurationError("tools are functions that the client calls; agents have no other tools of an API")
+    if wire == "responses" and body.get("background") is True and body.get("store") is False:
+        raise ConfigurationError("background: the response is read later, so store cannot be false")
+
+
+def _labels(body: Json) -> dict[str, str]:
+    """Return the metadata of a request."""
+    metadata = body.get("metadata") or {}
+    if not (isinstance(metadata, dict) and all(isinstance(value, str) for value in metadata.values())):
+        raise ConfigurationError(f"metadata: expected an object of strings, got {metadata!r:.200}")
+    return metadata
 
 
 def _id_in(wire: Wire, response_id: ResponseId) -> str:
@@ -109,7 +140,8 @@ def _model(name: str) -> dict[str, Any]:
 
 def provider_routes(agents: ServedAgents, closing: Closing) -> list[Route]:
     """Return the routes for some agents."""
-    own, stored = _ProviderRoutes(agents, closing), StoredResponses(agents)
+    live = LiveResponses()
+    own, stored = _ProviderRoutes(agents, live, closing), StoredResponses(agents, live, closing)
     return [
         _route("GET", "/v1/models", own.list_models),
         _route("GET", "/v1/models/{name}", own.read_model),
@@ -118,6 +150,7 @@ def provider_routes(agents: ServedAgents, closing: Closing) -> list[Route]:
         _route("POST", "/v1/chat/completions", partial(own.answer, wire="chat")),
         _route("POST", "/v1/responses", partial(own.answer, wire="responses")),
         _route("GET", "/v1/responses/{id}", stored.read),
+        _route("GET", "/v1/responses/{id}/input_items", stored.list_input),
         _route("DELETE", "/v1/responses/{id}", stored.delete),
         _route("POST", "/v1/responses/{id}/cancel", stored.cancel),
     ]

@@ -1,30 +1,57 @@
 """What an agent said and did in a run, said again from its record as its clients got it."""
 
-__all__ = ["repeat_record"]
+__all__ = ["say_recorded"]
 
 from collections.abc import Sequence
+from typing import Any
 
+from msgspec.structs import replace
+
+from ziggurat.agents.runnable import Runnable
 from ziggurat.core.codec import as_type
 from ziggurat.core.entries import Decided, JournalEntry, Pending, Result
+from ziggurat.core.errors import RunNotFound
+from ziggurat.core.journal import LocalJournal
 from ziggurat.core.path import escaped, is_question, is_tool_call, parent_of, step_of, upwards
 from ziggurat.messages.agent import Modify, decision_of
 from ziggurat.messages.delta import fit
 from ziggurat.messages.message import Message
 from ziggurat.messages.model import ModelResponse
 from ziggurat.messages.parts import ToolCall, ToolResult
+from ziggurat.serve.answers import Answered, conclude
 from ziggurat.serve.client_request import is_of_client
-from ziggurat.serve.speech import Speech, tool_place
+from ziggurat.serve.response_ids import ResponseId
+from ziggurat.serve.run_places import RunPlace, asked_calls
+from ziggurat.serve.speech import Say, Speech, tool_place
 
 
-async def repeat_record(entries: Sequence[JournalEntry], agent: str, speech: Speech, after: int = 0) -> None:
-    """Say what an agent has said and done in a run.
+async def say_recorded(agent: Runnable[Any], response_id: ResponseId, say: Say, page: str) -> Answered:
+    """Say a response whose run is on record, and has ended or waits, as it was said when it was given.
 
     Args:
-        entries: The record.
-        agent: The name of the agent.
-        speech: Says it.
-        after: The number of the last entry that is not said.
+        agent: The agent of the run.
+        response_id: The response.
+        say: Takes each piece.
+        page: The address of the page of this server.
+
+    Raises:
+        NotAnswered: it failed or was cancelled.
+        RunNotFound: the record has no such place.
     """
+    record = await agent.record(response_id.run_id)
+    entries = LocalJournal.load(record).entries
+    if response_id.after > len(entries):
+        raise RunNotFound(f"there is no response {response_id}")
+    before = b"".join(record.splitlines(keepends=True)[: response_id.after])
+    place = replace(RunPlace.after(before, agent.name), asked=asked_calls(entries))
+    speech = Speech(agent.name, say, place)
+    await _repeat(entries, agent.name, speech, response_id.after)
+    answered = await conclude(await agent.attach(response_id.run_id).result(), speech, page)
+    return replace(answered, usage=place.since(answered.usage))
+
+
+async def _repeat(entries: Sequence[JournalEntry], agent: str, speech: Speech, after: int) -> None:
+    """Say what an agent has said and done in a run after an entry."""
     calls = _Calls(entries)
     for number, entry in enumerate(entries, 1):
         if not (isinstance(entry, Result) and is_question(entry.path)):

@@ -1,6 +1,6 @@
 """Replies in the format of a provider: a run's answer as one body, or as a stream of its pieces."""
 
-__all__ = ["Reply", "error_reply"]
+__all__ = ["Reply", "encode_event", "error_reply", "status_and_text"]
 
 import asyncio
 from collections.abc import MutableMapping, Sequence
@@ -29,14 +29,15 @@ def error_reply(wire: Wire, error: Exception, run_id: str = "") -> Response:
 
     Official clients try again by themselves after some statuses; a header asks them not to where a run has failed.
     """
-    status, text = _status_and_text(error)
+    status, text = status_and_text(error)
     body = error_body(wire, status, text, request_id=run_id or None)
     headers = {"retry-after": "1"} if status == 503 else {"x-should-retry": "false"}
     headers |= {_RUN: run_id} if run_id else {}
     return Response(encode(body), status, headers, "application/json")
 
 
-def _status_and_text(error: Exception) -> tuple[int, str]:
+def status_and_text(error: Exception) -> tuple[int, str]:
+    """Return the HTTP status of an error in the APIs of providers, and its text."""
     if isinstance(error, NotAnswered):
         return error.status, str(error)
     status = 400 if isinstance(error, ValueError) else status_of(error)
@@ -119,7 +120,7 @@ class Reply:
         if not self._began:
             self._began = True
             await begin(self._send, ((_RUN.encode(), self._conversation.id.run_id.encode()),))
-        await write(self._send, b"".join(_event(chunk) for chunk in chunks))
+        await write(self._send, b"".join(encode_event(chunk) for chunk in chunks))
 
     async def _keep_alive(self) -> None:
         if self._stream:
@@ -129,13 +130,14 @@ class Reply:
     async def _fail(self, error: Exception, scope: MutableMapping[str, Any], receive: Receive) -> None:
         """Send an error: with its status, or as an event if the stream has begun."""
         if self._began:
-            status, text = _status_and_text(error)
+            status, text = status_and_text(error)
             await self._write(self._writer.fail(status, text))
             await write(self._send, b"", more=False)
         else:
             await error_reply(self._wire, error, self._conversation.id.run_id)(scope, receive, self._send)
 
 
-def _event(chunk: ResponseChunk) -> bytes:
+def encode_event(chunk: ResponseChunk) -> bytes:
+    """Return an event of a stream as it is sent."""
     data = chunk.data.encode() if isinstance(chunk.data, str) else encode(chunk.data)
     return (b"event: %b\n" % chunk.event.encode() if chunk.event else b"") + b"data: %b\n\n" % data

@@ -1,46 +1,79 @@
 """Responses of OpenAI's API that were given before: read, cancelled and deleted by their ids."""
 
-__all__ = ["StoredResponses"]
+__all__ = ["StoredResponses", "page_of"]
 
 from collections.abc import Awaitable, Callable
 from typing import Any
 
-from msgspec.structs import replace
+from msgspec import Struct
 from starlette.requests import Request
 from starlette.responses import Response
 
 from ziggurat.agents.runnable import Runnable
 from ziggurat.core.codec import encode
-from ziggurat.core.errors import RunNotFound, ZigguratError
-from ziggurat.core.journal import LocalJournal
+from ziggurat.core.errors import ConfigurationError, ZigguratError
 from ziggurat.core.store import LogInfo, run_log
-from ziggurat.serve.answers import Answered, NotAnswered, conclude
-from ziggurat.serve.recorded_speech import repeat_record
+from ziggurat.serve.answers import NotAnswered
+from ziggurat.serve.input_items import input_page
+from ziggurat.serve.live_responses import LiveResponses
+from ziggurat.serve.recorded_speech import say_recorded
 from ziggurat.serve.replies import error_reply
 from ziggurat.serve.response_ids import ResponseId
-from ziggurat.serve.run_places import RunPlace, asked_calls
+from ziggurat.serve.response_streams import ResponseStream, recorded_events
 from ziggurat.serve.served import ServedAgents
-from ziggurat.serve.speech import Say, Speech
+from ziggurat.serve.sse import Closing
 from ziggurat.wires.responses import ResponsesWriter
 from ziggurat.wires.server_items import ReplyParts, ReplyPiece
 from ziggurat.wires.types import Json, ReplyHead
 
-Act = Callable[[Runnable[Any], LogInfo, ResponseId, Request], Awaitable[Json]]
+
+class _Stored(Struct, frozen=True):
+    """A response on record: the agent and the header of its run."""
+
+    id: ResponseId
+    agent: Runnable[Any]
+    info: LogInfo
+
+    def writer(self) -> ResponsesWriter:
+        body = {"metadata": {name: str(value) for name, value in self.info.labels.items()}}
+        return ResponsesWriter(ReplyHead(self.id.suffix, self.info.agent, body, int(self.info.created)))
+
+
+Act = Callable[[_Stored, Request], Awaitable[Json]]
 
 
 class StoredResponses:
-    """The routes of single responses: each is a run on record.
+    """The routes of single responses: each is a run on record, or what went on with one.
 
     Args:
         agents: The agents that give them.
+        live: Those that are given in the background here.
+        closing: Tells when the server ends.
     """
 
-    def __init__(self, agents: ServedAgents) -> None:
+    def __init__(self, agents: ServedAgents, live: LiveResponses, closing: Closing) -> None:
         self._agents = agents
+        self._live = live
+        self._closing = closing
 
-    async def read(self, request: Request) -> Response:
-        """Return a response as it is now."""
-        return await self._act(request, _read)
+    async def read(self, request: Request) -> ResponseStream | Response:
+        """Return a response as it is now, or its events."""
+        if request.query_params.get("stream", "false").lower() != "true":
+            return await self._act(request, _read)
+        try:
+            stored = await self._find(request)
+            after = _number(request, "starting_after", -1)
+        except ZigguratError as error:
+            return error_reply("responses", error)
+        live = self._live.find(str(stored.id))
+        if live is not None:
+            return ResponseStream(live.follow(after), self._closing)
+        events = recorded_events(stored.agent, stored.id, stored.writer(), after, page_of(request))
+        return ResponseStream(events, self._closing)
+
+    async def list_input(self, request: Request) -> Response:
+        """Return a page of what a response was given for."""
+        return await self._act(request, _list_input)
 
     async def cancel(self, request: Request) -> Response:
         """Cancel the run of a response, unless it has ended; return the response."""
@@ -52,64 +85,58 @@ class StoredResponses:
 
     async def _act(self, request: Request, act: Act) -> Response:
         try:
-            response_id = ResponseId.read(request.path_params["id"])
-            agent, info = await self._agents.agent_of(response_id.run_id)
-            return Response(encode(await act(agent, info, response_id, request)), 200, media_type="application/json")
+            body = await act(await self._find(request), request)
+            return Response(encode(body), 200, media_type="application/json")
         except (ZigguratError, NotAnswered) as error:
             return error_reply("responses", error)
 
+    async def _find(self, request: Request) -> _Stored:
+        response_id = ResponseId.read(request.path_params["id"])
+        return _Stored(response_id, *await self._agents.agent_of(response_id.run_id))
 
-async def _read(agent: Runnable[Any], info: LogInfo, response_id: ResponseId, request: Request) -> Json:
-    if request.query_params.get("stream", "false").lower() == "true":
-        where = f"/runs/{response_id.run_id}/events"
-        raise NotAnswered(400, f"a response on record is read as a whole; its events are at {where}")
-    writer = _writer(info, response_id)
-    if info.status == "running":
+
+def page_of(request: Request) -> str:
+    """Return the address of the page of this server."""
+    return f"{request.url.scheme}://{request.headers.get('host', '')}/"
+
+
+def _number(request: Request, name: str, default: int) -> int:
+    text = request.query_params.get(name, "")
+    if text and not (text.isascii() and text.isdigit() and len(text) < 10):
+        raise ConfigurationError(f"{name} is a number, got {text!r:.50}")
+    return int(text or default)
+
+
+async def _read(stored: _Stored, request: Request) -> Json:
+    writer = stored.writer()
+    if stored.info.status == "running":
         return writer.without_answer("in_progress")
     whole = ReplyParts()
 
     async def say(piece: ReplyPiece) -> None:
         whole.push(piece)
 
-    page = f"{request.url.scheme}://{request.headers.get('host', '')}/"
     try:
-        answered = await _say_recorded(agent, response_id, say, page)
+        answered = await say_recorded(stored.agent, stored.id, say, page_of(request))
     except NotAnswered as error:
-        return writer.without_answer("cancelled" if info.status == "Cancelled" else "failed", str(error))
+        return writer.without_answer("cancelled" if stored.info.status == "Cancelled" else "failed", str(error))
     return writer.plain(whole.parts(), answered.finish, answered.usage)
 
 
-async def _say_recorded(agent: Runnable[Any], response_id: ResponseId, say: Say, page: str) -> Answered:
-    """Say a response whose run is on record, and has ended or waits, as it was said when it was given.
-
-    Raises:
-        NotAnswered: it failed or was cancelled.
-        RunNotFound: the record has no such place.
-    """
-    record = await agent.record(response_id.run_id)
-    entries = LocalJournal.load(record).entries
-    if response_id.after > len(entries):
-        raise RunNotFound(f"there is no response {response_id}")
-    before = b"".join(record.splitlines(keepends=True)[: response_id.after])
-    place = replace(RunPlace.after(before, agent.name), asked=asked_calls(entries))
-    speech = Speech(agent.name, say, place)
-    await repeat_record(entries, agent.name, speech, response_id.after)
-    answered = await conclude(await agent.attach(response_id.run_id).result(), speech, page)
-    return replace(answered, usage=place.since(answered.usage))
+async def _list_input(stored: _Stored, request: Request) -> Json:
+    limit = _number(request, "limit", 20)
+    order, after = request.query_params.get("order", "desc"), request.query_params.get("after")
+    return input_page(await stored.agent.record(stored.id.run_id), stored.agent, stored.id, limit, order, after)
 
 
-async def _cancel(agent: Runnable[Any], info: LogInfo, response_id: ResponseId, request: Request) -> Json:
-    if await agent.attach(response_id.run_id).cancel():
-        return _writer(info, response_id).without_answer("cancelled")
-    return await _read(agent, info, response_id, request)
+async def _cancel(stored: _Stored, request: Request) -> Json:
+    if await stored.agent.attach(stored.id.run_id).cancel():
+        return stored.writer().without_answer("cancelled")
+    return await _read(stored, request)
 
 
-async def _delete(agent: Runnable[Any], info: LogInfo, response_id: ResponseId, request: Request) -> Json:
-    if info.status == "running":
-        raise NotAnswered(409, f"the run {response_id.run_id} is in progress; cancel it first")
-    await agent.store.delete(run_log(response_id.run_id))
-    return {"id": str(response_id), "object": "response", "deleted": True}
-
-
-def _writer(info: LogInfo, response_id: ResponseId) -> ResponsesWriter:
-    return ResponsesWriter(ReplyHead(response_id.suffix, info.agent, {}, int(info.created)))
+async def _delete(stored: _Stored, request: Request) -> Json:
+    if stored.info.status == "running":
+        raise NotAnswered(409, f"the run {stored.id.run_id} is in progress; cancel it first")
+    await stored.agent.store.delete(run_log(stored.id.run_id))
+    return {"id": str(stored.id), "object": "response", "deleted": True}

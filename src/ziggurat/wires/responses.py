@@ -56,6 +56,7 @@ class ResponsesWriter:
             "object": "response",
             "created_at": self._head.created,
             "status": status,
+            "background": self._head.body.get("background") is True,
             "error": failed,
             "incomplete_details": {"reason": reason} if reason else None,
             "instructions": None,
