@@ -29,7 +29,7 @@ from msgspec import Struct
 from ziggurat.core.context import AMBIENT, Context
 from ziggurat.core.errors import NotRepeatable, Suspend, Timeout, ToolError
 from ziggurat.core.path import is_beneath
-from ziggurat.core.stopwatch import Alarm, Stopwatch
+from ziggurat.core.stopwatch import Stopwatch
 from ziggurat.messages.events import ToolAbandoned
 from ziggurat.messages.model import Effect
 from ziggurat.messages.parts import ToolCall, ToolResult
@@ -225,8 +225,19 @@ async def run_bounded(work: Coroutine[Any, Any, T], ctx: Context, *, name: str, 
     """
     watch = ctx.watch or Stopwatch(ctx.clock)
     task = _start(work)
+    try:
+        if not task.done():
+            await asyncio.sleep(0)  # enough for a task that does not wait; its callback would come a turn later
+        if not task.done():
+            await _wait_until_done(task, watch, seconds)
+    except asyncio.CancelledError:
+        await settle([task], ctx, name=name)
+        raise
     if not task.done():
-        await _wait_until(task, watch, seconds, ctx, name)
+        await settle([task], ctx, name=name)
+        if task.done() and not task.cancelled() and isinstance(task.exception(), Suspend):
+            task.result()
+        raise Timeout(f"the tool {name} timed out after {seconds:g} s", seconds=seconds)
     if (deadline := watch.deadline) is not None and watch.clock.monotonic() >= deadline:
         await asyncio.sleep(0)  # otherwise a run that never waits would never notice its deadline
     if task.cancelled():  # not by us, so by itself
@@ -241,32 +252,16 @@ def _start(work: Coroutine[Any, Any, T]) -> "asyncio.Task[T]":
     return asyncio.get_running_loop().create_task(work)
 
 
-async def _wait_until(
-    task: "asyncio.Task[T]", watch: Stopwatch, seconds: float | None, ctx: Context, name: str
-) -> None:
-    """Wait for a task until a time; see `run_bounded`."""
-    alarm: Alarm | None = None
+async def _wait_until_done(task: "asyncio.Task[T]", watch: Stopwatch, seconds: float | None) -> None:
+    """Wait for a task, at most until `seconds` have been counted in all."""
+    ended: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+    task.add_done_callback(lambda _: _ring(ended))
+    alarm = None if seconds is None else watch.after(seconds - watch.elapsed, lambda: _ring(ended))
     try:
-        await asyncio.sleep(0)  # most tasks end in the turn in which they begin: a callback would take 2 us more
-        if task.done():
-            return
-        ended: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        task.add_done_callback(lambda _: _ring(ended))
-        if seconds is not None:
-            alarm = watch.after(seconds - watch.elapsed, lambda: _ring(ended))
         await ended
-    except asyncio.CancelledError:
-        await settle([task], ctx, name=name)
-        raise
     finally:
         if alarm is not None:
             alarm.cancel()
-    if task.done():
-        return
-    await settle([task], ctx, name=name)
-    if task.done() and not task.cancelled() and isinstance(task.exception(), Suspend):
-        task.result()
-    raise Timeout(f"the tool {name} timed out after {seconds:g} s", seconds=seconds)
 
 
 def _ring(ended: "asyncio.Future[None]") -> None:
