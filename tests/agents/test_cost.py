@@ -42,7 +42,7 @@ STEP = 45
 A tool that is not async runs in a thread, and how often the event loop turns until it has ended differs.
 """
 
-GUARDS = 88 if sys.version_info >= (3, 12) else 125
+GUARDS = 88 if sys.version_info >= (3, 12) else 123
 """Calls for the guards around the model and the tool of a step; those of asyncio, which runs a task, are among them."""
 
 RECORDED = 11

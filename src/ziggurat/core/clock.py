@@ -55,8 +55,8 @@ class Clock(Protocol):
         ...
 
 
-_MANY = 64
-"""So many cancelled timers may be left in the queue, however few others there are."""
+_FEW = 128
+"""So many timers in a queue are left alone, also if they are cancelled."""
 
 
 class QueuedTimer(Struct, eq=False):
@@ -64,21 +64,13 @@ class QueuedTimer(Struct, eq=False):
 
     Attributes:
         callback: What it calls; None if it was cancelled, or has called.
-        timers: The queue.
     """
 
     callback: Callable[[], None] | None
-    timers: "Timers"
 
     def cancel(self) -> None:
         """Cancel the callback; no effect if it has already run."""
-        if self.callback is not None:
-            self.callback = None
-            queue = self.timers.queue
-            if queue and queue[-1][2] is self:  # as for limits of calls in calls
-                queue.pop()
-            else:
-                self.timers.tidy()
+        self.callback = None  # the queue is left alone: a collected coroutine may cancel at any point, in any thread
 
 
 class Timers:
@@ -91,28 +83,27 @@ class Timers:
     def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
         self.loop: asyncio.AbstractEventLoop = loop
         self.queue: list[tuple[float, int, QueuedTimer]] = []  # a heap
+        self._most = _FEW
         self._count = 0
-        self._cancelled = 0  # how many in the queue are cancelled
         self._handle: asyncio.TimerHandle | None = None  # of the loop, for the next
         self._next_at = float("inf")
         self._context = Context()  # empty: that of a call would be referred to for as long as its timer is set
 
     def call_at(self, when: float, callback: Callable[[], None]) -> QueuedTimer:
         """Call `callback` when `time.monotonic` reaches `when`."""
-        timer = QueuedTimer(callback, self)
+        queue = self.queue
+        while queue and queue[-1][2].callback is None:  # in most cases that of a call that has just ended
+            queue.pop()
+        if len(queue) >= self._most:
+            queue[:] = [each for each in queue if each[2].callback is not None]
+            heapify(queue)
+            self._most = _FEW + 2 * len(queue)
+        timer = QueuedTimer(callback)
         self._count += 1
-        heappush(self.queue, (when, self._count, timer))
+        heappush(queue, (when, self._count, timer))
         if when < self._next_at:
             self._arm(when)
         return timer
-
-    def tidy(self) -> None:
-        """Count a cancelled timer, and remove all of them when they are many."""
-        self._cancelled += 1
-        if self._cancelled > _MANY and self._cancelled * 2 > len(self.queue):
-            self.queue = [each for each in self.queue if each[2].callback is not None]
-            heapify(self.queue)
-            self._cancelled = 0
 
     def _arm(self, when: float) -> None:
         if self._handle is not None:
@@ -122,22 +113,20 @@ class Timers:
 
     def _ring(self) -> None:
         self._next_at = float("inf")
-        now, last = time.monotonic(), self._count
+        queue, now, last = self.queue, time.monotonic(), self._count
         try:
-            while self.queue:
-                when, number, timer = self.queue[0]
+            while queue:
+                when, number, timer = queue[0]
                 callback = timer.callback
-                if callback is not None and (when > now or number > last):  # or set by one that rang
+                if callback is not None and (when > now or number > last):  # or set by one that rang just now
                     break
-                heappop(self.queue)
-                if callback is None:
-                    self._cancelled -= 1
-                else:
-                    timer.callback = None
+                heappop(queue)
+                timer.callback = None
+                if callback is not None:
                     callback()
         finally:  # a callback may fail, which the event loop reports
-            if self.queue and self.queue[0][0] < self._next_at:
-                self._arm(self.queue[0][0])
+            if queue and queue[0][0] < self._next_at:
+                self._arm(queue[0][0])
 
 
 class _Here(threading.local):
