@@ -89,7 +89,7 @@ questions: $(RUN_STAMP)  # how often the embedded model picks the right tool and
 	@$(BIN)/python -P benchmarks/local_requests.py
 
 fuzz: $(TEST_STAMP)  # the long forms of the fuzz tests
-	ZIGGURAT_SSE_INPUTS=100000 $(BIN)/python -m pytest tests/models/http/test_sse.py
+	ZIGGURAT_SSE_INPUTS=100000 $(BIN)/python -m pytest tests/http/test_sse.py
 	$(BIN)/python -m pytest $(shell grep -rlw hypothesis tests --include='test_*.py') --hypothesis-seed=$(SEED)
 
 conformance: $(TEST_STAMP)  # against recorded material, where it lies beside the project or in ZIGGURAT_CORPORA

@@ -17,6 +17,7 @@ FLOORS = {
     "messages": 2,
     "layers": 2,
     "databases": 2,
+    "http": 2,
     "models": 3,
     "tools": 3,
     "stores": 3,
@@ -38,6 +39,7 @@ FLOORS = {
 MAY_ALSO_IMPORT = {
     ("layers", "messages"): False,  # layers wrap any service and know no messages
     ("databases", "messages"): False,  # what opens a database knows nothing of what is kept in it
+    ("http", "messages"): False,  # it asks any server, and knows no models
     ("cli", "ziggurat"): True,  # the program stands on the face, as its users do
 }
 LISTED_WITHIN = {  # their functions are named for a reader of a list, and nobody imports them one by one

@@ -24,13 +24,13 @@ from ziggurat.core.context import Context, root
 from ziggurat.core.errors import ConfigurationError
 from ziggurat.core.settings import CheckedStruct
 from ziggurat.core.ticks import every
+from ziggurat.http.client import Client
+from ziggurat.http.limits import Limits
 from ziggurat.knowledge.graph import KnowledgeGraph
 from ziggurat.memory import open_memory
 from ziggurat.messages.embedding import Embeddings, EmbedRequest
 from ziggurat.messages.usage import Usage
-from ziggurat.models.http.client import Client
 from ziggurat.models.http.dialect import dialect_of
-from ziggurat.models.http.limits import Limits
 from ziggurat.models.scripted import ScriptedModel
 from ziggurat.plans.htn import Planner
 from ziggurat.plans.htn_parts import Compound

@@ -6,7 +6,7 @@ __getattr__, __dir__, __all__ = lazy(
     __name__,
     {
         "models.http.dialect": ("DIALECTS", "Dialect"),
-        "models.http.limits": ("Limits",),
+        "http.limits": ("Limits",),
         "models.http.providers": (
             "Provider",
             "anthropic",
@@ -28,7 +28,7 @@ __getattr__, __dir__, __all__ = lazy(
             "vllm",
             "xai",
         ),
-        "models.http.user_client": ("UserClient",),
+        "http.user_client": ("UserClient",),
         "models.local": ("install", "local"),
         "models.resolving": ("PROVIDERS", "known_models", "resolve"),
         "models.selection": ("SelectedModel", "select_model"),

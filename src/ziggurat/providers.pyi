@@ -1,7 +1,8 @@
 # Written by tests/test_names.py from providers.py.
+from ziggurat.http.limits import Limits as Limits
+from ziggurat.http.user_client import UserClient as UserClient
 from ziggurat.models.http.dialect import DIALECTS as DIALECTS
 from ziggurat.models.http.dialect import Dialect as Dialect
-from ziggurat.models.http.limits import Limits as Limits
 from ziggurat.models.http.providers import Provider as Provider
 from ziggurat.models.http.providers import anthropic as anthropic
 from ziggurat.models.http.providers import azure as azure
@@ -21,7 +22,6 @@ from ziggurat.models.http.providers import provider as provider
 from ziggurat.models.http.providers import together as together
 from ziggurat.models.http.providers import vllm as vllm
 from ziggurat.models.http.providers import xai as xai
-from ziggurat.models.http.user_client import UserClient as UserClient
 from ziggurat.models.local import install as install
 from ziggurat.models.local import local as local
 from ziggurat.models.resolving import PROVIDERS as PROVIDERS

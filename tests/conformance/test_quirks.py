@@ -5,11 +5,11 @@ import asyncio
 import pytest
 
 from ziggurat.agents.agent import Agent
+from ziggurat.http.limits import Limits
 from ziggurat.messages.agent import AgentRun
 from ziggurat.messages.parts import tool_call
 from ziggurat.messages.stops import Completed, Failed, Incomplete
 from ziggurat.models.http import providers
-from ziggurat.models.http.limits import Limits
 from ziggurat.models.scripted import ScriptedReply
 from ziggurat.testing.server import FakeProvider, Quirk, ReceivedRequest, bad_arguments, cut, parsed, quirks
 from ziggurat.testing.server.reply_quirks import BAD_ARGUMENTS

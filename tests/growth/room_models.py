@@ -28,6 +28,7 @@ from tests.growth.shapes import (
     words,
 )
 from ziggurat.core.context import root
+from ziggurat.http.sse import EventParser, ServerEvent
 from ziggurat.memory.contradiction import contradict, contradictions
 from ziggurat.memory.finding import pieces as query_pieces
 from ziggurat.memory.junk import junk_in
@@ -49,7 +50,6 @@ from ziggurat.models.brackets import Brackets
 from ziggurat.models.http.dialect import DIALECTS
 from ziggurat.models.http.failures import failure, failure_of, readable, redacted
 from ziggurat.models.http.headers import duration, retry_after
-from ziggurat.models.http.sse import EventParser, ServerEvent
 from ziggurat.models.local.answers import answer, rendered
 from ziggurat.models.local.replies import ReplyReader
 from ziggurat.models.local.stated import Statements
@@ -334,7 +334,7 @@ CASES = [
     *given("models.openai_responses.messages.encode_message", to_responses, MESSAGES),
     *given("models.openai.message.encode_pictures", encoded(encode_pictures, CHAT), CONVERSATIONS),
     *over("models.openai.calls.is_object", is_object, JSON),
-    *given("models.http.sse.EventParser", parsed, SSE, reach=32_000),
+    *given("http.sse.EventParser", parsed, SSE, reach=32_000),
     *over("models.http.failures.failure", lambda text: failure(None, {}, text, CHAT), (*TEXT, *JSON), **LOOKED_AT),
     *over("models.http.failures.failure_of", lambda text: failure_of({"message": text}, CHAT), TEXT),
     *over("models.http.failures.readable", lambda text: readable(text.encode("utf-8", "replace")), TEXT),

@@ -40,8 +40,8 @@ ELSEWHERE = {
     "core.combinator.shown": "shows services of the program itself",
     "core.live.LiveReader": "is a protocol",
     "models.anthropic.blocks.read_block": "is a decoder of models.anthropic.stream.Reader and from_wire",
-    "models.http.connection.Parser": "is a protocol; the parser is llhttp",
-    "models.http.incoming.Incoming": "joins each piece once, within Limits; needs an event loop and a connection",
+    "http.connection.Parser": "is a protocol; the parser is llhttp",
+    "http.incoming.Incoming": "joins each piece once, within Limits; needs an event loop and a connection",
     "models.http.service.StreamReader": "is a protocol",
     "models.local.arithmetic.expression_in": "reads a fixed number of characters of a request: embedded._HEAD, _TAIL",
     "models.local.chat_template.read_template": "reads what llama.cpp says of its file, once",
@@ -56,6 +56,8 @@ ELSEWHERE = {
     "stores.file.log.repaired": "reads files that the store itself wrote",
     "stores.sqlite.rows.read_rows": "makes one value for each row of a table that the store itself wrote",
     "wires.reading.read_request": "reads the requests of the tests that use the server",
+    "wires.reading.read_approvals": "looks at each part of a request once, as read_request does",
+    "serve.replies.encode_event": "writes one event of an answer",
 }
 """Functions with such a name that are not measured, and why."""
 

@@ -26,11 +26,11 @@ import httpx
 
 from tests.serve.serving import TOKEN
 from ziggurat.agents.agent import Agent
+from ziggurat.http.sse import EventParser
 from ziggurat.messages.delta import PartDelta, TextDelta, ToolCallDelta
 from ziggurat.messages.model import ModelRequest
 from ziggurat.messages.parts import ToolCall
 from ziggurat.models.function import FunctionModel
-from ziggurat.models.http.sse import EventParser
 from ziggurat.serve.application import ServedApp, app
 from ziggurat.serve.server import run_server
 from ziggurat.tools.function import tool

@@ -14,9 +14,9 @@ from tests.serve.test_app import Gate
 from tests.teams.models import asynchronous
 from ziggurat.agents.agent import Agent
 from ziggurat.core.errors import ConfigurationError
+from ziggurat.http.sse import EventParser, ServerEvent
 from ziggurat.messages.delta import TextDelta
 from ziggurat.messages.parts import tool_call
-from ziggurat.models.http.sse import EventParser, ServerEvent
 from ziggurat.models.scripted import ScriptedModel, ScriptedReply
 from ziggurat.serve.application import ServedApp, app
 from ziggurat.tools.function import tool

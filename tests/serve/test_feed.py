@@ -9,10 +9,10 @@ import pytest
 from tests.teams.models import asynchronous
 from ziggurat.agents.agent import Agent
 from ziggurat.core.store import Row, Store
+from ziggurat.http.sse import EventParser, ServerEvent
 from ziggurat.messages.agent import Approve
 from ziggurat.messages.delta import TextDelta
 from ziggurat.messages.parts import tool_call
-from ziggurat.models.http.sse import EventParser, ServerEvent
 from ziggurat.models.scripted import ScriptedModel
 from ziggurat.serve.events import EventStream, Position
 from ziggurat.serve.feed import Feeds

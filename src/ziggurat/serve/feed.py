@@ -1,6 +1,6 @@
 """Feed: the events of a run as its readers get them, read and encoded once for all readers of this server."""
 
-__all__ = ["BOOT", "END", "Feed", "Feeds", "Place", "Reader", "event_bytes"]
+__all__ = ["BOOT", "END", "Feed", "Feeds", "Follower", "Place", "event_bytes"]
 
 import asyncio
 import secrets
@@ -43,8 +43,8 @@ class _Frame(Struct, frozen=True, gc=False):
     numbered: bool = True
 
 
-class Reader(Protocol):
-    """Who reads a feed."""
+class Follower(Protocol):
+    """A reader of a feed."""
 
     def wake(self) -> None:
         """Read what is new."""
@@ -84,25 +84,25 @@ class Feed:
         self._frames: deque[_Frame] = deque()
         self._size = 0
         self._beat = 0  # how many events there were at the last heartbeat
-        self._readers: set[Reader] = set()
-        self._waiting: set[Reader] = set()
+        self._readers: set[Follower] = set()
+        self._waiting: set[Follower] = set()
         loop = asyncio.get_running_loop()
         self._timer = loop.call_later(HEARTBEAT, self._keep_alive)
         self._pump = loop.create_task(self._read())
 
     # -- its readers ---------------------------------------------------------------------------------------------
 
-    def add(self, reader: Reader) -> None:
+    def add(self, reader: Follower) -> None:
         """Begin to serve a reader."""
         self._readers.add(reader)
 
-    def wait(self, reader: Reader) -> None:
+    def wait(self, reader: Follower) -> None:
         """Wake a reader when there is something new; what all have read is no longer kept."""
         self._waiting.add(reader)
         if len(self._waiting) == len(self._readers):
             self._drop(0)
 
-    async def remove(self, reader: Reader) -> None:
+    async def remove(self, reader: Follower) -> None:
         """Forget a reader; the feed of the last one ends."""
         self._readers.discard(reader)
         self._waiting.discard(reader)

@@ -23,12 +23,12 @@ from tests.models.anthropic.support import (
     written,
 )
 from ziggurat.core.errors import ModelError, StreamInterrupted
+from ziggurat.http.sse import ServerEvent
 from ziggurat.messages.delta import Fold, TextDelta
 from ziggurat.messages.message import Message
 from ziggurat.messages.parts import Text, Thinking, ToolCall
 from ziggurat.messages.usage import Usage
 from ziggurat.models.anthropic import Reader, from_wire
-from ziggurat.models.http.sse import ServerEvent
 
 
 @pytest.mark.parametrize("name", REPLIES)

@@ -8,7 +8,7 @@ import pytest
 from tests.models.http.support import Asked, request, serving
 from ziggurat.core.context import root
 from ziggurat.core.errors import ConfigurationError, MissingExtra
-from ziggurat.models.http.client import Client
+from ziggurat.http.client import Client
 from ziggurat.models.http.dialect import DIALECTS, dialect_of
 from ziggurat.models.http.providers import provider
 from ziggurat.models.http.service import HttpModel

@@ -17,12 +17,12 @@ from ziggurat.core.errors import ConfigurationError, ModelError, StreamInterrupt
 from ziggurat.core.event import Event
 from ziggurat.core.facts import fact, name_of
 from ziggurat.core.layer import stack
+from ziggurat.http.limits import Limits
 from ziggurat.layers import retry
 from ziggurat.messages.delta import TextDelta
 from ziggurat.messages.events import Delta
 from ziggurat.messages.facts import MODEL_NAME, OUTPUT_MODES, WINDOW
 from ziggurat.messages.message import Message
-from ziggurat.models.http.limits import Limits
 from ziggurat.models.http.service import HttpModel
 from ziggurat.models.real import forbid_real_calls
 from ziggurat.testing import HandClock

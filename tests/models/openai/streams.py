@@ -3,11 +3,11 @@
 import json
 from typing import Any
 
+from ziggurat.http.sse import EventParser, ServerEvent
 from ziggurat.messages.delta import PartDelta
 from ziggurat.messages.model import ModelResponse
 from ziggurat.messages.parts import Part, Text, Thinking, ToolCall
 from ziggurat.models.http.dialect import DIALECTS
-from ziggurat.models.http.sse import EventParser, ServerEvent
 from ziggurat.models.openai import Reader
 
 DONE = "data: [DONE]\n\n"

@@ -5,13 +5,13 @@ import pytest
 
 from tests.models.openai.streams import DONE, STREAMS, call, chunk, events, said, told, usage
 from ziggurat.core.errors import ContextOverflow, ModelError, StreamInterrupted
+from ziggurat.http.sse import ServerEvent
 from ziggurat.messages.delta import Fold
 from ziggurat.messages.message import Message
 from ziggurat.messages.model import ModelResponse
 from ziggurat.messages.parts import Audio, Image, Text, Thinking, ToolCall
 from ziggurat.messages.usage import Usage
 from ziggurat.models.http.dialect import DIALECTS
-from ziggurat.models.http.sse import ServerEvent
 from ziggurat.models.openai import Reader
 
 END = chunk({}, "stop") + DONE

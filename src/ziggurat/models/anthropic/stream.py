@@ -8,6 +8,7 @@ import msgspec
 from msgspec import Raw, Struct
 
 from ziggurat.core.errors import ModelError, StreamInterrupted
+from ziggurat.http.sse import ServerEvent
 from ziggurat.messages.delta import Fold, PartDelta, TextDelta, ThinkingDelta, ToolCallDelta
 from ziggurat.messages.limits import check_depth
 from ziggurat.messages.model import ModelResponse
@@ -29,7 +30,6 @@ from ziggurat.models.anthropic.blocks import (
 )
 from ziggurat.models.http.dialect import Dialect
 from ziggurat.models.http.failures import failure
-from ziggurat.models.http.sse import ServerEvent
 
 
 class _Delta(Struct, gc=False):

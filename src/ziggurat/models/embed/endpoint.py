@@ -15,15 +15,15 @@ from msgspec.structs import replace
 from ziggurat.core.context import Context
 from ziggurat.core.errors import ConfigurationError, ModelError
 from ziggurat.core.settings import PositiveInt, SecretText, checked
+from ziggurat.http.client import Headers, Transport
+from ziggurat.http.limits import Limits
+from ziggurat.http.route import is_loopback
 from ziggurat.messages.embedding import Embeddings, EmbedRequest
 from ziggurat.messages.limits import check_depth
 from ziggurat.messages.usage import Usage
-from ziggurat.models.http.client import Headers, Transport
 from ziggurat.models.http.dialect import Dialect, dialect_of
 from ziggurat.models.http.key_mask import mask_error, secrets_in
-from ziggurat.models.http.limits import Limits
 from ziggurat.models.http.providers import base_of, key_of, transport_of
-from ziggurat.models.http.route import is_loopback
 from ziggurat.models.http.service import path_of
 from ziggurat.models.real import require_real_calls_allowed
 

@@ -42,9 +42,9 @@ from msgspec.structs import replace
 
 from ziggurat.core.errors import ConfigurationError
 from ziggurat.core.settings import checked
-from ziggurat.models.http.client import Client, Transport
+from ziggurat.http.client import Client, Transport
+from ziggurat.http.limits import Limits
 from ziggurat.models.http.dialect import DIALECTS, Dialect, dialect_of
-from ziggurat.models.http.limits import Limits
 from ziggurat.models.http.service import HttpModel, Key, Wire
 
 
@@ -121,7 +121,7 @@ def transport_of(
         raise ConfigurationError("a client of yours has its own proxy and certificates; leave out proxy= and ca=")
     if isinstance(client, Client):
         return client
-    from ziggurat.models.http.user_client import UserClient
+    from ziggurat.http.user_client import UserClient
 
     origin = "/".join(dialect.base_url.split("/", 3)[:3])
     return UserClient(client, origin, name=dialect.name, limits=limits or Limits())

@@ -11,15 +11,15 @@ from urllib.parse import quote, urlsplit
 from ziggurat.core.context import Context
 from ziggurat.core.errors import ModelError, StreamInterrupted
 from ziggurat.core.facts import NAME, Fact
+from ziggurat.http.client import Headers, HttpReply, Transport
+from ziggurat.http.route import is_loopback
+from ziggurat.http.sse import EventParser, ServerEvent
 from ziggurat.messages.delta import PartDelta
 from ziggurat.messages.events import Delta
 from ziggurat.messages.facts import OutputMode
 from ziggurat.messages.model import ModelRequest, ModelResponse
-from ziggurat.models.http.client import Headers, HttpReply, Transport
 from ziggurat.models.http.dialect import Dialect
 from ziggurat.models.http.key_mask import KeyFilter, KeyMask, mask_error, mask_of, secrets_in
-from ziggurat.models.http.route import is_loopback
-from ziggurat.models.http.sse import EventParser, ServerEvent
 from ziggurat.models.real import require_real_calls_allowed
 from ziggurat.models.reply import model_facts
 from ziggurat.models.windows import window_of

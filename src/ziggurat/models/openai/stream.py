@@ -11,6 +11,7 @@ from typing import Any
 import msgspec
 
 from ziggurat.core.errors import ModelError, StreamInterrupted
+from ziggurat.http.sse import ServerEvent
 from ziggurat.messages.delta import Fold, PartDelta, TextDelta, WholePart
 from ziggurat.messages.limits import check_depth
 from ziggurat.messages.message import Message
@@ -18,7 +19,6 @@ from ziggurat.messages.model import ModelResponse
 from ziggurat.messages.parts import ToolCall
 from ziggurat.models.http.dialect import Dialect
 from ziggurat.models.http.failures import failure, failure_of, redacted
-from ziggurat.models.http.sse import ServerEvent
 from ziggurat.models.openai.calls import CallReader, is_object
 from ziggurat.models.openai.from_wire import raw_of
 from ziggurat.models.openai.reading import content_deltas, finish_of, mark_cut_calls, media_deltas, part_of_audio

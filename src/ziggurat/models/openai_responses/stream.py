@@ -9,13 +9,13 @@ import msgspec
 from msgspec import Raw, Struct
 
 from ziggurat.core.errors import ModelError, StreamInterrupted
+from ziggurat.http.sse import ServerEvent
 from ziggurat.messages.delta import Fold, PartDelta, TextDelta
 from ziggurat.messages.limits import check_depth
 from ziggurat.messages.model import ModelResponse
 from ziggurat.messages.parts import ToolCall
 from ziggurat.models.http.dialect import Dialect
 from ziggurat.models.http.failures import failure_of
-from ziggurat.models.http.sse import ServerEvent
 from ziggurat.models.openai_responses.items import (
     FunctionCall,
     Item,

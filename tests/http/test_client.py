@@ -13,8 +13,8 @@ from tests.turns import until
 from ziggurat.core.clock import CLOCK
 from ziggurat.core.context import Context, root
 from ziggurat.core.errors import ConfigurationError, ModelError
-from ziggurat.models.http.client import Client
-from ziggurat.models.http.limits import Limits
+from ziggurat.http.client import Client
+from ziggurat.http.limits import Limits
 from ziggurat.testing import HandClock, assert_no_leaks
 
 

@@ -10,7 +10,7 @@ from typing import Protocol
 from ziggurat.core.clock import Timer
 from ziggurat.core.context import Context
 from ziggurat.core.errors import ModelError
-from ziggurat.models.http.limits import Limits
+from ziggurat.http.limits import Limits
 
 _HELD = 1 << 18  # unread bytes at which reading from the server is paused
 _PIECE = 1 << 20  # bytes decompressed at a time

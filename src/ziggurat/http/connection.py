@@ -7,7 +7,7 @@ import select
 from typing import Any, Protocol, cast
 
 from ziggurat.core.errors import MissingExtra, ModelError
-from ziggurat.models.http.incoming import Incoming
+from ziggurat.http.incoming import Incoming
 
 _LONGEST_HEAD = 1 << 16
 

@@ -5,7 +5,7 @@ import random
 
 import pytest
 
-from ziggurat.models.http.sse import EventParser, ServerEvent
+from ziggurat.http.sse import EventParser, ServerEvent
 
 FUZZED = int(os.environ.get("ZIGGURAT_SSE_INPUTS", "5000"))
 

@@ -9,8 +9,8 @@ import pytest
 
 from tests.models.http.support import Asked, error_of, fetch, post, serving
 from ziggurat.core.errors import ModelError
-from ziggurat.models.http.client import Client
-from ziggurat.models.http.limits import Limits
+from ziggurat.http.client import Client
+from ziggurat.http.limits import Limits
 
 MEBIBYTE = 1 << 20
 

@@ -8,11 +8,11 @@ from typing import Protocol
 
 from ziggurat.core.context import Context
 from ziggurat.core.errors import ConfigurationError, ModelError, Timeout
-from ziggurat.models.http.connection import Connection, require_parser
-from ziggurat.models.http.incoming import Incoming
-from ziggurat.models.http.limits import Limits
-from ziggurat.models.http.pool import Pool
-from ziggurat.models.http.route import Route
+from ziggurat.http.connection import Connection, require_parser
+from ziggurat.http.incoming import Incoming
+from ziggurat.http.limits import Limits
+from ziggurat.http.pool import Pool
+from ziggurat.http.route import Route
 
 Headers = tuple[tuple[str, str], ...]
 

@@ -8,8 +8,8 @@ import pytest
 
 from tests.models.http.support import Asked, echo, error_of, fetch, serving
 from ziggurat.core.errors import ModelError
-from ziggurat.models.http.client import Client
-from ziggurat.models.http.route import proxy_for
+from ziggurat.http.client import Client
+from ziggurat.http.route import proxy_for
 
 
 @pytest.fixture(scope="module")

@@ -12,7 +12,7 @@ from typing import Any, cast
 from urllib.parse import SplitResult, unquote, urlsplit
 
 from ziggurat.core.errors import ConfigurationError, ModelError, ModelErrorKind
-from ziggurat.models.http.connection import Connection
+from ziggurat.http.connection import Connection
 
 _PORTS = {"http": 80, "https": 443}
 _EYEBALLS = 0.25  # seconds until another address of the same host is tried too

@@ -9,8 +9,8 @@ from collections.abc import AsyncGenerator, Awaitable, Callable
 
 from ziggurat.core.context import Context
 from ziggurat.core.errors import ModelError
-from ziggurat.models.http.connection import Connection
-from ziggurat.models.http.limits import Limits
+from ziggurat.http.connection import Connection
+from ziggurat.http.limits import Limits
 
 
 class Pool:

@@ -9,8 +9,8 @@ from typing import Any
 from ziggurat.core.context import Context
 from ziggurat.core.errors import ConfigurationError, ModelError, Timeout
 from ziggurat.core.settings import checked
-from ziggurat.models.http.client import Headers
-from ziggurat.models.http.limits import Limits
+from ziggurat.http.client import Headers
+from ziggurat.http.limits import Limits
 
 _LEFT = 2.0
 

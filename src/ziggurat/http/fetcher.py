@@ -1,0 +1,269 @@
+"""Fetcher: read what is at an address that somebody else names, such as a model or a document."""
+
+__all__ = ["Fetched", "Fetcher"]
+
+import asyncio
+import socket
+import ssl
+from collections.abc import Collection, Sequence
+from email.message import Message
+from ipaddress import IPv4Address, IPv6Address, ip_address
+from typing import Any
+from urllib.parse import quote, urljoin, urlsplit
+
+from msgspec import Struct
+
+from ziggurat.core.context import Context
+from ziggurat.core.errors import Denied, ModelError, ServiceError, Timeout
+from ziggurat.core.settings import NonNegativeInt, PositiveInt, checked
+from ziggurat.http.addresses import AnyAddress, is_public, network_of
+from ziggurat.http.connection import Connection, require_parser
+from ziggurat.http.incoming import Incoming
+from ziggurat.http.limits import Limits
+from ziggurat.http.route import tls_context
+
+_LIMITS = Limits(connect=10.0, idle=10.0, total=30.0, reply=8 << 20)
+_LONGEST = 8192
+_PORTS = {"http": 80, "https": 443}
+_REDIRECTS = (301, 302, 303, 307, 308)
+_ADDRESSES = 4  # of one host, each of which is tried
+_HOST = frozenset("abcdefghijklmnopqrstuvwxyz0123456789-._")
+_HEAD = (
+    "GET {target} HTTP/1.1\r\nhost: {authority}\r\nuser-agent: ziggurat\r\naccept: */*\r\naccept-encoding: gzip\r\n"
+    "connection: close\r\n\r\n"
+)
+
+
+class Fetched(Struct, frozen=True, kw_only=True):
+    """What was at an address.
+
+    Attributes:
+        url: The address, after redirects.
+        status: The HTTP status; one of 400 or more is no error here.
+        headers: The headers, with names in lowercase.
+        body: The body, decompressed.
+    """
+
+    url: str
+    status: int
+    headers: dict[str, str]
+    body: bytes
+
+    @property
+    def text(self) -> str:
+        """The body as text, in the encoding that the server states, or UTF-8; what does not fit is replaced."""
+        message = Message()
+        message["content-type"] = self.headers.get("content-type", "")
+        try:
+            return self.body.decode(message.get_content_charset("utf-8"), "replace")
+        except (LookupError, ValueError):
+            return self.body.decode("utf-8", "replace")
+
+
+class Fetcher:
+    """A service that fetches what is at an address that others gave, and reaches no server that is not public.
+
+    A name is resolved once. Each address that it has must be public, so none of this machine, of a private network, or
+    of a cloud's metadata; then the connection is made to one of those very addresses, whatever the name says by now.
+    No cookies, credentials or proxies are used. Use it wherever a model, a tool's arguments, a document or a request
+    says what to fetch, with layers as any service::
+
+        fetch = Fetcher()
+
+        @tool
+        async def read_page(url: str, ctx: Context) -> str:
+            '''Read a public page.'''
+            return (await fetch(url, ctx)).text
+
+    Args:
+        allow: Networks that may be reached although they are not public, such as ``10.1.0.0/16``.
+        ports: The ports that may be asked; None for any.
+        redirects: How many redirects are followed, each checked as an address of its own; with none, the reply that
+            redirects is returned. From https none leads to http.
+        limits: The limits of time and size; by default 10 s to connect, 10 s without a byte, 30 s and 8 MiB in all.
+        ca: A file or folder of certificate authorities to trust instead of the system's, or your own SSLContext.
+
+    Raises:
+        ConfigurationError: a network is none.
+        MissingExtra: the extra ``http`` is not installed.
+    """
+
+    @checked
+    def __init__(
+        self,
+        *,
+        allow: Sequence[str] = (),
+        ports: Collection[PositiveInt] | None = (80, 443),
+        redirects: NonNegativeInt = 0,
+        limits: Limits = _LIMITS,
+        ca: str | ssl.SSLContext | None = None,
+    ) -> None:
+        require_parser()
+        self._allow = tuple(network_of(text) for text in allow)
+        self._ports = None if ports is None else frozenset(ports)
+        self._redirects = redirects
+        self._limits = limits
+        self._tls = ca if isinstance(ca, ssl.SSLContext) else tls_context(ca)
+
+    async def __call__(self, request: str, ctx: Context) -> Fetched:
+        """Return what is at an address.
+
+        Raises:
+            Denied: the address may not be fetched; the message says why.
+            Timeout: it took too long.
+            ServiceError: the server cannot be reached, or its reply is too large or not to be read.
+        """
+        total = self._limits.total
+        if total is None:
+            return await self._follow(request, ctx)
+        async with ctx.limit(total) as limited:
+            return await self._follow(request, limited)
+
+    async def _follow(self, url: str, ctx: Context) -> Fetched:
+        followed = 0
+        while True:
+            target = _Target.read(url, self._ports)
+            fetched = await self._fetch(target, ctx)
+            location = fetched.headers.get("location")
+            if fetched.status not in _REDIRECTS or location is None or not self._redirects:
+                return fetched
+            followed += 1
+            if followed > self._redirects:
+                raise ServiceError(f"{target.host} redirects more often than {self._redirects} times", transient=False)
+            url = urljoin(target.url, location)
+            if target.tls and not url.startswith("https:"):
+                raise Denied(f"{target.host} redirects from https to {url!r:.100}")
+
+    async def _fetch(self, target: "_Target", ctx: Context) -> Fetched:
+        connection = await self._connect(target, ctx)
+        reply = Incoming(connection, ctx, self._limits, target.host, stream=False)
+        try:
+            connection.ask(target.head(), reply)
+            await reply.head()
+            body = await reply.read()
+        except ModelError as error:
+            raise ServiceError(str(error), transient=error.transient) from error
+        finally:
+            reply.close()
+            connection.abandon()
+        return Fetched(url=target.url, status=reply.status, headers=reply.headers, body=body)
+
+    async def _connect(self, target: "_Target", ctx: Context) -> Connection:
+        limit = self._limits.connect
+        try:
+            if limit is None:
+                return await self._open(target)
+            async with ctx.limit(limit):
+                return await self._open(target)
+        except Timeout:
+            raise ServiceError(f"{target.host} could not be reached within {limit:g} s", transient=True) from None
+        except OSError as error:
+            transient = not isinstance(error, ssl.SSLCertVerificationError)
+            raise ServiceError(f"{target.host} cannot be reached: {error}", transient=transient) from error
+
+    async def _open(self, target: "_Target") -> Connection:
+        """Connect to one of the addresses that a name has now, all of which are allowed."""
+        addresses = await _addresses(target)
+        for address in addresses:
+            if not self._allows(ip_address(address)):
+                owner = "" if address == target.host else f"of {target.host} "
+                raise Denied(f"the address {address} {owner}is not public; Fetcher(allow=...) lists exceptions")
+        errors: list[OSError] = []
+        for address in addresses[:_ADDRESSES]:
+            try:
+                return await self._open_at(address, target)
+            except OSError as error:
+                errors.append(error)
+        raise errors[0]
+
+    async def _open_at(self, address: str, target: "_Target") -> Connection:
+        connection = Connection(_NoPool(), target.host)
+        tls: dict[str, Any] = {"ssl": self._tls, "server_hostname": target.host} if target.tls else {}
+        await asyncio.get_running_loop().create_connection(lambda: connection, address, target.port, **tls)
+        return connection
+
+    def _allows(self, address: AnyAddress) -> bool:
+        return is_public(address) or any(
+            address in network for network in self._allow if network.version == address.version
+        )
+
+
+class _NoPool:
+    """The owner of connections that are used once."""
+
+    def release(self, connection: Connection) -> None:
+        connection.abandon()
+
+    def forget(self, connection: Connection) -> None:
+        """Have nothing to forget."""
+
+
+class _Target(Struct, frozen=True):
+    """An address that may be asked, taken apart."""
+
+    tls: bool
+    host: str
+    port: int
+    path: str
+
+    @classmethod
+    def read(cls, url: str, ports: Collection[int] | None) -> "_Target":
+        """Return the parts of an address.
+
+        Raises:
+            Denied: it is none, or has what no public address has.
+        """
+        if len(url) > _LONGEST or "\\" in url or any(char <= " " or char == "\x7f" for char in url):
+            raise Denied(f"no address of a page: {url!r:.100}")
+        try:
+            parts = urlsplit(url)
+            port = _PORTS[parts.scheme] if parts.port is None else parts.port
+            host = _ascii_host(parts.hostname or "")
+        except (KeyError, ValueError):
+            raise Denied(f"an address begins with http:// or https:// and a host, got {url!r:.100}") from None
+        if "@" in parts.netloc:
+            raise Denied(f"an address with a user is not fetched: {parts.hostname!r:.100}")
+        if ports is not None and port not in ports:
+            raise Denied(f"port {port} is not fetched, only {', '.join(map(str, sorted(ports)))}; Fetcher(ports=...)")
+        path = quote(parts.path or "/", safe="/%:@!$&'()*+,;=~-._")
+        query = "?" + quote(parts.query, safe="/%:@!$&'()*+,;=~-._?") if parts.query else ""
+        return cls(parts.scheme == "https", host, port, path + query)
+
+    @property
+    def url(self) -> str:
+        """The address again, without its fragment."""
+        return f"{'https' if self.tls else 'http'}://{self._authority}{self.path}"
+
+    def head(self) -> bytes:
+        """Return the request."""
+        return _HEAD.format(target=self.path, authority=self._authority).encode("ascii")
+
+    @property
+    def _authority(self) -> str:
+        host = f"[{self.host}]" if ":" in self.host else self.host
+        return host if self.port == _PORTS["https" if self.tls else "http"] else f"{host}:{self.port}"
+
+
+async def _addresses(target: _Target) -> list[str]:
+    try:
+        return [str(ip_address(target.host))]
+    except ValueError:
+        infos = await asyncio.get_running_loop().getaddrinfo(target.host, target.port, type=socket.SOCK_STREAM)
+        return list(dict.fromkeys(str(info[4][0]) for info in infos))
+
+
+def _ascii_host(host: str) -> str:
+    """Return a host as it is asked for; an address in its usual form, however it was written.
+
+    Raises:
+        ValueError: it is none.
+    """
+    if ":" in host and "%" not in host:
+        return str(IPv6Address(host))
+    name = host.encode("idna").decode("ascii").lower().removesuffix(".")
+    if not name or not set(name) <= _HOST:
+        raise ValueError(host)
+    try:
+        return str(IPv4Address(socket.inet_aton(name)))  # also 2130706433, 0x7f.1 and 127.1, as browsers and libc read
+    except OSError:
+        return name
