@@ -15,6 +15,7 @@ from ziggurat.core.facts import name_of, strongest
 from ziggurat.core.recorder import usage_of
 from ziggurat.core.service import Service
 from ziggurat.core.settings import NonNegativeSeconds, checked
+from ziggurat.core.shield import ring
 
 Q = TypeVar("Q")
 R = TypeVar("R")
@@ -106,7 +107,7 @@ class _Hedge(Combinator[Q, R]):
     ) -> asyncio.Task[R] | None:
         """Wait for an answer and return its task; None when the next alternative is due, or when all have failed."""
         alarm: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        timer = None if last or ctx.watch is None else ctx.watch.after(self.delay, lambda: _ring(alarm))
+        timer = None if last or ctx.watch is None else ctx.watch.after(self.delay, lambda: ring(alarm))
         try:
             while running and not alarm.done():
                 waited: set[asyncio.Future[Any]] = {alarm, *running}
@@ -119,7 +120,7 @@ class _Hedge(Combinator[Q, R]):
                         raise error
                     failures.append((running.pop(task), error))
                     if not last:
-                        _ring(alarm)
+                        ring(alarm)
             return None
         finally:
             if timer is not None:
@@ -142,11 +143,6 @@ class _Hedge(Combinator[Q, R]):
 
     def _settings(self) -> str:
         return f", delay={self.delay:g}"
-
-
-def _ring(alarm: "asyncio.Future[None]") -> None:
-    if not alarm.done():
-        alarm.set_result(None)
 
 
 def _recorded_winner(places: list[Context], ctx: Context) -> int | None:

@@ -29,6 +29,7 @@ from msgspec import Struct
 from ziggurat.core.context import AMBIENT, Context
 from ziggurat.core.errors import NotRepeatable, Suspend, Timeout, ToolError
 from ziggurat.core.path import is_beneath
+from ziggurat.core.shield import ring
 from ziggurat.core.stopwatch import Stopwatch
 from ziggurat.messages.events import ToolAbandoned
 from ziggurat.messages.model import Effect
@@ -226,8 +227,8 @@ async def run_bounded(work: Coroutine[Any, Any, T], ctx: Context, *, name: str, 
     watch = ctx.watch or Stopwatch(ctx.clock)
     task = _start(work)
     try:
-        if not task.done():
-            await asyncio.sleep(0)  # enough for a task that does not wait; its callback would come a turn later
+        if sys.version_info < (3, 12):
+            await asyncio.sleep(0)  # the turn of the event loop in which it starts, and ends if it never waits
         if not task.done():
             await _wait_until_done(task, watch, seconds)
     except asyncio.CancelledError:
@@ -255,8 +256,8 @@ def _start(work: Coroutine[Any, Any, T]) -> "asyncio.Task[T]":
 async def _wait_until_done(task: "asyncio.Task[T]", watch: Stopwatch, seconds: float | None) -> None:
     """Wait for a task, at most until `seconds` have been counted in all."""
     ended: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-    task.add_done_callback(lambda _: _ring(ended))
-    alarm = None if seconds is None else watch.after(seconds - watch.elapsed, lambda: _ring(ended))
+    task.add_done_callback(lambda _: ring(ended))
+    alarm = None if seconds is None else watch.after(seconds - watch.elapsed, lambda: ring(ended))
     try:
         await ended
     finally:
@@ -264,29 +265,24 @@ async def _wait_until_done(task: "asyncio.Task[T]", watch: Stopwatch, seconds: f
             alarm.cancel()
 
 
-def _ring(ended: "asyncio.Future[None]") -> None:
-    if not ended.done():
-        ended.set_result(None)
-
-
 async def settle(tasks: "Sequence[asyncio.Future[T]]", ctx: Context, *, name: str, grace: float = GRACE) -> None:
     """Cancel tasks and wait up to `grace` seconds; those that still run are abandoned, counted and reported."""
     waiting = [task for task in tasks if not task.done()]
     for task in waiting:
         task.cancel()
-    ring = asyncio.get_running_loop().create_future()
-    timer = ctx.clock.call_at(ctx.clock.monotonic() + grace, lambda: _ring(ring))
+    grace_over: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
+    timer = ctx.clock.call_at(ctx.clock.monotonic() + grace, lambda: ring(grace_over))
     cancelled: asyncio.CancelledError | None = None
     try:
-        while waiting and not ring.done():
+        while waiting and not grace_over.done():
             try:
-                await asyncio.wait([*waiting, ring], return_when=asyncio.FIRST_COMPLETED)
+                await asyncio.wait([*waiting, grace_over], return_when=asyncio.FIRST_COMPLETED)
             except asyncio.CancelledError as error:  # cancelled again while waiting: the grace still applies
                 cancelled = error
             waiting = [task for task in waiting if not task.done()]
     finally:
         timer.cancel()
-        ring.cancel()
+        grace_over.cancel()
     for task in tasks:
         if task.done() and not task.cancelled():
             task.exception()  # retrieved, so that asyncio does not log it as lost
