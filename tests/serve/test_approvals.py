@@ -77,15 +77,45 @@ async def test_what_cannot_be_decided_is_refused() -> None:
             with pytest.raises(kind) as raised:
                 await ask(item, **{"model": "desk"} | arguments)
             assert raised.value.response.headers["x-should-retry"] == "false"
-        for items in ([yes, yes], [yes, user("And hurry.")]):
-            with pytest.raises(openai.BadRequestError):
-                await ask(*items, model="desk", previous_response_id=first.reply.id)
+        with pytest.raises(openai.BadRequestError, match="twice"):
+            await ask(yes, yes, model="desk", previous_response_id=first.reply.id)
+        with pytest.raises(openai.ConflictError, match="waits for pay"):
+            await ask(user("Go on."), model="desk", previous_response_id=first.reply.id)
         assert ((await server.get(f"/runs/{first.run_id}"))["status"], acts) == ("Suspended", [])
         await ask(yes, model="desk", previous_response_id=first.reply.id)
         for answer in (yes, decided(request, False)):
             with pytest.raises(openai.ConflictError, match="decided already"):
                 await ask(answer, model="desk", previous_response_id=first.reply.id)
         assert acts == [3]
+
+
+@plain_and_streamed
+@asynchronous
+async def test_a_call_is_approved_with_a_message_of_the_user(streamed: bool) -> None:
+    acts: list[int] = []
+    desk = paying(acts)
+    async with talking(desk, wire="responses", streamed=streamed) as (talk, server):
+        first = await talk.ask(HELLO, model="desk")
+        [request] = of_kind(first.reply, "mcp_approval_request")
+        items = [decided(request, True), user("And hurry.")]
+        last = await talk.ask(*items, model="desk", previous_response_id=first.reply.id)
+        assert (last.text, acts) == ("Done.", [3])
+        tree = await server.get(f"/runs/{first.run_id}/tree")
+        assert "And hurry." in str(
+            [await server.get(f"/runs/{first.run_id}/nodes/{n['number']}") for n in tree["nodes"]]
+        )
+
+
+@plain_and_streamed
+@asynchronous
+async def test_who_sends_all_items_again_approves_without_naming_a_response(streamed: bool) -> None:
+    acts: list[int] = []
+    async with talking(paying(acts), wire="responses", streamed=streamed) as (talk, _):
+        first = await talk.ask(HELLO, model="desk")
+        [request] = of_kind(first.reply, "mcp_approval_request")
+        items = [item.model_dump(exclude_none=True) for item in first.reply.output]
+        last = await talk.ask(HELLO, *items, decided(request, True), model="desk")
+        assert (last.text, last.run_id, acts) == ("Done.", first.run_id, [3])
 
 
 @asynchronous

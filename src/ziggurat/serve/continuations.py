@@ -13,6 +13,7 @@ from ziggurat.core.errors import AlreadyDecided, ConfigurationError, RunNotFound
 from ziggurat.core.journal import LocalJournal
 from ziggurat.core.store import run_log
 from ziggurat.messages.agent import Answer, Approve, Decision, Deny
+from ziggurat.messages.message import Message
 from ziggurat.messages.model import ModelRequest
 from ziggurat.messages.parts import ToolResult
 from ziggurat.messages.pending import recorded_items
@@ -29,11 +30,13 @@ class Continuation(Struct, frozen=True):
         run_id: The run.
         place: How far it had come.
         decisions: What the request decides.
+        messages: What else the user says, for the agent's next step.
     """
 
     run_id: str
     place: RunPlace
     decisions: Mapping[str, Decision]
+    messages: tuple[Message, ...] = ()
 
 
 async def find_continuation(
@@ -43,8 +46,9 @@ async def find_continuation(
 
     Args:
         agent: The agent.
-        content: The request; results of the client's tools at its end name the run by their ids.
-        previous: The run of the response that the request names.
+        content: The request; results of the client's tools name the run by their ids.
+        previous: The run of the response that the request goes on with; if there is none, the request has the whole
+            conversation, and only results at its end go on with anything.
         approvals: What the client approves and denies in that run.
 
     Raises:
@@ -53,23 +57,24 @@ async def find_continuation(
         ConfigurationError: an approval fits nothing that waits in that run.
         NotAnswered: the run has ended.
     """
-    results = {result.id: result.text for result in _last_results(content)}
-    if not approvals:
-        run_ids = {run_of_call(each) for each in results}
-        run_id = run_ids.pop() if len(run_ids) == 1 else None
-        if run_id is None or not await _waits(agent, run_id):
-            return None
-        record = await agent.record(run_id)
-        decisions = _answers(run_id, results, LocalJournal.load(record))
-        return Continuation(run_id, RunPlace.after(record, agent.name), decisions) if decisions else None
-    if previous is None:
-        raise ConfigurationError("an mcp_approval_response needs previous_response_id, the response that asked for it")
-    if content.messages and len(results) != len(content.messages):
-        raise ConfigurationError("approvals come without messages: they go on with what the response was about")
-    record = await _record_of(agent, previous)
-    journal = LocalJournal.load(record)
-    decisions = {**_answers(previous, results, journal), **_decisions(approvals, journal)}
-    return Continuation(previous, RunPlace.after(record, agent.name), decisions)
+    results = {result.id: result.text for result in _results(content.messages, everywhere=previous is not None)}
+    others = () if previous is None else tuple(each for each in content.messages if each.role != "tool")
+    if approvals:
+        if previous is None:
+            raise ConfigurationError(
+                "an mcp_approval_response needs previous_response_id, the response that asked for it"
+            )
+        record = await _record_of(agent, previous)
+        journal = LocalJournal.load(record)
+        decisions = {**_answers(previous, results, journal), **_decisions(approvals, journal)}
+        return Continuation(previous, RunPlace.after(record, agent.name), decisions, others)
+    run_ids = {run_of_call(each) for each in results}
+    run_id = run_ids.pop() if len(run_ids) == 1 else None
+    if run_id is None or not await _waits(agent, run_id):
+        return None
+    record = await agent.record(run_id)
+    decisions = _answers(run_id, results, LocalJournal.load(record))
+    return Continuation(run_id, RunPlace.after(record, agent.name), decisions, others) if decisions else None
 
 
 async def _waits(agent: Runnable[Any], run_id: str) -> bool:
@@ -118,8 +123,9 @@ def _check_waits(item_id: str, journal: LocalJournal) -> None:
         raise ConfigurationError(f"approval_request_id: {item_id!r:.150} is no call to approve; decide on the page")
 
 
-def _last_results(request: ModelRequest) -> Iterator[ToolResult]:
-    for message in reversed(request.messages):
-        if message.role != "tool":
+def _results(messages: Sequence[Message], *, everywhere: bool) -> Iterator[ToolResult]:
+    """Yield the results of tools in messages, or only those at the end."""
+    for message in reversed(messages):
+        if message.role != "tool" and not everywhere:
             break
         yield from message.tool_results

@@ -3,7 +3,7 @@
 __all__ = ["Conversation", "ConversationRequest"]
 
 import asyncio
-from collections.abc import Coroutine
+from collections.abc import Coroutine, Sequence
 from contextlib import suppress
 from typing import Any
 
@@ -14,6 +14,8 @@ from ziggurat.core.clock import new_id
 from ziggurat.core.errors import EmptyPrompt, RunNotFound
 from ziggurat.core.event import Event
 from ziggurat.messages.agent import AgentRun
+from ziggurat.messages.conversation import Conversation as Messages
+from ziggurat.messages.message import Message
 from ziggurat.messages.model import ModelRequest
 from ziggurat.serve.answers import Answered, NotAnswered, conclude
 from ziggurat.serve.client_request import with_client
@@ -33,7 +35,8 @@ class ConversationRequest(Struct, frozen=True):
         content: The conversation, with instructions, tools and the output schema of the client.
         run_id: The id of the run that answers; by default a new one.
         session: The session to continue with the last message; by default the messages are the whole conversation.
-        previous: The run that gave the response to go on with; None if the client names none.
+        previous: The run that gave the response to go on with, whose messages come before those of the request; None
+            if the client names none.
         approvals: Decisions of the client on what that run waits for.
         labels: Values to store with a new run.
         page: The address of the page of this server.
@@ -45,7 +48,7 @@ class ConversationRequest(Struct, frozen=True):
     session: str | None = None
     previous: str | None = None
     approvals: tuple[ApprovalResponse, ...] = ()
-    labels: dict[str, str] = {}
+    labels: dict[str, Any] = {}
     page: str = ""
 
 
@@ -65,6 +68,7 @@ class Conversation:
         self.begun: asyncio.Event = asyncio.Event()
         self._agent = with_client(agents.agent(request.agent), request.content)
         self._decisions = {} if waiting is None else waiting.decisions
+        self._messages = () if waiting is None else waiting.messages
         self._place = RunPlace() if waiting is None else waiting.place  # up to which the client has what was said
         self._joins = False
         run_id = request.run_id or new_id() if waiting is None else waiting.run_id
@@ -78,12 +82,15 @@ class Conversation:
             ZigguratError: the request cannot be answered, such as by an agent that does not exist.
             NotAnswered: it goes on with a run that has ended.
         """
-        agent = agents.agent(request.agent)
-        if not (request.content.messages or request.approvals):
+        agent, content = agents.agent(request.agent), request.content
+        if not (content.messages or request.approvals):
             raise EmptyPrompt("there is no message to answer")
-        return cls(
-            agents, request, await find_continuation(agent, request.content, request.previous, request.approvals)
-        )
+        waiting = await find_continuation(agent, content, request.previous, request.approvals)
+        if waiting is None and request.previous is not None:
+            earlier = await _messages_of(agents, request.previous)
+            content = replace(content, messages=Messages([*earlier, *content.messages]).view())
+            request = replace(request, content=content, previous=None)
+        return cls(agents, request, waiting)
 
     async def answer(self, say: Say) -> Answered:
         """Have the agent answer, and pass each piece of its answer to `say`.
@@ -109,6 +116,8 @@ class Conversation:
     async def _work(self, speech: Speech) -> AgentRun:
         if self.request.run_id is not None and not self._decisions:
             await self._wait_for_another()
+        for message in self._messages:
+            await self._agent.attach(self.id.run_id).inject(message)
         return await self._run(speech)
 
     async def _wait_for_another(self) -> None:
@@ -138,3 +147,19 @@ class Conversation:
             return
         with suppress(RunNotFound):  # it has not begun
             await self._agent.attach(self.id.run_id).cancel()
+
+
+async def _messages_of(agents: ServedAgents, run_id: str) -> Sequence[Message]:
+    """Return the conversation of a run that has ended.
+
+    Raises:
+        RunNotFound: there is no such run.
+        NotAnswered: it has not ended.
+    """
+    agent, _ = await agents.agent_of(run_id)
+    status = await agent.attach(run_id).status()
+    waits = ", ".join(item.call.name if item.stage == "tool" else item.reason or item.stage for item in status.pending)
+    if status.status in ("running", "Suspended"):
+        why = f"it waits for {waits}; send the results or approvals first" if waits else "it is in progress"
+        raise NotAnswered(409, f"previous_response_id: the response has not ended: {why}")
+    return status.messages

@@ -14,15 +14,16 @@ from starlette.routing import Route
 from ziggurat.core.clock import SYSTEM_CLOCK
 from ziggurat.core.codec import encode
 from ziggurat.core.errors import ConfigurationError, ZigguratError
-from ziggurat.messages.conversation import Conversation as Messages
 from ziggurat.messages.model import ModelRequest
 from ziggurat.messages.usage import estimate_tokens
 from ziggurat.serve.answers import NotAnswered
 from ziggurat.serve.conversations import Conversation, ConversationRequest
 from ziggurat.serve.ids import check_id
 from ziggurat.serve.live_responses import LiveResponses
+from ziggurat.serve.recorded_responses import labels_of_request
 from ziggurat.serve.replies import Reply, error_reply
 from ziggurat.serve.response_ids import ResponseId
+from ziggurat.serve.response_inputs import check_input, response_before, with_references
 from ziggurat.serve.response_streams import ResponseStream
 from ziggurat.serve.served import ServedAgents
 from ziggurat.serve.sse import Closing
@@ -50,49 +51,62 @@ class _ProviderRoutes:
         except ZigguratError as error:
             return error_reply("chat", error)
 
-    async def count_tokens(self, request: Request) -> Response:
-        """Estimate the tokens of a request to Anthropic's API: a quarter of its characters."""
+    async def count_tokens(self, request: Request, wire: Wire) -> Response:
+        """Estimate the tokens of a request: a quarter of its characters."""
         try:
-            _, content = read_request(await request.body(), "messages", counting=True)
+            _, content = read_request(await request.body(), wire, counting=True)
         except ValueError as error:
-            return error_reply("messages", error)
+            return error_reply(wire, error)
         tools = sum(estimate_tokens(encode(spec).decode()) for spec in content.tools)
         tokens = content.messages.size() // 4 + estimate_tokens(content.instructions or "") + tools
-        return Response(encode({"input_tokens": max(1, tokens)}), 200)
+        kind = {"object": "response.input_tokens"} if wire == "responses" else {}
+        return Response(encode(kind | {"input_tokens": max(1, tokens)}), 200)
 
     async def answer(self, request: Request, wire: Wire) -> Reply | ResponseStream | Response:
         try:
             if self._closing.closed:
                 raise NotAnswered(503, "the server ends")
-            body, content = read_request(await request.body(), wire)
-            _check(body, wire, content)
-            conversation = await self._conversation(request, wire, body, content)
-            head = ReplyHead(_id_in(wire, conversation.id), body["model"], body, int(SYSTEM_CLOCK.now()))
-            writer, streams = WRITERS[wire](head), body.get("stream") is True
-            if wire == "responses" and body.get("background") is True:
-                return await self._begin(conversation, ResponsesWriter(head), stream=streams)
-            stores = body.get("store") is not False if wire == "responses" else body.get("store") is True
-            return Reply(conversation, wire, writer, self._closing, stream=streams, stores=stores)
+            data = await request.body()
+            body, content = read_request(data, wire)
+            _check(body, wire)
+            self._agents.agent(body["model"])
         except (ValueError, ZigguratError, NotAnswered) as error:
             return error_reply(wire, error)
+        try:
+            return await self._reply(request, wire, body, content)
+        except (ValueError, ZigguratError, NotAnswered) as error:
+            return error_reply(wire, error, code="previous_response_not_found")
 
-    async def _conversation(self, request: Request, wire: Wire, body: Json, content: ModelRequest) -> Conversation:
-        approvals = read_approvals(body) if wire == "responses" else ()
-        named = body.get("previous_response_id") if wire == "responses" else None
-        previous = None if named is None else ResponseId.read(str(named))
-        if previous is not None and not approvals:
-            content = await self._continued(previous, content)
+    async def _reply(
+        self, request: Request, wire: Wire, body: Json, content: ModelRequest
+    ) -> Reply | ResponseStream | Response:
+        asking = ConversationRequest(body["model"], content, page=page_of(request))
+        if wire == "responses":
+            asking = await self._response_request(body, asking)
         key = request.headers.get("idempotency-key")
-        asking = ConversationRequest(
-            body["model"],
-            content,
-            None if key is None else check_id(key),
-            previous=None if previous is None else previous.run_id,
-            approvals=approvals,
-            labels=_labels(body) if wire == "responses" else {},
-            page=page_of(request),
-        )
-        return await Conversation.of(self._agents, asking)
+        asking = replace(asking, run_id=None if key is None else check_id(key))
+        conversation = await Conversation.of(self._agents, asking)
+        head = ReplyHead(_id_in(wire, conversation.id), body["model"], body, int(SYSTEM_CLOCK.now()))
+        streams = body.get("stream") is True
+        if wire == "responses" and body.get("background") is True:
+            return await self._begin(conversation, ResponsesWriter(head), stream=streams)
+        stores = body.get("store") is not False if wire == "responses" else body.get("store") is True
+        return Reply(conversation, wire, WRITERS[wire](head), self._closing, stream=streams, stores=stores)
+
+    async def _response_request(self, body: Json, asking: ConversationRequest) -> ConversationRequest:
+        """Return what a request to OpenAI Responses asks for."""
+        check_input(body)
+        approvals, named = read_approvals(body), body.get("previous_response_id")
+        previous = None if named is None else ResponseId.read(str(named))
+        labels, items = labels_of_request(body), body["input"]
+        if isinstance(items, list):
+            body = await with_references(body, self._agents, asking.page)
+            if previous is None and approvals:
+                previous, body = response_before(body)
+            if body["input"] is not items:
+                asking = replace(asking, content=read_request(encode(body), "responses")[1])
+        run_id = None if previous is None else previous.run_id
+        return replace(asking, previous=run_id, approvals=approvals, labels=labels)
 
     async def _begin(
         self, conversation: Conversation, writer: ResponsesWriter, *, stream: bool
@@ -103,29 +117,15 @@ class _ProviderRoutes:
             return ResponseStream(live.follow(-1), self._closing)
         return Response(encode(writer.without_answer("in_progress")), 200, media_type="application/json")
 
-    async def _continued(self, previous: ResponseId, content: ModelRequest) -> ModelRequest:
-        """Return a request with the conversation of an earlier response before it."""
-        agent, _ = await self._agents.agent_of(previous.run_id)
-        earlier = (await agent.attach(previous.run_id).status()).messages
-        return replace(content, messages=Messages([*earlier, *content.messages]).view())
 
-
-def _check(body: Json, wire: Wire, content: ModelRequest) -> None:
+def _check(body: Json, wire: Wire) -> None:
     """Raise if a request is one that no agent can answer."""
     if body.get("n") not in (None, 1):
         raise ConfigurationError(f"n is 1: an agent gives one answer, got {body['n']!r:.50}")
-    if len(content.tools) != len(body.get("tools") or ()):
-        raise ConfigurationError("tools are functions that the client calls; agents have no other tools of an API")
-    if wire == "responses" and body.get("background") is True and body.get("store") is False:
-        raise ConfigurationError("background: the response is read later, so store cannot be false")
-
-
-def _labels(body: Json) -> dict[str, str]:
-    """Return the metadata of a request."""
-    metadata = body.get("metadata") or {}
-    if not (isinstance(metadata, dict) and all(isinstance(value, str) for value in metadata.values())):
-        raise ConfigurationError(f"metadata: expected an object of strings, got {metadata!r:.200}")
-    return metadata
+    kinds = ("custom", None) if wire == "messages" else ("function",)
+    for tool in body.get("tools") or ():
+        if not (isinstance(tool, dict) and tool.get("type") in kinds):
+            raise ConfigurationError("tools are functions that the client calls; agents have no other tools of an API")
 
 
 def _id_in(wire: Wire, response_id: ResponseId) -> str:
@@ -145,10 +145,11 @@ def provider_routes(agents: ServedAgents, closing: Closing) -> list[Route]:
     return [
         _route("GET", "/v1/models", own.list_models),
         _route("GET", "/v1/models/{name}", own.read_model),
-        _route("POST", "/v1/messages/count_tokens", own.count_tokens),
+        _route("POST", "/v1/messages/count_tokens", partial(own.count_tokens, wire="messages")),
         _route("POST", "/v1/messages", partial(own.answer, wire="messages")),
         _route("POST", "/v1/chat/completions", partial(own.answer, wire="chat")),
         _route("POST", "/v1/responses", partial(own.answer, wire="responses")),
+        _route("POST", "/v1/responses/input_tokens", partial(own.count_tokens, wire="responses")),
         _route("GET", "/v1/responses/{id}", stored.read),
         _route("GET", "/v1/responses/{id}/input_items", stored.list_input),
         _route("DELETE", "/v1/responses/{id}", stored.delete),

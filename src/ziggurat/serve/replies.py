@@ -24,13 +24,19 @@ _RUN = "ziggurat-run-id"
 """The header of a reply that names the run."""
 
 
-def error_reply(wire: Wire, error: Exception, run_id: str = "") -> Response:
+def error_reply(wire: Wire, error: Exception, run_id: str = "", *, code: str | None = None) -> Response:
     """Return a reply that says what is wrong, as the provider of a format does.
 
     Official clients try again by themselves after some statuses; a header asks them not to where a run has failed.
+
+    Args:
+        wire: The format.
+        error: What is wrong.
+        run_id: The run, if there is one.
+        code: What a client reads if something is not found; by default that it is the model.
     """
     status, text = status_and_text(error)
-    body = error_body(wire, status, text, request_id=run_id or None)
+    body = error_body(wire, status, text, code if status == 404 else None, request_id=run_id or None)
     headers = {"retry-after": "1"} if status == 503 else {"x-should-retry": "false"}
     headers |= {_RUN: run_id} if run_id else {}
     return Response(encode(body), status, headers, "application/json")

@@ -2,12 +2,16 @@
 
 __all__ = ["ResponseId"]
 
+import re
+
 from msgspec import Struct
 
 from ziggurat.core.errors import ConfigurationError
 from ziggurat.serve.ids import check_id
 
 _PREFIX = "resp_"
+
+_ITEM = re.compile(r"(?:msg|rs|fc|mcp)_(?!in_)(.+)_\d+")
 
 
 class ResponseId(Struct, frozen=True):
@@ -36,6 +40,15 @@ class ResponseId(Struct, frozen=True):
         if mark and not (after.isascii() and after.isdigit() and len(after) < 10):
             raise ConfigurationError(f"the id of a response is {_PREFIX} and the id of a run, got {text!r:.150}")
         return cls(run_id, int(after or 0))
+
+    @classmethod
+    def of_item(cls, item_id: str) -> "ResponseId | None":
+        """Return the response of whose output an item is, by the item's id; None if it says none."""
+        match = _ITEM.fullmatch(item_id)
+        try:
+            return None if match is None else cls.read(match[1])
+        except ConfigurationError:
+            return None
 
     @property
     def suffix(self) -> str:

@@ -3,43 +3,25 @@
 __all__ = ["StoredResponses", "page_of"]
 
 from collections.abc import Awaitable, Callable
-from typing import Any
 
-from msgspec import Struct
 from starlette.requests import Request
 from starlette.responses import Response
 
-from ziggurat.agents.runnable import Runnable
 from ziggurat.core.codec import encode
 from ziggurat.core.errors import ConfigurationError, ZigguratError
-from ziggurat.core.store import LogInfo, run_log
+from ziggurat.core.store import run_log
 from ziggurat.serve.answers import NotAnswered
 from ziggurat.serve.input_items import input_page
 from ziggurat.serve.live_responses import LiveResponses
-from ziggurat.serve.recorded_speech import say_recorded
+from ziggurat.serve.recorded_responses import RecordedResponse
 from ziggurat.serve.replies import error_reply
 from ziggurat.serve.response_ids import ResponseId
 from ziggurat.serve.response_streams import ResponseStream, recorded_events
 from ziggurat.serve.served import ServedAgents
 from ziggurat.serve.sse import Closing
-from ziggurat.wires.responses import ResponsesWriter
-from ziggurat.wires.server_items import ReplyParts, ReplyPiece
-from ziggurat.wires.types import Json, ReplyHead
+from ziggurat.wires.types import Json
 
-
-class _Stored(Struct, frozen=True):
-    """A response on record: the agent and the header of its run."""
-
-    id: ResponseId
-    agent: Runnable[Any]
-    info: LogInfo
-
-    def writer(self) -> ResponsesWriter:
-        body = {"metadata": {name: str(value) for name, value in self.info.labels.items()}}
-        return ResponsesWriter(ReplyHead(self.id.suffix, self.info.agent, body, int(self.info.created)))
-
-
-Act = Callable[[_Stored, Request], Awaitable[Json]]
+Act = Callable[[RecordedResponse, Request], Awaitable[Json]]
 
 
 class StoredResponses:
@@ -64,7 +46,7 @@ class StoredResponses:
             stored = await self._find(request)
             after = _number(request, "starting_after", -1)
         except ZigguratError as error:
-            return error_reply("responses", error)
+            return error_reply("responses", error, code="response_not_found")
         live = self._live.find(str(stored.id))
         if live is not None:
             return ResponseStream(live.follow(after), self._closing)
@@ -88,11 +70,11 @@ class StoredResponses:
             body = await act(await self._find(request), request)
             return Response(encode(body), 200, media_type="application/json")
         except (ZigguratError, NotAnswered) as error:
-            return error_reply("responses", error)
+            return error_reply("responses", error, code="response_not_found")
 
-    async def _find(self, request: Request) -> _Stored:
+    async def _find(self, request: Request) -> RecordedResponse:
         response_id = ResponseId.read(request.path_params["id"])
-        return _Stored(response_id, *await self._agents.agent_of(response_id.run_id))
+        return await RecordedResponse.find(self._agents, response_id)
 
 
 def page_of(request: Request) -> str:
@@ -107,35 +89,23 @@ def _number(request: Request, name: str, default: int) -> int:
     return int(text or default)
 
 
-async def _read(stored: _Stored, request: Request) -> Json:
-    writer = stored.writer()
-    if stored.info.status == "running":
-        return writer.without_answer("in_progress")
-    whole = ReplyParts()
-
-    async def say(piece: ReplyPiece) -> None:
-        whole.push(piece)
-
-    try:
-        answered = await say_recorded(stored.agent, stored.id, say, page_of(request))
-    except NotAnswered as error:
-        return writer.without_answer("cancelled" if stored.info.status == "Cancelled" else "failed", str(error))
-    return writer.plain(whole.parts(), answered.finish, answered.usage)
+async def _read(stored: RecordedResponse, request: Request) -> Json:
+    return await stored.body(page_of(request))
 
 
-async def _list_input(stored: _Stored, request: Request) -> Json:
+async def _list_input(stored: RecordedResponse, request: Request) -> Json:
     limit = _number(request, "limit", 20)
     order, after = request.query_params.get("order", "desc"), request.query_params.get("after")
     return input_page(await stored.agent.record(stored.id.run_id), stored.agent, stored.id, limit, order, after)
 
 
-async def _cancel(stored: _Stored, request: Request) -> Json:
+async def _cancel(stored: RecordedResponse, request: Request) -> Json:
     if await stored.agent.attach(stored.id.run_id).cancel():
         return stored.writer().without_answer("cancelled")
     return await _read(stored, request)
 
 
-async def _delete(stored: _Stored, request: Request) -> Json:
+async def _delete(stored: RecordedResponse, request: Request) -> Json:
     if stored.info.status == "running":
         raise NotAnswered(409, f"the run {stored.id.run_id} is in progress; cancel it first")
     await stored.agent.store.delete(run_log(stored.id.run_id))

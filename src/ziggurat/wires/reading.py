@@ -4,15 +4,18 @@ __all__ = ["read_approvals", "read_request"]
 
 from base64 import b64decode
 from collections.abc import Iterator
+from itertools import groupby
 
 import msgspec
 
 from ziggurat.messages.conversation import Conversation
+from ziggurat.messages.delta import refolded
 from ziggurat.messages.message import Message
 from ziggurat.messages.model import ModelRequest, ModelSettings, OutputSchema, ToolSpec
-from ziggurat.messages.parts import Image, Part, Text, Thinking, ToolCall, ToolResult
+from ziggurat.messages.parts import File, Image, Part, Text, Thinking, ToolCall, ToolResult
 from ziggurat.wires.types import ApprovalResponse, Json, Wire
 
+_FILE_FIELDS = ("file_url", "file_id", "filename")
 _NEEDS = {"chat": "messages", "responses": "input", "messages": "messages"}
 
 
@@ -34,13 +37,13 @@ def read_request(data: bytes, wire: Wire, *, counting: bool = False) -> tuple[Js
     if not isinstance(body, dict):
         raise ValueError("The body must be a JSON object")
     _check(body, wire, counting=counting)
-    readers = {"chat": _chat, "responses": _responses, "messages": _anthropic}
+    readers = {"chat": _chat, "responses": _joined_responses, "messages": _anthropic}
     instructions: list[str] = []
     messages: list[Message] = []
     for message in readers[wire](body):
         if message.role == "system":
             instructions.append(message.text)
-        elif message.parts or message.role != "assistant":
+        elif message.parts:
             messages.append(message)
     request = ModelRequest(
         Conversation(messages).view(),
@@ -107,9 +110,19 @@ def _parts(value: object) -> tuple[Part, ...]:
             image = image.get("url")
         if isinstance(image, str):
             parts.append(Image(url=image))
+        elif item.get("type") in ("file", "input_file"):
+            parts.append(_file(item["file"] if isinstance(item.get("file"), dict) else item))
         elif isinstance(item.get("text"), str):
             parts.append(Text(item["text"]))
     return tuple(parts)
+
+
+def _file(item: Json) -> File:
+    head, mark, data = str(item.get("file_data") or "").partition(";base64,")
+    media_type = head.removeprefix("data:") if mark else "application/octet-stream"
+    url, file_id, name = (item[key] if isinstance(item.get(key), str) else None for key in _FILE_FIELDS)
+    content = b64decode(data or head) if data or head else None
+    return File(content, url, file_id, name, media_type)
 
 
 def _tool_call(name: object, arguments: object, id: object) -> ToolCall:  # noqa: A002
@@ -135,10 +148,22 @@ def _chat(body: Json) -> Iterator[Message]:
             yield Message("user", _parts(content))
 
 
+def _joined_responses(body: Json) -> Iterator[Message]:
+    """Yield the messages of the items of a request; what a model said at one time is one message."""
+    for is_assistant, group in groupby(_responses(body), lambda message: message.role == "assistant"):
+        if not is_assistant:
+            yield from group
+            continue
+        parts = [part for message in group for part in message.parts]
+        while parts and isinstance(parts[-1], Thinking):  # no provider takes a thought without what followed
+            parts.pop()
+        yield refolded(Message("assistant", tuple(parts)))
+
+
 def _responses(body: Json) -> Iterator[Message]:
     yield from [Message("system", (Text(body["instructions"]),))] if body.get("instructions") else []
     if isinstance(body["input"], str):
-        yield Message("user", (Text(body["input"]),))
+        yield Message("user", _parts(body["input"]))
     for item in _items(body["input"]):
         kind, role, content = item.get("type", "message"), item.get("role"), item.get("content")
         if kind == "function_call":
@@ -146,6 +171,8 @@ def _responses(body: Json) -> Iterator[Message]:
             yield Message("assistant", (call,))
         elif kind == "function_call_output":
             yield Message("tool", (ToolResult(str(item.get("call_id")), "", _text(item.get("output"))),))
+        elif kind == "mcp_call":
+            yield from _server_call(item)
         elif kind == "reasoning":
             thought = Thinking(_text(item.get("summary")), item.get("encrypted_content"), id=item.get("id"))
             yield Message("assistant", (thought,))
@@ -155,6 +182,21 @@ def _responses(body: Json) -> Iterator[Message]:
             yield Message("assistant", _parts(content))
         elif kind == "message":
             yield Message("user", _parts(content))
+
+
+def _server_call(item: Json) -> Iterator[Message]:
+    """Yield the messages of a call that the server has made: the call and its result; none if it has no result."""
+    call = _tool_call(item.get("name"), item.get("arguments"), item.get("id"))
+    output, error = item.get("output"), item.get("error")
+    if isinstance(output, str):
+        result = ToolResult(call.id, call.name, output)
+    elif error is not None:
+        text = _text(error.get("content")) if isinstance(error, dict) else str(error)
+        result = ToolResult(call.id, call.name, text, "permanent")
+    else:
+        return
+    yield Message("assistant", (call,))
+    yield Message("tool", (result,))
 
 
 def _anthropic(body: Json) -> Iterator[Message]:

@@ -15,12 +15,33 @@ from ziggurat.wires.types import ChunkPart, Json, ReplyHead, ResponseChunk
 
 _INCOMPLETE = {"length": "max_output_tokens", "content_filter": "content_filter"}
 
+_REPEATED = (
+    "background", "instructions", "max_output_tokens", "max_tool_calls", "metadata", "parallel_tool_calls",
+    "previous_response_id", "prompt_cache_key", "reasoning", "safety_identifier", "service_tier", "temperature", "text",
+    "tool_choice", "tools", "top_logprobs", "top_p", "truncation", "user",
+)  # fmt: skip
+"""The fields of a request that its response repeats."""
+
+_DEFAULTS: Json = {
+    "background": False,
+    "metadata": {},
+    "parallel_tool_calls": True,
+    "temperature": 1.0,
+    "text": {"format": {"type": "text"}},
+    "tool_choice": "auto",
+    "tools": [],
+    "top_p": 1.0,
+}
+
 
 def _usage(usage: Usage) -> Json:
     tokens_in, tokens_out = usage.input or 0, usage.output or 0
     return {
         "input_tokens": tokens_in,
-        "input_tokens_details": {"cached_tokens": usage.cache_read or 0},
+        "input_tokens_details": {
+            "cached_tokens": usage.cache_read or 0,
+            "cache_write_tokens": usage.cache_write or 0,
+        },
         "output_tokens": tokens_out,
         "output_tokens_details": {"reasoning_tokens": usage.reasoning or 0},
         "total_tokens": tokens_in + tokens_out,
@@ -51,25 +72,18 @@ class ResponsesWriter:
 
     def _response(self, output: list[Json], status: str, reason: str | None, usage: Json | None) -> Json:
         failed = {"code": "server_error", "message": "The model failed."} if status == "failed" else None
+        repeated = {name: self._head.body.get(name) for name in _REPEATED}
         return {
             "id": f"resp_{self._head.id}",
             "object": "response",
             "created_at": self._head.created,
             "status": status,
-            "background": self._head.body.get("background") is True,
             "error": failed,
             "incomplete_details": {"reason": reason} if reason else None,
-            "instructions": None,
-            "metadata": self._head.body.get("metadata") or {},
             "model": self._head.model,
             "output": output,
-            "parallel_tool_calls": True,
-            "previous_response_id": self._head.body.get("previous_response_id"),
-            "temperature": 1.0,
-            "tool_choice": "auto",
-            "tools": self._head.body.get("tools") or [],
-            "top_p": 1.0,
             "usage": usage,
+            **{name: _DEFAULTS.get(name) if value is None else value for name, value in repeated.items()},
         }
 
     def plain(self, parts: Sequence[ReplyPart], finish: FinishReason, usage: Usage) -> Json:

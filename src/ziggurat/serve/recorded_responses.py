@@ -1,0 +1,89 @@
+"""RecordedResponse: a response of OpenAI's API that was given before, read from the record of its run."""
+
+__all__ = ["RecordedResponse", "labels_of_request"]
+
+from collections.abc import Mapping
+from typing import Any
+
+from msgspec import Struct
+
+from ziggurat.agents.runnable import Runnable
+from ziggurat.core.errors import ConfigurationError
+from ziggurat.core.store import LogInfo
+from ziggurat.serve.answers import NotAnswered
+from ziggurat.serve.recorded_speech import say_recorded
+from ziggurat.serve.response_ids import ResponseId
+from ziggurat.serve.served import ServedAgents
+from ziggurat.wires.responses import ResponsesWriter
+from ziggurat.wires.server_items import ReplyParts, ReplyPiece
+from ziggurat.wires.types import Json, ReplyHead
+
+_OWN = "response."
+"""Begins the names of labels that repeat fields of the request; the others are its metadata."""
+
+
+class RecordedResponse(Struct, frozen=True):
+    """A response on record.
+
+    Attributes:
+        id: What its id says.
+        agent: The agent of its run.
+        info: The header of the record.
+    """
+
+    id: ResponseId
+    agent: Runnable[Any]
+    info: LogInfo
+
+    @classmethod
+    async def find(cls, agents: ServedAgents, response_id: ResponseId) -> "RecordedResponse":
+        """Return the response with an id.
+
+        Raises:
+            RunNotFound: there is none.
+        """
+        return cls(response_id, *await agents.agent_of(response_id.run_id))
+
+    def writer(self) -> ResponsesWriter:
+        """Return what writes it."""
+        return ResponsesWriter(
+            ReplyHead(self.id.suffix, self.info.agent, _body_of(self.info.labels), int(self.info.created))
+        )
+
+    async def body(self, page: str) -> Json:
+        """Return it as it is now.
+
+        Args:
+            page: The address of the page of this server.
+        """
+        if self.info.status == "running":
+            return self.writer().without_answer("in_progress")
+        whole = ReplyParts()
+
+        async def say(piece: ReplyPiece) -> None:
+            whole.push(piece)
+
+        try:
+            answered = await say_recorded(self.agent, self.id, say, page)
+        except NotAnswered as error:
+            status = "cancelled" if self.info.status == "Cancelled" else "failed"
+            return self.writer().without_answer(status, str(error))
+        return self.writer().plain(whole.parts(), answered.finish, answered.usage)
+
+
+def labels_of_request(body: Json) -> dict[str, Any]:
+    """Return the labels of a run that answers a request: its metadata, and what a response repeats of it.
+
+    Raises:
+        ConfigurationError: the metadata are no strings by their names.
+    """
+    metadata = body.get("metadata") or {}
+    if not (isinstance(metadata, dict) and all(isinstance(value, str) for value in metadata.values())):
+        raise ConfigurationError(f"metadata: expected an object of strings, got {metadata!r:.200}")
+    own = {name: body[name] for name in ("background", "previous_response_id") if body.get(name)}
+    return metadata | {_OWN + name: value for name, value in own.items()}
+
+
+def _body_of(labels: Mapping[str, Any]) -> Json:
+    own = {name.removeprefix(_OWN): value for name, value in labels.items() if name.startswith(_OWN)}
+    return {"metadata": {name: str(value) for name, value in labels.items() if not name.startswith(_OWN)}, **own}
