@@ -182,27 +182,62 @@ async def test_no_request_but_the_users_own_decides_anything() -> None:
         assert acts == [3]
 
 
-@pytest.mark.parametrize(
-    "request_bytes",
-    [
-        b"GET / HTTP/9.9\r\n\r\n",
-        b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03",
-        b"GET /" + b"a" * 100_000 + b" HTTP/1.1\r\n\r\n",
-        b"GET / HTTP/1.1\r\n" + b"X: y\r\n" * 20_000 + b"\r\n",
-        b"GET / HTTP/1.1\r\nHost: localhost\r\nHost: evil.test\r\n\r\n",
-        b"POST /runs HTTP/1.1\r\nHost: localhost\r\nContent-Length: 5\r\nContent-Length: 6\r\n\r\nhello!",
-        b"POST /runs HTTP/1.1\r\nHost: localhost\r\nContent-Length: -1\r\n\r\n",
-        b"POST /runs HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: chunked\r\nContent-Length: 3\r\n\r\n0\r\n\r\n",
-        b"GET / HTTP/1.1\r\nHost: localhost\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n\r\n",
-    ],
-    ids=range(9),
-)
+JSON = f"Host: localhost\r\nAuthorization: Bearer {TOKEN}\r\nContent-Type: application/json\r\n".encode()
+START = b'{"agent":"desk","prompt":"smuggled"}'
+HIDDEN = b"POST /runs HTTP/1.1\r\n%bContent-Length: %d\r\n\r\n%b" % (JSON, len(START), START)
+CHUNKED = b"Transfer-Encoding: chunked\r\n"
+POST = b"POST /runs HTTP/1.1\r\n" + JSON
+BROKEN = {  # requests that a proxy may read in another way, so that a second one hides in them; and nonsense
+    "unknown version": b"GET / HTTP/9.9\r\n\r\n",
+    "version 0.9": b"GET /runs\r\n\r\n",
+    "version 2": b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n",
+    "TLS": b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03",
+    "long path": b"GET /" + b"a" * 100_000 + b" HTTP/1.1\r\n\r\n",
+    "many headers": b"GET / HTTP/1.1\r\n" + b"X: y\r\n" * 20_000 + b"\r\n",
+    "no host": b"GET /runs HTTP/1.1\r\n" + JSON.replace(b"Host: localhost\r\n", b"") + b"\r\n",
+    "two hosts": b"GET / HTTP/1.1\r\nHost: localhost\r\nHost: evil.test\r\n\r\n",
+    "NUL in a value": b"GET / HTTP/1.1\r\nHost: local\x00host\r\n\r\n",
+    "NUL in a name": b"GET / HTTP/1.1\r\nHo\x00st: localhost\r\n\r\n",
+    "CR alone": b"GET / HTTP/1.1\r\nHost: localhost\rX: y\r\n\r\n",
+    "LF alone": POST.replace(b"\r\n", b"\n") + b"Content-Length: 0\n\n" + HIDDEN,
+    "method in lowercase": b"get /runs HTTP/1.1\r\nHost: localhost\r\n\r\n",
+    "length and chunks": POST + b"Content-Length: 4\r\n" + CHUNKED + b"\r\n0\r\n\r\n" + HIDDEN,
+    "chunks and length": POST + CHUNKED + b"Content-Length: 3\r\n\r\n0\r\n\r\n" + HIDDEN,
+    "two encodings": POST + CHUNKED + b"Transfer-Encoding: identity\r\n\r\n0\r\n\r\n" + HIDDEN,
+    "unknown encoding": POST + b"Transfer-Encoding: xchunked\r\nContent-Length: 0\r\n\r\n" + HIDDEN,
+    "space before a colon": POST + b"Transfer-Encoding : chunked\r\nContent-Length: 4\r\n\r\n0\r\n\r\n" + HIDDEN,
+    "tab before a value": POST + b"Transfer-Encoding:\x0bchunked\r\nContent-Length: 4\r\n\r\n0\r\n\r\n" + HIDDEN,
+    "folded line": POST + b"X: y\r\n " + CHUNKED + b"Content-Length: 4\r\n\r\n0\r\n\r\n" + HIDDEN,
+    "two lengths": POST + b"Content-Length: 0\r\nContent-Length: 6\r\n\r\n" + HIDDEN,
+    "list of lengths": POST + b"Content-Length: 0, 0\r\n\r\n" + HIDDEN,
+    "negative length": POST + b"Content-Length: -1\r\n\r\n" + HIDDEN,
+    "signed length": POST + b"Content-Length: +0\r\n\r\n" + HIDDEN,
+    "length in hexadecimal": POST + b"Content-Length: 0x0\r\n\r\n" + HIDDEN,
+    "huge length": POST + b"Content-Length: 99999999999999999999\r\n\r\n" + HIDDEN,
+    "huge chunk": POST + CHUNKED + b"\r\nffffffffffffffff1\r\n" + HIDDEN,
+    "negative chunk": POST + CHUNKED + b"\r\n-2\r\n" + HIDDEN,
+    "token behind the body": b"POST /runs HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"
+    + CHUNKED
+    + b"\r\n%x\r\n%b\r\n0\r\nAuthorization: Bearer %b\r\n\r\n" % (len(START), START, TOKEN.encode()),
+    "upgrade to WebSocket": b"GET / HTTP/1.1\r\nHost: localhost\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n\r\n",
+    "WebSocket of a page": b"GET /runs HTTP/1.1\r\nHost: localhost\r\nOrigin: http://evil.test\r\n"
+    b"Upgrade: websocket\r\nConnection: Upgrade\r\n"
+    b"Sec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\nSec-WebSocket-Version: 13\r\n\r\n",
+    "upgrade to HTTP/2": b"GET /runs HTTP/1.1\r\nHost: localhost\r\nConnection: Upgrade\r\nUpgrade: h2c\r\n\r\n",
+    "expected continuation": POST.replace(b"localhost", b"evil.test") + b"Expect: 100-continue\r\n\r\n",
+}  # fmt: skip
+
+
 @asynchronous
-async def test_broken_requests_end_their_own_connection_only(request_bytes: bytes) -> None:
+async def test_broken_requests_do_nothing_and_end_their_own_connection_only() -> None:
     async with serving(app([paying([])], token=TOKEN)) as server:
-        reply = await send(server, request_bytes)
-        assert reply == b"" or reply[9:10] == b"4"
-        assert await server.get("/healthz") == {"status": "alive"}
+        for name, request_bytes in BROKEN.items():
+            reply = await send(server, request_bytes)
+            assert reply == b"" or reply[9:10] == b"4", (name, reply)
+            assert b"HTTP/1.1 2" not in reply, name
+            assert await server.get("/healthz") == {"status": "alive"}
+        assert (await server.get("/runs"))["runs"] == []
+        assert (await send(server, HIDDEN))[9:12] == b"201"  # what they hide would have started a run
 
 
 @asynchronous

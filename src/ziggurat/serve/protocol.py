@@ -56,6 +56,11 @@ class NotedProtocol(HttpToolsProtocol):
         self._noted.begin(self.transport, "request")
         super().on_message_begin()
 
+    def on_header(self, name: bytes, value: bytes) -> None:
+        """Read a header; those behind the body are none, as nobody who has passed the request on has checked them."""
+        if self._head is not None:
+            super().on_header(name, value)
+
     def on_headers_complete(self) -> None:
         """Answer a request, perhaps before all of its body is there."""
         self._head = None
