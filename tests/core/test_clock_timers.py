@@ -6,6 +6,7 @@ import time
 from contextvars import ContextVar
 from functools import partial
 from operator import itemgetter
+from weakref import ref
 
 import pytest
 
@@ -140,3 +141,15 @@ def test_each_event_loop_has_timers_of_its_own() -> None:
     first.close()
     second.close()
     assert sorted(rung, key=itemgetter(0)) == [(1, first), (2, second), (3, first)]
+
+
+def test_an_event_loop_that_is_closed_leaves_none_of_its_timers() -> None:
+    class Connection:
+        def close(self) -> None: ...
+
+    async def main() -> "ref[Connection]":
+        connection = Connection()
+        SYSTEM_CLOCK.call_at(time.monotonic() + 60, connection.close)
+        return ref(connection)
+
+    assert asyncio.run(main())() is None

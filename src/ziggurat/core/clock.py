@@ -21,6 +21,7 @@ from collections.abc import Callable
 from contextvars import Context
 from heapq import heapify, heappop, heappush
 from typing import Protocol
+from weakref import ref
 
 from msgspec import Struct
 
@@ -85,8 +86,7 @@ class Timers:
         self.queue: list[tuple[float, int, QueuedTimer]] = []  # a heap
         self._most = _FEW
         self._count = 0
-        self._handle: asyncio.TimerHandle | None = None  # of the loop, for the next
-        self._next_at = float("inf")
+        self._next = float("inf")  # when the loop will call
         self._context = Context()  # empty: that of a call would be referred to for as long as its timer is set
 
     def call_at(self, when: float, callback: Callable[[], None]) -> QueuedTimer:
@@ -101,18 +101,17 @@ class Timers:
         timer = QueuedTimer(callback)
         self._count += 1
         heappush(queue, (when, self._count, timer))
-        if when < self._next_at:
+        if when < self._next:
             self._arm(when)
         return timer
 
     def _arm(self, when: float) -> None:
-        if self._handle is not None:
-            self._handle.cancel()
-        self._next_at = when
-        self._handle = self.loop.call_later(when - time.monotonic(), self._ring, context=self._context)
+        self._next = when
+        self.loop.call_later(when - time.monotonic(), self._ring, when, context=self._context)
 
-    def _ring(self) -> None:
-        self._next_at = float("inf")
+    def _ring(self, set_for: float) -> None:
+        if set_for == self._next:  # else one has been set for an earlier time since, and goes on from there
+            self._next = float("inf")
         queue, now, last = self.queue, time.monotonic(), self._count
         try:
             while queue:
@@ -125,12 +124,13 @@ class Timers:
                 if callback is not None:
                     callback()
         finally:  # a callback may fail, which the event loop reports
-            if queue and queue[0][0] < self._next_at:
+            if queue and queue[0][0] < self._next:
                 self._arm(queue[0][0])
 
 
 class _Here(threading.local):
-    timers: Timers | None = None  # of the event loop that ran last in this thread
+    def __init__(self) -> None:
+        self.timers: Callable[[], Timers | None] = lambda: None  # of the last event loop, as long as one is set
 
 
 _HERE = _Here()
@@ -148,9 +148,10 @@ class SystemClock:
 
     def call_at(self, when: float, callback: Callable[[], None]) -> Timer:
         """Set a timer of the running event loop."""
-        loop, timers = asyncio.get_running_loop(), _HERE.timers
+        loop, timers = asyncio.get_running_loop(), _HERE.timers()
         if timers is None or timers.loop is not loop:
-            timers = _HERE.timers = Timers(loop)
+            timers = Timers(loop)
+            _HERE.timers = ref(timers)
         return timers.call_at(when, callback)
 
 
