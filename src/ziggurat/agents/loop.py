@@ -13,7 +13,6 @@ from ziggurat.agents.output_validator import validate_answer
 from ziggurat.agents.reply import final_answer_in, judge_reply, refuse_calls, repair_message
 from ziggurat.agents.steering import Steering, StoppedAfterStep
 from ziggurat.agents.stop import Progress, natural_end
-from ziggurat.calls.admission import ADMISSION
 from ziggurat.calls.agent_call import AGENT_CALL
 from ziggurat.calls.batch import REDIRECTED, call_tool, call_tools, not_executed
 from ziggurat.core.containment import contained
@@ -158,7 +157,7 @@ class AgentLoop:
         """Return why the run stops after a step whose tools have run, or None."""
         policy = run.loop.policy
         stop = None if policy is None else run.take_verdict(policy.on_step(self._progress(run, response)))
-        if stop is None and ADMISSION in run.ctx.scope:
+        if stop is None and run.tally.budgets:
             stop = run.tally.budget_reached()
         if stop is None and run.steps >= run.loop.max_steps:
             return stops.MaxSteps(run.loop.max_steps)

@@ -149,12 +149,9 @@ class LoopRun:
     def add_results(self, results: tuple[ToolResult, ...]) -> None:
         """Append the results of a reply's calls, which completes the step."""
         log = self.conversation.log
-        if len(results) == 1:
-            log.append(Message("tool", results))
-        else:
-            for result in results:
-                log.append(Message("tool", (result,)))
         self.results = results
+        for result in results:
+            log.append(Message("tool", results if len(results) == 1 else (result,)))
         self.complete = len(log)
         for result in results:
             if result.error == "retry" or (self.retries is not None and result.error is None):

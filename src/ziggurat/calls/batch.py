@@ -6,6 +6,7 @@ import asyncio
 from collections.abc import Awaitable
 from functools import partial
 
+from ziggurat.calls.agent_call import AGENT_CALL
 from ziggurat.calls.failures import failure_at
 from ziggurat.calls.tool_call import act
 from ziggurat.core.context import Context
@@ -14,10 +15,8 @@ from ziggurat.core.errors import Suspend, ToolError
 from ziggurat.core.fan_out import FanOut, raise_suspended
 from ziggurat.core.journal import journal_of
 from ziggurat.core.path import escaped
-from ziggurat.core.recorder import count
 from ziggurat.messages.events import ToolEnded
 from ziggurat.messages.parts import ToolCall, ToolResult
-from ziggurat.messages.usage import TOOL_CALL
 from ziggurat.tools.guarded_call import CANCELLED_ITSELF, GRACE, settle
 from ziggurat.tools.toolbox import Quorum, Toolbox
 
@@ -133,7 +132,7 @@ async def _outcome(
         text = f"interrupted: {why} while this one ran; whether it took effect is unknown"
         result = ToolResult(call.id, call.name, text, "interrupted", call.name)
     await journal.write(Result(ctx.path, call.name, call, result))
-    count(ctx, call.name, (TOOL_CALL,))
+    ctx.scope[AGENT_CALL].add_tool_call()
     if ctx.listens(ToolEnded):
         await ctx.emit(ToolEnded(ctx.path, call, result, 0.0))
     return result

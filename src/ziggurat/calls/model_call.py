@@ -84,7 +84,7 @@ async def ask(model: Model, request: ModelRequest, ctx: Context, name: str | Non
             await stored
     except BaseException as raised:  # noqa: BLE001 - raised again
         raise await _failed(raised, name, original, reserved, ctx, chain, journal, sent)  # noqa: B904 - it has its cause already
-    spent = (*lost, response.usage)
+    spent = (*lost, response.usage) if lost else (response.usage,)
     count(ctx, name, spent)
     for each in reserved:
         each.settle(spent)

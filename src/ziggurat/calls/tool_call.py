@@ -11,6 +11,7 @@ from asyncio import CancelledError
 from msgspec.structs import replace
 
 from ziggurat.calls.admission import ADMISSION, admit_tool
+from ziggurat.calls.agent_call import AGENT_CALL
 from ziggurat.calls.call_decision import is_waiting, refuse, waiting_call
 from ziggurat.calls.failures import failure_at, note_failure
 from ziggurat.calls.gate import WAITING_CALLS, ApprovedCall, pass_gate, refuse_second
@@ -25,10 +26,8 @@ from ziggurat.core.errors import JournalError, ToolError
 from ziggurat.core.event import SILENCE
 from ziggurat.core.failures import Cause
 from ziggurat.core.journal import LocalJournal, journal_of
-from ziggurat.core.recorder import count
 from ziggurat.messages.events import ApprovalExecuted, ToolEnded, ToolStarted
 from ziggurat.messages.parts import ToolCall, ToolResult
-from ziggurat.messages.usage import TOOL_CALL
 from ziggurat.tools.approval import APPROVALS
 from ziggurat.tools.fork_effects import FORK_EFFECTS
 from ziggurat.tools.function import APPROVED_CALL, TOOL_DELTAS
@@ -80,7 +79,7 @@ async def act(box: Toolbox, call: ToolCall, ctx: Context) -> ToolResult:
     stored = journal.append(Result(ctx.path, call.name, call, result, (), journal.watch.elapsed if timed else 0.0))
     if stored is not None:  # `await journal.write(...)` takes 0.2 us longer
         await stored
-    count(ctx, call.name, (TOOL_CALL,))
+    ctx.scope[AGENT_CALL].add_tool_call()
     seconds = monotonic() - started
     if entry is not None:
         entry.statistics.add(seconds, result)

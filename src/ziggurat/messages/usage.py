@@ -1,6 +1,6 @@
 """Token usage of model calls; an unknown figure is None, never zero."""
 
-__all__ = ["TOOL_CALL", "Tally", "Usage", "as_usage", "estimate_tokens", "sum_of", "tally_of"]
+__all__ = ["Tally", "Usage", "as_usage", "estimate_tokens", "sum_of", "tally_of"]
 
 from collections import defaultdict
 
@@ -57,10 +57,6 @@ def sum_of(*usages: Usage) -> Usage:
     return Usage(*sums)  # type: ignore[arg-type]  # the number of requests is always known
 
 
-TOOL_CALL = object()
-"""Passed to `Tally.add` for a live tool call."""
-
-
 def as_usage(cost: object) -> Usage | None:
     """Return a cost, perhaps as it was read from a record, as usage; None if it is something else, of the user's."""
     if isinstance(cost, Raw):
@@ -88,29 +84,31 @@ class Tally:
         self.tool_calls: int = 0
 
     def add(self, cost: object, name: str = "", charge: bool = False, /) -> None:
-        """Count a model call by its usage, or a tool call by its outcome, here and in all enclosing runs.
+        """Count a model call by its usage, or a tool call by its recorded outcome, here and in all enclosing runs.
 
         Args:
             cost: The usage or the outcome.
             name: The name of the service that was called, as it is recorded.
             charge: Whether to charge the budgets in effect: the call is live, and nothing was reserved for it.
         """
-        tally: Tally | None = self
-        if cost is TOOL_CALL:
-            while tally is not None:
-                tally.tool_calls += 1
-                tally = tally.outer
-            return
         usage = cost if isinstance(cost, Usage) else as_usage(cost)
         if usage is not None:
             if charge:
                 self.charge(usage, name)
+            tally: Tally | None = self
             while tally is not None:
                 tally._usages[name].append(usage)
                 tally.model_calls += 1
                 tally = tally.outer
         elif isinstance(cost, Result) and is_tool_call(cost.path):
-            self.add(TOOL_CALL)
+            self.add_tool_call()
+
+    def add_tool_call(self) -> None:
+        """Count a tool call, here and in all enclosing runs."""
+        tally: Tally | None = self
+        while tally is not None:
+            tally.tool_calls += 1
+            tally = tally.outer
 
     def charge(self, usage: Usage, name: str) -> None:
         """Charge the usage of a service to the budgets in effect; there are none here."""
