@@ -114,7 +114,14 @@ class Bulkhead:
     def release(self, place: Place | None = None) -> None:
         """Pass the slot to the caller that has waited longest, or free it."""
         with self._lock:
-            if place is None or self._leave(place):
+            borrowed = place is not None and place in self._borrowed
+            if place is not None:
+                _count_down(self._inside, place)
+                if borrowed:
+                    _count_down(self._borrowed, place)
+                else:
+                    self._known -= 1
+            if not borrowed:
                 while self._waiting:
                     if self._grant(self._waiting[0]):
                         break
@@ -155,15 +162,6 @@ class Bulkhead:
         self._waiting.remove(waiter)
         for each in waiter.above:
             _count_down(self._blocked, each)
-
-    def _leave(self, place: Place) -> bool:
-        """Note that a call has ended, and return whether it had a slot of its own."""
-        _count_down(self._inside, place)
-        if place in self._borrowed:
-            _count_down(self._borrowed, place)
-            return False
-        self._known -= 1
-        return True
 
     def _grant(self, waiter: _Waiter, *, borrowed: bool = False) -> bool:
         """Let a waiting call go on in a slot of its own or one above; return False if it no longer waits."""

@@ -225,12 +225,17 @@ async def run_bounded(work: Coroutine[Any, Any, T], ctx: Context, *, name: str, 
         ToolError: it cancelled its own task.
     """
     watch = ctx.watch or Stopwatch(ctx.clock)
-    task = _start(work)
+    loop = asyncio.get_running_loop()
+    ended: asyncio.Future[None] = loop.create_future()
+    if sys.version_info >= (3, 12):  # it begins before this returns
+        task = asyncio.eager_task_factory(loop, _ringing(work, ended))
+    else:
+        task = loop.create_task(_ringing(work, ended))
     try:
         if sys.version_info < (3, 12):
-            await asyncio.sleep(0)  # the turn of the event loop in which it starts, and ends if it never waits
+            await asyncio.sleep(0)  # the turn of the event loop in which it begins, and ends if it never waits
         if not task.done():
-            await _wait_until_done(task, watch, seconds)
+            await _wait_until_done(ended, watch, seconds)
     except asyncio.CancelledError:
         await settle([task], ctx, name=name)
         raise
@@ -246,17 +251,17 @@ async def run_bounded(work: Coroutine[Any, Any, T], ctx: Context, *, name: str, 
     return task.result()
 
 
-def _start(work: Coroutine[Any, Any, T]) -> "asyncio.Task[T]":
-    """Run `work` in a task; from Python 3.12 on, up to where it first waits before this returns."""
-    if sys.version_info >= (3, 12):
-        return asyncio.eager_task_factory(asyncio.get_running_loop(), work)
-    return asyncio.get_running_loop().create_task(work)
+async def _ringing(work: Coroutine[Any, Any, T], ended: "asyncio.Future[None]") -> T:
+    """Await `work` and say that it has ended; a callback of its task would say so a turn of the event loop later."""
+    try:
+        return await work
+    finally:
+        if not ended.done():
+            ended.set_result(None)
 
 
-async def _wait_until_done(task: "asyncio.Task[T]", watch: Stopwatch, seconds: float | None) -> None:
-    """Wait for a task, at most until `seconds` have been counted in all."""
-    ended: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-    task.add_done_callback(lambda _: ring(ended))
+async def _wait_until_done(ended: "asyncio.Future[None]", watch: Stopwatch, seconds: float | None) -> None:
+    """Wait for the end of a task, at most until `seconds` have been counted in all."""
     alarm = None if seconds is None else watch.after(seconds - watch.elapsed, lambda: ring(ended))
     try:
         await ended
