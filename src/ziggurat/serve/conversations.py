@@ -11,8 +11,9 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from ziggurat.core.clock import new_id
-from ziggurat.core.errors import EmptyPrompt, RunNotFound
+from ziggurat.core.errors import ConfigurationError, EmptyPrompt, RunNotFound
 from ziggurat.core.event import Event
+from ziggurat.core.store import run_log
 from ziggurat.messages.agent import AgentRun
 from ziggurat.messages.conversation import Conversation as Messages
 from ziggurat.messages.message import Message
@@ -24,6 +25,7 @@ from ziggurat.serve.response_ids import ResponseId
 from ziggurat.serve.run_places import RunPlace
 from ziggurat.serve.served import ServedAgents
 from ziggurat.serve.speech import Say, Speech
+from ziggurat.stores.session.session import Session
 from ziggurat.wires.types import ApprovalResponse
 
 
@@ -34,7 +36,7 @@ class ConversationRequest(Struct, frozen=True):
         agent: The name of the agent.
         content: The conversation, with instructions, tools and the output schema of the client.
         run_id: The id of the run that answers; by default a new one.
-        session: The session to continue with the last message; by default the messages are the whole conversation.
+        session: The session that the messages continue; by default they are the whole conversation.
         previous: The run that gave the response to go on with, whose messages come before those of the request; None
             if the client names none.
         approvals: Decisions of the client on what that run waits for.
@@ -116,6 +118,8 @@ class Conversation:
     async def _work(self, speech: Speech) -> AgentRun:
         if self.request.run_id is not None and not self._decisions:
             await self._wait_for_another()
+        if self.request.session is not None and not self._decisions:
+            await self._add_to_session(self.request.session)
         for message in self._messages:
             await self._agent.attach(self.id.run_id).inject(message)
         return await self._run(speech)
@@ -127,6 +131,14 @@ class Conversation:
             self._joins = (await attached.status()).driven
             if self._joins:
                 await attached.result()
+
+    async def _add_to_session(self, session: str) -> None:
+        """Add all messages but the last, which the run adds itself, to the session."""
+        *earlier, last = self.request.content.messages
+        if last.role != "user":
+            raise ConfigurationError("conversation: the last item of input is a message of the user")
+        if await self._agent.store.find(run_log(self.id.run_id)) is None:  # else it has begun before
+            await Session(session, self._agent.store).add_items(earlier)
 
     def _run(self, speech: Speech) -> Coroutine[Any, Any, AgentRun]:
         agent, run_id, listeners = speech.heard_in(self._agent), self.id.run_id, [self._begin, speech.hear]

@@ -1,11 +1,11 @@
 """What a response was given for: the conversation before it as items, in pages."""
 
-__all__ = ["input_page"]
+__all__ = ["PageSettings", "input_items", "item_page", "items_of_messages", "page_settings"]
 
 from base64 import b64encode
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import takewhile
-from typing import Any
+from typing import Any, NamedTuple
 
 from ziggurat.agents.runnable import Runnable
 from ziggurat.calls.decisions import TOOLS
@@ -20,7 +20,6 @@ from ziggurat.messages.parts import Image, Text, Thinking, ToolCall, ToolResult
 from ziggurat.messages.recorded import recorded_steps
 from ziggurat.serve.response_ids import ResponseId
 from ziggurat.serve.speech import tool_place
-from ziggurat.tools.toolbox import Toolbox
 from ziggurat.wires.response_items import item_of
 from ziggurat.wires.server_items import ServerCall
 from ziggurat.wires.types import Json
@@ -29,55 +28,80 @@ _MOST = 100
 """Items of the longest page."""
 
 
-def input_page(
-    record: bytes, agent: Runnable[Any], response_id: ResponseId, limit: int, order: str, after: str | None
-) -> Json:
-    """Return a page of what a response was given for: the conversation up to it, and what it was decided with.
+class PageSettings(NamedTuple):
+    """What page of a list is asked for: `limit` items in an order, `asc` or `desc`, after one that has an id."""
+
+    limit: int
+    order: str
+    after: str | None
+
+
+def page_settings(query: Mapping[str, str]) -> PageSettings:
+    """Return what page a query asks for.
+
+    Raises:
+        ConfigurationError: the limit or the order is no such value.
+    """
+    limit, order = query.get("limit", "20"), query.get("order", "desc")
+    if not (limit.isascii() and limit.isdigit() and len(limit) < 10 and 1 <= int(limit) <= _MOST):
+        raise ConfigurationError(f"limit is a number from 1 to {_MOST}, got {limit!r:.50}")
+    if order not in ("asc", "desc"):
+        raise ConfigurationError(f"order is asc or desc, got {order!r:.50}")
+    return PageSettings(int(limit), order, query.get("after"))
+
+
+def item_page(items: Sequence[Json], settings: PageSettings) -> Json:
+    """Return a page of items.
+
+    Raises:
+        RunNotFound: there is no item that comes before the page.
+    """
+    ordered = items if settings.order == "asc" else items[::-1]
+    ids = [item["id"] for item in ordered]
+    if settings.after is not None and settings.after not in ids:
+        raise RunNotFound(f"after: there is no item {settings.after!r:.150}")
+    start = 0 if settings.after is None else ids.index(settings.after) + 1
+    end = start + settings.limit
+    page = {"object": "list", "data": ordered[start:end], "has_more": end < len(items)}
+    return page | {"first_id": next(iter(ids[start:end]), ""), "last_id": next(iter(ids[start:end][::-1]), "")}
+
+
+def input_items(record: bytes, agent: Runnable[Any], response_id: ResponseId) -> list[Json]:
+    """Return what a response was given for: the conversation before it, then the decisions at its beginning.
 
     Args:
         record: The record of the run.
         agent: The agent of the run.
         response_id: The response.
-        limit: How many items the page has at most.
-        order: ``"asc"`` or ``"desc"``.
-        after: The id of the item before the page.
-
-    Raises:
-        ConfigurationError: the limit or the order is no such value.
-        RunNotFound: there is no such item.
     """
-    if not 1 <= limit <= _MOST:
-        raise ConfigurationError(f"limit is a number from 1 to {_MOST}, got {limit}")
-    if order not in ("asc", "desc"):
-        raise ConfigurationError(f"order is asc or desc, got {order!r:.50}")
-    items = list(_items(LocalJournal.load(record).entries, agent, response_id))
-    if order == "desc":
-        items.reverse()
-    ids = [item["id"] for item in items]
-    if after is not None and after not in ids:
-        raise RunNotFound(f"after: the response has no input item {after!r:.150}")
-    start = 0 if after is None else ids.index(after) + 1
-    page = items[start : start + limit]
-    ends = {"first_id": page[0]["id"], "last_id": page[-1]["id"]} if page else {"first_id": "", "last_id": ""}
-    return {"object": "list", "data": page, "has_more": start + limit < len(items)} | ends
-
-
-def _items(entries: Sequence[JournalEntry], agent: Runnable[Any], response_id: ResponseId) -> Iterator[Json]:
-    """Yield the items of the conversation before a response, then those of the decisions at its beginning."""
+    entries = LocalJournal.load(record).entries
     request, steps = recorded_steps(entries[: response_id.after] or entries, escaped(agent.name))
     messages = [*(request or ())]
     if response_id.after:
         messages += [message for step in steps for message in step.messages()]
-    own = fact(agent, TOOLS)
-    for number, (message, results) in enumerate(_with_results(messages)):
-        yield from _message_items(message, results, own, f"in_{response_id.run_id}_{number}", agent.name)
+    items = list(items_of_messages(messages, response_id.run_id, [agent]))
     if response_id.after:
         calls = {
             (f"{escaped(agent.name)}/step-{step.number}", number): call
             for step in steps
             for number, call in enumerate(step.calls, 1)
         }
-        yield from _decision_items(entries[response_id.after :], calls)
+        items += _decision_items(entries[response_id.after :], calls)
+    return items
+
+
+def items_of_messages(messages: Sequence[Message], place: str, agents: Iterable[Runnable[Any]]) -> Iterator[Json]:
+    """Yield the items of a conversation.
+
+    Args:
+        messages: The messages.
+        place: What tells the ids of the items from those of another conversation.
+        agents: The agents whose tools run on the server; other calls are those of a client.
+    """
+    boxes = [(agent.name, box) for agent in agents if (box := fact(agent, TOOLS)) is not None]
+    owners = {tool: name for name, box in reversed(boxes) for tool in box.entries}
+    for number, (message, results) in enumerate(_with_results(messages)):
+        yield from _message_items(message, results, owners, f"in_{place}_{number}")
 
 
 def _with_results(messages: Sequence[Message]) -> list[tuple[Message, dict[str, ToolResult]]]:
@@ -94,13 +118,14 @@ def _with_results(messages: Sequence[Message]) -> list[tuple[Message, dict[str, 
 
 
 def _message_items(
-    message: Message, results: dict[str, ToolResult], own: Toolbox | None, place: str, agent: str
+    message: Message, results: Mapping[str, ToolResult], owners: Mapping[str, str], place: str
 ) -> Iterator[Json]:
     for number, part in enumerate(message.parts):
         end = f"{place}_{number}"
-        if isinstance(part, (ToolCall, ToolResult)) and own is not None and own.find(part.name) is not None:
+        owner = owners.get(part.name) if isinstance(part, (ToolCall, ToolResult)) else None
+        if owner is not None:
             if isinstance(part, ToolCall):  # its item has the result as well
-                yield item_of(ServerCall("", part.name, part.arguments, agent, None, results.get(part.id)), end)
+                yield item_of(ServerCall("", part.name, part.arguments, owner, None, results.get(part.id)), end)
         elif isinstance(part, ToolResult):
             yield _output_item(part.id, part.text, end)
         elif message.role == "assistant" and isinstance(part, (Text, Thinking, ToolCall)):

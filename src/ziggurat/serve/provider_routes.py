@@ -17,6 +17,7 @@ from ziggurat.core.errors import ConfigurationError, ZigguratError
 from ziggurat.messages.model import ModelRequest
 from ziggurat.messages.usage import estimate_tokens
 from ziggurat.serve.answers import NotAnswered
+from ziggurat.serve.conversation_routes import conversation_id_of, conversation_routes
 from ziggurat.serve.conversations import Conversation, ConversationRequest
 from ziggurat.serve.ids import check_id
 from ziggurat.serve.live_responses import LiveResponses
@@ -106,7 +107,8 @@ class _ProviderRoutes:
             if body["input"] is not items:
                 asking = replace(asking, content=read_request(encode(body), "responses")[1])
         run_id = None if previous is None else previous.run_id
-        return replace(asking, previous=run_id, approvals=approvals, labels=labels)
+        session = conversation_id_of(body)
+        return replace(asking, previous=run_id, approvals=approvals, labels=labels, session=session)
 
     async def _begin(
         self, conversation: Conversation, writer: ResponsesWriter, *, stream: bool
@@ -150,6 +152,7 @@ def provider_routes(agents: ServedAgents, closing: Closing) -> list[Route]:
         _route("POST", "/v1/chat/completions", partial(own.answer, wire="chat")),
         _route("POST", "/v1/responses", partial(own.answer, wire="responses")),
         _route("POST", "/v1/responses/input_tokens", partial(own.count_tokens, wire="responses")),
+        *conversation_routes(agents),
         _route("GET", "/v1/responses/{id}", stored.read),
         _route("GET", "/v1/responses/{id}/input_items", stored.list_input),
         _route("DELETE", "/v1/responses/{id}", stored.delete),

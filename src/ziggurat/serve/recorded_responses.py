@@ -80,7 +80,7 @@ def labels_of_request(body: Json) -> dict[str, Any]:
     metadata = body.get("metadata") or {}
     if not (isinstance(metadata, dict) and all(isinstance(value, str) for value in metadata.values())):
         raise ConfigurationError(f"metadata: expected an object of strings, got {metadata!r:.200}")
-    own = {name: body[name] for name in ("background", "previous_response_id") if body.get(name)}
+    own = {name: body[name] for name in ("background", "conversation", "previous_response_id") if body.get(name)}
     return metadata | {_OWN + name: value for name, value in own.items()}
 
 

@@ -143,13 +143,14 @@ class ServedAgents:
         Raises:
             RunNotFound: no store has this run, or its agent is not served here.
         """
-        for store in self._stores():
+        for store in self.stores():
             info = await store.find(f"run:{run_id}")
             if info is not None:
                 return self.agent(info.agent), info
         raise RunNotFound(f"there is no run {run_id!r:.150}")
 
-    def _stores(self) -> list[Store]:
+    def stores(self) -> list[Store]:
+        """Return the different stores of the agents."""
         return list({id(agent.store): agent.store for agent in self.agents.values()}.values())
 
     # -- what is started -----------------------------------------------------------------------------------------
@@ -225,7 +226,7 @@ class ServedAgents:
     ) -> tuple[list[RunRow], float | None]:
         """Return runs, those that changed last first, and the time before which there may be more."""
         headers: list[tuple[Store, LogInfo]] = []
-        for store in self._stores():
+        for store in self.stores():
             infos = await store.logs("run:", agent=agent, status=status, labels=labels, before=before, limit=limit)
             headers += [(store, info) for info in infos if info.agent in self.agents]
         headers = sorted(headers, key=lambda each: each[1].updated, reverse=True)[:limit]
@@ -267,7 +268,7 @@ class ServedAgents:
 
     async def sessions(self) -> list[dict[str, Any]]:
         """Return the sessions in the stores, those that changed last first."""
-        infos = [info for store in self._stores() for info in await store.logs("session:", limit=500)]
+        infos = [info for store in self.stores() for info in await store.logs("session:", limit=500)]
         infos.sort(key=lambda info: info.updated, reverse=True)
         return [{"id": info.log.removeprefix("session:"), "updated": _time(info.updated)} for info in infos]
 
@@ -277,7 +278,7 @@ class ServedAgents:
         Raises:
             RunNotFound: no store has it.
         """
-        for store in self._stores():
+        for store in self.stores():
             if await store.find(session_log(session_id)) is not None:
                 return await Session(session_id, store=store).get_messages()
         raise RunNotFound(f"there is no session {session_id!r:.150}")

@@ -11,7 +11,7 @@ from ziggurat.core.codec import encode
 from ziggurat.core.errors import ConfigurationError, ZigguratError
 from ziggurat.core.store import run_log
 from ziggurat.serve.answers import NotAnswered
-from ziggurat.serve.input_items import input_page
+from ziggurat.serve.input_items import input_items, item_page, page_settings
 from ziggurat.serve.live_responses import LiveResponses
 from ziggurat.serve.recorded_responses import RecordedResponse
 from ziggurat.serve.replies import error_reply
@@ -44,7 +44,7 @@ class StoredResponses:
             return await self._act(request, _read)
         try:
             stored = await self._find(request)
-            after = _number(request, "starting_after", -1)
+            after = _starting_after(request)
         except ZigguratError as error:
             return error_reply("responses", error, code="response_not_found")
         live = self._live.find(str(stored.id))
@@ -82,11 +82,12 @@ def page_of(request: Request) -> str:
     return f"{request.url.scheme}://{request.headers.get('host', '')}/"
 
 
-def _number(request: Request, name: str, default: int) -> int:
-    text = request.query_params.get(name, "")
+def _starting_after(request: Request) -> int:
+    """Return the number of the event after which a stream begins; -1 for all events."""
+    text = request.query_params.get("starting_after", "")
     if text and not (text.isascii() and text.isdigit() and len(text) < 10):
-        raise ConfigurationError(f"{name} is a number, got {text!r:.50}")
-    return int(text or default)
+        raise ConfigurationError(f"starting_after is the number of an event, got {text!r:.50}")
+    return int(text or -1)
 
 
 async def _read(stored: RecordedResponse, request: Request) -> Json:
@@ -94,9 +95,8 @@ async def _read(stored: RecordedResponse, request: Request) -> Json:
 
 
 async def _list_input(stored: RecordedResponse, request: Request) -> Json:
-    limit = _number(request, "limit", 20)
-    order, after = request.query_params.get("order", "desc"), request.query_params.get("after")
-    return input_page(await stored.agent.record(stored.id.run_id), stored.agent, stored.id, limit, order, after)
+    settings = page_settings(request.query_params)
+    return item_page(input_items(await stored.agent.record(stored.id.run_id), stored.agent, stored.id), settings)
 
 
 async def _cancel(stored: RecordedResponse, request: Request) -> Json:
