@@ -64,6 +64,7 @@ async def conclude(run: AgentRun, speech: Speech, page: str) -> Answered:
     Raises:
         NotAnswered: it failed or was cancelled.
     """
+    await speech.flush()
     if run.pending:
         return await _wait(run, speech, page)
     status = _REFUSED.get(type(run.stop))
