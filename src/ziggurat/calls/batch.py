@@ -17,6 +17,7 @@ from ziggurat.core.journal import journal_of
 from ziggurat.core.path import escaped
 from ziggurat.messages.events import ToolEnded
 from ziggurat.messages.parts import ToolCall, ToolResult
+from ziggurat.messages.usage import add_tool_call
 from ziggurat.tools.guarded_call import CANCELLED_ITSELF, GRACE, settle
 from ziggurat.tools.toolbox import Quorum, Toolbox
 
@@ -132,7 +133,7 @@ async def _outcome(
         text = f"interrupted: {why} while this one ran; whether it took effect is unknown"
         result = ToolResult(call.id, call.name, text, "interrupted", call.name)
     await journal.write(Result(ctx.path, call.name, call, result))
-    ctx.scope[AGENT_CALL].add_tool_call()
+    add_tool_call(ctx.scope.get(AGENT_CALL))
     if ctx.listens(ToolEnded):
         await ctx.emit(ToolEnded(ctx.path, call, result, 0.0))
     return result

@@ -37,7 +37,7 @@ from ziggurat.messages.parts import ToolCall
 from ziggurat.tools.approval import APPROVALS, Approvals, Rule, Verdict
 
 
-class ApprovedCall(Struct, frozen=True):
+class ApprovedCall(Struct, frozen=True, gc=False):
     """A call that has passed the gate.
 
     Attributes:

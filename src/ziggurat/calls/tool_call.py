@@ -28,6 +28,7 @@ from ziggurat.core.failures import Cause
 from ziggurat.core.journal import LocalJournal, journal_of
 from ziggurat.messages.events import ApprovalExecuted, ToolEnded, ToolStarted
 from ziggurat.messages.parts import ToolCall, ToolResult
+from ziggurat.messages.usage import add_tool_call
 from ziggurat.tools.approval import APPROVALS
 from ziggurat.tools.fork_effects import FORK_EFFECTS
 from ziggurat.tools.function import APPROVED_CALL, TOOL_DELTAS
@@ -79,7 +80,7 @@ async def act(box: Toolbox, call: ToolCall, ctx: Context) -> ToolResult:
     stored = journal.append(Result(ctx.path, call.name, call, result, (), journal.watch.elapsed if timed else 0.0))
     if stored is not None:  # `await journal.write(...)` takes 0.2 us longer
         await stored
-    ctx.scope[AGENT_CALL].add_tool_call()
+    add_tool_call(ctx.scope.get(AGENT_CALL))
     seconds = monotonic() - started
     if entry is not None:
         entry.statistics.add(seconds, result)

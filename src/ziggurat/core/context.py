@@ -26,13 +26,6 @@ S = TypeVar("S")
 T = TypeVar("T")
 
 
-class _Counter(Struct):
-    """The names used so far during one entry into a call, and the state of its middleware."""
-
-    names: dict[str, int] | None = None
-    states: dict[int, tuple[object, object]] | None = None  # with the owner, so that its id is not reused
-
-
 class Context(Struct, frozen=True, eq=False):
     """The context of one call. It is frozen: methods return new contexts.
 
@@ -52,7 +45,7 @@ class Context(Struct, frozen=True, eq=False):
     scope: Scope = Scope()
     frozen: object = None
     leaf: bool = False
-    _counter: _Counter = field(default_factory=_Counter)
+    _used: dict[str | int, Any] = field(default_factory=dict)  # in this entry: counts by name, states by id of owner
     _entered: bool = False
     tries: int = 0
 
@@ -65,13 +58,9 @@ class Context(Struct, frozen=True, eq=False):
             name: The name of the call.
             leaf: Whether its caller records it as a whole.
         """
-        counter = self._counter
-        names = counter.names
-        if names is None:
-            names = counter.names = {}
         if not name.isidentifier():  # which needs no escapes, as nearly all names
             name = escaped(name)
-        number = names[name] = names.get(name, 0) + 1
+        number = self._used[name] = self._used.get(name, 0) + 1
         path = f"{self.path}/{name}" if number == 1 else f"{self.path}/{name}#{number}"
         return Context(path, self.emit, self.watch, self.scope, self.frozen, leaf or self.leaf)
 
@@ -81,13 +70,11 @@ class Context(Struct, frozen=True, eq=False):
 
     def as_leaf(self) -> "Context":
         """Return a context for the parts of this call, which its caller records as a whole."""
-        return Context(  # in two thirds of the time of replace()
-            self.path, self.emit, self.watch, self.scope, self.frozen, True, self._counter, self._entered, self.tries
-        )
+        return replace(self, leaf=True)
 
     def again(self) -> "Context":
         """Return the context for another try of this same call: same path, numbering starts again."""
-        return replace(self, _counter=_Counter(), tries=self.tries + 1)
+        return replace(self, _used={}, tries=self.tries + 1)
 
     def within(self, key: Key[T], value: T) -> "Context":
         """Return a context whose scope has `value` under `key`, for this call and all calls below it."""
@@ -111,7 +98,7 @@ class Context(Struct, frozen=True, eq=False):
 
     def entered(self, scope: Scope) -> "Context":
         """Return a context marked as having passed the checks and hooks of this call, with `scope` for all below it."""
-        return Context(self.path, self.emit, self.watch, scope, None, False, self._counter, True)
+        return Context(self.path, self.emit, self.watch, scope, None, False, self._used, True)
 
     def limit(self, seconds: float) -> "Limit":
         """Limit the block ``async with ctx.limit(30) as ctx`` to `seconds`.
@@ -127,9 +114,7 @@ class Context(Struct, frozen=True, eq=False):
         """Return a context of this call with a stopwatch of its own, `watch` or a new one."""
         if watch is None:
             watch = Stopwatch(self.clock, self.watch, self.emit)
-        return Context(  # in two thirds of the time of replace()
-            self.path, self.emit, watch, self.scope, self.frozen, self.leaf, self._counter, self._entered, self.tries
-        )
+        return replace(self, watch=watch)
 
     def branch(self) -> "AbstractContextManager[Context]":
         """Return a context for one of several calls that are made at the same time, within a ``with`` block.
@@ -218,13 +203,10 @@ class Context(Struct, frozen=True, eq=False):
 
     def state(self, owner: object, factory: Callable[[], S]) -> S:
         """Return the state of `owner` for this call, made by `factory` on first use and discarded with the call."""
-        states = self._counter.states
-        if states is None:
-            states = self._counter.states = {}
-        known = states.get(id(owner))
+        known: tuple[object, S] | None = self._used.get(id(owner))
         if known is None:
-            known = states[id(owner)] = (owner, factory())
-        return known[1]  # type: ignore[return-value]
+            known = self._used[id(owner)] = (owner, factory())  # with the owner, so that its id is not reused
+        return known[1]
 
     @property
     def is_entered(self) -> bool:

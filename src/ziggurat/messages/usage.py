@@ -1,6 +1,6 @@
 """Token usage of model calls; an unknown figure is None, never zero."""
 
-__all__ = ["Tally", "Usage", "as_usage", "estimate_tokens", "sum_of", "tally_of"]
+__all__ = ["Tally", "Usage", "add_tool_call", "as_usage", "estimate_tokens", "sum_of", "tally_of"]
 
 from collections import defaultdict
 
@@ -101,14 +101,7 @@ class Tally:
                 tally.model_calls += 1
                 tally = tally.outer
         elif isinstance(cost, Result) and is_tool_call(cost.path):
-            self.add_tool_call()
-
-    def add_tool_call(self) -> None:
-        """Count a tool call, here and in all enclosing runs."""
-        tally: Tally | None = self
-        while tally is not None:
-            tally.tool_calls += 1
-            tally = tally.outer
+            add_tool_call(self)
 
     def charge(self, usage: Usage, name: str) -> None:
         """Charge the usage of a service to the budgets in effect; there are none here."""
@@ -124,6 +117,13 @@ class Tally:
         for usages in self._usages.values():
             usages[:] = (sum_of(*usages),)
         return {name: usages[0] for name, usages in self._usages.items()}
+
+
+def add_tool_call(tally: Tally | None) -> None:
+    """Count a tool call in a tally and those of all enclosing runs."""
+    while tally is not None:
+        tally.tool_calls += 1
+        tally = tally.outer
 
 
 def tally_of(journal: Recorder) -> Tally:

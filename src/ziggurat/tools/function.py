@@ -133,12 +133,13 @@ class FunctionTool(Generic[F_co]):
             InvalidArguments: they do not fit.
             ToolError: the call is not the approved one, or a tool with ``effect="once"`` would run twice.
         """
-        frozen = ctx.frozen
-        if not isinstance(frozen, Frozen):
-            frozen, arguments = None, self.decoded(call)
-        else:
+        frozen, once = ctx.frozen, None
+        if isinstance(frozen, Frozen):
             frozen.use(call, ctx)
+            once = frozen if frozen.effect == "once" else None
             arguments = self.arguments.decode_normal(call.arguments)
+        else:
+            arguments = self.decoded(call)
         if self._timeout is not None:
             ctx = ctx.timed()
         if self._context is not None:
@@ -149,12 +150,11 @@ class FunctionTool(Generic[F_co]):
             work = run_guarded(self.function, arguments, ctx, call)
         else:
             work = run_in_thread(self.function, arguments, ctx, call)
-        once = frozen is not None and frozen.effect == "once"
-        if frozen is not None and once:
-            work = _record_returned(work, frozen, ctx)
+        if once is not None:
+            work = _record_returned(work, once, ctx)
         if self._timeout is not None or (ctx.watch is not None and ctx.watch.limited):
             work = run_bounded(work, ctx, name=self.spec.name, seconds=self._timeout)
-        return once_only(work, frozen) if frozen is not None and once else work
+        return work if once is None else once_only(work, once)
 
     async def _collect(self, arguments: dict[str, Any], ctx: Context, call: ToolCall) -> str:
         """Join the pieces of an async generator and emit each; stop reading at `MAX_RESULT` characters."""
