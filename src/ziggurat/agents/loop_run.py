@@ -31,6 +31,7 @@ from ziggurat.messages.message import Message
 from ziggurat.messages.model import ModelRequest, ModelResponse, ModelSettings, ToolSpec
 from ziggurat.messages.parts import ToolCall, ToolResult
 from ziggurat.messages.rewriting import OriginalMessages
+from ziggurat.messages.usage import sum_of
 from ziggurat.runs.control import STEERING
 from ziggurat.runs.session_writer import SESSION_WRITER, SessionWriter, session_writer_of
 from ziggurat.tools.toolbox import Toolbox
@@ -151,7 +152,7 @@ class LoopRun:
         log = self.conversation.log
         self.results = results
         for result in results:
-            log.append(Message("tool", results if len(results) == 1 else (result,)))
+            log.append(Message("tool", (result,)))
         self.complete = len(log)
         for result in results:
             if result.error == "retry" or (self.retries is not None and result.error is None):
@@ -221,11 +222,12 @@ class LoopRun:
         """Return the run so far: its complete steps, in a form that can be sent to a model again."""
         log = self.conversation.log
         whole = self.conversation if self.complete == len(log) else Conversation(log[: self.complete])
+        by_model = self.tally.by_model
         self.tally.run = run = AgentRun(
             Transcript(whole, self.complete),
             stop,
             output,
-            self.tally.usage,
+            sum_of(*by_model.values()),
             self.tally.model_calls,
             self.tally.tool_calls,
             self.steps,
@@ -236,7 +238,7 @@ class LoopRun:
             journal_of(self.ctx).watch.elapsed - self.tally.began,
             self.past(),
             "" if self.writer is None else self.writer.id,
-            usage_by_model=self.tally.by_model,
+            usage_by_model=by_model,
         )
         return run
 
