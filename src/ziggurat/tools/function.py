@@ -67,7 +67,10 @@ class FunctionTool(Generic[F_co]):
     Made by `tool` and `raw_tool`. `function` is the original function, with its signature.
     """
 
-    __slots__ = ("_async", "_context", "_streams", "_timeout", "_validators", "arguments", "facts", "function", "spec")
+    __slots__ = (
+        "_async", "_context", "_decode_normal", "_streams", "_timeout", "_validators", "arguments", "facts", "function",
+        "spec",
+    )  # fmt: skip
 
     def __init__(
         self,
@@ -82,6 +85,7 @@ class FunctionTool(Generic[F_co]):
         self.spec: ToolSpec = spec
         self.arguments: Signature | RawSchema = arguments
         self._async = arguments.is_async
+        self._decode_normal = arguments.decode_normal
         self._streams = streams
         self._context = arguments.context_parameter
         self._validators = tuple(validators)
@@ -137,7 +141,7 @@ class FunctionTool(Generic[F_co]):
         if isinstance(frozen, Frozen):
             frozen.use(call, ctx)
             once = frozen if frozen.effect == "once" else None
-            arguments = self.arguments.decode_normal(call.arguments)
+            arguments = self._decode_normal(call.arguments)
         else:
             arguments = self.decoded(call)
         if self._timeout is not None:

@@ -149,9 +149,10 @@ class Signature(msgspec.Struct, frozen=True, eq=False):
             return canonical({**self._defaults, **values} if self._defaults else values, True).decode()
         return normal_form(arguments, self._recode)
 
-    def decode_normal(self, arguments: str) -> dict[str, object]:
-        """Decode arguments in their normal form, which need no further check."""
-        return self._read(arguments) if self._plain else self.decode(arguments)
+    @property
+    def decode_normal(self) -> Callable[[str], dict[str, object]]:
+        """Decodes arguments in their normal form, which need no further check if they are plain."""
+        return self._read if self._plain else self.decode
 
     def _recode(self, arguments: str) -> str:
         """Decode arguments, and encode them with the defaults of those left out."""
