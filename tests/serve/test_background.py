@@ -155,3 +155,18 @@ async def test_another_server_of_the_same_store_gives_its_events_at_the_end(tmp_
         following = asyncio.ensure_future(_all(await other.client.responses.retrieve(begun.id, stream=True)))
         paused.goes_on.set()
         assert (await following)[-1].response.output_text == "ab"
+
+
+@asynchronous
+async def test_after_the_end_of_its_server_another_goes_on_with_it(tmp_path: Path) -> None:
+    paused, store = Paused(), f"sqlite:///{tmp_path}/runs.db"
+    async with talking(clerk(paused), wire="responses", store=store) as (talk, _):
+        begun = await talk.client.responses.create(model="clerk", input="x", background=True)
+        await paused.began.wait()
+    async with talking(clerk("Done."), wire="responses", store=store) as (talk, server):
+        assert (await talk.client.responses.retrieve(begun.id)).status == "queued"
+        run_id = begun.id.removeprefix("resp_")
+        await server.post(f"/runs/{run_id}/resume")
+        await server.until(run_id, "end")
+        read = await talk.client.responses.retrieve(begun.id)
+        assert (read.status, read.output_text) == ("completed", "Done.")

@@ -9,6 +9,7 @@ from msgspec import Struct
 
 from ziggurat.agents.runnable import Runnable
 from ziggurat.core.errors import ConfigurationError
+from ziggurat.core.journal import LocalJournal
 from ziggurat.core.store import LogInfo
 from ziggurat.serve.answers import NotAnswered
 from ziggurat.serve.recorded_speech import say_recorded
@@ -51,13 +52,16 @@ class RecordedResponse(Struct, frozen=True):
         )
 
     async def body(self, page: str) -> Json:
-        """Return it as it is now.
+        """Return it as it is now: ``queued`` if its run has lost its process, and waits for another to go on with it.
 
         Args:
             page: The address of the page of this server.
         """
         if self.info.status == "running":
-            return self.writer().without_answer("in_progress")
+            driven = (await self.agent.attach(self.id.run_id).status()).driven
+            return self.writer().without_answer("in_progress" if driven else "queued")
+        if self.info.status == "Cancelled" and await self._was_interrupted():
+            return self.writer().without_answer("queued")
         whole = ReplyParts()
 
         async def say(piece: ReplyPiece) -> None:
@@ -69,6 +73,11 @@ class RecordedResponse(Struct, frozen=True):
             status = "cancelled" if self.info.status == "Cancelled" else "failed"
             return self.writer().without_answer(status, str(error))
         return self.writer().plain(whole.parts(), answered.finish, answered.usage)
+
+    async def _was_interrupted(self) -> bool:
+        """Return whether nobody cancelled the run, but its process ended."""
+        last = LocalJournal.load(await self.agent.record(self.id.run_id)).last_end
+        return last is not None and last.interrupted
 
 
 def labels_of_request(body: Json) -> dict[str, Any]:
