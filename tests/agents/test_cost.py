@@ -45,10 +45,10 @@ A tool that is not async runs in a thread, and how often the event loop turns un
 GUARDS = 88 if sys.version_info >= (3, 12) else 123
 """Calls for the guards around the model and the tool of a step; those of asyncio, which runs a task, are among them."""
 
-RECORDED = 11
+RECORDED = 10 if sys.version_info >= (3, 12) else 11
 """Calls for a recorded step of a flow, without a store; that of its function is among them."""
 
-RUN = 126
+RUN = 122 if sys.version_info >= (3, 12) else 126
 """Calls for a run that is answered at once."""
 
 
