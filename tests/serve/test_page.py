@@ -11,7 +11,7 @@ from playwright.sync_api import Browser, Page, expect
 from tests.serve.page_server import BEGAN, PageServer, ServedRun, node
 
 AXE = Axe()
-USAGE = {"input_tokens": 1_840, "output_tokens": 212}
+USAGE = {"input": 1_840, "output": 212}
 
 
 def _approval(**more: Any) -> dict[str, Any]:

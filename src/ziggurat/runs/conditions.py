@@ -1,6 +1,6 @@
 """RunConditions: the grants and the session a run was started with, recorded so that they still apply on resume."""
 
-__all__ = ["RunConditions", "conditions_in", "labels_of", "limit_grants"]
+__all__ = ["RunConditions", "conditions_in", "labels_of", "limit_grants", "session_of"]
 
 from typing import Any, cast
 
@@ -36,7 +36,15 @@ _NONE = RunConditions()
 
 def conditions_in(journal: LocalJournal) -> RunConditions:
     """Return the conditions of a recorded run; a fork belongs to no session."""
-    opened = journal.entries[0] if journal.entries else None
+    return _conditions(journal.entries[0] if journal.entries else None)
+
+
+def session_of(opened: JournalEntry) -> str:
+    """Return the id of the session of a run by its first entry; empty without one."""
+    return _conditions(opened).session
+
+
+def _conditions(opened: JournalEntry | None) -> RunConditions:
     if not isinstance(opened, Opened) or opened.terms is None:
         return _NONE
     conditions = as_type(opened.terms, cast("type[RunConditions | None]", RunConditions | None)) or _NONE

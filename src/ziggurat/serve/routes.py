@@ -26,6 +26,7 @@ from ziggurat.serve.guard import STREAM, Receive, Send
 from ziggurat.serve.ids import check_id
 from ziggurat.serve.provider_routes import provider_routes
 from ziggurat.serve.served import ServedAgents
+from ziggurat.serve.served_memories import read_memories
 from ziggurat.serve.sse import Closing
 from ziggurat.serve.statuses import status_of
 from ziggurat.serve.views import call_view, changed_nodes, message_view, tree_view
@@ -108,6 +109,7 @@ class _Routes:
             labels=labels or None,
             before=until,
             search=query.get("search", "")[:200],
+            session=query.get("session", ""),
             limit=limit,
         )
         return {"runs": rows, "next": more}
@@ -153,7 +155,11 @@ class _Routes:
         return {"id": request.path_params["id"], "messages": [message_view(message) for message in messages]}
 
     async def read_memory(self, request: Request) -> Any:
-        raise RunNotFound("memories are not served yet; look at them with: ziggurat memory list")
+        search, owner = request.query_params.get("search", "")[:200], request.query_params.get("owner") or None
+        limit = _number(request, "limit", 100)
+        agents = self.agents.agents.values()
+        memories, total = await read_memories(agents, search=search, owner=owner, limit=limit)
+        return {"memories": memories, "total": total}
 
     # -- what changes something ----------------------------------------------------------------------------------
 

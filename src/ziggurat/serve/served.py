@@ -1,11 +1,10 @@
 """ServedAgents: the agents of a server, the runs that it drives, and what it knows of all runs in their stores."""
 
-__all__ = ["PendingRow", "RunRow", "ServedAgents"]
+__all__ = ["PendingRow", "ServedAgents"]
 
 import asyncio
 import logging
 from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
-from datetime import UTC, datetime
 from functools import partial
 from typing import Any, TypeVar
 
@@ -15,19 +14,17 @@ from ziggurat.agents.runnable import Runnable
 from ziggurat.calls.call_decision import question_of
 from ziggurat.calls.enter import parts_of
 from ziggurat.core.clock import new_id as new_id_of
-from ziggurat.core.codec import as_type, plain
-from ziggurat.core.entries import JournalEntry, Opened
-from ziggurat.core.errors import ConfigurationError, JournalCorrupt, RunNotFound
+from ziggurat.core.codec import plain
+from ziggurat.core.entries import JournalEntry
+from ziggurat.core.errors import ConfigurationError, RunNotFound
 from ziggurat.core.event import Event
 from ziggurat.core.journal import LocalJournal
-from ziggurat.core.json_lines import read_entry
 from ziggurat.core.store import LogInfo, Store, session_log
-from ziggurat.core.stored_rows import lines_of
-from ziggurat.messages.agent import AgentRequest, Decision, PendingItem
-from ziggurat.messages.formatting import shortened
+from ziggurat.messages.agent import Decision, PendingItem
 from ziggurat.messages.message import Message
 from ziggurat.observe.metrics import Metrics
 from ziggurat.runs.local import runs_of
+from ziggurat.serve.run_rows import RunRow, RunRows, time_of
 from ziggurat.serve.views import fork_place
 from ziggurat.stores.addresses import connect
 from ziggurat.stores.session.session import Session
@@ -35,33 +32,6 @@ from ziggurat.stores.session.session import Session
 T = TypeVar("T")
 
 logger: logging.Logger = logging.getLogger("ziggurat")
-
-_PROMPT = 200
-"""Characters of a prompt in a list."""
-
-
-class RunRow(Struct, frozen=True):
-    """A run in a list.
-
-    Attributes:
-        run_id: Its id.
-        agent: The name of its agent.
-        status: ``"running"``, or how it ended or why it waits.
-        prompt: The beginning of its question.
-        started: When it was created, in RFC 3339.
-        updated: When it was last changed.
-        labels: Its labels.
-        driven: Whether a process works on it now.
-    """
-
-    run_id: str
-    agent: str
-    status: str
-    prompt: str
-    started: str
-    updated: str
-    labels: dict[str, Any]
-    driven: bool
 
 
 class PendingRow(Struct, frozen=True):
@@ -79,7 +49,7 @@ class PendingRow(Struct, frozen=True):
     @classmethod
     def of(cls, item: PendingItem) -> "PendingRow":
         """Return an item as it is sent to people."""
-        expires = None if item.until is None else _time(item.until)
+        expires = None if item.until is None else time_of(item.until)
         kind = "question" if item.stage == "question" else "approval"
         choices = question_of(item.call).answer.get("enum", ()) if item.stage == "question" else ()
         return cls(item.id, kind, item.path, item.call.name, item.call.parsed(), item.reason, tuple(choices), expires)
@@ -115,6 +85,7 @@ class ServedAgents:
             raise ConfigurationError("a server needs at least one agent")
         self.limit = limit
         self._tasks: set[asyncio.Task[object]] = set()
+        self._rows = RunRows()
 
     @property
     def full(self) -> bool:
@@ -222,6 +193,7 @@ class ServedAgents:
         labels: Mapping[str, object] | None = None,
         before: float | None = None,
         search: str = "",
+        session: str = "",
         limit: int = 50,
     ) -> tuple[list[RunRow], float | None]:
         """Return runs, those that changed last first, and the time before which there may be more."""
@@ -230,9 +202,14 @@ class ServedAgents:
             infos = await store.logs("run:", agent=agent, status=status, labels=labels, before=before, limit=limit)
             headers += [(store, info) for info in infos if info.agent in self.agents]
         headers = sorted(headers, key=lambda each: each[1].updated, reverse=True)[:limit]
-        rows = [await _row(store, info) for store, info in headers]
+        rows = [await self._rows.row(store, info) for store, info in headers]
         sought = search.casefold()
-        fitting = [row for row in rows if sought in f"{row.run_id} {row.agent} {row.prompt} {row.labels}".casefold()]
+        fitting = [
+            row
+            for row in rows
+            if sought in f"{row.run_id} {row.agent} {row.prompt} {row.labels}".casefold()
+            and session in ("", row.session)
+        ]
         return fitting, headers[-1][1].updated if len(headers) == limit else None
 
     def described(self) -> list[dict[str, str]]:
@@ -270,7 +247,7 @@ class ServedAgents:
         """Return the sessions in the stores, those that changed last first."""
         infos = [info for store in self.stores() for info in await store.logs("session:", limit=500)]
         infos.sort(key=lambda info: info.updated, reverse=True)
-        return [{"id": info.log.removeprefix("session:"), "updated": _time(info.updated)} for info in infos]
+        return [{"id": info.log.removeprefix("session:"), "updated": time_of(info.updated)} for info in infos]
 
     async def conversation(self, session_id: str) -> list[Message]:
         """Return the messages of a session.
@@ -289,7 +266,7 @@ class ServedAgents:
         status = await agent.attach(run_id).status()
         last = status.messages[-1] if status.messages else None
         return {
-            **plain(await _row(agent.store, info)),
+            **plain(await self._rows.row(agent.store, info)),
             "status": status.status,
             "driven": status.driven,
             "output": last.text if last is not None and last.role == "assistant" else None,
@@ -300,31 +277,3 @@ class ServedAgents:
             "tool_calls": status.tool_calls,
             "entries": status.entries,
         }
-
-
-async def _row(store: Store, info: LogInfo) -> RunRow:
-    return RunRow(
-        info.log.removeprefix("run:"),
-        info.agent,
-        info.status,
-        await _prompt(store, info.log),
-        _time(info.created),
-        _time(info.updated),
-        info.labels,
-        bool(info.owner),
-    )
-
-
-async def _prompt(store: Store, log: str) -> str:
-    try:
-        rows: Sequence[Any] = await store.read(log, 0, 1)
-        entry = read_entry((await lines_of(store, log, rows))[0])
-        if not isinstance(entry, Opened) or entry.request is None:
-            return ""
-        return shortened(as_type(entry.request, AgentRequest).messages[-1].text, _PROMPT)
-    except (JournalCorrupt, IndexError):  # one damaged run must not hide the others
-        return "(damaged)"
-
-
-def _time(seconds: float) -> str:
-    return datetime.fromtimestamp(seconds, UTC).isoformat(timespec="milliseconds")

@@ -17,6 +17,7 @@ from ziggurat.messages.recorded import recorded_steps
 from ziggurat.observe.run_node import RunNode
 from ziggurat.observe.tree import run_tree
 from ziggurat.runs.fork import calls_of
+from ziggurat.serve.run_rows import cost_of
 
 View = dict[str, Any]
 
@@ -80,7 +81,11 @@ def call_view(entries: Sequence[JournalEntry], number: str) -> View:
 
 def _result_view(entry: Result) -> View:
     if is_model_call(entry.path):
-        return {"reply": message_view(as_type(entry.value, ModelResponse).message)["content"]}
+        response = as_type(entry.value, ModelResponse)
+        return {
+            "reply": message_view(response.message)["content"],
+            "cost": cost_of({entry.name or response.model: response.usage}),
+        }
     if is_tool_call(entry.path):
         result = as_type(entry.value, ToolResult)
         return {"error" if result.error is not None else "result": result.text}

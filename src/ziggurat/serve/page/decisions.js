@@ -39,19 +39,19 @@ function Item({ id, item, onDone }) {
     <h3>${question ? "Question" : html`Approve <code>${visible(item.tool || "")}</code>?`}
       ${item.expires && html`<small>until <${Ago} time=${item.expires} /></small>`}</h3>
     ${item.text && html`<p class="words">${visible(item.text)}</p>`}
-    ${!question && html`<${Block} value=${item.arguments === undefined || item.arguments === null ? "no arguments" : item.arguments} label="Arguments" />`}
+    ${!question && html`<${Block} value=${item.arguments == null ? "no arguments" : item.arguments} label="Arguments" />`}
     <${Alert} text=${error} />
     ${mode && html`<div class="fields">${mode === "modify" ? area("Arguments, as JSON", 6) : mode === "deny" ? area("Reason, which the model gets", 2) : area("Answer", 3)}
-      <div class="actions"><button type="button" class=${mode === "deny" ? "danger" : "main"} disabled=${busy} onClick=${send[mode]}>
+      <div class="actions"><button class=${mode === "deny" ? "danger" : "main"} disabled=${busy} onClick=${send[mode]}>
         ${{ deny: "Deny", modify: "Approve as changed", answer: "Answer" }[mode]}</button>
-        <button type="button" class="quiet" onClick=${() => setMode("")}>Back</button></div></div>`}
+        <button class="quiet" onClick=${() => setMode("")}>Back</button></div></div>`}
     ${!mode && !question && html`<div class="actions">
-      <button type="button" class="main" disabled=${busy} onClick=${() => decide({ action: "approve" })}>Approve</button>
-      <button type="button" disabled=${busy} onClick=${() => open("modify", json(item.arguments ?? {}))}>Modify …</button>
-      <button type="button" class="danger" disabled=${busy} onClick=${() => open("deny", "")}>Deny …</button></div>`}
+      <button class="main" disabled=${busy} onClick=${() => decide({ action: "approve" })}>Approve</button>
+      <button disabled=${busy} onClick=${() => open("modify", json(item.arguments ?? {}))}>Modify …</button>
+      <button class="danger" disabled=${busy} onClick=${() => open("deny", "")}>Deny …</button></div>`}
     ${!mode && question && html`<div class="actions">
-      ${(item.choices || []).map((choice) => html`<button type="button" disabled=${busy} onClick=${() => decide({ action: "answer", answer: choice })}>${visible(choice)}</button>`)}
-      <button type="button" class="main" disabled=${busy} onClick=${() => open("answer", "")}>Answer …</button></div>`}
+      ${(item.choices || []).map((choice) => html`<button disabled=${busy} onClick=${() => decide({ action: "answer", answer: choice })}>${visible(choice)}</button>`)}
+      <button class="main" disabled=${busy} onClick=${() => open("answer", "")}>Answer …</button></div>`}
   </article>`;
 }
 

@@ -1,5 +1,5 @@
 // Two runs beside each other: which of their calls are the same, which differ, which only one has.
-import { html, Alert, Block, Empty, count, runLink, useEffect, useState, visible } from "./html.js";
+import { html, Alert, Block, Empty, count, runLink, useState, useTitle, visible } from "./html.js";
 import { query } from "./server.js";
 import { useAnswer } from "./answer.js";
 
@@ -10,8 +10,8 @@ function Row({ row }) {
   return html`<li class=${"diff-row " + row.kind}>
     <h3><span class="sign" role="img" aria-label=${meaning}>${sign}</span> ${visible(row.name || row.path)} <small class="mono">${visible(row.path)}</small></h3>
     ${row.kind !== "same" && html`<div class="sides">
-      <div>${row.a !== undefined && row.a !== null && html`<${Block} value=${row.a} label="First" />`}</div>
-      <div>${row.b !== undefined && row.b !== null && html`<${Block} value=${row.b} label="Second" />`}</div></div>`}
+      <div>${row.a != null && html`<${Block} value=${row.a} label="First" />`}</div>
+      <div>${row.b != null && html`<${Block} value=${row.b} label="Second" />`}</div></div>`}
   </li>`;
 }
 
@@ -19,9 +19,7 @@ export function Diff({ a, b }) {
   const { answer: diff, error } = useAnswer(a && b && "/diff" + query({ a, b }));
   const { answer: list } = useAnswer("/runs" + query({ limit: 50 }));
   const [all, setAll] = useState(false);
-  useEffect(() => {
-    document.title = "Compare · Ziggurat";
-  }, []);
+  useTitle("Compare");
   function compare(event) {
     event.preventDefault();
     const form = new FormData(event.target);
@@ -34,7 +32,7 @@ export function Diff({ a, b }) {
       <input name="a" aria-label="First run" placeholder="first run" list="run-ids" defaultValue=${a} key=${"a" + a} required />
       <input name="b" aria-label="Second run" placeholder="second run" list="run-ids" defaultValue=${b} key=${"b" + b} required />
       <datalist id="run-ids">${(list ? list.runs : []).map((run) => html`<option value=${run.run_id}>${visible(run.prompt || "").slice(0, 60)}</option>`)}</datalist>
-      <button type="submit" class="main">Compare</button>
+      <button class="main">Compare</button>
       <label class="check"><input type="checkbox" checked=${all} onChange=${(event) => setAll(event.target.checked)} /> also what is the same</label>
     </form>
     <${Alert} text=${error} />

@@ -1,10 +1,10 @@
 // Preact with templates, and the small things that every view draws.
-import { h, Fragment, render } from "./preact.js";
+import { h, render } from "./preact.js";
 import { useEffect, useLayoutEffect, useMemo, useRef, useState } from "./hooks.js";
 import htm from "./htm.js";
 
 export const html = htm.bind(h);
-export { Fragment, render, useEffect, useLayoutEffect, useMemo, useRef, useState };
+export { render, useEffect, useLayoutEffect, useMemo, useRef, useState };
 
 const HIDDEN = /[\u0000-\u0008\u000b-\u001f\u007f-\u009f\u00ad\u061c\u180e\u200b-\u200f\u2028-\u202e\u2060-\u206f\ufeff\ufff9-\ufffb]/g;
 
@@ -14,7 +14,7 @@ export const visible = (text) =>
 
 /** Any JSON value as text: strings unchanged, messages of parts as their texts, the rest indented. */
 export function textOf(value) {
-  if (value === null || value === undefined) return "";
+  if (value == null) return "";
   if (typeof value === "string") return visible(value);
   if (Array.isArray(value) && value.length && value.every((part) => part && typeof part === "object"))
     return value.map((part) => (typeof part.text === "string" ? visible(part.text) : json(part))).join("\n");
@@ -42,7 +42,7 @@ export function Status({ name }) {
 }
 
 export const seconds = (time) =>
-  time === null || time === undefined ? null : typeof time === "number" ? time : Date.parse(time) / 1000;
+  time == null ? null : typeof time === "number" ? time : Date.parse(time) / 1000;
 
 export function Ago({ time }) {
   const at = seconds(time);
@@ -54,7 +54,7 @@ export function Ago({ time }) {
 }
 
 export function duration(value) {
-  if (value === null || value === undefined || Number.isNaN(value)) return "";
+  if (!(value >= 0)) return "";
   if (value < 0.9995) return Math.round(value * 1000) + " ms";
   if (value < 60) return value.toFixed(value < 10 ? 2 : 1) + " s";
   const whole = Math.round(value);
@@ -64,17 +64,10 @@ export function duration(value) {
 
 export const count = (value) => (value ? value.toLocaleString("en") : "");
 
-export function tokens(usage) {
-  if (!usage) return 0;
-  if (typeof usage.tokens === "number") return usage.tokens;
-  return (usage.input_tokens || usage.input || 0) + (usage.output_tokens || usage.output || 0);
-}
+export const tokens = (usage) => (usage ? (usage.input || 0) + (usage.output || 0) : 0);
 
-export function money(cost) {
-  const value = cost && typeof cost === "object" ? cost.amount ?? cost.total : cost;
-  if (value === null || value === undefined || value === "" || !Number.isFinite(+value)) return "";
-  return "$" + (+value).toFixed(+value && +value < 0.01 ? 5 : +value < 1 ? 4 : 2);
-}
+/** Dollars as text; empty for none, and for what is unknown. */
+export const money = (cost) => (+cost ? "$" + (+cost).toFixed(cost < 0.01 ? 5 : cost < 1 ? 4 : 2) : "");
 
 export function Empty({ title, children }) {
   return html`<div class="empty">
@@ -83,6 +76,29 @@ export function Empty({ title, children }) {
     <div class="faint">${children}</div>
   </div>`;
 }
+
+/** Set the title of the window. */
+export const useTitle = (text) => useEffect(() => {
+  document.title = visible(text).slice(0, 60) + " · Ziggurat";
+}, [text]);
+
+/** Listen to the window while a view is there. */
+export const useListener = (name, act) => useLayoutEffect(() => {
+  addEventListener(name, act);
+  return () => removeEventListener(name, act);
+}, []);
+
+/** A function that calls another one when it was not called again for a while. */
+export function useLater(act) {
+  const timer = useRef(0);
+  return (...values) => {
+    clearTimeout(timer.current);
+    timer.current = setTimeout(() => act(...values), 200);
+  };
+}
+
+/** The form above a list. */
+export const Filters = ({ children }) => html`<form class="filters" role="search" onSubmit=${(event) => event.preventDefault()}>${children}</form>`;
 
 export const runLink = (id, number) => "#/runs/" + encodeURIComponent(id) + (number === undefined ? "" : "/" + number);
 
@@ -98,7 +114,7 @@ export function Block({ value, label }) {
   const long = text.length > 6000 && !all;
   return html`<div class="block">
     <pre tabindex="0" role="region" aria-label=${visible(label)}>${long ? text.slice(0, 6000) : text}</pre>
-    ${long && html`<button type="button" class="quiet" onClick=${() => setAll(true)}>Show all ${count(text.length)} characters</button>`}
+    ${long && html`<button class="quiet" onClick=${() => setAll(true)}>Show all ${count(text.length)} characters</button>`}
   </div>`;
 }
 
@@ -110,7 +126,7 @@ export function Dialog({ title, onClose, children }) {
   }, []);
   const beside = (event) => event.target === element.current && onClose();
   return html`<dialog ref=${element} aria-label=${title} onClose=${onClose} onMouseDown=${beside}>
-    <header><h2>${title}</h2><button type="button" class="quiet" aria-label="Close" onClick=${onClose}>✕</button></header>
+    <header><h2>${title}</h2><button class="quiet" aria-label="Close" onClick=${onClose}>✕</button></header>
     ${children}
   </dialog>`;
 }

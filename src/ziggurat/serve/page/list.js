@@ -1,5 +1,5 @@
 // The list of runs: filters, search, and rows that are read again while the page is visible.
-import { html, Ago, Alert, Empty, Status, count, duration, money, runLink, seconds, tokens, useEffect, useRef, useState, visible } from "./html.js";
+import { html, Ago, Alert, Empty, Filters, Status, count, duration, money, runLink, seconds, tokens, useEffect, useLater, useListener, useState, useTitle, visible } from "./html.js";
 import { get, query } from "./server.js";
 import { useAnswer } from "./answer.js";
 
@@ -47,29 +47,25 @@ function merge(now, answer) {
   return { runs: [...answer.runs, ...rest], next: rest.length ? now.next : answer.next, error: "" };
 }
 
-function Filters({ values }) {
+function Search({ values }) {
   const { answer } = useAnswer("/agents");
-  const timer = useRef(0);
   const set = (name, value) => (location.hash = "#/runs" + query({ ...values, [name]: value }));
-  const later = (name) => (event) => {
-    const { value } = event.target;
-    clearTimeout(timer.current);
-    timer.current = setTimeout(() => set(name, value), 200);
-  };
+  const soon = useLater(set);
+  const later = (name) => (event) => soon(name, event.target.value);
   const Choice = ({ name, label, options }) => html`<select aria-label=${label} value=${values[name] || ""}
     onChange=${(event) => set(name, event.target.value)}>
     <option value="">${label}: all</option>${options.map((each) => html`<option value=${each}>${visible(each)}</option>`)}</select>`;
-  return html`<form class="filters" role="search" onSubmit=${(event) => event.preventDefault()}>
+  return html`<${Filters}>
     <input type="search" class="grow" aria-label="Search in prompts, answers and ids" placeholder="Search   /" value=${values.search || ""} onInput=${later("search")} />
     ${Choice({ name: "status", label: "Status", options: STATUSES })}
     ${Choice({ name: "agent", label: "Agent", options: (answer ? answer.agents : []).map((agent) => agent.name) })}
     <input aria-label="Label" placeholder="label:value" value=${values.label || ""} onInput=${later("label")} />
     <input aria-label="Session" placeholder="session" value=${values.session || ""} onInput=${later("session")} />
-  </form>`;
+  <//>`;
 }
 
 /** Move between rows that are links with j, k and the arrows. */
-export function moveRows(event) {
+function moveRows(event) {
   const step = { j: 1, ArrowDown: 1, k: -1, ArrowUp: -1 }[event.key];
   if (!step || event.ctrlKey || event.metaKey || event.target.closest("input, textarea, select, dialog, [role=tree]")) return;
   const rows = [...document.querySelectorAll("a.row")];
@@ -79,12 +75,7 @@ export function moveRows(event) {
   rows[at < 0 ? 0 : Math.min(rows.length - 1, Math.max(0, at + step))].focus();
 }
 
-export function useRowKeys() {
-  useEffect(() => {
-    addEventListener("keydown", moveRows);
-    return () => removeEventListener("keydown", moveRows);
-  }, []);
-}
+export const useRowKeys = () => useListener("keydown", moveRows);
 
 function Row({ run }) {
   const took = seconds(run.updated) - seconds(run.started);
@@ -97,7 +88,7 @@ function Row({ run }) {
         ${labels.map(([name, value]) => html`<span class="chip">${visible(name)}:${visible(value)}</span>`)}</span></span>
     <span class="figure">${count(tokens(run.usage))}</span>
     <span class="figure">${money(run.cost)}</span>
-    <span class="figure">${took >= 0 ? duration(took) : ""}</span>
+    <span class="figure">${duration(took)}</span>
     <span class="figure"><${Ago} time=${run.started} /></span>
   </a></li>`;
 }
@@ -106,18 +97,16 @@ export function RunList({ values }) {
   const [{ runs, next, error }, more] = useRuns(values);
   const filtered = Object.values(values).some(Boolean);
   useRowKeys();
-  useEffect(() => {
-    document.title = "Runs · Ziggurat";
-  }, []);
+  useTitle("Runs");
   return html`<section class="page">
     <h1>Runs</h1>
-    <${Filters} values=${values} />
+    <${Search} values=${values} />
     <${Alert} text=${error} />
     ${runs && runs.length > 0 && html`
       <div class="row run heads" aria-hidden="true"><span></span><span>Prompt</span><span class="figure">Tokens</span>
         <span class="figure">Cost</span><span class="figure">Time</span><span class="figure">Started</span></div>
       <ul class="rows" aria-label="Runs">${runs.map((run) => html`<${Row} key=${run.run_id} run=${run} />`)}</ul>
-      ${next && html`<p class="centre"><button type="button" onClick=${more}>Show more</button></p>`}`}
+      ${next && html`<p class="centre"><button onClick=${more}>Show more</button></p>`}`}
     ${runs && !runs.length && (filtered
       ? html`<${Empty} title="No run matches">Change the filters, or <a href="#/runs">show all runs</a>.<//>`
       : html`<${Empty} title="No runs yet">Start one with “New run”, or by <code>POST /runs</code>.<//>`)}

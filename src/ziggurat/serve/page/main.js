@@ -1,5 +1,5 @@
 // The frame of the page: the view of an address, the bar above it, the theme, the keys.
-import { html, render, Dialog, Empty, useEffect, useLayoutEffect, useState } from "./html.js";
+import { html, render, Dialog, Empty, useLayoutEffect, useListener, useState } from "./html.js";
 import { RunList } from "./list.js";
 import { Run } from "./run.js";
 import { Diff } from "./diff.js";
@@ -50,32 +50,22 @@ function useTheme() {
   return [theme, () => setTheme((now) => THEMES[(THEMES.indexOf(now) + 1) % THEMES.length])];
 }
 
-const writing = (target) => target.closest("input, textarea, select, dialog");
-
 function Page() {
   const [place, setPlace] = useState(route);
   const [dialog, setDialog] = useState("");
   const [theme, nextTheme] = useTheme();
-  useEffect(() => {
-    const turn = () => setPlace(route());
-    addEventListener("hashchange", turn);
-    return () => removeEventListener("hashchange", turn);
-  }, []);
-  useLayoutEffect(() => {
-    const press = (event) => {
-      if (event.ctrlKey || event.metaKey || event.altKey || writing(event.target)) return;
-      const search = document.querySelector("input[type=search]");
-      const acts = {
-        "?": () => setDialog("keys"), n: () => setDialog("start"), t: nextTheme,
-        g: () => (location.hash = "#/runs"), "/": () => search && search.focus(),
-      };
-      if (!acts[event.key]) return;
-      event.preventDefault();
-      acts[event.key]();
+  useListener("hashchange", () => setPlace(route()));
+  useListener("keydown", (event) => {
+    if (event.ctrlKey || event.metaKey || event.altKey || event.target.closest("input, textarea, select, dialog")) return;
+    const search = document.querySelector("input[type=search]");
+    const acts = {
+      "?": () => setDialog("keys"), n: () => setDialog("start"), t: nextTheme,
+      g: () => (location.hash = "#/runs"), "/": () => search && search.focus(),
     };
-    addEventListener("keydown", press);
-    return () => removeEventListener("keydown", press);
-  }, []);
+    if (!acts[event.key]) return;
+    event.preventDefault();
+    acts[event.key]();
+  });
   const close = () => setDialog("");
   return html`
     <a class="skip" href="#main" onClick=${(event) => { event.preventDefault(); document.getElementById("main").focus(); }}>Skip to the content</a>
@@ -85,10 +75,10 @@ function Page() {
         <a href=${"#/" + view} aria-current=${place.view === view ? "page" : null}>${name}</a>`)}
       </nav>
       <span class="grow"></span>
-      <button type="button" class="quiet" onClick=${nextTheme} aria-label=${"Theme: " + theme} title=${"Theme: " + theme}>
+      <button class="quiet" onClick=${nextTheme} aria-label=${"Theme: " + theme} title=${"Theme: " + theme}>
         ${{ system: "◐", light: "○", dark: "●" }[theme]}</button>
-      <button type="button" class="quiet" onClick=${() => setDialog("keys")} aria-label="Keys">?</button>
-      <button type="button" class="main" onClick=${() => setDialog("start")}>New run</button>
+      <button class="quiet" onClick=${() => setDialog("keys")} aria-label="Keys">?</button>
+      <button class="main" onClick=${() => setDialog("start")}>New run</button>
     </header>
     <main id="main" tabindex="-1"><${View} place=${place} /></main>
     ${dialog === "keys" && html`<${Dialog} title="Keys" onClose=${close}>

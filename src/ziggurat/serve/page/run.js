@@ -1,5 +1,5 @@
 // One run: what it does, what it waits for, its calls.
-import { html, Ago, Alert, Block, Dialog, Empty, Figures, Status, count, duration, money, runLink, seconds, statusOf, tokens, useEffect, useRef, useState, visible } from "./html.js";
+import { html, Ago, Alert, Block, Dialog, Empty, Figures, Status, count, duration, money, runLink, seconds, statusOf, tokens, useEffect, useRef, useState, useTitle, visible } from "./html.js";
 import { follow, get, post, query, runPath } from "./server.js";
 import { Tree, numberOf } from "./tree.js";
 import { Node } from "./node.js";
@@ -91,7 +91,7 @@ function useRun(id) {
 }
 
 const FORMS = {
-  message: { title: "Message to the run", field: "text", label: "Message", button: "Send", path: "/inject" },
+  message: { title: "Message", field: "text", label: "Message to the run", button: "Send", path: "/inject" },
   fork: { title: "Fork", field: "prompt", label: "Another prompt", button: "Fork", path: "/fork", optional: true },
 };
 
@@ -113,14 +113,14 @@ function TextDialog({ id, kind, at, onClose, onDone }) {
     <form class="fields" onSubmit=${send}>
       <label>${form.label} ${form.optional && html`<small>optional</small>`}<textarea name="text" rows="4" required=${!form.optional} autofocus></textarea></label>
       <${Alert} text=${error} />
-      <footer><button type="submit" class="main">${form.button}</button></footer>
+      <footer><button class="main">${form.button}</button></footer>
     </form><//>`;
 }
 
 function Facts({ run, total }) {
   const took = seconds(run.updated) - seconds(run.started);
   const figures = [
-    ["Agent", visible(run.agent)], ["Started", html`<${Ago} time=${run.started} />`], ["Time", took >= 0 ? duration(took) : ""],
+    ["Agent", visible(run.agent)], ["Started", html`<${Ago} time=${run.started} />`], ["Time", duration(took)],
     ["Calls", count(total)], ["Tokens", count(tokens(run.usage))], ["Cost", money(run.cost)],
     ["Session", run.session && html`<a href=${"#/sessions/" + encodeURIComponent(run.session)}>${visible(run.session)}</a>`],
     ...Object.entries(run.labels || {}).map(([name, value]) => [name, visible(value)]),
@@ -131,11 +131,11 @@ function Facts({ run, total }) {
 function Actions({ id, status, onAct, onOpen }) {
   const active = status === "running" || status === "waiting";
   return html`<div class="actions">
-    ${active && html`<button type="button" onClick=${() => onOpen("message")}>Message</button>
-      <button type="button" class="danger" onClick=${() => onAct("/cancel")}>Cancel</button>`}
-    ${status !== "running" && html`<button type="button" onClick=${() => onAct("/resume")}>Resume</button>
-      <button type="button" onClick=${() => onAct("/replay")}>Replay</button>`}
-    <button type="button" onClick=${() => onOpen("fork")}>Fork</button>
+    ${active && html`<button onClick=${() => onOpen("message")}>Message</button>
+      <button class="danger" onClick=${() => onAct("/cancel")}>Cancel</button>`}
+    ${status !== "running" && html`<button onClick=${() => onAct("/resume")}>Resume</button>
+      <button onClick=${() => onAct("/replay")}>Replay</button>`}
+    <button onClick=${() => onOpen("fork")}>Fork</button>
     <a class="button" href=${"#/diff?a=" + encodeURIComponent(id)}>Compare</a>
     <a class="button" href=${runPath(id, "/record")} download=${id + ".jsonl"}>Record</a>
   </div>`;
@@ -144,7 +144,7 @@ function Actions({ id, status, onAct, onOpen }) {
 function Outcome({ run, live }) {
   const going = Object.values(live).at(-1);
   if (run.error) return html`<section class="outcome failed-box"><h2>Error</h2><${Block} value=${run.error} label="Error" /></section>`;
-  if (run.output !== null && run.output !== undefined && run.output !== "")
+  if (run.output != null && run.output !== "")
     return html`<section class="outcome"><h2>Output</h2><${Block} value=${run.output} label="Output" /></section>`;
   if (going && statusOf(run.status) === "running")
     return html`<section class="outcome"><h2>Now</h2><pre class="now">${visible(going.slice(-2000))}</pre></section>`;
@@ -160,9 +160,7 @@ export function Run({ id, number }) {
   const found = number === undefined ? -1 : nodes.findIndex((node, at) => String(numberOf(node, at)) === number);
   const select = (at) => history.replaceState(null, "", runLink(id, numberOf(nodes[at], at))) ||
     dispatchEvent(new HashChangeEvent("hashchange"));
-  useEffect(() => {
-    document.title = (run ? visible(run.prompt || id).slice(0, 60) : id) + " · Ziggurat";
-  }, [run && run.prompt]);
+  useTitle((run && run.prompt) || id);
   function done(answer) {
     setFault("");
     setNote("");

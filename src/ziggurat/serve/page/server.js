@@ -31,22 +31,18 @@ async function request(path, options) {
 export const get = (path, signal) => request(path, { signal });
 
 export const post = (path, body = {}, headers = {}) =>
-  request(path, {
-    method: "POST",
-    body: JSON.stringify(body),
-    headers: { "Content-Type": "application/json", ...headers },
-  });
+  request(path, { method: "POST", body: JSON.stringify(body), headers: { "Content-Type": "application/json", ...headers } });
 
 export const runPath = (id, rest = "") => "/runs/" + encodeURIComponent(id) + rest;
 
 export function query(values) {
-  const pairs = Object.entries(values).filter(([, value]) => value !== "" && value !== null && value !== undefined);
+  const pairs = Object.entries(values).filter(([, value]) => value !== "" && value != null);
   return pairs.length ? "?" + new URLSearchParams(pairs) : "";
 }
 
-/** The one event of a block of the stream, or null for a comment. */
+/** The event of a block of the stream. */
 export function parse(block) {
-  const event = { name: "message", id: null, data: "", retry: null };
+  const event = { name: "message" };
   const lines = [];
   for (const line of block.split("\n")) {
     const at = line.indexOf(":");
@@ -56,17 +52,15 @@ export function parse(block) {
     if (field === "data") lines.push(value);
     else if (field === "event") event.name = value;
     else if (field === "id") event.id = value;
-    else if (field === "retry" && /^\d+$/.test(value)) event.retry = +value;
+    else if (field === "retry") event.retry = +value;
   }
   event.data = lines.join("\n");
-  return lines.length || event.id !== null || event.name !== "message" || event.retry !== null ? event : null;
+  return event;
 }
 
 /**
- * Follow the events of a run from `after` on, over cut connections, until its end. Only while the page is visible:
- * a browser opens six connections to a server, and every hidden page with one of its own would take one. Whatever
- * was missed meanwhile comes when it is visible again, as the stream goes on after the last id.
- * `onState` gets "live", "waiting" (to connect again) or "ended". Returns how to stop it, and how to go on after an end.
+ * Follow the events of a run, over cut connections, until its end, while the page is visible: a browser opens only six
+ * connections to a server. `onState` gets "live", "waiting" (to connect again) or "ended".
  */
 export function follow(id, after, onEvent, onState) {
   let last = after || "";
@@ -96,12 +90,12 @@ export function follow(id, after, onEvent, onState) {
   }
 
   function take(event) {
-    if (!event || over) return;
-    if (event.retry !== null) pause = event.retry;
+    if (over) return;
+    if (event.retry) pause = event.retry;
     if (event.name === "reset") last = "";
     else if (event.id) last = event.id;
     if (event.name === "end") over = true;
-    onEvent(event);
+    if (event.data) onEvent(event);
   }
 
   function connect() {
@@ -129,14 +123,15 @@ export function follow(id, after, onEvent, onState) {
   const turn = () => (document.hidden ? disconnect() : connect());
   document.addEventListener("visibilitychange", turn);
   connect();
-  const stop = () => {
-    over = true;
-    disconnect();
-    document.removeEventListener("visibilitychange", turn);
+  return {
+    stop() {
+      over = true;
+      disconnect();
+      document.removeEventListener("visibilitychange", turn);
+    },
+    again() {
+      over = false;
+      connect();
+    },
   };
-  const again = () => {
-    over = false;
-    connect();
-  };
-  return { stop, again };
 }

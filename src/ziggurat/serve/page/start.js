@@ -44,7 +44,7 @@ export function StartDialog({ onClose }) {
       <label>Session <small>optional</small><input name="session" autocomplete="off" /></label>
       <label>Labels <small>optional, as team:red, size:big</small><input name="labels" autocomplete="off" /></label>
       <${Alert} text=${error || missing} />
-      <footer><button type="submit" class="main" disabled=${busy || !answer}>Start</button></footer>
+      <footer><button class="main" disabled=${busy || !answer}>Start</button></footer>
     </form>
   <//>`;
 }

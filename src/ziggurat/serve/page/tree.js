@@ -1,5 +1,5 @@
 // The calls of a run as a tree with a timeline. Only the rows in view are drawn, so its length costs nothing.
-import { html, Status, count, duration, money, seconds, tokens, useEffect, useLayoutEffect, useMemo, useRef, useState, visible } from "./html.js";
+import { html, Status, count, duration, seconds, tokens, useEffect, useLayoutEffect, useMemo, useRef, useState, visible } from "./html.js";
 
 const HEIGHT = 30; // pixels of a row, as in style.css
 const BESIDE = 12; // rows drawn above and below those in view
@@ -29,7 +29,7 @@ function span(nodes) {
   let first = Infinity;
   let last = -Infinity;
   for (const node of nodes) {
-    if (node.started === null || node.started === undefined) continue;
+    if (node.started == null) continue;
     first = Math.min(first, seconds(node.started));
     last = Math.max(last, seconds(node.ended ?? node.started));
   }
@@ -39,14 +39,14 @@ function span(nodes) {
 function Bar({ node, first, whole }) {
   const began = seconds(node.started);
   if (began === null) return html`<span class="bar-space"></span>`;
-  const ended = node.ended === null || node.ended === undefined ? first + whole : seconds(node.ended);
+  const ended = node.ended == null ? first + whole : seconds(node.ended);
   const left = Math.min(100, Math.max(0, ((began - first) / whole) * 100));
   const width = Math.min(100 - left, Math.max(0.4, ((ended - began) / whole) * 100));
   return html`<span class="bar-space" aria-hidden="true"><i class=${"span " + node.kind} style=${{ left: left + "%", width: width + "%" }}></i></span>`;
 }
 
 function Row({ node, row, index, selected, open, live, first, whole, onSelect, onToggle }) {
-  const took = node.ended !== null && node.ended !== undefined ? seconds(node.ended) - seconds(node.started) : NaN;
+  const took = node.ended != null ? seconds(node.ended) - seconds(node.started) : NaN;
   const text = live || node.text || "";
   const toggle = (event) => {
     event.stopPropagation();
@@ -62,7 +62,6 @@ function Row({ node, row, index, selected, open, live, first, whole, onSelect, o
     </span>
     <${Bar} node=${node} first=${first} whole=${whole} />
     <span class="figure">${count(tokens(node.usage))}</span>
-    <span class="figure">${money(node.cost)}</span>
     <span class="figure">${duration(took)}</span>
   </div>`;
 }
@@ -113,12 +112,10 @@ export function Tree({ nodes, total, live, selected, onSelect }) {
     if (event.ctrlKey || event.metaKey || event.altKey) return;
     const row = rows[place];
     const node = row && nodes[row.at];
-    const screen = Math.max(1, Math.floor(height / HEIGHT) - 1);
     const acts = {
       ArrowDown: () => go(place + 1), j: () => go(place + 1),
       ArrowUp: () => go(Math.max(0, place - 1)), k: () => go(Math.max(0, place - 1)),
       Home: () => go(0), End: () => go(rows.length - 1),
-      PageDown: () => go(Math.min(rows.length - 1, place + screen)), PageUp: () => go(Math.max(0, place - screen)),
       ArrowRight: () => node && (closed.has(node.path) ? set(node.path, false) : row.parts && go(place + 1)),
       ArrowLeft: () => {
         if (!node) return;
@@ -135,7 +132,7 @@ export function Tree({ nodes, total, live, selected, onSelect }) {
   return html`<div class="tree-box">
     <div class="tree-heads"><input type="search" aria-label="Search in the calls" placeholder="Search calls   /" value=${search} onInput=${(event) => setSearch(event.target.value)} />
       <span class="faint">${count(total)} calls</span><span class="grow"></span>
-      <span class="figure">Tokens</span><span class="figure">Cost</span><span class="figure">Time</span></div>
+      <span class="figure">Tokens</span><span class="figure">Time</span></div>
     <div class="tree" ref=${element} role="tree" tabindex="0" aria-label="Calls of the run" onKeyDown=${press}
       aria-activedescendant=${place >= from && place < from + shown.length ? "row-" + selected : null}>
       <div class="tree-all" role="presentation" style=${{ height: rows.length * HEIGHT + "px" }}>

@@ -1,0 +1,139 @@
+"""Runs as rows of a list: what is known of each without reading more than the ends of its record."""
+
+__all__ = ["RunRow", "RunRows", "cost_of", "time_of"]
+
+from collections import OrderedDict
+from collections.abc import Mapping, Sequence
+from datetime import UTC, datetime
+from decimal import Decimal
+from typing import Any, cast
+
+from msgspec import Struct
+
+from ziggurat.core.codec import as_type
+from ziggurat.core.entries import Ended, JournalEntry, Opened, Result
+from ziggurat.core.errors import JournalCorrupt, MissingExtra
+from ziggurat.core.json_lines import read_entry
+from ziggurat.core.store import LogInfo, Store
+from ziggurat.core.stored_rows import lines_of
+from ziggurat.messages.agent import AgentRequest, AgentRun
+from ziggurat.messages.formatting import shortened
+from ziggurat.messages.price import total_of
+from ziggurat.messages.usage import Usage
+from ziggurat.runs.conditions import session_of
+
+_PROMPT = 200
+"""Characters of a prompt in a list."""
+_REMEMBERED = 1000
+"""Rows that are not made again while their run stays as it is."""
+
+
+class RunRow(Struct, frozen=True):
+    """A run in a list.
+
+    Attributes:
+        run_id: Its id.
+        agent: The name of its agent.
+        status: ``"running"``, or how it ended or why it waits.
+        prompt: The beginning of its question.
+        started: When it was created, in RFC 3339.
+        updated: When it was last changed.
+        labels: Its labels.
+        driven: Whether a process works on it now.
+        session: The id of its session; empty without one.
+        usage: What it has used, once it has ended.
+        cost: What that has cost in US dollars; None if it is unknown.
+    """
+
+    run_id: str
+    agent: str
+    status: str
+    prompt: str
+    started: str
+    updated: str
+    labels: dict[str, Any]
+    driven: bool
+    session: str
+    usage: Usage | None
+    cost: Decimal | None
+
+
+class RunRows:
+    """Makes the rows of runs, and keeps the latest."""
+
+    def __init__(self) -> None:
+        self._rows: OrderedDict[str, tuple[LogInfo, RunRow]] = OrderedDict()
+
+    async def row(self, store: Store, info: LogInfo) -> RunRow:
+        """Return the row of a run."""
+        previous = self._rows.pop(info.log, None)
+        row = previous[1] if previous is not None and previous[0] == info else await _row(store, info)
+        self._rows[info.log] = (info, row)
+        if len(self._rows) > _REMEMBERED:
+            self._rows.popitem(last=False)
+        return row
+
+
+async def _row(store: Store, info: LogInfo) -> RunRow:
+    opened, run = await _ends(store, info)
+    return RunRow(
+        run_id=info.log.removeprefix("run:"),
+        agent=info.agent,
+        status=info.status,
+        prompt=_prompt(opened),
+        started=time_of(info.created),
+        updated=time_of(info.updated),
+        labels=info.labels,
+        driven=bool(info.owner),
+        session=session_of(opened) if isinstance(opened, Opened) else "",
+        usage=None if run is None else run.usage,
+        cost=None if run is None else cost_of(run.usage_by_model or {"": run.usage}),
+    )
+
+
+async def _ends(store: Store, info: LogInfo) -> tuple[JournalEntry | None, AgentRun | None]:
+    """Return the first entry of a record, and the run as it ended; None for what is damaged or not there."""
+    try:
+        rows = list(await store.read(info.log, 0, 1))
+        if info.status != "running" and info.count > 1:
+            rows += await store.read(info.log, max(1, info.count - 2))
+        entries = [read_entry(line) for line in await lines_of(store, info.log, rows)]
+    except JournalCorrupt:  # one damaged run must not hide the others
+        return None, None
+    return entries[0] if entries else None, _run(entries[-2:])
+
+
+def _run(entries: Sequence[JournalEntry]) -> AgentRun | None:
+    """Return the run in the last two entries of a record."""
+    if len(entries) < 2 or not isinstance(entries[1], Ended):
+        return None
+    run = _as_run(entries[1].run)
+    return _as_run(entries[0].value) if run is None and isinstance(entries[0], Result) else run
+
+
+def _as_run(value: object) -> AgentRun | None:
+    try:
+        return None if value is None else as_type(value, cast("type[AgentRun | None]", AgentRun | None))
+    except JournalCorrupt:  # the result of something else, such as a flow
+        return None
+
+
+def _prompt(opened: JournalEntry | None) -> str:
+    if opened is None:
+        return "(damaged)"
+    if not isinstance(opened, Opened) or opened.request is None:
+        return ""
+    return shortened(as_type(opened.request, AgentRequest).messages[-1].text, _PROMPT)
+
+
+def cost_of(usages: Mapping[str, Usage]) -> Decimal | None:
+    """Return what usage by model has cost; None if that is unknown, or prices are not installed."""
+    try:
+        return total_of(usages)
+    except MissingExtra:
+        return None
+
+
+def time_of(seconds: float) -> str:
+    """Return a time as text, in RFC 3339."""
+    return datetime.fromtimestamp(seconds, UTC).isoformat(timespec="milliseconds")

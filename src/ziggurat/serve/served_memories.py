@@ -1,0 +1,76 @@
+"""The memories of served agents, to look through."""
+
+__all__ = ["MemoryRow", "read_memories"]
+
+from collections.abc import Iterable
+from typing import Any
+
+from msgspec import Struct
+
+from ziggurat.agents.memory.middleware import Remembering
+from ziggurat.agents.runnable import Runnable
+from ziggurat.calls.enter import parts_of
+from ziggurat.memory.lease import KIND as LEASE
+from ziggurat.memory.record import MemoryRecord
+from ziggurat.memory.store import MemoryStore, Query
+from ziggurat.serve.run_rows import time_of
+
+
+class MemoryRow(Struct, frozen=True):
+    """A memory in a list; see `MemoryRecord`."""
+
+    id: str
+    owner: str
+    kind: str
+    text: str
+    origin: str
+    tags: tuple[str, ...]
+    taint: tuple[str, ...]
+    importance: float
+    uses: int
+    archived: bool
+    supersedes: str | None
+    updated: str
+
+    @classmethod
+    def of(cls, record: MemoryRecord) -> "MemoryRow":
+        """Return a memory as it is sent."""
+        return cls(
+            id=record.id,
+            owner=record.owner,
+            kind=record.kind,
+            text=record.content,
+            origin=record.origin,
+            tags=record.tags,
+            taint=record.taint,
+            importance=record.importance,
+            uses=record.uses,
+            archived=record.archived,
+            supersedes=record.supersedes,
+            updated=time_of(record.created),
+        )
+
+
+async def read_memories(
+    agents: Iterable[Runnable[Any]], *, search: str, owner: str | None, limit: int
+) -> tuple[list[MemoryRow], int]:
+    """Return memories of agents and how many there are: the latest with archived ones, or what matches words best."""
+    records: list[MemoryRecord] = []
+    count = 0
+    for store in _stores(agents):
+        if search:
+            hits = await store.search(Query(owner=owner, text=search, limit=limit))
+            records += [hit.record for hit in hits]
+        else:
+            scan = store.scan(owner=owner, archived=None, newest_first=True, limit=limit)
+            records += [record async for record in scan if record.kind != LEASE]
+            count += await store.count(owner=owner, archived=None)
+    if not search:
+        records.sort(key=lambda record: record.created, reverse=True)
+    return [MemoryRow.of(record) for record in records[:limit]], count or len(records)
+
+
+def _stores(agents: Iterable[Runnable[Any]]) -> list[MemoryStore]:
+    chains = [chain for agent in agents if (chain := parts_of(agent).chain) is not None]
+    stores = [each.store for chain in chains for each in chain.middlewares if isinstance(each, Remembering)]
+    return list({id(store): store for store in stores}.values())
