@@ -3,7 +3,8 @@
 - `application` is the server as an ASGI application; `server` runs it with uvicorn, and `connections`
   are ended by its `protocol` when their client takes too long.
 - Every request passes the `guard` first; `routes` answers it, from the `served` agents and the record of their runs.
-- `views` are what it shows of a run and its calls, and how two runs differ.
+- `run_rows` and `served_memories` are what it lists, `views` what it shows of a run and its calls, and how two runs
+  differ.
 - `assets` are the files of the page in the browser.
 - `feed` reads a run once for all who follow it, and `events` streams it to each of them.
 - `provider_routes` are the APIs of OpenAI and Anthropic; `conversations` answers their requests with runs, new ones or

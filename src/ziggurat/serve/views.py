@@ -66,7 +66,7 @@ def call_view(entries: Sequence[JournalEntry], number: str) -> View:
         raise RunNotFound(f"the run has no call with the number {number}")
     path = entries[int(number) - 1].path
     node = next(node for node in run_tree(entries).nodes if node.path == path)
-    view = _node_view(node, _began(entries)) | {"messages": [message_view(each) for each in _asked(entries, path)]}
+    view = _node_view(node, _began(entries)) | {"messages": _prompt(entries, path)}
     for entry in (each for each in entries if each.path == path):
         if isinstance(entry, (Entered, Pending)):
             view["arguments"] = _data(entry.request)
@@ -92,13 +92,21 @@ def _result_view(entry: Result) -> View:
     return {"result": _data(entry.value)}
 
 
-def _asked(entries: Sequence[JournalEntry], path: str) -> list[Message]:
-    """Return the conversation of an agent up to the model call at a path, as it is recorded; empty for other calls."""
+def _prompt(entries: Sequence[JournalEntry], path: str) -> list[View]:
+    """Return the instructions and the conversation for the model call at a path, as they are recorded.
+
+    It is empty for other calls. What is changed for one call only, such as by `Trim`, is not on record.
+    """
     agent, step, place = step_of(path)
     if not step or place.partition("#")[0] != "model":
         return []
     request, steps = recorded_steps(entries, agent)
-    return [*(request or ()), *(message for each in steps[: step - 1] for message in each.messages())]
+    messages = [*(request or ()), *(message for each in steps[: step - 1] for message in each.messages())]
+    setups = [_data(entry.setup) for entry in entries if isinstance(entry, Entered) and entry.path == agent]
+    texts = [setup.get("instructions") for setup in setups if isinstance(setup, dict)][-1:]
+    return [{"role": "instructions", "content": text} for text in texts if text] + [
+        message_view(each) for each in messages
+    ]
 
 
 def message_view(message: Message) -> View:
@@ -139,6 +147,6 @@ def changed_nodes(one: Sequence[JournalEntry], other: Sequence[JournalEntry]) ->
         assert node is not None
         same = left is not None and right is not None and (left.text, left.state) == (right.text, right.state)
         kind = "same" if same else "only_a" if right is None else "only_b" if left is None else "changed"
-        texts = [None if each is None else each.text for each in (left, right)]
+        texts = [None if each is None else each.text or each.state for each in (left, right)]
         rows.append({"kind": kind, "path": path, "name": node.name, "a": texts[0], "b": texts[1]})
     return rows

@@ -1,4 +1,4 @@
-// One call in full: the prompt as it was sent, the reply, arguments, result, decision.
+// One call in full: the prompt, the reply, arguments, result, decision.
 import { html, Ago, Alert, Block, Figures, Status, count, duration, money, runLink, seconds, useState, visible } from "./html.js";
 import { runPath } from "./server.js";
 import { useAnswer } from "./answer.js";
@@ -34,7 +34,7 @@ export function Node({ run, node, number, onFork }) {
       <a class="button" href=${runLink(run, number)}>Link</a></div>
     <${Figures} values=${figures} />
     <${Alert} text=${error} />
-    ${full && full.messages && full.messages.length > 0 && html`<details open><summary>Prompt as it was sent <small>${full.messages.length} messages</small></summary>
+    ${full && full.messages && full.messages.length > 0 && html`<details open><summary>Prompt, as it is recorded <small>${full.messages.length} messages</small></summary>
       <${Messages} all=${full.messages} /></details>`}
     ${full && PARTS.filter(([name]) => full[name] !== null && full[name] !== undefined && full[name] !== "").map(([name, title]) =>
       html`<section ><h3>${title}</h3><${Block} value=${full[name]} label=${title} /></section>`)}
