@@ -16,6 +16,7 @@ __all__ = [
 from base64 import b64encode
 from collections.abc import Mapping, Sequence
 from typing import Any
+from urllib.parse import unquote_to_bytes
 
 from ziggurat.core.codec import encode
 from ziggurat.core.context import Context
@@ -158,7 +159,8 @@ def _part(part: Part) -> dict[str, Any]:
     if isinstance(part, ToolCall):
         return {"type": "tool_call", "id": part.id, "name": part.name, "arguments": _arguments(part)}
     if isinstance(part, ToolResult):
-        return {"type": "tool_call_response", "id": part.id, "response": part.value()}
+        content = part.value() if isinstance(part.content, str) else [_part(each) for each in part.content]
+        return {"type": "tool_call_response", "id": part.id, "response": content}
     return _media(part)
 
 
@@ -167,9 +169,16 @@ def _media(part: Image | Audio | File) -> dict[str, Any]:
     described = {"modality": modality, "mime_type": part.media_type}
     if part.data is not None:
         return {"type": "blob", **described, "content": b64encode(part.data).decode()}
+    if part.url is not None and part.url.startswith("data:"):
+        return {"type": "blob", **described, "content": _content_of_data_url(part.url)}
     if part.url is not None:
         return {"type": "uri", **described, "uri": part.url}
     return {"type": "file", **described, "file_id": part.id if isinstance(part, File) else ""}
+
+
+def _content_of_data_url(url: str) -> str:
+    head, _, data = url.partition(",")
+    return data if head.endswith(";base64") else b64encode(unquote_to_bytes(data)).decode()
 
 
 def _text(text: str) -> dict[str, str]:
