@@ -36,7 +36,7 @@ async def doubles(count: int) -> int:
     return sum([await double(n) for n in range(count)])
 
 
-STEP = 43
+STEP = 42
 """Calls for a step with one call of an async tool, without a store; those of the model and the tool are among them.
 
 A tool that is not async runs in a thread, and how often the event loop turns until it has ended differs.

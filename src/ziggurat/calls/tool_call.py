@@ -126,17 +126,25 @@ async def _apply_after_tool(result: ToolResult, call: ToolCall, ctx: Context, ch
 async def _make(
     entry: ToolEntry, record: Record | None, call: ToolCall, ctx: Context, chain: HookChain, journal: LocalJournal
 ) -> ToolResult:
-    """Freeze a call or take up one that was started, admit it, record that it begins, and run it.
+    """Check a call or take up one that was started, admit it, record that it begins, and run it.
 
-    The guard below all layers refuses every call but the frozen one.
+    The guard below all layers refuses every call but the frozen one. In a fork that makes no effects, the result of the
+    original run may take the place of the call.
     """
-    if record is None or (record.intent is None and record.returned is None):
-        passed = await _freeze(entry, record, call, ctx, chain)
-    else:
+    spec = entry.spec
+    if record is not None and (record.intent is not None or record.returned is not None):
         passed = await _resume_begun(entry, record, call, ctx, chain)
+    elif FORK_EFFECTS in ctx.scope and (original := _result_before_fork(entry, call, ctx)) is not None:
+        return original
+    else:
+        hooked_or_waits = record is not None or chain.hooks["before_tool"]
+        frozen = await _freeze(entry, record, call, ctx, chain) if hooked_or_waits else entry.normalize(call)
+        check_permissions(spec, ctx)
+        judged = spec.approval or record is not None or APPROVALS in ctx.scope or WAITING_CALLS in ctx.scope
+        passed = await _approve(entry, record, frozen, ctx) if judged else ApprovedCall(frozen)
     if isinstance(passed, ToolResult):
         return passed
-    frozen, spec = passed.call, entry.spec
+    frozen = passed.call
     if record is not None and record.intent is not None:
         intended = record.pending is not None  # a person has decided about a call that was started before
     else:  # the call may be lost, or cancelled with those beside it, or its form is not that of the model
@@ -191,34 +199,36 @@ def _not_kept_error(call: ToolCall) -> ToolError:
     )
 
 
-async def _freeze(
-    entry: ToolEntry, record: Record | None, call: ToolCall, ctx: Context, chain: HookChain
-) -> ApprovedCall | ToolResult:
-    """Decode, permit and approve a call, and return it in its final form.
-
-    In a fork that makes no effects, the result of the original run may take the place of the call.
-    """
+def _result_before_fork(entry: ToolEntry, call: ToolCall, ctx: Context) -> ToolResult | None:
+    """Return the result that the original run of a fork has for a call with effects; None if the call is to be made."""
+    if entry.composite:
+        return None
     spec = entry.spec
-    if FORK_EFFECTS in ctx.scope and not entry.composite:
-        effects = ctx.scope[FORK_EFFECTS]
-        original = effects.instead(spec.effect, spec.name, call.fingerprint(), ctx.path, ToolResult)
-        if original is not None:
-            return original[0]
+    effects = ctx.scope[FORK_EFFECTS]
+    original = effects.instead(spec.effect, spec.name, call.fingerprint(), ctx.path, ToolResult)
+    return None if original is None else original[0]
+
+
+async def _freeze(entry: ToolEntry, record: Record | None, call: ToolCall, ctx: Context, chain: HookChain) -> ToolCall:
+    """Return a call in its normal form: the one that waits for a decision, or as the hooks leave the model's."""
     waiting = None if record is None else waiting_call(record, ctx)
     if record is not None and waiting is not None:
         journal_of(ctx).skip(ctx, record.pending)
-        frozen = entry.normalize(waiting)
-    else:
-        frozen = entry.normalize(call)
-        if chain.hooks["before_tool"]:
-            frozen = await _apply_before_tool(entry, frozen, ctx, chain)
-        lost = record is not None and record.pending is not None
-        if record is not None and lost and not any(is_waiting(each, record, ctx) for each in (frozen, call)):
-            raise _not_kept_error(call)
-    check_permissions(spec, ctx)
-    if waiting is None and spec.effect != "none" and WAITING_CALLS in ctx.scope:
+        return entry.normalize(waiting)
+    frozen = await _apply_before_tool(entry, entry.normalize(call), ctx, chain)
+    lost = record is not None and record.pending is not None
+    if record is not None and lost and not any(is_waiting(each, record, ctx) for each in (frozen, call)):
+        raise _not_kept_error(call)
+    return frozen
+
+
+async def _approve(entry: ToolEntry, record: Record | None, frozen: ToolCall, ctx: Context) -> ApprovedCall:
+    """Return a permitted call as it was approved, if it must be decided on."""
+    spec = entry.spec
+    waits = record is not None and waiting_call(record, ctx) is not None
+    if not waits and spec.effect != "none" and WAITING_CALLS in ctx.scope:
         refuse_second(frozen, ctx)
-    if not (spec.approval or APPROVALS in ctx.scope or waiting is not None):
+    if not (spec.approval or APPROVALS in ctx.scope or waits):
         return ApprovedCall(frozen)
     passed = await pass_gate(frozen, "tool", record, ctx, entry.normalize, always=spec.approval)
     check_permissions(spec, ctx)
