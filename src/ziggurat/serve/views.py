@@ -10,9 +10,10 @@ from ziggurat.core.entries import Decided, Entered, Failure, JournalEntry, Opene
 from ziggurat.core.errors import ConfigurationError, RunNotFound, described
 from ziggurat.core.json_lines import as_error
 from ziggurat.core.path import is_model_call, is_tool_call, parent_of, step_of
+from ziggurat.messages.formatting import call_text
 from ziggurat.messages.message import Message
 from ziggurat.messages.model import ModelResponse
-from ziggurat.messages.parts import ToolResult
+from ziggurat.messages.parts import Part, Text, ToolCall, ToolResult
 from ziggurat.messages.recorded import recorded_steps
 from ziggurat.observe.run_node import RunNode
 from ziggurat.observe.tree import run_tree
@@ -110,11 +111,19 @@ def _prompt(entries: Sequence[JournalEntry], path: str) -> list[View]:
 
 
 def message_view(message: Message) -> View:
-    """Return a message with its text, or its parts as they are recorded if there is more than text."""
-    parts = [plain(part) for part in message.parts]
-    texts = [part.get("text") for part in parts]
-    only_text = all(isinstance(text, str) and len(part) <= 2 for text, part in zip(texts, parts, strict=True))
-    return {"role": message.role, "content": "".join(map(str, texts)) if only_text else parts}
+    """Return a message with its text, or its parts if there is more: as recorded, calls and results with a text."""
+    if all(isinstance(part, Text) for part in message.parts):
+        return {"role": message.role, "content": message.text}
+    return {"role": message.role, "content": [_part_view(part) for part in message.parts]}
+
+
+def _part_view(part: Part) -> View:
+    view: View = plain(part)
+    if isinstance(part, ToolCall):
+        view["text"] = call_text(part, len(part.arguments) + len(part.name) + 2)
+    elif isinstance(part, ToolResult) and isinstance(part.content, str):
+        view["text"] = part.content
+    return view
 
 
 def _data(value: object) -> Any:
