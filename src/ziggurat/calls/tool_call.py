@@ -144,17 +144,17 @@ async def _make(
         passed = await _approve(entry, record, frozen, ctx) if judged else ApprovedCall(frozen)
     if isinstance(passed, ToolResult):
         return passed
-    frozen = passed.call
+    frozen, once = passed.call, spec.effect == "once"
     if record is not None and record.intent is not None:
         intended = record.pending is not None  # a person has decided about a call that was started before
     else:  # the call may be lost, or cancelled with those beside it, or its form is not that of the model
         beside = ctx.watch is not journal.watch  # that of the run: nothing is made at the same time
-        intended = journal.durable or beside or spec.effect == "once" or bool(passed.id or chain.hooks["before_tool"])
+        intended = journal.durable or beside or once or passed.id != "" or chain.hooks["before_tool"] != ()
     if ADMISSION in ctx.scope:
         admit_tool(frozen.name, ctx)
     if intended:
-        once = spec.interrupted if spec.effect == "once" else ""
-        await journal.write(Intent(ctx.path, frozen.name, frozen, frozen.fingerprint(), once))
+        unknown = spec.interrupted if once else ""
+        await journal.write(Intent(ctx.path, frozen.name, frozen, frozen.fingerprint(), unknown))
     own = ToolCall(frozen.id, frozen.name, frozen.arguments)  # a copy that nothing below can reach
     if passed.id and ctx.listens(ApprovalExecuted):
         await ctx.emit(ApprovalExecuted(ctx.path, passed.id, own))
@@ -163,7 +163,7 @@ async def _make(
         if chain.hooks["on_tool_delta"]:
             ctx = ctx.within(TOOL_DELTAS, lambda text, ctx: run_hooks(chain, "on_tool_delta", text, ctx))
         service = wrap(service, chain, "wrap_tool")
-    if spec.effect == "once":
+    if once:
         return await make_once(service, spec, own, ctx, journal)
     approved = Frozen(own, spec.effect, ctx.path)
     ctx = ctx.within(APPROVED_CALL, approved) if entry.composite else ctx.freezing(approved)
