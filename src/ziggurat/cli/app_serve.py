@@ -28,6 +28,12 @@ def serve(
         list[str] | None,
         typer.Option("--allow-host", metavar="NAME", help="Another name by which the server is addressed."),
     ] = None,
+    max_runs: Annotated[
+        int, typer.Option("--max-runs", min=1, metavar="NUMBER", help="How many runs may be in progress.")
+    ] = 100,
+    max_streams: Annotated[
+        int, typer.Option("--max-streams", min=1, metavar="NUMBER", help="How many streams may be open.")
+    ] = 5_000,
     store: options.Store = None,
 ) -> None:
     """Serve agents by HTTP: start, watch, decide on, steer and replay their runs.
@@ -39,4 +45,15 @@ def serve(
     """
     from ziggurat.cli.serve import serve_agents
 
-    raise typer.Exit(serve_agents(agents, store, host=host, port=port, token=token, hosts=hosts or ()))
+    raise typer.Exit(
+        serve_agents(
+            agents,
+            store,
+            host=host,
+            port=port,
+            token=token,
+            hosts=hosts or (),
+            max_runs=max_runs,
+            max_streams=max_streams,
+        )
+    )

@@ -14,14 +14,26 @@ from ziggurat.serve.server import run_server
 
 
 def serve_agents(
-    agents: Sequence[str], store: str | None, *, host: str, port: int, token: str | None, hosts: Sequence[str]
+    agents: Sequence[str],
+    store: str | None,
+    *,
+    host: str,
+    port: int,
+    token: str | None,
+    hosts: Sequence[str],
+    max_runs: int,
+    max_streams: int,
 ) -> int:
     """Serve agents until a signal ends the process; return the exit code."""
     check_address(host, token)
-    application = app([agent_of(AgentOptions(agent=spec), store) for spec in agents], token=token, hosts=hosts)
-    note(f"serving {', '.join(application.agents.agents)} at http://{host}:{port}/")
-    note(f"for a browser, once: http://{host}:{port}/?token={application.link}")
-    if token is None:
-        note(f"token for programs: {application.token}")
-    run_server(application, host, port)
+    served = [agent_of(AgentOptions(agent=spec), store) for spec in agents]
+    application = app(served, token=token, hosts=hosts, max_runs=max_runs, max_streams=max_streams)
+
+    def report_ready() -> None:
+        note(f"serving {', '.join(application.agents.agents)} at http://{host}:{port}/")
+        note(f"for a browser, once: http://{host}:{port}/?token={application.link}")
+        if token is None:
+            note(f"token for programs: {application.token}")
+
+    run_server(application, host, port, ready=report_ready)
     return COMPLETED

@@ -11,6 +11,7 @@ from ziggurat.agents.runnable import Runnable
 from ziggurat.core.errors import MissingExtra
 from ziggurat.core.settings import NonEmptyText, PositiveInt, checked
 from ziggurat.core.store import Store
+from ziggurat.layers.backpressure import Gate
 from ziggurat.serve.guard import Guard, check_address
 from ziggurat.serve.served import ServedAgents
 from ziggurat.serve.sse import Closing
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
     from starlette.applications import Starlette
 
 MAX_RUNS = 100
+MAX_STREAMS = 5_000
 
 
 class ServedApp(Guard):
@@ -30,11 +32,11 @@ class ServedApp(Guard):
         closing: Ends all streams, so that the server can end.
     """
 
-    def __init__(self, agents: ServedAgents, token: str, hosts: Collection[str]) -> None:
+    def __init__(self, agents: ServedAgents, token: str, hosts: Collection[str], streams: Gate) -> None:
         self.agents = agents
         self.token = token
         self.closing: Closing = Closing()
-        super().__init__(_application(agents, self.closing), token, hosts)
+        super().__init__(_application(agents, self.closing), token, hosts, streams)
 
 
 @checked
@@ -45,6 +47,7 @@ def app(
     token: NonEmptyText | None = None,
     hosts: Iterable[str] = (),
     max_runs: PositiveInt = MAX_RUNS,
+    max_streams: PositiveInt = MAX_STREAMS,
 ) -> ServedApp:
     """Return an ASGI application that serves agents, for uvicorn or another server::
 
@@ -61,6 +64,7 @@ def app(
         token: At least 16 characters; by default a new one, ``application.token``.
         hosts: Names by which the server is addressed, besides localhost.
         max_runs: How many runs this process drives at the same time; others are refused with status 503.
+        max_streams: How many streams may be open at the same time; others are refused with status 503.
 
     Raises:
         ConfigurationError: there is no agent, two have one name, or the token is too short.
@@ -68,7 +72,7 @@ def app(
     """
     check_address("localhost", token)
     served = ServedAgents([agents] if isinstance(agents, Runnable) else agents, store, max_runs)
-    return ServedApp(served, token or secrets.token_urlsafe(32), list(hosts))
+    return ServedApp(served, token or secrets.token_urlsafe(32), list(hosts), Gate(max_streams))
 
 
 def _application(agents: ServedAgents, closing: Closing) -> "Starlette":

@@ -5,7 +5,7 @@ nothing. A page of another site, of another port of this host, or of a name that
 what browsers say of a request and no page can change: its host, its origin, and its relation to the page.
 """
 
-__all__ = ["SECURITY_HEADERS", "STREAM", "Guard", "Receive", "Send", "check_address", "cookie_name"]
+__all__ = ["SECURITY_HEADERS", "Guard", "Receive", "Send", "check_address", "cookie_name", "stream_later"]
 
 import hmac
 import secrets
@@ -17,6 +17,7 @@ from urllib.parse import parse_qs
 
 from ziggurat.core.codec import encode
 from ziggurat.core.errors import ConfigurationError
+from ziggurat.layers.backpressure import Gate
 from ziggurat.wires.errors import error_body
 from ziggurat.wires.types import Json
 
@@ -25,7 +26,7 @@ Receive = Callable[[], Awaitable[Message]]
 Send = Callable[[Message], Awaitable[None]]
 App = Callable[[MutableMapping[str, Any], Receive, Send], Awaitable[None]]
 
-STREAM = "ziggurat.stream"
+_STREAM = "ziggurat.stream"
 """The name in a scope of a stream that is sent when the application has returned, so that it keeps nothing of it."""
 
 MAX_BODY = 4 * 1024 * 1024
@@ -70,14 +71,17 @@ class Guard:
         app: The application.
         token: What programs show.
         hosts: The names by which the server may be addressed, besides those of the loopback network.
+        streams: Counts the open streams, and refuses further ones with status 503.
 
     Attributes:
         link: The token of the link, until it was used.
+        streams: Counts the open streams.
     """
 
-    def __init__(self, app: App, token: str, hosts: Collection[str] = ()) -> None:
+    def __init__(self, app: App, token: str, hosts: Collection[str], streams: Gate) -> None:
         self._app = app
         self._token = token.encode()
+        self.streams: Gate = streams
         self._hosts = _LOOPBACK | {host.lower() for host in hosts}
         self._session = hmac.new(self._token, b"cookie of a browser", "sha256").hexdigest()
         self.link: str | None = secrets.token_urlsafe(32)
@@ -106,10 +110,22 @@ class Guard:
             receive = _limited(receive)
         inner = dict(scope)  # what routes add to it is not kept while a stream lasts
         await self._app(inner, receive, own)
-        stream = inner.get(STREAM)
+        stream = inner.get(_STREAM)
         del inner
         if stream is not None:
-            await stream(scope, receive, own)
+            await self._stream(stream, scope, receive, send)
+
+    async def _stream(self, stream: App, scope: MutableMapping[str, Any], receive: Receive, send: Send) -> None:
+        """Send a stream, unless too many are open."""
+        open_streams = self.streams.enter()
+        if open_streams >= self.streams.hard:
+            text = f"{open_streams} streams are open, and no more may be: try again later"
+            await _answer(send, 503, _body(scope["path"], _Refused(503, text)))
+            return
+        try:
+            await stream(scope, receive, _Sender(send))
+        finally:
+            self.streams.leave()
 
     def _check(self, scope: MutableMapping[str, Any]) -> bool:
         """Raise if a request is to be refused; return whether it is the link with the token."""
@@ -149,6 +165,19 @@ class Guard:
         cookies = [each.strip().partition("=") for each in headers.get("cookie", "").split(";")]
         values = [value for key, _, value in cookies if key == name]
         return len(values) == 1 and hmac.compare_digest(values[0].encode("latin-1"), self._session.encode())
+
+
+def stream_later(scope: MutableMapping[str, Any], stream: App) -> App:
+    """Have the guard send a stream when the application has returned, so that the application keeps nothing of it.
+
+    Return what the application answers with.
+    """
+    scope[_STREAM] = stream
+    return _nothing
+
+
+async def _nothing(scope: MutableMapping[str, Any], receive: Receive, send: Send) -> None:
+    """Answer nothing: the guard does."""
 
 
 def cookie_name(scope: Mapping[str, Any]) -> str:
@@ -249,5 +278,6 @@ def _body(path: str, refused: _Refused) -> Json:
 async def _answer(send: Send, status: int, content: object) -> None:
     body = encode(content)
     headers = [(b"content-type", b"application/json"), (b"content-length", str(len(body)).encode()), *_HEADERS]
+    headers += [(b"retry-after", b"1")] if status == 503 else []
     await send({"type": "http.response.start", "status": status, "headers": headers})
     await send({"type": "http.response.body", "body": body})

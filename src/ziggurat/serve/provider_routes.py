@@ -19,6 +19,7 @@ from ziggurat.messages.usage import estimate_tokens
 from ziggurat.serve.answers import NotAnswered
 from ziggurat.serve.conversation_routes import conversation_id_of, conversation_routes
 from ziggurat.serve.conversations import Conversation, ConversationRequest
+from ziggurat.serve.guard import stream_later
 from ziggurat.serve.ids import check_id
 from ziggurat.serve.live_responses import LiveResponses
 from ziggurat.serve.recorded_responses import labels_of_request
@@ -162,6 +163,7 @@ def provider_routes(agents: ServedAgents, closing: Closing) -> list[Route]:
 
 def _route(method: str, path: str, handler: Callable[[Request], Awaitable[Any]]) -> Route:
     async def answer(request: Request) -> Any:
-        return await handler(request)
+        content = await handler(request)
+        return content if isinstance(content, Response) else stream_later(request.scope, content)
 
     return Route(path, answer, methods=[method], name=path)

@@ -22,7 +22,7 @@ from ziggurat.messages.agent import Answer, Approve, Decision, Deny, DidNotHappe
 from ziggurat.serve.assets import asset
 from ziggurat.serve.events import EventStream, Position
 from ziggurat.serve.feed import Feeds
-from ziggurat.serve.guard import STREAM, Receive, Send
+from ziggurat.serve.guard import stream_later
 from ziggurat.serve.ids import check_id
 from ziggurat.serve.provider_routes import provider_routes
 from ziggurat.serve.served import ServedAgents
@@ -270,15 +270,10 @@ def _route(method: str, path: str, handler: Handler, status: int = 200) -> Route
         if isinstance(content, Response):
             return content
         if isinstance(content, EventStream):
-            request.scope[STREAM] = content
-            return _nothing
+            return stream_later(request.scope, content)
         return Response(encode(content), status, media_type="application/json")
 
     return Route(path, answer, methods=[method], name=handler.__name__)
-
-
-async def _nothing(scope: Any, receive: Receive, send: Send) -> None:
-    """Answer nothing: the stream in the scope does."""
 
 
 def _id(request: Request) -> str:

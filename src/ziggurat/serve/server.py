@@ -3,6 +3,7 @@
 __all__ = ["run_server", "server_for"]
 
 import socket
+from collections.abc import Callable
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -20,7 +21,14 @@ _TICKS = 10
 """Tenths of a second after which connections that have waited for too long are ended."""
 
 
-def server_for(application: ServedApp, host: str, port: int, *, connections: Connections | None = None) -> "Server":
+def server_for(
+    application: ServedApp,
+    host: str,
+    port: int,
+    *,
+    connections: Connections | None = None,
+    ready: Callable[[], None] = lambda: None,
+) -> "Server":
     """Return a uvicorn server for an application; ``await server.serve()`` runs it.
 
     Args:
@@ -28,6 +36,7 @@ def server_for(application: ServedApp, host: str, port: int, *, connections: Con
         host: The address to listen at.
         port: The port.
         connections: The connections that wait for their client; by default measured by the system clock.
+        ready: Called when the server listens.
 
     Raises:
         MissingExtra: the extra ``serve`` is not installed.
@@ -46,6 +55,10 @@ def server_for(application: ServedApp, host: str, port: int, *, connections: Con
             if counter % _TICKS == 0:
                 waiting.abort()
             return await super().on_tick(counter)
+
+        async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+            await super().startup(sockets)
+            ready()
 
         async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
             application.closing.close()  # streams end first, or they would be waited for
@@ -70,16 +83,18 @@ def server_for(application: ServedApp, host: str, port: int, *, connections: Con
     return _Server(config)
 
 
-def run_server(application: ServedApp, host: str, port: int) -> None:
-    """Serve until a signal ends the process.
+def run_server(application: ServedApp, host: str, port: int, *, ready: Callable[[], None] = lambda: None) -> None:
+    """Serve until a signal ends the process, and call `ready` when the server listens.
 
     Raises:
         ConfigurationError: the port is in use, or may not be used.
     """
     import asyncio
 
-    server = server_for(application, host, port)
+    server = server_for(application, host, port, ready=ready)
     try:
         asyncio.run(server.serve())
     except SystemExit as error:  # uvicorn's word for a port that cannot be bound; it has logged why
-        raise ConfigurationError(f"port {port} of {host} cannot be used; choose another with --port") from error
+        raise ConfigurationError(
+            f"port {port} of {host} cannot be used; choose another with --port, or --host"
+        ) from error
