@@ -113,6 +113,8 @@ class Reader:
             self.ended = True
         elif not rest:
             self.entries.append((int(number), data.encode()))
+            if name == "Opened":  # whoever goes on with the run begins its replies again
+                self.pieces.clear()
         elif name == "Delta":
             piece = json.loads(data)
             self.pieces[rest.partition(".")[2] + number, piece["path"]] += piece["delta"].get("text", "")
