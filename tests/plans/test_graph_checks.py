@@ -284,7 +284,7 @@ KINDS: list[tuple[Any, Reducer | None]] = [
 ]
 
 
-@pytest.mark.parametrize(("kind", "fits"), KINDS, ids=str)
+@pytest.mark.parametrize(("kind", "fits"), KINDS, ids=[str(kind) for kind, _ in KINDS])
 def test_a_reducer_fits_its_field_and_the_one_that_is_advised_does(kind: Any, fits: Reducer | None) -> None:
     def two_writers(annotation: Any) -> Graph[Any]:
         graph: Graph[Any] = Graph(defstruct("Plain", [("field", annotation)]))
