@@ -12,7 +12,7 @@ from ziggurat.agents.memory.middleware import Remembering
 from ziggurat.agents.memory.working import HEADING, WorkingValues
 from ziggurat.agents.runtime import Runtime
 from ziggurat.core.context import Context
-from ziggurat.core.errors import ConfigurationError
+from ziggurat.core.errors import ConfigurationError, RunNotFound
 from ziggurat.knowledge.graph import KnowledgeGraph
 from ziggurat.layers.backpressure import Gate
 from ziggurat.memory.agent_memory import AgentMemory
@@ -84,6 +84,15 @@ class Noting(Middleware):
         self.begun += 1
 
 
+class SlowNoting(Noting):
+    """Takes some turns of the event loop, as recalling does."""
+
+    async def before_agent(self, request: AgentRequest, ctx: Context) -> None:
+        await super().before_agent(request, ctx)
+        for _ in range(5):
+            await asyncio.sleep(0)
+
+
 @pytest.mark.parametrize(("hard", "runs"), [(1, 1), (1, 5), (3, 5), (5, 5)])
 def test_a_run_too_many_is_refused_before_anything_else(hard: int, runs: int) -> None:
     async def scenario() -> None:
@@ -114,6 +123,43 @@ def test_a_run_too_many_is_refused_before_anything_else(hard: int, runs: int) ->
         opened.set()
         assert {run.text for run in await asyncio.gather(*going)} == {"Done."}
         assert (gate.depth, runtime.metrics.runs, runtime.metrics.running) == (0, hard, 0)
+
+    asyncio.run(scenario())
+
+
+@pytest.mark.parametrize(("hard", "runs"), [(1, 4), (3, 5), (5, 5)])
+def test_of_runs_that_start_together_those_that_are_refused_do_nothing(hard: int, runs: int) -> None:
+    async def scenario() -> None:
+        noting, gate, memory = Noting(), Gate(hard), SlowNoting()
+        runtime = Runtime(ScriptedModel(always="Done."), gate=gate, middleware=[memory, noting], store="memory:")
+        ended = await asyncio.gather(*(runtime.run("Go.", run_id=f"r-{each}") for each in range(runs)))
+        refused = [run for run in ended if run.error is not None]
+        assert len(refused) == runs - hard
+        assert {status_of(run.stop) for run in refused} <= {"LimitExceeded", "Failed"}
+        assert (memory.begun, noting.begun, runtime.metrics.runs, gate.depth) == (hard, hard, hard, 0)
+        for run in refused:
+            with pytest.raises(RunNotFound):
+                await runtime.record(run.id)
+            assert (await runtime.run("Go.", run_id=run.id)).text == "Done."  # its id can be used
+
+    asyncio.run(scenario())
+
+
+def test_a_run_that_waits_stays_as_it_was_when_it_is_refused() -> None:
+    async def scenario() -> None:
+        gate = Gate(1)
+        script = ScriptedModel(tool_call("greet"), "Done.")
+        runtime = Runtime(script, tools=[greet], gate=gate, approvals=Approvals("greet"), store="memory:")
+        waiting = await runtime.run("Go.", run_id="r-1")
+        before = await runtime.record("r-1")
+        gate.enter()
+        refused = await runtime.resume("r-1", {waiting.pending[0].id: Approve()})
+        assert refused.error is not None
+        assert await runtime.record("r-1") == before
+        gate.leave()
+        assert (await runtime.resume("r-1", {waiting.pending[0].id: Approve()})).text == "Done."
+        gate.enter()
+        assert (await runtime.replay("r-1")).text == (await runtime.run("Go.", run_id="r-1")).text == "Done."
 
     asyncio.run(scenario())
 

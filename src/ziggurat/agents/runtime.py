@@ -8,18 +8,15 @@ from ziggurat.agents.agent import Agent, AgentArguments
 from ziggurat.agents.knowledge import graph_tools
 from ziggurat.agents.memory.middleware import Remembering
 from ziggurat.agents.memory.working import WorkingValues
-from ziggurat.core.context import Context
-from ziggurat.core.service import Service
 from ziggurat.core.settings import SHARED, PositiveInt, checked
 from ziggurat.knowledge.graph import KnowledgeGraph
 from ziggurat.knowledge.store import GraphStore
 from ziggurat.layers.backpressure import Gate, backpressure
 from ziggurat.memory.working import WorkingMemory
-from ziggurat.messages.agent import AgentRequest, AgentRun
-from ziggurat.messages.caller import CALLER
-from ziggurat.messages.middleware import AnyMiddleware, Middleware
+from ziggurat.messages.middleware import AnyMiddleware
 from ziggurat.messages.model import Model
 from ziggurat.observe.metrics import Metrics
+from ziggurat.runs.drive import AROUND_RUN
 from ziggurat.tools.toolbox import Toolbox
 
 
@@ -44,8 +41,8 @@ class Runtime(Agent[str]):
 
     Args:
         model: As of an `Agent`.
-        gate: Refuses runs at once when too many are in progress: they end with a `LimitExceeded` before anything is
-            recalled. Agents below the runtime are a part of its run.
+        gate: Refuses runs at once when too many are in progress: they end with a `LimitExceeded`, and do nothing else:
+            nothing is recalled, recorded or counted. Agents below the runtime are a part of its run.
         memory: Recalls memories into the prompt, and remembers.
         working: Named values that are added to the prompt.
         graph: A knowledge graph; the model gets the tools of `graph_tools`.
@@ -82,7 +79,6 @@ class Runtime(Agent[str]):
         self.graph: KnowledgeGraph | GraphStore | None = graph
         self.metrics: Metrics = metrics or Metrics()
         parts: list[AnyMiddleware] = [
-            *([] if gate is None else [_Backpressure(gate)]),
             self.metrics,
             *([] if memory is None else [memory]),
             *([] if working is None else [WorkingValues(working)]),
@@ -94,6 +90,8 @@ class Runtime(Agent[str]):
             box = tools if isinstance(tools, Toolbox) else Toolbox(tools)
             arguments["tools"] = box.joined(Toolbox(graph_tools(graph)))
         super().__init__(model, **arguments)
+        if gate is not None:
+            self.facts[AROUND_RUN] = backpressure(gate=gate)
 
     @classmethod
     def quick(cls, max_steps: PositiveInt, model: str | Model) -> "Runtime":
@@ -103,21 +101,3 @@ class Runtime(Agent[str]):
             ConfigurationError: an argument cannot work.
         """
         return cls(model, max_steps=max_steps)
-
-
-class _Backpressure(Middleware):
-    """The layer `backpressure` around whole runs, which are refused before anything is recalled for them."""
-
-    def __init__(self, gate: Gate) -> None:
-        self._gate = gate
-
-    async def before_agent(self, request: AgentRequest, ctx: Context) -> None:
-        """Refuse a run if too many are in progress, before the hooks of other middleware."""
-        if ctx.scope[CALLER].outer is None and self._gate.is_full():
-            raise self._gate.refusal(self._gate.depth)
-
-    async def wrap_agent(self, request: AgentRequest, ctx: Context, agent: Service[AgentRequest, AgentRun]) -> AgentRun:
-        """Count a run as in progress."""
-        if ctx.scope[CALLER].outer is not None:
-            return await agent(request, ctx)
-        return await backpressure(gate=self._gate)(agent)(request, ctx)
