@@ -74,7 +74,7 @@ class Feed:
 
     def __init__(self, run: AttachedRun[Any], start: Place, feeds: "Feeds") -> None:
         self.run = run
-        self.start = start
+        self.start: Place = start
         self.count: int = 0
         self.state: bytes = b""
         self.ended: bool = False

@@ -4,11 +4,14 @@ __all__ = ["MAX_HEAD", "SEND_BUFFER", "NotedProtocol"]
 
 import asyncio
 import socket
-from typing import Any
+from typing import TYPE_CHECKING, Any, cast
 
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
 from ziggurat.serve.connections import Connections
+
+if TYPE_CHECKING:
+    from uvicorn.protocols.http.flow_control import FlowControl
 
 MAX_HEAD = 64 * 1024
 """Bytes of the longest head of a request."""
@@ -35,7 +38,7 @@ class NotedProtocol(HttpToolsProtocol):
         self._noted.begin(transport, "request")
         transport.get_extra_info("socket").setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, SEND_BUFFER)
         super().connection_made(transport)
-        self.flow = _Flow(transport)  # type: ignore[assignment]
+        self.flow: FlowControl = cast("FlowControl", _Flow(transport))
 
     def connection_lost(self, exc: Exception | None) -> None:
         """Wait for nothing."""
