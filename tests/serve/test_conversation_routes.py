@@ -6,6 +6,7 @@ from typing import Any
 import openai
 import pytest
 
+from tests.serve.test_app import paying
 from tests.serve.test_openai import clerk, talking, user
 from tests.teams.models import asynchronous
 from ziggurat.agents.agent import Agent
@@ -69,6 +70,21 @@ async def test_the_same_key_adds_once_and_an_id_of_ones_own_needs_no_creation() 
             assert given.output_text == "Hello."
         items = [item async for item in talk.client.conversations.items.list("ann")]
         assert len(items) == 3
+
+
+@asynchronous
+async def test_a_call_is_approved_in_its_conversation() -> None:
+    acts: list[int] = []
+    async with talking(paying(acts), wire="responses") as (talk, _):
+        first = await talk.ask(user("Pay."), model="desk", conversation={"id": "ann"})
+        [request] = [item for item in first.reply.output if item.type == "mcp_approval_request"]
+        yes = {"type": "mcp_approval_response", "approval_request_id": request.id, "approve": True}
+        with pytest.raises(openai.BadRequestError):
+            await talk.ask(yes, model="desk", conversation="ben")
+        last = await talk.ask(yes, user("And hurry."), model="desk", conversation="ann")
+        assert (last.text, last.run_id, acts) == ("Done.", first.run_id, [3])
+        items: list[Any] = [item async for item in talk.client.conversations.items.list("ann", order="asc")]
+        assert [item.type for item in items] == ["message", "mcp_call", "message", "message"]
 
 
 @pytest.mark.parametrize(

@@ -1,6 +1,6 @@
 """Conversations of OpenAI's API: each is a session, to which the requests that name it add messages and answers."""
 
-__all__ = ["conversation_id_of", "conversation_routes"]
+__all__ = ["conversation_routes"]
 
 from collections.abc import Awaitable, Callable
 from typing import Any
@@ -25,21 +25,6 @@ from ziggurat.wires.types import Json
 
 _MOST = 100
 """Items that are added at a time, and shown then."""
-
-
-def conversation_id_of(body: Json) -> str | None:
-    """Return the conversation that a request to OpenAI Responses names; None if it names none.
-
-    Raises:
-        ConfigurationError: it is not an id, or an object with one.
-    """
-    named = body.get("conversation")
-    named = named.get("id") if isinstance(named, dict) else named
-    if named is None:
-        return None
-    if not isinstance(named, str):
-        raise ConfigurationError(f"conversation: expected an id, got {named!r:.100}")
-    return check_id(named)
 
 
 class _ConversationRoutes:

@@ -20,8 +20,9 @@ from ziggurat.messages.message import Message
 from ziggurat.messages.model import ModelRequest
 from ziggurat.serve.answers import Answered, NotAnswered, conclude
 from ziggurat.serve.client_request import with_client
-from ziggurat.serve.continuations import Continuation, find_continuation
+from ziggurat.serve.continuations import Continuation, find_continuation, find_waiting
 from ziggurat.serve.response_ids import ResponseId
+from ziggurat.serve.response_labels import labels_of_conversation
 from ziggurat.serve.run_places import RunPlace
 from ziggurat.serve.served import ServedAgents
 from ziggurat.serve.speech import Say, Speech
@@ -87,7 +88,10 @@ class Conversation:
         agent, content = agents.agent(request.agent), request.content
         if not (content.messages or request.approvals):
             raise EmptyPrompt("there is no message to answer")
-        waiting = await find_continuation(agent, content, request.previous, request.approvals)
+        previous = request.previous
+        if previous is None and request.session is not None:
+            previous = await find_waiting(agent, labels_of_conversation(request.session))
+        waiting = await find_continuation(agent, content, previous, request.approvals)
         if waiting is None and request.previous is not None:
             earlier = await _messages_of(agents, request.previous)
             content = replace(content, messages=Messages([*earlier, *content.messages]).view())

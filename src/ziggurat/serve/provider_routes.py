@@ -17,15 +17,15 @@ from ziggurat.core.errors import ConfigurationError, ZigguratError
 from ziggurat.messages.model import ModelRequest
 from ziggurat.messages.usage import estimate_tokens
 from ziggurat.serve.answers import NotAnswered
-from ziggurat.serve.conversation_routes import conversation_id_of, conversation_routes
+from ziggurat.serve.conversation_routes import conversation_routes
 from ziggurat.serve.conversations import Conversation, ConversationRequest
 from ziggurat.serve.guard import stream_later
 from ziggurat.serve.ids import check_id
 from ziggurat.serve.live_responses import LiveResponses
-from ziggurat.serve.recorded_responses import labels_of_request
 from ziggurat.serve.replies import Reply, error_reply
 from ziggurat.serve.response_ids import ResponseId
 from ziggurat.serve.response_inputs import check_input, response_before, with_references
+from ziggurat.serve.response_labels import conversation_id_of, labels_of_request
 from ziggurat.serve.response_streams import ResponseStream
 from ziggurat.serve.served import ServedAgents
 from ziggurat.serve.sse import Closing

@@ -1,26 +1,22 @@
 """RecordedResponse: a response of OpenAI's API that was given before, read from the record of its run."""
 
-__all__ = ["RecordedResponse", "labels_of_request"]
+__all__ = ["RecordedResponse"]
 
-from collections.abc import Mapping
 from typing import Any
 
 from msgspec import Struct
 
 from ziggurat.agents.runnable import Runnable
-from ziggurat.core.errors import ConfigurationError
 from ziggurat.core.journal import LocalJournal
 from ziggurat.core.store import LogInfo
 from ziggurat.serve.answers import NotAnswered
 from ziggurat.serve.recorded_speech import say_recorded
 from ziggurat.serve.response_ids import ResponseId
+from ziggurat.serve.response_labels import fields_in_labels
 from ziggurat.serve.served import ServedAgents
 from ziggurat.wires.responses import ResponsesWriter
 from ziggurat.wires.server_items import ReplyParts, ReplyPiece
 from ziggurat.wires.types import Json, ReplyHead
-
-_OWN = "response."
-"""Begins the names of labels that repeat fields of the request; the others are its metadata."""
 
 
 class RecordedResponse(Struct, frozen=True):
@@ -48,7 +44,7 @@ class RecordedResponse(Struct, frozen=True):
     def writer(self) -> ResponsesWriter:
         """Return what writes it."""
         return ResponsesWriter(
-            ReplyHead(self.id.suffix, self.info.agent, _body_of(self.info.labels), int(self.info.created))
+            ReplyHead(self.id.suffix, self.info.agent, fields_in_labels(self.info.labels), int(self.info.created))
         )
 
     async def body(self, page: str) -> Json:
@@ -78,21 +74,3 @@ class RecordedResponse(Struct, frozen=True):
         """Return whether nobody cancelled the run, but its process ended."""
         last = LocalJournal.load(await self.agent.record(self.id.run_id)).last_end
         return last is not None and last.interrupted
-
-
-def labels_of_request(body: Json) -> dict[str, Any]:
-    """Return the labels of a run that answers a request: its metadata, and what a response repeats of it.
-
-    Raises:
-        ConfigurationError: the metadata are no strings by their names.
-    """
-    metadata = body.get("metadata") or {}
-    if not (isinstance(metadata, dict) and all(isinstance(value, str) for value in metadata.values())):
-        raise ConfigurationError(f"metadata: expected an object of strings, got {metadata!r:.200}")
-    own = {name: body[name] for name in ("background", "conversation", "previous_response_id") if body.get(name)}
-    return metadata | {_OWN + name: value for name, value in own.items()}
-
-
-def _body_of(labels: Mapping[str, Any]) -> Json:
-    own = {name.removeprefix(_OWN): value for name, value in labels.items() if name.startswith(_OWN)}
-    return {"metadata": {name: str(value) for name, value in labels.items() if not name.startswith(_OWN)}, **own}
