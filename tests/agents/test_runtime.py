@@ -132,7 +132,10 @@ def test_of_runs_that_start_together_those_that_are_refused_do_nothing(hard: int
     async def scenario() -> None:
         noting, gate, memory = Noting(), Gate(hard), SlowNoting()
         runtime = Runtime(ScriptedModel(always="Done."), gate=gate, middleware=[memory, noting], store="memory:")
-        ended = await asyncio.gather(*(runtime.run("Go.", run_id=f"r-{each}") for each in range(runs)))
+        outer = runtime.with_store(runtime.store)  # the same runs
+        ended = await asyncio.gather(
+            *([runtime, outer][each % 2].run("Go.", run_id=f"r-{each}") for each in range(runs))
+        )
         refused = [run for run in ended if run.error is not None]
         assert len(refused) == runs - hard
         assert {status_of(run.stop) for run in refused} <= {"LimitExceeded", "Failed"}

@@ -27,6 +27,7 @@ from ziggurat.messages.message import Message
 from ziggurat.messages.tool import AS_TOOL
 from ziggurat.runs.local import runs_of
 from ziggurat.runs.opener import Opener
+from ziggurat.runs.opening import AROUND_RUN
 from ziggurat.runs.options import (
     NO_OPTIONS,
     Deps,
@@ -77,6 +78,7 @@ class Runnable(RunQueue[Out]):
         runs = runs_of(store)
         self._runs = runs
         self._opener = Opener(self, parts, self.name, runs, verbs_of(service))
+        self._opener.around = fact(service, AROUND_RUN)
         self._starter = Starter(self, self.name, self._opener)
         self.facts: dict[Fact[Any], Any] = {
             AGENT: parts,

@@ -16,7 +16,7 @@ from ziggurat.memory.working import WorkingMemory
 from ziggurat.messages.middleware import AnyMiddleware
 from ziggurat.messages.model import Model
 from ziggurat.observe.metrics import Metrics
-from ziggurat.runs.drive import AROUND_RUN
+from ziggurat.runs.opening import AROUND_RUN
 from ziggurat.tools.toolbox import Toolbox
 
 
@@ -91,7 +91,7 @@ class Runtime(Agent[str]):
             arguments["tools"] = box.joined(Toolbox(graph_tools(graph)))
         super().__init__(model, **arguments)
         if gate is not None:
-            self.facts[AROUND_RUN] = backpressure(gate=gate)
+            self.facts[AROUND_RUN] = self._opener.around = backpressure(gate=gate)
 
     @classmethod
     def quick(cls, max_steps: PositiveInt, model: str | Model) -> "Runtime":

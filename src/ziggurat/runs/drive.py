@@ -1,6 +1,6 @@
 """Drive a run from its root: the only place where errors and suspensions become values."""
 
-__all__ = ["AROUND_RUN", "drive", "partial_of"]
+__all__ = ["drive", "partial_of"]
 
 import asyncio
 import logging
@@ -29,7 +29,6 @@ from ziggurat.core.errors import (
     fact_of,
 )
 from ziggurat.core.event import SILENCE
-from ziggurat.core.facts import Fact, fact
 from ziggurat.core.failures import Cause, is_unexpected, log_failure, without_own_frames
 from ziggurat.core.journal import LocalJournal
 from ziggurat.core.layer import Layer
@@ -62,10 +61,6 @@ _NO_SCOPE = Scope()
 _NOT_RECORDED = (ConfigurationError, JournalCorrupt, JournalMismatch, StoreError)
 """Errors that are no end of a run: a mistake of the caller, or a record that cannot be read, written or followed."""
 
-AROUND_RUN: Fact[Layer[AgentRequest, AgentRun] | None] = Fact("around run", None)
-"""A layer around each run of the agent, but not around its calls within other runs. A run that it refuses does nothing,
-and leaves no record; one that is continued stays as it was."""
-
 logger: logging.Logger = logging.getLogger("ziggurat")
 
 
@@ -87,29 +82,8 @@ async def drive(
     del begin  # it holds the options, of each run that goes on
     if opening.state == "ended":
         return replace(await _answer(agent, name, opening), replayed=True)
-    around = fact(agent, AROUND_RUN)
-    if around is None:
-        return await _drive(agent, name, opening, raises=raises)
-    began = False
-
-    async def begin_driving(request: AgentRequest, ctx: Context) -> AgentRun:
-        nonlocal began
-        began = True
-        return await _drive(agent, name, opening, raises=raises)
-
-    try:
-        return await around(begin_driving)(opening.request, opening.ctx)
-    except LimitExceeded as refusal:
-        if began or raises:
-            raise
-        return _stopped_run(refusal, name, opening)
-    finally:
-        if not began:
-            opening.mistaken = True
-            await opening.leave()
-
-
-async def _drive(agent: AgentService, name: str, opening: Opening, *, raises: bool) -> AgentRun:
+    if opening.around is not None:
+        return await _drive_within(opening.around, agent, name, opening, raises=raises)
     run: AgentRun | None = None
     task = asyncio.current_task()
     try:
@@ -144,6 +118,30 @@ async def _drive(agent: AgentService, name: str, opening: Opening, *, raises: bo
         run_ended(opening.run_id)
         await opening.leave()
     return run
+
+
+async def _drive_within(
+    around: Layer[AgentRequest, AgentRun], agent: AgentService, name: str, opening: Opening, *, raises: bool
+) -> AgentRun:
+    """Drive a run inside a layer, or return it as refused, with nothing done."""
+    opening.around = None
+    began = False
+
+    async def drive_inside(request: AgentRequest, ctx: Context) -> AgentRun:
+        nonlocal began
+        began = True
+        return await drive(agent, name, lambda: _opened(opening), raises=raises)
+
+    try:
+        return await around(drive_inside)(opening.request, opening.ctx)
+    except LimitExceeded as refusal:
+        if began or raises:
+            raise
+        return _stopped_run(refusal, name, opening)
+    finally:
+        if not began:
+            opening.mistaken = True
+            await opening.leave()
 
 
 def _prepared(opening: Opening) -> Context:

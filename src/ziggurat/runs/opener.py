@@ -27,10 +27,11 @@ from ziggurat.core.errors import (
 )
 from ziggurat.core.ids import check_new_id
 from ziggurat.core.journal import LocalJournal
+from ziggurat.core.layer import Layer
 from ziggurat.core.path import escaped, is_beneath
 from ziggurat.core.store import LogInfo
 from ziggurat.messages import stops
-from ziggurat.messages.agent import AgentRequest, Decision, empty_run
+from ziggurat.messages.agent import AgentRequest, AgentRun, Decision, empty_run
 from ziggurat.runs.conditions import RunConditions, conditions_in, limit_grants
 from ziggurat.runs.control import STEERING, RunControl
 from ziggurat.runs.deciding import decide, hold_posted
@@ -61,6 +62,7 @@ class Opener:
         runs: Where they are kept.
         name: The name of the agent.
         steerable: The verbs by which it may be steered; None if it has no loop of its own.
+        around: The layer around each run; see `AROUND_RUN`.
     """
 
     def __init__(
@@ -68,6 +70,7 @@ class Opener:
     ) -> None:
         self.runs = runs
         self.steerable = steerable
+        self.around: Layer[AgentRequest, AgentRun] | None = None
         self.name = name
         self.path: str = escaped(name)
         self._agent = agent
@@ -323,7 +326,7 @@ class Opener:
             ctx = ctx.emitting(broadcast)
         if control is not None:
             control.recorded.set()
-        return Opening(state, run_id, request, ctx, journal, runs, writer, control=control)
+        return Opening(state, run_id, request, ctx, journal, runs, writer, control=control, around=self.around)
 
     def subscribe(self, run_id: str, after: int) -> AsyncGenerator["SubscribedItem", None]:
         """Yield the events of a run and its entries that are no events; see `RunRecords.subscribe`."""

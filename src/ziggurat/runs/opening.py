@@ -1,19 +1,25 @@
 """Opening: a run that is open, with what it takes to drive it."""
 
-__all__ = ["Opening", "State"]
+__all__ = ["AROUND_RUN", "Opening", "State"]
 
 from typing import Literal
 
 from msgspec import Struct
 
 from ziggurat.core.context import Context
+from ziggurat.core.facts import Fact
 from ziggurat.core.journal import LocalJournal
-from ziggurat.messages.agent import AgentRequest
+from ziggurat.core.layer import Layer
+from ziggurat.messages.agent import AgentRequest, AgentRun
 from ziggurat.runs.control import RunControl
 from ziggurat.runs.runs import Runs
 from ziggurat.runs.session_writer import SessionWriter
 
 State = Literal["new", "continued", "ended"]
+
+AROUND_RUN: Fact[Layer[AgentRequest, AgentRun] | None] = Fact("around run", None)
+"""A layer around each run of the agent, but not around its calls within other runs. A run that it refuses does nothing,
+and leaves no record; one that is continued stays as it was."""
 
 
 class Opening(Struct, eq=False):
@@ -29,6 +35,7 @@ class Opening(Struct, eq=False):
         writer: Writes its session; None without one.
         mistaken: Whether it stopped for a mistake of the caller, so that a new run that did nothing is removed.
         control: How it is cancelled and steered; None if nobody could.
+        around: The layer around it, until it is driven.
     """
 
     state: State
@@ -40,6 +47,7 @@ class Opening(Struct, eq=False):
     writer: SessionWriter | None = None
     mistaken: bool = False
     control: RunControl | None = None
+    around: Layer[AgentRequest, AgentRun] | None = None
 
     async def leave(self) -> None:
         """Release the leases of the run and of its session."""
