@@ -8,6 +8,7 @@ import pytest
 
 from tests.teams.models import asynchronous
 from ziggurat.agents.agent import Agent
+from ziggurat.core.errors import ConfigurationError
 from ziggurat.core.store import Row, Store
 from ziggurat.http.sse import EventParser, ServerEvent
 from ziggurat.messages.agent import Approve
@@ -230,3 +231,32 @@ async def test_a_record_that_cannot_be_read_is_raised_to_the_server_by_each_read
     clients = [Client(feeds, agent, Position(), 0) for _ in range(2)]
     errors = await asyncio.gather(*(client.task for client in clients), return_exceptions=True)
     assert errors == [wrong, wrong]
+
+
+@asynchronous
+async def test_a_run_that_stops_without_an_end_waits_for_whoever_goes_on_with_it() -> None:
+    """A mistake, such as a model that has no reply, is no end of a run; it is gone on with when it is mended."""
+    store, looking, seen = LocalLogs(), asyncio.Event(), asyncio.Event()
+
+    @tool
+    async def look() -> str:
+        """Look."""
+        looking.set()
+        await seen.wait()
+        return "nothing"
+
+    broken = Agent(ScriptedModel(tool_call("look")), name="desk", tools=[look], store=store)
+    whole = Agent(ScriptedModel(tool_call("look"), "Done.", per_run=True), name="desk", tools=[look], store=store)
+    running = asyncio.ensure_future(broken.run("Go.", run_id="r-1"))
+    await looking.wait()
+    client = Client(Feeds(Closing()), broken, Position(), 0)
+    await asyncio.sleep(0)
+    seen.set()
+    with pytest.raises(ConfigurationError):
+        await running
+    await all_told([client])
+    assert client.names[-1] == "waiting"
+    await whole.resume("r-1")
+    await client.task
+    assert client.names[-1] == "end"
+    assert client.names.count("Opened") == 2

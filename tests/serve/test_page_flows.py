@@ -11,11 +11,13 @@ from tests.serve.real_server import RealServer
 from tests.serve.serving import TOKEN
 from ziggurat.agents.agent import Agent
 from ziggurat.agents.flow import flow
+from ziggurat.agents.memory.middleware import Remembering
+from ziggurat.agents.memory.policies import everything_said
 from ziggurat.calls.question import ask
 from ziggurat.messages.message import Message
 from ziggurat.messages.parts import ToolCall, tool_call
 from ziggurat.models.function import FunctionModel
-from ziggurat.models.scripted import ScriptedModel
+from ziggurat.models.scripted import ScriptedModel, ScriptedReply
 from ziggurat.serve.application import ServedApp, app
 from ziggurat.tools.function import tool
 
@@ -42,9 +44,12 @@ class World:
         def answer(messages: list[Message]) -> str | ToolCall:
             return "All done." if messages[-1].tool_results else tool_call("pay", amount=3)
 
-        desk = Agent(FunctionModel(answer), name="desk", tools=[pay])
-        teller = Agent(ScriptedModel(["Once upon ", self.gate, "a time."], per_run=True), name="teller")
-        return app([desk, teller, book], token=TOKEN, store=f"sqlite:///{self.folder / 'runs.db'}")
+        remembering = Remembering(f"sqlite:///{self.folder / 'memory.db'}", "ann", remember=everything_said)
+        desk = Agent(FunctionModel(answer), name="desk", tools=[pay], middleware=[remembering])
+        story: ScriptedReply = ["Once upon ", self.gate, "a time."]
+        teller = Agent(ScriptedModel(story, "The end.", per_run=True), name="teller")
+        broken = Agent(ScriptedModel(story, per_run=True), name="broken")  # has no reply to a message
+        return app([desk, teller, book, broken], token=TOKEN, store=f"sqlite:///{self.folder / 'runs.db'}")
 
 
 @pytest.fixture
@@ -69,10 +74,11 @@ def open_page(browser: Browser, real_server: RealServer) -> Iterator[Page]:
     context.close()
 
 
-def _start(page: Page, agent: str, prompt: str) -> str:
+def _start(page: Page, agent: str, prompt: str, session: str = "") -> str:
     page.get_by_role("button", name="New run").click()
     page.locator("select[name=agent]").select_option(agent)
     page.get_by_label("Prompt", exact=True).fill(prompt)
+    page.locator("input[name=session]").fill(session)
     page.get_by_role("button", name="Start").click()
     expect(page.get_by_role("heading", name=prompt)).to_be_visible()
     return str(page.url.rpartition("/")[2])
@@ -176,3 +182,54 @@ def test_a_run_is_forked_compared_and_found(open_page: Page, real_server: RealSe
     expect(page.locator("a.row")).to_have_count(2)
     page.goto(f"{real_server.url}/#/runs?search=nothing")
     expect(page.get_by_text("No run matches")).to_be_visible()
+
+
+def test_a_run_is_told_something_and_its_session_is_looked_through(
+    open_page: Page, world: World, real_server: RealServer
+) -> None:
+    page = open_page
+    run_id = _start(page, "teller", "Tell a story", session="ann")
+    expect(page.locator(".now")).to_contain_text("Once upon")
+    page.get_by_role("button", name="Message").click()
+    page.get_by_label("Message to the run").fill("Make it short.")
+    page.get_by_role("button", name="Send").click()
+    expect(page.get_by_role("dialog")).to_have_count(0)
+    real_server.loop.call_soon_threadsafe(world.gate.set)
+    expect(page.get_by_label("Output")).to_have_text("The end.")
+    with page.expect_download() as download:
+        page.get_by_role("link", name="Record").click()
+    assert "Make it short." in download.value.path().read_text(encoding="utf-8")
+    page.get_by_role("link", name="ann").click()
+    expect(page.get_by_label("user").first).to_have_text("Tell a story")
+    page.get_by_role("link", name="Runs of this session").click()
+    expect(page.locator("a.row")).to_have_count(1)
+    expect(page.locator("a.row")).to_contain_text(run_id)
+
+
+def test_what_an_agent_remembers_is_looked_through(open_page: Page) -> None:
+    page = open_page
+    _start(page, "desk", "Pay the bill of the boat")
+    _approve(page)
+    expect(page.get_by_label("Output")).to_have_text("All done.")
+    page.get_by_role("link", name="Memory").click()
+    expect(page.locator(".memory").first).to_contain_text("ann")
+    page.get_by_label("Search in memory").fill("boat")
+    expect(page.locator(".memory")).to_have_count(1)
+    page.get_by_label("Search in memory").fill("zebra")
+    expect(page.get_by_text("No memory matches.")).to_be_visible()
+
+
+def test_a_run_that_a_mistake_has_interrupted_is_shown_so(
+    open_page: Page, world: World, real_server: RealServer
+) -> None:
+    page = open_page
+    _start(page, "broken", "Tell a story")
+    expect(page.locator(".now")).to_contain_text("Once upon")
+    page.get_by_role("button", name="Message").click()
+    page.get_by_label("Message to the run").fill("Make it short.")
+    page.get_by_role("button", name="Send").click()
+    expect(page.get_by_role("dialog")).to_have_count(0)
+    real_server.loop.call_soon_threadsafe(world.gate.set)
+    expect(page.get_by_text("interrupted", exact=True)).to_be_visible()
+    expect(page.get_by_text("connecting again")).to_have_count(0)
+    expect(page.get_by_role("button", name="Resume")).to_be_visible()

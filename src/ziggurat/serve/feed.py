@@ -155,12 +155,12 @@ class Feed:
 
     async def _read_on(self) -> bool:
         """Read until the run has ended or waits; return whether it may go on."""
-        waits = False
+        waits = True  # without an end on record it was interrupted
         number = max(0, self._place[0] - 1)
         async with aclosing(self.run.events(after=number)) as items:  # again with the last entry
             async for item in items:
                 if isinstance(item.what, JournalEntry):
-                    waits = isinstance(item.what, Ended) and (item.what.stop == "Suspended" or item.what.interrupted)
+                    waits = not _is_end(item.what)
                 if (item.number, item.index) > self._place:
                     self._place, self.state = (item.number, item.index), b""
                     self._append(event_bytes(item), numbered=True)
@@ -237,3 +237,8 @@ def event_bytes(item: SubscribedItem) -> bytes:
     data = write_entry(what) if isinstance(what, JournalEntry) else event_line(what).encode()
     place = f"{item.number}.{item.index}.{BOOT}" if item.index else str(item.number)
     return b"id: %b\nevent: %b\ndata: %b\n\n" % (place.encode(), type(what).__name__.encode(), data)
+
+
+def _is_end(entry: JournalEntry) -> bool:
+    """Return whether a run goes on after an entry only if somebody resumes one that has failed, or the like."""
+    return isinstance(entry, Ended) and entry.stop != "Suspended" and not entry.interrupted

@@ -77,7 +77,6 @@ export function Empty({ title, children }) {
   </div>`;
 }
 
-/** Set the title of the window. */
 export const useTitle = (text) => useEffect(() => {
   document.title = visible(text).slice(0, 60) + " · Ziggurat";
 }, [text]);
@@ -97,7 +96,6 @@ export function useLater(act) {
   };
 }
 
-/** The form above a list. */
 export const Filters = ({ children }) => html`<form class="filters" role="search" onSubmit=${(event) => event.preventDefault()}>${children}</form>`;
 
 export const runLink = (id, number) => "#/runs/" + encodeURIComponent(id) + (number === undefined ? "" : "/" + number);

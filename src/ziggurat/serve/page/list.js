@@ -1,4 +1,4 @@
-// The list of runs: filters, search, and rows that are read again while the page is visible.
+// The list of runs: filters, search, and rows, read again while the page is visible.
 import { html, Ago, Alert, Empty, Filters, Status, count, duration, money, runLink, seconds, tokens, useEffect, useLater, useListener, useState, useTitle, visible } from "./html.js";
 import { get, query } from "./server.js";
 import { useAnswer } from "./answer.js";
@@ -109,7 +109,7 @@ export function RunList({ values }) {
       ${next && html`<p class="centre"><button onClick=${more}>Show more</button></p>`}`}
     ${runs && !runs.length && (filtered
       ? html`<${Empty} title="No run matches">Change the filters, or <a href="#/runs">show all runs</a>.<//>`
-      : html`<${Empty} title="No runs yet">Start one with “New run”, or by <code>POST /runs</code>.<//>`)}
+      : html`<${Empty} title="No runs yet">Start one with “New run”.<//>`)}
     <p class="unseen" role="status">${runs ? runs.length + " runs" : "Loading"}</p>
   </section>`;
 }

@@ -177,12 +177,13 @@ export function Run({ id, number }) {
     }
   }
   if (!run) return error ? html`<${Empty} title="This run cannot be shown">${error}<//>` : html`<p class="unseen" role="status">Loading</p>`;
-  const status = statusOf(run.status);
+  const idle = run.status === "running" && run.driven === false;
+  const status = idle ? "stopped" : statusOf(run.status);
   const following = stream === "waiting" ? "Connection lost; connecting again …" : "";
   return html`<section class="page run-page">
-    <div class="title"><h1><${Status} name=${run.status} /> <span>${visible(run.prompt || id)}</span></h1>
+    <div class="title"><h1><${Status} name=${status} /> <span>${visible(run.prompt || id)}</span></h1>
       <${Actions} id=${id} status=${status} onAct=${act} onOpen=${(kind) => setOpen({ kind })} /></div>
-    <p class="under"><span class="mono">${id}</span> <span role="status" aria-live="polite">${status === "waiting" ? "waiting for you" : visible(run.status)}</span></p>
+    <p class="under"><span class="mono">${id}</span> <span role="status" aria-live="polite">${status === "waiting" ? "waiting for you" : idle ? "interrupted" : visible(run.status)}</span></p>
     <${Facts} run=${run} total=${total} />
     <${Alert} text=${fault || following || error} />
     ${note && html`<p class="note" role="status">${note}</p>`}
