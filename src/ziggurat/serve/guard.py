@@ -112,18 +112,14 @@ class Guard:
         await self._app(inner, receive, own)
         stream = inner.get(_STREAM)
         del inner
-        if stream is not None:
-            await self._stream(stream, scope, receive, send)
-
-    async def _stream(self, stream: App, scope: MutableMapping[str, Any], receive: Receive, send: Send) -> None:
-        """Send a stream, unless too many are open."""
-        open_streams = self.streams.enter()
-        if open_streams >= self.streams.hard:
-            text = f"{open_streams} streams are open, and no more may be: try again later"
-            await _answer(send, 503, _body(scope["path"], _Refused(503, text)))
+        if stream is None:
+            return
+        if (count := self.streams.enter()) >= self.streams.hard:
+            full = _Refused(503, f"{count} streams are open, and no more may be: try again later")
+            await _answer(send, full.status, _body(scope["path"], full))
             return
         try:
-            await stream(scope, receive, _Sender(send))
+            await stream(scope, receive, own)
         finally:
             self.streams.leave()
 

@@ -7,7 +7,6 @@ from typing import Any
 
 from msgspec import Struct
 
-from ziggurat.agents.memory.middleware import Remembering
 from ziggurat.agents.runnable import Runnable
 from ziggurat.calls.enter import parts_of
 from ziggurat.memory.lease import KIND as LEASE
@@ -71,6 +70,8 @@ async def read_memories(
 
 
 def _stores(agents: Iterable[Runnable[Any]]) -> list[MemoryStore]:
+    from ziggurat.agents.memory.middleware import Remembering  # a server of agents without memory needs none of it
+
     chains = [chain for agent in agents if (chain := parts_of(agent).chain) is not None]
     stores = [each.store for chain in chains for each in chain.middlewares if isinstance(each, Remembering)]
     return list({id(store): store for store in stores}.values())
