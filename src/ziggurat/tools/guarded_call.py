@@ -57,6 +57,7 @@ class Frozen(Struct):
         call: The approved call.
         effect: That of its tool.
         path: Where it may be run.
+        normal: Whether its arguments are in their normal form; if not, the tool's function gets them as if they were.
         runs: How often it was run.
         failure: The error with which it ended.
         unknown: The error that says so, if it is unknown whether it took effect.
@@ -65,6 +66,7 @@ class Frozen(Struct):
     call: ToolCall
     effect: Effect
     path: str
+    normal: bool = True
     runs: int = 0
     failure: BaseException | None = None
     unknown: NotRepeatable | None = None

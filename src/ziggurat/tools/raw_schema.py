@@ -76,5 +76,7 @@ class RawSchema(Struct, frozen=True):
             raise InvalidArguments("\n".join(problems))
         return {"arguments": values}
 
-    decode_normal = decode
-    """Arguments in their normal form are decoded and validated as any others."""
+    decode_normal = decode_whole = decode
+    """Arguments in their normal form are decoded and validated as any others, and there are no defaults."""
+
+    is_plain = False

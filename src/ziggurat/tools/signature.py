@@ -149,6 +149,16 @@ class Signature(msgspec.Struct, frozen=True, eq=False):
             return canonical({**self._defaults, **values} if self._defaults else values, True).decode()
         return normal_form(arguments, self._recode)
 
+    def decode_whole(self, arguments: str) -> dict[str, object]:
+        """Return the values of plain arguments, with the defaults of those left out, as their normal form has them."""
+        values = self.decode(arguments)
+        return {**self._defaults, **values} if self._defaults else values
+
+    @property
+    def is_plain(self) -> bool:
+        """Whether all parameters are texts, whole numbers and truth values."""
+        return self._plain
+
     @property
     def decode_normal(self) -> Callable[[str], dict[str, object]]:
         """Decodes arguments in their normal form, which need no further check if they are plain."""

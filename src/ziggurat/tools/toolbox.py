@@ -85,6 +85,7 @@ class ToolEntry(Struct, frozen=True, eq=False):
         normalize: Returns a call with the arguments that the tool will receive, before anything judges it; raises
             InvalidArguments.
         composite: Whether it makes other recorded calls, as agents do.
+        plain: Whether it is a plain function, without layers or declarations of what must be checked before a call.
         statistics: Its number of calls and errors, and its time.
     """
 
@@ -92,6 +93,7 @@ class ToolEntry(Struct, frozen=True, eq=False):
     spec: ToolSpec
     normalize: Callable[[ToolCall], ToolCall]
     composite: bool
+    plain: bool
     statistics: ToolStatistics
 
 
@@ -249,4 +251,6 @@ def _entry_of(each: Tool) -> ToolEntry:
     composite = fact(service, COMPOSITE)
     if not composite and not isinstance(innermost(service), FunctionTool):
         service = guard_call(service)
-    return ToolEntry(service, spec, fact(service, NORMALIZE) or plain_form, composite, ToolStatistics())
+    checked_first = spec.approval or spec.permissions or spec.effect == "once"
+    plain = isinstance(service, FunctionTool) and service.is_plain and not checked_first
+    return ToolEntry(service, spec, fact(service, NORMALIZE) or plain_form, composite, plain, ToolStatistics())
