@@ -41,9 +41,9 @@ from ziggurat.tools.results import error_result
 from ziggurat.tools.toolbox import Toolbox, ToolEntry
 
 _CONCERNS: frozenset[Key[Any]] = frozenset(
-    (ADMISSION, APPROVALS, DECLARED_ONLY, FORK_EFFECTS, MIDDLEWARE, PERMISSION_LOG, WAITING_CALLS)
+    (ADMISSION, APPROVALS, DECLARED_ONLY, FORK_EFFECTS, PERMISSION_LOG, WAITING_CALLS)
 )
-"""What may see, count, change or refuse a call before it is made."""
+"""What may see, count or refuse calls before they are made, besides hooks."""
 
 _BROKEN_OFF = CancelledError("the run was broken off")
 """What interrupted a call that an earlier process has begun."""
@@ -74,7 +74,7 @@ async def act(box: Toolbox, call: ToolCall, ctx: Context) -> ToolResult:
         if entry is None:
             note_unknown(call.name, ctx)
             raise ToolError(box.unknown(call.name), kind="not_found")
-        if entry.plain and record is None and not timed and _CONCERNS.isdisjoint(ctx.scope):
+        if entry.plain and record is None and chain is NO_CHAIN and not timed and _CONCERNS.isdisjoint(ctx.scope):
             # nothing sees the call before its function: to make it like any other takes 1.2 us more, of 8 for a step
             result = await entry.service(call, ctx.freezing(Frozen(call, entry.spec.effect, ctx.path, False)))
         else:
@@ -140,38 +140,33 @@ async def _apply_after_tool(result: ToolResult, call: ToolCall, ctx: Context, ch
 async def _make(
     entry: ToolEntry, record: Record | None, call: ToolCall, ctx: Context, chain: HookChain, journal: LocalJournal
 ) -> ToolResult:
-    """Check a call or take up one that was started, admit it, record that it begins, and run it.
+    """Check a call, admit it, record that it begins, and run it.
 
-    The guard below all layers refuses every call but the frozen one. In a fork that makes no effects, the result of the
-    original run may take the place of the call.
+    The guard below all layers refuses every call but the frozen one.
     """
     spec = entry.spec
-    if record is not None and (record.intent is not None or record.returned is not None):
-        passed = await _resume_begun(entry, record, call, ctx, chain)
-    elif FORK_EFFECTS in ctx.scope and (original := _result_before_fork(entry, call, ctx)) is not None:
-        return original
+    hooks = chain.hooks["before_tool"]
+    if entry.checked or record is not None or hooks or not _CONCERNS.isdisjoint(ctx.scope):
+        passed = await _check(entry, record, call, ctx, chain)
+        if isinstance(passed, ToolResult):
+            return passed
+        frozen, decided = passed.call, passed.id
     else:
-        hooked_or_waits = record is not None or chain.hooks["before_tool"]
-        frozen = await _freeze(entry, record, call, ctx, chain) if hooked_or_waits else entry.normalize(call)
-        check_permissions(spec, ctx)
-        judged = spec.approval or record is not None or APPROVALS in ctx.scope or WAITING_CALLS in ctx.scope
-        passed = await _approve(entry, record, frozen, ctx) if judged else ApprovedCall(frozen)
-    if isinstance(passed, ToolResult):
-        return passed
-    frozen, once = passed.call, spec.effect == "once"
+        frozen, decided = entry.normalize(call), ""
+    once = spec.effect == "once"
     if record is not None and record.intent is not None:
         intended = record.pending is not None  # a person has decided about a call that was started before
     else:  # the call may be lost, or cancelled with those beside it, or its form is not that of the model
         beside = ctx.watch is not journal.watch  # that of the run: nothing is made at the same time
-        intended = journal.durable or beside or once or passed.id != "" or chain.hooks["before_tool"] != ()
+        intended = journal.durable or beside or once or decided != "" or hooks != ()
     if ADMISSION in ctx.scope:
         admit_tool(frozen.name, ctx)
     if intended:
         unknown = spec.interrupted if once else ""
         await journal.write(Intent(ctx.path, frozen.name, frozen, frozen.fingerprint(), unknown))
     own = ToolCall(frozen.id, frozen.name, frozen.arguments)  # a copy that nothing below can reach
-    if passed.id and ctx.listens(ApprovalExecuted):
-        await ctx.emit(ApprovalExecuted(ctx.path, passed.id, own))
+    if decided and ctx.listens(ApprovalExecuted):
+        await ctx.emit(ApprovalExecuted(ctx.path, decided, own))
     service = entry.service
     if chain is not NO_CHAIN:
         if chain.hooks["on_tool_delta"]:
@@ -182,6 +177,23 @@ async def _make(
     approved = Frozen(own, spec.effect, ctx.path)
     ctx = ctx.within(APPROVED_CALL, approved) if entry.composite else ctx.freezing(approved)
     return await service(frozen, ctx)
+
+
+async def _check(
+    entry: ToolEntry, record: Record | None, call: ToolCall, ctx: Context, chain: HookChain
+) -> ApprovedCall | ToolResult:
+    """Return a call as it may be made, which hooks, permissions, rules and people have seen; or its result.
+
+    It has one if it was made before, and in a fork that makes no effects that of the original run.
+    """
+    if record is not None and (record.intent is not None or record.returned is not None):
+        return await _resume_begun(entry, record, call, ctx, chain)
+    if FORK_EFFECTS in ctx.scope and (original := _result_before_fork(entry, call, ctx)) is not None:
+        return original
+    hooked_or_waits = record is not None or chain.hooks["before_tool"]
+    frozen = await _freeze(entry, record, call, ctx, chain) if hooked_or_waits else entry.normalize(call)
+    check_permissions(entry.spec, ctx)
+    return await _approve(entry, record, frozen, ctx)
 
 
 async def _resume_begun(

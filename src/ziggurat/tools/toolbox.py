@@ -85,7 +85,8 @@ class ToolEntry(Struct, frozen=True, eq=False):
         normalize: Returns a call with the arguments that the tool will receive, before anything judges it; raises
             InvalidArguments.
         composite: Whether it makes other recorded calls, as agents do.
-        plain: Whether it is a plain function, without layers or declarations of what must be checked before a call.
+        checked: Whether it declares what must be checked before each call: permissions, or a decision.
+        plain: Whether it is a function of scalars without layers, which needs no checks and may act more than once.
         statistics: Its number of calls and errors, and its time.
     """
 
@@ -93,6 +94,7 @@ class ToolEntry(Struct, frozen=True, eq=False):
     spec: ToolSpec
     normalize: Callable[[ToolCall], ToolCall]
     composite: bool
+    checked: bool
     plain: bool
     statistics: ToolStatistics
 
@@ -251,6 +253,7 @@ def _entry_of(each: Tool) -> ToolEntry:
     composite = fact(service, COMPOSITE)
     if not composite and not isinstance(innermost(service), FunctionTool):
         service = guard_call(service)
-    checked_first = spec.approval or spec.permissions or spec.effect == "once"
-    plain = isinstance(service, FunctionTool) and service.is_plain and not checked_first
-    return ToolEntry(service, spec, fact(service, NORMALIZE) or plain_form, composite, plain, ToolStatistics())
+    normalize = fact(service, NORMALIZE) or plain_form
+    checks = spec.approval or bool(spec.permissions)
+    plain = isinstance(service, FunctionTool) and service.is_plain and not checks and spec.effect != "once"
+    return ToolEntry(service, spec, normalize, composite, checks, plain, ToolStatistics())
