@@ -15,6 +15,7 @@ from ziggurat.core.journal import LocalJournal
 from ziggurat.core.scope import Scope
 from ziggurat.messages.agent import Approve, Deny, PendingItem
 from ziggurat.messages.events import ApprovalDecided, ApprovalRequested
+from ziggurat.messages.model import ToolSpec
 from ziggurat.messages.parts import ToolCall
 from ziggurat.tools.approval import APPROVALS, Approvals, Rule
 
@@ -150,9 +151,12 @@ def test_a_person_is_shown_what_an_eye_would_miss() -> None:
     assert item.shown == '{"amount":5,"to":"a\\u202eb"}'
 
 
+PAY = ToolSpec("pay", "", {})
+
+
 async def _passed(*gates: Approvals, heard: list[Event] | None = None) -> ApprovedCall:
     ctx = _ctx(*gates) if heard is None else _ctx(*gates).heard_by(heard.append)
-    return await pass_gate(ToolCall("1", "pay"), "tool", None, ctx, lambda call: call)
+    return await pass_gate(ToolCall("1", "pay"), None, ctx, lambda call: call, PAY)
 
 
 @pytest.mark.parametrize("asynchronous", [False, True])

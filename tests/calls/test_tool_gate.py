@@ -2,21 +2,24 @@
 
 import asyncio
 import re
+from pathlib import Path
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from ziggurat.agents.agent import Agent
 from ziggurat.calls.tool_call import act
 from ziggurat.core.clock import CLOCK
 from ziggurat.core.context import JOURNAL, Context
-from ziggurat.core.entries import Decided, Pending
+from ziggurat.core.entries import Decided, JournalEntry, Pending
 from ziggurat.core.errors import ConfigurationError, JournalCorrupt, Suspend
 from ziggurat.core.event import Event
 from ziggurat.core.journal import LocalJournal, journal_of
 from ziggurat.core.scope import Scope
 from ziggurat.messages.agent import AgentRun, Approve, Decision, Deny, Modify, PendingItem
 from ziggurat.messages.events import ApprovalDecided, ApprovalExecuted, ApprovalRequested
+from ziggurat.messages.middleware import Middleware
 from ziggurat.messages.parts import ToolCall, ToolResult, tool_call
 from ziggurat.messages.stops import Suspended
 from ziggurat.models.scripted import ScriptedModel
@@ -265,3 +268,43 @@ def test_who_stands_beneath_escapes_nothing(form: str) -> None:
     run = outer.run_sync("go")
     assert [item.call.name for item in run.pending] == ["pay"]
     assert done == []
+
+
+class _Hiding(Middleware):
+    """Keeps the arguments of calls that wait out of the record."""
+
+    def on_record(self, entry: JournalEntry) -> JournalEntry:
+        if isinstance(entry, Pending) and isinstance(entry.request, ToolCall):
+            return replace(entry, request=replace(entry.request, arguments='{"amount":0}'))
+        return entry
+
+
+@pytest.mark.parametrize("hidden", [False, True])
+@pytest.mark.parametrize("rule_of", ["agent", "run", "run, later too"])
+@pytest.mark.parametrize("store", ["memory:", "sqlite", "file"])
+def test_a_call_that_waits_is_not_made_without_a_decision(
+    store: str, rule_of: str, hidden: bool, tmp_path: Path
+) -> None:
+    done: list[int] = []
+    gate = Approvals("pay")
+    url = {"memory:": store, "sqlite": f"sqlite:///{tmp_path}/runs.db", "file": f"file://{tmp_path}/runs"}[store]
+    agent = Agent(
+        ScriptedModel(tool_call("pay", amount=7), "done", per_run=True),
+        tools=[_pay(done)],
+        middleware=[_Hiding()] if hidden else [],
+        approvals=gate if rule_of == "agent" else None,
+        store=url,
+    )
+
+    async def run() -> None:
+        first = await agent.run("go", run_id="r", approvals=gate if rule_of != "agent" else None)
+        later = gate if rule_of == "run, later too" else None
+        for _ in range(2):
+            again = await agent.resume("r", approvals=later)
+            assert isinstance(again.stop, Suspended)
+            assert [item.id for item in again.pending] == [item.id for item in first.pending]
+            assert done == []
+        decided = await agent.resume("r", {first.pending[0].id: Approve()}, approvals=later)
+        assert (decided.text, done) == ("done", [7])
+
+    asyncio.run(run())

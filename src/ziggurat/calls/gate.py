@@ -7,11 +7,9 @@ __all__ = [
     "WAITING_CALLS",
     "ApprovedCall",
     "Judgement",
-    "denial",
     "digest_of_call",
     "judge",
     "pass_gate",
-    "refuse_second",
 ]
 
 import asyncio
@@ -33,6 +31,7 @@ from ziggurat.core.errors import ConfigurationError, Denied, Timeout, ToolError,
 from ziggurat.core.scope import Key
 from ziggurat.core.stopwatch import Stopwatch
 from ziggurat.messages.agent import Decision, Deny, Modify, PendingItem, Stage
+from ziggurat.messages.model import ToolSpec
 from ziggurat.messages.parts import ToolCall
 from ziggurat.tools.approval import APPROVALS, Approvals, Rule, Verdict
 
@@ -50,25 +49,30 @@ class ApprovedCall(Struct, frozen=True, gc=False):
 
 
 async def pass_gate(
-    call: ToolCall, stage: Stage, record: Record | None, ctx: Context, normalize: Normalize, *, always: bool = False
+    call: ToolCall, record: Record | None, ctx: Context, normalize: Normalize, tool: ToolSpec | None = None
 ) -> ApprovedCall:
-    """Check a call against the approval rules, and get a decision if they, or the tool (`always`), require one.
+    """Check a call against the approval rules, and get a decision if they, or the tool itself, require one.
 
-    The call is the one that will be executed: for a model, its name and the whole request.
+    The call is the one that will be executed: for a model, where there is no `tool`, its name and the whole request.
 
     Raises:
         Denied: a rule or a person said no.
+        ToolError: the same call waits for a decision already, since an earlier run of the session.
         InvalidArguments: a recorded decision changed the arguments to ones that do not fit.
         ConfigurationError: the approver in this process returned an invalid decision.
         Suspend: there is no approver in this process.
     """
+    stage: Stage = "model" if tool is None else "tool"
     waits = record is not None and record.pending is not None
-    if not (waits or always) and not any(gate.concern(call.name, stage) for gate in ctx.scope.get(APPROVALS) or ()):
+    if tool is not None and tool.effect != "none" and not waits and WAITING_CALLS in ctx.scope:
+        _refuse_second(call, ctx)
+    always = waits or (tool is not None and tool.approval)
+    if not always and not any(gate.concern(call.name, stage) for gate in ctx.scope.get(APPROVALS) or ()):
         return ApprovedCall(call)
     frozen = ToolCall(call.id, call.name, call.arguments)  # a copy that no other code can reach
     judgement = Judgement("ask")
     if record is None or record.decided is None:
-        judgement = await judge(frozen, stage, ctx, always=always or waits)
+        judgement = await judge(frozen, stage, ctx, always=always)
         if judgement.verdict == "allow":
             return ApprovedCall(frozen)
     item = item_of(frozen, ctx, stage, reason=judgement.reason, until=_expiry(ctx))
@@ -80,17 +84,17 @@ async def pass_gate(
         desk = judgement.desk
         decision = await on_call.reach(None if desk is None else partial(_ask_approver, desk, normalize, ctx))
     if isinstance(decision, Deny):
-        raise denial(decision.reason, stage)
+        raise _denial(decision.reason, stage)
     if not isinstance(decision, Modify):
         return ApprovedCall(frozen, on_call.item.id)
     changed = normalize(ToolCall(frozen.id, frozen.name, decision.text))
     judgement = await judge(changed, stage, ctx)
     if judgement.verdict == "deny":  # a person's change cannot override a rule that denies
-        raise denial(judgement.reason, stage)
+        raise _denial(judgement.reason, stage)
     return ApprovedCall(changed, on_call.item.id)
 
 
-def denial(reason: str, stage: Stage) -> Denied:
+def _denial(reason: str, stage: Stage) -> Denied:
     """Return the error of a denied call: a tool's becomes a result for the model, a model's stops the run."""
     return Denied(reason if stage == "model" else f"denied: {reason}")
 
@@ -104,7 +108,7 @@ def digest_of_call(call: ToolCall) -> str:
     return digest([call.name, call.arguments])
 
 
-def refuse_second(call: ToolCall, ctx: Context) -> None:
+def _refuse_second(call: ToolCall, ctx: Context) -> None:
     """Refuse a call that an earlier run of the session has made already and that waits for a decision.
 
     Raises:
@@ -241,5 +245,5 @@ async def _await_approver(task: "asyncio.Future[Decision]", desk: Approvals, ctx
         return task.result()
     reason = late or "the approver gave up"
     if stage == "model":
-        raise denial(reason, stage)
+        raise _denial(reason, stage)
     return Deny(reason)

@@ -279,7 +279,7 @@ async def _approve(request: ModelRequest, name: str, record: Record | None, ctx:
             call, request = waited, _request_of(waited)
         elif waited is None and not is_waiting(call, record, ctx):
             raise JournalCorrupt(f"another call than this waits at {ctx.path} ({record.pending.id})")
-    passed = await pass_gate(call, "model", record, ctx, normalize_request)
+    passed = await pass_gate(call, record, ctx, normalize_request)
     if passed.id and ctx.listens(ApprovalExecuted):
         await ctx.emit(ApprovalExecuted(ctx.path, passed.id, passed.call))
     return request if passed.call.arguments == call.arguments else _request_of(passed.call)

@@ -7,15 +7,17 @@ look up the journal > decode > before_tool > decode > freeze > permissions > app
 __all__ = ["act"]
 
 from asyncio import CancelledError
+from collections.abc import Coroutine
 from typing import Any
 
+from msgspec import Struct
 from msgspec.structs import replace
 
 from ziggurat.calls.admission import ADMISSION, admit_tool
 from ziggurat.calls.agent_call import AGENT_CALL
 from ziggurat.calls.call_decision import is_waiting, refuse, waiting_call
 from ziggurat.calls.failures import failure_at, note_failure
-from ziggurat.calls.gate import WAITING_CALLS, ApprovedCall, pass_gate, refuse_second
+from ziggurat.calls.gate import WAITING_CALLS, ApprovedCall, pass_gate
 from ziggurat.calls.hooks import MIDDLEWARE, NO_CHAIN, HookChain, hooked, run_hooks, tell, wrap
 from ziggurat.calls.once import after_acts, make_once, settle_unknown
 from ziggurat.core.clock import CLOCK, SYSTEM_CLOCK
@@ -35,7 +37,7 @@ from ziggurat.tools.approval import APPROVALS
 from ziggurat.tools.fork_effects import FORK_EFFECTS
 from ziggurat.tools.function import APPROVED_CALL, TOOL_DELTAS
 from ziggurat.tools.guarded_call import Frozen
-from ziggurat.tools.permissions import DECLARED_ONLY, PERMISSION_LOG, note_unknown
+from ziggurat.tools.permissions import DECLARED_ONLY, PERMISSION_LOG
 from ziggurat.tools.permissions import check as check_permissions
 from ziggurat.tools.results import error_result
 from ziggurat.tools.toolbox import Toolbox, ToolEntry
@@ -72,13 +74,12 @@ async def act(box: Toolbox, call: ToolCall, ctx: Context) -> ToolResult:
         refuse(call.name, ctx, journal)
     try:
         if entry is None:
-            note_unknown(call.name, ctx)
-            raise ToolError(box.unknown(call.name), kind="not_found")
+            raise box.unknown_tool(call.name, ctx)
         if entry.plain and record is None and chain is NO_CHAIN and not timed and _CONCERNS.isdisjoint(ctx.scope):
             # nothing sees the call before its function: to make it like any other takes 1.2 us more, of 8 for a step
             result = await entry.service(call, ctx.freezing(Frozen(call, entry.spec.effect, ctx.path, False)))
         else:
-            result = await _make(entry, record, call, ctx, chain, journal)
+            result = await _LiveCall(entry, call, record, ctx, chain, journal).make()
     except JournalError:
         raise
     except BaseException as raised:  # noqa: BLE001 - the model is told of any failure of a tool
@@ -137,135 +138,150 @@ async def _apply_after_tool(result: ToolResult, call: ToolCall, ctx: Context, ch
     return result if result.id == call.id else replace(result, id=call.id)
 
 
-async def _make(
-    entry: ToolEntry, record: Record | None, call: ToolCall, ctx: Context, chain: HookChain, journal: LocalJournal
-) -> ToolResult:
-    """Check a call, admit it, record that it begins, and run it.
+class _LiveCall(Struct, eq=False):
+    """A call that the record does not answer: it is checked, admitted, recorded as begun, and run.
 
-    The guard below all layers refuses every call but the frozen one.
+    Attributes:
+        entry: The tool.
+        call: The call as the model asked for it.
+        record: What earlier processes have recorded of the call; None if nothing.
+        ctx: The context of the call.
+        chain: The middleware around the call.
+        journal: The journal of the run.
     """
-    spec = entry.spec
-    hooks = chain.hooks["before_tool"]
-    if entry.checked or record is not None or hooks or not _CONCERNS.isdisjoint(ctx.scope):
-        passed = await _check(entry, record, call, ctx, chain)
-        if isinstance(passed, ToolResult):
-            return passed
-        frozen, decided = passed.call, passed.id
-    else:
-        frozen, decided = entry.normalize(call), ""
-    once = spec.effect == "once"
-    if record is not None and record.intent is not None:
-        intended = record.pending is not None  # a person has decided about a call that was started before
-    else:  # the call may be lost, or cancelled with those beside it, or its form is not that of the model
-        beside = ctx.watch is not journal.watch  # that of the run: nothing is made at the same time
-        intended = journal.durable or beside or once or decided != "" or hooks != ()
-    if ADMISSION in ctx.scope:
-        admit_tool(frozen.name, ctx)
-    if intended:
-        unknown = spec.interrupted if once else ""
-        await journal.write(Intent(ctx.path, frozen.name, frozen, frozen.fingerprint(), unknown))
-    own = ToolCall(frozen.id, frozen.name, frozen.arguments)  # a copy that nothing below can reach
-    if decided and ctx.listens(ApprovalExecuted):
-        await ctx.emit(ApprovalExecuted(ctx.path, decided, own))
-    service = entry.service
-    if chain is not NO_CHAIN:
-        if chain.hooks["on_tool_delta"]:
-            ctx = ctx.within(TOOL_DELTAS, lambda text, ctx: run_hooks(chain, "on_tool_delta", text, ctx))
-        service = wrap(service, chain, "wrap_tool")
-    if once:
-        return await make_once(service, spec, own, ctx, journal)
-    approved = Frozen(own, spec.effect, ctx.path)
-    ctx = ctx.within(APPROVED_CALL, approved) if entry.composite else ctx.freezing(approved)
-    return await service(frozen, ctx)
 
+    entry: ToolEntry
+    call: ToolCall
+    record: Record | None
+    ctx: Context
+    chain: HookChain
+    journal: LocalJournal
 
-async def _check(
-    entry: ToolEntry, record: Record | None, call: ToolCall, ctx: Context, chain: HookChain
-) -> ApprovedCall | ToolResult:
-    """Return a call as it may be made, which hooks, permissions, rules and people have seen; or its result.
+    async def make(self) -> ToolResult:
+        """Make the call and return its result; whatever fails is raised."""
+        ctx = self.ctx
+        if self._is_checked():
+            passed = await self._check()
+            if isinstance(passed, ToolResult):
+                return passed
+        else:
+            passed = ApprovedCall(self.entry.normalize(self.call))
+        if ADMISSION in ctx.scope:
+            admit_tool(passed.call.name, ctx)
+        if self._may_be_lost(passed):
+            await self.journal.write(self._intent(passed.call))
+        if passed.id and ctx.listens(ApprovalExecuted):
+            await ctx.emit(ApprovalExecuted(ctx.path, passed.id, _copy_of(passed.call)))
+        return await self._run(passed.call)
 
-    It has one if it was made before, and in a fork that makes no effects that of the original run.
-    """
-    if record is not None and (record.intent is not None or record.returned is not None):
-        return await _resume_begun(entry, record, call, ctx, chain)
-    if FORK_EFFECTS in ctx.scope and (original := _result_before_fork(entry, call, ctx)) is not None:
-        return original
-    hooked_or_waits = record is not None or chain.hooks["before_tool"]
-    frozen = await _freeze(entry, record, call, ctx, chain) if hooked_or_waits else entry.normalize(call)
-    check_permissions(entry.spec, ctx)
-    return await _approve(entry, record, frozen, ctx)
+    # -- checks --------------------------------------------------------------------------------------------------
 
+    def _is_checked(self) -> bool:
+        """Return whether anything may see, change or refuse the call before it is run."""
+        concerned = self.entry.checked or self.record is not None or not _CONCERNS.isdisjoint(self.ctx.scope)
+        return concerned or self.chain.hooks["before_tool"] != ()
 
-async def _resume_begun(
-    entry: ToolEntry, record: Record, call: ToolCall, ctx: Context, chain: HookChain
-) -> ApprovedCall | ToolResult:
-    """Return the frozen call of an intent without a result, or the result if it is known."""
-    if record.returned is not None:  # of a tool with effect="once", before layers and hooks processed it
-        return as_type(record.returned.value, ToolResult)
-    assert record.intent is not None
-    frozen = as_type(record.intent.request, ToolCall)
-    if entry.spec.effect == "once":
-        happened = await settle_unknown(entry.spec, frozen, record, ctx, _BROKEN_OFF)
-        if happened is not None:
-            return happened
-    check_permissions(entry.spec, ctx)
-    journal_of(ctx).skip(ctx, record.intent)
-    if frozen.fingerprint() != record.intent.digest:
-        digest, frozen = record.intent.digest, await _apply_before_tool(entry, entry.normalize(call), ctx, chain)
-        if digest not in (frozen.fingerprint(), call.fingerprint()):  # older records hold the call as it was asked
-            raise _not_kept_error(call)
-    return ApprovedCall(frozen)
+    async def _check(self) -> ApprovedCall | ToolResult:
+        """Return the call as it may be made, which hooks, permissions, rules and people have seen; or its result.
 
+        It has one if it was made before, and in a fork that makes no effects that of the original run.
+        """
+        record, spec, ctx = self.record, self.entry.spec, self.ctx
+        if record is not None and record.returned is not None:  # of a tool with effect="once", before layers saw it
+            return as_type(record.returned.value, ToolResult)
+        if record is not None and record.intent is not None:
+            return await self._resume_begun(record, record.intent)
+        if FORK_EFFECTS in ctx.scope and (original := self._result_before_fork()) is not None:
+            return original
+        frozen = await self._freeze()
+        check_permissions(spec, ctx)
+        return await pass_gate(frozen, record, ctx, self.entry.normalize, spec)
 
-def _not_kept_error(call: ToolCall) -> ToolError:
-    return ToolError(
-        f"{call.name} was not run: not all of its arguments were kept on record, and the hooks before it did not make "
-        "the same call again; ask for it again",
-        kind="interrupted",
-    )
-
-
-def _result_before_fork(entry: ToolEntry, call: ToolCall, ctx: Context) -> ToolResult | None:
-    """Return the result that the original run of a fork has for a call with effects; None if the call is to be made."""
-    if entry.composite:
-        return None
-    spec = entry.spec
-    effects = ctx.scope[FORK_EFFECTS]
-    original = effects.instead(spec.effect, spec.name, call.fingerprint(), ctx.path, ToolResult)
-    return None if original is None else original[0]
-
-
-async def _freeze(entry: ToolEntry, record: Record | None, call: ToolCall, ctx: Context, chain: HookChain) -> ToolCall:
-    """Return a call in its normal form: the one that waits for a decision, or as the hooks leave the model's."""
-    waiting = None if record is None else waiting_call(record, ctx)
-    if record is not None and waiting is not None:
-        journal_of(ctx).skip(ctx, record.pending)
-        return entry.normalize(waiting)
-    frozen = await _apply_before_tool(entry, entry.normalize(call), ctx, chain)
-    lost = record is not None and record.pending is not None
-    if record is not None and lost and not any(is_waiting(each, record, ctx) for each in (frozen, call)):
-        raise _not_kept_error(call)
-    return frozen
-
-
-async def _approve(entry: ToolEntry, record: Record | None, frozen: ToolCall, ctx: Context) -> ApprovedCall:
-    """Return a permitted call as it was approved, if it must be decided on."""
-    spec = entry.spec
-    waits = record is not None and waiting_call(record, ctx) is not None
-    if not waits and spec.effect != "none" and WAITING_CALLS in ctx.scope:
-        refuse_second(frozen, ctx)
-    if not (spec.approval or APPROVALS in ctx.scope or waits):
+    async def _resume_begun(self, record: Record, intent: Intent) -> ApprovedCall | ToolResult:
+        """Return the frozen call of an intent without a result, or the result if it is known."""
+        spec, frozen = self.entry.spec, as_type(intent.request, ToolCall)
+        if spec.effect == "once":
+            happened = await settle_unknown(spec, frozen, record, self.ctx, _BROKEN_OFF)
+            if happened is not None:
+                return happened
+        check_permissions(spec, self.ctx)
+        self.journal.skip(self.ctx, intent)
+        if frozen.fingerprint() != intent.digest:
+            frozen = await self._pass_hooks()
+            if intent.digest not in (frozen.fingerprint(), self.call.fingerprint()):  # older records: as it was asked
+                raise self._not_kept_error()
         return ApprovedCall(frozen)
-    passed = await pass_gate(frozen, "tool", record, ctx, entry.normalize, always=spec.approval)
-    check_permissions(spec, ctx)
-    return passed
+
+    def _result_before_fork(self) -> ToolResult | None:
+        """Return the original run's result of a call with effects; None if the call is to be made."""
+        if self.entry.composite:
+            return None
+        spec, ctx = self.entry.spec, self.ctx
+        effects = ctx.scope[FORK_EFFECTS]
+        original = effects.instead(spec.effect, spec.name, self.call.fingerprint(), ctx.path, ToolResult)
+        return None if original is None else original[0]
+
+    async def _freeze(self) -> ToolCall:
+        """Return the call in its normal form: the one that waits for a decision, or as the hooks leave the model's."""
+        record, ctx = self.record, self.ctx
+        waiting = waiting_call(record, ctx)
+        if record is not None and waiting is not None:
+            self.journal.skip(ctx, record.pending)
+            return self.entry.normalize(waiting)
+        frozen = await self._pass_hooks()
+        lost = record is not None and record.pending is not None
+        if record is not None and lost and not any(is_waiting(each, record, ctx) for each in (frozen, self.call)):
+            raise self._not_kept_error()
+        return frozen
+
+    async def _pass_hooks(self) -> ToolCall:
+        """Return the call as the hooks before it leave it, in its normal form."""
+        call, normalize = self.entry.normalize(self.call), self.entry.normalize
+        changed = await run_hooks(self.chain, "before_tool", call, self.ctx)
+        if changed is call:
+            return call
+        if changed.name != call.name:
+            raise ToolError(f"a middleware turned the call of {call.name} into one of {changed.name}; it was not run")
+        return normalize(changed)
+
+    def _not_kept_error(self) -> ToolError:
+        return ToolError(
+            f"{self.call.name} was not run: not all of its arguments were kept on record, and the hooks before it did "
+            "not make the same call again; ask for it again",
+            kind="interrupted",
+        )
+
+    # -- the run -------------------------------------------------------------------------------------------------
+
+    def _may_be_lost(self, passed: ApprovedCall) -> bool:
+        """Return whether the record must say that the call begins, before its result is there.
+
+        The call may be lost, or cancelled with those beside it, or its form is not that of the model.
+        """
+        if self.record is not None and self.record.intent is not None:
+            return self.record.pending is not None  # a person has decided about a call that was started before
+        beside = self.ctx.watch is not self.journal.watch  # that of the run: nothing is made at the same time
+        changed = passed.id != "" or self.chain.hooks["before_tool"] != ()
+        return self.journal.durable or beside or changed or self.entry.spec.effect == "once"
+
+    def _intent(self, frozen: ToolCall) -> Intent:
+        unknown = self.entry.spec.interrupted if self.entry.spec.effect == "once" else ""
+        return Intent(self.ctx.path, frozen.name, frozen, frozen.fingerprint(), unknown)
+
+    def _run(self, frozen: ToolCall) -> Coroutine[Any, Any, ToolResult]:
+        """Run the checked call in its wraps and layers; the guard below all of them refuses any other."""
+        ctx, chain, spec, service = self.ctx, self.chain, self.entry.spec, self.entry.service
+        if chain is not NO_CHAIN:
+            if chain.hooks["on_tool_delta"]:
+                ctx = ctx.within(TOOL_DELTAS, lambda text, ctx: run_hooks(chain, "on_tool_delta", text, ctx))
+            service = wrap(service, chain, "wrap_tool")
+        if spec.effect == "once":
+            return make_once(service, spec, _copy_of(frozen), ctx, self.journal)
+        approved = Frozen(_copy_of(frozen), spec.effect, ctx.path)
+        ctx = ctx.within(APPROVED_CALL, approved) if self.entry.composite else ctx.freezing(approved)
+        return service(frozen, ctx)
 
 
-async def _apply_before_tool(entry: ToolEntry, call: ToolCall, ctx: Context, chain: HookChain) -> ToolCall:
-    """Return the normalized call as the hooks left it, in its normal form."""
-    changed = await run_hooks(chain, "before_tool", call, ctx)
-    if changed is call:
-        return call
-    if changed.name != call.name:
-        raise ToolError(f"a middleware turned the call of {call.name} into one of {changed.name}; it was not run")
-    return entry.normalize(changed)
+def _copy_of(call: ToolCall) -> ToolCall:
+    """Return a copy that nothing else can reach."""
+    return ToolCall(call.id, call.name, call.arguments)

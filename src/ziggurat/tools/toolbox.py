@@ -8,7 +8,8 @@ from typing import Annotated, Any, Literal
 
 from msgspec import Meta, Struct
 
-from ziggurat.core.errors import ConfigurationError
+from ziggurat.core.context import Context
+from ziggurat.core.errors import ConfigurationError, ToolError
 from ziggurat.core.facts import COMPOSITE, Effect, fact, innermost, name_of, strongest
 from ziggurat.core.layer import Enclosed, Layered
 from ziggurat.core.service import Service
@@ -19,6 +20,7 @@ from ziggurat.messages.parts import ToolCall, ToolResult
 from ziggurat.messages.tool import AS_TOOL, NORMALIZE, SPEC
 from ziggurat.tools.function import FunctionTool, guard_call, tool
 from ziggurat.tools.normal_form import plain_form
+from ziggurat.tools.permissions import note_unknown
 
 _MAX_LISTED = 50  # names of tools in an error for the model
 
@@ -164,6 +166,11 @@ class Toolbox:
         known = ", ".join(islice(self.entries, _MAX_LISTED)) + (f" and {more:,} more" if more > 0 else "")
         hint = f"did you mean {', '.join(near)}?" if near else f"there are: {known}"
         return f"unknown tool {quoted}; {hint}"
+
+    def unknown_tool(self, name: str, ctx: Context) -> ToolError:
+        """Return the error of a call of a tool that does not exist, and record the call in the permission log."""
+        note_unknown(name, ctx)
+        return ToolError(self.unknown(name), kind="not_found")
 
     @checked
     def only(self, *names: str) -> "Toolbox":
