@@ -10,6 +10,7 @@ __all__ = [
     "Question",
     "Settle",
     "expired",
+    "is_kept",
     "is_waiting",
     "item_of",
     "misfit",
@@ -31,7 +32,7 @@ from ziggurat.calls.agent_call import AGENT_CALL
 from ziggurat.core.codec import as_type, canonical, decode, digest
 from ziggurat.core.context import RUN_ID, Context
 from ziggurat.core.entries import Decided, Pending, Record
-from ziggurat.core.errors import InvalidArguments, JournalCorrupt, Suspend
+from ziggurat.core.errors import InvalidArguments, JournalCorrupt, Suspend, ToolError
 from ziggurat.core.journal import LocalJournal, journal_of
 from ziggurat.messages.agent import (
     Answer,
@@ -88,13 +89,21 @@ class CallDecision:
 
         Raises:
             JournalCorrupt: it is on another call.
+            ToolError: a middleware has masked it before it was kept.
         """
         decided = None if self._record is None else self._record.decided
         if decided is None:
             return None
         if decided.id != self.item.id:
             raise JournalCorrupt(f"the decision at {self.item.path} is on another call ({decided.id})")
-        return decision_of(decided.decision)
+        decision = decision_of(decided.decision)
+        if decided.digest and decided.digest != _digest_of(decision):
+            raise ToolError(
+                f"{self.item.call.name} was decided on, but the decision was not kept on record as it was made: "
+                "nothing was run; ask for it again",
+                kind="interrupted",
+            )
+        return decision
 
     async def reach(self, settle: Settle | None = None) -> Decision:
         """Return the decision: the recorded one, what follows when its time is over, or what `settle` returns.
@@ -115,7 +124,8 @@ class CallDecision:
             decision = recorded_form(decision)
             caller = ctx.scope.get(AGENT_CALL)
             worked = None if caller is None else caller.worked()
-            await journal.write(Decided(ctx.path, self.item.id, decision, journal.watch.elapsed, worked, posted))
+            elapsed, made = journal.watch.elapsed, _digest_of(decision)
+            await journal.write(Decided(ctx.path, self.item.id, decision, elapsed, worked, posted, made))
         await self.report(decision)
         return decision
 
@@ -228,6 +238,21 @@ def expired(item: PendingItem, now: float) -> Decision | None:
 def recorded_form(decision: Decision) -> Decision:
     """Return a decision that fits as it is recorded, with changed arguments as JSON text."""
     return Modify(decision.text) if isinstance(decision, Modify) else decision
+
+
+def _digest_of(decision: Decision) -> str:
+    """Return a digest of the values in a decision, empty if it has none that would be used."""
+    if isinstance(decision, Modify):
+        return digest(decision.text)
+    return digest([decision.value]) if isinstance(decision, Answer) else ""
+
+
+def is_kept(entry: Decided, journal: LocalJournal) -> bool:
+    """Return whether a decision will be on record as it was made, and not masked by a middleware."""
+    kept = journal.screened(entry)
+    return isinstance(kept, Decided) and _digest_of(decision_of(kept.decision)) == _digest_of(
+        decision_of(entry.decision)
+    )
 
 
 def misfit(item: PendingItem, decision: Decision, normalize: Normalize | None) -> str | None:

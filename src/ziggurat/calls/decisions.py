@@ -4,7 +4,7 @@ __all__ = ["LENT_TOOLS", "MEMBERS", "TOOLS", "decision_entries", "misfit_of"]
 
 from collections.abc import Mapping, Sequence
 
-from ziggurat.calls.call_decision import Normalize, expired, misfit, recorded_form
+from ziggurat.calls.call_decision import Normalize, expired, is_kept, misfit, recorded_form
 from ziggurat.calls.model_call import normalize_request
 from ziggurat.core.entries import Decided
 from ziggurat.core.errors import AlreadyDecided, ConfigurationError, InvalidArguments
@@ -122,5 +122,12 @@ def decision_entries(
             what = f"the answer to {item.reason!r}" if item.stage == "question" else f"the decision on {item.call.name}"
             waits = "question" if item.stage == "question" else "call"
             raise ConfigurationError(f"{what} does not fit: {wrong}; nothing was recorded, and the {waits} still waits")
-        entries.append(Decided(item.path, item_id, late or recorded_form(decision)))
+        entry = Decided(item.path, item_id, late or recorded_form(decision))
+        if not is_kept(entry, journal):
+            raise ConfigurationError(
+                f"the decision on {item.call.name} cannot be carried out: a middleware masks its values on record; "
+                "nothing was recorded, and the call still waits: decide without them, or let an approver in the "
+                "process of the run decide"
+            )
+        entries.append(entry)
     return entries

@@ -140,6 +140,8 @@ class Decided(JournalEntry, frozen=True, gc=False):
     """The seconds that nested agents around the call had worked then, by path, without what others did meanwhile."""
     posted: int = 0
     """The number of the item in the run's inbox that brought it; 0 for none."""
+    digest: str = ""
+    """That of a decision with values of its own, which may be masked before they are kept; empty for others."""
 
 
 class Ended(JournalEntry, frozen=True, gc=False):

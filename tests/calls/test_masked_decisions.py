@@ -1,0 +1,132 @@
+"""Decisions with values that a middleware masks on record: what was decided is carried out as it was made, or not."""
+
+import asyncio
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from ziggurat.agents.agent import Agent
+from ziggurat.calls.question import ask
+from ziggurat.calls.tool_call import act
+from ziggurat.core.context import JOURNAL, Context
+from ziggurat.core.entries import Decided, Intent, JournalEntry, Pending
+from ziggurat.core.errors import ConfigurationError
+from ziggurat.core.journal import LocalJournal
+from ziggurat.core.scope import Scope
+from ziggurat.messages.agent import Answer, Approve, Decision, Deny, Modify
+from ziggurat.messages.parts import ToolCall, tool_call
+from ziggurat.messages.stops import Suspended
+from ziggurat.middleware.redaction import Redaction
+from ziggurat.models.scripted import ScriptedModel
+from ziggurat.tools.approval import APPROVALS, Approvals
+from ziggurat.tools.function import FunctionTool, tool
+from ziggurat.tools.toolbox import Toolbox
+
+SECRET = "hunter2x"
+STORES: dict[str, Callable[[Path], str | None]] = {
+    "none": lambda folder: None,
+    "memory": lambda folder: "memory:",
+    "sqlite": lambda folder: f"sqlite:///{folder}/runs.db",
+    "file": lambda folder: f"file://{folder}/runs",
+}
+
+
+def _pay(paid: list[str], approval: bool = True) -> FunctionTool:
+    @tool(approval=approval)
+    async def pay(to: str) -> str:
+        """Pay somebody."""
+        paid.append(to)
+        return "paid"
+
+    return pay
+
+
+def _asking(answers: list[str]) -> FunctionTool:
+    @tool
+    async def find_out(what: str) -> str:
+        """Ask a person."""
+        answers.append(await ask(f"What is {what}?"))
+        return "found"
+
+    return find_out
+
+
+DECISIONS: list[tuple[str, Decision, list[str] | None]] = [
+    ("pay", Modify({"to": SECRET}), None),
+    ("pay", Modify({"to": f"to {SECRET}!"}), None),
+    ("pay", Modify({"to": "ann"}), ["ann"]),
+    ("pay", Approve(), ["bob"]),
+    ("pay", Deny(f"not with {SECRET}"), []),
+    ("find_out", Answer(SECRET), None),
+    ("find_out", Answer("Ur"), ["Ur"]),
+    ("find_out", Deny(SECRET), []),
+]
+
+
+@pytest.mark.parametrize("store", STORES)
+@pytest.mark.parametrize("first", ["decide", "resume"])
+@pytest.mark.parametrize(("name", "decision", "done"), DECISIONS, ids=repr)
+def test_a_decision_is_carried_out_as_it_was_made_or_refused(
+    name: str, decision: Decision, done: list[str] | None, first: str, store: str, tmp_path: Path
+) -> None:
+    """With None for what is done, the decision is refused, and the call waits as before."""
+    acts: list[str] = []
+    called = tool_call("pay", to="bob") if name == "pay" else tool_call("find_out", what="it")
+    agent = Agent(
+        ScriptedModel(called, "done"),
+        tools=[_pay(acts), _asking(acts)],
+        middleware=[Redaction(SECRET)],
+        store=STORES[store](tmp_path),
+    )
+
+    async def decide(item_id: str) -> Any:
+        if first == "resume":
+            return await agent.resume("r", {item_id: decision})
+        await agent.decide("r", {item_id: decision})
+        return await agent.resume("r")
+
+    async def run() -> None:
+        waiting = await agent.run("go", run_id="r")
+        item_id = waiting.pending[0].id
+        if done is not None:
+            assert (await decide(item_id)).text == "done"
+            assert acts == done
+            return
+        with pytest.raises(ConfigurationError, match="masks its values on record; nothing was recorded"):
+            await decide(item_id)
+        again = await agent.resume("r")
+        assert isinstance(again.stop, Suspended)
+        assert [item.id for item in again.pending] == [item_id]
+        assert acts == []
+
+    asyncio.run(run())
+
+
+@pytest.mark.parametrize("masked", [False, True])
+@pytest.mark.parametrize("until", [Pending, Decided, Intent])
+def test_what_an_approver_changed_is_run_as_it_was_changed_or_not_after_a_crash(
+    until: type[JournalEntry], masked: bool
+) -> None:
+    """The process is lost after the entry `until` is on record."""
+    approvals = Approvals(approver=lambda item: Modify({"to": SECRET}))
+    redaction = Redaction(SECRET if masked else "another")
+
+    def called(entries: list[JournalEntry], approvals: Approvals) -> tuple[list[JournalEntry], list[str], str | None]:
+        paid: list[str] = []
+        journal = LocalJournal("resume")
+        journal.take_over(entries)
+        journal.screen("", redaction.on_record)
+        ctx = Context("run", scope=Scope({JOURNAL: journal, APPROVALS: (approvals,)}))
+        result = asyncio.run(act(Toolbox([_pay(paid)]), ToolCall("1", "pay", '{"to":"bob"}'), ctx))
+        return list(journal.entries), paid, result.error
+
+    entries, paid, error = called([], approvals)
+    assert (paid, error) == ([SECRET], None)
+    last = next(number for number, entry in enumerate(entries, 1) if isinstance(entry, until))
+    _, paid, error = called(entries[:last], approvals)
+    if masked and until is not Pending:
+        assert (paid, error) == ([], "interrupted")
+    else:
+        assert (paid, error) == ([SECRET], None)
