@@ -124,8 +124,8 @@ class CallDecision:
             decision = recorded_form(decision)
             caller = ctx.scope.get(AGENT_CALL)
             worked = None if caller is None else caller.worked()
-            elapsed, made = journal.watch.elapsed, _digest_of(decision)
-            await journal.write(Decided(ctx.path, self.item.id, decision, elapsed, worked, posted, made))
+            elapsed, own = journal.watch.elapsed, _digest_of(decision)
+            await journal.write(Decided(ctx.path, self.item.id, decision, elapsed, worked, posted, own))
         await self.report(decision)
         return decision
 
@@ -249,8 +249,8 @@ def _digest_of(decision: Decision) -> str:
 
 def is_kept(entry: Decided, journal: LocalJournal) -> bool:
     """Return whether a decision will be on record as it was made, and not masked by a middleware."""
-    kept = journal.screened(entry)
-    return isinstance(kept, Decided) and _digest_of(decision_of(kept.decision)) == _digest_of(
+    recorded = journal.screened(entry)
+    return isinstance(recorded, Decided) and _digest_of(decision_of(recorded.decision)) == _digest_of(
         decision_of(entry.decision)
     )
 
