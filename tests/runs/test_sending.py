@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from tests.stores.places import PLACES, opening
+from ziggurat.agents.agent import Agent
 from ziggurat.agents.flow import Flow, flow
 from ziggurat.calls.event import event
 from ziggurat.calls.gather import first, gather
@@ -17,8 +18,12 @@ from ziggurat.calls.timer import sleep
 from ziggurat.core.errors import ConfigurationError
 from ziggurat.core.store import Row, Store
 from ziggurat.messages.agent import Answer
+from ziggurat.messages.parts import tool_call
+from ziggurat.middleware.redaction import Redaction
+from ziggurat.models.scripted import ScriptedModel
 from ziggurat.runs.local import runs_of
 from ziggurat.stores.local import LocalLogs
+from ziggurat.tools.function import tool
 
 PLACES_AND_HERE = ["by reference", *PLACES]
 
@@ -111,3 +116,22 @@ def test_what_lost_in_a_group_waits_no_more(nested: bool) -> None:
         assert (await order.resume("r")).output == "30 yes"
 
     asyncio.run(go())
+
+
+@pytest.mark.parametrize("kind", PLACES_AND_HERE)
+@pytest.mark.parametrize("verb", ["inject", "redirect"])
+def test_messages_are_stored_as_they_may_be_recorded(verb: str, kind: str, tmp_path: Path) -> None:
+    @tool(approval=True)
+    async def pay(to: str) -> str:
+        return "paid"
+
+    async def check(store: Store) -> None:
+        model = ScriptedModel(tool_call("pay", to="bob"), "done")
+        agent = Agent(model, tools=[pay], middleware=[Redaction("hunter2x")], store=store)
+        await agent.run("go", run_id="r")
+        attached = agent.attach("r")
+        await (attached.inject if verb == "inject" else attached.redirect)("it is hunter2x")
+        assert [b"it is [REDACTED]" in item.data for item in await runs_of(store).inbox("r")] == [True]
+
+    with opening(kind, tmp_path) as place:
+        asyncio.run(check(place()))

@@ -21,7 +21,7 @@ from ziggurat.runs.conditions import labels_of
 from ziggurat.runs.control import check_steerable
 from ziggurat.runs.options import Environment
 from ziggurat.runs.prompt import Prompt
-from ziggurat.runs.sending import post_cancel, post_messages
+from ziggurat.runs.sending import post_cancel
 
 if TYPE_CHECKING:
     from ziggurat.core.broadcast import SubscribedItem
@@ -165,7 +165,7 @@ class AttachedRun(Generic[Out]):
             ConfigurationError: the prompt is empty, or not a user's.
         """
         self._check("inject", loop=True)
-        return await post_messages(self._starter.opener.runs, self.id, "inject", prompt)
+        return await self._starter.opener.post_messages(self.id, "inject", prompt)
 
     @checked
     async def redirect(self, prompt: Prompt) -> bool:
@@ -182,7 +182,7 @@ class AttachedRun(Generic[Out]):
             ConfigurationError: the prompt is empty, or not a user's.
         """
         self._check("redirect", loop=True)
-        return await post_messages(self._starter.opener.runs, self.id, "redirect", prompt)
+        return await self._starter.opener.post_messages(self.id, "redirect", prompt)
 
     @checked
     async def decide(self, decisions: Decisions, *, environment: Environment | None = None) -> None:

@@ -241,18 +241,16 @@ def recorded_form(decision: Decision) -> Decision:
 
 
 def _digest_of(decision: Decision) -> str:
-    """Return a digest of the values in a decision, empty if it has none that would be used."""
-    if isinstance(decision, Modify):
-        return digest(decision.text)
-    return digest([decision.value]) if isinstance(decision, Answer) else ""
+    """Return a digest of changed arguments, empty for other decisions."""
+    return digest(decision.text) if isinstance(decision, Modify) else ""
 
 
 def is_kept(entry: Decided, journal: LocalJournal) -> bool:
-    """Return whether a decision will be on record as it was made, and not masked by a middleware."""
-    recorded = journal.screened(entry)
-    return isinstance(recorded, Decided) and _digest_of(decision_of(recorded.decision)) == _digest_of(
-        decision_of(entry.decision)
-    )
+    """Return whether the values in a decision will be on record as they were given, not masked by a middleware."""
+    decision, recorded = decision_of(entry.decision), journal.screened(entry)
+    if not isinstance(decision, (Modify, Answer)):
+        return True
+    return isinstance(recorded, Decided) and decision_of(recorded.decision) == decision
 
 
 def misfit(item: PendingItem, decision: Decision, normalize: Normalize | None) -> str | None:

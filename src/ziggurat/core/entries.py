@@ -141,7 +141,7 @@ class Decided(JournalEntry, frozen=True, gc=False):
     posted: int = 0
     """The number of the item in the run's inbox that brought it; 0 for none."""
     digest: str = ""
-    """That of a decision with values of its own, which may be masked before they are kept; empty for others."""
+    """That of the arguments as they were changed, which may be masked before they are kept; empty for none."""
 
 
 class Ended(JournalEntry, frozen=True, gc=False):

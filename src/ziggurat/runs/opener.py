@@ -5,7 +5,7 @@ __all__ = ["Opener"]
 import asyncio
 from collections.abc import AsyncGenerator, Mapping
 from contextlib import suppress
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 from msgspec.structs import replace
 
@@ -40,6 +40,7 @@ from ziggurat.runs.options import NO_OPTIONS, Live, RunOptions, root_context
 from ziggurat.runs.prompt import Prompt
 from ziggurat.runs.recovering import Recovering
 from ziggurat.runs.runs import Runs, is_resumable
+from ziggurat.runs.sending import post_messages
 from ziggurat.runs.session_writer import (
     SESSION_WRITER,
     SessionWriter,
@@ -148,9 +149,8 @@ class Opener:
         """
         run_id, at, labels, grants = _new_id(options), options.clock.now(), options.labels, options.grants
         conditions = None if grants is None else RunConditions(tuple(sorted(grants)))
-        opened, screens = Opened("", run_id, SHAPE_VERSION, at, request, None, labels, conditions), LocalJournal()
-        self._screen(screens)
-        entries, fingerprint = [screens.screened(opened)], digest(request)
+        opened = Opened("", run_id, SHAPE_VERSION, at, request, None, labels, conditions)
+        entries, fingerprint = [self._screened(opened)], digest(request)
         try:
             await self.runs.plant(run_id, self.name, entries, fingerprint=fingerprint, due=due, priority=priority)
         except RunExists:
@@ -276,10 +276,12 @@ class Opener:
         entries = fork_entries(valid, self.path, forked, origin, prompt, options.clock.now())
         if options.labels is not None:
             entries[0] = replace(entries[0], labels=options.labels)
-        screens = LocalJournal()
-        self._screen(screens)
-        await self.runs.plant(forked, self.name, [screens.screened(entry) for entry in entries])
+        await self.runs.plant(forked, self.name, [self._screened(entry) for entry in entries])
         return forked
+
+    async def post_messages(self, run_id: str, verb: Literal["inject", "redirect"], prompt: Prompt) -> bool:
+        """Send messages for the model to a run, as they may be recorded; see `runs.sending.post_messages`."""
+        return await post_messages(self.runs, run_id, verb, prompt, self._screened)
 
     # -- within --------------------------------------------------------------------------------------------------
 
@@ -354,6 +356,11 @@ class Opener:
         """Set the agent's middleware to screen entries of the run as a whole, before the agent is entered."""
         if self._parts.chain is not None:
             screened(journal, self._parts.chain, "")
+
+    def _screened(self, entry: JournalEntry) -> JournalEntry:
+        screens = LocalJournal()
+        self._screen(screens)
+        return screens.screened(entry)
 
     def _recorded_request(self, journal: LocalJournal, run_id: str) -> AgentRequest:
         opened = journal.entries[0] if journal.entries else None

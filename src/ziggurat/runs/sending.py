@@ -8,11 +8,12 @@ from typing import Any, Literal
 from ziggurat.calls.call_decision import misfit_of_schema
 from ziggurat.calls.event import awaited_in
 from ziggurat.core.clock import new_id
-from ziggurat.core.codec import decode, encode
-from ziggurat.core.entries import Ended, Pending
+from ziggurat.core.codec import as_type, decode, encode
+from ziggurat.core.entries import Ended, Pending, RedactEntry, Result
 from ziggurat.core.errors import ConfigurationError, MissingExtra, RunNotFound
 from ziggurat.core.settings import NonEmptyText, checked
 from ziggurat.core.store import LogInfo, Store
+from ziggurat.messages.message import Message
 from ziggurat.messages.pending import recorded_item
 from ziggurat.messages.posted import Posted, PostedCancel, PostedEvent, PostedMessages
 from ziggurat.runs.local import runs_of
@@ -105,14 +106,24 @@ async def post_cancel(runs: Runs, run_id: str, after_step: bool) -> bool:
     return await _post(runs, info, "cancel", PostedCancel(info.count, after_step))
 
 
-async def post_messages(runs: Runs, run_id: str, verb: Literal["inject", "redirect"], prompt: Prompt) -> bool:
+async def post_messages(
+    runs: Runs,
+    run_id: str,
+    verb: Literal["inject", "redirect"],
+    prompt: Prompt,
+    screen: RedactEntry | None = None,
+) -> bool:
     """Send messages for the model to a run; return whether it was in progress or waiting, so that they were sent.
+
+    They are stored until the run takes them, after `screen` has removed what must not be stored.
 
     Raises:
         RunNotFound: there is no such run.
         ConfigurationError: the prompt is empty, or not a user's.
     """
     messages = user_messages(prompt, verb)
+    if screen is not None and isinstance(screened := screen(Result("", verb, None, messages)), Result):
+        messages = as_type(screened.value, tuple[Message, ...])
     return await _post(runs, await _find(runs, run_id), verb, PostedMessages(verb, messages))
 
 
