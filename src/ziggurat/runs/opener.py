@@ -40,7 +40,6 @@ from ziggurat.runs.options import NO_OPTIONS, Live, RunOptions, root_context
 from ziggurat.runs.prompt import Prompt
 from ziggurat.runs.recovering import Recovering
 from ziggurat.runs.runs import Runs, is_resumable
-from ziggurat.runs.sending import post_messages
 from ziggurat.runs.session_writer import (
     SESSION_WRITER,
     SessionWriter,
@@ -281,6 +280,8 @@ class Opener:
 
     async def post_messages(self, run_id: str, verb: Literal["inject", "redirect"], prompt: Prompt) -> bool:
         """Send messages for the model to a run, as they may be recorded; see `runs.sending.post_messages`."""
+        from ziggurat.runs.sending import post_messages
+
         return await post_messages(self.runs, run_id, verb, prompt, self._screened)
 
     # -- within --------------------------------------------------------------------------------------------------
