@@ -12,7 +12,7 @@ from datetime import UTC, datetime
 from decimal import Decimal
 from pathlib import Path
 from types import NoneType, UnionType
-from typing import Annotated, Any, Literal, NamedTuple, Union, get_args, get_origin, get_type_hints
+from typing import Annotated, Any, Literal, NamedTuple, Union, Unpack, get_args, get_origin, get_type_hints
 
 import pytest
 from msgspec import Meta, Struct
@@ -483,11 +483,13 @@ def keywords() -> Iterator[tuple[str, Callable[..., Any], str]]:
         function = thing.__init__ if isinstance(thing, type) and not issubclass(thing, Struct) else thing
         if inspect.isfunction(function) and not {"__wrapped__", "__signature__"} & set(vars(function)):
             continue  # neither checked nor a layer
-        if any(each.kind is each.VAR_KEYWORD for each in parameters):
+        others = [each.annotation for each in parameters if each.kind is each.VAR_KEYWORD]
+        if any(get_origin(each) is not Unpack for each in others):
             continue
-        for each in parameters:
-            if each.kind in (each.KEYWORD_ONLY, each.POSITIONAL_OR_KEYWORD) and len(each.name) >= 5:
-                yield title, thing, each.name
+        named = [each.name for each in parameters if each.kind in (each.KEYWORD_ONLY, each.POSITIONAL_OR_KEYWORD)]
+        for name in (*named, *(name for each in others for name in get_args(each)[0].__annotations__)):
+            if len(name) >= 5:
+                yield title, thing, name
 
 
 KEYWORDS = list(keywords())

@@ -63,7 +63,10 @@ def test_it_takes_its_input_as_a_value_as_json_and_as_a_message() -> None:
 
 @pytest.mark.parametrize("given", [3, "{", '{"customer": "Ada"}', Receipt("a", 3), None])
 def test_an_input_that_does_not_fit_is_refused_at_the_door(given: object) -> None:
-    with pytest.raises(ConfigurationError, match="input of the flow does not fit"):
+    with pytest.raises(
+        ConfigurationError,
+        match=r"input of the flow does not fit: .*; pass order as a value of its type, or as JSON text",
+    ):
         order.run_sync(wrong(given))
 
 

@@ -1,6 +1,7 @@
 """Whatever a hook returns, it is used or named at once: never text for a model, never on record."""
 
 import asyncio
+from inspect import iscoroutinefunction
 from typing import Any
 
 import pytest
@@ -12,6 +13,7 @@ from ziggurat.messages.agent import AgentRequest
 from ziggurat.messages.parts import ToolCall, ToolResult, tool_call
 from ziggurat.models.scripted import ScriptedModel
 from ziggurat.stores.local import LocalLogs
+from ziggurat.tools.builtin import echo
 
 HOOKS = [hook for hook in PASSES if hook != "on_error"]
 NONSENSE = ["text", 3, True, {"a": 1}, Ellipsis, ToolCall, user("x")]
@@ -56,6 +58,38 @@ def test_a_hook_that_returns_nonsense_is_named(hook: str, value: object, depth: 
     asyncio.run(main())
 
 
+@pytest.mark.parametrize("hook", [hook for hook in HOOKS if hook != "on_tool_delta"])
+def test_a_hook_that_is_not_async_is_named(hook: str) -> None:
+    def returns(self: Middleware, *arguments: object) -> None: ...
+
+    middleware = type("Odd", (Middleware,), {hook: returns})()
+    agent = Agent(ScriptedModel(tool_call("echo", text="a"), "end"), tools=[echo], middleware=[middleware])
+    with pytest.raises(ConfigurationError, match=f"the hook {hook} of Odd is not async; write async def {hook}"):
+        asyncio.run(agent.run("go", listeners=[lambda event: None]))
+
+
+@pytest.mark.parametrize("hook", [hook for hook, own in vars(Middleware).items() if iscoroutinefunction(own)])
+def test_a_method_that_is_misspelt_is_no_hook_in_silence(hook: str) -> None:
+    async def method(self: Middleware, *arguments: object) -> None: ...
+
+    def other(self: Middleware, *arguments: object) -> None: ...
+
+    for misspelt in (hook + "s", hook[:-1], hook[:-2] + hook[-1] + hook[-2]):
+        with pytest.raises(ConfigurationError, match=f"Odd.{misspelt} is not a hook; did you mean '{hook}'"):
+            type("Odd", (Middleware,), {misspelt: method})
+        type("Even", (Middleware,), {misspelt: other})  # a method of its own
+    for own in ("on_delta", "after_turn", "before_llm", "names"):
+        type("Even", (Middleware,), {own: method})
+
+
+@pytest.mark.parametrize("hook", ["deltas", "on_record"])
+def test_a_hook_that_is_not_awaited_is_not_async(hook: str) -> None:
+    async def method(self: Middleware, *arguments: object) -> None: ...
+
+    with pytest.raises(ConfigurationError, match=f"the hook {hook} of Odd is not awaited; write def {hook}"):
+        type("Odd", (Middleware,), {hook: method})
+
+
 @pytest.mark.parametrize("value", [*NONSENSE, None, ToolResult("1", "x")], ids=repr)
 def test_a_service_that_answers_with_nonsense_is_named(value: object) -> None:
     async def service(request: AgentRequest, ctx: Any) -> Any:
@@ -63,9 +97,9 @@ def test_a_service_that_answers_with_nonsense_is_named(value: object) -> None:
 
     async def main() -> None:
         odd: Runnable = Runnable(service, name="odd")
-        with pytest.raises(ConfigurationError, match="odd at odd must return a AgentRun"):
+        with pytest.raises(ConfigurationError, match="odd at odd must return AgentRun"):
             await odd.run("go")
-        with pytest.raises(ConfigurationError, match="odd at odd must return a AgentRun"):
+        with pytest.raises(ConfigurationError, match="odd at odd must return AgentRun"):
             async with open_stream(odd, AgentRequest((user("go"),))) as events:
                 async for _ in events:
                     pass

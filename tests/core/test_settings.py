@@ -7,7 +7,7 @@ import re
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from decimal import Decimal
 from inspect import iscoroutinefunction, signature
-from typing import TYPE_CHECKING, Annotated, Any, Literal, Protocol, TextIO, TypeVar
+from typing import TYPE_CHECKING, Annotated, Any, Literal, Protocol, TextIO, TypedDict, TypeVar, Unpack
 
 import pytest
 from hypothesis import given
@@ -23,6 +23,7 @@ from ziggurat.core.settings import (
     NonEmptyText,
     NonNegativeInt,
     NonNegativeSeconds,
+    PositiveFloat,
     PositiveInt,
     Seconds,
     SecondsOrForever,
@@ -215,6 +216,40 @@ def test_a_function_checks_before_it_does_anything_also_an_async_one() -> None:
         with pytest.raises(ConfigurationError, match=re.escape(message)):
             asyncio.run(wrong(advance)(*arguments, **others))
     assert begun == [1.5]
+
+
+class Terms(TypedDict, total=False):
+    deadline: Seconds | None
+    labels: Mapping[str, str]
+
+
+@checked
+def order(item: str, *, count: PositiveInt = 1, **terms: Unpack[Terms]) -> tuple[object, ...]:
+    return item, count, terms
+
+
+def test_arguments_that_are_handed_on_are_checked_by_their_typed_dict() -> None:
+    assert order("tea", count=2, deadline=1.5) == ("tea", 2, {"deadline": 1.5})
+    with pytest.raises(
+        ConfigurationError, match=r"^order\(deadline=...\) is a number of seconds above 0 or None; got 0$"
+    ):
+        order("tea", deadline=0)
+    for misspelt, meant in (("counts", "count"), ("dead_line", "deadline"), ("label", "labels")):
+        with pytest.raises(TypeError, match=rf"order\(\) got an .* '{misspelt}'; did you mean '{meant}'\?$"):
+            wrong(order)("tea", **{misspelt: 1})
+
+
+def test_arguments_that_must_be_named_are_listed() -> None:
+    with pytest.raises(TypeError, match=r"^order\(\) takes item by position; pass the others by name: count$"):
+        wrong(order)("tea", 2)
+    with pytest.raises(TypeError, match=r"^Bulkhead\(\) takes limit by position; pass the others by name: queue$"):
+        wrong(Bulkhead)(1, 2)
+
+    @checked
+    def every(*, hours: PositiveFloat = 1.0) -> None: ...
+
+    with pytest.raises(TypeError, match=r"^every\(\) takes nothing by position; pass the others by name: hours$"):
+        wrong(every)(2)
 
 
 def test_the_error_names_the_one_of_several_values_that_is_wrong() -> None:

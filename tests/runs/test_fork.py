@@ -81,6 +81,17 @@ def test_what_lies_before_a_step_is_kept_and_costs_nothing(place: Place) -> None
     asyncio.run(main())
 
 
+def test_an_id_that_is_there_is_refused_by_name(place: Place) -> None:
+    async def main() -> None:
+        world = World()
+        agent = world.agent(place())
+        await agent.run("Send it", run_id="r")
+        with pytest.raises(RunExists, match=r"^the run 'r' exists; choose another id$"):
+            await agent.fork("r", at=2, new_id="r")
+
+    asyncio.run(main())
+
+
 def test_effects_of_a_fork(place: Place) -> None:
     async def main() -> None:
         world = World()

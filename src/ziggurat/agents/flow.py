@@ -1,6 +1,6 @@
 """Flow: a typed async function as a durable run; the steps, agents and questions in it are recorded."""
 
-__all__ = ["Flow", "FlowArguments", "check_arguments", "flow", "flow_program"]
+__all__ = ["Flow", "FlowArguments", "flow", "flow_program"]
 
 import inspect
 from collections.abc import Callable, Coroutine, Iterable, Sequence
@@ -20,7 +20,7 @@ from ziggurat.core.context import Context
 from ziggurat.core.errors import ConfigurationError
 from ziggurat.core.ids import check_new_name
 from ziggurat.core.layer import stack
-from ziggurat.core.settings import PositiveInt, Settings, checked, refuse_unknown
+from ziggurat.core.settings import PositiveInt, checked
 from ziggurat.core.store import Store
 from ziggurat.messages.agent import AgentRun, Out
 from ziggurat.messages.budget import Budget
@@ -205,20 +205,6 @@ class FlowArguments(TypedDict, total=False):
     grants: Permissions | None
     middleware: Sequence[AnyMiddleware]
     debug: bool | None
-
-
-_ARGUMENTS = Settings(FlowArguments.__annotations__, FlowArguments)
-
-
-def check_arguments(function: str, arguments: FlowArguments) -> None:
-    """Check the arguments that a function takes for the flow that it makes.
-
-    Raises:
-        TypeError: one of them is none of `FlowArguments`.
-        ConfigurationError: one of them has a wrong value.
-    """
-    refuse_unknown(function, arguments, FlowArguments.__annotations__)
-    _ARGUMENTS.check(function, arguments.items())
 
 
 def flow_program(

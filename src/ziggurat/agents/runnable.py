@@ -36,7 +36,6 @@ from ziggurat.runs.options import (
     RunArguments,
     RunId,
     RunOptions,
-    check_arguments,
 )
 from ziggurat.runs.prompt import Prompt, request_of
 from ziggurat.stores.session import Session
@@ -185,7 +184,6 @@ class Runnable(RunQueue[Out]):
         In a notebook, or wherever an event loop is running, it works too, but blocks that loop until the run has ended:
         write ``run = await agent.run(...)`` there.
         """
-        check_arguments("run_sync", arguments)
         self._starter.surroundings(detached=arguments.get("detached", False))
         return blocking(lambda: self.run(prompt, **arguments))
 
@@ -206,14 +204,12 @@ class Runnable(RunQueue[Out]):
             prompt: The question or task.
             buffer: The number of unread events at which the run waits for its reader.
         """
-        check_arguments("stream", arguments)
         request, options, detached = self._starter.read(prompt, arguments)
         return self._starter.stream(request, options, detached, buffer)
 
     @checked
     def start(self, prompt: Prompt | None = None, **arguments: Unpack[RunArguments]) -> "RunHandle[Out]":
         """Start a run in the background of this event loop and return its handle; takes the arguments of `run`."""
-        check_arguments("start", arguments)
         return self._starter.start(*self._starter.read(prompt, arguments))
 
     # -- a recorded run ------------------------------------------------------------------------------------------

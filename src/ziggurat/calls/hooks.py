@@ -9,6 +9,8 @@ __all__ = [
     "chained",
     "given",
     "hooked",
+    "misused",
+    "not_async",
     "run_hooks",
     "screened",
     "tell",
@@ -17,7 +19,7 @@ __all__ = [
 ]
 
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from typing import Generic, NoReturn, TypeVar, cast, get_args
 
 from ziggurat.calls.agent_call import AGENT_CALL
@@ -35,6 +37,7 @@ from ziggurat.messages.events import MiddlewareCompleted, MiddlewareStarted
 from ziggurat.messages.middleware import AnyMiddleware, Middleware
 from ziggurat.messages.model import ModelRequest, ModelResponse
 from ziggurat.messages.parts import ToolCall, ToolResult
+from ziggurat.messages.rewriting import Rewrite
 
 Q = TypeVar("Q")
 R = TypeVar("R")
@@ -52,6 +55,7 @@ PASSES: dict[str, type | tuple[type, ...]] = {
     "before_agent": AgentRequest,
     "wrap_agent": AgentRun,
     "after_agent": AgentRun,
+    "rewrite": Rewrite,
     "before_model": ModelRequest,
     "on_model_delta": get_args(PartDelta),
     "wrap_model": ModelResponse,
@@ -142,17 +146,28 @@ async def hooked(middleware: Middleware, hook: str, value: T, ctx: Context) -> T
         await ctx.emit(MiddlewareStarted(ctx.path, middleware.name, hook))
     token = AMBIENT.set(without(middleware, ctx.at(escaped(f"{middleware.name}.{hook}"))))
     try:
-        changed = await getattr(middleware, hook)(value, ctx)
+        answer = getattr(middleware, hook)(value, ctx)
+        if not isinstance(answer, Awaitable):
+            not_async(middleware, hook, ctx)
+        changed = await answer
     finally:
         AMBIENT.reset(token)
     if ctx.listens(MiddlewareCompleted):
         await ctx.emit(MiddlewareCompleted(ctx.path, middleware.name, hook))
     if changed is None:
         return value
-    return cast("T", changed) if isinstance(changed, PASSES[hook]) else _misused(middleware, hook, changed, ctx)
+    return cast("T", changed) if isinstance(changed, PASSES[hook]) else misused(middleware, hook, changed, ctx)
 
 
-def _misused(middleware: Middleware, hook: str, changed: object, ctx: Context) -> NoReturn:
+def not_async(middleware: Middleware, hook: str, ctx: Context) -> NoReturn:
+    """Raise ConfigurationError for a hook that did not return what can be awaited."""
+    raise ConfigurationError(
+        f"{ctx.path}: the hook {hook} of {middleware.name} is not async; write async def {hook}(...)"
+    )
+
+
+def misused(middleware: Middleware, hook: str, changed: object, ctx: Context) -> NoReturn:
+    """Raise ConfigurationError for a hook that returned what it must not."""
     kinds = PASSES[hook]
     kind = " or ".join(each.__name__ for each in (kinds if isinstance(kinds, tuple) else (kinds,)))
     unchanged = "" if hook.startswith("wrap_") else ", or None to change nothing"
@@ -212,7 +227,10 @@ class _Wrapped(Generic[Q, R]):
         inner = self.inner if self._guard is None else self._guard(self.inner, request, middleware)
         token = AMBIENT.set(without(middleware, ctx.at(escaped(f"{middleware.name}.{hook}"))))
         try:
-            answer = await getattr(middleware, hook)(request, ctx, inner)
+            answer = getattr(middleware, hook)(request, ctx, inner)
+            if not isinstance(answer, Awaitable):
+                not_async(middleware, hook, ctx)
+            answer = await answer
         finally:
             AMBIENT.reset(token)
-        return cast("R", answer) if isinstance(answer, PASSES[hook]) else _misused(middleware, hook, answer, ctx)
+        return cast("R", answer) if isinstance(answer, PASSES[hook]) else misused(middleware, hook, answer, ctx)

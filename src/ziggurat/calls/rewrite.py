@@ -5,12 +5,13 @@ look up the record > rewrite > check > record; repeated when the model reports t
 
 __all__ = ["Rewritable", "Rewriters", "apply_rewriting", "overflow_of", "rewriters"]
 
+from collections.abc import Awaitable
 from typing import Protocol
 
 from msgspec.structs import replace
 
 from ziggurat.calls.agent_call import AGENT_CALL
-from ziggurat.calls.hooks import MIDDLEWARE, without
+from ziggurat.calls.hooks import MIDDLEWARE, misused, not_async, without
 from ziggurat.calls.model_call import ask
 from ziggurat.core.codec import digest, encode
 from ziggurat.core.context import AMBIENT, Context
@@ -204,13 +205,18 @@ async def _call_rewrite(middleware: Middleware, request: RewriteRequest, ctx: Co
         await ctx.emit(MiddlewareStarted(ctx.path, middleware.name, "rewrite"))
     token = AMBIENT.set(without(middleware, ctx))
     try:
-        rewriting = await middleware.rewrite(request, ctx)
+        answer = middleware.rewrite(request, ctx)
+        if not isinstance(answer, Awaitable):
+            not_async(middleware, "rewrite", ctx)
+        rewriting = await answer
     finally:
         AMBIENT.reset(token)
     if ctx.listens(MiddlewareCompleted):
         await ctx.emit(MiddlewareCompleted(ctx.path, middleware.name, "rewrite"))
     if rewriting is None:
         return None
+    if not isinstance(rewriting, Rewrite):
+        misused(middleware, "rewrite", rewriting, ctx)
     _check(middleware, request, rewriting)
     replaced = request.messages[rewriting.start : rewriting.end]
     rewriting = replace(rewriting, by=rewriting.by or middleware.name, replaced=digest(replaced) if replaced else "")

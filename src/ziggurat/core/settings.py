@@ -32,11 +32,12 @@ __all__ = [
 ]
 
 import sys
-from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping
+from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, Sequence
 from functools import wraps
 from inspect import CO_VARARGS, CO_VARKEYWORDS, iscoroutinefunction
+from itertools import chain
 from types import CodeType
-from typing import TYPE_CHECKING, Annotated, Any, ParamSpec, TypeVar, cast
+from typing import TYPE_CHECKING, Annotated, Any, NoReturn, ParamSpec, TypeVar, Unpack, cast, get_args, get_origin
 
 from msgspec import NODEFAULT, Meta, Struct, StructMeta
 
@@ -86,11 +87,11 @@ _LONGEST = 200
 
 
 class Settings:
-    """The rules of settings, read when they are first checked: of parameters of a function, or fields of a class."""
+    """The rules of settings, read when they are first checked: of parameters of functions, or fields of classes."""
 
-    def __init__(self, names: Iterable[str], owner: Any) -> None:
+    def __init__(self, names: Iterable[str], *owners: Any) -> None:
         self._names = tuple(names)
-        self._owner = owner
+        self._owners = owners
         self._rules: dict[str, SettingRule] | None = None
 
     def check(self, where: str, values: Iterable[tuple[str, object]]) -> None:
@@ -111,10 +112,10 @@ class Settings:
                 )
 
     def _read(self) -> dict[str, SettingRule]:
-        owner = self._owner
-        owners = reversed(owner.__mro__[:-1]) if isinstance(owner, type) else (owner,)
         rules: dict[str, SettingRule] = {}
-        for each in owners:
+        for each in chain.from_iterable(
+            reversed(owner.__mro__[:-1]) if isinstance(owner, type) else (owner,) for owner in self._owners
+        ):
             space = vars(sys.modules[each.__module__]) if isinstance(each, type) else each.__globals__
             annotations: dict[str, object] = getattr(each, "__annotations__", {})
             declared = {name: annotations[name.lstrip("*")] for name in self._names if name.lstrip("*") in annotations}
@@ -125,26 +126,31 @@ class Settings:
 def checked(function: Callable[P, R]) -> Callable[P, R]:
     """Check the arguments of a function, or of a constructor, by their annotations; defaults are not checked.
 
+    Those of ``**arguments: Unpack[...]`` are checked by the TypedDict that declares them.
     An async function stays one: its arguments are checked when it is awaited, before anything is done.
 
     Raises:
         ConfigurationError: it is no function that is written in Python.
     """
-    code = getattr(function, "__code__", None)
-    if not isinstance(code, CodeType):
-        raise ConfigurationError(f"checked(function) decorates a function or a constructor; got {_describe(function)}")
+    code = _code_of(function)
     names = code.co_varnames
     count, listed = code.co_argcount, code.co_argcount + code.co_kwonlyargcount
     positional = names[:count]
     rest = f"*{names[listed]}" if code.co_flags & CO_VARARGS else ""
     others = f"**{names[listed + bool(rest)]}" if code.co_flags & CO_VARKEYWORDS else ""
-    known = frozenset(names[:listed])
-    settings = Settings([*names[:listed], *filter(None, (rest, others))], function)
+    unpacked = function.__annotations__.get(others[2:])
+    declared = get_args(unpacked) if get_origin(unpacked) is Unpack else ()
+    known = frozenset(names[:listed]).union(*(each.__annotations__ for each in declared))
+    if declared:
+        others = ""
+    settings = Settings([*known, *filter(None, (rest, others))], *declared, function)
     constructs = function.__name__ == "__init__"
     title = ".".join(function.__qualname__.split(".")[-2:]) if names[:1] == ("cls",) else function.__name__
 
     def check(args: tuple[object, ...], kwargs: Mapping[str, object]) -> None:
         where = type(args[0]).__name__ if constructs else title
+        if len(args) > count and not rest and listed > count:
+            _refuse_positional(where, positional, names[count:listed])
         settings.check(where, zip(positional, args, strict=False))
         if kwargs:
             if not (others or known.issuperset(kwargs)):
@@ -168,6 +174,13 @@ def checked(function: Callable[P, R]) -> Callable[P, R]:
     return cast("Callable[P, R]", call_async) if iscoroutinefunction(function) else call
 
 
+def _code_of(function: Callable[..., object]) -> CodeType:
+    code = getattr(function, "__code__", None)
+    if not isinstance(code, CodeType):
+        raise ConfigurationError(f"checked(function) decorates a function or a constructor; got {_describe(function)}")
+    return code
+
+
 def refuse_unknown(where: str, keywords: Iterable[str], known: Collection[str]) -> None:
     """Raise TypeError for the first keyword that is not known; the message names the one that was probably meant."""
     for name in keywords:
@@ -176,6 +189,12 @@ def refuse_unknown(where: str, keywords: Iterable[str], known: Collection[str]) 
 
             meant = "".join(f"; did you mean {each!r}?" for each in similar(name, {*known} - {"self", "cls"}))
             raise TypeError(f"{where}() got an unexpected keyword argument {name!r}{meant}") from None
+
+
+def _refuse_positional(where: str, positional: Sequence[str], keywords: Sequence[str]) -> NoReturn:
+    """Raise TypeError for arguments that must be passed by name; the message lists their names."""
+    leading = " and ".join(name for name in positional if name not in ("self", "cls")) or "nothing"
+    raise TypeError(f"{where}() takes {leading} by position; pass the others by name: {', '.join(keywords)}")
 
 
 _FIELDS: dict[type, tuple[Settings, tuple[tuple[str, object], ...]]] = {}

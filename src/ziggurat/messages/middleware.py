@@ -2,12 +2,14 @@
 
 __all__ = ["AnyMiddleware", "Middleware"]
 
-from typing import Annotated
+from inspect import iscoroutinefunction
+from typing import Annotated, Any
 
 from msgspec import Meta
 
 from ziggurat.core.context import Context
 from ziggurat.core.entries import JournalEntry
+from ziggurat.core.errors import ConfigurationError
 from ziggurat.core.service import Service
 from ziggurat.messages.agent import AgentRequest, AgentRun
 from ziggurat.messages.delta import DeltaFilter, PartDelta
@@ -30,6 +32,28 @@ class Middleware:
             async def after_model(self, response, ctx):
                 return replace(response, message=assistant(response.text.upper()))
     """
+
+    def __init_subclass__(cls, **arguments: Any) -> None:
+        """Refuse what would never be called as a hook.
+
+        Raises:
+            ConfigurationError: a method has the name of a hook, misspelt, or is async where the hook is not.
+        """
+        super().__init_subclass__(**arguments)
+        for name, method in vars(cls).items():
+            if not iscoroutinefunction(method):
+                continue
+            if name in ("deltas", "on_record"):
+                raise ConfigurationError(f"the hook {name} of {cls.__name__} is not awaited; write def {name}(...)")
+            if name in vars(Middleware):
+                continue
+            from difflib import get_close_matches
+
+            hooks = [hook for hook, own in vars(Middleware).items() if iscoroutinefunction(own)]
+            if meant := get_close_matches(name, hooks, 1, 0.85):
+                raise ConfigurationError(
+                    f"{cls.__name__}.{name} is not a hook; did you mean {meant[0]!r}? If not, give it another name"
+                )
 
     @property
     def name(self) -> str:

@@ -11,7 +11,7 @@ import msgspec
 from msgspec import Struct
 
 from ziggurat.agents.agent import Agent
-from ziggurat.agents.flow import Flow, FlowArguments, check_arguments
+from ziggurat.agents.flow import Flow, FlowArguments
 from ziggurat.agents.runnable import Runnable
 from ziggurat.calls.step import own_places
 from ziggurat.core.codec import canonical, plain
@@ -193,7 +193,6 @@ def plan_execute(
     Raises:
         ConfigurationError: an argument cannot work.
     """
-    check_arguments("plan_execute", arguments)
     named = {Toolbox([each]).specs[0].name: each for each in tools}
     Toolbox(named.values())
     team = _Team(

@@ -8,7 +8,7 @@ from functools import partial
 from itertools import pairwise
 from typing import Any, Generic, Literal, TypeVar, Unpack, get_args, get_origin, get_type_hints, overload
 
-from ziggurat.agents.flow import FlowArguments, check_arguments
+from ziggurat.agents.flow import FlowArguments
 from ziggurat.agents.runnable import Runnable
 from ziggurat.calls.step import Step
 from ziggurat.core.context import Context
@@ -311,7 +311,6 @@ class Graph(Generic[S]):
                 two nodes that may run at the same time write a field that has no reducer; the message says how to fix
                 it.
         """
-        check_arguments("build", arguments)
         arguments.setdefault("description", "")
         shape = self._shape()
         check_graph(shape, self._routes, self._state_type)

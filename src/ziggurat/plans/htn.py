@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterable, Sequence
 from typing import Any, Unpack
 
-from ziggurat.agents.flow import Flow, FlowArguments, check_arguments
+from ziggurat.agents.flow import Flow, FlowArguments
 from ziggurat.agents.runnable import Runnable
 from ziggurat.core.codec import digest, encode
 from ziggurat.core.context import Context
@@ -134,7 +134,6 @@ def htn_flow(
     Raises:
         ConfigurationError: there is neither a tool nor an agent for a primitive task.
     """
-    check_arguments("htn_flow", arguments)
     named = {Toolbox([each]).specs[0].name: each for each in tools}
     if agent is None:
         _require_tools(planner, goal, named)

@@ -5,7 +5,7 @@ __all__ = ["workflow"]
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any, Unpack
 
-from ziggurat.agents.flow import Flow, FlowArguments, check_arguments
+from ziggurat.agents.flow import Flow, FlowArguments
 from ziggurat.agents.runnable import Runnable
 from ziggurat.core.codec import digest, plain
 from ziggurat.core.context import Context
@@ -60,7 +60,6 @@ def workflow(
     Raises:
         ConfigurationError: the nodes cannot be a plan.
     """
-    check_arguments("workflow", arguments)
     tree = prepared(nodes, agent)
     everything = [each for place in tree.places for each in place]
     initial = dict(variables or {})

@@ -366,12 +366,10 @@ class Opener:
     def _recorded_request(self, journal: LocalJournal, run_id: str) -> AgentRequest:
         opened = journal.entries[0] if journal.entries else None
         entered = (entry.path for entry in journal.entries if isinstance(entry, Entered))  # perhaps by a hook only
-        if (
-            not isinstance(opened, Opened)
-            or opened.request is None
-            or not is_beneath(next(entered, self.path), self.path)
-        ):
-            raise RunNotFound(f"the run {run_id!r} was not started by an agent named {self.name!r}")
+        first = next(entered, self.path)
+        if not isinstance(opened, Opened) or opened.request is None or not is_beneath(first, self.path):
+            other = first.partition("/")[0]
+            raise RunNotFound(f"the run {run_id!r} is not one of the agent {self.name!r}, but of {other!r}")
         return as_type(opened.request, AgentRequest)
 
 

@@ -8,7 +8,6 @@ __all__ = [
     "RunArguments",
     "RunId",
     "RunOptions",
-    "check_arguments",
     "joined_context",
     "root_context",
 ]
@@ -27,7 +26,7 @@ from ziggurat.core.errors import ConfigurationError
 from ziggurat.core.event import SILENCE, Emit, Event, Listener, listening_to
 from ziggurat.core.ids import check_new_name
 from ziggurat.core.scope import Key, Scope
-from ziggurat.core.settings import CheckedStruct, PositiveInt, Settings, refuse_unknown
+from ziggurat.core.settings import CheckedStruct, PositiveInt
 from ziggurat.core.stopwatch import Stopwatch
 from ziggurat.core.store import ID, is_id
 from ziggurat.messages.agent import Decisions
@@ -261,20 +260,6 @@ class RunArguments(TypedDict, total=False):
     detached: bool
     decisions: Decisions | None
     strict: bool
-
-
-def check_arguments(verb: str, arguments: RunArguments) -> None:
-    """Check the arguments of a verb that takes those of `run`.
-
-    Raises:
-        TypeError: there is no such argument.
-        ConfigurationError: an argument has a wrong type.
-    """
-    refuse_unknown(verb, arguments, RunArguments.__annotations__)
-    _ARGUMENTS.check(verb, arguments.items())
-
-
-_ARGUMENTS = Settings(RunArguments.__annotations__, RunArguments)
 
 
 def _check_labels(labels: Mapping[str, object]) -> None:

@@ -11,7 +11,7 @@ from ziggurat.core.broadcast import SubscribedItem
 from ziggurat.core.clock import SYSTEM_CLOCK, Clock
 from ziggurat.core.codec import as_type, digest
 from ziggurat.core.entries import Ended, JournalEntry, Opened
-from ziggurat.core.errors import JournalCorrupt, StoreError
+from ziggurat.core.errors import JournalCorrupt, RunExists, StoreError
 from ziggurat.core.journal import LocalJournal
 from ziggurat.core.json_lines import read_entry, write_entry
 from ziggurat.core.queue import Claim, InboxItem
@@ -148,7 +148,10 @@ class StoredRuns(Runs):
         rows, blobs = StoredJournal(self._store, log, 1).rows_of([write_entry(entry) for entry in entries], last)
         request, labels = fingerprint or digest(as_type(opened.request, AgentRequest)), labels_of(opened)
         info = LogInfo(log, agent, request, opened.at, due=due, priority=priority, labels=labels)
-        epoch = await self._store.create(info, rows, blobs)
+        try:
+            epoch = await self._store.create(info, rows, blobs)
+        except RunExists:
+            raise RunExists(f"the run {run_id!r} exists; choose another id") from None
         await self._store.release(log, epoch)
 
     async def _post(self, run_id: str, key: str, data: bytes) -> bool:

@@ -18,7 +18,6 @@ from ziggurat.core.diagram import DIAGRAM, DiagramEdge
 from ziggurat.core.errors import ConfigurationError
 from ziggurat.core.facts import EFFECT, NAME, Fact, strongest
 from ziggurat.core.ids import check_new_name
-from ziggurat.core.settings import Settings, refuse_unknown
 from ziggurat.core.store import Store
 from ziggurat.messages.agent import AgentRequest, AgentRun
 from ziggurat.messages.budget import Budget
@@ -66,7 +65,6 @@ class TeamArguments(TypedDict, total=False):
 
 
 _NOTHING: Mapping[str, Toolbox] = {}
-_ARGUMENTS = Settings(TeamArguments.__annotations__, TeamArguments)
 
 
 class _TeamProgram:
@@ -112,11 +110,8 @@ def as_runnable(
         arguments: Those that every team takes.
 
     Raises:
-        TypeError: there is no such argument.
-        ConfigurationError: an argument has a wrong value.
+        ConfigurationError: the name is not allowed.
     """
-    refuse_unknown(pattern, arguments, TeamArguments.__annotations__)
-    _ARGUMENTS.check(pattern, arguments.items())
     name = arguments.get("name", pattern)
     check_new_name(name, "the name of a team")
     parts = agent_parts(

@@ -113,8 +113,8 @@ def _json(value: object, call: ToolCall, sets: bool = False) -> str:
         return encode(_in_order(value) if sets else value).decode()
     except (TypeError, ValueError, RecursionError, OverflowError) as error:
         raise ToolError(
-            f"{call.name} returned a {type(value).__name__} that cannot be written as JSON ({error}); "
-            "return text, numbers, lists, mappings, dataclasses, or parts such as Image"
+            f"{call.name} returned a value that cannot be written as JSON ({error}); return text, numbers, lists, "
+            "mappings, dataclasses, or parts such as Image"
         ) from error
 
 
