@@ -6,10 +6,11 @@ from typing import Any
 import pytest
 
 from tests.agents.support import assert_sendable, said, streamed, texts, timeless
+from tests.wrong import wrong
 from ziggurat.agents.agent import Agent
 from ziggurat.agents.loop import PAUSES, REPAIRS
 from ziggurat.core.context import Context
-from ziggurat.core.errors import ModelError
+from ziggurat.core.errors import ConfigurationError, ModelError
 from ziggurat.messages import stops
 from ziggurat.messages.events import AgentEnded, AgentStarted, ModelEnded, ModelStarted, StepEnded, StepStarted
 from ziggurat.messages.message import Message, assistant, user
@@ -76,6 +77,20 @@ def test_instructions_may_be_a_function_of_the_context(kind: str) -> None:
     model = ScriptedModel(tool_call("echo", text="a"), "done")
     Agent(model, tools=[echo], instructions=given).run_sync("go")
     assert [request.instructions for request in model.calls] == ["in agent", "in agent"]
+
+
+@pytest.mark.parametrize("waits", [False, True])
+@pytest.mark.parametrize("value", [3, b"text", ["text"], None])
+def test_a_function_returns_instructions_as_text(value: object, waits: bool) -> None:
+    async def later(ctx: Context) -> object:
+        return value
+
+    agent = Agent(ScriptedModel(always="done"), instructions=wrong(later if waits else lambda ctx: value))
+    if value is None:
+        assert agent.run_sync("go").text == "done"
+        return
+    with pytest.raises(ConfigurationError, match="the function instructions= of agent returns text, got "):
+        agent.run_sync("go")
 
 
 def test_instructions_that_fail_fail_the_run() -> None:

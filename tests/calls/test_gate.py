@@ -107,6 +107,13 @@ def test_where_nobody_can_tell_somebody_is_asked(verdict: Any, when: Any) -> Non
     assert "a rule on 'pay' could not be judged" in judgement.reason
 
 
+def test_the_log_says_what_follows_from_a_rule_that_fails(caplog: pytest.LogCaptureFixture) -> None:
+    _judged(_ctx(Approvals(Rule("pay", "deny", when=_raises))))
+    (line,) = (record.message.splitlines()[0] for record in caplog.records)
+    assert line.startswith("a rule on 'pay' failed at ")
+    assert line.endswith("; approval is requested")
+
+
 def test_a_rule_that_denies_wins_over_one_that_cannot_be_judged() -> None:
     rules = (Rule("pay", "deny", when=_raises), Rule("pay", "deny", reason="never"))
     assert _judged(_ctx(Approvals(*rules))) == Judgement("deny", "never")

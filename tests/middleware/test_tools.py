@@ -2,6 +2,7 @@ import asyncio
 
 import pytest
 
+from tests.wrong import wrong
 from ziggurat.agents.agent import Agent
 from ziggurat.core.context import Context
 from ziggurat.core.errors import ConfigurationError
@@ -74,6 +75,7 @@ def test_mistakes_are_told_of() -> None:
         AllowTools("")
     with pytest.raises(ConfigurationError, match="is a function; got"):
         DynamicTools(["x"])  # type: ignore[arg-type]
-    agent = Agent(ScriptedModel("x"), tools=[read_file], middleware=[DynamicTools(lambda request, ctx: "read_file")])
-    with pytest.raises(ConfigurationError, match="list of names"):
-        asyncio.run(agent.run("go"))
+    for chosen in ("read_file", None, 3):
+        choose = DynamicTools(wrong(lambda request, ctx, chosen=chosen: chosen))
+        with pytest.raises(ConfigurationError, match=f"returns a list of names, got {chosen!r}"):
+            asyncio.run(Agent(ScriptedModel("x"), tools=[read_file], middleware=[choose]).run("go"))

@@ -200,6 +200,8 @@ async def test_a_function_picks_who_begins() -> None:
     assert [(await desk.run(text)).agent for text in ("2+2", "hm")] == ["sums", "rest"]
     with pytest.raises(ConfigurationError, match="unknown agent 'nobody'"):
         await handoffs(agent("a", "A"), first=lambda messages: "nobody").run("go")
+    with pytest.raises(ConfigurationError, match="unknown agent None"):
+        await handoffs(agent("a", "A"), first=wrong(lambda messages: None)).run("go")
 
 
 @pytest.mark.parametrize(

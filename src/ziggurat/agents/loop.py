@@ -17,7 +17,7 @@ from ziggurat.calls.agent_call import AGENT_CALL
 from ziggurat.calls.batch import REDIRECTED, call_tool, call_tools, not_executed
 from ziggurat.core.containment import contained
 from ziggurat.core.context import AMBIENT, Context
-from ziggurat.core.errors import ModelError
+from ziggurat.core.errors import ConfigurationError, ModelError
 from ziggurat.core.event import SILENCE
 from ziggurat.core.facts import Fact
 from ziggurat.core.journal import journal_of
@@ -214,9 +214,11 @@ class AgentLoop:
         token = AMBIENT.set(ctx.at("instructions"))  # an agent that it calls is a part of this run
         try:
             answer = instructions(ctx)
-            text = answer if isinstance(answer, str) else await answer
+            text = await answer if isinstance(answer, Awaitable) else answer
         finally:
             AMBIENT.reset(token)
+        if text is not None and not isinstance(text, str):
+            raise ConfigurationError(f"the function instructions= of {ctx.path} returns text, got {text!r:.100}")
         return _add_output_rules(text, self.settings.output)
 
     def _progress(self, run: LoopRun, response: ModelResponse) -> Progress:

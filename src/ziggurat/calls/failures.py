@@ -18,8 +18,10 @@ if TYPE_CHECKING:
     from ziggurat.middleware.secrets import Secrets
 
 
-def note_failure(error: Exception, what: str, ctx: Context) -> None:
-    """Log an error that only the model would learn of, and keep it for the event of the call.
+def note_failure(
+    error: Exception, what: str, ctx: Context, follows: str = "the error is reported to the model"
+) -> None:
+    """Log an error that only the model would learn of, and what follows; keep it for the event of the call.
 
     Raises:
         Exception: the error, if it is a mistake of the programmer, or the agent is debugged and it is unexpected.
@@ -35,7 +37,7 @@ def note_failure(error: Exception, what: str, ctx: Context) -> None:
         if call.failures is None:
             call.failures = {}
         call.failures[ctx.path] = error
-    text = f"{what} failed at {ctx.path}; the error is reported to the model"
+    text = f"{what} failed at {ctx.path}; {follows}"
     log_failure(logging.WARNING, text, error, mask_of(journal_of(ctx), ctx.path))
 
 

@@ -187,7 +187,7 @@ async def _applies(rule: Rule, arguments: str, ctx: Context) -> bool | str:
             answer = await answer
     except BaseException as error:  # noqa: BLE001 - on any error a decision is asked for
         failure = as_failure(error)
-        note_failure(failure, f"a rule on {rule.pattern!r}", ctx)
+        note_failure(failure, f"a rule on {rule.pattern!r}", ctx, "approval is requested")
         return described(failure)
     finally:
         AMBIENT.reset(token)

@@ -74,8 +74,8 @@ class DynamicTools(Middleware):
         chosen = self._choose(request, ctx)
         if isinstance(chosen, Awaitable):
             chosen = await chosen
-        if isinstance(chosen, str):
-            raise ConfigurationError(f"the function of DynamicTools returns a list of names, got the string {chosen!r}")
+        if isinstance(chosen, str) or not isinstance(chosen, Iterable):
+            raise ConfigurationError(f"the function of DynamicTools returns a list of names, got {chosen!r:.100}")
         return _with_tools(request, set(chosen))
 
 

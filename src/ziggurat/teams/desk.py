@@ -199,7 +199,7 @@ class _Desk:
         if isinstance(self.first, str):
             return self.first
         picked = self.first(messages)
-        return self._require(picked if isinstance(picked, str) else await picked, "first")
+        return self._require(await picked if isinstance(picked, Awaitable) else picked, "first")
 
     def _require(self, name: object, what: str) -> str:
         """Return a name that a setting or a policy has given.

@@ -11,6 +11,7 @@ import pytest
 
 from tests.models.http.support import Asked, Server, model_at, request, serving
 from tests.turns import until
+from tests.wrong import wrong
 from ziggurat.core.clock import CLOCK
 from ziggurat.core.context import Context, root
 from ziggurat.core.errors import ConfigurationError, ModelError, StreamInterrupted
@@ -288,6 +289,14 @@ def test_a_key_that_changes_is_asked_for_each_try() -> None:
             assert "Bearer newest-key" in server.asked[2].head
 
     asyncio.run(go())
+
+
+def test_a_function_returns_a_key_as_text() -> None:
+    async def later() -> None: ...
+
+    for key in (lambda: None, later):
+        with pytest.raises(ConfigurationError, match="the function key= returns the key as text, got NoneType"):
+            asyncio.run(model_at("http://127.0.0.1:9", key=wrong(key))(request(), root()))
 
 
 def test_cancelling_a_stream_closes_its_connection() -> None:

@@ -9,7 +9,7 @@ from typing import Any, NoReturn, Protocol, Self
 from urllib.parse import quote, urlsplit
 
 from ziggurat.core.context import Context
-from ziggurat.core.errors import ModelError, StreamInterrupted
+from ziggurat.core.errors import ConfigurationError, ModelError, StreamInterrupted
 from ziggurat.core.facts import NAME, Fact
 from ziggurat.http.client import Headers, HttpReply, Transport
 from ziggurat.http.route import is_loopback
@@ -130,6 +130,9 @@ class HttpModel:
         if callable(self._key):
             answer = self._key()
             key = await answer if isawaitable(answer) else answer
+            if not isinstance(key, str):
+                kind = type(key).__name__
+                raise ConfigurationError(f"{self.dialect.name}: the function key= returns the key as text, got {kind}")
             headers = self._all_headers(key, stream)
         else:
             key = self._key
