@@ -6,6 +6,7 @@ import re
 import subprocess
 import sys
 from pathlib import Path
+from typing import get_args
 
 import pytest
 
@@ -15,6 +16,7 @@ from ziggurat.cli.records import seconds_of
 from ziggurat.cli.store import default_store
 from ziggurat.core.errors import ConfigurationError
 from ziggurat.core.store import run_log
+from ziggurat.messages.stops import Stop
 from ziggurat.models.function import FunctionModel
 from ziggurat.models.resolving import PROVIDERS
 from ziggurat.stores.addresses import connect
@@ -162,6 +164,8 @@ def test_a_store_that_is_looked_into_is_not_made(kept: Command, tmp_path: Path) 
 def test_a_state_that_is_none_is_told(kept: Command) -> None:
     ended = kept("runs", "--status", "suspnded")
     assert (ended.code, "did you mean suspended?" in ended.err) == (2, True)
+    named = ended.err.strip().rpartition("known are ")[2].split(", ")
+    assert named == ["running", *(kind.__name__.lower() for kind in get_args(Stop)), "quarantined"]
 
 
 def test_a_run_is_replayed_and_forked(kept: Command) -> None:

@@ -9,6 +9,7 @@ from collections.abc import Mapping, Sequence
 from datetime import datetime
 from difflib import get_close_matches
 from pathlib import Path
+from typing import get_args
 
 from msgspec import Struct
 
@@ -30,7 +31,7 @@ from ziggurat.messages.formatting import duration, plural, shortened
 
 _SPAN = re.compile(r"(\d+(?:\.\d+)?)([smhdw])")
 _SECONDS = {"s": 1, "m": 60, "h": 3600, "d": 86400, "w": 604800}
-_STATUSES = ("running", *(name for name in stops.__all__ if name != "Stop"), "Quarantined")
+_STATUSES = ("running", *(kind.__name__ for kind in get_args(stops.Stop)), "Quarantined")
 
 
 class _ListedRun(Struct):
