@@ -348,6 +348,16 @@ def test_the_house_in_the_documents_is_the_house() -> None:
     assert built == FLOORS
 
 
+def test_what_the_design_names_is_where_it_says() -> None:
+    text = (ROOT / "docs" / "design.md").read_text(encoding="utf-8")
+    places = re.findall(r"((?:`[\w.]+`(?:,| and) )*`[\w.]+`) in `(\w+/[\w/]+\.py)`", text)
+    assert len(places) >= 20
+    for names, path in places:
+        source = (ROOT / "src" / "ziggurat" / path).read_text(encoding="utf-8")
+        for name in re.findall(r"\w+(?=`)", names):
+            assert re.search(rf"\b(?:def|class) {name}\b", source), f"{name} is not in {path}"
+
+
 def test_every_name_of_the_earlier_systems_has_an_answer() -> None:
     text = (ROOT / "docs" / "seeds.md").read_text(encoding="utf-8")
     rows = re.findall(r"^\| (?!there|---)(.+?) \| (.+) \|$", text, re.MULTILINE)
