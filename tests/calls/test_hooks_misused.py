@@ -97,9 +97,9 @@ def test_a_service_that_answers_with_nonsense_is_named(value: object) -> None:
 
     async def main() -> None:
         odd: Runnable = Runnable(service, name="odd")
-        with pytest.raises(ConfigurationError, match="odd at odd must return AgentRun"):
+        with pytest.raises(ConfigurationError, match="odd at odd must return a AgentRun"):
             await odd.run("go")
-        with pytest.raises(ConfigurationError, match="odd at odd must return AgentRun"):
+        with pytest.raises(ConfigurationError, match="odd at odd must return a AgentRun"):
             async with open_stream(odd, AgentRequest((user("go"),))) as events:
                 async for _ in events:
                     pass

@@ -92,7 +92,7 @@ def test_the_same_id_and_request_is_the_same_run(place: Place) -> None:
         assert await store.find(run_log("r")) == before, "a finished run is answered without a word in its record"
         with pytest.raises(RunExists, match="another request"):
             await silent.run("Bye", run_id="r")
-        with pytest.raises(RunNotFound, match="not one of the agent 'clerk', but of 'agent'"):
+        with pytest.raises(RunNotFound, match="named 'clerk', but by 'agent'"):
             await World().agent(store, "x", name="clerk").resume("r")
         with pytest.raises(RunNotFound, match=r"there is no run 's' in this store$"):
             await silent.resume("s")

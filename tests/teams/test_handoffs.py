@@ -214,6 +214,8 @@ async def test_a_function_picks_who_begins() -> None:
         (lambda: handoffs(agent("a/b", "A")), "no '/'"),
         (lambda: handoffs(wrong("a")), "handoffs"),
         (lambda: sequential_handoff("a", "b", "a"), "once"),
+        (lambda: handoffs(agent("a", "A"), policy=sequential_handoff("a", "c")), "unknown agent 'c'; there are: a"),
+        (lambda: handoffs(agent("a", "A"), policy=composite_handoff(sequential_handoff("c"))), "unknown agent 'c'"),
         (lambda: handoffs(agent("a", "A"), budget=wrong(3)), "budget"),
         (lambda: handoffs(agent("a", "A"), ping_pong=1), "ping_pong"),
         (lambda: handoffs(agent("a", "A", tools=[named("handoff_to_b")]), agent("b", "B")), "two tools are named"),

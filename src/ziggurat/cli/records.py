@@ -31,7 +31,7 @@ from ziggurat.messages.formatting import duration, plural, shortened
 
 _SPAN = re.compile(r"(\d+(?:\.\d+)?)([smhdw])")
 _SECONDS = {"s": 1, "m": 60, "h": 3600, "d": 86400, "w": 604800}
-_STATUSES = ("running", *(kind.__name__ for kind in get_args(stops.Stop)), "Quarantined")
+_STATUSES: tuple[str, ...] = ("running", *(kind.__name__ for kind in get_args(stops.Stop)), "Quarantined")
 
 
 class _ListedRun(Struct):

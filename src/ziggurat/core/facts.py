@@ -144,7 +144,7 @@ def must_be(value: object, returns: type, name: str, ctx: Context) -> None:
     """Raise ConfigurationError unless the answer of a call has the type `returns`; of ``list[int]`` that is a list."""
     if type(value) is not returns and not isinstance(value, _classes_of(returns)):
         kind = getattr(returns, "__name__", None) or str(returns)
-        raise ConfigurationError(f"{name} at {ctx.path} must return {kind}, got {type(value).__name__}")
+        raise ConfigurationError(f"{name} at {ctx.path} must return a {kind}, got a {type(value).__name__}")
 
 
 def name_of(service: object) -> str:

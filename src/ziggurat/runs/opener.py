@@ -368,8 +368,8 @@ class Opener:
         entered = (entry.path for entry in journal.entries if isinstance(entry, Entered))  # perhaps by a hook only
         first = next(entered, self.path)
         if not isinstance(opened, Opened) or opened.request is None or not is_beneath(first, self.path):
-            other = first.partition("/")[0]
-            raise RunNotFound(f"the run {run_id!r} is not one of the agent {self.name!r}, but of {other!r}")
+            by = "" if is_beneath(first, self.path) else f", but by {first.partition('/')[0]!r}"
+            raise RunNotFound(f"the run {run_id!r} was not started by an agent named {self.name!r}{by}")
         return as_type(opened.request, AgentRequest)
 
 

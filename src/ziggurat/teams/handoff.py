@@ -168,6 +168,9 @@ class _Sequential(Struct, frozen=True):
     names: tuple[str, ...]
 
     def tools(self, member: str, members: Mapping[str, str]) -> Sequence[HandoffTool]:
+        unknown = [name for name in self.names if name not in members]
+        if unknown:
+            raise ConfigurationError(f"{self} names the unknown agent {unknown[0]!r}; there are: {', '.join(members)}")
         return ()
 
     def after(self, state: HandoffState) -> Handoff | None:
