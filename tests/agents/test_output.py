@@ -12,13 +12,15 @@ from pydantic import BaseModel, field_validator
 from tests.agents.support import assert_sendable, elsewhere, said, streamed, timeless
 from ziggurat.agents.agent import Agent
 from ziggurat.agents.output import FINAL_ANSWER, AnswerReader, Output
-from ziggurat.core.errors import ConfigurationError, InvalidArguments, RunExists
+from ziggurat.core.context import Context
+from ziggurat.core.errors import ConfigurationError, InvalidArguments, ModelRetry, RunExists
 from ziggurat.core.facts import fact
 from ziggurat.messages import stops
 from ziggurat.messages.agent import AgentRun
 from ziggurat.messages.facts import OUTPUT_MODES, OutputMode
 from ziggurat.messages.message import assistant
-from ziggurat.messages.parts import tool_call
+from ziggurat.messages.model import FinishReason, ModelResponse
+from ziggurat.messages.parts import ToolCall, tool_call
 from ziggurat.models.scripted import ScriptedModel, ScriptedReply
 from ziggurat.stores.local import LocalLogs
 
@@ -126,6 +128,36 @@ def test_models_of_pydantic_within_other_types(kind: Any, text: str, expected: A
     assert output.read(text) == expected
     with pytest.raises(InvalidArguments, match="capital"):
         output.read(text.replace("Ur", "ur"))
+
+
+@pytest.mark.parametrize("finish", ["length", "content_filter", "refusal", "error"])
+@pytest.mark.parametrize("text", ["I cannot", '{"name": "U', ""])
+@pytest.mark.parametrize(("mode", "kind"), [*((mode, City) for mode in MODES), ("tool", City | str), ("native", int)])
+def test_an_answer_that_is_not_whole_ends_the_run_as_such(
+    mode: OutputMode, kind: Any, text: str, finish: FinishReason
+) -> None:
+    cut = ModelResponse(assistant(text), finish)
+    run, model = _run(mode, kind, cut, output_validator=lambda answer, ctx: pytest.fail("it is no answer"))
+    assert (run.stop, run.finish, run.text) == (stops.Incomplete(finish), finish, text)
+    assert run.error
+    assert run.output in (None, text)
+    assert len(model.calls) == 1
+    inner = Agent(ScriptedModel(cut, output_modes=[mode]), output=kind, name="inner")
+    outer = Agent(ScriptedModel(tool_call("inner", input="x"), "end"), tools=[inner]).run_sync("go")
+    assert outer.observations == (f"inner stopped before it was done (Incomplete); so far: {text}",)
+
+
+@pytest.mark.parametrize("finish", ["stop", "length", "content_filter"])
+@pytest.mark.parametrize("mode", MODES)
+def test_an_answer_that_fits_is_validated_however_it_ended(mode: OutputMode, finish: FinishReason) -> None:
+    def small(city: City, ctx: Context) -> None:
+        if city.people > 9:
+            raise ModelRetry("too many")
+
+    replies = [_answer(mode, name="Ur", people=people) for people in (10, 9)]
+    ends = [ModelResponse(assistant(reply), finish) for reply in replies if isinstance(reply, (str, ToolCall))]
+    run, _ = _run(mode, City, *ends, output_validator=small)
+    assert (run.output, run.stop, run.model_calls) == (City("Ur", 9), stops.Completed(), 2)
 
 
 @pytest.mark.parametrize("mode", MODES)

@@ -1,9 +1,11 @@
 """Check whether a model's reply can be used, and build the messages that tell the model if not."""
 
-__all__ = ["accept_calls", "final_answer_in", "judge_reply", "refuse_calls", "repair_message"]
+__all__ = ["accept_calls", "end_of", "final_answer_in", "judge_reply", "refuse_calls", "repair_message"]
 
 from ziggurat.agents.output import FINAL_ANSWER, AnswerReader
+from ziggurat.agents.stop import natural_end
 from ziggurat.core.errors import InvalidArguments
+from ziggurat.messages import stops
 from ziggurat.messages.caller import ParsedAnswer, answer_in_text
 from ziggurat.messages.limits import MAX_CALLS
 from ziggurat.messages.message import Message
@@ -12,7 +14,10 @@ from ziggurat.messages.parts import Text, ToolCall, ToolResult
 
 
 def judge_reply(response: ModelResponse, output: AnswerReader | None) -> tuple[str | None, ParsedAnswer | None]:
-    """Return what is wrong with a reply, or the answer it gives; neither if it only calls tools."""
+    """Return what is wrong with a reply, or the answer it gives; neither if it only calls tools.
+
+    Nor if it does not fit because it is not whole, such as a refusal: asking again would not change that.
+    """
     if response.finish == "malformed":
         fault = (response.raw or {}).get("malformed")
         return str(fault or "your last reply could not be read"), None
@@ -27,11 +32,23 @@ def judge_reply(response: ModelResponse, output: AnswerReader | None) -> tuple[s
     if final is None and output.mode == "tool":
         if output.takes_text and response.text.strip():
             return None, ParsedAnswer(response.text)
-        return f"give the final answer by calling {FINAL_ANSWER}", None
-    try:
-        return None, ParsedAnswer(output.read(final.arguments if final is not None else response.text))
-    except InvalidArguments as error:
-        return str(error), None
+        fault = f"give the final answer by calling {FINAL_ANSWER}"
+    else:
+        try:
+            return None, ParsedAnswer(output.read(response.text if final is None else final.arguments))
+        except InvalidArguments as error:
+            fault = str(error)
+    ended = final is None and not isinstance(natural_end(response), stops.Completed)
+    return (None if ended else fault), None
+
+
+def end_of(response: ModelResponse, answer: ParsedAnswer | None, output: AnswerReader | None) -> stops.Stop:
+    """Return the stop for a reply that ends a run: an answer that fits its type is whole, whatever the provider says.
+
+    Whether text is whole is up to the provider.
+    """
+    is_text = output is None or (output.mode == "tool" and not response.tool_calls)
+    return natural_end(response) if answer is None or is_text else stops.Completed()
 
 
 def final_answer_in(response: ModelResponse, output: AnswerReader | None) -> ParsedAnswer | None:
