@@ -147,6 +147,25 @@ def test_what_is_on_record_is_the_answer_and_nothing_runs() -> None:
     assert ended.replayed
 
 
+@pytest.mark.parametrize("hook", ["after_tool", "wrap_tool", None])
+def test_a_result_bears_id_and_name_of_its_call_whatever_it_was_made_with(hook: str | None) -> None:
+    class Renaming(Middleware):
+        async def after_tool(self, result: ToolResult, ctx: Context) -> ToolResult:
+            return replace(result, id="x", name="x") if hook == "after_tool" else result
+
+        async def wrap_tool(self, call: ToolCall, ctx: Context, tool: Service[ToolCall, ToolResult]) -> ToolResult:
+            result = await tool(call, ctx)
+            return replace(result, id="x", name="x") if hook == "wrap_tool" else result
+
+    @tool
+    async def look() -> ToolResult:
+        """Look."""
+        return ToolResult("x", "x", "seen")
+
+    result = asyncio.run(act(Toolbox([look]), ToolCall("1", "look"), _ctx(LocalJournal(), Renaming())))
+    assert (result.id, result.name, result.content) == ("1", "look", "seen")
+
+
 def test_another_call_at_the_same_place_is_told_of_or_refused() -> None:
     @tool
     async def look(what: str = "") -> str:

@@ -109,6 +109,99 @@ def test_a_hook_may_change_a_conversation_in_any_other_way(hook: str, change: st
     assert list(model.last.messages) == WHOLE[change](asked)
 
 
+class BeforeAgent(Before):
+    name = "BeforeAgent"
+
+    async def before_model(self, request: Any, ctx: Any) -> Any:
+        return None
+
+    async def before_agent(self, request: Any, ctx: Any) -> Any:
+        return replace(request, messages=tuple(self.change(list(request.messages[:-1]))) + request.messages[-1:])
+
+
+class IntoAgent(BeforeAgent):
+    name = "IntoAgent"
+
+    async def before_agent(self, request: Any, ctx: Any) -> Any:
+        return None
+
+    async def wrap_agent(self, request: Any, ctx: Any, agent: Any) -> Any:
+        return await agent(await BeforeAgent.before_agent(self, request, ctx), ctx)
+
+
+class AfterAgent(BeforeAgent):
+    name = "AfterAgent"
+
+    async def before_agent(self, request: Any, ctx: Any) -> Any:
+        return None
+
+    async def after_agent(self, run: Any, ctx: Any) -> Any:
+        return replace(run, messages=Transcript.of(*self.change(list(run.messages[:-2])), *run.messages[-2:]))
+
+
+class OutOfAgent(AfterAgent):
+    name = "OutOfAgent"
+
+    async def after_agent(self, run: Any, ctx: Any) -> Any:
+        return None
+
+    async def wrap_agent(self, request: Any, ctx: Any, agent: Any) -> Any:
+        return await AfterAgent.after_agent(self, await agent(request, ctx), ctx)
+
+
+AROUND_AGENTS: dict[str, Callable[[Callable[[Messages], Messages]], Before]] = {
+    "before_agent of BeforeAgent": BeforeAgent,
+    "wrap_agent of IntoAgent": IntoAgent,
+    "after_agent of AfterAgent": AfterAgent,
+    "wrap_agent of OutOfAgent": OutOfAgent,
+}
+
+
+def run_earlier(middleware: list[Middleware], depth: int) -> AgentRun:
+    """Run an agent that continues a conversation with calls, called by another agent if there is a depth."""
+    calls = [tool_call("echo", id="1", text="a"), tool_call("echo", id="2", text="b")]
+    earlier = Agent(ScriptedModel(calls, "end"), tools=[echo]).run_sync("go").messages[:-1]
+    inner = Agent(ScriptedModel("new"), middleware=middleware, name="inner")
+
+    async def ask_inner() -> str:
+        """Ask."""
+        return (await inner.run("on", history=earlier)).text
+
+    outer = Agent(ScriptedModel(tool_call("ask_inner"), "new"), tools=[ask_inner], name="outer")
+    return outer.run_sync("go") if depth else inner.run_sync("on", history=earlier)
+
+
+@pytest.mark.parametrize("depth", [0, 1])
+@pytest.mark.parametrize("others", [0, 1], ids=["alone", "among others"])
+@pytest.mark.parametrize("change", [change for change in BROKEN if change != "nothing"])
+@pytest.mark.parametrize("hook", AROUND_AGENTS)
+def test_a_hook_around_an_agent_that_breaks_its_conversation_is_named(
+    hook: str, change: str, others: int, depth: int
+) -> None:
+    whole: list[Middleware] = [made(WHOLE["another question"]) for made in AROUND_AGENTS.values()] * others
+    with pytest.raises(ConfigurationError, match="cannot be sent") as caught:
+        run_earlier([*whole[:2], AROUND_AGENTS[hook](BROKEN[change]), *whole[2:]], depth)
+    assert f"inner: the hook {hook}" in str(caught.value)
+
+
+@pytest.mark.parametrize("depth", [0, 1])
+@pytest.mark.parametrize("change", WHOLE)
+@pytest.mark.parametrize("hook", AROUND_AGENTS)
+def test_a_hook_around_an_agent_may_change_its_conversation_in_any_other_way(
+    hook: str, change: str, depth: int
+) -> None:
+    assert run_earlier([AROUND_AGENTS[hook](WHOLE[change])], depth).messages[-1].text == "new"
+
+
+def test_a_hook_that_passes_on_something_else_to_an_agent_is_named() -> None:
+    class Wrong(Middleware):
+        async def wrap_agent(self, request: Any, ctx: Any, agent: Any) -> Any:
+            return await agent("go", ctx)
+
+    with pytest.raises(ConfigurationError, match="wrap_agent of Wrong passed on 'go', which is not of the type AgentR"):
+        asyncio.run(Agent(ScriptedModel("x"), middleware=[Wrong()]).run("go"))
+
+
 @pytest.mark.parametrize("wrong", ["text", 3, user("x"), []])
 def test_a_hook_that_returns_something_else_is_named(wrong: Any) -> None:
     class Wrong(Middleware):

@@ -20,7 +20,7 @@ __all__ = [
 
 import logging
 from collections.abc import Awaitable, Callable, Sequence
-from typing import Generic, NoReturn, TypeVar, cast, get_args
+from typing import Any, Generic, NoReturn, TypeVar, cast, get_args
 
 from ziggurat.calls.agent_call import AGENT_CALL
 from ziggurat.core.containment import as_failure
@@ -38,6 +38,7 @@ from ziggurat.messages.middleware import AnyMiddleware, Middleware
 from ziggurat.messages.model import ModelRequest, ModelResponse
 from ziggurat.messages.parts import ToolCall, ToolResult
 from ziggurat.messages.rewriting import Rewrite
+from ziggurat.messages.validation import ValidationPolicy, validate
 
 Q = TypeVar("Q")
 R = TypeVar("R")
@@ -67,6 +68,14 @@ PASSES: dict[str, type | tuple[type, ...]] = {
     "on_error": object,
 }
 """What each hook passes on."""
+
+_TAKES: dict[str, type] = {"wrap_agent": AgentRequest, "wrap_model": ModelRequest}
+"""What the services in these wraps take."""
+
+_CONVERSATIONS = frozenset(("before_agent", "wrap_agent", "after_agent", "before_model"))
+"""The hooks that pass on a conversation."""
+
+_SENDABLE = ValidationPolicy.sendable()
 
 
 class HookChain:
@@ -140,7 +149,7 @@ async def hooked(middleware: Middleware, hook: str, value: T, ctx: Context) -> T
     """Call one hook with a value; return the value to continue with.
 
     Raises:
-        ConfigurationError: it returned what is not of the type of the value.
+        ConfigurationError: it returned what is not of the type of the value, or broke the conversation in it.
     """
     if ctx.listens(MiddlewareStarted):
         await ctx.emit(MiddlewareStarted(ctx.path, middleware.name, hook))
@@ -154,9 +163,25 @@ async def hooked(middleware: Middleware, hook: str, value: T, ctx: Context) -> T
         AMBIENT.reset(token)
     if ctx.listens(MiddlewareCompleted):
         await ctx.emit(MiddlewareCompleted(ctx.path, middleware.name, hook))
-    if changed is None:
+    if changed is None or changed is value:
         return value
-    return cast("T", changed) if isinstance(changed, PASSES[hook]) else misused(middleware, hook, changed, ctx)
+    if not isinstance(changed, PASSES[hook]):
+        misused(middleware, hook, changed, ctx)
+    if hook in _CONVERSATIONS:
+        _check_sendable(changed, value, middleware, hook, ctx)
+    return cast("T", changed)
+
+
+def _check_sendable(changed: Any, before: Any, middleware: Middleware, hook: str, ctx: Context) -> None:
+    """Raise if a hook made the conversation of a request or a run unsendable, which it was not `before`."""
+    if before is not None and changed.messages is before.messages:
+        return
+    is_whole = changed.messages or isinstance(changed, AgentRun)
+    wrong = validate(changed.messages, _SENDABLE) if is_whole else "no message is left"
+    if wrong is not None and (before is None or validate(before.messages, _SENDABLE) is None):
+        raise ConfigurationError(
+            f"{ctx.path}: the hook {hook} of {middleware.name} made a conversation that cannot be sent: {wrong}"
+        )
 
 
 def not_async(middleware: Middleware, hook: str, ctx: Context) -> NoReturn:
@@ -200,37 +225,63 @@ async def tell(chain: HookChain | None, error: BaseException, ctx: Context) -> N
             logger.exception("on_error of %s failed", middleware.name)
 
 
-Guard = Callable[[Service[Q, R], Q, Middleware], Service[Q, R]]
-"""Returns a service as the wrap of a middleware gets it, which was given a request."""
-
-
-def wrap(service: Service[Q, R], chain: HookChain, hook: str, guard: Guard[Q, R] | None = None) -> Service[Q, R]:
+def wrap(service: Service[Q, R], chain: HookChain, hook: str) -> Service[Q, R]:
     """Return a service inside the wraps of a chain that are named by `hook`, the first outermost."""
     for middleware in reversed(chain.hooks[hook]):
-        service = _Wrapped(middleware, hook, service, guard)
+        service = _Wrapped(middleware, hook, service)
     return service
 
 
 class _Wrapped(Generic[Q, R]):
     """A service inside the wrap of one middleware; its facts are those of the service."""
 
-    __slots__ = ("_guard", "_hook", "_middleware", "inner")
+    __slots__ = ("_hook", "_middleware", "inner")
 
-    def __init__(self, middleware: Middleware, hook: str, inner: Service[Q, R], guard: Guard[Q, R] | None) -> None:
+    def __init__(self, middleware: Middleware, hook: str, inner: Service[Q, R]) -> None:
         self._middleware = middleware
         self._hook = hook
-        self._guard = guard
         self.inner = inner
 
     async def __call__(self, request: Q, ctx: Context, /) -> R:
         middleware, hook = self._middleware, self._hook
-        inner = self.inner if self._guard is None else self._guard(self.inner, request, middleware)
+        checked = _Checked(self.inner, request, middleware, hook) if hook in _TAKES else None
         token = AMBIENT.set(without(middleware, ctx.at(escaped(f"{middleware.name}.{hook}"))))
         try:
-            answer = getattr(middleware, hook)(request, ctx, inner)
+            answer = getattr(middleware, hook)(request, ctx, checked or self.inner)
             if not isinstance(answer, Awaitable):
                 not_async(middleware, hook, ctx)
             answer = await answer
         finally:
             AMBIENT.reset(token)
-        return cast("R", answer) if isinstance(answer, PASSES[hook]) else misused(middleware, hook, answer, ctx)
+        if not isinstance(answer, PASSES[hook]):
+            misused(middleware, hook, answer, ctx)
+        if checked is not None and hook in _CONVERSATIONS and answer is not checked.answer:
+            _check_sendable(answer, checked.answer, middleware, hook, ctx)
+        return cast("R", answer)
+
+
+class _Checked(Generic[Q, R]):
+    """A service as a wrap gets it: it takes no request that the wrap has made unsendable."""
+
+    __slots__ = ("_hook", "_middleware", "_request", "answer", "inner")
+
+    def __init__(self, inner: Service[Q, R], request: Q, middleware: Middleware, hook: str) -> None:
+        self.inner = inner
+        self.answer: R | None = None  # the latest
+        self._request = request
+        self._middleware = middleware
+        self._hook = hook
+
+    async def __call__(self, request: Q, ctx: Context, /) -> R:
+        if request is not self._request:
+            kind, hook = _TAKES[self._hook], f"{self._hook} of {self._middleware.name}"
+            if not isinstance(request, kind):
+                raise ConfigurationError(
+                    f"{ctx.path}: the hook {hook} passed on {request!r:.200}, which is not of the type {kind.__name__}"
+                )
+            _check_sendable(request, self._request, self._middleware, self._hook, ctx)
+        self.answer = await self.inner(request, ctx)
+        return self.answer
+
+    def __repr__(self) -> str:
+        return repr(self.inner)

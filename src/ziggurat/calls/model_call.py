@@ -9,20 +9,20 @@ hooks: what they call is recorded, counted and admitted by itself, and its layer
 
 __all__ = ["ask", "normalize_request"]
 
-from collections.abc import Callable, Coroutine, Sequence
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
 
 from ziggurat.calls.admission import ADMISSION, Reservation, admit, metered
 from ziggurat.calls.call_decision import is_waiting, refuse, waiting_call
 from ziggurat.calls.gate import pass_gate
-from ziggurat.calls.hooks import MIDDLEWARE, NO_CHAIN, HookChain, hooked, run_hooks, tell, wrap
+from ziggurat.calls.hooks import MIDDLEWARE, NO_CHAIN, HookChain, run_hooks, tell, wrap
 from ziggurat.core.codec import decode, encode
 from ziggurat.core.containment import contained
 from ziggurat.core.context import ADMIT_TRY, Context
 from ziggurat.core.entries import Outcome, Record, Result
-from ziggurat.core.errors import ConfigurationError, InvalidArguments, JournalCorrupt, Suspend
+from ziggurat.core.errors import InvalidArguments, JournalCorrupt, Suspend
 from ziggurat.core.event import SILENCE, Dropped
 from ziggurat.core.facts import must_be, name_of
 from ziggurat.core.journal import LocalJournal, journal_of
@@ -30,17 +30,13 @@ from ziggurat.core.recorder import count, usage_of
 from ziggurat.messages.canonical import canonical
 from ziggurat.messages.delta import deltas_of, fit, refolded
 from ziggurat.messages.events import ApprovalExecuted, Delta, ModelEnded, ModelStarted
-from ziggurat.messages.middleware import Middleware
 from ziggurat.messages.model import Model, ModelRequest, ModelResponse
 from ziggurat.messages.parts import ToolCall
 from ziggurat.messages.usage import Usage
-from ziggurat.messages.validation import ValidationPolicy, validate
 from ziggurat.tools.approval import APPROVALS
 
 if TYPE_CHECKING:
     from ziggurat.calls.delta_filters import FilteredDeltas
-
-_SENDABLE = ValidationPolicy.sendable()
 
 
 async def ask(model: Model, request: ModelRequest, ctx: Context, name: str | None = None) -> ModelResponse:
@@ -68,7 +64,7 @@ async def ask(model: Model, request: ModelRequest, ctx: Context, name: str | Non
         if ADMISSION in ctx.scope:
             reserved, ctx = _admitted(request, name, ctx)
         if chain.hooks["before_model"]:
-            request = await _apply_before_model(request, ctx, chain)
+            request = await run_hooks(chain, "before_model", request, ctx)
         if APPROVALS in ctx.scope or record is not None:
             request = await _approve(request, name, record, ctx)
         if chain is NO_CHAIN and ctx.emit is SILENCE:
@@ -172,20 +168,11 @@ async def _report_end(response: ModelResponse, recorded: bool, ctx: Context, jou
         await ctx.emit(ModelEnded(ctx.path, response, recorded))
 
 
-async def _apply_before_model(request: ModelRequest, ctx: Context, chain: HookChain) -> ModelRequest:
-    for middleware in chain.hooks["before_model"]:
-        changed = await hooked(middleware, "before_model", request, ctx)
-        if changed is not request:
-            _check_sendable(changed, request, f"before_model of {middleware.name}", ctx)
-            request = changed
-    return request
-
-
 async def _call(model: Model, name: str, request: ModelRequest, ctx: Context, chain: HookChain) -> ModelResponse:
     """Call the model through middleware and filters, and return the message that the conversation gets."""
     filtered = chain.has("deltas", "on_model_delta")
     pieces = _delta_filters(ctx, chain) if filtered or ctx.listens(Delta) else None
-    service = wrap(model, chain, "wrap_model", _CheckedModel)
+    service = wrap(model, chain, "wrap_model")
     response = await service(request, (ctx if pieces is None else ctx.emitting(pieces)).as_leaf())
     must_be(response, ModelResponse, name, ctx)
     if pieces is not None:
@@ -232,36 +219,6 @@ async def _nothing(request: ModelRequest, ctx: Context) -> ModelResponse:
 
 _SENT = _Sent(_nothing, called=True)
 """Stands for a model without hooks, once it is called."""
-
-
-class _CheckedModel:
-    """The model as a wrap gets it: it takes no request that the wrap has made unsendable."""
-
-    __slots__ = ("_middleware", "_request", "inner")
-
-    def __init__(self, model: Model, request: ModelRequest, middleware: Middleware) -> None:
-        self.inner = model
-        self._request = request
-        self._middleware = middleware
-
-    def __call__(self, request: ModelRequest, ctx: Context, /) -> Coroutine[Any, Any, ModelResponse]:
-        if request is not self._request:
-            _check_sendable(request, self._request, f"wrap_model of {self._middleware.name}", ctx)
-        return self.inner(request, ctx)
-
-    def __repr__(self) -> str:
-        return repr(self.inner)
-
-
-def _check_sendable(changed: ModelRequest, request: ModelRequest, hook: str, ctx: Context) -> None:
-    """Check what a hook made of a request, if it changed the conversation."""
-    if not isinstance(changed, ModelRequest):
-        raise ConfigurationError(f"{ctx.path}: the hook {hook} passed on {changed!r:.200}, which is not a ModelRequest")
-    if changed.messages is request.messages:
-        return
-    wrong = validate(changed.messages, _SENDABLE) if changed.messages else "no message is left"
-    if wrong is not None and validate(request.messages, _SENDABLE) is None:
-        raise ConfigurationError(f"{ctx.path}: the hook {hook} made a conversation that cannot be sent: {wrong}")
 
 
 # -- approval --------------------------------------------------------------------------------------------------------

@@ -85,7 +85,7 @@ async def act(box: Toolbox, call: ToolCall, ctx: Context) -> ToolResult:
     except BaseException as raised:  # noqa: BLE001 - the model is told of any failure of a tool
         error = await after_acts(as_failure(raised), ctx)
         result = await _failed(error, f"the tool {call.name}", call, ctx, chain)
-    if chain.hooks["after_tool"] or result.id != call.id:
+    if chain.hooks["after_tool"] or result.id != call.id or result.name != call.name:
         result = await _apply_after_tool(result, call, ctx, chain)
     stored = journal.append(Result(ctx.path, call.name, call, result, (), journal.watch.elapsed if timed else 0.0))
     if stored is not None:  # `await journal.write(...)` takes 0.2 us longer
@@ -135,7 +135,8 @@ async def _apply_after_tool(result: ToolResult, call: ToolCall, ctx: Context, ch
             result = await hooked(middleware, "after_tool", result, ctx)
         except BaseException as raised:  # noqa: BLE001 - as above; a result the hook did not pass must not be used
             result = await _failed(raised, f"the hook {middleware.name}.after_tool", call, ctx, chain)
-    return result if result.id == call.id else replace(result, id=call.id)
+    fits = result.id == call.id and result.name == call.name
+    return result if fits else replace(result, id=call.id, name=call.name)
 
 
 class _LiveCall(Struct, eq=False):
