@@ -10,6 +10,7 @@ from ziggurat.core.context import Context
 from ziggurat.core.errors import ConfigurationError, ModelRetry
 from ziggurat.core.scope import Key
 from ziggurat.messages import stops
+from ziggurat.messages.facts import OutputMode
 from ziggurat.messages.message import assistant
 from ziggurat.messages.model import ModelResponse
 from ziggurat.messages.parts import tool_call
@@ -140,6 +141,50 @@ def test_an_agent_that_it_calls_joins_the_run() -> None:
 
     run = Agent(ScriptedModel("x"), output_validator=ask).run_sync("go")
     assert (run.text, run.model_calls) == ("x", 2)
+
+
+@pytest.mark.parametrize("mode", ["native", "tool", "prompted"])
+@pytest.mark.parametrize(
+    ("kind", "returned"),
+    [
+        *((City, returned) for returned in (True, "Ur", {"people": 3}, object())),
+        *((int, returned) for returned in ("3", 0.5, True)),
+        *((None, returned) for returned in (True, 3, ["x"])),
+        (list[int], [0, "x"]),
+    ],
+    ids=str,
+)
+def test_a_value_of_another_type_is_refused_and_not_recorded(kind: Any, returned: object, mode: OutputMode) -> None:
+    values = {City: {"name": "Ur"}, int: {"value": 3}, list[int]: {"value": [0]}, None: {}}
+    call = tool_call("final_answer", **values[kind])
+    model = ScriptedModel(always=call if mode == "tool" and kind else call.arguments, output_modes=[mode])
+
+    async def go() -> None:
+        store = LocalLogs()
+        agent = Agent(model, output=kind, output_validator=lambda value, ctx: returned, store=store)
+        with pytest.raises(ConfigurationError, match="the output validator returned"):
+            await agent.run("go", run_id="r")
+        mended = Agent(model, output=kind, output_validator=lambda value, ctx: None, store=elsewhere(store, "r"))
+        run = await mended.resume("r")
+        assert (run.stop, run.model_calls) == (stops.Completed(), 1)
+
+    asyncio.run(go())
+
+
+def test_a_value_is_the_same_live_and_from_the_record() -> None:
+    class Larger(City):
+        mayor: str = "x"
+
+    async def go() -> None:
+        store = LocalLogs()
+        for returned in (Larger("Ur", 1), {"name": "Ur", "people": 1}, City("Ur", 1)):
+            model = ScriptedModel(_city("ur", 9))
+            agent = Agent(model, output=City, output_validator=lambda value, ctx, new=returned: new, store=store)
+            run = await agent.run("go")
+            assert run.output == (await agent.resume(run.id)).output == (await agent.replay(run.id)).output
+            assert run.output == City("Ur", 1)
+
+    asyncio.run(go())
 
 
 def test_what_is_no_function_is_refused() -> None:

@@ -8,8 +8,9 @@ from typing import Any
 from msgspec import Struct
 
 from ziggurat.agents.output import AnswerReader
+from ziggurat.core.codec import plain
 from ziggurat.core.context import AMBIENT, Context
-from ziggurat.core.errors import ModelRetry
+from ziggurat.core.errors import ConfigurationError, ModelRetry
 from ziggurat.core.journal import journal_of
 from ziggurat.messages.caller import ParsedAnswer
 
@@ -27,7 +28,11 @@ class _Verdict(Struct, frozen=True):
 async def validate_answer(
     validator: OutputValidator, answer: ParsedAnswer, output: AnswerReader | None, ctx: Context
 ) -> tuple[str | None, ParsedAnswer | None]:
-    """Return what a validator finds wrong with an answer, or the answer to use; recorded, so that it is judged once."""
+    """Return what a validator finds wrong with an answer, or the answer to use; recorded, so that it is judged once.
+
+    Raises:
+        ConfigurationError: it returned a value that is not of the type of the output.
+    """
 
     async def judge(_: None, ctx: Context) -> _Verdict:
         token = AMBIENT.set(ctx)  # an agent that it calls is a part of this run
@@ -39,7 +44,8 @@ async def validate_answer(
             return _Verdict(str(retry))
         finally:
             AMBIENT.reset(token)
-        return _Verdict(None, answer.value if value is None else value)
+        unchanged = value is None or value is answer.value
+        return _Verdict(None, answer.value if unchanged else _as_recorded(value, output, ctx))
 
     verdict = await ctx.once("output_validator", None, judge, returns=_Verdict, composite=True)
     if verdict.fault is not None:
@@ -47,3 +53,19 @@ async def validate_answer(
     record = journal_of(ctx).find(ctx.path)
     by_reference = record is None or record.result is None or record.result.value is verdict
     return None, ParsedAnswer(verdict.value if by_reference or output is None else output.revived(verdict.value))
+
+
+def _as_recorded(value: object, output: AnswerReader | None, ctx: Context) -> object:
+    """Return a validator's value as its record will give it, so that a resumed run has the same."""
+    try:
+        if output is not None:
+            return output.parameter.restore(plain(value))
+        if isinstance(value, str):
+            return value
+        raise TypeError("expected a text")
+    except (TypeError, ValueError) as error:
+        kind = "str" if output is None else output.name
+        raise ConfigurationError(
+            f"{ctx.path}: the output validator returned {value!r:.200}, which is not of the type {kind} ({error}); it "
+            "returns the value to use, or None to leave the answer as it is"
+        ) from error
