@@ -7,12 +7,16 @@ from typing import Any
 import pytest
 
 from tests.agents.support import assert_sendable, elsewhere, hello, turns
-from tests.stores.records import dump_of
+from tests.stores.places import stores
+from tests.stores.records import dump_of, plant
 from tests.wrong import wrong
 from ziggurat.agents.agent import Agent
 from ziggurat.agents.runnable import Runnable
+from ziggurat.agents.stop import Progress, stop_when
 from ziggurat.core.errors import AlreadyDecided, ConfigurationError, JournalMismatch, ModelError, RunNotFound
 from ziggurat.core.event import Event
+from ziggurat.core.journal import LocalJournal
+from ziggurat.core.store import Store, run_log
 from ziggurat.layers.timeout import timeout
 from ziggurat.messages import stops
 from ziggurat.messages.agent import AgentRun, Approve, Decision, Deny, Modify
@@ -21,6 +25,7 @@ from ziggurat.messages.parts import tool_call
 from ziggurat.models.scripted import ScriptedModel
 from ziggurat.stores.local import LocalLogs
 from ziggurat.tools.function import tool
+from ziggurat.tools.toolbox import Toolbox
 
 
 @tool(approval=True)
@@ -217,6 +222,78 @@ def test_a_failed_run_goes_on_where_it_failed() -> None:
     assert resumed.text == "done"
     assert called == ["x"]
     assert len(model.calls) == 3
+
+
+@pytest.mark.parametrize("kind", ["memory", "sqlite", "file"])
+@pytest.mark.parametrize("failing", ["model", "policy", "tool"])
+def test_a_run_that_is_cancelled_while_it_fails_keeps_what_it_did(failing: str, kind: str, tmp_path: Path) -> None:
+    @tool
+    async def look(fail: bool = False) -> str:
+        """Look."""
+        if fail:
+            raise OSError("gone")
+        return "seen"
+
+    def judge(progress: Progress) -> bool:
+        if failing == "policy" and progress.step == 2:
+            raise OSError("gone")
+        return False
+
+    def agent(store: Store) -> Agent:
+        then = OSError("gone") if failing == "model" else tool_call("look", fail=True)
+        box = Toolbox([look], on_error="raise")
+        rules = [(lambda request: len(request.messages) > 1, then)]
+        model = ScriptedModel(rules=rules, always=tool_call("look"))
+        return Agent(model, tools=box, stop=stop_when(judge), store=store)
+
+    async def go() -> None:
+        turn = steps = 0
+        ended = False
+        while not ended:
+            turn += 1
+            async with stores(kind, tmp_path / f"{turn}") as (here, there):
+                handle = agent(here).start("go", run_id="r")
+                await turns(turn)
+                handle.cancel()
+                cut = await handle.result()
+                assert_sendable(cut.messages)
+                if await here.find(run_log("r")) is None:  # it had not begun
+                    continue
+                ended = isinstance(cut.stop, stops.Failed)
+                assert cut.steps >= steps or kind != "memory"
+                journal = LocalJournal.load(await agent(here).record("r"))
+                record = journal.find("agent")
+                assert ended or record is None or not record.has_failed
+                steps = cut.steps
+                run = await agent(there).resume("r")
+                assert run.error
+                assert "gone" in run.error
+                assert (run.steps, run.model_calls, run.observations) == (2, 2, ("seen",))
+
+    asyncio.run(go())
+
+
+def test_a_run_that_was_lost_when_it_had_failed_goes_on() -> None:
+    async def look() -> str:
+        """Look."""
+        return "seen"
+
+    def judge(progress: Progress) -> bool:
+        return progress.step == 2 and 1 / 0 > 1
+
+    async def go() -> None:
+        store = LocalLogs()
+        model = ScriptedModel(always=tool_call("look"))
+        failed = await Agent(model, tools=[look], stop=stop_when(judge), store=store).run("go", run_id="r")
+        *lines, end = dump_of(store, "r").splitlines(keepends=True)
+        assert b'"Failed"' in end
+        assert b"ZeroDivisionError" in lines[-1]
+        lost = LocalLogs()
+        plant(lost, "r", b"".join(lines))
+        run = await Agent(ScriptedModel("never"), tools=[look], stop=stop_when(judge), store=lost).resume("r")
+        assert (run.stop, run.steps, run.model_calls, run.messages) == (failed.stop, 2, 2, failed.messages)
+
+    asyncio.run(go())
 
 
 def test_two_resumes_at_once_do_not_both_run() -> None:

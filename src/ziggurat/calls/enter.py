@@ -30,7 +30,7 @@ from ziggurat.calls.once import after_acts
 from ziggurat.core.codec import as_type
 from ziggurat.core.containment import contained
 from ziggurat.core.context import JOURNAL, RUN_ID, Context
-from ziggurat.core.entries import Entered, Outcome, Record, Result
+from ziggurat.core.entries import Entered, Failure, Outcome, Record, Result
 from ziggurat.core.errors import ConfigurationError, LimitExceeded, Suspend, attach
 from ziggurat.core.event import SILENCE, Diverged
 from ziggurat.core.facts import Fact, fact, must_be
@@ -137,18 +137,31 @@ async def enter(agent: AgentService, request: AgentRequest, ctx: Context, *, aga
             run = await hooked(middleware, "after_agent", run, ctx)
             run = _counted(run, frame, ctx)
     except BaseException as raised:  # noqa: BLE001 - raised again
-        error = contained(raised)
-        if isinstance(error, Exception):
-            if frame.outer is not None:
-                error = await after_acts(error, ctx)
-            if not journal.is_known(error):
-                await journal.write_failure(ctx, parts.name, request, error)
-            await tell(chain, error, ctx)
+        error = await _failed(contained(raised), parts.name, frame, request, ctx, chain)
         raise _with_run(error, frame, request, ctx)  # noqa: B904 - it has its cause already
     await journal.write(Result(ctx.path, parts.name, request, run))
     if ctx.emit is not SILENCE:
         await ctx.emit(AgentEnded(ctx.path, run))
     return run
+
+
+async def _failed(
+    error: BaseException, name: str, frame: AgentCall, request: AgentRequest, ctx: Context, chain: HookChain
+) -> BaseException:
+    """Return the error of an agent that failed, after recording and reporting it, or what broke that off."""
+    journal = journal_of(ctx)
+    try:
+        if isinstance(error, Exception):
+            if frame.outer is not None:
+                error = await after_acts(error, ctx)
+            if not journal.is_known(error):
+                await journal.write_failure(ctx, name, request, error)
+            await tell(chain, error, ctx)
+    except BaseException as raised:  # noqa: BLE001 - raised by the caller
+        if frame.outer is None:
+            raised.__cause__ = _with_run(error, frame, request, ctx)  # the end of the run, if it is on record by now
+        return raised
+    return error
 
 
 class _Alternatives:
@@ -214,8 +227,9 @@ async def _recorded_run(record: Record, parts: AgentParts, ctx: Context) -> Agen
     """Return the recorded run, raise its recorded error, or return None if the agent must run."""
     outcome = record.answer()
     journal = journal_of(ctx)
-    if outcome is None or (journal.replaying and (isinstance(outcome, Result) or not parent_of(ctx.path))):
-        return None  # a replay runs the loop again, to find differences
+    failed = isinstance(outcome, Failure)
+    if outcome is None or (journal.replaying and not failed) or (failed and not parent_of(ctx.path)):
+        return None  # a replay runs the loop again, to find differences; so does a run whose failure was not its end
     run = _read_run(outcome, await journal.answer(ctx, outcome, parts.name, None, AgentRun), parts)
     if ctx.emit is not SILENCE:
         await emit_recorded(run, ctx)

@@ -160,11 +160,14 @@ async def _end_cancelled(
 
     Return the run if only the run was cancelled, and not the task of its caller; else raise the error.
 
-    If the agent's answer is on record already, the cancellation came too late: the run has ended with that answer.
+    If the agent's answer or failure is on record already, the cancellation came too late: the run has ended with that.
     """
     if run is None or opening.journal.ended is None:  # otherwise the cancellation came when all was done
         answer = run or recorded_answer(agent, opening.ctx.path, opening.journal)
-        run = answer or _stopped_run(error, name, opening)
+        failure = error.__cause__ if error.__cause__ and opening.journal.is_known(error.__cause__) else None
+        run = answer or _stopped_run(failure or error, name, opening)
+        if failure is not None:
+            _log_end(failure, run, opening, raised=False)
         try:
             requested = opening.control is not None and opening.control.cancelled
             if answer is not None or opening.control is None or not opening.control.withdrawn:
