@@ -19,7 +19,7 @@ __all__ = [
 ]
 
 import logging
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Sequence
 from typing import Any, Generic, NoReturn, TypeVar, cast, get_args
 
 from ziggurat.calls.agent_call import AGENT_CALL
