@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import pytest
@@ -16,8 +17,10 @@ from ziggurat.layers.hedge import hedge
 from ziggurat.layers.retry import retry
 from ziggurat.layers.timeout import timeout
 from ziggurat.messages import stops
+from ziggurat.messages.agent import AgentRun
 from ziggurat.messages.facts import WINDOW
-from ziggurat.messages.parts import tool_call
+from ziggurat.messages.model import ToolSpec
+from ziggurat.messages.parts import ToolCall, ToolResult, tool_call
 from ziggurat.messages.tool import SPEC
 from ziggurat.models.scripted import ScriptedModel
 from ziggurat.tools.function import tool
@@ -45,6 +48,19 @@ class Counting:
     async def __call__(self, request: Any, ctx: Context) -> Any:
         passed.append("class")
         return await self.wrapped(request, ctx)
+
+
+class CountingInner:
+    """A layer written as a class, whose instances say what they wrap."""
+
+    __slots__ = ("inner",)
+
+    def __init__(self, inner: Any) -> None:
+        self.inner = inner
+
+    async def __call__(self, request: Any, ctx: Context) -> Any:
+        passed.append("class with inner")
+        return await self.inner(request, ctx)
 
 
 @layer
@@ -82,9 +98,10 @@ AROUND: dict[str, tuple[Callable[[Any], Any], list[str]]] = {
     "layer": (lambda thing: stack(thing, noting()), ["layer"]),
     "closure": (lambda thing: stack(thing, counting), ["closure"]),
     "class": (lambda thing: stack(thing, Counting), ["class"]),
+    "class with inner": (lambda thing: stack(thing, CountingInner), ["class with inner"]),
     "all": (
-        lambda thing: stack(thing, noting(), counting, timeout(seconds=5), Counting),
-        ["layer", "closure", "class"],
+        lambda thing: stack(thing, noting(), counting, timeout(seconds=5), CountingInner, Counting),
+        ["layer", "closure", "class with inner", "class"],
     ),
     "stacks of stacks": (lambda thing: stack(stack(thing, counting), retry(), noting()), ["layer", "closure"]),
 }
@@ -148,6 +165,85 @@ def test_an_agent_layered_with_a_closure_is_an_agent() -> None:
     assert asyncio.run(agent.run("x")).text == "found a"
     assert passed == ["closure"]
     assert agent.name == "look"
+
+
+# -- layers that change a call, or make it twice ----------------------------------------------------------------------
+
+
+class OwnTool:
+    """A service that states what tools state."""
+
+    def __init__(self, effect: Any) -> None:
+        self.made: list[str] = []
+        schema = {"type": "object", "properties": {"text": {"type": "string"}}, "required": ["text"]}
+        self.facts = {SPEC: ToolSpec("look", "Look something up.", schema, effect), EFFECT: effect}
+
+    async def __call__(self, call: ToolCall, ctx: Context) -> ToolResult:
+        self.made.append(call.arguments)
+        return ToolResult(call.id, call.name, "found", None, call.name)
+
+
+def own_function(made: list[str], effect: Any) -> Any:
+    @tool(name="look", effect=effect)
+    async def noted(text: str) -> str:
+        """Look something up."""
+        made.append(f'{{"text":"{text}"}}')
+        return "found"
+
+    return noted
+
+
+def as_closure(change: Any) -> Any:
+    return lambda inner: lambda call, ctx: change(call, ctx, inner)
+
+
+def as_class(change: Any) -> Any:
+    class Changing:
+        def __init__(self, inner: Any) -> None:
+            self.inner = inner
+
+        async def __call__(self, call: Any, ctx: Context) -> Any:
+            return await change(call, ctx, self.inner)
+
+    return Changing
+
+
+FORMS: dict[str, Callable[[Any], Any]] = {
+    "layer": lambda change: layer(change)(),
+    "closure": as_closure,
+    "class": as_class,
+    "partial": lambda change: partial(lambda change, inner: as_closure(change)(inner), change),
+}
+
+
+@pytest.mark.parametrize("form", FORMS)
+@pytest.mark.parametrize("kind", ["service", "function"])
+def test_no_layer_has_a_tool_do_anything_but_the_checked_call(kind: str, form: str) -> None:
+    async def changed(call: ToolCall, ctx: Context, inner: Any) -> ToolResult:
+        return await inner(ToolCall(call.id, call.name, '{"text":"b"}'), ctx)
+
+    run, made = run_changed(kind, "repeatable", FORMS[form](changed))
+    assert made == []
+    assert "other arguments than those that were approved" in run.observations[0]
+
+
+@pytest.mark.parametrize("form", FORMS)
+@pytest.mark.parametrize("kind", ["service", "function"])
+def test_no_layer_has_a_tool_act_twice_that_acts_once(kind: str, form: str) -> None:
+    async def twice(call: ToolCall, ctx: Context, inner: Any) -> ToolResult:
+        await inner(call, ctx)
+        return await inner(call, ctx)
+
+    run, made = run_changed(kind, "once", FORMS[form](twice))
+    assert made == ['{"text":"a"}']
+    assert "acts once only" in run.observations[0]
+
+
+def run_changed(kind: str, effect: str, around: Any) -> tuple[AgentRun, list[str]]:
+    own = OwnTool(effect)
+    thing: Any = own if kind == "service" else own_function(own.made, effect)
+    model = ScriptedModel(tool_call("look", text="a"), "end")
+    return asyncio.run(Agent(model, tools=[stack(thing, noting(), around)]).run("x")), own.made
 
 
 # -- combinators and effects -----------------------------------------------------------------------------------------

@@ -1,8 +1,9 @@
 """Layers: functions that wrap a service and keep its request and response types."""
 
-__all__ = ["Enclosed", "Layer", "Layered", "layer", "stack"]
+__all__ = ["Enclosed", "Layer", "Layered", "layer", "rewrapped", "stack"]
 
 from collections.abc import Awaitable, Callable, Coroutine
+from copy import copy
 from inspect import Parameter, Signature
 from types import FunctionType
 from typing import Any, Concatenate, Generic, ParamSpec, Protocol, TypeVar, overload
@@ -71,6 +72,18 @@ class Enclosed(Generic[Q, R]):
 
     def __repr__(self) -> str:
         return f"{_describe(self._layer)} > {_describe(self.inner)}"
+
+
+def rewrapped(service: Service[Q, R], inner: Service[Q, R]) -> Service[Q, R] | None:
+    """Return the outermost layer of a service around another one; None if its `inner` cannot be replaced."""
+    if isinstance(service, (Layered, Enclosed)):
+        return service.around(inner)
+    layered = copy(service)
+    try:
+        layered.inner = inner  # type: ignore[attr-defined]
+    except AttributeError:
+        return None
+    return layered
 
 
 class _Configured:
@@ -244,7 +257,8 @@ def stack(service: Service[Q, R], *layers: Callable[[Service[Q, R]], Service[Q, 
     if not callable(service) or isinstance(service, (_Configured, type)) or is_synchronous(service):
         raise ConfigurationError(f"stack() needs a service first{_describe_first(service)}")
     for each in reversed(layers):
-        if hasattr(each, "inner") or not callable(each) or _is_coroutine_function(each):
+        wrapped = hasattr(each, "inner") and not isinstance(each, type)
+        if wrapped or not callable(each) or _is_coroutine_function(each):
             raise ConfigurationError(f"stack() needs layers after the service, such as retry(attempts=3); got {each!r}")
         service = _around(each, service)
     return service

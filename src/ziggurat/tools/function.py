@@ -21,6 +21,7 @@ from ziggurat.core.entries import Returned
 from ziggurat.core.errors import ConfigurationError, InvalidArguments, ToolError
 from ziggurat.core.facts import EFFECT, NAME, Fact, facts_of, wrapped_in
 from ziggurat.core.journal import journal_of
+from ziggurat.core.layer import rewrapped
 from ziggurat.core.scope import Key
 from ziggurat.core.service import Service
 from ziggurat.core.settings import NonNegativeInt, Seconds, checked
@@ -233,13 +234,8 @@ def guard_call(service: Service[ToolCall, ToolResult]) -> Service[ToolCall, Tool
     inner = cast("Service[ToolCall, ToolResult] | None", wrapped_in(service))
     if inner is None or SPEC in facts_of(service):
         return _CallGuard(service)
-    behind = guard_call(inner)
-    layered = copy(service)
-    try:
-        layered.inner = behind  # type: ignore[attr-defined]
-    except AttributeError:  # `inner` cannot be replaced: check in front of the layer instead
-        return _CallGuard(service)
-    return layered
+    layered = rewrapped(service, guard_call(inner))
+    return _CallGuard(service) if layered is None else layered  # at least in front of a layer that cannot be moved
 
 
 @overload

@@ -10,8 +10,8 @@ from msgspec import Meta, Struct
 
 from ziggurat.core.context import Context
 from ziggurat.core.errors import ConfigurationError, ToolError
-from ziggurat.core.facts import COMPOSITE, Effect, fact, innermost, name_of, strongest
-from ziggurat.core.layer import Enclosed, Layered
+from ziggurat.core.facts import COMPOSITE, Effect, fact, innermost, name_of, strongest, wrapped_in
+from ziggurat.core.layer import rewrapped
 from ziggurat.core.service import Service
 from ziggurat.core.settings import PositiveInt, checked
 from ziggurat.core.similar import similar
@@ -233,9 +233,9 @@ class Toolbox:
 
 def _as_function_tool(each: Any) -> Any:
     """Return a function as a tool, with the layers that are around it."""
-    if isinstance(each, (Layered, Enclosed)):
-        return each.around(_as_function_tool(each.inner))
-    return tool(each)
+    inner = wrapped_in(each)
+    layered = None if inner is None else rewrapped(each, _as_function_tool(inner))
+    return tool(each) if layered is None else layered
 
 
 def _entry_of(each: Tool) -> ToolEntry:
