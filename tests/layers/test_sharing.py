@@ -22,6 +22,7 @@ from ziggurat.layers.rate_limit import RateLimiter, rate_limit
 from ziggurat.layers.retry import RetryBudget, retry
 from ziggurat.messages import stops
 from ziggurat.messages.agent import AgentRequest, AgentRun
+from ziggurat.messages.message import user
 from ziggurat.messages.parts import tool_call
 from ziggurat.middleware.around import everywhere
 from ziggurat.models.scripted import ScriptedModel
@@ -222,7 +223,7 @@ def test_calls_beneath_calls_share_a_bulkhead_and_all_end(
 
     asyncio.run(main())
     assert tree.most <= limit
-    assert (bulkhead.running, bulkhead.waiting, bulkhead._inside, bulkhead._blocked) == (0, 0, {}, {})
+    assert (bulkhead.running, bulkhead.waiting, bulkhead._inside, bulkhead._blocked) == (0, 0, set(), {})
 
 
 @pytest.mark.parametrize("limit", [1, 2])
@@ -243,7 +244,7 @@ def test_the_same_bulkhead_may_be_around_a_call_twice(limit: int) -> None:
             return await asyncio.gather(*[twice(each, ctx) for each, ctx in enumerate(contexts)])
 
     assert asyncio.run(main()) == [0, 1, 2, 3, 4]
-    assert (bulkhead.running, bulkhead._inside, bulkhead._borrowed) == (0, {}, {})
+    assert (bulkhead.running, bulkhead._inside, bulkhead._borrowed) == (0, set(), set())
 
 
 @pytest.mark.parametrize("limit", [1, 2])
@@ -273,6 +274,114 @@ def test_agents_and_their_tools_share_a_bulkhead(limit: int) -> None:
     run = asyncio.run(main())
     assert (run.stop, run.text) == (stops.Completed(), "end")
     assert (bulkhead.running, bulkhead.waiting) == (0, 0)
+
+
+HELD: dict[str, Callable[[], Any]] = {
+    "bulkhead": lambda: concurrency_limit(bulkhead=Bulkhead(1)),
+    "bulkhead without a queue": lambda: concurrency_limit(bulkhead=Bulkhead(1, queue=0)),
+    "dedupe": lambda: dedupe(store=DedupeStore(), key=lambda request: "the same"),
+    "half-open breaker": lambda: circuit_breaker(breaker=half_open()),
+}
+"""Layers that let one call pass until it ends."""
+
+
+def half_open() -> CircuitBreaker:
+    """Return a breaker whose next call is its only trial."""
+    breaker = CircuitBreaker(consecutive=1, open_seconds=1e-9)
+
+    async def fail(request: object, ctx: Context) -> object:
+        raise ModelError("down", kind="server")
+
+    with pytest.raises(ModelError):
+        asyncio.run(stack(fail, circuit_breaker(breaker=breaker))("x", root()))
+    return breaker
+
+
+def plainly(ctx: Context) -> Context:
+    return ctx.under("below")
+
+
+def alone(ctx: Context) -> Context:
+    return root()
+
+
+@pytest.mark.parametrize("context", [plainly, alone])
+@pytest.mark.parametrize("held", HELD)
+def test_a_call_beneath_the_one_that_holds_it_is_made_also_outside_of_runs(
+    held: str, context: Callable[[Context], Context]
+) -> None:
+    around = HELD[held]()
+
+    async def service(request: int, ctx: Context) -> str:
+        return "end" if request == 0 else await layered(request - 1, context(ctx))
+
+    layered = stack(service, around)
+    twice = stack(layered, around)
+
+    async def main() -> str:
+        async with asyncio.timeout(5):
+            return await twice(2, root())
+
+    assert asyncio.run(main()) == "end"
+
+
+@pytest.mark.parametrize("detached", [False, True])
+@pytest.mark.parametrize("how", ["run", "run_sync", "start", "called"])
+@pytest.mark.parametrize("held", HELD)
+def test_an_agent_that_a_tool_runs_is_beneath_the_tool(held: str, how: str, detached: bool) -> None:
+    around = HELD[held]()
+    helper = Agent(stack(ScriptedModel(always="helped"), around), name="helper")
+
+    @tool(name="ask")
+    async def ask() -> str:
+        """Ask the helper."""
+        if how == "called":
+            return (await helper(AgentRequest((user("q"),)), root())).text
+        if how == "start":
+            return (await helper.start("q", detached=detached).result()).text
+        return (await helper.run("q", detached=detached)).text
+
+    @tool(name="ask")
+    def ask_in_thread() -> str:
+        """Ask the helper."""
+        return helper.run_sync("q", detached=detached).text
+
+    asking = stack(ask_in_thread if how == "run_sync" else ask, around)
+    agent = Agent(ScriptedModel(tool_call("ask"), "end"), tools=[asking])
+
+    async def main() -> AgentRun:
+        async with asyncio.timeout(5):
+            return await agent.run("x")
+
+    run = asyncio.run(main())
+    assert (run.text, run.observations) == ("end", ("helped",))
+
+
+def test_a_trial_is_judged_by_its_own_end_and_not_by_calls_beneath_it() -> None:
+    breaker = half_open()
+
+    async def below(request: str, ctx: Context) -> str:
+        return request
+
+    async def trial(request: str, ctx: Context) -> str:
+        await stack(below, circuit_breaker(breaker=breaker))(request, ctx.under("below"))
+        assert breaker.state() == "half_open"
+        raise ModelError("down", kind="server")
+
+    with pytest.raises(ModelError):
+        asyncio.run(stack(trial, circuit_breaker(breaker=breaker))("x", root()))
+    assert breaker.state() == "open"
+
+
+def test_a_call_that_is_not_beneath_it_waits_for_the_slot_of_a_call_at_the_same_path() -> None:
+    bulkhead, counting = Bulkhead(1), Counting()
+    service = stack(counting, concurrency_limit(bulkhead=bulkhead))
+
+    async def main() -> None:
+        await asyncio.gather(service("a", root()), service("b", root().under("below")))
+
+    asyncio.run(main())
+    assert (counting.calls, counting.most) == (2, 1)
 
 
 @pytest.mark.parametrize("length", [1, 2, 3, 4])

@@ -56,6 +56,7 @@ class Verdict(Struct, frozen=True, gc=False):
     ticket: int
     retry_after: float | None = None
     change: Change | None = None
+    trial: bool = False
 
 
 class Circuit(Struct):
@@ -75,18 +76,21 @@ class Circuit(Struct):
     oldest: int = 0
     slices: list[tuple[int, int, int, int]] = []  # time window: (slice of time, calls, failed, slow)
 
-    def admit(self, rules: BreakerRules, now: float) -> Verdict:
-        """Decide whether a call may pass."""
+    def admit(self, rules: BreakerRules, now: float, *above: int) -> Verdict:
+        """Decide whether a call may pass; `above` are the tickets of trials that it is beneath."""
         state = self.state
         if state == "closed" or state == "forced_closed":
             return Verdict(self.epoch)
         change: Change | None = None
         if state == "open" and now >= self.until:
             change = self._change_state("half_open")
-        if self.state == "half_open" and self._has_permit(rules, now):
-            self.tickets += 1
-            self.trials[self.tickets] = now + rules.open_seconds
-            return Verdict(self.tickets, None, change)
+        if self.state == "half_open":
+            if any(ticket in self.trials for ticket in above):
+                return Verdict(0)  # a part of the trial, which alone is settled: this ticket is older than the epoch
+            if self._has_permit(rules, now):
+                self.tickets += 1
+                self.trials[self.tickets] = now + rules.open_seconds
+                return Verdict(self.tickets, None, change, trial=True)
         return Verdict(-1, self.until - now if state == "open" else None)
 
     def _has_permit(self, rules: BreakerRules, now: float) -> bool:

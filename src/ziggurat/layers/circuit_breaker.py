@@ -5,11 +5,12 @@ __all__ = ["CircuitBreaker", "circuit_breaker", "tells_of_health"]
 import asyncio
 from collections.abc import Awaitable, Callable
 from inspect import iscoroutine
-from typing import Annotated, TypeVar
+from typing import Annotated, Generic, TypeVar
 
 from ziggurat.core.context import Context
 from ziggurat.core.errors import CircuitOpen, ConfigurationError, LimitExceeded, is_transient
 from ziggurat.core.event import CircuitChanged
+from ziggurat.core.held import Holding, held
 from ziggurat.core.layer import layer
 from ziggurat.core.service import Service
 from ziggurat.core.settings import SHARED, PositiveInt, Seconds, Share, checked
@@ -46,8 +47,8 @@ class CircuitBreaker:
     Closed: all calls pass and are counted. Open: all are refused for `open_seconds`. Half open: `permits` trial calls
     may pass; if all of them succeed it closes, if one fails it opens again. A trial that was cancelled, or ended with
     an error that does not count, gives its permit back. A trial that has not ended after `open_seconds` loses its
-    permit to the next call; if it ends after all while the circuit is still half open, its outcome counts. Calls that
-    began before a change of state do not count after it.
+    permit to the next call; if it ends after all while the circuit is still half open, its outcome counts. Calls below
+    a trial are parts of it. Calls that began before a change of state do not count after it.
 
     Args:
         consecutive: Open after this number of failures in a row; 5 if no rate is given.
@@ -167,17 +168,18 @@ async def circuit_breaker(
     rules, backend, clock = breaker.rules, breaker.backend, ctx.clock
     began = backend.time(clock)
     watch = None if rules.slow_rate is None else Stopwatch(clock, ctx.watch, ctx.emit)
-    verdict = backend.update(breaker.name, Circuit.admit, rules, began)
+    verdict = backend.update(breaker.name, Circuit.admit, rules, began, *_trials_above(breaker))
     if not isinstance(verdict, Verdict):
         verdict = await _wait_for_verdict(verdict, breaker, began)
     if verdict.ticket < 0:
         raise _refusal(breaker, verdict)
+    passed = _Trial(breaker, verdict.ticket, inner) if verdict.trial else inner
     outcome: int | None = None
     closing = False
     try:
         if verdict.change is not None:
             await _tell(breaker, verdict.change, ctx)
-        response = await inner(request, ctx if watch is None else ctx.timed(watch))
+        response = await passed(request, ctx if watch is None else ctx.timed(watch))
         outcome = 0
         return response
     except Exception as error:
@@ -197,6 +199,28 @@ async def circuit_breaker(
                 await _tell_settled(breaker, change, ctx)
             elif iscoroutine(change):
                 change.close()  # a coroutine that is being closed can await nothing: a permit elsewhere lapses
+
+
+class _Trial(Generic[Q, R]):
+    """A service for a trial call; the calls below it know that they are parts of the trial."""
+
+    __slots__ = ("breaker", "inner", "ticket")
+
+    def __init__(self, breaker: CircuitBreaker, ticket: int, inner: Service[Q, R]) -> None:
+        self.breaker = breaker
+        self.ticket = ticket
+        self.inner = inner
+
+    async def __call__(self, request: Q, ctx: Context, /) -> R:
+        with Holding(self):
+            return await self.inner(request, ctx)
+
+
+def _trials_above(breaker: CircuitBreaker) -> list[int]:
+    """Return the tickets of the trials of the same circuit that the present call is below."""
+    trials = [each for each in held() if isinstance(each, _Trial)]
+    backend, name = breaker.backend, breaker.name
+    return [each.ticket for each in trials if (each.breaker.backend, each.breaker.name) == (backend, name)]
 
 
 async def _tell_settled(breaker: CircuitBreaker, settled: Change | Awaitable[Change | None], ctx: Context) -> None:

@@ -1,17 +1,17 @@
 """Concurrency limit: bounds the number of calls that run at the same time, with a bounded queue."""
 
-__all__ = ["Bulkhead", "Place", "concurrency_limit"]
+__all__ = ["Bulkhead", "concurrency_limit"]
 
 import asyncio
 from collections import deque
 from threading import RLock
 from typing import Annotated, TypeVar
 
-from ziggurat.core.context import RUN_ID, Context
+from ziggurat.core.context import Context
 from ziggurat.core.errors import LimitExceeded
 from ziggurat.core.event import Queued
+from ziggurat.core.held import Holding, held
 from ziggurat.core.layer import layer
-from ziggurat.core.path import parent_of
 from ziggurat.core.service import Service
 from ziggurat.core.settings import SHARED, NonNegativeInt, PositiveInt, checked
 from ziggurat.core.shield import ring
@@ -20,22 +20,19 @@ Q = TypeVar("Q")
 R = TypeVar("R")
 
 
-Place = tuple[str, str]
-"""The id of a run and a path in it, by which calls beneath a call are known."""
-
-
 class _Waiter:
     """A call that waits for a slot.
 
     Attributes:
-        above: Its own place and those of all calls above it, if one of these has a slot.
+        call: Identifies the call.
+        above: The calls around it that have a slot.
     """
 
-    __slots__ = ("above", "granted", "place", "turn")
+    __slots__ = ("above", "call", "granted", "turn")
 
-    def __init__(self, place: Place | None, above: list[Place]) -> None:
+    def __init__(self, call: object, above: list[object]) -> None:
         self.turn: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        self.place = place
+        self.call = call
         self.above = above
         self.granted = False
 
@@ -47,7 +44,7 @@ class Bulkhead:
 
     A call beneath one that has a slot, such as a tool of an agent, waits like any other. When all slots are held by
     calls that wait for such calls beneath them, nothing would ever move, so one of those goes on in the slot of the
-    call above it, which does nothing itself meanwhile.
+    call above it, which does nothing itself meanwhile; so does one for which there is no room in the queue.
 
     Args:
         limit: The number of calls that may run at the same time.
@@ -63,10 +60,9 @@ class Bulkhead:
         self.queue = queue
         self.running: int = 0
         self._waiting: deque[_Waiter] = deque()
-        self._inside: dict[Place, int] = {}  # how many calls at a place have a slot, their own or a borrowed one
-        self._borrowed: dict[Place, int] = {}
-        self._blocked: dict[Place, int] = {}  # how many calls at or beneath a place wait, if one above has a slot
-        self._known = 0  # how many of the slots belong to calls whose place is known
+        self._inside: set[object] = set()  # the known calls that have a slot, their own or a borrowed one
+        self._borrowed: set[object] = set()
+        self._blocked: dict[object, int] = {}  # how many calls wait beneath one that has a slot
         self._lock = RLock()  # reentrant: a collected coroutine may give its slot back at any point
 
     @property
@@ -78,50 +74,45 @@ class Bulkhead:
         """Return whether a new call would have to wait now."""
         return self.running >= self.limit
 
-    def take(self, place: Place | None = None) -> bool:
+    def take(self, call: object = None) -> bool:
         """Take a slot if one is free, and return whether it was; give it back with `release`.
 
         Args:
-            place: Where the call is, so that calls beneath it are known.
+            call: Identifies the call, if it is declared as `Holding` to those beneath it; unique.
         """
         with self._lock:
             if self.running >= self.limit:
                 return False
             self.running += 1
-            if place is not None:
-                self._known += 1
-                self._inside[place] = self._inside.get(place, 0) + 1
+            if call is not None:
+                self._inside.add(call)
             return True
 
-    async def wait(self, place: Place | None = None) -> None:
+    async def wait(self, call: object = None) -> None:
         """Wait in the queue for a slot; a caller cancelled while it waits leaves the queue and takes no slot.
 
         Raises:
             LimitExceeded: the queue is full.
         """
         with self._lock:
-            waiter = self._queue_up(place)
+            waiter = self._queue_up(call)
         try:
             await waiter.turn
         except BaseException:
             with self._lock:
                 if waiter.granted:
-                    self.release(place)  # the slot came together with the cancellation
+                    self.release(call)  # the slot came together with the cancellation
                 else:
                     self._leave_queue(waiter)
             raise
 
-    def release(self, place: Place | None = None) -> None:
+    def release(self, call: object = None) -> None:
         """Pass the slot to the caller that has waited longest, or free it."""
         with self._lock:
-            borrowed = place is not None and place in self._borrowed
-            if place is not None:
-                _count_down(self._inside, place)
-                if borrowed:
-                    _count_down(self._borrowed, place)
-                else:
-                    self._known -= 1
-            if not borrowed:
+            self._inside.discard(call)
+            if call in self._borrowed:
+                self._borrowed.remove(call)
+            else:
                 while self._waiting:
                     if self._grant(self._waiting[0]):
                         break
@@ -130,8 +121,15 @@ class Bulkhead:
             if self._blocked:
                 self._lend()
 
-    def _queue_up(self, place: Place | None) -> _Waiter:
-        if len(self._waiting) >= self.queue:
+    def _queue_up(self, call: object) -> _Waiter:
+        waiter = _Waiter(call, [each for each in held() if each in self._inside])
+        self._waiting.append(waiter)
+        for each in waiter.above:
+            self._blocked[each] = self._blocked.get(each, 0) + 1
+        if waiter.above:
+            self._lend()
+        if len(self._waiting) > self.queue and not waiter.granted:
+            self._leave_queue(waiter)
             raise LimitExceeded(
                 "concurrency",
                 self.limit,
@@ -140,28 +138,16 @@ class Bulkhead:
                 "or raise the limit or the queue",
                 transient=True,
             )
-        waiter = _Waiter(place, [] if place is None else self._places_above(place))
-        self._waiting.append(waiter)
-        for each in waiter.above:
-            self._blocked[each] = self._blocked.get(each, 0) + 1
-        if waiter.above:
-            self._lend()
         return waiter
-
-    def _places_above(self, place: Place) -> list[Place]:
-        run, path = place
-        places: list[Place] = []
-        while path:
-            places.append((run, path))
-            path = parent_of(path)
-        return places if any(each in self._inside for each in places) else []
 
     def _leave_queue(self, waiter: _Waiter) -> None:
         if waiter not in self._waiting:
             return
         self._waiting.remove(waiter)
         for each in waiter.above:
-            _count_down(self._blocked, each)
+            self._blocked[each] -= 1
+            if not self._blocked[each]:
+                del self._blocked[each]
 
     def _grant(self, waiter: _Waiter, *, borrowed: bool = False) -> bool:
         """Let a waiting call go on in a slot of its own or one above; return False if it no longer waits."""
@@ -169,19 +155,17 @@ class Bulkhead:
         if waiter.turn.done() or waiter.turn.get_loop().is_closed():  # cancelled just now, or never continued
             return False
         waiter.granted = True
-        place = waiter.place
-        if place is not None:
-            self._inside[place] = self._inside.get(place, 0) + 1
+        if waiter.call is not None:
+            self._inside.add(waiter.call)
             if borrowed:
-                self._borrowed[place] = self._borrowed.get(place, 0) + 1
-            else:
-                self._known += 1
+                self._borrowed.add(waiter.call)
         ring(waiter.turn)
         return True
 
     def _lend(self) -> None:
         """If all slots are held by calls that wait for calls beneath them, let one of those go on in such a slot."""
-        if self._known < self.running or not all(place in self._blocked for place in self._inside):
+        known = len(self._inside) - len(self._borrowed)
+        if known < self.running or not all(call in self._blocked for call in self._inside):
             return
         for waiter in [each for each in self._waiting if each.above]:
             if self._grant(waiter, borrowed=True):
@@ -189,13 +173,6 @@ class Bulkhead:
 
     def __repr__(self) -> str:
         return f"Bulkhead({self.limit}, queue={self.queue})"
-
-
-def _count_down(counts: dict[Place, int], place: Place) -> None:
-    if counts[place] == 1:
-        del counts[place]
-    else:
-        counts[place] -= 1
 
 
 @layer
@@ -219,15 +196,15 @@ async def concurrency_limit(
     """
     if ctx.replayed:
         return await inner(request, ctx)
-    run = ctx.scope.get(RUN_ID)
-    place = None if run is None else (run, ctx.path)
-    acquired = bulkhead.take(place)
+    call = object()
+    acquired = bulkhead.take(call)
     if not acquired and ctx.listens(Queued) and bulkhead.waiting < bulkhead.queue:
         await ctx.emit(Queued(ctx.path, "concurrency", bulkhead.waiting))
-        acquired = bulkhead.take(place)  # a slot may have become free while the event was emitted
+        acquired = bulkhead.take(call)  # a slot may have become free while the event was emitted
     if not acquired:
-        await bulkhead.wait(place)
+        await bulkhead.wait(call)
     try:
-        return await inner(request, ctx)
+        with Holding(call):
+            return await inner(request, ctx)
     finally:
-        bulkhead.release(place)
+        bulkhead.release(call)

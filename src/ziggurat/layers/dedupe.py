@@ -7,10 +7,10 @@ from collections.abc import Callable
 from threading import RLock
 from typing import Any, Generic, TypeVar
 
-from ziggurat.core.context import RUN_ID, Context
+from ziggurat.core.context import Context
 from ziggurat.core.event import CacheHit, Joined
+from ziggurat.core.held import Holding, held
 from ziggurat.core.layer import layer
-from ziggurat.core.path import is_beneath
 from ziggurat.core.reuse import is_reusable, key_of, recalled
 from ziggurat.core.service import Service
 from ziggurat.core.settings import PositiveInt, Seconds, checked
@@ -40,23 +40,17 @@ class _Flight:
     """A call in progress; `over` resolves to its outcome, or to None if its caller was cancelled.
 
     Attributes:
-        followers: The contexts of the calls that wait for its outcome.
+        followers: What the calls around each of those hold that wait for its outcome.
         watch: Measures its time; while it waits for a person, so do those that wait for it.
     """
 
-    __slots__ = ("followers", "over", "path", "run", "until", "watch")
+    __slots__ = ("followers", "over", "until", "watch")
 
     def __init__(self, ctx: Context, until: float) -> None:
-        self.path = ctx.path
-        self.run = ctx.scope.get(RUN_ID)
         self.until = until
         self.watch = Stopwatch(ctx.clock, ctx.watch, ctx.emit)
-        self.followers: list[Context] = []
+        self.followers: list[tuple[object, ...]] = []
         self.over: asyncio.Future[_Outcome[Any] | None] = asyncio.get_running_loop().create_future()
-
-    def contains(self, ctx: Context) -> bool:
-        """Return whether a call is inside this one."""
-        return is_beneath(ctx.path, self.path) and ctx.scope.get(RUN_ID) == self.run and ctx.path != self.path
 
 
 class DedupeStore:
@@ -110,24 +104,27 @@ class DedupeStore:
             while len(answers) > self.size or now >= answers[next(iter(answers))].until:
                 del answers[next(iter(answers))]
 
-    def _may_join(self, flight: _Flight, ctx: Context) -> bool:
+    def _may_join(self, flight: _Flight, above: tuple[object, ...]) -> bool:
         """Return False for another event loop, and for a call that would wait for itself.
 
         It would if it is inside the call in progress, or inside one that this waits for, whatever calls are between.
+
+        Args:
+            flight: The call in progress.
+            above: What the calls around the other one hold.
         """
         if flight.over.get_loop() is not asyncio.get_running_loop():
             return False
         with self._lock:
             waited_for = [each for each in self._flights.values() if each.followers]
-        reached, left = {id(flight)}, [flight]
+        reached, left = {flight}, [flight]
         while left:
             reason = left.pop()
-            if reason.contains(ctx):
+            if reason in above:
                 return False
-            for each in waited_for:
-                if id(each) not in reached and any(map(reason.contains, each.followers)):
-                    reached.add(id(each))
-                    left.append(each)
+            more = {each for each in waited_for if any(reason in around for around in each.followers)} - reached
+            reached |= more
+            left += more
         return True
 
     def _end(self, key: str, flight: _Flight, outcome: _Outcome[Any] | None) -> None:
@@ -171,16 +168,16 @@ async def dedupe(
                 await ctx.emit(CacheHit(ctx.path, name))
             return answer.result()  # type: ignore[no-any-return]
         flight = store._flight(name, now)
-        if flight is None or not store._may_join(flight, ctx):
+        if flight is None or not store._may_join(flight, around := held()):
             break
-        flight.followers.append(ctx)
+        flight.followers.append(around)
         try:
             if ctx.listens(Joined):
                 await ctx.emit(Joined(ctx.path, name))
             with flight.watch.followed_by(ctx.watch or Stopwatch(clock)):
                 outcome = await asyncio.shield(flight.over)
         finally:
-            flight.followers.remove(ctx)
+            flight.followers.remove(around)
         if outcome is not None:
             return outcome.result()  # type: ignore[no-any-return]
     return await _ask(request, ctx, inner, store, name)
@@ -192,7 +189,8 @@ async def _ask(request: Q, ctx: Context, inner: Service[Q, R], store: DedupeStor
     outcome: _Outcome[R] | None = None
     flight = store._begin(name, ctx, clock.monotonic())
     try:
-        value = await inner(request, ctx.timed(flight.watch))
+        with Holding(flight):
+            value = await inner(request, ctx.timed(flight.watch))
         now = clock.monotonic()
         if is_reusable(value):
             outcome = _Outcome(recalled(value), None, now + store.seconds)
