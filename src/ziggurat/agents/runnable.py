@@ -16,7 +16,7 @@ from ziggurat.core.context import Context
 from ziggurat.core.entries import Origin
 from ziggurat.core.errors import ConfigurationError
 from ziggurat.core.event import Listener
-from ziggurat.core.facts import COMPOSITE, NAME, Fact, fact
+from ziggurat.core.facts import COMPOSITE, NAME, Fact, fact, name_of, returned_instead
 from ziggurat.core.ids import check_new_name
 from ziggurat.core.layer import stack
 from ziggurat.core.service import Service
@@ -72,6 +72,10 @@ class Runnable(RunQueue[Out]):
         self.inner = service
         parts = fact(service, AGENT)
         if parts is None:
+            if returned := returned_instead(service, AgentRun):
+                raise ConfigurationError(
+                    f"what a Runnable runs answers with an AgentRun, but {name_of(service)} returns {returned}"
+                )
             parts = AgentParts(name or str(getattr(service, "__name__", "agent")), None)
         self.name: str = name or parts.name
         runs = runs_of(store)

@@ -15,14 +15,15 @@ __all__ = [
     "innermost",
     "must_be",
     "name_of",
+    "returned_instead",
     "returns_of",
     "strongest",
     "wrapped_in",
 ]
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Awaitable, Coroutine, Iterable, Mapping
 from functools import cache
-from types import UnionType
+from types import NoneType, UnionType
 from typing import (
     Any,
     Generic,
@@ -112,7 +113,7 @@ def innermost(service: object) -> object:
 
 
 def returns_of(service: object) -> type:
-    """Return the type of the service's responses: as stated, else the class in its function's return annotation."""
+    """Return the type of the service's responses: as stated, else as its function is annotated, else ``object``."""
     stated = fact(service, RETURNS)
     if stated is not object:
         return stated
@@ -122,7 +123,17 @@ def returns_of(service: object) -> type:
         annotated = get_type_hints(function).get("return", object)
     except (NameError, TypeError):  # a name known only to the type checker, or an object without annotations
         return object
-    return annotated if isinstance(annotated, type) else object
+    if get_origin(annotated) in (Awaitable, Coroutine):
+        annotated = get_args(annotated)[-1]
+    return object if annotated is Any or isinstance(annotated, TypeVar) else annotated  # type: ignore[no-any-return]
+
+
+def returned_instead(service: object, kind: type) -> str:
+    """Return the name of the type that a service answers with, if it cannot be `kind`; else an empty text."""
+    returns = returns_of(service)
+    if any(issubclass(each, kind) or issubclass(kind, each) for each in _classes_of(returns)):
+        return ""
+    return getattr(returns, "__name__", None) or str(returns)
 
 
 @cache
@@ -140,11 +151,29 @@ def _classes_of(annotation: Any) -> tuple[type, ...]:
     return (origin,) if isinstance(origin, type) else (object,)
 
 
-def must_be(value: object, returns: type, name: str, ctx: Context) -> None:
-    """Raise ConfigurationError unless the answer of a call has the type `returns`; of ``list[int]`` that is a list."""
+_PLAIN = (dict, list, str, int, float, NoneType)
+"""The types of answers that are read from a store as they were, also if it is not known what a service returns."""
+
+
+def must_be(value: object, returns: type, name: str, ctx: Context, *, stored: bool = False) -> None:
+    """Raise ConfigurationError unless the answer of a call has the type `returns`; of ``list[int]`` that is a list.
+
+    Args:
+        value: The answer.
+        returns: The type; ``object`` if it is unknown.
+        name: The name of the service.
+        ctx: The context of the call.
+        stored: Whether the answer will be read from a store, for which its type must be known.
+    """
     if type(value) is not returns and not isinstance(value, _classes_of(returns)):
         kind = getattr(returns, "__name__", None) or str(returns)
         raise ConfigurationError(f"{name} at {ctx.path} must return a {kind}, got a {type(value).__name__}")
+    if stored and returns is object and not isinstance(value, _PLAIN):
+        kind = type(value).__name__
+        raise ConfigurationError(
+            f"{name} at {ctx.path} returned a value of the type {kind}, which can be recorded only if it is known what "
+            f"to read: annotate what {name} returns, -> {kind}"
+        )
 
 
 def name_of(service: object) -> str:

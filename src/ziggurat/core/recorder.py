@@ -201,7 +201,7 @@ class Recorder:
             if outcome is not None and not (entered and isinstance(outcome, Result)):
                 return await self.answer(ctx, outcome, name, request, returns)
         if composite:
-            return await self._call_composite(ctx, name, request, call)
+            return await self._call_composite(ctx, name, request, call, returns)
         if self.refusing:
             self.missing(ctx.path, name)
         try:
@@ -225,19 +225,19 @@ class Recorder:
         return value
 
     async def _call_composite(
-        self, ctx: Context, name: str, request: Q, call: Callable[[Q, Context], Awaitable[R]]
+        self, ctx: Context, name: str, request: Q, call: Callable[[Q, Context], Awaitable[R]], returns: type[R]
     ) -> R:
         """Call a composite, and record its outcome unless it has recorded that itself."""
         try:
             value = await call(request, ctx)
         except Exception as error:
-            record = self.find(ctx.path)
-            last = None if record is None or not record.outcomes else record.outcomes[-1]
+            last = None if (record := self.find(ctx.path)) is None else next(reversed(record.outcomes), None)
             if not (isinstance(last, Failure) and last.error is error):
                 await self.write_failure(ctx, name, request, error)
             raise
         record = self.find(ctx.path)
         if record is None or record.result is None:
+            must_be(value, returns, name, ctx, stored=self.durable)
             await self.write(Result(ctx.path, name, request, value, (), self.watch.elapsed))
         return value
 

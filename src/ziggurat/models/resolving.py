@@ -10,7 +10,8 @@ from types import FunctionType
 from typing import cast
 
 from ziggurat.core.errors import ConfigurationError
-from ziggurat.messages.model import Model
+from ziggurat.core.facts import name_of, returned_instead
+from ziggurat.messages.model import Model, ModelResponse
 
 logger: logging.Logger = logging.getLogger("ziggurat")
 
@@ -63,6 +64,7 @@ def resolve(spec: str | Model) -> Model:
     if not isinstance(spec, str):
         if callable(spec) and not isinstance(spec, type):
             _check_function(spec)
+            _check_answer(spec)
             return spec
         what = f"the class {spec.__name__}; make an object of it" if isinstance(spec, type) else type(spec).__name__
         raise ConfigurationError(f"resolve(spec=...) is {_wanted()}; got {what}")
@@ -112,6 +114,15 @@ def _check_function(model: Model) -> None:
         f"a model is an async callable (request, ctx), and the function {model.__name__}() {why}; "
         f"wrap it: FunctionModel({model.__name__ if model.__name__.isidentifier() else '...'})"
     )
+
+
+def _check_answer(model: Model) -> None:
+    """Raise if a service is known to answer with anything but what a model does: an agent, a tool, a function."""
+    returned = returned_instead(model, ModelResponse)
+    if returned:
+        name = name_of(model)
+        wrapped = f"; wrap it: FunctionModel({name})" if returned in ("str", "Message") else ""
+        raise ConfigurationError(f"a model answers with a ModelResponse, but {name} returns {returned}{wrapped}")
 
 
 def _elsewhere(spec: str) -> Model:
