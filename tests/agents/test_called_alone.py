@@ -209,3 +209,51 @@ def test_an_agent_as_a_tool_answers_outside_of_runs() -> None:
 def test_a_request_of_another_kind_is_refused() -> None:
     with pytest.raises(ConfigurationError, match=r"takes an AgentRequest.* run\(\.\.\.\) takes text"):
         asyncio.run(_agent("answer")(wrong("go"), root()))
+
+
+async def _listed(run: AgentRun, ctx: Context) -> list[AgentRequest]:
+    return [AgentRequest((user(run.text),))]
+
+
+async def _silent(run: AgentRun, ctx: Context):  # type: ignore[no-untyped-def]
+    return AgentRequest((user(run.text),))
+
+
+@pytest.mark.parametrize("kind", ["memory", "sqlite", "file"])
+def test_what_functions_between_agents_answer_is_read_from_the_record_as_it_was(kind: str, tmp_path: Path) -> None:
+    @tool(approval=True)
+    async def pay() -> str:
+        """Pay."""
+        return "paid"
+
+    taken: list[object] = []
+    last = _agent(tool_call("pay"), "end", name="last", tools=[pay])
+
+    async def take(requests: list[AgentRequest], ctx: Context) -> AgentRun:
+        taken.append(requests)
+        return await last(requests[0], ctx.under("last"))
+
+    async def main(place: Callable[[], Any]) -> None:
+        service = pipeline(_agent("draft"), _listed, take)
+        run = await Runnable(service, name="both", store=place()).run("go", run_id="r")
+        again = Runnable(service, name="both", store=place())
+        run = await again.resume("r", {run.pending[0].id: Approve()})
+        assert (run.text, run.stop) == ("end", Completed())
+        assert taken == [[AgentRequest((user("draft"),))]] * 2
+
+    with opening(kind, tmp_path) as place:
+        asyncio.run(main(place))
+
+
+@pytest.mark.parametrize("kind", ["by reference", "memory", "sqlite", "file"])
+def test_a_function_that_does_not_say_what_it_returns_is_refused_where_that_is_stored(
+    kind: str, tmp_path: Path
+) -> None:
+    async def main(place: Callable[[], Any]) -> None:
+        service = pipeline(_agent(*["draft"] * 3), _silent, _agent(*["end"] * 3, name="second"))
+        assert (await Runnable(service).run("go")).text == "end"
+        with pytest.raises(ConfigurationError, match="annotate what _silent returns, -> AgentRequest"):
+            await Runnable(service, store=place()).run("go")
+
+    with opening(kind, tmp_path) as place:
+        asyncio.run(main(place))

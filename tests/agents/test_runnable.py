@@ -15,7 +15,9 @@ from ziggurat.agents.runnable import Runnable
 from ziggurat.core.context import Context
 from ziggurat.core.errors import ConfigurationError, EmptyPrompt, RunExists
 from ziggurat.core.event import Event
+from ziggurat.core.layer import stack
 from ziggurat.core.scope import Key
+from ziggurat.layers.pipeline import pipeline
 from ziggurat.layers.retry import retry
 from ziggurat.layers.timeout import timeout
 from ziggurat.messages import stops
@@ -533,3 +535,21 @@ def test_a_history_that_ends_with_an_answer_needs_a_prompt(history: Any) -> None
 def test_a_run_in_a_session_needs_a_prompt() -> None:
     with pytest.raises(ConfigurationError, match="needs a prompt"):
         Agent(ScriptedModel("x"), store="memory:").run_sync(history=[user("Hi.")], session="ada")
+
+
+async def _text(request: AgentRequest, ctx: Context) -> str:
+    return "hi"
+
+
+@pytest.mark.parametrize(
+    ("service", "returned"),
+    [
+        (_text, "_text returns str"),
+        (stack(_text, retry()), "_text returns str"),
+        (ScriptedModel("x"), "scripted returns ModelResponse"),
+        (pipeline(Agent(ScriptedModel("x")), _text), "returns str"),
+    ],
+)
+def test_a_service_that_answers_with_something_else_is_refused_when_it_is_made(service: Any, returned: str) -> None:
+    with pytest.raises(ConfigurationError, match=f"answers with an AgentRun, but .*{returned}"):
+        Runnable(service)

@@ -1,9 +1,12 @@
-from typing import Any, ClassVar
+from collections.abc import Awaitable
+from typing import Any, ClassVar, TypeVar
 
 from ziggurat.core.context import Context
 from ziggurat.core.facts import COMPOSITE, EFFECT, NAME, RETURNS, Effect, Fact, fact, name_of, returns_of, strongest
 from ziggurat.core.layer import layer, stack
 from ziggurat.core.service import Service
+
+Q = TypeVar("Q")
 
 WINDOW: Fact[int | None] = Fact("window", None)
 
@@ -90,7 +93,18 @@ def test_the_type_of_responses_is_stated_or_read_off_an_annotation() -> None:
     async def same(request: str, ctx: Context, inner: Service[str, str]) -> str:
         return await inner(request, ctx)
 
-    expected = {Stated(): int, Annotated(): str, function: int, silent: object, unknown: object, len: object}
+    async def several(request: str, ctx: Context) -> list[int]: ...  # type: ignore[empty-body]
+
+    def later(request: str, ctx: Context) -> Awaitable[int]: ...  # type: ignore[empty-body]
+
+    async def anything(request: str, ctx: Context) -> Any: ...
+
+    async def generic(request: Q, ctx: Context) -> Q: ...  # type: ignore[empty-body]
+
+    expected = {
+        Stated(): int, Annotated(): str, function: int, several: list[int], later: int,
+        silent: object, unknown: object, anything: object, generic: object, len: object,
+    }  # fmt: skip
     assert {service: returns_of(service) for service in expected} == expected
     assert returns_of(stack(Annotated(), same())) is str
 

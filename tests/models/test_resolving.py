@@ -10,9 +10,13 @@ from tests.wrong import wrong
 from ziggurat.agents.agent import Agent
 from ziggurat.core.context import Context
 from ziggurat.core.errors import ConfigurationError
+from ziggurat.core.layer import stack
+from ziggurat.layers.pipeline import pipeline
+from ziggurat.layers.retry import retry
 from ziggurat.messages.model import ModelRequest
 from ziggurat.models.resolving import PROVIDERS, known_models, resolve
 from ziggurat.models.scripted import ScriptedModel
+from ziggurat.tools.function import tool
 
 
 @pytest.fixture
@@ -45,6 +49,32 @@ def _sync(request: ModelRequest, ctx: Context) -> str:
 
 async def _pieces(request: ModelRequest, ctx: Context) -> AsyncIterator[str]:
     yield "hi"
+
+
+async def _text(request: ModelRequest, ctx: Context) -> str:
+    return "hi"
+
+
+def _look(text: str) -> str:
+    """Look something up."""
+    return text
+
+
+@pytest.mark.parametrize(
+    ("service", "why"),
+    [
+        (_text, r"_text returns str; wrap it: FunctionModel\(_text\)"),
+        (stack(_text, retry()), r"_text returns str; wrap it: FunctionModel\(_text\)"),
+        (tool(_look), "_look returns ToolResult"),
+        (Agent(ScriptedModel("x")), "agent returns AgentRun"),
+        (Agent(ScriptedModel("x")).layered(retry()), "agent returns AgentRun"),
+        (pipeline(ScriptedModel("x"), _text), "returns str"),
+    ],
+)
+def test_a_service_that_answers_with_something_else_is_no_model(service: object, why: str) -> None:
+    for make in (resolve, Agent):
+        with pytest.raises(ConfigurationError, match=f"a model answers with a ModelResponse, but .*{why}"):
+            make(wrong(service))
 
 
 @pytest.mark.parametrize(

@@ -13,8 +13,10 @@ __all__ = [
     "StatesFacts",
     "Wraps",
     "implements",
+    "is_async",
     "is_synchronous",
     "make_async",
+    "wrongly_async",
 ]
 
 from functools import cache, partial
@@ -104,6 +106,19 @@ def _methods(protocol: type) -> tuple[str, ...]:
         for name, each in vars(kind).items()
         if callable(each) and not name.startswith("_")
     )
+
+
+def wrongly_async(value: object, protocol: type) -> str:
+    """Return which method of an object is async, unlike in a protocol, to be added to a sentence; empty if none is."""
+    for name in _methods(protocol):
+        if is_synchronous(getattr(protocol, name)) and is_async(getattr(value, name)):
+            return f", whose {name}() is async: write it as def"
+    return ""
+
+
+def is_async(value: Any) -> bool:
+    """Return whether calling a value gives a coroutine, also if it is an object whose class has an async `__call__`."""
+    return iscoroutinefunction(value) or iscoroutinefunction(type(value).__call__)
 
 
 _AWAITED = ("Awaitable", "Coroutine", "Future", "Task", "Any", "object", "~")

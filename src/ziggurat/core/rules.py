@@ -5,7 +5,7 @@ __all__ = ["ANYTHING", "SettingRule", "is_finite", "rule_of"]
 import re
 from collections.abc import Callable, Collection, Iterable, Mapping
 from decimal import Decimal
-from inspect import iscoroutinefunction, signature
+from inspect import signature
 from math import isfinite, isnan
 from types import NoneType, SimpleNamespace, UnionType
 from typing import (
@@ -24,7 +24,7 @@ from typing import (
 
 from msgspec import Meta
 
-from ziggurat.core.protocols import implements, is_synchronous, make_async
+from ziggurat.core.protocols import implements, is_async, is_synchronous, make_async, wrongly_async
 
 _CALLABLE = get_origin(Callable[[], None])
 _PLAIN: dict[object, tuple[type | tuple[type, ...], str]] = {
@@ -100,16 +100,11 @@ def _rule(annotation: Any) -> SettingRule:
     return _of_class(annotation if origin is None else origin, args)
 
 
-def _is_async(value: Any) -> bool:
-    """Return whether calling a value gives a coroutine, also if it is an object whose class has an async `__call__`."""
-    return iscoroutinefunction(value) or iscoroutinefunction(type(value).__call__)
-
-
 def _of_class(kind: Any, args: tuple[Any, ...]) -> SettingRule:
     if kind is _CALLABLE:
         if not args or _may_be_async(args[-1]):
             return SettingRule(_is_callable, "a function")
-        return SettingRule(lambda value: _is_callable(value) and not _is_async(value), "a function (not async)")
+        return SettingRule(lambda value: _is_callable(value) and not is_async(value), "a function (not async)")
     if not isinstance(kind, type) or kind in (Any, object):
         return ANYTHING
     if kind is type and any(isinstance(each, TypeVar) for each in args):
@@ -135,7 +130,11 @@ def _of_protocol(kind: type) -> SettingRule:
         return _of_called(kind)
     if not any(callable(each) for name, each in vars(kind).items() if not name.startswith("_")):
         return ANYTHING
-    return SettingRule(lambda value: implements(value, kind), _a(kind.__name__))
+    return SettingRule(
+        lambda value: implements(value, kind) and not wrongly_async(value, kind),
+        _a(kind.__name__),
+        advice=lambda value: wrongly_async(value, kind) if implements(value, kind) else "",
+    )
 
 
 def _of_called(kind: type) -> SettingRule:
@@ -214,7 +213,13 @@ def _either(rules: list[SettingRule]) -> SettingRule:
                 return True
         return False
 
-    return SettingRule(allows, separator.join(words), item, secret=any(rule.secret for rule in rules))
+    return SettingRule(
+        allows,
+        separator.join(words),
+        item,
+        lambda value: "".join(rule.advice(value) for rule in rules),
+        secret=any(rule.secret for rule in rules),
+    )
 
 
 def _merged(metas: Iterable[Meta]) -> Meta:
