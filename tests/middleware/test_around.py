@@ -1,10 +1,11 @@
 import asyncio
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import pytest
 
 from ziggurat.agents.agent import Agent
 from ziggurat.calls.hooks import HOOKS, HookChain
+from ziggurat.calls.step import step
 from ziggurat.core.context import Context
 from ziggurat.core.errors import ConfigurationError
 from ziggurat.core.layer import layer
@@ -12,8 +13,11 @@ from ziggurat.core.service import Service
 from ziggurat.layers.retry import retry
 from ziggurat.messages.model import ModelRequest, ModelResponse
 from ziggurat.messages.parts import tool_call
+from ziggurat.messages.stops import Completed
 from ziggurat.middleware import everywhere
 from ziggurat.models.scripted import ScriptedModel
+from ziggurat.plans.nodes import Task
+from ziggurat.plans.trees import workflow
 
 Q = TypeVar("Q")
 R = TypeVar("R")
@@ -88,3 +92,29 @@ def test_what_is_no_layer_is_refused_where_it_is_given() -> None:
         everywhere(model=retry(attempts=2))  # type: ignore[arg-type]
     with pytest.raises(ConfigurationError, match=r"each item a function \(not async\); got <function service"):
         everywhere(model=[service])  # type: ignore[list-item]
+
+
+class Noting:
+    """A layer written as a class."""
+
+    def __init__(self, inner: Any) -> None:
+        self.inner = inner
+
+    async def __call__(self, request: Any, ctx: Context) -> Any:
+        seen.append(f"class {ctx.path}")
+        return await self.inner(request, ctx)
+
+
+def test_a_layer_may_be_a_class_wherever_layers_are_given() -> None:
+    seen.clear()
+    agent = Agent(ScriptedModel(always="done"), name="one")
+
+    @step(layers=[Noting])
+    async def work() -> str:
+        return "worked"
+
+    everywhere_in = Agent(ScriptedModel("done"), name="two", middleware=[everywhere(model=[Noting], agent=[Noting])])
+    plan = workflow(Task("a", agent=agent, prompt="go", layers=[Noting]), Task("b", function=work), name="plan")
+    for each in (agent.layered(Noting), everywhere_in, plan):
+        assert asyncio.run(each.run("go")).stop == Completed()
+    assert seen == ["class one", "class two", "class two/step-1/model", "class plan/a/one", "class plan/b"]

@@ -104,6 +104,8 @@ def _of_class(kind: Any, args: tuple[Any, ...]) -> SettingRule:
     if kind is _CALLABLE:
         if not args or _may_be_async(args[-1]):
             return SettingRule(_is_callable, "a function")
+        if _is_called(args[-1]):  # a layer, which may be a class: its objects are called with the requests
+            return SettingRule(lambda value: callable(value) and not is_async(value), "a function (not async)")
         return SettingRule(lambda value: _is_callable(value) and not is_async(value), "a function (not async)")
     if not isinstance(kind, type) or kind in (Any, object):
         return ANYTHING
@@ -126,7 +128,7 @@ def _of_class(kind: Any, args: tuple[Any, ...]) -> SettingRule:
 
 
 def _of_protocol(kind: type) -> SettingRule:
-    if "__call__" in vars(kind):
+    if _is_called(kind):
         return _of_called(kind)
     if not any(callable(each) for name, each in vars(kind).items() if not name.startswith("_")):
         return ANYTHING
@@ -135,6 +137,12 @@ def _of_protocol(kind: type) -> SettingRule:
         _a(kind.__name__),
         advice=lambda value: wrongly_async(value, kind) if implements(value, kind) else "",
     )
+
+
+def _is_called(kind: Any) -> bool:
+    """Return whether a type is a protocol of what can be called, such as a service."""
+    kind = get_origin(kind) or kind
+    return getattr(kind, "_is_protocol", False) and "__call__" in vars(kind)
 
 
 def _of_called(kind: type) -> SettingRule:

@@ -10,6 +10,7 @@ from msgspec import Meta
 from ziggurat.agents.runnable import Runnable
 from ziggurat.core.errors import ConfigurationError
 from ziggurat.core.facts import Effect
+from ziggurat.core.service import Service
 from ziggurat.core.settings import CheckedStruct, NonEmptyText, PositiveInt
 from ziggurat.plans.conditions import Condition
 from ziggurat.tools.toolbox import Tool
@@ -65,7 +66,7 @@ class Task(Node, frozen=True, eq=False):
     tool: Annotated[Tool | None, Meta(title="typed function or a tool")] = None
     arguments: Mapping[str, Any] | None = None
     function: Annotated[Callable[..., Any] | None, Meta(title="async function")] = None
-    layers: Iterable[Callable[[Any], Any]] = ()
+    layers: Iterable[Callable[[Service[Any, Any]], Service[Any, Any]]] = ()
     effect: Effect = "repeatable"
 
     def __post_init__(self) -> None:
