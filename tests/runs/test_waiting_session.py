@@ -3,17 +3,24 @@
 import asyncio
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import pytest
 
 from tests.agents.support import assert_sendable
 from tests.hard_cases.support import ByTurn
 from tests.stores.places import Place, opening
-from ziggurat import Agent, Approve, Deny, tool
-from ziggurat.messages.agent import AgentRun, Decision
+from ziggurat import Agent, Approvals, Approve, Deny, Modify, tool
+from ziggurat.agents.flow import flow
+from ziggurat.agents.runnable import Runnable
+from ziggurat.calls.question import ask
+from ziggurat.messages.agent import AgentRun, Answer, Decision
 from ziggurat.messages.parts import tool_call
 from ziggurat.models.scripted import ScriptedModel
+from ziggurat.runs.options import Environment
+from ziggurat.stores.session import Session
+from ziggurat.teams.desk import handoffs
+from ziggurat.testing import HandClock
 
 
 @pytest.fixture(params=["memory", "sqlite", "file"])
@@ -97,3 +104,151 @@ def test_after_the_decision_the_same_may_be_asked_again(place: Place) -> None:
         return await desk.agent(desk.call).run("once more", session="ada")
 
     assert len(asyncio.run(main()).pending) == 1
+
+
+@pytest.mark.parametrize("answer", [Answer(True), Deny("no")])
+def test_a_call_that_waits_for_the_answer_to_its_question_is_not_made_again(answer: Decision, place: Place) -> None:
+    begun: list[str] = []
+    done: list[str] = []
+
+    @tool
+    async def refund(order: str, reason: str = "") -> str:
+        """Refund."""
+        begun.append(order)
+        if not await ask("Refund?", bool):
+            return "left"
+        done.append(order)
+        return "refunded"
+
+    def agent(*replies: Any) -> Agent:
+        return Agent(ScriptedModel(*replies), tools=[refund], store=place())
+
+    async def main() -> None:
+        call = tool_call("refund", order="881")
+        (item,) = (await agent(call).run("refund 881", session="ada", run_id="a")).pending
+        second = await agent(tool_call("refund", reason="", order="881"), "It waits.").run("and?", session="ada")
+        assert (second.text, second.pending, begun) == ("It waits.", (), ["881"])
+        await agent("Done.").resume("a", {item.id: answer})
+        assert done == (["881"] if answer == Answer(True) else [])
+        assert (await agent(call).run("once more", session="ada")).pending
+
+    asyncio.run(main())
+
+
+def test_what_a_person_has_changed_waits_as_it_was_asked_too(place: Place) -> None:
+    begun: list[str] = []
+
+    @tool(approval=True, effect="once", interrupted="ask")
+    async def refund(order: str) -> str:
+        """Refund."""
+        begun.append(order)
+        raise ConnectionError("lost")
+
+    def agent(*replies: Any) -> Agent:
+        return Agent(ScriptedModel(*replies), tools=[refund], store=place())
+
+    async def main() -> None:
+        call = tool_call("refund", order="881")
+        (item,) = (await agent(call).run("refund 881", session="ada", run_id="a")).pending
+        (lost,) = (await agent("Done.").resume("a", {item.id: Modify({"order": "882"})})).pending
+        assert lost.interrupted
+        for asked in (call, tool_call("refund", order="882")):
+            second = await agent(asked, "It waits.").run("and?", session="ada")
+            assert (second.text, second.pending, begun) == ("It waits.", (), ["882"])
+
+    asyncio.run(main())
+
+
+@pytest.mark.parametrize("kind", ["team", "team in a team", "flow"])
+@pytest.mark.parametrize("decision", [Approve(), Deny("no")])
+def test_what_waits_in_an_agent_that_is_no_tool_is_seen_too(
+    kind: Literal["team", "team in a team", "flow"], decision: Decision, place: Place
+) -> None:
+    paid: list[str] = []
+
+    @tool(approval=True, effect="once")
+    def refund(order: str) -> str:
+        """Refund."""
+        paid.append(order)
+        return "refunded"
+
+    call = ["I will ask.", tool_call("refund", order="881")]
+
+    def runnable(billing: ScriptedModel) -> Runnable:
+        clerk = Agent(billing, tools=[refund], name="billing")
+        if kind == "flow":
+
+            @flow(name="desk", store=place())
+            async def desk(order: str) -> str:
+                return (await clerk.run(order)).text
+
+            return desk
+        triage = Agent(ScriptedModel(always=tool_call("handoff_to_billing")), name="triage")
+        team = handoffs(triage, clerk, name="desk", store=place() if kind == "team" else None)
+        return team if kind == "team" else handoffs(team, name="office", store=place())
+
+    async def main() -> None:
+        (item,) = (await runnable(ScriptedModel(call)).run("refund 881", session="ada", run_id="a")).pending
+        model = ScriptedModel(call, "It waits.")
+        team = runnable(model)
+        second = await team.run("and?", session="ada")
+        assert (second.pending, paid) == ((), [])
+        asked = second.messages[: second.start]
+        assert_sendable(asked)
+        assert [message.text for message in asked if message.text][-2:] == ["I will ask.", "and?"]
+        assert "has not decided" in [result.text for each in asked for result in each.tool_results][-1]
+        if kind != "flow":
+            assert second.text == "It waits."
+            assert len(model.calls) == 2  # who waits has the next turn, too
+        await runnable(ScriptedModel("Done.")).resume("a", {item.id: decision})
+        assert paid == (["881"] if decision == Approve() else [])
+        history = (await runnable(ScriptedModel("Yes.")).run("so?", session="ada")).messages
+        assert_sendable(history)
+        assert not any("has not decided" in result.text for each in history for result in each.tool_results)
+
+    asyncio.run(main())
+
+
+@pytest.mark.parametrize("end", ["expired", "denied elsewhere", "cancelled elsewhere"])
+def test_a_call_whose_time_is_over_or_that_was_decided_beside_a_branch_waits_no_more(end: str, place: Place) -> None:
+    clock = HandClock()
+    working, release = asyncio.Event(), asyncio.Event()
+
+    @tool(approval=True, effect="once")
+    def refund(order: str) -> str:
+        """Refund."""
+        return "refunded"
+
+    @tool
+    async def look() -> str:
+        """Look."""
+        working.set()
+        await release.wait()
+        return "seen"
+
+    def agent(*replies: Any) -> Agent:
+        rules = Approvals(expires=3600)
+        return Agent(ScriptedModel(*replies), tools=[refund, look], approvals=rules, store=place())
+
+    async def main() -> None:
+        settings: dict[str, Any] = {"environment": Environment(clock=clock)}
+        call = tool_call("refund", order="881")
+        (item,) = (await agent(call).run("refund 881", session="ada", run_id="a", **settings)).pending
+        busy = asyncio.create_task(agent(tool_call("look"), "Seen.").run("look", session="ada", **settings))
+        await working.wait()
+        one = agent("Hello.")
+        branch = (await one.run("hi", session=Session("ada", one.store, conflict="branch"), **settings)).session
+        release.set()
+        await busy
+        assert (await agent(call, "It waits.").run("and?", session=branch, **settings)).text == "It waits."
+        if end == "expired":
+            await clock.advance(3601)
+        elif end == "denied elsewhere":
+            await agent("Done.").resume("a", {item.id: Deny("no")}, **settings)
+        else:
+            await agent("Done.").attach("a").cancel()
+            assert (await agent("Done.").resume("a", **settings)).stop.__class__.__name__ == "Cancelled"
+        for session in (branch, "ada"):
+            assert (await agent(call).run("once more", session=session, **settings)).pending
+
+    asyncio.run(main())

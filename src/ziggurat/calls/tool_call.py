@@ -257,13 +257,14 @@ class _LiveCall(Struct, eq=False):
     def _may_be_lost(self, passed: ApprovedCall) -> bool:
         """Return whether the record must say that the call begins, before its result is there.
 
-        The call may be lost, or cancelled with those beside it, or its form is not that of the model.
+        The call may be lost, or cancelled with those beside it, its form is not that of the model, or it may wait.
         """
         if self.record is not None and self.record.intent is not None:
             return self.record.pending is not None  # a person has decided about a call that was started before
         beside = self.ctx.watch is not self.journal.watch  # that of the run: nothing is made at the same time
         changed = passed.id != "" or self.chain.hooks["before_tool"] != ()
-        return self.journal.durable or beside or changed or self.entry.spec.effect == "once"
+        waits = WAITING_CALLS in self.ctx.scope
+        return self.journal.durable or beside or changed or waits or self.entry.spec.effect == "once"
 
     def _intent(self, frozen: ToolCall) -> Intent:
         unknown = self.entry.spec.interrupted if self.entry.spec.effect == "once" else ""

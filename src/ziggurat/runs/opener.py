@@ -5,6 +5,7 @@ __all__ = ["Opener"]
 import asyncio
 from collections.abc import AsyncGenerator, Mapping
 from contextlib import suppress
+from functools import partial
 from typing import TYPE_CHECKING, Literal
 
 from msgspec.structs import replace
@@ -315,7 +316,7 @@ class Opener:
                 control.read_inbox, scope[STEERING] = runs.inbox, control.mailbox
         if writer is not None:
             scope[SESSION_WRITER] = writer
-            scope[WAITING_CALLS] = writer.waiting()
+            scope[WAITING_CALLS] = partial(writer.waits, self.runs, options.clock)
             writer.journal, writer.path = journal, self.path
         ctx = root_context(self.path, scope, options, journal.watch)
         if runs is not None and control is not None:

@@ -9,7 +9,8 @@ __all__ = [
     "request_digest",
     "session_for",
     "session_writer_of",
-    "waiting_step",
+    "waiting_calls",
+    "waiting_steps",
 ]
 
 import logging
@@ -19,23 +20,28 @@ from typing import Protocol
 from msgspec.structs import replace
 
 from ziggurat.calls.agent_call import AGENT_CALL
+from ziggurat.calls.call_decision import expired
 from ziggurat.calls.gate import digest_of_call
+from ziggurat.core.clock import Clock
 from ziggurat.core.codec import as_type, digest
 from ziggurat.core.context import Context
-from ziggurat.core.entries import Entered, JournalEntry
+from ziggurat.core.entries import Entered, Intent, Pending
 from ziggurat.core.errors import ConfigurationError, StoreError
 from ziggurat.core.journal import LocalJournal
+from ziggurat.core.path import is_tool_call, name_at, step_of, upwards
 from ziggurat.core.scope import Key
 from ziggurat.core.shield import finished
 from ziggurat.core.store import UNFINISHED, Store
-from ziggurat.messages.agent import AgentRequest, AgentRun
+from ziggurat.messages.agent import AgentRequest, AgentRun, PendingItem
 from ziggurat.messages.conversation import Conversation
 from ziggurat.messages.message import Message
-from ziggurat.messages.parts import ToolResult
+from ziggurat.messages.parts import ToolCall, ToolResult
+from ziggurat.messages.pending import recorded_items
 from ziggurat.messages.recorded import recorded_steps
 from ziggurat.messages.rewriting import OriginalMessages
 from ziggurat.messages.stops import status_of
 from ziggurat.runs.conditions import RunConditions
+from ziggurat.runs.runs import Runs
 from ziggurat.stores.session import Session, SessionLease
 from ziggurat.stores.session.log import ConversationReplaced, MessagesAdded, SessionEntry, latest_from_question, whole
 
@@ -116,8 +122,9 @@ class SessionWriter:
             prompt = self.request.messages
             if start == 0 and history[: len(prompt)] == list(prompt):  # from a service that does not set `start`
                 start = len(prompt)
-            waiting = [] if self.journal is None or not run.pending else waiting_step(self.journal.entries, self.path)
-            calls = tuple(digest_of_call(item.call) for item in run.pending if item.stage == "tool")
+            waiting, calls = list[Message](), tuple[str, ...]()
+            if self.journal is not None and run.pending:
+                waiting, calls = waiting_steps(self.journal, run.pending), waiting_calls(self.journal, run.pending)
             entries = self._entries(0, [*prompt[self.loaded :], *history[start:], *waiting], calls)
             before = self._lease.state.waiting.get(self.run_id, ())
             if not entries and calls != before:  # a flow adds no messages until it ends
@@ -154,10 +161,17 @@ class SessionWriter:
 
     # -- within --------------------------------------------------------------------------------------------------
 
-    def waiting(self) -> frozenset[str]:
-        """Return digests of the calls of other runs of the session that wait for a decision."""
+    async def waits(self, runs: Runs, clock: Clock, call: str) -> bool:
+        """Return whether another run of the session waits with the call of a digest.
+
+        The session may not know what has become of the run since: the record tells.
+        """
         waiting = self._lease.state.waiting
-        return frozenset(call for run, calls in waiting.items() if run != self.run_id for call in calls)
+        others = [run_id for run_id, calls in waiting.items() if call in calls and run_id != self.run_id]
+        for run_id in others:
+            if await _still_waits(runs, run_id, clock.now()):
+                return True
+        return False
 
     def _entries(self, start: int, messages: Sequence[Message], waiting: tuple[str, ...] = ()) -> list[SessionEntry]:
         """Return the entries to write so that the run's messages from number `start` on are these."""
@@ -218,21 +232,50 @@ class SessionWriter:
 _WAITS = "no result yet: a person has been asked and has not decided; do not ask for it again"
 
 
-def waiting_step(entries: Iterable[JournalEntry], path: str) -> list[Message]:
-    """Return the messages of the step in which a run waits: the reply, and for each call its result, or that it waits.
+def waiting_steps(journal: LocalJournal, pending: Sequence[PendingItem]) -> list[Message]:
+    """Return the messages of the steps in which agents of a run wait: the reply, and for each call its result so far.
 
-    It is that of the agent at a path in the record.
+    They are those of agents that are no tools of others. The reply of a member of a team is signed.
     """
-    _, steps = recorded_steps(entries, path)
-    last = steps[-1] if steps else None
-    if last is None or last.complete or not last.replies:
-        return []
-    reply = last.replies[-1]
-    results = [
-        last.results.get(number) or ToolResult(call.id, call.name, _WAITS, "interrupted", call.name)
-        for number, call in enumerate(reply.tool_calls, 1)
-    ]
-    return [reply, *(Message("tool", (result,)) for result in results)]
+    messages: list[Message] = []
+    for agent in dict.fromkeys(step_of(calls[-1])[0] for item in pending if (calls := _calls_around(item))):
+        _, steps = recorded_steps(journal.entries, agent)
+        last = steps[-1] if steps else None
+        if last is None or last.complete or not last.replies:
+            continue
+        reply = last.replies[-1]
+        entered = [name_at(path) for path in upwards(agent) if journal.is_entered(path)]
+        messages.append(replace(reply, name="/".join(reversed(entered[:-1]))) if entered[1:] else reply)
+        for number, call in enumerate(reply.tool_calls, 1):
+            result = last.results.get(number) or ToolResult(call.id, call.name, _WAITS, "interrupted", call.name)
+            messages.append(Message("tool", (result,)))
+    return messages
+
+
+def waiting_calls(journal: LocalJournal, pending: Sequence[PendingItem]) -> tuple[str, ...]:
+    """Return digests of the calls that wait, and of those around them, as they were made and as they were changed."""
+    paths = {path for item in pending for path in _calls_around(item)}
+    calls = [item.call for item in pending if item.stage == "tool"]
+    for entry in journal.entries:
+        if isinstance(entry, (Pending, Intent)) and entry.path in paths:
+            calls.append(as_type(entry.request, ToolCall))
+    return tuple(dict.fromkeys(map(digest_of_call, calls)))
+
+
+def _calls_around(item: PendingItem) -> list[str]:
+    """Return the paths of the tool calls that wait for a decision, the innermost first."""
+    return [path for path in upwards(item.path) if is_tool_call(path)]
+
+
+async def _still_waits(runs: Runs, run_id: str, now: float) -> bool:
+    """Return whether a run that waited may still make its calls; one that is kept elsewhere may."""
+    info = await runs.find(run_id)
+    if info is None:
+        return True
+    if info.status not in ("running", "Suspended"):
+        return False
+    items = recorded_items(await runs.read(run_id))
+    return not items or any(expired(item, now) is None for item in items)
 
 
 SESSION_WRITER: Key[SessionWriter] = Key("writer")
