@@ -2,19 +2,23 @@
 
 import asyncio
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 import httpx
 import pytest
+from msgspec import Struct
 
 from tests.hard_cases.support import results
 from tests.stores import places
 from tests.stores.places import new_store
 from ziggurat.agents.agent import Agent
+from ziggurat.agents.flow import flow
 from ziggurat.agents.runnable import Runnable
+from ziggurat.calls.step import step
 from ziggurat.core.context import Context
-from ziggurat.core.errors import InvalidArguments, ModelError, Timeout, ToolError
+from ziggurat.core.errors import InvalidArguments, ModelError, NotRepeatable, Timeout, ToolError
 from ziggurat.core.layer import stack
 from ziggurat.layers.fallback import fallback
 from ziggurat.layers.retry import retry
@@ -224,6 +228,12 @@ def test_a_result_that_only_a_layer_lost_is_the_result() -> None:
     assert world.run(agent).observations == ("paid",)
 
 
+class Receipt(Struct):
+    """What a step returns."""
+
+    amount: int
+
+
 # -- in agents below ---------------------------------------------------------------------------------------------------
 
 
@@ -303,6 +313,76 @@ def test_another_agent_is_asked_when_nothing_was_done() -> None:
     two = fallback(_payer(world, "one", broken), Agent(ScriptedModel("done"), name="two"))
     run = world.run(_lead(world, Runnable(two, name="helper"), "helper"))
     assert run.observations == ("done",)
+
+
+@pytest.mark.parametrize("result", ["paid", "Receipt", "nothing", "known", "lost"])
+@pytest.mark.parametrize("place", ["tool", "flow", "agent in a flow"])
+def test_a_step_that_acts_once_only_is_told_of_like_a_tool(place: str, result: str) -> None:
+    paid: list[int] = []
+
+    @step(effect="once")
+    async def pay(amount: int) -> str | Receipt | None:
+        paid.append(amount)
+        if result == "known":
+            raise ValueError("no such account")
+        if result == "lost":
+            raise ConnectionError("lost")
+        return {"paid": "paid", "Receipt": Receipt(amount), "nothing": None}[result]
+
+    async def act(question: str) -> str:
+        """Act."""
+        with suppress(ValueError, NotRepeatable):
+            await pay(5)
+        raise ConnectionError("broken")
+
+    def first() -> Runnable:
+        if place == "flow":
+            return flow(act)
+        model = ScriptedModel(tool_call("act", question="x"), ModelError("the model is gone", kind="server"))
+        return Agent(model, name="act", tools=Toolbox([act], on_error="raise"))
+
+    async def outer(question: str) -> str:
+        return (await first().run(question)).text
+
+    one = flow(outer) if place == "agent in a flow" else first()
+    two = Runnable(fallback(one, Agent(ScriptedModel("done"), name="two"), when=_always), name="helper")
+    world = World("value")
+    run = world.run(_lead(world, two, "helper"))
+    assert run.stop == stops.Completed()
+    assert paid == [5]
+    told = {"paid": "pay: paid", "Receipt": 'pay: {"amount":5}', "nothing": "pay: null", "lost": "effect is unknown"}
+    if result == "known":
+        assert run.observations == ("done",)
+    else:
+        assert told[result] in run.observations[0]
+        assert (results(run)[0].error == "interrupted") is (result == "lost")
+
+
+@pytest.mark.parametrize("interrupted", ["report", "ask"])
+@pytest.mark.parametrize("error", KNOWN)
+def test_a_failure_that_the_tool_knows_and_that_ends_its_agent_is_known(error: str, interrupted: Interrupted) -> None:
+    world = World(error, interrupted)
+    box = Toolbox([world.pay()], on_error="raise")
+    one = Agent(ScriptedModel(tool_call("pay")), name="one", tools=box)
+    two = fallback(one, Agent(ScriptedModel("done"), name="two"), when=_always)
+    run = world.run(_lead(world, Runnable(two, name="helper"), "helper"))
+    assert (run.stop, run.observations, len(world.paid)) == (stops.Completed(), ("done",), 1)
+
+
+@pytest.mark.parametrize("interrupted", ["report", "ask"])
+@pytest.mark.parametrize("error", KNOWN)
+def test_a_run_that_a_known_failure_has_ended_goes_on_with_it(error: str, interrupted: Interrupted) -> None:
+    world = World(error, interrupted)
+
+    def agent(reply: Any) -> Agent:
+        return Agent(ScriptedModel(reply), tools=Toolbox([world.pay()], on_error="raise"), store=world.store)
+
+    failed = world.run(agent(tool_call("pay")))
+    assert isinstance(failed.stop, stops.Failed)
+    run = asyncio.run(agent("end").resume("r", environment=Environment(clock=world.clock)))
+    assert (run.text, len(world.paid)) == ("end", 1)
+    assert failed.stop.error.removeprefix("pay: ") in run.observations[0]
+    assert "unknown" not in run.observations[0]
 
 
 @pytest.mark.parametrize("interrupted", ["report", "ask"])

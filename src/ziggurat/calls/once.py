@@ -5,13 +5,16 @@ An agent that fails reports such calls that were started below it, so that nothi
 
 __all__ = ["after_acts", "make_once", "settle_unknown"]
 
+from typing import cast
+
 from ziggurat.calls.call_decision import CallDecision, item_of
 from ziggurat.core.codec import as_type
 from ziggurat.core.context import Context
-from ziggurat.core.entries import Intent, Record
+from ziggurat.core.entries import Failure, Intent, Record, Result, Returned
 from ziggurat.core.errors import ConfigurationError, JournalError, NotRepeatable, Suspend, is_transient
 from ziggurat.core.journal import LocalJournal, journal_of
-from ziggurat.core.path import is_beneath
+from ziggurat.core.json_lines import as_error
+from ziggurat.core.path import is_beneath, is_tool_call
 from ziggurat.core.service import Service
 from ziggurat.messages.agent import Decision, Deny, DidNotHappen, Happened, decision_of
 from ziggurat.messages.model import ToolSpec
@@ -60,6 +63,9 @@ async def settle_unknown(
     """
     if spec.interrupted == "retry_if_idempotent":
         return None
+    if (failure := _failure_since(record, ctx)) is not None:
+        text = f"{failure.text} ({spec.name} acts once only and has been run; it was not run again)"
+        raise NotRepeatable(text, kind="interrupted")
     if spec.interrupted == "report":
         raise error if isinstance(error, NotRepeatable) else unknown_outcome(spec.name, error)
     decision = await _decision_on_interrupted(call, record, ctx)
@@ -71,6 +77,16 @@ async def settle_unknown(
             f"unknown: {decision.reason}",
             kind="interrupted",
         )
+    return None
+
+
+def _failure_since(record: Record, ctx: Context) -> ToolResult | None:
+    """Return the error with which a begun call has ended its agent, which asks for it again; None if it has not."""
+    for entry in reversed(journal_of(ctx).entries):
+        if entry is record.intent:
+            break
+        if isinstance(entry, Result) and entry.path == ctx.path:
+            return as_type(entry.value, ToolResult)
     return None
 
 
@@ -120,9 +136,12 @@ async def _what_came_of(intent: Intent, ctx: Context) -> tuple[str, bool]:
     """Return the outcome of a call that was started, empty if it did nothing, and whether that is known."""
     name, record = intent.name, journal_of(ctx).find(intent.path)
     assert record is not None  # it has an intent
-    outcome = record.returned or record.result
+    unknown = f"{name} was interrupted, and whether it took effect is unknown"
+    outcome = record.returned or (record.outcomes[-1] if record.outcomes else None)
+    if isinstance(outcome, Failure):  # of a step, or with which a tool has ended its agent
+        return (unknown, False) if kind_of(as_error(outcome.error)) == "interrupted" else ("", True)
     if outcome is not None:
-        result = as_type(outcome.value, ToolResult)
+        result = as_type(outcome.value, ToolResult) if is_tool_call(intent.path) else _result_of_step(name, outcome)
         if result.error not in (None, "interrupted"):
             return "", True
         return f"{name}: {result.text:.500}", result.error is None
@@ -133,4 +152,8 @@ async def _what_came_of(intent: Intent, ctx: Context) -> tuple[str, bool]:
         return f"{name}: {decision.result:.500}", True
     if isinstance(decision, DidNotHappen):
         return "", True
-    return f"{name} was interrupted, and whether it took effect is unknown", False
+    return unknown, False
+
+
+def _result_of_step(name: str, outcome: Returned | Result) -> ToolResult:
+    return result_of(as_type(outcome.value, cast("type[object]", object)), ToolCall("", name, "{}"))
