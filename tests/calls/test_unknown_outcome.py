@@ -174,9 +174,20 @@ def test_the_decision_is_carried_out(decision: Any, said: str, times: int, limit
     assert len(world.paid) == times
 
 
-def test_what_did_not_happen_and_is_lost_again_is_asked_again() -> None:
+@pytest.mark.parametrize("arranged", ARRANGED)
+def test_what_did_not_happen_is_run_however_it_is_arranged(arranged: str) -> None:
     world = World("connection", "ask")
-    agent = _agent(world)
+    agent = _agent(world, arranged)
+    world.run(agent)
+    world.lost = False
+    assert world.resume(agent, DidNotHappen()).observations == ("paid",)
+    assert len(world.paid) == 2
+
+
+@pytest.mark.parametrize("arranged", ARRANGED)
+def test_what_did_not_happen_and_is_lost_again_is_asked_again(arranged: str) -> None:
+    world = World("connection", "ask")
+    agent = _agent(world, arranged)
     world.run(agent)
     assert world.resume(agent, DidNotHappen()).stop == stops.Suspended()
     assert world.resume(agent, Happened("found it")).observations == ("found it",)

@@ -9,9 +9,11 @@ import pytest
 
 from tests.stores.places import PLACES
 from ziggurat.agents.agent import Agent
+from ziggurat.agents.flow import flow
+from ziggurat.calls.step import step
 from ziggurat.core.broadcast import SubscribedItem
 from ziggurat.core.codec import encode
-from ziggurat.core.entries import Ended, Opened
+from ziggurat.core.entries import Ended, Intent, Opened, Result
 from ziggurat.core.errors import ToolError
 from ziggurat.core.event import Event
 from ziggurat.core.store import Store
@@ -169,6 +171,30 @@ def test_a_reader_of_a_run_that_waits_gets_the_request_and_the_decision(kind: st
         (tool_ended,) = [event for event in later if isinstance(event, ToolEnded)]
         assert tool_ended.result.text == "paid 1"
         assert tool_ended.call == item.call, "of a call that was asked for before the place where the reader began"
+        for store in (here, elsewhere):
+            await store.close()
+
+    asyncio.run(main())
+
+
+@pytest.mark.parametrize("kind", PLACES)
+def test_a_reader_gets_the_steps_that_act_once_only(kind: str, tmp_path: Path) -> None:
+    async def main() -> None:
+        place = PLACES[kind](tmp_path)
+        here, elsewhere = place(), place()
+
+        @step(effect="once")
+        async def charge(amount: int) -> str:
+            return f"charged {amount}"
+
+        async def order(amount: int) -> str:
+            return await charge(amount)
+
+        assert (await flow(store=here)(order).run(5, run_id="r")).output == "charged 5"
+        items = [item.what async for item in flow(store=elsewhere)(order).subscribe("r")]
+        (intent,) = [each for each in items if isinstance(each, Intent)]
+        assert (intent.name, intent.request) == ("charge", intent.digest)
+        assert "charged 5" in [each.value for each in items if isinstance(each, Result)]
         for store in (here, elsewhere):
             await store.close()
 

@@ -121,7 +121,8 @@ async def _outcome(
     record = journal.find(ctx.path)
     if record is not None and record.result is not None:
         return await act(box, call, ctx)  # it has a recorded result, from this process or an earlier one
-    if record is not None and record.intent is not None and record.intent.once in ("ask", "report"):
+    intent = None if record is None or record.never_began else record.intent
+    if intent is not None and intent.once in ("ask", "report"):
         try:
             return await act(box, call, ctx)  # it may have taken effect, and is settled as after a crash
         except Suspend as suspend:
@@ -129,7 +130,7 @@ async def _outcome(
     result = not_executed((call,), why)[0]
     if not why:
         result = ToolResult(call.id, call.name, CANCELLED_ITSELF, "permanent", call.name)
-    elif record is not None and record.intent is not None:
+    elif intent is not None:
         text = f"interrupted: {why} while this one ran; whether it took effect is unknown"
         result = ToolResult(call.id, call.name, text, "interrupted", call.name)
     await journal.write(Result(ctx.path, call.name, call, result))

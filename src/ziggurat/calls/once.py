@@ -3,14 +3,14 @@
 An agent that fails reports such calls that were started below it, so that nothing else is called in its place.
 """
 
-__all__ = ["after_acts", "make_once", "settle_unknown"]
+__all__ = ["after_acts", "make_once", "note_never_began", "settle_unknown"]
 
 from typing import cast
 
 from ziggurat.calls.call_decision import CallDecision, item_of
 from ziggurat.core.codec import as_type
 from ziggurat.core.context import Context
-from ziggurat.core.entries import Failure, Intent, Record, Result, Returned
+from ziggurat.core.entries import Decided, Failure, Intent, Record, Result, Returned
 from ziggurat.core.errors import ConfigurationError, JournalError, NotRepeatable, Suspend, is_transient
 from ziggurat.core.journal import LocalJournal, journal_of
 from ziggurat.core.json_lines import as_error
@@ -25,7 +25,7 @@ from ziggurat.tools.results import kind_of, result_of, text_of_error
 
 
 async def make_once(
-    service: Service[ToolCall, ToolResult], spec: ToolSpec, own: ToolCall, ctx: Context, journal: LocalJournal
+    service: Service[ToolCall, ToolResult], spec: ToolSpec, frozen: Frozen, ctx: Context, journal: LocalJournal
 ) -> ToolResult:
     """Make a call of a tool that acts once only; after a timeout or a lost connection, settle it as after a crash.
 
@@ -33,7 +33,7 @@ async def make_once(
         NotRepeatable: it is unknown whether it took effect.
         Suspend: a person must find out whether it took effect.
     """
-    frozen = Frozen(own, spec.effect, ctx.path)
+    own = frozen.call
     try:
         return await service(ToolCall(own.id, own.name, own.arguments), ctx.freezing(frozen))
     except Exception as error:
@@ -61,7 +61,7 @@ async def settle_unknown(
         NotRepeatable: the outcome is unknown, and the model gets that as an error.
         Suspend: there is no decision of a person yet.
     """
-    if spec.interrupted == "retry_if_idempotent":
+    if spec.interrupted == "retry_if_idempotent" or record.never_began:
         return None
     if (failure := _failure_since(record, ctx)) is not None:
         text = f"{failure.text} ({spec.name} acts once only and has been run; it was not run again)"
@@ -78,6 +78,12 @@ async def settle_unknown(
             kind="interrupted",
         )
     return None
+
+
+def note_never_began(ctx: Context, journal: LocalJournal) -> None:
+    """Record with the next entry that a call with an intent was cancelled before it began, such as by a limiter."""
+    if not journal.closed:
+        journal.hold(Decided(ctx.path, "", DidNotHappen(), journal.watch.elapsed))
 
 
 def _failure_since(record: Record, ctx: Context) -> ToolResult | None:

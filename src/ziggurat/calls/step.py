@@ -3,7 +3,7 @@
 __all__ = ["Arguments", "Step", "counted_steps", "own_places", "place_at", "place_of", "step"]
 
 import inspect
-from asyncio import current_task
+from asyncio import CancelledError, current_task
 from collections.abc import Callable, Coroutine, Sequence
 from copy import copy
 from functools import cached_property, update_wrapper
@@ -24,6 +24,7 @@ from typing import (
 from msgspec import Struct
 
 from ziggurat.calls.call_decision import refuse
+from ziggurat.calls.once import note_never_began
 from ziggurat.core.codec import digest
 from ziggurat.core.containment import as_failure
 from ziggurat.core.context import AMBIENT, JOURNAL, Context, root
@@ -194,14 +195,16 @@ class Step(Generic[P, R]):
         """
         journal = journal_of(ctx)
         record = journal.find(ctx.path)
-        if record is not None and record.intent is not None:
+        if record is not None and record.intent is not None and not record.never_began:
             raise unknown_outcome(self.name, ConnectionAbortedError("the run was broken off"))
         fingerprint = request.fingerprint()
-        await journal.write(Intent(ctx.path, self.name, fingerprint, fingerprint, "report"))
         frozen = Frozen(ToolCall("", self.name, fingerprint), "once", ctx.path)
         try:
+            await journal.write(Intent(ctx.path, self.name, fingerprint, fingerprint, "report"))
             return await self.service(request, ctx.freezing(frozen))
         except BaseException as raised:
+            if isinstance(raised, CancelledError) and not frozen.runs:
+                note_never_began(ctx, journal)
             error = as_failure(raised)
             if frozen.unknown is None and not (frozen.runs and is_lost(error)):
                 raise

@@ -19,7 +19,7 @@ from ziggurat.calls.call_decision import is_waiting, refuse, waiting_call
 from ziggurat.calls.failures import failure_at, note_failure
 from ziggurat.calls.gate import WAITING_CALLS, ApprovedCall, pass_gate
 from ziggurat.calls.hooks import MIDDLEWARE, NO_CHAIN, HookChain, hooked, run_hooks, tell, wrap
-from ziggurat.calls.once import after_acts, make_once, settle_unknown
+from ziggurat.calls.once import after_acts, make_once, note_never_began, settle_unknown
 from ziggurat.core.clock import CLOCK, SYSTEM_CLOCK
 from ziggurat.core.codec import as_type
 from ziggurat.core.containment import as_failure
@@ -169,11 +169,19 @@ class _LiveCall(Struct, eq=False):
             passed = ApprovedCall(self.entry.normalize(self.call))
         if ADMISSION in ctx.scope:
             admit_tool(passed.call.name, ctx)
-        if self._may_be_lost(passed):
-            await self.journal.write(self._intent(passed.call))
-        if passed.id and ctx.listens(ApprovalExecuted):
-            await ctx.emit(ApprovalExecuted(ctx.path, passed.id, _copy_of(passed.call)))
-        return await self._run(passed.call)
+        intended = self._may_be_lost(passed)
+        own = ToolCall(passed.call.id, passed.call.name, passed.call.arguments)  # a copy that nothing below can reach
+        approved = Frozen(own, self.entry.spec.effect, ctx.path)
+        try:
+            if intended:
+                await self.journal.write(self._intent(passed.call))
+            if passed.id and ctx.listens(ApprovalExecuted):
+                await ctx.emit(ApprovalExecuted(ctx.path, passed.id, own))
+            return await self._run(passed.call, approved)
+        except CancelledError:
+            if intended and not approved.runs:
+                note_never_began(ctx, self.journal)
+            raise
 
     # -- checks --------------------------------------------------------------------------------------------------
 
@@ -270,20 +278,14 @@ class _LiveCall(Struct, eq=False):
         unknown = self.entry.spec.interrupted if self.entry.spec.effect == "once" else ""
         return Intent(self.ctx.path, frozen.name, frozen, frozen.fingerprint(), unknown)
 
-    def _run(self, frozen: ToolCall) -> Coroutine[Any, Any, ToolResult]:
-        """Run the checked call in its wraps and layers; the guard below all of them refuses any other."""
+    def _run(self, frozen: ToolCall, approved: Frozen) -> Coroutine[Any, Any, ToolResult]:
+        """Run the checked call in its wraps and layers; the guard below all of them refuses any other than `approved`."""
         ctx, chain, spec, service = self.ctx, self.chain, self.entry.spec, self.entry.service
         if chain is not NO_CHAIN:
             if chain.hooks["on_tool_delta"]:
                 ctx = ctx.within(TOOL_DELTAS, lambda text, ctx: run_hooks(chain, "on_tool_delta", text, ctx))
             service = wrap(service, chain, "wrap_tool")
         if spec.effect == "once":
-            return make_once(service, spec, _copy_of(frozen), ctx, self.journal)
-        approved = Frozen(_copy_of(frozen), spec.effect, ctx.path)
+            return make_once(service, spec, approved, ctx, self.journal)
         ctx = ctx.within(APPROVED_CALL, approved) if self.entry.composite else ctx.freezing(approved)
         return service(frozen, ctx)
-
-
-def _copy_of(call: ToolCall) -> ToolCall:
-    """Return a copy that nothing else can reach."""
-    return ToolCall(call.id, call.name, call.arguments)

@@ -227,6 +227,11 @@ class Record(Struct, eq=False):
         return self.pending is not None and self.decided is None and self.result is None
 
     @property
+    def never_began(self) -> bool:
+        """Whether the call was cancelled between its intent and its beginning: that was decided without being asked."""
+        return self.intent is not None and self.decided is not None and self.pending is None
+
+    @property
     def has_failed(self) -> bool:
         """Whether the last try failed."""
         return bool(self.outcomes) and isinstance(self.outcomes[-1], Failure)

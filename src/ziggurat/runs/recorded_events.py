@@ -137,6 +137,8 @@ def _decoded(entry: JournalEntry) -> JournalEntry:
         case Failure():
             spent = tuple(usage for cost in entry.spent if (usage := as_usage(cost)) is not None)
             return replace(entry, error=as_error(entry.error), spent=spent)
+        case Intent() if not is_tool_call(entry.path):  # of a step
+            return replace(entry, request=_plain(entry.request))
         case Intent() | Pending():
             return replace(entry, request=as_type(entry.request, ToolCall))
         case Decided():
