@@ -140,7 +140,7 @@ DEPLOYS = {
             "output": Report,
             "model": ByTurn(*TURNS[:2], tool_call("final_answer", id="x", sent=True), name="model-1"),
         },
-        TOOLS,
+        TOOLS | {"output"},
         "",
     ),
     "the tools change places": Deploy(lambda: {"tools": [_helper(), send_mail, look_up]}, TOOLS),

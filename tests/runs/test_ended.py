@@ -17,6 +17,7 @@ from ziggurat.core.store import run_log
 from ziggurat.layers.cache import CacheStore, cache
 from ziggurat.messages import stops
 from ziggurat.messages.agent import AgentRun
+from ziggurat.messages.facts import OutputMode
 from ziggurat.messages.parts import tool_call
 from ziggurat.middleware import OutputGuardrail
 from ziggurat.models.scripted import PAUSE, ScriptedModel, ScriptedReply
@@ -177,6 +178,35 @@ def test_another_agent_output_or_request_is_told_and_never_corrupt(place: Place)
         with pytest.raises(RunExists, match="another agent, 'agent'"):
             await Agent(model, output=City, name="other", store=place()).run("go", run_id="r")
         assert len(model.calls) == 1
+
+    asyncio.run(main())
+
+
+@pytest.mark.parametrize("mode", ["native", "tool", "prompted"])
+@pytest.mark.parametrize("waits", [False, True])
+@pytest.mark.parametrize(("before", "after"), [(City, str), (str, City), (City, Spot)])
+def test_another_type_of_output_is_told_in_every_mode(
+    place: Place, mode: OutputMode, waits: bool, before: Any, after: Any
+) -> None:
+    answer: ScriptedReply = (
+        '{"name": "Ur"}' if mode != "tool" or before is str else tool_call("final_answer", name="Ur")
+    )
+    replies: list[ScriptedReply] = [tool_call("pay", to="Ur"), answer] if waits else [answer]
+
+    def digger(output: Any) -> Agent[Any]:
+        model = ScriptedModel(*replies, output_modes=[mode])
+        typed = {} if output is str else {"output": output}
+        return Agent(model, tools=Ledger().tools(), store=place(), **typed)
+
+    async def main() -> None:
+        await digger(before).run("go", run_id="r")
+        heard: list[Event] = []
+        if waits:
+            assert (await digger(after).run("go", run_id="r", listeners=[heard.append])).pending
+        else:
+            with pytest.raises(RunExists, match="another type of output"):
+                await digger(after).run("go", run_id="r", listeners=[heard.append])
+        assert [event.what for event in heard if isinstance(event, Diverged)][-1] == "output"
 
     asyncio.run(main())
 

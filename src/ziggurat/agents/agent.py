@@ -212,6 +212,7 @@ class Agent(Runnable[Out]):
             "instructions": name_of(instructions) if callable(instructions) else instructions or "",
             "tools": ", ".join(f"{spec.name}:{digest(spec)[:8]}" for spec in settings.specs),
             "settings": digest(settings.settings),
+            "output": "text" if settings.output is None else digest(settings.output.schema),
         }
 
     def __repr__(self) -> str:

@@ -14,7 +14,7 @@ from ziggurat.calls.failures import mask_of
 from ziggurat.core.codec import as_type, digest
 from ziggurat.core.containment import contained
 from ziggurat.core.context import JOURNAL, Context
-from ziggurat.core.entries import Ended
+from ziggurat.core.entries import Ended, Entered
 from ziggurat.core.errors import (
     ConfigurationError,
     JournalCorrupt,
@@ -236,11 +236,19 @@ async def _answer(agent: AgentService, name: str, opening: Opening) -> AgentRun:
         again = Opening("continued", opening.run_id, opening.request, ctx.within(JOURNAL, replayed), replayed)
         return await drive(agent, name, lambda: _opened(again))
     try:
+        _check_text(agent, record.entered)
         return await enter(agent, opening.request, ctx)
     except JournalCorrupt as error:
         raise RunExists(
             f"the run {opening.run_id!r} exists with another type of output: {error}; choose another id"
         ) from error
+
+
+def _check_text(agent: AgentService, entered: Entered | None) -> None:
+    """Raise JournalCorrupt if an agent whose answers are text had a type for them when it was entered."""
+    was = "text" if entered is None else as_type(entered.setup, dict[str, str]).get("output", "text")
+    if was != "text" and parts_of(agent).setup().get("output") == "text":
+        raise JournalCorrupt("the recorded output is a value of a type, and that of this agent is text")
 
 
 def _replayed_end(failure: BaseException | None, run: AgentRun, journal: LocalJournal, path: str) -> AgentRun:
