@@ -17,6 +17,7 @@ from ziggurat.core.store import run_log
 from ziggurat.layers.cache import CacheStore, cache
 from ziggurat.messages import stops
 from ziggurat.messages.agent import AgentRun
+from ziggurat.messages.events import ApprovalRequested
 from ziggurat.messages.facts import OutputMode
 from ziggurat.messages.parts import tool_call
 from ziggurat.middleware import OutputGuardrail
@@ -238,6 +239,42 @@ def test_a_mistake_of_the_caller_leaves_status_queue_and_decisions(place: Place)
                 assert await status(agent) == "Suspended"
         run = await clerk(place(), ledger, "done").resume("r", {item.id: Approve()}, deps={USER: "ada"})
         assert (run.text, ledger.paid) == ("done", ["ada"])
+
+    asyncio.run(main())
+
+
+@pytest.mark.parametrize("cancelled", [False, True])
+@pytest.mark.parametrize("kept", [True, False])
+def test_a_mistake_leaves_decisions_that_were_made_while_the_run_worked(
+    place: Place, kept: bool, cancelled: bool
+) -> None:
+    async def main() -> None:
+        over, begun, waits = asyncio.Event(), asyncio.Event(), asyncio.Event()
+
+        async def look() -> str:
+            """Look."""
+            begun.set()
+            await over.wait()
+            return "seen"
+
+        calls = [tool_call("pay", id="1", to="ada"), tool_call("look", id="2")]
+        tools = [Ledger().tools()[1], look]
+        agent = Agent(ScriptedModel(calls, "done"), tools=tools, store=place() if kept else None)
+        listen: Callable[[Event], None] = lambda event: waits.set() if isinstance(event, ApprovalRequested) else None  # noqa: E731
+        handle = agent.start("go", run_id="r", listeners=[listen])
+        await waits.wait()
+        await begun.wait()
+        (item,) = (await agent.attach("r").status()).pending
+        await agent.decide("r", {item.id: Deny("no")})
+        if cancelled:
+            handle.cancel()
+        over.set()
+        await handle.result()
+        before = await agent.record("r"), (await agent.attach("r").status()).status
+        with pytest.raises(ConfigurationError, match="waits for a decision"):
+            await agent.resume("r", {"another": Approve()})
+        assert (await agent.record("r"), (await agent.attach("r").status()).status) == before
+        assert (await agent.resume("r")).observations == ("denied: no", "seen")
 
     asyncio.run(main())
 

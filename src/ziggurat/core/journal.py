@@ -379,8 +379,10 @@ class LocalJournal(Recorder):
         return max(times, default=0.0)
 
     def hold(self, entry: JournalEntry, /) -> None:
-        """Record an entry that becomes durable with the next one only."""
+        """Record an entry that becomes durable with the next one only, so the run has not gone on with it."""
+        held = len(self.entries) == self._begun
         LocalJournal.append(self, entry)
+        self._begun += held
 
 
 def _is_alternative(path: str) -> bool:
