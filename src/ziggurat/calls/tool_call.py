@@ -279,7 +279,7 @@ class _LiveCall(Struct, eq=False):
         return Intent(self.ctx.path, frozen.name, frozen, frozen.fingerprint(), unknown)
 
     def _run(self, frozen: ToolCall, approved: Frozen) -> Coroutine[Any, Any, ToolResult]:
-        """Run the checked call in its wraps and layers; the guard below all of them refuses any other than `approved`."""
+        """Run the checked call in its wraps and layers; the guard below them refuses all but `approved`."""
         ctx, chain, spec, service = self.ctx, self.chain, self.entry.spec, self.entry.service
         if chain is not NO_CHAIN:
             if chain.hooks["on_tool_delta"]:

@@ -1,6 +1,6 @@
-"""Composites: calls of a record that consist of other calls, where those begin, and what each call itself has cost."""
+"""Composites: calls of a record that consist of other calls: what each itself has cost, and which failures end them."""
 
-__all__ = ["Composites", "flows_in", "handled_failures"]
+__all__ = ["Composites", "flows_in", "withdraw_failures"]
 
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import islice
@@ -8,7 +8,7 @@ from itertools import islice
 from msgspec import Struct
 
 from ziggurat.core.codec import Raw, as_type, decode
-from ziggurat.core.entries import Entered, Failure, Intent, JournalEntry, Outcome, Pending, Result
+from ziggurat.core.entries import Entered, Failure, Intent, JournalEntry, Outcome, Pending, Record, Result
 from ziggurat.core.path import is_beneath, is_model_call, parent_of
 
 
@@ -103,7 +103,7 @@ def flows_in(entries: Iterable[JournalEntry]) -> frozenset[str]:
     )
 
 
-def handled_failures(entries: Sequence[JournalEntry]) -> set[int]:
+def _handled_failures(entries: Sequence[JournalEntry]) -> set[int]:
     """Return the ids of the failures after which a flow around them has made other calls, so that it knows of them."""
     flows = flows_in(entries)
     handled: set[int] = set()
@@ -123,3 +123,35 @@ def handled_failures(entries: Sequence[JournalEntry]) -> set[int]:
                     calls.add(call)
             call, flow = flow, parent_of(flow)
     return handled
+
+
+def withdraw_failures(records: Sequence[Record], entries: Sequence[JournalEntry]) -> None:
+    """Remove the failures that ended a run from the records of its calls, so that these calls are made again.
+
+    A failure did not end the run if a call above it has an answer, if another alternative answered instead, or if a
+    flow has made other calls after it.
+    """
+    for record in records:
+        if record.result is not None and not parent_of(record.result.path):
+            record.outcomes.clear()  # the agent's own, such as a run that stopped at a budget: it goes on now
+    failed = [record for record in records if record.has_failed]
+    if not failed:
+        return
+    answered = {entry.path for entry in entries if isinstance(entry, Result)}
+    decided = {parent_of(path) for path in answered if _is_alternative(path)}
+    handled = _handled_failures(entries)
+    for record in failed:
+        if id(record.outcomes[-1]) in handled:
+            continue
+        at = record.outcomes[-1].path
+        while at and parent_of(at) not in answered and not (_is_alternative(at) and parent_of(at) in decided):
+            at = parent_of(at)
+        while not at and record.has_failed:
+            record.outcomes.pop()
+            if record.result is not None:  # the failure of a call that had a result, so that its run failed
+                record.outcomes.pop()
+
+
+def _is_alternative(path: str) -> bool:
+    """Return whether `path` is that of one of a combinator's alternatives, such as ``alt-1``."""
+    return path.rpartition("/")[2].startswith("alt-")

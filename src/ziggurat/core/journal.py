@@ -9,10 +9,10 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Iterat
 
 from ziggurat.core.clock import SYSTEM_CLOCK, Clock
 from ziggurat.core.codec import SHAPE_VERSION
-from ziggurat.core.composites import handled_failures
+from ziggurat.core.composites import withdraw_failures
 from ziggurat.core.context import JOURNAL, Context
 from ziggurat.core.durations import Durations
-from ziggurat.core.entries import Decided, Ended, Entered, JournalEntry, Opened, Pending, Record, Result
+from ziggurat.core.entries import Decided, Ended, Entered, JournalEntry, Opened, Pending, Record
 from ziggurat.core.errors import ConfigurationError, JournalCorrupt, LeaseLost, ProcessLost, RecordEnds
 from ziggurat.core.json_lines import read_entry, write_entry
 from ziggurat.core.path import by_paths_above, parent_of
@@ -317,33 +317,10 @@ class LocalJournal(Recorder):
         return journal
 
     def _ask_again(self) -> None:
-        """If the run ended with a failure, remove the failures that ended it, so that their calls are made again.
-
-        A failure did not end the run if a call above it has an answer, if another alternative answered instead, or if
-        a flow has made other calls after it.
-        """
-        if self.ended is None or self.ended.stop not in _BROKEN_OFF:
-            return
-        records = [self.find(path) for path in self.paths()]
-        for record in records:
-            if record is not None and record.result is not None and not parent_of(record.result.path):
-                record.outcomes.clear()  # the agent's own, such as a run that stopped at a budget: it goes on now
-        failed = [record for record in records if record is not None and record.has_failed]
-        if not failed:
-            return
-        answered = {entry.path for entry in self.entries if isinstance(entry, Result)}
-        decided = {parent_of(path) for path in answered if _is_alternative(path)}
-        handled = handled_failures(self.entries)
-        for record in failed:
-            if id(record.outcomes[-1]) in handled:
-                continue
-            at = record.outcomes[-1].path
-            while at and parent_of(at) not in answered and not (_is_alternative(at) and parent_of(at) in decided):
-                at = parent_of(at)
-            while not at and record.has_failed:
-                record.outcomes.pop()
-                if record.result is not None:  # the failure of a call that had a result, so that its run failed
-                    record.outcomes.pop()
+        """If the run ended with a failure, withdraw what ended it, so that those calls are made again."""
+        if self.ended is not None and self.ended.stop in _BROKEN_OFF:
+            records = [record for path in self.paths() if (record := self.find(path)) is not None]
+            withdraw_failures(records, self.entries)
 
     def reopen(
         self, run_id: str, at: float, clock: Clock | None = None, decided: Iterable[Decided] = (), losses: int = 0
@@ -383,11 +360,6 @@ class LocalJournal(Recorder):
         held = len(self.entries) == self._begun
         LocalJournal.append(self, entry)
         self._begun += held
-
-
-def _is_alternative(path: str) -> bool:
-    """Return whether `path` is that of one of a combinator's alternatives, such as ``alt-1``."""
-    return path.rpartition("/")[2].startswith("alt-")
 
 
 def journal_of(ctx: Context) -> LocalJournal:
