@@ -5,7 +5,6 @@ An agent that fails reports such calls that were started below it, so that nothi
 
 __all__ = ["after_acts", "make_once", "note_never_began", "settle_unknown"]
 
-from typing import cast
 
 from ziggurat.calls.call_decision import CallDecision, item_of
 from ziggurat.core.codec import as_type
@@ -162,4 +161,4 @@ async def _what_came_of(intent: Intent, ctx: Context) -> tuple[str, bool]:
 
 
 def _result_of_step(name: str, outcome: Returned | Result) -> ToolResult:
-    return result_of(as_type(outcome.value, cast("type[object]", object)), ToolCall("", name, "{}"))
+    return result_of(as_type(outcome.value, object), ToolCall("", name, "{}"))

@@ -67,7 +67,7 @@ def fact(service: object, what: Fact[T]) -> T:
     while seen is not None:
         facts = facts_of(seen)
         if what in facts:
-            return facts[what]  # type: ignore[no-any-return]
+            return facts[what]
         seen = wrapped_in(seen)
     return what.default
 
@@ -125,7 +125,7 @@ def returns_of(service: object) -> type:
         return object
     if get_origin(annotated) in (Awaitable, Coroutine):
         annotated = get_args(annotated)[-1]
-    return object if annotated is Any or isinstance(annotated, TypeVar) else annotated  # type: ignore[no-any-return]
+    return object if annotated is Any or isinstance(annotated, TypeVar) else annotated
 
 
 def returned_instead(service: object, kind: type) -> str:
