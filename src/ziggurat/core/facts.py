@@ -67,7 +67,7 @@ def fact(service: object, what: Fact[T]) -> T:
     while seen is not None:
         facts = facts_of(seen)
         if what in facts:
-            return facts[what]
+            return facts[what]  # type: ignore[no-any-return]
         seen = wrapped_in(seen)
     return what.default
 
