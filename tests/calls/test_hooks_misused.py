@@ -6,8 +6,10 @@ from typing import Any
 
 import pytest
 
+from tests.wrong import wrong
 from ziggurat import Agent, ConfigurationError, Middleware, Runnable, open_stream, tool, user
 from ziggurat.calls.hooks import PASSES
+from ziggurat.core.entries import Intent, JournalEntry, Opened, Result
 from ziggurat.core.store import run_log
 from ziggurat.messages.agent import AgentRequest
 from ziggurat.messages.parts import ToolCall, ToolResult, tool_call
@@ -88,6 +90,26 @@ def test_a_hook_that_is_not_awaited_is_not_async(hook: str) -> None:
 
     with pytest.raises(ConfigurationError, match=f"the hook {hook} of Odd is not awaited; write def {hook}"):
         type("Odd", (Middleware,), {hook: method})
+
+
+@pytest.mark.parametrize("store", [None, "memory:"])
+@pytest.mark.parametrize("at", [Opened, Result])
+@pytest.mark.parametrize(
+    "value", [*NONSENSE, None, Intent("", "x", None, "", ""), Result("elsewhere", "x", None, 1)], ids=repr
+)
+def test_a_hook_that_records_something_else_is_named(value: Any, at: type[JournalEntry], store: str | None) -> None:
+    class Odd(Middleware):
+        def on_record(self, entry: JournalEntry) -> JournalEntry:
+            return wrong(value) if isinstance(entry, at) else entry
+
+    async def main() -> None:
+        agent = Agent(ScriptedModel("done"), middleware=[Odd()], store=store)
+        with pytest.raises(
+            ConfigurationError, match=rf"the hook on_record of Odd got a {at.__name__} of .* and returned"
+        ):
+            await agent.run("go")
+
+    asyncio.run(main())
 
 
 @pytest.mark.parametrize("value", [*NONSENSE, None, ToolResult("1", "x")], ids=repr)

@@ -22,9 +22,12 @@ import logging
 from collections.abc import Awaitable, Sequence
 from typing import Any, Generic, NoReturn, TypeVar, cast, get_args
 
+from msgspec import Struct
+
 from ziggurat.calls.agent_call import AGENT_CALL
 from ziggurat.core.containment import as_failure
 from ziggurat.core.context import AMBIENT, JOURNAL, Context
+from ziggurat.core.entries import JournalEntry
 from ziggurat.core.errors import ConfigurationError
 from ziggurat.core.journal import LocalJournal, journal_of
 from ziggurat.core.path import escaped
@@ -131,7 +134,22 @@ def chained(ctx: Context, chain: HookChain) -> Context:
 def screened(journal: LocalJournal, chain: HookChain, path: str) -> None:
     """Apply `on_record` of a chain's middlewares to all entries recorded at and below `path`."""
     for middleware in chain.hooks["on_record"]:
-        journal.screen(path, middleware.on_record)
+        journal.screen(path, _RecordHook(middleware))
+
+
+class _RecordHook(Struct, frozen=True):
+    """The `on_record` of a middleware; equal for the same one, so that a journal applies it once."""
+
+    middleware: Middleware
+
+    def __call__(self, entry: JournalEntry) -> JournalEntry:
+        changed: object = self.middleware.on_record(entry)
+        if type(changed) is type(entry) and isinstance(changed, JournalEntry) and changed.path == entry.path:
+            return changed
+        raise ConfigurationError(
+            f"the hook on_record of {self.middleware.name} got a {type(entry).__name__} of {entry.path or 'the run'} "
+            f"and returned {changed!r:.200}; it must return an entry of the same type and path, such as the one it got"
+        )
 
 
 # -- calling hooks ---------------------------------------------------------------------------------------------------
