@@ -166,7 +166,7 @@ def test_a_resumed_run_has_the_same_conversation_and_does_not_ask_again(fails: b
         second = await again.resume("r")
         assert len(summariser.calls) == 1
         assert texts(second.messages) == ["go", "a summary", "", "", "done"]
-        assert (second.usage.total, second.model_calls) == (10, 4)
+        assert (second.usage.total, second.model_calls) == (10, 5 if fails else 4)
         assert len(second.history) == 6
         if not fails:
             assert timeless(first) == timeless(second)

@@ -128,10 +128,8 @@ async def enter(agent: AgentService, request: AgentRequest, ctx: Context, *, aga
         service = wrap(_Alternatives(agent), chain, "wrap_agent") if chain.hooks["wrap_agent"] else agent
         run = await service(request, ctx)
         must_be(run, AgentRun, parts.name, ctx)
-        if record is not None and record.result is not None:
-            record.counted = record.number(record.result)
-            recorded = _read_run(record.result, as_type(record.result.value, AgentRun), parts)
-            return _compare_replay(run, recorded, ctx, journal, chain)
+        if record is not None and (recorded := _recorded_before(run, record, parts, ctx, chain)) is not None:
+            return recorded
         run = _counted(run, frame, ctx)
         for middleware in reversed(chain.hooks["after_agent"]):
             run = await hooked(middleware, "after_agent", run, ctx)
@@ -181,6 +179,8 @@ class _Alternatives:
 def _with_run(error: BaseException, frame: AgentCall, request: AgentRequest, ctx: Context) -> BaseException:
     """Return the error with the run that it ended: as far as its loop came, or with its answer if a hook failed."""
     stop = stops.stop_of(error)
+    if (journal := journal_of(ctx)).reopened:
+        journal.count_rest(ctx)
     run = frame.run
     if run is None:
         run = empty_run(frame.agent, request, stop) if frame.so_far is None else frame.so_far()
@@ -191,11 +191,13 @@ def _with_run(error: BaseException, frame: AgentCall, request: AgentRequest, ctx
 
 def _counted(run: AgentRun, frame: AgentCall, ctx: Context) -> AgentRun:
     """Return a run with the usage of all that was called for it, by layers and hooks too, and the id of this run."""
-    if run.model_calls != frame.model_calls or run.tool_calls != frame.tool_calls:
-        run = frame.count_in(run)
     run_id = ctx.scope.get(RUN_ID) or run.id
-    frame.run = run if run.id == run_id else replace(run, id=run_id)  # a cache has answered with another run
-    return frame.run
+    if run.id != run_id:  # a cache has answered with another run
+        run = replace(frame.count_in(run), id=run_id)
+    elif run.model_calls != frame.model_calls or run.tool_calls != frame.tool_calls:
+        run = frame.count_in(run)
+    frame.run = run
+    return run
 
 
 async def _apply_before_agent(
@@ -260,6 +262,19 @@ async def emit_recorded(run: AgentRun, ctx: Context) -> None:
         for delta in deltas_of(message):
             await ctx.emit(Delta(at.path, delta))
     await ctx.emit(AgentEnded(ctx.path, run))
+
+
+def _recorded_before(
+    run: AgentRun, record: Record, parts: AgentParts, ctx: Context, chain: HookChain
+) -> AgentRun | None:
+    """Return the recorded run in a replay; None for an agent that was continued, after counting what it used before."""
+    journal = journal_of(ctx)
+    if record.result is None:
+        journal.count_rest(ctx)
+        return None
+    record.counted = record.number(record.result)
+    recorded = _read_run(record.result, as_type(record.result.value, AgentRun), parts)
+    return _compare_replay(run, recorded, ctx, journal, chain)
 
 
 def _compare_replay(

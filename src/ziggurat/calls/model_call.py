@@ -76,14 +76,14 @@ async def ask(model: Model, request: ModelRequest, ctx: Context, name: str | Non
             response = await _call(model, name, request, ctx, chain)
         lost = () if journal.charges is None else metered(journal.take_charges(ctx.path))
         stored = journal.append(Result(ctx.path, name, original.messages.mark(), response, lost, journal.watch.elapsed))
+        spent = (*lost, response.usage) if lost else (response.usage,)
+        count(ctx, name, spent)
+        for each in reserved:
+            each.settle(spent)
         if stored is not None:  # `await journal.write(...)` takes 0.2 us longer
             await stored
     except BaseException as raised:  # noqa: BLE001 - raised again
         raise await _failed(raised, name, original, reserved, ctx, chain, journal, sent)  # noqa: B904 - it has its cause already
-    spent = (*lost, response.usage) if lost else (response.usage,)
-    count(ctx, name, spent)
-    for each in reserved:
-        each.settle(spent)
     if ctx.emit is not SILENCE:
         await _report_end(response, False, ctx, journal)
     return response
@@ -132,8 +132,9 @@ async def _failed(
 ) -> BaseException:
     """Return the error of a failed call, after recording it, counting what it has cost, and reporting it."""
     error = contained(raised)
-    usage = usage_of(error)
-    if usage is None and sent is not None and sent.called:
+    usage, record = usage_of(error), journal.find(ctx.path)
+    counted = record is not None and record.result is not None  # it was answered, and is not yet durable
+    if usage is None and sent is not None and sent.called and not counted:
         usage = error if sent.usage is None or isinstance(error, Suspend) else sent.usage
     charged = journal.take_charges(ctx.path)
     if usage is not None and not any(each is usage for each in charged):  # a hook may have charged the reply it refused
@@ -145,6 +146,8 @@ async def _failed(
     try:
         if isinstance(error, Exception):
             await journal.write_failure(ctx, name, request, error, spent)
+        elif spent:
+            journal.lose(ctx.path, name, spent)
     except BaseException as failed:  # noqa: BLE001 - raised by the caller
         error = failed
     await _report_failure(error, ctx, chain)

@@ -1,6 +1,9 @@
-"""Composites: calls of a record that consist of other calls: what each itself has cost, and which failures end them."""
+"""Composites: calls of a record that consist of other calls, where those begin, and what each call itself has cost.
 
-__all__ = ["Composites", "flows_in", "withdraw_failures"]
+Some tries answer nothing and have a cost: failures that ended a run which was continued, and calls that were cancelled.
+"""
+
+__all__ = ["Composites", "flows_in", "lost_tries", "withdraw"]
 
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import islice
@@ -8,7 +11,8 @@ from itertools import islice
 from msgspec import Struct
 
 from ziggurat.core.codec import Raw, as_type, decode
-from ziggurat.core.entries import Entered, Failure, Intent, JournalEntry, Outcome, Pending, Record, Result
+from ziggurat.core.entries import Entered, Failure, Intent, JournalEntry, LostCall, Outcome, Pending, Record, Result
+from ziggurat.core.errors import ServiceError
 from ziggurat.core.path import is_beneath, is_model_call, parent_of
 
 
@@ -125,18 +129,25 @@ def _handled_failures(entries: Sequence[JournalEntry]) -> set[int]:
     return handled
 
 
-def withdraw_failures(records: Sequence[Record], entries: Sequence[JournalEntry]) -> None:
-    """Remove the failures that ended a run from the records of its calls, so that these calls are made again.
+def withdraw(entries: Sequence[JournalEntry], records: Iterable[Record]) -> list[Outcome]:
+    """Remove the failures that ended a run from the records of its calls, so that these are made again; return them.
 
-    A failure did not end the run if a call above it has an answer, if another alternative answered instead, or if a
-    flow has made other calls after it.
+    A failure did not end the run if a call above it has an answer, if another alternative answered instead, or if
+    a flow has made other calls after it.
+
+    Args:
+        entries: Those of the run.
+        records: Those of its calls.
     """
+    withdrawn: list[Outcome] = []
+    failed: list[Record] = []
     for record in records:
         if record.result is not None and not parent_of(record.result.path):
             record.outcomes.clear()  # the agent's own, such as a run that stopped at a budget: it goes on now
-    failed = [record for record in records if record.has_failed]
+        elif record.has_failed:
+            failed.append(record)
     if not failed:
-        return
+        return withdrawn
     answered = {entry.path for entry in entries if isinstance(entry, Result)}
     decided = {parent_of(path) for path in answered if _is_alternative(path)}
     handled = _handled_failures(entries)
@@ -147,11 +158,17 @@ def withdraw_failures(records: Sequence[Record], entries: Sequence[JournalEntry]
         while at and parent_of(at) not in answered and not (_is_alternative(at) and parent_of(at) in decided):
             at = parent_of(at)
         while not at and record.has_failed:
-            record.outcomes.pop()
+            withdrawn.append(record.outcomes.pop())
             if record.result is not None:  # the failure of a call that had a result, so that its run failed
-                record.outcomes.pop()
+                withdrawn.append(record.outcomes.pop())
+    return withdrawn
 
 
 def _is_alternative(path: str) -> bool:
     """Return whether `path` is that of one of a combinator's alternatives, such as ``alt-1``."""
     return path.rpartition("/")[2].startswith("alt-")
+
+
+def lost_tries(lost: Iterable[LostCall]) -> list[Outcome]:
+    """Return calls that were cancelled as tries that have failed."""
+    return [Failure(each.path, each.name, None, ServiceError("cancelled"), (each.usage,)) for each in lost]

@@ -8,6 +8,7 @@ __all__ = [
     "Intent",
     "JournalEntry",
     "LossAccepted",
+    "LostCall",
     "Opened",
     "Origin",
     "Outcome",
@@ -20,7 +21,7 @@ __all__ = [
 
 from collections.abc import Callable
 
-from msgspec import Struct
+from msgspec import Raw, Struct
 
 
 class JournalEntry(Struct, frozen=True, gc=False, tag=True, tag_field="entry"):
@@ -45,6 +46,14 @@ class Origin(Struct, frozen=True, gc=False):
     run_id: str
     step: int
     effects: str = "refuse"
+
+
+class LostCall(Struct, frozen=True, gc=False):
+    """A call that was cancelled while it ran, with what it has used."""
+
+    path: str
+    name: str
+    usage: Raw
 
 
 class Opened(JournalEntry, frozen=True, gc=False):
@@ -157,6 +166,8 @@ class Ended(JournalEntry, frozen=True, gc=False):
     """When the run goes on by itself, in POSIX seconds; None for never."""
     waits: tuple[int, ...] | None = None
     """The numbers of the entries with which began what the run waits for; None in records of earlier versions."""
+    lost: tuple[LostCall, ...] = ()
+    """Calls that were cancelled since the run was opened, while they ran, so that they have no outcome."""
 
 
 class LossAccepted(JournalEntry, frozen=True, gc=False):

@@ -79,7 +79,7 @@ class Recorder:
     """
 
     __slots__ = (
-        "_acts", "_acts_read", "_errors", "_known_composites", "_readers", "_reading", "_screens",
+        "_acts", "_acts_read", "_errors", "_known_composites", "_readers", "_reading", "_screens", "_withdrawn",
         "charges", "durable", "entries", "mode", "refusing", "reopened", "replaying", "strict", "watch",
     )  # fmt: skip
 
@@ -96,6 +96,7 @@ class Recorder:
         self._known_composites: Composites | None = None
         self.charges: list[tuple[str, object]] | None = None  # usage not yet taken, by path
         self._errors: dict[int, tuple[BaseException, bool]] | None = None  # recorded ones by id; if they are answers
+        self._withdrawn: Sequence[Outcome] = ()  # tries that answer nothing: they ended the run, or were lost
         self._screens: dict[str, tuple[RedactEntry, ...]] | None = None
         self._readers: deque[Future[None]] | None = None
         self._reading = False  # while entries written before are read in
@@ -217,11 +218,11 @@ class Recorder:
             raise error  # noqa: B904 - it has its cause already
         spent = () if self.charges is None else _known(self.take_charges(ctx.path))
         waiting = self.append(Result(ctx.path, name, request, value, spent, self.watch.elapsed))
-        if waiting is not None:
-            await waiting
         usage = getattr(value, "usage", None)
         if spent or usage is not None:
             count(ctx, name, (*spent, usage), True)
+        if waiting is not None:
+            await waiting
         return value
 
     async def _call_composite(
@@ -392,9 +393,8 @@ class Recorder:
 
     def spent(self, path: str, /) -> list[tuple[Outcome, list[object]]]:
         """Return every recorded try at or below `path` with its usage; a composite has none, its parts have it."""
-        spent: list[tuple[Outcome, list[object]]] = []
+        tries = [each for each in self._withdrawn if is_beneath(each.path, path)]
         for known in self.paths():
             record = self.find(known) if is_beneath(known, path) else None
-            for outcome in () if record is None else record.outcomes:
-                spent.append((outcome, self._composites.own_cost(outcome)))
-        return spent
+            tries += () if record is None else record.outcomes
+        return [(outcome, self._composites.own_cost(outcome)) for outcome in tries]

@@ -37,6 +37,7 @@ from ziggurat.core.shield import finished
 from ziggurat.messages import stops
 from ziggurat.messages.agent import AgentRequest, AgentRun, empty_run
 from ziggurat.messages.events import AgentEnded
+from ziggurat.runs.conditions import session_of
 from ziggurat.runs.opening import Opening
 from ziggurat.tools.approval import APPROVALS
 from ziggurat.tools.permissions import GRANTS
@@ -89,11 +90,11 @@ async def drive(
     try:
         entering, opening.ctx = enter(agent, opening.request, _prepared(opening)), opening.ctx.scoped(_NO_SCOPE)
         run = await entering  # the agent derives contexts of its own; the scope of this one is freed meanwhile
-        if opening.journal.replaying and (end := opening.journal.last_end) is not None and end.run is not None:
-            run = _replayed_end(None, run, opening.journal, opening.ctx.path)
-        if opening.writer is not None:
-            run = await opening.writer.close(run)
-        waiting = opening.journal.append(Ended("", stops.status_of(run.stop), opening.journal.watch.elapsed))
+        journal = opening.journal
+        if journal.replaying and (end := journal.last_end) is not None and end.run is not None:
+            run = _replayed_end(None, run, journal, opening.ctx.path)
+        run = run if opening.writer is None else await opening.writer.close(run)
+        waiting = journal.append(Ended("", stops.status_of(run.stop), journal.watch.elapsed, lost=journal.lost))
         if waiting is not None:
             await finished(waiting)
     except _NOT_RECORDED as error:
@@ -216,7 +217,7 @@ async def _store_end(opening: Opening, run: AgentRun, *, answered: bool = False,
     journal = opening.journal
     waits = tuple(journal.waits()) if run.pending else None
     interrupted = interrupted and stop == "Cancelled"
-    await journal.write(Ended("", stop, journal.watch.elapsed, whole, interrupted, due, waits))
+    await journal.write(Ended("", stop, journal.watch.elapsed, whole, interrupted, due, waits, journal.lost))
 
 
 async def _answer(agent: AgentService, name: str, opening: Opening) -> AgentRun:
@@ -260,6 +261,7 @@ def _replayed_end(failure: BaseException | None, run: AgentRun, journal: LocalJo
     recorded = None if ended is None else as_type(ended.run, cast("type[AgentRun | None]", AgentRun | None))
     cut_off = isinstance(failure, RecordEnds) or (ended is not None and ended.stop == "Cancelled")
     if recorded is None:
+        run = run if failure is None else replace(run, seconds=_worked(journal, path))
         return replace(run, stop=stops.Cancelled(), pending=()) if cut_off else run
     if cut_off or failure is None:  # more may be on record than the run had come to know when it was cut off
         known = min(len(recorded.messages), len(run.messages))
@@ -269,6 +271,13 @@ def _replayed_end(failure: BaseException | None, run: AgentRun, journal: LocalJo
             journal.diverged(path, "stop", repr(recorded.stop), repr(run.stop))
         journal.diverged(path, "conversation", recorded.messages.digest(), run.messages.digest())
     return recorded
+
+
+def _worked(journal: LocalJournal, path: str) -> float:
+    """Return the seconds that a replayed run had worked, by its record."""
+    record, ended = journal.find(path), journal.last_end
+    began = 0.0 if record is None or record.entered is None else record.entered.elapsed
+    return max(0.0, (journal.watch.elapsed if ended is None else ended.elapsed) - began)
 
 
 def _log_end(failure: BaseException, run: AgentRun, opening: Opening, *, raised: bool) -> None:
@@ -293,6 +302,6 @@ def _stopped_run(error: BaseException, name: str, opening: Opening) -> AgentRun:
         stop = stops.Cancelled()
     if run is None or run.id != opening.run_id:  # it never began, or another run raised the same error since
         run = empty_run(name, opening.request, stop)
-    session = run.session if opening.writer is None else opening.writer.id
+    session = run.session or session_of(opening.journal.entries[0])
     cause = Cause.of(error) if isinstance(stop, stops.Failed) else None
     return replace(run, stop=stop, id=opening.run_id, agent=name, session=session, cause=cause)
