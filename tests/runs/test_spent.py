@@ -286,7 +286,8 @@ def test_a_run_that_waits_in_an_agent_of_a_tool_has_used_what_that_has_used(plac
     asyncio.run(main())
 
 
-def test_a_run_that_waits_is_read_with_its_session_and_its_time(place: Place) -> None:
+@pytest.mark.parametrize("as_flow", [False, True], ids=["agent", "flow"])
+def test_a_run_that_waits_is_read_with_its_session_and_its_time(as_flow: bool, place: Place) -> None:
     async def main() -> None:
         world, clock = World(), HandClock()
 
@@ -300,7 +301,14 @@ def test_a_run_that_waits_is_read_with_its_session_and_its_time(place: Place) ->
         async def send() -> None:
             """Send."""
 
-        agent = Agent(world.model([tool_call("work")], [tool_call("send")], "sent"), tools=[work, send], store=place())
+        asked = Agent(world.model([tool_call("work")], [tool_call("send")], "sent"), tools=[work, send], store=place())
+        agent: Runnable[Any] = asked
+        if as_flow:
+
+            async def inner(text: str) -> str:
+                return (await asked.run(text)).text
+
+            agent = flow(inner, store=asked.store)
         run = await agent.run("go", run_id="r", session="s", environment=Environment(clock=clock))
         for read in (run, await agent.attach("r").result(), await agent.replay("r")):
             assert (read.session, read.seconds, read.pending) == ("s", 60.0, run.pending)

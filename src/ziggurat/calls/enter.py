@@ -181,9 +181,9 @@ def _with_run(error: BaseException, frame: AgentCall, request: AgentRequest, ctx
     stop = stops.stop_of(error)
     if (journal := journal_of(ctx)).reopened:
         journal.count_rest(ctx)
-    run = frame.run
+    run = frame.run or (None if frame.so_far is None else frame.so_far())
     if run is None:
-        run = empty_run(frame.agent, request, stop) if frame.so_far is None else frame.so_far()
+        run = replace(empty_run(frame.agent, request, stop), seconds=journal.watch.elapsed - frame.began)
     pending = pending_of(error) if isinstance(error, Suspend) else ()
     attach(error, "partial", _counted(replace(run, stop=stop, output=None, pending=pending), frame, ctx))
     return error
