@@ -1,13 +1,14 @@
 """Forks: earlier steps are kept, later ones differ, and side effects need permission."""
 
 import asyncio
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import pytest
 
 from tests.agents.support import assert_sendable
 from tests.stores.places import PLACES, Place, opening
+from ziggurat import AgentRequest, Context, Key, Middleware, ModelRequest
 from ziggurat.agents.agent import Agent
 from ziggurat.core.entries import Opened, Origin
 from ziggurat.core.errors import ConfigurationError, RunExists, RunNotFound
@@ -27,7 +28,13 @@ class World:
         self.read: list[str] = []
         self.sent: list[str] = []
 
-    def agent(self, store: Store | str, *replies: object, tools: tuple[Tool, ...] = ()) -> Agent:
+    def agent(
+        self,
+        store: Store | str,
+        *replies: object,
+        tools: tuple[Tool, ...] = (),
+        middleware: Sequence[Middleware] = (),
+    ) -> Agent:
         @tool(effect="none")
         def read(page: str) -> str:
             """Read a page."""
@@ -45,7 +52,8 @@ class World:
             tool_call("send", to="bob"),
             "All sent.",
         )
-        return Agent(ScriptedModel(*said), tools=[read, send, *tools], store=store)  # type: ignore[arg-type]
+        model = ScriptedModel(*said)  # type: ignore[arg-type]
+        return Agent(model, tools=[read, send, *tools], middleware=middleware, store=store)
 
 
 @pytest.fixture(params=[*PLACES, "by reference"])
@@ -195,5 +203,50 @@ def test_ids_of_forks(place: Place) -> None:
             await agent.fork("r", at=1, new_id="r")
         with pytest.raises(RunNotFound):
             await agent.fork("nothing", at=1)
+
+    asyncio.run(main())
+
+
+class Misused(Middleware):
+    """Reads a dependency where it is told to."""
+
+    def __init__(self, hook: str) -> None:
+        self.hook = hook
+
+    async def before_agent(self, request: AgentRequest, ctx: Context) -> AgentRequest | None:
+        self._read("before_agent", ctx)
+        return None
+
+    async def before_model(self, request: ModelRequest, ctx: Context) -> ModelRequest | None:
+        self._read("before_model", ctx)
+        return None
+
+    def _read(self, hook: str, ctx: Context) -> None:
+        if hook == self.hook:
+            ctx.scope[USER]
+
+
+USER: Key[str] = Key("user")
+
+
+@pytest.mark.parametrize(
+    ("hook", "at", "prompt"), [("before_agent", 1, "Read it"), ("before_model", 1, None), ("before_model", 2, None)]
+)
+def test_a_fork_that_does_nothing_for_a_mistake_is_not_recorded(
+    hook: str, at: int, prompt: str | None, place: Place
+) -> None:
+    async def main() -> None:
+        world, deps = World(), {USER: "ann"}
+        agent = world.agent(place(), middleware=[Misused(hook)])
+        await agent.run("Send it", run_id="r", deps=deps)
+        before = await agent.record("r")
+        other = world.agent(place(), "All read.", middleware=[Misused(hook)])
+        with pytest.raises(ConfigurationError, match="user"):
+            await other.fork("r", at, prompt, new_id="f")
+        with pytest.raises(RunNotFound):
+            await other.record("f")
+        fork = await other.fork("r", at, prompt, new_id="f", deps=deps)
+        assert (fork.id, fork.text) == ("f", "All read.")
+        assert await agent.record("r") == before
 
     asyncio.run(main())

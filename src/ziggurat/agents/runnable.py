@@ -357,7 +357,8 @@ class Runnable(RunQueue[Out]):
             environment=environment,
         )
         forked = await self._opener.fork(Origin(run_id, at, effects), prompt, new_id, options)
-        return await self._starter.drive_apart(partial(self._opener.reopen, forked, options), "forked")
+        reopen = partial(self._opener.reopen, forked, options, forked=True)
+        return await self._starter.drive_apart(reopen, "forked")
 
     # -- wrapping ------------------------------------------------------------------------------------------------
 

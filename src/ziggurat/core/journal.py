@@ -35,7 +35,7 @@ class LocalJournal(Recorder):
 
     __slots__ = (
         "_begun", "_closed", "_durations", "_index", "_losses", "_pending_among", "_pending_at", "_uncounted",
-        "cancelled", "inbox_read", "incomplete", "lost",
+        "cancelled", "inbox_read", "incomplete", "is_new", "lost",
     )  # fmt: skip
 
     def __init__(self, mode: Mode = "record", *, strict: bool = False, clock: Clock = SYSTEM_CLOCK) -> None:
@@ -43,6 +43,7 @@ class LocalJournal(Recorder):
         self._index: dict[str, JournalEntry | list[JournalEntry] | Record] = {}  # the entries of calls, by path
         self._begun = 1  # the number of entries with which the run was opened
         self._closed = False
+        self.is_new: bool = True  # whether its first caller drives it: it was not there before, or is a fork
         self.cancelled: bool = False  # whether it was before the run was continued
         self.incomplete: bool = False  # whether it replays a record without an end: its process was lost, or is at work
         self._pending_at: dict[str, list[Pending]] = {}  # those at and below each path, among so many entries:
@@ -313,7 +314,7 @@ class LocalJournal(Recorder):
 
     def take_over(self, entries: Iterable[JournalEntry]) -> None:
         """Append entries that were recorded before."""
-        self._reading = self.reopened = True
+        self._reading, self.reopened, self.is_new = True, True, False
         for entry in entries:
             if isinstance(entry, Opened):
                 self._ask_again()  # whoever continued the run did the same here

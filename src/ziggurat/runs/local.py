@@ -117,6 +117,8 @@ class LocalRuns(Runs):
     async def _leave(self, run_id: str, journal: LocalJournal, mistaken: bool) -> None:
         ended = journal.ended
         if (mistaken or journal.reopened) and not journal.went_on:
+            if mistaken and journal.is_new:
+                self._journals.pop(run_id, None)
             return
         if ended is not None and not is_resumable(ended.stop):
             self._journals.pop(run_id, None)

@@ -21,6 +21,7 @@ from ziggurat.core.codec import SHAPE_VERSION, as_type, digest
 from ziggurat.core.context import JOURNAL, RUN_ID
 from ziggurat.core.entries import Decided, Entered, JournalEntry, Opened, Origin, Outcome
 from ziggurat.core.errors import (
+    ConfigurationError,
     JournalCorrupt,
     RunExists,
     RunNotFound,
@@ -160,10 +161,13 @@ class Opener:
             self._check_same(info, fingerprint)
         return run_id
 
-    async def reopen(self, run_id: str, options: RunOptions, *, recovering: Recovering | None = None) -> Opening:
+    async def reopen(
+        self, run_id: str, options: RunOptions, *, recovering: Recovering | None = None, forked: bool = False
+    ) -> Opening:
         """Open a run to continue it; one that has ended for good is answered from its record.
 
-        With `recovering`, this process has its lease already.
+        With `recovering`, this process has its lease already. With `forked`, it was made by `fork`: it is removed if it
+        does nothing for a mistake of the caller.
 
         Raises:
             RunNotFound: there is no such run.
@@ -173,14 +177,16 @@ class Opener:
         info = None if recovering else await self.runs.find(run_id)
         if info is not None and not is_resumable(info.status) and info.status != "Quarantined":
             return await self._open_ended(run_id, options)
-        return await self._continue(run_id, options, recovering)
+        return await self._continue(run_id, options, recovering, forked)
 
-    async def _continue(self, run_id: str, options: RunOptions, recovering: Recovering | None = None) -> Opening:
+    async def _continue(
+        self, run_id: str, options: RunOptions, recovering: Recovering | None = None, forked: bool = False
+    ) -> Opening:
         journal = await self.runs.take(run_id, options.environment, None if recovering is None else recovering.claim)
         writer: SessionWriter | None = None
         try:
             losses = 0 if recovering is None else recovering.losses(journal)
-            journal.strict = options.strict
+            journal.strict, journal.is_new = options.strict, forked
             request, conditions = self._recorded_request(journal, run_id), conditions_in(journal)
             self._screen(journal)
             clock = options.clock
@@ -209,10 +215,10 @@ class Opener:
                 writer=writer,
                 effects=effects,
             )
-        except BaseException:
+        except BaseException as error:
             if writer is not None:
                 await writer.leave()
-            await self.runs.leave(run_id, journal)
+            await self.runs.leave(run_id, journal, mistaken=isinstance(error, ConfigurationError))
             raise
 
     async def answer(self, run_id: str) -> Opening:

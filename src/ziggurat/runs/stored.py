@@ -121,7 +121,7 @@ class StoredRuns(Runs):
 
     async def _withdraw(self, run_id: str, journal: StoredJournal, mistaken: bool) -> None:
         """Release the lease of a run that did not end; what waits to be written is written first."""
-        unbegun = mistaken and not journal.reopened and not journal.went_on
+        unbegun = mistaken and journal.is_new and not journal.went_on
         with suppress(StoreError):
             waiting = journal.settled()
             if waiting is not None:
