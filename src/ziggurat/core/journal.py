@@ -384,6 +384,7 @@ class LocalJournal(Recorder):
         """Record an entry that becomes durable with the next one only, so the run has not gone on with it."""
         held = len(self.entries) == self._begun
         LocalJournal.append(self, entry)
+        self._begun += held
 
 
 def journal_of(ctx: Context) -> LocalJournal:
