@@ -61,7 +61,6 @@ def agent_parts(
         None if grants is None else known(grants),
         read,
         chain,
-        None if budget is None else budget.tool_calls,
         debug=_debugging(arguments.get("debug")),
     )
 

@@ -1,6 +1,15 @@
 """Admission: whether budgets allow a call, and what has been spent of them."""
 
-__all__ = ["ADMISSION", "Reservation", "Spending", "admit", "admit_tool", "budgeted", "is_refusal", "metered"]
+__all__ = [
+    "ADMISSION",
+    "Reservation",
+    "Spending",
+    "admit",
+    "admit_tool",
+    "budgeted",
+    "is_refusal",
+    "metered",
+]
 
 from collections.abc import Iterable, Sequence
 from decimal import Decimal
@@ -9,7 +18,7 @@ from msgspec.structs import replace
 
 from ziggurat.core.codec import as_type, encode
 from ziggurat.core.context import Context
-from ziggurat.core.entries import Failure, Outcome, Result
+from ziggurat.core.entries import Outcome, Record
 from ziggurat.core.errors import (
     ConfigurationError,
     Denied,
@@ -20,13 +29,13 @@ from ziggurat.core.errors import (
     ToolError,
 )
 from ziggurat.core.journal import journal_of
-from ziggurat.core.json_lines import as_error
-from ziggurat.core.path import is_tool_call, parent_of
+from ziggurat.core.path import is_beneath, is_tool_call, parent_of
 from ziggurat.core.recorder import usage_of
 from ziggurat.core.scope import Key
 from ziggurat.messages.budget import ASSUMED_OUTPUT, TOKENS_AND_REQUESTS, Budget, Price, limits_of
 from ziggurat.messages.model import ModelRequest, ToolSpec
 from ziggurat.messages.parts import ToolResult
+from ziggurat.messages.stops import BudgetExceeded
 from ziggurat.messages.usage import Usage, as_usage, estimate_tokens
 
 
@@ -92,21 +101,25 @@ class Spending:
             kind: _meter(kind, limit, budget.price) for kind, limit in limits_of(budget).items()
         }
         self.steps: set[str] = set()
-        self.tool_calls: dict[str, int] = {}
+        self.calls: dict[str, set[str]] = {}  # the paths of the calls of each tool
+        self.so_far: set[str] = set()  # of those, which this process has come to so far
         self._longest = ASSUMED_OUTPUT
         self._specs: tuple[tuple[ToolSpec, ...], int] = ((), 0)
 
     def recall(self, outcome: Outcome, costs: Iterable[object]) -> None:
-        """Count a recorded call."""
+        """Count what a recorded call has cost; a step counts if its model was called."""
         for cost in costs:
             usage = as_usage(cost)
             if usage is not None:
                 self.add(usage, outcome.name)
-        refused = isinstance(outcome, Failure) and isinstance(as_error(outcome.error), LimitExceeded)
-        if _is_step(outcome.path) and not refused:
-            self.steps.add(outcome.path)
-        elif isinstance(outcome, Result) and is_tool_call(outcome.path) and _has_run(outcome):
-            self.tool_calls[outcome.name] = self.tool_calls.get(outcome.name, 0) + 1
+            if _is_step(outcome.path):
+                self.steps.add(outcome.path)
+
+    def recall_tool(self, path: str, record: Record) -> None:
+        """Count a recorded tool call, if it was made: refused ones do not count."""
+        name = _name_of_made(record)
+        if name:
+            self.calls.setdefault(name, set()).add(path)
 
     def add(self, usage: Usage, name: str) -> None:
         """Count what a model call has used."""
@@ -128,11 +141,13 @@ class Spending:
         needs = [meter.expect(name, estimate) for meter in self.meters.values()]
         for meter, need in zip(self.meters.values(), needs, strict=True):
             meter.check(need)
+        step = ""
         if limit is not None and _is_step(ctx.path) and ctx.path not in self.steps:
             if len(self.steps) >= limit:
                 raise LimitExceeded("steps", limit, len(self.steps))
-            self.steps.add(ctx.path)
-        return Reservation(self, name, needs)
+            step = ctx.path
+            self.steps.add(step)
+        return Reservation(self, name, needs, step)
 
     def _tools(self, request: ModelRequest) -> int:
         """Estimate the tokens of the tool specs; computed once while the tools stay the same."""
@@ -140,27 +155,47 @@ class Spending:
             self._specs = (request.tools, len(encode(request.tools)) // 4 if request.tools else 0)
         return self._specs[1]
 
-    def check_tool(self, name: str) -> None:
+    def check_tool(self, name: str, path: str) -> None:
         """Raise ToolError, whose message the model gets, if a tool may not be called again."""
-        budget, calls = self.budget, self.tool_calls
+        budget, calls = self.budget, self.calls.get(name, ())
+        if path in calls:
+            return  # it was started before
         limit = budget.tools.get(name)
-        if limit is not None and calls.get(name, 0) >= limit:
+        if limit is not None and len(calls) >= limit:
             raise ToolError(
                 f"not executed: {name} may be called {limit} times in this run; go on without", kind="denied"
             )
-        if budget.tool_calls is not None and sum(calls.values()) >= budget.tool_calls:
+        if budget.tool_calls is not None and sum(map(len, self.calls.values())) >= budget.tool_calls:
             raise ToolError(f"not executed: this run may call tools {budget.tool_calls} times", kind="denied")
+
+    def pass_tool(self, name: str, path: str) -> None:
+        """Note that this process has come to a recorded call of a tool."""
+        if path in self.calls.get(name, ()):
+            self.so_far.add(path)
+
+    @property
+    def tool_calls(self) -> dict[str, int]:
+        """How often each tool was called, in this process and before."""
+        return {name: len(paths) for name, paths in self.calls.items()}
+
+    def reached(self) -> BudgetExceeded | None:
+        """Return the stop if the limit on tool calls is reached by those that this process has come to."""
+        limit, calls = self.budget.tool_calls, len(self.so_far)
+        if limit is None or calls < limit:
+            return None
+        return BudgetExceeded("tool_calls", float(limit), float(calls))
 
 
 class Reservation:
     """What is reserved for one call in each limit: the usage of its failed tries, and the maximum of the next one."""
 
-    __slots__ = ("_held", "_needs", "name", "spending")
+    __slots__ = ("_held", "_needs", "_step", "name", "spending")
 
-    def __init__(self, spending: Spending, name: str, needs: Sequence[float]) -> None:
+    def __init__(self, spending: Spending, name: str, needs: Sequence[float], step: str = "") -> None:
         self.spending: Spending = spending
         self.name: str = name
         self._needs = needs
+        self._step = step  # the path of the step that was counted for the call
         self._held: list[float] = [0] * len(needs)
         self._hold(needs)
 
@@ -190,9 +225,11 @@ class Reservation:
             meter.check(need, amount - need)
         self._hold(amounts)
 
-    def settle(self, usage: Iterable[object]) -> None:
-        """Replace the reservation by the actual usage."""
+    def settle(self, usage: Sequence[object]) -> None:
+        """Replace the reservation by the actual usage, which is empty if nothing was sent to the model."""
         self._hold([-amount for amount in self._held])
+        if self._step and not usage:
+            self.spending.steps.discard(self._step)
         for each in usage:
             if isinstance(each, Usage):
                 self.spending.add(each, self.name)
@@ -224,14 +261,16 @@ def _is_step(path: str) -> bool:
     return path.endswith("/model") and parent_of(path).rpartition("/")[2].startswith("step-")
 
 
-def _has_run(outcome: Result) -> bool:
-    """Return whether a recorded tool call was made; refused ones do not count."""
-    result = as_type(outcome.value, ToolResult)
-    return result.error not in _REFUSED and not (result.error == "interrupted" and result.text.startswith(_NOT_MADE))
+def _name_of_made(record: Record) -> str:
+    """Return the name of a tool whose recorded call was made, empty if it was refused: it has no intent then.
 
+    In a fork, a call that is answered with the result of another run has none either.
+    """
+    if record.intent is not None:
+        return record.intent.name
+    result = record.result
+    return result.name if result is not None and as_type(result.value, ToolResult).error is None else ""
 
-_REFUSED = ("denied", "invalid_arguments", "not_found")
-_NOT_MADE = "not executed"
 
 ADMISSION: Key[tuple[Spending, ...]] = Key("admission")
 """What was spent of all budgets in effect, those of the outermost agent first."""
@@ -255,17 +294,23 @@ def admit(request: ModelRequest, name: str, ctx: Context) -> list[Reservation]:
     return reserved
 
 
-def admit_tool(name: str, ctx: Context) -> None:
-    """Count a live tool call in all budgets.
+def admit_tool(name: str, ctx: Context, *, begun: bool = False) -> None:
+    """Count a live tool call in all budgets, once however often it is begun.
+
+    Args:
+        name: The name of the tool.
+        ctx: The context of the call.
+        begun: Whether it was started before, so that it counts in any case.
 
     Raises:
         ToolError: a limit is reached; the call counts in none of them.
     """
-    budgets = ctx.scope.get(ADMISSION) or ()
+    path, budgets = ctx.path, ctx.scope.get(ADMISSION) or ()
+    for spending in () if begun else budgets:
+        spending.check_tool(name, path)
     for spending in budgets:
-        spending.check_tool(name)
-    for spending in budgets:
-        spending.tool_calls[name] = spending.tool_calls.get(name, 0) + 1
+        spending.calls.setdefault(name, set()).add(path)
+        spending.so_far.add(path)
 
 
 def budgeted(ctx: Context, budget: Budget) -> Context:
@@ -274,7 +319,10 @@ def budgeted(ctx: Context, budget: Budget) -> Context:
     Raises:
         ConfigurationError: the budget limits cost and has no `price`.
     """
-    spending = Spending(budget)
-    for outcome, costs in journal_of(ctx).spent(ctx.path):
+    spending, journal = Spending(budget), journal_of(ctx)
+    for outcome, costs in journal.spent(ctx.path):
         spending.recall(outcome, costs)
+    for path in journal.paths():
+        if is_tool_call(path) and is_beneath(path, ctx.path) and (record := journal.find(path)) is not None:
+            spending.recall_tool(path, record)
     return ctx.within(ADMISSION, (*(ctx.scope.get(ADMISSION) or ()), spending))

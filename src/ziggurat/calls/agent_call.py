@@ -44,7 +44,6 @@ class AgentCall(Tally):
         "own",
         "run",
         "so_far",
-        "tool_limit",
     )
 
     outer: "AgentCall | None"
@@ -53,7 +52,6 @@ class AgentCall(Tally):
         self,
         agent: str,
         outer: "AgentCall | None",
-        tool_limit: int | None = None,
         own: Sequence[Middleware] = (),
         parse: Callable[[ModelResponse], ParsedAnswer | None] = answer_in_text,
         debug: bool = False,
@@ -71,7 +69,6 @@ class AgentCall(Tally):
         self._parse = parse
         self.debug: bool = debug or (outer is not None and outer.debug)  # raise unexpected errors at once
         self.failures: dict[str, Exception] | None = None  # by path, errors of tools that became results
-        self.tool_limit: int | None = tool_limit  # of its budget, for it and all agents below
         self._reported: dict[int, BaseException] | None = None
         self.inbox: Inbox | None = None  # of the run, in the outermost call, once something has waited for an event
         self.run: AgentRun | None = None  # as its loop and its hooks have left it
@@ -110,6 +107,11 @@ class AgentCall(Tally):
         for spending in self.budgets:
             spending.add(usage, name)
 
+    def pass_tool(self, name: str, path: str) -> None:
+        """Note in the budgets in effect that a recorded tool call is answered."""
+        for spending in self.budgets:
+            spending.pass_tool(name, path)
+
     def count_in(self, run: AgentRun) -> AgentRun:
         """Return a run with the usage and the calls that were counted for it."""
         models, tools = self.model_calls, self.tool_calls
@@ -125,12 +127,8 @@ class AgentCall(Tally):
 
     def budget_reached(self) -> BudgetExceeded | None:
         """Return the stop for a limit on tool calls, of this agent or one around it, that is reached."""
-        call: AgentCall | None = self
-        while call is not None:
-            if call.tool_limit is not None and call.tool_calls >= call.tool_limit:
-                return BudgetExceeded("tool_calls", float(call.tool_limit), float(call.tool_calls))
-            call = call.outer
-        return None
+        reached = (spending.reached() for spending in reversed(self.budgets))
+        return next((stop for stop in reached if stop is not None), None)
 
     def report(self, error: BaseException) -> bool:
         """Return whether an error is new to this call, and remember it."""

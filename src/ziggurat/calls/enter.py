@@ -69,7 +69,6 @@ class AgentParts(Struct, frozen=True, eq=False):
         grants: The permissions it passes to all below, never more than it has itself; None to pass on all it has.
         read: Gives a recorded run its output in the agent's type; None if the recorded values are the output.
         chain: The agent's middleware, which `prepare` adds to a context.
-        tool_limit: The number of tool calls that its budget allows it and all agents below.
         parse: Finds the final answer in a reply of its model, in the type of its output.
         debug: Whether unexpected errors of it and all agents below are raised at once.
     """
@@ -82,7 +81,6 @@ class AgentParts(Struct, frozen=True, eq=False):
     grants: frozenset[str] | None = None
     read: Callable[[AgentRun], AgentRun] | None = None
     chain: HookChain | None = None
-    tool_limit: int | None = None
     parse: Callable[[ModelResponse], ParsedAnswer | None] = answer_in_text
     debug: bool = False
 
@@ -294,9 +292,7 @@ def _make_frame(ctx: Context, parts: AgentParts, *, again: bool) -> tuple[Contex
     scope = ctx.scope
     outer_frame = scope.get(AGENT_CALL)
     own = () if parts.chain is None else parts.chain.middlewares
-    frame = AgentCall(
-        parts.name, outer_frame, parts.tool_limit, own, parts.parse, parts.debug, scope.get(ADMISSION) or ()
-    )
+    frame = AgentCall(parts.name, outer_frame, own, parts.parse, parts.debug, scope.get(ADMISSION) or ())
     within: dict[Key[Any], Any] = {AGENT_CALL: frame}
     if outer_frame is not None or ctx.frozen is not None or APPROVED_CALL in scope:
         _check_stands(frame, ctx)

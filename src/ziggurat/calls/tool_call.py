@@ -196,18 +196,23 @@ class _LiveCall(Struct, eq=False):
         It has one if it was made before, and in a fork that makes no effects that of the original run.
         """
         record, spec, ctx = self.record, self.entry.spec, self.ctx
-        if record is not None and record.returned is not None:  # of a tool with effect="once", before layers saw it
-            return as_type(record.returned.value, ToolResult)
-        if record is not None and record.intent is not None:
-            return await self._resume_begun(record, record.intent)
+        if record is not None and (record.intent is not None or record.returned is not None):
+            admit_tool(self.call.name, ctx, begun=True)
+            return await self._resume_begun(record)
         if FORK_EFFECTS in ctx.scope and (original := self._result_before_fork()) is not None:
+            if original.error is None:
+                admit_tool(self.call.name, ctx, begun=True)
             return original
         frozen = await self._freeze()
         check_permissions(spec, ctx)
         return await pass_gate(frozen, record, ctx, self.entry.normalize, spec)
 
-    async def _resume_begun(self, record: Record, intent: Intent) -> ApprovedCall | ToolResult:
+    async def _resume_begun(self, record: Record) -> ApprovedCall | ToolResult:
         """Return the frozen call of an intent without a result, or the result if it is known."""
+        if record.returned is not None:  # of a tool with effect="once", before layers and hooks processed it
+            return as_type(record.returned.value, ToolResult)
+        intent = record.intent
+        assert intent is not None
         spec, frozen = self.entry.spec, as_type(intent.request, ToolCall)
         if spec.effect == "once":
             happened = await settle_unknown(spec, frozen, record, self.ctx, _BROKEN_OFF)
@@ -265,14 +270,15 @@ class _LiveCall(Struct, eq=False):
     def _may_be_lost(self, passed: ApprovedCall) -> bool:
         """Return whether the record must say that the call begins, before its result is there.
 
-        The call may be lost, or cancelled with those beside it, its form is not that of the model, or it may wait.
+        The call may be lost, or cancelled with those beside it, its form is not that of the model, it may wait, or it
+        counts from when it begins.
         """
         if self.record is not None and self.record.intent is not None:
             return self.record.pending is not None  # a person has decided about a call that was started before
+        scope, changed = self.ctx.scope, passed.id != "" or self.chain.hooks["before_tool"] != ()
         beside = self.ctx.watch is not self.journal.watch  # that of the run: nothing is made at the same time
-        changed = passed.id != "" or self.chain.hooks["before_tool"] != ()
-        waits = WAITING_CALLS in self.ctx.scope
-        return self.journal.durable or beside or changed or waits or self.entry.spec.effect == "once"
+        noted = WAITING_CALLS in scope or ADMISSION in scope or self.entry.spec.effect == "once"
+        return self.journal.durable or beside or changed or noted
 
     def _intent(self, frozen: ToolCall) -> Intent:
         unknown = self.entry.spec.interrupted if self.entry.spec.effect == "once" else ""

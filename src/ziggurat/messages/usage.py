@@ -101,10 +101,14 @@ class Tally:
                 tally.model_calls += 1
                 tally = tally.outer
         elif isinstance(cost, Result) and is_tool_call(cost.path):
+            self.pass_tool(cost.name, cost.path)
             add_tool_call(self)
 
     def charge(self, usage: Usage, name: str) -> None:
         """Charge the usage of a service to the budgets in effect; there are none here."""
+
+    def pass_tool(self, name: str, path: str) -> None:
+        """Note in the budgets in effect that a recorded tool call is answered; there are none here."""
 
     @property
     def usage(self) -> Usage:

@@ -1,0 +1,244 @@
+"""Refused calls never count against a budget, calls that were begun always do, and the same after a resume."""
+
+import asyncio
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, get_args
+
+import pytest
+
+from tests.agents.support import assert_sendable
+from tests.stores import places
+from tests.stores.places import new_store
+from ziggurat.agents.agent import Agent
+from ziggurat.calls.question import ask
+from ziggurat.core.context import Context
+from ziggurat.core.errors import ToolError
+from ziggurat.messages import stops
+from ziggurat.messages.agent import AgentRun, Answer, Approve, Deny, Happened, PendingItem
+from ziggurat.messages.budget import Budget
+from ziggurat.messages.message import assistant
+from ziggurat.messages.middleware import Middleware
+from ziggurat.messages.model import ModelRequest, ModelResponse
+from ziggurat.messages.parts import ToolCall, ToolErrorKind, ToolResult, tool_call
+from ziggurat.messages.usage import Usage
+from ziggurat.models.scripted import ScriptedModel
+from ziggurat.tools.approval import Approvals
+from ziggurat.tools.function import tool
+
+
+@pytest.fixture(autouse=True, params=["memory", "sqlite", "file"])
+def _in_a_store(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[None]:
+    with places.used(request.param, tmp_path):
+        yield
+
+
+def _by_turn(*turns: Any) -> Any:
+    """Return a model that says the next of these after each of its replies, as each process has a new one."""
+
+    async def answer(request: ModelRequest, ctx: Context) -> ModelResponse:
+        said = turns[sum(message.role == "assistant" for message in request.messages)]
+        parts = said if isinstance(said, list) else [said]
+        calls = any(isinstance(part, ToolCall) for part in parts)
+        return ModelResponse(assistant(*parts), "tool_calls" if calls else "stop", Usage(3, 2, requests=1))
+
+    return answer
+
+
+@tool(approval=True)
+async def sign() -> str:
+    """Sign."""
+    return "signed"
+
+
+class _Fails(Middleware):
+    """Fails before calls of `pay`."""
+
+    def __init__(self, error: Exception) -> None:
+        self.error = error
+
+    async def before_tool(self, call: ToolCall, ctx: Context) -> None:
+        if call.name == "pay":
+            raise self.error
+
+
+async def _denies(item: PendingItem) -> Any:
+    return Approve() if item.call.name == "sign" else Deny("no")
+
+
+async def _fails(item: PendingItem) -> Any:
+    if item.call.name == "sign":
+        return Approve()
+    raise ConnectionError("nobody there")
+
+
+REFUSALS: dict[str, dict[str, Any]] = {
+    "an approver": {"approvals": Approvals("pay", approver=_denies)},
+    "an approver that fails": {"approvals": Approvals("pay", approver=_fails)},
+    "a hook that fails": {"middleware": [_Fails(RuntimeError("boom"))]},
+    "a hook that says so": {"middleware": [_Fails(ToolError("too much", kind="transient"))]},
+    "missing permissions": {"grants": []},
+    "a limit of its own": {"budget": {"pay": 1}},
+}
+
+
+@pytest.mark.parametrize("paused", [False, True])
+@pytest.mark.parametrize("refusal", [*REFUSALS, "wrong arguments", "an unknown name"])
+def test_refused_calls_of_tools_count_against_no_limit(refusal: str, paused: bool) -> None:
+    made: list[str] = []
+
+    @tool(permissions=["network"] if refusal == "missing permissions" else [])
+    async def pay(amount: int) -> str:
+        """Pay."""
+        made.append("pay")
+        return "paid"
+
+    @tool
+    async def look() -> str:
+        """Look."""
+        made.append("look")
+        return "seen"
+
+    settings = dict(REFUSALS.get(refusal, {}))
+    limits = settings.pop("budget", {})
+    call = {"wrong arguments": tool_call("pay", amount="much"), "an unknown name": tool_call("play")}
+    refused = call.get(refusal, tool_call("pay", amount=3))
+    between = tool_call("sign") if paused else tool_call("look")
+    turns = [refused, between, refused, refused, tool_call("look"), refused, tool_call("look"), "done"]
+    allowed = 3 + bool(limits)
+    store = new_store()
+
+    def agent() -> Agent:
+        tools = [pay, look, sign]
+        budget = Budget(tool_calls=allowed, tools=limits)
+        return Agent(_by_turn(*turns), tools=tools, store=store, budget=budget, **settings)
+
+    async def main() -> AgentRun:
+        run = await agent().run("go", run_id="r")
+        while run.pending:
+            run = await agent().resume("r", {run.pending[0].id: Approve()})
+        return run
+
+    run = asyncio.run(main())
+    assert run.stop == stops.BudgetExceeded("tool_calls", float(allowed), float(allowed))
+    assert made == ["pay"] * bool(limits) + ["look"] * (3 - paused)
+    assert_sendable(run.messages)
+
+
+@pytest.mark.parametrize("kind", get_args(ToolErrorKind))
+@pytest.mark.parametrize("raises", [False, True])
+def test_calls_of_tools_count_however_they_end(raises: bool, kind: ToolErrorKind) -> None:
+    made: list[str] = []
+
+    @tool(retries=9)
+    async def find() -> Any:
+        """Find."""
+        made.append("find")
+        if raises:
+            raise ToolError("not executed: no such thing", kind=kind)
+        return ToolResult("", "find", "not executed: no such thing", kind)
+
+    turns = [tool_call("find"), tool_call("sign"), tool_call("find"), tool_call("find"), "done"]
+    store = new_store()
+
+    def agent() -> Agent:
+        return Agent(_by_turn(*turns), tools=[find, sign], store=store, budget=Budget(tools={"find": 2}))
+
+    async def main() -> AgentRun:
+        run = await agent().run("go", run_id="r")
+        return await agent().resume("r", {run.pending[0].id: Approve()})
+
+    run = asyncio.run(main())
+    assert made == ["find"] * 2
+    assert run.text == "done"
+    assert "may be called 2 times" in run.observations[-1]
+
+
+def test_a_call_that_was_begun_is_not_refused_when_the_run_goes_on() -> None:
+    """`sign` was not begun; it comes first, and must not take the place of the call that waits."""
+    store = new_store()
+
+    @tool
+    async def look() -> str:
+        """Look."""
+        return "seen"
+
+    @tool
+    async def consult() -> str:
+        """Ask a person."""
+        return await ask("Well?", str)
+
+    calls = [tool_call(name, id=name) for name in ("sign", "look", "consult")]
+
+    def agent() -> Agent:
+        tools = [sign, look, consult]
+        return Agent(_by_turn(calls, "done"), tools=tools, store=store, budget=Budget(tool_calls=2))
+
+    async def main() -> AgentRun:
+        run = await agent().run("go", run_id="r")
+        signing, asking = run.pending
+        return await agent().resume("r", {signing.id: Approve(), asking.id: Answer("well")})
+
+    run = asyncio.run(main())
+    results = [result.text for message in run.messages for result in message.tool_results]
+    assert results == ["not executed: this run may call tools 2 times", "seen", "well"]
+    assert run.stop == stops.BudgetExceeded("tool_calls", 2.0, 2.0)
+
+
+def test_a_call_that_a_person_has_found_to_have_happened_counts() -> None:
+    made: list[str] = []
+
+    @tool(effect="once", interrupted="ask")
+    async def pay() -> str:
+        """Pay."""
+        made.append("pay")
+        raise TimeoutError
+
+    store = new_store()
+
+    def agent() -> Agent:
+        return Agent(_by_turn(*[tool_call("pay")] * 3, "done"), tools=[pay], store=store, budget=Budget(tool_calls=2))
+
+    async def main() -> AgentRun:
+        run = await agent().run("go", run_id="r")
+        while run.pending:
+            run = await agent().resume("r", {run.pending[0].id: Happened("paid")})
+        return run
+
+    run = asyncio.run(main())
+    assert run.stop == stops.BudgetExceeded("tool_calls", 2.0, 2.0)
+    assert made == ["pay"] * 2
+
+
+@pytest.mark.parametrize("paused", [False, True])
+def test_a_step_that_another_budget_refuses_counts_in_none(paused: bool) -> None:
+    store = new_store()
+
+    @tool
+    async def look() -> str:
+        """Look."""
+        return "seen"
+
+    def agent() -> Agent:
+        inner = Agent(_by_turn(tool_call("look"), "done"), tools=[look], name="inner", budget=Budget(requests=1))
+        turns = [tool_call("inner", input="x"), tool_call("sign" if paused else "look"), tool_call("look"), "done"]
+        return Agent(_by_turn(*turns), tools=[inner, look, sign], store=store, budget=Budget(steps=5))
+
+    async def main() -> AgentRun:
+        run = await agent().run("go", run_id="r")
+        return await agent().resume("r", {run.pending[0].id: Approve()}) if paused else run
+
+    run = asyncio.run(main())
+    assert (run.stop, run.model_calls) == (stops.Completed(), 5)
+
+
+def test_a_budget_of_steps_counts_no_step_whose_hook_fails() -> None:
+    class Fails(Middleware):
+        async def before_model(self, request: ModelRequest, ctx: Context) -> None:
+            raise RuntimeError("boom")
+
+    inner = Agent(ScriptedModel("never"), name="inner", middleware=[Fails()])
+    outer = Agent(
+        _by_turn(tool_call("inner", input="x"), "done"), tools=[inner], store=new_store(), budget=Budget(steps=2)
+    )
+    assert asyncio.run(outer.run("go")).text == "done"
