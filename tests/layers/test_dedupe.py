@@ -215,6 +215,26 @@ def test_an_answer_given_again_costs_nothing() -> None:
     assert asked.message == joined.message == kept.message
 
 
+@pytest.mark.parametrize("others", [[], [timeout(seconds=10)]])
+def test_layers_with_the_same_store_around_one_service_do_not_wait_for_each_other(others: list[Any]) -> None:
+    calls: list[str] = []
+
+    async def service(request: str, ctx: Context) -> str:
+        calls.append(request)
+        await asyncio.sleep(0)
+        return "answer"
+
+    once: Any = dedupe(store=DedupeStore(), key=str)
+
+    async def main() -> None:
+        both = stack(service, once, *others, once)
+        answers = await asyncio.wait_for(asyncio.gather(both("q", root()), both("q", root())), 5)
+        assert answers == ["answer", "answer"]
+
+    asyncio.run(main())
+    assert len(calls) <= 2
+
+
 def test_a_call_within_itself_is_made_and_does_not_wait_for_itself() -> None:
     depth = 0
 
