@@ -191,6 +191,38 @@ def test_a_call_that_never_began_is_made_when_the_run_goes_on(cut: str, where: s
 
 
 @pytest.mark.parametrize("interrupted", ["report", "ask"])
+def test_a_call_that_is_lost_after_it_never_began_is_unknown(interrupted: Any, store: Any) -> None:
+    paid: list[str] = []
+
+    def agent(held: Held | None) -> Agent:
+        @tool(effect="once", interrupted=interrupted)
+        async def pay() -> str:
+            """Pay."""
+            paid.append("ann")
+            raise ConnectionError("lost")
+
+        model = ScriptedModel(tool_call("pay") if held is not None else "done")
+        tools = [pay if held is None else stack(pay, limited(held=held))]
+        return Agent(model, name="a", tools=tools, store=store)
+
+    async def main() -> None:
+        held = Held()
+        handle = agent(held).start("go", run_id="r")
+        await held.reached.wait()
+        handle.cancel()
+        await handle.result()
+        run = await agent(None).resume("r")
+        assert paid == ["ann"]
+        if interrupted == "report":
+            assert "whether it took effect is unknown" in run.observations[0]
+        else:
+            assert [item.interrupted for item in run.pending] == [True]
+
+    if store is not None:
+        asyncio.run(main())
+
+
+@pytest.mark.parametrize("interrupted", ["report", "ask"])
 def test_an_agent_that_is_cut_off_before_its_call_began_does_not_call_it_unknown(interrupted: Any, store: Any) -> None:
     clock = HandClock()
 

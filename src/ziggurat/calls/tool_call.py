@@ -274,7 +274,7 @@ class _LiveCall(Struct, eq=False):
         counts from when it begins.
         """
         if self.record is not None and self.record.intent is not None:
-            return self.record.pending is not None  # a person has decided about a call that was started before
+            return self.record.decided is not None  # that a call which was started before did not happen
         scope, changed = self.ctx.scope, passed.id != "" or self.chain.hooks["before_tool"] != ()
         beside = self.ctx.watch is not self.journal.watch  # that of the run: nothing is made at the same time
         noted = WAITING_CALLS in scope or ADMISSION in scope or self.entry.spec.effect == "once"
