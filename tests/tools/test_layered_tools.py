@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from ziggurat.agents.agent import Agent
+from ziggurat.agents.flow import flow
 from ziggurat.core.context import Context
 from ziggurat.core.errors import ConfigurationError
 from ziggurat.core.facts import COMPOSITE, EFFECT, NAME, fact, name_of
@@ -23,6 +24,7 @@ from ziggurat.messages.model import ToolSpec
 from ziggurat.messages.parts import ToolCall, ToolResult, tool_call
 from ziggurat.messages.tool import SPEC
 from ziggurat.models.scripted import ScriptedModel
+from ziggurat.teams.desk import handoffs
 from ziggurat.tools.function import tool
 from ziggurat.tools.toolbox import Toolbox
 
@@ -280,3 +282,18 @@ def test_a_race_refuses_what_has_effects_however_deep(holder: str, effect: str) 
         for services in ((made,), (ScriptedModel("x"), made), (made, ScriptedModel("x"))):
             with pytest.raises(ConfigurationError, match=rf"has effects \({effect}\)"):
                 hedge(*services, delay=1)
+
+
+@pytest.mark.parametrize("holder", ["flow", "agent of a flow", "team of a flow"])
+def test_a_race_refuses_code_that_may_have_effects(holder: str) -> None:
+    @flow
+    async def order(what: str) -> str:
+        return "ordered"
+
+    made = {
+        "flow": order,
+        "agent of a flow": Agent(ScriptedModel("x"), tools=[order], name="agent"),
+        "team of a flow": handoffs(order, name="team"),
+    }[holder]
+    with pytest.raises(ConfigurationError, match=r"has effects \(repeatable\)"):
+        hedge(made, delay=1)

@@ -13,7 +13,7 @@ from ziggurat.calls.step import counted_steps
 from ziggurat.core.codec import canonical
 from ziggurat.core.context import Context
 from ziggurat.core.errors import ConfigurationError
-from ziggurat.core.facts import NAME, Fact
+from ziggurat.core.facts import EFFECT, NAME, Fact
 from ziggurat.core.journal import journal_of
 from ziggurat.messages import stops
 from ziggurat.messages.agent import AgentRequest, AgentRun
@@ -37,7 +37,7 @@ class FlowProgram:
         text: Callable[[Any], str] | None = None,
     ) -> None:
         self.function = function
-        self.facts: dict[Fact[Any], Any] = {AGENT: parts, NAME: parts.name}
+        self.facts: dict[Fact[Any], Any] = {AGENT: parts, NAME: parts.name, EFFECT: "repeatable"}  # as tools by default
         self._name = parts.name
         self._takes = takes
         self._returns = returns

@@ -178,9 +178,10 @@ def hedge(service: Service[Q, R], *others: Service[Q, R], delay: NonNegativeSeco
         model = hedge(openai("gpt-5-mini"), local(), delay=2.0)
 
     Only for calls without side effects, such as model calls or tools with ``effect="none"``: two calls may run at the
-    same time (for an agent, with all its tools). Do not use it when the service is slow because it is overloaded. Each
-    alternative is a separate call, at ``alt-1``, ``alt-2`` and so on; resume does not repeat a decided race. A
-    model for which no budget is left is not called; those that were called may still answer.
+    same time (for an agent, with all its tools). A flow may have any, and is refused. Do not use it when the service is
+    slow because it is overloaded. Each alternative is a separate call, at ``alt-1``, ``alt-2`` and so on; resume does
+    not repeat a decided race. A model for which no budget is left is not called; those that were called may still
+    answer.
 
     Args:
         service: Called first.
