@@ -1,6 +1,7 @@
 """A run is cancelled, steered and decided on from another store, as from another process."""
 
 import asyncio
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -206,20 +207,30 @@ def test_a_decision_on_a_run_that_goes_on_elsewhere_is_used_when_it_is_continued
     asyncio.run(main())
 
 
-def test_the_first_of_two_decisions_counts(tmp_path: Path) -> None:
+@pytest.mark.parametrize("kind", PLACES)
+def test_the_first_of_two_decisions_counts(kind: str, tmp_path: Path) -> None:
     async def main() -> None:
-        async with stores("sqlite", tmp_path) as (here, elsewhere):
+        async with stores(kind, tmp_path) as (here, elsewhere):
             desk, replies = Desk(), (assistant(tool_call("pay"), tool_call("wait")), "done")
             one, attached = desk.agent(here, *replies), desk.agent(elsewhere, *replies).attach("r")
             driving = asyncio.create_task(one.run("Go", run_id="r"))
             await desk.waits.wait()
             (item,) = (await attached.status()).pending
-            await attached.decide({item.id: Deny("not now")})
-            await attached.decide({item.id: Approve()})
+            for _ in range(2):
+                await attached.decide({item.id: Deny("not now")})
+                for other in (Approve(), Deny("no")):
+                    with pytest.raises(AlreadyDecided, match="not now"):
+                        await attached.decide({item.id: other})
+            both = await asyncio.gather(
+                *(attached.decide({item.id: Deny(each)}) for each in ("not now", "a", "b")), return_exceptions=True
+            )
+            assert [type(each) for each in both] == [type(None), AlreadyDecided, AlreadyDecided]
             desk.goes_on.set()
             await driving
-            with pytest.raises(AlreadyDecided):
-                await one.resume("r", {item.id: Approve()})
+            for decide in (attached.decide, partial(one.decide, "r"), partial(one.resume, "r")):
+                with pytest.raises(AlreadyDecided):
+                    await decide({item.id: Approve()})
+            await attached.decide({item.id: Deny("not now")})
             run = await one.resume("r")
             assert (run.text, "not now" in run.observations[0]) == ("done", True)
 

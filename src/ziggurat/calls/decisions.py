@@ -1,6 +1,6 @@
 """Check decisions about pending calls against the run and its tools, before any of them is recorded."""
 
-__all__ = ["LENT_TOOLS", "MEMBERS", "TOOLS", "decision_entries", "misfit_of"]
+__all__ = ["LENT_TOOLS", "MEMBERS", "TOOLS", "check_decided", "decision_entries", "misfit_of"]
 
 from collections.abc import Mapping, Sequence
 
@@ -83,14 +83,22 @@ def _is_same(before: Decision, decision: Decision) -> bool:
         return False
 
 
+def check_decided(item_id: str, before: Decision, decision: Decision) -> None:
+    """Check that a call that was decided before is decided again in the same way.
+
+    Raises:
+        AlreadyDecided: it is not.
+    """
+    if not _is_same(before, decision):
+        raise AlreadyDecided(f"the call {item_id!r} was decided already: {before!r}; that decision stands")
+
+
 def _was_decided(journal: LocalJournal, item_id: str, decision: Decision) -> bool:
     """Return whether a call was decided in this way before."""
     for entry in journal.entries:
         if isinstance(entry, Decided) and entry.id == item_id:
-            before = decision_of(entry.decision)
-            if _is_same(before, decision):
-                return True
-            raise AlreadyDecided(f"the call {item_id!r} was decided already: {before!r}; that decision stands")
+            check_decided(item_id, decision_of(entry.decision), decision)
+            return True
     return False
 
 

@@ -3,19 +3,19 @@
 __all__ = ["decide", "hold_posted"]
 
 import logging
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
 
-from ziggurat.calls.decisions import decision_entries
+from ziggurat.calls.decisions import check_decided, decision_entries
 from ziggurat.core.clock import Clock
-from ziggurat.core.codec import digest, encode
+from ziggurat.core.codec import encode
 from ziggurat.core.entries import Decided
 from ziggurat.core.errors import AlreadyDecided, ConfigurationError, LeaseHeld
 from ziggurat.core.journal import LocalJournal
-from ziggurat.messages.agent import Decision
-from ziggurat.messages.posted import PostedDecisions
+from ziggurat.messages.agent import Decision, decision_of
+from ziggurat.messages.posted import PostedDecisions, read_posted
 from ziggurat.runs.options import Environment
 from ziggurat.runs.runs import Runs
 
@@ -53,11 +53,12 @@ async def decide(
             raise LeaseHeld(f"this process drives the run {run_id!r}")
         journal = await runs.take(run_id, Environment(clock=clock))
     except LeaseHeld:
-        if check(await runs.read(run_id)):
-            await runs.post(run_id, f"decide {digest(decisions)}", encode(PostedDecisions({**decisions})))
+        driven = await runs.read(run_id)
+        await _post(runs, run_id, _by_key(driven, check(driven)))
         return
     try:
         decided = check(journal)
+        await _check_posted(runs, run_id, _by_key(journal, decided))
         for entry in decided[:-1]:
             journal.hold(entry)
         if decided:
@@ -65,6 +66,33 @@ async def decide(
             await (written if ended is None else journal.write(ended))
     finally:
         await runs.leave(run_id, journal)
+
+
+def _by_key(journal: LocalJournal, decided: Sequence[Decided]) -> dict[str, Decided]:
+    """Return decisions by the keys under which they are posted: one for each time that a call waits."""
+    waits = {entry.id: number for number, entry in journal.waits().items()}
+    return {f"decide {waits[entry.id]} {entry.id}": entry for entry in decided}
+
+
+async def _post(runs: Runs, run_id: str, decided: Mapping[str, Decided]) -> None:
+    """Post decisions to a run that somebody drives, by their keys; of several on one wait, the first one stands.
+
+    Raises:
+        AlreadyDecided: another decision was posted before.
+    """
+    await _check_posted(runs, run_id, decided)
+    for key, entry in decided.items():
+        content = PostedDecisions({entry.id: decision_of(entry.decision)})
+        if not await runs.post(run_id, key, encode(content)):
+            await _check_posted(runs, run_id, {key: entry})
+
+
+async def _check_posted(runs: Runs, run_id: str, decided: Mapping[str, Decided]) -> None:
+    for item in await runs.inbox(run_id) if decided else ():
+        entry = decided.get(item.key)
+        posted = None if entry is None else read_posted(item.data)
+        if entry is not None and isinstance(posted, PostedDecisions):
+            check_decided(entry.id, posted.decisions[entry.id], decision_of(entry.decision))
 
 
 async def hold_posted(journal: LocalJournal, inbox: "Inbox", now: float, agent: object) -> None:
