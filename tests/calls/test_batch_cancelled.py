@@ -6,6 +6,7 @@ from typing import Any, cast
 
 import pytest
 
+from tests.agents.support import turns
 from tests.stores import places
 from tests.stores.places import new_store
 from ziggurat import Agent, Approvals, Rule, layer, stack, tool
@@ -13,7 +14,10 @@ from ziggurat.agents.flow import flow
 from ziggurat.agents.runnable import Runnable
 from ziggurat.calls.step import step
 from ziggurat.core.context import Context
+from ziggurat.core.entries import Result
+from ziggurat.core.errors import RunNotFound
 from ziggurat.core.event import Event
+from ziggurat.core.journal import LocalJournal
 from ziggurat.core.service import Service
 from ziggurat.layers.timeout import timeout
 from ziggurat.messages import stops
@@ -22,6 +26,7 @@ from ziggurat.messages.middleware import Middleware
 from ziggurat.messages.parts import ToolCall, ToolResult, tool_call
 from ziggurat.models.scripted import ScriptedModel
 from ziggurat.runs.options import Environment
+from ziggurat.stores.local import LocalLogs
 from ziggurat.testing import HandClock
 from ziggurat.tools.toolbox import Toolbox
 
@@ -278,3 +283,31 @@ def test_nobody_is_asked_about_calls_that_wait_when_another_fails(depth: int, be
     assert len(run.observations) == beside + 1
     if store is not None:
         assert asyncio.run(store.pending()) == {}
+
+
+@pytest.mark.parametrize("calls", [1, 3])
+def test_a_run_counts_the_calls_on_its_record_wherever_it_is_cancelled(calls: int, store: Any) -> None:
+    @tool
+    async def look() -> str:
+        """Look."""
+        await asyncio.sleep(0)
+        return "seen"
+
+    async def go() -> None:
+        for turn in range(100):
+            model = ScriptedModel([tool_call("look", id=f"{number}") for number in range(calls)], "done")
+            agent = Agent(model, tools=[look], store=store or LocalLogs())
+            handle = agent.start("go", run_id=f"r{turn}")
+            await turns(turn + 1)
+            handle.cancel()
+            run = await handle.result()
+            if isinstance(run.stop, stops.Completed):
+                return
+            try:
+                journal = LocalJournal.load(await agent.record(f"r{turn}"))
+            except RunNotFound:  # it had not begun
+                continue
+            results = [each for each in journal.entries if isinstance(each, Result) and "/tool-" in each.path]
+            assert run.tool_calls == len(results)
+
+    asyncio.run(go())

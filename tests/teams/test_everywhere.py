@@ -17,7 +17,7 @@ from tests.teams.storms import Dawdle, orders, trees
 from tests.wrong import wrong
 from ziggurat.agents.agent import Agent
 from ziggurat.agents.runnable import Runnable
-from ziggurat.agents.stop import until_tool_called
+from ziggurat.agents.stop import Progress, stop_when, until_tool_called
 from ziggurat.calls.question import ask
 from ziggurat.core.context import Context
 from ziggurat.core.event import Event
@@ -202,6 +202,21 @@ async def test_it_is_replayed_and_forked(case: Sequence[str]) -> None:
     live = built(case, worker(), store=store)
     forked = await live.fork("r-1", at=2, effects="live")
     assert (forked.output, forked.stop) == (run.output, run.stop)
+
+
+@pytest.mark.parametrize("case", CASES, ids=ids)
+@asynchronous
+async def test_it_is_replayed_where_a_member_failed_after_it_had_acted(case: Sequence[str]) -> None:
+    def failing() -> Agent:
+        def judge(progress: Progress) -> bool:
+            return progress.step > 1 and 1 / 0 > 1
+
+        return Agent(worker().model, name="worker", tools=[send], stop=stop_when(judge))
+
+    store = LocalLogs()
+    run = await built(case, failing(), store=store).run("go", run_id="r-1")
+    assert_sendable(run.messages)
+    same(await built(case, failing(), store=store).replay("r-1"), run)
 
 
 @pytest.mark.parametrize("case", CASES, ids=ids)

@@ -350,6 +350,18 @@ async def test_a_function_that_shows_no_messages_is_refused(answer: object) -> N
         await desk.run("go")
 
 
+@pytest.mark.parametrize("left_out", ["tool", "assistant"])
+@asynchronous
+async def test_a_function_that_shows_a_conversation_that_cannot_be_sent_is_refused(left_out: str) -> None:
+    def view(messages: Sequence[Message], member: str) -> list[Message]:
+        return [message for message in messages if message.role != left_out]
+
+    desk, (_, second, _) = desk_with(view)
+    with pytest.raises(ConfigurationError, match="visibility=view made a conversation that cannot be sent"):
+        await desk.run("go")
+    assert not wrong(second).model.asked
+
+
 @asynchronous
 async def test_a_view_may_be_async_and_ask_an_agent_which_is_recorded() -> None:
     scribe = agent("scribe", "in short: go")

@@ -133,9 +133,9 @@ async def _outcome(
     elif intent is not None:
         text = f"interrupted: {why} while this one ran; whether it took effect is unknown"
         result = ToolResult(call.id, call.name, text, "interrupted", call.name)
-    written = journal.write(Result(ctx.path, call.name, call, result))
+    stored = journal.write(Result(ctx.path, call.name, call, result))
     add_tool_call(ctx.scope.get(AGENT_CALL))
-    await written
+    await stored
     if ctx.listens(ToolEnded):
         await ctx.emit(ToolEnded(ctx.path, call, result, 0.0))
     return result

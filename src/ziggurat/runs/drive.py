@@ -263,13 +263,11 @@ def _replayed_end(failure: BaseException | None, run: AgentRun, journal: LocalJo
     if recorded is None:
         run = run if failure is None else replace(run, seconds=_worked(journal, path))
         return replace(run, stop=stops.Cancelled(), pending=()) if cut_off else run
-    if cut_off or failure is None:  # more may be on record than the run had come to know when it was cut off
-        known = min(len(recorded.messages), len(run.messages))
-        journal.diverged(path, "conversation", digest(recorded.messages[:known]), digest(run.messages[:known]))
-    else:
-        if recorded.stop != run.stop:
-            journal.diverged(path, "stop", repr(recorded.stop), repr(run.stop))
-        journal.diverged(path, "conversation", recorded.messages.digest(), run.messages.digest())
+    if not cut_off and failure is not None and recorded.stop != run.stop:
+        journal.diverged(path, "stop", repr(recorded.stop), repr(run.stop))
+    # more may be on record than the replay knows: of where it was cut off, or of an agent below that failed
+    known = min(len(recorded.messages), len(run.messages))
+    journal.diverged(path, "conversation", digest(recorded.messages[:known]), digest(run.messages[:known]))
     return recorded
 
 

@@ -11,6 +11,9 @@ from msgspec.structs import replace
 from ziggurat.core.errors import ConfigurationError
 from ziggurat.messages.message import Message, taint_of
 from ziggurat.messages.parts import Text, Thinking
+from ziggurat.messages.validation import ValidationPolicy, validate
+
+_SENDABLE = ValidationPolicy.sendable()
 
 Choice = Literal["everything", "replies", "own", "question"]
 
@@ -65,11 +68,12 @@ async def seen_by(
         question_length: The number of messages that the team was asked with; the question is at their end.
 
     Raises:
-        ConfigurationError: a function returned something else than messages, or none.
+        ConfigurationError: a function returned something else than messages, none, or some that cannot be sent, such as
+            a call without its result.
     """
     if callable(visibility):
         chosen = visibility(messages, member)
-        return _checked(await chosen if isinstance(chosen, Awaitable) else chosen, visibility)
+        return _checked(await chosen if isinstance(chosen, Awaitable) else chosen, visibility, messages)
     speakers = speakers_of(messages)
     seen: list[Message] = []
     first = _question(speakers, question_length) if visibility == "question" else 0
@@ -117,11 +121,14 @@ def _without_thoughts(message: Message) -> tuple[Message, ...]:
     return (replace(message, parts=parts),) if parts else ()
 
 
-def _checked(chosen: object, visibility: View) -> tuple[Message, ...]:
+def _checked(chosen: object, visibility: View, conversation: Sequence[Message]) -> tuple[Message, ...]:
     messages = tuple(chosen) if isinstance(chosen, Iterable) and not isinstance(chosen, str) else ()
+    name = getattr(visibility, "__name__", visibility)
     if not messages or not all(isinstance(each, Message) for each in messages):
-        name = getattr(visibility, "__name__", visibility)
         raise ConfigurationError(
             f"visibility={name} returned {chosen!r:.200}; it returns the messages that the member sees, at least one"
         )
+    wrong = validate(messages, _SENDABLE)
+    if wrong is not None and validate(conversation, _SENDABLE) is None:
+        raise ConfigurationError(f"visibility={name} made a conversation that cannot be sent: {wrong}")
     return messages
