@@ -20,7 +20,8 @@ from ziggurat.layers.timeout import timeout
 from ziggurat.messages import stops
 from ziggurat.messages.agent import Approve
 from ziggurat.messages.events import NodeChanged
-from ziggurat.messages.model import ModelRequest
+from ziggurat.messages.message import assistant
+from ziggurat.messages.model import ModelRequest, ModelResponse
 from ziggurat.messages.parts import tool_call
 from ziggurat.messages.tool import SPEC
 from ziggurat.models.scripted import ScriptedModel
@@ -242,6 +243,17 @@ def test_a_condition_gives_a_bool_or_the_plan_is_wrong() -> None:
         workflow(Branch(asked(agent(), "?"), Task("a", prompt="x")), agent=agent()).run_sync("x")
     with pytest.raises(ConfigurationError, match="gave 3"):
         workflow(Branch(wrong(lambda values: 3), Task("a", prompt="x")), agent=agent()).run_sync("x")
+
+
+@pytest.mark.parametrize(
+    "reply", [ModelResponse(assistant("No."), "refusal"), tool_call("look")], ids=["refusal", "steps"]
+)
+def test_an_agent_that_stops_before_it_decides_a_branch_ends_the_plan(reply: Any) -> None:
+    judge = Agent(ScriptedModel(always=reply, output_modes=["native"]), name="judge", output=bool, max_steps=1)
+    run = workflow(Branch(asked(judge, "?"), Task("a", prompt="x")), agent=agent()).run_sync("x")
+    assert not isinstance(run.stop, stops.Completed)
+    assert run.error
+    assert "output=bool" not in run.error
 
 
 # -- failures --------------------------------------------------------------------------------------------------------

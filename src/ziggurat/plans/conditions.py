@@ -110,12 +110,13 @@ async def holds(condition: Condition, variables: Variables, where: str) -> bool:
     Raises:
         InvalidArguments: the question refers to a variable that has no value, or a value has a wrong type.
         ConfigurationError: what should be true or false is something else.
+        ServiceError: the agent that was asked has stopped before it had answered.
     """
     if isinstance(condition, str):
         return contains(condition, variables)
     if isinstance(condition, Asked):
         run = await condition.agent.run(text_of_value(fill(condition.question, variables, where)))
-        answer, advice = run.output, f"make it with Agent(..., output=bool), {condition.agent.name}"
+        answer, advice = run.raise_for_stop().output, f"make it with Agent(..., output=bool), {condition.agent.name}"
     else:
         answer, advice = condition(variables), "return True or False"
     if not isinstance(answer, bool):
