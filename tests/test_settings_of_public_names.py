@@ -146,7 +146,7 @@ ARGUMENTS: dict[str, dict[str, Any]] = {
     "model_facts": {"name": "x", "window": None, "output_modes": ["tool"]},
     "networkx_graph": {"entities": (), "relations": ()},
     "reembed": {"store": open_memory("memory:"), "owner": "ann", "embedder": echo, "ctx": root()},
-    "run_check": {"check": echo, "factory": lambda clock: LocalLogs()},
+    "run_check": {"check": number_of, "factory": lambda clock: LocalLogs()},
     "parallel": {"leader": Agent(MODEL)},
     "star": {"leader": Agent(MODEL)},
     "background": {"leader": Agent(MODEL)},

@@ -6,6 +6,7 @@ import math
 import re
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from decimal import Decimal
+from functools import partial
 from inspect import iscoroutinefunction, signature
 from typing import TYPE_CHECKING, Annotated, Any, Literal, Protocol, TextIO, TypedDict, TypeVar, Unpack
 
@@ -301,3 +302,78 @@ def test_of_a_secret_only_the_type_is_shown() -> None:
     with pytest.raises(ConfigurationError) as told:
         call(wrong(b"sk-1"))
     assert str(told.value) == "call(key=...) is a text or None; got a value of the type bytes"
+
+
+# -- functions, and how many arguments they can be called with --------------------------------------------------------
+
+
+class Pair:
+    def method(self, one: object) -> bool:
+        return True
+
+    def __call__(self, one: object, two: object) -> bool:
+        return True
+
+
+@checked
+def calls_with_one(when: Callable[[object], bool]) -> None: ...
+
+
+@checked
+def calls_with_two(look: Callable[[object, object], object] | None) -> None: ...
+
+
+@checked
+def calls_many(*looks: Callable[[object], bool], listeners: Sequence[Callable[[object], object]] = ()) -> None: ...
+
+
+@checked
+def calls_anyhow(function: Callable[..., object]) -> None: ...
+
+
+ONE: dict[str, Any] = {
+    "exact": lambda one: True,
+    "optional": lambda one, two=0: True,
+    "many": lambda *many: True,
+    "keyword with a default": lambda one, *, two=0: True,
+    "method": Pair().method,
+    "partial": partial(Pair(), 1),
+    "builtin": len,
+    "class": str,
+    "not written in Python": max,
+}
+"""What can be called with one argument."""
+
+NOT_ONE: dict[str, Any] = {
+    "none": lambda: True,
+    "two": lambda one, two: True,
+    "keyword": lambda one, *, two: True,
+    "method": Pair.method,
+    "object": Pair(),
+    "partial": partial(Pair(), 1, 2),
+}
+"""What cannot."""
+
+
+@pytest.mark.parametrize("function", ONE)
+def test_a_function_that_can_be_called_as_it_will_be_is_taken(function: str) -> None:
+    calls_with_one(ONE[function])
+    calls_many(ONE[function], listeners=[ONE[function]])
+    calls_anyhow(ONE[function])
+
+
+@pytest.mark.parametrize("function", NOT_ONE)
+def test_a_function_that_cannot_be_called_as_it_will_be_is_refused_where_it_is_passed(function: str) -> None:
+    wrong_one = NOT_ONE[function]
+    calls_anyhow(wrong_one)
+    for call in (
+        lambda: calls_with_one(wrong_one),
+        lambda: calls_many(wrong_one),
+        lambda: calls_many(listeners=[wrong_one]),
+    ):
+        with pytest.raises(ConfigurationError, match=r"which cannot be called with 1 argument$"):
+            call()
+    with pytest.raises(
+        ConfigurationError, match=r"is a function or None; got .*, which cannot be called with 2 arguments"
+    ):
+        calls_with_two(wrong(lambda one: None))

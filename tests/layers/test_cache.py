@@ -15,6 +15,7 @@ from ziggurat.core.event import CacheHit, Event
 from ziggurat.core.layer import stack
 from ziggurat.core.service import Service
 from ziggurat.layers.cache import CACHE_POLICY, Cached, CachePolicy, CacheStore, cache
+from ziggurat.layers.dedupe import DedupeStore, dedupe
 from ziggurat.layers.retry import retry
 from ziggurat.messages.conversation import Transcript
 from ziggurat.messages.message import assistant, user
@@ -271,3 +272,14 @@ def test_settings_that_make_no_sense_are_refused(settings: dict[str, Any]) -> No
 def test_a_store_holds_something(size: Any) -> None:
     with pytest.raises(ConfigurationError, match="size"):
         CacheStore(size)
+
+
+@pytest.mark.parametrize("key", [3, None, ["x"]])
+def test_a_key_that_is_no_text_is_named(key: Any) -> None:
+    for made in (cache(store={}, key=lambda request: key), dedupe(store=DedupeStore(), key=lambda request: key)):
+        with pytest.raises(ConfigurationError, match=r"the function of (cache|dedupe)\(key=...\) returns text, got"):
+            asyncio.run(stack(_echo, made)("x", root()))
+
+
+async def _echo(request: str, ctx: Context) -> str:
+    return request

@@ -16,11 +16,12 @@ __all__ = [
     "is_async",
     "is_synchronous",
     "make_async",
+    "takes",
     "wrongly_async",
 ]
 
 from functools import cache, partial
-from inspect import iscoroutinefunction, unwrap
+from inspect import CO_VARARGS, iscoroutinefunction, signature, unwrap
 from types import FunctionType, MethodType
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -114,6 +115,22 @@ def wrongly_async(value: object, protocol: type) -> str:
         if is_synchronous(getattr(protocol, name)) and is_async(getattr(value, name)):
             return f", whose {name}() is async: write it as def"
     return ""
+
+
+def takes(value: Any, count: int) -> bool:
+    """Return whether something can be called with so many arguments, as far as its signature is known."""
+    if isinstance(value, FunctionType):
+        code, defaults = value.__code__, value.__defaults__ or ()
+        many = bool(code.co_flags & CO_VARARGS)
+        optional = len(value.__kwdefaults__ or ()) == code.co_kwonlyargcount
+        return code.co_argcount - len(defaults) <= count and (many or count <= code.co_argcount) and optional
+    try:
+        signature(value).bind(*range(count))
+    except TypeError:
+        return False
+    except ValueError:  # a class or function that is not written in Python
+        return True
+    return True
 
 
 def is_async(value: Any) -> bool:

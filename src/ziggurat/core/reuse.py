@@ -50,10 +50,13 @@ def key_of(layer: str, service: object, request: object, key: Callable[[Any], st
     """Return the key under which a layer stores the answer to a request: by default service name and identity.
 
     Raises:
-        ConfigurationError: the request has no JSON form, and no `key` function is given.
+        ConfigurationError: the request has no JSON form and no `key` function is given, or that returns no text.
     """
     if key is not None:
-        return key(request)
+        name: object = key(request)
+        if not isinstance(name, str):
+            raise ConfigurationError(f"the function of {layer}(key=...) returns text, got {name!r:.200}")
+        return name
     try:
         return f"{name_of(service)}:{identity(request)}"
     except TypeError as error:

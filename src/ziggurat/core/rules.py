@@ -24,7 +24,7 @@ from typing import (
 
 from msgspec import Meta
 
-from ziggurat.core.protocols import implements, is_async, is_synchronous, make_async, wrongly_async
+from ziggurat.core.protocols import implements, is_async, make_async, takes, wrongly_async
 
 _CALLABLE = get_origin(Callable[[], None])
 _PLAIN: dict[object, tuple[type | tuple[type, ...], str]] = {
@@ -102,11 +102,7 @@ def _rule(annotation: Any) -> SettingRule:
 
 def _of_class(kind: Any, args: tuple[Any, ...]) -> SettingRule:
     if kind is _CALLABLE:
-        if not args or _may_be_async(args[-1]):
-            return SettingRule(_is_callable, "a function")
-        if _is_called(args[-1]):  # a layer, which may be a class: its objects are called with the requests
-            return SettingRule(lambda value: callable(value) and not is_async(value), "a function (not async)")
-        return SettingRule(lambda value: _is_callable(value) and not is_async(value), "a function (not async)")
+        return _of_function(args)
     if not isinstance(kind, type) or kind in (Any, object):
         return ANYTHING
     if kind is type and any(isinstance(each, TypeVar) for each in args):
@@ -125,6 +121,26 @@ def _of_class(kind: Any, args: tuple[Any, ...]) -> SettingRule:
     if len(items) == 2 and issubclass(kind, Mapping) and items != [ANYTHING, ANYTHING]:
         return _of_mapping(kind, *items)
     return SettingRule(lambda value: isinstance(value, kind), _a(_COLLECTIONS.get(kind) or kind.__name__))
+
+
+def _of_function(args: tuple[Any, ...]) -> SettingRule:
+    """Return the rule of functions, of which it is known perhaps what they are called with, and what they return."""
+    returns = args[-1] if args else Any
+    plain = not _may_be_async(returns)
+    suitable = callable if _is_called(returns) else _is_callable  # a layer may be a class: its objects are called
+    count = len(args[0]) if args and isinstance(args[0], list) else None
+
+    def allows(value: object) -> bool:
+        return suitable(value) and not (plain and is_async(value)) and (count is None or takes(value, count))
+
+    def advice(value: object) -> str:
+        return "" if count is None or not suitable(value) else _uncallable(value, count)
+
+    return SettingRule(allows, "a function (not async)" if plain else "a function", None, advice)
+
+
+def _uncallable(value: object, count: int) -> str:
+    return "" if takes(value, count) else f", which cannot be called with {count} argument{'' if count == 1 else 's'}"
 
 
 def _of_protocol(kind: type) -> SettingRule:
@@ -148,15 +164,22 @@ def _is_called(kind: Any) -> bool:
 def _of_called(kind: type) -> SettingRule:
     """Return the rule for a protocol of what can be called; the words say with which arguments."""
     called = signature(vars(kind)["__call__"])
-    arguments = ", ".join(each.removesuffix("_") for each in list(called.parameters)[1:])
+    names = list(called.parameters)[1:]
+    keywords = any(each.kind is each.KEYWORD_ONLY for each in called.parameters.values())
+    arguments = ", ".join(each.removesuffix("_") for each in names)
     is_async = _may_be_async(called.return_annotation)
     how = "an async callable" if is_async else "a callable"
 
     def allows(value: object) -> bool:
-        return callable(value) and not isinstance(value, type) and not (is_async and is_synchronous(value))
+        return callable(value) and not isinstance(value, type) and not advice(value)
+
+    def advice(value: object) -> str:
+        if not callable(value) or isinstance(value, type):
+            return ""
+        return (make_async(value) if is_async else "") or ("" if keywords else _uncallable(value, len(names)))
 
     words = f"{_a(kind.__name__)}, {how} ({arguments})"
-    return SettingRule(allows, words, None, make_async) if is_async else SettingRule(allows, words)
+    return SettingRule(allows, words, None, advice)
 
 
 def _of_items(kind: type, item: SettingRule) -> SettingRule:
@@ -167,8 +190,12 @@ def _of_items(kind: type, item: SettingRule) -> SettingRule:
             return False
         return not isinstance(values, Collection) or all(map(item.allows, values))
 
+    def advice(values: object) -> str:
+        items = values if isinstance(values, Collection) and not isinstance(values, (str, bytes)) else ()
+        return next((item.advice(each) for each in items if not item.allows(each)), "")
+
     words = f"a {_COLLECTIONS.get(kind, 'list')}"
-    return SettingRule(allows, words if item is ANYTHING else f"{words}, each item {item.words}", item)
+    return SettingRule(allows, words if item is ANYTHING else f"{words}, each item {item.words}", item, advice)
 
 
 def _of_tuple(items: list[SettingRule]) -> SettingRule:

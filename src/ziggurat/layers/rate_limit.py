@@ -15,6 +15,7 @@ from ziggurat.core.context import Context
 from ziggurat.core.errors import ConfigurationError, LimitExceeded, fact_of
 from ziggurat.core.event import Queued
 from ziggurat.core.layer import layer
+from ziggurat.core.rules import is_finite
 from ziggurat.core.service import Service
 from ziggurat.core.settings import (
     SHARED,
@@ -324,7 +325,7 @@ async def rate_limit(
     if ctx.replayed:
         return await inner(request, ctx)
     clock = ctx.clock
-    weight = 0.0 if estimate is None else estimate(request)
+    weight = 0.0 if estimate is None else _weight("estimate", estimate(request))
     now = clock.monotonic()
     permit = limiter.take(weight, now)
     if permit is None:
@@ -349,4 +350,12 @@ def _settle(
 ) -> None:
     weight = None if measure is None else measure(outcome)
     if weight is not None:
-        limiter.settle(permit, weight, clock)
+        limiter.settle(permit, _weight("measure", weight), clock)
+
+
+def _weight(setting: str, value: float) -> float:
+    if not is_finite(value) or value < 0:
+        raise ConfigurationError(
+            f"the function of rate_limit({setting}=...) returns a number of at least 0, got {value!r:.200}"
+        )
+    return value
