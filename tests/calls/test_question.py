@@ -1,11 +1,16 @@
 """Questions: asked, answered once, checked at the door, used again; in flows, in tools, at the terminal."""
 
 import asyncio
+import re
+from datetime import UTC, date, datetime, time, timedelta
+from decimal import Decimal
 from pathlib import Path
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
+from uuid import UUID
 
 import pytest
 from msgspec import Struct
+from pydantic import AfterValidator
 
 from tests.calls.test_step import again
 from tests.hard_cases.support import ByTurn
@@ -178,6 +183,70 @@ def test_where_nothing_can_wait_for_an_answer() -> None:
 
     with pytest.raises(ConfigurationError, match="the default of the question 'Why\\?' does not fit"):
         unfit.run_sync()
+
+
+def _even(number: int) -> int:
+    if number % 2:
+        raise ValueError("it is odd")
+    return number
+
+
+@pytest.mark.parametrize("place", ["by reference", *PLACES])
+@pytest.mark.parametrize(
+    ("kind", "unfit", "value", "told"),
+    [
+        (date, "tomorrow", date(2026, 1, 31), "it is a date such as 2026-01-31, got 'tomorrow'; nothing was recorded"),
+        (datetime, "soon", datetime(2026, 1, 31, tzinfo=UTC), "it is a date and time such as"),
+        (time, "noon", time(18, 30), "it is a time such as"),
+        (timedelta, "a day", timedelta(days=1), "it is a duration such as"),
+        (UUID, "mine", UUID(int=7), "it is a UUID, got 'mine'"),
+        (Decimal, "much", Decimal("1.50"), "it is a decimal number"),
+        (str, object(), "a", "an answer is plain JSON data: object cannot be written as JSON"),
+        (Annotated[int, AfterValidator(_even)], 3, 4, "it is odd"),  # which no schema can say
+    ],
+    ids=["date", "datetime", "time", "timedelta", "UUID", "Decimal", "str", "validator"],
+)
+def test_an_answer_that_does_not_fit_leaves_the_question_open(
+    place: str, tmp_path: Path, kind: Any, unfit: object, value: object, told: str
+) -> None:
+    seen: list[object] = []
+
+    async def asking() -> None:
+        seen.append(await ask("What?", kind))
+
+    async def trial() -> None:
+        store = new_store()
+        run = await flow(store=store)(asking).run(run_id="q")
+        (item,) = run.pending
+        other = flow(store=store if place == "by reference" else reopened(store))(asking)
+        with pytest.raises(ConfigurationError, match=re.escape(told)):
+            await other.resume("q", {item.id: Answer(unfit)})
+        assert [each.id for each in (await other.pending())["q"]] == [item.id]
+        run = await other.resume("q", {item.id: Answer(value)})
+        assert (run.stop, seen) == (stops.Completed(), [value])
+        await other.decide("q", {item.id: Answer(value)})  # in the same way, which is harmless
+
+    with used(place, tmp_path):
+        asyncio.run(trial())
+
+
+@pytest.mark.parametrize(
+    ("arguments", "told"),
+    [
+        ({"choices": [1, 2]}, "the choice 1 of the question 'Which?' does not fit: Expected `str`, got `int`"),
+        ({"answer": int, "choices": ["a"]}, "the choice 'a' of the question 'Which?' does not fit"),
+        ({"choices": []}, "the question 'Which?' has no choices"),
+        ({"answer": date, "default": "soon"}, "the default of the question 'Which?' does not fit"),
+        ({"default": object()}, "the default of the question 'Which?' does not fit"),
+    ],
+)
+def test_choices_and_defaults_are_of_the_type_of_the_answer(arguments: dict[str, Any], told: str) -> None:
+    @flow(store=LocalLogs())
+    async def asking() -> str:
+        return str(await wrong(ask)("Which?", **arguments))
+
+    with pytest.raises(ConfigurationError, match=re.escape(told)):
+        asking.run_sync()
 
 
 def test_a_person_at_the_terminal_is_asked_until_the_answer_fits() -> None:

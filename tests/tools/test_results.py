@@ -320,6 +320,16 @@ def test_what_cannot_be_written_is_an_error_that_says_so(value: object) -> None:
         result_of(value, CALL)
 
 
+def test_what_was_not_awaited_is_to_be() -> None:
+    async def later() -> str:
+        return "x"
+
+    value = later()
+    with pytest.raises(ToolError, match=r"\(coroutine cannot be written as JSON\); await it in the tool$"):
+        result_of(value, CALL)
+    value.close()
+
+
 def test_lone_surrogates_do_not_get_through() -> None:
     result = result_of("a\ud800b", CALL)
     assert result.text == "a?b"

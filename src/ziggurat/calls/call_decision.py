@@ -22,14 +22,17 @@ __all__ = [
 ]
 
 from collections.abc import Awaitable, Callable
-from datetime import UTC, datetime
+from datetime import UTC, date, datetime, time, timedelta
+from decimal import Decimal
 from typing import Any
+from uuid import UUID
 
+import msgspec
 from msgspec import Struct
 from msgspec.structs import replace
 
 from ziggurat.calls.agent_call import AGENT_CALL
-from ziggurat.core.codec import as_type, canonical, decode, digest
+from ziggurat.core.codec import as_type, canonical, decode, digest, plain
 from ziggurat.core.context import RUN_ID, Context
 from ziggurat.core.entries import Decided, Pending, Record
 from ziggurat.core.errors import InvalidArguments, JournalCorrupt, Suspend, ToolError
@@ -236,7 +239,9 @@ def expired(item: PendingItem, now: float) -> Decision | None:
 
 
 def recorded_form(decision: Decision) -> Decision:
-    """Return a decision that fits as it is recorded, with changed arguments as JSON text."""
+    """Return a decision that fits as it is recorded: with changed arguments as JSON text, an answer as plain data."""
+    if isinstance(decision, Answer):
+        return Answer(plain(decision.value))
     return Modify(decision.text) if isinstance(decision, Modify) else decision
 
 
@@ -265,7 +270,10 @@ def misfit(item: PendingItem, decision: Decision, normalize: Normalize | None) -
     if item.stage == "question":
         if not isinstance(decision, Answer):
             return f"answer with Answer(value) or Deny(reason); got {decision!r:.200}"
-        return misfit_of_schema(question_of(item.call).answer, decision.value)
+        try:
+            return misfit_of_schema(question_of(item.call).answer, plain(decision.value))
+        except TypeError as error:
+            return f"an answer is plain JSON data: {error}"
     if item.interrupted:
         if not isinstance(decision, (Happened, DidNotHappen)):
             return _UNSETTLED
@@ -292,6 +300,14 @@ def _misfit_of_change(call: ToolCall, change: Modify, normalize: Normalize | Non
     return None
 
 
+_FORMATS = {
+    "date": (date, "a date such as 2026-01-31"),
+    "time": (time, "a time such as 18:30:00"),
+    "date-time": (datetime, "a date and time such as 2026-01-31T18:30:00+01:00"),
+    "duration": (timedelta, "a duration such as P1DT12H"),
+    "uuid": (UUID, "a UUID"),
+    "decimal": (Decimal, "a decimal number, as text"),
+}
 _PLAIN = {"boolean": bool, "integer": int, "number": float, "string": str, "null": type(None)}
 
 
@@ -313,6 +329,13 @@ def misfit_of_schema(schema: dict[str, Any], value: object) -> str | None:
             kind is bool or not isinstance(value, bool)
         )
         return None if fits else f"it is of the type {schema['type']}, got {value!r:.200}"
+    if schema.keys() == {"type", "format"} and schema["format"] in _FORMATS:
+        of_format, words = _FORMATS[schema["format"]]
+        try:
+            msgspec.convert(value, of_format)
+        except msgspec.ValidationError:
+            return f"it is {words}, got {value!r:.200}"
+        return None
     from ziggurat.tools.validator import SchemaValidator
 
     problems = SchemaValidator(schema, "the value").problems(value)

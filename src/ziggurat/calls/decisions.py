@@ -76,7 +76,7 @@ def _member_at(names: Sequence[str], at: int, members: Mapping[str, object]) -> 
 
 def _is_same(before: Decision, decision: Decision) -> bool:
     if not (isinstance(before, Modify) and isinstance(decision, Modify)):
-        return before == decision
+        return before == recorded_form(decision)
     try:
         return canonical(before.text) == canonical(decision.text)
     except InvalidArguments:

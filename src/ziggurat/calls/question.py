@@ -69,14 +69,18 @@ async def ask(
     Raises:
         Suspend: there is no answer yet. It passes through ``except Exception``.
         Denied: the question was refused, with ``Deny(reason)``, or has expired and has no default.
-        ConfigurationError: it is asked outside of a run, in a step, or in a tool that acts once only.
+        ConfigurationError: it is asked outside of a run, in a step, or in a tool that acts once only; or a choice, the
+            default, or the answer, as far as its JSON did not show it, is not of the type.
     """
     ctx = waiting_place("ask")
     parameter = Parameter.of("answer", answer, required=True)
     schema = dict(parameter.schema)
     if choices is not None:
-        schema = {"enum": [parameter.plain(choice) for choice in choices]}
-    record = Question(question, schema, () if default is _NO_DEFAULT else (parameter.plain(default),))
+        if not choices:
+            raise ConfigurationError(f"the question {question!r} has no choices, so nobody could answer it")
+        schema = {"enum": [_plain(parameter, choice, f"the choice {choice!r} of", question) for choice in choices]}
+    plain = () if default is _NO_DEFAULT else (_plain(parameter, default, "the default of", question),)
+    record = Question(question, schema, plain)
     wrong = misfit_of_schema(record.answer, record.default[0]) if record.default else None
     if wrong is not None:
         raise ConfigurationError(f"the default of the question {question!r} does not fit: {wrong}")
@@ -84,5 +88,26 @@ async def ask(
     until = None if expires is None else ctx.clock.now() + expires
     decision = await decision_on(item_of(call, ctx, "question", reason=question, until=until), ctx)
     if isinstance(decision, Answer):
-        return parameter.restore(decision.value)
+        return _restored(parameter, decision.value, f"the answer {decision.value!r:.200} to", question)
     raise Denied(decision.reason if isinstance(decision, Deny) else f"the question was not answered: {decision!r}")
+
+
+def _plain(parameter: Parameter, value: object, what: str, question: str) -> object:
+    """Return a choice or a default as plain data.
+
+    Raises:
+        ConfigurationError: it is not of the type of the answer.
+    """
+    try:
+        plain = parameter.plain(value)
+    except TypeError as error:
+        raise ConfigurationError(f"{what} the question {question!r} does not fit: {error}") from error
+    _restored(parameter, plain, what, question)
+    return plain
+
+
+def _restored(parameter: Parameter, plain: object, what: str, question: str) -> object:
+    try:
+        return parameter.restore(plain)
+    except ValueError as error:
+        raise ConfigurationError(f"{what} the question {question!r} does not fit: {error}") from error

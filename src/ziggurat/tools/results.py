@@ -112,10 +112,10 @@ def _json(value: object, call: ToolCall, sets: bool = False) -> str:
     try:
         return encode(_in_order(value) if sets else value).decode()
     except (TypeError, ValueError, RecursionError, OverflowError) as error:
-        raise ToolError(
-            f"{call.name} returned a value that cannot be written as JSON ({error}); return text, numbers, lists, "
-            "mappings, dataclasses, or parts such as Image"
-        ) from error
+        instead = "return text, numbers, lists, mappings, dataclasses, or parts such as Image"
+        if hasattr(type(value), "__await__"):
+            instead = "await it in the tool"
+        raise ToolError(f"{call.name} returned a value that cannot be written as JSON ({error}); {instead}") from error
 
 
 def _clean(text: str, most: int = MAX_RESULT) -> str:
