@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Callable, Iterator
+from datetime import date
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +15,7 @@ from ziggurat import Agent, Approve, Budget, ConfigurationError, Deny, Key, Tool
 from ziggurat.core.errors import AlreadyDecided, LeaseHeld, LeaseLost, RunExists
 from ziggurat.core.event import Diverged, Event
 from ziggurat.core.store import run_log
+from ziggurat.flows import flow
 from ziggurat.layers.cache import CacheStore, cache
 from ziggurat.messages import stops
 from ziggurat.messages.agent import AgentRun
@@ -208,6 +210,27 @@ def test_another_type_of_output_is_told_in_every_mode(
             with pytest.raises(RunExists, match="another type of output"):
                 await digger(after).run("go", run_id="r", listeners=[heard.append])
         assert [event.what for event in heard if isinstance(event, Diverged)][-1] == "output"
+
+    asyncio.run(main())
+
+
+def test_another_type_of_output_of_a_flow_is_told_and_never_corrupt(place: Place) -> None:
+    async def number(begin: int) -> int:
+        return begin + 1
+
+    async def day(begin: int) -> date:
+        return date(2026, 1, begin)
+
+    async def main() -> None:
+        assert (await flow(name="f", store=place())(number).run(1, run_id="r")).output == 2
+        changed = flow(name="f", store=place())(day)
+        with pytest.raises(RunExists, match="another type of output"):
+            await changed.run(1, run_id="r")
+        with pytest.raises(RunExists, match="another type of output"):
+            await changed.resume("r")
+        with pytest.raises(RunExists, match="another request"):
+            await changed.run(2, run_id="r")
+        assert (await flow(name="f", store=place())(number).resume("r")).output == 2
 
     asyncio.run(main())
 

@@ -5,6 +5,7 @@ __all__ = ["Flow", "FlowArguments", "flow", "flow_program"]
 import inspect
 from collections.abc import Callable, Coroutine, Iterable, Sequence
 from contextlib import AbstractAsyncContextManager
+from functools import partial
 from typing import TYPE_CHECKING, Any, Generic, Protocol, TypedDict, TypeVar, Unpack, get_type_hints, overload
 
 from msgspec.structs import replace
@@ -17,7 +18,7 @@ from ziggurat.agents.queue import SubmitArguments
 from ziggurat.agents.runnable import Runnable
 from ziggurat.calls.enter import AgentService
 from ziggurat.core.context import Context
-from ziggurat.core.errors import ConfigurationError
+from ziggurat.core.errors import ConfigurationError, JournalCorrupt
 from ziggurat.core.ids import check_new_name
 from ziggurat.core.layer import stack
 from ziggurat.core.settings import PositiveInt, checked
@@ -240,9 +241,21 @@ def flow_program(
         setup=lambda: {"flow": name, "input": takes.digest, **setup},
         description=inspect.getdoc(function) or "" if description is None else description,
         permissions=permissions,
-        read=lambda run: replace(run, output=returns.restore(run.output)),
+        read=partial(_read_run, returns),
     )
     return FlowProgram(function, parts, takes, returns, context, text), takes
+
+
+def _read_run(returns: Parameter, run: AgentRun) -> AgentRun:
+    """Return a recorded run with its output in the type of the flow.
+
+    Raises:
+        JournalCorrupt: it does not fit, because the type was different when it was written.
+    """
+    try:
+        return replace(run, output=returns.restore(run.output))
+    except ValueError as error:
+        raise JournalCorrupt(f"the recorded output is not of the flow's type: {error}") from error
 
 
 def _hints(function: Callable[..., Any], title: str) -> dict[str, Any]:
