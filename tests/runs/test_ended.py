@@ -12,13 +12,13 @@ from msgspec.structs import replace
 
 from tests.stores.places import Place, opening
 from ziggurat import Agent, Approve, Budget, ConfigurationError, Deny, Key, Toolbox, tool
-from ziggurat.core.errors import AlreadyDecided, LeaseHeld, LeaseLost, RunExists
+from ziggurat.core.errors import AlreadyDecided, JournalMismatch, LeaseHeld, LeaseLost, RunExists
 from ziggurat.core.event import Diverged, Event
 from ziggurat.core.store import run_log
-from ziggurat.flows import flow
+from ziggurat.flows import ask, flow
 from ziggurat.layers.cache import CacheStore, cache
 from ziggurat.messages import stops
-from ziggurat.messages.agent import AgentRun
+from ziggurat.messages.agent import AgentRun, Answer
 from ziggurat.messages.events import ApprovalRequested
 from ziggurat.messages.facts import OutputMode
 from ziggurat.messages.parts import tool_call
@@ -231,6 +231,27 @@ def test_another_type_of_output_of_a_flow_is_told_and_never_corrupt(place: Place
         with pytest.raises(RunExists, match="another request"):
             await changed.run(2, run_id="r")
         assert (await flow(name="f", store=place())(number).resume("r")).output == 2
+
+    asyncio.run(main())
+
+
+def test_a_run_whose_input_has_another_type_by_now_waits_as_before(place: Place) -> None:
+    async def number(begin: int) -> str:
+        return f"{begin}: {await ask('Go on?', bool)}"
+
+    async def day(begin: date) -> str:
+        return f"{begin}: {await ask('Go on?', bool)}"
+
+    async def main() -> None:
+        (item,) = (await flow(name="f", store=place())(number).run(1, run_id="r")).pending
+        changed = flow(name="f", store=place())(day)
+        before = await changed.store.read(run_log("r"))
+        for decisions in ({}, {item.id: Answer(True)}):
+            with pytest.raises(JournalMismatch, match="the recorded input of f is not of the flow's type: begin: "):
+                await changed.resume("r", decisions)
+            assert await changed.store.read(run_log("r")) == before
+        run = await flow(name="f", store=place())(number).resume("r", {item.id: Answer(True)})
+        assert run.output == "1: True"
 
     asyncio.run(main())
 

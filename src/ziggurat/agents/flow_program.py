@@ -12,7 +12,7 @@ from ziggurat.calls.enter import AGENT, AgentParts
 from ziggurat.calls.step import counted_steps
 from ziggurat.core.codec import canonical
 from ziggurat.core.context import Context
-from ziggurat.core.errors import ConfigurationError
+from ziggurat.core.errors import ConfigurationError, InvalidArguments, JournalMismatch
 from ziggurat.core.facts import EFFECT, NAME, Fact
 from ziggurat.core.journal import journal_of
 from ziggurat.messages import stops
@@ -49,11 +49,12 @@ class FlowProgram:
 
         Raises:
             InvalidArguments: the input in the request does not fit.
+            JournalMismatch: the recorded one does not, because the type was different when the run began.
             ConfigurationError: the function returned something else than it is annotated with.
         """
         arguments: dict[str, Any] = {} if self._context is None else {self._context: ctx}
         if self._takes.kind is not None:
-            arguments[self._takes.parameter.name] = self._takes.value(request)
+            arguments[self._takes.parameter.name] = self._value(request, ctx)
         output = await run_program(lambda: self.function(**arguments), ctx)
         reply = assistant(self._text_of(output))
         if ctx.listens(Delta):
@@ -70,6 +71,14 @@ class FlowProgram:
             start=len(request.messages),
             seconds=journal_of(ctx).watch.elapsed - ctx.scope[AGENT_CALL].began,
         )
+
+    def _value(self, request: AgentRequest, ctx: Context) -> object:
+        try:
+            return self._takes.value(request)
+        except InvalidArguments as error:
+            if not journal_of(ctx).reopened:
+                raise
+            raise JournalMismatch(f"the recorded input of {ctx.path} is not of the flow's type: {error}") from error
 
     def _text_of(self, output: object) -> str:
         if self._text is not None:
