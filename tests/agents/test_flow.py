@@ -70,6 +70,17 @@ def test_an_input_that_does_not_fit_is_refused_at_the_door(given: object) -> Non
         order.run_sync(wrong(given))
 
 
+def test_a_flow_without_input_says_so() -> None:
+    @flow
+    async def nothing() -> str:
+        return "done"
+
+    assert nothing.run_sync().output == nothing.run_sync(wrong("null")).output == "done"
+    for given in ("go", 5):
+        with pytest.raises(ConfigurationError, match=r"input of the flow does not fit: .*; it takes no input$"):
+            nothing.run_sync(wrong(given))
+
+
 def test_the_same_id_and_input_are_the_same_run() -> None:
     first = order.run_sync(Order("Ada", 3), run_id="o-1")
     assert order.run_sync(Order("Ada", 3), run_id="o-1").output == first.output == RECEIPT

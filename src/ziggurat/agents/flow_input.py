@@ -79,10 +79,10 @@ class FlowInput(Struct, frozen=True, eq=False):
             plain = self.parameter.plain(value)
             self.parameter.restore(plain)
         except (TypeError, ValueError) as error:  # ValueError: Problem, InvalidArguments
-            raise ConfigurationError(
-                f"the input of the flow does not fit: {error}; pass {self.parameter.name} as a value of its type, "
-                "or as JSON text"
-            ) from error
+            instead = f"pass {self.parameter.name} as a value of its type, or as JSON text"
+            if self.kind is None:
+                instead = "it takes no input"
+            raise ConfigurationError(f"the input of the flow does not fit: {error}; {instead}") from error
         return user(canonical(plain).decode())
 
     def value(self, request: AgentRequest) -> Any:
