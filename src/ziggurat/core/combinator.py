@@ -12,6 +12,7 @@ from ziggurat.core.facts import (
     COMPOSITE,
     EFFECT,
     NAME,
+    RETURNS,
     Fact,
     fact,
     facts_of,
@@ -30,8 +31,9 @@ R = TypeVar("R")
 class Combinator(Generic[Q, R]):
     """A service made of several alternatives that answer one kind of request.
 
-    Its facts are those on which all alternatives agree, its name, the strongest effect of any of them, and that it
-    is composite if any of them is. A subclass defines an async ``__call__(request, ctx)`` and calls through `ask`.
+    Its facts are those on which all alternatives agree, such as the type of their responses, its name, the strongest
+    effect of any of them, and that it is composite if any of them is. A subclass defines an async
+    ``__call__(request, ctx)`` and calls through `ask`.
 
     Raises:
         ConfigurationError: an alternative is not a service.
@@ -48,6 +50,7 @@ class Combinator(Generic[Q, R]):
         self.facts: dict[Fact[object], object] = _common_facts(alternatives)
         self.facts[cast("Fact[object]", NAME)] = f"{self.title}({', '.join(self.names)})"
         self.facts[cast("Fact[object]", EFFECT)] = strongest(alternatives)
+        self.facts[cast("Fact[object]", RETURNS)] = self.returns[0] if len(set(self.returns)) == 1 else object
         self.facts[cast("Fact[object]", COMPOSITE)] = any(fact(each, COMPOSITE) for each in alternatives)
 
     def ask(self, index: int, request: Q, ctx: Context) -> Awaitable[R]:

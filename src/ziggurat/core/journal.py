@@ -5,7 +5,7 @@ __all__ = ["LocalJournal", "journal_of"]
 import asyncio
 import threading
 from collections import deque
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Iterator, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Sequence
 
 from ziggurat.core.clock import SYSTEM_CLOCK, Clock
 from ziggurat.core.codec import SHAPE_VERSION, Raw, encode
@@ -377,14 +377,12 @@ class LocalJournal(Recorder):
 
     def _latest(self) -> float:
         """Return the time of the run at its last entry that states it."""
-        times: Iterator[float] = (getattr(entry, "elapsed", 0.0) for entry in self.entries)
-        return max(times, default=0.0)
+        return max((getattr(entry, "elapsed", 0.0) for entry in self.entries), default=0.0)
 
     def hold(self, entry: JournalEntry, /) -> None:
         """Record an entry that becomes durable with the next one only, so the run has not gone on with it."""
-        held = len(self.entries) == self._begun
+        self._begun += len(self.entries) == self._begun
         LocalJournal.append(self, entry)
-        self._begun += held
 
 
 def journal_of(ctx: Context) -> LocalJournal:
