@@ -219,7 +219,7 @@ class _LiveCall(Struct, eq=False):
             if happened is not None:
                 return happened
         check_permissions(spec, self.ctx)
-        self.journal.skip(self.ctx, intent)
+        self.journal.skip(self.ctx, record.decided or intent)  # what was lost before the decision is no answer
         if frozen.fingerprint() != intent.digest:
             frozen = await self._pass_hooks()
             if intent.digest not in (frozen.fingerprint(), self.call.fingerprint()):  # older records: as it was asked
