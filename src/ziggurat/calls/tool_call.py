@@ -25,13 +25,15 @@ from ziggurat.core.codec import as_type
 from ziggurat.core.containment import as_failure
 from ziggurat.core.context import Context
 from ziggurat.core.entries import Intent, Record, Result
-from ziggurat.core.errors import JournalError, ToolError
+from ziggurat.core.errors import Denied, JournalError, Suspend, ToolError
 from ziggurat.core.event import SILENCE
 from ziggurat.core.failures import Cause
 from ziggurat.core.journal import LocalJournal, journal_of
 from ziggurat.core.scope import Key
+from ziggurat.messages.agent import Deny, decision_of
 from ziggurat.messages.events import ApprovalExecuted, ToolEnded, ToolStarted
 from ziggurat.messages.parts import ToolCall, ToolResult
+from ziggurat.messages.pending import recorded_items
 from ziggurat.messages.usage import add_tool_call
 from ziggurat.tools.approval import APPROVALS
 from ziggurat.tools.fork_effects import FORK_EFFECTS
@@ -74,7 +76,7 @@ async def act(box: Toolbox, call: ToolCall, ctx: Context) -> ToolResult:
         refuse(call.name, ctx, journal)
     try:
         if entry is None:
-            raise box.unknown_tool(call.name, ctx)
+            raise _missing(box, call, record, ctx, journal)
         if entry.plain and record is None and chain is NO_CHAIN and not timed and _CONCERNS.isdisjoint(ctx.scope):
             # nothing sees the call before its function: to make it like any other takes 1.2 us more, of 8 for a step
             result = await entry.service(call, ctx.freezing(Frozen(call, entry.spec.effect, ctx.path, False)))
@@ -116,6 +118,19 @@ async def _recorded_result(recorded: Result, call: ToolCall, ctx: Context, journ
 def _is_replayed(entry: ToolEntry | None, ctx: Context, journal: LocalJournal) -> bool:
     """Return whether a call is that of an agent that was entered: a replay runs it from the record of its calls."""
     return journal.replaying and entry is not None and entry.composite and journal.is_entered(ctx.path)
+
+
+def _missing(
+    box: Toolbox, call: ToolCall, record: Record | None, ctx: Context, journal: LocalJournal
+) -> ToolError | Denied | Suspend:
+    """Return the error of a call whose tool the agent does not have, or not any more; what waits in it still waits."""
+    waiting = journal.pending_at(ctx.path)
+    if waiting:
+        return Suspend(recorded_items(journal, waiting))
+    decision = None if record is None or record.decided is None else decision_of(record.decided.decision)
+    if isinstance(decision, Deny):
+        return Denied(f"denied: {decision.reason}")
+    return box.unknown_tool(call.name, ctx)
 
 
 async def _failed(raised: BaseException, what: str, call: ToolCall, ctx: Context, chain: HookChain) -> ToolResult:
