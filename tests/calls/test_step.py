@@ -2,6 +2,8 @@
 
 import asyncio
 from dataclasses import dataclass
+from datetime import date
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -12,15 +14,16 @@ from tests.stores.places import PLACES, new_store, used
 from tests.wrong import wrong
 from ziggurat.agents.flow import Flow, flow
 from ziggurat.calls.gather import gather
+from ziggurat.calls.question import ask
 from ziggurat.calls.step import Arguments, step
 from ziggurat.core.context import Context
 from ziggurat.core.entries import Result
-from ziggurat.core.errors import ConfigurationError, NotRepeatable, ToolError
+from ziggurat.core.errors import ConfigurationError, JournalMismatch, NotRepeatable, ToolError
 from ziggurat.core.event import Diverged, Event
 from ziggurat.layers.retry import retry
 from ziggurat.layers.timeout import timeout
 from ziggurat.messages import stops
-from ziggurat.messages.agent import AgentRun
+from ziggurat.messages.agent import AgentRun, Answer
 from ziggurat.runs.local import runs_of
 from ziggurat.stores.local import LocalLogs
 
@@ -419,3 +422,32 @@ def test_a_fork_treats_steps_as_it_treats_tools(effects: Any) -> None:
     assert calls == ["hello", "send hello", *(["send hello"] if effects == "live" else [])]
     other = asyncio.run(mail.fork(run.id, at=1, prompt="bye", effects="live"))
     assert other.output == "sent bye"
+
+
+@pytest.mark.parametrize("kind", PLACES)
+@pytest.mark.parametrize("changed", [int, date, list[str]])
+def test_a_result_that_does_not_fit_a_changed_type_is_named_and_the_run_waits_as_before(
+    changed: Any, kind: str, tmp_path: Path
+) -> None:
+    def order(returns: Any) -> Flow[None, str]:
+        async def work() -> Any:
+            return "done"
+
+        work.__annotations__["return"] = returns
+        made = step(work)
+
+        @flow(name="order", store=new_store())
+        async def order() -> str:
+            return f"{await made()} {await ask('Pack it?')}"
+
+        return order
+
+    async def main() -> None:
+        (item,) = (await order(str).run(run_id="r")).pending
+        with pytest.raises(JournalMismatch, match=r"the result of order/work \(work\) does not fit its type any more"):
+            await order(changed).resume("r", {item.id: Answer("yes")})
+        assert (await order(str).resume("r")).pending == (item,)
+        assert (await order(str).resume("r", {item.id: Answer("yes")})).output == "done yes"
+
+    with used(kind, tmp_path):
+        asyncio.run(main())

@@ -286,7 +286,9 @@ def test_a_newer_version_is_refused() -> None:
 def test_a_result_of_another_type_names_the_call() -> None:
     journal = LocalJournal()
     ask(beneath(journal), Calls("a"))
-    with pytest.raises(JournalCorrupt, match=r"the result of run/call \(model\): cannot read a int"):
+    with pytest.raises(
+        JournalMismatch, match=r"the result of run/call \(model\) does not fit its type any more: cannot"
+    ):
         ask(beneath(resumed(journal)), Calls(), returns=int)
 
 
