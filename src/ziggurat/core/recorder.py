@@ -349,8 +349,7 @@ class Recorder:
             request: What it is asked now; None to compare nothing.
 
         Raises:
-            JournalMismatch: the call differs from the recorded one, and the journal is strict; or its answer does not
-                fit the type of today.
+            JournalMismatch: the call differs, and the journal is strict; or its answer does not fit the type of today.
             Exception: the recorded failure.
         """
         if request is not None:
@@ -368,7 +367,8 @@ class Recorder:
         try:
             return as_type(outcome.value, returns)
         except JournalCorrupt as error:
-            raise JournalMismatch(f"the result of {ctx.path} ({name}) does not fit its type any more: {error}") from error
+            why = f"the result of {ctx.path} ({name}) does not fit its type any more: {error}"
+            raise JournalMismatch(why) from error
 
     def _compare(self, ctx: Context, outcome: Outcome, name: str, request: object) -> Diverged | None:
         """Return the event that reports how a call differs from the recorded one, None if it does not."""
