@@ -162,7 +162,7 @@ class DidNotHappen(Struct, frozen=True, tag="did_not_happen", tag_field="decisio
 
 
 class Answer(Struct, frozen=True, tag="answer", tag_field="decision"):
-    """Answer a question that `ask` asked; `value` is plain JSON data that fits it."""
+    """Answer a question that `ask` asked; `value` is plain JSON data that fits it, or gives such, as a date does."""
 
     value: Any
 
