@@ -128,18 +128,29 @@ def test_a_model_may_write_the_summary_and_listeners_hear_of_it() -> None:
     asyncio.run(main())
 
 
-def test_when_the_model_fails_nothing_has_changed_and_the_lease_is_given_back() -> None:
+@pytest.mark.parametrize(
+    "reply",
+    [
+        ModelResponse(assistant(" ")),
+        ModelResponse(assistant("I cannot."), "refusal"),
+        ModelResponse(assistant("Ann"), "content_filter"),
+        ModelResponse(assistant("Ann"), "error"),
+        ModelResponse(assistant("Ann"), "malformed"),
+    ],
+    ids=lambda reply: reply.finish,
+)
+def test_when_the_model_fails_nothing_has_changed_and_the_lease_is_given_back(reply: ModelResponse) -> None:
     async def main() -> None:
         clock, store = HandClock(), LocalMemoryStore()
         ctx = context(clock)
 
         async def model(request: ModelRequest, ctx: Context) -> ModelResponse:
-            return ModelResponse(assistant(" "))
+            return reply
 
         await planted(store, ctx, clock)
         await clock.advance(HOUR)
         for _ in range(2):
-            with pytest.raises(ModelError, match="returned no text"):
+            with pytest.raises(ModelError, match="that summarises memories"):
                 await consolidation(store, model=model)(MergeRequest("ann"), ctx)
         assert len(await in_use(store)) == 9
 

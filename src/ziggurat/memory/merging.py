@@ -28,7 +28,7 @@ from ziggurat.memory.store import MemoryStore
 from ziggurat.memory.words import KEY_TAG
 from ziggurat.messages.conversation import Transcript
 from ziggurat.messages.message import user
-from ziggurat.messages.model import Model, ModelRequest, ModelSettings
+from ziggurat.messages.model import Model, ModelRequest, ModelSettings, written_text
 from ziggurat.messages.usage import Usage
 
 LEASE = "consolidation"
@@ -199,7 +199,7 @@ class Merger:
         response = await model(request, self._ctx.under("model"))
         self._ctx.charge(response.usage)
         self._usage += response.usage
-        text = response.text.strip()
+        text = written_text(response, "the model that summarises memories")
         if not text:
             raise ModelError("the model that summarises memories returned no text", kind="malformed")
         return text

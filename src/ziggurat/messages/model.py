@@ -11,6 +11,7 @@ __all__ = [
     "ModelSettings",
     "OutputSchema",
     "ToolSpec",
+    "written_text",
 ]
 
 from collections.abc import Sequence
@@ -21,6 +22,7 @@ from msgspec import Meta, Struct
 
 from ziggurat.core.codec import canonical, digest
 from ziggurat.core.entries import JournalEntry
+from ziggurat.core.errors import ModelError
 from ziggurat.core.facts import Effect
 from ziggurat.core.service import Service
 from ziggurat.core.settings import CheckedStruct, Fraction, PositiveInt
@@ -203,6 +205,17 @@ class ModelResponse(Struct, frozen=True, gc=False):
     def tool_calls(self) -> tuple[ToolCall, ...]:
         """The tool calls of the message."""
         return self.message.tool_calls
+
+
+def written_text(response: ModelResponse, who: str) -> str:
+    """Return what a model was asked to write for the runtime, perhaps cut at its limit, without spaces around it.
+
+    Raises:
+        ModelError: it is not that, because the model has refused, for instance.
+    """
+    if response.finish != "length" and not response.is_reusable:
+        raise ModelError(f"{who} wrote nothing usable: its reply ended as {response.finish!r}", kind="malformed")
+    return response.text.strip()
 
 
 Model = Service[ModelRequest, ModelResponse]

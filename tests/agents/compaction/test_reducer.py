@@ -12,7 +12,7 @@ from ziggurat.core.journal import LocalJournal
 from ziggurat.core.scope import Scope
 from ziggurat.messages.budget import Budget
 from ziggurat.messages.message import Message, assistant, tool_message, user
-from ziggurat.messages.model import ModelRequest
+from ziggurat.messages.model import FinishReason, ModelRequest, ModelResponse
 from ziggurat.messages.parts import Image, Text, Thinking, ToolCall, ToolResult
 from ziggurat.models.scripted import ScriptedModel
 
@@ -134,6 +134,14 @@ def test_a_summariser_that_always_overflows_fails_in_the_end() -> None:
 def test_an_empty_summary_is_an_error() -> None:
     with pytest.raises(ModelError, match="returned no text"):
         reduced(Summary(model=ScriptedModel(always="  ")))
+
+
+@pytest.mark.parametrize("finish", ["refusal", "content_filter", "error", "malformed", "paused"])
+def test_what_a_model_says_instead_of_a_summary_is_none(finish: FinishReason) -> None:
+    with pytest.raises(ModelError, match=finish):
+        reduced(Summary(model=ScriptedModel(always=ModelResponse(assistant("I cannot."), finish))))
+    cut = ScriptedModel(always=ModelResponse(assistant("It was aske"), "length"))  # as long as `max_tokens` allows
+    assert "It was aske" in reduced(Summary(model=cut))[0].text
 
 
 def test_a_summary_has_a_budget_of_its_own() -> None:

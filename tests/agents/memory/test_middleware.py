@@ -28,6 +28,7 @@ from ziggurat.messages.budget import Budget
 from ziggurat.messages.embedding import Embeddings, EmbedRequest
 from ziggurat.messages.events import MemoryRecalled, MemoryStored, Warned
 from ziggurat.messages.message import MEMORY, assistant, user
+from ziggurat.messages.model import FinishReason, ModelResponse
 from ziggurat.messages.parts import ToolCall, tool_call
 from ziggurat.messages.stops import BudgetExceeded
 from ziggurat.messages.usage import Usage
@@ -209,6 +210,19 @@ def test_facts_are_found_by_a_model_which_is_counted() -> None:
     assert run.model_calls == 2
     agent.run_sync("Bye")
     assert len(contents(store)) == 4
+
+
+@pytest.mark.parametrize("finish", ["refusal", "content_filter", "error", "malformed", "length"])
+def test_what_a_model_says_instead_of_facts_is_not_remembered(finish: FinishReason) -> None:
+    store = LocalMemoryStore()
+    finder = ScriptedModel(ModelResponse(assistant("The user likes tea.\nI cannot"), finish))
+    agent = Agent(
+        ScriptedModel(always="Noted."), middleware=[Remembering(store, "ann", remember=FactsBy(model=finder))]
+    )
+    heard: list[Event] = []
+    agent.run_sync("I like tea.", listeners=[heard.append])
+    assert contents(store) == (["The user likes tea."] if finish == "length" else [])  # the last fact was cut
+    assert any(isinstance(event, Warned) for event in heard) == (finish != "length")
 
 
 def test_facts_are_found_by_what_they_are_about_and_never_replaced_by_it() -> None:

@@ -18,7 +18,7 @@ from ziggurat.messages.budget import Budget
 from ziggurat.messages.conversation import Transcript
 from ziggurat.messages.facts import WINDOW
 from ziggurat.messages.message import Message, user
-from ziggurat.messages.model import ModelRequest, ModelResponse, ModelSettings
+from ziggurat.messages.model import ModelRequest, ModelResponse, ModelSettings, written_text
 from ziggurat.messages.usage import estimate_tokens
 
 PROMPT = """\
@@ -54,7 +54,7 @@ class Summary(CheckedStruct, frozen=True, kw_only=True):
         """Return the summary as one message.
 
         Raises:
-            ServiceError: the model failed, returned no text, or a budget refused the call.
+            ServiceError: the model failed, refused, returned no text, or a budget refused the call.
         """
         if self.budget is not None:
             ctx = budgeted(ctx, self.budget)
@@ -76,7 +76,7 @@ class Summary(CheckedStruct, frozen=True, kw_only=True):
             settings=ModelSettings(max_tokens=self.max_tokens),
         )
         try:
-            text = (await ask(model, request, ctx.under("model"))).text.strip()
+            text = written_text(await ask(model, request, ctx.under("model")), "the summariser")
         except Exception as error:
             blocks = units(messages)
             if overflow_of(error) is None or clip:

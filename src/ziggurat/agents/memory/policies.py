@@ -18,7 +18,7 @@ from ziggurat.memory.record import MemoryRecord, subject_of
 from ziggurat.messages.agent import AgentRun
 from ziggurat.messages.conversation import Transcript
 from ziggurat.messages.message import Message, user
-from ziggurat.messages.model import Model, ModelRequest, ModelSettings
+from ziggurat.messages.model import Model, ModelRequest, ModelSettings, written_text
 
 Policy = Callable[[AgentRun, Context], Iterable[Note] | Awaitable[Iterable[Note]]]
 """Returns the notes to remember of a run that has ended; sync or async."""
@@ -85,7 +85,7 @@ class FactsBy(CheckedStruct, frozen=True, kw_only=True):
         """Return the facts.
 
         Raises:
-            ServiceError: the model failed, or a budget refused the call.
+            ServiceError: the model failed or refused, or a budget refused the call.
         """
         text = text_of_parts([message for message in _said_in(run) if message.origin is None])
         known = await self._known(text, ctx)
@@ -95,10 +95,13 @@ class FactsBy(CheckedStruct, frozen=True, kw_only=True):
         request = ModelRequest(
             Transcript.of(user(text)), self.prompt, settings=ModelSettings(max_tokens=self.max_tokens)
         )
-        answer = (await ask(self.model, request, ctx.under("facts").under("model"))).text
+        response = await ask(self.model, request, ctx.under("facts").under("model"))
+        lines = written_text(response, "the model that finds facts").splitlines()
+        if response.finish == "length":
+            lines = lines[:-1]  # the last one is cut
         taint = taint_in(ctx, run.history)
         notes: dict[str, Note] = {}
-        for line in answer.splitlines():
+        for line in lines:
             note = _read(line, known, taint)
             if note is not None and (note.content not in notes or notes[note.content].replaces is None):
                 notes[note.content] = note
