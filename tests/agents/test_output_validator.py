@@ -1,4 +1,5 @@
 import asyncio
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -155,7 +156,7 @@ def test_an_agent_that_it_calls_joins_the_run() -> None:
     ids=str,
 )
 def test_a_value_of_another_type_is_refused_and_not_recorded(kind: Any, returned: object, mode: OutputMode) -> None:
-    values = {City: {"name": "Ur"}, int: {"value": 3}, list[int]: {"value": [0]}, None: {}}
+    values: dict[Any, dict[str, Any]] = {City: {"name": "Ur"}, int: {"value": 3}, list[int]: {"value": [0]}, None: {}}
     call = tool_call("final_answer", **values[kind])
     model = ScriptedModel(always=call if mode == "tool" and kind else call.arguments, output_modes=[mode])
 
@@ -175,11 +176,14 @@ def test_a_value_is_the_same_live_and_from_the_record() -> None:
     class Larger(City):
         mayor: str = "x"
 
+    def returning(value: object) -> Callable[[City, Context], object]:
+        return lambda city, ctx: value
+
     async def go() -> None:
         store = LocalLogs()
         for returned in (Larger("Ur", 1), {"name": "Ur", "people": 1}, City("Ur", 1)):
             model = ScriptedModel(_city("ur", 9))
-            agent = Agent(model, output=City, output_validator=lambda value, ctx, new=returned: new, store=store)
+            agent = Agent(model, output=City, output_validator=returning(returned), store=store)
             run = await agent.run("go")
             assert run.output == (await agent.resume(run.id)).output == (await agent.replay(run.id)).output
             assert run.output == City("Ur", 1)

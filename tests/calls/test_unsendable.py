@@ -178,7 +178,7 @@ def run_earlier(middleware: list[Middleware], depth: int) -> AgentRun:
 def test_a_hook_around_an_agent_that_breaks_its_conversation_is_named(
     hook: str, change: str, others: int, depth: int
 ) -> None:
-    whole: list[Middleware] = [made(WHOLE["another question"]) for made in AROUND_AGENTS.values()] * others
+    whole = [made(WHOLE["another question"]) for made in AROUND_AGENTS.values()] * others
     with pytest.raises(ConfigurationError, match="cannot be sent") as caught:
         run_earlier([*whole[:2], AROUND_AGENTS[hook](BROKEN[change]), *whole[2:]], depth)
     assert f"inner: the hook {hook}" in str(caught.value)

@@ -30,8 +30,8 @@ class OutputGuardrail(Middleware):
     """Checks final answers; if one does not pass, the model gets the reason and is called again.
 
     The check gets the answer as the caller of the agent would: text, or a value of the type of its output. An answer
-    that does not fit the type is not checked, as the agent itself asks for another. Refused answers do not enter the
-    conversation, and listeners get an event to discard them. Their usage is counted.
+    that does not fit the type is not checked: the agent itself asks for another, or stops. Refused answers do not enter
+    the conversation, and listeners get an event to discard them. Their usage is counted.
 
     ::
 
