@@ -15,6 +15,7 @@ from ziggurat.messages.conversation import Transcript
 from ziggurat.messages.message import Message, tool_message, user
 from ziggurat.messages.middleware import Middleware
 from ziggurat.messages.parts import ToolResult, tool_call
+from ziggurat.messages.rewriting import Rewrite
 from ziggurat.middleware.around import everywhere
 from ziggurat.models.scripted import ScriptedModel
 from ziggurat.tools.function import tool
@@ -200,6 +201,26 @@ def test_a_hook_that_passes_on_something_else_to_an_agent_is_named() -> None:
 
     with pytest.raises(ConfigurationError, match="wrap_agent of Wrong passed on 'go', which is not of the type AgentR"):
         asyncio.run(Agent(ScriptedModel("x"), middleware=[Wrong()]).run("go"))
+
+
+@pytest.mark.parametrize(
+    "rewriting",
+    [
+        Rewrite(0, 4),
+        Rewrite(1, 2),
+        Rewrite(3, 4),
+        Rewrite(2, 4, (tool_message(ToolResult("2", "echo")),)),
+        Rewrite(-1, 1),
+    ],
+    ids=str,
+)
+def test_a_rewriting_that_breaks_a_conversation_is_named(rewriting: Rewrite) -> None:
+    class Rewriting(Middleware):
+        async def rewrite(self, request: Any, ctx: Any) -> Any:
+            return rewriting if len(request.messages) > 1 else None
+
+    with pytest.raises(ConfigurationError, match=r"Rewriting (broke the conversation|rewrites messages)"):
+        run_with([Rewriting()], streamed=False)
 
 
 @pytest.mark.parametrize("wrong", ["text", 3, user("x"), []])

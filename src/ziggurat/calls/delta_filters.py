@@ -6,10 +6,11 @@ from collections.abc import Iterable
 
 from msgspec.structs import replace
 
-from ziggurat.calls.hooks import HookChain, hooked
+from ziggurat.calls.hooks import HookChain, hooked, misused
 from ziggurat.core.context import Context
 from ziggurat.core.event import Dropped, Event
 from ziggurat.core.path import is_beneath
+from ziggurat.core.protocols import implements
 from ziggurat.messages.delta import DeltaFilter, Fold, PartDelta, deltas_of
 from ziggurat.messages.events import Delta
 from ziggurat.messages.message import Message
@@ -116,6 +117,8 @@ class FilteredDeltas:
         for middleware in self._chain.middlewares:
             delta_filter = middleware.deltas(self._ctx) if middleware in self._chain.hooks["deltas"] else None
             if delta_filter is not None:
+                if not implements(delta_filter, DeltaFilter):
+                    misused(middleware, "deltas", delta_filter, self._ctx)
                 filters.append(delta_filter)
             if middleware in self._chain.hooks["on_model_delta"]:
                 filters.append(_Hook(middleware))

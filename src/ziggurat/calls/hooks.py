@@ -35,7 +35,7 @@ from ziggurat.core.scope import Key
 from ziggurat.core.service import Service
 from ziggurat.core.settings import checked
 from ziggurat.messages.agent import AgentRequest, AgentRun
-from ziggurat.messages.delta import PartDelta
+from ziggurat.messages.delta import DeltaFilter, PartDelta
 from ziggurat.messages.events import MiddlewareCompleted, MiddlewareStarted
 from ziggurat.messages.middleware import AnyMiddleware, Middleware
 from ziggurat.messages.model import ModelRequest, ModelResponse
@@ -61,6 +61,7 @@ PASSES: dict[str, type | tuple[type, ...]] = {
     "after_agent": AgentRun,
     "rewrite": Rewrite,
     "before_model": ModelRequest,
+    "deltas": DeltaFilter,
     "on_model_delta": get_args(PartDelta),
     "wrap_model": ModelResponse,
     "after_model": ModelResponse,

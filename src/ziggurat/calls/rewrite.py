@@ -235,6 +235,7 @@ def _check(middleware: Middleware, request: RewriteRequest, rewriting: Rewrite) 
         raise ConfigurationError(
             f"{middleware.name} rewrites messages {rewriting.start} to {rewriting.end} of {len(messages)}"
         )
-    wrong = validate_rewrite(messages, apply_rewriting(messages, rewriting))
+    rewritten = apply_rewriting(messages, rewriting)
+    wrong = validate_rewrite(messages, rewritten) if rewritten else ["no message is left"]
     if wrong and validate(messages, _SENDABLE) is None:
         raise ConfigurationError(f"{middleware.name} broke the conversation: {wrong[0]}")

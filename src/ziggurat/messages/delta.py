@@ -15,7 +15,7 @@ __all__ = [
 
 from collections.abc import Iterable, Iterator
 from itertools import count, pairwise
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -66,6 +66,7 @@ PartDelta = TextDelta | ThinkingDelta | ToolCallDelta | WholePart
 """Any piece of a reply."""
 
 
+@runtime_checkable
 class DeltaFilter(Protocol):
     """The protocol of filters that change a reply while it is streamed; one is made for each call and try."""
 
