@@ -4,7 +4,7 @@ import asyncio
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import httpx
 import pytest
@@ -24,7 +24,8 @@ from ziggurat.layers.fallback import fallback
 from ziggurat.layers.retry import retry
 from ziggurat.layers.timeout import timeout
 from ziggurat.messages import stops
-from ziggurat.messages.agent import AgentRun, Deny, DidNotHappen, Happened
+from ziggurat.messages.agent import AgentRequest, AgentRun, Deny, DidNotHappen, Happened
+from ziggurat.messages.middleware import Middleware
 from ziggurat.messages.model import Interrupted
 from ziggurat.messages.parts import tool_call
 from ziggurat.models.scripted import ScriptedModel
@@ -316,6 +317,43 @@ def test_no_other_agent_is_asked_when_one_fails_after_it_has_acted() -> None:
     assert "the model is gone" in run.observations[0]
     assert "pay: paid" in run.observations[0]
     assert len(world.paid) == 1
+
+
+class Alternatives(Middleware):
+    """Asks an agent again, elsewhere, whatever its error says."""
+
+    def __init__(self, *places: str) -> None:
+        self.places = places
+
+    async def wrap_agent(self, request: AgentRequest, ctx: Context, agent: Any) -> AgentRun:
+        failed: Exception | None = None
+        for place in self.places:
+            try:
+                return cast("AgentRun", await agent(request, ctx.under(place) if place else ctx))
+            except Exception as error:
+                failed = error
+        assert failed is not None
+        raise failed
+
+
+@pytest.mark.parametrize("first", ["", "alt-1"])
+@pytest.mark.parametrize("nested", [False, True])
+@pytest.mark.parametrize("acts", ["paid", "connection", "arguments"])
+def test_a_wrap_asks_an_agent_that_has_acted_nowhere_else(acts: str, nested: bool, first: str) -> None:
+    world = World("connection" if acts == "paid" else acts)
+    world.lost = acts != "paid"
+    model = ScriptedModel(tool_call("pay"), ModelError("the model is gone", kind="server"), "done")
+    hooks = [Alternatives(first, "alt-2", "alt-3")]
+    agent = Agent(model, name="helper", tools=[world.pay()], middleware=hooks, store=world.store)
+    run = world.run(_lead(world, agent, "helper") if nested else agent)
+    assert len(world.paid) == 1
+    if acts == "arguments":
+        assert run.stop == stops.Completed()
+        assert len(model.calls) == 3
+    else:
+        said = run.observations[0] if nested else str(run.error)
+        assert "pay: paid" in said if acts == "paid" else "whether it took effect is unknown" in said
+        assert len(model.calls) == 2
 
 
 def test_another_agent_is_asked_when_nothing_was_done() -> None:

@@ -31,7 +31,7 @@ from ziggurat.core.codec import as_type
 from ziggurat.core.containment import contained
 from ziggurat.core.context import JOURNAL, RUN_ID, Context
 from ziggurat.core.entries import Entered, Failure, Outcome, Record, Result
-from ziggurat.core.errors import ConfigurationError, LimitExceeded, Suspend, attach
+from ziggurat.core.errors import ConfigurationError, LimitExceeded, NotRepeatable, Suspend, attach
 from ziggurat.core.event import SILENCE, Diverged
 from ziggurat.core.facts import Fact, fact, must_be
 from ziggurat.core.journal import LocalJournal, journal_of
@@ -123,7 +123,7 @@ async def enter(agent: AgentService, request: AgentRequest, ctx: Context, *, aga
             await journal.write(Entered(ctx.path, parts.name, request, parts.setup(), frame.began))
         if ctx.emit is not SILENCE:
             await ctx.emit(AgentStarted(ctx.path, parts.name, ctx.run_id))
-        service = wrap(_Alternatives(agent), chain, "wrap_agent") if chain.hooks["wrap_agent"] else agent
+        service = wrap(_Alternatives(agent, ctx), chain, "wrap_agent") if chain.hooks["wrap_agent"] else agent
         run = await service(request, ctx)
         must_be(run, AgentRun, parts.name, ctx)
         if record is not None and (recorded := _recorded_before(run, record, parts, ctx, chain)) is not None:
@@ -161,17 +161,31 @@ async def _failed(
 
 
 class _Alternatives:
-    """An agent inside its wraps, which may await it several times: at other paths than its own it is entered again."""
+    """An agent inside its wraps, which may await it several times: at other paths than its own it is entered again.
 
-    __slots__ = ("inner",)
+    Raises:
+        NotRepeatable: it has failed at another path, after a tool that acts once only was run there.
+    """
 
-    def __init__(self, inner: AgentService) -> None:
+    __slots__ = ("_ctx", "_failed", "inner")
+
+    def __init__(self, inner: AgentService, ctx: Context) -> None:
         self.inner = inner
+        self._ctx = ctx
+        self._failed: tuple[str, Exception] | None = None
 
     async def __call__(self, request: AgentRequest, ctx: Context, /) -> AgentRun:
-        if ctx.is_entered:
-            return await self.inner(request, ctx)
-        return await enter(self.inner, request, ctx, again=True)
+        if self._failed is not None and ctx.path != self._failed[0]:
+            error = await after_acts(self._failed[1], self._ctx)
+            if isinstance(error, NotRepeatable):
+                raise error
+        try:
+            if ctx.is_entered:
+                return await self.inner(request, ctx)
+            return await enter(self.inner, request, ctx, again=True)
+        except Exception as error:
+            self._failed = ctx.path, error
+            raise
 
 
 def _with_run(error: BaseException, frame: AgentCall, request: AgentRequest, ctx: Context) -> BaseException:
