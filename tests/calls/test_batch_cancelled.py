@@ -2,7 +2,7 @@
 
 import asyncio
 from pathlib import Path
-from typing import Any, cast
+from typing import Any, TypeVar, cast
 
 import pytest
 
@@ -84,10 +84,14 @@ class _Wrap(Middleware):
         return cast("ToolResult", await tool(call, ctx))
 
 
+Q = TypeVar("Q")
+R = TypeVar("R")
+
+
 @layer
-async def limited(call: ToolCall, ctx: Context, tool: Service[ToolCall, ToolResult], *, held: Held) -> ToolResult:
+async def limited(request: Q, ctx: Context, inner: Service[Q, R], *, held: Held) -> R:
     await held.hold()
-    return await tool(call, ctx)
+    return await inner(request, ctx)
 
 
 def _options(where: str, held: Held) -> dict[str, Any]:

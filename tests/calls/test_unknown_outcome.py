@@ -376,7 +376,8 @@ def test_a_step_that_acts_once_only_is_told_of_like_a_tool(place: str, result: s
             raise ValueError("no such account")
         if result == "lost":
             raise ConnectionError("lost")
-        return {"paid": "paid", "Receipt": Receipt(amount), "nothing": None}[result]
+        receipts: dict[str, str | Receipt | None] = {"paid": "paid", "Receipt": Receipt(amount), "nothing": None}
+        return receipts[result]
 
     async def act(question: str) -> str:
         """Act."""

@@ -172,7 +172,7 @@ def test_what_waits_in_an_agent_that_is_no_tool_is_seen_too(
         paid.append(order)
         return "refunded"
 
-    call = ["I will ask.", tool_call("refund", order="881")]
+    call: Any = ["I will ask.", tool_call("refund", order="881")]
 
     def runnable(billing: ScriptedModel) -> Runnable:
         clerk = Agent(billing, tools=[refund], name="billing")

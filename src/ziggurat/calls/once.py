@@ -5,7 +5,6 @@ An agent that fails reports such calls that were started below it, so that nothi
 
 __all__ = ["after_acts", "make_once", "note_never_began", "settle_unknown"]
 
-
 from ziggurat.calls.call_decision import CallDecision, item_of
 from ziggurat.core.codec import as_type
 from ziggurat.core.context import Context
