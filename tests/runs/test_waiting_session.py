@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Iterator
+from datetime import date
 from pathlib import Path
 from typing import Any, Literal
 
@@ -250,5 +251,38 @@ def test_a_call_whose_time_is_over_or_that_was_decided_beside_a_branch_waits_no_
             assert (await agent("Done.").resume("a", **settings)).stop.__class__.__name__ == "Cancelled"
         for session in (branch, "ada"):
             assert (await agent(call).run("once more", session=session, **settings)).pending
+
+    asyncio.run(main())
+
+
+def test_a_call_that_waits_is_not_made_again_after_its_tool_has_changed(place: Place) -> None:
+    @tool(approval=True, name="refund")
+    def before(order: str) -> str:
+        """Refund."""
+        raise AssertionError
+
+    @tool(approval=True, name="refund")
+    def after(order: str, reason: str = "", day: date = date(2026, 1, 1)) -> str:
+        """Refund."""
+        raise AssertionError
+
+    @tool(approval=True, name="refund")
+    def other(number: int) -> str:
+        """Refund."""
+        raise AssertionError
+
+    def agent(refund: Any, *replies: Any) -> Agent:
+        return Agent(ScriptedModel(*replies), tools=[refund], store=place())
+
+    async def main() -> None:
+        await agent(before, tool_call("refund", order="881")).run("refund 881", session="ada", run_id="a")
+        again = tool_call("refund", reason="", order="881")
+        assert (await agent(after, again, "It waits.").run("and?", session="ada")).text == "It waits."
+        for refund, call in (
+            (after, tool_call("refund", order="881", reason="late")),
+            (after, tool_call("refund", order="882")),
+            (other, tool_call("refund", number=881)),
+        ):
+            assert (await agent(refund, call).run("and?", session="ada")).pending
 
     asyncio.run(main())

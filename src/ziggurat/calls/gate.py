@@ -65,7 +65,7 @@ async def pass_gate(
     stage: Stage = "model" if tool is None else "tool"
     waits = record is not None and record.pending is not None
     if tool is not None and tool.effect != "none" and not waits and WAITING_CALLS in ctx.scope:
-        await _refuse_second(call, ctx)
+        await _refuse_second(call, ctx, normalize)
     always = waits or (tool is not None and tool.approval)
     if not always and not any(gate.concern(call.name, stage) for gate in ctx.scope.get(APPROVALS) or ()):
         return ApprovedCall(call)
@@ -99,8 +99,8 @@ def _denial(reason: str, stage: Stage) -> Denied:
     return Denied(reason if stage == "model" else f"denied: {reason}")
 
 
-WAITING_CALLS: Key[Callable[[str], Awaitable[bool]]] = Key("waiting calls")
-"""Returns whether an earlier run of the same session made the call of a digest and waits for a decision about it."""
+WAITING_CALLS: Key[Callable[[ToolCall, Normalize], Awaitable[bool]]] = Key("waiting calls")
+"""Returns whether an earlier run of the same session made an equal call and waits for a decision about it."""
 
 
 def digest_of_call(call: ToolCall) -> str:
@@ -108,13 +108,13 @@ def digest_of_call(call: ToolCall) -> str:
     return digest([call.name, call.arguments])
 
 
-async def _refuse_second(call: ToolCall, ctx: Context) -> None:
-    """Refuse a call that an earlier run of the session has made already and that waits for a decision.
+async def _refuse_second(call: ToolCall, ctx: Context, normalize: Normalize) -> None:
+    """Refuse a call, in its normal form, that an earlier run of the session has made and that waits for a decision.
 
     Raises:
         ToolError: it waits; the message is for the model.
     """
-    if await ctx.scope[WAITING_CALLS](digest_of_call(call)):
+    if await ctx.scope[WAITING_CALLS](call, normalize):
         raise ToolError(
             f"the same call of {call.name} waits for a person's decision already, since an earlier turn; it was not "
             "made a second time",

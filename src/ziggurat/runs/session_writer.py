@@ -15,18 +15,19 @@ __all__ = [
 
 import logging
 from collections.abc import Awaitable, Iterable, Sequence
+from contextlib import suppress
 from typing import Protocol
 
 from msgspec.structs import replace
 
 from ziggurat.calls.agent_call import AGENT_CALL
-from ziggurat.calls.call_decision import expired
+from ziggurat.calls.call_decision import Normalize, expired
 from ziggurat.calls.gate import digest_of_call
 from ziggurat.core.clock import Clock
 from ziggurat.core.codec import as_type, digest
 from ziggurat.core.context import Context
 from ziggurat.core.entries import Entered, Intent, Pending
-from ziggurat.core.errors import ConfigurationError, StoreError
+from ziggurat.core.errors import ConfigurationError, InvalidArguments, JournalCorrupt, RunNotFound, StoreError
 from ziggurat.core.journal import LocalJournal
 from ziggurat.core.path import is_tool_call, name_at, step_of, upwards
 from ziggurat.core.scope import Key
@@ -124,7 +125,8 @@ class SessionWriter:
                 start = len(prompt)
             waiting, calls = list[Message](), tuple[str, ...]()
             if self.journal is not None and run.pending:
-                waiting, calls = waiting_steps(self.journal, run.pending), waiting_calls(self.journal, run.pending)
+                waiting = waiting_steps(self.journal, run.pending)
+                calls = tuple(dict.fromkeys(map(digest_of_call, waiting_calls(self.journal, run.pending))))
             entries = self._entries(0, [*prompt[self.loaded :], *history[start:], *waiting], calls)
             before = self._lease.state.waiting.get(self.run_id, ())
             if not entries and calls != before:  # a flow adds no messages until it ends
@@ -161,15 +163,14 @@ class SessionWriter:
 
     # -- within --------------------------------------------------------------------------------------------------
 
-    async def waits(self, runs: Runs, clock: Clock, call: str) -> bool:
-        """Return whether another run of the session waits with the call of a digest.
-
-        The session may not know what has become of the run since: the record tells.
-        """
-        waiting = self._lease.state.waiting
-        others = [run_id for run_id, calls in waiting.items() if call in calls and run_id != self.run_id]
-        for run_id in others:
-            if await _still_waits(runs, run_id, clock.now()):
+    async def waits(self, runs: Runs, clock: Clock, call: ToolCall, normalize: Normalize) -> bool:
+        """Return whether another run of the session waits with an equal call, as the tool takes its arguments now."""
+        digest = digest_of_call(call)
+        for run_id, digests in [*self._lease.state.waiting.items()]:
+            if not digests or run_id == self.run_id:
+                continue
+            journal = await _still_waiting(runs, run_id, clock.now())
+            if journal is not None and (digest in digests or _has_made(journal, call, normalize)):
                 return True
         return False
 
@@ -252,14 +253,14 @@ def waiting_steps(journal: LocalJournal, pending: Sequence[PendingItem]) -> list
     return messages
 
 
-def waiting_calls(journal: LocalJournal, pending: Sequence[PendingItem]) -> tuple[str, ...]:
-    """Return digests of the calls that wait, and of those around them, as they were made and as they were changed."""
+def waiting_calls(journal: LocalJournal, pending: Sequence[PendingItem]) -> list[ToolCall]:
+    """Return the calls that wait, and those around them, as they were made and as they were changed."""
     paths = {path for item in pending for path in _calls_around(item)}
     calls = [item.call for item in pending if item.stage == "tool"]
     for entry in journal.entries:
         if isinstance(entry, (Pending, Intent)) and entry.path in paths:
             calls.append(as_type(entry.request, ToolCall))
-    return tuple(dict.fromkeys(map(digest_of_call, calls)))
+    return calls
 
 
 def _calls_around(item: PendingItem) -> list[str]:
@@ -267,15 +268,27 @@ def _calls_around(item: PendingItem) -> list[str]:
     return [path for path in upwards(item.path) if is_tool_call(path)]
 
 
-async def _still_waits(runs: Runs, run_id: str, now: float) -> bool:
-    """Return whether a run that waited may still make its calls; one that is kept elsewhere may."""
+async def _still_waiting(runs: Runs, run_id: str, now: float) -> LocalJournal | None:
+    """Return the record of a run that may still make the calls it waited with, else None; the session may not know."""
     info = await runs.find(run_id)
-    if info is None:
-        return True
-    if info.status not in ("running", "Suspended"):
-        return False
-    items = recorded_items(await runs.read(run_id))
-    return not items or any(expired(item, now) is None for item in items)
+    if info is not None and info.status not in ("running", "Suspended"):
+        return None
+    try:
+        journal = await runs.read(run_id)
+    except (RunNotFound, JournalCorrupt):  # it is kept elsewhere, or damaged: the session knows best
+        return LocalJournal()
+    items = recorded_items(journal)
+    return None if items and all(expired(item, now) is not None for item in items) else journal
+
+
+def _has_made(journal: LocalJournal, call: ToolCall, normalize: Normalize) -> bool:
+    """Return whether a call that waits would be equal to another if it were made now: its tool may have changed."""
+    for earlier in waiting_calls(journal, recorded_items(journal)):
+        if earlier.name == call.name:
+            with suppress(InvalidArguments):
+                if normalize(earlier).arguments == call.arguments:
+                    return True
+    return False
 
 
 SESSION_WRITER: Key[SessionWriter] = Key("writer")
