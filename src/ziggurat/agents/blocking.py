@@ -12,6 +12,7 @@ from typing import Any, Generic, TypeVar
 from ziggurat.calls.agent_call import AGENT_CALL
 from ziggurat.core.context import AMBIENT
 from ziggurat.core.errors import ConfigurationError
+from ziggurat.core.shield import running_loop
 from ziggurat.tools.threads import POOL, loop_of_this_thread
 
 T = TypeVar("T")
@@ -39,7 +40,7 @@ def blocking(start: Callable[[], Coroutine[Any, Any, T]]) -> T:
     loop = loop_elsewhere()
     if loop is not None:
         return POOL.run_on(loop, start)
-    if asyncio._get_running_loop() is None:  # get_running_loop would raise, and add its error to all errors of the run
+    if running_loop() is None:
         return asyncio.run(start())
     if AMBIENT.get() is not None:
         raise ConfigurationError("run_sync() would block the run it is in: in async code, await run() instead")
@@ -52,7 +53,7 @@ def loop_elsewhere() -> asyncio.AbstractEventLoop | None:
     loop, ambient = loop_of_this_thread(), AMBIENT.get()
     if loop is None and ambient is not None and (frame := ambient.scope.get(AGENT_CALL)) is not None:
         loop = frame.loop
-    if loop is None or loop.is_closed() or loop is asyncio._get_running_loop():
+    if loop is None or loop.is_closed() or loop is running_loop():
         return None
     return loop
 

@@ -38,6 +38,7 @@ from typing import (
 
 from ziggurat.core.context import Context
 from ziggurat.core.errors import ConfigurationError
+from ziggurat.core.protocols import is_protocol
 
 T = TypeVar("T")
 
@@ -140,7 +141,7 @@ def returned_instead(service: object, kind: type) -> str:
 def _classes_of(annotation: Any) -> tuple[type, ...]:
     """Return the classes whose instances may be values of an annotated type; ``object`` where that is not known."""
     origin = get_origin(annotation)
-    if annotation is Any or getattr(annotation, "_is_protocol", False):
+    if annotation is Any or is_protocol(annotation):
         return (object,)
     if isinstance(annotation, type) and origin is None:
         if is_typeddict(annotation):

@@ -14,6 +14,7 @@ __all__ = [
     "Wraps",
     "implements",
     "is_async",
+    "is_protocol",
     "is_synchronous",
     "make_async",
     "takes",
@@ -88,6 +89,11 @@ class Recalled(Protocol):
     def recalled(self) -> Any:
         """Return the answer for another request."""
         ...
+
+
+def is_protocol(kind: object) -> bool:
+    """Return whether a class is a protocol, and not only inherits from one."""
+    return isinstance(kind, type) and Protocol in kind.__bases__
 
 
 def implements(value: object, protocol: type) -> bool:

@@ -24,7 +24,7 @@ from typing import (
 
 from msgspec import Meta
 
-from ziggurat.core.protocols import implements, is_async, make_async, takes, wrongly_async
+from ziggurat.core.protocols import implements, is_async, is_protocol, make_async, takes, wrongly_async
 
 _CALLABLE = get_origin(Callable[[], None])
 _PLAIN: dict[object, tuple[type | tuple[type, ...], str]] = {
@@ -111,7 +111,7 @@ def _of_class(kind: Any, args: tuple[Any, ...]) -> SettingRule:
         return SettingRule(lambda value: isinstance(value, type), "a class")
     if issubclass(kind, IO):
         return SettingRule(_is_file, "an open file")  # files are no instances of the classes of `typing`
-    if getattr(kind, "_is_protocol", False):
+    if is_protocol(kind):
         return _of_protocol(kind)
     items = [_rule(each) for each in args if each is not ...]
     if kind is tuple and items and ... not in args:
@@ -158,7 +158,7 @@ def _of_protocol(kind: type) -> SettingRule:
 def _is_called(kind: Any) -> bool:
     """Return whether a type is a protocol of what can be called, such as a service."""
     kind = get_origin(kind) or kind
-    return getattr(kind, "_is_protocol", False) and "__call__" in vars(kind)
+    return is_protocol(kind) and "__call__" in vars(kind)
 
 
 def _of_called(kind: type) -> SettingRule:

@@ -1,6 +1,6 @@
 """Completing work despite cancellation, and waking a waiting future from any thread."""
 
-__all__ = ["finished", "ring"]
+__all__ = ["finished", "ring", "running_loop"]
 
 import asyncio
 from collections.abc import Awaitable
@@ -32,10 +32,18 @@ async def finished(work: Awaitable[T]) -> T:
     return task.result()
 
 
+def running_loop() -> asyncio.AbstractEventLoop | None:
+    """Return the event loop that runs in this thread, None if there is none."""
+    try:
+        return asyncio.get_running_loop()
+    except RuntimeError:
+        return None
+
+
 def ring(waiting: "asyncio.Future[None]") -> None:
     """Complete a future, also in the event loop of another thread; no effect if that loop is closed."""
     loop = waiting.get_loop()
-    if loop is asyncio._get_running_loop():
+    if loop is running_loop():
         _ring(waiting)
     else:
         with suppress(RuntimeError):

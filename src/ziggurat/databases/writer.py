@@ -20,7 +20,7 @@ from typing import Any, TypeVar
 from weakref import WeakSet, finalize, ref
 
 from ziggurat.core.errors import StoreError
-from ziggurat.core.shield import finished
+from ziggurat.core.shield import finished, running_loop
 from ziggurat.databases.jobs import Job
 
 T = TypeVar("T")
@@ -315,7 +315,7 @@ class Writer:
                 self._collected.detach()
         _open.discard(self)
         if thread is not None and not was and self._pid == os.getpid():
-            here = asyncio._get_running_loop()
+            here = running_loop()
             for loop in list(self._turns):
                 if loop is here or not loop.is_running():  # other running loops pass on their own jobs
                     self._hand_over(loop)

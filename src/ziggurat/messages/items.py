@@ -43,7 +43,7 @@ class _Item(Struct, frozen=True, kw_only=True, tag_field="type"):
                 "pass datetime.now(UTC), or add tzinfo=UTC"
             )
         if created.tzinfo is not UTC:
-            force_setattr(self, "created_at", created.astimezone(UTC))
+            force_setattr(self, "created_at", created.astimezone(UTC))  # in the making: nobody has seen it yet
 
 
 class MessageItem(_Item, frozen=True, kw_only=True, tag="Message"):

@@ -3,6 +3,8 @@
 __all__ = ["WAYS", "WINDOW", "bounded"]
 
 import re
+
+# Python has no public parser of regular expressions; to write one would take more than this file.
 from re import _constants as codes  # type: ignore[attr-defined]
 from re import _parser  # type: ignore[attr-defined]
 from typing import Any
