@@ -424,3 +424,44 @@ def test_wrong_use_raises_at_once() -> None:
     for impossible in ("a\0b", "\ud800", "s" * 501):
         with pytest.raises(ConfigurationError, match="of 500 characters at most, without NUL and lone surrogates"):
             _ = agent(None, "x").run("Hi", session=impossible)
+
+
+@pytest.mark.parametrize("kind", ["by reference", "memory", "sqlite", "file"])
+@pytest.mark.parametrize("how", ["run", "run_sync", "add_items"])
+def test_a_session_is_not_waited_for_in_the_run_that_writes_it(how: str, kind: str, tmp_path: Path) -> None:
+    told: list[str] = []
+
+    async def main(store: Any) -> None:
+        helper = Agent(ScriptedModel(always="helped"), name="helper", store=store)
+
+        @tool(name="ask")
+        async def ask() -> str:
+            """Ask the helper."""
+            try:
+                if how == "add_items":
+                    await Session("chat", store).add_items([user("more")])
+                else:
+                    await helper.run("q", session="chat", detached=True)
+            except LeaseHeld as held:
+                told.append(str(held))
+            return "asked"
+
+        @tool(name="ask")
+        def ask_in_thread() -> str:
+            """Ask the helper."""
+            try:
+                helper.run_sync("q", session="chat", detached=True)
+            except LeaseHeld as held:
+                told.append(str(held))
+            return "asked"
+
+        tools = [ask_in_thread if how == "run_sync" else ask]
+        agent = Agent(ScriptedModel(tool_call("ask"), "end"), tools=tools, store=store)
+        async with asyncio.timeout(30):
+            run = await agent.run("x", session="chat")
+        assert run.text == "end"
+        assert (await helper.run("q", session="chat")).text == "helped"
+
+    with opening(kind, tmp_path) as place:
+        asyncio.run(main(place()))
+    assert told == ["the session 'chat' is being written by the run that this is called in"]

@@ -39,6 +39,7 @@ from ziggurat.messages.agent import AgentRequest, AgentRun, empty_run
 from ziggurat.messages.events import AgentEnded
 from ziggurat.runs.conditions import session_of
 from ziggurat.runs.opening import Opening
+from ziggurat.runs.session_writer import SessionWriter
 from ziggurat.tools.approval import APPROVALS
 from ziggurat.tools.permissions import GRANTS
 from ziggurat.tools.thread_guard import rules_hold, run_ended
@@ -89,7 +90,7 @@ async def drive(
     task = asyncio.current_task()
     try:
         entering, opening.ctx = enter(agent, opening.request, _prepared(opening)), opening.ctx.scoped(_NO_SCOPE)
-        run = await entering  # the agent derives contexts of its own; the scope of this one is freed meanwhile
+        run = await _in_session(entering, opening.writer)  # the scope of this context is freed meanwhile
         journal = opening.journal
         if journal.replaying and (end := journal.last_end) is not None and end.run is not None:
             run = _replayed_end(None, run, journal, opening.ctx.path)
@@ -119,6 +120,10 @@ async def drive(
         run_ended(opening.run_id)
         await opening.leave()
     return run
+
+
+def _in_session(run: Awaitable[AgentRun], writer: SessionWriter | None) -> Awaitable[AgentRun]:
+    return run if writer is None else writer.holding(run)
 
 
 async def _drive_within(

@@ -83,6 +83,13 @@ class SessionWriter:
         """The session's id."""
         return self._lease.session.id
 
+    async def holding(self, run: Awaitable[AgentRun]) -> AgentRun:
+        """Await the run; calls in it that would wait until it leaves the session know that they are in it."""
+        from ziggurat.core.held import Holding  # most runs have no session
+
+        with Holding(self._lease.session.place):
+            return await run
+
     def conditions(self, conditions: RunConditions | None, store: Store) -> RunConditions:
         """Return the conditions of the run with the facts about its session."""
         elsewhere = self._lease.session.store is not store

@@ -137,6 +137,7 @@ class Session:
         self.store: Store = _store_at(store)
         self._writers = _writers_by_store.setdefault(self.store, _LocalWriters())
         self._log = session_log(session_id)
+        self.place: object = (self.store, self._log)  # equal for all objects of the same session
 
     def __repr__(self) -> str:
         return f"Session({self.id!r}, {self.store!r})"
@@ -247,13 +248,17 @@ class Session:
             LeaseHeld: another run writes it, and waiting for it was not allowed or took too long.
             JournalCorrupt: the session is damaged elsewhere than at its end.
         """
-        waits = self.conflict == "queue" or (self.conflict == "branch" and not branching)
+        from ziggurat.core.held import held  # most runs have no session
+
+        within = self.place in held()
+        waits = not within and (self.conflict == "queue" or (self.conflict == "branch" and not branching))
         until = self.clock.monotonic() + (self.timeout if waits else 0.0)
         queue, log = self._writers.queue, self._log
         if not queue.take(log) and not (waits and await queue.wait(log, self.timeout, self.clock)):
             if self.conflict == "branch" and branching:
                 return await self._branch()
-            raise LeaseHeld(f"the session {self.id!r} is being written by another run of this process; try again later")
+            writer = "the run that this is called in" if within else "another run of this process; try again later"
+            raise LeaseHeld(f"the session {self.id!r} is being written by {writer}")
         try:
             return await self._take_lease(until)
         except BaseException as error:
