@@ -547,7 +547,7 @@ async def _text(request: AgentRequest, ctx: Context) -> str:
         (_text, "_text returns str"),
         (stack(_text, retry()), "_text returns str"),
         (ScriptedModel("x"), "scripted returns ModelResponse"),
-        (pipeline(Agent(ScriptedModel("x")), _text), "returns str"),
+        (pipeline(Agent(ScriptedModel("x")), wrong(_text)), "returns str"),
     ],
 )
 def test_a_service_that_answers_with_something_else_is_refused_when_it_is_made(service: Any, returned: str) -> None:

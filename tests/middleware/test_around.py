@@ -115,6 +115,7 @@ def test_a_layer_may_be_a_class_wherever_layers_are_given() -> None:
 
     everywhere_in = Agent(ScriptedModel("done"), name="two", middleware=[everywhere(model=[Noting], agent=[Noting])])
     plan = workflow(Task("a", agent=agent, prompt="go", layers=[Noting]), Task("b", function=work), name="plan")
-    for each in (agent.layered(Noting), everywhere_in, plan):
+    runnables: list[Any] = [agent.layered(Noting), everywhere_in, plan]
+    for each in runnables:
         assert asyncio.run(each.run("go")).stop == Completed()
     assert seen == ["class one", "class two", "class two/step-1/model", "class plan/a/one", "class plan/b"]

@@ -68,7 +68,7 @@ def _look(text: str) -> str:
         (tool(_look), "_look returns ToolResult"),
         (Agent(ScriptedModel("x")), "agent returns AgentRun"),
         (Agent(ScriptedModel("x")).layered(retry()), "agent returns AgentRun"),
-        (pipeline(ScriptedModel("x"), _text), "returns str"),
+        (pipeline(ScriptedModel("x"), wrong(_text)), "returns str"),
     ],
 )
 def test_a_service_that_answers_with_something_else_is_no_model(service: object, why: str) -> None:

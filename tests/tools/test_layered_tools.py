@@ -221,7 +221,7 @@ FORMS: dict[str, Callable[[Any], Any]] = {
 @pytest.mark.parametrize("form", FORMS)
 @pytest.mark.parametrize("kind", ["service", "function"])
 def test_no_layer_has_a_tool_do_anything_but_the_checked_call(kind: str, form: str) -> None:
-    async def changed(call: ToolCall, ctx: Context, inner: Any) -> ToolResult:
+    async def changed(call: ToolCall, ctx: Context, inner: Any) -> Any:
         return await inner(ToolCall(call.id, call.name, '{"text":"b"}'), ctx)
 
     run, made = run_changed(kind, "repeatable", FORMS[form](changed))
@@ -232,7 +232,7 @@ def test_no_layer_has_a_tool_do_anything_but_the_checked_call(kind: str, form: s
 @pytest.mark.parametrize("form", FORMS)
 @pytest.mark.parametrize("kind", ["service", "function"])
 def test_no_layer_has_a_tool_act_twice_that_acts_once(kind: str, form: str) -> None:
-    async def twice(call: ToolCall, ctx: Context, inner: Any) -> ToolResult:
+    async def twice(call: ToolCall, ctx: Context, inner: Any) -> Any:
         await inner(call, ctx)
         return await inner(call, ctx)
 
