@@ -5,11 +5,17 @@ from typing import Any, TypeVar
 
 import pytest
 
+from ziggurat.agents.agent import Agent
 from ziggurat.core.clock import CLOCK
 from ziggurat.core.context import Context, root
 from ziggurat.core.errors import ConfigurationError, Suspend, Timeout
 from ziggurat.core.event import Dropped, Event, Retrying
 from ziggurat.core.stream import open_stream
+from ziggurat.messages.agent import AgentRequest
+from ziggurat.messages.message import user
+from ziggurat.messages.parts import tool_call
+from ziggurat.models.scripted import ScriptedModel
+from ziggurat.tools.function import tool
 
 from .hand import HandClock, HandTimer, settle
 
@@ -453,3 +459,46 @@ def test_a_stream_that_is_read_without_its_block_says_so() -> None:
 
     for read in (loop, plain_loop, waiting):
         asyncio.run(run(read))
+
+
+@pytest.mark.parametrize("leave_at", [0, 1, 7, None])
+@pytest.mark.parametrize("buffer", [1, 2, 64])
+def test_a_part_of_the_call_may_run_in_the_event_loop_of_another_thread(buffer: int, leave_at: int | None) -> None:
+    async def emit_all(ctx: Context) -> None:
+        await asyncio.gather(*[ctx.emit(note(ctx, number)) for number in range(30)])
+
+    async def service(request: str, ctx: Context) -> str:
+        await asyncio.gather(
+            emit_all(ctx), *[asyncio.to_thread(lambda at: asyncio.run(emit_all(at)), ctx.under("there")) for _ in "ab"]
+        )
+        return "end"
+
+    async def main() -> None:
+        heard = 0
+        async with asyncio.timeout(20), open_stream(service, "x", buffer=buffer) as events:
+            async for _ in events:
+                if heard == leave_at:
+                    return
+                heard += 1
+            assert (heard, events.response) == (90, "end")
+
+    run(main)
+
+
+def test_a_tool_in_a_thread_may_run_an_agent_in_a_loop_of_its_own_while_it_is_streamed() -> None:
+    helper = Agent(ScriptedModel(always="this has several words"), name="helper")
+
+    @tool
+    def ask(ctx: Context) -> str:
+        """Ask the helper."""
+        return asyncio.run(helper(AgentRequest((user("q"),)), ctx.under("helper"))).text
+
+    agent = Agent(ScriptedModel([tool_call("ask", id="1"), tool_call("ask", id="2")], "end"), tools=[ask])
+
+    async def main() -> None:
+        async with asyncio.timeout(20), agent.stream("x", buffer=1) as events:
+            async for _ in events:
+                pass
+        assert (events.response.text, events.response.observations) == ("end", ("this has several words",) * 2)
+
+    asyncio.run(main())

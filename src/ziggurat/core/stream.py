@@ -17,6 +17,7 @@ from ziggurat.core.errors import ConfigurationError
 from ziggurat.core.event import Event
 from ziggurat.core.service import Service
 from ziggurat.core.settings import PositiveInt, checked
+from ziggurat.core.shield import ring
 
 Q = TypeVar("Q")
 R = TypeVar("R")
@@ -25,7 +26,7 @@ logger: logging.Logger = logging.getLogger("ziggurat")
 
 
 class EventStream(Generic[R]):
-    """The events of a call as they happen, for one reader; a full buffer makes the producer wait.
+    """The events of a call as they happen, for one reader; a full buffer makes the producer wait, in any event loop.
 
     Iterate to the end, then read `response`. An error of the service is raised by the iteration.
     """
@@ -65,13 +66,17 @@ class EventStream(Generic[R]):
     async def _wait_for_room(self) -> None:
         room = asyncio.get_running_loop().create_future()
         self._writers.append(room)
+        if len(self._events) < self._buffer or self._closed:  # another thread has read, or left, meanwhile
+            self._wake_writer()
         if not self._blocking:
             self._since = self._monotonic()
         self._blocking += 1
         try:
             await room
         except asyncio.CancelledError:
-            if not room.cancelled():
+            try:
+                self._writers.remove(room)
+            except ValueError:
                 self._wake_writer()  # pass the free place on to the next writer
             raise
         finally:
@@ -83,12 +88,12 @@ class EventStream(Generic[R]):
         while self._writers:
             room = self._writers.popleft()
             if not room.done():
-                room.set_result(None)
+                ring(room)
                 return
 
     def _wake_reader(self) -> None:
-        if self._reader is not None and not self._reader.done():
-            self._reader.set_result(None)
+        if (reader := self._reader) is not None:
+            ring(reader)
 
     # -- the way out ---------------------------------------------------------------------------------------------
 
@@ -107,7 +112,8 @@ class EventStream(Generic[R]):
                 raise StopAsyncIteration
             self._reader = asyncio.get_running_loop().create_future()
             try:
-                await self._reader
+                if not self._events and not self._closed:  # else another thread has emitted, or left, meanwhile
+                    await self._reader
             finally:
                 self._reader = None
         event = self._events.popleft()
