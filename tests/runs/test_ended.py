@@ -11,7 +11,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from tests.stores.places import Place, opening
-from ziggurat import Agent, Approve, Budget, ConfigurationError, Deny, Key, Toolbox, tool
+from ziggurat import Agent, Approve, Budget, ConfigurationError, Deny, Key, Runnable, Toolbox, tool
 from ziggurat.core.errors import AlreadyDecided, JournalMismatch, LeaseHeld, LeaseLost, RunExists
 from ziggurat.core.event import Diverged, Event
 from ziggurat.core.store import run_log
@@ -24,6 +24,7 @@ from ziggurat.messages.facts import OutputMode
 from ziggurat.messages.parts import tool_call
 from ziggurat.middleware import OutputGuardrail
 from ziggurat.models.scripted import PAUSE, ScriptedModel, ScriptedReply
+from ziggurat.teams import group_chat
 
 USER: Key[str] = Key("user")
 
@@ -252,6 +253,96 @@ def test_a_run_whose_input_has_another_type_by_now_waits_as_before(place: Place)
             assert await changed.store.read(run_log("r")) == before
         run = await flow(name="f", store=place())(number).resume("r", {item.id: Answer(True)})
         assert run.output == "1: True"
+
+    asyncio.run(main())
+
+
+def spots(store: Any) -> Runnable[Any]:
+    return Agent(ScriptedModel("never", output_modes=["native"]), output=Spot, store=store)
+
+
+def spot_flow(store: Any) -> Runnable[Any]:
+    @flow(name="agent", store=store)
+    async def agent(text: str) -> Spot:
+        raise AssertionError
+
+    return agent
+
+
+READERS: dict[str, Callable[[Runnable[Any]], Any]] = {
+    "run": lambda agent: agent.run("go", run_id="r"),
+    "resume": lambda agent: agent.resume("r"),
+    "attach": lambda agent: agent.attach("r").result(),
+    "subscribe": lambda agent: read_all(agent),
+}
+
+
+async def read_all(agent: Runnable[Any]) -> None:
+    async for _ in agent.subscribe("r"):
+        pass
+
+
+@pytest.mark.parametrize("reader", READERS)
+@pytest.mark.parametrize("other", [spots, spot_flow], ids=["agent", "flow"])
+def test_whoever_reads_a_run_with_another_type_of_output_is_told(
+    other: Callable[[Any], Runnable[Any]], reader: str, place: Place
+) -> None:
+    async def main() -> None:
+        model = ScriptedModel(always='{"name": "Ur"}', output_modes=["native"])
+        agent = Agent(model, output=City, store=place())
+        await agent.run("go", run_id="r")
+        before = await agent.record("r")
+        with pytest.raises(RunExists, match="another type of output"):
+            await READERS[reader](other(place()))
+        assert await agent.record("r") == before
+
+    asyncio.run(main())
+
+
+def test_an_agent_in_a_flow_with_another_type_of_output_is_told_and_the_run_waits(place: Place) -> None:
+    def asking(output: type[Struct], store: Any) -> Runnable[Any]:
+        inner = Agent(ScriptedModel(always='{"name": "Ur"}', output_modes=["native"]), output=output, name="inner")
+
+        @flow(store=store)
+        async def outer(text: str) -> str:
+            city = (await inner.run(text)).output
+            return f"{city} {await ask('go on?', str)}"
+
+        return outer
+
+    async def main() -> None:
+        agent = asking(City, place())
+        (item,) = (await agent.run("go", run_id="r")).pending
+        before = await agent.record("r")
+        with pytest.raises(RunExists, match="another type of output"):
+            await asking(Spot, place()).resume("r", {item.id: Answer("yes")})
+        assert await agent.record("r") == before
+        assert (await agent.resume("r", {item.id: Answer("yes")})).output == "City(name='Ur') yes"
+
+    asyncio.run(main())
+
+
+def test_a_strict_reader_of_a_run_that_has_ended_is_told_of_a_changed_agent(place: Place) -> None:
+    async def main() -> None:
+        await Agent(ScriptedModel("done"), store=place()).run("go", run_id="r")
+        changed = Agent(ScriptedModel("never"), instructions="Be brief.", store=place())
+        assert (await changed.resume("r")).text == "done"
+        with pytest.raises(JournalMismatch, match="instructions"):
+            await changed.resume("r", strict=True)
+
+    asyncio.run(main())
+
+
+def test_a_team_in_place_of_an_agent_is_told(place: Place) -> None:
+    async def main() -> None:
+        await Agent(ScriptedModel("done"), name="desk", store=place()).run("go", run_id="r")
+        ann, ben = (Agent(ScriptedModel("never"), name=name) for name in ("ann", "ben"))
+        team = group_chat(ann, ben, turns=1, name="desk", store=place())
+        heard: list[Event] = []
+        assert (await team.run("go", run_id="r", listeners=[heard.append])).text == "done"
+        assert {"model", "settings"} <= {event.what for event in heard if isinstance(event, Diverged)}
+        with pytest.raises(JournalMismatch):
+            await team.replay("r")
 
     asyncio.run(main())
 

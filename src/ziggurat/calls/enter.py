@@ -13,6 +13,7 @@ __all__ = [
     "emit_recorded",
     "enter",
     "parts_of",
+    "read_output",
     "recorded_answer",
     "report_changes",
 ]
@@ -31,7 +32,15 @@ from ziggurat.core.codec import as_type
 from ziggurat.core.containment import contained
 from ziggurat.core.context import JOURNAL, RUN_ID, Context
 from ziggurat.core.entries import Entered, Failure, Outcome, Record, Result
-from ziggurat.core.errors import ConfigurationError, LimitExceeded, NotRepeatable, Suspend, attach
+from ziggurat.core.errors import (
+    ConfigurationError,
+    JournalCorrupt,
+    LimitExceeded,
+    NotRepeatable,
+    RunExists,
+    Suspend,
+    attach,
+)
 from ziggurat.core.event import SILENCE, Diverged
 from ziggurat.core.facts import Fact, fact, must_be
 from ziggurat.core.journal import LocalJournal, journal_of
@@ -261,9 +270,21 @@ def recorded_answer(agent: AgentService, path: str, journal: LocalJournal) -> Ag
 def _read_run(outcome: Outcome, run: AgentRun, parts: AgentParts) -> AgentRun:
     """Return a recorded run with its output in the type that the agent gives."""
     by_reference = isinstance(outcome, Result) and outcome.value is run
-    if by_reference or parts.read is None or run.output is None:
+    return run if by_reference else read_output(run, parts.read)
+
+
+def read_output(run: AgentRun, read: Callable[[AgentRun], AgentRun] | None) -> AgentRun:
+    """Return a run as recorded with its output in the type that its agent gives; `read` is that of `AgentParts`.
+
+    Raises:
+        RunExists: the agent gives another type by now.
+    """
+    if read is None or run.output is None:
         return run
-    return parts.read(run)
+    try:
+        return read(run)
+    except JournalCorrupt as error:
+        raise RunExists(f"the run {run.id!r} exists with another type of output: {error}; choose another id") from error
 
 
 async def emit_recorded(run: AgentRun, ctx: Context) -> None:
@@ -340,8 +361,8 @@ async def report_changes(parts: AgentParts, entered: Entered, ctx: Context) -> N
     journal = journal_of(ctx)
     before = as_type(entered.setup, dict[str, str])
     screened = journal.screened(Entered(ctx.path, parts.name, None, parts.setup()))
-    after = screened.setup if isinstance(screened, Entered) else {}
-    for what, now in as_type(after, dict[str, str]).items():
+    after = as_type(screened.setup if isinstance(screened, Entered) else {}, dict[str, str])
+    for what, now in (dict.fromkeys(before, "") | after).items():  # what an earlier version did not record is the same
         event = journal.diverged(ctx.path, what, before.get(what, now), now)
         if event is not None and ctx.listens(Diverged):
             await ctx.emit(event)

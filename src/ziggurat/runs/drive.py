@@ -21,7 +21,6 @@ from ziggurat.core.errors import (
     JournalMismatch,
     LimitExceeded,
     RecordEnds,
-    RunExists,
     StoreError,
     Suspend,
     ToolError,
@@ -241,20 +240,18 @@ async def _answer(agent: AgentService, name: str, opening: Opening) -> AgentRun:
         replayed.reopen(opening.run_id, 0.0)
         again = Opening("continued", opening.run_id, opening.request, ctx.within(JOURNAL, replayed), replayed)
         return await drive(agent, name, lambda: _opened(again))
-    try:
-        _check_text(agent, record.entered)
-        return await enter(agent, opening.request, ctx)
-    except JournalCorrupt as error:
-        raise RunExists(
-            f"the run {opening.run_id!r} exists with another type of output: {error}; choose another id"
-        ) from error
+    _check_text(agent, opening.run_id, record.entered)
+    return await enter(agent, opening.request, ctx)
 
 
-def _check_text(agent: AgentService, entered: Entered | None) -> None:
-    """Raise JournalCorrupt if an agent whose answers are text had a type for them when it was entered."""
+def _check_text(agent: AgentService, run_id: str, entered: Entered | None) -> None:
+    """Raise RunExists if an agent whose answers are text had a type for them when it was entered."""
     was = "text" if entered is None else as_type(entered.setup, dict[str, str]).get("output", "text")
     if was != "text" and parts_of(agent).setup().get("output") == "text":
-        raise JournalCorrupt("the recorded output is a value of a type, and that of this agent is text")
+        raise RunExists(
+            f"the run {run_id!r} exists with another type of output: the recorded output is a value of a type, and that "
+            "of this agent is text; choose another id"
+        )
 
 
 def _replayed_end(failure: BaseException | None, run: AgentRun, journal: LocalJournal, path: str) -> AgentRun:

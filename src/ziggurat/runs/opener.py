@@ -243,6 +243,7 @@ class Opener:
     async def _open_ended(self, run_id: str, options: RunOptions) -> Opening:
         """Open a copy of the record of a run that has ended; nothing is called and nothing is written."""
         journal = await self.runs.read(run_id, clock=options.clock)
+        journal.strict = options.strict
         info = await self.runs.find(run_id)
         if info is not None and info.status != "running" and (not journal.ended or journal.ended.stop != info.status):
             raise JournalCorrupt(

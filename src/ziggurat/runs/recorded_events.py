@@ -8,6 +8,7 @@ from typing import cast
 
 from msgspec.structs import replace
 
+from ziggurat.calls.enter import read_output
 from ziggurat.core.broadcast import SubscribedItem
 from ziggurat.core.codec import Raw, as_type, decode
 from ziggurat.core.entries import (
@@ -78,6 +79,7 @@ class RecordedEvents:
 
         Raises:
             JournalCorrupt: a value in it cannot be read.
+            RunExists: it ends with another type of output than the agent's.
         """
         match entry:
             case Result():
@@ -111,8 +113,8 @@ class RecordedEvents:
         if path not in self._entered:
             return replace(entry, value=_plain(entry.value))
         run = as_type(entry.value, AgentRun)
-        if isinstance(entry.value, Raw) and path == self._path and self._read and run.output is not None:
-            run = self._read(run)
+        if isinstance(entry.value, Raw) and path == self._path:
+            run = read_output(run, self._read)
         return AgentEnded(path, run)
 
 
