@@ -14,7 +14,7 @@ from tests.stores.places import Place, opening
 from ziggurat import Agent, Approve, Budget, ConfigurationError, Deny, Key, Runnable, Toolbox, tool
 from ziggurat.core.errors import AlreadyDecided, JournalMismatch, LeaseHeld, LeaseLost, RunExists
 from ziggurat.core.event import Diverged, Event
-from ziggurat.core.store import run_log
+from ziggurat.core.store import LogInfo, Row, run_log
 from ziggurat.flows import ask, flow
 from ziggurat.layers.cache import CacheStore, cache
 from ziggurat.messages import stops
@@ -24,6 +24,7 @@ from ziggurat.messages.facts import OutputMode
 from ziggurat.messages.parts import tool_call
 from ziggurat.middleware import OutputGuardrail
 from ziggurat.models.scripted import PAUSE, ScriptedModel, ScriptedReply
+from ziggurat.stores.local import LocalLogs
 from ziggurat.teams import group_chat
 
 USER: Key[str] = Key("user")
@@ -148,6 +149,58 @@ def test_a_failed_tool_of_a_toolbox_that_raises_is_called_again(place: Place) ->
         run = await Agent(ScriptedModel("done"), tools=box, store=place()).resume("r")
         assert (run.text, ledger.looked, ledger.paid) == ("done", 2, ["bank"])
         assert (await agent.replay("r")).text == "done"
+
+    asyncio.run(main())
+
+
+class Interrupted(LocalLogs):
+    """Does something else once, after a method has returned."""
+
+    then: tuple[str, Callable[[], Any]] | None = None
+
+    async def find(self, log: str) -> LogInfo | None:
+        info = await super().find(log)
+        await self._go_on("find")
+        return info
+
+    async def read(self, log: str, after: int = 0, limit: int | None = None) -> list[Row]:
+        rows = await super().read(log, after, limit)
+        await self._go_on("read")
+        return rows
+
+    async def _go_on(self, method: str) -> None:
+        if self.then is not None and self.then[0] == method:
+            (_, then), self.then = self.then, None
+            await then()
+
+
+@pytest.mark.parametrize("ends", [True, False], ids=["ends", "works"])
+@pytest.mark.parametrize("method", ["find", "read"])
+def test_a_run_that_goes_on_while_it_is_read_is_never_corrupt(method: str, ends: bool) -> None:
+    async def main() -> None:
+        ledger, logs = Ledger(), LocalLogs()
+        store = Interrupted(shared=logs)
+        agent = Agent(ScriptedModel(ConnectionError("gone")), tools=ledger.tools(), store=store)
+        failed = await agent.run("go", run_id="r")
+        last = "done" if ends else tool_call("hang")
+        other = Agent(ScriptedModel(last), tools=ledger.tools(), store=LocalLogs(shared=logs))
+        handle: Any = None
+
+        async def resume() -> None:
+            nonlocal handle
+            handle = other.start(run_id="r")
+            await (handle.result() if ends else ledger.hangs.wait())
+
+        store.then = (method, resume)
+        if ends:
+            assert (await agent.run("go", run_id="r")).text == "done"
+        elif method == "read":
+            assert (await agent.run("go", run_id="r")).stop == failed.stop
+        else:
+            with pytest.raises(LeaseHeld):
+                await agent.run("go", run_id="r")
+        handle.cancel()
+        await handle.result()
 
     asyncio.run(main())
 

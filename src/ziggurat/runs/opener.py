@@ -22,7 +22,6 @@ from ziggurat.core.context import JOURNAL, RUN_ID
 from ziggurat.core.entries import Decided, Entered, JournalEntry, Opened, Origin, Outcome
 from ziggurat.core.errors import (
     ConfigurationError,
-    JournalCorrupt,
     RunExists,
     RunNotFound,
     attach,
@@ -222,13 +221,16 @@ class Opener:
             raise
 
     async def answer(self, run_id: str) -> Opening:
-        """Open a run that has ended, or waits for decisions, to be answered from its record.
+        """Open a run that has ended, or waits for decisions, to be answered from its record, as soon as it does.
 
         Raises:
             RunNotFound: there is no such run.
             JournalCorrupt: an entry is damaged; the message names it.
         """
-        return await self._open_ended(run_id, NO_OPTIONS)
+        while (journal := await self.runs.read_ended(run_id)) is None:
+            async for _ in self.runs.subscribe(run_id, 0, live=False):
+                pass
+        return self._answered(run_id, journal, NO_OPTIONS)
 
     async def decide(self, run_id: str, decisions: Mapping[str, Decision], clock: Clock) -> None:
         """Record decisions on what waits in a run, without driving it; see `runs.deciding.decide`."""
@@ -241,15 +243,15 @@ class Opener:
         await decide(self.runs, run_id, decisions, check, clock)
 
     async def _open_ended(self, run_id: str, options: RunOptions) -> Opening:
-        """Open a copy of the record of a run that has ended; nothing is called and nothing is written."""
-        journal = await self.runs.read(run_id, clock=options.clock)
+        """Open a copy of the record of a run that has ended, unless it goes on since."""
+        journal = await self.runs.read_ended(run_id, options.clock)
+        if journal is None:
+            return await self._continue(run_id, options)
+        return self._answered(run_id, journal, options)
+
+    def _answered(self, run_id: str, journal: LocalJournal, options: RunOptions) -> Opening:
+        """Open a run as its record has it; nothing is called and nothing is written."""
         journal.strict = options.strict
-        info = await self.runs.find(run_id)
-        if info is not None and info.status != "running" and (not journal.ended or journal.ended.stop != info.status):
-            raise JournalCorrupt(
-                f"the run {run_id!r} has ended by its status, but not by its entries: its status was changed, or its "
-                "last entries are lost; restore the store from a backup"
-            )
         request = self._recorded_request(journal, run_id)
         decision_entries(journal, options.decisions or _NOTHING, 0.0, self._agent)
         return self._opening("ended", run_id, request, journal, options, runs=None)

@@ -12,7 +12,7 @@ from weakref import WeakValueDictionary
 
 from ziggurat.core.clock import SYSTEM_CLOCK, Clock
 from ziggurat.core.entries import JournalEntry, Opened
-from ziggurat.core.errors import ConfigurationError
+from ziggurat.core.errors import ConfigurationError, JournalCorrupt
 from ziggurat.core.journal import LocalJournal
 from ziggurat.core.queue import Claim, InboxItem
 from ziggurat.core.shield import ring
@@ -68,6 +68,26 @@ class Runs(ABC):
             RunNotFound: there is no run with this id.
             JournalCorrupt: an entry is damaged; the message names it.
         """
+
+    async def read_ended(self, run_id: str, clock: Clock = SYSTEM_CLOCK) -> LocalJournal | None:
+        """Return a copy of the record of a run that has ended or waits; None if it goes on by now.
+
+        Raises:
+            RunNotFound: there is no run with this id.
+            JournalCorrupt: an entry is damaged, or the run has not ended as its status says.
+        """
+        known: LogInfo | None = None
+        while True:
+            journal, info = await self.read(run_id, clock), await self.find(run_id)
+            stop = "running" if journal.ended is None else journal.ended.stop
+            if info is None or info.status in ("running", stop):
+                return None if journal.ended is None else journal
+            if info == known:
+                raise JournalCorrupt(
+                    f"the run {run_id!r} has ended by its status, but not by its entries: its status was changed, or "
+                    "its last entries are lost; restore the store from a backup"
+                )
+            known = info  # it may have gone on between the two
 
     @abstractmethod
     async def entry(self, run_id: str, number: int) -> JournalEntry | None:
