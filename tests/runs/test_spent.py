@@ -308,7 +308,7 @@ def test_a_run_that_waits_is_read_with_its_session_and_its_time(as_flow: bool, p
             async def inner(text: str) -> str:
                 return (await asked.run(text)).text
 
-            agent = flow(inner, store=asked.store)
+            agent = flow(store=asked.store)(inner)
         run = await agent.run("go", run_id="r", session="s", environment=Environment(clock=clock))
         for read in (run, await agent.attach("r").result(), await agent.replay("r")):
             assert (read.session, read.seconds, read.pending) == ("s", 60.0, run.pending)
