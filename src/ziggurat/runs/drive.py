@@ -21,6 +21,7 @@ from ziggurat.core.errors import (
     JournalMismatch,
     LimitExceeded,
     RecordEnds,
+    RunExists,
     StoreError,
     Suspend,
     ToolError,
@@ -249,8 +250,8 @@ def _check_text(agent: AgentService, run_id: str, entered: Entered | None) -> No
     was = "text" if entered is None else as_type(entered.setup, dict[str, str]).get("output", "text")
     if was != "text" and parts_of(agent).setup().get("output") == "text":
         raise RunExists(
-            f"the run {run_id!r} exists with another type of output: the recorded output is a value of a type, and that "
-            "of this agent is text; choose another id"
+            f"the run {run_id!r} exists with another type of output: the recorded output is a value of a type, and "
+            "that of this agent is text; choose another id"
         )
 
 
