@@ -44,7 +44,7 @@ from ziggurat.core.errors import (
 from ziggurat.core.event import SILENCE, Diverged
 from ziggurat.core.facts import Fact, fact, must_be
 from ziggurat.core.journal import LocalJournal, journal_of
-from ziggurat.core.path import parent_of
+from ziggurat.core.path import REUSED, parent_of
 from ziggurat.core.scope import Key
 from ziggurat.core.service import Service
 from ziggurat.messages import stops
@@ -251,12 +251,19 @@ async def _recorded_run(record: Record, parts: AgentParts, ctx: Context) -> Agen
     outcome = record.answer()
     journal = journal_of(ctx)
     failed = isinstance(outcome, Failure)
-    if outcome is None or (journal.replaying and not failed) or (failed and not parent_of(ctx.path)):
+    compared = journal.replaying and not failed and not _was_reused(ctx, journal)
+    if outcome is None or compared or (failed and not parent_of(ctx.path)):
         return None  # a replay runs the loop again, to find differences; so does a run whose failure was not its end
     run = _read_run(outcome, await journal.answer(ctx, outcome, parts.name, None, AgentRun), parts)
     if ctx.emit is not SILENCE:
         await emit_recorded(run, ctx)
     return run
+
+
+def _was_reused(ctx: Context, journal: LocalJournal) -> bool:
+    """Return whether an agent was answered from a cache, so that there are no calls to go through again."""
+    record = journal.find(ctx.at(REUSED).path)
+    return record is not None and record.entered is None  # else it is an agent of this name
 
 
 def recorded_answer(agent: AgentService, path: str, journal: LocalJournal) -> AgentRun | None:

@@ -5,6 +5,7 @@ so a replayed run has the same paths.
 """
 
 __all__ = [
+    "REUSED",
     "by_paths_above",
     "escaped",
     "is_beneath",
@@ -22,6 +23,9 @@ from collections.abc import Iterable, Iterator
 from typing import TypeVar
 
 T = TypeVar("T")
+
+REUSED = "reused"
+"""The name below an agent at which it is on record that it was answered with the answer to another call."""
 
 _INNERMOST_STEP = re.compile(r"(.*)/step-(\d+)/([^/]+)(?:/.*)?")
 _STEP = re.compile(r"step-(\d+)/(.*)")

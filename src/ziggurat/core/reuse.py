@@ -1,14 +1,16 @@
 """Keys and copies for layers that reuse answers, such as a cache."""
 
-__all__ = ["identity", "is_reusable", "key_of", "recalled"]
+__all__ = ["identity", "is_reusable", "key_of", "note_reuse", "recalled"]
 
 from collections.abc import Callable
 from hashlib import sha256
 from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 from ziggurat.core.codec import canonical
+from ziggurat.core.context import JOURNAL, Context
 from ziggurat.core.errors import ConfigurationError
-from ziggurat.core.facts import name_of
+from ziggurat.core.facts import COMPOSITE, fact, name_of
+from ziggurat.core.path import REUSED
 
 if TYPE_CHECKING:
     from ziggurat.core.protocols import Fingerprinted, Identified, Recalled, Reusable
@@ -63,3 +65,16 @@ def key_of(layer: str, service: object, request: object, key: Callable[[Any], st
         raise ConfigurationError(
             f"{layer}() cannot tell requests apart: {error}; give {layer}(key=...), a function of the request"
         ) from error
+
+
+async def note_reuse(ctx: Context, service: object) -> None:
+    """Record that an agent was answered with what another call was answered with, so that a replay looks for no calls.
+
+    A call that is no composite has its answer on record as a whole.
+    """
+    if not ctx.leaf and ctx.scope.get(JOURNAL) is not None and fact(service, COMPOSITE):
+        await ctx.at(REUSED).once(REUSED, None, _noted, returns=bool)
+
+
+async def _noted(_: None, ctx: Context) -> bool:
+    return True

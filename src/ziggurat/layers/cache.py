@@ -12,7 +12,7 @@ from ziggurat.core.context import Context
 from ziggurat.core.errors import ConfigurationError
 from ziggurat.core.event import CacheHit
 from ziggurat.core.layer import layer
-from ziggurat.core.reuse import is_reusable, key_of, recalled
+from ziggurat.core.reuse import is_reusable, key_of, note_reuse, recalled
 from ziggurat.core.scope import Key
 from ziggurat.core.service import Service
 from ziggurat.core.settings import PositiveInt, Seconds, checked
@@ -114,13 +114,14 @@ async def cache(
     policy = ctx.scope.get(CACHE_POLICY) or "use"
     if policy not in get_args(CachePolicy):
         raise ConfigurationError(f"CACHE_POLICY is 'use', 'refresh' or 'bypass', got {policy!r}")
-    if policy == "bypass":
+    if policy == "bypass" or ctx.replayed:
         return await inner(request, ctx)
     name = key_of("cache", inner, request, key)
     cached = store.get(name) if policy == "use" else None
     if cached is not None and (cached.until is None or ctx.clock.now() < cached.until):
         if ctx.listens(CacheHit):
             await ctx.emit(CacheHit(ctx.path, name))
+        await note_reuse(ctx, inner)
         return cached.value  # type: ignore[no-any-return]
     value = await inner(request, ctx)
     if is_reusable(value):

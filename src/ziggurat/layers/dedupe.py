@@ -11,7 +11,7 @@ from ziggurat.core.context import Context
 from ziggurat.core.event import CacheHit, Joined
 from ziggurat.core.held import Holding, held
 from ziggurat.core.layer import layer
-from ziggurat.core.reuse import is_reusable, key_of, recalled
+from ziggurat.core.reuse import is_reusable, key_of, note_reuse, recalled
 from ziggurat.core.service import Service
 from ziggurat.core.settings import PositiveInt, Seconds, checked
 from ziggurat.core.stopwatch import Stopwatch
@@ -158,6 +158,8 @@ async def dedupe(
     Raises:
         ConfigurationError: a setting has a wrong value, or a request has no JSON form and no `key` is given.
     """
+    if ctx.replayed:
+        return await inner(request, ctx)
     name = key_of("dedupe", inner, request, key)
     clock = ctx.clock
     while True:
@@ -166,6 +168,7 @@ async def dedupe(
         if answer is not None:
             if ctx.listens(CacheHit):
                 await ctx.emit(CacheHit(ctx.path, name))
+            await note_reuse(ctx, inner)
             return answer.result()  # type: ignore[no-any-return]
         flight = store._flight(name, now)
         if flight is None or not store._may_join(flight, around := held()):
@@ -179,6 +182,7 @@ async def dedupe(
         finally:
             flight.followers.remove(around)
         if outcome is not None:
+            await note_reuse(ctx, inner)
             return outcome.result()  # type: ignore[no-any-return]
     return await _ask(request, ctx, inner, store, name)
 

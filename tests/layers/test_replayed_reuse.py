@@ -1,0 +1,68 @@
+"""A replay finds what the run did, whether its agents were answered from a cache, whatever that holds meanwhile."""
+
+import asyncio
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from ziggurat.agents.agent import Agent
+from ziggurat.agents.flow import flow
+from ziggurat.agents.runnable import Runnable
+from ziggurat.core.errors import JournalMismatch
+from ziggurat.layers.cache import CacheStore, cache
+from ziggurat.layers.dedupe import DedupeStore, dedupe
+from ziggurat.layers.retry import retry
+from ziggurat.models.scripted import PAUSE, ScriptedModel
+from ziggurat.stores.local import LocalLogs
+from ziggurat.teams.voting import majority
+
+LAYERS: dict[str, Callable[[], Any]] = {
+    "cache": lambda: cache(store=CacheStore()),
+    "dedupe": lambda: dedupe(store=DedupeStore()),
+}
+
+
+def built(outer: str, layer: Any, store: LocalLogs, instructions: str = "") -> Runnable:
+    name = "reused" if outer == "flow" else "inner"  # that of the entry which says that an answer was reused
+    inner = Agent(ScriptedModel(always=["h", PAUSE, "i"]), name=name, instructions=instructions, store=store)
+    layered = inner.layered(retry(attempts=2), layer)
+    if outer == "flow":
+
+        @flow(store=store)
+        async def whole(text: str) -> str:
+            return (await layered.run(text)).text
+
+        return whole
+    other = Agent(ScriptedModel(always="hi"), name="other")
+    return layered if outer == "agent" else majority(layered, other, store=store)
+
+
+@pytest.mark.parametrize("layer", LAYERS.values(), ids=LAYERS)
+@pytest.mark.parametrize("outer", ["agent", "flow", "team"])
+@pytest.mark.parametrize("beside", [False, True])
+@pytest.mark.parametrize("emptied", [False, True])
+def test_a_replay_asks_no_cache(layer: Callable[[], Any], outer: str, beside: bool, emptied: bool) -> None:
+    async def main() -> None:
+        store, made = LocalLogs(), layer()
+        agent = built(outer, made, store)
+        first = agent.run("go", run_id="first")
+        second = agent.run("go", run_id="second")
+        runs = await asyncio.gather(first, second) if beside else [await first, await second]
+        later = built(outer, layer() if emptied else made, store)
+        for run, run_id in zip(runs, ("first", "second"), strict=True):
+            again = await later.replay(run_id)
+            assert (again.messages, again.usage, again.stop, again.id) == (run.messages, run.usage, run.stop, run_id)
+
+    asyncio.run(main())
+
+
+@pytest.mark.parametrize("layer", LAYERS.values(), ids=LAYERS)
+def test_a_replay_tells_of_a_change_of_an_agent_whose_answers_are_cached(layer: Callable[[], Any]) -> None:
+    async def main() -> None:
+        store, made = LocalLogs(), layer()
+        await built("flow", made, store).run("go", run_id="r")
+        with pytest.raises(JournalMismatch, match="first divergence at whole/reused: instructions"):
+            await built("flow", made, store, "Be brief.").replay("r")
+
+    asyncio.run(main())
