@@ -22,6 +22,7 @@ from ziggurat import (
     stack,
     tool,
 )
+from ziggurat.agents.flow import flow
 from ziggurat.agents.loop_detection import loop_detection
 from ziggurat.agents.stop import max_steps, max_tool_calls, stop_when, until_tool_called
 from ziggurat.core.errors import ModelError
@@ -52,6 +53,8 @@ from ziggurat.messages.message import Message, assistant
 from ziggurat.messages.parts import ToolCall
 from ziggurat.messages.usage import Usage
 from ziggurat.middleware import Accounts, Redaction, Trim, UsageAccounting
+from ziggurat.models.scripted import ScriptedModel
+from ziggurat.teams import majority
 
 LAYERS: dict[str, Callable[[], Any] | None] = {
     "bare": None,
@@ -109,14 +112,32 @@ STORES = ("here", "rows", "sqlite", "file")
 FAULTS = ("none", "first model call")
 
 
+def _in_flow(agent: Any, store: Any) -> Runnable:
+    @flow(name="outermost", store=store)
+    async def whole(question: str) -> str:
+        return str((await agent.run(question)).text)
+
+    return whole
+
+
+def _in_team(agent: Any, store: Any) -> Runnable:
+    return majority(agent, Agent(ScriptedModel(always="done"), name="other"), name="outermost", store=store)
+
+
+OUTERMOST: dict[str, Callable[[Any, Any], Runnable] | None] = {"agent": None, "flow": _in_flow, "team": _in_team}
+"""What the agent is a part of."""
+
+
 class Combination(Struct, frozen=True, kw_only=True):
     """One value of every dimension."""
 
     model_layer: str
     model_combinator: str
     tool_layer: str
+    tool_combinator: str
     agent_layer: str
     agent_combinator: str
+    outermost: str
     policy: str
     approval: str
     budget: str
@@ -133,8 +154,10 @@ DIMENSIONS: dict[str, Sequence[Any]] = {
     "model_layer": list(LAYERS),
     "model_combinator": list(COMBINATORS),
     "tool_layer": list(LAYERS),
+    "tool_combinator": list(COMBINATORS),
     "agent_layer": list(LAYERS),
     "agent_combinator": list(COMBINATORS),
+    "outermost": list(OUTERMOST),
     "policy": list(POLICIES),
     "approval": APPROVALS,
     "budget": list(BUDGETS),
@@ -197,9 +220,10 @@ class Tower:
         self.combination = combination
         self.effects: list[str] = []
         agent: Any = None
+        outermost = OUTERMOST[combination.outermost]
         for depth in range(combination.depth + 1):
-            agent = self._agent(depth, agent, store if depth == combination.depth else None)
-        self.root: Runnable = agent
+            agent = self._agent(depth, agent, store if depth == combination.depth and outermost is None else None)
+        self.root: Runnable = agent if outermost is None else outermost(agent, store)
 
     def _agent(self, depth: int, below: Any, store: Any) -> Any:
         each, top = self.combination, depth == self.combination.depth
@@ -237,7 +261,8 @@ class Tower:
             effects.append(f"{ctx.idempotency_key} {n}")
             return f"paid {n}"
 
-        return [_layered(look, each.tool_layer), _layered(pay, each.tool_layer) if each.tool_layer in _CALM else pay]
+        looks = COMBINATORS[each.tool_combinator](_layered(look, each.tool_layer))
+        return [looks, _layered(pay, each.tool_layer) if each.tool_layer in _CALM else pay]
 
     def _approvals(self) -> Approvals | None:
         def person(item: PendingItem) -> Decision:

@@ -137,6 +137,10 @@ async def check(combination: Combination, folder: Path) -> None:
         run = await approve(tower, await drive(tower, way, **options))
         assert validate(run.messages, ValidationPolicy.sendable()) is None
         assert len(tower.effects) == len(set(tower.effects)), f"done twice: {tower.effects}"
+        if combination.store != "here":
+            done = len(tower.effects)
+            assert facts(await tower.root.replay(run.id)) == facts(run), "the replay differs"
+            assert len(tower.effects) == done, "the replay did something"
         ways[way] = run, tower.effects
         await place.close()
     plain, effects = ways["run"]
