@@ -12,6 +12,7 @@ from msgspec import Struct, field
 from tests.plans.states import State, noting
 from ziggurat.agents.flow import flow
 from ziggurat.calls.question import ask
+from ziggurat.calls.step import step
 from ziggurat.core.entries import Result
 from ziggurat.core.errors import ConfigurationError
 from ziggurat.core.json_lines import write_entry
@@ -193,3 +194,47 @@ def test_a_graph_that_has_changed_is_reported(tmp_path: Path) -> None:
     run = build("b", "c").run_sync(State(), run_id="r")
     with pytest.raises(ConfigurationError, match="the route of a had chosen b, which this graph cannot do any more"):
         asyncio.run(build("c").resume("r", {run.pending[0].id: Answer("x")}))
+
+
+@pytest.mark.parametrize("turns", [(0, 0), (0, 2), (2, 0), (5, 1), (1, 5)])
+@pytest.mark.parametrize("settled", [False, True])
+def test_a_replay_fails_with_the_node_that_failed_first(turns: tuple[int, int], settled: bool) -> None:
+    def graph(store: LocalLogs) -> Any:
+        graph = Graph(State)
+
+        async def fail(name: str, turns: int) -> None:
+            async def work(text: str) -> str:
+                for _ in range(turns):
+                    await asyncio.sleep(0)
+                raise ConnectionError(f"{name} is down")
+
+            await step(work)(name)
+
+        @graph.node
+        async def one(state: State) -> None:
+            await fail("one", turns[0])
+
+        @graph.node
+        async def two(state: State) -> None:
+            await fail("two", turns[1])
+
+        graph.edge("start", (one, two))
+        graph.edge(two, "end")
+        if settled:  # then the failure of the first does not end the graph
+
+            @graph.node(join="settled")
+            async def after(state: State) -> None: ...
+
+            graph.edge(one, after, "end")
+        else:
+            graph.edge(one, "end")
+        return graph.build("graph", store=store)
+
+    async def main() -> None:
+        store = LocalLogs()
+        run = await graph(store).run(State(), run_id="r")
+        assert isinstance(run.stop, stops.Failed)
+        assert not settled or "two" in run.stop.error
+        assert (await graph(store).replay("r")).stop == run.stop
+
+    asyncio.run(main())

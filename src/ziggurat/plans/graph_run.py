@@ -2,7 +2,7 @@
 
 __all__ = ["GraphRun"]
 
-from collections.abc import Container, Mapping, Sequence
+from collections.abc import Container, Iterator, Mapping, Sequence
 from functools import partial
 from typing import Any
 
@@ -10,9 +10,11 @@ from ziggurat.calls.call_decision import refuse
 from ziggurat.calls.step import own_places, place_at
 from ziggurat.core.codec import as_type, plain
 from ziggurat.core.context import AMBIENT, Context
+from ziggurat.core.entries import Failure
 from ziggurat.core.errors import ConfigurationError, JournalError, LimitExceeded, described
 from ziggurat.core.fan_out import FanOut, raise_suspended
 from ziggurat.core.journal import LocalJournal, journal_of
+from ziggurat.core.json_lines import as_error
 from ziggurat.core.path import parent_of
 from ziggurat.core.similar import similar
 from ziggurat.messages.events import NodeChanged
@@ -126,9 +128,9 @@ class GraphRun:
                 token, chosen = await self._run_loop(member.loop, token, ctx)
             else:
                 token, chosen = await self._run_node(member.node, token, ctx)
-        except Exception as error:
+        except Exception as error:  # noqa: BLE001 - raised, unless it is an outcome
             if not member.tolerant or isinstance(error, (ConfigurationError, JournalError)):
-                raise
+                raise self._first_failure(error)  # noqa: B904 - it has its cause already
         ready: list[Member] = []
         skipped = self._leave(this, member, token, chosen, ready)
         if skipped and ctx.listens(NodeChanged):
@@ -158,6 +160,20 @@ class GraphRun:
             f"the loop of {first.node.name} in {self.path} did not end within {first.node.rounds} rounds; if it may "
             f"need more, give {first.node.name} a higher rounds=...",
         )
+
+    def _first_failure(self, error: Exception) -> Exception:
+        """Return the failure that ended the graph when it was recorded, as that depended on timing.
+
+        In a replay, nodes that failed at the same time come in the order in which they were declared.
+        """
+        if self.journal.is_answer(error):
+            tolerant = set(_tolerant_in(self.region))
+            for entry in self.journal.entries:
+                parent, _, name = entry.path.rpartition("/")
+                ends = parent == self.path and name.partition("#")[0] not in tolerant
+                if ends and isinstance(entry, Failure) and self.journal.answers_with(entry):
+                    return as_error(entry.error)
+        return error
 
     # -- edges ---------------------------------------------------------------------------------------------------
 
@@ -363,6 +379,15 @@ class _Call:
         update = Update(state_type.recorded(changes), self.run.choose(node, values))
         self.after = self.token.after(node.name, update, changes, values)
         return update
+
+
+def _tolerant_in(region: Region) -> Iterator[str]:
+    """Yield the names of the nodes whose failures do not end the graph."""
+    for member in region.members:
+        if member.tolerant:
+            yield from (node.name for node in nodes_of(member))
+        elif member.loop is not None:
+            yield from _tolerant_in(member.loop)
 
 
 def _by_place(loose: tuple[int, bool, int, Token]) -> tuple[int, bool, int]:
