@@ -109,7 +109,7 @@ def test_refused_calls_of_tools_count_against_no_limit(refusal: str, paused: boo
     store = new_store()
 
     def agent() -> Agent:
-        tools = [pay, look, sign]
+        tools: list[Any] = [pay, look, sign]
         budget = Budget(tool_calls=allowed, tools=limits)
         return Agent(_by_turn(*turns), tools=tools, store=store, budget=budget, **settings)
 

@@ -35,6 +35,8 @@ ARRANGED: dict[str, Callable[[Any], Any]] = {
     "hedge": lambda model: hedge(model, model, model, delay=60),
     "hedge at once": lambda model: hedge(model, model, model, delay=0),
     "both": lambda model: stack(fallback(model, model), retry(attempts=3, base=0)),
+    "retries in a fallback": lambda model: fallback(*[stack(model, retry(attempts=2, base=0))] * 3),
+    "retries in a race": lambda model: hedge(*[stack(model, retry(attempts=2, base=0))] * 3, delay=60),
 }
 
 

@@ -2,7 +2,18 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ziggurat.core.entries import Decided, Entered, Failure, Intent, JournalEntry, Pending, Record, Result, Returned
+from ziggurat.core.entries import (
+    Decided,
+    Entered,
+    Failure,
+    Intent,
+    JournalEntry,
+    Pending,
+    Record,
+    Result,
+    Returned,
+    Unanswered,
+)
 
 
 def failure(number: int) -> Failure:
@@ -57,6 +68,19 @@ def test_outcomes_are_numbered_and_forgotten_ones_have_none() -> None:
     record = recorded(one, two, RESULT)
     assert [record.number(each) for each in (one, two, RESULT)] == [1, 2, 3]
     assert record.number(failure(1)) == 0
+
+
+def test_what_a_try_has_cost_is_kept_when_the_call_is_made_again() -> None:
+    record = recorded(failure(1))
+    before = record.outcomes[0]
+    record.withdraw()
+    assert (record.answer(), record.tries) == (None, [before])
+    cancelled = Unanswered("run/a", "n", (3,))
+    record.happened(cancelled)
+    record.happened(RESULT)
+    assert set(map(id, record.tries)) == {id(before), id(cancelled), id(RESULT)}
+    assert [id(tried) for tried in record.withdrawn[record.recounted :]] == [id(before)]  # counted by nobody yet
+    assert record.counted == 1
 
 
 def test_a_decision_counts_for_the_question_before_it_only() -> None:

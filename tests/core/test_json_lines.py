@@ -16,6 +16,7 @@ from ziggurat.core.entries import (
     Pending,
     Result,
     Returned,
+    Unanswered,
 )
 from ziggurat.core.json_lines import as_error, fingerprint, read_entry, write_entry
 
@@ -24,6 +25,7 @@ ENTRIES: list[JournalEntry] = [
     Entered("run", "agent", {"q": 1}, {"tools": ""}),
     Intent("run/a", "pay", {"amount": 3}, "abc"),
     Returned("run/a", {"paid": 3}),
+    Unanswered("run/a", "name", ({"input": 3},), 1.5),
     Result("run/b", "model", "question", "answer", ({"input": 3},), 1.5),
     Failure("run/b", "model", "question", ValueError("no"), (), 0.5),
     Pending("run/c", "id-1", "pay", {"amount": 3}, "over the limit"),

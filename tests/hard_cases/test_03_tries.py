@@ -124,7 +124,7 @@ def test_when_the_tries_run_out_a_resume_asks_again_and_does_not_pay_again(strea
     assert run.text == "done"
     assert till.paid == [5]
     assert len(second.calls) == 2, "it has two tries again, and the first step is on record"
-    assert (run.usage, run.tool_calls) == (Usage(20, 2, requests=3), 1)
+    assert (run.usage, run.tool_calls) == (Usage(20, 2, requests=5), 1), "the lost tries count, those before too"
     never = ScriptedModel(RuntimeError("asked again"))
     assert asyncio.run(agent(never, store).replay("r")).messages == run.messages
     assert never.calls == []

@@ -21,8 +21,10 @@ from ziggurat import (
     tool,
 )
 from ziggurat.core.errors import ModelError
+from ziggurat.core.layer import stack
 from ziggurat.flows import flow, gather
 from ziggurat.layers.cache import CacheStore, cache
+from ziggurat.layers.timeout import timeout
 from ziggurat.messages import stops
 from ziggurat.messages.agent import AgentRun
 from ziggurat.messages.message import assistant
@@ -144,6 +146,21 @@ def raised(world: World, store: Any) -> Runnable[Any]:
     return Agent(world.model(both, "done"), tools=world.box(on_error="raise"), store=store)
 
 
+def raised_within(world: World, store: Any) -> Runnable[Any]:
+    """Return an agent that ends with the failure of another one, which its tool asks."""
+    inner = Agent(world.model(fails), name="inner")
+
+    @tool
+    async def ask_inner() -> str:
+        """Ask another agent."""
+        world.tools += 1
+        return (await inner.run("go")).raise_for_stop().text
+
+    return Agent(
+        world.model([tool_call("ask_inner")], "done"), tools=Toolbox([ask_inner], on_error="raise"), store=store
+    )
+
+
 def timed_out(world: World, store: Any) -> Runnable[Any]:
     return Agent(world.model(LOOK, hangs), tools=world.box(), timeout=3600.0 if world.mended else 1.0, store=store)
 
@@ -174,6 +191,7 @@ ENDS: dict[str, tuple[Make, type[stops.Stop]]] = {
     "failed": (failed, stops.Failed),
     "refused": (refused, stops.ModelCallDenied),
     "raised": (raised, stops.Failed),
+    "raised within": (raised_within, stops.Failed),
     "timed out": (timed_out, stops.TimedOut),
     "cut off": (cut_off, stops.Failed),
     "nested": (nested, stops.Failed),
@@ -361,5 +379,28 @@ def test_a_fork_of_a_failed_run_begins_at_the_step_that_failed_or_before(place: 
         fork = await agent.fork("r", 2, effects="live", new_id="f")
         status = await agent.attach("f").status()
         assert (status.model_calls, status.tool_calls) == (fork.model_calls, fork.tool_calls) == (2, world.tools)
+
+    asyncio.run(main())
+
+
+def test_a_fork_has_the_cost_of_cancelled_calls_in_its_steps_but_not_of_what_ended_the_run(place: Place) -> None:
+    async def main() -> None:
+        world = World()
+        inner = stack(Agent(world.model(hangs), name="inner"), timeout(seconds=1))
+        agent = Agent(world.model([tool_call("inner", input="go")], hangs, "done"), tools=[inner], store=place())
+        handle = agent.start("go", run_id="r", environment=Environment(clock=world.clock))
+        await world.begun.wait()
+        world.begun.clear()
+        await world.clock.advance(2)  # the tool has timed out, so that the next call of the model is made
+        await world.begun.wait()
+        handle.cancel()
+        assert isinstance((await handle.result()).stop, stops.Cancelled)
+        world.mended = True
+        run = await agent.resume("r")
+        world.tools += 1  # the agent, which is called as a tool
+        await agree(agent, run, world)
+        fork = await agent.fork("r", 3, "and now?", effects="live", new_id="f")
+        status = await agent.attach("f").status()
+        assert (status.usage, status.model_calls) == (fork.usage, fork.model_calls) == (Usage(30, 3, requests=4), 4)
 
     asyncio.run(main())

@@ -1,7 +1,7 @@
 """Calls: the stages that a call goes through, each written once.
 
-- Three stations: `model_call`, with `delta_filters` for the deltas of a reply; `tool_call`; `enter` for agents, with
-  `agent_call`, the state of one entry.
+- Three stations: `model_call`, with `model_tries` and `delta_filters` for the deltas of a reply; `tool_call`; `enter`
+  for agents, with `agent_call`, the state of one entry.
 - What every call passes: `hooks` of middleware; the `gate`, where rules and people decide; `call_decision`, what was
   decided about a call; `admission` by budgets; what `failures` of tools lead to; calls that act `once` only, and their
   outcome.

@@ -2,6 +2,7 @@
 
 __all__ = [
     "ADMISSION",
+    "AdmitTry",
     "Reservation",
     "Spending",
     "admit",
@@ -17,8 +18,9 @@ from decimal import Decimal
 from msgspec.structs import replace
 
 from ziggurat.core.codec import as_type, encode
+from ziggurat.core.composites import usage_of
 from ziggurat.core.context import Context
-from ziggurat.core.entries import Outcome, Record
+from ziggurat.core.entries import Record, Tried
 from ziggurat.core.errors import (
     ConfigurationError,
     Denied,
@@ -30,7 +32,6 @@ from ziggurat.core.errors import (
 )
 from ziggurat.core.journal import journal_of
 from ziggurat.core.path import is_beneath, is_tool_call, parent_of
-from ziggurat.core.recorder import usage_of
 from ziggurat.core.scope import Key
 from ziggurat.messages.budget import ASSUMED_OUTPUT, TOKENS_AND_REQUESTS, Budget, Price, limits_of
 from ziggurat.messages.model import ModelRequest, ToolSpec
@@ -65,9 +66,9 @@ class _Meter:
             )
         return _number(need)
 
-    def check(self, need: float, lost: float = 0) -> None:
-        """Raise LimitExceeded if `need` is more than is left, after `lost` was used up by a call that still runs."""
-        used = self.spent + self.reserved + lost
+    def check(self, need: float, own: float = 0) -> None:
+        """Raise LimitExceeded if `need` is more than is left, where `own` is reserved for this call already."""
+        used = self.spent + self.reserved - own
         if used + need > self.limit:
             raise LimitExceeded(self.kind, self.limit, used)
 
@@ -106,14 +107,14 @@ class Spending:
         self._longest = ASSUMED_OUTPUT
         self._specs: tuple[tuple[ToolSpec, ...], int] = ((), 0)
 
-    def recall(self, outcome: Outcome, costs: Iterable[object]) -> None:
-        """Count what a recorded call has cost; a step counts if its model was called."""
+    def recall(self, tried: Tried, costs: Iterable[object]) -> None:
+        """Count what a recorded try has cost; a step counts if its model was called."""
         for cost in costs:
             usage = as_usage(cost)
             if usage is not None:
-                self.add(usage, outcome.name)
-            if _is_step(outcome.path):
-                self.steps.add(outcome.path)
+                self.add(usage, tried.name)
+            if _is_step(tried.path):
+                self.steps.add(tried.path)
 
     def recall_tool(self, path: str, record: Record) -> None:
         """Count a recorded tool call, if it was made: refused ones do not count."""
@@ -204,26 +205,27 @@ class Reservation:
             meter.reserved += amount
             self._held[at] += amount
 
-    def admit_try(self, error: BaseException | None) -> None:
-        """Count a failed try, which may be made again; without an error, reserve for one more beside it.
+    def lose(self, before: object) -> None:
+        """Hold what a try has used whose usage or error is given."""
+        if isinstance(before, BaseException):
+            if is_refusal(before):
+                return
+            before = usage_of(before)
+        usage = _of_a_call(before if isinstance(before, Usage) else Usage(requests=1))
+        self._hold([meter.amount(self.name, usage) for meter in self.spending.meters.values()])
+
+    def check_try(self, *, beside: bool) -> None:
+        """Check that the maximum of another try is left, of one beside those that go on, or of one instead of the last.
 
         Raises:
-            LimitExceeded: the budget allows no further try.
+            LimitExceeded: it is not.
         """
-        if error is None:
-            for meter, need in zip(self.spending.meters.values(), self._needs, strict=True):
-                meter.check(need)
-            self._hold(self._needs)
-            return
-        if is_refusal(error):
-            return
-        usage = usage_of(error)
-        lost = _of_a_call(usage if isinstance(usage, Usage) else Usage())
-        meters = self.spending.meters.values()
-        amounts = [meter.amount(self.name, lost) for meter in meters]
-        for meter, need, amount in zip(meters, self._needs, amounts, strict=True):
-            meter.check(need, amount - need)
-        self._hold(amounts)
+        for meter, need in zip(self.spending.meters.values(), self._needs, strict=True):
+            meter.check(need, 0 if beside else need)
+
+    def hold_another(self) -> None:
+        """Hold the maximum of another try."""
+        self._hold(self._needs)
 
     def settle(self, usage: Sequence[object]) -> None:
         """Replace the reservation by the actual usage, which is empty if nothing was sent to the model."""
@@ -235,9 +237,34 @@ class Reservation:
                 self.spending.add(each, self.name)
 
 
+class AdmitTry:
+    """Admits another try of a model call in all budgets."""
+
+    __slots__ = ("_reserved", "times")
+
+    def __init__(self, reserved: Sequence[Reservation]) -> None:
+        self._reserved = reserved
+        self.times: int = 0
+
+    def __call__(self, before: object, /) -> None:
+        """Admit a try after one whose usage or error is given; without it, beside those that go on.
+
+        Raises:
+            LimitExceeded: the budget allows no further try.
+        """
+        beside = before is None
+        for each in () if beside else self._reserved:
+            each.lose(before)
+        for each in self._reserved:
+            each.check_try(beside=beside)
+        for each in self._reserved if beside else ():
+            each.hold_another()
+        self.times += 1
+
+
 def _of_a_call(usage: Usage) -> Usage:
-    """Return the usage of a model call, which is at least one request."""
-    return usage if usage.requests else replace(usage, requests=1)
+    """Return the usage of a model call, which is at least one request, unless it is empty: nothing was sent then."""
+    return usage if usage.requests or usage == Usage() else replace(usage, requests=1)
 
 
 def is_refusal(error: BaseException) -> bool:
@@ -320,8 +347,8 @@ def budgeted(ctx: Context, budget: Budget) -> Context:
         ConfigurationError: the budget limits cost and has no `price`.
     """
     spending, journal = Spending(budget), journal_of(ctx)
-    for outcome, costs in journal.spent(ctx.path):
-        spending.recall(outcome, costs)
+    for tried, costs in journal.spent(ctx.path):
+        spending.recall(tried, costs)
     for path in journal.paths():
         if is_tool_call(path) and is_beneath(path, ctx.path) and (record := journal.find(path)) is not None:
             spending.recall_tool(path, record)

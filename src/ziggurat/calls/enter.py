@@ -135,12 +135,13 @@ async def enter(agent: AgentService, request: AgentRequest, ctx: Context, *, aga
         service = wrap(_Alternatives(agent, ctx), chain, "wrap_agent") if chain.hooks["wrap_agent"] else agent
         run = await service(request, ctx)
         must_be(run, AgentRun, parts.name, ctx)
-        if record is not None and (recorded := _recorded_before(run, record, parts, ctx, chain)) is not None:
-            return recorded
+        if record is not None and record.result is not None:
+            return _replayed(run, record, record.result, parts, ctx, chain)
         run = _counted(run, frame, ctx)
         for middleware in reversed(chain.hooks["after_agent"]):
-            run = await hooked(middleware, "after_agent", run, ctx)
-            run = _counted(run, frame, ctx)
+            run = _counted(await hooked(middleware, "after_agent", run, ctx), frame, ctx)
+        if journal.reopened:
+            run = _counted_in_all(run, frame, ctx)
     except BaseException as raised:  # noqa: BLE001 - raised again
         error = await _failed(contained(raised), parts.name, frame, request, ctx, chain)
         raise _with_run(error, frame, request, ctx)  # noqa: B904 - it has its cause already
@@ -199,14 +200,13 @@ class _Alternatives:
 
 def _with_run(error: BaseException, frame: AgentCall, request: AgentRequest, ctx: Context) -> BaseException:
     """Return the error with the run that it ended: as far as its loop came, or with its answer if a hook failed."""
-    stop = stops.stop_of(error)
-    if (journal := journal_of(ctx)).reopened:
-        journal.count_rest(ctx)
+    stop, journal = stops.stop_of(error), journal_of(ctx)
     run = frame.run or (None if frame.so_far is None else frame.so_far())
     if run is None:
         run = replace(empty_run(frame.agent, request, stop), seconds=journal.watch.elapsed - frame.began)
     pending = pending_of(error) if isinstance(error, Suspend) else ()
-    attach(error, "partial", _counted(replace(run, stop=stop, output=None, pending=pending), frame, ctx))
+    run = replace(run, stop=stop, output=None, pending=pending)
+    attach(error, "partial", _counted_in_all(run, frame, ctx) if journal.reopened else _counted(run, frame, ctx))
     return error
 
 
@@ -219,6 +219,15 @@ def _counted(run: AgentRun, frame: AgentCall, ctx: Context) -> AgentRun:
         run = frame.count_in(run)
     frame.run = run
     return run
+
+
+def _counted_in_all(run: AgentRun, frame: AgentCall, ctx: Context) -> AgentRun:
+    """Return a run with the usage of all that was ever called for it: tries that failed or were cancelled before, too.
+
+    Some of it is not called again, such as what `on_error` has called then; `after_agent` is given what it was given.
+    """
+    journal_of(ctx).skip(ctx, count_only=True)
+    return _counted(run, frame, ctx)
 
 
 async def _apply_before_agent(
@@ -304,24 +313,14 @@ async def emit_recorded(run: AgentRun, ctx: Context) -> None:
     await ctx.emit(AgentEnded(ctx.path, run))
 
 
-def _recorded_before(
-    run: AgentRun, record: Record, parts: AgentParts, ctx: Context, chain: HookChain
-) -> AgentRun | None:
-    """Return the recorded run in a replay; None for an agent that was continued, after counting what it used before."""
-    journal = journal_of(ctx)
-    if record.result is None:
-        journal.count_rest(ctx)
-        return None
-    record.counted = record.number(record.result)
-    recorded = _read_run(record.result, as_type(record.result.value, AgentRun), parts)
-    return _compare_replay(run, recorded, ctx, journal, chain)
-
-
-def _compare_replay(
-    run: AgentRun, recorded: AgentRun, ctx: Context, journal: LocalJournal, chain: HookChain
+def _replayed(
+    run: AgentRun, record: Record, result: Result, parts: AgentParts, ctx: Context, chain: HookChain
 ) -> AgentRun:
     """Return the recorded run in a replay, after comparing it with the new one unless hooks may have changed it."""
+    record.counted = record.number(result)
+    recorded = _read_run(result, as_type(result.value, AgentRun), parts)
     if not chain.has("after_agent", "wrap_agent"):
+        journal = journal_of(ctx)
         journal.diverged(ctx.path, "stop", repr(recorded.stop), repr(run.stop))
         journal.diverged(ctx.path, "conversation", recorded.messages.digest(), run.messages.digest())
     return recorded

@@ -14,29 +14,29 @@ from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
 
-from ziggurat.calls.admission import ADMISSION, Reservation, admit, metered
+from ziggurat.calls.admission import ADMISSION, AdmitTry, Reservation, admit, metered
 from ziggurat.calls.call_decision import is_waiting, refuse, waiting_call
 from ziggurat.calls.gate import pass_gate
 from ziggurat.calls.hooks import MIDDLEWARE, NO_CHAIN, HookChain, run_hooks, tell, wrap
 from ziggurat.core.codec import decode, encode
+from ziggurat.core.composites import count, usage_of
 from ziggurat.core.containment import contained
 from ziggurat.core.context import ADMIT_TRY, Context
 from ziggurat.core.entries import Outcome, Record, Result
-from ziggurat.core.errors import InvalidArguments, JournalCorrupt, Suspend
+from ziggurat.core.errors import InvalidArguments, JournalCorrupt
 from ziggurat.core.event import SILENCE, Dropped
 from ziggurat.core.facts import must_be, name_of
 from ziggurat.core.journal import LocalJournal, journal_of
-from ziggurat.core.recorder import count, usage_of
 from ziggurat.messages.canonical import canonical
 from ziggurat.messages.delta import deltas_of, fit, refolded
 from ziggurat.messages.events import ApprovalExecuted, Delta, ModelEnded, ModelStarted
 from ziggurat.messages.model import Model, ModelRequest, ModelResponse
 from ziggurat.messages.parts import ToolCall
-from ziggurat.messages.usage import Usage
 from ziggurat.tools.approval import APPROVALS
 
 if TYPE_CHECKING:
     from ziggurat.calls.delta_filters import FilteredDeltas
+    from ziggurat.calls.model_tries import ModelTries
 
 
 async def ask(model: Model, request: ModelRequest, ctx: Context, name: str | None = None) -> ModelResponse:
@@ -53,11 +53,11 @@ async def ask(model: Model, request: ModelRequest, ctx: Context, name: str | Non
     if ctx.emit is not SILENCE:
         await ctx.emit(ModelStarted(ctx.path, name, len(request.messages)))
     record = journal.find(ctx.path)
-    if record is not None and (outcome := record.answer()) is not None:
+    if record is not None and (outcome := journal.next_outcome(ctx, record)) is not None:
         return await _recorded_response(outcome, name, request, ctx, chain, journal)
     original = request
     reserved: Sequence[Reservation] = ()
-    sent: _Sent | None = None
+    sent: ModelTries | bool = False
     try:
         if journal.refusing:
             refuse(name, ctx, journal)
@@ -68,13 +68,13 @@ async def ask(model: Model, request: ModelRequest, ctx: Context, name: str | Non
         if APPROVALS in ctx.scope or record is not None:
             request = await _approve(request, name, record, ctx)
         if chain is NO_CHAIN and ctx.emit is SILENCE:
-            sent = _SENT
+            sent = True
             response = await model(request, ctx := ctx.as_leaf())  # the other is freed while the model works
             must_be(response, ModelResponse, name, ctx)
+            lost = () if journal.charges is None else metered(journal.take_charges(ctx.path))
         else:
-            model = sent = _Sent(model)
-            response = await _call(model, name, request, ctx, chain)
-        lost = () if journal.charges is None else metered(journal.take_charges(ctx.path))
+            sent = _tries(model, ctx, journal)
+            response, lost = sent.answered(await _call(sent, name, request, ctx, chain))
         stored = journal.append(Result(ctx.path, name, original.messages.mark(), response, lost, journal.watch.elapsed))
         spent = (*lost, response.usage) if lost else (response.usage,)
         count(ctx, name, spent)
@@ -83,7 +83,7 @@ async def ask(model: Model, request: ModelRequest, ctx: Context, name: str | Non
         if stored is not None:  # `await journal.write(...)` takes 0.2 us longer
             await stored
     except BaseException as raised:  # noqa: BLE001 - raised again
-        raise await _failed(raised, name, original, reserved, ctx, chain, journal, sent)  # noqa: B904 - it has its cause already
+        raise await _failed(raised, sent, name, original, reserved, ctx, chain, journal)  # noqa: B904 - it has its cause already
     if ctx.emit is not SILENCE:
         await _report_end(response, False, ctx, journal)
     return response
@@ -91,17 +91,8 @@ async def ask(model: Model, request: ModelRequest, ctx: Context, name: str | Non
 
 def _admitted(request: ModelRequest, name: str, ctx: Context) -> tuple[Sequence[Reservation], Context]:
     reserved = admit(request, name, ctx)
-    return reserved, ctx.within(ADMIT_TRY, _admit_try_in(reserved))
-
-
-def _admit_try_in(reserved: Sequence[Reservation]) -> Callable[[BaseException | None], None]:
-    """Return a function that admits another try of a call in all budgets, after one has failed."""
-
-    def admit_try(error: BaseException | None) -> None:
-        for each in reserved:
-            each.admit_try(error)
-
-    return admit_try
+    admit_try: Callable[[object], None] = AdmitTry(reserved)
+    return reserved, ctx.within(ADMIT_TRY, admit_try)
 
 
 async def _recorded_response(
@@ -120,34 +111,45 @@ async def _recorded_response(
     return response
 
 
+def _tries(model: Model, ctx: Context, journal: LocalJournal) -> "ModelTries":
+    from ziggurat.calls.model_tries import ModelTries
+
+    return ModelTries(model, ctx, journal)
+
+
+def _spent_before(
+    error: BaseException, sent: "ModelTries | bool", ctx: Context, journal: LocalJournal
+) -> tuple[object, ...]:
+    """Return what a call has cost that ends with an error, after its request was sent to the model or not."""
+    if not isinstance(sent, bool):
+        return sent.failed(error)
+    usage = None if journal.is_from_below(ctx.path, error) else usage_of(error)
+    return metered(journal.take_charges(ctx.path, error if usage is None and sent else usage))
+
+
 async def _failed(
     raised: BaseException,
+    sent: "ModelTries | bool",
     name: str,
     request: ModelRequest,
     reserved: Sequence[Reservation],
     ctx: Context,
     chain: HookChain,
     journal: LocalJournal,
-    sent: "_Sent | None",
 ) -> BaseException:
     """Return the error of a failed call, after recording it, counting what it has cost, and reporting it."""
-    error = contained(raised)
-    usage, record = usage_of(error), journal.find(ctx.path)
-    counted = record is not None and record.result is not None  # it was answered, and is not yet durable
-    if usage is None and sent is not None and sent.called and not counted:
-        usage = error if sent.usage is None or isinstance(error, Suspend) else sent.usage
-    charged = journal.take_charges(ctx.path)
-    if usage is not None and not any(each is usage for each in charged):  # a hook may have charged the reply it refused
-        charged = (*charged, usage)
-    spent = metered(charged)
-    count(ctx, name, spent)
-    for each in reserved:
-        each.settle(spent)
+    error, record = contained(raised), journal.find(ctx.path)
+    spent: tuple[object, ...] = ()
+    if record is None or record.result is None:  # else it was answered, and does not become durable
+        spent = _spent_before(error, sent, ctx, journal)
+        count(ctx, name, spent)
+        for each in reserved:
+            each.settle(spent)
     try:
         if isinstance(error, Exception):
             await journal.write_failure(ctx, name, request, error, spent)
-        elif spent:
-            journal.lose(ctx.path, name, spent)
+        else:
+            journal.keep_costs(ctx.path, name, error, spent)
     except BaseException as failed:  # noqa: BLE001 - raised by the caller
         error = failed
     await _report_failure(error, ctx, chain)
@@ -194,34 +196,6 @@ def _delta_filters(ctx: Context, chain: HookChain) -> "FilteredDeltas":
     from ziggurat.calls.delta_filters import FilteredDeltas
 
     return FilteredDeltas(ctx, chain)
-
-
-class _Sent:
-    """A model, noting whether it was called, and what its answer has cost, in case a hook around it fails."""
-
-    __slots__ = ("called", "inner", "usage")
-
-    def __init__(self, model: Model, *, called: bool = False) -> None:
-        self.inner = model
-        self.called = called
-        self.usage: Usage | None = None
-
-    async def __call__(self, request: ModelRequest, ctx: Context, /) -> ModelResponse:
-        self.called = True
-        response = await self.inner(request, ctx)
-        self.usage = getattr(response, "usage", None)
-        return response
-
-    def __repr__(self) -> str:
-        return repr(self.inner)
-
-
-async def _nothing(request: ModelRequest, ctx: Context) -> ModelResponse:
-    raise AssertionError("it only stands for a model that was called")
-
-
-_SENT = _Sent(_nothing, called=True)
-"""Stands for a model without hooks, once it is called."""
 
 
 # -- approval --------------------------------------------------------------------------------------------------------

@@ -1,9 +1,9 @@
 """Composites: calls of a record that consist of other calls, where those begin, and what each call itself has cost.
 
-Some tries answer nothing and have a cost: failures that ended a run which was continued, and calls that were cancelled.
+And which outcomes answer no call any more, because the run that they ended goes on.
 """
 
-__all__ = ["Composites", "flows_in", "lost_tries", "withdraw"]
+__all__ = ["Composites", "count", "flows_in", "known", "usage_of", "withdraw_failures"]
 
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import islice
@@ -11,9 +11,39 @@ from itertools import islice
 from msgspec import Struct
 
 from ziggurat.core.codec import Raw, as_type, decode
-from ziggurat.core.entries import Entered, Failure, Intent, JournalEntry, LostCall, Outcome, Pending, Record, Result
-from ziggurat.core.errors import ServiceError
+from ziggurat.core.context import METER, Context
+from ziggurat.core.entries import (
+    Ended,
+    Entered,
+    Failure,
+    Intent,
+    JournalEntry,
+    Pending,
+    Record,
+    Result,
+    Tried,
+    Unanswered,
+)
+from ziggurat.core.errors import fact_of
 from ziggurat.core.path import is_beneath, is_model_call, parent_of
+
+
+def usage_of(value: object) -> object | None:
+    """Return the usage in a response or an error, None if it states none."""
+    return fact_of(value, "usage", Struct) if isinstance(value, BaseException) else getattr(value, "usage", None)
+
+
+def known(spent: Iterable[object]) -> tuple[object, ...]:
+    """Return the usage of tries without those whose usage is unknown, which are represented by their errors."""
+    return tuple(cost for cost in spent if not isinstance(cost, BaseException))
+
+
+def count(ctx: Context, name: str, spent: Iterable[object], charge: bool = False) -> None:
+    """Add what a call has used to the sum of the run; with `charge`, to the budgets too: nothing was reserved there."""
+    meter = ctx.scope.get(METER)
+    if meter is not None:
+        for usage in spent:
+            meter.add(usage, name, charge)
 
 
 class _WithUsage(Struct):
@@ -22,17 +52,17 @@ class _WithUsage(Struct):
     usage: Raw = Raw(b"null")
 
 
-def _cost_of(outcome: Outcome) -> list[object]:
-    """Return the usage in an outcome: of failed and lost tries, and of its value."""
-    if isinstance(outcome, Failure):
-        return [*outcome.spent]
-    if isinstance(outcome.value, Raw):
-        is_object = bytes(memoryview(outcome.value)).startswith(b"{")
-        raw = decode(outcome.value, _WithUsage).usage if is_object else None
+def _cost_of(tried: Tried) -> list[object]:
+    """Return the usage in a try: of failed and lost ones within it, and of its value."""
+    if not isinstance(tried, Result):
+        return [*tried.spent]
+    if isinstance(tried.value, Raw):
+        is_object = bytes(memoryview(tried.value)).startswith(b"{")
+        raw = decode(tried.value, _WithUsage).usage if is_object else None
         usage = None if raw is None or bytes(memoryview(raw)) == b"null" else raw
     else:
-        usage = getattr(outcome.value, "usage", None)
-    return [*outcome.spent] if usage is None else [*outcome.spent, usage]
+        usage = getattr(tried.value, "usage", None)
+    return [*tried.spent] if usage is None else [*tried.spent, usage]
 
 
 class Composites:
@@ -56,24 +86,24 @@ class Composites:
         self._look()
         return path in self._above
 
-    def own_cost(self, outcome: Outcome) -> list[object]:
-        """Return the usage in the outcome of a call, with that of lost tries; a composite has none, its parts have it.
+    def own_cost(self, tried: Tried) -> list[object]:
+        """Return the usage in a try of a call, with that of lost ones; a composite has none, its parts have it.
 
         The hooks of a model call are its parts, but it has its own usage besides.
         """
-        path = outcome.path
+        path = tried.path
         composite = path in self and (path in self._entered or not is_model_call(path))
-        return [] if composite else _cost_of(outcome)
+        return [] if composite else _cost_of(tried)
 
-    def outcomes_below(self, path: str, until: JournalEntry | None) -> Iterator[Outcome]:
-        """Yield the outcomes of the calls below a path that were recorded before an entry."""
+    def tries_below(self, path: str, until: JournalEntry | None) -> Iterator[Tried]:
+        """Yield the tries of the calls below a path that were recorded before an entry."""
         self._look()
         if path not in self._around:
             return
         for entry in islice(self._entries, self._first[path], None):
             if entry is until:
                 return
-            if isinstance(entry, (Result, Failure)) and entry.path != path and is_beneath(entry.path, path):
+            if isinstance(entry, (Result, Failure, Unanswered)) and entry.path != path and is_beneath(entry.path, path):
                 yield entry
 
     def _look(self) -> None:
@@ -84,7 +114,7 @@ class Composites:
             while path and path not in first:
                 first[path] = at
                 path = parent_of(path)
-            if isinstance(entry, (Result, Failure)):
+            if isinstance(entry, (Result, Failure, Unanswered)):
                 path = parent_of(entry.path)
                 while path and path not in self._around:
                     self._around.add(path)
@@ -129,46 +159,36 @@ def _handled_failures(entries: Sequence[JournalEntry]) -> set[int]:
     return handled
 
 
-def withdraw(entries: Sequence[JournalEntry], records: Iterable[Record]) -> list[Outcome]:
-    """Remove the failures that ended a run from the records of its calls, so that these are made again; return them.
+_BROKEN_OFF = frozenset({"Failed", "Denied", "BudgetExceeded", "Timeout"})
+"""The stops after which the call that ended the run is made again when the run is resumed."""
+
+
+def withdraw_failures(entries: Sequence[JournalEntry], records: dict[str, Record]) -> None:
+    """If the run ended with a failure, withdraw the failures that ended it, so that their calls are made again.
 
     A failure did not end the run if a call above it has an answer, if another alternative answered instead, or if
     a flow has made other calls after it.
-
-    Args:
-        entries: Those of the run.
-        records: Those of its calls.
     """
-    withdrawn: list[Outcome] = []
-    failed: list[Record] = []
-    for record in records:
-        if record.result is not None and not parent_of(record.result.path):
-            record.outcomes.clear()  # the agent's own, such as a run that stopped at a budget: it goes on now
-        elif record.has_failed:
-            failed.append(record)
-    if not failed:
-        return withdrawn
-    answered = {entry.path for entry in entries if isinstance(entry, Result)}
+    last = entries[-1] if entries else None
+    if not isinstance(last, Ended) or last.stop not in _BROKEN_OFF:
+        return
+    answered = {path for path, record in records.items() if record.result is not None}
+    for path in answered:
+        if not parent_of(path):
+            records[path].withdraw()  # the agent's own, such as a run that stopped at a budget: it goes on now
+    failed = {path: record for path, record in records.items() if record.has_failed}
     decided = {parent_of(path) for path in answered if _is_alternative(path)}
-    handled = _handled_failures(entries)
-    for record in failed:
+    handled = _handled_failures(entries) if failed else set()
+    for path, record in failed.items():
         if id(record.outcomes[-1]) in handled:
             continue
-        at = record.outcomes[-1].path
+        at = path
         while at and parent_of(at) not in answered and not (_is_alternative(at) and parent_of(at) in decided):
             at = parent_of(at)
-        while not at and record.has_failed:
-            withdrawn.append(record.outcomes.pop())
-            if record.result is not None:  # the failure of a call that had a result, so that its run failed
-                withdrawn.append(record.outcomes.pop())
-    return withdrawn
+        if not at:
+            record.withdraw()  # with a result before the failure, if its run failed because of it
 
 
 def _is_alternative(path: str) -> bool:
     """Return whether `path` is that of one of a combinator's alternatives, such as ``alt-1``."""
     return path.rpartition("/")[2].startswith("alt-")
-
-
-def lost_tries(lost: Iterable[LostCall]) -> list[Outcome]:
-    """Return calls that were cancelled as tries that have failed."""
-    return [Failure(each.path, each.name, None, ServiceError("cancelled"), (each.usage,)) for each in lost]

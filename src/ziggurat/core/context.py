@@ -169,9 +169,8 @@ class Context(Struct, frozen=True, eq=False):
             usage: What the try has cost; None if it is unknown.
             error: The error of a failed try, which counts as a request even if its usage is unknown.
         """
-        cost = error if usage is None else usage
-        if cost is not None and self.leaf:
-            self.scope[JOURNAL].charge(self.path, cost)
+        if self.leaf:
+            self.scope[JOURNAL].charge(self.path, usage, error)
 
     def admit_try(self, error: BaseException | None) -> None:
         """Ask the budgets whether the model of a model call may be called once more; no effect outside of one.
@@ -280,7 +279,7 @@ class Journal(Protocol):
         """Answer the call from the record, or make it and record it."""
         ...
 
-    def charge(self, path: str, usage: object, /) -> None:
+    def charge(self, path: str, usage: object, error: BaseException | None = None, /) -> None:
         """Keep the usage of a failed or lost try at `path`, for the record of the call it is a part of."""
         ...
 
@@ -308,7 +307,7 @@ RUN_ID = Key[str]("run id")
 METER = Key[Meter]("agent call")
 """The entry into an agent that is running, which counts what is used in it."""
 
-ADMIT_TRY = Key[Callable[[BaseException | None], None]]("admission of another try")
+ADMIT_TRY = Key[Callable[[object], None]]("admission of another try")
 """Called before another try inside a model call, as by `Context.admit_try`."""
 
 AMBIENT: ContextVar[Context | None] = ContextVar("ziggurat", default=None)

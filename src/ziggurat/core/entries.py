@@ -8,7 +8,6 @@ __all__ = [
     "Intent",
     "JournalEntry",
     "LossAccepted",
-    "LostCall",
     "Opened",
     "Origin",
     "Outcome",
@@ -17,11 +16,13 @@ __all__ = [
     "RedactEntry",
     "Result",
     "Returned",
+    "Tried",
+    "Unanswered",
 ]
 
 from collections.abc import Callable
 
-from msgspec import Raw, Struct
+from msgspec import Struct
 
 
 class JournalEntry(Struct, frozen=True, gc=False, tag=True, tag_field="entry"):
@@ -46,14 +47,6 @@ class Origin(Struct, frozen=True, gc=False):
     run_id: str
     step: int
     effects: str = "refuse"
-
-
-class LostCall(Struct, frozen=True, gc=False):
-    """A call that was cancelled while it ran, with what it has used."""
-
-    path: str
-    name: str
-    usage: Raw
 
 
 class Opened(JournalEntry, frozen=True, gc=False):
@@ -125,6 +118,15 @@ class Failure(JournalEntry, frozen=True, gc=True):
     elapsed: float = 0.0
 
 
+class Unanswered(JournalEntry, frozen=True, gc=False):
+    """A call was cancelled: it has no outcome and is made again, but it has cost something."""
+
+    name: str
+    spent: tuple[object, ...] = ()
+    elapsed: float = 0.0
+    """Seconds of the run's time allowance used at this point."""
+
+
 class Pending(JournalEntry, frozen=True, gc=False):
     """A call waits for a decision; `id` is a digest of its path and request."""
 
@@ -166,8 +168,6 @@ class Ended(JournalEntry, frozen=True, gc=False):
     """When the run goes on by itself, in POSIX seconds; None for never."""
     waits: tuple[int, ...] | None = None
     """The numbers of the entries with which began what the run waits for; None in records of earlier versions."""
-    lost: tuple[LostCall, ...] = ()
-    """Calls that were cancelled since the run was opened, while they ran, so that they have no outcome."""
 
 
 class LossAccepted(JournalEntry, frozen=True, gc=False):
@@ -180,6 +180,8 @@ class LossAccepted(JournalEntry, frozen=True, gc=False):
 
 Outcome = Result | Failure
 
+Tried = Outcome | Unanswered
+
 RedactEntry = Callable[[JournalEntry], JournalEntry]
 """Returns an entry without what must not be stored, such as secrets."""
 
@@ -191,9 +193,13 @@ class Record(Struct, eq=False):
     """
 
     outcomes: list[Outcome] = []
+    withdrawn: list[Tried] = []
+    """Earlier tries that do not answer the call any more, as it was made again; only what they have cost counts."""
     cursor: int = 0
     counted: int = 0
     """The number of outcomes whose usage was added to the meters of this process."""
+    recounted: int = 0
+    """The same for what is withdrawn."""
     entered: Entered | None = None
     intent: Intent | None = None
     returned: Returned | None = None
@@ -204,6 +210,8 @@ class Record(Struct, eq=False):
         """Add an entry."""
         if isinstance(entry, (Result, Failure)):
             self.outcomes.append(entry)
+        elif isinstance(entry, Unanswered):
+            self.withdrawn.append(entry)
         elif isinstance(entry, Entered):
             self.entered = entry
         elif isinstance(entry, Intent):
@@ -218,6 +226,10 @@ class Record(Struct, eq=False):
 
     def happened(self, entry: JournalEntry) -> None:
         """Add an entry made by this process: its usage is counted already, and its failure needs no answer again."""
+        if isinstance(entry, Unanswered):
+            self.withdrawn.insert(self.recounted, entry)  # behind it are those that were not counted
+            self.recounted += 1
+            return
         self.add(entry)
         self.counted = len(self.outcomes)
         if isinstance(entry, Failure):
@@ -231,6 +243,16 @@ class Record(Struct, eq=False):
         if isinstance(outcome, Failure):
             self.cursor += 1
         return outcome
+
+    def withdraw(self) -> None:
+        """Let no outcome answer the call any more, so that it is made again."""
+        self.withdrawn += self.outcomes
+        self.outcomes.clear()
+
+    @property
+    def tries(self) -> list[Tried]:
+        """All tries, those withdrawn first."""
+        return [*self.withdrawn, *self.outcomes]
 
     @property
     def waits(self) -> bool:
@@ -247,8 +269,8 @@ class Record(Struct, eq=False):
         """Whether the last try failed."""
         return bool(self.outcomes) and isinstance(self.outcomes[-1], Failure)
 
-    def number(self, outcome: Outcome) -> int:
-        """Return the position of an outcome, from 1; 0 if it was removed."""
+    def number(self, outcome: Tried) -> int:
+        """Return the position of an outcome, from 1; 0 if it was withdrawn."""
         return next((number for number, known in enumerate(self.outcomes, 1) if known is outcome), 0)
 
     @property

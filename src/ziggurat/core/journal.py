@@ -5,18 +5,18 @@ __all__ = ["LocalJournal", "journal_of"]
 import asyncio
 import threading
 from collections import deque
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
 
 from ziggurat.core.clock import SYSTEM_CLOCK, Clock
-from ziggurat.core.codec import SHAPE_VERSION, Raw, encode
-from ziggurat.core.composites import lost_tries, withdraw
+from ziggurat.core.codec import SHAPE_VERSION
+from ziggurat.core.composites import withdraw_failures
 from ziggurat.core.context import JOURNAL, Context
 from ziggurat.core.durations import Durations
-from ziggurat.core.entries import Decided, Ended, Entered, JournalEntry, LostCall, Opened, Outcome, Pending, Record
+from ziggurat.core.entries import Decided, Ended, Entered, JournalEntry, Opened, Pending, Record, Tried, Unanswered
 from ziggurat.core.errors import ConfigurationError, JournalCorrupt, LeaseLost, ProcessLost, RecordEnds
 from ziggurat.core.json_lines import read_entry, write_entry
-from ziggurat.core.path import by_paths_above, is_beneath, parent_of
-from ziggurat.core.recorder import Mode, Recorder, count
+from ziggurat.core.path import by_paths_above, parent_of
+from ziggurat.core.recorder import Mode, Recorder
 from ziggurat.core.shield import ring
 from ziggurat.core.stopwatch import Stopwatch
 
@@ -26,16 +26,13 @@ _READING = threading.Lock()
 
 _CLOSED = "the run has ended; resume it to go on"
 
-_BROKEN_OFF = frozenset({"Failed", "Denied", "BudgetExceeded", "Timeout"})
-"""The stops after which the call that ended the run is made again when the run is resumed."""
-
 
 class LocalJournal(Recorder):
     """The journal of a run, in memory, with the arguments of `Recorder`; `dump` writes it out."""
 
     __slots__ = (
-        "_begun", "_closed", "_durations", "_index", "_losses", "_pending_among", "_pending_at", "_uncounted",
-        "cancelled", "inbox_read", "incomplete", "is_new", "lost",
+        "_begun", "_closed", "_durations", "_index", "_losses", "_pending_among", "_pending_at",
+        "cancelled", "inbox_read", "incomplete", "is_new",
     )  # fmt: skip
 
     def __init__(self, mode: Mode = "record", *, strict: bool = False, clock: Clock = SYSTEM_CLOCK) -> None:
@@ -50,8 +47,6 @@ class LocalJournal(Recorder):
         self._pending_among = -1
         self._losses = 0  # how often the run's process was lost, if that was too often
         self._durations: Durations | None = None
-        self.lost: tuple[LostCall, ...] = ()  # those of this process
-        self._uncounted: Sequence[Outcome] = ()  # tries that answer nothing, not yet in the meters of this process
         self.inbox_read: int | None = None  # the last item in the run's inbox that its driver knows, if it has one
 
     # -- reading -------------------------------------------------------------------------------------------------
@@ -152,17 +147,12 @@ class LocalJournal(Recorder):
             self._durations = Durations(self.entries)
         return self._durations.of(path)
 
-    def count_rest(self, ctx: Context) -> None:
-        """Count what an agent that was entered before has used then, and that no call of it has been answered with.
-
-        These are lost tries, failures that ended the run, and what it does not ask for any more.
-        """
-        own = tuple(each for each in self._uncounted if is_beneath(each.path, ctx.path))
-        self._uncounted = tuple(each for each in self._uncounted if not is_beneath(each.path, ctx.path))
-        for outcome in own:
-            count(ctx, outcome.name, self._composites.own_cost(outcome) or [outcome])
-        if not parent_of(ctx.path):
-            self.skip(ctx)
+    def is_current(self, tried: Tried, /) -> bool:
+        """Return whether the call of a recorded try has not been made again since: the try did not end the run."""
+        record = self.find(tried.path)
+        if record is None or isinstance(tried, Unanswered):
+            return record is not None and not record.outcomes
+        return record.number(tried) > 0
 
     async def follow(self, after: int = 0) -> AsyncIterator[tuple[int, JournalEntry]]:
         """Yield the entries after number `after` with their numbers, until the run has ended.
@@ -222,6 +212,13 @@ class LocalJournal(Recorder):
         if self._readers:
             self.wake()
         return None
+
+    def keep_costs(self, path: str, name: str, error: BaseException, spent: tuple[object, ...], /) -> None:
+        """Record what a call has cost that was cancelled, so that it has no outcome; written with the next entry."""
+        if spent:
+            self._note_error(error, path, answer=False)
+            if not self._closed and self.ended is None:
+                self.hold(Unanswered(path, name, spent, self.watch.elapsed))
 
     def close(self) -> None:
         """Record nothing more: the run has ended, or is no longer driven from here."""
@@ -317,9 +314,7 @@ class LocalJournal(Recorder):
         self._reading, self.reopened, self.is_new = True, True, False
         for entry in entries:
             if isinstance(entry, Opened):
-                self._ask_again()  # whoever continued the run did the same here
-            elif isinstance(entry, Ended) and entry.lost:
-                self._withdraw(lost_tries(entry.lost))
+                self._withdraw_failures()  # whoever continued the run did the same here
             LocalJournal.append(self, entry)
         self._reading = False
         self.watch: Stopwatch = Stopwatch(self.watch.clock, earlier=self._latest())
@@ -331,21 +326,8 @@ class LocalJournal(Recorder):
         journal.take_over(self.entries)
         return journal
 
-    def _ask_again(self) -> None:
-        """If the run ended with a failure, withdraw the failures that ended it, so that their calls are made again."""
-        if self.ended is not None and self.ended.stop in _BROKEN_OFF:
-            records = [record for record in map(self.find, self.paths()) if record is not None]
-            self._withdraw(withdraw(self.entries, records))
-
-    def _withdraw(self, tries: Iterable[Outcome]) -> None:
-        """Take in tries that answer nothing, and that this process has not counted."""
-        tries = tuple(tries)
-        self._withdrawn, self._uncounted = (*self._withdrawn, *tries), (*self._uncounted, *tries)
-
-    def lose(self, path: str, name: str, spent: Sequence[object], /) -> None:
-        """Keep what a call has used that was cancelled while it ran, until the end of the run is recorded."""
-        lost = tuple(LostCall(path, name, Raw(encode(cost))) for cost in spent)
-        self.lost, self._withdrawn = (*self.lost, *lost), (*self._withdrawn, *lost_tries(lost))
+    def _withdraw_failures(self) -> None:
+        withdraw_failures(self.entries, {path: record for path in self.paths() if (record := self.find(path))})
 
     def reopen(
         self, run_id: str, at: float, clock: Clock | None = None, decided: Iterable[Decided] = (), losses: int = 0
@@ -364,11 +346,11 @@ class LocalJournal(Recorder):
         self.reopened: bool = True
         ended = next((entry for entry in reversed(self.entries) if isinstance(entry, (Ended, Opened))), None)
         if self.mode != "replay":
-            self._ask_again()
+            self._withdraw_failures()
         for path in self.paths():
             record = self.find(path)
             if record is not None:
-                record.cursor = record.counted = 0
+                record.cursor = record.counted = record.recounted = 0
         earlier = ended.elapsed if isinstance(ended, Ended) else self._latest()
         self.watch = Stopwatch(self.watch.clock if clock is None else clock, earlier=earlier)
         for entry in (*decided, Opened("", run_id, SHAPE_VERSION, at, losses=losses)):
@@ -381,7 +363,8 @@ class LocalJournal(Recorder):
 
     def hold(self, entry: JournalEntry, /) -> None:
         """Record an entry that becomes durable with the next one only, so the run has not gone on with it."""
-        self._begun += len(self.entries) == self._begun
+        if len(self.entries) == self._begun:
+            self._begun += 1
         LocalJournal.append(self, entry)
 
 

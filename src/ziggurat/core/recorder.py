@@ -5,27 +5,26 @@ three modes: `record` and `resume` answer recorded calls and make the others; `r
 the record has no answer.
 """
 
-__all__ = ["Mode", "Recorder", "count", "usage_of"]
+__all__ = ["Mode", "Recorder"]
 
 from asyncio import Future
 from collections import deque
-from collections.abc import Awaitable, Callable, Generator, Iterable, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Sequence
 from itertools import islice
 from typing import TYPE_CHECKING, Literal, TypeVar, cast
 
-from msgspec import Struct
-
 from ziggurat.core.clock import SYSTEM_CLOCK, Clock
 from ziggurat.core.codec import Raw, as_type, decode
-from ziggurat.core.composites import Composites
+from ziggurat.core.composites import Composites, count, known, usage_of
 from ziggurat.core.containment import contained
-from ziggurat.core.context import METER, Context
-from ziggurat.core.entries import Ended, Failure, Intent, JournalEntry, Outcome, Record, RedactEntry, Result
-from ziggurat.core.errors import ConfigurationError, JournalCorrupt, JournalError, JournalMismatch, RecordEnds, fact_of
+from ziggurat.core.context import Context
+from ziggurat.core.entries import Ended, Failure, Intent, JournalEntry, Outcome, Record, RedactEntry, Result, Tried
+from ziggurat.core.errors import ConfigurationError, JournalCorrupt, JournalError, JournalMismatch, RecordEnds
 from ziggurat.core.event import Diverged, difference
 from ziggurat.core.facts import must_be
 from ziggurat.core.json_lines import as_error, fingerprint
 from ziggurat.core.path import is_beneath, parent_of, step_of
+from ziggurat.core.shield import DONE
 from ziggurat.core.stopwatch import Stopwatch
 
 if TYPE_CHECKING:
@@ -35,34 +34,6 @@ Q = TypeVar("Q")
 R = TypeVar("R")
 
 Mode = Literal["record", "resume", "replay"]
-
-
-class _Done(Awaitable[None]):
-    """An awaitable that has ended already; one for all, as most entries in memory need no wait."""
-
-    def __await__(self) -> Generator[None, None, None]:
-        return
-        yield
-
-
-_DONE = _Done()
-
-
-def usage_of(value: object) -> object | None:
-    """Return the usage in a response or an error, None if it states none."""
-    return fact_of(value, "usage", Struct) if isinstance(value, BaseException) else getattr(value, "usage", None)
-
-
-def _known(spent: Iterable[object]) -> tuple[object, ...]:
-    return tuple(cost for cost in spent if not isinstance(cost, BaseException))
-
-
-def count(ctx: Context, name: str, spent: Iterable[object], charge: bool = False) -> None:
-    """Add what a call has used to the sum of the run; with `charge`, to the budgets too: nothing was reserved there."""
-    meter = ctx.scope.get(METER)
-    if meter is not None:
-        for usage in spent:
-            meter.add(usage, name, charge)
 
 
 _CUT_OFF = ("Cancelled", "Timeout", "Failed", "BudgetExceeded", "Denied")
@@ -79,7 +50,7 @@ class Recorder:
     """
 
     __slots__ = (
-        "_acts", "_acts_read", "_errors", "_known_composites", "_readers", "_reading", "_screens", "_withdrawn",
+        "_acts", "_acts_read", "_errors", "_known_composites", "_readers", "_reading", "_screens",
         "charges", "durable", "entries", "mode", "refusing", "reopened", "replaying", "strict", "watch",
     )  # fmt: skip
 
@@ -95,8 +66,7 @@ class Recorder:
         self._acts_read = 0  # the number of entries searched for them
         self._known_composites: Composites | None = None
         self.charges: list[tuple[str, object]] | None = None  # usage not yet taken, by path
-        self._errors: dict[int, tuple[BaseException, bool]] | None = None  # recorded ones by id; if they are answers
-        self._withdrawn: Sequence[Outcome] = ()  # tries that answer nothing: they ended the run, or were lost
+        self._errors: dict[int, tuple[BaseException, str, bool]] | None = None  # recorded ones by id, where; if answers
         self._screens: dict[str, tuple[RedactEntry, ...]] | None = None
         self._readers: deque[Future[None]] | None = None
         self._reading = False  # while entries written before are read in
@@ -112,6 +82,10 @@ class Recorder:
 
     def append(self, entry: JournalEntry, /) -> Awaitable[None] | None:
         """Record an entry; if an awaitable is returned, await it before acting on the entry."""
+        raise NotImplementedError
+
+    def keep_costs(self, path: str, name: str, error: BaseException, spent: tuple[object, ...], /) -> None:
+        """Record what a call has cost that was cancelled, so that it has no outcome; written with the next entry."""
         raise NotImplementedError
 
     def screen(self, path: str, screen: RedactEntry, /) -> None:
@@ -197,7 +171,7 @@ class Recorder:
         """Answer the call from the record, or make it and record it."""
         record = self.find(ctx.path)
         if record is not None:
-            outcome = record.answer()
+            outcome = self.next_outcome(ctx, record)
             entered = record.entered is not None  # then the agent there answers itself
             if outcome is not None and not (entered and isinstance(outcome, Result)):
                 return await self.answer(ctx, outcome, name, request, returns)
@@ -211,12 +185,15 @@ class Recorder:
                 must_be(value, returns, name, ctx)
         except BaseException as raised:  # noqa: BLE001 - raised again
             error = contained(raised)
-            spent = _known(self.take_charges(ctx.path, usage_of(error)))
+            usage = None if self.is_from_below(ctx.path, error) else usage_of(error)
+            spent = known(self.take_charges(ctx.path, usage))
             count(ctx, name, spent, True)
             if isinstance(error, Exception):
                 await self.write_failure(ctx, name, request, error, spent)
+            else:
+                self.keep_costs(ctx.path, name, error, spent)
             raise error  # noqa: B904 - it has its cause already
-        spent = () if self.charges is None else _known(self.take_charges(ctx.path))
+        spent = () if self.charges is None else known(self.take_charges(ctx.path))
         waiting = self.append(Result(ctx.path, name, request, value, spent, self.watch.elapsed))
         usage = getattr(value, "usage", None)
         if spent or usage is not None:
@@ -248,7 +225,7 @@ class Recorder:
         Raises:
             StoreError: it cannot be stored; everything later is refused with the same error.
         """
-        return self.append(entry) or _DONE
+        return self.append(entry) or DONE
 
     async def write_failure(
         self, ctx: Context, name: str, request: object, error: Exception, spent: Sequence[object] = ()
@@ -256,32 +233,40 @@ class Recorder:
         """Record a failed try of a call, and wait until it is durable; a mistake of the caller is no outcome."""
         if isinstance(error, (ConfigurationError, JournalError)):
             return
-        self._note_error(error, answer=False)
+        self._note_error(error, ctx.path, answer=False)
         await self.write(Failure(ctx.path, name, request, error, tuple(spent), self.watch.elapsed))
 
-    def _note_error(self, error: BaseException, *, answer: bool) -> None:
+    def _note_error(self, error: BaseException, path: str, *, answer: bool) -> None:
         if self._errors is None:
             self._errors = {}
-        self._errors[id(error)] = (error, answer)
+        self._errors[id(error)] = (error, path, answer)
 
     def is_known(self, error: BaseException) -> bool:
         """Return whether an error was recorded by this journal, or came from it."""
         return self._errors is not None and id(error) in self._errors
 
+    def is_from_below(self, path: str, error: BaseException, /) -> bool:
+        """Return whether an error came from a recorded call below that at `path`, which has counted what it cost."""
+        _, below, _ = (self._errors or {}).get(id(error), (error, path, False))
+        return below != path and is_beneath(below, path)
+
     def is_answer(self, error: BaseException, /) -> bool:
         """Return whether an error came from the record."""
-        return self._errors is not None and self._errors.get(id(error), (error, False))[1]
+        return self._errors is not None and self._errors.get(id(error), (error, "", False))[2]
 
     def answers_next(self, path: str, /) -> bool:
         """Return whether the next recorded outcome of the call at `path` is its result."""
         record = self.find(path)
         return record is not None and record.result is not None and record.cursor == len(record.outcomes) - 1
 
-    def charge(self, path: str, usage: object, /) -> None:
+    def charge(self, path: str, usage: object, error: BaseException | None = None, /) -> None:
         """Keep the usage of a failed or lost try at `path`, for the record of the call it is a part of."""
+        cost = error if usage is None else usage
+        if cost is None or (error is not None and self.is_from_below(path, error)):
+            return
         if self.charges is None:
             self.charges = []
-        self.charges.append((path, usage))
+        self.charges.append((path, cost))
 
     def take_charges(self, path: str, usage: object | None = None) -> tuple[object, ...]:
         """Remove and return the usage charged at and below a call, followed by the call's own.
@@ -296,35 +281,44 @@ class Recorder:
         self.charges = [(at, cost) for at, cost in charges if not is_beneath(at, path)] or None
         return (*costs, *own)
 
-    def skip(self, ctx: Context, until: JournalEntry | None = None) -> None:
+    def skip(self, ctx: Context, until: JournalEntry | None = None, *, count_only: bool = False) -> None:
         """Use the outcomes of the calls below this one that were recorded before an entry; they are not made again.
 
-        Their usage is counted, and their failures are marked as answered.
+        Their usage is counted, and unless `count_only`, their failures are marked as answered.
         """
-        for outcome in self._composites.outcomes_below(ctx.path, until):
-            record = self.find(outcome.path)
+        for tried in self._composites.tries_below(ctx.path, until):
+            record = self.find(tried.path)
             if record is not None:
-                self._count_once(ctx, record, outcome)
-                if isinstance(outcome, Failure):
-                    record.cursor = max(record.cursor, record.number(outcome))
+                self._count_once(ctx, record, tried)
+                if isinstance(tried, Failure) and not count_only:
+                    record.cursor = max(record.cursor, record.number(tried))
 
-    def _count_once(self, ctx: Context, record: Record, outcome: Outcome) -> None:
+    def _count_once(self, ctx: Context, record: Record, outcome: Tried) -> None:
         """Count the usage of an outcome, or the outcome itself if it has none, unless it was counted before."""
+        self._count_withdrawn(ctx, record)
         number = record.number(outcome)
-        if record.counted < number:  # not when it was removed, with number 0
+        if record.counted < number:  # not when it was withdrawn, with number 0
             record.counted = number
             count(ctx, outcome.name, self._composites.own_cost(outcome) or [outcome])
+
+    def next_outcome(self, ctx: Context, record: Record) -> Outcome | None:
+        """Return the next outcome to answer with; if the call is made instead, count what it has cost before."""
+        outcome = record.answer()
+        if outcome is None:
+            self._count_withdrawn(ctx, record)
+        return outcome
+
+    def _count_withdrawn(self, ctx: Context, record: Record) -> None:
+        while record.recounted < len(record.withdrawn):
+            record.recounted += 1
+            tried = record.withdrawn[record.recounted - 1]
+            count(ctx, tried.name, self._composites.own_cost(tried) or [tried])
 
     @property
     def _composites(self) -> Composites:
         if self._known_composites is None:
             self._known_composites = Composites(self.entries)
         return self._known_composites
-
-    def answers_with(self, outcome: Outcome, /) -> bool:
-        """Return whether a recorded outcome still answers its call, and was not withdrawn when the run continued."""
-        record = self.find(outcome.path)
-        return record is not None and record.number(outcome) > 0
 
     def acts(self) -> Iterable[Intent]:
         """Return the last intent of each call that acts once only, in the order in which they began."""
@@ -362,7 +356,7 @@ class Recorder:
         self.skip(ctx, outcome)
         if isinstance(outcome, Failure):
             error = as_error(outcome.error)
-            self._note_error(error, answer=True)
+            self._note_error(error, ctx.path, answer=True)
             raise error
         try:
             return as_type(outcome.value, returns)
@@ -391,10 +385,8 @@ class Recorder:
 
     # -- what calls have cost ------------------------------------------------------------------------------------
 
-    def spent(self, path: str, /) -> list[tuple[Outcome, list[object]]]:
+    def spent(self, path: str, /) -> list[tuple[Tried, list[object]]]:
         """Return every recorded try at or below `path` with its usage; a composite has none, its parts have it."""
-        tries = [each for each in self._withdrawn if is_beneath(each.path, path)]
-        for known in self.paths():
-            record = self.find(known) if is_beneath(known, path) else None
-            tries += () if record is None else record.outcomes
-        return [(outcome, self._composites.own_cost(outcome)) for outcome in tries]
+        records = [self.find(each) for each in self.paths() if is_beneath(each, path)]
+        tries = [tried for record in records if record is not None for tried in record.tries]
+        return [(tried, self._composites.own_cost(tried)) for tried in tries]

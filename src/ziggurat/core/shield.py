@@ -1,13 +1,23 @@
-"""Completing work despite cancellation, and waking a waiting future from any thread."""
+"""Work that is done already, completing work despite cancellation, and waking a waiting future from any thread."""
 
-__all__ = ["finished", "ring", "running_loop"]
+__all__ = ["DONE", "finished", "ring", "running_loop"]
 
 import asyncio
-from collections.abc import Awaitable
+from collections.abc import Awaitable, Generator
 from contextlib import suppress
 from typing import TypeVar
 
 T = TypeVar("T")
+
+
+class _Done(Awaitable[None]):
+    def __await__(self) -> Generator[None, None, None]:
+        return
+        yield
+
+
+DONE: Awaitable[None] = _Done()
+"""An awaitable that has ended already; one for all, as most entries in memory need no wait."""
 
 
 async def finished(work: Awaitable[T]) -> T:

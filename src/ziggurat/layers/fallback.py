@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import TypeVar
 
 from ziggurat.core.combinator import Combinator, annotate
+from ziggurat.core.composites import usage_of
 from ziggurat.core.context import Context
 from ziggurat.core.errors import (
     ConfigurationError,
@@ -16,7 +17,6 @@ from ziggurat.core.errors import (
     described,
     is_transient,
 )
-from ziggurat.core.recorder import usage_of
 from ziggurat.core.service import Service
 from ziggurat.core.settings import checked
 

@@ -8,11 +8,11 @@ from functools import partial
 from typing import Any, TypeVar
 
 from ziggurat.core.combinator import Combinator, annotate
+from ziggurat.core.composites import usage_of
 from ziggurat.core.containment import in_task
 from ziggurat.core.context import JOURNAL, Context
-from ziggurat.core.errors import ConfigurationError, LimitExceeded, described
+from ziggurat.core.errors import ConfigurationError, LimitExceeded, attach, described
 from ziggurat.core.facts import name_of, strongest
-from ziggurat.core.recorder import usage_of
 from ziggurat.core.service import Service
 from ziggurat.core.settings import NonNegativeSeconds, checked
 from ziggurat.core.shield import ring
@@ -36,19 +36,28 @@ class _Hedge(Combinator[Q, R]):
             return await self.ask(recorded, request, places[recorded])
         running: dict[asyncio.Task[R], int] = {}
         failures: list[tuple[int, Exception]] = []
+        cancelled: list[BaseException] = []
         try:
-            winner = await self._race(request, places, running, failures, ctx)
+            winner = await self._race(request, places, running, failures, cancelled, ctx)
             if winner is None:
                 raise await self._all_failed(failures, places, ctx)
             del running[winner]
             await _end(running)
             await self._charge_failures(failures, places, ctx)
-            for task, index in running.items():
-                if not task.cancelled():
-                    failure = task.exception()
-                    ctx.charge(usage_of(failure or task.result()), failure)
+            self._charge_cancelled(cancelled, ctx)
+            _charge_ended(running, ctx)
+            for index in running.values():
                 await self.abandon(places[index], "another answered first")
             return winner.result()
+        except asyncio.CancelledError as error:  # it stands for one of the calls
+            await _end(running)
+            ended = [task for task in running if not task.cancelled()]
+            if ended and not cancelled and ctx.leaf:
+                attach(error, "usage", _cost_of(ended.pop()))
+            _charge_ended(ended, ctx)
+            self._charge_cancelled(cancelled[1:], ctx)
+            await self._charge_failures(failures, places, ctx)
+            raise
         finally:
             failures.clear()
             await _end(running)
@@ -59,6 +68,7 @@ class _Hedge(Combinator[Q, R]):
         places: list[Context],
         running: dict[asyncio.Task[R], int],
         failures: list[tuple[int, Exception]],
+        cancelled: list[BaseException],
         ctx: Context,
     ) -> asyncio.Task[R] | None:
         """Call one alternative after the other until one has answered; return its task, None when all have failed.
@@ -69,7 +79,7 @@ class _Hedge(Combinator[Q, R]):
         for index, place in enumerate(places):
             if index and not await self._is_admitted(running, failures, places, ctx):
                 return await self._wait_for_answer(running, failures, ctx, last=True)
-            attempt = in_task(partial(self._attempt, index, request, place))
+            attempt = in_task(partial(self._attempt, index, request, place, cancelled))
             task = asyncio.get_running_loop().create_task(attempt, name=place.path)
             running[task] = index
             winner = await self._wait_for_answer(running, failures, ctx, last=index == len(places) - 1)
@@ -94,12 +104,12 @@ class _Hedge(Combinator[Q, R]):
             raise
         return True
 
-    async def _attempt(self, index: int, request: Q, place: Context) -> R:
+    async def _attempt(self, index: int, request: Q, place: Context, cancelled: list[BaseException]) -> R:
         try:
             with place.branch() as branch:
                 return await self.ask(index, request, branch)
         except asyncio.CancelledError as error:
-            place.charge(usage_of(error), error)
+            cancelled.append(error)
             raise
 
     async def _wait_for_answer(
@@ -133,6 +143,10 @@ class _Hedge(Combinator[Q, R]):
             ctx.charge(usage_of(error), error)
             await self.abandon(places[index], described(error))
 
+    def _charge_cancelled(self, cancelled: Iterable[BaseException], ctx: Context) -> None:
+        for error in cancelled:
+            ctx.charge(usage_of(error), error)
+
     async def _all_failed(
         self, failures: list[tuple[int, Exception]], places: list[Context], ctx: Context
     ) -> Exception:
@@ -143,6 +157,17 @@ class _Hedge(Combinator[Q, R]):
 
     def _settings(self) -> str:
         return f", delay={self.delay:g}"
+
+
+def _cost_of(task: asyncio.Task[R]) -> object | None:
+    return usage_of(task.exception() or task.result())
+
+
+def _charge_ended(tasks: Iterable[asyncio.Task[R]], ctx: Context) -> None:
+    """Charge for the calls that have ended, with an answer that is not used or an error."""
+    for task in tasks:
+        if not task.cancelled():
+            ctx.charge(_cost_of(task), task.exception())
 
 
 def _recorded_winner(places: list[Context], ctx: Context) -> int | None:

@@ -10,8 +10,8 @@ from msgspec.structs import astuple
 from ziggurat.core.codec import Raw, decode
 from ziggurat.core.entries import Result
 from ziggurat.core.errors import JournalCorrupt
-from ziggurat.core.journal import LocalJournal
 from ziggurat.core.path import is_tool_call
+from ziggurat.core.recorder import Recorder
 
 
 class Usage(Struct, frozen=True, gc=False, omit_defaults=True):
@@ -130,12 +130,12 @@ def add_tool_call(tally: Tally | None) -> None:
         tally = tally.outer
 
 
-def tally_of(journal: LocalJournal) -> Tally:
+def tally_of(journal: Recorder) -> Tally:
     """Return the usage and the calls on record, those of nested agents and failed tries included."""
     tally = Tally()
-    for outcome, costs in journal.spent(""):
-        for cost in costs or [outcome]:
-            tally.add(cost, outcome.name)
+    for tried, costs in journal.spent(""):
+        for cost in costs or [tried]:
+            tally.add(cost, tried.name)
     return tally
 
 

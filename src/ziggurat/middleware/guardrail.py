@@ -81,7 +81,6 @@ class OutputGuardrail(Middleware):
                 raise ConfigurationError(
                     f"the check of OutputGuardrail() returns what is wrong as a string, or None; it returned {fault!r}"
                 )
-            ctx.charge(response.usage)
             request = replace(request, messages=Transcript.of(*request.messages, *_request_again(response, fault)))
         raise Denied(f"no answer passed the check in {self.retries + 1} tries: {fault}")
 

@@ -171,7 +171,7 @@ class GraphRun:
             for entry in self.journal.entries:
                 parent, _, name = entry.path.rpartition("/")
                 ends = parent == self.path and name.partition("#")[0] not in tolerant
-                if ends and isinstance(entry, Failure) and self.journal.answers_with(entry):
+                if ends and isinstance(entry, Failure) and self.journal.is_current(entry):
                     return as_error(entry.error)
         return error
 

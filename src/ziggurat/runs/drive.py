@@ -95,7 +95,7 @@ async def drive(
         if journal.replaying and (end := journal.last_end) is not None and end.run is not None:
             run = _replayed_end(None, run, journal, opening.ctx.path)
         run = run if opening.writer is None else await opening.writer.close(run)
-        waiting = journal.append(Ended("", stops.status_of(run.stop), journal.watch.elapsed, lost=journal.lost))
+        waiting = journal.append(Ended("", stops.status_of(run.stop), journal.watch.elapsed))
         if waiting is not None:
             await finished(waiting)
     except _NOT_RECORDED as error:
@@ -222,7 +222,7 @@ async def _store_end(opening: Opening, run: AgentRun, *, answered: bool = False,
     journal = opening.journal
     waits = tuple(journal.waits()) if run.pending else None
     interrupted = interrupted and stop == "Cancelled"
-    await journal.write(Ended("", stop, journal.watch.elapsed, whole, interrupted, due, waits, journal.lost))
+    await journal.write(Ended("", stop, journal.watch.elapsed, whole, interrupted, due, waits))
 
 
 async def _answer(agent: AgentService, name: str, opening: Opening) -> AgentRun:

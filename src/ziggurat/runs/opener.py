@@ -19,7 +19,7 @@ from ziggurat.core.clock import Clock
 from ziggurat.core.clock import new_id as fresh_id
 from ziggurat.core.codec import SHAPE_VERSION, as_type, digest
 from ziggurat.core.context import JOURNAL, RUN_ID
-from ziggurat.core.entries import Decided, Entered, JournalEntry, Opened, Origin, Outcome
+from ziggurat.core.entries import Decided, Entered, JournalEntry, Opened, Origin, Tried
 from ziggurat.core.errors import (
     ConfigurationError,
     RunExists,
@@ -281,7 +281,7 @@ class Opener:
         forked = new_id or options.environment.ids()
         check_new_id(forked, "new_id")
         before.reopen(origin.run_id, 0.0)  # what ended it is no part of its steps
-        valid = [entry for entry in before.entries if not isinstance(entry, Outcome) or before.answers_with(entry)]
+        valid = [entry for entry in before.entries if not isinstance(entry, Tried) or before.is_current(entry)]
         entries = fork_entries(valid, self.path, forked, origin, prompt, options.clock.now())
         if options.labels is not None:
             entries[0] = replace(entries[0], labels=options.labels)

@@ -23,6 +23,7 @@ from ziggurat.core.entries import (
     Record,
     Result,
     Returned,
+    Unanswered,
 )
 from ziggurat.core.event import Event
 from ziggurat.core.json_lines import as_error
@@ -41,7 +42,7 @@ from ziggurat.messages.model import ModelResponse
 from ziggurat.messages.parts import ToolCall, ToolResult
 from ziggurat.messages.pending import recorded_item
 from ziggurat.messages.steer import Steer
-from ziggurat.messages.usage import as_usage
+from ziggurat.messages.usage import Usage, as_usage
 from ziggurat.runs.runs import Runs
 
 RECORDED_EVENTS: tuple[type[Event], ...] = (
@@ -137,8 +138,9 @@ def _decoded(entry: JournalEntry) -> JournalEntry:
             request = as_type(entry.request, cast("type[AgentRequest | None]", AgentRequest | None))
             return replace(entry, request=request, labels=_plain(entry.labels), terms=_plain(entry.terms))
         case Failure():
-            spent = tuple(usage for cost in entry.spent if (usage := as_usage(cost)) is not None)
-            return replace(entry, error=as_error(entry.error), spent=spent)
+            return replace(entry, error=as_error(entry.error), spent=_usages(entry.spent))
+        case Unanswered():
+            return replace(entry, spent=_usages(entry.spent))
         case Intent() if not is_tool_call(entry.path):  # of a step
             return replace(entry, request=_plain(entry.request))
         case Intent() | Pending():
@@ -150,6 +152,10 @@ def _decoded(entry: JournalEntry) -> JournalEntry:
         case Ended():
             return replace(entry, run=as_type(entry.run, cast("type[AgentRun | None]", AgentRun | None)))
     return entry
+
+
+def _usages(spent: tuple[object, ...]) -> tuple[Usage, ...]:
+    return tuple(usage for cost in spent if (usage := as_usage(cost)) is not None)
 
 
 def _plain(value: object) -> object:

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 from ziggurat.core.clock import SYSTEM_CLOCK, Clock
 from ziggurat.core.composites import flows_in
-from ziggurat.core.entries import Ended, Entered, Failure, Intent, JournalEntry, Result, Returned
+from ziggurat.core.entries import Ended, Entered, Intent, JournalEntry, Returned, Tried
 from ziggurat.core.journal import LocalJournal
 from ziggurat.core.path import parent_of, upwards
 from ziggurat.runs.options import Live
@@ -54,7 +54,7 @@ class PartialJournal(LocalJournal):
 
     def _answers(self, entry: JournalEntry) -> bool:
         """Return whether an entry answers a call: not for calls that are made again, nor for composites."""
-        if not isinstance(entry, Result | Failure | Intent | Returned):
+        if not isinstance(entry, Tried | Intent | Returned):
             return not isinstance(entry, Ended)
         return entry.path not in self._made and not self.is_live(entry.path)
 

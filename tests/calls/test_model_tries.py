@@ -1,0 +1,247 @@
+"""What a model has served counts once, whoever awaits it and how often: layers, hooks, agents within a call."""
+
+import asyncio
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.stores import places
+from tests.stores.places import new_store
+from ziggurat.agents.agent import Agent
+from ziggurat.agents.flow import flow
+from ziggurat.calls.step import step
+from ziggurat.core.context import Context
+from ziggurat.core.errors import ModelError
+from ziggurat.core.layer import stack
+from ziggurat.layers.cache import CacheStore, cache
+from ziggurat.layers.dedupe import DedupeStore, dedupe
+from ziggurat.layers.retry import retry
+from ziggurat.messages import stops
+from ziggurat.messages.agent import AgentRun
+from ziggurat.messages.budget import Budget
+from ziggurat.messages.message import assistant
+from ziggurat.messages.middleware import Middleware
+from ziggurat.messages.model import ModelRequest, ModelResponse, ModelSettings
+from ziggurat.messages.parts import tool_call
+from ziggurat.messages.usage import Usage
+from ziggurat.middleware.around import everywhere
+from ziggurat.middleware.guardrail import OutputGuardrail
+from ziggurat.tools.function import tool
+
+COST = Usage(60, 4, requests=1)
+"""The same object for each reply and each error, as in many tests of users."""
+
+
+@pytest.fixture(autouse=True, params=["memory", "sqlite"])
+def _in_a_store(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[None]:
+    with places.used(request.param, tmp_path):
+        yield
+
+
+class Served:
+    """A model that fails some times first, and what it has really served."""
+
+    def __init__(self, failures: int = 0) -> None:
+        self.usage = Usage(0, 0, requests=0)
+        self.failures = failures
+
+    async def __call__(self, request: ModelRequest, ctx: Context, /) -> ModelResponse:
+        self.usage += COST
+        if self.usage.requests <= self.failures:
+            error = ModelError("busy", transient=True)
+            error.usage = COST
+            raise error
+        return ModelResponse(assistant("fine"), usage=COST)
+
+
+class Asks(Middleware):
+    """Awaits the model in some way."""
+
+    def __init__(self, way: Callable[..., Any]) -> None:
+        self._way = way
+
+    async def wrap_model(self, request: ModelRequest, ctx: Context, model: Any) -> ModelResponse:
+        response: ModelResponse = await self._way(request, ctx, model)
+        return response
+
+
+async def _twice(request: ModelRequest, ctx: Context, model: Any) -> Any:
+    await model(request, ctx)
+    return await model(request, ctx.again())
+
+
+async def _first_of_two(request: ModelRequest, ctx: Context, model: Any) -> Any:
+    replies = [await model(request, ctx.under(f"alt-{number}")) for number in (1, 2)]
+    return replies[0]
+
+
+async def _together(request: ModelRequest, ctx: Context, model: Any) -> Any:
+    places = [ctx.under("alt-1"), ctx.under("alt-2")]
+    return (await asyncio.gather(*(model(request, place) for place in places)))[1]
+
+
+async def _until_it_answers(request: ModelRequest, ctx: Context, model: Any) -> Any:
+    while True:
+        try:
+            return await model(request, ctx)
+        except ModelError:
+            ctx = ctx.again()
+
+
+async def _adds_up(request: ModelRequest, ctx: Context, model: Any) -> Any:
+    one, two = [await model(request, ctx.under(f"alt-{number}")) for number in (1, 2)]
+    return ModelResponse(two.message, usage=one.usage + two.usage)
+
+
+async def _charges(request: ModelRequest, ctx: Context, model: Any) -> Any:
+    refused = await model(request, ctx)
+    ctx.charge(refused.usage)
+    return await model(request, ctx.again())
+
+
+async def _forgets(request: ModelRequest, ctx: Context, model: Any) -> Any:
+    return ModelResponse((await model(request, ctx)).message)
+
+
+async def _fails(request: ModelRequest, ctx: Context, model: Any) -> Any:
+    await _twice(request, ctx, model)
+    raise ValueError("no")
+
+
+async def _reports(request: ModelRequest, ctx: Context, model: Any) -> Any:
+    refused = await model(request, ctx)
+    error = ModelError("refused")
+    error.usage = refused.usage
+    raise error
+
+
+def _never(answer: object, ctx: Context) -> str:
+    return "no"
+
+
+WAYS: dict[str, tuple[Callable[[Served], dict[str, Any]], int]] = {
+    "twice": (lambda served: {"middleware": [Asks(_twice)]}, 2),
+    "first of two": (lambda served: {"middleware": [Asks(_first_of_two)]}, 2),
+    "together": (lambda served: {"middleware": [Asks(_together)]}, 2),
+    "until it answers": (lambda served: {"middleware": [Asks(_until_it_answers)]}, 3),
+    "a sum": (lambda served: {"middleware": [Asks(_adds_up)]}, 2),
+    "charged by the hook": (lambda served: {"middleware": [Asks(_charges)]}, 2),
+    "forgotten": (lambda served: {"middleware": [Asks(_forgets)]}, 1),
+    "fails": (lambda served: {"middleware": [Asks(_fails)]}, 2),
+    "tells in its error": (lambda served: {"middleware": [Asks(_reports)]}, 1),
+    "two hooks": (lambda served: {"middleware": [Asks(_twice), Asks(_twice)]}, 4),
+    "a guardrail": (lambda served: {"middleware": [OutputGuardrail(_never, retries=2)]}, 3),
+    "a layer": (lambda served: {"model": stack(served, retry(attempts=3, base=0))}, 3),
+    "a layer everywhere": (lambda served: {"middleware": [everywhere(model=[retry(attempts=3, base=0)])]}, 3),
+    "a layer within a hook": (
+        lambda served: {"model": stack(served, retry(attempts=3, base=0)), "middleware": [Asks(_twice)]},
+        4,
+    ),
+}
+
+FAILING = {"until it answers": 2, "a layer": 2, "a layer everywhere": 2, "a layer within a hook": 2}
+
+
+@pytest.mark.parametrize("streamed", [False, True])
+@pytest.mark.parametrize("way", WAYS)
+def test_what_a_model_has_served_counts_once(way: str, streamed: bool) -> None:
+    served = Served(FAILING.get(way, 0))
+    settings, requests = WAYS[way]
+
+    async def main() -> AgentRun:
+        given_settings = {"model": served, **settings(served)}
+        agent = Agent(**given_settings, name="desk", store=new_store(), budget=Budget(requests=100))
+        listeners = [lambda event: None] if streamed else []
+        run = await agent.run("go", run_id="r", listeners=listeners)
+        replayed = await agent.replay("r")
+        assert replayed.usage == run.usage
+        return run
+
+    run = asyncio.run(main())
+    assert served.usage.requests == requests
+    assert run.usage == served.usage
+    assert sum(usage.requests for usage in run.usage_by_model.values()) == requests
+
+
+@pytest.mark.parametrize("kind", ["requests", "tokens"])
+@pytest.mark.parametrize("way", [way for way, (_, requests) in WAYS.items() if requests > 1])
+def test_a_budget_holds_each_time_a_hook_awaits_the_model(way: str, kind: str) -> None:
+    settings, requests = WAYS[way]
+    for limit in range(1, requests + 1):
+        served = Served(FAILING.get(way, 0))
+        budget = Budget(requests=limit) if kind == "requests" else Budget(tokens=limit * COST.total + 20)
+        reply = ModelSettings(max_tokens=COST.total)
+        agent = Agent(**{"model": served, **settings(served)}, store=new_store(), budget=budget, settings=reply)
+        run = asyncio.run(agent.run("go"))
+        assert run.usage.requests == served.usage.requests <= limit
+        if limit < requests:
+            assert isinstance(run.stop, stops.BudgetExceeded)
+
+
+@pytest.mark.parametrize(
+    "place", ["before_model", "wrap_model", "after_model", "tool", "step", "step with a retry", "flow"]
+)
+def test_the_error_of_an_agent_that_passes_through_counts_once(place: str) -> None:
+    served, own = Served(failures=9), Served()
+    helper = Agent(served, name="helper")
+
+    async def hook(self: Middleware, value: Any, ctx: Context, *inner: Any) -> None:
+        await helper.run("x")
+
+    layers = [retry(attempts=2, base=0)] if place == "step with a retry" else []
+
+    @step(layers=layers)
+    async def ask() -> str:
+        return (await helper.run("x")).text
+
+    @tool
+    async def work() -> str:
+        """Work."""
+        return await (ask() if place != "tool" else helper.run("x"))  # type: ignore[return-value]
+
+    @flow
+    async def order(text: str) -> str:
+        return await ask()
+
+    class Calls(Served):
+        async def __call__(self, request: ModelRequest, ctx: Context, /) -> ModelResponse:
+            response = await super().__call__(request, ctx)
+            if self.usage.requests > 1:
+                return response
+            return ModelResponse(assistant(tool_call("work")), "tool_calls", response.usage)
+
+    async def main() -> tuple[AgentRun, Served]:
+        if place == "flow":
+            return await order.run("go"), own
+        if place in ("tool", "step", "step with a retry"):
+            calls = Calls()
+            return await Agent(calls, tools=[work], store=new_store(), budget=Budget(requests=99)).run("go"), calls
+        middleware = type("Asking", (Middleware,), {place: hook})()
+        return await Agent(own, middleware=[middleware], store=new_store()).run("go"), own
+
+    run, model = asyncio.run(main())
+    assert run.usage.requests == served.usage.requests + model.usage.requests
+    assert run.usage.total == served.usage.total + model.usage.total
+
+
+@pytest.mark.parametrize("kind", ["cache", "dedupe"])
+def test_an_answer_given_again_counts_against_no_budget(kind: str) -> None:
+    served = Served()
+    layer = cache(store=CacheStore()) if kind == "cache" else dedupe(store=DedupeStore())
+    helper = Agent(stack(served, layer), name="helper")
+
+    @tool
+    async def ask() -> str:
+        """Ask."""
+        return (await helper.run("the same")).text
+
+    async def boss(request: ModelRequest, ctx: Context) -> ModelResponse:
+        turn = sum(message.role == "assistant" for message in request.messages)
+        message = assistant(tool_call("ask")) if turn < 4 else assistant("done")
+        return ModelResponse(message, "tool_calls" if turn < 4 else "stop", COST)
+
+    budget = Budget(requests=6)
+    run = asyncio.run(Agent(boss, tools=[ask], store=new_store(), budget=budget).run("go"))
+    assert (run.stop, run.usage.requests, served.usage.requests) == (stops.Completed(), 6, 1)

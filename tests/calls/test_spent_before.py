@@ -1,0 +1,285 @@
+"""What a run has spent before it failed, or on calls that were cancelled, counts when it goes on, and in a replay."""
+
+import asyncio
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.stores import places
+from tests.stores.places import new_store
+from ziggurat.agents.agent import Agent
+from ziggurat.calls.admission import ADMISSION
+from ziggurat.core.context import Context
+from ziggurat.core.errors import ModelError
+from ziggurat.core.layer import stack
+from ziggurat.layers.hedge import hedge
+from ziggurat.layers.retry import retry
+from ziggurat.layers.timeout import timeout
+from ziggurat.messages import stops
+from ziggurat.messages.agent import AgentRun, Approve
+from ziggurat.messages.budget import Budget
+from ziggurat.messages.message import assistant
+from ziggurat.messages.middleware import Middleware
+from ziggurat.messages.model import ModelRequest, ModelResponse
+from ziggurat.messages.parts import ToolCall, tool_call
+from ziggurat.messages.usage import Usage
+from ziggurat.runs.options import Environment
+from ziggurat.testing.clock import HandClock
+from ziggurat.tools.function import tool
+from ziggurat.tools.toolbox import Toolbox
+
+COST = Usage(60, 4, requests=1)
+PLENTY = Budget(requests=1_000, tokens=10**6)
+
+
+@pytest.fixture(autouse=True, params=["memory", "sqlite", "file"])
+def _in_a_store(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[None]:
+    with places.used(request.param, tmp_path):
+        yield
+
+
+class World:
+    """Models that fail, or are slow, as often as they are told to, and what they have really served."""
+
+    def __init__(self) -> None:
+        self.clock = HandClock(auto=True)
+        self.usage: dict[str, Usage] = {}
+        self.calls: dict[str, int] = {}
+        self.charged: list[float] = []
+
+    def model(self, name: str, *turns: Any, fails: int = 0, slow: int = 0) -> Any:
+        async def answer(request: ModelRequest, ctx: Context) -> ModelResponse:
+            number = self.calls[name] = self.calls.get(name, 0) + 1
+            before = self.usage.get(name, Usage(0, 0, requests=0))
+            self.usage[name] = before + Usage(requests=1)  # as much is known if it is cancelled
+            if number <= slow:
+                await self.clock.sleep(100)
+            self.usage[name] = before + COST
+            if number <= fails:
+                error = ModelError("busy", transient=True)
+                error.usage = COST
+                raise error
+            said = turns[min(sum(message.role == "assistant" for message in request.messages), len(turns) - 1)]
+            return ModelResponse(assistant(said), "tool_calls" if isinstance(said, ToolCall) else "stop", COST)
+
+        answer.__name__ = name
+        return answer
+
+    @property
+    def spent(self) -> tuple[int, int]:
+        return sum(each.requests for each in self.usage.values()), sum(each.total for each in self.usage.values())
+
+    def notes(self) -> Middleware:
+        """Return a middleware that notes what the budget of the run has counted."""
+        world = self
+
+        class Notes(Middleware):
+            async def before_model(self, request: ModelRequest, ctx: Context) -> None:
+                if ctx.path.count("/") == 2:
+                    outermost = ctx.scope[ADMISSION][0]
+                    assert outermost.meters["requests"].spent == world.spent[0]
+
+        return Notes()
+
+
+def _assert_counted(run: AgentRun, world: World) -> None:
+    assert (run.usage.requests, run.usage.total) == world.spent
+    known = {name: (usage.requests, usage.total) for name, usage in run.usage_by_model.items()}
+    assert known == {name: (usage.requests, usage.total) for name, usage in world.usage.items()}
+
+
+@tool(approval=True)
+async def sign() -> str:
+    """Sign."""
+    return "signed"
+
+
+async def _go_on(world: World, agent: Any, times: int = 9) -> AgentRun:
+    """Run an agent and resume it until it is done, each time as another process does."""
+    environment = Environment(clock=world.clock)
+    run: AgentRun = await agent().run("go", run_id="r", environment=environment)
+    _assert_counted(run, world)
+    while times and not isinstance(run.stop, stops.Completed):
+        times -= 1
+        run = await agent().resume("r", {item.id: Approve() for item in run.pending}, environment=environment)
+        _assert_counted(run, world)
+    assert (await agent().replay("r")).usage == run.usage
+    return run
+
+
+@pytest.mark.parametrize("attempts", [1, 2])
+@pytest.mark.parametrize("fails", [1, 2, 3])
+def test_failed_tries_count_when_the_run_goes_on(fails: int, attempts: int) -> None:
+    world, store = World(), new_store()
+    model = world.model("desk", tool_call("sign"), "done", fails=fails)
+
+    def agent() -> Agent:
+        tried = stack(model, retry(attempts=attempts, base=0))
+        return Agent(tried, name="desk", tools=[sign], middleware=[world.notes()], budget=PLENTY, store=store)
+
+    run = asyncio.run(_go_on(world, agent))
+    assert run.text == "done"
+    assert run.model_calls == 2 + fails
+
+
+@pytest.mark.parametrize("where", ["before_agent", "after_agent", "on_error", "before_model", "instructions"])
+def test_what_hooks_have_spent_before_a_failure_counts(where: str) -> None:
+    world, store = World(), new_store()
+    helper = Agent(world.model("helper", "helped", fails=1), name="helper")
+    model = world.model("desk", tool_call("sign"), "done", fails=2)
+
+    async def instructions(ctx: Context) -> str:
+        return (await helper.run("x")).text
+
+    async def hook(self: Middleware, value: Any, ctx: Context) -> None:
+        await helper.run("x")
+
+    own = [] if where == "instructions" else [type("Asking", (Middleware,), {where: hook})()]
+
+    def agent() -> Agent:
+        settings: dict[str, Any] = {"instructions": instructions} if where == "instructions" else {}
+        middleware = [world.notes(), *own]
+        return Agent(model, name="desk", tools=[sign], middleware=middleware, budget=PLENTY, store=store, **settings)
+
+    assert asyncio.run(_go_on(world, agent)).text == "done"
+
+
+@pytest.mark.parametrize("around", ["model", "agent", "tool", "race", "race within", "race after a failure"])
+def test_calls_that_a_time_limit_cancelled_count_when_the_run_goes_on(around: str) -> None:
+    world, store = World(), new_store()
+    model = world.model("helper", "helped", slow=2)
+    if around == "model":
+        model = stack(model, timeout(seconds=5))
+    if around == "race after a failure":
+        model = hedge(world.model("failing", "", fails=9), model, delay=1)
+    elif around.startswith("race"):
+        model = hedge(model, model, delay=1)
+    if around == "race within":
+        model = stack(model, timeout(seconds=5))
+    inner = Agent(model, name="helper", timeout=5 if around in ("agent", "race", "race after a failure") else None)
+    asked = stack(inner, timeout(seconds=5)) if around == "tool" else inner
+    turns = [tool_call("helper", input="x"), tool_call("sign"), "done"]
+
+    def agent() -> Agent:
+        desk = world.model("desk", *turns)
+        return Agent(desk, name="desk", tools=[asked, sign], middleware=[world.notes()], budget=PLENTY, store=store)
+
+    async def main() -> AgentRun:
+        environment = Environment(clock=world.clock)
+        run = await agent().run("go", run_id="r", environment=environment)
+        assert (run.usage.requests, run.usage.total) == world.spent
+        run = await agent().resume("r", {run.pending[0].id: Approve()}, environment=environment)
+        assert (run.usage.requests, run.usage.total) == world.spent
+        assert (await agent().replay("r")).usage == run.usage
+        return run
+
+    run = asyncio.run(main())
+    assert run.text == "done"
+    assert "timed out" in run.observations[0]
+
+
+def test_a_call_that_the_time_of_the_run_cancelled_counts_when_it_goes_on() -> None:
+    world, store = World(), new_store()
+    model = world.model("desk", "done", slow=1)
+    times = iter([5.0, 500.0, 500.0])
+
+    def agent() -> Agent:
+        settings: dict[str, Any] = {"middleware": [world.notes()], "budget": PLENTY, "store": store}
+        return Agent(model, name="desk", timeout=next(times), **settings)
+
+    assert asyncio.run(_go_on(world, agent)).model_calls == 2
+
+
+@pytest.mark.parametrize("fails", [1, 3])
+def test_a_run_that_a_failed_agent_has_ended_asks_that_agent_again(fails: int) -> None:
+    world, store = World(), new_store()
+    helper = Agent(world.model("helper", tool_call("look"), "helped", fails=fails), name="helper", tools=[look])
+    model = world.model("desk", tool_call("helper", input="x"), "done")
+
+    def agent() -> Agent:
+        tools = Toolbox([helper], on_error="raise")
+        return Agent(model, name="desk", tools=tools, middleware=[world.notes()], budget=PLENTY, store=store)
+
+    run = asyncio.run(_go_on(world, agent))
+    assert (run.text, run.observations) == ("done", ("helped",))
+    assert run.model_calls == 4 + fails
+
+
+@tool
+async def look() -> str:
+    """Look."""
+    return "seen"
+
+
+@pytest.mark.parametrize("within", [False, True])
+def test_a_call_that_states_its_cost_as_it_is_cancelled_counts_once(within: bool) -> None:
+    world, store = World(), new_store()
+
+    async def model(request: ModelRequest, ctx: Context) -> ModelResponse:
+        world.usage["helper"] = COST
+        handle.cancel()
+        try:
+            await asyncio.Event().wait()
+        except asyncio.CancelledError as error:
+            error.usage = COST  # type: ignore[attr-defined]
+            raise
+        raise AssertionError
+
+    helper = Agent(model, name="helper")
+
+    async def hook(self: Middleware, value: Any, ctx: Context) -> None:
+        await helper.run("x")
+
+    asking = [type("Asking", (Middleware,), {"before_model": hook})()] if within else []
+    agent = Agent(world.model("desk", "done") if within else model, name="desk", middleware=asking, store=store)
+
+    handle: Any = None
+
+    async def main() -> None:
+        nonlocal handle
+        handle = agent.start("go", run_id="r")
+        run = await handle.result()
+        assert isinstance(run.stop, stops.Cancelled)
+        assert (run.usage.requests, run.usage.total) == world.spent
+        assert (await agent.replay("r")).usage == run.usage
+
+    asyncio.run(main())
+
+
+@pytest.mark.parametrize("other", ["answers", "fails", "goes on"])
+def test_an_answer_that_comes_as_a_race_is_cancelled_counts(other: str) -> None:
+    world, store = World(), new_store()
+    both = asyncio.Event()
+
+    async def one(request: ModelRequest, ctx: Context) -> ModelResponse:
+        world.usage["desk"] = world.usage.get("desk", Usage(0, 0, requests=0)) + COST
+        await both.wait()
+        return ModelResponse(assistant("done"), "stop", COST)
+
+    async def another(request: ModelRequest, ctx: Context) -> ModelResponse:
+        world.usage["desk"] += Usage(requests=1) if other == "goes on" else COST
+        both.set()
+        handle.cancel()
+        if other == "goes on":
+            await asyncio.Event().wait()
+        if other == "fails":
+            error = ModelError("busy", transient=True)
+            error.usage = COST
+            raise error
+        return ModelResponse(assistant("done"), "stop", COST)
+
+    agent = Agent(hedge(one, another, delay=0), name="desk", store=store)
+
+    handle: Any = None
+
+    async def main() -> None:
+        nonlocal handle
+        handle = agent.start("go", run_id="r")
+        run = await handle.result()
+        assert isinstance(run.stop, stops.Cancelled)
+        assert (run.usage.requests, run.usage.total) == world.spent
+        assert (await agent.replay("r")).usage == run.usage
+
+    asyncio.run(main())
