@@ -11,6 +11,7 @@ from tests.agents.support import assert_sendable
 from tests.stores import places
 from tests.stores.places import new_store
 from ziggurat.agents.agent import Agent
+from ziggurat.agents.runnable import Runnable
 from ziggurat.calls.question import ask
 from ziggurat.core.context import Context
 from ziggurat.core.errors import ToolError
@@ -23,6 +24,10 @@ from ziggurat.messages.model import ModelRequest, ModelResponse
 from ziggurat.messages.parts import ToolCall, ToolErrorKind, ToolResult, tool_call
 from ziggurat.messages.usage import Usage
 from ziggurat.models.scripted import ScriptedModel
+from ziggurat.runs.options import Environment
+from ziggurat.teams.result import TeamResult
+from ziggurat.teams.voting import parallel
+from ziggurat.testing.clock import HandClock
 from ziggurat.tools.approval import Approvals
 from ziggurat.tools.function import tool
 
@@ -242,3 +247,39 @@ def test_a_budget_of_steps_counts_no_step_whose_hook_fails() -> None:
         _by_turn(tool_call("inner", input="x"), "done"), tools=[inner], store=new_store(), budget=Budget(steps=2)
     )
     assert asyncio.run(outer.run("go")).text == "done"
+
+
+@pytest.mark.parametrize("paused", [False, True])
+def test_agents_at_the_same_time_stop_at_a_limit_where_they_did_before(paused: bool) -> None:
+    """`ann` is the last to reach the limit, although it is the first to come to its call when nobody has to wait."""
+    clock, store = HandClock(auto=True), new_store()
+
+    @tool
+    async def look(seconds: int) -> str:
+        """Look."""
+        await clock.sleep(seconds)
+        return "seen"
+
+    def member(name: str, *turns: Any) -> Agent:
+        return Agent(_by_turn(*turns), name=name, tools=[look, sign])
+
+    def team() -> Runnable:
+        ann = member("ann", tool_call("look", seconds=9), "too much")
+        ben = member("ben", tool_call("look", seconds=1), "enough")
+        eve = member("eve", tool_call("sign"), "signed") if paused else member("eve", "nothing")
+        leader = member("leader", "done")
+        return parallel(leader, ann, ben, eve, budget=Budget(tool_calls=2 + paused), store=store)
+
+    async def main() -> tuple[AgentRun, AgentRun]:
+        environment = Environment(clock=clock)
+        run = await team().run("go", run_id="r", environment=environment)
+        if paused:
+            run = await team().resume("r", {run.pending[0].id: Approve()}, environment=environment)
+        return run, await team().replay("r")
+
+    run, replayed = asyncio.run(main())
+    result = TeamResult.of(run)
+    assert result.answers["ben"] == "enough"
+    assert "the tool_calls limit" in result.failures["eve" if paused else "ann"]
+    assert replayed.messages == run.messages
+    assert (replayed.stop, replayed.usage) == (run.stop, run.usage)

@@ -158,7 +158,7 @@ class AgentLoop:
         policy = run.loop.policy
         stop = None if policy is None else run.take_verdict(policy.on_step(self._progress(run, response)))
         if stop is None and run.tally.budgets:
-            stop = run.tally.budget_reached()
+            stop = run.tally.budget_reached(journal_of(run.ctx), f"{run.ctx.path}/step-{run.steps + 1}/model")
         if stop is None and run.steps >= run.loop.max_steps:
             return stops.MaxSteps(run.loop.max_steps)
         return stop

@@ -103,7 +103,7 @@ class Spending:
         }
         self.steps: set[str] = set()
         self.calls: dict[str, set[str]] = {}  # the paths of the calls of each tool
-        self.so_far: set[str] = set()  # of those, which this process has come to so far
+        self.so_far: set[str] = set()  # the paths of those that have ended as far as this process has come
         self._longest = ASSUMED_OUTPUT
         self._specs: tuple[tuple[ToolSpec, ...], int] = ((), 0)
 
@@ -169,20 +169,18 @@ class Spending:
         if budget.tool_calls is not None and sum(map(len, self.calls.values())) >= budget.tool_calls:
             raise ToolError(f"not executed: this run may call tools {budget.tool_calls} times", kind="denied")
 
-    def pass_tool(self, name: str, path: str) -> None:
-        """Note that this process has come to a recorded call of a tool."""
-        if path in self.calls.get(name, ()):
-            self.so_far.add(path)
-
     @property
     def tool_calls(self) -> dict[str, int]:
         """How often each tool was called, in this process and before."""
         return {name: len(paths) for name, paths in self.calls.items()}
 
-    def reached(self) -> BudgetExceeded | None:
-        """Return the stop if the limit on tool calls is reached by those that this process has come to."""
-        limit, calls = self.budget.tool_calls, len(self.so_far)
-        if limit is None or calls < limit:
+    def reached(self, *, on_record: bool) -> BudgetExceeded | None:
+        """Return the stop if the limit on tool calls is reached by those that have ended so far, or all on record."""
+        limit = self.budget.tool_calls
+        if limit is None:
+            return None
+        calls = sum(on_record or path in self.so_far for paths in self.calls.values() for path in paths)
+        if calls < limit:
             return None
         return BudgetExceeded("tool_calls", float(limit), float(calls))
 
@@ -337,7 +335,6 @@ def admit_tool(name: str, ctx: Context, *, begun: bool = False) -> None:
         spending.check_tool(name, path)
     for spending in budgets:
         spending.calls.setdefault(name, set()).add(path)
-        spending.so_far.add(path)
 
 
 def budgeted(ctx: Context, budget: Budget) -> Context:

@@ -10,6 +10,7 @@ from msgspec.structs import replace
 
 from ziggurat.calls.admission import Spending
 from ziggurat.core.context import METER, Context
+from ziggurat.core.journal import LocalJournal
 from ziggurat.core.scope import Key
 from ziggurat.core.stopwatch import Stopwatch
 from ziggurat.messages.agent import AgentRun
@@ -62,6 +63,8 @@ class AgentCall(Tally):
         self.conversation: Conversation | None = None  # None until its loop begins, or if it has none
         self.depth: int = 0 if outer is None else outer.depth + 1
         self.budgets: tuple[Spending, ...] = budgets  # all that are in effect
+        if budgets:
+            self.ended = [spending.so_far for spending in budgets]
         self.loop: asyncio.AbstractEventLoop = (
             asyncio.get_running_loop()
         )  # the whole run uses this event loop, whichever thread calls into it
@@ -107,11 +110,6 @@ class AgentCall(Tally):
         for spending in self.budgets:
             spending.add(usage, name)
 
-    def pass_tool(self, name: str, path: str) -> None:
-        """Note in the budgets in effect that a recorded tool call is answered."""
-        for spending in self.budgets:
-            spending.pass_tool(name, path)
-
     def count_in(self, run: AgentRun) -> AgentRun:
         """Return a run with the usage and the calls that were counted for it."""
         models, tools = self.model_calls, self.tool_calls
@@ -125,10 +123,15 @@ class AgentCall(Tally):
             call = call.outer
         return call
 
-    def budget_reached(self) -> BudgetExceeded | None:
-        """Return the stop for a limit on tool calls, of this agent or one around it, that is reached."""
-        reached = (spending.reached() for spending in reversed(self.budgets))
-        return next((stop for stop in reached if stop is not None), None)
+    def budget_reached(self, journal: LocalJournal, next_call: str) -> BudgetExceeded | None:
+        """Return the stop for a limit on tool calls, of this agent or one around it, that is reached.
+
+        Agents that work at the same time reach it in any order, so what is on record is not decided again: the agent
+        went on if there is a next call of its model, and in a replay it stopped otherwise.
+        """
+        reached = (spending.reached(on_record=journal.replaying) for spending in reversed(self.budgets))
+        stop = next((stop for stop in reached if stop is not None), None)
+        return None if stop is None or journal.find(next_call) is not None else stop
 
     def report(self, error: BaseException) -> bool:
         """Return whether an error is new to this call, and remember it."""

@@ -134,7 +134,7 @@ async def _outcome(
         text = f"interrupted: {why} while this one ran; whether it took effect is unknown"
         result = ToolResult(call.id, call.name, text, "interrupted", call.name)
     stored = journal.write(Result(ctx.path, call.name, call, result))
-    add_tool_call(ctx.scope.get(AGENT_CALL))
+    add_tool_call(ctx.scope.get(AGENT_CALL), ctx.path)
     await stored
     if ctx.listens(ToolEnded):
         await ctx.emit(ToolEnded(ctx.path, call, result, 0.0))

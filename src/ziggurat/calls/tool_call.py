@@ -90,7 +90,7 @@ async def act(box: Toolbox, call: ToolCall, ctx: Context) -> ToolResult:
     if chain.hooks["after_tool"] or result.id != call.id or result.name != call.name:
         result = await _apply_after_tool(result, call, ctx, chain)
     stored = journal.append(Result(ctx.path, call.name, call, result, (), journal.watch.elapsed if timed else 0.0))
-    add_tool_call(ctx.scope.get(AGENT_CALL))  # it is on record, also if the wait for that is cancelled
+    add_tool_call(ctx.scope.get(AGENT_CALL), ctx.path)  # it is on record, also if the wait for that is cancelled
     if stored is not None:  # `await journal.write(...)` takes 0.2 us longer
         await stored
     seconds = monotonic() - started

@@ -3,6 +3,7 @@
 __all__ = ["Tally", "Usage", "add_tool_call", "as_usage", "estimate_tokens", "sum_of", "tally_of"]
 
 from collections import defaultdict
+from collections.abc import Sequence
 
 from msgspec import Struct
 from msgspec.structs import astuple
@@ -73,7 +74,7 @@ class Tally:
     Usage is summed when it is read, so that adding costs next to nothing.
     """
 
-    __slots__ = ("_usages", "model_calls", "outer", "tool_calls")
+    __slots__ = ("_usages", "ended", "model_calls", "outer", "tool_calls")
 
     def __init__(self, outer: "Tally | None" = None) -> None:
         self.outer: Tally | None = outer
@@ -82,6 +83,7 @@ class Tally:
         )  # by model, the first may be a sum of earlier ones
         self.model_calls: int = 0
         self.tool_calls: int = 0
+        self.ended: Sequence[set[str]] = ()  # of each budget in effect, the paths of the tool calls that have ended
 
     def add(self, cost: object, name: str = "", charge: bool = False, /) -> None:
         """Count a model call by its usage, or a tool call by its recorded outcome, here and in all enclosing runs.
@@ -101,14 +103,10 @@ class Tally:
                 tally.model_calls += 1
                 tally = tally.outer
         elif isinstance(cost, Result) and is_tool_call(cost.path):
-            self.pass_tool(cost.name, cost.path)
-            add_tool_call(self)
+            add_tool_call(self, cost.path)
 
     def charge(self, usage: Usage, name: str) -> None:
         """Charge the usage of a service to the budgets in effect; there are none here."""
-
-    def pass_tool(self, name: str, path: str) -> None:
-        """Note in the budgets in effect that a recorded tool call is answered; there are none here."""
 
     @property
     def usage(self) -> Usage:
@@ -123,8 +121,10 @@ class Tally:
         return {name: usages[0] for name, usages in self._usages.items()}
 
 
-def add_tool_call(tally: Tally | None) -> None:
-    """Count a tool call in a tally and those of all enclosing runs."""
+def add_tool_call(tally: Tally | None, path: str) -> None:
+    """Count a tool call that has ended in a tally and those of all enclosing runs."""
+    for ended in () if tally is None else tally.ended:
+        ended.add(path)
     while tally is not None:
         tally.tool_calls += 1
         tally = tally.outer
