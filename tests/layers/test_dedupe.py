@@ -229,7 +229,7 @@ def test_layers_with_the_same_store_around_one_service_do_not_wait_for_each_othe
     async def main() -> None:
         both = stack(service, once, *others, once)
         answers = await asyncio.wait_for(asyncio.gather(both("q", root()), both("q", root())), 5)
-        assert answers == ["answer", "answer"]
+        assert [*answers] == ["answer", "answer"]
 
     asyncio.run(main())
     assert len(calls) <= 2

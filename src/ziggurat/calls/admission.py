@@ -104,6 +104,7 @@ class Spending:
         self.steps: set[str] = set()
         self.calls: dict[str, set[str]] = {}  # the paths of the calls of each tool
         self.so_far: set[str] = set()  # the paths of those that have ended as far as this process has come
+        self.limited: bool = False  # whether a tool call was refused because of the limit on all of them
         self._longest = ASSUMED_OUTPUT
         self._specs: tuple[tuple[ToolSpec, ...], int] = ((), 0)
 
@@ -167,6 +168,7 @@ class Spending:
                 f"not executed: {name} may be called {limit} times in this run; go on without", kind="denied"
             )
         if budget.tool_calls is not None and sum(map(len, self.calls.values())) >= budget.tool_calls:
+            self.limited = True
             raise ToolError(f"not executed: this run may call tools {budget.tool_calls} times", kind="denied")
 
     @property
@@ -175,11 +177,15 @@ class Spending:
         return {name: len(paths) for name, paths in self.calls.items()}
 
     def reached(self, *, on_record: bool) -> BudgetExceeded | None:
-        """Return the stop if the limit on tool calls is reached by those that have ended so far, or all on record."""
+        """Return the stop if the limit on tool calls is reached by those that have ended so far, or all on record.
+
+        Once one was refused because of the limit, those that go on count too, such as the call of the agent itself.
+        """
         limit = self.budget.tool_calls
         if limit is None:
             return None
-        calls = sum(on_record or path in self.so_far for paths in self.calls.values() for path in paths)
+        counts_all = on_record or self.limited
+        calls = sum(counts_all or path in self.so_far for paths in self.calls.values() for path in paths)
         if calls < limit:
             return None
         return BudgetExceeded("tool_calls", float(limit), float(calls))
