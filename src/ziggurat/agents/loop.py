@@ -12,7 +12,7 @@ from ziggurat.agents.output import AnswerReader
 from ziggurat.agents.output_validator import validate_answer
 from ziggurat.agents.reply import end_of, final_answer_in, judge_reply, refuse_calls, repair_message
 from ziggurat.agents.steering import Steering, StoppedAfterStep
-from ziggurat.agents.stop import Progress
+from ziggurat.agents.stop import Progress, natural_end
 from ziggurat.calls.agent_call import AGENT_CALL
 from ziggurat.calls.batch import REDIRECTED, call_tool, call_tools, not_executed
 from ziggurat.core.containment import contained
@@ -89,7 +89,7 @@ class AgentLoop:
                 calls = tool_calls_of(response.message)
                 stop = None if policy is None else run.take_verdict(policy.on_response(self._progress(run, response)))
                 if stop is None and (not calls or answer is not None):
-                    stop = end_of(response, answer, settings.output)
+                    stop = natural_end(response) if answer is None else end_of(response, settings.output)
                 if steered is not None:
                     stop = await self._continue_steered(run, steered, response, ctx, answer, stop)
                 elif stop is not None:
@@ -193,7 +193,7 @@ class AgentLoop:
             fault, answer = judge_reply(response, settings.output)
             if fault is None and settings.validator is not None:
                 final = final_answer_in(response, settings.output) if answer is None else answer
-                if final is not None and isinstance(end_of(response, final, settings.output), stops.Completed):
+                if final is not None and isinstance(end_of(response, settings.output), stops.Completed):
                     at = ctx.at(f"{step}/output-{tries}")
                     fault, answer = await validate_answer(settings.validator, final, settings.output, at)
             if fault is None:

@@ -42,13 +42,13 @@ def judge_reply(response: ModelResponse, output: AnswerReader | None) -> tuple[s
     return (None if ended else fault), None
 
 
-def end_of(response: ModelResponse, answer: ParsedAnswer | None, output: AnswerReader | None) -> stops.Stop:
-    """Return the stop for a reply that ends a run: an answer that fits its type is whole, whatever the provider says.
+def end_of(response: ModelResponse, output: AnswerReader | None) -> stops.Stop:
+    """Return the stop for a reply with an answer: one that fits its type is whole, whatever the provider says.
 
     Whether text is whole is up to the provider.
     """
     is_text = output is None or (output.mode == "tool" and not response.tool_calls)
-    return natural_end(response) if answer is None or is_text else stops.Completed()
+    return natural_end(response) if is_text else stops.Completed()
 
 
 def final_answer_in(response: ModelResponse, output: AnswerReader | None) -> ParsedAnswer | None:

@@ -176,7 +176,8 @@ class _LiveCall(Struct, eq=False):
     async def make(self) -> ToolResult:
         """Make the call and return its result; whatever fails is raised."""
         ctx = self.ctx
-        if self._is_checked():
+        concerned = self.record is not None or not _CONCERNS.isdisjoint(ctx.scope)
+        if concerned or self.entry.checked or self.chain.hooks["before_tool"]:
             passed = await self._check()
             if isinstance(passed, ToolResult):
                 return passed
@@ -199,11 +200,6 @@ class _LiveCall(Struct, eq=False):
             raise
 
     # -- checks --------------------------------------------------------------------------------------------------
-
-    def _is_checked(self) -> bool:
-        """Return whether anything may see, change or refuse the call before it is run."""
-        concerned = self.entry.checked or self.record is not None or not _CONCERNS.isdisjoint(self.ctx.scope)
-        return concerned or self.chain.hooks["before_tool"] != ()
 
     async def _check(self) -> ApprovedCall | ToolResult:
         """Return the call as it may be made, which hooks, permissions, rules and people have seen; or its result.

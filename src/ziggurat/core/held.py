@@ -4,30 +4,29 @@ A layer that waits, or refuses, because of what is held must know whether that w
 context does not tell: a detached run, or a service called with ``root()``, has one of its own.
 """
 
-__all__ = ["Holding", "held"]
+__all__ = ["HELD", "Holding", "held"]
 
-from contextlib import suppress
+from collections.abc import Callable
 from contextvars import ContextVar
 
-_HELD: ContextVar[tuple[object, ...]] = ContextVar("ziggurat_held", default=())
+HELD: ContextVar[tuple[object, ...]] = ContextVar("ziggurat_held", default=())
 
-
-def held() -> tuple[object, ...]:
-    """Return what the calls around this one hold, the outermost first."""
-    return _HELD.get()
+held: Callable[[], tuple[object, ...]] = HELD.get
+"""Returns what the calls around this one hold, the outermost first."""
 
 
 class Holding:
     """Declares that a call holds something, to all calls made within a ``with`` block."""
 
-    __slots__ = ("_before", "_what")
+    __slots__ = ("_around", "_within")
 
     def __init__(self, what: object) -> None:
-        self._what = what
+        self._around = held()
+        self._within = (*self._around, what)
 
     def __enter__(self) -> None:
-        self._before = _HELD.set((*_HELD.get(), self._what))
+        HELD.set(self._within)
 
     def __exit__(self, *error: object) -> None:
-        with suppress(ValueError):  # a collected coroutine is closed among other context variables
-            _HELD.reset(self._before)
+        if held() is self._within:  # not in a collected coroutine, which is closed among other context variables
+            HELD.set(self._around)

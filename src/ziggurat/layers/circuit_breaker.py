@@ -168,7 +168,8 @@ async def circuit_breaker(
     rules, backend, clock = breaker.rules, breaker.backend, ctx.clock
     began = backend.time(clock)
     watch = None if rules.slow_rate is None else Stopwatch(clock, ctx.watch, ctx.emit)
-    verdict = backend.update(breaker.name, Circuit.admit, rules, began, *_trials_above(breaker))
+    above = _trials_in(around, breaker) if (around := held()) else ()
+    verdict = backend.update(breaker.name, Circuit.admit, rules, began, *above)
     if not isinstance(verdict, Verdict):
         verdict = await _wait_for_verdict(verdict, breaker, began)
     if verdict.ticket < 0:
@@ -216,9 +217,9 @@ class _Trial(Generic[Q, R]):
             return await self.inner(request, ctx)
 
 
-def _trials_above(breaker: CircuitBreaker) -> list[int]:
-    """Return the tickets of the trials of the same circuit that the present call is below."""
-    trials = [each for each in held() if isinstance(each, _Trial)]
+def _trials_in(around: tuple[object, ...], breaker: CircuitBreaker) -> list[int]:
+    """Return the tickets of the trials of the same circuit among what the calls around this one hold."""
+    trials = [each for each in around if isinstance(each, _Trial)]
     backend, name = breaker.backend, breaker.name
     return [each.ticket for each in trials if (each.breaker.backend, each.breaker.name) == (backend, name)]
 

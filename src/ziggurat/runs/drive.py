@@ -39,7 +39,6 @@ from ziggurat.messages.agent import AgentRequest, AgentRun, empty_run
 from ziggurat.messages.events import AgentEnded
 from ziggurat.runs.conditions import session_of
 from ziggurat.runs.opening import Opening
-from ziggurat.runs.session_writer import SessionWriter
 from ziggurat.tools.approval import APPROVALS
 from ziggurat.tools.permissions import GRANTS
 from ziggurat.tools.thread_guard import rules_hold, run_ended
@@ -90,11 +89,11 @@ async def drive(
     task = asyncio.current_task()
     try:
         entering, opening.ctx = enter(agent, opening.request, _prepared(opening)), opening.ctx.scoped(_NO_SCOPE)
-        run = await _in_session(entering, opening.writer)  # the scope of this context is freed meanwhile
-        journal = opening.journal
+        journal, writer = opening.journal, opening.writer
+        run = await (entering if writer is None else writer.holding(entering))  # the scope is freed meanwhile
         if journal.replaying and (end := journal.last_end) is not None and end.run is not None:
             run = _replayed_end(None, run, journal, opening.ctx.path)
-        run = run if opening.writer is None else await opening.writer.close(run)
+        run = run if writer is None else await writer.close(run)
         waiting = journal.append(Ended("", stops.status_of(run.stop), journal.watch.elapsed))
         if waiting is not None:
             await finished(waiting)
@@ -120,10 +119,6 @@ async def drive(
         run_ended(opening.run_id)
         await opening.leave()
     return run
-
-
-def _in_session(run: Awaitable[AgentRun], writer: SessionWriter | None) -> Awaitable[AgentRun]:
-    return run if writer is None else writer.holding(run)
 
 
 async def _drive_within(
