@@ -148,7 +148,7 @@ def test_an_agent_that_it_calls_joins_the_run() -> None:
 @pytest.mark.parametrize(
     ("kind", "returned"),
     [
-        *((City, returned) for returned in (True, "Ur", {"people": 3}, object())),
+        *((City, returned) for returned in (True, "Ur", {"people": 3}, Ellipsis)),
         *((int, returned) for returned in ("3", 0.5, True)),
         *((None, returned) for returned in (True, 3, ["x"])),
         (list[int], [0, "x"]),
