@@ -13,9 +13,11 @@ from tests.wrong import wrong
 from ziggurat.agents.agent import Agent
 from ziggurat.agents.runnable import Runnable
 from ziggurat.agents.stop import Progress, stop_when
+from ziggurat.core.entries import Failure
 from ziggurat.core.errors import AlreadyDecided, ConfigurationError, JournalMismatch, ModelError, RunNotFound
 from ziggurat.core.event import Event
 from ziggurat.core.journal import LocalJournal
+from ziggurat.core.path import is_model_call
 from ziggurat.core.store import Store, run_log
 from ziggurat.layers.timeout import timeout
 from ziggurat.messages import stops
@@ -265,10 +267,11 @@ def test_a_run_that_is_cancelled_while_it_fails_keeps_what_it_did(failing: str, 
                 record = journal.find("agent")
                 assert ended or record is None or not record.has_failed
                 steps = cut.steps
+                failed = sum(isinstance(each, Failure) and is_model_call(each.path) for each in journal.entries)
                 run = await agent(there).resume("r")
                 assert run.error
                 assert "gone" in run.error
-                assert (run.steps, run.model_calls, run.observations) == (2, 2, ("seen",))
+                assert (run.steps, run.model_calls, run.observations) == (2, 2 + failed, ("seen",))
 
     asyncio.run(go())
 

@@ -17,11 +17,11 @@ from tests.hard_cases.support import ByTurn, results, results_in
 from tests.stores.places import PLACES
 from ziggurat.agents.agent import Agent
 from ziggurat.core.context import Context
-from ziggurat.core.errors import ConfigurationError, JournalMismatch, RunNotFound
+from ziggurat.core.errors import JournalMismatch, RunNotFound
 from ziggurat.core.event import Diverged, Event
 from ziggurat.core.store import Store
 from ziggurat.messages import stops
-from ziggurat.messages.agent import AgentRun, Approve, Decision, Deny, Modify
+from ziggurat.messages.agent import AgentRun, Approve
 from ziggurat.messages.middleware import Middleware
 from ziggurat.messages.model import ModelRequest
 from ziggurat.messages.parts import tool_call
@@ -109,7 +109,6 @@ class Deploy:
         text: What the run says in the end; None where it is told apart instead.
         sent: Whether the mail that was approved is sent.
         replays: Whether the recorded run still replays, as nothing in the record tells the two apart.
-        decision: What is decided; another decision than to approve if the call cannot be made any more.
     """
 
     changes: Callable[[], dict[str, Any]]
@@ -117,7 +116,6 @@ class Deploy:
     text: str | None = "The last result: sent to ada@example.org"
     sent: bool = True
     replays: bool = False
-    decision: Decision = field(default_factory=Approve)
 
 
 TOOLS = frozenset({"tools"})
@@ -128,9 +126,8 @@ DEPLOYS = {
     "the tool that waits is removed": Deploy(
         lambda: {"tools": [look_up, _helper()]},
         TOOLS,
-        "The last result: denied: it is gone",
+        "The last result: unknown tool 'send_mail'",
         sent=False,
-        decision=Deny("it is gone"),
     ),
     "the instructions change": Deploy(lambda: {"instructions": "Be brief."}, frozenset({"instructions"})),
     "the model changes": Deploy(lambda: {"model": ByTurn(*TURNS, name="model-2")}, frozenset({"model", "service"})),
@@ -181,12 +178,8 @@ def test_a_run_that_waits_goes_on_after_a_deploy(change: str, kind: str, tmp_pat
             with pytest.raises(RunNotFound, match="not started by an agent named 'clerk'"):
                 await agent.resume("r", {item.id: Approve()})
         else:
-            if not isinstance(deploy.decision, Approve):
-                for decision in (Approve(), Modify({"to": "bob"})):
-                    with pytest.raises(ConfigurationError, match="desk has no tool 'send_mail' any more"):
-                        await agent.resume("r", {item.id: decision})
-                assert [each.id for each in (await agent.resume("r")).pending] == [item.id], "it still waits"
-            run = await agent.resume("r", {item.id: deploy.decision}, listeners=[listen])
+            assert [each.id for each in (await agent.resume("r")).pending] == [item.id], "it waits until it is decided"
+            run = await agent.resume("r", {item.id: Approve()}, listeners=[listen])
             assert run.stop == stops.Completed()
             assert run.text.startswith(deploy.text)
             assert [result.text for result in results(run)][:2] == ["ada@example.org", "It is fine."]

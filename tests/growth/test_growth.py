@@ -34,6 +34,7 @@ _READERS = re.compile(r".*(Brackets|Fold|Incoming|Parser|Reader|Secrets|TfIdf|Wr
 """Names of classes that do."""
 
 ELSEWHERE = {
+    "calls.enter.read_output": "calls the decoder of the output of an agent",
     "calls.failures.failure_at": "looks one error up",
     "plans.variables.text_of_value": "writes a value as JSON",
     "teams.debating.parse_score": "reads a fixed number of characters",

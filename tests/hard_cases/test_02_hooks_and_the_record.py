@@ -359,6 +359,7 @@ def test_a_deploy_that_takes_the_waiting_tool_away_tells_the_model() -> None:
     (item,) = asyncio.run(old.run("go", run_id="r")).pending
     model = ByTurn("never asked", "done without")
     new = Agent(model, name="desk", store=through_json(store, "r"))
+    assert asyncio.run(new.resume("r")).pending == (item,), "it waits until it is decided"
     run = asyncio.run(new.resume("r", {item.id: Approve()}))
     assert run.text == "done without"
     assert results(run)[0].error == "not_found"

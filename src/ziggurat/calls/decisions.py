@@ -8,10 +8,10 @@ from ziggurat.calls.call_decision import Normalize, expired, is_kept, misfit, re
 from ziggurat.calls.model_call import normalize_request
 from ziggurat.core.entries import Decided
 from ziggurat.core.errors import AlreadyDecided, ConfigurationError, InvalidArguments
-from ziggurat.core.facts import Fact, fact, name_of
+from ziggurat.core.facts import Fact, fact
 from ziggurat.core.journal import LocalJournal
 from ziggurat.core.path import escaped, is_tool_call
-from ziggurat.messages.agent import Approve, Decision, DidNotHappen, Modify, PendingItem, decision_of
+from ziggurat.messages.agent import Decision, Modify, PendingItem, decision_of
 from ziggurat.messages.canonical import canonical
 from ziggurat.messages.pending import recorded_items
 from ziggurat.tools.toolbox import Toolbox
@@ -32,19 +32,11 @@ def misfit_of(agent: object, item: PendingItem, decision: Decision) -> str | Non
     A tool that belongs to an agent called inside a function cannot be found from the root: only the form of its
     arguments is checked.
     """
-    try:
-        normalize = _normalize_at(agent, item.path)
-    except LookupError as missing:
-        return str(missing) if isinstance(decision, (Approve, Modify, DidNotHappen)) else misfit(item, decision, None)
-    return misfit(item, decision, normalize)
+    return misfit(item, decision, _normalize_at(agent, item.path))
 
 
 def _normalize_at(agent: object, path: str) -> Normalize | None:
-    """Return how arguments of the call at a path are normalized; None if its tool cannot be found from the agent.
-
-    Raises:
-        LookupError: the agent that made the call has no such tool any more; the message says so.
-    """
+    """Return how arguments of the call at a path are normalized; None if its tool cannot be found from the agent."""
     if not is_tool_call(path):
         return normalize_request
     service, lent, normalize = agent, None, None
@@ -59,11 +51,6 @@ def _normalize_at(agent: object, path: str) -> Normalize | None:
         elif called := names[at].partition(":")[2]:
             box = fact(service, TOOLS)
             entry = (None if box is None else box.find(called)) or (None if lent is None else lent.find(called))
-            if entry is None and box is not None:
-                raise LookupError(
-                    f"the agent {name_of(service)} has no tool {called!r} any more, so the call cannot be made: give "
-                    "it that tool, or decide Deny(reason)"
-                )
             if entry is None:
                 return None
             service, lent, normalize = entry.service, None, entry.normalize
