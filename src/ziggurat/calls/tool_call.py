@@ -25,7 +25,7 @@ from ziggurat.core.codec import as_type
 from ziggurat.core.containment import as_failure
 from ziggurat.core.context import Context
 from ziggurat.core.entries import Intent, Record, Result
-from ziggurat.core.errors import Denied, JournalError, Suspend, ToolError
+from ziggurat.core.errors import Denied, InvalidArguments, JournalError, Suspend, ToolError
 from ziggurat.core.event import SILENCE
 from ziggurat.core.failures import Cause
 from ziggurat.core.journal import LocalJournal, journal_of
@@ -252,7 +252,12 @@ class _LiveCall(Struct, eq=False):
         waiting = waiting_call(record, ctx)
         if record is not None and waiting is not None:
             self.journal.skip(ctx, record.pending)
-            return self.entry.normalize(waiting)
+            try:
+                return self.entry.normalize(waiting)
+            except InvalidArguments:  # the tool was changed: no result of a call that waits
+                if record.decided is None:
+                    raise Suspend(recorded_items(self.journal, self.journal.pending_at(ctx.path))) from None
+                raise
         frozen = await self._pass_hooks()
         lost = record is not None and record.pending is not None
         if record is not None and lost and not any(is_waiting(each, record, ctx) for each in (frozen, self.call)):
