@@ -39,6 +39,7 @@ class Life:
         stop: How it stood when it was last heard of; "absent" before it began, "lost" when its process died.
         turns: The number of its own model calls that are on record; None if that is not known.
         model_calls: The number of all its model calls that are on record.
+        lost: The number of its model calls that were cancelled while they ran: they are paid for, and made again.
         parent: The run that it is a fork of.
         session: Its session.
         items: By the number of each call that was decided, the id of the decision.
@@ -52,6 +53,7 @@ class Life:
     stop: str = "absent"
     turns: int | None = 0
     model_calls: int = 0
+    lost: int = 0
     parent: str = ""
     session: str = ""
     items: dict[int, str] = field(default_factory=dict)

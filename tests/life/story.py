@@ -16,10 +16,13 @@ from tests.life.specification import ASKED, Life
 from tests.life.world import CHANGED, PER_CALL, Call, Plan, Process, World, decision, inner_calls, number_of, numbers
 from tests.stores.mortal import MortalStore
 from ziggurat import Approve, ConfigurationError
+from ziggurat.core.entries import Unanswered
 from ziggurat.core.errors import AlreadyDecided, LeaseHeld, RunExists, StoreError
+from ziggurat.core.journal import LocalJournal
 from ziggurat.core.store import run_log
 from ziggurat.messages.agent import AgentRun
 from ziggurat.messages.stops import status_of
+from ziggurat.messages.usage import Usage, as_usage
 from ziggurat.messages.validation import ValidationPolicy, validate
 from ziggurat.stores.file import FileStore
 from ziggurat.stores.local import LocalLogs
@@ -109,6 +112,9 @@ class Story:
         life = self.lives[run_id]
         expected = life.outcome(process.breaks_at, process.requests)
         life.turns, life.model_calls = expected.turns, expected.model_calls
+        journal = LocalJournal.load(await process.agent.record(run_id))
+        lost = [as_usage(cost) or Usage() for e in journal.entries if isinstance(e, Unanswered) for cost in e.spent]
+        life.lost = len(lost)
         if life.stop == "Cancelled":
             life.turns = None
             assert status_of(run.stop) in ("Cancelled", expected.stop)
@@ -118,7 +124,8 @@ class Story:
             assert waiting == sorted(f'{{"n":{n}}}' for _, n in expected.waiting), f"{waiting}, expected {expected}"
             if expected.stop == "Completed":
                 assert run.text == f"done after {len(life.plan.steps)}"
-                assert run.usage.total == PER_CALL * expected.model_calls, f"{run.usage}, expected {expected}"
+                tokens = PER_CALL * expected.model_calls + sum(usage.total for usage in lost)
+                assert run.usage.total == tokens, f"{run.usage}, expected {expected}, besides {lost}"
         assert validate(run.messages, ValidationPolicy.sendable()) is None
         self.check_effects(run_id, run)
         self.last[run_id] = run
@@ -205,7 +212,7 @@ class Story:
             return {"breaks_at": life.turns + self.random.randint(0, 2)}
         requests = max(1, life.model_calls) + self.random.randint(0, 4)
         counted = self.random.choice(["requests", "output"])
-        return {"requests": requests, "counted": counted} if life.within_budget(requests) else {}
+        return {"requests": requests, "counted": counted} if life.within_budget(requests) and not life.lost else {}
 
     async def begin(self) -> None:
         """Begin a run."""

@@ -64,7 +64,7 @@ class AgentCall(Tally):
         self.depth: int = 0 if outer is None else outer.depth + 1
         self.budgets: tuple[Spending, ...] = budgets  # all that are in effect
         if budgets:
-            self.ended = [spending.so_far for spending in budgets]
+            self.ended: Sequence[set[str]] = [spending.so_far for spending in budgets]
         self.loop: asyncio.AbstractEventLoop = (
             asyncio.get_running_loop()
         )  # the whole run uses this event loop, whichever thread calls into it

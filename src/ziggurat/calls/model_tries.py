@@ -18,7 +18,7 @@ class ModelTries:
     __slots__ = ("_admit", "_admitted", "_begun", "_journal", "_path", "_tries", "_unmatched", "_within", "inner")
 
     def __init__(self, model: Model, ctx: Context, journal: LocalJournal) -> None:
-        self.inner = model
+        self.inner: Model = model
         self._journal = journal
         self._path = ctx.path
         self._admit = ctx.scope.get(ADMIT_TRY)
