@@ -135,6 +135,15 @@ def _declared(**options: Any) -> Callable[[], Any]:
     return make
 
 
+def _with_context() -> Any:
+    @tool
+    async def add(a: int, ctx: Context) -> int:
+        """Add."""
+        return a
+
+    return add
+
+
 def _of(annotation: Any) -> Callable[[], Any]:
     def make() -> Any:
         async def add(a: Any) -> int:
@@ -160,6 +169,7 @@ def _of(annotation: Any) -> Callable[[], Any]:
         (_declared(permissions=["network"]), False),
         (_declared(validators=[lambda a: None]), False),
         (lambda: stack(_sum(), through()), False),
+        (_with_context, False),
         (lambda: Agent(ScriptedModel("done"), name="add", description="Adds."), False),
     ],
 )

@@ -130,7 +130,7 @@ class LoopRun:
         self.rewriters: Rewriters | None = _rewriters(ctx) if MIDDLEWARE in scope else None
         self.instructions: str | None = None
         self.nudges: list[Advice] | None = None
-        self.retries: dict[str, int] | None = None  # by tool, how often in a row it asked the model to try again
+        self.retries: dict[str, int] = {}  # by tool, how often in a row it asked the model to try again
         self.steering: Steering | None = steering(ctx) if STEERING in scope or journal_of(ctx).reopened else None
         self.writer: SessionWriter | None = session_writer_of(ctx) if SESSION_WRITER in scope else None
 
@@ -151,17 +151,18 @@ class LoopRun:
         """Append the results of a reply's calls, which completes the step."""
         log = self.conversation.log
         self.results = results
+        failed = False
         for result in results:
             log.append(Message("tool", (result,)))
+            failed = failed or result.error is not None
         self.complete = len(log)
-        for result in results:
-            if result.error == "retry" or (self.retries is not None and result.error is None):
-                self._count_retry(result)
+        if failed or self.retries:
+            for result in results:
+                if result.error == "retry" or (result.error is None and result.name in self.retries):
+                    self._count_retry(result)
 
     def _count_retry(self, result: ToolResult) -> None:
         """Count a tool's requests to try again, until it succeeds."""
-        if self.retries is None:
-            self.retries = {}
         count = 0 if result.error is None else self.retries.get(result.name, 0) + 1
         self.retries[result.name] = count
         spec = next((spec for spec in self.loop.specs if spec.name == result.name), None)

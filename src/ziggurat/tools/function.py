@@ -69,12 +69,13 @@ class FunctionTool(Generic[F_co]):
 
     Attributes:
         function: The original function, with its signature.
-        is_plain: Whether its arguments can be decoded without their normal form: scalars that no validator sees.
+        is_plain: Whether a call needs no normal form and no guard: scalars that no validator sees, and no Context with
+            which the function could make another call.
     """
 
     __slots__ = (
-        "_async", "_context", "_decode_normal", "_decode_whole", "_streams", "_timeout", "_validators", "arguments",
-        "facts", "function", "is_plain", "spec",
+        "_async", "_context", "_decode_normal", "_streams", "_timeout", "_validators", "arguments", "facts", "function",
+        "is_plain", "spec",
     )  # fmt: skip
 
     def __init__(
@@ -91,11 +92,10 @@ class FunctionTool(Generic[F_co]):
         self.arguments: Signature | RawSchema = arguments
         self._async = arguments.is_async
         self._decode_normal = arguments.decode_normal
-        self._decode_whole = arguments.decode_whole
         self._streams = streams
         self._context = arguments.context_parameter
         self._validators = tuple(validators)
-        self.is_plain: bool = arguments.is_plain and not validators
+        self.is_plain: bool = arguments.is_plain and not validators and self._context is None
         self._timeout = spec.timeout
         self.facts: dict[Fact[Any], Any] = {
             SPEC: spec,
@@ -148,7 +148,7 @@ class FunctionTool(Generic[F_co]):
         if isinstance(frozen, Frozen):
             frozen.use(call, ctx)
             once = frozen if frozen.effect == "once" else None
-            arguments = self._decode_normal(call.arguments) if frozen.normal else self._decode_whole(call.arguments)
+            arguments = self._decode_normal(call.arguments)
         else:
             arguments = self.decoded(call)
         if self._timeout is not None:

@@ -57,7 +57,6 @@ class Frozen(Struct):
         call: The approved call.
         effect: That of its tool.
         path: Where it may be run.
-        normal: Whether its arguments are in their normal form; if not, the tool's function gets them as if they were.
         runs: How often it was run.
         failure: The error with which it ended.
         unknown: The error that says so, if it is unknown whether it took effect.
@@ -66,7 +65,6 @@ class Frozen(Struct):
     call: ToolCall
     effect: Effect
     path: str
-    normal: bool = True
     runs: int = 0
     failure: BaseException | None = None
     unknown: NotRepeatable | None = None
@@ -77,8 +75,8 @@ class Frozen(Struct):
         Raises:
             ToolError: the call must not run.
         """
-        name = call.name
-        if name != self.call.name or call.arguments != self.call.arguments:
+        name, approved = call.name, self.call
+        if call is not approved and (name != approved.name or call.arguments != approved.arguments):
             raise ToolError(f"{name} was called with other arguments than those that were approved; it was not run")
         if ctx.path != self.path and not is_beneath(ctx.path, self.path):
             raise ToolError(f"{name} was approved at {self.path}, not at {ctx.path}; it was not run")

@@ -76,10 +76,6 @@ class RawSchema(Struct, frozen=True):
             raise InvalidArguments("\n".join(problems))
         return {"arguments": values}
 
-    def decode_whole(self, arguments: str) -> dict[str, Any]:
-        """Return the values of arguments as `decode` does: there are no defaults."""
-        return self.decode(arguments)
-
     decode_normal = decode
     """Arguments in their normal form are decoded and validated as any others."""
 

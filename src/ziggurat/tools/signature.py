@@ -149,11 +149,6 @@ class Signature(msgspec.Struct, frozen=True, eq=False):
             return canonical({**self._defaults, **values} if self._defaults else values, True).decode()
         return normal_form(arguments, self._recode)
 
-    def decode_whole(self, arguments: str) -> dict[str, object]:
-        """Return the values of plain arguments, with the defaults of those left out, as their normal form has them."""
-        values = self.decode(arguments)
-        return {**self._defaults, **values} if self._defaults else values
-
     @property
     def is_plain(self) -> bool:
         """Whether all parameters are texts, whole numbers and truth values."""

@@ -88,7 +88,7 @@ class ToolEntry(Struct, frozen=True, eq=False):
             InvalidArguments.
         composite: Whether it makes other recorded calls, as agents do.
         checked: Whether it declares what must be checked before each call: permissions, or a decision.
-        plain: Whether it is a function of scalars without layers, which needs no checks and may act more than once.
+        plain: Whether it is a function of scalars alone, without layers or checks, that may act more than once.
         statistics: Its number of calls and errors, and its time.
     """
 
