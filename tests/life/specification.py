@@ -40,6 +40,7 @@ class Life:
         turns: The number of its own model calls that are on record; None if that is not known.
         model_calls: The number of all its model calls that are on record.
         lost: The number of its model calls that were cancelled while they ran: they are paid for, and made again.
+        failed: The number of its model calls that failed: a budget of requests counts them too.
         parent: The run that it is a fork of.
         session: Its session.
         items: By the number of each call that was decided, the id of the decision.
@@ -54,6 +55,7 @@ class Life:
     turns: int | None = 0
     model_calls: int = 0
     lost: int = 0
+    failed: int = 0
     parent: str = ""
     session: str = ""
     items: dict[int, str] = field(default_factory=dict)

@@ -16,7 +16,7 @@ from tests.life.specification import ASKED, Life
 from tests.life.world import CHANGED, PER_CALL, Call, Plan, Process, World, decision, inner_calls, number_of, numbers
 from tests.stores.mortal import MortalStore
 from ziggurat import Approve, ConfigurationError
-from ziggurat.core.entries import Unanswered
+from ziggurat.core.entries import Failure, Unanswered
 from ziggurat.core.errors import AlreadyDecided, LeaseHeld, RunExists, StoreError
 from ziggurat.core.journal import LocalJournal
 from ziggurat.core.store import run_log
@@ -110,11 +110,13 @@ class Story:
     async def check(self, run_id: str, run: AgentRun, process: Process) -> None:
         """Compare a run as it was answered with the specification, the ledger and its own replay."""
         life = self.lives[run_id]
-        expected = life.outcome(process.breaks_at, process.requests)
+        allowed = None if process.requests is None else process.requests - self.failed(life, process.counted)
+        expected = life.outcome(process.breaks_at, allowed)
         life.turns, life.model_calls = expected.turns, expected.model_calls
         journal = LocalJournal.load(await process.agent.record(run_id))
         lost = [as_usage(cost) or Usage() for e in journal.entries if isinstance(e, Unanswered) for cost in e.spent]
         life.lost = len(lost)
+        life.failed = sum(isinstance(each, Failure) and bool(each.spent) for each in journal.entries)
         if life.stop == "Cancelled":
             life.turns = None
             assert status_of(run.stop) in ("Cancelled", expected.stop)
@@ -212,7 +214,13 @@ class Story:
             return {"breaks_at": life.turns + self.random.randint(0, 2)}
         requests = max(1, life.model_calls) + self.random.randint(0, 4)
         counted = self.random.choice(["requests", "output"])
-        return {"requests": requests, "counted": counted} if life.within_budget(requests) and not life.lost else {}
+        if life.lost or not life.within_budget(requests):
+            return {}
+        return {"requests": requests + self.failed(life, counted), "counted": counted}
+
+    def failed(self, life: Life, counted: str) -> int:
+        """Return what failed model calls of a run count in a budget; they have no output."""
+        return life.failed if counted == "requests" else 0
 
     async def begin(self) -> None:
         """Begin a run."""

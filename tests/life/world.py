@@ -104,7 +104,8 @@ class Process:
         counted: str = "requests",
         instructions: str = "Follow the plan.",
     ) -> None:
-        self.world, self.store, self.breaks_at, self.requests = world, store, breaks_at, requests
+        self.world, self.store, self.breaks_at = world, store, breaks_at
+        self.requests, self.counted = requests, counted
         tools = {each.spec.name: each for each in self._tools()}
         for name, called in _NESTED.items():
             tools[name] = Agent(
