@@ -110,13 +110,13 @@ async def after_acts(error: Exception, ctx: Context) -> Exception:
     Raises:
         Suspend: a person must find out whether one of them took effect.
     """
-    acts = journal_of(ctx).acts()
+    acts = journal_of(ctx).acts_before(error)
     if not acts or isinstance(error, (ConfigurationError, JournalError)):
         return error
     notes: list[str] = []
     waiting: list[object] = []
     unknown = False
-    for intent in tuple(acts):
+    for intent in acts:
         if intent.path == ctx.path or not is_beneath(intent.path, ctx.path):
             continue
         try:

@@ -216,7 +216,7 @@ class LocalJournal(Recorder):
     def keep_costs(self, path: str, name: str, error: BaseException, spent: tuple[object, ...], /) -> None:
         """Record what a call has cost that was cancelled, so that it has no outcome; written with the next entry."""
         if spent:
-            self._note_error(error, path, answer=False)
+            self._note_error(error, path)
             if not self._closed and self.ended is None:
                 self.hold(Unanswered(path, name, spent, self.watch.elapsed))
 

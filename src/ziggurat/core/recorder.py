@@ -10,7 +10,6 @@ __all__ = ["Mode", "Recorder"]
 from asyncio import Future
 from collections import deque
 from collections.abc import Awaitable, Callable, Iterable, Sequence
-from itertools import islice
 from typing import TYPE_CHECKING, Literal, TypeVar, cast
 
 from ziggurat.core.clock import SYSTEM_CLOCK, Clock
@@ -28,6 +27,7 @@ from ziggurat.core.shield import DONE
 from ziggurat.core.stopwatch import Stopwatch
 
 if TYPE_CHECKING:
+    from ziggurat.core.acts import Acts
     from ziggurat.core.protocols import Compared
 
 Q = TypeVar("Q")
@@ -50,7 +50,7 @@ class Recorder:
     """
 
     __slots__ = (
-        "_acts", "_acts_read", "_errors", "_known_composites", "_readers", "_reading", "_screens",
+        "_acts", "_errors", "_known_composites", "_readers", "_reading", "_screens",
         "charges", "durable", "entries", "mode", "refusing", "reopened", "replaying", "strict", "watch",
     )  # fmt: skip
 
@@ -62,11 +62,10 @@ class Recorder:
         self.durable: bool = False
         self.entries: list[JournalEntry] = []
         self.watch: Stopwatch = Stopwatch(clock)  # measures the run, in this process and all before
-        self._acts: dict[str, Intent] | None = None
-        self._acts_read = 0  # the number of entries searched for them
+        self._acts: Acts | None = None
         self._known_composites: Composites | None = None
         self.charges: list[tuple[str, object]] | None = None  # usage not yet taken, by path
-        self._errors: dict[int, tuple[BaseException, str, bool]] | None = None  # recorded ones by id, where; if answers
+        self._errors: dict[int, tuple[BaseException, str, Failure | None]] | None = None  # where; of which entry
         self._screens: dict[str, tuple[RedactEntry, ...]] | None = None
         self._readers: deque[Future[None]] | None = None
         self._reading = False  # while entries written before are read in
@@ -233,10 +232,10 @@ class Recorder:
         """Record a failed try of a call, and wait until it is durable; a mistake of the caller is no outcome."""
         if isinstance(error, (ConfigurationError, JournalError)):
             return
-        self._note_error(error, ctx.path, answer=False)
+        self._note_error(error, ctx.path)
         await self.write(Failure(ctx.path, name, request, error, tuple(spent), self.watch.elapsed))
 
-    def _note_error(self, error: BaseException, path: str, *, answer: bool) -> None:
+    def _note_error(self, error: BaseException, path: str, answer: Failure | None = None) -> None:
         if self._errors is None:
             self._errors = {}
         self._errors[id(error)] = (error, path, answer)
@@ -247,12 +246,15 @@ class Recorder:
 
     def is_from_below(self, path: str, error: BaseException, /) -> bool:
         """Return whether an error came from a recorded call below that at `path`, which has counted what it cost."""
-        _, below, _ = (self._errors or {}).get(id(error), (error, path, False))
+        _, below, _ = (self._errors or {}).get(id(error), (error, path, None))
         return below != path and is_beneath(below, path)
 
     def is_answer(self, error: BaseException, /) -> bool:
         """Return whether an error came from the record."""
-        return self._errors is not None and self._errors.get(id(error), (error, "", False))[2]
+        return self._answer_of(error) is not None
+
+    def _answer_of(self, error: BaseException) -> Failure | None:
+        return None if self._errors is None else self._errors.get(id(error), (error, "", None))[2]
 
     def answers_next(self, path: str, /) -> bool:
         """Return whether the next recorded outcome of the call at `path` is its result."""
@@ -320,15 +322,14 @@ class Recorder:
             self._known_composites = Composites(self.entries)
         return self._known_composites
 
-    def acts(self) -> Iterable[Intent]:
-        """Return the last intent of each call that acts once only, in the order in which they began."""
+    def acts_before(self, error: BaseException, /) -> list[Intent]:
+        """Return the last intent of each call that acts once only and had begun when an error came, in their order.
+
+        An error that came from the record came before all that is recorded after it.
+        """
         if self._acts is None:
-            self._acts = {}
-        for entry in islice(self.entries, self._acts_read, None):
-            if isinstance(entry, Intent) and entry.once:
-                self._acts[entry.path] = entry
-        self._acts_read = len(self.entries)
-        return self._acts.values()
+            self._acts = _acts_in(self.entries)
+        return self._acts.before(self._answer_of(error))
 
     def is_entered(self, path: str, /) -> bool:
         """Return whether a composite was entered at or below `path`."""
@@ -356,7 +357,7 @@ class Recorder:
         self.skip(ctx, outcome)
         if isinstance(outcome, Failure):
             error = as_error(outcome.error)
-            self._note_error(error, ctx.path, answer=True)
+            self._note_error(error, ctx.path, outcome)
             raise error
         try:
             return as_type(outcome.value, returns)
@@ -390,3 +391,9 @@ class Recorder:
         records = [self.find(each) for each in self.paths() if is_beneath(each, path)]
         tries = [tried for record in records if record is not None for tried in record.tries]
         return [(tried, self._composites.own_cost(tried)) for tried in tries]
+
+
+def _acts_in(entries: Sequence[JournalEntry]) -> "Acts":
+    from ziggurat.core.acts import Acts
+
+    return Acts(entries)

@@ -1,0 +1,35 @@
+"""Acts: the calls in a record that act once only, and which of them had begun when an error came."""
+
+__all__ = ["Acts"]
+
+from collections.abc import Sequence
+from itertools import islice
+
+from ziggurat.core.entries import Failure, Intent, JournalEntry
+
+
+class Acts:
+    """The acts in the entries of a run; entries added later are looked at when it is asked.
+
+    A journal makes one when a call fails, as most runs never ask.
+    """
+
+    __slots__ = ("_begun", "_entries", "_failed", "_looked_at")
+
+    def __init__(self, entries: Sequence[JournalEntry]) -> None:
+        self._entries = entries
+        self._looked_at = 0  # the number of entries seen
+        self._begun: dict[str, tuple[int, Intent]] = {}  # by path, the index of the first intent, and the last one
+        self._failed: dict[int, int] = {}  # the index of each failure, by its id
+
+    def before(self, failure: Failure | None) -> list[Intent]:
+        """Return the last intent of each act that had begun before a failure was recorded, all without one."""
+        for index, entry in enumerate(islice(self._entries, self._looked_at, None), self._looked_at):
+            if isinstance(entry, Intent) and entry.once:
+                first, _ = self._begun.get(entry.path, (index, entry))
+                self._begun[entry.path] = (first, entry)
+            elif isinstance(entry, Failure):
+                self._failed[id(entry)] = index
+        self._looked_at = len(self._entries)
+        end = self._looked_at if failure is None else self._failed[id(failure)]
+        return [intent for first, intent in self._begun.values() if first < end]

@@ -1,0 +1,116 @@
+"""What was done before a failure stands in its error; what was done after it, by another try, does not."""
+
+import asyncio
+from collections.abc import Awaitable, Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.stores import places
+from tests.stores.places import new_store
+from ziggurat.agents.agent import Agent
+from ziggurat.agents.flow import flow
+from ziggurat.agents.runnable import Runnable
+from ziggurat.core.context import Context
+from ziggurat.core.errors import ModelError
+from ziggurat.core.layer import stack
+from ziggurat.layers.fallback import fallback
+from ziggurat.layers.retry import retry
+from ziggurat.messages import stops
+from ziggurat.messages.agent import AgentRequest, AgentRun, Approve
+from ziggurat.messages.middleware import Middleware
+from ziggurat.messages.model import ModelRequest, ModelResponse
+from ziggurat.messages.parts import tool_call
+from ziggurat.models.scripted import ScriptedModel
+from ziggurat.tools.function import tool
+
+WAITS = 3
+
+
+@pytest.fixture(autouse=True, params=["memory", "sqlite", "file"])
+def _in_a_store(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[None]:
+    with places.used(request.param, tmp_path):
+        yield
+
+
+class _Again(Middleware):
+    """Awaits the agent named `worker` once more after a failure."""
+
+    async def wrap_agent(
+        self, request: AgentRequest, ctx: Context, call_next: Callable[[AgentRequest, Context], Awaitable[AgentRun]]
+    ) -> AgentRun:
+        if not ctx.path.endswith("worker"):
+            return await call_next(request, ctx)
+        try:
+            return await call_next(request, ctx)
+        except ModelError:
+            return await call_next(request, ctx.under("again"))
+
+
+def _retried(worker: Agent, other: Agent) -> Any:
+    retried = stack(worker, retry(base=0.0))
+    return Agent(ScriptedModel(tool_call("worker", input="x"), "done"), tools=[retried])
+
+
+def _awaited_again(worker: Agent, other: Agent) -> Any:
+    model = ScriptedModel(tool_call("worker", input="x"), "done")
+    return Agent(model, tools=[worker], middleware=[_Again()])
+
+
+def _in_a_flow(worker: Agent, other: Agent) -> Any:
+    @flow
+    async def work(text: str) -> str:
+        try:
+            return (await worker.run(text)).text
+        except ModelError:
+            return (await worker.run(text)).text
+
+    return work
+
+
+def _replaced(worker: Agent, other: Agent) -> Any:
+    return Runnable(fallback(stack(worker, retry(base=0.0)), other), name="pair")
+
+
+@pytest.mark.parametrize("around", [_retried, _awaited_again, _in_a_flow, _replaced])
+@pytest.mark.parametrize("failures", [1, 2])
+def test_a_try_that_failed_before_anything_was_done_is_no_reason_to_stop_whatever_was_done_later(
+    around: Callable[[Agent, Agent], Any], failures: int
+) -> None:
+    asyncio.run(_is_done_once(around, failures if around is _retried else 1))
+
+
+async def _is_done_once(around: Callable[[Agent, Agent], Any], failures: int) -> None:
+    paid: list[int] = []
+    asked = 0
+
+    @tool(effect="once", approval=True)
+    async def pay(amount: int) -> str:
+        """Pay."""
+        paid.append(amount)
+        return f"paid {amount}"
+
+    async def model(request: ModelRequest, ctx: Context) -> ModelResponse:
+        nonlocal asked
+        asked += 1
+        if asked <= failures:
+            raise ModelError("overloaded", transient=True)
+        done = sum(message.role == "tool" for message in request.messages)
+        script = ScriptedModel(tool_call("pay", amount=done + 1) if done < WAITS else "paid all")
+        return await script(request, ctx)
+
+    store = new_store()
+    worker = Agent(model, name="worker", description="Pays.", tools=[pay])
+    other = Agent(model, name="other", description="Pays.", tools=[pay])
+    root = around(worker, other).with_store(store)
+    run = await root.run("go")
+    for _ in range(WAITS):
+        assert len(run.pending) == 1, run.error
+        run = await root.resume(run.id, {run.pending[0].id: Approve()})
+    assert isinstance(run.stop, stops.Completed), run.error
+    assert paid == [1, 2, 3]
+    replay = await root.replay(run.id)
+    assert (replay.messages, replay.stop, replay.usage) == (run.messages, run.stop, run.usage)
+    record = await root.record(run.id)
+    assert b"NotRepeatable" not in record
