@@ -28,7 +28,8 @@ from ziggurat.core.event import SILENCE, Dropped
 from ziggurat.core.facts import must_be, name_of
 from ziggurat.core.journal import LocalJournal, journal_of
 from ziggurat.messages.canonical import canonical
-from ziggurat.messages.delta import deltas_of, fit, refolded
+from ziggurat.messages.conversation import Transcript
+from ziggurat.messages.delta import deltas_of, fit, refolded, unrepeated
 from ziggurat.messages.events import ApprovalExecuted, Delta, ModelEnded, ModelStarted
 from ziggurat.messages.model import Model, ModelRequest, ModelResponse
 from ziggurat.messages.parts import ToolCall
@@ -52,8 +53,7 @@ async def ask(model: Model, request: ModelRequest, ctx: Context, name: str | Non
     chain = ctx.scope.get(MIDDLEWARE) or NO_CHAIN
     if ctx.emit is not SILENCE:
         await ctx.emit(ModelStarted(ctx.path, name, len(request.messages)))
-    record = journal.find(ctx.path)
-    if record is not None and (outcome := journal.next_outcome(ctx, record)) is not None:
+    if (record := journal.find(ctx.path)) is not None and (outcome := journal.next_outcome(ctx, record)) is not None:
         return await _recorded_response(outcome, name, request, ctx, chain, journal)
     original = request
     reserved: Sequence[Reservation] = ()
@@ -71,10 +71,11 @@ async def ask(model: Model, request: ModelRequest, ctx: Context, name: str | Non
             sent = True
             response = await model(request, ctx := ctx.as_leaf())  # the other is freed while the model works
             must_be(response, ModelResponse, name, ctx)
+            response = response if len(response.message.parts) < 2 else _unrepeated(response, original.messages)
             lost = () if journal.charges is None else metered(journal.take_charges(ctx.path))
         else:
             sent = _tries(model, ctx, journal)
-            response, lost = sent.answered(await _call(sent, name, request, ctx, chain))
+            response, lost = sent.answered(await _call(sent, name, request, original.messages, ctx, chain))
         stored = journal.append(Result(ctx.path, name, original.messages.mark(), response, lost, journal.watch.elapsed))
         spent = (*lost, response.usage) if lost else (response.usage,)
         count(ctx, name, spent)
@@ -173,8 +174,10 @@ async def _report_end(response: ModelResponse, recorded: bool, ctx: Context, jou
         await ctx.emit(ModelEnded(ctx.path, response, recorded))
 
 
-async def _call(model: Model, name: str, request: ModelRequest, ctx: Context, chain: HookChain) -> ModelResponse:
-    """Call the model through middleware and filters, and return the message that the conversation gets."""
+async def _call(
+    model: Model, name: str, request: ModelRequest, before: Transcript, ctx: Context, chain: HookChain
+) -> ModelResponse:
+    """Call the model through middleware and filters, and return the message that the conversation `before` it gets."""
     filtered = chain.has("deltas", "on_model_delta")
     pieces = _delta_filters(ctx, chain) if filtered or ctx.listens(Delta) else None
     service = wrap(model, chain, "wrap_model")
@@ -183,13 +186,18 @@ async def _call(model: Model, name: str, request: ModelRequest, ctx: Context, ch
     if pieces is not None:
         response = await pieces.finish(response)
     changed = await run_hooks(chain, "after_model", response, ctx) if chain.hooks["after_model"] else response
-    message = fit(changed.message)
+    message = unrepeated(fit(changed.message), before)
     listening = pieces is not None and ctx.listens(Delta) and message is not response.message
     if listening and message != refolded(response.message):
         await ctx.emit(Dropped(ctx.path, "changed after it was said"))
         for delta in deltas_of(message):
             await ctx.emit(Delta(ctx.path, delta))
     return changed if message is changed.message else replace(changed, message=message)
+
+
+def _unrepeated(response: ModelResponse, before: Transcript) -> ModelResponse:
+    message = unrepeated(response.message, before)
+    return response if message is response.message else replace(response, message=message)
 
 
 def _delta_filters(ctx: Context, chain: HookChain) -> "FilteredDeltas":

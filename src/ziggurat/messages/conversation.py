@@ -63,7 +63,7 @@ class Conversation:
         ConfigurationError: `messages` is not a list of messages.
     """
 
-    __slots__ = ("_awaited", "_digests", "_fragments", "_known", "_sizes", "log", "rewritten")
+    __slots__ = ("_awaited", "_digests", "_fragments", "_known", "_searched", "_sizes", "_thoughts", "log", "rewritten")
 
     def __init__(self, messages: Iterable[Message] = (), rewritten: int = 0) -> None:
         self.rewritten: int = rewritten
@@ -76,6 +76,8 @@ class Conversation:
         self._fragments: dict[str, list[bytes]] | None = None
         self._awaited: list[str] | None = None  # ids of calls without a result, the next one last
         self._known = 0  # the number of messages considered for that
+        self._thoughts: dict[Thinking, int] | None = None  # where each stands first
+        self._searched = 0  # the number of messages searched for them
 
     def append(self, message: Message) -> None:
         """Add a message at the end.
@@ -158,6 +160,17 @@ class Conversation:
             sizes.append(sizes[-1] + characters(self.log[len(sizes) - 1]))
         return sizes[length]
 
+    def holds(self, thought: Thinking, length: int) -> bool:
+        """Return whether a thought is in the first `length` messages; each message is searched once."""
+        if self._thoughts is None:
+            self._thoughts = {}
+        for index in range(self._searched, length):
+            for part in self.log[index].parts:
+                if isinstance(part, Thinking):
+                    self._thoughts.setdefault(part, index)
+        self._searched = max(self._searched, length)
+        return self._thoughts.get(thought, length) < length
+
 
 _NEW = object.__new__
 
@@ -227,6 +240,10 @@ class Transcript(Sequence[Message]):
     def size(self) -> int:
         """Return the approximate size of all its messages in characters."""
         return self._conversation.size(self._length)
+
+    def holds(self, thought: Thinking) -> bool:
+        """Return whether one of its messages has this thought."""
+        return self._conversation.holds(thought, self._length)
 
     def to_json(self) -> list[Message]:
         """Return it as a list of messages."""

@@ -11,6 +11,7 @@ __all__ = [
     "deltas_of",
     "fit",
     "refolded",
+    "unrepeated",
 ]
 
 from collections.abc import Iterable, Iterator
@@ -20,6 +21,7 @@ from typing import Protocol, runtime_checkable
 from msgspec import Struct
 from msgspec.structs import replace
 
+from ziggurat.messages.conversation import Transcript
 from ziggurat.messages.message import Message
 from ziggurat.messages.parts import Audio, File, Image, Part, Text, Thinking, ToolCall, ToolResult, mended
 from ziggurat.messages.reasoning import is_proven
@@ -223,6 +225,22 @@ def fit(message: Message) -> Message:
     fitted = replace(message, role="assistant", parts=_clean_parts(_with_ids(refolded(message).parts)))
     fitted = refolded(fitted)  # join thoughts that lost their signatures
     return message if fitted == message else fitted
+
+
+def unrepeated(message: Message, before: Transcript) -> Message:
+    """Return a model's message without the thoughts that the conversation before it holds already.
+
+    Some servers give each thought the same id; no provider accepts one twice.
+    """
+    if not any(isinstance(part, Thinking) and part.id for part in message.parts):
+        return message
+    fitted = fit(message)
+    parts = tuple([part for part in fitted.parts if not _is_known(part, before)])
+    return message if len(parts) == len(fitted.parts) else fit(replace(fitted, parts=parts))
+
+
+def _is_known(part: Part, before: Transcript) -> bool:
+    return isinstance(part, Thinking) and bool(part.id) and is_proven(part) and before.holds(part)
 
 
 def _is_whole(part: Text) -> bool:
