@@ -37,7 +37,8 @@ from ziggurat.core.errors import (
 from ziggurat.messages import stops
 from ziggurat.messages.agent import AgentRun, Approve, Deny
 from ziggurat.messages.budget import Budget
-from ziggurat.messages.message import assistant
+from ziggurat.messages.facts import OutputMode
+from ziggurat.messages.message import Message, assistant
 from ziggurat.messages.model import FinishReason, ModelResponse
 from ziggurat.messages.parts import ToolCall, tool_call
 from ziggurat.messages.usage import Usage
@@ -154,9 +155,27 @@ def test_an_answer_that_is_not_whole_ends_the_run_as_such(
             assert not each.has_final_answer
 
 
-def test_an_answer_that_fits_its_type_is_whole_however_it_ended() -> None:
-    whole = ModelResponse(assistant('{"value": 3}'), finish="length")
-    assert Agent(FunctionModel(lambda request: whole), output=Output(int, "prompted")).run_sync("?").output == 3
+ENDS = {
+    "none": None,
+    "alone": until_no_tool_calls(),
+    "any": max_steps(9) | until_no_tool_calls(),
+    "all": max_steps(1) & until_no_tool_calls(),
+    "not": ~max_steps(9),
+    "not not": ~~until_no_tool_calls(),
+}
+
+
+@pytest.mark.parametrize("policy", ENDS)
+@pytest.mark.parametrize("mode", ["native", "tool", "prompted"])
+@pytest.mark.parametrize("finish", [*WHOLE, *CUT])
+def test_an_answer_that_fits_its_type_is_whole_however_it_ended(
+    finish: FinishReason, mode: OutputMode, policy: str
+) -> None:
+    final = tool_call("final_answer", value=3)
+    whole = ModelResponse(Message("assistant", (final,)) if mode == "tool" else assistant(final.arguments), finish)
+    model = FunctionModel(lambda request: whole, output_modes=["native", "tool", "prompted"])
+    run = Agent(model, output=Output(int, mode), stop=ENDS[policy]).run_sync("?")
+    assert (run.output, run.stop, run.steps) == (3, stops.Completed(), 1)
 
 
 def test_a_sub_agents_answer_that_is_not_whole_is_an_error_with_the_text_so_far() -> None:

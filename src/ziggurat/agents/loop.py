@@ -12,7 +12,7 @@ from ziggurat.agents.output import AnswerReader
 from ziggurat.agents.output_validator import validate_answer
 from ziggurat.agents.reply import end_of, final_answer_in, judge_reply, refuse_calls, repair_message
 from ziggurat.agents.steering import Steering, StoppedAfterStep
-from ziggurat.agents.stop import Progress, natural_end
+from ziggurat.agents.stop import Policy, Progress, natural_end
 from ziggurat.calls.agent_call import AGENT_CALL
 from ziggurat.calls.batch import REDIRECTED, call_tool, call_tools, not_executed
 from ziggurat.core.containment import contained
@@ -87,9 +87,9 @@ class AgentLoop:
                 if checks_answers or many or response.finish in _UNFINISHED:
                     response, answer = await self._usable_reply(run, response, ctx, step)
                 calls = tool_calls_of(response.message)
-                stop = None if policy is None else run.take_verdict(policy.on_response(self._progress(run, response)))
-                if stop is None and (not calls or answer is not None):
-                    stop = natural_end(response) if answer is None else end_of(response, settings.output)
+                natural = None if calls else natural_end(response)
+                end = natural if answer is None else end_of(response, settings.output)
+                stop = end if policy is None else self._judge_response(policy, run, response, end)
                 if steered is not None:
                     stop = await self._continue_steered(run, steered, response, ctx, answer, stop)
                 elif stop is not None:
@@ -152,6 +152,12 @@ class AgentLoop:
         if stop is not None:
             steering.ends()
         return stop
+
+    def _judge_response(
+        self, policy: Policy, run: LoopRun, response: ModelResponse, end: stops.Stop | None
+    ) -> stops.Stop | None:
+        """Return why the run stops after a response, which may be because it ends it; None if it goes on."""
+        return run.take_verdict(policy.on_response(self._progress(run, response, end))) or end
 
     def _judge_step(self, run: LoopRun, response: ModelResponse) -> stops.Stop | None:
         """Return why the run stops after a step whose tools have run, or None."""
@@ -221,10 +227,9 @@ class AgentLoop:
             raise ConfigurationError(f"the function instructions= of {ctx.path} returns text, got {text!r:.100}")
         return _add_output_rules(text, self.settings.output)
 
-    def _progress(self, run: LoopRun, response: ModelResponse) -> Progress:
-        return Progress(
-            run.steps, response, run.tally.usage, run.tally.tool_calls, run.ctx, run.results, run.loop.tools
-        )
+    def _progress(self, run: LoopRun, response: ModelResponse, end: stops.Stop | None = None) -> Progress:
+        tally = run.tally
+        return Progress(run.steps, response, tally.usage, tally.tool_calls, run.ctx, run.results, run.loop.tools, end)
 
 
 async def _make_calls(box: Toolbox, calls: tuple[ToolCall, ...], ctx: Context, step: str) -> tuple[ToolResult, ...]:

@@ -58,6 +58,7 @@ class Progress(Struct, frozen=True):
         ctx: The agent's context.
         results: Results of this step, or of the one before while the response is judged.
         tools: The agent's tools.
+        end: How the run ends with this response if no policy stops it; None if it goes on.
     """
 
     step: int
@@ -67,6 +68,7 @@ class Progress(Struct, frozen=True):
     ctx: Context
     results: tuple[ToolResult, ...] = ()
     tools: Toolbox = Toolbox()
+    end: stops.Stop | None = None
 
     @property
     def calls(self) -> tuple[ToolCall, ...]:
@@ -179,12 +181,8 @@ class _Judging(BasePolicy):
 
 
 def until_no_tool_calls() -> BasePolicy:
-    """Stop when the model calls no tool; every loop does so anyway."""
-
-    def judge(progress: Progress) -> Verdict:
-        return None if progress.calls else natural_end(progress.response)
-
-    return _Judging("until_no_tool_calls()", response=judge)
+    """Stop when the model calls no tool, or gives its answer; every loop does so anyway."""
+    return _Judging("until_no_tool_calls()", response=lambda progress: progress.end)
 
 
 @checked
