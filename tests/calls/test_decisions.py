@@ -1,19 +1,25 @@
 """Arguments changed by a person are checked against the tool's parameters, at any place in a run."""
 
+import asyncio
+from functools import partial
+from pathlib import Path
+
 import pytest
 
 from ziggurat.agents.agent import Agent
 from ziggurat.agents.runnable import Runnable
 from ziggurat.calls.decisions import misfit_of
 from ziggurat.core.codec import encode
+from ziggurat.core.errors import ConfigurationError
 from ziggurat.core.layer import stack
 from ziggurat.layers.retry import retry
 from ziggurat.layers.timeout import timeout
+from ziggurat.messages import stops
 from ziggurat.messages.agent import Modify, PendingItem, Stage
 from ziggurat.messages.conversation import Transcript
 from ziggurat.messages.message import user
 from ziggurat.messages.model import ModelRequest
-from ziggurat.messages.parts import ToolCall
+from ziggurat.messages.parts import ToolCall, tool_call
 from ziggurat.models.scripted import ScriptedModel
 from ziggurat.tools.function import tool
 
@@ -64,3 +70,59 @@ def test_of_a_question_to_a_model_the_whole_request_is_given() -> None:
     assert "that is not a request to scripted" in str(
         misfit(DESK, "desk/step-1/model", "scripted", Modify('{"messages": 3}'))
     )
+
+
+def in_functions(depth: int, store: str, folder: Path) -> tuple[Runnable, list[str]]:
+    """Return an agent whose function runs another, to a depth where a tool waits, and what that tool has done."""
+    done: list[str] = []
+
+    @tool(approval=True)
+    def send(to: str, amount: int = 5) -> str:
+        """Send money."""
+        done.append(f"{amount} to {to}")
+        return done[-1]
+
+    agent = Agent(ScriptedModel(tool_call("send", to="ada"), "end"), tools=[send])
+    address = {"memory": "memory:", "sqlite": f"sqlite:///{folder}/runs.db", "file": f"file:///{folder}/runs"}[store]
+    for level in range(depth):
+        asks = tool(partial(_ask, agent), name="ask", description="Ask.")  # type: ignore[call-overload]
+        at = address if level == depth - 1 else None
+        agent = Agent(ScriptedModel(tool_call("ask"), "end"), tools=[asks], name=f"outer-{level}", store=at)
+    return agent, done
+
+
+async def _ask(agent: Runnable) -> str:
+    return (await agent.run("go")).text
+
+
+@pytest.mark.parametrize("change", ['{"to": "ada", "amount": "all"}', '{"amount": 7}', '{"to": "ada", "more": 1}'])
+@pytest.mark.parametrize("depth", [1, 2])
+@pytest.mark.parametrize("store", ["memory", "sqlite", "file"])
+def test_what_does_not_fit_a_tool_of_an_agent_in_a_function_is_not_recorded(
+    store: str, depth: int, change: str, tmp_path: Path
+) -> None:
+    async def use() -> None:
+        agent, done = in_functions(depth, store, tmp_path)
+        run = await agent.run("go", run_id="r")
+        [item], record = run.pending, await agent.record("r")
+        for _ in range(2):
+            with pytest.raises(ConfigurationError, match=r"the decision on send does not fit: .*still waits"):
+                await agent.resume("r", {item.id: Modify(change)})
+            assert await agent.record("r") == record
+        run = await agent.resume("r", {item.id: Modify('{"to": "ben"}')})
+        assert (run.stop, done) == (stops.Completed(), ["5 to ben"])
+
+    asyncio.run(use())
+
+
+@pytest.mark.parametrize("store", ["memory", "sqlite", "file"])
+def test_of_such_a_decision_that_was_recorded_by_itself_the_model_learns_why(store: str, tmp_path: Path) -> None:
+    async def use() -> None:
+        agent, done = in_functions(1, store, tmp_path)
+        run = await agent.run("go", run_id="r")
+        await agent.decide("r", {run.pending[0].id: Modify('{"amount": 7}')})
+        run = await agent.resume("r")
+        assert (run.stop, done) == (stops.Completed(), [])
+        assert b"to: missing (required)" in await agent.record("r")
+
+    asyncio.run(use())

@@ -30,7 +30,7 @@ def misfit_of(agent: object, item: PendingItem, decision: Decision) -> str | Non
     """Return why a decision on what waits in a run of an agent cannot be carried out, or None if it can.
 
     A tool that belongs to an agent called inside a function cannot be found from the root: only the form of its
-    arguments is checked.
+    arguments is checked; the gate checks them when the call is made.
     """
     return misfit(item, decision, _normalize_at(agent, item.path))
 

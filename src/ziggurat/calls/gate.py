@@ -27,7 +27,8 @@ from ziggurat.core.codec import digest
 from ziggurat.core.containment import as_failure, in_task
 from ziggurat.core.context import AMBIENT, Context
 from ziggurat.core.entries import Record
-from ziggurat.core.errors import ConfigurationError, Denied, Timeout, ToolError, described
+from ziggurat.core.errors import ConfigurationError, Denied, InvalidArguments, Timeout, ToolError, described
+from ziggurat.core.journal import journal_of
 from ziggurat.core.scope import Key
 from ziggurat.core.stopwatch import Stopwatch
 from ziggurat.messages.agent import Decision, Deny, Modify, PendingItem, Stage
@@ -87,11 +88,28 @@ async def pass_gate(
         raise _denial(decision.reason, stage)
     if not isinstance(decision, Modify):
         return ApprovedCall(frozen, on_call.item.id)
-    changed = normalize(ToolCall(frozen.id, frozen.name, decision.text))
+    changed = _changed(frozen, decision, normalize, on_call, ctx)
     judgement = await judge(changed, stage, ctx)
     if judgement.verdict == "deny":  # a person's change cannot override a rule that denies
         raise _denial(judgement.reason, stage)
     return ApprovedCall(changed, on_call.item.id)
+
+
+def _changed(call: ToolCall, change: Modify, normalize: Normalize, on_call: CallDecision, ctx: Context) -> ToolCall:
+    """Return a call with other arguments, in its normal form.
+
+    Raises:
+        InvalidArguments: they do not fit.
+        ConfigurationError: they do not fit, and were given to `resume`, where the tool could not be found.
+    """
+    try:
+        return normalize(ToolCall(call.id, call.name, change.text))
+    except InvalidArguments as error:
+        if not journal_of(ctx).withdraws(on_call.item.id):
+            raise
+        raise ConfigurationError(
+            f"the decision on {call.name} does not fit: {error}; nothing was recorded, and the call still waits"
+        ) from error
 
 
 def _denial(reason: str, stage: Stage) -> Denied:

@@ -5,7 +5,7 @@ __all__ = ["LocalJournal", "journal_of"]
 import asyncio
 import threading
 from collections import deque
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Sequence
 
 from ziggurat.core.clock import SYSTEM_CLOCK, Clock
 from ziggurat.core.codec import SHAPE_VERSION
@@ -31,7 +31,7 @@ class LocalJournal(Recorder):
     """The journal of a run, in memory, with the arguments of `Recorder`; `dump` writes it out."""
 
     __slots__ = (
-        "_begun", "_closed", "_durations", "_index", "_losses", "_pending_among", "_pending_at",
+        "_begun", "_closed", "_durations", "_given", "_index", "_losses", "_pending_among", "_pending_at",
         "cancelled", "inbox_read", "incomplete", "is_new",
     )  # fmt: skip
 
@@ -39,6 +39,7 @@ class LocalJournal(Recorder):
         super().__init__(mode, strict=strict, clock=clock)
         self._index: dict[str, JournalEntry | list[JournalEntry] | Record] = {}  # the entries of calls, by path
         self._begun = 1  # the number of entries with which the run was opened
+        self._given: frozenset[str] = frozenset()  # the ids of what was decided when it was opened
         self._closed = False
         self.is_new: bool = True  # whether its first caller drives it: it was not there before, or is a fork
         self.cancelled: bool = False  # whether it was before the run was continued
@@ -140,6 +141,10 @@ class LocalJournal(Recorder):
     def went_on(self) -> bool:
         """Whether anything was recorded since the run was opened, other than that its agent was entered."""
         return any(not isinstance(entry, Entered) for entry in self.entries[self._begun :])
+
+    def withdraws(self, item_id: str, /) -> bool:
+        """Return whether the decision on an item is as if it was never made if the run does not go on now."""
+        return item_id in self._given and not self.went_on
 
     def worked(self, path: str, /) -> float:
         """Return the seconds that the composite at `path` has worked so far, in this process and all before."""
@@ -330,7 +335,7 @@ class LocalJournal(Recorder):
         withdraw_failures(self.entries, {path: record for path in self.paths() if (record := self.find(path))})
 
     def reopen(
-        self, run_id: str, at: float, clock: Clock | None = None, decided: Iterable[Decided] = (), losses: int = 0
+        self, run_id: str, at: float, clock: Clock | None = None, decided: Sequence[Decided] = (), losses: int = 0
     ) -> None:
         """Continue a run: time since it stopped does not count, and calls whose failure ended it are made again.
 
@@ -353,6 +358,7 @@ class LocalJournal(Recorder):
                 record.cursor = record.counted = record.recounted = 0
         earlier = ended.elapsed if isinstance(ended, Ended) else self._latest()
         self.watch = Stopwatch(self.watch.clock if clock is None else clock, earlier=earlier)
+        self._given = frozenset(entry.id for entry in decided)
         for entry in (*decided, Opened("", run_id, SHAPE_VERSION, at, losses=losses)):
             self.hold(entry)
         self._begun = len(self.entries)
