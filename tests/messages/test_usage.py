@@ -7,11 +7,11 @@ from hypothesis import strategies as st
 
 from ziggurat.core.codec import Raw, decode, encode
 from ziggurat.core.entries import Result
-from ziggurat.messages.usage import Tally, Usage, estimate_tokens
+from ziggurat.messages.usage import Tally, Usage, estimate_tokens, sum_of
 
 from .strategies import usages
 
-FIELDS = Usage.__struct_fields__
+FIELDS = [name for name in Usage.__struct_fields__ if name != "model"]
 
 
 @given(usages, usages, usages)
@@ -26,6 +26,12 @@ def test_what_is_known_is_kept_and_what_is_not_stays_unknown(one: Usage, two: Us
     for name in FIELDS:
         left, right, both = getattr(one, name), getattr(two, name), getattr(one + two, name)
         assert both == (None if left is None and right is None else (left or 0) + (right or 0))
+
+
+@given(usages, usages)
+def test_a_sum_is_of_no_model(one: Usage, two: Usage) -> None:
+    assert one.spent_by("one") + two.spent_by("two") == one + two
+    assert sum_of(one.spent_by("one")) == one
 
 
 def test_unknown_is_not_zero() -> None:

@@ -29,6 +29,7 @@ from ziggurat.core.errors import (
     LimitExceeded,
     Suspend,
     ToolError,
+    fact_of,
 )
 from ziggurat.core.journal import journal_of
 from ziggurat.core.path import is_beneath, is_tool_call, parent_of
@@ -52,19 +53,22 @@ class _Meter:
         self.spent: float = 0
         self.reserved: float = 0
 
-    def expect(self, name: str, usage: Usage) -> float:
-        """Return what a call of this estimated usage needs.
+    def expect(self, names: Sequence[str], usage: Usage) -> float:
+        """Return what a call of this estimated usage needs: of one that may ask several models, of the dearest.
 
         Raises:
             ConfigurationError: that is unknown.
         """
-        need = self.measure(name, usage)
-        if need is None:
-            raise ConfigurationError(
-                f"Budget(cost=...) needs to know what {name!r} costs, and no price of it is listed; "
-                "pass Budget(cost=..., price=lambda model, usage: ...)"
-            )
-        return _number(need)
+        needs: list[float] = []
+        for name in names:
+            need = self.measure(name, usage)
+            if need is None:
+                raise ConfigurationError(
+                    f"Budget(cost=...) needs to know what {name!r} costs, and no price of it is listed; "
+                    "pass Budget(cost=..., price=lambda model, usage: ...)"
+                )
+            needs.append(_number(need))
+        return max(needs)
 
     def check(self, need: float, own: float = 0) -> None:
         """Raise LimitExceeded if `need` is more than is left, where `own` is reserved for this call already."""
@@ -74,7 +78,7 @@ class _Meter:
 
     def amount(self, name: str, usage: Usage) -> float:
         """Return what a call has used; an unknown price counts as zero."""
-        return _number(self.measure(name, usage) or 0)
+        return _number(self.measure(usage.model or name, usage) or 0)
 
 
 def _number(amount: float | Decimal) -> float:
@@ -130,8 +134,8 @@ class Spending:
         for meter in self.meters.values():
             meter.spent += meter.amount(name, usage)
 
-    def admit(self, request: ModelRequest, ctx: Context, name: str = "") -> "Reservation":
-        """Reserve the estimated maximum of a model call.
+    def admit(self, request: ModelRequest, ctx: Context, name: str = "", models: tuple[str, ...] = ()) -> "Reservation":
+        """Reserve the estimated maximum of a model call, which may ask one of several models.
 
         Raises:
             LimitExceeded: the call might exceed the budget.
@@ -140,7 +144,7 @@ class Spending:
         limit = self.budget.steps
         question = request.messages.size() // 4 + estimate_tokens(request.instructions or "") + self._tools(request)
         estimate = Usage(question, request.settings.max_tokens or self._longest, requests=1)
-        needs = [meter.expect(name, estimate) for meter in self.meters.values()]
+        needs = [meter.expect(models or (name,), estimate) for meter in self.meters.values()]
         for meter, need in zip(self.meters.values(), needs, strict=True):
             meter.check(need)
         step = ""
@@ -281,7 +285,7 @@ def metered(spent: Sequence[object]) -> tuple[object, ...]:
     if not spent:
         return ()
     return tuple(
-        Usage(requests=1) if isinstance(cost, BaseException) else cost
+        Usage(requests=1, model=fact_of(cost, "asked", str) or "") if isinstance(cost, BaseException) else cost
         for cost in spent
         if not (isinstance(cost, BaseException) and is_refusal(cost))
     )
@@ -307,8 +311,8 @@ ADMISSION: Key[tuple[Spending, ...]] = Key("admission")
 """What was spent of all budgets in effect, those of the outermost agent first."""
 
 
-def admit(request: ModelRequest, name: str, ctx: Context) -> list[Reservation]:
-    """Reserve for a live model call in all budgets.
+def admit(request: ModelRequest, name: str, ctx: Context, models: tuple[str, ...] = ()) -> list[Reservation]:
+    """Reserve for a live model call in all budgets; it may ask one of several models, if their names are given.
 
     Raises:
         LimitExceeded: the call might exceed one of them; nothing is reserved then.
@@ -317,7 +321,7 @@ def admit(request: ModelRequest, name: str, ctx: Context) -> list[Reservation]:
     reserved: list[Reservation] = []
     try:
         for spending in ctx.scope.get(ADMISSION) or ():
-            reserved.append(spending.admit(request, ctx, name))
+            reserved.append(spending.admit(request, ctx, name, models))
     except BaseException:
         for each in reserved:
             each.settle(())

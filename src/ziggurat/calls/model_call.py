@@ -25,7 +25,7 @@ from ziggurat.core.context import ADMIT_TRY, Context
 from ziggurat.core.entries import Outcome, Record, Result
 from ziggurat.core.errors import InvalidArguments, JournalCorrupt
 from ziggurat.core.event import SILENCE, Dropped
-from ziggurat.core.facts import must_be, name_of
+from ziggurat.core.facts import ALTERNATIVES, fact, must_be, name_of
 from ziggurat.core.journal import LocalJournal, journal_of
 from ziggurat.messages.canonical import canonical
 from ziggurat.messages.conversation import Transcript
@@ -62,7 +62,7 @@ async def ask(model: Model, request: ModelRequest, ctx: Context, name: str | Non
         if journal.refusing:
             refuse(name, ctx, journal)
         if ADMISSION in ctx.scope:
-            reserved, ctx = _admitted(request, name, ctx)
+            reserved, ctx = _admitted(model, request, name, ctx)
         if chain.hooks["before_model"]:
             request = await run_hooks(chain, "before_model", request, ctx)
         if APPROVALS in ctx.scope or record is not None:
@@ -90,8 +90,8 @@ async def ask(model: Model, request: ModelRequest, ctx: Context, name: str | Non
     return response
 
 
-def _admitted(request: ModelRequest, name: str, ctx: Context) -> tuple[Sequence[Reservation], Context]:
-    reserved = admit(request, name, ctx)
+def _admitted(model: Model, request: ModelRequest, name: str, ctx: Context) -> tuple[Sequence[Reservation], Context]:
+    reserved = admit(request, name, ctx, fact(model, ALTERNATIVES))
     admit_try: Callable[[object], None] = AdmitTry(reserved)
     return reserved, ctx.within(ADMIT_TRY, admit_try)
 

@@ -5,10 +5,12 @@ __all__ = ["Combinator", "annotate", "ask_at", "shown"]
 from collections.abc import Awaitable, Iterable
 from typing import Generic, TypeVar, cast
 
+from ziggurat.core.composites import spent_by
 from ziggurat.core.context import JOURNAL, Context
 from ziggurat.core.errors import fact_of
 from ziggurat.core.event import Dropped
 from ziggurat.core.facts import (
+    ALTERNATIVES,
     COMPOSITE,
     EFFECT,
     NAME,
@@ -49,12 +51,22 @@ class Combinator(Generic[Q, R]):
         self.returns: list[type[R]] = [cast("type[R]", returns_of(each)) for each in alternatives]
         self.facts: dict[Fact[object], object] = _common_facts(alternatives)
         self.facts[cast("Fact[object]", NAME)] = f"{self.title}({', '.join(self.names)})"
+        self.facts[cast("Fact[object]", ALTERNATIVES)] = tuple(
+            name
+            for each, own in zip(alternatives, self.names, strict=True)
+            for name in fact(each, ALTERNATIVES) or (own,)
+        )
         self.facts[cast("Fact[object]", EFFECT)] = strongest(alternatives)
         self.facts[cast("Fact[object]", RETURNS)] = self.returns[0] if len(set(self.returns)) == 1 else object
         self.facts[cast("Fact[object]", COMPOSITE)] = any(fact(each, COMPOSITE) for each in alternatives)
 
     def ask(self, index: int, request: Q, ctx: Context) -> Awaitable[R]:
-        """Call one alternative at `ctx`, a child of the call's context; replay repeats its recorded outcome."""
+        """Call one alternative at `ctx`, a child of the call's context; replay repeats its recorded outcome.
+
+        What it costs below a call that is recorded as a whole (a model call) is recorded as its own.
+        """
+        if ctx.leaf:
+            return _ask_part(self.names[index], self.alternatives[index], request, ctx)
         return ask_at(ctx, self.names[index], self.alternatives[index], request, self.returns[index])
 
     async def abandon(self, ctx: Context, why: str) -> None:
@@ -82,6 +94,16 @@ def ask_at(ctx: Context, name: str, service: Service[Q, R], request: Q, returns:
     if ctx.leaf or ctx.scope.get(JOURNAL) is None:
         return service(request, ctx)
     return ctx.once(name, request, service, returns=returns, composite=True)
+
+
+async def _ask_part(name: str, service: Service[Q, R], request: Q, ctx: Context) -> R:
+    try:
+        return spent_by(await service(request, ctx), name)
+    except BaseException as error:
+        spent_by(error, name)
+        raise
+    finally:
+        ctx.scope[JOURNAL].charge_to(ctx.path, name)
 
 
 def annotate(error: Exception, notes: Iterable[str]) -> None:

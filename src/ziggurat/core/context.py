@@ -283,6 +283,10 @@ class Journal(Protocol):
         """Keep the usage of a failed or lost try at `path`, for the record of the call it is a part of."""
         ...
 
+    def charge_to(self, path: str, name: str, /) -> None:
+        """Note that what was charged at and below `path` was spent by the service of this name."""
+        ...
+
     def answers_next(self, path: str, /) -> bool:
         """Return whether the next recorded outcome of the call at `path` is its result."""
         ...

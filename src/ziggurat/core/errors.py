@@ -98,6 +98,9 @@ class ZigguratError(Exception):
     usage: object | None = None
     """The cost of the failed call, if known."""
 
+    asked: str = ""
+    """The name of the service that failed, if the cost is not known and the call is one that asks several services."""
+
     partial: object | None = None
     """The part completed before the failure: the AgentRun so far, or the received part of a reply."""
 

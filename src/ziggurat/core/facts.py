@@ -4,6 +4,7 @@ A service has its facts in an attribute `facts`; a layer or wrapper has the wrap
 """
 
 __all__ = [
+    "ALTERNATIVES",
     "COMPOSITE",
     "EFFECT",
     "NAME",
@@ -85,6 +86,9 @@ def wrapped_in(service: object) -> object | None:
 
 NAME: Fact[str] = Fact("name", "")
 """The name of the service in paths, journals and messages; unique in an application."""
+
+ALTERNATIVES: Fact[tuple[str, ...]] = Fact("alternatives", ())
+"""The names of the services of which a combinator calls one or several; empty for all others."""
 
 COMPOSITE: Fact[bool] = Fact("composite", False)
 """Whether it is made of other calls (an agent, a team): resume enters it again; its parts answer from the record."""

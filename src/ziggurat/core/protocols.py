@@ -10,6 +10,7 @@ __all__ = [
     "Identified",
     "Recalled",
     "Reusable",
+    "Spent",
     "StatesFacts",
     "Wraps",
     "implements",
@@ -71,6 +72,14 @@ class Identified(Protocol):
 
     def identity(self) -> bytes:
         """Return bytes that cover everything that can affect the answer."""
+        ...
+
+
+class Spent(Protocol):
+    """Usage, or an answer with usage, that says which of several services it is of."""
+
+    def spent_by(self, name: str) -> "Spent":
+        """Return it as that of the service of this name, unless it is known whose it is, or nothing was used."""
         ...
 
 

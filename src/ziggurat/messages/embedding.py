@@ -5,6 +5,7 @@ __all__ = ["EmbedRequest", "Embedder", "Embeddings"]
 from typing import Literal
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from ziggurat.core.service import Service
 from ziggurat.messages.usage import Usage
@@ -34,6 +35,10 @@ class Embeddings(Struct, frozen=True):
     vectors: tuple[bytes, ...]
     model: str = ""
     usage: Usage = Usage()
+
+    def spent_by(self, name: str) -> "Embeddings":
+        """Return them with their usage as that of the model of this name, unless it says whose it is."""
+        return replace(self, usage=self.usage.spent_by(name))
 
 
 Embedder = Service[EmbedRequest, Embeddings]

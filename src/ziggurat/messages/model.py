@@ -196,6 +196,11 @@ class ModelResponse(Struct, frozen=True, gc=False):
         """Return this reply for reuse from a cache: with empty usage."""
         return msgspec.structs.replace(self, usage=Usage())
 
+    def spent_by(self, name: str) -> "ModelResponse":
+        """Return this reply with its usage as that of the model of this name, unless it says whose it is."""
+        usage = self.usage.spent_by(name)
+        return self if usage is self.usage else msgspec.structs.replace(self, usage=usage)
+
     @property
     def text(self) -> str:
         """The text of the message."""

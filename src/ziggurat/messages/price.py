@@ -12,7 +12,7 @@ from msgspec.structs import astuple
 
 from ziggurat.core.errors import MissingExtra
 from ziggurat.core.settings import NonEmptyText, checked
-from ziggurat.messages.usage import Usage
+from ziggurat.messages.usage import Usage, sum_of
 
 _NONE = Usage()
 _KNOWN_AS = {"openai-responses": "openai", "xai": "x-ai", "gemini": "google"}
@@ -77,7 +77,7 @@ def price_of_calls(usage: Usage, model: str) -> Decimal | None:
     if price is None:
         return None
     if calls > 1 and any(isinstance(each, _library().types.TieredPrices) for each in vars(price.model_price).values()):
-        mean = Usage(*[figure and figure // calls for figure in astuple(usage)])
+        mean = Usage(*[figure and figure // calls for figure in astuple(sum_of(usage))])
         each = price_of_call(mean, model)
         return None if each is None else each * calls
     return Decimal(price.total_price)

@@ -4,9 +4,10 @@ __all__ = ["Tally", "Usage", "add_tool_call", "as_usage", "estimate_tokens", "su
 
 from collections import defaultdict
 from collections.abc import Sequence
+from itertools import islice
 
 from msgspec import Struct
-from msgspec.structs import astuple
+from msgspec.structs import astuple, fields, replace
 
 from ziggurat.core.codec import Raw, decode
 from ziggurat.core.entries import Result
@@ -25,6 +26,7 @@ class Usage(Struct, frozen=True, gc=False, omit_defaults=True):
         cache_write: Of `input`, those written to the provider's cache.
         reasoning: Of `output`, those spent on reasoning.
         requests: The number of model calls.
+        model: The name of the model, if the call could ask several, as that of a fallback can; empty in sums.
     """
 
     input: int | None = None
@@ -33,6 +35,7 @@ class Usage(Struct, frozen=True, gc=False, omit_defaults=True):
     cache_write: int | None = None
     reasoning: int | None = None
     requests: int = 0
+    model: str = ""
 
     def __add__(self, other: "Usage") -> "Usage":
         return sum_of(self, other)
@@ -40,19 +43,27 @@ class Usage(Struct, frozen=True, gc=False, omit_defaults=True):
     def __mul__(self, times: int) -> "Usage":
         return sum_of(*[self] * times)
 
+    def spent_by(self, model: str) -> "Usage":
+        """Return it as that of the model of this name, unless it is known whose it is, or nothing was used."""
+        return self if self.model or self == _NOTHING else replace(self, model=model)
+
     @property
     def total(self) -> int:
         """Input and output together; unknown figures count as zero."""
         return (self.input or 0) + (self.output or 0)
 
 
+_NOTHING = Usage()
+_FIGURES = len(fields(Usage)) - 1  # without the name of the model
+
+
 def sum_of(*usages: Usage) -> Usage:
     """Return the usage of several calls together; a figure that none of them has stays unknown."""
     if len(usages) == 1:
-        return usages[0]
+        return replace(usages[0], model="") if usages[0].model else usages[0]
     sums: list[int | None] = []
     figures: tuple[int | None, ...]
-    for figures in zip(*map(astuple, usages), strict=True):
+    for figures in islice(zip(*map(astuple, usages), strict=True), _FIGURES):
         unknown = figures.count(None)
         sums.append(None if unknown == len(figures) else sum(filter(None, figures)))
     return Usage(*sums)  # type: ignore[arg-type]  # the number of requests is always known
@@ -99,7 +110,7 @@ class Tally:
                 self.charge(usage, name)
             tally: Tally | None = self
             while tally is not None:
-                tally._usages[name].append(usage)
+                tally._usages[usage.model or name].append(usage)
                 tally.model_calls += 1
                 tally = tally.outer
         elif isinstance(cost, Result) and is_tool_call(cost.path):
