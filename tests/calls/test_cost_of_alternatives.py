@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from ziggurat.agents.agent import Agent
 from ziggurat.calls.admission import ADMISSION
@@ -149,6 +150,38 @@ def test_each_model_is_charged_for_what_it_was_asked(store: str, kind: str, way:
 def known(usages: dict[str, Usage]) -> dict[str, Usage]:
     """Return the usage of each model without the requests whose tokens are unknown."""
     return {name: Usage(used.input, used.output, requests=(used.input or 0) // 10) for name, used in usages.items()}
+
+
+class Twice(Middleware):
+    """Asks twice, and states what both have cost, what the second has, or something else."""
+
+    def __init__(self, stated: str) -> None:
+        self.stated = stated
+
+    async def wrap_model(self, request: Any, ctx: Context, model: Any) -> ModelResponse:
+        first: ModelResponse = await model(request, ctx)
+        second: ModelResponse = await model(request, ctx.again())
+        usages = {
+            "both": first.usage + second.usage,
+            "the second": second.usage,
+            "nothing": Usage(),
+            "its own": Usage(input=10, output=3, requests=1),
+        }
+        return replace(second, usage=usages[self.stated])
+
+
+@pytest.mark.parametrize("stated", ["both", "the second", "nothing", "its own"])
+@pytest.mark.parametrize("store", ["memory:", "sqlite:///{}/runs.db", "file:///{}/runs"])
+def test_a_hook_that_asks_twice_hides_no_model(store: str, stated: str, tmp_path: Path) -> None:
+    routes = fallback(model("cheap", "one", fails()), model("dear", "two"))
+    budget = Budget(cost=10_000, price=price)
+    agent = Agent(routes, budget=budget, middleware=[Twice(stated)], store=store.format(tmp_path))
+    run = agent.run_sync("go", run_id="r")
+    for each in (run, agent.run_sync("go", run_id="r")):
+        assert {name: (used.input, used.requests) for name, used in each.usage_by_model.items()} == {
+            "cheap": (20, 2),
+            "dear": (10, 1),
+        }
 
 
 @pytest.mark.parametrize(("limit", "calls"), [(99, 0), (100, 1), (101, 2), (103, 4)])

@@ -65,7 +65,7 @@ class ModelTries:
         """Return the reply that the hooks pass on, and what the call has cost besides.
 
         A reply without figures has those of the model's; with other figures it states what the last try has cost, or
-        all of them together.
+        all of them together. If the model asks several, it is recorded which of them each try is of.
         """
         self._take_charges()
         usages = [each for each in self._tries if isinstance(each, Usage)]
@@ -75,10 +75,12 @@ class ModelTries:
         if stated.input is None and stated.output is None and stated not in usages:
             response = replace(response, usage=usages[-1])
         elif len(usages) > 1 and stated == sum_of(*usages):
-            return response, metered([*self._within, *(each for each in self._tries if each not in usages)])
+            if not any(each.model for each in usages):
+                return response, metered([*self._within, *(each for each in self._tries if each not in usages)])
+            response = replace(response, usage=usages[-1])  # each was perhaps of another model
         others = [*self._tries]
         others.remove(response.usage if response.usage in usages else usages[-1])
-        return response, metered([*self._within, *others])
+        return response.spent_by(usages[-1].model), metered([*self._within, *others])
 
     def failed(self, error: BaseException) -> tuple[object, ...]:
         """Return what the call has cost that ends with an error."""

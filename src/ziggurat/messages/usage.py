@@ -45,7 +45,7 @@ class Usage(Struct, frozen=True, gc=False, omit_defaults=True):
 
     def spent_by(self, model: str) -> "Usage":
         """Return it as that of the model of this name, unless it is known whose it is, or nothing was used."""
-        return self if self.model or self == _NOTHING else replace(self, model=model)
+        return self if self.model or not model or self == _NOTHING else replace(self, model=model)
 
     @property
     def total(self) -> int:
