@@ -19,6 +19,8 @@ from ziggurat.messages.parts import Text, Thinking, ToolCall, tool_call
 from ziggurat.messages.validation import ValidationPolicy, validate
 from ziggurat.middleware.guardrail import OutputGuardrail
 from ziggurat.models.scripted import ScriptedModel
+from ziggurat.stores.addresses import connect
+from ziggurat.stores.session.session import Session
 from ziggurat.teams.networks import mesh, ring
 from ziggurat.teams.voting import parallel
 from ziggurat.tools.function import tool
@@ -102,6 +104,18 @@ def test_a_later_turn_of_a_session_and_its_record(store: str, tmp_path: Path) ->
             assert run.text == text
         assert model.wrong == [None] * 3
         assert (await agent.replay(run.id)).messages == run.messages
+
+    asyncio.run(use())
+
+
+@pytest.mark.parametrize("store", STORES)
+def test_turns_of_a_session_that_did_not_see_each_other(store: str, tmp_path: Path) -> None:
+    async def use() -> None:
+        model, kept = Asked(reply("one"), reply("two"), reply("three")), connect(address(store, tmp_path))
+        agent = Agent(model, store=kept)
+        for limit in (None, 1, None):
+            checked(await agent.run("go", session=Session("s", kept, limit=limit)))
+        assert model.wrong == [None] * 3
 
     asyncio.run(use())
 

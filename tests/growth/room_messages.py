@@ -27,7 +27,7 @@ from ziggurat.messages.delta import (
     deltas_of,
     fit,
     refolded,
-    unrepeated,
+    without_repeats,
 )
 from ziggurat.messages.item_codec import items_to_messages, messages_to_items
 from ziggurat.messages.limits import check_depth, check_size, unique_object
@@ -174,13 +174,6 @@ def append(messages: Sequence[Message]) -> None:
         conversation.append(message)
 
 
-def without_repeated(messages: list[Message]) -> None:
-    """Add each message after those before it, without the thoughts that it repeats."""
-    conversation = Conversation()
-    for message in messages:
-        conversation.log.append(unrepeated(message, conversation.view()))
-
-
 def rewritten(messages: Sequence[Message]) -> object:
     changed = [Message(each.role, tuple(part for part in each.parts if not isinstance(part, Thinking)))
                for each in messages]  # fmt: skip
@@ -222,7 +215,7 @@ CASES = [
     *given("messages.delta.refolded", refolded, MESSAGES),
     *given("messages.delta.deltas_of", lambda message: list(deltas_of(message)), MESSAGES),
     *given("messages.delta.Fold", fold, DELTAS, reach=32_000),
-    *given("messages.delta.unrepeated", without_repeated, CONVERSATIONS),
+    *given("messages.delta.without_repeats", without_repeats, CONVERSATIONS),
     *given("messages.validation.validate", validate, CONVERSATIONS),
     *given("messages.validation.validate_all", validate_all, CONVERSATIONS),
     *given("messages.validation.validate_all", partial(validate_all, policy=SENDABLE), CONVERSATIONS),

@@ -12,6 +12,7 @@ __all__ = [
     "fit",
     "refolded",
     "unrepeated",
+    "without_repeats",
 ]
 
 from collections.abc import Iterable, Iterator
@@ -21,7 +22,7 @@ from typing import Protocol, runtime_checkable
 from msgspec import Struct
 from msgspec.structs import replace
 
-from ziggurat.messages.conversation import Transcript
+from ziggurat.messages.conversation import Conversation, Transcript
 from ziggurat.messages.message import Message
 from ziggurat.messages.parts import Audio, File, Image, Part, Text, Thinking, ToolCall, ToolResult, mended
 from ziggurat.messages.reasoning import is_proven
@@ -237,6 +238,14 @@ def unrepeated(message: Message, before: Transcript) -> Message:
     fitted = fit(message)
     parts = tuple([part for part in fitted.parts if not _is_known(part, before)])
     return message if len(parts) == len(fitted.parts) else fit(replace(fitted, parts=parts))
+
+
+def without_repeats(messages: Iterable[Message]) -> list[Message]:
+    """Return messages that were put together without the thoughts that stand in an earlier one already."""
+    conversation = Conversation()
+    for message in messages:
+        conversation.log.append(unrepeated(message, conversation.view()))
+    return conversation.log
 
 
 def _is_known(part: Part, before: Transcript) -> bool:

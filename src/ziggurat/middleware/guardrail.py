@@ -13,7 +13,7 @@ from ziggurat.core.service import Service
 from ziggurat.core.settings import NonNegativeInt, checked
 from ziggurat.messages.caller import CALLER, Caller, answer_in_text
 from ziggurat.messages.conversation import Transcript
-from ziggurat.messages.delta import fit, unrepeated
+from ziggurat.messages.delta import fit, without_repeats
 from ziggurat.messages.message import Message, tool_message
 from ziggurat.messages.middleware import Middleware
 from ziggurat.messages.model import ModelRequest, ModelResponse
@@ -81,8 +81,8 @@ class OutputGuardrail(Middleware):
                 raise ConfigurationError(
                     f"the check of OutputGuardrail() returns what is wrong as a string, or None; it returned {fault!r}"
                 )
-            again = _request_again(response, fault, request.messages)
-            request = replace(request, messages=Transcript.of(*request.messages, *again))
+            messages = without_repeats([*request.messages, *_request_again(response, fault)])
+            request = replace(request, messages=Transcript.of(*messages))
         raise Denied(f"no answer passed the check in {self.retries + 1} tries: {fault}")
 
     def _guards(self, caller: Caller | None) -> bool:
@@ -96,9 +96,9 @@ class OutputGuardrail(Middleware):
         return True
 
 
-def _request_again(response: ModelResponse, fault: str, before: Transcript) -> list[Message]:
+def _request_again(response: ModelResponse, fault: str) -> list[Message]:
     """Return the messages to append: the refused reply, and the request for another."""
-    message = unrepeated(fit(response.message), before)
+    message = fit(response.message)
     results = [
         tool_message(ToolResult(call.id, call.name, fault, "invalid_arguments", call.name))
         for call in message.tool_calls

@@ -35,6 +35,7 @@ from ziggurat.core.shield import finished
 from ziggurat.core.store import UNFINISHED, Store
 from ziggurat.messages.agent import AgentRequest, AgentRun, PendingItem
 from ziggurat.messages.conversation import Conversation
+from ziggurat.messages.delta import without_repeats
 from ziggurat.messages.message import Message
 from ziggurat.messages.parts import ToolCall, ToolResult
 from ziggurat.messages.pending import recorded_items
@@ -336,7 +337,7 @@ async def open_session(session: Session, run_id: str, request: AgentRequest) -> 
     lease = await session.lease()
     if lease.state.damaged:
         logger.warning("the session %s is read without its damaged rows %s", session.id, lease.state.damaged)
-    messages = whole(latest_from_question(lease.state.current(), session.limit))
+    messages = without_repeats(whole(latest_from_question(lease.state.current(), session.limit)))
     return SessionWriter(lease, run_id, AgentRequest((*messages, *request.messages)), len(messages), lease.state.rows)
 
 

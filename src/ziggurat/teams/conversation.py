@@ -19,8 +19,8 @@ from ziggurat.core.errors import fact_of, text_of, type_name_of
 from ziggurat.core.journal import journal_of
 from ziggurat.messages import stops
 from ziggurat.messages.agent import AgentRequest, AgentRun
-from ziggurat.messages.conversation import Conversation, Transcript
-from ziggurat.messages.delta import unrepeated
+from ziggurat.messages.conversation import Transcript
+from ziggurat.messages.delta import without_repeats
 from ziggurat.messages.message import Message, assistant
 from ziggurat.messages.parts import Text, mended
 from ziggurat.teams.visibility import Choice, View, seen_by, signed
@@ -144,10 +144,8 @@ class TeamConversation:
 
     def _add(self, run: AgentRun, turn: Turn) -> None:
         self.steps += run.steps
-        conversation = Conversation(self.messages)
-        for message in new_messages(run, turn.messages):
-            conversation.log.append(unrepeated(signed(message, turn.member.name), conversation.view()))
-        self.messages = conversation.log
+        new = [signed(message, turn.member.name) for message in new_messages(run, turn.messages)]
+        self.messages = without_repeats([*self.messages, *new])
 
 
 async def speak(
