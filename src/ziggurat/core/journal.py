@@ -9,13 +9,13 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Sequen
 
 from ziggurat.core.clock import SYSTEM_CLOCK, Clock
 from ziggurat.core.codec import SHAPE_VERSION
-from ziggurat.core.composites import withdraw_failures
+from ziggurat.core.composites import spent_by, withdraw_failures
 from ziggurat.core.context import JOURNAL, Context
 from ziggurat.core.durations import Durations
 from ziggurat.core.entries import Decided, Ended, Entered, JournalEntry, Opened, Pending, Record, Tried, Unanswered
 from ziggurat.core.errors import ConfigurationError, JournalCorrupt, LeaseLost, ProcessLost, RecordEnds
 from ziggurat.core.json_lines import read_entry, write_entry
-from ziggurat.core.path import by_paths_above, parent_of
+from ziggurat.core.path import by_paths_above, is_beneath, parent_of
 from ziggurat.core.recorder import Mode, Recorder
 from ziggurat.core.shield import ring
 from ziggurat.core.stopwatch import Stopwatch
@@ -217,6 +217,11 @@ class LocalJournal(Recorder):
         if self._readers:
             self.wake()
         return None
+
+    def charge_to(self, path: str, name: str, /) -> None:
+        """Note that what was charged at and below `path` was spent by the service of this name."""
+        if self.charges is not None:
+            self.charges = [(at, spent_by(cost, name) if is_beneath(at, path) else cost) for at, cost in self.charges]
 
     def keep_costs(self, path: str, name: str, error: BaseException, spent: tuple[object, ...], /) -> None:
         """Record what a call has cost that was cancelled, so that it has no outcome; written with the next entry."""

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Literal, TypeVar, cast
 
 from ziggurat.core.clock import SYSTEM_CLOCK, Clock
 from ziggurat.core.codec import Raw, as_type, decode
-from ziggurat.core.composites import Composites, count, known, spent_by, usage_of
+from ziggurat.core.composites import Composites, count, known, usage_of
 from ziggurat.core.containment import contained
 from ziggurat.core.context import Context
 from ziggurat.core.entries import Ended, Failure, Intent, JournalEntry, Outcome, Record, RedactEntry, Result, Tried
@@ -269,11 +269,6 @@ class Recorder:
         if self.charges is None:
             self.charges = []
         self.charges.append((path, cost))
-
-    def charge_to(self, path: str, name: str, /) -> None:
-        """Note that what was charged at and below `path` was spent by the service of this name."""
-        if self.charges is not None:
-            self.charges = [(at, spent_by(cost, name) if is_beneath(at, path) else cost) for at, cost in self.charges]
 
     def take_charges(self, path: str, usage: object | None = None) -> tuple[object, ...]:
         """Remove and return the usage charged at and below a call, followed by the call's own.
