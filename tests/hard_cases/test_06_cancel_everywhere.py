@@ -9,7 +9,7 @@ import pytest
 
 from tests.agents.support import assert_sendable, elsewhere, turns
 from tests.hard_cases.support import entries_of, ids_in
-from tests.stores.places import new_store
+from tests.stores.places import close_opened, new_store
 from ziggurat.agents.agent import Agent
 from ziggurat.core.errors import RunNotFound
 from ziggurat.core.layer import stack
@@ -218,6 +218,7 @@ def test_cancelled_at_every_turn(form: str, cancels: str, hooked: bool) -> None:
     async def every() -> int:
         turn, stride = _strides(list(CANCELS).index(cancels) + hooked)
         while not await _cancelled_at(turn, form, cancels, hooked):
+            await close_opened()
             turn += stride
             assert turn < 500
         return turn
@@ -244,6 +245,7 @@ def test_a_cancelled_run_can_be_cancelled_again_on_resume_at_every_turn() -> Non
     async def every() -> int:
         turn, stride = _strides(0)
         while not await at(turn):
+            await close_opened()
             turn += stride
         return turn
 

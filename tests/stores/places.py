@@ -100,6 +100,13 @@ def new_store() -> Any:
     return opened[-1]
 
 
+async def close_opened() -> None:
+    """Close the stores that were opened so far, in a test that opens more than a server has connections."""
+    opened = _used[-1][1] if _used else []
+    while opened:
+        await opened.pop().close()
+
+
 def reopened(store: Store) -> Store:
     """Return a new object on the same place, as in another process."""
     if isinstance(store, LocalLogs):
