@@ -308,3 +308,70 @@ def test_a_call_that_waits_is_not_made_without_a_decision(
         assert (decided.text, done) == ("done", [7])
 
     asyncio.run(run())
+
+
+# -- agents that decide ----------------------------------------------------------------------------------------------
+
+
+def _decided_on(form: str, look: FunctionTool, *rules: Rule, own: bool = False) -> tuple[Agent, list[str]]:
+    """Return an agent whose calls another agent decides on, which calls `look`, and a list of what that was asked."""
+    asked: list[str] = []
+
+    async def ask() -> bool:
+        asked.append("asked")
+        assert len(asked) < 5, "the agent that decides was asked about its own calls"
+        run = await judge.run("May it?")
+        asked.extend(run.observations)
+        return run.text == "yes"
+
+    async def decide(item: PendingItem) -> Decision:
+        return Approve() if await ask() else Deny("no")
+
+    async def holds(arguments: dict[str, Any]) -> bool:
+        return not await ask()
+
+    approvals = {
+        "approver": Approvals("*", *rules, approver=decide),
+        "approver of models": Approvals(Rule("*", stage="model"), approver=decide),
+        "rule that asks": Approvals(Rule("*", when=holds)),
+        "rule that denies": Approvals(Rule("*", "deny", when=holds)),
+    }[form]
+    said = ScriptedModel(tool_call("look"), "yes")
+    judge = Agent(said, tools=[look], name="judge", approvals=approvals if own else None)
+
+    @tool
+    def work() -> str:
+        """Work."""
+        return "worked"
+
+    model = ScriptedModel("done") if "models" in form else ScriptedModel(tool_call("work"), "done")
+    return Agent(model, tools=[work], approvals=approvals), asked
+
+
+@tool
+def look() -> str:
+    """Look."""
+    return "seen"
+
+
+@pytest.mark.parametrize("own", [False, True])
+@pytest.mark.parametrize("form", ["approver", "approver of models", "rule that asks", "rule that denies"])
+def test_an_agent_that_decides_is_not_asked_about_its_own_calls(form: str, own: bool) -> None:
+    agent, asked = _decided_on(form, look, own=own)
+    run = asyncio.run(agent.run("go"))
+    assert (run.text, asked) == ("done", ["asked", "seen"])
+    assert run.observations in ((), ("worked",))
+
+
+def test_denials_hold_for_an_agent_that_decides() -> None:
+    agent, asked = _decided_on("approver", look, Rule("look", "deny"))
+    run = asyncio.run(agent.run("go"))
+    assert (run.observations, asked) == (("worked",), ["asked", "denied: the rules forbid it"])
+
+
+def test_a_call_of_an_agent_that_decides_may_wait_for_a_person() -> None:
+    agent, asked = _decided_on("approver", tool(approval=True)(look.function))
+    run = asyncio.run(agent.run("go"))
+    (item,) = run.pending
+    run = asyncio.run(agent.resume(run.id, {item.id: Approve()}))
+    assert (run.observations, asked) == (("worked",), ["asked", "asked", "seen"])

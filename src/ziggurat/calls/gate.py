@@ -149,6 +149,18 @@ def _expiry(ctx: Context) -> float | None:
 # -- rules -----------------------------------------------------------------------------------------------------------
 
 
+_AT_WORK: Key[tuple[object, ...]] = Key("rules at work")
+"""The rules that are being judged, and the `Approvals` whose approver is deciding, in what these have called."""
+
+
+def _deciding(what: Rule | Approvals, ctx: Context) -> Context:
+    """Return the context of what a rule or an approver calls; it is not asked itself about the calls made there.
+
+    Otherwise an agent that decides would be asked about the calls with which it decides, and these about theirs.
+    """
+    return ctx.at("approval").within(_AT_WORK, (*(ctx.scope.get(_AT_WORK) or ()), what))
+
+
 class Judgement(Struct, frozen=True):
     """The verdict of all rules on a call: allow, deny, or ask `desk` (None: no approver in this process)."""
 
@@ -161,9 +173,11 @@ async def judge(call: ToolCall, stage: Stage, ctx: Context, *, always: bool = Fa
     """Return the verdict of all rules together on a call: deny wins, then ask.
 
     The outermost `Approvals` that asks is the desk; if it has no approver, the next one further out that has. If only
-    the tool itself asks (`always`), the desk is the outermost one with an approver.
+    the tool itself asks (`always`), the desk is the outermost one with an approver. No approver is asked about what it
+    calls itself.
     """
-    gates = ctx.scope.get(APPROVALS) or ()
+    gates, at_work = ctx.scope.get(APPROVALS) or (), ctx.scope.get(_AT_WORK) or ()
+    desks = [gate for gate in gates if gate.approver is not None and gate not in at_work]
     asking: int | None = None
     why = ""
     for number, gate in enumerate(gates):
@@ -173,15 +187,17 @@ async def judge(call: ToolCall, stage: Stage, ctx: Context, *, always: bool = Fa
         if verdict == "ask" and asking is None:
             asking, why = number, reason
     if asking is not None:
-        return Judgement("ask", why, next((gate for gate in reversed(gates[: asking + 1]) if gate.approver), None))
+        return Judgement("ask", why, next((gate for gate in reversed(gates[: asking + 1]) if gate in desks), None))
     if always:
-        return Judgement("ask", "", next((gate for gate in gates if gate.approver), None))
+        return Judgement("ask", "", next(iter(desks), None))
     return Judgement("allow")
 
 
 async def _judge_by(gate: Approvals, call: ToolCall, stage: Stage, ctx: Context) -> tuple[Verdict, str]:
     """Return the verdict of one `Approvals` on a call, and the reason."""
-    concerned = [rule for rule in gate.rules if rule.concerns(call.name, stage)]
+    at_work = ctx.scope.get(_AT_WORK) or ()
+    rules = gate.rules if gate not in at_work else [rule for rule in gate.rules if rule.verdict == "deny"]
+    concerned = [rule for rule in rules if rule.concerns(call.name, stage) and rule not in at_work]
     unsure: str | None = None
     for rule in sorted(concerned, key=lambda rule: rule.verdict != "deny"):  # a stable sort
         if rule.verdict != "deny" and unsure is not None:
@@ -198,7 +214,7 @@ async def _applies(rule: Rule, arguments: str, ctx: Context) -> bool | str:
     """Return whether a rule applies, or a text that says why that cannot be determined."""
     if rule.when is None:
         return True
-    token = AMBIENT.set(ctx.at("approval"))
+    token = AMBIENT.set(_deciding(rule, ctx))
     try:
         answer = rule.when(json.loads(arguments))  # a copy, so the predicate cannot change the call
         if isinstance(answer, Awaitable):
@@ -222,7 +238,7 @@ async def _ask_approver(desk: Approvals, normalize: Normalize, ctx: Context, ite
     apart = ctx.timed(Stopwatch(ctx.clock))  # what the approver does is measured apart: nobody below waits for it
     with watch.waiting():
         began = watch.clock.monotonic()
-        token = AMBIENT.set(apart.at("approval"))  # an agent that the approver runs becomes part of this run
+        token = AMBIENT.set(_deciding(desk, apart))  # an agent that the approver runs becomes part of this run
         try:
             call = item.call
             view = replace(item, call=ToolCall(call.id, call.name, call.arguments))  # the approver cannot change it
