@@ -10,6 +10,7 @@ from ziggurat.core.errors import ConfigurationError, LimitExceeded, Suspend
 from ziggurat.core.event import Event, Queued
 from ziggurat.core.journal import LocalJournal
 from ziggurat.core.layer import stack
+from ziggurat.core.stopwatch import Stopwatch, take_back
 from ziggurat.layers.concurrency_limit import Bulkhead, concurrency_limit
 from ziggurat.testing.clock import settle
 from ziggurat.testing.expect import expect
@@ -251,3 +252,67 @@ def test_the_layer_takes_a_bulkhead_and_shows_it() -> None:
     with pytest.raises(ConfigurationError, match="made once and passed"):
         concurrency_limit(bulkhead=wrong)
     assert repr(concurrency_limit(bulkhead=Bulkhead(3))) == "concurrency_limit(bulkhead=Bulkhead(3, queue=1000))"
+
+
+# -- waiting for people ----------------------------------------------------------------------------------------------
+
+
+class Waiters:
+    """Calls within a limit that work or wait for a person, as they are told."""
+
+    def __init__(self, slots: Bulkhead) -> None:
+        self.slots = slots
+        self.told: dict[int, asyncio.Future[str]] = {}
+        self.active: set[int] = set()
+        self.tasks: dict[int, asyncio.Task[None]] = {}
+        self.service = stack(self, concurrency_limit(bulkhead=slots))
+
+    async def __call__(self, number: int, ctx: Context) -> None:
+        assert ctx.watch is not None
+        self.active.add(number)
+        try:
+            while await self._told(number) == "wait":
+                with ctx.watch.waiting():
+                    self.active.discard(number)
+                    await self._told(number)
+                    await take_back(ctx.watch)
+                self.active.add(number)
+        finally:
+            self.active.discard(number)
+
+    async def _told(self, number: int) -> str:
+        self.told[number] = asyncio.get_running_loop().create_future()
+        try:
+            return await self.told[number]
+        finally:
+            del self.told[number]
+
+    def tell(self, number: int, what: str) -> None:
+        if number not in self.tasks or self.tasks[number].done():
+            ctx = root()
+            self.tasks[number] = asyncio.create_task(self.service(number, ctx.timed(Stopwatch(ctx.clock))))
+        elif what == "cancel":
+            self.tasks[number].cancel()
+        elif number in self.told and not self.told[number].done():
+            self.told[number].set_result(what)
+
+
+ACTS = st.lists(st.tuples(st.integers(0, 5), st.sampled_from(["wait", "end", "cancel"])), max_size=40)
+
+
+@given(st.integers(1, 3), st.lists(ACTS, max_size=10))
+def test_no_slot_is_lost_or_given_twice(limit: int, rounds: list[list[tuple[int, str]]]) -> None:
+    async def main() -> None:
+        waiters = Waiters(Bulkhead(limit))
+        for acts in rounds:
+            for number, what in acts:
+                waiters.tell(number, what)
+            await settle()
+            assert waiters.slots.running == len(waiters.active) <= limit
+            assert waiters.slots.waiting == 0 or waiters.slots.running == limit
+        for task in waiters.tasks.values():
+            task.cancel()
+        await settle()
+        assert (waiters.slots.running, waiters.slots.waiting, waiters.slots._inside) == (0, 0, set())
+
+    asyncio.run(main())

@@ -20,7 +20,9 @@ from ziggurat.core.context import AMBIENT, Context
 from ziggurat.core.errors import ConfigurationError, ModelError
 from ziggurat.core.event import SILENCE
 from ziggurat.core.facts import Fact
+from ziggurat.core.held import held
 from ziggurat.core.journal import journal_of
+from ziggurat.core.stopwatch import take_back
 from ziggurat.messages import stops
 from ziggurat.messages.agent import AgentRequest, AgentRun
 from ziggurat.messages.caller import ParsedAnswer
@@ -71,7 +73,7 @@ class AgentLoop:
         settings = run.loop  # those of the agent, perhaps with tools that its team adds
         policy, checks_answers = settings.policy, settings.checks_answers
         steered = run.steering
-        attended = ctx.emit is not SILENCE or steered is not None or run.writer is not None
+        attended = ctx.emit is not SILENCE or steered is not None or run.writer is not None or held() != ()
         task = asyncio.current_task()
         cancels = 0 if task is None else task.cancelling()
         try:
@@ -110,7 +112,12 @@ class AgentLoop:
             raise run.break_off(contained(raised, task))  # noqa: B904 - it has its cause already
 
     async def _begin_step(self, run: LoopRun, ctx: Context, step: str) -> None:
-        """Save the previous step to the session, apply steering, and emit the start of the step."""
+        """Save the previous step to the session, apply steering, and emit the start of the step.
+
+        A slot that was left while people were waited for is taken back, if that wait was cancelled and the run goes on.
+        """
+        if held():
+            await take_back(ctx.watch)
         if run.writer is not None and run.steps > 1:
             await run.writer.step(run)
         if run.steering is not None:

@@ -12,9 +12,9 @@ from ziggurat.calls.tool_call import act
 from ziggurat.core.context import Context
 from ziggurat.core.entries import Result
 from ziggurat.core.errors import Suspend, ToolError
-from ziggurat.core.fan_out import FanOut, raise_suspended
 from ziggurat.core.journal import journal_of
 from ziggurat.core.path import escaped
+from ziggurat.core.stopwatch import Stopwatch
 from ziggurat.messages.events import ToolEnded
 from ziggurat.messages.parts import ToolCall, ToolResult
 from ziggurat.messages.usage import add_tool_call
@@ -66,11 +66,12 @@ async def call_tools(
 async def _call_together(
     box: Toolbox, calls: tuple[ToolCall, ...], contexts: list[Context], ctx: Context, unwanted: str
 ) -> tuple[ToolResult, ...]:
+    from ziggurat.core.fan_out import FanOut, raise_suspended  # many runs make one call at a time
+
     results: list[ToolResult] = []
 
-    async def make(call: ToolCall, at: Context) -> ToolResult:
-        with at.branch() as branch:
-            return await act(box, call, branch)
+    def make(call: ToolCall, at: Context, watch: Stopwatch) -> Awaitable[ToolResult]:
+        return act(box, call, at.timed(watch))
 
     def enough(outcome: ToolResult | Suspend) -> str:
         if isinstance(outcome, Suspend):
@@ -78,10 +79,16 @@ async def _call_together(
         results.append(outcome)
         return _reason_to_cancel(box, results, outcome)
 
+    slots = None
+    if box.concurrency is not None:
+        from ziggurat.layers.concurrency_limit import Bulkhead  # most batches have no limit
+
+        slots = Bulkhead(box.concurrency, queue=len(calls))
     fan_out: FanOut[ToolResult] = FanOut(
         [partial(make, call, at) for call, at in zip(calls, contexts, strict=True)],
         partial(settle, ctx=ctx, name="a batch of tool calls", grace=_grace(ctx)),
-        limit=box.concurrency,
+        ctx,
+        slots=slots,
         enough=None if box.join == "join_all" else enough,
     )
     why = unwanted or await fan_out.run()

@@ -30,7 +30,7 @@ from ziggurat.core.entries import Record
 from ziggurat.core.errors import ConfigurationError, Denied, InvalidArguments, Timeout, ToolError, described
 from ziggurat.core.journal import journal_of
 from ziggurat.core.scope import Key
-from ziggurat.core.stopwatch import Stopwatch
+from ziggurat.core.stopwatch import Stopwatch, take_back
 from ziggurat.messages.agent import Decision, Deny, Modify, PendingItem, Stage
 from ziggurat.messages.model import ToolSpec
 from ziggurat.messages.parts import ToolCall
@@ -236,18 +236,20 @@ async def _ask_approver(desk: Approvals, normalize: Normalize, ctx: Context, ite
     assert desk.approver is not None
     watch = ctx.watch or Stopwatch(ctx.clock)
     apart = ctx.timed(Stopwatch(ctx.clock))  # what the approver does is measured apart: nobody below waits for it
-    with watch.waiting():
-        began = watch.clock.monotonic()
-        token = AMBIENT.set(_deciding(desk, apart))  # an agent that the approver runs becomes part of this run
-        try:
-            call = item.call
-            view = replace(item, call=ToolCall(call.id, call.name, call.arguments))  # the approver cannot change it
-            answer = desk.approver(view)
-            task = asyncio.ensure_future(in_task(lambda: answer)) if isinstance(answer, Awaitable) else None
-        finally:
-            AMBIENT.reset(token)
-            watch.discount(watch.clock.monotonic() - began)  # it may have asked a person without letting others work
-        decision = cast("Decision", answer) if task is None else await _await_approver(task, desk, apart, item.stage)
+    began = watch.clock.monotonic()
+    token = AMBIENT.set(_deciding(desk, apart))  # an agent that the approver runs becomes part of this run
+    try:
+        call = item.call
+        view = replace(item, call=ToolCall(call.id, call.name, call.arguments))  # the approver cannot change it
+        answer = desk.approver(view)
+        task = asyncio.ensure_future(in_task(lambda: answer)) if isinstance(answer, Awaitable) else None
+    finally:
+        AMBIENT.reset(token)
+        watch.discount(watch.clock.monotonic() - began)  # it may have asked a person without letting others work
+    if task is None:
+        decision = cast("Decision", answer)
+    else:
+        decision = await _await_approver(task, desk, item.stage, apart, watch)
     wrong = misfit(item, decision, normalize)
     if wrong is not None:
         raise ConfigurationError(
@@ -257,7 +259,9 @@ async def _ask_approver(desk: Approvals, normalize: Normalize, ctx: Context, ite
     return decision
 
 
-async def _await_approver(task: "asyncio.Future[Decision]", desk: Approvals, ctx: Context, stage: Stage) -> Decision:
+async def _await_approver(
+    task: "asyncio.Future[Decision]", desk: Approvals, stage: Stage, ctx: Context, watch: Stopwatch
+) -> Decision:
     """Await an approver in a separate task, so that one that ignores its cancellation cannot delay the timeout.
 
     One that does not decide has denied, which is recorded as any decision; a denied model call, which ends the run, is
@@ -266,13 +270,11 @@ async def _await_approver(task: "asyncio.Future[Decision]", desk: Approvals, ctx
     late = ""
     task.add_done_callback(lambda done: done.cancelled() or done.exception())
     try:
-        if desk.timeout is None:
-            await asyncio.wait([task])
-        else:
-            async with ctx.limit(desk.timeout):
-                await asyncio.wait([task])
-    except Timeout:
-        late = f"nobody decided within {desk.timeout:g} s"
+        await asyncio.sleep(0)  # an approver that waits for nothing has decided then, and no place changes hands
+        if not task.done():
+            with watch.waiting():
+                late = await _wait(task, desk.timeout, ctx)
+                await take_back(watch)
     finally:
         task.cancel()
     if not late and not task.cancelled():
@@ -281,3 +283,17 @@ async def _await_approver(task: "asyncio.Future[Decision]", desk: Approvals, ctx
     if stage == "model":
         raise _denial(reason, stage)
     return Deny(reason)
+
+
+async def _wait(task: "asyncio.Future[Decision]", seconds: float | None, ctx: Context) -> str:
+    """Wait until an approver has decided, and end its task if its time is over before; return how it was late then."""
+    try:
+        if seconds is None:
+            await asyncio.wait([task])
+        else:
+            async with ctx.limit(seconds):
+                await asyncio.wait([task])
+    except Timeout:
+        task.cancel()
+        return f"nobody decided within {seconds:g} s"
+    return ""

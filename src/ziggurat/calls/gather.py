@@ -19,6 +19,7 @@ from ziggurat.core.errors import ConfigurationError, JournalError, Suspend, desc
 from ziggurat.core.fan_out import FanOut, raise_suspended
 from ziggurat.core.journal import LocalJournal, journal_of
 from ziggurat.core.settings import PositiveInt, checked
+from ziggurat.core.stopwatch import Stopwatch
 from ziggurat.tools.guarded_call import settle
 
 T = TypeVar("T")
@@ -207,10 +208,16 @@ class _Group:
 
     async def _run_parts(self, chosen: Sequence[int], ctx: Context) -> list[_Outcome]:
         """Run the chosen parts, and return the outcomes of all."""
+        slots = None
+        if self.limit is not None:
+            from ziggurat.layers.concurrency_limit import Bulkhead  # most groups have no limit
+
+            slots = Bulkhead(self.limit, queue=len(chosen))
         fan_out: FanOut[_Outcome] = FanOut(
             [partial(self._run_part, number, ctx.at(str(number + 1))) for number in chosen],
             partial(settle, ctx=ctx, name=self.name),
-            limit=self.limit,
+            ctx,
+            slots=slots,
             enough=self._enough,
         )
         try:
@@ -233,17 +240,16 @@ class _Group:
             raise_suspended(task.result() for task in fan_out.tasks if task is not None and not task.cancelled())
         return outcomes
 
-    async def _run_part(self, number: int, ctx: Context) -> _Outcome:
-        with ctx.branch() as branch:
-            AMBIENT.set(own_places(branch))  # for this task alone, which ends with the part
-            try:
-                return await self.parts[number]
-            except BaseException as raised:  # noqa: BLE001 - raised by the group, or returned as an outcome
-                error = as_failure(raised)
-                if isinstance(error, (ConfigurationError, JournalError)):
-                    raise error  # noqa: B904 - it has its cause already
-                self.failures.append((number, error))
-                return _Failed(error)
+    async def _run_part(self, number: int, ctx: Context, watch: Stopwatch) -> _Outcome:
+        AMBIENT.set(own_places(ctx.timed(watch)))  # for this task alone, which ends with the part
+        try:
+            return await self.parts[number]
+        except BaseException as raised:  # noqa: BLE001 - raised by the group, or returned as an outcome
+            error = as_failure(raised)
+            if isinstance(error, (ConfigurationError, JournalError)):
+                raise error  # noqa: B904 - it has its cause already
+            self.failures.append((number, error))
+            return _Failed(error)
 
     def _enough(self, outcome: _Outcome) -> str:
         if isinstance(outcome, Suspend) or (

@@ -31,10 +31,12 @@ from ziggurat.core.context import AMBIENT, JOURNAL, Context, root
 from ziggurat.core.entries import Intent
 from ziggurat.core.errors import ConfigurationError
 from ziggurat.core.facts import EFFECT, NAME, Effect, Fact
+from ziggurat.core.held import held
 from ziggurat.core.journal import LocalJournal, journal_of
 from ziggurat.core.layer import stack
 from ziggurat.core.service import Service
 from ziggurat.core.settings import checked
+from ziggurat.core.stopwatch import take_back
 from ziggurat.messages.parts import ToolCall
 from ziggurat.tools.fork_effects import FORK_EFFECTS
 from ziggurat.tools.guarded_call import Frozen
@@ -226,6 +228,8 @@ class _Function:
 
     async def __call__(self, request: Arguments, ctx: Context, /) -> Any:
         step, frozen = self.step, ctx.frozen
+        if held():
+            await take_back(ctx.watch)
         args = (ctx, *request.args) if step.takes_context else request.args
         token = _set_ambient(ctx if ctx.leaf else own_places(ctx))  # a composite is no leaf
         try:

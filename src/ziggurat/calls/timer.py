@@ -11,7 +11,7 @@ from ziggurat.core.context import Context
 from ziggurat.core.errors import ConfigurationError
 from ziggurat.core.journal import journal_of
 from ziggurat.core.settings import NonNegativeSeconds, checked
-from ziggurat.core.stopwatch import Stopwatch
+from ziggurat.core.stopwatch import Stopwatch, take_back
 from ziggurat.messages.agent import Answer, Decision, PendingItem
 from ziggurat.messages.parts import ToolCall
 
@@ -79,4 +79,5 @@ async def _fired(item: PendingItem, ctx: Context) -> Decision | None:
         while left > 0:
             await clock.sleep(left)
             left = item.until - clock.now()
+        await take_back(ctx.watch)
     return Answer(None)

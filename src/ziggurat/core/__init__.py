@@ -2,7 +2,7 @@
 
 - The core idea: `service`, `layer`, `combinator`, `facts`.
 - A call: `context`, `scope`, `path`, `clock`, `ticks`, `stopwatch`, `event`, `stream`, `broadcast`, `shield`,
-  `containment`; what the calls around it hold: `held`; several calls at the same time: `fan_out`.
+  `containment`; what the calls around it hold: `held`, `slots`; several calls at the same time: `fan_out`.
 - The record of a run: `entries`, `journal`, `recorder`, `composites`, `acts`, `durations`, `codec`, `json_lines`,
   `reuse`. In a store: `store`, `queue`, `stored_journal`, `stored_rows`, `chain`, `loss`, `live`.
 - Errors: `errors`, `failures`; settings and what they may be: `settings`, `rules`; ids: `ids`; texts without hidden

@@ -1,20 +1,25 @@
-"""FanOut: run several calls at the same time, started in order, until all have ended or enough of them have."""
+"""FanOut: run several calls at the same time until all have ended or enough of them have."""
 
 __all__ = ["FanOut", "raise_suspended"]
 
 import asyncio
 from collections.abc import Awaitable, Callable, Iterable, Sequence
-from math import inf
+from contextlib import AbstractContextManager
+from functools import partial
 from typing import Any, Generic, TypeVar
 
 from ziggurat.core.containment import in_task
+from ziggurat.core.context import Context
 from ziggurat.core.errors import RecordEnds, Suspend
+from ziggurat.core.held import HELD, held
 from ziggurat.core.shield import ring
+from ziggurat.core.slots import Slot, Slots
+from ziggurat.core.stopwatch import Stopwatch
 
 T = TypeVar("T")
 
-Member = Callable[[], Awaitable[T]]
-"""Begins a call."""
+Member = Callable[[Stopwatch], Awaitable[T]]
+"""Begins a call, which the stopwatch measures."""
 
 End = Callable[[Sequence["asyncio.Future[Any]"]], Awaitable[None]]
 """Cancels tasks, and waits until they have ended or their grace is over."""
@@ -28,30 +33,33 @@ class FanOut(Generic[T]):
     Args:
         members: Begin the calls; they are started in this order.
         end: Cancels those that still run.
-        limit: How many run at the same time; None for all.
+        ctx: The context of all of them.
+        slots: How many run at the same time; None for all. One that waits for a person in the process has none.
         enough: Called with each outcome; returns why the calls that still run are not needed any more, else "".
 
     Attributes:
         tasks: The task of each call, None for those that were not started.
     """
 
-    __slots__ = ("_end", "_enough", "_error", "_limit", "_members", "_over", "_running", "_started", "_why", "tasks")
+    __slots__ = ("_end", "_enough", "_error", "_members", "_open", "_over", "_slots", "_watch", "_why", "tasks")
 
     def __init__(
         self,
         members: Sequence[Member[T]],
         end: End,
+        ctx: Context,
         *,
-        limit: int | None = None,
+        slots: Slots | None = None,
         enough: Callable[[T | Suspend], str] | None = None,
     ) -> None:
         self.tasks: list[asyncio.Task[T | Suspend] | None] = [None] * len(members)
-        self._members: list[Member[T]] = list(members)
+        self._members = members
         self._end = end
-        self._limit = inf if limit is None else limit
+        self._watch = ctx.watch or Stopwatch(ctx.clock)
+        self._slots = slots
         self._enough = enough
         self._over: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        self._started = self._running = 0
+        self._open: dict[asyncio.Task[T | Suspend], tuple[AbstractContextManager[Stopwatch], Slot | None]] = {}
         self._why = ""
         self._error: BaseException | None = None
 
@@ -62,16 +70,17 @@ class FanOut(Generic[T]):
             BaseException: the error of a call; the others were cancelled.
         """
         try:
-            self._start_more()
-            if self._running:
+            for number, member in enumerate(self._members):
+                self.tasks[number] = self._start(member)
+            if self._open:
                 await self._over
             if self._error is not None:
                 raise self._error
         except BaseException:
-            await self._end(self._started_tasks())
+            await self._end_all()
             raise
         if self._why:
-            await self._end(self._started_tasks())
+            await self._end_all()
         return self._why
 
     def stop(self, why: str) -> None:
@@ -88,47 +97,63 @@ class FanOut(Generic[T]):
 
     def add(self, member: Member[T]) -> None:
         """Run one more call; called by a call that has not ended, such as for what follows from it."""
-        self._members.append(member)
-        self.tasks.append(None)
-        if not self._over.done():
-            self._start_more()
+        self.tasks.append(None if self._over.done() else self._start(member))
 
-    def _started_tasks(self) -> "list[asyncio.Task[T | Suspend]]":
-        return [task for task in self.tasks if task is not None]
-
-    def _start_more(self) -> None:
-        loop = asyncio.get_running_loop()
-        while self._started < len(self._members) and self._running < self._limit:
-            task = loop.create_task(_suspend_as_value(self._members[self._started]))
-            self.tasks[self._started] = task
-            self._started += 1
-            self._running += 1
-            task.add_done_callback(self._ended)
+    def _start(self, member: Member[T]) -> "asyncio.Task[T | Suspend]":
+        branch = self._watch.branch()  # from now on: a call that waits for a slot does not wait for a person
+        slot = None if self._slots is None else Slot(self._slots, left=True)
+        task = asyncio.get_running_loop().create_task(_run(member, branch.__enter__(), slot))
+        self._open[task] = branch, slot
+        task.add_done_callback(self._ended)
+        return task
 
     def _ended(self, task: "asyncio.Task[T | Suspend]") -> None:
-        """Take the outcome of a call, and start the next one."""
-        self._running -= 1
-        if self._over.done():
-            return
+        """Take the outcome of a call."""
+        if not self._over.done():
+            self._judge(task)
+        if not self._over.done():  # else the calls around go on, and those that wait for a slot never begin
+            self._close(task)
+            if not self._open:
+                ring(self._over)
+
+    def _judge(self, task: "asyncio.Task[T | Suspend]") -> None:
         try:
             if not task.cancelled():  # one that cancelled itself has no outcome
                 if (error := task.exception()) is not None:
                     self.fail(error)
-                    return
-                if self._enough is not None and (why := self._enough(task.result())):
+                elif self._enough is not None and (why := self._enough(task.result())):
                     self.stop(why)
-                    return
-            self._start_more()
         except Exception as error:  # noqa: BLE001 - raised by `run`
             self.fail(error)
-            return
-        if not self._running:
-            ring(self._over)
+
+    def _close(self, task: "asyncio.Task[T | Suspend]") -> None:
+        branch, slot = self._open.pop(task)
+        branch.__exit__(None, None, None)
+        if slot is not None:
+            slot.end()
+
+    async def _end_all(self) -> None:
+        """Cancel the calls that still run, and wait for them; those that do not stop are left alone."""
+        self._over.cancel()  # if it is not over yet
+        try:
+            await self._end([task for task in self.tasks if task is not None])
+        finally:
+            for task in [*self._open]:
+                if task.done():
+                    self._close(task)
+                else:
+                    task.add_done_callback(self._close)
 
 
-async def _suspend_as_value(begin: Member[T]) -> T | Suspend:
+async def _run(member: Member[T], watch: Stopwatch, slot: Slot | None) -> T | Suspend:
     try:
-        return await in_task(begin)
+        if slot is not None:
+            if not slot.slots.take(slot):
+                await slot.slots.wait(slot)
+            slot.left = False
+            watch.places.append(slot)
+            HELD.set((*held(), slot))
+        return await in_task(partial(member, watch))
     except Suspend as suspend:
         return suspend
 

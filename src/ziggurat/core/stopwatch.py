@@ -1,9 +1,10 @@
 """Stopwatch: measures the time of a call, and stands still while the call only waits for a person."""
 
-__all__ = ["Alarm", "Stopwatch"]
+__all__ = ["Alarm", "Place", "Stopwatch", "take_back"]
 
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
+from typing import Protocol
 
 from ziggurat.core.clock import Clock, Timer
 from ziggurat.core.event import SILENCE, Emit
@@ -11,12 +12,25 @@ from ziggurat.core.event import SILENCE, Emit
 _WHILE = 0.01
 
 
+class Place(Protocol):
+    """One of a limited number of places that a call has, such as a slot of a bulkhead."""
+
+    def leave(self) -> None:
+        """Let another call have it, because the call only waits for a person."""
+        ...
+
+    async def take_back(self) -> None:
+        """Wait for it, unless the call has it."""
+        ...
+
+
 class Stopwatch:
     """Measures the seconds that a call and all calls below it work; waiting for a person is not counted.
 
     Stopwatches form a tree, as calls do. One that stands still stops the one around it too, unless that one has
     parallel branches and another of them works on. So a wait is free for the call that waits and for all around it,
-    and no call beside it gets more time.
+    and no call beside it gets more time. A call's `places` are free while its stopwatch stands still; whoever goes on
+    below it waits for them, by `take_back`.
 
     Args:
         clock: Tells the time.
@@ -27,7 +41,7 @@ class Stopwatch:
 
     __slots__ = (
         "_branches", "_excluded", "_followers", "_limit", "_monotonic", "_sleeping", "_start", "_stopped", "_waits",
-        "clock", "emit", "limited", "outer",
+        "clock", "emit", "limited", "outer", "places",
     )  # fmt: skip
 
     def __init__(
@@ -45,6 +59,7 @@ class Stopwatch:
         self._followers: list[Stopwatch] | None = None  # of calls that wait for this one
         self._sleeping: list[Alarm] | None = None
         self._limit: Alarm | None = None
+        self.places: list[Place] = []  # of the calls that it measures, in the order in which they took them
         self.limited: bool = outer is not None and outer.limited  # whether it or one around it has a limit
 
     @property
@@ -111,12 +126,16 @@ class Stopwatch:
                 other._change(-1, 0)
 
     def discount(self, seconds: float) -> None:
-        """Do not count the last `seconds`, in which nothing in this process could work."""
-        watch: Stopwatch | None = self
-        while watch is not None:
-            if watch._stopped is None:
-                watch._excluded += seconds
-            watch = watch.outer
+        """Do not count the last `seconds`, in which nothing could work: here, around and in all that follow."""
+        reached: set[Stopwatch] = set()
+        left: list[Stopwatch | None] = [self]
+        while left:
+            watch = left.pop()
+            if watch is not None and watch not in reached:
+                reached.add(watch)
+                left += [watch.outer, *(watch._followers or ())]
+                if watch._stopped is None:
+                    watch._excluded += seconds
 
     def _change(self, waits: int, branches: int) -> None:
         self._waits += waits
@@ -127,6 +146,8 @@ class Stopwatch:
         now = self.clock.monotonic()
         if self._stopped is None:
             self._stopped = now
+            for place in self.places:
+                place.leave()
         else:
             self._excluded += now - self._stopped
             self._stopped = None
@@ -137,6 +158,17 @@ class Stopwatch:
             self.outer._change(1 if stands else -1, 0)
         for follower in self._followers or ():
             follower._change(1 if stands else -1, 0)
+
+
+async def take_back(watch: Stopwatch | None) -> None:
+    """Wait until the calls that a stopwatch measures have the places again that they left, the outermost first."""
+    watches: list[Stopwatch] = []
+    while watch is not None:
+        watches.append(watch)
+        watch = watch.outer
+    for each in reversed(watches):
+        for place in [*each.places]:
+            await place.take_back()
 
 
 class Alarm:

@@ -15,6 +15,8 @@ from ziggurat.core.layer import layer
 from ziggurat.core.service import Service
 from ziggurat.core.settings import SHARED, NonNegativeInt, PositiveInt, checked
 from ziggurat.core.shield import ring
+from ziggurat.core.slots import Slot
+from ziggurat.core.stopwatch import Stopwatch
 
 Q = TypeVar("Q")
 R = TypeVar("R")
@@ -26,14 +28,16 @@ class _Waiter:
     Attributes:
         call: Identifies the call.
         above: The calls around it that have a slot.
+        returns: Whether it had a slot before.
     """
 
-    __slots__ = ("above", "call", "granted", "turn")
+    __slots__ = ("above", "call", "granted", "returns", "turn")
 
-    def __init__(self, call: object, above: list[object]) -> None:
+    def __init__(self, call: object, above: list[object], *, returns: bool) -> None:
         self.turn: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self.call = call
         self.above = above
+        self.returns = returns
         self.granted = False
 
 
@@ -88,14 +92,18 @@ class Bulkhead:
                 self._inside.add(call)
             return True
 
-    async def wait(self, call: object = None) -> None:
+    async def wait(self, call: object = None, *, returns: bool = False) -> None:
         """Wait in the queue for a slot; a caller cancelled while it waits leaves the queue and takes no slot.
+
+        Args:
+            call: As for `take`.
+            returns: The call had a slot before: it goes before those that had none, and is not refused.
 
         Raises:
             LimitExceeded: the queue is full.
         """
         with self._lock:
-            waiter = self._queue_up(call)
+            waiter = self._queue_up(call, returns=returns)
         try:
             await waiter.turn
         except BaseException:
@@ -121,14 +129,15 @@ class Bulkhead:
             if self._blocked:
                 self._lend()
 
-    def _queue_up(self, call: object) -> _Waiter:
-        waiter = _Waiter(call, [each for each in held() if each in self._inside])
-        self._waiting.append(waiter)
+    def _queue_up(self, call: object, *, returns: bool) -> _Waiter:
+        waiter = _Waiter(call, [each for each in held() if each in self._inside], returns=returns)
+        others = (number for number, each in enumerate(self._waiting) if not each.returns)
+        self._waiting.insert(next(others, len(self._waiting)) if returns else len(self._waiting), waiter)
         for each in waiter.above:
             self._blocked[each] = self._blocked.get(each, 0) + 1
         if waiter.above:
             self._lend()
-        if len(self._waiting) > self.queue and not waiter.granted:
+        if len(self._waiting) > self.queue and not waiter.granted and not returns:
             self._leave_queue(waiter)
             raise LimitExceeded(
                 "concurrency",
@@ -186,6 +195,7 @@ async def concurrency_limit(
         stack(model, retry(), timeout(seconds=60), concurrency_limit(bulkhead=Bulkhead(8)))
 
     It may be around agents and tools that call each other: a call whose caller holds the last slot goes on in it.
+    While a call only waits for people, its slot is free.
 
     Args:
         bulkhead: The slots; share one between all layers that use the same resource.
@@ -196,13 +206,17 @@ async def concurrency_limit(
     """
     if ctx.replayed:
         return await inner(request, ctx)
-    call = object()
+    call = Slot(bulkhead)
     acquired = bulkhead.take(call)
     if not acquired and ctx.listens(Queued) and bulkhead.waiting < bulkhead.queue:
         await ctx.emit(Queued(ctx.path, "concurrency", bulkhead.waiting))
         acquired = bulkhead.take(call)  # a slot may have become free while the event was emitted
     if not acquired:
         await bulkhead.wait(call)
+    watch = ctx.watch
+    if watch is None:
+        ctx = ctx.timed(watch := Stopwatch(ctx.clock))
+    watch.places.append(call)
     around = held()
     HELD.set(within := (*around, call))  # as `Holding` does, which takes three calls more
     try:
@@ -210,4 +224,8 @@ async def concurrency_limit(
     finally:
         if held() is within:
             HELD.set(around)
-        bulkhead.release(call)
+        watch.places.remove(call)
+        call.over = True
+        if not call.left:  # as `Slot.end` does, which takes two calls more
+            call.left = True
+            bulkhead.release(call)

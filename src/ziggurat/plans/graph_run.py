@@ -17,6 +17,7 @@ from ziggurat.core.journal import LocalJournal, journal_of
 from ziggurat.core.json_lines import as_error
 from ziggurat.core.path import parent_of
 from ziggurat.core.similar import similar
+from ziggurat.core.stopwatch import Stopwatch
 from ziggurat.messages.events import NodeChanged
 from ziggurat.plans.causes import Cause, Token, Update, joined
 from ziggurat.plans.graph_history import HISTORY, GraphPoint
@@ -98,7 +99,7 @@ class GraphRun:
         while len(ready) == 1:
             ready = await self._step(this, ready[0], ctx)
         if ready:
-            fan_out: FanOut[None] = FanOut((), partial(settle, ctx=ctx, name=self.name))
+            fan_out: FanOut[None] = FanOut((), partial(settle, ctx=ctx, name=self.name), ctx)
             for member in ready:
                 fan_out.add(partial(self._strand, this, member, fan_out, ctx))
             await fan_out.run()
@@ -108,14 +109,15 @@ class GraphRun:
             return token
         return joined([each[3] for each in sorted(this.loose, key=_by_place)], self.state_type)
 
-    async def _strand(self, this: _Round, member: Member, fan_out: FanOut[None], ctx: Context) -> None:
+    async def _strand(
+        self, this: _Round, member: Member, fan_out: FanOut[None], ctx: Context, watch: Stopwatch
+    ) -> None:
         """Run a member and what follows from it, in a task of its own."""
-        with ctx.branch() as branch:
-            ready = [member]
-            while ready:
-                ready = await self._step(this, ready[0], branch)
-                for other in ready[1:]:
-                    fan_out.add(partial(self._strand, this, other, fan_out, ctx))
+        own, ready = ctx.timed(watch), [member]
+        while ready:
+            ready = await self._step(this, ready[0], own)
+            for other in ready[1:]:
+                fan_out.add(partial(self._strand, this, other, fan_out, ctx))
 
     async def _step(self, this: _Round, member: Member, ctx: Context) -> list[Member]:
         """Run a member, and return those that are ready then."""

@@ -1,0 +1,340 @@
+"""A call that only waits for a person leaves its slots to others, and has them again before it goes on."""
+
+import asyncio
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from tests.turns import until
+from ziggurat.agents.agent import Agent
+from ziggurat.agents.flow import flow
+from ziggurat.calls.gather import gather
+from ziggurat.calls.step import step
+from ziggurat.core.context import Context
+from ziggurat.core.layer import stack
+from ziggurat.layers.concurrency_limit import Bulkhead, concurrency_limit
+from ziggurat.layers.timeout import timeout
+from ziggurat.messages.agent import Approve, Decision, PendingItem
+from ziggurat.messages.model import ModelRequest, ModelResponse
+from ziggurat.messages.parts import tool_call
+from ziggurat.models.scripted import ScriptedModel
+from ziggurat.testing.clock import settle
+from ziggurat.testing.leaks import assert_no_leaks
+from ziggurat.tools.approval import Approvals
+from ziggurat.tools.function import FunctionTool, tool
+from ziggurat.tools.toolbox import Toolbox, quorum
+
+
+def _by_turn(*said: Any) -> Any:
+    """Return a model that answers by the number of its earlier replies, in every run the same."""
+
+    async def model(request: ModelRequest, ctx: Context) -> ModelResponse:
+        turn = sum(message.role == "assistant" for message in request.messages)
+        return await ScriptedModel(said[turn])(request, ctx)
+
+    return model
+
+
+class World:
+    """A person who decides when told to, and tools that work until told to end."""
+
+    def __init__(self) -> None:
+        self.slots = Bulkhead(1)
+        self.asked: dict[str, asyncio.Future[Decision]] = {}
+        self.working: dict[str, asyncio.Future[None]] = {}
+        self.most = 0
+
+    async def approver(self, item: PendingItem) -> Decision:
+        self.asked[item.call.name] = asyncio.get_running_loop().create_future()
+        return await self.asked[item.call.name]
+
+    async def approve(self, name: str) -> None:
+        await until(lambda: name in self.asked)
+        self.asked.pop(name).set_result(Approve())
+
+    async def end(self, name: str) -> None:
+        await until(lambda: name in self.working)
+        self.working[name].set_result(None)
+        await until(lambda: name not in self.working)
+
+    async def work(self, name: str) -> str:
+        self.working[name] = asyncio.get_running_loop().create_future()
+        self.most = max(self.most, len(self.working))
+        try:
+            await self.working[name]
+        finally:
+            del self.working[name]
+        return "done"
+
+    def tool(self, name: str) -> FunctionTool:
+        @tool(name=name, approval=name.startswith("pay"))
+        async def work() -> str:
+            """Work."""
+            return await self.work(name)
+
+        return work
+
+    def agent(self, *replies: Any, tools: Any = None, name: str = "payer", **settings: Any) -> Agent:
+        names = dict.fromkeys(call.name for reply in replies for call in (reply if type(reply) is list else [reply]))
+        tools = [self.tool(each) for each in names] if tools is None else tools
+        approvals = Approvals(approver=self.approver)
+        return Agent(_by_turn(*replies, "done"), tools=tools, approvals=approvals, name=name, **settings)
+
+    def other(self) -> "asyncio.Task[Any]":
+        """Start another agent that needs the slot."""
+        agent = self.agent(tool_call("other"), name="other")
+        return asyncio.create_task(self.limited(agent).run("go"))
+
+    def limited(self, agent: Any) -> Any:
+        return agent.layered(concurrency_limit(bulkhead=self.slots))
+
+    def assert_free(self) -> None:
+        slots = self.slots
+        assert (slots.running, slots.waiting, slots._inside, slots._borrowed, slots._blocked) == (
+            0,
+            0,
+            set(),
+            set(),
+            {},
+        )
+
+
+def _alone(world: World) -> Any:
+    return world.limited(world.agent(tool_call("pay")))
+
+
+def _with_one_that_has_worked(world: World) -> Any:
+    return world.limited(world.agent([tool_call("pay"), tool_call("add")]))
+
+
+def _called(depth: int, *, limited: bool) -> Callable[[World], Any]:
+    """Return an agent so deep beneath one with a slot; those between may have the same limit."""
+
+    def make(world: World) -> Any:
+        agent: Any = world.agent(tool_call("pay"))
+        for level in range(depth):
+            named = stack(agent, concurrency_limit(bulkhead=world.slots)) if limited else agent
+            called = tool_call(agent.name, input="x")
+            agent = world.agent(called, tools=[named], name=f"level-{level}")
+        return world.limited(agent)
+
+    return make
+
+
+def _in_a_function(world: World) -> Any:
+    helper = world.agent(tool_call("pay"), name="helper")
+
+    @tool
+    async def ask() -> str:
+        """Ask."""
+        return (await helper.run("x")).text
+
+    return world.limited(world.agent(tool_call("ask"), tools=[ask]))
+
+
+def _within_a_time_limit(world: World) -> Any:
+    return _alone(world).layered(timeout(seconds=60))
+
+
+WAITING: dict[str, Callable[[World], Any]] = {
+    "alone": _alone,
+    "beside a call that has ended": _with_one_that_has_worked,
+    "one level below": _called(1, limited=False),
+    "two levels below": _called(2, limited=False),
+    "one level below within a limit": _called(1, limited=True),
+    "two levels below within limits": _called(2, limited=True),
+    "in a function": _in_a_function,
+    "within a time limit": _within_a_time_limit,
+}
+
+
+@pytest.mark.parametrize("queue", [0, 10])
+@pytest.mark.parametrize("where", WAITING)
+def test_others_have_the_slot_while_a_person_decides(where: str, queue: int) -> None:
+    world = World()
+    world.slots = Bulkhead(1, queue=queue)
+
+    async def main() -> None:
+        async with assert_no_leaks():
+            waiting = asyncio.create_task(WAITING[where](world).run("go"))
+            await until(lambda: world.asked)
+            if "beside" in where:
+                await settle()
+                assert world.slots.running == 1  # it still works
+                await world.end("add")
+            await until(lambda: not world.slots.running)
+            other = world.other()
+            await until(lambda: world.working)
+            await world.approve("pay")
+            await until(lambda: world.slots.waiting)
+            assert list(world.working) == ["other"]
+            await world.end("other")
+            await world.end("pay")
+            assert [run.text for run in await asyncio.gather(waiting, other)] == ["done", "done"]
+
+    asyncio.run(main())
+    assert world.most == 1
+    world.assert_free()
+
+
+@pytest.mark.parametrize("decided", [False, True])
+@pytest.mark.parametrize("where", WAITING)
+def test_who_is_cancelled_while_others_have_the_slot_takes_none(where: str, decided: bool) -> None:
+    world = World()
+
+    async def main() -> None:
+        async with assert_no_leaks():
+            waiting = asyncio.create_task(WAITING[where](world).run("go"))
+            await until(lambda: world.asked)
+            if "beside" in where:
+                await world.end("add")
+            other = world.other()
+            await until(lambda: "other" in world.working)
+            if decided:
+                await world.approve("pay")
+                await until(lambda: world.slots.waiting)
+            waiting.cancel()
+            await asyncio.wait([waiting])
+            assert (world.slots.running, world.slots.waiting) == (1, 0)
+            await world.end("other")
+            assert (await other).text == "done"
+
+    asyncio.run(main())
+    world.assert_free()
+
+
+@pytest.mark.parametrize("first", ["pay_1", "pay_2"])
+def test_a_call_of_which_one_part_is_decided_on_has_its_slot(first: str) -> None:
+    world = World()
+
+    async def main() -> None:
+        waiting = asyncio.create_task(world.limited(world.agent([tool_call("pay_1"), tool_call("pay_2")])).run("go"))
+        await until(lambda: len(world.asked) == 2)
+        for name in (first, *world.asked.keys() - {first}):
+            await until(lambda: not world.slots.running)
+            await world.approve(name)
+            await until(lambda: world.working)
+            assert world.slots.running == 1
+            await world.end(name)
+        assert (await waiting).observations == ("done", "done")
+
+    asyncio.run(main())
+    world.assert_free()
+
+
+def _cancelled_by_its_batch(world: World) -> Any:
+    calls, tools = [tool_call("pay"), tool_call("add")], [world.tool("pay"), world.tool("add"), world.tool("next")]
+    return world.limited(world.agent(calls, tool_call("next"), tools=Toolbox(tools, join=quorum(1))))
+
+
+def _cancelled_by_the_program(world: World) -> Any:
+    helper = world.agent(tool_call("pay"), name="helper")
+
+    @tool
+    async def ask() -> str:
+        """Ask, but not for long."""
+        asking = asyncio.ensure_future(helper.run("x"))
+        await until(lambda: "other" in world.working)
+        asking.cancel()
+        await asyncio.wait([asking])
+        return "nobody decided"
+
+    return world.limited(world.agent(tool_call("ask"), tool_call("next"), tools=[ask, world.tool("next")]))
+
+
+@pytest.mark.parametrize("how", ["batch", "program", "redirect"])
+def test_an_agent_that_goes_on_when_a_wait_was_cancelled_has_its_slot_again(how: str) -> None:
+    world = World()
+
+    async def main() -> None:
+        if how == "redirect":
+            agent = world.limited(world.agent(tool_call("pay"), tool_call("next")))
+        else:
+            agent = {"batch": _cancelled_by_its_batch, "program": _cancelled_by_the_program}[how](world)
+        handle = agent.start("go")
+        await until(lambda: world.asked)
+        other = world.other()
+        if how == "batch":
+            await world.end("add")
+            await world.end("next")  # it did not lose its slot: the other call of the batch has worked
+            await world.end("other")
+        else:
+            await until(lambda: "other" in world.working)
+            if how == "redirect":
+                handle.redirect("something else")
+            await until(lambda: world.slots.waiting)
+            await world.end("other")
+            await world.end("next")
+        assert (await handle.result()).text == (await other).text == "done"
+
+    asyncio.run(main())
+    assert world.most == 1
+    world.assert_free()
+
+
+# -- the calls of a reply, and the parts of a group -------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("concurrency", [1, 2])
+def test_a_call_that_waits_holds_up_no_other_of_its_reply(concurrency: int) -> None:
+    world = World()
+    calls = [tool_call(name) for name in ("pay", "add", "look")]
+    box = Toolbox([world.tool(call.name) for call in calls], concurrency=concurrency)
+
+    async def main() -> None:
+        waiting = asyncio.create_task(world.limited(world.agent(calls, tools=box)).run("go"))
+        await world.end("add")
+        await until(lambda: "look" in world.working)
+        await world.approve("pay")
+        await settle()
+        assert len(world.working) == concurrency
+        await world.end("look")
+        await world.end("pay")
+        assert (await waiting).observations == ("done", "done", "done")
+
+    asyncio.run(main())
+    assert world.most == concurrency
+    world.assert_free()
+
+
+def test_a_part_that_waits_holds_up_no_other_of_its_group() -> None:
+    world = World()
+    payer = world.agent(tool_call("pay"))
+
+    async def ask() -> str:
+        return (await payer.run("x")).text
+
+    @step
+    async def work(name: str) -> str:
+        return await world.work(name)
+
+    @flow
+    async def both() -> list[str]:
+        return list(await gather(ask(), work("one"), work("two"), limit=1))
+
+    async def main() -> None:
+        run = asyncio.create_task(both.run())
+        await world.end("one")
+        await until(lambda: "two" in world.working)
+        await world.approve("pay")
+        await world.end("two")
+        await world.end("pay")
+        assert (await run).output == ["done", "done", "done"]
+
+    asyncio.run(main())
+    assert world.most == 1
+
+
+def test_a_batch_that_fails_fast_begins_no_call_that_had_no_slot() -> None:
+    world = World()
+
+    @tool
+    async def fail() -> str:
+        """Fail."""
+        raise ValueError("no")
+
+    box = Toolbox([fail, world.tool("pay"), world.tool("add")], concurrency=1, join="fail_fast")
+    run = asyncio.run(world.agent([tool_call("fail"), tool_call("pay"), tool_call("add")], tools=box).run("go"))
+    assert run.observations == ("ValueError: no", *["not executed: another call of the batch failed"] * 2)
+    assert (world.asked, world.most) == ({}, 0)
