@@ -12,13 +12,14 @@ import pytest
 
 from tests.agents.clerk import clerk, waiting
 from tests.hard_cases.support import ByTurn, results
-from tests.stores.places import PLACES, Place, opening
+from tests.stores import places
+from tests.stores.places import PLACES, Place, new_store, opening
 from tests.stores.server import schema
 from ziggurat.agents.agent import Agent
 from ziggurat.core.errors import ConfigurationError
 from ziggurat.core.store import Row, chained, run_log
 from ziggurat.messages import stops
-from ziggurat.messages.agent import AgentRun, Approve, Deny, Modify
+from ziggurat.messages.agent import AgentRun, Approve, Decision, Deny, Modify, PendingItem
 from ziggurat.messages.parts import tool_call
 from ziggurat.runs.options import Environment
 from ziggurat.stores.local import LocalLogs
@@ -221,3 +222,47 @@ def test_a_resumed_run_may_be_granted_less(place: Place) -> None:
         return await fetcher(place()).resume("r", {run.pending[0].id: Approve()}, grants=[])
 
     assert [each.error for each in results(asyncio.run(main()))] == [None, "denied", "denied"]
+
+
+# -- while an approver in another process is asked -------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("kind", ["memory", "sqlite", "file"])
+@pytest.mark.parametrize("answer", [Approve(), Deny("no, too"), Modify({"amount": 3}), None])
+@pytest.mark.parametrize(
+    ("posted", "observed", "paid"),
+    [(Approve(), "paid 5", [5]), (Deny("no"), "denied: no", []), (Modify({"amount": 1}), "paid 1", [1])],
+)
+def test_the_first_decision_stands_whoever_makes_it(
+    kind: str, answer: Decision | None, posted: Decision, observed: str, paid: list[int], tmp_path: Path
+) -> None:
+    made: list[int] = []
+
+    @tool
+    def pay(amount: int) -> str:
+        """Pay."""
+        made.append(amount)
+        return f"paid {amount}"
+
+    async def main() -> AgentRun:
+        asked: asyncio.Future[PendingItem] = asyncio.get_running_loop().create_future()
+        answered: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
+
+        async def approver(item: PendingItem) -> Any:
+            asked.set_result(item)
+            return await answered
+
+        model = ByTurn(tool_call("pay", amount=5), "done")
+        store = new_store()
+        agent = Agent(model, tools=[pay], approvals=Approvals("pay", approver=approver), store=store, name="desk")
+        handle = agent.start("go", run_id="r")
+        item = await asked
+        elsewhere = Agent(model, tools=[pay], approvals=Approvals("pay"), store=store, name="desk")
+        await elsewhere.decide("r", {item.id: posted})
+        answered.set_result(answer)  # None is no decision: it does not matter any more
+        await handle.result()
+        return await agent.replay("r")
+
+    with places.used(kind, tmp_path):
+        run = asyncio.run(main())
+    assert (run.observations, made) == ((observed,), paid)

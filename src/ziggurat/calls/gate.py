@@ -23,6 +23,7 @@ from msgspec.structs import replace
 
 from ziggurat.calls.call_decision import CallDecision, Normalize, item_of, misfit
 from ziggurat.calls.failures import note_failure
+from ziggurat.calls.waiting import INBOX, inbox_of
 from ziggurat.core.codec import digest
 from ziggurat.core.containment import as_failure, in_task
 from ziggurat.core.context import AMBIENT, Context
@@ -231,8 +232,10 @@ async def _applies(rule: Rule, arguments: str, ctx: Context) -> bool | str:
 # -- the approver in this process ------------------------------------------------------------------------------------
 
 
-async def _ask_approver(desk: Approvals, normalize: Normalize, ctx: Context, item: PendingItem) -> Decision:
-    """Get a decision on a pending item from an approver."""
+async def _ask_approver(
+    desk: Approvals, normalize: Normalize, ctx: Context, item: PendingItem
+) -> Decision | tuple[Decision, int]:
+    """Get a decision on a pending item from an approver, or the one that was posted to the run meanwhile."""
     assert desk.approver is not None
     watch = ctx.watch or Stopwatch(ctx.clock)
     apart = ctx.timed(Stopwatch(ctx.clock))  # what the approver does is measured apart: nobody below waits for it
@@ -250,6 +253,9 @@ async def _ask_approver(desk: Approvals, normalize: Normalize, ctx: Context, ite
         decision = cast("Decision", answer)
     else:
         decision = await _await_approver(task, desk, item.stage, apart, watch)
+    posted = await inbox_of(ctx).take_decision(item.id) if INBOX in ctx.scope else None
+    if posted is not None:
+        return posted  # the first decision stands
     wrong = misfit(item, decision, normalize)
     if wrong is not None:
         raise ConfigurationError(

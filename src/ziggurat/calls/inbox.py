@@ -114,6 +114,16 @@ class Inbox:
         self._note()
         return decisions
 
+    async def take_decision(self, item_id: str) -> tuple[Decision, int] | None:
+        """Return the first decision that was posted on an item that waits, and the number with which it was."""
+        await self.read()
+        for number, decisions in self._decisions.items():
+            if item_id in decisions:
+                del self._decisions[number]
+                self._note()
+                return decisions[item_id], number
+        return None
+
     def _note(self) -> None:
         """Note which items are known here: if the run is suspended and has others by then, it is due at once."""
         unused = (number - 1 for number in self._decisions)
