@@ -4,6 +4,7 @@ rules > decision: recorded, by an approver in this process, or awaited > the cal
 """
 
 __all__ = [
+    "SAVE_WAITING",
     "WAITING_CALLS",
     "ApprovedCall",
     "Judgement",
@@ -120,6 +121,10 @@ def _denial(reason: str, stage: Stage) -> Denied:
 
 WAITING_CALLS: Key[Callable[[ToolCall, Normalize], Awaitable[bool]]] = Key("waiting calls")
 """Returns whether an earlier run of the same session made an equal call and waits for a decision about it."""
+
+
+SAVE_WAITING: Key[Callable[[], Awaitable[None]]] = Key("save waiting")
+"""Saves in the session of the run what waits for a decision, for the next turn if this process is lost meanwhile."""
 
 
 def digest_of_call(call: ToolCall) -> str:
@@ -278,6 +283,8 @@ async def _await_approver(
     try:
         await asyncio.sleep(0)  # an approver that waits for nothing has decided then, and no place changes hands
         if not task.done():
+            if SAVE_WAITING in ctx.scope:
+                await ctx.scope[SAVE_WAITING]()
             with watch.waiting():
                 late = await _wait(task, desk.timeout, ctx)
                 await take_back(watch)

@@ -12,7 +12,7 @@ from msgspec.structs import replace
 
 from ziggurat.calls.decisions import decision_entries
 from ziggurat.calls.enter import AgentParts, AgentService
-from ziggurat.calls.gate import WAITING_CALLS
+from ziggurat.calls.gate import SAVE_WAITING, WAITING_CALLS
 from ziggurat.calls.hooks import screened
 from ziggurat.calls.waiting import INBOX
 from ziggurat.core.clock import Clock
@@ -326,6 +326,7 @@ class Opener:
         if writer is not None:
             scope[SESSION_WRITER] = writer
             scope[WAITING_CALLS] = partial(writer.waits, self.runs, options.clock)
+            scope[SAVE_WAITING] = writer.save_waiting
             writer.journal, writer.path = journal, self.path
         ctx = root_context(self.path, scope, options, journal.watch)
         if runs is not None and control is not None:

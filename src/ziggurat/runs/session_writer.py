@@ -13,6 +13,7 @@ __all__ = [
     "waiting_steps",
 ]
 
+import asyncio
 import logging
 from collections.abc import Awaitable, Iterable, Sequence
 from contextlib import suppress
@@ -78,6 +79,8 @@ class SessionWriter:
         self._shortened = lease.state.shortened.get(run_id, 0)
         self._conversation: Conversation | None = None
         self._seen = self._length = 0
+        self._asked: int | None = None  # the number of the first message of what was saved while people are asked
+        self._saving = asyncio.Lock()
 
     @property
     def id(self) -> str:
@@ -118,6 +121,20 @@ class SessionWriter:
             await self._write([*self._entries(0, own), *self._shorter(shorter, log[: run.complete])])
             self._conversation, self._length = run.conversation, len(own)
         self._seen = run.complete
+        self._asked = None
+
+    async def save_waiting(self) -> None:
+        """Save what waits for people while they are asked in this process, as `close` does for a run that waits.
+
+        Raises:
+            LeaseLost: another writer has taken the session over.
+            StoreError: it cannot be written.
+        """
+        own = [] if self._conversation is not None else [*self.request.messages[self.loaded :]]
+        self._asked = self._length + len(own)
+        async with self._saving:
+            pending = () if self.journal is None else recorded_items(self.journal)
+            await self._write(self._waiting_entries(self._length, own, pending))
 
     async def close(self, run: AgentRun) -> AgentRun:
         """Save the rest of a run, release the session, and return the run with the session's id.
@@ -131,14 +148,7 @@ class SessionWriter:
             prompt = self.request.messages
             if start == 0 and history[: len(prompt)] == list(prompt):  # from a service that does not set `start`
                 start = len(prompt)
-            waiting, calls = list[Message](), tuple[str, ...]()
-            if self.journal is not None and run.pending:
-                waiting = waiting_steps(self.journal, run.pending)
-                calls = tuple(dict.fromkeys(map(digest_of_call, waiting_calls(self.journal, run.pending))))
-            entries = self._entries(0, [*prompt[self.loaded :], *history[start:], *waiting], calls)
-            before = self._lease.state.waiting.get(self.run_id, ())
-            if not entries and calls != before:  # a flow adds no messages until it ends
-                entries = [MessagesAdded(self._now(), self.run_id, self._count, (), calls)]
+            entries = self._waiting_entries(0, [*prompt[self.loaded :], *history[start:]], run.pending)
             entries += self._shorter(0 if run.past is None else len(run.past.rewritings), run.messages)
             await self._write(entries, release=True)
         finally:
@@ -181,6 +191,25 @@ class SessionWriter:
             if journal is not None and (digest in digests or _has_made(journal, call, normalize)):
                 return True
         return False
+
+    def _waiting_entries(
+        self, start: int, own: Sequence[Message], pending: Sequence[PendingItem]
+    ) -> list[SessionEntry]:
+        """Return the entries to write so that the run's messages from number `start` on are these and what waits."""
+        waiting, calls = list[Message](), tuple[str, ...]()
+        if self.journal is not None and pending:
+            waiting = waiting_steps(self.journal, pending)
+            calls = tuple(dict.fromkeys(map(digest_of_call, waiting_calls(self.journal, pending))))
+        entries = self._entries(start, [*own, *waiting], calls)
+        end = start + len(own)
+        if not entries and not waiting and end == self._asked:  # it was cancelled while people were asked
+            self._count = end
+            return [MessagesAdded(self._now(), self.run_id, end, (), calls)]
+        if not entries and calls != self._lease.state.waiting.get(self.run_id, ()):
+            entries = [
+                MessagesAdded(self._now(), self.run_id, self._count, (), calls)
+            ]  # a flow adds none until it ends
+        return entries
 
     def _entries(self, start: int, messages: Sequence[Message], waiting: tuple[str, ...] = ()) -> list[SessionEntry]:
         """Return the entries to write so that the run's messages from number `start` on are these."""
