@@ -60,6 +60,8 @@ def header_of(at: Path) -> LogInfo | None:
         if not at.is_dir():
             return None
         missing = ", ".join(name for name in ("info.json", "log.jsonl") if not (at / name).exists())
+        if not missing:  # it was created meanwhile
+            return header_of(at)
         raise StoreError(f"{at}: a part of it is missing ({missing}); put it back, or remove the folder") from None
     except UNREADABLE as error:
         raise StoreError(f"{at}: its description cannot be read: {error}") from error
