@@ -1,4 +1,7 @@
 import asyncio
+import random
+from contextlib import suppress
+from functools import partial
 from typing import Any
 
 import pytest
@@ -8,6 +11,7 @@ from hypothesis import strategies as st
 from ziggurat.core.context import JOURNAL, Context, root
 from ziggurat.core.errors import ConfigurationError, LimitExceeded, Suspend
 from ziggurat.core.event import Event, Queued
+from ziggurat.core.fan_out import FanOut
 from ziggurat.core.journal import LocalJournal
 from ziggurat.core.layer import stack
 from ziggurat.core.stopwatch import Stopwatch, take_back
@@ -15,6 +19,7 @@ from ziggurat.layers.concurrency_limit import Bulkhead, concurrency_limit
 from ziggurat.testing.clock import settle
 from ziggurat.testing.expect import expect
 from ziggurat.testing.leaks import assert_no_leaks
+from ziggurat.tools import guarded_call
 
 
 class Crowd:
@@ -316,3 +321,66 @@ def test_no_slot_is_lost_or_given_twice(limit: int, rounds: list[list[tuple[int,
         assert (waiters.slots.running, waiters.slots.waiting, waiters.slots._inside) == (0, 0, set())
 
     asyncio.run(main())
+
+
+class Nest:
+    """Calls within a limit that work, wait for people, or make such calls beneath them, one or several, by chance."""
+
+    def __init__(self, seed: int) -> None:
+        self.chance = random.Random(seed)
+        self.slots = Bulkhead(self.chance.randint(1, 3), queue=self.chance.choice([0, 2, 100]))
+        self.service = stack(self, concurrency_limit(bulkhead=self.slots))
+        self.most = 0
+
+    async def __call__(self, depth: int, ctx: Context) -> None:
+        for _ in range(self.chance.randint(0, 4)):
+            await self.chance.choice([self.work, self.ask, self.call])(depth, ctx)
+
+    async def work(self, depth: int, ctx: Context) -> None:
+        for _ in range(self.chance.randint(0, 4)):
+            self.most = max(self.most, self.slots.running)
+            await asyncio.sleep(0)
+
+    async def ask(self, depth: int, ctx: Context) -> None:
+        assert ctx.watch is not None
+        with ctx.watch.waiting():
+            await self.work(depth, ctx)
+            await take_back(ctx.watch)
+
+    async def call(self, depth: int, ctx: Context) -> None:
+        async def beneath(watch: Stopwatch) -> None:
+            with suppress(LimitExceeded):
+                await self.service(depth + 1, ctx.timed(watch))
+
+        if depth < 3:
+            members = [beneath] * self.chance.randint(1, 3)
+            await FanOut(members, partial(guarded_call.settle, ctx=ctx, name="calls"), ctx).run()
+
+    async def run(self) -> None:
+        async def begin() -> None:
+            with suppress(LimitExceeded):
+                await self.service(0, root().timed(Stopwatch(root().clock)))
+
+        tasks = [asyncio.create_task(begin()) for _ in range(self.chance.randint(1, 8))]
+        await self.work(0, root())
+        for task in tasks:
+            if self.chance.random() < 0.3:
+                task.cancel()
+        ended = await asyncio.gather(*tasks, return_exceptions=True)
+        assert {type(each) for each in ended} <= {type(None), asyncio.CancelledError}
+
+
+@pytest.mark.parametrize("seeds", [range(first, first + 50) for first in range(0, 200, 50)], ids=str)
+def test_calls_that_wait_for_people_beneath_each_other_never_wait_for_ever(seeds: range) -> None:
+    for seed in seeds:
+        nest = Nest(seed)
+        asyncio.run(nest.run())
+        slots = nest.slots
+        assert nest.most <= slots.limit
+        assert (slots.running, slots.waiting, slots._inside, slots._borrowed, slots._blocked) == (
+            0,
+            0,
+            set(),
+            set(),
+            {},
+        )

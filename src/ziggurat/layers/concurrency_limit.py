@@ -27,7 +27,7 @@ class _Waiter:
 
     Attributes:
         call: Identifies the call.
-        above: The calls around it that have a slot.
+        above: The calls around it that have a slot, or have left it and will have it again.
         returns: Whether it had a slot before.
     """
 
@@ -130,7 +130,7 @@ class Bulkhead:
                 self._lend()
 
     def _queue_up(self, call: object, *, returns: bool) -> _Waiter:
-        waiter = _Waiter(call, [each for each in held() if each in self._inside], returns=returns)
+        waiter = _Waiter(call, [each for each in held() if self._knows(each)], returns=returns)
         others = (number for number, each in enumerate(self._waiting) if not each.returns)
         self._waiting.insert(next(others, len(self._waiting)) if returns else len(self._waiting), waiter)
         for each in waiter.above:
@@ -148,6 +148,9 @@ class Bulkhead:
                 transient=True,
             )
         return waiter
+
+    def _knows(self, call: object) -> bool:
+        return call in self._inside or (isinstance(call, Slot) and call.slots is self)
 
     def _leave_queue(self, waiter: _Waiter) -> None:
         if waiter not in self._waiting:
@@ -176,8 +179,9 @@ class Bulkhead:
         known = len(self._inside) - len(self._borrowed)
         if known < self.running or not all(call in self._blocked for call in self._inside):
             return
-        for waiter in [each for each in self._waiting if each.above]:
+        for waiter in [each for each in self._waiting if not self._inside.isdisjoint(each.above)]:
             if self._grant(waiter, borrowed=True):
+                self._lend()  # one that had left its slot may be waited for itself
                 return
 
     def __repr__(self) -> str:
