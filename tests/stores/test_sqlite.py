@@ -1,6 +1,7 @@
 """Tests of the SQLite store: formats, leases, many runs, large values, and removal during writes."""
 
 import asyncio
+import contextlib
 import sqlite3
 from collections.abc import Sequence
 from pathlib import Path
@@ -136,6 +137,40 @@ def test_what_is_no_database_is_told(tmp_path: Path) -> None:
     with pytest.raises(StoreError, match="is a folder"):
         asyncio.run(_found(tmp_path / "folder"))
     assert [each.name for each in (tmp_path / "folder").iterdir()] == ["runs.db"]
+
+
+_HOT = bytes.fromhex("d9d505f920a163d7 00000000 7b3a09c4 00000000 00000200 00001000").ljust(512, b"\0")
+"""The rollback journal of a database of which nothing was written before."""
+
+
+@pytest.mark.parametrize("guarded", [False, True])
+@pytest.mark.parametrize("left", [0, 1, 15, 16, 18, 99, 100, 512, 4095])
+def test_a_database_that_was_being_created_when_power_was_lost_is_created_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, left: int, guarded: bool
+) -> None:
+    monkeypatch.setattr(sqlite_connection, "has_wal_reset_bug", lambda: guarded)
+    with contextlib.closing(sqlite3.connect(tmp_path / "whole.db")) as connection:
+        connection.execute("PRAGMA journal_mode = WAL")
+    page = (tmp_path / "whole.db").read_bytes()[:left]
+    for name, torn in {"short": page, "zeros": page.ljust(4096, b"\0")}.items():
+        folder = tmp_path / name
+        folder.mkdir()
+        (folder / "runs.db").write_bytes(torn)
+        (folder / "runs.db-journal").write_bytes(_HOT)
+        assert asyncio.run(_found(folder)) is None
+
+
+def test_a_damaged_database_is_not_created_again(tmp_path: Path) -> None:
+    asyncio.run(_found(tmp_path))
+    damaged = b"?" * 16 + (tmp_path / "runs.db").read_bytes()[16:]
+    (tmp_path / "runs.db").write_bytes(damaged)
+    for journal in (None, b"a file of another program"):
+        if journal is not None:
+            (tmp_path / "runs.db-journal").write_bytes(journal)
+        with pytest.raises(StoreError, match="is not a database, or a damaged one"):
+            asyncio.run(_found(tmp_path))
+        assert (tmp_path / "runs.db").read_bytes() == damaged
+    assert (tmp_path / "runs.db-journal").exists()
 
 
 def test_a_connection_that_was_never_made_is_closed_quietly(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

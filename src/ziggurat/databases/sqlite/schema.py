@@ -8,7 +8,7 @@ from contextlib import closing
 from pathlib import Path
 
 from ziggurat.core.errors import StoreError
-from ziggurat.databases.files import refuse_irregular
+from ziggurat.databases.files import read_private, refuse_irregular
 
 APPLICATION = 0x5A494747
 """The application id that marks a database file as ours (``ZIGG``)."""
@@ -66,6 +66,9 @@ def has_wal_reset_bug(version: tuple[int, ...] = sqlite3.sqlite_version_info) ->
     return patch is None or version[2] < patch
 
 
+_JOURNAL = bytes.fromhex("d9d505f920a163d7")
+"""What a rollback journal of SQLite begins with; without it, SQLite rolls nothing back, but removes the file."""
+
 _COMPANIONS = ("", "-wal", "-shm", "-journal")
 
 
@@ -90,11 +93,18 @@ def refuse_foreign(path: Path) -> None:
                 return
             used = any(page.execute(statement).fetchone()[0] for statement in _NUMBERS)
     except sqlite3.DatabaseError as error:
-        if getattr(error, "sqlite_errorname", "").startswith("SQLITE_CORRUPT"):
-            return  # after a crash it can only be read with its write-ahead log; `migrate` looks again
+        kind = getattr(error, "sqlite_errorname", "")
+        if kind.startswith("SQLITE_CORRUPT") or (kind == "SQLITE_NOTADB" and _can_be_rolled_back(path)):
+            return  # after a crash it can only be read with its journal; `migrate` looks again
         raise
     if used:
         raise StoreError(f"{path} is a database of another program; choose another file")
+
+
+def _can_be_rolled_back(path: Path) -> bool:
+    """Return whether there is a rollback journal beside a database, as after a crash while it was created."""
+    journal = Path(f"{os.path.realpath(path)}-journal")
+    return journal.exists() and read_private(journal).startswith(_JOURNAL)
 
 
 def migrate(connection: sqlite3.Connection, where: str) -> None:
