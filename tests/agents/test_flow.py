@@ -11,6 +11,7 @@ from tests.hard_cases.support import ByTurn, through_json
 from tests.wrong import wrong
 from ziggurat.agents.agent import Agent
 from ziggurat.agents.flow import Flow, flow
+from ziggurat.calls.question import ask
 from ziggurat.calls.step import step
 from ziggurat.cli.main import main
 from ziggurat.core.context import Context
@@ -276,3 +277,38 @@ def test_a_flow_with_another_input_than_text_or_an_object_is_no_tool() -> None:
     assert double.run_sync(4).output == 8
     with pytest.raises(ConfigurationError, match="the flow double cannot be a tool"):
         double.as_tool()
+
+
+@pytest.mark.parametrize("stop", ["Failed", "Suspended", "Cancelled"])
+def test_a_flow_that_stops_on_the_way_has_counted_its_steps(stop: str) -> None:
+    started = asyncio.Event()
+
+    @step
+    async def first() -> int:
+        return 1
+
+    @step
+    async def second() -> int:
+        if stop == "Failed":
+            raise ValueError("broken")
+        if stop == "Cancelled":
+            started.set()
+            await asyncio.Event().wait()
+        return 2
+
+    @flow(store="memory:")
+    async def work() -> int:
+        total = await first() + await second()
+        return total if await ask("go on?", bool) else 0
+
+    async def main() -> None:
+        handle = work.start(run_id="r")
+        if stop == "Cancelled":
+            await started.wait()
+            handle.cancel()
+        run = await handle.result()
+        assert stops.status_of(run.stop) == stop
+        assert run.steps == (3 if stop == "Suspended" else 2)
+        assert (await work.run(run_id="r")).steps == (await work.replay("r")).steps == run.steps
+
+    asyncio.run(main())

@@ -1,6 +1,7 @@
 """`act`: what layers and hooks may do to a call, and what they may not."""
 
 import asyncio
+from typing import Any
 
 import pytest
 from msgspec.structs import replace
@@ -9,6 +10,7 @@ from ziggurat.calls.hooks import given
 from ziggurat.calls.tool_call import act
 from ziggurat.core.context import JOURNAL, RUN_ID, Context
 from ziggurat.core.entries import Intent, Result
+from ziggurat.core.errors import NotRepeatable
 from ziggurat.core.journal import LocalJournal
 from ziggurat.core.layer import layer, stack
 from ziggurat.core.scope import Scope
@@ -88,6 +90,47 @@ def test_every_try_gets_arguments_of_its_own() -> None:
     box = Toolbox([stack(drain, retry(attempts=3, base=0))])
     assert asyncio.run(act(box, tool_call("drain", numbers=[1, 2]), _ctx())).text == "done"
     assert seen == [[1, 2]] * 3
+
+
+@pytest.mark.parametrize("seconds", [None, 5.0])
+@pytest.mark.parametrize("kind", ["async", "sync", "service"])
+@pytest.mark.parametrize("around", ["layer", "wrap_tool"])
+def test_what_acts_once_is_run_once_when_it_is_asked_for_twice_at_the_same_time(
+    around: str, kind: str, seconds: float | None
+) -> None:
+    runs: list[int] = []
+
+    @tool(effect="once", timeout=seconds)
+    async def pay() -> str:
+        """Pay."""
+        await asyncio.sleep(0)
+        runs.append(1)
+        return "paid"
+
+    @tool(name="pay", effect="once", timeout=seconds)
+    def pay_in_thread() -> str:
+        """Pay."""
+        runs.append(1)
+        return "paid"
+
+    async def twice(call: ToolCall, ctx: Context, inner: Service[ToolCall, ToolResult]) -> ToolResult:
+        first, second = await asyncio.gather(inner(call, ctx), inner(call, ctx), return_exceptions=True)
+        assert isinstance(first, ToolResult)
+        assert isinstance(second, NotRepeatable)
+        return first
+
+    class Twice(Middleware):
+        async def wrap_tool(self, call: ToolCall, ctx: Context, tool: Any) -> ToolResult:
+            return await twice(call, ctx, tool) if around == "wrap_tool" else await tool(call, ctx)
+
+    @layer
+    async def doubled(call: ToolCall, ctx: Context, tool: Service[ToolCall, ToolResult]) -> ToolResult:
+        return await twice(call, ctx, tool)
+
+    service: Any = pay_in_thread if kind == "sync" else stack(pay, retry(attempts=1)) if kind == "service" else pay
+    box = Toolbox([stack(service, doubled()) if around == "layer" else service])
+    assert asyncio.run(act(box, tool_call("pay"), _ctx(Twice()))).text == "paid"
+    assert runs == [1]
 
 
 def test_what_does_not_fit_meets_no_layer() -> None:

@@ -3,6 +3,7 @@
 __all__ = ["FlowProgram"]
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 from ziggurat.agents.flow_input import FlowInput
@@ -20,7 +21,7 @@ from ziggurat.messages.agent import AgentRequest, AgentRun
 from ziggurat.messages.conversation import Transcript
 from ziggurat.messages.delta import deltas_of
 from ziggurat.messages.events import Delta
-from ziggurat.messages.message import assistant
+from ziggurat.messages.message import Message, assistant
 from ziggurat.tools.parameter import Parameter
 
 
@@ -55,14 +56,21 @@ class FlowProgram:
         arguments: dict[str, Any] = {} if self._context is None else {self._context: ctx}
         if self._takes.kind is not None:
             arguments[self._takes.parameter.name] = self._value(request, ctx)
+        call = ctx.scope[AGENT_CALL]
+        call.so_far = partial(self._run_of, request, ctx)
         output = await run_program(lambda: self.function(**arguments), ctx)
         reply = assistant(self._text_of(output))
         if ctx.listens(Delta):
             at = ctx.at("step-1").at("model").path  # as `emit_recorded` does
             for delta in deltas_of(reply):
                 await ctx.emit(Delta(at, delta))
+        call.so_far = None
+        return self._run_of(request, ctx, output, reply)
+
+    def _run_of(self, request: AgentRequest, ctx: Context, output: object = None, *replies: Message) -> AgentRun:
+        """Return the run as far as the function has come; its caller knows how it ends."""
         return AgentRun(
-            Transcript.of(*request.messages, reply),
+            Transcript.of(*request.messages, *replies),
             stops.Completed(),
             output,
             steps=counted_steps(ctx),

@@ -132,7 +132,10 @@ async def enter(agent: AgentService, request: AgentRequest, ctx: Context, *, aga
             await journal.write(Entered(ctx.path, parts.name, request, parts.setup(), frame.began))
         if ctx.emit is not SILENCE:
             await ctx.emit(AgentStarted(ctx.path, parts.name, ctx.run_id))
-        service = wrap(_Alternatives(agent, ctx), chain, "wrap_agent") if chain.hooks["wrap_agent"] else agent
+        wraps = chain.hooks["wrap_agent"]
+        if wraps and journal.replaying and record is not None and record.result and _was_raced(ctx.path, journal):
+            return await _answer(record.result, parts, ctx)
+        service = wrap(_Alternatives(agent, ctx), chain, "wrap_agent") if wraps else agent
         run = await service(request, ctx)
         must_be(run, AgentRun, parts.name, ctx)
         if record is not None and record.result is not None:
@@ -174,14 +177,16 @@ class _Alternatives:
     """An agent inside its wraps, which may await it several times: at other paths than its own it is entered again.
 
     Raises:
+        ConfigurationError: it is awaited twice at the same time at one path.
         NotRepeatable: it has failed at another path, after a tool that acts once only was run there.
     """
 
-    __slots__ = ("_ctx", "_failed", "inner")
+    __slots__ = ("_ctx", "_failed", "_running", "inner")
 
     def __init__(self, inner: AgentService, ctx: Context) -> None:
         self.inner = inner
         self._ctx = ctx
+        self._running: set[str] = set()
         self._failed: tuple[str, Exception] | None = None
 
     async def __call__(self, request: AgentRequest, ctx: Context, /) -> AgentRun:
@@ -189,6 +194,12 @@ class _Alternatives:
             error = await after_acts(self._failed[1], self._ctx)
             if isinstance(error, NotRepeatable):
                 raise error
+        if ctx.path in self._running:
+            raise ConfigurationError(
+                f"{ctx.path}: a wrap_agent awaits the agent twice at the same time with one context, so what it calls "
+                "has one place in the record; give each its own: agent(request, ctx.under('alt-1'))"
+            )
+        self._running.add(ctx.path)
         try:
             if ctx.is_entered:
                 return await self.inner(request, ctx)
@@ -196,6 +207,8 @@ class _Alternatives:
         except Exception as error:
             self._failed = ctx.path, error
             raise
+        finally:
+            self._running.discard(ctx.path)
 
 
 def _with_run(error: BaseException, frame: AgentCall, request: AgentRequest, ctx: Context) -> BaseException:
@@ -263,10 +276,22 @@ async def _recorded_run(record: Record, parts: AgentParts, ctx: Context) -> Agen
     compared = journal.replaying and not failed and not _was_reused(ctx, journal)
     if outcome is None or compared or (failed and not parent_of(ctx.path)):
         return None  # a replay runs the loop again, to find differences; so does a run whose failure was not its end
-    run = _read_run(outcome, await journal.answer(ctx, outcome, parts.name, None, AgentRun), parts)
+    return await _answer(outcome, parts, ctx)
+
+
+async def _answer(outcome: Outcome, parts: AgentParts, ctx: Context) -> AgentRun:
+    """Return the recorded run, or raise the recorded error."""
+    run = _read_run(outcome, await journal_of(ctx).answer(ctx, outcome, parts.name, None, AgentRun), parts)
     if ctx.emit is not SILENCE:
         await emit_recorded(run, ctx)
     return run
+
+
+def _was_raced(path: str, journal: LocalJournal) -> bool:
+    """Return whether an alternative of an agent was cancelled: it cannot be gone through again, and is not awaited."""
+    entered = (entry.path for entry in journal.entries if isinstance(entry, Entered))
+    alternatives = (journal.find(each) for each in entered if parent_of(each) == path)
+    return any(record is not None and not record.outcomes for record in alternatives)
 
 
 def _was_reused(ctx: Context, journal: LocalJournal) -> bool:

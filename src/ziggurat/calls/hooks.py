@@ -20,9 +20,11 @@ __all__ = [
 
 import logging
 from collections.abc import Awaitable, Sequence
+from itertools import takewhile
 from typing import Any, Generic, NoReturn, TypeVar, cast, get_args
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from ziggurat.calls.agent_call import AGENT_CALL
 from ziggurat.core.containment import as_failure
@@ -188,7 +190,22 @@ async def hooked(middleware: Middleware, hook: str, value: T, ctx: Context) -> T
         misused(middleware, hook, changed, ctx)
     if hook in _CONVERSATIONS:
         _check_sendable(changed, value, middleware, hook, ctx)
-    return cast("T", changed)
+    return cast("T", _begun(changed, value))
+
+
+def _begun(changed: object, before: object) -> object:
+    """Return a run from a hook that may have removed or added messages before those of the run, with its new start."""
+    if not isinstance(changed, AgentRun) or not isinstance(before, AgentRun) or changed.start != before.start:
+        return changed
+    messages, earlier = list(changed.history), list(before.history)
+    if len(messages) == len(earlier):
+        return changed
+    own = earlier[before.start :]
+    start = len(messages) - len(own)
+    if start < 0 or messages[start:] != own:  # the first message that is not one of the earlier ones
+        pairs = zip(messages, earlier[: before.start], strict=False)
+        start = sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], pairs))
+    return replace(changed, start=start)
 
 
 def _check_sendable(changed: Any, before: Any, middleware: Middleware, hook: str, ctx: Context) -> None:
@@ -276,6 +293,7 @@ class _Wrapped(Generic[Q, R]):
             misused(middleware, hook, answer, ctx)
         if checked is not None and hook in _CONVERSATIONS and answer is not checked.answer:
             _check_sendable(answer, checked.answer, middleware, hook, ctx)
+            answer = _begun(answer, checked.answer)
         return cast("R", answer)
 
 

@@ -235,6 +235,7 @@ class _Function:
         try:
             if step.effect == "once" and isinstance(frozen, Frozen):
                 frozen.use(frozen.call, ctx)
+                frozen.begin()
                 return await once_only(self.function(*args, **request.kwargs), frozen)
             return await self.function(*args, **request.kwargs)
         finally:

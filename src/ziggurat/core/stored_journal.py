@@ -135,17 +135,17 @@ class StoredJournal(LocalJournal):
         if self._screens is not None:
             entry = self.screened(entry)
         self._rows.append((entry, self.written(entry)))
-        self._keep(entry)
+        self._keep(entry, super().hold)
 
     def begun(self, opened: JournalEntry) -> None:
         """Add the first entry, with which the log was created."""
-        self._keep(opened)
+        self._keep(opened, super().append)
         self._stable = 1
 
-    def _keep(self, entry: JournalEntry) -> None:
+    def _keep(self, entry: JournalEntry, keep: Callable[[JournalEntry], object]) -> None:
         """Keep an entry in memory without screening it a second time."""
         screens, self._screens = self._screens, None
-        super().append(entry)
+        keep(entry)
         self._screens = screens
 
     def settled(self, *, flush: bool = False) -> Awaitable[None] | None:
@@ -184,7 +184,7 @@ class StoredJournal(LocalJournal):
         if self._screens is not None:
             entry = self.screened(entry)
             data = self.written(entry)
-            self._keep(entry)
+            self._keep(entry, super().append)
         else:
             data = self.written(entry)
             super().append(entry)

@@ -123,7 +123,7 @@ class StoredRuns(Runs):
         """Release the lease of a run that did not end; what waits to be written is written first."""
         unbegun = mistaken and journal.is_new and not journal.went_on
         with suppress(StoreError):
-            waiting = journal.settled()
+            waiting = journal.settled(flush=journal.went_on)
             if waiting is not None:
                 await waiting
         journal.close()

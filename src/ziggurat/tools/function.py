@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, Generic, cast, overload
 
 from ziggurat.core.context import Context
 from ziggurat.core.entries import Returned
-from ziggurat.core.errors import ConfigurationError, InvalidArguments, ToolError
+from ziggurat.core.errors import ConfigurationError, InvalidArguments, NotRepeatable, ToolError
 from ziggurat.core.facts import EFFECT, NAME, Fact, facts_of, wrapped_in
 from ziggurat.core.journal import journal_of
 from ziggurat.core.layer import rewrapped
@@ -193,8 +193,13 @@ class FunctionTool(Generic[F_co]):
         return f"tool({self.spec.name!r})"
 
 
-async def _record_returned(work: Awaitable[ToolResult], frozen: Frozen, ctx: Context) -> ToolResult:
+async def _record_returned(work: Coroutine[Any, Any, ToolResult], frozen: Frozen, ctx: Context) -> ToolResult:
     """Await a tool with ``effect="once"`` and record its result at once."""
+    try:
+        frozen.begin()
+    except NotRepeatable:
+        work.close()
+        raise
     result = await work
     await journal_of(ctx).write(Returned(frozen.path, result))
     return result

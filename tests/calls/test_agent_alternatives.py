@@ -1,0 +1,118 @@
+"""What a `wrap_agent` may do with the agent: await it at several places, and change the run that it returns."""
+
+import asyncio
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from msgspec.structs import replace
+
+from tests.stores.places import PLACES, Place, opening
+from ziggurat.agents.agent import Agent
+from ziggurat.core.context import Context
+from ziggurat.core.errors import ConfigurationError
+from ziggurat.messages.agent import AgentRequest, AgentRun
+from ziggurat.messages.conversation import Transcript
+from ziggurat.messages.message import Message, assistant, user
+from ziggurat.messages.middleware import Middleware
+from ziggurat.messages.model import ModelRequest, ModelResponse
+from ziggurat.messages.parts import tool_call
+from ziggurat.messages.usage import Usage
+from ziggurat.models.scripted import ScriptedModel
+from ziggurat.tools.function import tool
+
+
+@pytest.fixture(params=PLACES)
+def place(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Place]:
+    with opening(request.param, tmp_path) as place:
+        yield place
+
+
+class Race(Middleware):
+    """Asks an agent twice at the same time, and takes the first answer."""
+
+    async def wrap_agent(self, request: AgentRequest, ctx: Context, agent: Any) -> AgentRun:
+        tasks = [asyncio.ensure_future(agent(request, ctx.under(f"alt-{number}"))) for number in (1, 2)]
+        done, lost = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
+        for task in lost:
+            task.cancel()
+        await asyncio.gather(*lost, return_exceptions=True)
+        run: AgentRun = done.pop().result()
+        return run
+
+
+async def slow_at_first(request: ModelRequest, ctx: Context) -> ModelResponse:
+    await asyncio.sleep(0)
+    if "alt-1" in ctx.path:
+        await asyncio.Event().wait()
+    return ModelResponse(assistant("the second"), usage=Usage(1, 1, requests=1))
+
+
+def test_a_race_of_alternatives_is_replayed_as_it_ended(place: Place) -> None:
+    async def main() -> None:
+        run = await Agent(slow_at_first, middleware=[Race()], store=place()).run("go", run_id="r")
+        assert run.text == "the second"
+        replayed = await Agent(slow_at_first, middleware=[Race()], store=place()).replay("r")
+        assert replace(replayed, seconds=run.seconds) == run
+
+    asyncio.run(main())
+
+
+def test_a_replay_of_a_race_finds_what_has_changed(place: Place) -> None:
+    async def main() -> None:
+        await Agent(slow_at_first, middleware=[Race()], store=place()).run("go", run_id="r")
+        with pytest.raises(Exception, match="instructions"):
+            await Agent(slow_at_first, instructions="Be brief.", middleware=[Race()], store=place()).replay("r")
+
+    asyncio.run(main())
+
+
+def test_an_agent_is_awaited_once_at_a_time_with_one_context() -> None:
+    class Both(Middleware):
+        async def wrap_agent(self, request: AgentRequest, ctx: Context, agent: Any) -> AgentRun:
+            runs: list[AgentRun] = await asyncio.gather(agent(request, ctx), agent(request, ctx))
+            return runs[0]
+
+    with pytest.raises(ConfigurationError, match=r"twice at the same time .* ctx\.under"):
+        Agent(slow_at_first, middleware=[Both()]).run_sync("go")
+
+
+def _cut(run: AgentRun, how: str) -> AgentRun:
+    messages: list[Message] = list(run.messages)
+    if how == "the earlier":
+        messages = messages[run.start - 1 :]
+    elif how == "the calls":
+        messages = [*messages[: run.start], messages[-1]]
+    elif how == "all but the answer":
+        messages = [user("in short"), messages[-1]]
+    elif how == "more before":
+        messages = [user("a note"), assistant("noted"), *messages]
+    elif how == "each":
+        messages = [replace(message, parts=message.parts) for message in messages]
+    return replace(run, messages=Transcript.of(*messages))
+
+
+STARTS = {"nothing": 3, "the earlier": 1, "the calls": 3, "all but the answer": 0, "more before": 5, "each": 3}
+
+
+@pytest.mark.parametrize("hook", ["after_agent", "wrap_agent"])
+@pytest.mark.parametrize("how", STARTS)
+def test_a_run_whose_messages_a_hook_has_changed_begins_where_its_own_begin(how: str, hook: str) -> None:
+    @tool
+    def look() -> str:
+        """Look."""
+        return "seen"
+
+    class Cut(Middleware):
+        async def after_agent(self, run: AgentRun, ctx: Context) -> AgentRun | None:
+            return _cut(run, how) if hook == "after_agent" else None
+
+        async def wrap_agent(self, request: AgentRequest, ctx: Context, agent: Any) -> AgentRun:
+            run: AgentRun = await agent(request, ctx)
+            return _cut(run, how) if hook == "wrap_agent" else run
+
+    agent = Agent(ScriptedModel(tool_call("look"), "the answer"), tools=[look], middleware=[Cut()])
+    run = agent.run_sync("and now?", history=[user("before"), assistant("earlier")])
+    assert (run.start, run.text) == (STARTS[how], "the answer")
+    assert len(run.actions) == (how not in ("the calls", "all but the answer"))
