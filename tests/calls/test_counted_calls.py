@@ -15,6 +15,7 @@ from ziggurat.agents.runnable import Runnable
 from ziggurat.calls.question import ask
 from ziggurat.core.context import Context
 from ziggurat.core.errors import ToolError
+from ziggurat.core.store import Store
 from ziggurat.messages import stops
 from ziggurat.messages.agent import AgentRun, Answer, Approve, Deny, Happened, PendingItem
 from ziggurat.messages.budget import Budget
@@ -24,7 +25,9 @@ from ziggurat.messages.model import ModelRequest, ModelResponse
 from ziggurat.messages.parts import ToolCall, ToolErrorKind, ToolResult, tool_call
 from ziggurat.messages.usage import Usage
 from ziggurat.models.scripted import ScriptedModel
+from ziggurat.runs.local import runs_of
 from ziggurat.runs.options import Environment
+from ziggurat.stores.local import LocalLogs
 from ziggurat.teams.result import TeamResult
 from ziggurat.teams.voting import parallel
 from ziggurat.testing.clock import HandClock
@@ -283,3 +286,29 @@ def test_agents_at_the_same_time_stop_at_a_limit_where_they_did_before(paused: b
     assert "the tool_calls limit" in result.failures["eve" if paused else "ann"]
     assert replayed.messages == run.messages
     assert (replayed.stop, replayed.usage) == (run.stop, run.usage)
+
+
+@pytest.mark.parametrize("limit", [1, 2, 3, 4])
+def test_a_run_that_is_lost_anywhere_stops_at_a_limit_where_it_would_have(limit: int) -> None:
+    @tool
+    async def look() -> str:
+        """Look."""
+        return "seen"
+
+    def agent(store: Store) -> Agent:
+        inner = Agent(_by_turn(tool_call("look"), "done"), tools=[look], name="inner")
+        turns = [tool_call("inner", input="x")] * 3
+        return Agent(_by_turn(*turns, "done"), tools=[inner], store=store, budget=Budget(tool_calls=limit))
+
+    async def main() -> None:
+        store = new_store()
+        whole = await agent(store).run("go", run_id="r")
+        entries = (await runs_of(store).read("r")).entries
+        for count in range(1, len(entries)):
+            lost = LocalLogs()
+            await runs_of(lost).plant("r", "agent", entries[:count])
+            run = await agent(lost).resume("r")
+            assert (run.stop, run.messages) == (whole.stop, whole.messages), count
+            assert (run.usage, run.tool_calls) == (whole.usage, whole.tool_calls), count
+
+    asyncio.run(main())

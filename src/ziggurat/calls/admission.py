@@ -122,10 +122,12 @@ class Spending:
                 self.steps.add(tried.path)
 
     def recall_tool(self, path: str, record: Record) -> None:
-        """Count a recorded tool call, if it was made: refused ones do not count."""
+        """Count a recorded tool call, if it was made: refused ones do not count, but are known to be refused."""
         name = _name_of_made(record)
         if name:
             self.calls.setdefault(name, set()).add(path)
+        elif record.result is not None and self.budget.tool_calls is not None:
+            self.limited |= as_type(record.result.value, ToolResult).text == self._refusal()
 
     def add(self, usage: Usage, name: str) -> None:
         """Count what a model call has used."""
@@ -173,7 +175,10 @@ class Spending:
             )
         if budget.tool_calls is not None and sum(map(len, self.calls.values())) >= budget.tool_calls:
             self.limited = True
-            raise ToolError(f"not executed: this run may call tools {budget.tool_calls} times", kind="denied")
+            raise ToolError(self._refusal(), kind="denied")
+
+    def _refusal(self) -> str:
+        return f"not executed: this run may call tools {self.budget.tool_calls} times"
 
     @property
     def tool_calls(self) -> dict[str, int]:
