@@ -11,7 +11,7 @@ from msgspec.structs import replace
 from tests.stores.places import PLACES, Place, opening
 from ziggurat.agents.agent import Agent
 from ziggurat.core.context import Context
-from ziggurat.core.errors import ConfigurationError
+from ziggurat.core.errors import ConfigurationError, JournalMismatch, Timeout
 from ziggurat.messages.agent import AgentRequest, AgentRun
 from ziggurat.messages.conversation import Transcript
 from ziggurat.messages.message import Message, assistant, user
@@ -42,18 +42,31 @@ class Race(Middleware):
         return run
 
 
+class Impatient(Middleware):
+    """Asks an agent again that does not answer in time."""
+
+    async def wrap_agent(self, request: AgentRequest, ctx: Context, agent: Any) -> AgentRun:
+        try:
+            async with ctx.limit(0.01) as limited:
+                run: AgentRun = await agent(request, limited)
+        except Timeout:
+            run = await agent(request, ctx.under("alt-2"))
+        return run
+
+
 async def slow_at_first(request: ModelRequest, ctx: Context) -> ModelResponse:
     await asyncio.sleep(0)
-    if "alt-1" in ctx.path:
+    if "alt-2" not in ctx.path:
         await asyncio.Event().wait()
     return ModelResponse(assistant("the second"), usage=Usage(1, 1, requests=1))
 
 
-def test_a_race_of_alternatives_is_replayed_as_it_ended(place: Place) -> None:
+@pytest.mark.parametrize("middleware", [Race(), Impatient()])
+def test_alternatives_that_were_given_up_are_replayed_as_they_ended(place: Place, middleware: Middleware) -> None:
     async def main() -> None:
-        run = await Agent(slow_at_first, middleware=[Race()], store=place()).run("go", run_id="r")
+        run = await Agent(slow_at_first, middleware=[middleware], store=place()).run("go", run_id="r")
         assert run.text == "the second"
-        replayed = await Agent(slow_at_first, middleware=[Race()], store=place()).replay("r")
+        replayed = await Agent(slow_at_first, middleware=[middleware], store=place()).replay("r")
         assert replace(replayed, seconds=run.seconds) == run
 
     asyncio.run(main())
@@ -62,7 +75,7 @@ def test_a_race_of_alternatives_is_replayed_as_it_ended(place: Place) -> None:
 def test_a_replay_of_a_race_finds_what_has_changed(place: Place) -> None:
     async def main() -> None:
         await Agent(slow_at_first, middleware=[Race()], store=place()).run("go", run_id="r")
-        with pytest.raises(Exception, match="instructions"):
+        with pytest.raises(JournalMismatch, match="instructions"):
             await Agent(slow_at_first, instructions="Be brief.", middleware=[Race()], store=place()).replay("r")
 
     asyncio.run(main())

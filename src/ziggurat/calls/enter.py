@@ -45,6 +45,7 @@ from ziggurat.core.event import SILENCE, Diverged
 from ziggurat.core.facts import Fact, fact, must_be
 from ziggurat.core.journal import LocalJournal, journal_of
 from ziggurat.core.path import REUSED, parent_of
+from ziggurat.core.recorder import NotRecorded
 from ziggurat.core.scope import Key
 from ziggurat.core.service import Service
 from ziggurat.messages import stops
@@ -132,11 +133,13 @@ async def enter(agent: AgentService, request: AgentRequest, ctx: Context, *, aga
             await journal.write(Entered(ctx.path, parts.name, request, parts.setup(), frame.began))
         if ctx.emit is not SILENCE:
             await ctx.emit(AgentStarted(ctx.path, parts.name, ctx.run_id))
-        wraps = chain.hooks["wrap_agent"]
-        if wraps and journal.replaying and record is not None and record.result and _was_raced(ctx.path, journal):
+        service = wrap(_Alternatives(agent, ctx), chain, "wrap_agent") if chain.hooks["wrap_agent"] else agent
+        try:
+            run = await service(request, ctx)
+        except NotRecorded:  # by one of several alternatives that was given up, such as when another had answered
+            if service is agent or record is None or record.result is None or not _had_alternatives(ctx.path, journal):
+                raise
             return await _answer(record.result, parts, ctx)
-        service = wrap(_Alternatives(agent, ctx), chain, "wrap_agent") if wraps else agent
-        run = await service(request, ctx)
         must_be(run, AgentRun, parts.name, ctx)
         if record is not None and record.result is not None:
             return _replayed(run, record, record.result, parts, ctx, chain)
@@ -287,11 +290,9 @@ async def _answer(outcome: Outcome, parts: AgentParts, ctx: Context) -> AgentRun
     return run
 
 
-def _was_raced(path: str, journal: LocalJournal) -> bool:
-    """Return whether an alternative of an agent was cancelled: it cannot be gone through again, and is not awaited."""
-    entered = (entry.path for entry in journal.entries if isinstance(entry, Entered))
-    alternatives = (journal.find(each) for each in entered if parent_of(each) == path)
-    return any(record is not None and not record.outcomes for record in alternatives)
+def _had_alternatives(path: str, journal: LocalJournal) -> bool:
+    """Return whether a ``wrap_agent`` has awaited the agent at other paths than its own."""
+    return any(isinstance(entry, Entered) and parent_of(entry.path) == path for entry in journal.entries)
 
 
 def _was_reused(ctx: Context, journal: LocalJournal) -> bool:

@@ -5,7 +5,7 @@ three modes: `record` and `resume` answer recorded calls and make the others; `r
 the record has no answer.
 """
 
-__all__ = ["Mode", "Recorder"]
+__all__ = ["Mode", "NotRecorded", "Recorder"]
 
 from asyncio import Future
 from collections import deque
@@ -38,6 +38,10 @@ Mode = Literal["record", "resume", "replay"]
 
 _CUT_OFF = ("Cancelled", "Timeout", "Failed", "BudgetExceeded", "Denied")
 """The stops of runs whose record may end in the middle of a call."""
+
+
+class NotRecorded(JournalMismatch):
+    """A replay came to a call that is not in the record, although its run had gone on or ended well."""
 
 
 class Recorder:
@@ -124,12 +128,12 @@ class Recorder:
 
         Raises:
             RecordEnds: the run broke off here, or nothing more was recorded yet.
-            JournalMismatch: it did not.
+            NotRecorded: it did not.
         """
         if self.mode == "replay":
             if self.breaks_off_at(path, *_CUT_OFF):
                 raise RecordEnds(self._last_stop())
-            raise JournalMismatch(f"replay came to {path} ({what}), which is not in the record")
+            raise NotRecorded(f"replay came to {path} ({what}), which is not in the record")
 
     def breaks_off_at(self, path: str, *stops: str) -> bool:
         """Return whether the record ends with one of the stops, and its agent has done nothing after the call."""
