@@ -1,6 +1,7 @@
 """Steps: recorded at their place, answered from the record, with effects, layers and a context."""
 
 import asyncio
+import re
 from dataclasses import dataclass
 from datetime import date
 from pathlib import Path
@@ -157,6 +158,39 @@ def test_a_step_that_acts_once_only_is_not_repeated_when_its_outcome_is_unknown(
         first = made.run_sync()
         assert first.output == "unknown: interrupted"
         assert calls == ["pay"]
+
+
+@pytest.mark.parametrize(
+    ("raised", "told"),
+    [
+        (ValueError("no account"), r"no account \(pay acts once only and has been run; it was not run again\)$"),
+        (ToolError("closed"), r"^closed \(pay acts once only and has been run; it was not run again\)$"),
+        (ConnectionResetError("cut"), r"unknown: find out before you ask for it again \(ConnectionResetError: cut\)$"),
+    ],
+)
+@pytest.mark.parametrize("place", ["by reference", *PLACES])
+def test_a_step_that_acts_once_only_and_failed_says_how_when_the_run_goes_on(
+    place: str, raised: Exception, told: str, tmp_path: Any
+) -> None:
+    calls: list[int] = []
+
+    @step(effect="once")
+    async def pay() -> str:
+        calls.append(1)
+        raise raised
+
+    async def shop() -> str:
+        return await pay()
+
+    with used(place, tmp_path):
+        made = flow(store=new_store())(shop)
+        run = made.run_sync()
+        assert isinstance(run.stop, stops.Failed)
+        for _ in range(2):
+            run = asyncio.run(flow(store=made.store)(shop).resume(run.id) if made.store else made.resume(run.id))
+            assert isinstance(run.stop, stops.Failed)
+            assert re.search(told, run.stop.error)
+    assert calls == [1]
 
 
 def test_a_retry_makes_a_step_again_as_one_recorded_call() -> None:

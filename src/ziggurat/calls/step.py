@@ -28,18 +28,19 @@ from ziggurat.calls.once import note_never_began
 from ziggurat.core.codec import digest
 from ziggurat.core.containment import as_failure
 from ziggurat.core.context import AMBIENT, JOURNAL, Context, root
-from ziggurat.core.entries import Intent
-from ziggurat.core.errors import ConfigurationError
+from ziggurat.core.entries import Failure, Intent, Record
+from ziggurat.core.errors import ConfigurationError, NotRepeatable
 from ziggurat.core.facts import EFFECT, NAME, Effect, Fact
 from ziggurat.core.held import held
 from ziggurat.core.journal import LocalJournal, journal_of
+from ziggurat.core.json_lines import as_error
 from ziggurat.core.layer import stack
 from ziggurat.core.service import Service
 from ziggurat.core.settings import checked
 from ziggurat.core.stopwatch import take_back
 from ziggurat.messages.parts import ToolCall
 from ziggurat.tools.fork_effects import FORK_EFFECTS
-from ziggurat.tools.guarded_call import Frozen
+from ziggurat.tools.guarded_call import Frozen, second_run_error
 from ziggurat.tools.outcome import is_lost, once_only, unknown_outcome
 
 P = ParamSpec("P")
@@ -198,7 +199,7 @@ class Step(Generic[P, R]):
         journal = journal_of(ctx)
         record = journal.find(ctx.path)
         if record is not None and record.intent is not None and not record.never_began:
-            raise unknown_outcome(self.name, ConnectionAbortedError("the run was broken off"))
+            raise self._begun_before(record)
         fingerprint = request.fingerprint()
         frozen = Frozen(ToolCall("", self.name, fingerprint), "once", ctx.path)
         try:
@@ -211,6 +212,14 @@ class Step(Generic[P, R]):
             if frozen.unknown is None and not (frozen.runs and is_lost(error)):
                 raise
             raise frozen.unknown or unknown_outcome(self.name, error) from error
+
+    def _begun_before(self, record: Record) -> Exception:
+        """Return the error of a step that acts once only and was started before: how it failed then, if it did."""
+        failure = next((each for each in reversed(record.withdrawn) if isinstance(each, Failure)), None)
+        if failure is None:
+            return unknown_outcome(self.name, ConnectionAbortedError("the run was broken off"))
+        error = as_error(failure.error)
+        return error if isinstance(error, NotRepeatable) else second_run_error(self.name, error)
 
     def __repr__(self) -> str:
         return f"step({self.name})"

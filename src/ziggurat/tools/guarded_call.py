@@ -15,6 +15,7 @@ __all__ = [
     "run_bounded",
     "run_guarded",
     "run_in_thread",
+    "second_run_error",
     "settle",
 ]
 
@@ -96,7 +97,7 @@ class Frozen(Struct):
 
     def _refuse_second_run(self) -> None:
         if self.runs:
-            raise self.unknown or _second_run_error(self)
+            raise self.unknown or second_run_error(self.call.name, self.failure)
 
 
 def frozen_in(ctx: Context) -> Frozen | None:
@@ -104,10 +105,11 @@ def frozen_in(ctx: Context) -> Frozen | None:
     return ctx.frozen if isinstance(ctx.frozen, Frozen) else None
 
 
-def _second_run_error(frozen: Frozen) -> NotRepeatable:
-    text = f"{frozen.call.name} acts once only and has been run; it was not run again"
-    if frozen.failure is not None:
-        text = f"{text_of_error(frozen.failure)} ({text})"
+def second_run_error(name: str, failure: BaseException | None) -> NotRepeatable:
+    """Return the error of a call that acts once only and has been run, with how that failed, if it did."""
+    text = f"{name} acts once only and has been run; it was not run again"
+    if failure is not None:
+        text = f"{text_of_error(failure)} ({text})"
     return NotRepeatable(text, kind="permanent")
 
 
