@@ -26,7 +26,7 @@ from ziggurat.messages.parts import ToolCall, ToolErrorKind, ToolResult, tool_ca
 from ziggurat.messages.usage import Usage
 from ziggurat.models.scripted import ScriptedModel
 from ziggurat.runs.local import runs_of
-from ziggurat.runs.options import Environment
+from ziggurat.runs.options import Environment, Live
 from ziggurat.stores.local import LocalLogs
 from ziggurat.teams.result import TeamResult
 from ziggurat.teams.voting import parallel
@@ -289,7 +289,7 @@ def test_agents_at_the_same_time_stop_at_a_limit_where_they_did_before(paused: b
 
 
 @pytest.mark.parametrize("limit", [1, 2, 3, 4])
-def test_a_run_that_is_lost_anywhere_stops_at_a_limit_where_it_would_have(limit: int) -> None:
+def test_a_run_that_is_lost_forked_or_replayed_stops_at_a_limit_where_it_did(limit: int) -> None:
     @tool
     async def look() -> str:
         """Look."""
@@ -310,5 +310,11 @@ def test_a_run_that_is_lost_anywhere_stops_at_a_limit_where_it_would_have(limit:
             run = await agent(lost).resume("r")
             assert (run.stop, run.messages) == (whole.stop, whole.messages), count
             assert (run.usage, run.tool_calls) == (whole.usage, whole.tool_calls), count
+        for step in range(1, whole.steps + 1):
+            fork = await agent(store).fork("r", at=step, effects="recorded")
+            assert (fork.stop, fork.messages, fork.usage) == (whole.stop, whole.messages, whole.usage), step
+        for live in get_args(Live):
+            replayed = await agent(store).replay("r", live=live)
+            assert (replayed.stop, replayed.messages, replayed.usage) == (whole.stop, whole.messages, whole.usage), live
 
     asyncio.run(main())

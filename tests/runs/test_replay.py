@@ -12,8 +12,10 @@ from ziggurat.core.event import Diverged, Event, difference
 from ziggurat.messages.agent import Approve
 from ziggurat.messages.parts import tool_call
 from ziggurat.models.scripted import ScriptedModel
+from ziggurat.runs.options import Live
 from ziggurat.stores.local import LocalLogs
 from ziggurat.tools.function import tool
+from ziggurat.tools.toolbox import Toolbox
 
 
 class World:
@@ -101,6 +103,29 @@ def test_models_live_tools_recorded() -> None:
         with pytest.raises(JournalMismatch, match=r"agent/step-2/tool-1:count \(count\), which is not in the record"):
             await different.agent().replay("r", live="models")
         assert different.counted == 0
+
+    asyncio.run(main())
+
+
+@pytest.mark.parametrize("depth", [0, 1])
+@pytest.mark.parametrize("live", ["nothing", "tools", "models"])
+def test_a_tool_that_has_ended_its_agent_is_replayed(live: Live, depth: int) -> None:
+    @tool
+    async def broken() -> str:
+        """Break."""
+        raise ValueError("broken")
+
+    async def main() -> None:
+        model = ScriptedModel(always=tool_call("broken"))
+        agent = Agent(model, tools=Toolbox([broken], on_error="raise"), name="inner", store="memory:")
+        if depth:
+            said = [tool_call("inner", input="x"), "done"]
+            model = ScriptedModel(always=lambda request: said[len(request.messages) > 1])
+            agent = Agent(model, tools=[agent], store="memory:")
+        run = await agent.run("go", run_id="r")
+        replayed = await agent.replay("r", live=live)
+        assert (replayed.stop, replayed.messages) == (run.stop, run.messages)
+        assert (replayed.usage, replayed.tool_calls) == (run.usage, run.tool_calls)
 
     asyncio.run(main())
 

@@ -122,12 +122,15 @@ class Spending:
                 self.steps.add(tried.path)
 
     def recall_tool(self, path: str, record: Record) -> None:
-        """Count a recorded tool call, if it was made: refused ones do not count, but are known to be refused."""
+        """Count a recorded tool call, if it was made: refused ones do not count."""
         name = _name_of_made(record)
         if name:
             self.calls.setdefault(name, set()).add(path)
-        elif record.result is not None and self.budget.tool_calls is not None:
-            self.limited |= as_type(record.result.value, ToolResult).text == self._refusal()
+
+    def recall_refusal(self, recorded: object) -> None:
+        """Note that a recorded result, which is used again, is that of a call that the limit on all of them refused."""
+        if self.budget.tool_calls is not None and not self.limited:
+            self.limited = as_type(recorded, ToolResult).text == self._refusal()
 
     def add(self, usage: Usage, name: str) -> None:
         """Count what a model call has used."""

@@ -110,6 +110,11 @@ class AgentCall(Tally):
         for spending in self.budgets:
             spending.add(usage, name)
 
+    def recall(self, result: object) -> None:
+        """Tell the budgets in effect of the recorded result of a tool call."""
+        for spending in self.budgets:
+            spending.recall_refusal(result)
+
     def count_in(self, run: AgentRun) -> AgentRun:
         """Return a run with the usage and the calls that were counted for it."""
         models, tools = self.model_calls, self.tool_calls

@@ -63,8 +63,8 @@ async def act(box: Toolbox, call: ToolCall, ctx: Context) -> ToolResult:
     """
     journal = journal_of(ctx)
     record = journal.find(ctx.path)
-    if record is not None and record.result is not None:
-        return await _recorded_result(record.result, call, ctx, journal)
+    if record is not None and (recorded := record.made if journal.mode == "replay" else record.result) is not None:
+        return await _recorded_result(recorded, call, ctx, journal)
     chain = ctx.scope.get(MIDDLEWARE) or NO_CHAIN
     monotonic = (ctx.scope.get(CLOCK) or SYSTEM_CLOCK).monotonic
     started = monotonic()
@@ -213,6 +213,8 @@ class _LiveCall(Struct, eq=False):
         if FORK_EFFECTS in ctx.scope and (original := self._result_before_fork()) is not None:
             if original.error is None:
                 admit_tool(self.call.name, ctx, begun=True)
+            elif (agent := ctx.scope.get(AGENT_CALL)) is not None:
+                agent.recall(original)
             return original
         frozen = await self._freeze()
         check_permissions(spec, ctx)

@@ -278,3 +278,8 @@ class Record(Struct, eq=False):
         """The result, if there is one."""
         last = self.outcomes[-1] if self.outcomes else None
         return last if isinstance(last, Result) else None
+
+    @property
+    def made(self) -> Result | None:
+        """The result, also if the call has ended its agent with a failure after it."""
+        return next((outcome for outcome in reversed(self.outcomes) if isinstance(outcome, Result)), None)

@@ -114,7 +114,11 @@ class Tally:
                 tally.model_calls += 1
                 tally = tally.outer
         elif isinstance(cost, Result) and is_tool_call(cost.path):
+            self.recall(cost.value)
             add_tool_call(self, cost.path)
+
+    def recall(self, result: object) -> None:
+        """Tell the budgets in effect of the recorded result of a tool call; there are none here."""
 
     def charge(self, usage: Usage, name: str) -> None:
         """Charge the usage of a service to the budgets in effect; there are none here."""
