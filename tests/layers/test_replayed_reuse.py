@@ -9,13 +9,18 @@ import pytest
 from ziggurat.agents.agent import Agent
 from ziggurat.agents.flow import flow
 from ziggurat.agents.runnable import Runnable
+from ziggurat.core.context import Context
 from ziggurat.core.errors import JournalMismatch
 from ziggurat.layers.cache import CacheStore, cache
 from ziggurat.layers.dedupe import DedupeStore, dedupe
 from ziggurat.layers.retry import retry
+from ziggurat.messages.message import assistant
+from ziggurat.messages.model import ModelRequest, ModelResponse
 from ziggurat.models.scripted import PAUSE, ScriptedModel
+from ziggurat.runs.options import Environment
 from ziggurat.stores.local import LocalLogs
 from ziggurat.teams.voting import majority
+from ziggurat.testing.clock import HandClock
 
 LAYERS: dict[str, Callable[[], Any]] = {
     "cache": lambda: cache(store=CacheStore()),
@@ -64,5 +69,33 @@ def test_a_replay_tells_of_a_change_of_an_agent_whose_answers_are_cached(layer: 
         await built("flow", made, store).run("go", run_id="r")
         with pytest.raises(JournalMismatch, match="first divergence at whole/reused: instructions"):
             await built("flow", made, store, "Be brief.").replay("r")
+
+    asyncio.run(main())
+
+
+@pytest.mark.parametrize("layer", LAYERS.values(), ids=LAYERS)
+@pytest.mark.parametrize("beside", [False, True])
+def test_a_run_that_was_answered_with_another_has_a_session_and_a_time_of_its_own(
+    layer: Callable[[], Any], beside: bool
+) -> None:
+    clock = HandClock(auto=True)
+
+    async def answer(request: ModelRequest, ctx: Context) -> ModelResponse:
+        await clock.sleep(9)
+        return ModelResponse(assistant("hi"))
+
+    async def main() -> None:
+        store, environment = LocalLogs(), Environment(clock=clock)
+        agent = Agent(answer, store=store).layered(layer())
+
+        def run(name: str) -> Any:
+            return agent.run("go", run_id=name, session=f"of-{name}", environment=environment)
+
+        runs = await asyncio.gather(run("one"), run("two")) if beside else [await run("one"), await run("two")]
+        assert [made.seconds for made in runs] == ([9, 9] if beside else [9, 0])
+        for made in runs:
+            assert made.session == f"of-{made.id}"
+            again = [await run(made.id), await agent.resume(made.id), await agent.replay(made.id)]
+            assert [(each.session, each.seconds) for each in again] == [(made.session, made.seconds)] * 3
 
     asyncio.run(main())

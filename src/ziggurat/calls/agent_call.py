@@ -1,6 +1,6 @@
 """AgentCall: the agent that is running, its depth, and the usage of it and all agents below."""
 
-__all__ = ["AGENT_CALL", "AgentCall"]
+__all__ = ["AGENT_CALL", "SESSION_ID", "AgentCall"]
 
 import asyncio
 from collections.abc import Callable, Sequence
@@ -10,7 +10,7 @@ from msgspec.structs import replace
 
 from ziggurat.calls.admission import Spending
 from ziggurat.core.context import METER, Context
-from ziggurat.core.journal import LocalJournal
+from ziggurat.core.journal import LocalJournal, journal_of
 from ziggurat.core.scope import Key
 from ziggurat.core.stopwatch import Stopwatch
 from ziggurat.messages.agent import AgentRun
@@ -120,6 +120,11 @@ class AgentCall(Tally):
         models, tools = self.model_calls, self.tool_calls
         return replace(run, usage=self.usage, model_calls=models, tool_calls=tools, usage_by_model=self.by_model)
 
+    def as_own(self, run: AgentRun, ctx: Context) -> AgentRun:
+        """Return another run, with which a cache has answered, with the cost, the time and the session of this call."""
+        session = "" if self.outer is not None else ctx.scope.get(SESSION_ID) or ""
+        return replace(self.count_in(run), session=session, seconds=journal_of(ctx).watch.elapsed - self.began)
+
     @property
     def outermost(self) -> "AgentCall":
         """The entry into the agent at the root of the run."""
@@ -155,6 +160,9 @@ class AgentCall(Tally):
         """Return the agent's conversation so far."""
         return () if self.conversation is None else self.conversation.log
 
+
+SESSION_ID: Key[str] = Key("session id")
+"""The id of the session of the run, if it has one."""
 
 AGENT_CALL: Key[AgentCall] = cast("Key[AgentCall]", METER)
 """The agent that is running; `METER` and `CALLER` are this key, with the types that lower rooms know."""

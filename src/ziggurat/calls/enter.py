@@ -230,7 +230,7 @@ def _counted(run: AgentRun, frame: AgentCall, ctx: Context) -> AgentRun:
     """Return a run with the usage of all that was called for it, by layers and hooks too, and the id of this run."""
     run_id = ctx.scope.get(RUN_ID) or run.id
     if run.id != run_id:  # a cache has answered with another run
-        run = replace(frame.count_in(run), id=run_id)
+        run = replace(frame.as_own(run, ctx), id=run_id)
     elif run.model_calls != frame.model_calls or run.tool_calls != frame.tool_calls:
         run = frame.count_in(run)
     frame.run = run

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Literal
 
 from msgspec.structs import replace
 
+from ziggurat.calls.agent_call import SESSION_ID
 from ziggurat.calls.decisions import decision_entries
 from ziggurat.calls.enter import AgentParts, AgentService
 from ziggurat.calls.gate import SAVE_WAITING, WAITING_CALLS
@@ -324,7 +325,7 @@ class Opener:
             if control is not None:
                 control.read_inbox, scope[STEERING] = runs.inbox, control.mailbox
         if writer is not None:
-            scope[SESSION_WRITER] = writer
+            scope[SESSION_WRITER], scope[SESSION_ID] = writer, writer.id
             scope[WAITING_CALLS] = partial(writer.waits, self.runs, options.clock)
             scope[SAVE_WAITING] = writer.save_waiting
             writer.journal, writer.path = journal, self.path
