@@ -187,7 +187,7 @@ def test_a_step_that_acts_once_only_and_failed_says_how_when_the_run_goes_on(
         run = made.run_sync()
         assert isinstance(run.stop, stops.Failed)
         for _ in range(2):
-            run = asyncio.run(flow(store=made.store)(shop).resume(run.id) if made.store else made.resume(run.id))
+            run = asyncio.run(made.resume(run.id))
             assert isinstance(run.stop, stops.Failed)
             assert re.search(told, run.stop.error)
     assert calls == [1]

@@ -114,7 +114,8 @@ def test_what_acts_once_is_run_once_when_it_is_asked_for_twice_at_the_same_time(
         return "paid"
 
     async def twice(call: ToolCall, ctx: Context, inner: Service[ToolCall, ToolResult]) -> ToolResult:
-        first, second = await asyncio.gather(inner(call, ctx), inner(call, ctx), return_exceptions=True)
+        both: list[Any] = await asyncio.gather(inner(call, ctx), inner(call, ctx), return_exceptions=True)
+        first, second = both
         assert isinstance(first, ToolResult)
         assert isinstance(second, NotRepeatable)
         return first

@@ -119,8 +119,8 @@ def test_a_tool_that_has_ended_its_agent_is_replayed(live: Live, depth: int) -> 
         model = ScriptedModel(always=tool_call("broken"))
         agent = Agent(model, tools=Toolbox([broken], on_error="raise"), name="inner", store="memory:")
         if depth:
-            said = [tool_call("inner", input="x"), "done"]
-            model = ScriptedModel(always=lambda request: said[len(request.messages) > 1])
+            calls = tool_call("inner", input="x")
+            model = ScriptedModel(rules=[(lambda request: len(request.messages) > 1, "done")], always=calls)
             agent = Agent(model, tools=[agent], store="memory:")
         run = await agent.run("go", run_id="r")
         replayed = await agent.replay("r", live=live)
