@@ -41,11 +41,10 @@ from ziggurat.core.errors import (
     Suspend,
     attach,
 )
-from ziggurat.core.event import SILENCE, Diverged
+from ziggurat.core.event import SILENCE, Diverged, NotRecorded
 from ziggurat.core.facts import Fact, fact, must_be
 from ziggurat.core.journal import LocalJournal, journal_of
 from ziggurat.core.path import REUSED, parent_of
-from ziggurat.core.recorder import NotRecorded
 from ziggurat.core.scope import Key
 from ziggurat.core.service import Service
 from ziggurat.messages import stops

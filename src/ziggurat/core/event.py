@@ -11,6 +11,7 @@ __all__ = [
     "Joined",
     "Listener",
     "NoListeners",
+    "NotRecorded",
     "PerRun",
     "Queued",
     "Retrying",
@@ -27,6 +28,7 @@ from typing import ClassVar, Protocol
 from msgspec import Struct
 
 from ziggurat.core.containment import as_failure
+from ziggurat.core.errors import JournalMismatch
 
 logger: logging.Logger = logging.getLogger("ziggurat")
 
@@ -112,6 +114,10 @@ class Diverged(Event, frozen=True):
     def diff(self) -> str:
         """Both sides as lines with ``-`` (recorded) and ``+`` (asked now)."""
         return difference(self.recorded, self.asked)
+
+
+class NotRecorded(JournalMismatch):
+    """A replay came to a call that is not in the record, although its run had gone on or ended well."""
 
 
 _DIFF_LINES = 60

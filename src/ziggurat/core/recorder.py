@@ -5,7 +5,7 @@ three modes: `record` and `resume` answer recorded calls and make the others; `r
 the record has no answer.
 """
 
-__all__ = ["Mode", "NotRecorded", "Recorder"]
+__all__ = ["Mode", "Recorder"]
 
 from asyncio import Future
 from collections import deque
@@ -19,7 +19,7 @@ from ziggurat.core.containment import contained
 from ziggurat.core.context import Context
 from ziggurat.core.entries import Ended, Failure, Intent, JournalEntry, Outcome, Record, RedactEntry, Result, Tried
 from ziggurat.core.errors import ConfigurationError, JournalCorrupt, JournalError, JournalMismatch, RecordEnds
-from ziggurat.core.event import Diverged, difference
+from ziggurat.core.event import Diverged, NotRecorded, difference
 from ziggurat.core.facts import must_be
 from ziggurat.core.json_lines import as_error, fingerprint
 from ziggurat.core.path import is_beneath, parent_of, step_of
@@ -38,10 +38,6 @@ Mode = Literal["record", "resume", "replay"]
 
 _CUT_OFF = ("Cancelled", "Timeout", "Failed", "BudgetExceeded", "Denied")
 """The stops of runs whose record may end in the middle of a call."""
-
-
-class NotRecorded(JournalMismatch):
-    """A replay came to a call that is not in the record, although its run had gone on or ended well."""
 
 
 class Recorder:
