@@ -10,15 +10,20 @@ import pytest
 from msgspec import Struct, field
 
 from tests.plans.states import State, noting
+from ziggurat.agents.agent import Agent
 from ziggurat.agents.flow import flow
 from ziggurat.calls.question import ask
 from ziggurat.calls.step import step
+from ziggurat.core.context import Context
 from ziggurat.core.entries import Result
-from ziggurat.core.errors import ConfigurationError
+from ziggurat.core.errors import ConfigurationError, ModelError
 from ziggurat.core.json_lines import write_entry
 from ziggurat.messages import stops
 from ziggurat.messages.agent import Answer
+from ziggurat.messages.message import assistant
+from ziggurat.messages.model import ModelRequest, ModelResponse
 from ziggurat.plans.graph import Graph
+from ziggurat.plans.graph_parts import END, START
 from ziggurat.plans.reducers import append, merge
 from ziggurat.runs.local import runs_of
 from ziggurat.stores.local import LocalLogs
@@ -238,3 +243,68 @@ def test_a_replay_fails_with_the_node_that_failed_first(turns: tuple[int, int], 
         assert (await graph(store).replay("r")).stop == run.stop
 
     asyncio.run(main())
+
+
+def test_a_failed_node_is_called_again_although_others_went_on_meanwhile(tmp_path: Path) -> None:
+    down = [True]
+
+    async def answer(request: ModelRequest, ctx: Context) -> ModelResponse:
+        if down:
+            raise ModelError("down", kind="overloaded")
+        return ModelResponse(assistant("up"))
+
+    async def main() -> None:
+        failed, noted = asyncio.Event(), asyncio.Event()
+        graph = Graph(State)
+
+        @graph.node(writes="topic")
+        async def asking(state: State) -> str:
+            try:
+                return (await Agent(answer, name="helper").run("x")).text
+            except ModelError:
+                failed.set()
+                await noted.wait()
+                raise
+
+        @graph.node(writes="notes")
+        async def waiting(state: State) -> list[str]:
+            await failed.wait()
+            return ["waited"]
+
+        @graph.node(writes="count")
+        async def noting(state: State) -> int:
+            noted.set()
+            return 1
+
+        graph.edge(START, asking, END)
+        graph.edge(START, waiting, noting, END)
+        book = graph.build("book", store=f"sqlite:///{tmp_path}/runs.db")
+        run = await book.run(State(), run_id="r")
+        assert run.stop == stops.Failed("down", "ModelError")
+        assert (await book.replay("r")).stop == run.stop
+        down.clear()
+        assert (await book.resume("r")).output == State("up", 1, ["waited"])
+
+    asyncio.run(main())
+
+
+def test_a_failure_that_a_graph_goes_on_after_is_not_made_again(tmp_path: Path) -> None:
+    graph, called = Graph(State), list[str]()
+
+    @graph.node(writes="topic")
+    async def fails(state: State) -> str:
+        called.append("fails")
+        raise ValueError("no topic")
+
+    @graph.node(writes="notes", join="settled")
+    async def goes_on(state: State) -> list[str]:
+        called.append("goes_on")
+        if called.count("goes_on") == 1:
+            raise ValueError("not yet")
+        return ["went on"]
+
+    graph.edge(START, fails, goes_on, END)
+    book = graph.build("book", store=f"sqlite:///{tmp_path}/runs.db")
+    assert book.run_sync(State(), run_id="r").stop == stops.Failed("not yet", "ValueError")
+    assert asyncio.run(book.resume("r")).output == State(notes=["went on"])
+    assert called == ["fails", "goes_on", "goes_on"]

@@ -5,7 +5,7 @@ And which outcomes answer no call any more, because the run that they ended goes
 
 __all__ = ["Composites", "count", "flows_in", "known", "spent_by", "usage_of", "withdraw_failures"]
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import islice
 from typing import TypeVar
 
@@ -145,33 +145,49 @@ class Composites:
 
 def flows_in(entries: Iterable[JournalEntry]) -> frozenset[str]:
     """Return the paths of the composites that are flows: programs that call one thing after the other."""
-    return frozenset(
-        entry.path
-        for entry in entries
-        if isinstance(entry, Entered) and isinstance(setup := as_type(entry.setup, object), dict) and "flow" in setup
-    )
+    return frozenset(path for path, setup in _setups_in(entries) if "flow" in setup)
+
+
+def _setups_in(entries: Iterable[JournalEntry]) -> Iterator[tuple[str, Mapping[object, object]]]:
+    """Yield the paths of composites, and what is recorded of how each is set up."""
+    for entry in entries:
+        if isinstance(entry, Entered) and isinstance(setup := as_type(entry.setup, object), dict):
+            yield entry.path, setup
 
 
 def _handled_failures(entries: Sequence[JournalEntry]) -> set[int]:
-    """Return the ids of the failures after which a flow around them has made other calls, so that it knows of them."""
-    flows = flows_in(entries)
+    """Return the ids of the failures after which a flow around them has made other calls, so that it knows of them.
+
+    After a failure within a call that has failed as a whole, other calls may have been made at the same time.
+    """
+    setups = {path: setup for path, setup in _setups_in(entries) if "flow" in setup}
     handled: set[int] = set()
-    if not flows:
+    if not setups:
         return handled
+    went_on: dict[str, bool] = {}  # for each call that has failed as a whole, whether its flow went on then
     later: dict[str, set[str]] = {}  # of each flow, up to two of the calls in it that come later
     for entry in reversed(entries):
         if not isinstance(entry, (Entered, Failure, Intent, Pending, Result)):
             continue
         call, flow = entry.path, parent_of(entry.path)
         while flow:
-            if flow in flows:
+            if flow in setups:
                 calls = later.setdefault(flow, set())
-                if isinstance(entry, Failure) and calls - {call}:
-                    handled.add(id(entry))
+                if isinstance(entry, Failure):
+                    if call == entry.path:
+                        went_on[call] = bool(calls - {call})
+                    if went_on.get(call, bool(calls - {call})) and _may_go_on(setups[flow], call):
+                        handled.add(id(entry))
                 if len(calls) < 2:
                     calls.add(call)
             call, flow = flow, parent_of(flow)
     return handled
+
+
+def _may_go_on(setup: Mapping[object, object], call: str) -> bool:
+    """Return whether a flow that is set up so may go on after a failure in a call: a graph not always."""
+    node = call.rpartition("/")[2].partition("#")[0]
+    return "graph" not in setup or node in str(setup.get("tolerant", "")).split(", ")
 
 
 _BROKEN_OFF = frozenset({"Failed", "Denied", "BudgetExceeded", "Timeout"})

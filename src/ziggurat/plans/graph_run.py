@@ -1,6 +1,6 @@
 """GraphRun: one run of a graph; a node starts when what it waits for has been settled, in the one fan-out of flows."""
 
-__all__ = ["GraphRun"]
+__all__ = ["GraphRun", "tolerant_in"]
 
 from collections.abc import Container, Iterator, Mapping, Sequence
 from functools import partial
@@ -169,7 +169,7 @@ class GraphRun:
         In a replay, nodes that failed at the same time come in the order in which they were declared.
         """
         if self.journal.is_answer(error):
-            tolerant = set(_tolerant_in(self.region))
+            tolerant = set(tolerant_in(self.region))
             for entry in self.journal.entries:
                 parent, _, name = entry.path.rpartition("/")
                 ends = parent == self.path and name.partition("#")[0] not in tolerant
@@ -383,13 +383,13 @@ class _Call:
         return update
 
 
-def _tolerant_in(region: Region) -> Iterator[str]:
+def tolerant_in(region: Region) -> Iterator[str]:
     """Yield the names of the nodes whose failures do not end the graph."""
     for member in region.members:
         if member.tolerant:
             yield from (node.name for node in nodes_of(member))
         elif member.loop is not None:
-            yield from _tolerant_in(member.loop)
+            yield from tolerant_in(member.loop)
 
 
 def _by_place(loose: tuple[int, bool, int, Token]) -> tuple[int, bool, int]:

@@ -18,7 +18,7 @@ from ziggurat.plans.drawing import NodeNames
 from ziggurat.plans.graph_drawing import diagram_of
 from ziggurat.plans.graph_history import HISTORY, GraphPoint
 from ziggurat.plans.graph_parts import Route
-from ziggurat.plans.graph_run import GraphRun
+from ziggurat.plans.graph_run import GraphRun, tolerant_in
 from ziggurat.plans.graph_shape import Shape
 from ziggurat.plans.state import StateType
 from ziggurat.plans.statuses import facts_of_nodes, follow_nodes
@@ -80,5 +80,8 @@ def built(
 
     hints = {"ctx": Context, "state": state_type.kind, "return": state_type.kind}
     edges = digest([[(node.name, node.join) for node in shape.nodes], shape.edges])
-    program, takes = flow_program(run, hints, name, {"graph": edges[:8]}, arguments)
+    setup = {"graph": edges[:8]}
+    if tolerant := ", ".join(tolerant_in(shape.region)):
+        setup["tolerant"] = tolerant
+    program, takes = flow_program(run, hints, name, setup, arguments)
     return StateGraph(program, takes, name=name, store=store, shape=shape)
