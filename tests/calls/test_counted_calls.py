@@ -14,7 +14,7 @@ from ziggurat.agents.agent import Agent
 from ziggurat.agents.runnable import Runnable
 from ziggurat.calls.question import ask
 from ziggurat.core.context import Context
-from ziggurat.core.errors import ToolError
+from ziggurat.core.errors import ServiceError, ToolError
 from ziggurat.core.store import Store
 from ziggurat.messages import stops
 from ziggurat.messages.agent import AgentRun, Answer, Approve, Deny, Happened, PendingItem
@@ -243,7 +243,7 @@ def test_a_step_that_another_budget_refuses_counts_in_none(paused: bool) -> None
 def test_a_budget_of_steps_counts_no_step_whose_hook_fails() -> None:
     class Fails(Middleware):
         async def before_model(self, request: ModelRequest, ctx: Context) -> None:
-            raise RuntimeError("boom")
+            raise ServiceError("boom")
 
     inner = Agent(ScriptedModel("never"), name="inner", middleware=[Fails()])
     outer = Agent(

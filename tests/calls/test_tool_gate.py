@@ -13,7 +13,7 @@ from ziggurat.calls.tool_call import act
 from ziggurat.core.clock import CLOCK
 from ziggurat.core.context import JOURNAL, Context
 from ziggurat.core.entries import Decided, JournalEntry, Pending
-from ziggurat.core.errors import ConfigurationError, JournalCorrupt, Suspend
+from ziggurat.core.errors import ConfigurationError, JournalCorrupt, Suspend, ToolError
 from ziggurat.core.event import Event
 from ziggurat.core.journal import LocalJournal, journal_of
 from ziggurat.core.scope import Scope
@@ -67,10 +67,22 @@ def test_an_approver_that_answers_something_else_approves_nothing(answer: Any, a
 
 
 def test_an_approver_that_fails_approves_nothing() -> None:
-    result, done = _called(_ctx(Approvals("pay", approver=_raising)))
-    assert result.error == "permanent"
-    assert "the desk is closed" in result.text
+    done: list[int] = []
+    with pytest.raises(RuntimeError, match="the desk is closed"):
+        _called(_ctx(Approvals("pay", approver=_raising)), done=done)
     assert done == []
+
+
+@pytest.mark.parametrize(
+    ("error", "kind"), [(ConnectionError("the desk is closed"), "transient"), (ToolError("closed"), "permanent")]
+)
+def test_what_an_approver_raises_on_purpose_or_for_a_lost_connection_is_the_result(error: Exception, kind: str) -> None:
+    async def raises(item: PendingItem) -> Approve:
+        raise error
+
+    result, done = _called(_ctx(Approvals("pay", approver=raises)))
+    assert (result.error, done) == (kind, [])
+    assert "closed" in result.text
 
 
 def test_an_approver_that_hangs_has_denied_when_its_time_is_up() -> None:

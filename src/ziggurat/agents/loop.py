@@ -3,7 +3,7 @@
 __all__ = ["AgentLoop"]
 
 import asyncio
-from collections.abc import Awaitable, Coroutine
+from collections.abc import Awaitable, Callable, Coroutine
 from functools import partial
 from typing import Any
 
@@ -12,7 +12,7 @@ from ziggurat.agents.output import AnswerReader
 from ziggurat.agents.output_validator import validate_answer
 from ziggurat.agents.reply import end_of, final_answer_in, judge_reply, refuse_calls, repair_message
 from ziggurat.agents.steering import Steering, StoppedAfterStep
-from ziggurat.agents.stop import Policy, Progress, natural_end
+from ziggurat.agents.stop import Progress, Verdict, natural_end
 from ziggurat.calls.agent_call import AGENT_CALL
 from ziggurat.calls.batch import REDIRECTED, call_tool, call_tools, not_executed
 from ziggurat.core.containment import contained
@@ -20,6 +20,7 @@ from ziggurat.core.context import AMBIENT, Context
 from ziggurat.core.errors import ConfigurationError, ModelError
 from ziggurat.core.event import SILENCE
 from ziggurat.core.facts import Fact
+from ziggurat.core.failures import note_mistake
 from ziggurat.core.held import held
 from ziggurat.core.journal import journal_of
 from ziggurat.core.stopwatch import take_back
@@ -91,7 +92,7 @@ class AgentLoop:
                 calls = tool_calls_of(response.message)
                 natural = None if calls else natural_end(response)
                 end = natural if answer is None else end_of(response, settings.output)
-                stop = end if policy is None else self._judge_response(policy, run, response, end)
+                stop = end if policy is None else self._verdict(policy.on_response, run, response, end) or end
                 if steered is not None:
                     stop = await self._continue_steered(run, steered, response, ctx, answer, stop)
                 elif stop is not None:
@@ -160,16 +161,10 @@ class AgentLoop:
             steering.ends()
         return stop
 
-    def _judge_response(
-        self, policy: Policy, run: LoopRun, response: ModelResponse, end: stops.Stop | None
-    ) -> stops.Stop | None:
-        """Return why the run stops after a response, which may be because it ends it; None if it goes on."""
-        return run.take_verdict(policy.on_response(self._progress(run, response, end))) or end
-
     def _judge_step(self, run: LoopRun, response: ModelResponse) -> stops.Stop | None:
         """Return why the run stops after a step whose tools have run, or None."""
         policy = run.loop.policy
-        stop = None if policy is None else run.take_verdict(policy.on_step(self._progress(run, response)))
+        stop = None if policy is None else self._verdict(policy.on_step, run, response)
         if stop is None and run.tally.budgets:
             stop = run.tally.budget_reached(journal_of(run.ctx), f"{run.ctx.path}/step-{run.steps + 1}/model")
         if stop is None and run.steps >= run.loop.max_steps:
@@ -228,15 +223,31 @@ class AgentLoop:
         try:
             answer = instructions(ctx)
             text = await answer if isinstance(answer, Awaitable) else answer
+        except Exception as error:
+            note_mistake(error, ctx)
+            raise
         finally:
             AMBIENT.reset(token)
         if text is not None and not isinstance(text, str):
             raise ConfigurationError(f"the function instructions= of {ctx.path} returns text, got {text!r:.100}")
         return _add_output_rules(text, self.settings.output)
 
-    def _progress(self, run: LoopRun, response: ModelResponse, end: stops.Stop | None = None) -> Progress:
+    def _verdict(
+        self,
+        judge: Callable[[Progress], Verdict],
+        run: LoopRun,
+        response: ModelResponse,
+        end: stops.Stop | None = None,
+    ) -> stops.Stop | None:
+        """Return why a policy stops the run, or None; `end` is why the response does, if it does."""
         tally = run.tally
-        return Progress(run.steps, response, tally.usage, tally.tool_calls, run.ctx, run.results, run.loop.tools, end)
+        calls, box = tally.tool_calls, run.loop.tools
+        progress = Progress(run.steps, response, tally.usage, calls, run.ctx, run.results, box, end)
+        try:
+            return run.take_verdict(judge(progress))
+        except Exception as error:
+            note_mistake(error, run.ctx)
+            raise
 
 
 async def _make_calls(box: Toolbox, calls: tuple[ToolCall, ...], ctx: Context, step: str) -> tuple[ToolResult, ...]:

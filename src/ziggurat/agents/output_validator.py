@@ -11,6 +11,7 @@ from ziggurat.agents.output import AnswerReader
 from ziggurat.core.codec import plain
 from ziggurat.core.context import AMBIENT, Context
 from ziggurat.core.errors import ConfigurationError, ModelRetry
+from ziggurat.core.failures import note_mistake
 from ziggurat.core.journal import journal_of
 from ziggurat.messages.caller import ParsedAnswer
 
@@ -42,6 +43,9 @@ async def validate_answer(
                 value = await value
         except ModelRetry as retry:
             return _Verdict(str(retry))
+        except Exception as error:
+            note_mistake(error, ctx)
+            raise
         finally:
             AMBIENT.reset(token)
         unchanged = value is None or value is answer.value

@@ -31,6 +31,7 @@ from ziggurat.core.errors import (
     ToolError,
     fact_of,
 )
+from ziggurat.core.failures import noting_mistakes
 from ziggurat.core.journal import journal_of
 from ziggurat.core.path import is_beneath, is_tool_call, parent_of
 from ziggurat.core.scope import Key
@@ -355,13 +356,26 @@ def admit_tool(name: str, ctx: Context, *, begun: bool = False) -> None:
         spending.calls.setdefault(name, set()).add(path)
 
 
+def _noting_mistakes(budget: Budget, ctx: Context) -> Budget:
+    """Return a budget whose price function, if it raises an error, has made a mistake."""
+    price = budget.price
+    if price is None:
+        return budget
+
+    def noting(name: str, usage: Usage) -> float | Decimal | None:
+        with noting_mistakes(ctx):
+            return price(name, usage)
+
+    return replace(budget, price=noting)
+
+
 def budgeted(ctx: Context, budget: Budget) -> Context:
     """Return a context in which all calls below also count against `budget`.
 
     Raises:
         ConfigurationError: the budget limits cost and has no `price`.
     """
-    spending, journal = Spending(budget), journal_of(ctx)
+    spending, journal = Spending(_noting_mistakes(budget, ctx)), journal_of(ctx)
     for tried, costs in journal.spent(ctx.path):
         spending.recall(tried, costs)
     for path in journal.paths():

@@ -216,7 +216,8 @@ def refuse(name: str, ctx: Context, journal: LocalJournal) -> None:
     if journal.replaying:
         waiting = journal.pending_at(ctx.path)
         anywhere = journal.pending_at("")
-        if waiting or (anywhere and journal.breaks_off_at(ctx.path, "Suspended")):
+        waits = waiting or (anywhere and journal.breaks_off_at(ctx.path, "Suspended"))
+        if waits and not journal.breaks_off_at(ctx.path, "Failed"):  # such as by a mistake in its approver
             raise Suspend(recorded_items(journal, waiting or anywhere))
     journal.missing(ctx.path, name)
 

@@ -9,6 +9,7 @@ from msgspec.structs import replace
 from ziggurat.calls.hooks import HookChain, hooked, misused
 from ziggurat.core.context import Context
 from ziggurat.core.event import Dropped, Event
+from ziggurat.core.failures import noting_mistakes
 from ziggurat.core.path import is_beneath
 from ziggurat.core.protocols import implements
 from ziggurat.messages.delta import DeltaFilter, Fold, PartDelta, deltas_of
@@ -42,7 +43,8 @@ class _FilteredReply:
                 middleware = each.middleware
                 passing = [await hooked(middleware, "on_model_delta", piece, ctx) for piece in passing]
             else:
-                passing = [out for piece in passing for out in each.push(piece)]
+                with noting_mistakes(ctx):
+                    passing = [out for piece in passing for out in each.push(piece)]
         return list(passing)
 
     async def flush(self, ctx: Context) -> list[PartDelta]:
@@ -50,7 +52,9 @@ class _FilteredReply:
         passing: list[PartDelta] = []
         for number, each in enumerate(self.filters):
             if not isinstance(each, _Hook):
-                for piece in each.flush():
+                with noting_mistakes(ctx):
+                    flushed = list(each.flush())
+                for piece in flushed:
                     passing += await self.push(piece, ctx, number + 1)
         return passing
 
@@ -115,7 +119,10 @@ class FilteredDeltas:
     def _filters(self) -> list[DeltaFilter | _Hook]:
         filters: list[DeltaFilter | _Hook] = []
         for middleware in self._chain.middlewares:
-            delta_filter = middleware.deltas(self._ctx) if middleware in self._chain.hooks["deltas"] else None
+            delta_filter = None
+            if middleware in self._chain.hooks["deltas"]:
+                with noting_mistakes(self._ctx):
+                    delta_filter = middleware.deltas(self._ctx)
             if delta_filter is not None:
                 if not implements(delta_filter, DeltaFilter):
                     misused(middleware, "deltas", delta_filter, self._ctx)

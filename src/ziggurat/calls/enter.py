@@ -43,6 +43,7 @@ from ziggurat.core.errors import (
 )
 from ziggurat.core.event import SILENCE, Diverged, NotRecorded
 from ziggurat.core.facts import Fact, fact, must_be
+from ziggurat.core.failures import mistake_in
 from ziggurat.core.journal import LocalJournal, journal_of
 from ziggurat.core.path import REUSED, parent_of
 from ziggurat.core.scope import Key
@@ -161,12 +162,12 @@ async def _failed(
 ) -> BaseException:
     """Return the error of an agent that failed, after recording and reporting it, or what broke that off."""
     journal = journal_of(ctx)
+    mistake = mistake_in(error, journal.mistakes)
     try:
         if isinstance(error, Exception):
-            if frame.outer is not None:
-                error = await after_acts(error, ctx)
-            if not journal.is_known(error):
-                await journal.write_failure(ctx, name, request, error)
+            error = (mistake or error) if frame.outer is None else await after_acts(error, ctx)
+            if not journal.is_known(mistake or error):
+                await journal.write_failure(ctx, name, request, mistake or error)
             await tell(chain, error, ctx)
     except BaseException as raised:  # noqa: BLE001 - raised by the caller
         if frame.outer is None:

@@ -11,7 +11,7 @@ from ziggurat.calls.agent_call import AGENT_CALL
 from ziggurat.core.codec import as_type
 from ziggurat.core.context import Context
 from ziggurat.core.entries import Result
-from ziggurat.core.failures import is_mistake, is_unexpected, log_failure
+from ziggurat.core.failures import is_unexpected, log_failure, mistake_in
 from ziggurat.core.journal import LocalJournal, journal_of
 
 if TYPE_CHECKING:
@@ -26,8 +26,9 @@ def note_failure(
     Raises:
         Exception: the error, if it is a mistake of the programmer, or the agent is debugged and it is unexpected.
     """
-    if is_mistake(error):
-        raise error
+    mistake = mistake_in(error, journal_of(ctx).mistakes)
+    if mistake is not None:
+        raise mistake
     if not is_unexpected(error):
         return
     call = ctx.scope.get(AGENT_CALL)

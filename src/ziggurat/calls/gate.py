@@ -30,6 +30,7 @@ from ziggurat.core.containment import as_failure, in_task
 from ziggurat.core.context import AMBIENT, Context
 from ziggurat.core.entries import Record
 from ziggurat.core.errors import ConfigurationError, Denied, InvalidArguments, Timeout, ToolError, described
+from ziggurat.core.failures import noting_mistakes
 from ziggurat.core.journal import journal_of
 from ziggurat.core.scope import Key
 from ziggurat.core.stopwatch import Stopwatch, take_back
@@ -245,19 +246,20 @@ async def _ask_approver(
     watch = ctx.watch or Stopwatch(ctx.clock)
     apart = ctx.timed(Stopwatch(ctx.clock))  # what the approver does is measured apart: nobody below waits for it
     began = watch.clock.monotonic()
-    token = AMBIENT.set(_deciding(desk, apart))  # an agent that the approver runs becomes part of this run
-    try:
-        call = item.call
-        view = replace(item, call=ToolCall(call.id, call.name, call.arguments))  # the approver cannot change it
-        answer = desk.approver(view)
-        task = asyncio.ensure_future(in_task(lambda: answer)) if isinstance(answer, Awaitable) else None
-    finally:
-        AMBIENT.reset(token)
-        watch.discount(watch.clock.monotonic() - began)  # it may have asked a person without letting others work
-    if task is None:
-        decision = cast("Decision", answer)
-    else:
-        decision = await _await_approver(task, desk, item.stage, apart, watch)
+    with noting_mistakes(ctx):
+        token = AMBIENT.set(_deciding(desk, apart))  # an agent that the approver runs becomes part of this run
+        try:
+            call = item.call
+            view = replace(item, call=ToolCall(call.id, call.name, call.arguments))  # the approver cannot change it
+            answer = desk.approver(view)
+            task = asyncio.ensure_future(in_task(lambda: answer)) if isinstance(answer, Awaitable) else None
+        finally:
+            AMBIENT.reset(token)
+            watch.discount(watch.clock.monotonic() - began)  # it may have asked a person without letting others work
+        if task is None:
+            decision = cast("Decision", answer)
+        else:
+            decision = await _await_approver(task, desk, item.stage, apart, watch)
     posted = await inbox_of(ctx).take_decision(item.id) if INBOX in ctx.scope else None
     if posted is not None:
         return posted  # the first decision stands

@@ -15,7 +15,8 @@ from ziggurat.core.combinator import annotate
 from ziggurat.core.containment import as_failure
 from ziggurat.core.context import AMBIENT, JOURNAL, Context, root
 from ziggurat.core.entries import Result
-from ziggurat.core.errors import ConfigurationError, JournalError, Suspend, described
+from ziggurat.core.errors import ConfigurationError, Suspend, described
+from ziggurat.core.failures import ends_run
 from ziggurat.core.fan_out import FanOut, raise_suspended
 from ziggurat.core.journal import LocalJournal, journal_of
 from ziggurat.core.settings import PositiveInt, checked
@@ -246,7 +247,7 @@ class _Group:
             return await self.parts[number]
         except BaseException as raised:  # noqa: BLE001 - raised by the group, or returned as an outcome
             error = as_failure(raised)
-            if isinstance(error, (ConfigurationError, JournalError)):
+            if ends_run(error, ctx):
                 raise error  # noqa: B904 - it has its cause already
             self.failures.append((number, error))
             return _Failed(error)

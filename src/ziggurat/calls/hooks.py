@@ -31,6 +31,7 @@ from ziggurat.core.containment import as_failure
 from ziggurat.core.context import AMBIENT, JOURNAL, Context
 from ziggurat.core.entries import JournalEntry
 from ziggurat.core.errors import ConfigurationError
+from ziggurat.core.failures import mistake_in, note_mistake
 from ziggurat.core.journal import LocalJournal, journal_of
 from ziggurat.core.path import escaped
 from ziggurat.core.scope import Key
@@ -80,6 +81,9 @@ _TAKES: dict[str, type] = {"wrap_agent": AgentRequest, "wrap_model": ModelReques
 
 _CONVERSATIONS = frozenset(("before_agent", "wrap_agent", "after_agent", "before_model"))
 """The hooks that pass on a conversation."""
+
+_OF_TOOLS = frozenset(("before_tool", "on_tool_delta", "after_tool", "wrap_tool"))
+"""The hooks whose errors are the result of the tool call."""
 
 _SENDABLE = ValidationPolicy.sendable()
 
@@ -180,6 +184,10 @@ async def hooked(middleware: Middleware, hook: str, value: T, ctx: Context) -> T
         if not isinstance(answer, Awaitable):
             not_async(middleware, hook, ctx)
         changed = await answer
+    except Exception as error:
+        if hook not in _OF_TOOLS:
+            note_mistake(error, ctx)
+        raise
     finally:
         AMBIENT.reset(token)
     if ctx.listens(MiddlewareCompleted):
@@ -250,6 +258,8 @@ async def tell(chain: HookChain | None, error: BaseException, ctx: Context) -> N
     """
     if chain is None or not chain.hooks["on_error"]:
         return
+    journal = ctx.scope.get(JOURNAL)
+    error = (None if journal is None else mistake_in(error, journal.mistakes)) or error
     call = ctx.scope.get(AGENT_CALL)
     if call is not None and not call.outermost.report(error):
         return
@@ -287,6 +297,10 @@ class _Wrapped(Generic[Q, R]):
             if not isinstance(answer, Awaitable):
                 not_async(middleware, hook, ctx)
             answer = await answer
+        except Exception as error:
+            if checked is not None and not checked.has_raised(error):
+                note_mistake(error, ctx)
+            raise
         finally:
             AMBIENT.reset(token)
         if not isinstance(answer, PASSES[hook]):
@@ -300,11 +314,12 @@ class _Wrapped(Generic[Q, R]):
 class _Checked(Generic[Q, R]):
     """A service as a wrap gets it: it takes no request that the wrap has made unsendable."""
 
-    __slots__ = ("_hook", "_middleware", "_request", "answer", "inner")
+    __slots__ = ("_hook", "_middleware", "_request", "answer", "error", "inner")
 
     def __init__(self, inner: Service[Q, R], request: Q, middleware: Middleware, hook: str) -> None:
         self.inner = inner
         self.answer: R | None = None  # the latest
+        self.error: Exception | None = None  # as well
         self._request = request
         self._middleware = middleware
         self._hook = hook
@@ -317,8 +332,16 @@ class _Checked(Generic[Q, R]):
                     f"{ctx.path}: the hook {hook} passed on {request!r:.200}, which is not of the type {kind.__name__}"
                 )
             _check_sendable(request, self._request, self._middleware, self._hook, ctx)
-        self.answer = await self.inner(request, ctx)
+        try:
+            self.answer = await self.inner(request, ctx)
+        except Exception as error:
+            self.error = error
+            raise
         return self.answer
+
+    def has_raised(self, error: BaseException) -> bool:
+        """Return whether an error is that of the service, or was raised from it."""
+        return self.error is not None and (self.error is error or self.error is error.__cause__)
 
     def __repr__(self) -> str:
         return repr(self.inner)

@@ -18,6 +18,7 @@ from ziggurat.core.context import AMBIENT, Context
 from ziggurat.core.entries import Entered, Result
 from ziggurat.core.errors import ConfigurationError, ContextOverflow, ModelError, ServiceError, fact_of, text_of
 from ziggurat.core.facts import fact
+from ziggurat.core.failures import note_mistake
 from ziggurat.core.journal import journal_of
 from ziggurat.messages.conversation import Conversation, Transcript
 from ziggurat.messages.events import Compacted, MiddlewareCompleted, MiddlewareStarted
@@ -209,6 +210,9 @@ async def _call_rewrite(middleware: Middleware, request: RewriteRequest, ctx: Co
         if not isinstance(answer, Awaitable):
             not_async(middleware, "rewrite", ctx)
         rewriting = await answer
+    except Exception as error:
+        note_mistake(error, ctx)
+        raise
     finally:
         AMBIENT.reset(token)
     if ctx.listens(MiddlewareCompleted):

@@ -176,7 +176,7 @@ def _handled_failures(entries: Sequence[JournalEntry]) -> set[int]:
                 if isinstance(entry, Failure):
                     if call == entry.path:
                         went_on[call] = bool(calls - {call})
-                    if went_on.get(call, bool(calls - {call})) and _may_go_on(setups[flow], call):
+                    if went_on.get(call, bool(calls - {call})) and _may_go_on(setups[flow], call, entry):
                         handled.add(id(entry))
                 if len(calls) < 2:
                     calls.add(call)
@@ -184,8 +184,10 @@ def _handled_failures(entries: Sequence[JournalEntry]) -> set[int]:
     return handled
 
 
-def _may_go_on(setup: Mapping[object, object], call: str) -> bool:
-    """Return whether a flow that is set up so may go on after a failure in a call: a graph not always."""
+def _may_go_on(setup: Mapping[object, object], call: str, failure: Failure) -> bool:
+    """Return whether a flow that is set up so may go on after a failure in a call: a team, plan or graph not always."""
+    if failure.mistake:
+        return setup.keys() <= {"flow", "input"}
     node = call.rpartition("/")[2].partition("#")[0]
     return "graph" not in setup or node in str(setup.get("tolerant", "")).split(", ")
 

@@ -116,6 +116,8 @@ class Failure(JournalEntry, frozen=True, gc=True):
     error: object
     spent: tuple[object, ...] = ()
     elapsed: float = 0.0
+    mistake: bool = False
+    """Whether it is a mistake of the programmer, which ends the outermost run."""
 
 
 class Unanswered(JournalEntry, frozen=True, gc=False):

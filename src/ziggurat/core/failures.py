@@ -1,25 +1,42 @@
 """Failures: whose fault an error is, where it was raised, and its line in the log."""
 
-__all__ = ["Cause", "is_mistake", "is_unexpected", "log_failure", "place_of", "without_own_frames"]
+__all__ = [
+    "Cause",
+    "ends_run",
+    "is_mistake",
+    "is_unexpected",
+    "log_failure",
+    "mistake_in",
+    "note_mistake",
+    "noting_mistakes",
+    "place_of",
+    "without_own_frames",
+]
 
 import logging
 import os
 import traceback
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from types import TracebackType
 
+from ziggurat.core.context import JOURNAL, Context
 from ziggurat.core.errors import (
     AlreadyDecided,
     ConfigurationError,
     EmptyPrompt,
     ForeignError,
+    JournalError,
     ModelError,
+    NotRepeatable,
     RunExists,
     RunNotFound,
+    ServiceError,
     Suspend,
     ZigguratError,
     attach,
     fact_of,
+    is_transient,
     type_name_of,
 )
 
@@ -46,6 +63,51 @@ def is_unexpected(error: BaseException) -> bool:
     """Return whether an error was raised by accident: by the code of a tool, hook or model, or by a provider."""
     ours = isinstance(error, (ZigguratError, Suspend))
     return not ours or isinstance(error, (ModelError, ForeignError))
+
+
+def note_mistake(error: Exception, ctx: Context) -> None:
+    """Remember an error of the code that an agent is made of, such as a hook: a mistake that ends the outermost run.
+
+    An error on purpose, such as `Denied`, is no mistake, nor is a transient one, such as a lost connection.
+    """
+    journal = ctx.scope.get(JOURNAL)
+    on_purpose = isinstance(error, ServiceError) or not is_unexpected(error)
+    if journal is not None and not on_purpose and not is_transient(error):
+        journal.mistakes[id(error)] = error
+
+
+@contextmanager
+def noting_mistakes(ctx: Context) -> Iterator[None]:
+    """Remember an error raised in the block as a mistake."""
+    try:
+        yield
+    except Exception as error:
+        note_mistake(error, ctx)
+        raise
+
+
+def mistake_in(error: BaseException, mistakes: Mapping[int, BaseException]) -> Exception | None:
+    """Return the mistake of the programmer that an error is, groups, or adds to what was done before; None if none.
+
+    Args:
+        error: The error.
+        mistakes: Those that were noted in the run, by id.
+    """
+    if isinstance(error, Exception) and (is_mistake(error) or id(error) in mistakes):
+        return error
+    if isinstance(error, BaseExceptionGroup):
+        each_in = (mistake_in(each, mistakes) for each in error.exceptions)
+        return next((mistake for mistake in each_in if mistake is not None), None)
+    cause = error.__cause__ if isinstance(error, NotRepeatable) else None
+    return None if cause is None or isinstance(cause, NotRepeatable) else mistake_in(cause, mistakes)
+
+
+def ends_run(error: BaseException, ctx: Context) -> bool:
+    """Return whether an error ends the outermost run, whatever the calls around it do about failures."""
+    if isinstance(error, (ConfigurationError, JournalError)):
+        return True
+    journal = ctx.scope.get(JOURNAL)
+    return journal is not None and mistake_in(error, journal.mistakes) is not None
 
 
 def place_of(error: BaseException) -> str:

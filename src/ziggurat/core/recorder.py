@@ -21,6 +21,7 @@ from ziggurat.core.entries import Ended, Failure, Intent, JournalEntry, Outcome,
 from ziggurat.core.errors import ConfigurationError, JournalCorrupt, JournalError, JournalMismatch, RecordEnds
 from ziggurat.core.event import Diverged, NotRecorded, difference
 from ziggurat.core.facts import must_be
+from ziggurat.core.failures import mistake_in
 from ziggurat.core.json_lines import as_error, fingerprint
 from ziggurat.core.path import is_beneath, parent_of, step_of
 from ziggurat.core.shield import DONE
@@ -51,7 +52,7 @@ class Recorder:
 
     __slots__ = (
         "_acts", "_errors", "_known_composites", "_readers", "_reading", "_screens",
-        "charges", "durable", "entries", "mode", "refusing", "reopened", "replaying", "strict", "watch",
+        "charges", "durable", "entries", "mistakes", "mode", "refusing", "reopened", "replaying", "strict", "watch",
     )  # fmt: skip
 
     def __init__(self, mode: Mode = "record", *, strict: bool = False, clock: Clock = SYSTEM_CLOCK) -> None:
@@ -66,6 +67,7 @@ class Recorder:
         self._known_composites: Composites | None = None
         self.charges: list[tuple[str, object]] | None = None  # usage not yet taken, by path
         self._errors: dict[int, tuple[BaseException, str, Failure | None]] | None = None  # where; of which entry
+        self.mistakes: dict[int, BaseException] = {}  # those of the programmer that were raised in the run, by id
         self._screens: dict[str, tuple[RedactEntry, ...]] | None = None
         self._readers: deque[Future[None]] | None = None
         self._reading = False  # while entries written before are read in
@@ -111,6 +113,7 @@ class Recorder:
             try:
                 entry = screen(entry)
             except BaseException as error:  # noqa: BLE001 - raised again
+                self.mistakes[id(error)] = error
                 raise contained(error)  # noqa: B904 - it has its cause already
         return entry
 
@@ -233,11 +236,11 @@ class Recorder:
         if isinstance(error, (ConfigurationError, JournalError)):
             return
         self._note_error(error, ctx.path)
-        await self.write(Failure(ctx.path, name, request, error, tuple(spent), self.watch.elapsed))
+        mistake = mistake_in(error, self.mistakes) is not None
+        await self.write(Failure(ctx.path, name, request, error, tuple(spent), self.watch.elapsed, mistake))
 
     def _note_error(self, error: BaseException, path: str, answer: Failure | None = None) -> None:
-        if self._errors is None:
-            self._errors = {}
+        self._errors = self._errors or {}
         self._errors[id(error)] = (error, path, answer)
 
     def is_known(self, error: BaseException) -> bool:
@@ -328,7 +331,9 @@ class Recorder:
         An error that came from the record came before all that is recorded after it.
         """
         if self._acts is None:
-            self._acts = _acts_in(self.entries)
+            from ziggurat.core import acts  # most runs never ask
+
+            self._acts = acts.Acts(self.entries)
         return self._acts.before(self._answer_of(error))
 
     def is_entered(self, path: str, /) -> bool:
@@ -358,6 +363,8 @@ class Recorder:
         if isinstance(outcome, Failure):
             error = as_error(outcome.error)
             self._note_error(error, ctx.path, outcome)
+            if outcome.mistake:
+                self.mistakes[id(error)] = error
             raise error
         try:
             return as_type(outcome.value, returns)
@@ -391,9 +398,3 @@ class Recorder:
         records = [self.find(each) for each in self.paths() if is_beneath(each, path)]
         tries = [tried for record in records if record is not None for tried in record.tries]
         return [(tried, self._composites.own_cost(tried)) for tried in tries]
-
-
-def _acts_in(entries: Sequence[JournalEntry]) -> "Acts":
-    from ziggurat.core.acts import Acts
-
-    return Acts(entries)

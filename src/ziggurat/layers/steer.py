@@ -8,6 +8,7 @@ from typing import TypeVar
 from ziggurat.core.combinator import Combinator, shown
 from ziggurat.core.context import JOURNAL, Context
 from ziggurat.core.errors import ConfigurationError
+from ziggurat.core.failures import noting_mistakes
 from ziggurat.core.service import Service
 from ziggurat.core.settings import checked
 
@@ -36,9 +37,10 @@ class _Steer(Combinator[Q, R]):
         return await self.ask(self._routes[picked], request, ctx.under(picked))
 
     async def _call_pick(self, request: Q, ctx: Context) -> str:
-        picked = self._pick(request, ctx)
-        if isinstance(picked, Awaitable):
-            picked = await picked
+        with noting_mistakes(ctx):
+            picked = self._pick(request, ctx)
+            if isinstance(picked, Awaitable):
+                picked = await picked
         if not isinstance(picked, str) or picked not in self._routes:
             raise self._unknown(picked, ctx)
         return picked

@@ -11,7 +11,8 @@ from ziggurat.calls.step import own_places, place_at
 from ziggurat.core.codec import as_type, plain
 from ziggurat.core.context import AMBIENT, Context
 from ziggurat.core.entries import Failure
-from ziggurat.core.errors import ConfigurationError, JournalError, LimitExceeded, described
+from ziggurat.core.errors import ConfigurationError, LimitExceeded, described
+from ziggurat.core.failures import ends_run, noting_mistakes
 from ziggurat.core.fan_out import FanOut, raise_suspended
 from ziggurat.core.journal import LocalJournal, journal_of
 from ziggurat.core.json_lines import as_error
@@ -131,7 +132,7 @@ class GraphRun:
             else:
                 token, chosen = await self._run_node(member.node, token, ctx)
         except Exception as error:  # noqa: BLE001 - raised, unless it is an outcome
-            if not member.tolerant or isinstance(error, (ConfigurationError, JournalError)):
+            if not member.tolerant or ends_run(error, ctx):
                 raise self._first_failure(error)  # noqa: B904 - it has its cause already
         ready: list[Member] = []
         skipped = self._leave(this, member, token, chosen, ready)
@@ -174,7 +175,10 @@ class GraphRun:
                 parent, _, name = entry.path.rpartition("/")
                 ends = parent == self.path and name.partition("#")[0] not in tolerant
                 if ends and isinstance(entry, Failure) and self.journal.is_current(entry):
-                    return as_error(entry.error)
+                    error = as_error(entry.error)
+                    if entry.mistake:
+                        self.journal.mistakes[id(error)] = error
+                    return error
         return error
 
     # -- edges ---------------------------------------------------------------------------------------------------
@@ -378,7 +382,8 @@ class _Call:
             AMBIENT.reset(ambient)
         changes = tuple([state_type.checked(each, node.name, node.writes) for each in returned])
         values = state_type.apply_all(self.token.values, changes)
-        update = Update(state_type.recorded(changes), self.run.choose(node, values))
+        with noting_mistakes(ctx):
+            update = Update(state_type.recorded(changes), self.run.choose(node, values))
         self.after = self.token.after(node.name, update, changes, values)
         return update
 

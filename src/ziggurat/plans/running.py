@@ -11,7 +11,8 @@ from ziggurat.calls.step import own_places
 from ziggurat.core.codec import plain
 from ziggurat.core.combinator import annotate
 from ziggurat.core.context import AMBIENT, Context
-from ziggurat.core.errors import ConfigurationError, InvalidArguments, JournalError, LimitExceeded, described, text_of
+from ziggurat.core.errors import ConfigurationError, InvalidArguments, LimitExceeded, described, text_of
+from ziggurat.core.failures import ends_run
 from ziggurat.messages.events import NodeChanged, NodeStatus
 from ziggurat.plans.conditions import holds
 from ziggurat.plans.nodes import Branch, Loop, Map, Node, Parallel, Sequence
@@ -54,9 +55,9 @@ class Execution:
                 output = await work(values, ctx)
             else:
                 output = await _RUN[type(place.node)](self, place, values, results)
-        except (JournalError, ConfigurationError):
-            raise
-        except Exception as error:  # noqa: BLE001 - a task may raise anything; what follows is its policy
+        except Exception as error:  # a task may raise anything; what follows is its policy
+            if ends_run(error, ctx):
+                raise
             output = await self._handle(error, place, values, results, number)
         else:
             results.insert(number, self._result(ctx, place, "completed", output))

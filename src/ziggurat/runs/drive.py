@@ -29,7 +29,7 @@ from ziggurat.core.errors import (
     fact_of,
 )
 from ziggurat.core.event import SILENCE
-from ziggurat.core.failures import Cause, is_unexpected, log_failure, without_own_frames
+from ziggurat.core.failures import Cause, is_unexpected, log_failure, mistake_in, without_own_frames
 from ziggurat.core.journal import LocalJournal
 from ziggurat.core.layer import Layer
 from ziggurat.core.scope import Scope
@@ -261,7 +261,8 @@ def _replayed_end(failure: BaseException | None, run: AgentRun, journal: LocalJo
     if recorded is None:
         run = run if failure is None else replace(run, seconds=_worked(journal, path))
         return replace(run, stop=stops.Cancelled(), pending=()) if cut_off else run
-    if not cut_off and failure is not None and recorded.stop != run.stop:
+    compared = failure is not None and not cut_off and mistake_in(failure, journal.mistakes) is None
+    if compared and recorded.stop != run.stop:
         journal.diverged(path, "stop", repr(recorded.stop), repr(run.stop))
     # more may be on record than the replay knows: of where it was cut off, or of an agent below that failed
     known = min(len(recorded.messages), len(run.messages))

@@ -15,7 +15,8 @@ from ziggurat.calls.step import own_places
 from ziggurat.core.codec import as_type, encode
 from ziggurat.core.containment import as_failure, in_task
 from ziggurat.core.context import AMBIENT, Context
-from ziggurat.core.errors import ConfigurationError, JournalError, RecordEnds, Suspend, ToolError, described
+from ziggurat.core.errors import RecordEnds, Suspend, ToolError, described
+from ziggurat.core.failures import ends_run
 from ziggurat.core.journal import journal_of
 from ziggurat.core.path import escaped, parent_of
 from ziggurat.messages import stops
@@ -209,6 +210,6 @@ async def _work(member: Runnable, task: str, at: Context) -> _Outcome:
             return suspend
         except BaseException as raised:  # noqa: BLE001 - raised again, or returned as an outcome
             error = as_failure(raised)
-            if isinstance(error, (ConfigurationError, JournalError)):
+            if ends_run(error, at):
                 raise error  # noqa: B904 - it has its cause already
             return error

@@ -13,7 +13,7 @@ from ziggurat.calls.decisions import TOOLS
 from ziggurat.calls.enter import parts_of
 from ziggurat.core.context import Context
 from ziggurat.core.diagram import DiagramEdge
-from ziggurat.core.errors import ConfigurationError, Suspend, ToolError
+from ziggurat.core.errors import ConfigurationError, RecordEnds, Suspend, ToolError
 from ziggurat.core.facts import fact
 from ziggurat.core.path import step_of
 from ziggurat.core.scope import Key
@@ -97,6 +97,8 @@ class _Background:
             turn = Turn(self.leader, await conversation.for_member(self.leader))
             try:
                 run = await conversation.turn(turn, at)
+            except RecordEnds:
+                raise
             except Suspend as suspend:
                 raise Suspend(await assignments.waiting(suspend.pending)) from suspend
             if self.unfinished == "wait" and (pending := await assignments.waiting()):

@@ -17,7 +17,9 @@ from ziggurat.core.context import Context
 from ziggurat.core.diagram import DIAGRAM, DiagramEdge
 from ziggurat.core.errors import ConfigurationError
 from ziggurat.core.facts import EFFECT, NAME, Fact, strongest
+from ziggurat.core.failures import note_mistake
 from ziggurat.core.ids import check_new_name
+from ziggurat.core.journal import journal_of
 from ziggurat.core.store import Store
 from ziggurat.messages.agent import AgentRequest, AgentRun
 from ziggurat.messages.budget import Budget
@@ -85,7 +87,12 @@ class _TeamProgram:
 
     async def __call__(self, request: AgentRequest, ctx: Context, /) -> AgentRun:
         """Run the code; a resumed run goes through it again, and what its members have answered is on record."""
-        return await run_program(partial(self.control, request, ctx), ctx)
+        try:
+            return await run_program(partial(self.control, request, ctx), ctx)
+        except Exception as error:
+            if not journal_of(ctx).is_known(error):  # of no member: of a function that directs them
+                note_mistake(error, ctx)
+            raise
 
     def __repr__(self) -> str:
         return repr(self.control)

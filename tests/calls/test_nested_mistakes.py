@@ -1,0 +1,372 @@
+"""A mistake in the code that agents are made of ends the outermost run, from any depth, and is never text for a model.
+
+Such code are hooks, instructions, stop policies, validators, prices, approvers, and what chooses between services or
+members. The run can go on when the mistake is corrected. What a tool or a model raises is text for the model around it,
+as is a lost connection.
+"""
+
+import asyncio
+import logging
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.agents.support import assert_sendable
+from tests.stores import places
+from tests.stores.places import new_store
+from ziggurat.agents.agent import Agent
+from ziggurat.agents.flow import flow
+from ziggurat.agents.runnable import Runnable
+from ziggurat.agents.stop import stop_when
+from ziggurat.calls.gather import settled
+from ziggurat.core.context import Context
+from ziggurat.core.errors import Denied, ServiceError, ToolError
+from ziggurat.core.layer import stack
+from ziggurat.layers import fallback, retry, steer
+from ziggurat.messages import stops
+from ziggurat.messages.agent import AgentRun, Approve
+from ziggurat.messages.budget import Budget
+from ziggurat.messages.message import Message
+from ziggurat.messages.middleware import Middleware
+from ziggurat.messages.model import ModelRequest, ModelResponse
+from ziggurat.messages.parts import Part, Text, tool_call
+from ziggurat.models.scripted import ScriptedModel
+from ziggurat.teams.chatting import group_chat
+from ziggurat.teams.debating import debate
+from ziggurat.teams.delegating import background
+from ziggurat.tools.approval import Approvals, Rule
+from ziggurat.tools.function import tool
+from ziggurat.tools.toolbox import Toolbox
+
+HERE = Path(__file__).name
+
+
+@pytest.fixture(autouse=True, params=["memory", "sqlite", "file"])
+def _in_a_store(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[None]:
+    with places.used(request.param, tmp_path):
+        yield
+
+
+class Slip:
+    """A mistake that is made until it is corrected, and the effects of the tool `pay`."""
+
+    def __init__(self, error: Callable[[], Exception] = lambda: KeyError("slip")) -> None:
+        self.error: Callable[[], Exception] | None = error
+        self.made = 0
+        self.paid = 0
+
+    def make(self) -> None:
+        if self.error is not None:
+            self.made += 1
+            raise self.error()
+
+    def tools(self) -> list[Any]:
+        @tool(effect="once")
+        async def pay() -> str:
+            """Pay."""
+            self.paid += 1
+            return "paid"
+
+        async def look() -> str:
+            """Look."""
+            return "seen"
+
+        return [pay, look]
+
+    def agent(self, **settings: Any) -> Agent:
+        model = settings.pop("model", _turns)
+        return Agent(model, name="inner", tools=self.tools(), **settings)
+
+
+async def _turns(request: ModelRequest, ctx: Context) -> ModelResponse:
+    """Answer by how far the conversation has come, so that what a mistake has discarded is said again."""
+    turns: list[Part] = [tool_call("pay"), tool_call("look"), Text("done")]
+    said = sum(message.role == "assistant" for message in request.messages)
+    return ModelResponse(Message("assistant", (turns[said],)))
+
+
+def _talker(name: str) -> Agent:
+    return Agent(ScriptedModel(always=f"I am {name}"), name=name)
+
+
+def _with_hook(hook: str) -> Callable[[Slip], Runnable]:
+    def make(slip: Slip) -> Runnable:
+        async def called(self: Middleware, value: Any, ctx: Context) -> None:
+            slip.make()
+
+        async def wraps(self: Middleware, request: Any, ctx: Context, inner: Any) -> Any:
+            slip.make()
+            return await inner(request, ctx)
+
+        def of_a_reply(self: Middleware, ctx: Context) -> None:
+            slip.make()
+
+        code: Any = of_a_reply if hook == "deltas" else wraps if hook.startswith("wrap") else called
+        return slip.agent(middleware=[type("Slipping", (Middleware,), {hook: code})()])
+
+    return make
+
+
+def _picked(slip: Slip) -> Callable[[Any, Context], str]:
+    def pick(request: Any, ctx: Context) -> str:
+        slip.make()
+        return "only"
+
+    return pick
+
+
+def _returning(slip: Slip, value: Any) -> Callable[..., Any]:
+    def called(*_: Any) -> Any:
+        slip.make()
+        return value
+
+    return called
+
+
+CODE: dict[str, Callable[[Slip], Runnable]] = {
+    "instructions": lambda slip: slip.agent(instructions=_returning(slip, "Be brief.")),
+    "stop policy": lambda slip: slip.agent(stop=stop_when(_returning(slip, False))),
+    "output validator": lambda slip: slip.agent(output_validator=_returning(slip, None)),
+    "price": lambda slip: slip.agent(budget=Budget(cost=1.0, price=_returning(slip, 0.0))),
+    "approver": lambda slip: slip.agent(approvals=Approvals("look", approver=_returning(slip, Approve()))),
+    "approver of a model": lambda slip: slip.agent(
+        approvals=Approvals(Rule("*", stage="model"), approver=_returning(slip, Approve()))
+    ),
+    "pick of an agent": lambda slip: Runnable(steer(_picked(slip), only=slip.agent()), name="inner"),
+    "pick of a model": lambda slip: slip.agent(model=steer(_picked(slip), only=_turns)),
+    "speaker": lambda slip: group_chat(_talker("a"), _talker("b"), speaker=_returning(slip, None), name="inner"),
+    "until": lambda slip: group_chat(_talker("a"), _talker("b"), until=_returning(slip, True), name="inner"),
+    "visibility": lambda slip: group_chat(
+        slip.agent(), _talker("b"), turns=1, visibility=lambda seen, _: _returning(slip, seen)(), name="inner"
+    ),
+    **{
+        hook: _with_hook(hook)
+        for hook in (
+            "before_agent", "after_agent", "rewrite", "before_model", "on_model_delta", "after_model", "deltas",
+            "wrap_model", "wrap_agent",
+        )
+    },
+}  # fmt: skip
+
+
+def _as_tool(inner: Runnable, name: str, **settings: Any) -> Runnable:
+    return Agent(ScriptedModel(tool_call(inner.name, input="x"), always="done"), tools=[inner], name=name, **settings)
+
+
+def _beside_others(inner: Runnable, name: str, **settings: Any) -> Runnable:
+    calls = [tool_call("look", id="1"), tool_call(inner.name, input="x", id="2"), tool_call("look", id="3")]
+    look = Slip().tools()[1]
+    return Agent(ScriptedModel(calls, always="done"), tools=[inner, look], name=name, **settings)
+
+
+def _in_a_function(inner: Runnable, name: str, **settings: Any) -> Runnable:
+    async def ask() -> str:
+        """Ask."""
+        return (await inner.run("x")).text
+
+    return Agent(ScriptedModel(tool_call("ask"), always="done"), tools=[ask], name=name, **settings)
+
+
+def _in_a_task_group(inner: Runnable, name: str, **settings: Any) -> Runnable:
+    async def ask() -> str:
+        """Ask."""
+        async with asyncio.TaskGroup() as group:
+            task = group.create_task(inner.run("x"))
+        return task.result().text
+
+    return Agent(ScriptedModel(tool_call("ask"), always="done"), tools=[ask], name=name, **settings)
+
+
+def _raising(inner: Runnable, name: str, **settings: Any) -> Runnable:
+    tools = Toolbox([inner], on_error="raise")
+    return Agent(ScriptedModel(tool_call(inner.name, input="x"), always="done"), tools=tools, name=name, **settings)
+
+
+def _in_the_background(inner: Runnable, name: str, **settings: Any) -> Runnable:
+    model = ScriptedModel(tool_call(f"start_{inner.name}", task="x"), tool_call("join_members"), always="done")
+    return background(Agent(model, name="leader"), inner, name=name, **settings)
+
+
+def _in_a_debate(inner: Runnable, name: str, **settings: Any) -> Runnable:
+    return debate(inner, _talker("other"), rounds=1, scoring=False, name=name, **settings)
+
+
+def _in_a_flow(inner: Runnable, name: str, **settings: Any) -> Runnable:
+    @flow(name=name, **settings)
+    async def work(task: str) -> str:
+        """Work."""
+        (outcome,) = await settled(inner.run(task))
+        return outcome.text if isinstance(outcome, AgentRun) else "it failed, and the flow goes on"
+
+    return work
+
+
+def _with_layers(inner: Runnable, name: str, **settings: Any) -> Runnable:
+    guarded = stack(fallback(stack(inner, retry(base=0)), _talker("other")), retry(base=0))
+    return _as_tool(Runnable(guarded, name="guarded"), name, **settings)
+
+
+AROUND: dict[str, Callable[..., Runnable]] = {
+    "a tool": _as_tool,
+    "a batch": _beside_others,
+    "a function": _in_a_function,
+    "a task group": _in_a_task_group,
+    "on_error": _raising,
+    "a background team": _in_the_background,
+    "a debate": _in_a_debate,
+    "a flow": _in_a_flow,
+    "layers": _with_layers,
+}
+
+
+def _nested(inner: Runnable, around: str, depth: int) -> Runnable:
+    """Return an agent with another one so many levels below, the innermost of which is what is said."""
+    outer = inner
+    for level in range(1, depth + 1):
+        settings = {"store": new_store()} if level == depth else {}
+        outer = (AROUND[around] if level == 1 else _as_tool)(outer, f"level-{level}", **settings)
+    return outer
+
+
+async def _run(agent: Runnable, streamed: bool) -> AgentRun:
+    if not streamed:
+        return await agent.run("go", run_id="r", session="s")
+    async with agent.stream("go", run_id="r", session="s") as events:
+        async for _ in events:
+            pass
+    return events.response
+
+
+@pytest.mark.parametrize(
+    ("around", "depth", "streamed"),
+    [(around, 1, False) for around in AROUND] + [("a tool", 1, True), ("a tool", 2, False), ("a function", 3, True)],
+)
+@pytest.mark.parametrize("code", CODE)
+def test_a_mistake_ends_the_outermost_run_which_goes_on_when_it_is_corrected(
+    code: str, around: str, depth: int, streamed: bool, caplog: pytest.LogCaptureFixture
+) -> None:
+    slip = Slip()
+    agent = _nested(CODE[code](slip), around, depth)
+
+    async def main() -> None:
+        run = await _run(agent, streamed)
+        assert run.stop == stops.Failed("'slip'", "KeyError")
+        assert run.cause is not None
+        assert isinstance(run.cause.error, KeyError)
+        assert f"{HERE}:" in (run.error or "")
+        assert_sendable(run.messages)
+        with pytest.raises(ServiceError) as caught:
+            run.raise_for_stop()
+        assert caught.value.__cause__ is run.cause.error
+        (record,) = [each for each in caplog.records if each.name == "ziggurat" and each.levelno >= logging.WARNING]
+        assert record.exc_info is not None
+        assert record.exc_info[1] is run.cause.error
+        assert slip.made == 1
+        assert (await agent.replay("r")).stop == run.stop
+        slip.error = None
+        again = await agent.resume("r")
+        assert isinstance(again.stop, stops.Completed)
+        assert not any("slip" in message.text for message in again.messages)
+        assert slip.paid == (code not in ("speaker", "until"))
+        assert (await agent.run("and now", session="s")).stop == stops.Completed()
+
+    asyncio.run(main())
+
+
+@pytest.mark.parametrize("error", [KeyError, TypeError, AttributeError, OSError, ZeroDivisionError, AssertionError])
+def test_whatever_is_raised_by_accident_is_a_mistake(error: type[Exception]) -> None:
+    run = asyncio.run(_run(_nested(CODE["instructions"](Slip(lambda: error("slip"))), "a function", 2), False))
+    assert run.stop == stops.Failed(str(error("slip")), error.__name__)
+
+
+@pytest.mark.parametrize("around", ["a tool", "a batch", "a function"])
+@pytest.mark.parametrize("error", [ToolError, Denied, ServiceError, ConnectionError, TimeoutError])
+@pytest.mark.parametrize("code", ["instructions", "before_model", "wrap_agent", "output validator", "stop policy"])
+def test_an_error_on_purpose_and_a_lost_connection_are_results(code: str, error: type[Exception], around: str) -> None:
+    run = asyncio.run(_run(_nested(CODE[code](Slip(lambda: error("slip"))), around, 1), False))
+    assert run.stop == stops.Completed()
+    assert any("slip" in text for text in run.observations)
+
+
+def test_an_approver_that_has_made_a_mistake_is_asked_again_at_the_root() -> None:
+    slip = Slip()
+    approvals = Approvals("look", approver=_returning(slip, Approve()))
+    agent = Agent(_turns, tools=slip.tools(), approvals=approvals, store=new_store())
+
+    async def main() -> None:
+        run = await agent.run("go", run_id="r")
+        assert run.stop == stops.Failed("'slip'", "KeyError")
+        assert (await agent.replay("r")).stop == run.stop
+        slip.error = None
+        assert (await agent.resume("r")).observations == ("paid", "seen")
+        assert slip.paid == 1
+
+    asyncio.run(main())
+
+
+def test_the_error_is_an_exception_as_any_other_for_the_code_around() -> None:
+    slip, told = Slip(), list[BaseException]()
+    inner = Agent(ScriptedModel(always="done"), name="inner", instructions=_returning(slip, "Be brief."))
+
+    class Told(Middleware):
+        async def on_error(self, error: BaseException, ctx: Context) -> None:
+            told.append(error)
+
+    class Catches(Middleware):
+        async def wrap_agent(self, request: Any, ctx: Context, agent: Any) -> Any:
+            try:
+                return await agent(request, ctx)
+            except KeyError:
+                slip.error = None
+                return await agent(request, ctx)
+
+    async def ask() -> str:
+        """Ask."""
+        try:
+            return (await inner.run("x")).text
+        except KeyError:
+            return "nobody there"
+
+    def corrects(error: Exception) -> bool:
+        slip.error = None
+        return isinstance(error, KeyError)
+
+    def asks(**settings: Any) -> Agent:
+        return Agent(ScriptedModel(tool_call("ask"), always="done"), tools=[ask], **settings)
+
+    async def main() -> None:
+        assert (await asks().run("go")).observations == ("nobody there",)
+        run = await _as_tool(_as_tool(inner, "middle"), "outer", middleware=[Told()]).run("go")
+        assert run.cause is not None
+        assert told == [run.cause.error]
+        assert (await asks(middleware=[Catches()]).run("go")).observations == ("done",)
+        slip.error = lambda: KeyError("slip")
+        tries = inner.layered(retry(base=0, when=corrects))
+        assert (await _as_tool(tries, "outer").run("go")).observations == ("done",)
+
+    asyncio.run(main())
+
+
+def test_what_a_model_has_raised_is_no_mistake_of_what_wraps_it() -> None:
+    class Translates(Middleware):
+        async def wrap_model(self, request: ModelRequest, ctx: Context, model: Any) -> ModelResponse:
+            try:
+                return await model(request, ctx)  # type: ignore[no-any-return]
+            except KeyError as error:
+                raise RuntimeError("the provider has no such model") from error
+
+    class Passes(Middleware):
+        async def wrap_agent(self, request: Any, ctx: Context, agent: Any) -> Any:
+            return await agent(request, ctx)
+
+    async def broken(request: ModelRequest, ctx: Context) -> ModelResponse:
+        raise KeyError("model")
+
+    for middleware, text in (
+        (Translates(), "RuntimeError: the provider has no such model"),
+        (Passes(), "KeyError: 'model'"),
+    ):
+        inner = Agent(broken, name="inner", middleware=[middleware])
+        assert _as_tool(inner, "outer").run_sync("go").observations == (text,)
