@@ -5,6 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec import Struct
 
+from ziggurat.core.broadcast import subscribe
 from ziggurat.core.codec import as_type
 from ziggurat.core.context import METER, Context
 from ziggurat.core.entries import Ended, Entered, Failure, JournalEntry, Opened, Result
@@ -19,8 +20,8 @@ from .hand import HandClock, settle
 # -- following -----------------------------------------------------------------------------------------------------
 
 
-async def read(journal: LocalJournal, after: int = 0) -> list[tuple[int, JournalEntry]]:
-    return [each async for each in journal.follow(after)]
+async def read(journal: LocalJournal, after: int = 0) -> list[tuple[int, JournalEntry | Event]]:
+    return [(item.number, item.what) async for item in subscribe(journal, after=after)]
 
 
 @given(st.lists(st.sampled_from(["append", "reader", "turn"]), max_size=30), st.integers(0, 5))

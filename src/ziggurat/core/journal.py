@@ -5,7 +5,7 @@ __all__ = ["LocalJournal", "journal_of"]
 import asyncio
 import threading
 from collections import deque
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Sequence
 
 from ziggurat.core.clock import SYSTEM_CLOCK, Clock
 from ziggurat.core.codec import SHAPE_VERSION
@@ -158,24 +158,6 @@ class LocalJournal(Recorder):
         if record is None or isinstance(tried, Unanswered):
             return record is not None and not record.outcomes
         return record.number(tried) > 0
-
-    async def follow(self, after: int = 0) -> AsyncIterator[tuple[int, JournalEntry]]:
-        """Yield the entries after number `after` with their numbers, until the run has ended.
-
-        Numbers start at 1 and have no gaps; any number of readers may follow, at any time.
-        """
-        number = after
-
-        def news() -> bool:
-            return number < self.stable
-
-        while True:
-            while number < self.stable:
-                number += 1
-                yield number, self.entries[number - 1]
-            if self.ended is not None:
-                return
-            await self.changed(news)
 
     async def changed(self, news: Callable[[], bool] = bool) -> None:
         """Wait for the next entry or event of the run, also of a run in another thread.
