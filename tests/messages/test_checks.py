@@ -11,27 +11,27 @@ from ziggurat.messages.parts import Audio, File, Image, Text, Thinking, ToolCall
 from ziggurat.runs.prompt import request_of
 
 WRONG: list[tuple[Any, str]] = [
-    (Text(3), r"Text\(text=...\) takes text; got 3"),  # type: ignore[arg-type]
+    (Text(3), r"Text\(text=...\) is a text; got 3"),  # type: ignore[arg-type]
     (Image(data=3), r"Image\(data=...\) takes bytes: give bytes\(...\); got 3"),  # type: ignore[arg-type]
     (Image(data="cat.png"), r"give Path\(...\).read_bytes\(\), or the address as url="),  # type: ignore[arg-type]
     (Image(data=bytearray(b"x")), "takes bytes"),  # type: ignore[arg-type]
-    (Image(url=3), r"Image\(url=...\) takes text or None; got 3"),  # type: ignore[arg-type]
+    (Image(url=3), r"Image\(url=...\) is a text or None; got 3"),  # type: ignore[arg-type]
     (Image(), r"Image\(\) holds nothing: give data=b'...', url="),
     (Image(b"x", media_type="png"), r"Image\(media_type=...\) is a type such as 'image/png', got 'png'"),
-    (Image(b"x", media_type=3), r"Image\(media_type=...\) takes text; got 3"),  # type: ignore[arg-type]
-    (Image(b"x", detail=3), r"Image\(detail=...\) takes text or None"),  # type: ignore[arg-type]
+    (Image(b"x", media_type=3), r"Image\(media_type=...\) is a type such as 'image/png', got 3"),  # type: ignore[arg-type]
+    (Image(b"x", detail=3), r"Image\(detail=...\) is a text or None"),  # type: ignore[arg-type]
     (Audio(data="x"), r"Audio\(data=...\) takes bytes"),  # type: ignore[arg-type]
     (Audio(), r"Audio\(\) holds nothing"),
     (File(), r"File\(\) holds nothing: give data=b'...', url='https://...' or id="),
-    (File(b"x", name=3), r"File\(name=...\) takes text or None"),  # type: ignore[arg-type]
-    (File(id=3), r"File\(id=...\) takes text or None"),  # type: ignore[arg-type]
-    (Thinking(3), r"Thinking\(text=...\) takes text"),  # type: ignore[arg-type]
-    (Thinking("x", signature=3), r"Thinking\(signature=...\) takes text or None"),  # type: ignore[arg-type]
-    (ToolCall("1", "add", {"a": 1}), r"ToolCall\(arguments=...\) takes text, as JSON; got {'a': 1}"),  # type: ignore[arg-type]
+    (File(b"x", name=3), r"File\(name=...\) is a text or None"),  # type: ignore[arg-type]
+    (File(id=3), r"File\(id=...\) is a text or None"),  # type: ignore[arg-type]
+    (Thinking(3), r"Thinking\(text=...\) is a text"),  # type: ignore[arg-type]
+    (Thinking("x", signature=3), r"Thinking\(signature=...\) is a text or None"),  # type: ignore[arg-type]
+    (ToolCall("1", "add", {"a": 1}), r"ToolCall\(arguments=...\) is a text, as JSON; got {'a': 1}"),  # type: ignore[arg-type]
     (ToolResult("1", "add", 3), r"ToolResult\(content=...\) takes text or a tuple of parts; got 3"),  # type: ignore[arg-type]
     (ToolResult("1", "add", (3,)), "takes Text, Image, Audio and File parts; got 3"),  # type: ignore[arg-type]
     (ToolResult("1", "add", (Image(),)), r"Image\(\) holds nothing"),
-    (ToolResult("1", "add", error="odd"), r"ToolResult\(error=...\) is one of invalid_arguments"),  # type: ignore[arg-type]
+    (ToolResult("1", "add", error="odd"), r"ToolResult\(error=...\) is 'invalid_arguments', 'not_found'"),  # type: ignore[arg-type]
     (3, "a message is made of parts, got 3; write Text"),
 ]
 

@@ -4,24 +4,16 @@ __all__ = ["problem_in", "problem_in_part"]
 
 from typing import get_args
 
-from ziggurat.messages.message import Message
-from ziggurat.messages.parts import Audio, File, Image, Part, Text, Thinking, ToolCall, ToolErrorKind, ToolResult
+from msgspec import Struct
 
-_TEXTS: dict[type, tuple[str, ...]] = {
-    Text: ("text",),
-    Image: ("media_type",),
-    Audio: ("media_type",),
-    File: ("media_type",),
-    Thinking: ("text",),
-    ToolCall: ("id", "name", "arguments"),
-    ToolResult: ("id", "name"),
-}
-_MAYBE: dict[type, tuple[str, ...]] = {
-    Image: ("url", "detail"),
-    Audio: ("url",),
-    File: ("url", "id", "name"),
-    Thinking: ("signature", "redacted", "id"),
-    ToolResult: ("origin",),
+from ziggurat.core.errors import ConfigurationError
+from ziggurat.core.settings import Settings
+from ziggurat.messages.message import Message
+from ziggurat.messages.parts import Audio, File, Image, Part, Text, ToolResult
+
+_FIELDS: dict[type, Settings] = {
+    kind: Settings({*kind.__struct_fields__} - {"content"}, kind)  # which may be a list, too
+    for kind in get_args(Part)
 }
 
 
@@ -51,18 +43,19 @@ def problem_in_part(part: object) -> str | None:
         return None
     if not isinstance(part, Part):
         return f"a message is made of parts, got {part!r:.200}; write Text('...'), or make it with user('...')"
-    for name in _TEXTS[kind]:
-        value = getattr(part, name)
-        if not isinstance(value, str):
-            how = ", as JSON" if name == "arguments" else ""
-            return f"{kind.__name__}({name}=...) takes text{how}; got {value!r:.200}"
-    for name in _MAYBE.get(kind, ()):
-        value = getattr(part, name)
-        if value is not None and not isinstance(value, str):
-            return f"{kind.__name__}({name}=...) takes text or None; got {value!r:.200}"
-    if isinstance(part, (Image, Audio, File)):
-        return _problem_in_media(part)
-    return _problem_in_result(part) if isinstance(part, ToolResult) else None
+    wrong = _problem_in_media(part) if isinstance(part, (Image, Audio, File)) else None
+    if wrong is None and isinstance(part, ToolResult) and not isinstance(part.content, str):
+        wrong = _problem_in_content(part.content)
+    return _problem_in_fields(part) if wrong is None else wrong
+
+
+def _problem_in_fields(part: Struct) -> str | None:
+    kind = type(part)
+    try:
+        _FIELDS[kind].check(kind.__name__, [(name, getattr(part, name)) for name in kind.__struct_fields__])
+    except ConfigurationError as error:
+        return str(error)
+    return None
 
 
 def _problem_in_media(part: Image | Audio | File) -> str | None:
@@ -73,22 +66,18 @@ def _problem_in_media(part: Image | Audio | File) -> str | None:
     if data is None and not part.url and not (isinstance(part, File) and part.id):
         more = " or id=..." if isinstance(part, File) else ""
         return f"{name}() holds nothing: give data=b'...', url='https://...'{more}"
-    if "/" not in part.media_type:
+    if "/" not in str(part.media_type):
         return f"{name}(media_type=...) is a type such as 'image/png', got {part.media_type!r}"
     return None
 
 
-def _problem_in_result(part: ToolResult) -> str | None:
-    content: object = part.content
-    if not isinstance(content, str):
-        if not isinstance(content, (tuple, list)):
-            return f"ToolResult(content=...) takes text or a tuple of parts; got {content!r:.200}"
-        for each in content:
-            if not isinstance(each, (Text, Image, Audio, File)):
-                return f"ToolResult(content=...) takes Text, Image, Audio and File parts; got {each!r:.200}"
-            wrong = problem_in_part(each)
-            if wrong is not None:
-                return wrong
-    if part.error is not None and part.error not in get_args(ToolErrorKind):
-        return f"ToolResult(error=...) is one of {', '.join(get_args(ToolErrorKind))}, or None; got {part.error!r:.200}"
+def _problem_in_content(content: object) -> str | None:
+    if not isinstance(content, (tuple, list)):
+        return f"ToolResult(content=...) takes text or a tuple of parts; got {content!r:.200}"
+    for each in content:
+        if not isinstance(each, (Text, Image, Audio, File)):
+            return f"ToolResult(content=...) takes Text, Image, Audio and File parts; got {each!r:.200}"
+        wrong = problem_in_part(each)
+        if wrong is not None:
+            return wrong
     return None

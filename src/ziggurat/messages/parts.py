@@ -14,8 +14,10 @@ __all__ = [
     "tool_call",
 ]
 
+from typing import Annotated
+
 import msgspec
-from msgspec import Struct
+from msgspec import Meta, Struct
 
 from ziggurat.core.codec import canonical, digest, encode
 from ziggurat.core.errors import ConfigurationError, InvalidArguments, ToolErrorKind
@@ -82,7 +84,7 @@ class ToolCall(Struct, frozen=True, gc=False, tag="tool_call", tag_field="type")
 
     id: str
     name: str
-    arguments: str = "{}"
+    arguments: Annotated[str, Meta(description="as JSON")] = "{}"
 
     def parsed(self) -> dict[str, object]:
         """Return the arguments as a mapping.
