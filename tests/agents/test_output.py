@@ -11,7 +11,7 @@ from pydantic import BaseModel, field_validator
 
 from tests.agents.support import assert_sendable, elsewhere, said, streamed, timeless
 from ziggurat.agents.agent import Agent
-from ziggurat.agents.output import FINAL_ANSWER, AnswerReader, Output
+from ziggurat.agents.output import AnswerReader, Output
 from ziggurat.core.context import Context
 from ziggurat.core.errors import ConfigurationError, InvalidArguments, ModelRetry, RunExists
 from ziggurat.core.facts import fact
@@ -21,6 +21,7 @@ from ziggurat.messages.facts import OUTPUT_MODES, OutputMode
 from ziggurat.messages.message import assistant
 from ziggurat.messages.model import FinishReason, ModelResponse
 from ziggurat.messages.parts import ToolCall, tool_call
+from ziggurat.messages.tool import FINAL_ANSWER
 from ziggurat.models.scripted import ScriptedModel, ScriptedReply
 from ziggurat.stores.local import LocalLogs
 

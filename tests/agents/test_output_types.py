@@ -28,12 +28,13 @@ from pydantic import (
 
 from tests.agents.support import assert_sendable, elsewhere, streamed, timeless
 from ziggurat.agents.agent import Agent
-from ziggurat.agents.output import FINAL_ANSWER, AnswerReader, Output
+from ziggurat.agents.output import AnswerReader, Output
 from ziggurat.core.errors import ConfigurationError, InvalidArguments
 from ziggurat.messages import stops
 from ziggurat.messages.agent import AgentRun
 from ziggurat.messages.facts import OutputMode
 from ziggurat.messages.parts import tool_call
+from ziggurat.messages.tool import FINAL_ANSWER
 from ziggurat.models.scripted import ScriptedModel, ScriptedReply
 from ziggurat.stores.local import LocalLogs
 from ziggurat.tools.function import tool

@@ -74,10 +74,9 @@ def _public() -> Iterator[str]:
             continue
         tree = ast.parse(path.read_text(encoding="utf-8"))
         made = {node.name: node for node in tree.body if isinstance(node, (ast.FunctionDef, ast.ClassDef))}
-        values = {ast.unparse(node.targets[0]): node.value for node in tree.body if isinstance(node, ast.Assign)}
-        for name in ast.literal_eval(values.get("__all__", ast.List([]))):
-            pattern = _READERS if isinstance(made.get(name), ast.ClassDef) else _READS
-            if name in made and pattern.match(name):
+        for name, node in made.items():
+            pattern = _READERS if isinstance(node, ast.ClassDef) else _READS
+            if not name.startswith("_") and pattern.match(name):
                 yield ".".join((*path.relative_to(_HOME).with_suffix("").parts, name))
 
 

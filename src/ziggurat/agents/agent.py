@@ -1,7 +1,5 @@
 """The agent: a model, tools and instructions in a loop."""
 
-__all__ = ["Agent", "AgentArguments"]
-
 from collections.abc import Callable, Iterable, Sequence
 from functools import cache, partial
 from typing import TYPE_CHECKING, Annotated, Any, TypedDict, Unpack, overload
@@ -12,7 +10,7 @@ from msgspec.structs import replace
 from ziggurat.agents.inherited import agent_parts
 from ziggurat.agents.loop import AgentLoop
 from ziggurat.agents.loop_run import Instructions, LoopSettings
-from ziggurat.agents.output import FINAL_ANSWER, AnswerReader, Output
+from ziggurat.agents.output import AnswerReader, Output
 from ziggurat.agents.output_validator import OutputValidator
 from ziggurat.agents.reply import final_answer_in
 from ziggurat.agents.runnable import Runnable
@@ -32,6 +30,7 @@ from ziggurat.messages.agent import Out
 from ziggurat.messages.budget import Budget
 from ziggurat.messages.middleware import AnyMiddleware, Middleware
 from ziggurat.messages.model import NO_SETTINGS, Model, ModelRequest, ModelResponse, ModelSettings, ToolSpec
+from ziggurat.messages.tool import FINAL_ANSWER
 from ziggurat.models.resolving import resolve
 from ziggurat.tools.approval import Approvals
 from ziggurat.tools.permissions import Permissions, known

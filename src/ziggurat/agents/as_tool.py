@@ -1,7 +1,5 @@
 """AgentTool: an agent as a tool; its input is one text or a typed value, its result the agent's answer."""
 
-__all__ = ["AgentTool"]
-
 from functools import partial
 from inspect import isroutine
 from typing import Any

@@ -1,7 +1,5 @@
 """AttachedRun: watch and control a run that is on record, whichever process drives it."""
 
-__all__ = ["AttachedRun", "RunStatus"]
-
 from collections.abc import AsyncGenerator
 from functools import partial
 from typing import TYPE_CHECKING, Any, Generic

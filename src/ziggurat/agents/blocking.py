@@ -1,7 +1,5 @@
 """Run a coroutine from code that is not async: a plain thread, a tool's thread, or a notebook."""
 
-__all__ = ["blocking", "loop_elsewhere"]
-
 import asyncio
 import contextvars
 import logging

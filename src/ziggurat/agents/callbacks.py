@@ -1,7 +1,5 @@
 """Callbacks: a listener built from plain functions."""
 
-__all__ = ["Callbacks"]
-
 import inspect
 from collections.abc import Awaitable, Callable, Iterator
 from copy import copy

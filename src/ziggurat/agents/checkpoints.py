@@ -1,7 +1,5 @@
 """Checkpoints: the steps of a recorded run from which it can be forked. They need no storage of their own."""
 
-__all__ = ["Checkpoint", "Checkpoints"]
-
 from collections.abc import Sequence
 
 from msgspec import Struct

@@ -1,7 +1,5 @@
 """Run agents concurrently inside one tool call: if one waits for a person, the others finish first."""
 
-__all__ = ["ConcurrentAgents"]
-
 import asyncio
 from collections.abc import Awaitable
 from typing import TypeVar

@@ -1,7 +1,5 @@
 """An agent or a team as a node of a diagram, with its tools or members inside it, and how far a run of it has come."""
 
-__all__ = ["STANDING", "drawn", "marked"]
-
 from collections.abc import Awaitable, Callable, Iterable, Mapping
 from typing import Any
 

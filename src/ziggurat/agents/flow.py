@@ -1,7 +1,5 @@
 """Flow: a typed async function as a durable run; the steps, agents and questions in it are recorded."""
 
-__all__ = ["Flow", "FlowArguments", "flow", "flow_program"]
-
 import inspect
 from collections.abc import Callable, Coroutine, Iterable, Sequence
 from contextlib import AbstractAsyncContextManager

@@ -1,7 +1,5 @@
 """The input of a flow: one typed value, which travels as the text of a message."""
 
-__all__ = ["FlowInput"]
-
 import inspect
 from collections.abc import Callable, Mapping
 from typing import Any

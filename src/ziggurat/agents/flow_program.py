@@ -1,7 +1,5 @@
 """FlowProgram: runs the function of a flow as the service of an agent."""
 
-__all__ = ["FlowProgram"]
-
 from collections.abc import Callable
 from functools import partial
 from typing import Any

@@ -1,7 +1,5 @@
 """The handle of a run in the background: its result, its events, and ways to steer it."""
 
-__all__ = ["RunHandle"]
-
 import asyncio
 import sys
 import threading

@@ -1,7 +1,5 @@
 """What an agent, a flow or a team passes on to all calls below it: its middleware, approvals, budget and grants."""
 
-__all__ = ["InheritedArguments", "agent_parts"]
-
 import os
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, TypedDict

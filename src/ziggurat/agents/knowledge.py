@@ -1,7 +1,5 @@
 """Tools that let an agent query a knowledge graph and add to it."""
 
-__all__ = ["graph_tools"]
-
 from collections.abc import Callable, Sequence
 from itertools import pairwise
 from typing import Any, TypeVar

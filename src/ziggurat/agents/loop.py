@@ -1,7 +1,5 @@
 """AgentLoop: ask the model, run the tools it calls, and repeat until a stop condition holds."""
 
-__all__ = ["AgentLoop"]
-
 import asyncio
 from collections.abc import Awaitable, Callable, Coroutine
 from functools import partial

@@ -1,7 +1,5 @@
 """Loop detection: a stop policy that notices when a model repeats itself."""
 
-__all__ = ["LoopAction", "LoopMode", "loop_detection"]
-
 from collections.abc import Collection
 from typing import Annotated, Literal, get_args
 

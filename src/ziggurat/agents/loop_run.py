@@ -1,7 +1,5 @@
 """LoopRun: the state of one run of a loop; the settings of the loop, and the tools that a team adds in one run."""
 
-__all__ = ["EXTRA_TOOLS", "ExtraTools", "Instructions", "LoopRun", "LoopSettings"]
-
 from collections.abc import Awaitable, Callable, Iterable
 from typing import TYPE_CHECKING, Any
 

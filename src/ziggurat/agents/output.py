@@ -1,7 +1,5 @@
 """Output: the type of an agent's answer; how a model is asked for it, and how the answer is read and checked."""
 
-__all__ = ["FINAL_ANSWER", "AnswerReader", "Output"]
-
 from typing import TYPE_CHECKING, Any, Generic, Union
 
 import msgspec

@@ -1,7 +1,5 @@
 """Output validators: a function of the user checks each final answer of one agent, and may have the model try again."""
 
-__all__ = ["OutputValidator", "validate_answer"]
-
 from collections.abc import Awaitable, Callable
 from typing import Any
 

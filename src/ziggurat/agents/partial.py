@@ -1,7 +1,5 @@
 """Typed values of an answer, or of a tool's arguments, while they are streamed."""
 
-__all__ = ["partial_values"]
-
 import re
 from collections.abc import AsyncIterable, AsyncIterator, Iterator
 from typing import TYPE_CHECKING, Any, Generic, TypeVar, cast

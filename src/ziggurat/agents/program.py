@@ -1,7 +1,5 @@
 """Run the program of a flow or a team: code that calls steps, agents and groups, each at a place of its own."""
 
-__all__ = ["run_program"]
-
 from collections.abc import Awaitable, Callable
 from typing import TypeVar
 

@@ -1,7 +1,5 @@
 """`RunQueue`: the verbs of an agent that leave runs to workers, and work on them."""
 
-__all__ = ["RunQueue", "SubmitArguments"]
-
 from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import TYPE_CHECKING, Annotated, TypedDict

@@ -1,7 +1,5 @@
 """`RunRecords`: the verbs of an agent that read its recorded runs, and call nothing."""
 
-__all__ = ["RunRecords"]
-
 from collections.abc import AsyncGenerator, Mapping
 from typing import TYPE_CHECKING, Generic
 

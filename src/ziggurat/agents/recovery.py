@@ -1,7 +1,5 @@
 """Recovery: go on with the runs whose process has ended without ending them."""
 
-__all__ = ["Recovery", "recover_runs"]
-
 import sys
 from typing import Any, Generic
 

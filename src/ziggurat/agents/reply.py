@@ -1,8 +1,6 @@
 """Check whether a model's reply can be used, and build the messages that tell the model if not."""
 
-__all__ = ["accept_calls", "end_of", "final_answer_in", "judge_reply", "refuse_calls", "repair_message"]
-
-from ziggurat.agents.output import FINAL_ANSWER, AnswerReader
+from ziggurat.agents.output import AnswerReader
 from ziggurat.agents.stop import natural_end
 from ziggurat.core.errors import InvalidArguments
 from ziggurat.messages import stops
@@ -11,6 +9,7 @@ from ziggurat.messages.limits import MAX_CALLS
 from ziggurat.messages.message import Message
 from ziggurat.messages.model import ModelResponse
 from ziggurat.messages.parts import Text, ToolCall, ToolResult
+from ziggurat.messages.tool import FINAL_ANSWER
 
 
 def judge_reply(response: ModelResponse, output: AnswerReader | None) -> tuple[str | None, ParsedAnswer | None]:

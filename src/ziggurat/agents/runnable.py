@@ -1,7 +1,5 @@
 """`Runnable`: the verbs of anything that answers an AgentRequest: agents, teams, layered agents."""
 
-__all__ = ["Runnable"]
-
 from collections.abc import Callable, Coroutine, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
 from functools import partial

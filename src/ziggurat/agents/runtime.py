@@ -1,7 +1,5 @@
 """The runtime: an agent with backpressure, memories, a graph, a store and metrics, put together in a fixed order."""
 
-__all__ = ["Runtime"]
-
 from typing import Annotated, Unpack
 
 from ziggurat.agents.agent import Agent, AgentArguments

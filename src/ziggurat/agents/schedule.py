@@ -1,7 +1,5 @@
 """Schedule: runs of an agent or a flow at recurring times, each once, however many processes start them."""
 
-__all__ = ["Schedule", "schedule"]
-
 import logging
 from datetime import UTC, datetime, timedelta
 from typing import Any

@@ -1,7 +1,5 @@
 """Starter: starts runs of one agent, outside of all others, or as a part of the run around."""
 
-__all__ = ["Starter", "verbs_of"]
-
 from collections.abc import Awaitable, Callable, Coroutine, Sequence
 from contextlib import AbstractAsyncContextManager
 from functools import partial

@@ -4,8 +4,6 @@ Each act is recorded at its own path, ``steering-1``, ``steering-2`` ..., with t
 effect. A run that is resumed or replayed applies the recorded acts at the same places.
 """
 
-__all__ = ["STEERABLE", "Steerable", "Steering", "StoppedAfterStep", "steering"]
-
 from collections.abc import Awaitable, Callable, Iterable
 from typing import get_args
 

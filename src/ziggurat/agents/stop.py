@@ -5,26 +5,6 @@ run in `Progress.state`, not on itself, so one policy can serve many runs at onc
 recorded steps again, which rebuilds that state.
 """
 
-__all__ = [
-    "MAX_STEPS",
-    "Advice",
-    "BasePolicy",
-    "Policy",
-    "Progress",
-    "StopPolicy",
-    "Verdict",
-    "all_of",
-    "any_of",
-    "max_steps",
-    "max_tool_calls",
-    "natural_end",
-    "not_",
-    "steps_in",
-    "stop_when",
-    "until_no_tool_calls",
-    "until_tool_called",
-]
-
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from inspect import iscoroutine
 from typing import Annotated, Protocol, TypeVar, runtime_checkable

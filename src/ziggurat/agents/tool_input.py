@@ -1,7 +1,5 @@
 """What an agent that is called as a tool takes: one text, or a typed value."""
 
-__all__ = ["AGENT_INPUT", "ToolInput", "input_as_text", "input_of_function", "input_of_type"]
-
 from collections.abc import Callable
 from typing import Any
 

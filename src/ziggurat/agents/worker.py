@@ -1,7 +1,5 @@
 """Worker: drives the runs of an agent that are due, whoever has submitted, suspended or lost them."""
 
-__all__ = ["Recurring", "Worker"]
-
 import asyncio
 import logging
 import math

@@ -1,17 +1,5 @@
 """Admission: whether budgets allow a call, and what has been spent of them."""
 
-__all__ = [
-    "ADMISSION",
-    "AdmitTry",
-    "Reservation",
-    "Spending",
-    "admit",
-    "admit_tool",
-    "budgeted",
-    "is_refusal",
-    "metered",
-]
-
 from collections.abc import Iterable, Sequence
 from decimal import Decimal
 

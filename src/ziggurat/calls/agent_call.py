@@ -1,7 +1,5 @@
 """AgentCall: the agent that is running, its depth, and the usage of it and all agents below."""
 
-__all__ = ["AGENT_CALL", "SESSION_ID", "AgentCall"]
-
 import asyncio
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, cast

@@ -1,7 +1,5 @@
 """Run the tool calls of one reply concurrently; results come in call order, and every call gets one."""
 
-__all__ = ["REDIRECTED", "call_tool", "call_tools", "not_executed"]
-
 import asyncio
 from collections.abc import Awaitable
 from functools import partial

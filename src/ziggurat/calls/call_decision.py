@@ -4,23 +4,6 @@ Calls of tools and models wait for one at the `gate`, calls that were interrupte
 effect (`once`), and every `question`.
 """
 
-__all__ = [
-    "CallDecision",
-    "Normalize",
-    "Question",
-    "Settle",
-    "expired",
-    "is_kept",
-    "is_waiting",
-    "item_of",
-    "misfit",
-    "misfit_of_schema",
-    "question_of",
-    "recorded_form",
-    "refuse",
-    "waiting_call",
-]
-
 from collections.abc import Awaitable, Callable
 from datetime import UTC, date, datetime, time, timedelta
 from decimal import Decimal

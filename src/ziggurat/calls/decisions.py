@@ -1,7 +1,5 @@
 """Check decisions about pending calls against the run and its tools, before any of them is recorded."""
 
-__all__ = ["LENT_TOOLS", "MEMBERS", "TOOLS", "check_decided", "decision_entries", "misfit_of"]
-
 from collections.abc import Mapping, Sequence
 
 from ziggurat.calls.call_decision import Normalize, expired, is_kept, misfit, recorded_form

@@ -1,7 +1,5 @@
 """Pieces: filters the deltas of a reply as it streams, and folds them into a message."""
 
-__all__ = ["FilteredDeltas"]
-
 from collections.abc import Iterable
 
 from msgspec.structs import replace

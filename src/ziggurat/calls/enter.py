@@ -3,21 +3,6 @@
 look up the record > before_agent > record the entry > wrap_agent > the agent's layers > its loop > after_agent > record
 """
 
-__all__ = [
-    "AGENT",
-    "ALONE",
-    "MAX_DEPTH",
-    "MAX_DEPTH_KEY",
-    "AgentParts",
-    "AgentService",
-    "emit_recorded",
-    "enter",
-    "parts_of",
-    "read_output",
-    "recorded_answer",
-    "report_changes",
-]
-
 from collections.abc import Awaitable, Callable
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Events: a flow waits for a value that is sent to its run from outside, typed and taken once."""
 
-__all__ = ["Awaited", "awaited_in", "event"]
-
 import logging
 from collections.abc import Coroutine
 from datetime import UTC, datetime

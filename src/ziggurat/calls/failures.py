@@ -1,7 +1,5 @@
 """What happens to the failure of a tool: a mistake of the programmer ends the run, the rest is logged for people."""
 
-__all__ = ["failure_at", "mask_of", "note_failure"]
-
 import logging
 from collections.abc import Callable
 from functools import cache

@@ -3,16 +3,6 @@
 rules > decision: recorded, by an approver in this process, or awaited > the call in its final form
 """
 
-__all__ = [
-    "SAVE_WAITING",
-    "WAITING_CALLS",
-    "ApprovedCall",
-    "Judgement",
-    "digest_of_call",
-    "judge",
-    "pass_gate",
-]
-
 import asyncio
 import json
 from collections.abc import Awaitable, Callable

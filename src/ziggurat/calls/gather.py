@@ -1,7 +1,5 @@
 """Gather: run parts of a flow or a tool at the same time, each at a place of its own in the record."""
 
-__all__ = ["first", "gather", "quorum", "settled", "settled_until"]
-
 from collections.abc import Coroutine, Sequence
 from functools import partial
 from inspect import CORO_CREATED, getcoroutinestate, iscoroutine

@@ -1,23 +1,5 @@
 """Chains of middleware, which all calls below an agent inherit, and the functions that call their hooks."""
 
-__all__ = [
-    "HOOKS",
-    "MIDDLEWARE",
-    "NO_CHAIN",
-    "PASSES",
-    "HookChain",
-    "chained",
-    "given",
-    "hooked",
-    "misused",
-    "not_async",
-    "run_hooks",
-    "screened",
-    "tell",
-    "without",
-    "wrap",
-]
-
 import logging
 from collections.abc import Awaitable, Sequence
 from itertools import takewhile

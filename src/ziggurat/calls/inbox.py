@@ -1,7 +1,5 @@
 """The inbox of a run as its driver sees it: what others have posted to it, in order, each to be taken once."""
 
-__all__ = ["Inbox", "ReadInbox", "Receive", "Sent"]
-
 from collections import defaultdict
 from collections.abc import Awaitable, Callable, Container, Iterator, Mapping, Sequence
 from itertools import islice

@@ -7,8 +7,6 @@ The deltas that a listener gets always add up to the message that the conversati
 hooks: what they call is recorded, counted and admitted by itself, and its layers are recorded with it as one call.
 """
 
-__all__ = ["ask", "normalize_request"]
-
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 

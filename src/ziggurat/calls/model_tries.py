@@ -1,7 +1,5 @@
 """The calls of a model that the hooks around it make, as they may await it several times, and what each has cost."""
 
-__all__ = ["ModelTries"]
-
 from msgspec.structs import replace
 
 from ziggurat.calls.admission import AdmitTry, metered

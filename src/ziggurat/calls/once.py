@@ -3,8 +3,6 @@
 An agent that fails reports such calls that were started below it, so that nothing else is called in its place.
 """
 
-__all__ = ["after_acts", "make_once", "note_never_began", "settle_unknown"]
-
 from ziggurat.calls.call_decision import CallDecision, item_of
 from ziggurat.core.codec import as_type
 from ziggurat.core.context import Context

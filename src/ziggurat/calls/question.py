@@ -1,7 +1,5 @@
 """Questions: a flow or a tool asks a person or a program, the run waits, and the answer is recorded and used once."""
 
-__all__ = ["ask"]
-
 from collections.abc import Coroutine, Sequence
 from typing import TYPE_CHECKING, Any, TypeVar, overload
 

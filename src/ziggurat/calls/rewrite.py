@@ -3,8 +3,6 @@
 look up the record > rewrite > check > record; repeated when the model reports that its context window is exceeded.
 """
 
-__all__ = ["Rewritable", "Rewriters", "apply_rewriting", "overflow_of", "rewriters"]
-
 from collections.abc import Awaitable
 from typing import Protocol
 

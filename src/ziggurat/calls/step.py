@@ -1,7 +1,5 @@
 """Step: a function whose calls are recorded at their place in the run, and answered from the record afterwards."""
 
-__all__ = ["Arguments", "Step", "counted_steps", "own_places", "place_at", "place_of", "step"]
-
 import inspect
 from asyncio import CancelledError, current_task
 from collections.abc import Callable, Coroutine, Sequence

@@ -1,7 +1,5 @@
 """Timers: a flow waits until a time, and its run needs no process meanwhile."""
 
-__all__ = ["sleep"]
-
 from datetime import UTC, datetime
 
 from ziggurat.calls.call_decision import item_of

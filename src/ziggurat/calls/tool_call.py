@@ -4,8 +4,6 @@ look up the journal > decode > before_tool > decode > freeze > permissions > app
 > wrap_tool > the tool's own layers > the guarded call of the function > error becomes a result > after_tool > record
 """
 
-__all__ = ["act"]
-
 from asyncio import CancelledError
 from collections.abc import Coroutine
 from typing import Any

@@ -1,7 +1,5 @@
 """Waiting: a place in a flow, a tool or a hook that waits for an answer, a time or an event, for days if need be."""
 
-__all__ = ["INBOX", "decision_on", "inbox_of", "waiting_place"]
-
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 

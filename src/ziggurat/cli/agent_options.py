@@ -1,7 +1,5 @@
 """The command-line options that define an agent; they are stored with its run, so that it can be built again."""
 
-__all__ = ["AgentOptions", "labels_of", "options_for", "options_in", "options_text", "with_model"]
-
 import os
 import shlex
 import sys

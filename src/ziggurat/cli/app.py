@@ -1,7 +1,5 @@
 """The commands, their options and their help. The code behind a command is imported when it is called."""
 
-__all__ = ["execute"]
-
 import sys
 from collections.abc import Sequence
 from io import StringIO

@@ -1,7 +1,5 @@
 """The commands that control a run, whichever process drives it; their options and their help."""
 
-__all__ = ["attach", "cancel", "inject", "send"]
-
 from typing import Annotated
 
 import typer

@@ -1,7 +1,5 @@
 """The memory commands, their options and their help."""
 
-__all__ = ["memory_commands"]
-
 from typing import Annotated
 
 import typer

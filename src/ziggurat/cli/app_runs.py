@@ -1,7 +1,5 @@
 """The commands for stored runs, their options and their help."""
 
-__all__ = ["add_run_commands"]
-
 from pathlib import Path
 from typing import Annotated, Literal
 

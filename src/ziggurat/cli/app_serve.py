@@ -1,7 +1,5 @@
 """The command that serves agents, its options and its help."""
 
-__all__ = ["serve"]
-
 from typing import Annotated
 
 import typer

@@ -1,7 +1,5 @@
 """Asking the person at the terminal to decide on pending calls."""
 
-__all__ = ["NO", "approving", "ask_answer", "ask_decisions", "ask_person", "by_hand", "undecided", "warn_of_unfitting"]
-
 import asyncio
 import json
 import sys

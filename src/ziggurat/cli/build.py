@@ -1,7 +1,5 @@
 """Building an agent from command-line options."""
 
-__all__ = ["agent_of", "check_session", "in_store", "only_remembers"]
-
 import math
 import os
 from collections.abc import Sequence

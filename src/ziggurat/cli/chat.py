@@ -1,7 +1,5 @@
 """``ziggurat chat``: a conversation on the terminal."""
 
-__all__ = ["Chat"]
-
 import asyncio
 import sys
 from collections.abc import Mapping

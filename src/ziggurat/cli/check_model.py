@@ -1,7 +1,5 @@
 """``ziggurat doctor --model NAME``: sends one small request to a model and reports what happened."""
 
-__all__ = ["SECONDS", "examine_model", "spec_of"]
-
 import asyncio
 import time
 from urllib.parse import urlsplit

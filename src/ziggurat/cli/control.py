@@ -1,7 +1,5 @@
 """``ziggurat send``, ``attach``, ``cancel`` and ``inject``: control a run, whichever process drives it."""
 
-__all__ = ["attach_run", "cancel_run", "inject_message", "send_event"]
-
 import asyncio
 import json as text_of
 import sys

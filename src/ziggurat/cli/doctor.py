@@ -1,7 +1,5 @@
 """``ziggurat doctor``: what is installed, what is missing, and how to get it."""
 
-__all__ = ["doctor", "version_text"]
-
 import os
 import platform
 import re

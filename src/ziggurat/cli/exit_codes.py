@@ -1,7 +1,5 @@
 """Exit codes of the command line; they are part of its interface."""
 
-__all__ = ["COMPLETED", "INTERRUPTED", "STOPPED", "SUSPENDED", "USAGE", "code_of"]
-
 from ziggurat.messages import stops
 
 COMPLETED = 0

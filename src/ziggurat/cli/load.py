@@ -1,7 +1,5 @@
 """Loading the user's tools and agents by ``module:name`` or ``file.py:name``."""
 
-__all__ = ["BUILTIN_TOOLS", "load_agent", "load_agent_or_schedule", "load_tool"]
-
 import os
 import sys
 from collections.abc import Callable

@@ -1,7 +1,5 @@
 """The entry point of the command ``ziggurat``: reports errors as one line and an exit code."""
 
-__all__ = ["main"]
-
 import os
 import sys
 from collections.abc import Sequence

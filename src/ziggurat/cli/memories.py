@@ -1,15 +1,5 @@
 """``ziggurat memory``: searches and audits memories; opens the memory store of command-line agents."""
 
-__all__ = [
-    "Action",
-    "audit_memory",
-    "change_memory",
-    "compress_memory",
-    "embedder_here",
-    "open_memories",
-    "search_memory",
-]
-
 import asyncio
 import os
 import time

@@ -1,7 +1,5 @@
 """``ziggurat memory export``, ``import`` and ``reembed``: move memories, and make their vectors anew."""
 
-__all__ = ["export_to", "import_from", "reembed_memory"]
-
 import asyncio
 import os
 import sys

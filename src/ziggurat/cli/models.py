@@ -1,7 +1,5 @@
 """``ziggurat models``: lists model names, and installs and removes models of the catalogue."""
 
-__all__ = ["install_model", "list_models", "remove_model"]
-
 import sys
 from importlib.util import find_spec
 

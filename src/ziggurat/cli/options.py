@@ -1,20 +1,5 @@
 """Options shared by several commands."""
 
-__all__ = [
-    "Agent",
-    "Approve",
-    "Instructions",
-    "Memory",
-    "Model",
-    "Quiet",
-    "Run",
-    "Session",
-    "Steps",
-    "Store",
-    "Timeout",
-    "Tools",
-]
-
 from typing import Annotated
 
 import typer

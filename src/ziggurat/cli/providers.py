@@ -1,7 +1,5 @@
 """Information about providers for the command line: an example model of each, and its environment variables."""
 
-__all__ = ["example", "is_set", "key_state", "report_keys"]
-
 import os
 from collections.abc import Sequence
 

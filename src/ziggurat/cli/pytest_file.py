@@ -1,7 +1,5 @@
 """Exporting a recorded run as a self-contained test file."""
 
-__all__ = ["as_test"]
-
 import re
 from datetime import UTC, datetime
 from keyword import iskeyword

@@ -1,7 +1,5 @@
 """Reading the question from the command line or standard input."""
 
-__all__ = ["question_of"]
-
 import sys
 
 from ziggurat.core.errors import ConfigurationError

@@ -1,7 +1,5 @@
 """``ziggurat runs``, ``export``, ``accept-loss`` and ``vacuum``: list stored runs, export, repair and remove them."""
 
-__all__ = ["accept_loss_of", "export_run", "list_runs", "seconds_of", "vacuum_runs"]
-
 import asyncio
 import re
 import time

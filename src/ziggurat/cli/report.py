@@ -1,7 +1,5 @@
 """Report lines, each with a mark for good, missing or neutral."""
 
-__all__ = ["Report"]
-
 import sys
 
 from ziggurat.cli.terminal import write

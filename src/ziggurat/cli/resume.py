@@ -3,8 +3,6 @@
 They build it again from the options of the command that has started the run, or take the one that is named.
 """
 
-__all__ = ["DecisionOptions", "approve_run", "draw_run", "fork_run", "replay_run", "resume_run"]
-
 import asyncio
 import sys
 from collections.abc import Coroutine, Mapping, Sequence

@@ -1,7 +1,5 @@
 """``ziggurat run``: one question, one answer, and an exit code."""
 
-__all__ = ["Begin", "OutputOptions", "explain", "run_question", "show_run", "tell_how_to_go_on", "write_answer"]
-
 import asyncio
 import sys
 from collections.abc import Callable, Coroutine, Mapping, Sequence

@@ -1,7 +1,5 @@
 """``ziggurat serve``: agents behind HTTP."""
 
-__all__ = ["serve_agents"]
-
 from collections.abc import Sequence
 
 from ziggurat.cli.agent_options import AgentOptions

@@ -1,7 +1,5 @@
 """``ziggurat show``: a run as a tree of its calls, in the order they ended, with time, tokens and cost."""
 
-__all__ = ["show_as"]
-
 import asyncio
 from collections.abc import Iterator
 from datetime import UTC, datetime

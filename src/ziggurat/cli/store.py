@@ -1,20 +1,5 @@
 """Finding the store and the run of a command."""
 
-__all__ = [
-    "STORE",
-    "closed",
-    "default_store",
-    "find_run",
-    "is_kept",
-    "is_lasting",
-    "kept_store",
-    "labels_from",
-    "open_store",
-    "record_in",
-    "tell_if_busy",
-    "where_kept",
-]
-
 import os
 import sys
 from collections.abc import Sequence

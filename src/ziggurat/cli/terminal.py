@@ -3,8 +3,6 @@
 Ids, names, paths, errors and what models and tools say come from elsewhere, so every text is made visible here.
 """
 
-__all__ = ["note", "read_line", "report_logs", "shell_word", "write", "write_json"]
-
 import logging
 import shlex
 import sys

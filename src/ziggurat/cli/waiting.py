@@ -1,7 +1,5 @@
 """``ziggurat pending`` and ``recover``: list what waits, and go on with interrupted runs."""
 
-__all__ = ["list_pending", "recover_runs"]
-
 import asyncio
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime

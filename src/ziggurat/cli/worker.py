@@ -1,7 +1,5 @@
 """``ziggurat submit`` and ``worker``: leave a run to workers, and drive the runs that are due."""
 
-__all__ = ["run_workers", "submit_run"]
-
 import asyncio
 import signal
 from collections.abc import Sequence

@@ -1,7 +1,5 @@
 """Acts: the calls in a record that act once only, and which of them had begun when an error came."""
 
-__all__ = ["Acts"]
-
 from collections.abc import Sequence
 from itertools import islice
 

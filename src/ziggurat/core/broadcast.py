@@ -1,7 +1,5 @@
 """Subscriptions to one run, for many readers: recorded entries by number, other events as they happen."""
 
-__all__ = ["Broadcast", "SubscribedItem", "Unread", "subscribe"]
-
 from collections import deque
 from collections.abc import AsyncGenerator
 

@@ -1,7 +1,5 @@
 """The chain of digests over the rows of a log, plain or with a secret key."""
 
-__all__ = ["KEY", "DigestChain", "Key", "chain_of"]
-
 import os
 from collections.abc import Sequence
 from hashlib import blake2b

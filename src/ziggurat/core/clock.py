@@ -1,18 +1,5 @@
 """Clock, id source and random source of a run; each can be replaced, so that any run can be made deterministic."""
 
-__all__ = [
-    "CLOCK",
-    "IDS",
-    "RANDOM",
-    "SYSTEM_CLOCK",
-    "Clock",
-    "QueuedTimer",
-    "SystemClock",
-    "Timer",
-    "Timers",
-    "new_id",
-]
-
 import asyncio
 import os
 import threading

@@ -3,8 +3,6 @@
 A class that is not plain data defines ``to_json()`` for writing and ``from_json(value)`` for reading.
 """
 
-__all__ = ["SHAPE_VERSION", "Raw", "as_type", "canonical", "decode", "digest", "encode", "error_to_json", "plain"]
-
 import builtins
 from functools import lru_cache
 from hashlib import blake2b
@@ -12,7 +10,7 @@ from types import NoneType, UnionType
 from typing import Any, TypeVar, cast, overload
 
 import msgspec
-from msgspec import Raw
+from msgspec import Raw as Raw
 
 from ziggurat.core import errors, failures
 from ziggurat.core.errors import JournalCorrupt, ZigguratError

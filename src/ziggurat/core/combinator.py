@@ -1,7 +1,5 @@
 """The base of combinators: services made of several services, such as fallback and hedge."""
 
-__all__ = ["Combinator", "annotate", "ask_at", "shown"]
-
 from collections.abc import Awaitable, Iterable
 from typing import Generic, TypeVar, cast
 

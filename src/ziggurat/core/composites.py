@@ -3,8 +3,6 @@
 And which outcomes answer no call any more, because the run that they ended goes on.
 """
 
-__all__ = ["Composites", "count", "flows_in", "known", "spent_by", "usage_of", "withdraw_failures"]
-
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import islice
 from typing import TypeVar

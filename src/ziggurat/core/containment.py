@@ -1,7 +1,5 @@
 """Containment: what ends a task or a program, raised by the code of one call, is a failure of that call alone."""
 
-__all__ = ["StopSignal", "as_failure", "contained", "in_task"]
-
 import asyncio
 import signal
 import threading

@@ -1,7 +1,5 @@
 """The context that travels with a call: its path, its listeners, its deadline, and what the run shares."""
 
-__all__ = ["ADMIT_TRY", "AMBIENT", "JOURNAL", "METER", "RUN_ID", "Context", "Journal", "Limit", "Meter", "root"]
-
 import asyncio
 from collections.abc import Awaitable, Callable
 from contextlib import AbstractContextManager

@@ -1,7 +1,5 @@
 """Diagram: boxes and arrows that show how something is made of parts, written as a Mermaid flowchart."""
 
-__all__ = ["DIAGRAM", "Arrow", "Diagram", "DiagramEdge", "DiagramNode", "Mark", "Shape", "diagram_label"]
-
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from itertools import count

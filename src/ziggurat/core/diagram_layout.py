@@ -5,8 +5,6 @@ layers by the longest way to them, arrows over several layers get points in each
 the mean of their neighbours.
 """
 
-__all__ = ["Layout", "Point", "Size", "laid_out"]
-
 from collections.abc import Sequence
 from itertools import pairwise
 

@@ -1,7 +1,5 @@
 """The boxes and arrows of a diagram as an SVG picture."""
 
-__all__ = ["LINE", "PADDING", "svg_arrow", "svg_box", "svg_frame", "svg_loop", "svg_picture", "text_size"]
-
 from collections.abc import Iterable, Sequence
 from html import escape
 from unicodedata import east_asian_width

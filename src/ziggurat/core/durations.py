@@ -1,7 +1,5 @@
 """Durations: the time that each composite of a record has worked, in all processes."""
 
-__all__ = ["Durations"]
-
 from collections.abc import Sequence
 from itertools import islice
 

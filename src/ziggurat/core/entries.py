@@ -1,25 +1,5 @@
 """Journal entries, one frozen struct per kind, and `Record`, the entries of one call taken together."""
 
-__all__ = [
-    "Decided",
-    "Ended",
-    "Entered",
-    "Failure",
-    "Intent",
-    "JournalEntry",
-    "LossAccepted",
-    "Opened",
-    "Origin",
-    "Outcome",
-    "Pending",
-    "Record",
-    "RedactEntry",
-    "Result",
-    "Returned",
-    "Tried",
-    "Unanswered",
-]
-
 from collections.abc import Callable
 
 from msgspec import Struct

@@ -34,47 +34,6 @@
     Suspend (BaseException)         not an error but a signal: the run waits for a person
 """
 
-__all__ = [
-    "AlreadyDecided",
-    "CircuitOpen",
-    "ConfigurationError",
-    "ContextOverflow",
-    "Denied",
-    "EmptyPrompt",
-    "ForeignError",
-    "InvalidArguments",
-    "JournalCorrupt",
-    "JournalError",
-    "JournalMismatch",
-    "LeaseHeld",
-    "LeaseLost",
-    "LimitExceeded",
-    "MissingExtra",
-    "ModelError",
-    "ModelErrorKind",
-    "ModelRetry",
-    "NotRepeatable",
-    "ProcessLost",
-    "RecordEnds",
-    "RunExists",
-    "RunNotFound",
-    "ServiceError",
-    "StoreError",
-    "StoreUnavailable",
-    "StreamInterrupted",
-    "Suspend",
-    "Timeout",
-    "ToolError",
-    "ToolErrorKind",
-    "ZigguratError",
-    "attach",
-    "described",
-    "fact_of",
-    "is_transient",
-    "text_of",
-    "type_name_of",
-]
-
 from contextlib import suppress
 from typing import Literal, TypeVar, cast
 

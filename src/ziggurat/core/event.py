@@ -1,26 +1,5 @@
 """Event types that any call can emit, and listeners."""
 
-__all__ = [
-    "SILENCE",
-    "CacheHit",
-    "CircuitChanged",
-    "Diverged",
-    "Dropped",
-    "Emit",
-    "Event",
-    "Joined",
-    "Listener",
-    "NoListeners",
-    "NotRecorded",
-    "PerRun",
-    "Queued",
-    "Retrying",
-    "Skipped",
-    "UnderPressure",
-    "difference",
-    "listening_to",
-]
-
 import logging
 from collections.abc import Awaitable, Callable, Sequence
 from typing import ClassVar, Protocol

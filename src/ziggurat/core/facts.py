@@ -3,25 +3,6 @@
 A service has its facts in an attribute `facts`; a layer or wrapper has the wrapped service in an attribute `inner`.
 """
 
-__all__ = [
-    "ALTERNATIVES",
-    "COMPOSITE",
-    "EFFECT",
-    "NAME",
-    "RETURNS",
-    "Effect",
-    "Fact",
-    "fact",
-    "facts_of",
-    "innermost",
-    "must_be",
-    "name_of",
-    "returned_instead",
-    "returns_of",
-    "strongest",
-    "wrapped_in",
-]
-
 from collections.abc import Awaitable, Coroutine, Iterable, Mapping
 from functools import cache
 from types import NoneType, UnionType

@@ -1,18 +1,5 @@
 """Failures: whose fault an error is, where it was raised, and its line in the log."""
 
-__all__ = [
-    "Cause",
-    "ends_run",
-    "is_mistake",
-    "is_unexpected",
-    "log_failure",
-    "mistake_in",
-    "note_mistake",
-    "noting_mistakes",
-    "place_of",
-    "without_own_frames",
-]
-
 import logging
 import os
 import traceback

@@ -1,7 +1,5 @@
 """FanOut: run several calls at the same time until all have ended or enough of them have."""
 
-__all__ = ["FanOut", "raise_suspended"]
-
 import asyncio
 from collections.abc import Awaitable, Callable, Iterable, Sequence
 from contextlib import AbstractContextManager

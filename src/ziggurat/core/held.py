@@ -4,8 +4,6 @@ A layer that waits, or refuses, because of what is held must know whether that w
 context does not tell: a detached run, or a service called with ``root()``, has one of its own.
 """
 
-__all__ = ["HELD", "Holding", "held"]
-
 from collections.abc import Callable
 from contextvars import ContextVar
 

@@ -1,7 +1,5 @@
 """The characters of new ids and names. What is stored already is found by any id, also by one that is refused here."""
 
-__all__ = ["check_new_id", "check_new_name"]
-
 import re
 import unicodedata
 

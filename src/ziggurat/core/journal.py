@@ -1,7 +1,5 @@
 """The in-memory journal of a run: entries are kept by reference, and `dump` writes them as JSON lines."""
 
-__all__ = ["LocalJournal", "journal_of"]
-
 import asyncio
 import threading
 from collections import deque

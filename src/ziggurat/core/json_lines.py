@@ -1,7 +1,5 @@
 """Reading and writing of journal entries as JSON lines. User values stay raw JSON until their type is known."""
 
-__all__ = ["as_error", "fingerprint", "read_entry", "write_entry"]
-
 import builtins
 from collections.abc import Callable
 from functools import reduce

@@ -1,7 +1,5 @@
 """Layers: functions that wrap a service and keep its request and response types."""
 
-__all__ = ["Enclosed", "Layer", "Layered", "layer", "rewrapped", "stack"]
-
 from collections.abc import Awaitable, Callable, Coroutine
 from copy import copy
 from inspect import Parameter, Signature

@@ -1,7 +1,5 @@
 """Lazy names: a module that hands on names of other modules, each of which is imported on first use."""
 
-__all__ = ["lazy"]
-
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from importlib import import_module

@@ -3,8 +3,6 @@
 A store may pass such messages; see `SupportsLiveMessages`. They may be lost, but arrive in order.
 """
 
-__all__ = ["LiveBuffer", "LiveMessages", "LiveReader", "Send", "SupportsLiveMessages"]
-
 import asyncio
 import threading
 from collections import deque

@@ -1,7 +1,5 @@
 """Accepting that the end of a log was lost."""
 
-__all__ = ["accept_loss"]
-
 from ziggurat.core.chain import chain_of
 from ziggurat.core.clock import SYSTEM_CLOCK, Clock
 from ziggurat.core.entries import LossAccepted

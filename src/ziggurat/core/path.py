@@ -4,20 +4,6 @@ A path is text: names joined by ``/``. It contains only names and positions, nev
 so a replayed run has the same paths.
 """
 
-__all__ = [
-    "REUSED",
-    "by_paths_above",
-    "escaped",
-    "is_beneath",
-    "is_model_call",
-    "is_question",
-    "is_tool_call",
-    "name_at",
-    "parent_of",
-    "step_of",
-    "upwards",
-]
-
 import re
 from collections.abc import Iterable, Iterator
 from typing import TypeVar

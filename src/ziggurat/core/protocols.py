@@ -4,24 +4,6 @@ A class need not inherit from these protocols, only have their methods. Those of
 `hasattr`: ``isinstance`` with a protocol takes ten times as long as all else that a layer does with a request.
 """
 
-__all__ = [
-    "Compared",
-    "Fingerprinted",
-    "Identified",
-    "Recalled",
-    "Reusable",
-    "Spent",
-    "StatesFacts",
-    "Wraps",
-    "implements",
-    "is_async",
-    "is_protocol",
-    "is_synchronous",
-    "make_async",
-    "takes",
-    "wrongly_async",
-]
-
 from functools import cache, partial
 from inspect import CO_VARARGS, iscoroutinefunction, signature, unwrap
 from types import FunctionType, MethodType

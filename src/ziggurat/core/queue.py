@@ -3,8 +3,6 @@
 A log has one writer, the holder of its lease. Others post items to its inbox, which the writer reads.
 """
 
-__all__ = ["MAX_PRIORITY", "Claim", "InboxItem", "Queue"]
-
 from typing import Protocol
 
 from msgspec import Struct

@@ -5,8 +5,6 @@ three modes: `record` and `resume` answer recorded calls and make the others; `r
 the record has no answer.
 """
 
-__all__ = ["Mode", "Recorder"]
-
 from asyncio import Future
 from collections import deque
 from collections.abc import Awaitable, Callable, Iterable, Sequence

@@ -1,7 +1,5 @@
 """Keys and copies for layers that reuse answers, such as a cache."""
 
-__all__ = ["identity", "is_reusable", "key_of", "note_reuse", "recalled"]
-
 from collections.abc import Callable
 from hashlib import sha256
 from typing import TYPE_CHECKING, Any, TypeVar, cast

@@ -1,7 +1,5 @@
 """Rules: what an annotation allows as a value, as a predicate and in words."""
 
-__all__ = ["ANYTHING", "SettingRule", "is_finite", "rule_of"]
-
 import re
 from collections.abc import Callable, Collection, Iterable, Mapping
 from decimal import Decimal

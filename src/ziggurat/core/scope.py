@@ -1,7 +1,5 @@
 """The scope of a run: an immutable map with typed keys, so that core needs no names from other packages."""
 
-__all__ = ["Key", "Scope"]
-
 from collections.abc import Callable, Mapping
 from types import UnionType
 from typing import (

@@ -1,7 +1,5 @@
 """The protocol of services, ``async (request, context) -> response``: everything that runs is one."""
 
-__all__ = ["Service"]
-
 from collections.abc import Coroutine
 from typing import Any, Protocol, TypeVar
 

@@ -12,25 +12,6 @@ such as how settings relate to each other, is checked by code. Annotations with 
 and names that only the type checker knows are not checked.
 """
 
-__all__ = [
-    "SHARED",
-    "CheckedStruct",
-    "Fraction",
-    "NonEmptyText",
-    "NonNegativeFloat",
-    "NonNegativeInt",
-    "NonNegativeSeconds",
-    "PositiveFloat",
-    "PositiveInt",
-    "Seconds",
-    "SecondsOrForever",
-    "SecretText",
-    "Settings",
-    "Share",
-    "checked",
-    "refuse_unknown",
-]
-
 import sys
 from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, Sequence
 from functools import wraps

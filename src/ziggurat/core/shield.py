@@ -1,7 +1,5 @@
 """Work that is done already, completing work despite cancellation, and waking a waiting future from any thread."""
 
-__all__ = ["DONE", "finished", "ring", "running_loop"]
-
 import asyncio
 from collections.abc import Awaitable, Generator
 from contextlib import suppress

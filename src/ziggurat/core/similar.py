@@ -1,7 +1,5 @@
 """Find the names that somebody may have meant by one that does not exist, in time linear in their length."""
 
-__all__ = ["similar"]
-
 from collections.abc import Iterable
 from functools import lru_cache
 from heapq import nlargest

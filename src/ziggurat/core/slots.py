@@ -1,7 +1,5 @@
 """Slots: how many calls run at the same time; while one only waits for a person, another may have its slot."""
 
-__all__ = ["Slot", "Slots"]
-
 import asyncio
 from typing import Protocol
 

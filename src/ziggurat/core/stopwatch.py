@@ -1,7 +1,5 @@
 """Stopwatch: measures the time of a call, and stands still while the call only waits for a person."""
 
-__all__ = ["Alarm", "Place", "Stopwatch", "take_back"]
-
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from typing import Protocol

@@ -5,29 +5,6 @@ order, refuses a writer that has lost its lease, and returns them. Check your ow
 `ziggurat.testing.stores`.
 """
 
-__all__ = [
-    "ID",
-    "LONGEST",
-    "UNFINISHED",
-    "LogInfo",
-    "LogMark",
-    "Row",
-    "Store",
-    "SupportsChangeSignal",
-    "SupportsImmediateWrites",
-    "SupportsLogMarks",
-    "acknowledged_in",
-    "chained",
-    "is_id",
-    "label_lines",
-    "labels_in",
-    "labels_text",
-    "loss",
-    "memory_of",
-    "run_log",
-    "session_log",
-]
-
 from collections.abc import Awaitable, Mapping, Sequence
 from hashlib import blake2b
 from typing import Any, Protocol, cast, runtime_checkable

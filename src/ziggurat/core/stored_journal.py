@@ -1,7 +1,5 @@
 """A durable journal: kept in memory as usual, and written to a store."""
 
-__all__ = ["StoredJournal"]
-
 import asyncio
 from collections.abc import Awaitable, Callable, Generator, Iterable
 from hashlib import blake2b

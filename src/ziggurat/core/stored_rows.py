@@ -1,7 +1,5 @@
 """Reading of records from a store: rows whose digests are checked, and the entries in them."""
 
-__all__ = ["BLOB_BYTES", "Blob", "known_run", "lines_of", "read_record", "read_rows"]
-
 from collections.abc import Iterable
 from hashlib import blake2b
 

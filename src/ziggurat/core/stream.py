@@ -1,7 +1,5 @@
 """Streaming: an async iterator over the events of a call. The call itself runs as without streaming."""
 
-__all__ = ["EventStream", "StreamBlock", "open_stream"]
-
 import asyncio
 import logging
 from collections import deque

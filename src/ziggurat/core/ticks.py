@@ -1,7 +1,5 @@
 """Ticks: the times at which something recurs, at a fixed interval or by a cron expression in a time zone."""
 
-__all__ = ["Cron", "Every", "Recurrence", "cron", "due_ticks", "every"]
-
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta, tzinfo
 from itertools import islice

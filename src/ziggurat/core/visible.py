@@ -5,8 +5,6 @@ private, unassigned and surrogate characters (format characters are those that c
 and combining marks without a letter to stand on. Two sets that `unicodedata` lacks are in `_NO_GLYPH`.
 """
 
-__all__ = ["JOINERS", "escaped_json", "is_hidden", "visible", "visible_line"]
-
 import unicodedata
 from functools import lru_cache
 from typing import Literal

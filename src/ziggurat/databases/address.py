@@ -1,7 +1,5 @@
 """Database URLs without their secrets."""
 
-__all__ = ["without_secrets"]
-
 import re
 
 

@@ -1,7 +1,5 @@
 """Checks of store arguments; without them a mistake would surface only in the store's thread."""
 
-__all__ = ["StorePath", "check_path"]
-
 import os
 from pathlib import Path
 from typing import Annotated

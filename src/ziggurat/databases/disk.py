@@ -1,7 +1,5 @@
 """The file-system operations of file stores, in one place that tests can replace."""
 
-__all__ = ["Disk"]
-
 import contextlib
 import os
 from pathlib import Path

@@ -1,16 +1,5 @@
 """Opening the files of a store: private to their user, and only regular files, so that no open or read ever waits."""
 
-__all__ = [
-    "create_private",
-    "make_private_folder",
-    "open_private",
-    "private_opener",
-    "read_private",
-    "refuse_irregular",
-    "write_private_text",
-    "write_problem",
-]
-
 import contextlib
 import errno
 import os

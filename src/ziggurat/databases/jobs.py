@@ -1,7 +1,5 @@
 """Jobs for the writer thread of a store."""
 
-__all__ = ["Job", "one_by_one"]
-
 import asyncio
 from collections.abc import Callable, Sequence
 from typing import Any, Generic, TypeVar

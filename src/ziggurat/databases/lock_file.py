@@ -1,7 +1,5 @@
 """A file whose lock excludes other processes, and which names the process that has it."""
 
-__all__ = ["SUPPORTED", "LockFile"]
-
 import contextlib
 import os
 import time

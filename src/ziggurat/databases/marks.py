@@ -1,7 +1,5 @@
 """Marks in files: the last acknowledged row of each log, written after the log and apart from it."""
 
-__all__ = ["SLOT", "Marks", "mark_in", "slot_of"]
-
 import contextlib
 import logging
 import os

@@ -1,7 +1,5 @@
 """Lease owners: names that tell whether the process holding a lease is still alive."""
 
-__all__ = ["describe_owner", "is_gone", "lease_held", "new_owner", "without_lost_lease"]
-
 import math
 import os
 import socket

@@ -3,8 +3,6 @@
 A store that is no longer used ends its thread and closes its files, whether or not it was closed; its user is warned.
 """
 
-__all__ = ["Writer", "closed_when_unused", "is_busy"]
-
 import asyncio
 import atexit
 import logging

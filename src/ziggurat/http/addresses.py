@@ -1,7 +1,5 @@
 """Which addresses of the internet protocol are those of public servers, by IANA's registries of special addresses."""
 
-__all__ = ["AnyAddress", "AnyNetwork", "is_public", "network_of"]
-
 from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network, ip_network
 from typing import TypeAlias
 

@@ -1,7 +1,5 @@
 """Client: the HTTP client of one service, with pooled connections and limits."""
 
-__all__ = ["Client", "Headers", "HttpReply", "Transport"]
-
 import asyncio
 import ssl
 from typing import Protocol

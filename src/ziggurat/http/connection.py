@@ -1,7 +1,5 @@
 """Connection: an HTTP/1.1 connection with one request at a time; replies are parsed by llhttp."""
 
-__all__ = ["Connection", "ConnectionOwner", "Parser", "require_parser"]
-
 import asyncio
 import select
 from typing import Any, Protocol, cast

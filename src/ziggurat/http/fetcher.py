@@ -1,7 +1,5 @@
 """Fetcher: read what is at an address that somebody else names, such as a model or a document."""
 
-__all__ = ["Fetched", "Fetcher"]
-
 import asyncio
 import socket
 import ssl

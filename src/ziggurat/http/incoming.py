@@ -1,7 +1,5 @@
 """Incoming: an HTTP reply while it arrives, decompressed and within limits of size and time."""
 
-__all__ = ["FlowControl", "Incoming", "Inflater"]
-
 import asyncio
 import zlib
 from collections.abc import Callable

@@ -1,8 +1,5 @@
 """Limits: how long a call may take, how large a reply may be, and how many connections there may be."""
 
-__all__ = ["Limits"]
-
-
 from ziggurat.core.settings import CheckedStruct, NonNegativeInt, PositiveInt, Seconds
 
 _MEBIBYTE = 1 << 20

@@ -1,7 +1,5 @@
 """Pool: the connections to one service on one event loop."""
 
-__all__ = ["Pool"]
-
 import asyncio
 import time
 from collections import deque

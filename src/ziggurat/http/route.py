@@ -1,7 +1,5 @@
 """Route: how to reach a server, with its address, TLS and proxy."""
 
-__all__ = ["Route", "is_loopback", "proxy_for", "tls_context"]
-
 import asyncio
 import os
 import ssl

@@ -1,7 +1,5 @@
 """Parse server-sent events as the standard defines them."""
 
-__all__ = ["EventParser", "ServerEvent"]
-
 from msgspec import Struct
 
 _BOM = b"\xef\xbb\xbf"

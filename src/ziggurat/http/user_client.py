@@ -1,7 +1,5 @@
 """UserClient: the user's own httpx client in place of ours."""
 
-__all__ = ["UserClient"]
-
 from collections.abc import AsyncIterator
 from importlib import import_module
 from typing import Any

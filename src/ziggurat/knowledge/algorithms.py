@@ -5,8 +5,6 @@ therefore added in reverse order and once per pair: the relation declared first 
 only on what was declared and in which order.
 """
 
-__all__ = ["Compiled", "Links", "Reached", "Targets"]
-
 from collections.abc import Iterable, Iterator, Mapping, Set
 from itertools import chain
 from operator import itemgetter

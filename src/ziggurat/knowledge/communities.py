@@ -1,7 +1,5 @@
 """Community detection by label propagation."""
 
-__all__ = ["propagate"]
-
 from collections.abc import Mapping
 
 from ziggurat.knowledge.algorithms import Links, Targets

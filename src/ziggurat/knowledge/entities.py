@@ -1,7 +1,5 @@
 """The data types of a graph: entities and the relations between them."""
 
-__all__ = ["Entity", "Origin", "Relation"]
-
 from math import isfinite
 from typing import Any, Literal
 

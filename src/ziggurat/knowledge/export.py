@@ -1,7 +1,5 @@
 """Export of graphs to Graphviz, Mermaid and NetworkX."""
 
-__all__ = ["dot", "mermaid", "networkx_graph"]
-
 from collections.abc import Iterable
 from typing import Any
 

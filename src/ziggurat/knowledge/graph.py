@@ -1,7 +1,5 @@
 """The knowledge graph of entities and relations, in memory."""
 
-__all__ = ["Direction", "KnowledgeGraph", "unknown"]
-
 from collections.abc import Collection, Iterable, Set
 from difflib import get_close_matches
 from itertools import islice

@@ -1,7 +1,5 @@
 """The path with the fewest relations, searched from both ends so that few entities are visited."""
 
-__all__ = ["Near", "fewest"]
-
 from collections.abc import Mapping
 
 Near = Mapping[str, Mapping[str, object]]

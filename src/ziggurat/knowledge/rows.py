@@ -1,7 +1,5 @@
 """The rows of a graph in a SQLite database."""
 
-__all__ = ["TABLES", "Row", "Rows"]
-
 from collections.abc import Iterable, Sequence
 from typing import Any
 

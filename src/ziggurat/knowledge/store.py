@@ -1,7 +1,5 @@
 """The store of a knowledge graph in a SQLite database; the file may also hold runs and memories."""
 
-__all__ = ["GraphStore"]
-
 import asyncio
 import sqlite3
 from collections.abc import Callable, Sequence

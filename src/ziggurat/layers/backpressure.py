@@ -1,7 +1,5 @@
 """Backpressure: refuses calls at once when too many are in progress."""
 
-__all__ = ["Gate", "backpressure"]
-
 from threading import RLock
 from typing import Annotated, TypeVar
 

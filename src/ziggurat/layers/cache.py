@@ -1,7 +1,5 @@
 """Cache: stores answers and reuses them for equal requests."""
 
-__all__ = ["CACHE_POLICY", "CachePolicy", "CacheStore", "Cached", "cache"]
-
 from collections.abc import Callable, Iterator, MutableMapping
 from threading import RLock
 from typing import Any, Literal, TypeVar, get_args

@@ -1,17 +1,5 @@
 """The state of a circuit breaker as plain data, and the backends that store it."""
 
-__all__ = [
-    "FAILED",
-    "SLOW",
-    "BreakerBackend",
-    "BreakerRules",
-    "Change",
-    "Circuit",
-    "CircuitState",
-    "LocalBackend",
-    "Verdict",
-]
-
 from collections.abc import Awaitable, Callable
 from threading import RLock
 from typing import Literal, Protocol, TypeVar, TypeVarTuple

@@ -1,7 +1,5 @@
 """Circuit breaker: stops calls to a service that keeps failing, and lets a few through later to test it."""
 
-__all__ = ["CircuitBreaker", "circuit_breaker", "tells_of_health"]
-
 import asyncio
 from collections.abc import Awaitable, Callable
 from inspect import iscoroutine

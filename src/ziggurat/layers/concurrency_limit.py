@@ -1,7 +1,5 @@
 """Concurrency limit: bounds the number of calls that run at the same time, with a bounded queue."""
 
-__all__ = ["Bulkhead", "concurrency_limit"]
-
 import asyncio
 from collections import deque
 from threading import RLock

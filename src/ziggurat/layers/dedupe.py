@@ -1,7 +1,5 @@
 """Dedupe: makes one call for several equal requests."""
 
-__all__ = ["DedupeStore", "dedupe"]
-
 import asyncio
 from collections.abc import Callable
 from threading import RLock

@@ -1,7 +1,5 @@
 """Fallback: calls another service when a call fails."""
 
-__all__ = ["fallback", "may_succeed_elsewhere"]
-
 from collections.abc import Callable
 from typing import TypeVar
 

@@ -1,7 +1,5 @@
 """Hedge: makes a second call when the first is slow; the first answer wins."""
 
-__all__ = ["hedge"]
-
 import asyncio
 from collections.abc import Iterable
 from functools import partial

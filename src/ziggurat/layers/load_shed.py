@@ -1,7 +1,5 @@
 """Load shedding: refuses calls at once under overload."""
 
-__all__ = ["LatencyGradient", "load_shed"]
-
 from collections.abc import Callable
 from typing import Annotated, TypeVar
 

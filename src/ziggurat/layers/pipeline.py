@@ -1,7 +1,5 @@
 """Pipeline: calls services in sequence; each gets the answer of the one before."""
 
-__all__ = ["pipeline"]
-
 from typing import Any, TypeVar, overload
 
 from ziggurat.core.combinator import annotate, ask_at, shown

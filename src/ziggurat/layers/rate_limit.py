@@ -1,7 +1,5 @@
 """Rate limit: bounds requests and tokens in any period of time."""
 
-__all__ = ["Permit", "RateLimiter", "rate_limit"]
-
 import asyncio
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator

@@ -1,7 +1,5 @@
 """Retry: makes a call again after a transient failure."""
 
-__all__ = ["RetryBudget", "retry"]
-
 from collections import deque
 from collections.abc import Callable
 from threading import RLock

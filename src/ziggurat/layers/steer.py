@@ -1,7 +1,5 @@
 """Steer: sends each request to one of several services."""
 
-__all__ = ["steer"]
-
 from collections.abc import Awaitable, Callable, Mapping
 from typing import TypeVar
 

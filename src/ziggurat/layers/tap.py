@@ -1,7 +1,5 @@
 """Tap: passes requests, responses and errors to your functions without changing them."""
 
-__all__ = ["tap"]
-
 import logging
 from collections.abc import Awaitable, Callable
 from typing import Any, TypeVar

@@ -1,7 +1,5 @@
 """Timeout: bounds how long a call may take."""
 
-__all__ = ["timeout"]
-
 from typing import TypeVar
 
 from ziggurat.core.context import Context

@@ -1,7 +1,5 @@
 """The memory of one agent in one store: episodes, facts, working values and long-term memories."""
 
-__all__ = ["AgentMemory", "Kind"]
-
 from collections.abc import Sequence
 from typing import Literal, Unpack
 

@@ -1,7 +1,5 @@
 """The arguments of all kinds of memory: what they may be, and the options of remembering."""
 
-__all__ = ["RememberOptions", "Vector", "Words", "check_options", "check_vector"]
-
 from collections.abc import Iterable, Mapping
 from typing import Annotated, TypedDict
 

@@ -1,7 +1,5 @@
 """The audit: report junk, duplicates and contradictions in a memory, and its growth. It changes nothing."""
 
-__all__ = ["Finding", "Growth", "MemoryAudit", "audit"]
-
 import asyncio
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Sequence

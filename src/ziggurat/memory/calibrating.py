@@ -1,7 +1,5 @@
 """Calibrating: how similar an embedder makes questions and memories that belong together, and those that do not."""
 
-__all__ = ["BOUNDS", "PAIRS", "Bounds", "calibrate"]
-
 import math
 from statistics import fmean, pstdev
 

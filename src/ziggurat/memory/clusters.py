@@ -1,7 +1,5 @@
 """Clustering of similar memories, by k-means on embeddings or on words."""
 
-__all__ = ["Clusters", "cluster"]
-
 import re
 from collections.abc import Sequence
 from typing import Any

@@ -10,8 +10,6 @@ note takes the place of each range: how many memories there were, when, and abou
 an audit lists it, and `View.undo` of the new memory brings it back.
 """
 
-__all__ = ["COMPRESSED", "CompressionPolicy", "compression"]
-
 from collections import Counter
 from collections.abc import Callable, Sequence
 from datetime import UTC, datetime

@@ -1,7 +1,5 @@
 """Opening stores of memories by their URL."""
 
-__all__ = ["open_memory"]
-
 from urllib.parse import parse_qsl, unquote
 
 from ziggurat.core.errors import ConfigurationError

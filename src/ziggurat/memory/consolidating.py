@@ -8,8 +8,6 @@
 Merged memories are archived, never deleted: `View.history` of a summary returns all that went into it.
 """
 
-__all__ = ["ConsolidationPolicy", "consolidation"]
-
 import asyncio
 from collections import defaultdict
 from collections.abc import Callable, Sequence

@@ -1,7 +1,5 @@
 """Contradictions: decide from the words alone whether two memories cannot both be true."""
 
-__all__ = ["DOUBTS", "contradict", "contradictions", "is_negation"]
-
 import re
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Sequence

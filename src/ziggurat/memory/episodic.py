@@ -1,7 +1,5 @@
 """Episodic memory: events, which lose worth with time and are recalled by score."""
 
-__all__ = ["EpisodicMemory"]
-
 from collections.abc import Sequence
 
 from ziggurat.core.context import Context

@@ -1,7 +1,5 @@
 """Eviction: choose which memories to drop when there are too many."""
 
-__all__ = ["Eviction", "lowest", "oldest"]
-
 from collections.abc import Callable, Sequence
 from heapq import nsmallest
 

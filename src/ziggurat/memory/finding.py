@@ -1,7 +1,5 @@
 """Finding memories for a recall: long queries in pieces, and each text once."""
 
-__all__ = ["Recalled", "find_distinct", "near_best", "pieces"]
-
 import re
 from collections.abc import Iterable, Sequence
 

@@ -1,7 +1,5 @@
 """Junk: rules for memories that should not have been stored."""
 
-__all__ = ["JUNK", "JunkRule", "is_polite", "junk_in"]
-
 import re
 from collections import Counter
 from collections.abc import Callable, Sequence

@@ -1,7 +1,5 @@
 """Leases on the memories of one owner, kept in the store itself: one worker at a time."""
 
-__all__ = ["KIND", "WorkLease", "leased"]
-
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 

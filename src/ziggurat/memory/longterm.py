@@ -1,7 +1,5 @@
 """Long-term memory: memories are forgotten along a curve unless used, and merged when nearly equal."""
 
-__all__ = ["LongTermMemory"]
-
 from collections.abc import Sequence
 from hashlib import blake2b
 

@@ -7,8 +7,6 @@
     print(maintenance.counters)
 """
 
-__all__ = ["Counters", "Maintenance"]
-
 import asyncio
 import logging
 from collections import deque

@@ -1,16 +1,5 @@
 """Merging: several memories become one, written together with the archiving of the others."""
 
-__all__ = [
-    "LEASE",
-    "MemoriesMerged",
-    "MergePolicy",
-    "MergeReport",
-    "MergeRequest",
-    "Merger",
-    "may_be_merged",
-    "merging",
-]
-
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
 from hashlib import blake2b

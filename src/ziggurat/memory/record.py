@@ -1,7 +1,5 @@
 """A memory record: its text, origin, importance and use, and the record it supersedes."""
 
-__all__ = ["SUBJECT", "UNDONE", "MemoryRecord", "Origin", "pack", "predecessors", "subject_of", "unpack"]
-
 import sys
 from array import array
 from collections.abc import Iterable

@@ -8,21 +8,6 @@ used, so scoring it a hundred times gives the same result as scoring it once.
     score = hybrid(recency_weight=0.3, frequency_weight=0.2, worth=decayed(half_life(hours=24)))
 """
 
-__all__ = [
-    "Score",
-    "ScoringInputs",
-    "decayed",
-    "frequency",
-    "half_life",
-    "hybrid",
-    "importance",
-    "product",
-    "recency",
-    "retention",
-    "similarity",
-    "weighted",
-]
-
 import math
 from collections.abc import Callable
 

@@ -4,19 +4,6 @@ A store only provides counts, entries of its index and vectors (`Source`); what 
 here, so that all stores give the same answers.
 """
 
-__all__ = [
-    "COUNTED",
-    "FLOOR",
-    "Candidate",
-    "Entries",
-    "SearchMatch",
-    "Source",
-    "best",
-    "compared",
-    "hits",
-    "relevance",
-]
-
 import math
 import re
 from collections.abc import Collection, Mapping, Sequence

@@ -1,7 +1,5 @@
 """Semantic memory: facts, recalled by meaning or by tags."""
 
-__all__ = ["SemanticMemory"]
-
 from typing import Unpack
 
 from ziggurat.core.settings import NonEmptyText, NonNegativeInt, checked

@@ -1,7 +1,5 @@
 """Similarity of texts and of memories, and finding memories that say the same."""
 
-__all__ = ["Duplicates", "find_same", "say_the_same", "term_cosine", "wording"]
-
 import math
 import re
 import unicodedata

@@ -3,8 +3,6 @@
 Source: M. F. Porter, 1980, "An algorithm for suffix stripping". Words of other scripts are their own stems.
 """
 
-__all__ = ["stem"]
-
 import re
 from functools import lru_cache
 

@@ -1,17 +1,5 @@
 """The protocol of memory stores, and their queries."""
 
-__all__ = [
-    "UNEMBEDDED",
-    "Hit",
-    "MemoryStore",
-    "OpenedStore",
-    "Query",
-    "findable",
-    "in_place_of",
-    "refuse_known",
-    "refuse_unfit",
-]
-
 from collections.abc import AsyncIterator, Container, Mapping, Sequence
 from math import isfinite
 from typing import Annotated, Protocol, runtime_checkable

@@ -1,7 +1,5 @@
 """TF-IDF: word weights for a fixed list of texts, and an index that texts can be added to."""
 
-__all__ = ["TfIdf", "tfidf"]
-
 import math
 from collections import Counter, defaultdict
 from collections.abc import Callable, Hashable, Sequence

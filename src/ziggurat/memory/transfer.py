@@ -12,8 +12,6 @@ The first line is ``{"format": "ziggurat.memories", "version": 1}``, the last on
 them is a whole `MemoryRecord`, the archived ones too, so that `View.history` and `View.undo` work as before.
 """
 
-__all__ = ["Imported", "export_memories", "import_memories"]
-
 import asyncio
 from collections.abc import AsyncIterator, Callable, Iterable, Sequence
 from itertools import islice

@@ -1,18 +1,5 @@
 """Computing the vectors of memories: failures of an embedder are detected and tolerated, and repaired later."""
 
-__all__ = [
-    "BATCH",
-    "Progress",
-    "Reembedded",
-    "embed",
-    "embed_pending",
-    "embed_records",
-    "notice_changed_embedder",
-    "reembed",
-    "try_embed",
-    "warn",
-]
-
 import logging
 from collections.abc import Awaitable, Callable, Sequence
 from math import hypot, isfinite

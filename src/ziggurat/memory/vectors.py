@@ -1,7 +1,5 @@
 """Nearest-vector search: exact for few vectors, with 4-bit codes for many."""
 
-__all__ = ["EXACT", "VectorIndex", "similarities"]
-
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """The base class of all kinds of memory: one owner's records of one kind, in any store."""
 
-__all__ = ["CANDIDATES", "View"]
-
 from collections.abc import AsyncIterator, Collection, Mapping, Sequence
 from heapq import nlargest
 

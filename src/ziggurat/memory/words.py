@@ -1,7 +1,5 @@
 """Words: what every search, index and comparison of memories takes for a word."""
 
-__all__ = ["COMMON", "CONTEXT", "KEY_TAG", "SLICE", "indexed_words", "query_words", "stems", "terms"]
-
 import re
 import unicodedata
 from collections import defaultdict

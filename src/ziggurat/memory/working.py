@@ -1,7 +1,5 @@
 """Working memory: a few named values; the least recently used is dropped first."""
 
-__all__ = ["WorkingMemory"]
-
 from ziggurat.core.context import Context, root
 from ziggurat.core.settings import NonEmptyText, PositiveInt, checked
 from ziggurat.memory.arguments import Words

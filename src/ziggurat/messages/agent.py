@@ -1,25 +1,5 @@
 """Agent requests and runs, pending calls and decisions."""
 
-__all__ = [
-    "AgentRequest",
-    "AgentRun",
-    "Answer",
-    "Approve",
-    "Decision",
-    "Decisions",
-    "Deny",
-    "DidNotHappen",
-    "Happened",
-    "Modify",
-    "Out",
-    "PendingItem",
-    "Stage",
-    "decision_of",
-    "empty_run",
-    "pending_of",
-    "stage_of",
-]
-
 import json
 from collections import Counter
 from collections.abc import Mapping

@@ -1,7 +1,5 @@
 """Budget: limits on what a run and all agents below it spend together."""
 
-__all__ = ["ASSUMED_OUTPUT", "TOKENS_AND_REQUESTS", "Budget", "Price", "limits_of"]
-
 from collections.abc import Callable, Mapping
 from decimal import Decimal
 from typing import Annotated

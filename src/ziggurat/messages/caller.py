@@ -1,7 +1,5 @@
 """Caller: the agent that makes a call, as middleware sees it: its name, its own middleware, its answers."""
 
-__all__ = ["CALLER", "Caller", "ParsedAnswer", "answer_in_text"]
-
 from collections.abc import Sequence
 from typing import Any, Protocol, cast
 

@@ -1,7 +1,5 @@
 """A canonical form of a call's arguments, so that a person sees exactly what will be executed."""
 
-__all__ = ["canonical"]
-
 import json
 from typing import NoReturn
 

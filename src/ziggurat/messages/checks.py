@@ -1,7 +1,5 @@
 """Type checks for messages created in user code, because a Struct does not check the types of its fields."""
 
-__all__ = ["problem_in", "problem_in_part"]
-
 from typing import get_args
 
 from msgspec import Struct

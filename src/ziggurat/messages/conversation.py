@@ -1,7 +1,5 @@
 """The append-only log of a conversation; it is never copied, and requests hold views of it."""
 
-__all__ = ["Conversation", "ConversationPosition", "Transcript", "characters", "misplaced"]
-
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from hashlib import blake2b
 from typing import Any, ClassVar, overload

@@ -1,20 +1,5 @@
 """Deltas, the pieces of a streamed reply; filters for them; and `Fold`, which joins them into a message."""
 
-__all__ = [
-    "DeltaFilter",
-    "Fold",
-    "PartDelta",
-    "TextDelta",
-    "ThinkingDelta",
-    "ToolCallDelta",
-    "WholePart",
-    "deltas_of",
-    "fit",
-    "refolded",
-    "unrepeated",
-    "without_repeats",
-]
-
 from collections.abc import Iterable, Iterator
 from itertools import count, pairwise
 from typing import Protocol, runtime_checkable

@@ -1,7 +1,5 @@
 """Embedding requests and vectors."""
 
-__all__ = ["EmbedRequest", "Embedder", "Embeddings"]
-
 from typing import Literal
 
 from msgspec import Struct

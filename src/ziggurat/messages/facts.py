@@ -1,7 +1,5 @@
 """Facts of model services, readable through any layers around them."""
 
-__all__ = ["MODEL_NAME", "OUTPUT_MODES", "WINDOW", "OutputMode"]
-
 from typing import Literal
 
 from ziggurat.core.facts import Fact

@@ -1,17 +1,5 @@
 """Short texts for people: calls, results, stops, durations and token counts."""
 
-__all__ = [
-    "call_text",
-    "duration",
-    "figures",
-    "plural",
-    "result_text",
-    "round_in",
-    "shortened",
-    "stop_text",
-    "usage_text",
-]
-
 import re
 from collections.abc import Mapping
 

@@ -12,8 +12,6 @@ Items cannot hold thoughts, pictures, sound and files, a message's `name`, `orig
 `origin`; these are left out, or refused with ``strict=True``. Hand-offs are not messages and are skipped.
 """
 
-__all__ = ["items_to_messages", "messages_to_items"]
-
 from collections.abc import Callable, Iterable
 from datetime import UTC, datetime
 from typing import get_args

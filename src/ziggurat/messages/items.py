@@ -4,17 +4,6 @@
 unchanged, use the two functions of `item_codec`.
 """
 
-__all__ = [
-    "HandoffItem",
-    "MessageItem",
-    "RunItem",
-    "ToolCallItem",
-    "ToolOutputItem",
-    "filter_by_type",
-    "said",
-    "to_messages",
-]
-
 from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime
 from typing import Annotated, TypeVar

@@ -1,17 +1,5 @@
 """Limits on what a model, a person or a provider may send: they are checked before any work is done."""
 
-__all__ = [
-    "MAX_ARGUMENTS",
-    "MAX_CALLS",
-    "MAX_DEPTH",
-    "MAX_KEY",
-    "MAX_LONG_NUMBERS",
-    "SHORT",
-    "check_depth",
-    "check_size",
-    "unique_object",
-]
-
 import re
 from itertools import accumulate
 from typing import Any

@@ -1,18 +1,5 @@
 """Messages of a conversation, and functions that make them."""
 
-__all__ = [
-    "HANDOFF",
-    "MEMORY",
-    "Message",
-    "Role",
-    "assistant",
-    "system",
-    "taint_of",
-    "tool_calls_of",
-    "tool_message",
-    "user",
-]
-
 from collections.abc import Iterable
 from typing import Literal
 

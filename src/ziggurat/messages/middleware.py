@@ -1,7 +1,5 @@
 """The middleware base class."""
 
-__all__ = ["AnyMiddleware", "Middleware"]
-
 from inspect import iscoroutinefunction
 from typing import Annotated, Any
 

@@ -1,19 +1,5 @@
 """Model requests and responses, tool specs and settings."""
 
-__all__ = [
-    "NO_SETTINGS",
-    "Effect",
-    "FinishReason",
-    "Interrupted",
-    "Model",
-    "ModelRequest",
-    "ModelResponse",
-    "ModelSettings",
-    "OutputSchema",
-    "ToolSpec",
-    "written_text",
-]
-
 from collections.abc import Sequence
 from typing import Annotated, Any, Literal
 
@@ -23,7 +9,7 @@ from msgspec import Meta, Struct
 from ziggurat.core.codec import canonical, digest
 from ziggurat.core.entries import JournalEntry
 from ziggurat.core.errors import ModelError
-from ziggurat.core.facts import Effect
+from ziggurat.core.facts import Effect as Effect
 from ziggurat.core.service import Service
 from ziggurat.core.settings import CheckedStruct, Fraction, PositiveInt
 from ziggurat.messages.conversation import Transcript

@@ -1,7 +1,5 @@
 """Incomplete JSON, such as the arguments of a tool while they are streamed."""
 
-__all__ = ["partial"]
-
 from ziggurat.core.errors import InvalidArguments, MissingExtra
 
 

@@ -1,26 +1,13 @@
 """The parts of a message: text, media, thoughts, tool calls and tool results."""
 
-__all__ = [
-    "Audio",
-    "File",
-    "Image",
-    "Part",
-    "Text",
-    "Thinking",
-    "ToolCall",
-    "ToolErrorKind",
-    "ToolResult",
-    "mended",
-    "tool_call",
-]
-
 from typing import Annotated
 
 import msgspec
 from msgspec import Meta, Struct
 
 from ziggurat.core.codec import canonical, digest, encode
-from ziggurat.core.errors import ConfigurationError, InvalidArguments, ToolErrorKind
+from ziggurat.core.errors import ConfigurationError, InvalidArguments
+from ziggurat.core.errors import ToolErrorKind as ToolErrorKind
 from ziggurat.messages.limits import check_depth
 
 

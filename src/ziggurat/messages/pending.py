@@ -1,7 +1,5 @@
 """The calls that wait for a decision, as the record of a run has them."""
 
-__all__ = ["recorded_item", "recorded_items"]
-
 from collections.abc import Iterable
 
 from ziggurat.core.codec import as_type

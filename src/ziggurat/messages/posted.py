@@ -1,7 +1,5 @@
 """What others than its driver send to a run: the contents of its inbox."""
 
-__all__ = ["Posted", "PostedCancel", "PostedDecisions", "PostedEvent", "PostedMessages", "read_posted"]
-
 from typing import Any, Literal, cast
 
 from msgspec import Struct

@@ -1,7 +1,5 @@
 """Prices of model calls in US dollars; an unknown price is None, and only a model in this process costs nothing."""
 
-__all__ = ["cost", "cost_text", "dollars", "price_of_call", "price_of_calls", "total_of"]
-
 from collections.abc import Mapping, Sequence
 from datetime import datetime
 from decimal import Decimal

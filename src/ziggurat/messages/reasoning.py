@@ -1,7 +1,5 @@
 """Checks that a model's reasoning blocks are where its provider requires them."""
 
-__all__ = ["is_proven", "lost_reasoning", "reasoning"]
-
 import re
 from collections.abc import Iterator, Sequence
 from itertools import islice

@@ -1,7 +1,5 @@
 """Functions that rebuild a conversation from the record of a run, step by step, without running anything."""
 
-__all__ = ["RecordedStep", "first_difference", "recorded_steps", "said_before", "shown"]
-
 import re
 from collections.abc import Iterable, Sequence
 from itertools import pairwise, zip_longest

@@ -1,7 +1,5 @@
 """Data of rewriting a conversation during a run, such as by compaction, and of the original messages."""
 
-__all__ = ["OriginalMessages", "Rewrite", "RewriteRequest"]
-
 from msgspec import Struct
 
 from ziggurat.core.service import Service

@@ -1,7 +1,5 @@
 """A run as HTML, for notebooks."""
 
-__all__ = ["run_html"]
-
 from collections.abc import Sequence
 from html import escape
 

@@ -1,7 +1,5 @@
 """Steer: one act of steering a run from outside, as it is recorded."""
 
-__all__ = ["Place", "Steer", "Verb"]
-
 from typing import Literal
 
 from msgspec import Struct

@@ -1,7 +1,5 @@
 """The steps of a run, as seen afterwards."""
 
-__all__ = ["Step", "steps_of"]
-
 from collections.abc import Iterable
 
 from msgspec import Struct

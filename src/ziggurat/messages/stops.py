@@ -1,24 +1,5 @@
 """Stops: the reasons why a run ended, as values."""
 
-__all__ = [
-    "BudgetExceeded",
-    "Cancelled",
-    "Completed",
-    "Failed",
-    "Incomplete",
-    "LoopDetected",
-    "MaxSteps",
-    "ModelCallDenied",
-    "Stop",
-    "StopCondition",
-    "Suspended",
-    "TimedOut",
-    "ToolCalled",
-    "error_of",
-    "status_of",
-    "stop_of",
-]
-
 from asyncio import CancelledError
 
 from msgspec import Struct

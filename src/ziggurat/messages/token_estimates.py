@@ -1,7 +1,5 @@
 """The weight of model calls in tokens, for the functions that a rate limit takes."""
 
-__all__ = ["expected_tokens", "used_tokens"]
-
 from ziggurat.messages.budget import ASSUMED_OUTPUT
 from ziggurat.messages.model import ModelRequest
 from ziggurat.messages.usage import Usage, estimate_tokens

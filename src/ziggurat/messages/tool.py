@@ -1,7 +1,5 @@
 """Facts of tool services, readable through any layers around them, and reserved names."""
 
-__all__ = ["AS_TOOL", "FINAL_ANSWER", "GRAPH_ADDED", "GRAPH_ORIGIN", "NORMALIZE", "SPEC"]
-
 from collections.abc import Callable
 from typing import Any
 

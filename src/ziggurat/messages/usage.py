@@ -1,7 +1,5 @@
 """Token usage of model calls; an unknown figure is None, never zero."""
 
-__all__ = ["Tally", "Usage", "add_tool_call", "as_usage", "estimate_tokens", "sum_of", "tally_of"]
-
 from collections import defaultdict
 from collections.abc import Sequence
 from itertools import islice

@@ -1,14 +1,14 @@
 """Validation of conversations: whether one can be sent to a model, and what is wrong if not."""
 
-__all__ = ["ValidationPolicy", "Violation", "ViolationCode", "validate", "validate_all", "validate_rewrite"]
-
 from collections import Counter
 from collections.abc import Iterator, Sequence
 
 from ziggurat.messages.message import Message
 from ziggurat.messages.parts import Thinking, ToolCall, ToolResult
 from ziggurat.messages.reasoning import lost_reasoning, reasoning
-from ziggurat.messages.violations import ValidationPolicy, Violation, ViolationCode
+from ziggurat.messages.violations import ValidationPolicy as ValidationPolicy
+from ziggurat.messages.violations import Violation as Violation
+from ziggurat.messages.violations import ViolationCode as ViolationCode
 
 _STRICT = ValidationPolicy()
 _SENDABLE = ValidationPolicy.sendable()

@@ -1,7 +1,5 @@
 """Violations in a conversation, and policies that define which are reported."""
 
-__all__ = ["ValidationPolicy", "Violation", "ViolationCode"]
-
 from typing import Literal
 
 from msgspec import Struct

@@ -1,7 +1,5 @@
 """`everywhere`: layers as middleware, inherited by every model, tool or agent below."""
 
-__all__ = ["everywhere"]
-
 from collections.abc import Callable, Sequence
 from typing import Any
 

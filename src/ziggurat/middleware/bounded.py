@@ -1,7 +1,5 @@
 """A check for regular expressions with bounded matching time: short matches with little backtracking."""
 
-__all__ = ["WAYS", "WINDOW", "bounded"]
-
 import re
 
 # Python has no public parser of regular expressions; to write one would take more than this file.

@@ -1,7 +1,5 @@
 """Output guardrails: check final answers, and call the model again if one does not pass."""
 
-__all__ = ["OutputGuardrail"]
-
 from collections.abc import Awaitable, Callable
 from typing import Any, Literal
 

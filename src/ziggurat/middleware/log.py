@@ -1,7 +1,5 @@
 """Logging middleware: one log line per call, with the standard library's logging, and counts of hooks."""
 
-__all__ = ["HookCounts", "Logging"]
-
 import logging
 
 from msgspec import Struct

@@ -1,7 +1,5 @@
 """Masking: copies of values without secrets, in messages, events, entries and errors."""
 
-__all__ = ["Masking"]
-
 import copy
 import dataclasses
 from collections.abc import Callable

@@ -1,7 +1,5 @@
 """Dynamic prompts: instructions computed for each model call."""
 
-__all__ = ["DynamicPrompt"]
-
 from collections.abc import Awaitable, Callable
 
 from msgspec.structs import replace

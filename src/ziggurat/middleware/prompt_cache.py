@@ -1,7 +1,5 @@
 """A guard for providers' prompt caches: warns if the start of a request changes from step to step."""
 
-__all__ = ["PromptCacheGuard"]
-
 from ziggurat.core.context import Context
 from ziggurat.core.errors import ConfigurationError
 from ziggurat.core.path import is_question

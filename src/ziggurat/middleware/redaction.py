@@ -1,7 +1,5 @@
 """Redaction: masks secrets in the input and output of models, in events, records and errors."""
 
-__all__ = ["Redaction"]
-
 import re
 from collections.abc import Iterable, Iterator
 from typing import TypeVar

@@ -1,7 +1,5 @@
 """Detection and masking of secrets in text, complete or streamed."""
 
-__all__ = ["Secrets", "StreamMask"]
-
 import json
 import re
 from collections.abc import Iterable

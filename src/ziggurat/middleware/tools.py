@@ -1,7 +1,5 @@
 """Middleware that selects the tools that a model sees, and the tools that it may call."""
 
-__all__ = ["AllowTools", "DynamicTools"]
-
 from collections.abc import Awaitable, Callable, Iterable
 from fnmatch import fnmatchcase
 from typing import Annotated

@@ -1,7 +1,5 @@
 """Trimming: sends the model only a part of a long conversation, without changing the conversation."""
 
-__all__ = ["Trim"]
-
 from collections.abc import Sequence
 
 from msgspec.structs import replace

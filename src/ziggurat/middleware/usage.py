@@ -1,7 +1,5 @@
 """Accounting of usage by model, agent and tool."""
 
-__all__ = ["Accounts", "UsageAccounting"]
-
 from msgspec import Struct, field
 
 from ziggurat.core.context import Context

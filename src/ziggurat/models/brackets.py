@@ -1,7 +1,5 @@
 """Brackets: find the end of a JSON object or array that arrives in pieces, reading each piece once."""
 
-__all__ = ["Brackets"]
-
 import re
 
 _SIGNS = re.compile(r'["\\{}\[\]]')

@@ -1,7 +1,5 @@
 """FunctionModel: a model made from your own function."""
 
-__all__ = ["FunctionModel"]
-
 import inspect
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Coroutine, Generator, Iterator, Mapping
 from typing import Annotated, Any, Literal, cast

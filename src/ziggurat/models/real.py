@@ -1,7 +1,5 @@
 """Forbid calls to real models, so that no test spends money by mistake."""
 
-__all__ = ["FORBID_VARIABLE", "allow_real_calls", "forbid_real_calls", "require_real_calls_allowed"]
-
 import os
 from types import TracebackType
 

@@ -1,7 +1,5 @@
 """ReplayModel: a model that answers from the record of a run, without calls."""
 
-__all__ = ["ReplayModel"]
-
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any

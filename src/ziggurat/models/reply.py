@@ -1,7 +1,5 @@
 """Turn what a hand-written model returns into a response, and stream it to listeners."""
 
-__all__ = ["Collector", "OutputModes", "model_facts", "normalised", "response_of"]
-
 from collections.abc import Mapping, Sequence
 from typing import Annotated, Any
 

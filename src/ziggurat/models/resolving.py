@@ -1,7 +1,5 @@
 """Resolve ``"provider:name"`` to a model."""
 
-__all__ = ["PROVIDERS", "known_models", "resolve"]
-
 import logging
 import re
 from collections.abc import Callable

@@ -1,7 +1,5 @@
 """ScriptedModel: a model that follows a script, for tests and examples without a network."""
 
-__all__ = ["PAUSE", "Pause", "Piece", "ReplyRule", "ScriptedModel", "ScriptedReply"]
-
 import asyncio
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence

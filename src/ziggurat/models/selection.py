@@ -1,7 +1,5 @@
 """Select a model where none is named: ``Agent("auto")``, and the command line by default."""
 
-__all__ = ["EXAMPLES", "MODEL", "PROBE_SECONDS", "SelectedModel", "select_model"]
-
 import json
 import os
 import threading

@@ -1,7 +1,5 @@
 """The context windows of hosted models, where known."""
 
-__all__ = ["window_of"]
-
 import re
 
 from ziggurat.core.settings import checked

@@ -1,7 +1,5 @@
 """A listener that shows a run live on the terminal or in a notebook."""
 
-__all__ = ["ConsoleView"]
-
 from functools import singledispatchmethod
 from itertools import islice
 from types import TracebackType

@@ -5,8 +5,6 @@ general conventions, which most tools know; ``"latest"`` are those of the conven
 What the conventions have no name for begins with ``ziggurat.``.
 """
 
-__all__ = ["BUCKETS", "CONVENTIONS", "ConventionVersion", "Names"]
-
 from typing import Literal
 
 from msgspec import Struct

@@ -1,7 +1,5 @@
 """The time to the first chunk of a reply that streams in."""
 
-__all__ = ["FirstChunk"]
-
 from collections.abc import Awaitable
 
 from ziggurat.core.context import Context

@@ -1,7 +1,5 @@
 """A listener that writes one event per line as JSON."""
 
-__all__ = ["JsonLines", "event_line"]
-
 from collections.abc import Callable
 from pathlib import Path
 from types import TracebackType

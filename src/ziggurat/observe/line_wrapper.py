@@ -1,7 +1,5 @@
 """Wrapping streamed text into indented lines, as it arrives."""
 
-__all__ = ["LineWrapper"]
-
 import re
 from collections.abc import Callable
 

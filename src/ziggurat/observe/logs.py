@@ -1,7 +1,5 @@
 """Log records that say which run they are of, and as lines of JSON."""
 
-__all__ = ["JsonFormatter", "RunFilter"]
-
 import logging
 import sys
 from datetime import UTC, datetime

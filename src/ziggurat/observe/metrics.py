@@ -1,7 +1,5 @@
 """Metrics in memory: calls, failures, durations and tokens by model, tool and agent; as text for Prometheus, too."""
 
-__all__ = ["CallStatistics", "Metrics"]
-
 from bisect import bisect_left
 from collections import Counter
 from typing import Any, TypeVar

@@ -1,7 +1,5 @@
 """Showing several models that stream at the same time: one live, the others when they are done."""
 
-__all__ = ["Multiplexer"]
-
 from collections.abc import Callable
 
 from ziggurat.core.path import is_beneath

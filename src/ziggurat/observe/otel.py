@@ -1,7 +1,5 @@
 """Spans and metrics of OpenTelemetry for agents, model calls and tool calls."""
 
-__all__ = ["MeterProvider", "OpenTelemetry", "TracerProvider"]
-
 from types import TracebackType
 from typing import TYPE_CHECKING, Protocol, runtime_checkable
 

@@ -1,18 +1,5 @@
 """The attributes of spans: what OpenTelemetry's conventions for generative AI say of agents, models and tools."""
 
-__all__ = [
-    "Attributes",
-    "content_of_call",
-    "content_of_request",
-    "content_of_response",
-    "content_of_result",
-    "is_local",
-    "of_model",
-    "of_response",
-    "of_run",
-    "of_settings",
-]
-
 from base64 import b64encode
 from collections.abc import Mapping, Sequence
 from typing import Any

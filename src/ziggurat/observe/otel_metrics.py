@@ -1,7 +1,5 @@
 """The metrics of OpenTelemetry: durations of calls, and tokens."""
 
-__all__ = ["Instruments"]
-
 from typing import TYPE_CHECKING
 
 from ziggurat.messages.agent import AgentRun

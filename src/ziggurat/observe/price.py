@@ -1,7 +1,5 @@
 """A listener that adds up what model calls have cost."""
 
-__all__ = ["Costs"]
-
 from decimal import Decimal
 
 from ziggurat.core.event import Event

@@ -1,7 +1,5 @@
 """Prometheus' text format, version 0.0.4: families of samples with labels."""
 
-__all__ = ["counters", "gauge", "histograms"]
-
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import accumulate
 

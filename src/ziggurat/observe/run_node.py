@@ -1,7 +1,5 @@
 """A node in the tree of a run."""
 
-__all__ = ["NodeKind", "RunNode"]
-
 from typing import Literal
 
 from msgspec import Struct

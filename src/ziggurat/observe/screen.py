@@ -1,7 +1,5 @@
 """Output to a terminal or a plain text file: lines, streamed text, and a spinner."""
 
-__all__ = ["Screen"]
-
 import sys
 from shutil import get_terminal_size
 from typing import TYPE_CHECKING, TextIO

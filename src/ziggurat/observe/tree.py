@@ -3,8 +3,6 @@
 It is made of the record alone, so it is the same while the run goes on and afterwards, in this process and elsewhere.
 """
 
-__all__ = ["RunTree", "run_tree"]
-
 from collections.abc import Iterable
 from contextlib import suppress
 

@@ -1,7 +1,5 @@
 """Draw the tree of a run: as text, as HTML, as a Mermaid flowchart, and as a timeline in SVG."""
 
-__all__ = ["tree_diagram", "tree_html", "tree_text", "tree_timeline"]
-
 from collections.abc import Iterator, Sequence
 from html import escape
 from itertools import pairwise

@@ -1,7 +1,5 @@
 """How flows are built of nodes: the nodes prepared to run, and what such a flow states about itself."""
 
-__all__ = ["Tree", "plan_flow", "prepared"]
-
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, get_args
 

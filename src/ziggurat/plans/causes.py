@@ -4,8 +4,6 @@ The points of a run form a graph without circles. Where branches meet, the state
 updates of the others that it does not have yet, in declared order, so it does not depend on which ended first.
 """
 
-__all__ = ["Cause", "Token", "Update", "joined"]
-
 from collections.abc import Iterator, Sequence
 from hashlib import blake2b
 from heapq import heapify, heappop, heappush

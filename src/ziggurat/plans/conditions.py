@@ -1,7 +1,5 @@
 """Conditions of branches and loops: a text in a variable, a predicate, or a question to an agent."""
 
-__all__ = ["Asked", "Condition", "Predicate", "asked", "condition_text", "contains", "holds", "when"]
-
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 

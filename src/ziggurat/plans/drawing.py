@@ -1,7 +1,5 @@
 """Plans and graphs as diagrams: what follows what, where it branches and repeats, and how far a run has come."""
 
-__all__ = ["MARKS", "NODES", "NodeNames", "draw_plan", "names_of_plan", "nodes_of"]
-
 from collections.abc import Callable, Iterable, Mapping
 from itertools import pairwise
 from typing import Any

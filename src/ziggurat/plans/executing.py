@@ -1,7 +1,5 @@
 """plan_execute: a model plans steps, they are done with tools or by a model, and a verdict says if that was enough."""
 
-__all__ = ["ExecutedPlan", "ExecutedStep", "plan_execute"]
-
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from itertools import count

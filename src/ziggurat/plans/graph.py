@@ -1,7 +1,5 @@
 """Graph: declares nodes on a typed state and the edges between them, and builds a durable `StateGraph` of them."""
 
-__all__ = ["Graph"]
-
 import inspect
 from collections.abc import Callable, Sequence
 from functools import partial

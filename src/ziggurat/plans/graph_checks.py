@@ -1,8 +1,6 @@
 """What is checked when a graph is built: joins that can never start, loops that are left while they go on, and writes
 that would depend on timing."""
 
-__all__ = ["check_graph"]
-
 from collections.abc import Mapping
 
 from msgspec import Struct

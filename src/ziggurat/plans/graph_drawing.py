@@ -1,7 +1,5 @@
 """Draw a graph: its nodes and edges, and how far a run of it has come."""
 
-__all__ = ["diagram_of"]
-
 from collections.abc import Mapping
 
 from ziggurat.core.diagram import Diagram, DiagramEdge, DiagramNode, Mark

@@ -1,7 +1,5 @@
 """The history of a run of a graph, read from its record: its nodes in order, and the state after each."""
 
-__all__ = ["HISTORY", "GraphPoint"]
-
 from typing import Any
 
 from msgspec import Struct

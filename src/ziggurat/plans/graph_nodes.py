@@ -1,7 +1,5 @@
 """How the nodes of a graph are called: functions, Runnables, and either of them for several items."""
 
-__all__ = ["call_of", "call_of_items", "call_of_runnable", "declared_writes"]
-
 import dataclasses
 import inspect
 from collections.abc import Callable, Mapping, Sequence

@@ -1,7 +1,5 @@
 """The parts of a graph as they were declared: nodes, edges and routes, and how nodes are called."""
 
-__all__ = ["END", "START", "Edge", "Join", "Node", "NodeCall", "Route", "plural"]
-
 from collections.abc import Callable, Coroutine, Iterable
 from typing import Any, Literal
 

@@ -1,7 +1,5 @@
 """GraphRun: one run of a graph; a node starts when what it waits for has been settled, in the one fan-out of flows."""
 
-__all__ = ["GraphRun", "tolerant_in"]
-
 from collections.abc import Container, Iterator, Mapping, Sequence
 from functools import partial
 from typing import Any

@@ -4,8 +4,6 @@ A loop is a node of its own to what is around it: it is entered at one node, its
 when a round does not lead back to that node. So each region, the whole graph or one loop, has no circles.
 """
 
-__all__ = ["Member", "Out", "Region", "Shape", "bits_of", "nodes_of", "shape_of"]
-
 from collections.abc import Iterator, Sequence
 from typing import Any
 

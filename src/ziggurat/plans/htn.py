@@ -1,7 +1,5 @@
 """Planning with a hierarchical task network: methods decompose compound tasks until only calls of tools are left."""
 
-__all__ = ["Planner", "htn_flow"]
-
 import re
 from collections.abc import Iterable, Sequence
 from typing import Any, Unpack

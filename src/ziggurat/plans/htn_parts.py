@@ -1,24 +1,5 @@
 """The parts of HTN planning: tasks, methods, plans, and the errors of a search."""
 
-__all__ = [
-    "Compound",
-    "DepthExceeded",
-    "HtnPlan",
-    "HtnStep",
-    "HtnTask",
-    "Method",
-    "NoMethodFound",
-    "NoPlan",
-    "NoPreconditionSatisfied",
-    "Primitive",
-    "Refusal",
-    "SearchLimitExceeded",
-    "StepLimitExceeded",
-    "World",
-    "comparable",
-    "unmet",
-]
-
 from collections.abc import Mapping, Sequence
 from typing import Any
 

@@ -1,7 +1,5 @@
 """The search of HTN planning: depth-first, most specific method first, going back where it fails."""
 
-__all__ = ["Asking", "Search"]
-
 from collections.abc import Generator, Mapping, Sequence
 from typing import Any
 

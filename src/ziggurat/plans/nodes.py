@@ -1,7 +1,5 @@
 """The nodes of a plan: what is done, one after the other, at the same time, by a condition, or again."""
 
-__all__ = ["Branch", "Loop", "Map", "Node", "OnFailure", "Parallel", "Sequence", "Task"]
-
 from collections.abc import Callable, Iterable, Mapping
 from typing import Annotated, Any, Literal, Union
 

@@ -1,7 +1,5 @@
 """Places: the nodes of a plan at their positions, checked, with what is needed to run them."""
 
-__all__ = ["Place", "place_nodes"]
-
 from collections.abc import Iterable, Iterator
 from itertools import chain, count
 from typing import Any

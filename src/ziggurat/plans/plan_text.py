@@ -1,7 +1,5 @@
 """The texts of plan, execute and verify: a numbered list of steps, and a verdict."""
 
-__all__ = ["PlannedStep", "Verification", "read_plan", "read_verdict"]
-
 import re
 from json import JSONDecodeError, JSONDecoder
 from typing import Any

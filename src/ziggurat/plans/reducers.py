@@ -1,7 +1,5 @@
 """Reducers: how a field of a graph's state takes up updates; `append` and `merge`, and lists that grow at no cost."""
 
-__all__ = ["Appended", "Reducer", "append", "fitting", "merge", "reducer_of"]
-
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from itertools import islice
 from typing import Annotated, Any, NoReturn, TypeVar, get_args, get_origin, overload

@@ -1,7 +1,5 @@
 """The result of a plan: its output, its variables, and what became of each node."""
 
-__all__ = ["NodeResult", "PlanResult"]
-
 from typing import Any
 
 from msgspec import Struct

@@ -1,7 +1,5 @@
 """How a plan runs: node after node, each with its result, in the run of the flow that the plan is."""
 
-__all__ = ["Execution"]
-
 from collections.abc import Callable, Coroutine, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any

@@ -1,7 +1,5 @@
 """Which variables the nodes of a plan refer to, checked when the plan is made."""
 
-__all__ = ["check_references", "names_of_input"]
-
 from collections.abc import Iterable
 from inspect import Parameter, signature
 from typing import Any

@@ -1,7 +1,5 @@
 """StateType: the state of a graph, its fields and their reducers; it checks updates and makes states of values."""
 
-__all__ = ["Field", "StateType", "Values"]
-
 import dataclasses
 from collections.abc import Callable, Iterable, Mapping
 from functools import partial

@@ -1,7 +1,5 @@
 """StateGraph: a graph that was built, as a durable flow; its runs have a history, and can be drawn."""
 
-__all__ = ["StateGraph", "built"]
-
 from collections.abc import Mapping
 from functools import partial
 from typing import Any, TypeVar

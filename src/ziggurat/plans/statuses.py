@@ -1,7 +1,5 @@
 """How far the nodes of a plan or a graph have come in a run: the `NodeChanged` events of its record."""
 
-__all__ = ["facts_of_nodes", "follow_nodes", "node_statuses"]
-
 from collections.abc import Iterator, Mapping
 from functools import partial
 from typing import Any

@@ -1,7 +1,5 @@
 """workflow: a tree of nodes as a durable flow."""
 
-__all__ = ["workflow"]
-
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any, Unpack
 

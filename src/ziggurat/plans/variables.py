@@ -1,7 +1,5 @@
 """The variables of a plan: what its nodes read and write, and how texts and arguments refer to them."""
 
-__all__ = ["Variables", "escaped", "fill", "names_in", "text_of_value"]
-
 import re
 from collections.abc import Collection, Iterator, Mapping
 from typing import Any

@@ -1,7 +1,5 @@
 """How the tasks of a plan are prepared when it is made, and done when it runs."""
 
-__all__ = ["Work", "output_of", "work_of"]
-
 from collections.abc import Callable, Coroutine, Mapping
 from inspect import Parameter, signature
 from typing import Any

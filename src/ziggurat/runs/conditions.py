@@ -1,7 +1,5 @@
 """RunConditions: the grants and the session a run was started with, recorded so that they still apply on resume."""
 
-__all__ = ["RunConditions", "conditions_in", "labels_of", "limit_grants", "session_of"]
-
 from typing import Any, cast
 
 from msgspec import Struct

@@ -1,7 +1,5 @@
 """RunControl: how a run that is driven is cancelled and steered, by its handle and by what others post to it."""
 
-__all__ = ["STEERING", "Interruption", "Mailbox", "RunControl", "SteeringAct", "check_steerable"]
-
 import asyncio
 import logging
 from collections import deque

@@ -1,7 +1,5 @@
 """Decide on what waits in a run, whoever drives it, and use what was decided meanwhile when it is continued."""
 
-__all__ = ["decide", "hold_posted"]
-
 import logging
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING

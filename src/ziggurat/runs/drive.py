@@ -1,7 +1,5 @@
 """Drive a run from its root: the only place where errors and suspensions become values."""
 
-__all__ = ["drive", "partial_of"]
-
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable

@@ -1,7 +1,5 @@
 """The runs that this process drives: their events go to readers in other processes, and what these post is taken in."""
 
-__all__ = ["DrivenRun", "DrivenRuns"]
-
 import asyncio
 import logging
 from collections.abc import Callable

@@ -1,7 +1,5 @@
 """Follow a run that another process drives: its entries from the store, and its other events as they happen."""
 
-__all__ = ["followed"]
-
 import asyncio
 from collections import deque
 from collections.abc import AsyncGenerator, Callable, Coroutine

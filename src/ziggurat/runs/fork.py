@@ -1,7 +1,5 @@
 """Fork a run: start a new run with the first steps of a recorded one."""
 
-__all__ = ["calls_of", "effects_gate", "fork_entries"]
-
 import re
 from collections.abc import Iterable
 

@@ -1,7 +1,5 @@
 """Live events of runs: sent by the process that drives a run, and received, in their places, by readers elsewhere."""
 
-__all__ = ["EventSender", "LiveBatch", "LiveEvents"]
-
 import asyncio
 from collections import deque
 from collections.abc import Iterable

@@ -1,7 +1,5 @@
 """LocalRuns: the runs of an agent without a store, by reference, in this process; `runs_of` those of any store."""
 
-__all__ = ["LocalRuns", "runs_of"]
-
 from collections import OrderedDict
 from collections.abc import AsyncGenerator, Mapping, Sequence
 from functools import cached_property

@@ -1,7 +1,5 @@
 """Open a run: a new one, one to continue, or one that has ended and is answered from its record."""
 
-__all__ = ["Opener"]
-
 import asyncio
 from collections.abc import AsyncGenerator, Mapping
 from contextlib import suppress

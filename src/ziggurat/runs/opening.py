@@ -1,7 +1,5 @@
 """Opening: a run that is open, with what it takes to drive it."""
 
-__all__ = ["AROUND_RUN", "Opening", "State"]
-
 from typing import Literal
 
 from msgspec import Struct

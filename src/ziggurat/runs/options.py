@@ -1,17 +1,5 @@
 """The options of a run, checked when they are passed, before anything is written."""
 
-__all__ = [
-    "NO_OPTIONS",
-    "Deps",
-    "Environment",
-    "Live",
-    "RunArguments",
-    "RunId",
-    "RunOptions",
-    "joined_context",
-    "root_context",
-]
-
 from collections.abc import Callable, Mapping, Sequence
 from typing import Annotated, Any, Literal, TypedDict, cast
 

@@ -1,7 +1,5 @@
 """Turn what a user passes as prompt and history into the request of a run."""
 
-__all__ = ["Prompt", "request_of", "user_messages"]
-
 from collections.abc import Sequence
 from typing import Annotated
 

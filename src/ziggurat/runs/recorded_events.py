@@ -1,7 +1,5 @@
 """The events that the record of a run tells, so that a reader gets each of them once, whenever it comes."""
 
-__all__ = ["RECORDED_EVENTS", "RecordedEvents", "subscribe"]
-
 from collections.abc import AsyncGenerator, Callable
 from contextlib import aclosing
 from typing import cast

@@ -1,7 +1,5 @@
 """Recovering: how a run that was due is continued, and how often its process may be lost."""
 
-__all__ = ["Recovering"]
-
 from msgspec import Struct
 
 from ziggurat.core.entries import Decided, Ended, Opened, Result, Returned

@@ -1,7 +1,5 @@
 """Journals that replay a recorded run: nothing is called, or only its tools, or only its models."""
 
-__all__ = ["PartialJournal", "replay_journal"]
-
 import re
 from collections.abc import Sequence
 

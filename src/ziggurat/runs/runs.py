@@ -1,7 +1,5 @@
 """Runs: the base of what keeps runs, and knows which of them are in progress in this process."""
 
-__all__ = ["BY_STORE", "Runs", "Screening", "is_resumable"]
-
 import asyncio
 from abc import ABC, abstractmethod
 from collections.abc import AsyncGenerator, Callable, Coroutine, Mapping, Sequence

@@ -1,7 +1,5 @@
 """Sending: events, messages and requests go to a run from outside, whoever drives it, checked where they are sent."""
 
-__all__ = ["post_cancel", "post_messages", "send", "send_to"]
-
 from collections.abc import Sequence
 from typing import Any, Literal
 

@@ -1,18 +1,5 @@
 """SessionWriter: a run's write access to its session, which loads its messages and saves new ones after each step."""
 
-__all__ = [
-    "SESSION_WRITER",
-    "SavableRun",
-    "SessionWriter",
-    "open_session",
-    "reopen_session",
-    "request_digest",
-    "session_for",
-    "session_writer_of",
-    "waiting_calls",
-    "waiting_steps",
-]
-
 import asyncio
 import logging
 from collections.abc import Awaitable, Iterable, Sequence

@@ -1,7 +1,5 @@
 """StoredRuns: runs in a store; one process at a time drives a run, and any process can read it."""
 
-__all__ = ["StoredRuns"]
-
 import asyncio
 import logging
 from collections.abc import AsyncGenerator, Mapping, Sequence

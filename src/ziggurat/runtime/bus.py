@@ -1,18 +1,5 @@
 """Bus: messages between the coroutines of one process, to all, to one, or to a role."""
 
-__all__ = [
-    "Address",
-    "Broadcast",
-    "Bus",
-    "BusClosed",
-    "BusMessage",
-    "BusStatistics",
-    "Lagged",
-    "Role",
-    "Specific",
-    "Subscription",
-]
-
 import asyncio
 from collections import deque
 from collections.abc import AsyncIterator, Iterable

@@ -1,7 +1,5 @@
 """Directory: who can do what, and how well it is."""
 
-__all__ = ["Directory", "Health", "Match", "Registration"]
-
 from collections.abc import Iterable
 from typing import Annotated, Literal
 

@@ -1,7 +1,5 @@
 """How the run of an answer has ended: with the answer, waiting for something, or without any."""
 
-__all__ = ["Answered", "NotAnswered", "call_id", "conclude", "is_approvable", "run_of_call"]
-
 import re
 
 from msgspec import Struct

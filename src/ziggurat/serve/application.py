@@ -1,7 +1,5 @@
 """The server as an ASGI application: agents that are started, watched and decided on by HTTP."""
 
-__all__ = ["ServedApp", "app"]
-
 import secrets
 from collections.abc import AsyncIterator, Collection, Iterable
 from contextlib import asynccontextmanager

@@ -11,8 +11,6 @@ import msgspec
 
 from ziggurat.serve.guard import SECURITY_HEADERS
 
-__all__ = ["PAGE_HEADERS", "Asset", "asset"]
-
 PAGE_HEADERS: Mapping[str, str] = MappingProxyType({**SECURITY_HEADERS, "cache-control": "no-cache"})
 """The headers of every file of the page: those of all answers; it is revalidated by its `ETag`."""
 

@@ -1,7 +1,5 @@
 """What a client of a provider's API adds to an agent for one run: instructions, an output schema, tools of its own."""
 
-__all__ = ["ClientCall", "client_calls", "is_of_client", "with_client"]
-
 from typing import Any
 
 from msgspec import Struct

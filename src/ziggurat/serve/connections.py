@@ -1,7 +1,5 @@
 """Connections that wait for their client, and are ended when it takes too long."""
 
-__all__ = ["PATIENCE", "Connections"]
-
 import asyncio
 from typing import Literal
 

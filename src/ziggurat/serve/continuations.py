@@ -1,7 +1,5 @@
 """Which run a request of a client goes on with: one that waits for results of the client's tools, or for approvals."""
 
-__all__ = ["Continuation", "find_continuation", "find_waiting"]
-
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 

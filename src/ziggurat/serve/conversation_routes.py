@@ -1,7 +1,5 @@
 """Conversations of OpenAI's API: each is a session, to which the requests that name it add messages and answers."""
 
-__all__ = ["conversation_routes"]
-
 from collections.abc import Awaitable, Callable
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Answer a request of a provider's API with a run of an agent: one stage for all formats."""
 
-__all__ = ["Conversation", "ConversationRequest"]
-
 import asyncio
 from collections.abc import Coroutine, Sequence
 from contextlib import suppress

@@ -1,7 +1,5 @@
 """The events of a run as a stream of server-sent events, written directly to the connection."""
 
-__all__ = ["EventStream", "Position"]
-
 import asyncio
 from collections.abc import MutableMapping
 from contextlib import aclosing, suppress

@@ -1,7 +1,5 @@
 """Feed: the events of a run as its readers get them, read and encoded once for all readers of this server."""
 
-__all__ = ["BOOT", "END", "Feed", "Feeds", "Follower", "Place", "event_bytes"]
-
 import asyncio
 import secrets
 from collections import deque

@@ -5,8 +5,6 @@ nothing. A page of another site, of another port of this host, or of a name that
 what browsers say of a request and no page can change: its host, its origin, and its relation to the page.
 """
 
-__all__ = ["SECURITY_HEADERS", "Guard", "Receive", "Send", "check_address", "cookie_name", "stream_later"]
-
 import hmac
 import secrets
 from collections.abc import Awaitable, Callable, Collection, Mapping, MutableMapping

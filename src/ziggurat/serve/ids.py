@@ -1,7 +1,5 @@
 """Ids as they come in paths, headers and bodies."""
 
-__all__ = ["check_id"]
-
 import re
 
 from ziggurat.core.errors import ConfigurationError

@@ -1,7 +1,5 @@
 """What a response was given for: the conversation before it as items, in pages."""
 
-__all__ = ["PageSettings", "input_items", "item_page", "items_of_messages", "page_settings"]
-
 from base64 import b64encode
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import takewhile

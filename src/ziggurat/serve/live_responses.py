@@ -1,7 +1,5 @@
 """Responses that are given in the background: each collects its events, which any number of readers may follow."""
 
-__all__ = ["LiveResponse", "LiveResponses"]
-
 import asyncio
 from collections.abc import AsyncGenerator, Sequence
 

@@ -1,7 +1,5 @@
 """HTTP as the server speaks it: uvicorn's protocol, which also notes what connections wait for."""
 
-__all__ = ["MAX_HEAD", "SEND_BUFFER", "NotedProtocol"]
-
 import asyncio
 import socket
 from typing import TYPE_CHECKING, Any, cast

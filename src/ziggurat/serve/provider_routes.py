@@ -1,7 +1,5 @@
 """The routes of providers' APIs: any client of OpenAI or Anthropic can talk to an agent, whose name is the model's."""
 
-__all__ = ["provider_routes"]
-
 from collections.abc import Awaitable, Callable
 from functools import partial
 from typing import Any

@@ -1,7 +1,5 @@
 """RecordedResponse: a response of OpenAI's API that was given before, read from the record of its run."""
 
-__all__ = ["RecordedResponse"]
-
 from typing import Any
 
 from msgspec import Struct

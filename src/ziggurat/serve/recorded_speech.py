@@ -1,7 +1,5 @@
 """What an agent said and did in a run, said again from its record as its clients got it."""
 
-__all__ = ["say_recorded"]
-
 from collections.abc import Sequence
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Replies in the format of a provider: a run's answer as one body, or as a stream of its pieces."""
 
-__all__ = ["Reply", "encode_event", "error_reply", "status_and_text"]
-
 import asyncio
 from collections.abc import MutableMapping, Sequence
 from typing import Any

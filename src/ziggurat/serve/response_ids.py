@@ -1,7 +1,5 @@
 """The ids of responses of OpenAI's API: each names a run, and where in its record the response begins."""
 
-__all__ = ["ResponseId"]
-
 import re
 
 from msgspec import Struct

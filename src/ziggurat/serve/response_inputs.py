@@ -1,7 +1,5 @@
 """What comes to OpenAI Responses: items of earlier responses by their ids, and what no agent can answer."""
 
-__all__ = ["check_input", "response_before", "with_references"]
-
 from collections.abc import Iterator
 
 from ziggurat.core.errors import ConfigurationError

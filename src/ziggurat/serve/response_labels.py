@@ -1,7 +1,5 @@
 """What a response repeats of its request as long as it is on record, as labels of its run."""
 
-__all__ = ["conversation_id_of", "fields_in_labels", "labels_of_conversation", "labels_of_request"]
-
 from collections.abc import Mapping
 from typing import Any
 

@@ -1,7 +1,5 @@
 """The events of a response as a stream: those of one in progress as they come, those of another from its record."""
 
-__all__ = ["ResponseStream", "recorded_events"]
-
 import asyncio
 from collections.abc import AsyncGenerator, MutableMapping
 from contextlib import aclosing

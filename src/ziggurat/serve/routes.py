@@ -1,7 +1,5 @@
 """The routes of the server: what is started, read, decided and steered, each as one function."""
 
-__all__ = ["FAILURES", "routes"]
-
 from collections.abc import Awaitable, Callable
 from typing import Any, Literal, TypeVar
 

@@ -1,7 +1,5 @@
 """RunPlace: how far a run had come at a place in its record, as an answer that begins there must know."""
 
-__all__ = ["RunPlace", "asked_calls"]
-
 from collections.abc import Mapping, Sequence
 
 from msgspec import Struct

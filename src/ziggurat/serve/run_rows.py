@@ -1,7 +1,5 @@
 """Runs as rows of a list: what is known of each without reading more than the ends of its record."""
 
-__all__ = ["RunRow", "RunRows", "cost_of", "time_of"]
-
 from collections import OrderedDict
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime

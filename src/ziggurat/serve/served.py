@@ -1,7 +1,5 @@
 """ServedAgents: the agents of a server, the runs that it drives, and what it knows of all runs in their stores."""
 
-__all__ = ["PendingRow", "ServedAgents"]
-
 import asyncio
 import logging
 from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence

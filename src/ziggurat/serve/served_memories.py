@@ -1,7 +1,5 @@
 """The memories of served agents, to look through."""
 
-__all__ = ["MemoryRow", "read_memories"]
-
 from collections.abc import Iterable
 from typing import Any
 

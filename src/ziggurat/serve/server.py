@@ -1,7 +1,5 @@
 """Run the application with uvicorn, and end it in order: readers learn of it, and every run can be resumed."""
 
-__all__ = ["run_server", "server_for"]
-
 import socket
 from collections.abc import Callable
 from functools import partial

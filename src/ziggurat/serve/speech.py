@@ -1,7 +1,5 @@
 """Speech: what an agent says and does in a run, in pieces, as its clients get it."""
 
-__all__ = ["Say", "Speech", "tool_place"]
-
 import re
 from collections.abc import Awaitable, Callable, Collection
 from functools import partial

@@ -1,7 +1,5 @@
 """Streams of server-sent events as the server sends them: their beginning, what keeps them alive, and when they end."""
 
-__all__ = ["HEARTBEAT", "KEEP_ALIVE", "Closing", "attend", "begin", "write"]
-
 import asyncio
 from collections.abc import Awaitable, Callable
 from contextlib import suppress

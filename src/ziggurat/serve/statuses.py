@@ -1,7 +1,5 @@
 """The HTTP status of an error."""
 
-__all__ = ["status_of"]
-
 from ziggurat.core.errors import (
     AlreadyDecided,
     ConfigurationError,

@@ -1,7 +1,5 @@
 """Responses of OpenAI's API that were given before: read, cancelled and deleted by their ids."""
 
-__all__ = ["StoredResponses", "page_of"]
-
 from collections.abc import Awaitable, Callable
 
 from starlette.requests import Request

@@ -1,7 +1,5 @@
 """What the server shows of a run: its nodes with times of the day, and one call in full."""
 
-__all__ = ["call_view", "changed_nodes", "fork_place", "message_view", "tree_view"]
-
 from collections.abc import Iterable, Sequence
 from typing import Any
 

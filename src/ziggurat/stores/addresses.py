@@ -1,7 +1,5 @@
 """Opening stores by their URL."""
 
-__all__ = ["connect"]
-
 import threading
 from collections.abc import Callable
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Live messages between processes that share a disk: a folder for each log to which anybody listens."""
 
-__all__ = ["LiveFolder"]
-
 import os
 from collections.abc import AsyncIterator, Awaitable, Collection, Sequence
 from contextlib import asynccontextmanager, suppress

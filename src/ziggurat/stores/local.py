@@ -1,7 +1,5 @@
 """LocalLogs: logs in this process, the smallest store, for tests and short-lived use."""
 
-__all__ = ["LocalLive", "LocalLogs"]
-
 import asyncio
 from collections import OrderedDict
 from collections.abc import AsyncIterator, Awaitable, Collection, Mapping, Sequence

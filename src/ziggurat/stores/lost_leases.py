@@ -1,7 +1,5 @@
 """When a store looks for leases whose holders are gone: rarely while there is other work, for it takes long."""
 
-__all__ = ["LostLeases"]
-
 import time
 
 from ziggurat.core.clock import Clock

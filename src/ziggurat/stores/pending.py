@@ -1,7 +1,5 @@
 """Which calls of which runs wait for a decision, read from their records."""
 
-__all__ = ["ListsPending", "RunStore", "pending_items"]
-
 import logging
 from collections.abc import Awaitable, Callable, Iterable, Mapping
 from functools import partial

@@ -1,7 +1,5 @@
 """Assignments: the members of a team that work in the background, each under a handle that outlives the process."""
 
-__all__ = ["Assignment", "Assignments", "Report", "State"]
-
 import asyncio
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import partial

@@ -1,7 +1,5 @@
 """group_chat: members that speak one after the other, in an order that a rule, a function or an agent chooses."""
 
-__all__ = ["DONE", "Speaker", "group_chat", "name_in"]
-
 import re
 from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from typing import Annotated, Literal, Unpack

@@ -1,7 +1,5 @@
 """TeamConversation: the conversation of a team during one run, to which its members add their turns."""
 
-__all__ = ["FAILED", "TeamConversation", "Turn", "full_name", "new_messages", "speak"]
-
 from collections.abc import Sequence
 from functools import partial
 from typing import Any

@@ -1,7 +1,5 @@
 """debate: members that argue in rounds, score each other's arguments, and a moderator that concludes."""
 
-__all__ = ["debate", "parse_score"]
-
 import re
 from collections.abc import Mapping, Sequence
 from typing import Unpack

@@ -1,7 +1,5 @@
 """background: a leader that starts members, goes on, and looks at them or waits for them later."""
 
-__all__ = ["background"]
-
 from collections.abc import Mapping
 from typing import Literal, Unpack
 

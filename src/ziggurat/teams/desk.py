@@ -1,7 +1,5 @@
 """handoffs: agents that hand a conversation over to each other."""
 
-__all__ = ["Picker", "handoffs"]
-
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Annotated, Any, Literal, Unpack

@@ -1,7 +1,5 @@
 """How teams are drawn: their members, and who speaks to whom."""
 
-__all__ = ["circle", "each_other", "team_diagram"]
-
 from collections.abc import Iterable, Mapping, Sequence
 from itertools import combinations
 

@@ -1,19 +1,5 @@
 """Handoffs from one agent to another: what they say, the tools that ask for them, and the policies that allow them."""
 
-__all__ = [
-    "Handoff",
-    "HandoffPolicy",
-    "HandoffState",
-    "HandoffTool",
-    "Handoffs",
-    "any_handoff",
-    "automatic_handoffs",
-    "composite_handoff",
-    "explicit_handoff",
-    "multi_handoff",
-    "sequential_handoff",
-]
-
 from collections.abc import Mapping, Sequence
 from itertools import pairwise
 from typing import Annotated, Any, Protocol, runtime_checkable

@@ -1,7 +1,5 @@
 """star, mesh and ring: members that answer in several rounds, and differ in whose answers reach whom."""
 
-__all__ = ["mesh", "ring", "star"]
-
 from collections.abc import Mapping, Sequence
 from typing import Unpack
 

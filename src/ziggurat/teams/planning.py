@@ -1,7 +1,5 @@
 """ledger_team: a manager plans a task, says in each turn who does what, and plans again when there is no progress."""
 
-__all__ = ["Progress", "ledger_team", "progress_in"]
-
 from collections.abc import Mapping
 from typing import Unpack
 

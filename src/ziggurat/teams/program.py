@@ -1,7 +1,5 @@
 """The code of a team as the service of an agent, and the arguments that all teams take."""
 
-__all__ = ["Control", "TeamArguments", "as_runnable", "described", "members_by_name"]
-
 from collections.abc import Iterable, Mapping, Sequence
 from functools import partial
 from typing import Any, Protocol, TypedDict, Unpack

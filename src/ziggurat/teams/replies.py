@@ -1,7 +1,5 @@
 """Values in the replies of models that were asked for JSON: moderators, planners, managers."""
 
-__all__ = ["value_in"]
-
 from json import JSONDecoder
 from typing import TypeVar
 

@@ -1,7 +1,5 @@
 """TeamResult: the answers of the members of a team, as its run holds them."""
 
-__all__ = ["SCORES", "SUBTASK", "TeamResult", "only_highest"]
-
 from collections.abc import Iterable
 
 from msgspec import Struct, json

@@ -1,7 +1,5 @@
 """Rounds: members that answer at the same time, once or several times, and how one answer is made of theirs."""
 
-__all__ = ["COUNT", "REVIEW", "REVISION", "SYNTHESIS", "Rounds", "Until"]
-
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 

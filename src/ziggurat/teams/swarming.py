@@ -1,7 +1,5 @@
 """swarm: a task is split into subtasks, on which members work at the same time."""
 
-__all__ = ["Subtask", "converge", "listed_in", "split_task", "swarm"]
-
 import math
 import re
 from collections.abc import Awaitable, Callable, Sequence

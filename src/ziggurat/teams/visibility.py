@@ -1,7 +1,5 @@
 """Visibility: which messages of the conversation of a team each of its members sees."""
 
-__all__ = ["Choice", "View", "Visibility", "seen_by", "signed", "speakers_of"]
-
 from collections.abc import Awaitable, Callable, Iterable, Sequence
 from typing import Annotated, Literal
 

@@ -1,7 +1,5 @@
 """parallel and majority: members that answer the same question at the same time."""
 
-__all__ = ["majority", "parallel"]
-
 from typing import Unpack
 
 from ziggurat.agents.runnable import Runnable

@@ -1,7 +1,5 @@
 """Cassettes: runs recorded once and replayed in every test, without network or API key."""
 
-__all__ = ["RECORD", "Cassette", "replay_record"]
-
 import os
 from collections.abc import Sequence
 from pathlib import Path

@@ -1,7 +1,5 @@
 """A clock that tests move by hand."""
 
-__all__ = ["HandClock", "disk", "settle"]
-
 import asyncio
 from collections.abc import Callable
 from heapq import heappop, heappush

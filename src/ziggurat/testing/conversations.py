@@ -1,7 +1,5 @@
 """Conversations for tests: valid ones of every shape, and ways to break them."""
 
-__all__ = ["VIOLATION_OF", "Damage", "apply_violation", "valid_conversation"]
-
 from collections.abc import Callable
 from random import Random
 from typing import Annotated, Literal

@@ -1,7 +1,5 @@
 """A test double for a service: the test receives its requests and answers them one at a time."""
 
-__all__ = ["Expected", "Handle", "Responder", "expect"]
-
 import asyncio
 from collections import deque
 from typing import Any, Generic, TypeVar, overload

@@ -1,7 +1,5 @@
 """Services that fail on purpose."""
 
-__all__ = ["FailingOn", "fail_on"]
-
 from collections.abc import Callable, Collection
 from typing import Annotated, Generic, TypeVar
 

@@ -1,7 +1,5 @@
 """A check that code leaves no tasks, threads or files behind."""
 
-__all__ = ["assert_no_leaks"]
-
 import asyncio
 import gc
 import os

@@ -1,7 +1,5 @@
 """Conformance checks for the queue of a store: what is due, claims, and the inbox of a log."""
 
-__all__ = ["QUEUE_CHECKS"]
-
 import asyncio
 from typing import Any
 

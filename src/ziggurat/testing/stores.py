@@ -9,8 +9,6 @@
 Each call of the factory opens the same data again, as another process would.
 """
 
-__all__ = ["CHECKS"]
-
 import asyncio
 
 from ziggurat.core.errors import LeaseHeld, LeaseLost, RunExists, RunNotFound, StoreError

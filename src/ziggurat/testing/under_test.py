@@ -1,7 +1,5 @@
 """The store under test, for the conformance checks: opened as often as a check needs, with a clock by hand."""
 
-__all__ = ["Check", "Factory", "StoreUnderTest", "refused", "rows", "run_check"]
-
 import asyncio
 from collections.abc import Awaitable, Callable
 

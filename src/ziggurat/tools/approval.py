@@ -1,7 +1,5 @@
 """Approval rules: which calls need a decision, which are denied, and who decides."""
 
-__all__ = ["APPROVALS", "Approvals", "Approver", "Predicate", "Rule", "Verdict"]
-
 from collections.abc import Awaitable, Callable
 from fnmatch import fnmatchcase
 from typing import Annotated, Any, Literal

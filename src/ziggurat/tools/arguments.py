@@ -1,18 +1,5 @@
 """Read a model's arguments strictly, and explain its mistakes so that it can correct them."""
 
-__all__ = [
-    "MAX_DEPTH",
-    "MAX_PROBLEMS",
-    "Problem",
-    "expectation",
-    "explain",
-    "has_infinity",
-    "listing",
-    "path_in",
-    "read",
-    "shown",
-]
-
 import functools
 import math
 import re

@@ -1,7 +1,5 @@
 """Evaluate arithmetic from text without ``eval``: exact, and bounded in time and memory."""
 
-__all__ = ["MAX_LENGTH", "evaluate"]
-
 import math
 import re
 from fractions import Fraction

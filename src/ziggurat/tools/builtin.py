@@ -1,7 +1,5 @@
 """Three small tools without dependencies, for first experiments and tests."""
 
-__all__ = ["calculator", "echo", "timestamp"]
-
 from ziggurat.core.context import Context
 from ziggurat.core.errors import InvalidArguments
 

@@ -4,8 +4,6 @@ The Google style is parsed here, so that most tools need no import; NumPy, Sphin
 `docstring-parser` library if it is installed. Without it their whole text becomes the summary.
 """
 
-__all__ = ["Docstring", "describe", "parse"]
-
 import functools
 import inspect
 import re

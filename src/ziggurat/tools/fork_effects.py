@@ -1,7 +1,5 @@
 """ForkEffects: decide what happens to tool calls with side effects in a forked run."""
 
-__all__ = ["FORK_EFFECTS", "Effects", "ForkEffects"]
-
 from collections.abc import Mapping
 from typing import Literal, TypeVar
 

@@ -1,15 +1,5 @@
 """FunctionTool: tools made from typed functions, and the check that they run only approved calls."""
 
-__all__ = [
-    "APPROVED_CALL",
-    "TOOL_DELTAS",
-    "FunctionTool",
-    "checked_spec",
-    "guard_call",
-    "raw_tool",
-    "tool",
-]
-
 import inspect
 from collections.abc import AsyncGenerator, Awaitable, Callable, Coroutine, Sequence
 from contextlib import aclosing

@@ -4,21 +4,6 @@ Whatever the code raises, including SystemExit and a CancelledError of its own, 
 cancellation and `Suspend` pass through. A tool that ignores cancellation is abandoned after a grace, and counted.
 """
 
-__all__ = [
-    "ABANDONED_CALLS",
-    "CANCELLED_ITSELF",
-    "GRACE",
-    "AbandonedCalls",
-    "Frozen",
-    "frozen_in",
-    "pending_in",
-    "run_bounded",
-    "run_guarded",
-    "run_in_thread",
-    "second_run_error",
-    "settle",
-]
-
 import asyncio
 import logging
 import sys

@@ -1,7 +1,5 @@
 """Inspect a Python function: its name and typed parameters, and whether it can be a tool."""
 
-__all__ = ["Inspection", "inspect_function"]
-
 import enum
 import functools
 import inspect

@@ -1,7 +1,5 @@
 """The normal form of a call's arguments: canonical JSON of exactly the values that the tool will receive."""
 
-__all__ = ["normal_form", "plain_form"]
-
 from collections.abc import Callable
 
 from ziggurat.core.codec import canonical

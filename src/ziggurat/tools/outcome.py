@@ -1,7 +1,5 @@
 """Whether a failed call of a tool that acts once only may have taken effect."""
 
-__all__ = ["is_lost", "once_only", "unknown_outcome"]
-
 from asyncio import CancelledError
 from collections.abc import Coroutine, Iterable
 from typing import Any

@@ -1,7 +1,5 @@
 """Parameter: one parameter of a tool, with its schema and the conversion of a model's JSON to the function's type."""
 
-__all__ = ["Parameter", "Problem"]
-
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -9,7 +7,8 @@ import msgspec
 
 from ziggurat.core.codec import canonical
 from ziggurat.core.errors import InvalidArguments
-from ziggurat.tools.arguments import Problem, expectation, explain, has_infinity, path_in, read, shown
+from ziggurat.tools.arguments import Problem as Problem
+from ziggurat.tools.arguments import expectation, explain, has_infinity, path_in, read, shown
 from ziggurat.tools.plain import needs_plain, plain
 from ziggurat.tools.schema import schema_of
 from ziggurat.tools.type_parts import Part, alternatives, divide

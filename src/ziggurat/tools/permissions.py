@@ -1,19 +1,5 @@
 """Permissions: what tools may do; deny by default."""
 
-__all__ = [
-    "DECLARED_ONLY",
-    "GRANTS",
-    "PERMISSIONS",
-    "PERMISSION_LOG",
-    "PermissionCheck",
-    "PermissionLog",
-    "Permissions",
-    "check",
-    "known",
-    "narrow_grants",
-    "note_unknown",
-]
-
 from collections import deque
 from collections.abc import Iterable, Iterator
 from typing import Annotated

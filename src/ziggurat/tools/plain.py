@@ -1,7 +1,5 @@
 """Write decoded values as plain JSON data, for types whose values the encoder cannot sort or does not write in full."""
 
-__all__ = ["needs_plain", "plain", "with_sorted_sets"]
-
 from dataclasses import fields, is_dataclass
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Types that pydantic reads: their JSON Schema, and the conversion of plain JSON data to them and back."""
 
-__all__ = ["pydantic_reader", "pydantic_schema"]
-
 import sys
 import typing
 from collections.abc import Callable, Iterator, Mapping

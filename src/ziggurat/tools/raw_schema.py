@@ -1,7 +1,5 @@
 """RawSchema: the arguments of a tool whose JSON Schema was written by hand or came from elsewhere."""
 
-__all__ = ["RawSchema"]
-
 import inspect
 from collections.abc import Callable
 from typing import Any

@@ -1,7 +1,5 @@
 """Turn what tools return or raise into results for the conversation: bounded, and always text or parts."""
 
-__all__ = ["MAX_DATA", "MAX_RESULT", "ended_by", "error_result", "kind_of", "presentable", "result_of", "text_of_error"]
-
 from collections.abc import Sequence
 from typing import cast, get_args
 

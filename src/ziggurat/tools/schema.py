@@ -4,8 +4,6 @@ The dialect is JSON Schema 2020-12. Definitions are written in place where they 
 providers cannot follow references; only a type that contains itself keeps its name under ``$defs``.
 """
 
-__all__ = ["note_of", "schema_of"]
-
 import datetime
 import typing
 from collections.abc import Iterator

@@ -5,8 +5,6 @@ each child twice. Two figures give an upper bound of the work: how many checks o
 (`breadth`), and the factor by which that grows with each level of the value (`growth`).
 """
 
-__all__ = ["MAX_WORK", "Unfolding", "weight_of_patterns"]
-
 import re
 from collections import Counter
 from collections.abc import Iterator

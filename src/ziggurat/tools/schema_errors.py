@@ -1,7 +1,5 @@
 """Write JSON Schema errors in the same wording as the errors of typed tools."""
 
-__all__ = ["schema_errors"]
-
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 

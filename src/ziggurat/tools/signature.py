@@ -1,7 +1,5 @@
 """Signature: a tool's name, description and schema for the model, and the decoding of its arguments."""
 
-__all__ = ["Signature"]
-
 import sys
 from collections.abc import Callable, Mapping
 from typing import Any, Literal, NotRequired, TypedDict, cast

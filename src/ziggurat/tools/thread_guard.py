@@ -7,8 +7,6 @@ thread, or in a thread or with an agent that was used for a run of its own befor
 copying the context, or with ``detached=True``.
 """
 
-__all__ = ["check_thread", "rules_hold", "run_ended", "trust_thread"]
-
 import threading
 
 from ziggurat.core.context import RUN_ID, Context

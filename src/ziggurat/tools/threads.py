@@ -3,8 +3,6 @@
 The standard pool joins its threads at exit, so one tool that hangs would keep the process alive.
 """
 
-__all__ = ["POOL", "ThreadCall", "ThreadPool", "ThreadRaised", "loop_of_this_thread"]
-
 import asyncio
 import contextvars
 import os

@@ -1,7 +1,5 @@
 """Toolbox: the tools of an agent by name, and how their calls are run."""
 
-__all__ = ["Quorum", "Tool", "ToolEntry", "ToolStatistics", "Toolbox", "quorum"]
-
 from collections.abc import Callable, Iterable, Iterator
 from itertools import islice
 from typing import Annotated, Any, Literal

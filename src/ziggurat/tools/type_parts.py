@@ -1,7 +1,5 @@
 """Which library reads a type: msgspec, pydantic, or each of them a part of it."""
 
-__all__ = ["Part", "alternatives", "divide", "rebuilt"]
-
 import dataclasses
 import types
 import typing

@@ -1,7 +1,5 @@
 """SchemaValidator: validate values against JSON Schema, without network access and in bounded time."""
 
-__all__ = ["MAX_SCHEMA", "SchemaValidator"]
-
 from typing import TYPE_CHECKING, Any
 
 import msgspec

@@ -1,7 +1,5 @@
 """Replies in the format of Anthropic Messages."""
 
-__all__ = ["AnthropicWriter", "raw_input"]
-
 import json
 from collections.abc import Sequence
 

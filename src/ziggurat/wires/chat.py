@@ -1,7 +1,5 @@
 """Replies in the format of OpenAI Chat Completions."""
 
-__all__ = ["ChatWriter"]
-
 from collections.abc import Sequence
 
 from ziggurat.messages.delta import PartDelta, TextDelta, ThinkingDelta, ToolCallDelta

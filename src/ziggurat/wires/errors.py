@@ -1,7 +1,5 @@
 """Error bodies of the three formats."""
 
-__all__ = ["error_body", "error_frame", "status_of"]
-
 from ziggurat.core.errors import ModelError
 from ziggurat.wires.types import Json, ResponseChunk, Wire
 

@@ -1,7 +1,5 @@
 """Places: which part of a reply each of its pieces belongs to."""
 
-__all__ = ["Places"]
-
 from ziggurat.messages.delta import PartDelta, TextDelta, ThinkingDelta, ToolCallDelta
 
 

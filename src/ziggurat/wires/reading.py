@@ -1,7 +1,5 @@
 """Parsing requests of the three formats into a ModelRequest."""
 
-__all__ = ["read_approvals", "read_request"]
-
 from base64 import b64decode
 from collections.abc import Iterator
 from itertools import groupby

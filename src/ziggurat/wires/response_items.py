@@ -1,7 +1,5 @@
 """The items of the output of OpenAI Responses, as JSON."""
 
-__all__ = ["content_item", "item_of", "place_of"]
-
 from ziggurat.messages.parts import Text, Thinking, ToolCall
 from ziggurat.wires.server_items import ApprovalRequest, ReplyPart, ServerCall
 from ziggurat.wires.types import Json

@@ -1,7 +1,5 @@
 """Replies in the format of OpenAI Responses."""
 
-__all__ = ["ResponsesWriter"]
-
 from collections.abc import Sequence
 
 from ziggurat.messages.delta import Fold, PartDelta, TextDelta, ThinkingDelta, ToolCallDelta

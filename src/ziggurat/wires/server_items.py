@@ -1,7 +1,5 @@
 """What a reply shows of the work of the server itself: calls of its tools, and what it asks a person about."""
 
-__all__ = ["ApprovalRequest", "ReplyPart", "ReplyParts", "ReplyPiece", "ServerCall", "ServerItem", "message_of"]
-
 from collections.abc import Iterable
 
 from msgspec import Struct

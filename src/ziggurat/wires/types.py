@@ -1,7 +1,5 @@
 """The data types of the formats: requests read, replies to be written, and the JSON of both."""
 
-__all__ = ["ApprovalResponse", "ChunkPart", "Json", "ReplyHead", "ResponseChunk", "Wire", "wire_of"]
-
 from typing import Any, Literal
 
 from msgspec import Struct

@@ -1,7 +1,5 @@
 """Writer: writes one reply in the format of a provider, whole or in pieces."""
 
-__all__ = ["WRITERS", "ItemWriter", "LiveReply", "Writer"]
-
 from collections.abc import Callable, Mapping, Sequence
 from types import MappingProxyType
 from typing import Protocol, cast

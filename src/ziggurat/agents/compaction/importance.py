@@ -1,18 +1,5 @@
 """Importance functions: score how much a part of a conversation matters, from 0 to 1."""
 
-__all__ = [
-    "Importance",
-    "Turn",
-    "composite",
-    "entities_in",
-    "entity_density",
-    "jaccard",
-    "keyword_density",
-    "recency_decay",
-    "text_of",
-    "turns_of",
-]
-
 import math
 import re
 from collections.abc import Callable, Iterable, Sequence

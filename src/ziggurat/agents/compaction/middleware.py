@@ -1,7 +1,5 @@
 """Compaction: the middleware that shortens conversations before a model call and after a context overflow."""
 
-__all__ = ["Compaction"]
-
 from collections.abc import Sequence
 
 from msgspec.structs import replace

@@ -1,7 +1,5 @@
 """Repair tool calls without a result, which conversations from elsewhere may contain."""
 
-__all__ = ["Orphans", "repair_orphans"]
-
 from typing import Literal
 
 from ziggurat.agents.compaction.selector import units

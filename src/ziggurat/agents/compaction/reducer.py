@@ -1,7 +1,5 @@
 """Reducers: services from an excerpt of a conversation to the messages that replace it."""
 
-__all__ = ["Concatenate", "Drop", "Excerpt", "Mask", "Reducer", "Windows", "runtime_message", "text_of_parts"]
-
 from collections.abc import Iterable, Sequence
 
 from msgspec import Struct

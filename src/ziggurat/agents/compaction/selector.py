@@ -1,7 +1,5 @@
 """Selectors: choose the part of a conversation to compact; a call and its result are never separated."""
 
-__all__ = ["Recent", "Selector", "Span", "units"]
-
 from collections.abc import Sequence
 from typing import Protocol
 

@@ -1,7 +1,5 @@
 """Summary: a reducer whose summaries a model writes."""
 
-__all__ = ["PROMPT", "Summary"]
-
 from collections.abc import Sequence
 
 from ziggurat.agents.compaction.reducer import Excerpt, runtime_message, text_of_parts

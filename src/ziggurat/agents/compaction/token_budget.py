@@ -1,7 +1,5 @@
 """TokenBudget: a reducer that keeps important and recent turns within a number of tokens."""
 
-__all__ = ["Segment", "Shortened", "TokenBudget"]
-
 import re
 from collections.abc import Sequence
 

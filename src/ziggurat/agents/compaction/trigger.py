@@ -1,7 +1,5 @@
 """Triggers: conditions under which a conversation is compacted before a model call."""
 
-__all__ = ["Trigger", "at_fraction", "over_messages", "over_tokens", "over_turns"]
-
 from collections.abc import Callable
 
 from ziggurat.core.settings import PositiveInt, Share, checked

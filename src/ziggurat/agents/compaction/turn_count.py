@@ -1,7 +1,5 @@
 """TurnCount: a reducer that groups old turns into windows, drops near-duplicates and keeps important turns."""
 
-__all__ = ["TurnCount", "TurnCountResult", "Window"]
-
 from collections import Counter
 from collections.abc import Callable, Sequence
 

@@ -1,7 +1,5 @@
 """The memory of the running agent, and storing notes in it."""
 
-__all__ = ["ACTIVE_MEMORY", "ActiveMemory", "Note", "StoredNote", "keep", "taint_in"]
-
 from collections.abc import Iterable
 
 from msgspec import Struct

@@ -1,7 +1,5 @@
 """Remembering: the middleware that gives agents a memory."""
 
-__all__ = ["Remembering"]
-
 import logging
 import re
 from collections.abc import Awaitable, Callable, Collection, Iterable, Sequence

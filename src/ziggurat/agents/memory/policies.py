@@ -1,7 +1,5 @@
 """Policies: choose what to remember of a run when it has ended."""
 
-__all__ = ["PROMPT", "FactsBy", "Policy", "everything_said"]
-
 import re
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
 from typing import Annotated

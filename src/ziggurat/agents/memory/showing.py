@@ -1,7 +1,5 @@
 """Showing memories to a model: each with its date, where it comes from, and whether it may be about something else."""
 
-__all__ = ["doubtful", "notes_on", "one_line"]
-
 from datetime import UTC, datetime
 
 from ziggurat.memory.calibrating import Bounds

@@ -1,7 +1,5 @@
 """Tools with which a model uses its agent's memory: `remember`, `recall` and `forget`."""
 
-__all__ = ["READ", "WRITE", "forget", "memory_tools", "recall", "remember"]
-
 from ziggurat.agents.memory.active import ACTIVE_MEMORY, ActiveMemory, Note, StoredNote, keep, taint_in
 from ziggurat.agents.memory.showing import doubtful, notes_on, one_line
 from ziggurat.core.context import Context

@@ -1,7 +1,5 @@
 """Working memory in the prompt: the middleware that shows an agent its named values."""
 
-__all__ = ["HEADING", "WorkingValues"]
-
 from ziggurat.agents.memory.showing import one_line
 from ziggurat.core.context import Context
 from ziggurat.core.settings import checked

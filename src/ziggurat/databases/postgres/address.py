@@ -1,7 +1,5 @@
 """PostgreSQL URLs: the part for the driver, the part that may be shown, and our own options."""
 
-__all__ = ["PostgresAddress"]
-
 import re
 from urllib.parse import parse_qsl, urlencode, urlsplit
 

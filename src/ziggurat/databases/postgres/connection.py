@@ -1,7 +1,5 @@
 """A connection to a PostgreSQL server, used by one thread; opened when needed and reopened when lost."""
 
-__all__ = ["Connection", "PostgresConnection", "opened", "passes"]
-
 import asyncio
 import logging
 import threading

@@ -1,7 +1,5 @@
 """Locks of other sessions: for how long ours may keep others waiting, and who keeps us waiting."""
 
-__all__ = ["NOT_AVAILABLE", "describe_holder", "timeouts"]
-
 from typing import Any, Protocol
 
 NOT_AVAILABLE = "55P03"

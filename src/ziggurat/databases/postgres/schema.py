@@ -1,7 +1,5 @@
 """The tables of a PostgreSQL store and their migrations."""
 
-__all__ = ["MIGRATIONS", "prepare"]
-
 import logging
 from collections.abc import Sequence
 

@@ -1,7 +1,5 @@
 """Several jobs in one transaction: all of them are written, or none is."""
 
-__all__ = ["write_batch"]
-
 from collections.abc import Callable, Sequence
 from typing import Any
 

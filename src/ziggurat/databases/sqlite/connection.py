@@ -1,7 +1,5 @@
 """A connection to a SQLite database, used by one thread at a time; opened when needed, closed after a failure."""
 
-__all__ = ["SqliteConnection", "WouldWait"]
-
 import contextlib
 import os
 import sqlite3

@@ -1,7 +1,5 @@
 """The tables of a SQLite store, their migrations, and known bugs of SQLite versions."""
 
-__all__ = ["APPLICATION", "MIGRATIONS", "has_wal_reset_bug", "migrate", "refuse_foreign"]
-
 import os
 import sqlite3
 from contextlib import closing

@@ -1,7 +1,5 @@
 """The memory store in this process, for tests and short-lived use."""
 
-__all__ = ["LocalMemoryStore"]
-
 from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
 from itertools import islice
 

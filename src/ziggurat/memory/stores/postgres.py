@@ -1,7 +1,5 @@
 """The memory store in a PostgreSQL database with pgvector, for many processes on many machines."""
 
-__all__ = ["PostgresMemoryStore"]
-
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from importlib.util import find_spec

@@ -1,33 +1,5 @@
 """The tables and queries of the memory store in PostgreSQL."""
 
-__all__ = [
-    "ARCHIVE",
-    "CANDIDATES",
-    "COLUMNS",
-    "COUNT",
-    "DELETE",
-    "ENTRIES",
-    "ENTRIES_OF",
-    "INSERT",
-    "IN_PLACE",
-    "IN_USE",
-    "LAST_TABLE",
-    "NEAREST",
-    "NEAREST_EXACT",
-    "NOT_INDEXED",
-    "SET_VECTOR",
-    "SPREAD",
-    "STALE",
-    "TABLES",
-    "TERMS",
-    "TOUCH",
-    "index_for",
-    "record_of",
-    "row_of",
-    "select_chosen",
-    "vector_type",
-]
-
 from collections.abc import Sequence
 from typing import Any
 

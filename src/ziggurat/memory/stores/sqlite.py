@@ -1,7 +1,5 @@
 """The memory store in a SQLite database, which may also hold runs: rows, words and vectors."""
 
-__all__ = ["SqliteMemoryStore"]
-
 import asyncio
 import sqlite3
 import time

@@ -1,21 +1,5 @@
 """The tables of the memory store in SQLite, and the conversion between records and rows."""
 
-__all__ = [
-    "CHOSEN",
-    "COLUMNS",
-    "COUNT",
-    "INSERT",
-    "SPREAD",
-    "TABLES",
-    "TERM",
-    "record_of",
-    "row_of",
-    "terms_of",
-    "upgrade",
-    "where",
-    "write_words",
-]
-
 from collections.abc import Mapping, Sequence
 from typing import Any
 

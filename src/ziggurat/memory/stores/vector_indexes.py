@@ -1,7 +1,5 @@
 """Vector indexes of a database's memories, held in this process and updated before each search."""
 
-__all__ = ["VectorIndexes"]
-
 import logging
 import os
 from collections.abc import Iterator

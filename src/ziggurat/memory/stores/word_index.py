@@ -1,7 +1,5 @@
 """An index of words in memory: which memories have a word, by owner."""
 
-__all__ = ["WordIndex"]
-
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from heapq import merge
 from itertools import islice

@@ -1,21 +1,5 @@
 """The JSON of replies from the Messages API, and its translation into finish reasons and usage."""
 
-__all__ = [
-    "CALLER",
-    "KNOWN",
-    "NOTHING",
-    "OPAQUE",
-    "Block",
-    "MessageObject",
-    "WireUsage",
-    "caller_of",
-    "details",
-    "finish_of",
-    "is_present",
-    "read_block",
-    "usage_of",
-]
-
 from typing import Any
 
 import msgspec

@@ -1,7 +1,5 @@
 """The capabilities of Anthropic's models, by name."""
 
-__all__ = ["ModelCapabilities", "capabilities"]
-
 import re
 from functools import lru_cache
 from typing import Literal

@@ -1,7 +1,5 @@
 """Read a plain reply of the Messages API."""
 
-__all__ = ["from_wire"]
-
 import msgspec
 from msgspec import Raw
 

@@ -1,7 +1,5 @@
 """Write messages as content blocks of the Messages API."""
 
-__all__ = ["blocks_of", "encode_message"]
-
 import re
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Translate JSON Schemas into the subset that the Messages API can enforce."""
 
-__all__ = ["strict_schema"]
-
 from functools import lru_cache
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Read a streamed reply of the Messages API, event by event."""
 
-__all__ = ["Reader"]
-
 from typing import Any
 
 import msgspec

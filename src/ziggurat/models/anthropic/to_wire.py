@@ -1,7 +1,5 @@
 """Write a request of the Messages API."""
 
-__all__ = ["CACHE", "to_wire"]
-
 from typing import Any
 
 import msgspec

@@ -1,7 +1,5 @@
 """`cached`: an embedder with a cache of vectors, one per text."""
 
-__all__ = ["cached"]
-
 from collections import OrderedDict
 
 from ziggurat.core.context import Context

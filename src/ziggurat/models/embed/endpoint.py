@@ -1,7 +1,5 @@
 """Embedders over HTTP: OpenAI's ``/embeddings`` and compatible servers."""
 
-__all__ = ["HttpEmbedder", "http_embedder"]
-
 import base64
 import ssl
 from array import array

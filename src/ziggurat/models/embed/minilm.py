@@ -1,7 +1,5 @@
 """MiniLm: the embedded sentence model as an embedder."""
 
-__all__ = ["MiniLm"]
-
 import sys
 from array import array
 

@@ -1,7 +1,5 @@
 """Resolve ``"local"`` or ``"provider:model"`` to an embedder."""
 
-__all__ = ["resolve_embedder"]
-
 from ziggurat.core.settings import checked
 from ziggurat.messages.embedding import Embedder
 

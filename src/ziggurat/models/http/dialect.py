@@ -1,7 +1,5 @@
 """Dialect: the differences between providers that share a wire format, as data."""
 
-__all__ = ["DIALECTS", "Dialect", "dialect_of"]
-
 from typing import Any, Literal
 
 import msgspec

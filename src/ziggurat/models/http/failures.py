@@ -1,7 +1,5 @@
 """Turn a provider's error reply into a typed error."""
 
-__all__ = ["failure", "failure_of", "readable", "redacted"]
-
 import re
 import time
 from collections.abc import Mapping

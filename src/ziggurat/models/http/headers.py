@@ -1,7 +1,5 @@
 """Read from a reply's headers when to retry."""
 
-__all__ = ["duration", "retry_after"]
-
 import re
 from collections.abc import Iterator, Mapping
 from math import isfinite

@@ -4,8 +4,6 @@ A server may repeat the key unchanged, in other case, with characters written as
 programming languages write them, as the digits of its bytes, or within base64, as in a header for basic authentication.
 """
 
-__all__ = ["KeyFilter", "KeyMask", "mask_error", "mask_of", "mask_of_errors", "secrets_in"]
-
 import re
 from base64 import b64encode
 from collections.abc import Iterable, Iterator, Sequence

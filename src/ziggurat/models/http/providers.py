@@ -7,31 +7,6 @@
     model = openai("gpt-5-mini", key="...", limits=Limits(idle=60))
 """
 
-__all__ = [
-    "Provider",
-    "anthropic",
-    "azure",
-    "base_of",
-    "cerebras",
-    "deepseek",
-    "fireworks",
-    "gemini",
-    "groq",
-    "key_of",
-    "llamacpp",
-    "lmstudio",
-    "mistral",
-    "ollama",
-    "openai",
-    "openai_responses",
-    "openrouter",
-    "provider",
-    "together",
-    "transport_of",
-    "vllm",
-    "xai",
-]
-
 import os
 import ssl
 from collections.abc import Mapping

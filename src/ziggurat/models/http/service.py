@@ -1,7 +1,5 @@
 """HttpModel: a model over HTTP, for all wire formats."""
 
-__all__ = ["HttpModel", "Key", "StreamReader", "Wire", "path_of"]
-
 from collections.abc import Awaitable, Callable, Mapping
 from inspect import isawaitable
 from types import TracebackType

@@ -1,7 +1,5 @@
 """Check whether a provider's strict mode accepts a JSON Schema."""
 
-__all__ = ["is_strict"]
-
 from typing import Any
 
 _REFUSED = frozenset(

@@ -12,12 +12,11 @@ from pathlib import Path
 
 from ziggurat.core.errors import ConfigurationError
 from ziggurat.core.settings import NonEmptyText, PositiveInt, checked
-from ziggurat.models.local.catalogue import CATALOGUE, PinnedModel, installed_models, pinned
+from ziggurat.models.local.catalogue import CATALOGUE, PinnedModel, cache_directory, installed_models, pinned
 from ziggurat.models.local.embedded import EmbeddedModel
 from ziggurat.models.local.engine import CONTEXT, SLOTS, Engine, engine_for
 from ziggurat.models.local.install import (
     Progress,
-    cache_directory,
     check_installed,
     install,
     installed,

@@ -1,7 +1,5 @@
 """The answer once a tool has returned its result, which it contains unchanged."""
 
-__all__ = ["answer", "declined", "rendered", "unfound"]
-
 import json
 import re
 from collections.abc import Mapping, Sequence

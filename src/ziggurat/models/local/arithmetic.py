@@ -1,7 +1,5 @@
 """Arithmetic in plain English: ``12 times 7 plus 5`` becomes ``12 * 7 + 5``."""
 
-__all__ = ["expression_in", "in_digits"]
-
 import ast
 import re
 from collections.abc import Callable, Sequence

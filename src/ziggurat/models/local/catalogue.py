@@ -1,7 +1,5 @@
 """The catalogue: models that can be installed by name, each pinned to the bytes of one file."""
 
-__all__ = ["CATALOGUE", "PinnedModel", "cache_directory", "installed_models", "pinned"]
-
 import os
 from pathlib import Path
 

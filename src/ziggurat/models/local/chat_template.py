@@ -1,7 +1,5 @@
 """What the chat template in a GGUF file can express, as llama.cpp reports it."""
 
-__all__ = ["ChatTemplate", "Thinking", "read_template"]
-
 import http.client
 import json
 import socket

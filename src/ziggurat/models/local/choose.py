@@ -1,7 +1,5 @@
 """Choosing the tool for a request: by meaning, and by whether the request has the values that the tool needs."""
 
-__all__ = ["Choice", "Described", "choose", "describe"]
-
 from collections.abc import Sequence
 
 import msgspec

@@ -1,7 +1,5 @@
 """Filling the fields of a schema with parts of a request: nothing is invented, what is not found is missing."""
 
-__all__ = ["Copied", "Copier", "Embed", "is_expression"]
-
 import math
 import re
 from collections.abc import Callable, Iterator, Sequence

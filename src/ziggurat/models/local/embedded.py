@@ -1,7 +1,5 @@
 """The embedded demo model: sentence embeddings choose the tool, and parts of the request fill it."""
 
-__all__ = ["EmbeddedModel"]
-
 import asyncio
 import logging
 from collections.abc import Mapping, Sequence

@@ -1,7 +1,5 @@
 """llama.cpp in this process: loads a GGUF file, generates in threads, serves several requests at once."""
 
-__all__ = ["CONTEXT", "SLOTS", "Chunk", "Engine", "engine_for"]
-
 import asyncio
 import os
 import secrets

@@ -1,16 +1,5 @@
 """Installing models of the catalogue: downloaded in pieces, continued where it was interrupted, verified as a whole."""
 
-__all__ = [
-    "Fetch",
-    "Progress",
-    "cache_directory",
-    "check_installed",
-    "install",
-    "installed",
-    "progress_bar",
-    "remove",
-]
-
 import hashlib
 import os
 import shutil
@@ -24,7 +13,7 @@ from ziggurat.core.errors import ConfigurationError, ModelError
 from ziggurat.core.settings import NonEmptyText, checked
 from ziggurat.databases.lock_file import SUPPORTED, LockFile
 from ziggurat.databases.owner import new_owner
-from ziggurat.models.local.catalogue import PinnedModel, cache_directory, pinned
+from ziggurat.models.local.catalogue import PinnedModel, pinned
 from ziggurat.models.local.download import Fetch, append_from_index, append_from_url
 
 _BLOCK = 1 << 20

@@ -1,7 +1,5 @@
 """Sentence embeddings on the CPU: all-MiniLM-L6-v2 with int8 weights behind one async method."""
 
-__all__ = ["Embedder", "Vector", "cosine", "shared_embedder"]
-
 import asyncio
 import threading
 from collections import OrderedDict

@@ -7,17 +7,6 @@ describes a call is never taken for an answer, and a greeting does not become a 
 things that have names than between calling and not calling.
 """
 
-__all__ = [
-    "ReplyReader",
-    "answer_grammar",
-    "answer_prompt",
-    "calls_grammar",
-    "calls_prompt",
-    "choice_of",
-    "reply_tool",
-    "schema_prompt",
-]
-
 import json
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from typing import Any, Literal

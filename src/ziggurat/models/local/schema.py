@@ -1,7 +1,5 @@
 """The values that a JSON Schema asks for: the arguments of a tool, or the fields of structured output."""
 
-__all__ = ["Field", "fields_of", "words_of"]
-
 import re
 from collections.abc import Mapping, Sequence
 from typing import Any, Literal

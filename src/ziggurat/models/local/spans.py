@@ -1,7 +1,5 @@
 """The parts of a request that can be copied: words, numbers, and runs of words."""
 
-__all__ = ["Span", "Words", "rarity"]
-
 import functools
 import math
 import re

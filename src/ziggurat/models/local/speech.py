@@ -1,7 +1,5 @@
 """One generation: the request to llama.cpp, the deltas for listeners, and the reply."""
 
-__all__ = ["body_of", "json_rule", "offered", "show", "text_of", "usage_of"]
-
 import json
 from collections.abc import Mapping
 from typing import Any

@@ -1,7 +1,5 @@
 """Which optional arguments of a call the conversation states: small models add ones that nobody asked for."""
 
-__all__ = ["Statements"]
-
 import re
 from collections import Counter
 from collections.abc import Iterator, Mapping

@@ -1,7 +1,5 @@
 """Any GGUF file as a model: with its own chat template, and replies under a grammar made from the tools' schemas."""
 
-__all__ = ["TemplatedModel"]
-
 import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import aclosing

@@ -1,7 +1,5 @@
 """A conversation in the form of chat templates."""
 
-__all__ = ["chat_messages", "tool_functions"]
-
 import json
 from collections.abc import Iterator, Sequence
 from typing import Any

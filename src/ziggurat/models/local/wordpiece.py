@@ -1,7 +1,5 @@
 """A WordPiece tokenizer for uncased BERT vocabularies."""
 
-__all__ = ["pieces", "vocabulary", "words"]
-
 import functools
 import unicodedata
 from collections.abc import Iterator, Mapping

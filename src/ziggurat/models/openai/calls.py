@@ -1,7 +1,5 @@
 """Separate the tool calls of a stream, even if they have no index or id, or all the same index."""
 
-__all__ = ["CallReader", "is_object"]
-
 from collections.abc import Sequence
 
 import msgspec

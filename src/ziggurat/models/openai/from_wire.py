@@ -1,7 +1,5 @@
 """Read a plain reply of Chat Completions."""
 
-__all__ = ["from_wire", "raw_of"]
-
 from typing import Any
 
 import msgspec

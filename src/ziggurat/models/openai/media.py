@@ -1,7 +1,5 @@
 """Write images, audio and documents as parts of a message's content."""
 
-__all__ = ["media_part"]
-
 import base64
 from typing import Any
 

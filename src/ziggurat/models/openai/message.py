@@ -1,7 +1,5 @@
 """Write one message for Chat Completions; a message with several tool results becomes several."""
 
-__all__ = ["encode_message", "encode_pictures", "to_json"]
-
 from typing import Any
 
 import msgspec

@@ -1,7 +1,5 @@
 """Differences between dialects that concern only this wire format."""
 
-__all__ = ["DOCUMENT_FIELDS", "SIGNING", "THOUGHT_FIELDS"]
-
 THOUGHT_FIELDS: dict[str, str] = {"mistral": "content"}
 """Where providers accept thoughts, if not in a field of their own in the message."""
 

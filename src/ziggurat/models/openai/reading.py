@@ -1,7 +1,5 @@
 """Read the parts that plain and streamed replies share: text, images, audio, and the finish reason."""
 
-__all__ = ["arguments_of", "content_deltas", "finish_of", "mark_cut_calls", "media_deltas", "part_of_audio"]
-
 import base64
 import binascii
 from typing import Any

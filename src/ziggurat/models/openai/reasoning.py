@@ -5,8 +5,6 @@ and everything else about it (type, format, index, id) as JSON in the `id`, so t
 and in order. Gemini's signatures come before the tool call that they sign.
 """
 
-__all__ = ["GOOGLE", "detail_deltas", "details_of", "signature_delta", "thought_deltas"]
-
 from typing import Any
 
 import msgspec

@@ -1,21 +1,5 @@
 """The JSON of Chat Completions replies: only the fields that are read, with tolerant types."""
 
-__all__ = [
-    "ChatCompletion",
-    "Choice",
-    "Chunk",
-    "ChunkChoice",
-    "ChunkDelta",
-    "Count",
-    "Details",
-    "FunctionPiece",
-    "ReplyMessage",
-    "ToolPiece",
-    "UsageShape",
-    "name_of",
-    "read",
-]
-
 import json
 from typing import Any, TypeVar
 

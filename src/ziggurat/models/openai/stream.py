@@ -4,8 +4,6 @@ A reply is finished if the server sent a finish reason or ``[DONE]``; otherwise 
 sent, calls whose arguments are not a JSON object count as cut off too.
 """
 
-__all__ = ["Reader"]
-
 from typing import Any
 
 import msgspec

@@ -1,7 +1,5 @@
 """Write a request of Chat Completions."""
 
-__all__ = ["to_wire"]
-
 from functools import partial
 from typing import Any
 

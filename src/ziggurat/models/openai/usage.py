@@ -4,8 +4,6 @@ One rule for every provider: `input` includes cached tokens, `output` includes r
 that the provider states. If that changes a provider's own figures, they are kept in the response's `raw["usage"]`.
 """
 
-__all__ = ["merge_usage", "usage_of"]
-
 from typing import Any
 
 import msgspec

@@ -1,7 +1,5 @@
 """Read a plain reply of the Responses API."""
 
-__all__ = ["from_wire"]
-
 import msgspec
 
 from ziggurat.messages.model import ModelResponse

@@ -13,26 +13,6 @@ id), so that `encode_message` sends every item back unchanged and in its place:
 The ids of opaque parts begin with ``responses:``, so that every wire can tell where they come from.
 """
 
-__all__ = [
-    "OPAQUE",
-    "Content",
-    "FunctionCall",
-    "Item",
-    "OtherItem",
-    "OutputMessage",
-    "Reasoning",
-    "deltas_of_items",
-    "first_deltas",
-    "is_ours",
-    "item_and_place",
-    "item_of",
-    "last_deltas",
-    "piece",
-    "pieces_of",
-    "read",
-    "thought_id",
-]
-
 import json
 import re
 from collections.abc import Iterable, Iterator

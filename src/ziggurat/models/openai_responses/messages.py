@@ -1,7 +1,5 @@
 """Write messages as input items."""
 
-__all__ = ["encode_message"]
-
 from base64 import b64encode
 from collections.abc import Sequence
 from typing import Any, cast

@@ -1,7 +1,5 @@
 """Read a whole reply of the Responses API: the body of a plain call, or the last event of a stream."""
 
-__all__ = ["ANSWERED", "ResponseObject", "raise_failure", "response_of", "unreadable"]
-
 from typing import Any
 
 import msgspec

@@ -1,7 +1,5 @@
 """Read a streamed reply of the Responses API, event by event."""
 
-__all__ = ["Reader"]
-
 from collections.abc import Callable
 from typing import Any
 

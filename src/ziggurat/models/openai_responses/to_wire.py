@@ -1,7 +1,5 @@
 """Write a request of the Responses API."""
 
-__all__ = ["to_wire"]
-
 import re
 from functools import lru_cache, partial
 from typing import Any

@@ -3,8 +3,6 @@
 Small models often decorate them: ``**Thought:**``, ``### Action:`` and ``Thought 1:`` are recognised too.
 """
 
-__all__ = ["ANSWER_LENGTH", "COLONS", "LONGEST_DRESS", "Label", "answer_at", "label_at", "open_marks"]
-
 from typing import Literal
 
 Label = Literal["thought", "action", "input", "answer", "observation"]

@@ -1,7 +1,5 @@
 """`react`: the layer that lets a text-only model call tools."""
 
-__all__ = ["React", "react"]
-
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 

@@ -1,7 +1,5 @@
 """ReactParser: parse a reply incrementally; the result does not depend on how it is split into pieces."""
 
-__all__ = ["ReactParser"]
-
 import re
 from collections.abc import Callable
 

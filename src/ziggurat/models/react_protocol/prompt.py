@@ -1,7 +1,5 @@
 """Write a request with tools as plain text: rules, tools, and the conversation as turns."""
 
-__all__ = ["FINAL_ANSWER", "observation", "prompt_of"]
-
 from collections.abc import Iterator, Sequence
 
 import msgspec

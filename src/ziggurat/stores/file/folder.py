@@ -1,7 +1,5 @@
 """The folder of a store of files: made when it is first used, and refused if a newer version has written it."""
 
-__all__ = ["prepare_folder"]
-
 import os
 from pathlib import Path
 

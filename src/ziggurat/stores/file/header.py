@@ -1,7 +1,5 @@
 """What a log's folder says of the log: its description, its state, and who has its lease."""
 
-__all__ = ["LogLease", "content_of", "describe", "described_in", "header_of", "lease_of", "queued_in"]
-
 from pathlib import Path
 from urllib.parse import unquote
 

@@ -7,8 +7,6 @@ newest, and the new holder has removed its unfinished files by then; what it app
 holder has replaced by a copy; and it looks again before it says that something is written.
 """
 
-__all__ = ["LogLock", "locked"]
-
 import logging
 import os
 import time

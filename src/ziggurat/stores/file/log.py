@@ -1,18 +1,5 @@
 """The files of one log, written so that a crash at any point leaves the old or the new content."""
 
-__all__ = [
-    "LINE",
-    "UNFINISHED_FILES",
-    "UNREADABLE",
-    "StoredLine",
-    "appended",
-    "file_name",
-    "last_line",
-    "repaired",
-    "replaced",
-    "rows_in",
-]
-
 import contextlib
 import os
 from collections.abc import Callable, Sequence

@@ -1,7 +1,5 @@
 """The mark of a log: a file in its folder that has the last acknowledged row."""
 
-__all__ = ["marked", "remember"]
-
 import logging
 from pathlib import Path
 

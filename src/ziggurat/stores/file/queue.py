@@ -4,8 +4,6 @@ A file of the queue may be out of date after a crash, or missing after a power f
 the log before a claim, and the first claim of a process looks at all logs once.
 """
 
-__all__ = ["FileQueue"]
-
 import asyncio
 import os
 from collections.abc import Callable

@@ -1,7 +1,5 @@
 """A store that writes each log to a folder of JSON lines, readable by any tool."""
 
-__all__ = ["FileStore"]
-
 import asyncio
 import logging
 import os

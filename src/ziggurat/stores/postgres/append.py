@@ -1,7 +1,5 @@
 """Appending rows of many runs to PostgreSQL in one statement: one transaction, one round trip."""
 
-__all__ = ["Append", "write"]
-
 from collections.abc import Mapping, Sequence
 
 from msgspec import Struct

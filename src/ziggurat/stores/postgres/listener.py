@@ -1,7 +1,5 @@
 """The connection on which a PostgreSQL store is notified of changed logs; opened when a log is first followed."""
 
-__all__ = ["Channel", "PostgresListener"]
-
 import asyncio
 import concurrent.futures
 import contextlib

@@ -1,7 +1,5 @@
 """Live messages between all processes that use a PostgreSQL store: notifications on a channel for each log."""
 
-__all__ = ["PostgresLive"]
-
 from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Sequence
 from contextlib import asynccontextmanager
 from functools import partial

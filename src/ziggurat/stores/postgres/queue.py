@@ -1,7 +1,5 @@
 """The queue of a PostgreSQL store: what is due is found by index, claimed in one statement, and signalled."""
 
-__all__ = ["PostgresQueue"]
-
 from asyncio import Future
 from collections.abc import Sequence
 from typing import Any

@@ -1,42 +1,5 @@
 """The SQL of the PostgreSQL store; ``$1`` is the time if a clock was given, ``$2`` a lease in seconds."""
 
-__all__ = [
-    "ACCEPT_LOSS",
-    "ACKNOWLEDGED",
-    "ADD",
-    "APPEND",
-    "APPEND_WITH_BLOBS",
-    "ARRIVED",
-    "BEGUN",
-    "BLOB",
-    "CLAIM",
-    "CLAIM_ANY",
-    "CREATE",
-    "DELETE",
-    "FREE",
-    "FREE_ALL",
-    "HOLDER",
-    "HOLDERS",
-    "INBOX",
-    "INFO",
-    "LIST",
-    "LOST",
-    "NAMED",
-    "NOTIFY",
-    "OLD",
-    "POSTED",
-    "QUARANTINE",
-    "READ",
-    "RENEW",
-    "TAKE",
-    "UNWATCH_LIVE",
-    "WAKE",
-    "WATCH",
-    "WATCHED",
-    "WATCH_LIVE",
-    "WRITTEN",
-]
-
 
 def _with_time(*parts: str) -> str:
     """Return a statement that can use the table `moment`, whose column `now` is the time."""

@@ -1,7 +1,5 @@
 """The store in a PostgreSQL database, for many processes on many machines."""
 
-__all__ = ["PostgresStore"]
-
 import asyncio
 import threading
 import time

@@ -1,22 +1,5 @@
 """The entries of a session's log, and the state that results from them."""
 
-__all__ = [
-    "AddedItem",
-    "ConversationReplaced",
-    "ItemRemoved",
-    "ItemsAdded",
-    "MessagesAdded",
-    "RowsLost",
-    "SessionCleared",
-    "SessionEntry",
-    "SessionState",
-    "latest",
-    "latest_from_question",
-    "read_session_entry",
-    "take_rows",
-    "whole",
-]
-
 from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime
 

@@ -1,7 +1,5 @@
 """Sessions: a conversation over many runs, in a store or in this process."""
 
-__all__ = ["Conflict", "Session", "SessionLease"]
-
 import logging
 import os
 from collections import OrderedDict

@@ -1,7 +1,5 @@
 """WriteQueue: which run of this process may write a session next, first come, first served."""
 
-__all__ = ["WriteQueue"]
-
 import asyncio
 import threading
 from collections import deque

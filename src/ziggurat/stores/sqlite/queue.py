@@ -1,7 +1,5 @@
 """The queue of a SQLite store: what is due is found by index, and claimed in one transaction."""
 
-__all__ = ["SqliteQueue"]
-
 import asyncio
 from collections.abc import Callable
 from typing import Any, TypeVar

@@ -1,7 +1,5 @@
 """Read the rows and headers of logs from the tables of a database, damaged ones too."""
 
-__all__ = ["HEADERS", "info_of", "read_rows"]
-
 from collections.abc import Sequence
 from typing import Any
 

@@ -1,7 +1,5 @@
 """The store in a SQLite database: one file, one writer thread, many runs per transaction."""
 
-__all__ = ["SqliteStore"]
-
 import asyncio
 import os
 import sqlite3

@@ -1,23 +1,5 @@
 """Quirks of status, headers and body: what is answered instead of a reply, and how the reply is encoded."""
 
-__all__ = [
-    "RATE_LIMITS",
-    "burst",
-    "content_type",
-    "context_overflow",
-    "deep_body",
-    "empty_body",
-    "gzip_body",
-    "gzip_bomb",
-    "half_json",
-    "html",
-    "invalid_utf8",
-    "plain_for_stream",
-    "rate_limited",
-    "redirect",
-    "status",
-]
-
 import gzip
 import time
 import zlib

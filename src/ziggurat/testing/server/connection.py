@@ -1,7 +1,5 @@
 """One HTTP/1.1 connection of the fake provider: it reads requests and sends answers exactly as given."""
 
-__all__ = ["BadRequest", "Connection", "RawRequest", "head_of", "send"]
-
 import asyncio
 import socket
 import struct

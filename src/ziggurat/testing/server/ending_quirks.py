@@ -1,16 +1,5 @@
 """Quirks of how a reply ends and of its usage: finish reasons, last events, errors, usage."""
 
-__all__ = [
-    "error_event",
-    "negative_usage",
-    "no_done",
-    "no_end",
-    "no_finish",
-    "no_usage",
-    "unknown_finish",
-    "usage_everywhere",
-]
-
 from ziggurat.testing.server.frames import TOKENS, Frames, each_object, every_object, objects_of
 from ziggurat.testing.server.quirk import Quirk, quirk_maker
 from ziggurat.testing.server.types import ReceivedRequest, Wait

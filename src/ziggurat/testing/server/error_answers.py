@@ -1,7 +1,5 @@
 """Answers with an error."""
 
-__all__ = ["error_answer"]
-
 import msgspec
 
 from ziggurat.testing.server.types import Headers, HttpResponse

@@ -1,20 +1,5 @@
 """Quirks of the fields: what the JSON of a reply contains, and which events a stream consists of."""
 
-__all__ = [
-    "choices_empty",
-    "choices_null",
-    "content_parts",
-    "no_ids",
-    "no_index",
-    "null_arguments",
-    "object_arguments",
-    "repeated_ids",
-    "repeated_names",
-    "unknown_events",
-    "unknown_fields",
-    "wrong_types",
-]
-
 from collections.abc import Callable, Iterator
 
 from msgspec.structs import replace

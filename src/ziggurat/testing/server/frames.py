@@ -1,7 +1,5 @@
 """Iterating over the events of a reply and the JSON in them, for quirks that change it."""
 
-__all__ = ["TOKENS", "Frames", "each_object", "events_of", "every_object", "objects_of"]
-
 from collections.abc import Callable, Iterator
 from typing import Any
 

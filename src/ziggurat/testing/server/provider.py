@@ -1,7 +1,5 @@
 """The fake provider: a real HTTP server on loopback that speaks three formats from a script."""
 
-__all__ = ["FakeProvider"]
-
 import asyncio
 import threading
 from collections.abc import Iterable, Sequence

@@ -1,7 +1,5 @@
 """Quirks: single deviations of a provider from its documentation; and the list of all quirks."""
 
-__all__ = ["Kind", "Quirk", "QuirkInfo", "Stage", "entries", "parsed", "quirk_maker"]
-
 import inspect
 from collections.abc import Callable
 from functools import wraps

@@ -1,7 +1,5 @@
 """The reply of the scripted model, in the pieces that every format is written from."""
 
-__all__ = ["TimedPiece", "ask", "calls_of", "message_of", "steps_of", "torn"]
-
 from collections.abc import Callable, Iterable
 
 from msgspec import Struct

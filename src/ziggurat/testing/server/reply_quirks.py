@@ -1,22 +1,5 @@
 """Quirks of the reply itself: tool calls, their names, ids and arguments, and the amount of output."""
 
-__all__ = [
-    "BAD_ARGUMENTS",
-    "bad_arguments",
-    "big_text",
-    "deep_arguments",
-    "empty_name",
-    "empty_reply",
-    "huge_arguments",
-    "interleaved",
-    "many_calls",
-    "out_of_tokens",
-    "reused_ids",
-    "same_ids",
-    "unknown_tool",
-    "whole_calls",
-]
-
 from collections.abc import Callable, Mapping
 from itertools import chain, zip_longest
 

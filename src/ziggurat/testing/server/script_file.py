@@ -1,7 +1,5 @@
 """Scripts for the fake provider as JSON, for clients that are not written in Python."""
 
-__all__ = ["Script", "load_script"]
-
 from typing import Any, Union
 
 import msgspec

@@ -1,19 +1,5 @@
 """Quirks of the bytes of a stream: line ends, comments, byte order mark, and how events are written."""
 
-__all__ = [
-    "bom",
-    "comments",
-    "cr",
-    "crlf",
-    "event_ids",
-    "mixed_line_ends",
-    "multi_line",
-    "no_event_names",
-    "no_final_blank",
-    "no_space",
-    "torn_event",
-]
-
 import re
 from collections.abc import Callable
 from random import Random

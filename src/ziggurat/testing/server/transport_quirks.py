@@ -1,21 +1,5 @@
 """Quirks of the connection: cut, stalled, reset, fragmented, closed at the wrong time."""
 
-__all__ = [
-    "cut",
-    "fragment",
-    "hang_up",
-    "interim",
-    "not_http",
-    "pace",
-    "reset",
-    "slow_headers",
-    "split",
-    "stale",
-    "stall",
-    "until_close",
-    "wrong_length",
-]
-
 from collections.abc import Sequence
 from random import Random
 

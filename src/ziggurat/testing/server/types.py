@@ -1,16 +1,5 @@
 """The data types of the fake provider: requests received, replies, answers sent."""
 
-__all__ = [
-    "Ending",
-    "Framing",
-    "Headers",
-    "HttpResponse",
-    "Piece",
-    "ReceivedRequest",
-    "ReplyContent",
-    "Wait",
-]
-
 from typing import Any, Literal
 from urllib.parse import urlsplit
 

@@ -1,7 +1,5 @@
 """Writing replies as bytes in a provider's format, with quirks applied at each stage."""
 
-__all__ = ["changed", "written"]
-
 from collections.abc import Iterable, Sequence
 
 import msgspec
