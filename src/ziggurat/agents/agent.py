@@ -2,12 +2,12 @@
 
 from collections.abc import Callable, Iterable, Sequence
 from functools import cache, partial
-from typing import TYPE_CHECKING, Annotated, Any, TypedDict, Unpack, overload
+from typing import TYPE_CHECKING, Annotated, Any, Unpack, overload
 
 from msgspec import Meta
 from msgspec.structs import replace
 
-from ziggurat.agents.inherited import agent_parts
+from ziggurat.agents.inherited import InheritedArguments, agent_parts
 from ziggurat.agents.loop import AgentLoop
 from ziggurat.agents.loop_run import Instructions, LoopSettings
 from ziggurat.agents.output import AnswerReader, Output
@@ -28,7 +28,7 @@ from ziggurat.core.settings import PositiveInt, Seconds, checked
 from ziggurat.core.store import Store
 from ziggurat.messages.agent import Out
 from ziggurat.messages.budget import Budget
-from ziggurat.messages.middleware import AnyMiddleware, Middleware
+from ziggurat.messages.middleware import AnyMiddleware
 from ziggurat.messages.model import NO_SETTINGS, Model, ModelRequest, ModelResponse, ModelSettings, ToolSpec
 from ziggurat.messages.tool import FINAL_ANSWER
 from ziggurat.models.resolving import resolve
@@ -40,7 +40,7 @@ if TYPE_CHECKING:
     from typing_extensions import TypeForm
 
 
-class AgentArguments(TypedDict, total=False):
+class AgentArguments(InheritedArguments, total=False):
     """The arguments of an `Agent` other than its model, its output and the validator of its output."""
 
     tools: Iterable[Tool | Runnable] | Toolbox
@@ -51,12 +51,7 @@ class AgentArguments(TypedDict, total=False):
     max_steps: int | None
     stop: Policy | None
     timeout: float | None
-    budget: Budget | None
-    approvals: Approvals | None
-    grants: Iterable[str] | None
-    middleware: Sequence[Middleware]
     store: str | Store | None
-    debug: bool | None
 
 
 class Agent(Runnable[Out]):
@@ -175,13 +170,7 @@ class Agent(Runnable[Out]):
         needs = frozenset(permission for spec in box.specs for permission in spec.permissions)
         parts = agent_parts(
             name,
-            {
-                "budget": budget,
-                "approvals": approvals,
-                "grants": grants,
-                "middleware": middleware,
-                "debug": debug,
-            },
+            {"budget": budget, "approvals": approvals, "grants": grants, "middleware": middleware, "debug": debug},
             setup=cache(self._setup),
             description=description,
             permissions=needs,

@@ -4,14 +4,14 @@ import inspect
 from collections.abc import Callable, Coroutine, Iterable, Sequence
 from contextlib import AbstractAsyncContextManager
 from functools import partial
-from typing import TYPE_CHECKING, Any, Generic, Protocol, TypedDict, TypeVar, Unpack, get_type_hints, overload
+from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar, Unpack, get_type_hints, overload
 
 from msgspec.structs import replace
 
 from ziggurat.agents.as_tool import AgentTool
 from ziggurat.agents.flow_input import FlowInput
 from ziggurat.agents.flow_program import FlowProgram
-from ziggurat.agents.inherited import agent_parts
+from ziggurat.agents.inherited import InheritedArguments, agent_parts
 from ziggurat.agents.queue import SubmitArguments
 from ziggurat.agents.runnable import Runnable
 from ziggurat.calls.enter import AgentService
@@ -195,15 +195,10 @@ def flow(
     return make if function is None else make(function)
 
 
-class FlowArguments(TypedDict, total=False):
+class FlowArguments(InheritedArguments, total=False):
     """The arguments of `flow` that hold for what is called in it; see there."""
 
     description: str | None
-    budget: Budget | None
-    approvals: Approvals | None
-    grants: Permissions | None
-    middleware: Sequence[AnyMiddleware]
-    debug: bool | None
 
 
 def flow_program(

@@ -50,13 +50,6 @@ class Runtime(Agent[str]):
 
     Raises:
         ConfigurationError: an argument cannot work.
-
-    Attributes:
-        gate: The gate, if any.
-        memory: The memory, if any.
-        working: The working memory, if any.
-        graph: The knowledge graph, if any.
-        metrics: The metrics of its runs.
     """
 
     @checked

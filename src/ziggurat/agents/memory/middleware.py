@@ -1,6 +1,5 @@
 """Remembering: the middleware that gives agents a memory."""
 
-import logging
 import re
 from collections.abc import Awaitable, Callable, Collection, Iterable, Sequence
 from typing import Annotated
@@ -25,10 +24,11 @@ from ziggurat.memory.finding import Recalled
 from ziggurat.memory.junk import is_polite
 from ziggurat.memory.scoring import Score
 from ziggurat.memory.store import MemoryStore
+from ziggurat.memory.vectorizing import warn
 from ziggurat.memory.words import query_words
 from ziggurat.messages.agent import AgentRequest, AgentRun
 from ziggurat.messages.embedding import Embedder
-from ziggurat.messages.events import MemoryRecalled, MemoryStored, Warned
+from ziggurat.messages.events import MemoryRecalled, MemoryStored
 from ziggurat.messages.message import MEMORY, Message
 from ziggurat.messages.middleware import Middleware
 from ziggurat.messages.parts import Text
@@ -45,8 +45,6 @@ _NOTES = re.compile(r"^- (\[\d{4}-[^]]*\] )?")
 
 _SHORTEST = 20
 """Fewer tokens than these are not worth to cut a memory to."""
-
-logger: logging.Logger = logging.getLogger("ziggurat")
 
 Owner = str | Callable[[Context], str]
 
@@ -158,12 +156,12 @@ class Remembering(Middleware):
             noted = self.policy(run, ctx.within(ACTIVE_MEMORY, mind))
             notes = _notes(await noted if isinstance(noted, Awaitable) else noted)
         except (ServiceError, OSError) as error:
-            await _warn(f"nothing of this run is remembered: {described(error)}", ctx)
+            await warn(f"nothing of this run is remembered: {described(error)}", ctx)
             notes = []
         try:
             stored = await keep(mind, notes, ctx)
         except (ServiceError, StoreError, OSError) as error:
-            await _warn(f"not all of this run is remembered: {described(error)}", ctx)
+            await warn(f"not all of this run is remembered: {described(error)}", ctx)
         if stored and ctx.listens(MemoryStored):
             texts = tuple(each.record.content for each in stored)
             await ctx.emit(MemoryStored(ctx.path, mind.owner, texts, tuple(each.record.id for each in stored)))
@@ -176,7 +174,7 @@ class Remembering(Middleware):
         try:
             memories = await self._mind(ctx).open(ctx).recall(query, limit=self.limit)
         except (ServiceError, StoreError, OSError) as error:
-            await _warn(f"nothing is recalled: {described(error)}", ctx)
+            await warn(f"nothing is recalled: {described(error)}", ctx)
             return None
         memories = [each for each in memories if each.score >= self.min_score]
         return (_fitting(memories, self.tokens, self.bounds) or None) if memories else []
@@ -267,9 +265,3 @@ def _message(recalled: Sequence[Recalled], bounds: Bounds) -> Message:
 def _line(recalled: Recalled, bounds: Bounds) -> str:
     notes = notes_on(recalled.record, doubt=doubtful(recalled, bounds))
     return f"- [{notes}] {one_line(recalled.record.content)}"
-
-
-async def _warn(text: str, ctx: Context) -> None:
-    logger.warning("%s: %s", ctx.path, text)
-    if ctx.listens(Warned):
-        await ctx.emit(Warned(ctx.path, f"memory: {text}"))
