@@ -1,34 +1,5 @@
 """Event types for models, tools and agents."""
 
-__all__ = [
-    "AgentEnded",
-    "AgentStarted",
-    "AnyEvent",
-    "ApprovalDecided",
-    "ApprovalExecuted",
-    "ApprovalRequested",
-    "Compacted",
-    "Delta",
-    "HandedOff",
-    "LoopWarning",
-    "MemoryRecalled",
-    "MemoryStored",
-    "MiddlewareCompleted",
-    "MiddlewareStarted",
-    "ModelEnded",
-    "ModelStarted",
-    "NodeChanged",
-    "NodeStatus",
-    "Steered",
-    "StepEnded",
-    "StepStarted",
-    "ToolAbandoned",
-    "ToolDelta",
-    "ToolEnded",
-    "ToolStarted",
-    "Warned",
-]
-
 from typing import Any, ClassVar, Literal
 
 from ziggurat.core.event import (
