@@ -20,7 +20,7 @@ class ConcurrentAgents:
         self._count = 0
         self._going = 0
         self._pending: dict[int, tuple[object, ...]] = {}
-        self._waiting: list[asyncio.Future[None]] = []
+        self._all_ended = asyncio.Event()
 
     async def run(self, work: Awaitable[T]) -> T:
         """Await one of them.
@@ -30,6 +30,7 @@ class ConcurrentAgents:
         """
         self._count += 1
         self._going += 1
+        self._all_ended.clear()
         number = self._count
         try:
             return await work
@@ -38,16 +39,8 @@ class ConcurrentAgents:
         finally:
             self._going -= 1
             if not self._going:
-                self._wake()
+                self._all_ended.set()
         await asyncio.sleep(0)  # lets agents that were created at the same time start
         while self._going:
-            waiting: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-            self._waiting.append(waiting)
-            await waiting
+            await self._all_ended.wait()
         raise Suspend(tuple(item for _, pending in sorted(self._pending.items()) for item in pending))
-
-    def _wake(self) -> None:
-        waiting, self._waiting = self._waiting, []
-        for each in waiting:
-            if not each.done():
-                each.set_result(None)
