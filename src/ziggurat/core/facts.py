@@ -21,6 +21,7 @@ from typing import (
 from ziggurat.core.context import Context
 from ziggurat.core.errors import ConfigurationError
 from ziggurat.core.protocols import is_protocol
+from ziggurat.core.settings import NonEmptyText, checked
 
 T = TypeVar("T")
 
@@ -34,9 +35,8 @@ class Fact(Generic[T]):
 
     __slots__ = ("default", "name")
 
-    def __init__(self, name: str, default: T) -> None:
-        if not isinstance(name, str) or not name.strip():
-            raise ConfigurationError(f"Fact(name=...) is a text that is not empty; got {name!r}")
+    @checked
+    def __init__(self, name: NonEmptyText, default: T) -> None:
         self.name: str = name
         self.default: T = default
 

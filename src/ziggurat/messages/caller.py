@@ -3,19 +3,18 @@
 from collections.abc import Sequence
 from typing import Any, Protocol, cast
 
+from msgspec import Struct
+
 from ziggurat.core.context import METER
 from ziggurat.core.scope import Key
 from ziggurat.messages.middleware import Middleware
 from ziggurat.messages.model import ModelResponse
 
 
-class ParsedAnswer:
+class ParsedAnswer(Struct, frozen=True, eq=False):
     """An answer that fits its type; the value may be None."""
 
-    __slots__ = ("value",)
-
-    def __init__(self, value: Any) -> None:
-        self.value: Any = value
+    value: Any
 
 
 class Caller(Protocol):

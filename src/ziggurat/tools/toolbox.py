@@ -50,15 +50,12 @@ def quorum(count: PositiveInt) -> Quorum:
     return Quorum(count)
 
 
-class ToolStatistics:
+class ToolStatistics(Struct, eq=False):
     """How often a tool was called, how often it failed, and how long it took."""
 
-    __slots__ = ("calls", "errors", "seconds")
-
-    def __init__(self) -> None:
-        self.calls: int = 0
-        self.errors: int = 0
-        self.seconds: float = 0.0
+    calls: int = 0
+    errors: int = 0
+    seconds: float = 0.0
 
     @property
     def mean_seconds(self) -> float:
@@ -69,8 +66,7 @@ class ToolStatistics:
         """Count a call."""
         self.calls += 1
         self.seconds += seconds
-        if result.error is not None:
-            self.errors += 1
+        self.errors += result.error is not None
 
     def __repr__(self) -> str:
         return f"ToolStatistics(calls={self.calls}, errors={self.errors}, seconds={self.seconds:g})"
