@@ -20,39 +20,29 @@ from ziggurat.tools.results import ended_by
 _Reader = Callable[[str | bytes], dict[str, object]]
 
 
-class Signature(msgspec.Struct, frozen=True, eq=False):
+class Signature(Inspection, frozen=True, eq=False):
     """The interface between a model and a function, read once from the function's annotations and docstring.
 
     Make one with `Signature.of`; each call then only needs `decode`.
 
     Attributes:
-        name: Name by which the model calls it.
         description: What the tool does, for the model; may be empty.
         parameters: JSON Schema of the arguments, an object.
-        context_parameter: Parameter that receives the call's Context; never shown to the model.
-        is_async: Whether calling the function returns a coroutine.
-        returns: Annotation of the result, ``Any`` if there is none.
+        is_plain: Whether all parameters are texts, whole numbers and truth values.
     """
 
-    name: str
     description: str
     parameters: dict[str, object]
-    context_parameter: str | None
-    is_async: bool
-    returns: object
-    _inputs: dict[str, Parameter]
-    _defaults: dict[str, object]
+    is_plain: bool
     _dumps: dict[str, Callable[[object], object]]
-    _extra: Parameter | None
     _ignore: bool
     _read: _Reader
     _length: int
     _inexact: tuple[str, ...]
     _checked: bool
-    _plain: bool
 
     def __repr__(self) -> str:
-        return f"Signature({self.name}({', '.join(self._inputs)}))"
+        return f"Signature({self.name}({', '.join(self.inputs)}))"
 
     @classmethod
     def of(
@@ -77,25 +67,18 @@ class Signature(msgspec.Struct, frozen=True, eq=False):
             ConfigurationError: The function cannot be offered to a model; the message says what, where and the fix.
         """
         inspection = inspect_function(function, name)
-        text = describe(function)
-        inputs = inspection.inputs
+        text, inputs = describe(function), inspection.inputs.values()
         return cls(
-            name=inspection.name,
+            **msgspec.structs.asdict(inspection),
             description=text.summary if description is None else description,
             parameters=_object(inspection, text, unknown),
-            context_parameter=inspection.context_parameter,
-            is_async=inspection.is_async,
-            returns=inspection.returns,
-            _inputs=inputs,
-            _defaults=inspection.defaults,
-            _dumps={name: each.dump for name, each in inputs.items() if each.dump is not None},
-            _extra=inspection.extra,
+            is_plain=inspection.extra is None and all(each.is_scalar for each in inputs),
+            _dumps={each.name: each.dump for each in inputs if each.dump is not None},
             _ignore=unknown == "ignore",
             _read=_reader(inspection),
-            _length=2 * MAX_DEPTH if any(each.nested for each in inputs.values()) else sys.maxsize,
-            _inexact=tuple(each.name for each in inputs.values() if each.inexact),
-            _checked=any(each.check is not None for each in inputs.values()),
-            _plain=inspection.extra is None and all(each.is_scalar for each in inputs.values()),
+            _length=2 * MAX_DEPTH if any(each.nested for each in inputs) else sys.maxsize,
+            _inexact=tuple(each.name for each in inputs if each.inexact),
+            _checked=any(each.check is not None for each in inputs),
         )
 
     def decode(self, arguments: str | bytes) -> dict[str, object]:
@@ -119,7 +102,7 @@ class Signature(msgspec.Struct, frozen=True, eq=False):
             raise ended_by(error) from error
         # If there are as many colons as decoded keys, no key was unknown and none was given twice.
         colons = arguments.count(":") if isinstance(arguments, str) else arguments.count(b":")
-        if colons == len(values) and self._plain:
+        if colons == len(values) and self.is_plain:
             return values
         return self._examined(values, arguments, unclear=colons != len(values))
 
@@ -142,24 +125,19 @@ class Signature(msgspec.Struct, frozen=True, eq=False):
         Raises:
             InvalidArguments: As for `decode`, or their JSON does not give the same values back.
         """
-        if self._plain:  # numbers, texts and truth values are read as they were written
+        if self.is_plain:  # numbers, texts and truth values are read as they were written
             values = self.decode(arguments)
-            return canonical({**self._defaults, **values} if self._defaults else values, True).decode()
+            return canonical({**self.defaults, **values} if self.defaults else values, True).decode()
         return normal_form(arguments, self._recode)
-
-    @property
-    def is_plain(self) -> bool:
-        """Whether all parameters are texts, whole numbers and truth values."""
-        return self._plain
 
     @property
     def decode_normal(self) -> Callable[[str], dict[str, object]]:
         """Decodes arguments in their normal form, which need no further check if they are plain."""
-        return self._read if self._plain else self.decode
+        return self._read if self.is_plain else self.decode
 
     def _recode(self, arguments: str) -> str:
         """Decode arguments, and encode them with the defaults of those left out."""
-        values = {**self._defaults, **self.decode(arguments)}
+        values = {**self.defaults, **self.decode(arguments)}
         for name, dump in self._dumps.items():
             if name in values:
                 try:
@@ -176,9 +154,9 @@ class Signature(msgspec.Struct, frozen=True, eq=False):
         """
         result: dict[str, object] = {}
         problems: list[str] = []
-        missing = [name for name, each in self._inputs.items() if each.required and name not in arguments]
+        missing = [name for name, each in self.inputs.items() if each.required and name not in arguments]
         for name, value in arguments.items():
-            parameter = self._inputs.get(name) or (self._extra if name != self.context_parameter else None)
+            parameter = self.inputs.get(name) or (self.extra if name != self.context_parameter else None)
             try:
                 if parameter is not None:
                     result[name] = parameter.convert(value)
@@ -197,12 +175,12 @@ class Signature(msgspec.Struct, frozen=True, eq=False):
         return result
 
     def _unknown(self, name: str, arguments: Mapping[str, object], missing: list[str]) -> str:
-        if not self._inputs:
+        if not self.inputs:
             return f"{name}: unknown parameter, this tool takes none"
-        absent = [each for each in self._inputs if each not in arguments]
+        absent = [each for each in self.inputs if each not in arguments]
         for guess in missing if len(missing) == 1 else similar(name, absent):
             return f"{name}: unknown parameter, did you mean {guess}?"
-        return f"{name}: unknown parameter, the tool takes {', '.join(self._inputs)}"
+        return f"{name}: unknown parameter, the tool takes {', '.join(self.inputs)}"
 
 
 def _named(problem: str, name: str, parameter: Parameter | None) -> str:
