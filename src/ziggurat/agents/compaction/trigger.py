@@ -2,30 +2,23 @@
 
 from collections.abc import Callable
 
-from ziggurat.core.settings import PositiveInt, Share, checked
+from ziggurat.core.settings import CheckedStruct, PositiveInt, Share, checked
 from ziggurat.messages.rewriting import RewriteRequest
 
 
-class Trigger:
+class Trigger(CheckedStruct, frozen=True):
     """A condition on the next model request; ``one | other`` holds if either does, ``&`` if both do.
 
-    Args:
+    Attributes:
         due: Returns whether to compact.
         limit: Returns the most tokens the request may have without compaction, None if the condition does not depend on
             tokens.
-        shown: The text of its repr.
+        description: The text of its repr.
     """
 
-    @checked
-    def __init__(
-        self,
-        due: Callable[[RewriteRequest], bool],
-        limit: Callable[[RewriteRequest], int | None] = lambda request: None,
-        description: str = "Trigger()",
-    ) -> None:
-        self.due = due
-        self.limit = limit
-        self._description = description
+    due: Callable[[RewriteRequest], bool]
+    limit: Callable[[RewriteRequest], int | None] = lambda request: None
+    description: str = "Trigger()"
 
     def __or__(self, other: "Trigger") -> "Trigger":
         return Trigger(
@@ -45,7 +38,7 @@ class Trigger:
         return [limit for each in (self, other) if (limit := each.limit(request)) is not None]
 
     def __repr__(self) -> str:
-        return self._description
+        return self.description
 
 
 @checked
