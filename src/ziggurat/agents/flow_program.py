@@ -4,6 +4,8 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any
 
+from msgspec import Struct
+
 from ziggurat.agents.flow_input import FlowInput
 from ziggurat.agents.program import run_program
 from ziggurat.calls.agent_call import AGENT_CALL
@@ -23,25 +25,19 @@ from ziggurat.messages.message import Message, assistant
 from ziggurat.tools.parameter import Parameter
 
 
-class FlowProgram:
+class FlowProgram(Struct, eq=False):
     """The function of a flow: a service from AgentRequest to AgentRun."""
 
-    def __init__(
-        self,
-        function: Callable[..., Any],
-        parts: AgentParts,
-        takes: FlowInput,
-        returns: Parameter,
-        context: str | None,
-        text: Callable[[Any], str] | None = None,
-    ) -> None:
-        self.function = function
-        self.facts: dict[Fact[Any], Any] = {AGENT: parts, NAME: parts.name, EFFECT: "repeatable"}  # as tools by default
-        self._name = parts.name
-        self._takes = takes
-        self._returns = returns
-        self._context = context
-        self._text = text
+    function: Callable[..., Any]
+    parts: AgentParts
+    takes: FlowInput
+    returns: Parameter
+    context: str | None
+    text: Callable[[Any], str] | None = None
+    facts: dict[Fact[Any], Any] = {}
+
+    def __post_init__(self) -> None:
+        self.facts = {AGENT: self.parts, NAME: self.parts.name, EFFECT: "repeatable"}  # as tools by default
 
     async def __call__(self, request: AgentRequest, ctx: Context, /) -> AgentRun:
         """Run the function; what it returns is the output of the run, and as text the last message.
@@ -51,9 +47,9 @@ class FlowProgram:
             JournalMismatch: the recorded one does not, because the type was different when the run began.
             ConfigurationError: the function returned something else than it is annotated with.
         """
-        arguments: dict[str, Any] = {} if self._context is None else {self._context: ctx}
-        if self._takes.kind is not None:
-            arguments[self._takes.parameter.name] = self._value(request, ctx)
+        arguments: dict[str, Any] = {} if self.context is None else {self.context: ctx}
+        if self.takes.kind is not None:
+            arguments[self.takes.parameter.name] = self._value(request, ctx)
         call = ctx.scope[AGENT_CALL]
         call.so_far = partial(self._run_of, request, ctx)
         output = await run_program(lambda: self.function(**arguments), ctx)
@@ -73,32 +69,32 @@ class FlowProgram:
             output,
             steps=counted_steps(ctx),
             id=ctx.run_id,
-            agent=self._name,
+            agent=self.parts.name,
             start=len(request.messages),
             seconds=journal_of(ctx).watch.elapsed - ctx.scope[AGENT_CALL].began,
         )
 
     def _value(self, request: AgentRequest, ctx: Context) -> object:
         try:
-            return self._takes.value(request)
+            return self.takes.value(request)
         except InvalidArguments as error:
             if not journal_of(ctx).reopened:
                 raise
             raise JournalMismatch(f"the recorded input of {ctx.path} is not of the flow's type: {error}") from error
 
     def _text_of(self, output: object) -> str:
-        if self._text is not None:
-            return self._text(output)
-        if isinstance(output, str) and self._returns.wire is str:
+        if self.text is not None:
+            return self.text(output)
+        if isinstance(output, str) and self.returns.wire is str:
             return output
         try:
-            plain = self._returns.plain(output)
-            self._returns.restore(plain)
+            plain = self.returns.plain(output)
+            self.returns.restore(plain)
         except (TypeError, ValueError) as error:
             raise ConfigurationError(
-                f"the flow {self._name} returned {output!r:.200}, which is not what it is annotated with: {error}"
+                f"the flow {self.parts.name} returned {output!r:.200}, which is not what it is annotated with: {error}"
             ) from error
         return canonical(plain).decode()
 
     def __repr__(self) -> str:
-        return f"flow({self._name})"
+        return f"flow({self.parts.name})"
