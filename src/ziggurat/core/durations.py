@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from itertools import islice
 
 from ziggurat.core.entries import Decided, Entered, JournalEntry, Opened
-from ziggurat.core.path import parent_of
+from ziggurat.core.path import upwards
 
 
 class Durations:
@@ -41,10 +41,8 @@ class Durations:
         elif isinstance(entry, Entered) and entry.path not in self._worked:
             self._worked[entry.path], self._last[entry.path] = 0.0, elapsed
         measured = (entry.worked if isinstance(entry, Decided) else None) or {}
-        path = entry.path if elapsed else ""
-        while path:
+        for path in upwards(entry.path) if elapsed else ():
             if path in self._worked:
                 since = max(0.0, elapsed - self._last.get(path, self._began))
                 self._worked[path] = measured.get(path, self._worked[path] + since)
                 self._last[path] = elapsed
-            path = parent_of(path)

@@ -13,7 +13,7 @@ from ziggurat.core.durations import Durations
 from ziggurat.core.entries import Decided, Ended, Entered, JournalEntry, Opened, Pending, Record, Tried, Unanswered
 from ziggurat.core.errors import ConfigurationError, JournalCorrupt, LeaseLost, ProcessLost, RecordEnds
 from ziggurat.core.json_lines import read_entry, write_entry
-from ziggurat.core.path import by_paths_above, is_beneath, parent_of
+from ziggurat.core.path import by_paths_above, is_beneath, parent_of, upwards
 from ziggurat.core.recorder import Mode, Recorder
 from ziggurat.core.shield import ring
 from ziggurat.core.stopwatch import Stopwatch
@@ -102,12 +102,8 @@ class LocalJournal(Recorder):
         record = self.find(entry.path)
         if record is None or not record.waits or record.pending is not entry:
             return False
-        path = entry.path
-        while path := parent_of(path):
-            above = self.find(path)
-            if above is not None and above.result is not None:
-                return False
-        return True
+        above = map(self.find, upwards(parent_of(entry.path)))
+        return not any(each is not None and each.result is not None for each in above)
 
     @property
     def closed(self) -> bool:
