@@ -97,20 +97,8 @@ class LoopRun:
     """The state of one run of the loop."""
 
     __slots__ = (
-        "complete",
-        "conversation",
-        "ctx",
-        "instructions",
-        "loop",
-        "nudges",
-        "results",
-        "retries",
-        "rewriters",
-        "start",
-        "steering",
-        "steps",
-        "tally",
-        "writer",
+        "complete", "conversation", "ctx", "instructions", "loop", "nudges", "results", "retries", "rewriters",
+        "start", "steering", "steps", "tally", "writer",
     )  # fmt: skip
 
     def __init__(self, loop: LoopSettings, request: AgentRequest, ctx: Context) -> None:

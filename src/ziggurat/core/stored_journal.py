@@ -66,21 +66,9 @@ class StoredJournal(LocalJournal):
     """
 
     __slots__ = (
-        "_batch",
-        "_chain",
-        "_digest",
-        "_epoch",
-        "_failed",
-        "_immediate",
-        "_log",
-        "_probe",
-        "_rows",
-        "_stable",
-        "_store",
-        "_task",
-        "_waiting",
-        "_writing",
-    )
+        "_batch", "_chain", "_digest", "_epoch", "_failed", "_immediate", "_log", "_probe", "_rows", "_stable",
+        "_store", "_task", "_waiting", "_writing",
+    )  # fmt: skip
 
     def __init__(
         self,
