@@ -48,7 +48,9 @@ def agent_parts(
         MissingExtra: a budget needs the list of prices, which is not installed.
     """
     budget, grants = _with_prices(arguments.get("budget")), arguments.get("grants")
-    chain = HookChain(arguments.get("middleware", ()))
+    chain, debug = HookChain(arguments.get("middleware", ())), arguments.get("debug")
+    if debug is None:
+        debug = os.environ.get("ZIGGURAT_DEBUG", "") not in ("", "0")
     inherited = _Inherited(chain, arguments.get("approvals"), budget, grants is not None)
     return AgentParts(
         name,
@@ -59,7 +61,7 @@ def agent_parts(
         None if grants is None else known(grants),
         read,
         chain,
-        debug=_debugging(arguments.get("debug")),
+        debug=debug,
     )
 
 
@@ -109,8 +111,3 @@ def _list_price(model: str, usage: Usage) -> "Decimal | None":
     from ziggurat.messages.price import price_of_call
 
     return price_of_call(usage, model)
-
-
-def _debugging(chosen: bool | None) -> bool:
-    """Return whether unexpected errors are raised at once: as chosen, else by the environment variable."""
-    return os.environ.get("ZIGGURAT_DEBUG", "") not in ("", "0") if chosen is None else chosen

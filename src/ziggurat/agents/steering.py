@@ -71,15 +71,13 @@ class Steering:
         self._number = 0
         self._due: list[Message] = []
         self._reached = _reached(ctx) if journal_of(ctx).reopened else (0, 0)
-        self._open(True)
-
-    def _open(self, is_open: bool) -> None:
-        if self._mailbox is not None:
-            self._mailbox.open = is_open
+        if mailbox is not None:
+            mailbox.open = True
 
     def ends(self) -> None:
         """Accept no more steering, because the run is about to stop."""
-        self._open(False)
+        if self._mailbox is not None:
+            self._mailbox.open = False
 
     async def before(self, step: int) -> list[Message]:
         """Return the messages to add before the model call of a step.

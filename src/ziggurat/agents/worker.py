@@ -31,10 +31,6 @@ Report = Callable[[str, "AgentRun[Any] | Exception"], None]
 """Called with the id of a run and how it went: the run at its end, or why it could not go on."""
 
 
-def _ignore(run_id: str, outcome: "AgentRun[Any] | Exception") -> None:
-    pass
-
-
 class Recurring(Protocol):
     """What submits runs at recurring times: a `Schedule`."""
 
@@ -74,7 +70,7 @@ class Worker(Generic[Out]):
         attempts: int,
         grace: float,
         schedules: Sequence[Recurring] = (),
-        report: Report = _ignore,
+        report: Report = lambda run_id, outcome: None,
     ) -> None:
         if not starter.opener.runs.keeps_ended:
             raise ConfigurationError(

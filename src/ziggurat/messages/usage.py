@@ -87,9 +87,7 @@ class Tally:
 
     def __init__(self, outer: "Tally | None" = None) -> None:
         self.outer: Tally | None = outer
-        self._usages: defaultdict[str, list[Usage]] = defaultdict(
-            list
-        )  # by model, the first may be a sum of earlier ones
+        self._usages: defaultdict[str, list[Usage]] = defaultdict(list)  # by model, perhaps with a sum at first
         self.model_calls: int = 0
         self.tool_calls: int = 0
         self.ended: Sequence[set[str]] = ()  # of each budget in effect, the paths of the tool calls that have ended

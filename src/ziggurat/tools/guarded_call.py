@@ -194,7 +194,7 @@ async def run_in_thread(
     except asyncio.CancelledError:
         if not future.done():
             POOL.write_off(thread)
-            future.add_done_callback(_retrieve_error)
+            future.add_done_callback(asyncio.Future.exception)  # retrieved, so that asyncio does not log it
         if (waited_for := thread.give_up()) is not None:
             await settle([waited_for], ctx, name=call.name)
         raise
@@ -205,11 +205,6 @@ async def run_in_thread(
     if hasattr(type(value), "__await__"):  # looked up on the type: a value's own attributes may run its code
         return await run_guarded(lambda: cast("Awaitable[object]", value), {}, ctx, call)
     return result_of(value, call)
-
-
-def _retrieve_error(done: "asyncio.Future[object]") -> None:
-    """Retrieve the error of a future that is no longer awaited, so that asyncio does not log it."""
-    done.exception()
 
 
 async def run_bounded(work: Coroutine[Any, Any, T], ctx: Context, *, name: str, seconds: float | None) -> T:

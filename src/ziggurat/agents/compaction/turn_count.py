@@ -18,11 +18,6 @@ IMPORTANT = 0.8
 _SHORTEST_WORD, _LINE = 4, 80
 
 
-def _nothing(turn: Turn) -> float:
-    """Score every turn 0, so that none counts as important."""
-    return 0.0
-
-
 class Window(Struct, frozen=True):
     """Consecutive old turns, and the note that replaces them.
 
@@ -78,7 +73,7 @@ class TurnCount(CheckedStruct, frozen=True, kw_only=True):
     recent: PositiveInt = 10
     window: PositiveInt = 5
     duplicate: PositiveFloat = 0.85
-    importance: Importance = _nothing
+    importance: Importance = lambda turn: 0.0  # so that none counts as important
     important: Callable[[Turn], bool] | None = None
 
     async def __call__(self, excerpt: Excerpt, ctx: Context, /) -> tuple[Message, ...]:

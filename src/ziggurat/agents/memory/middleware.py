@@ -128,7 +128,7 @@ class Remembering(Middleware):
             return None
         if recalled is not None:
             messages.insert(place, _message(recalled, self.bounds))
-            ctx.state(self, _none_yet).extend(recalled)
+            ctx.state(self, list[Recalled]).extend(recalled)
         return AgentRequest(tuple(messages))
 
     async def wrap_agent(self, request: AgentRequest, ctx: Context, agent: Service[AgentRequest, AgentRun]) -> AgentRun:
@@ -137,7 +137,7 @@ class Remembering(Middleware):
             return await agent(request, ctx)
         mind = self._mind(ctx)
         if ctx.listens(MemoryRecalled):
-            recalled = ctx.state(self, _none_yet)
+            recalled = ctx.state(self, list[Recalled])
             ids = tuple(each.record.id for each in recalled)
             texts = _memories_in(request.messages)
             if texts:
@@ -225,10 +225,6 @@ def _notes(noted: object) -> list[Note]:
             raise ConfigurationError(f"a policy for Remembering returns Notes, as [Note(content=...)]; got {each!r}")
         notes.append(each)
     return notes
-
-
-def _none_yet() -> list[Recalled]:
-    return []
 
 
 def _question(messages: Sequence[Message]) -> int | None:
