@@ -1,11 +1,20 @@
 import random
 from collections.abc import Iterator
-from contextlib import ExitStack
+from contextlib import ExitStack, contextmanager
 
 import pytest
 
 from tests.core.hand import HandClock, run
+from ziggurat.core.context import Context
 from ziggurat.core.stopwatch import Stopwatch
+
+
+@contextmanager
+def branch_of(outer: Stopwatch) -> Iterator[Stopwatch]:
+    """The stopwatch of one of several calls that are made at the same time."""
+    with Context("call", watch=outer).branch() as ctx:
+        assert ctx.watch is not None
+        yield ctx.watch
 
 
 class Node:
@@ -37,7 +46,7 @@ def test_a_stopwatch_counts_while_a_call_below_it_works(seed: int) -> None:
         match chance.randrange(4):
             case 0 if node.wait is None:
                 branch = Node(node.watch, node)
-                branch.watch = branch.block.enter_context(node.watch.branch())
+                branch.watch = branch.block.enter_context(branch_of(node.watch))
                 node.below.append(branch)
             case 1 if not node.below and node.outer is not None and node.wait is None:
                 node.outer.below.remove(node)
@@ -79,7 +88,7 @@ def test_an_alarm_rings_when_the_seconds_are_counted_however_often_it_stops() ->
 def test_time_in_which_nothing_could_work_counts_for_nobody_around() -> None:
     clock = HandClock(0.0)
     outer = Stopwatch(clock)
-    with outer.branch() as one, outer.branch(), one.waiting():
+    with branch_of(outer) as one, branch_of(outer), one.waiting():
         clock.at += 5
         one.discount(5)
         assert (one.elapsed, outer.elapsed) == (0, 0)

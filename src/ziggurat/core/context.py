@@ -243,17 +243,17 @@ class Context(Struct, frozen=True, eq=False):
 class _Branch:
     """What `Context.branch` returns; a class, because a fan-out enters one for each of its calls."""
 
-    __slots__ = ("_branch", "_ctx")
+    __slots__ = ("_ctx", "_outer")
 
     def __init__(self, ctx: Context) -> None:
         self._ctx = ctx
-        self._branch = (ctx.watch or Stopwatch(ctx.clock)).branch()
+        self._outer = ctx.watch or Stopwatch(ctx.clock)
 
     def __enter__(self) -> Context:
-        return self._ctx.timed(self._branch.__enter__())
+        return self._ctx.timed(self._outer.begin_branch())
 
-    def __exit__(self, *error: Any) -> None:
-        self._branch.__exit__(*error)
+    def __exit__(self, *error: object) -> None:
+        self._outer.end_branch()
 
 
 class Journal(Protocol):

@@ -2,7 +2,6 @@
 
 import asyncio
 from collections.abc import Awaitable, Callable, Iterable, Sequence
-from contextlib import AbstractContextManager
 from functools import partial
 from typing import Any, Generic, TypeVar
 
@@ -57,7 +56,7 @@ class FanOut(Generic[T]):
         self._slots = slots
         self._enough = enough
         self._over: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        self._open: dict[asyncio.Task[T | Suspend], tuple[AbstractContextManager[Stopwatch], Slot | None]] = {}
+        self._open: dict[asyncio.Task[T | Suspend], Slot | None] = {}
         self._why = ""
         self._error: BaseException | None = None
 
@@ -98,10 +97,10 @@ class FanOut(Generic[T]):
         self.tasks.append(None if self._over.done() else self._start(member))
 
     def _start(self, member: Member[T]) -> "asyncio.Task[T | Suspend]":
-        branch = self._watch.branch()  # from now on: a call that waits for a slot does not wait for a person
+        watch = self._watch.begin_branch()  # from now on: a call that waits for a slot does not wait for a person
         slot = None if self._slots is None else Slot(self._slots, left=True)
-        task = asyncio.get_running_loop().create_task(_run(member, branch.__enter__(), slot))
-        self._open[task] = branch, slot
+        task = asyncio.get_running_loop().create_task(_run(member, watch, slot))
+        self._open[task] = slot
         task.add_done_callback(self._ended)
         return task
 
@@ -125,8 +124,8 @@ class FanOut(Generic[T]):
             self.fail(error)
 
     def _close(self, task: "asyncio.Task[T | Suspend]") -> None:
-        branch, slot = self._open.pop(task)
-        branch.__exit__(None, None, None)
+        slot = self._open.pop(task)
+        self._watch.end_branch()
         if slot is not None:
             slot.end()
 

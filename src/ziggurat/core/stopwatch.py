@@ -1,7 +1,7 @@
 """Stopwatch: measures the time of a call, and stands still while the call only waits for a person."""
 
 from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import contextmanager
 from typing import Protocol
 
 from ziggurat.core.clock import Clock, Timer
@@ -106,9 +106,14 @@ class Stopwatch:
         finally:
             self._change(-1, 0)
 
-    def branch(self) -> "AbstractContextManager[Stopwatch]":
-        """Return the stopwatch of one of several calls that are made at the same time, within a ``with`` block."""
-        return _Branch(self)
+    def begin_branch(self) -> "Stopwatch":
+        """Return the stopwatch of one of several calls that are made at the same time, until `end_branch`."""
+        self._change(0, 1)
+        return Stopwatch(self.clock, self, self.emit)
+
+    def end_branch(self) -> None:
+        """End one of the branches that were begun."""
+        self._change(0, -1)
 
     @contextmanager
     def followed_by(self, other: "Stopwatch") -> Iterator[None]:
@@ -216,19 +221,3 @@ class Alarm:
         self._timer.cancel()
         if self.watch._limit is self:
             self.watch._limit = None  # no reference cycle is left
-
-
-class _Branch:
-    """What `Stopwatch.branch` returns; a class, because a fan-out enters one for each of its calls."""
-
-    __slots__ = ("_outer",)
-
-    def __init__(self, outer: Stopwatch) -> None:
-        self._outer = outer
-
-    def __enter__(self) -> Stopwatch:
-        self._outer._change(0, 1)
-        return Stopwatch(self._outer.clock, self._outer, self._outer.emit)
-
-    def __exit__(self, *error: object) -> None:
-        self._outer._change(0, -1)
