@@ -3,7 +3,7 @@
 from collections import deque
 from collections.abc import AsyncGenerator
 
-from msgspec import Struct
+from msgspec import Struct, field
 
 from ziggurat.core.entries import JournalEntry
 from ziggurat.core.event import Emit, Event, Skipped
@@ -24,21 +24,18 @@ class SubscribedItem(Struct, frozen=True):
     what: JournalEntry | Event
 
 
-class Unread:
+class Unread(Struct, eq=False):
     """The unread events of one reader; beyond a number the oldest are dropped.
 
-    Args:
-        limit: The largest number.
-
     Attributes:
+        limit: The largest number.
         items: The events, the oldest first.
         dropped: How many were dropped before the first of them.
     """
 
-    def __init__(self, limit: int = 1000) -> None:
-        self.limit = limit
-        self.items: deque[SubscribedItem] = deque()
-        self.dropped: int = 0
+    limit: int = 1000
+    items: deque[SubscribedItem] = field(default_factory=deque)
+    dropped: int = 0
 
     def append(self, item: SubscribedItem) -> None:
         """Add an event."""
