@@ -13,7 +13,7 @@ from ziggurat.agents.steering import Steering, StoppedAfterStep
 from ziggurat.agents.stop import Progress, Verdict, natural_end
 from ziggurat.calls.agent_call import AGENT_CALL
 from ziggurat.calls.batch import REDIRECTED, call_tool, call_tools, not_executed
-from ziggurat.core.containment import contained
+from ziggurat.core.containment import contained, watched
 from ziggurat.core.context import AMBIENT, Context
 from ziggurat.core.errors import ConfigurationError, ModelError
 from ziggurat.core.event import SILENCE
@@ -58,7 +58,7 @@ class AgentLoop:
         """Run until a stop; the run so far, also after an error, is in `AgentCall.run`."""
         run = LoopRun(self.settings, request, ctx)
         steps = self._steps(run, ctx) if self.settings.timeout is None else self._steps_within(run, ctx)
-        return steps if run.steering is None else _await_steered(steps, ctx)
+        return watched(steps if run.steering is None else _await_steered(steps, ctx))
 
     async def _steps_within(self, run: LoopRun, ctx: Context) -> AgentRun:
         allowed = self.settings.timeout or 0.0

@@ -1,0 +1,223 @@
+"""Task groups in the code of users cancel no run, and what cancels a run is not taken for one of them."""
+
+import asyncio
+import contextlib
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+import pytest
+
+from tests.core.hand import HandClock
+from ziggurat.agents.agent import Agent
+from ziggurat.agents.flow import flow
+from ziggurat.core.context import Context
+from ziggurat.core.layer import stack
+from ziggurat.layers.timeout import timeout
+from ziggurat.messages import stops
+from ziggurat.messages.agent import AgentRun
+from ziggurat.messages.middleware import Middleware
+from ziggurat.messages.model import ModelRequest, ModelResponse
+from ziggurat.messages.parts import tool_call
+from ziggurat.models.scripted import ScriptedModel
+from ziggurat.runs.options import Environment
+from ziggurat.tools.function import tool
+
+
+async def _fails() -> None:
+    await asyncio.sleep(0)
+    raise ValueError("no")
+
+
+async def _works() -> None:
+    await asyncio.sleep(0)
+
+
+async def _caught() -> str:
+    try:
+        async with asyncio.TaskGroup() as group:
+            group.create_task(_fails())
+            group.create_task(_works())
+    except* ValueError:
+        pass
+    return "went on"
+
+
+async def _raised() -> str:
+    async with asyncio.TaskGroup() as group:
+        group.create_task(_fails())
+    return "not reached"
+
+
+async def _in_the_body() -> str:
+    try:
+        async with asyncio.TaskGroup() as group:
+            group.create_task(_fails())
+            await asyncio.Event().wait()
+    except* ValueError:
+        pass
+    return "went on"
+
+
+async def _nested() -> str:
+    try:
+        async with asyncio.TaskGroup() as group:
+            group.create_task(_caught())
+            await _caught()
+            group.create_task(_fails())
+    except* ValueError:
+        pass
+    return "went on"
+
+
+async def _several() -> str:
+    return " ".join([await _caught() for _ in range(3)])
+
+
+USES: list[Callable[[], Awaitable[str]]] = [_caught, _raised, _in_the_body, _nested, _several]
+
+
+def _tool_of(use: Callable[[], Awaitable[str]]) -> Any:
+    @tool
+    async def work() -> str:
+        """Work."""
+        return await use()
+
+    return work
+
+
+def _plain(use: Callable[[], Awaitable[str]]) -> Any:
+    return Agent(ScriptedModel(tool_call("work"), tool_call("work"), "done"), tools=[_tool_of(use)])
+
+
+def _timed(use: Callable[[], Awaitable[str]]) -> Any:
+    model = ScriptedModel(tool_call("work"), tool_call("work"), "done")
+    return Agent(model, tools=[_tool_of(use)], timeout=60)
+
+
+def _layered(use: Callable[[], Awaitable[str]]) -> Any:
+    model = ScriptedModel(tool_call("work"), tool_call("work"), "done")
+    return Agent(model, tools=[stack(_tool_of(use), timeout(seconds=60))])
+
+
+def _at_the_same_time(use: Callable[[], Awaitable[str]]) -> Any:
+    calls = [tool_call("work", id="1"), tool_call("work", id="2")]
+    return Agent(ScriptedModel(calls, tool_call("work"), "done"), tools=[_tool_of(use)])
+
+
+def _below(use: Callable[[], Awaitable[str]]) -> Any:
+    model = ScriptedModel(tool_call("work"), "found", tool_call("work"), "found")
+    inner = Agent(model, name="inner", description="Works.", tools=[_tool_of(use)])
+    return Agent(ScriptedModel(tool_call("inner", input="x"), tool_call("inner", input="x"), "done"), tools=[inner])
+
+
+def _in_a_model(use: Callable[[], Awaitable[str]]) -> Any:
+    answers = ScriptedModel(tool_call("work"), "done")
+
+    async def model(request: ModelRequest, ctx: Context) -> ModelResponse:
+        with contextlib.suppress(ExceptionGroup):
+            await use()
+        return await answers(request, ctx)
+
+    return Agent(model, tools=[_tool_of(_works_on)])
+
+
+async def _works_on() -> str:
+    return "went on"
+
+
+def _in_a_hook(use: Callable[[], Awaitable[str]]) -> Any:
+    class Uses(Middleware):
+        async def before_model(self, request: ModelRequest, ctx: Context) -> ModelRequest:
+            with contextlib.suppress(ExceptionGroup):
+                await use()
+            return request
+
+    return Agent(ScriptedModel(tool_call("work"), "done"), tools=[_tool_of(_works_on)], middleware=[Uses()])
+
+
+def _in_a_flow(use: Callable[[], Awaitable[str]]) -> Any:
+    agent = _plain(use)
+
+    @flow
+    async def work(text: str) -> str:
+        with contextlib.suppress(ExceptionGroup):
+            await use()
+        return str((await agent.run(text)).text)
+
+    return work
+
+
+PLACES = [_plain, _timed, _layered, _at_the_same_time, _below, _in_a_model, _in_a_hook, _in_a_flow]
+
+
+@pytest.mark.parametrize("place", PLACES)
+@pytest.mark.parametrize("use", USES)
+@pytest.mark.parametrize("streamed", [False, True])
+def test_a_task_group_whose_task_fails_cancels_no_run(
+    use: Callable[[], Awaitable[str]], place: Callable[[Callable[[], Awaitable[str]]], Any], streamed: bool
+) -> None:
+    async def go() -> tuple[AgentRun, int]:
+        agent = place(use)
+        if streamed:
+            async with agent.stream("go") as events:
+                async for _ in events:
+                    pass
+            run = events.response
+        else:
+            run = await agent.run("go")
+        task = asyncio.current_task()
+        assert task is not None
+        return run, task.cancelling()
+
+    run, cancelling = asyncio.run(go())
+    assert isinstance(run.stop, stops.Completed), run.error
+    assert run.text == "done"
+    if place is not _in_a_flow:  # whose own code is awaited as that of the caller
+        assert cancelling == 0
+
+
+async def _waits_in_a_group() -> str:
+    async with asyncio.TaskGroup() as group:
+        group.create_task(asyncio.sleep(3600))
+    return "not reached"
+
+
+async def _waits_after_one() -> str:
+    await _caught()
+    await asyncio.Event().wait()
+    return "not reached"
+
+
+async def _swallows_after_one() -> str:
+    await _caught()
+    with contextlib.suppress(asyncio.CancelledError):
+        await asyncio.Event().wait()
+    return "swallowed it"
+
+
+@pytest.mark.parametrize("place", [_plain, _timed, _at_the_same_time, _below])
+@pytest.mark.parametrize("use", [_waits_in_a_group, _waits_after_one, _swallows_after_one])
+def test_who_cancels_a_run_whose_tool_uses_task_groups_ends_it(
+    use: Callable[[], Awaitable[str]], place: Callable[[Callable[[], Awaitable[str]]], Any]
+) -> None:
+    async def go() -> None:
+        task = asyncio.get_running_loop().create_task(place(use).run("go"))
+        for _ in range(30):
+            await asyncio.sleep(0)
+        assert not task.done()
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+
+    asyncio.run(go())
+
+
+def test_a_time_limit_that_passes_after_a_task_group_has_failed_is_a_time_limit() -> None:
+    async def go() -> AgentRun:
+        clock = HandClock(0.0)
+        agent = Agent(ScriptedModel(tool_call("work")), tools=[_tool_of(_waits_after_one)], timeout=60)
+        task = asyncio.get_running_loop().create_task(agent.run("go", environment=Environment(clock=clock)))
+        await clock.advance(61)
+        return await task
+
+    assert isinstance(asyncio.run(go()).stop, stops.TimedOut)
