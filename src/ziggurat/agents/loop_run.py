@@ -116,7 +116,7 @@ class LoopRun:
         self.rewriters: Rewriters | None = _rewriters(ctx) if MIDDLEWARE in scope else None
         self.instructions: str | None = None
         self.nudges: list[Advice] | None = None
-        self.retries: dict[str, int] = {}  # by tool, how often in a row it asked the model to try again
+        self.retries: dict[str, int] | None = None  # by tool, how often in a row it asked the model to try again
         self.steering: Steering | None = steering(ctx) if STEERING in scope or journal_of(ctx).reopened else None
         self.writer: SessionWriter | None = session_writer_of(ctx) if SESSION_WRITER in scope else None
 
@@ -144,11 +144,13 @@ class LoopRun:
         self.complete = len(log)
         if failed or self.retries:
             for result in results:
-                if result.error == "retry" or (result.error is None and result.name in self.retries):
-                    self._count_retry(result)
+                self._count_retry(result)
 
     def _count_retry(self, result: ToolResult) -> None:
         """Count a tool's requests to try again, until it succeeds."""
+        if result.error not in (None, "retry"):
+            return
+        self.retries = self.retries or {}
         count = 0 if result.error is None else self.retries.get(result.name, 0) + 1
         self.retries[result.name] = count
         spec = next((spec for spec in self.loop.specs if spec.name == result.name), None)

@@ -3,7 +3,7 @@
 import asyncio
 import threading
 from collections import deque
-from collections.abc import Awaitable, Callable, Iterable, Sequence
+from collections.abc import Awaitable, Callable, Collection, Iterable, Sequence
 
 from ziggurat.core.clock import SYSTEM_CLOCK, Clock
 from ziggurat.core.codec import SHAPE_VERSION
@@ -37,7 +37,7 @@ class LocalJournal(Recorder):
         super().__init__(mode, strict=strict, clock=clock)
         self._index: dict[str, JournalEntry | list[JournalEntry] | Record] = {}  # the entries of calls, by path
         self._begun = 1  # the number of entries with which the run was opened
-        self._given: frozenset[str] = frozenset()  # the ids of what was decided when it was opened
+        self._given: Collection[str] = ()  # the ids of what was decided when it was opened
         self._closed = False
         self.is_new: bool = True  # whether its first caller drives it: it was not there before, or is a fork
         self.cancelled: bool = False  # whether it was before the run was continued
@@ -339,7 +339,7 @@ class LocalJournal(Recorder):
                 record.cursor = record.counted = record.recounted = 0
         earlier = ended.elapsed if isinstance(ended, Ended) else self._latest()
         self.watch = Stopwatch(self.watch.clock if clock is None else clock, earlier=earlier)
-        self._given = frozenset(entry.id for entry in decided)
+        self._given = {entry.id for entry in decided}
         for entry in (*decided, Opened("", run_id, SHAPE_VERSION, at, losses=losses)):
             self.hold(entry)
         self._begun = len(self.entries)

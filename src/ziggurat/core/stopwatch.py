@@ -57,7 +57,7 @@ class Stopwatch:
         self._followers: list[Stopwatch] | None = None  # of calls that wait for this one
         self._sleeping: list[Alarm] | None = None
         self._limit: Alarm | None = None
-        self.places: list[Place] = []  # of the calls that it measures, in the order in which they took them
+        self.places: tuple[Place, ...] = ()  # of the calls that it measures, in the order in which they took them
         self.limited: bool = outer is not None and outer.limited  # whether it or one around it has a limit
 
     @property
@@ -170,7 +170,7 @@ async def take_back(watch: Stopwatch | None) -> None:
         watches.append(watch)
         watch = watch.outer
     for each in reversed(watches):
-        for place in [*each.places]:
+        for place in each.places:
             await place.take_back()
 
 
