@@ -196,6 +196,21 @@ def test_an_error_that_only_bears_a_known_name_is_foreign() -> None:
         assert (read.type_name, read.transient) == (name, False)
 
 
+@pytest.mark.parametrize(
+    "error",
+    [
+        ValueError("bad"),
+        KeyError("x"),
+        ZeroDivisionError(),
+        type("Own", (Exception,), {})("bad"),
+        type("OwnOfOurs", (errors.ServiceError,), {})("bad"),
+        ExceptionGroup("all", [KeyError("x"), ExceptionGroup("deeper", [errors.ToolError("bad")])]),
+    ],
+)
+def test_an_error_that_comes_back_is_described_as_it_was(error: Exception) -> None:
+    assert errors.described(again(error)) == errors.described(again(again(error))) == errors.described(error)
+
+
 def test_an_error_kept_by_reference_is_itself() -> None:
     error = ValueError("no")
     assert as_error(error) is error

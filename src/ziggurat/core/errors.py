@@ -65,6 +65,7 @@ class ZigguratError(Exception):
 
 
 _LONGEST = 2_000
+_MOST_IN_GROUP = 10  # errors of a group that its text names
 
 
 class ConfigurationError(ZigguratError):
@@ -341,14 +342,17 @@ def attach(error: BaseException, name: str, value: object) -> None:
 
 def described(error: BaseException) -> str:
     """Return an error's type and text in one line, also when its `__str__` fails."""
-    text = text_of(error)
-    return f"{type(error).__name__}: {text}" if text else type(error).__name__
+    name, text = type_name_of(error), text_of(error)
+    return f"{name}: {text}" if text else name
 
 
 def text_of(error: BaseException) -> str:
-    """Return an error's own text; never raise, even when the `__str__` of a user's error does."""
+    """Return an error's own text, with the errors of a group; never raise, even when the `__str__` of a user's does."""
     try:
-        return str(error)
+        text = str(error)
+        if isinstance(error, BaseExceptionGroup):
+            text += "".join(f"; {described(each)}" for each in error.exceptions[:_MOST_IN_GROUP])
+        return text
     except BaseException:  # noqa: BLE001 - SystemExit too: reporting an error must not end the program
         return "(its text cannot be shown)"
 

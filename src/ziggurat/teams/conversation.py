@@ -13,7 +13,7 @@ from ziggurat.calls.gather import settled_until
 from ziggurat.calls.step import own_places
 from ziggurat.core.combinator import annotate
 from ziggurat.core.context import AMBIENT, Context
-from ziggurat.core.errors import fact_of, text_of, type_name_of
+from ziggurat.core.errors import described, fact_of
 from ziggurat.core.journal import journal_of
 from ziggurat.messages import stops
 from ziggurat.messages.agent import AgentRequest, AgentRun
@@ -100,7 +100,7 @@ class TeamConversation:
         ]
         for turn, outcome in zip(turns, judged, strict=True):
             if isinstance(outcome, Exception):
-                self.tell(f"{turn.member.name} {FAILED}: {type_name_of(outcome)}: {text_of(outcome)}", turn.member.name)
+                self.tell(f"{turn.member.name} {FAILED}: {described(outcome)}", turn.member.name)
         return judged
 
     def require_an_answer(self, turns: Sequence[Turn], outcomes: Sequence[AgentRun | Exception | None]) -> None:
@@ -113,7 +113,7 @@ class TeamConversation:
         if not failures or any(isinstance(each, AgentRun) for each in outcomes):
             return
         (_, first), *others = failures
-        notes = [f"{turn.member.name} failed, too: {type_name_of(each)}: {text_of(each)}" for turn, each in others]
+        notes = [f"{turn.member.name} failed, too: {described(each)}" for turn, each in others]
         annotate(first, notes)
         raise first
 

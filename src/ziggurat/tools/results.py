@@ -8,11 +8,13 @@ import msgspec
 from ziggurat.core.codec import encode
 from ziggurat.core.errors import (
     Denied,
+    ForeignError,
     InvalidArguments,
     Timeout,
     ToolError,
     ToolErrorKind,
     ZigguratError,
+    described,
     fact_of,
     is_transient,
     text_of,
@@ -34,9 +36,6 @@ _PARTS = (Text, Image, Audio, File)
 _MAX_NODES = 1_000_000
 _MAX_SIZE = 16_000_000
 """Characters and bytes in a returned value before it is encoded; only its beginning is shown anyway."""
-
-_MAX_ERRORS = 10
-"""How many errors of an exception group are named."""
 
 _CONTAINERS = (dict, list, tuple, set, frozenset, msgspec.Struct)
 _TEXTS = (str, bytes, bytearray)
@@ -205,10 +204,7 @@ def presentable(error: BaseException) -> BaseException:
 
 
 def text_of_error(error: BaseException) -> str:
-    """Return an error's text, with its type unless it is one of ours, and the errors of a group; never raises."""
-    text = text_of(error)
-    if isinstance(error, BaseExceptionGroup):
-        text += "".join(f"; {text_of_error(each)}" for each in error.exceptions[:_MAX_ERRORS])
-    if isinstance(error, ZigguratError):
-        return text or type(error).__name__
-    return f"{type(error).__name__}: {text}" if text else type(error).__name__
+    """Return an error's text, with its type unless it is one of ours; never raises."""
+    if isinstance(error, ZigguratError) and not isinstance(error, ForeignError):
+        return text_of(error) or type(error).__name__
+    return described(error)
