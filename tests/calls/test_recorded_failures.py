@@ -1,4 +1,4 @@
-"""What a model is told of a failure is the same if its process is lost before that is on record."""
+"""What a model is told of a failure when a process was lost."""
 
 import asyncio
 from collections.abc import Callable, Iterator
@@ -11,12 +11,17 @@ from tests.stores import places
 from tests.stores.mortal import MortalStore
 from tests.stores.places import new_store
 from ziggurat.agents.agent import Agent
+from ziggurat.agents.flow import flow
+from ziggurat.agents.runnable import Runnable
+from ziggurat.calls.step import step
 from ziggurat.core.context import Context
-from ziggurat.core.errors import ServiceError, StoreError
+from ziggurat.core.errors import NotRepeatable, ServiceError, StoreError
 from ziggurat.core.store import Store
+from ziggurat.messages.agent import AgentRun
 from ziggurat.messages.model import ModelRequest, ModelResponse
 from ziggurat.messages.parts import tool_call
 from ziggurat.models.scripted import ScriptedModel
+from ziggurat.tools.function import tool
 
 
 @pytest.fixture(autouse=True, params=["memory", "sqlite", "file"])
@@ -58,22 +63,60 @@ def _agent(failure: Callable[[], Exception], store: Store) -> Agent:
 
 @pytest.mark.parametrize("told", FAILURES)
 def test_a_failure_is_told_as_it_was_wherever_the_process_was_lost(told: str) -> None:
-    async def observed(lives: int) -> bool:
-        """Run in a process that is lost at an append, and go on in another; return whether it was lost."""
-        store = MortalStore(new_store(), lives)
+    def check(run: AgentRun) -> None:
+        assert (run.text, run.observations) == ("done", (told,))
+
+    assert asyncio.run(_lost_everywhere(lambda store: _agent(FAILURES[told], store), check)) > 5
+
+
+async def _lost_everywhere(make: Callable[[Store], Runnable], check: Callable[[AgentRun], None]) -> int:
+    """Run in a process that is lost at each append in turn, and go on in another; return how often one was lost."""
+    lost = 0
+    while True:
+        run_id = f"r-{lost}"
+        store = MortalStore(new_store(), lost + 1)
         with suppress(StoreError):
-            await _agent(FAILURES[told], store).run("go", run_id=f"r-{lives}")
+            await make(store).run("go", run_id=run_id)
         await store.inner.close()
+        if not store.dead:
+            return lost
+        lost += 1
         after = new_store()
-        if await after.find(f"run:r-{lives}") is not None:
-            run = await _agent(FAILURES[told], after).run("go", run_id=f"r-{lives}")
-            assert (run.text, run.observations) == ("done", (told,))
-        return store.dead
+        if await after.find(f"run:{run_id}") is not None:
+            check(await make(after).run("go", run_id=run_id))
 
-    async def main() -> None:
-        lives = 1
-        while await observed(lives):
-            lives += 1
-        assert lives > 5
 
-    asyncio.run(main())
+def _paying_tool(store: Store) -> Runnable:
+    @tool(effect="once")
+    async def pay() -> str:
+        """Pay."""
+        return "paid"
+
+    async def pays(request: ModelRequest, ctx: Context) -> ModelResponse:
+        reply = request.messages[2].tool_results[0].text if len(request.messages) > 2 else tool_call("pay")
+        return await ScriptedModel(reply)(request, ctx)
+
+    return Agent(pays, tools=[pay], store=store)
+
+
+def _paying_step(store: Store) -> Runnable:
+    @step(effect="once")
+    async def pay() -> str:
+        return "paid"
+
+    @flow(store=store)
+    async def work(task: str) -> str:
+        try:
+            return await pay()
+        except NotRepeatable as error:
+            return str(error)
+
+    return work
+
+
+@pytest.mark.parametrize("make", [_paying_tool, _paying_step])
+def test_of_a_call_with_its_beginning_alone_on_record_no_cause_is_told(make: Callable[[Store], Runnable]) -> None:
+    said: list[str] = []
+    asyncio.run(_lost_everywhere(make, lambda run: said.append(run.text)))
+    unknown = "pay was interrupted and acts once only, so it was not run again; whether it took effect is unknown"
+    assert {*said} == {"paid", f"{unknown}: find out before you ask for it again"}

@@ -47,7 +47,7 @@ async def make_once(
 
 
 async def settle_unknown(
-    spec: ToolSpec, call: ToolCall, record: Record, ctx: Context, error: BaseException
+    spec: ToolSpec, call: ToolCall, record: Record, ctx: Context, unknown: NotRepeatable
 ) -> ToolResult | None:
     """Return the result of a begun call as a person reported it; None to run it, as it may be repeated.
 
@@ -63,7 +63,7 @@ async def settle_unknown(
         text = f"{failure.text} ({spec.name} acts once only and has been run; it was not run again)"
         raise NotRepeatable(text, kind="interrupted")
     if spec.interrupted == "report":
-        raise error if isinstance(error, NotRepeatable) else unknown_outcome(spec.name, error)
+        raise unknown
     decision = await _decision_on_interrupted(call, record, ctx)
     if isinstance(decision, Happened):
         return result_of(decision.result, call)

@@ -215,7 +215,7 @@ class Step(Generic[P, R]):
         """Return the error of a step that acts once only and was started before: how it failed then, if it did."""
         failure = next((each for each in reversed(record.withdrawn) if isinstance(each, Failure)), None)
         if failure is None:
-            return unknown_outcome(self.name, ConnectionAbortedError("the run was broken off"))
+            return unknown_outcome(self.name)
         error = as_error(failure.error)
         return error if isinstance(error, NotRepeatable) else second_run_error(self.name, error)
 

@@ -37,6 +37,7 @@ from ziggurat.tools.approval import APPROVALS
 from ziggurat.tools.fork_effects import FORK_EFFECTS
 from ziggurat.tools.function import APPROVED_CALL, TOOL_DELTAS
 from ziggurat.tools.guarded_call import Frozen
+from ziggurat.tools.outcome import unknown_outcome
 from ziggurat.tools.permissions import DECLARED_ONLY, PERMISSION_LOG
 from ziggurat.tools.permissions import check as check_permissions
 from ziggurat.tools.results import error_result
@@ -46,9 +47,6 @@ _CONCERNS: frozenset[Key[Any]] = frozenset(
     (ADMISSION, APPROVALS, DECLARED_ONLY, FORK_EFFECTS, PERMISSION_LOG, WAITING_CALLS)
 )
 """What may see, count or refuse calls before they are made, besides hooks."""
-
-_BROKEN_OFF = CancelledError("the run was broken off")
-"""What interrupted a call that an earlier process has begun."""
 
 
 async def act(box: Toolbox, call: ToolCall, ctx: Context) -> ToolResult:
@@ -226,7 +224,7 @@ class _LiveCall(Struct, eq=False):
         assert intent is not None
         spec, frozen = self.entry.spec, as_type(intent.request, ToolCall)
         if spec.effect == "once":
-            happened = await settle_unknown(spec, frozen, record, self.ctx, _BROKEN_OFF)
+            happened = await settle_unknown(spec, frozen, record, self.ctx, unknown_outcome(spec.name))
             if happened is not None:
                 return happened
         check_permissions(spec, self.ctx)

@@ -72,12 +72,17 @@ def _is_lost_itself(error: BaseException) -> bool:
     return isinstance(error, EOFError) or not isinstance(error, Exception)
 
 
-def unknown_outcome(name: str, error: BaseException) -> NotRepeatable:
-    """Return the error of a call of a tool that acts once only and may have taken effect."""
-    why = "it was cancelled" if isinstance(error, CancelledError) else text_of_error(error)
+def unknown_outcome(name: str, error: BaseException | None = None) -> NotRepeatable:
+    """Return the error of a call of a tool that acts once only and may have taken effect.
+
+    Args:
+        name: The name of the tool.
+        error: How the call failed; None if only its beginning is on record.
+    """
+    why = "it was cancelled" if isinstance(error, CancelledError) else "" if error is None else text_of_error(error)
     return NotRepeatable(
         f"{name} was interrupted and acts once only, so it was not run again; whether it took effect is unknown: find "
-        f"out before you ask for it again ({why})",
+        f"out before you ask for it again{f' ({why})' if why else ''}",
         kind="interrupted",
     )
 
