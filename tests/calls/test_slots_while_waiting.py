@@ -1,6 +1,7 @@
 """A call that only waits for a person leaves its slots to others, and has them again before it goes on."""
 
 import asyncio
+import random
 from collections.abc import Callable
 from typing import Any
 
@@ -15,7 +16,8 @@ from ziggurat.core.context import Context
 from ziggurat.core.layer import stack
 from ziggurat.layers.concurrency_limit import Bulkhead, concurrency_limit
 from ziggurat.layers.timeout import timeout
-from ziggurat.messages.agent import Approve, Decision, PendingItem
+from ziggurat.messages import stops
+from ziggurat.messages.agent import AgentRun, Approve, Decision, PendingItem
 from ziggurat.messages.model import ModelRequest, ModelResponse
 from ziggurat.messages.parts import tool_call
 from ziggurat.models.scripted import ScriptedModel
@@ -338,3 +340,47 @@ def test_a_batch_that_fails_fast_begins_no_call_that_had_no_slot() -> None:
     run = asyncio.run(world.agent([tool_call("fail"), tool_call("pay"), tool_call("add")], tools=box).run("go"))
     assert run.observations == ("ValueError: no", *["not executed: another call of the batch failed"] * 2)
     assert (world.asked, world.most) == ({}, 0)
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_agents_within_each_other_that_share_slots_and_wait_all_end(seed: int) -> None:
+    """Trees of agents under one bulkhead, some of whose calls are decided on after a number of turns."""
+    chance = random.Random(seed)
+    bulkhead = Bulkhead(chance.choice((1, 1, 2)))
+
+    async def decide(item: PendingItem) -> Decision:
+        for _ in range(chance.randint(0, 12)):
+            await asyncio.sleep(0)
+        return Approve()
+
+    @tool(approval=True)
+    async def act() -> str:
+        """Act."""
+        return "acted"
+
+    def agent(depth: int) -> Any:
+        below = [agent(depth - 1) for _ in range(chance.randint(0, 2) if depth else 0)]
+        renamed = [each.as_tool(name=f"agent_{number}", description="Works.") for number, each in enumerate(below)]
+        limit = concurrency_limit(bulkhead=bulkhead)
+        limited = [stack(each, limit) if chance.random() < 0.7 else each for each in renamed]
+        calls = [tool_call(f"agent_{number}", input="x", id=f"a{number}") for number in range(len(below))]
+        calls += [tool_call("act", id=f"c{number}") for number in range(chance.randint(1, 2))]
+        chance.shuffle(calls)
+        tools = Toolbox([*limited, act], concurrency=chance.choice((1, 2, None)))
+        return Agent(_by_turn(calls, calls[:1], "done"), tools=tools, name=f"level_{depth}")
+
+    def root() -> Any:
+        top = agent(chance.randint(1, 3))
+        return Agent(
+            ScriptedModel(tool_call("top", input="x"), "done"),
+            tools=[stack(top.as_tool(name="top", description="Works."), concurrency_limit(bulkhead=bulkhead))],
+            approvals=Approvals(approver=decide),
+        )
+
+    async def main() -> list[AgentRun]:
+        runs = [root().run("go") for _ in range(chance.randint(1, 3))]
+        return await asyncio.wait_for(asyncio.gather(*runs), 60)
+
+    for _ in range(10):
+        assert all(isinstance(run.stop, stops.Completed) for run in asyncio.run(main()))
+        assert (bulkhead.running, bulkhead.waiting) == (0, 0)

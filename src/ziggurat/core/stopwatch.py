@@ -38,8 +38,8 @@ class Stopwatch:
     """
 
     __slots__ = (
-        "_branches", "_excluded", "_followers", "_limit", "_monotonic", "_sleeping", "_start", "_stopped", "_waits",
-        "clock", "emit", "limited", "outer", "places",
+        "_branches", "_excluded", "_followers", "_limit", "_monotonic", "_returning", "_sleeping", "_start", "_stopped",
+        "_waits", "clock", "emit", "limited", "outer", "places",
     )  # fmt: skip
 
     def __init__(
@@ -54,6 +54,7 @@ class Stopwatch:
         self._stopped: float | None = None  # since when it stands still
         self._waits = 0  # how many waits for people, and stopwatches that stand still, are directly below
         self._branches = 0
+        self._returning = 0  # how many calls below have their decision, and take places back
         self._followers: list[Stopwatch] | None = None  # of calls that wait for this one
         self._sleeping: list[Alarm] | None = None
         self._limit: Alarm | None = None
@@ -149,8 +150,7 @@ class Stopwatch:
         now = self.clock.monotonic()
         if self._stopped is None:
             self._stopped = now
-            for place in self.places:
-                place.leave()
+            self._leave_places()
         else:
             self._excluded += now - self._stopped
             self._stopped = None
@@ -162,16 +162,42 @@ class Stopwatch:
         for follower in self._followers or ():
             follower._change(1 if stands else -1, 0)
 
+    def _leave_places(self) -> None:
+        """Let others have the places of a call that only waits, unless a call below is about to go on in them."""
+        if self._stopped is not None and not self._returning:
+            for place in self.places:
+                place.leave()
+
+    def _return(self, calls: int) -> None:
+        """Count calls below that take places back from now on, or do not any more."""
+        watch: Stopwatch | None = self
+        while watch is not None:
+            watch._returning += calls
+            watch = watch.outer
+
 
 async def take_back(watch: Stopwatch | None) -> None:
-    """Wait until the calls that a stopwatch measures have the places again that they left, the outermost first."""
-    watches: list[Stopwatch] = []
-    while watch is not None:
-        watches.append(watch)
-        watch = watch.outer
-    for each in reversed(watches):
-        for place in each.places:
-            await place.take_back()
+    """Wait until the calls that a stopwatch measures have the places again that they left, the outermost first.
+
+    Meanwhile none of them is left again, although another call may begin to wait: who takes an inner place without the
+    outer one would wait for the latter where it must not.
+    """
+    if watch is None:
+        return
+    watches = [watch]
+    while (outer := watches[-1].outer) is not None:
+        watches.append(outer)
+    watch._return(1)
+    try:
+        for each in reversed(watches):
+            for place in each.places:
+                await place.take_back()
+    except BaseException:
+        watch._return(-1)
+        for each in watches:
+            each._leave_places()
+        raise
+    watch._return(-1)
 
 
 class Alarm:
