@@ -197,7 +197,9 @@ class LocalJournal(Recorder):
     def charge_to(self, path: str, name: str, /) -> None:
         """Note that what was charged at and below `path` was spent by the service of this name."""
         if self.charges is not None:
-            self.charges = [(at, spent_by(cost, name) if is_beneath(at, path) else cost) for at, cost in self.charges]
+            self.charges[:] = [
+                (at, spent_by(cost, name) if is_beneath(at, path) else cost) for at, cost in self.charges
+            ]
 
     def keep_costs(self, path: str, name: str, error: BaseException, spent: tuple[object, ...], /) -> None:
         """Record what a call has cost that was cancelled, so that it has no outcome; written with the next entry."""
