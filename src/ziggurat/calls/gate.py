@@ -273,7 +273,7 @@ async def _await_approver(
     late = ""
     task.add_done_callback(lambda done: done.cancelled() or done.exception())
     try:
-        await asyncio.sleep(0)  # an approver that waits for nothing has decided then, and no place changes hands
+        await asyncio.sleep(0)  # an approver that waits for nothing has decided then, and no slot changes hands
         if not task.done():
             if SAVE_WAITING in ctx.scope:
                 await ctx.scope[SAVE_WAITING]()

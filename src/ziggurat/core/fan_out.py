@@ -148,7 +148,7 @@ async def _run(member: Member[T], watch: Stopwatch, slot: Slot | None) -> T | Su
             if not slot.slots.take(slot):
                 await slot.slots.wait(slot)
             slot.left = False
-            watch.places = (slot,)
+            watch.slots = (slot,)
             HELD.set((*held(), slot))
         return await in_task(partial(member, watch))
     except Suspend as suspend:

@@ -25,7 +25,7 @@ class Slots(Protocol):
 
 
 class Slot(Struct, eq=False):
-    """The slot of one call, which has been taken: a `Place`.
+    """The slot of one call, which has been taken.
 
     Attributes:
         slots: Where it is.

@@ -2,24 +2,15 @@
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import Protocol
+from typing import TYPE_CHECKING
 
 from ziggurat.core.clock import Clock, Timer
 from ziggurat.core.event import SILENCE, Emit
 
+if TYPE_CHECKING:
+    from ziggurat.core.slots import Slot
+
 _WHILE = 0.01
-
-
-class Place(Protocol):
-    """One of a limited number of places that a call has, such as a slot of a bulkhead."""
-
-    def leave(self) -> None:
-        """Let another call have it, because the call only waits for a person."""
-        ...
-
-    async def take_back(self) -> None:
-        """Wait for it, unless the call has it."""
-        ...
 
 
 class Stopwatch:
@@ -27,7 +18,7 @@ class Stopwatch:
 
     Stopwatches form a tree, as calls do. One that stands still stops the one around it too, unless that one has
     parallel branches and another of them works on. So a wait is free for the call that waits and for all around it,
-    and no call beside it gets more time. A call's `places` are free while its stopwatch stands still; whoever goes on
+    and no call beside it gets more time. A call's `slots` are free while its stopwatch stands still; whoever goes on
     below it waits for them, by `take_back`.
 
     Args:
@@ -39,7 +30,7 @@ class Stopwatch:
 
     __slots__ = (
         "_branches", "_excluded", "_followers", "_limit", "_monotonic", "_returning", "_sleeping", "_start", "_stopped",
-        "_waits", "clock", "emit", "limited", "outer", "places",
+        "_waits", "clock", "emit", "limited", "outer", "slots",
     )  # fmt: skip
 
     def __init__(
@@ -54,11 +45,11 @@ class Stopwatch:
         self._stopped: float | None = None  # since when it stands still
         self._waits = 0  # how many waits for people, and stopwatches that stand still, are directly below
         self._branches = 0
-        self._returning = 0  # how many calls below have their decision, and take places back
+        self._returning = 0  # how many calls below have their decision, and take slots back
         self._followers: list[Stopwatch] | None = None  # of calls that wait for this one
         self._sleeping: list[Alarm] | None = None
         self._limit: Alarm | None = None
-        self.places: tuple[Place, ...] = ()  # of the calls that it measures, in the order in which they took them
+        self.slots: tuple[Slot, ...] = ()  # of the calls that it measures, in the order in which they took them
         self.limited: bool = outer is not None and outer.limited  # whether it or one around it has a limit
 
     @property
@@ -150,7 +141,7 @@ class Stopwatch:
         now = self.clock.monotonic()
         if self._stopped is None:
             self._stopped = now
-            self._leave_places()
+            self._leave_slots()
         else:
             self._excluded += now - self._stopped
             self._stopped = None
@@ -162,14 +153,14 @@ class Stopwatch:
         for follower in self._followers or ():
             follower._change(1 if stands else -1, 0)
 
-    def _leave_places(self) -> None:
-        """Let others have the places of a call that only waits, unless a call below is about to go on in them."""
+    def _leave_slots(self) -> None:
+        """Let others have the slots of a call that only waits, unless a call below is about to go on in them."""
         if self._stopped is not None and not self._returning:
-            for place in self.places:
-                place.leave()
+            for slot in self.slots:
+                slot.leave()
 
     def _return(self, calls: int) -> None:
-        """Count calls below that take places back from now on, or do not any more."""
+        """Count calls below that take slots back from now on, or do not any more."""
         watch: Stopwatch | None = self
         while watch is not None:
             watch._returning += calls
@@ -177,9 +168,9 @@ class Stopwatch:
 
 
 async def take_back(watch: Stopwatch | None) -> None:
-    """Wait until the calls that a stopwatch measures have the places again that they left, the outermost first.
+    """Wait until the calls that a stopwatch measures have the slots again that they left, the outermost first.
 
-    Meanwhile none of them is left again, although another call may begin to wait: who takes an inner place without the
+    Meanwhile none of them is left again, although another call may begin to wait: who takes an inner slot without the
     outer one would wait for the latter where it must not.
     """
     if watch is None:
@@ -190,12 +181,12 @@ async def take_back(watch: Stopwatch | None) -> None:
     watch._return(1)
     try:
         for each in reversed(watches):
-            for place in each.places:
-                await place.take_back()
+            for slot in each.slots:
+                await slot.take_back()
     except BaseException:
         watch._return(-1)
         for each in watches:
-            each._leave_places()
+            each._leave_slots()
         raise
     watch._return(-1)
 

@@ -218,7 +218,7 @@ async def concurrency_limit(
     watch = ctx.watch
     if watch is None:
         ctx = ctx.timed(watch := Stopwatch(ctx.clock))
-    watch.places = (*watch.places, call)
+    watch.slots = (*watch.slots, call)
     around = held()
     HELD.set(within := (*around, call))  # as `Holding` does, which takes three calls more
     try:
@@ -226,9 +226,9 @@ async def concurrency_limit(
     finally:
         if held() is within:
             HELD.set(around)
-        places = [*watch.places]
-        places.remove(call)
-        watch.places = tuple(places)
+        slots = [*watch.slots]
+        slots.remove(call)
+        watch.slots = tuple(slots)
         call.over = True
         if not call.left:  # as `Slot.end` does, which takes two calls more
             call.left = True
