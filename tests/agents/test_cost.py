@@ -48,8 +48,8 @@ GUARDED_STEP = 130 if sys.version_info >= (3, 12) else 165
 RECORDED = 10 if sys.version_info >= (3, 12) else 11
 """Calls for a recorded step of a flow, without a store; that of its function is among them."""
 
-RUN = 123 if sys.version_info >= (3, 13) else 130
-"""Calls for a run that is answered at once; before Python 3.13, four of them watch the task groups of users."""
+RUN = 122 if sys.version_info >= (3, 12) else 126
+"""Calls for a run that is answered at once."""
 
 
 def guards() -> list[Any]:

@@ -1,6 +1,7 @@
 """AgentLoop: ask the model, run the tools it calls, and repeat until a stop condition holds."""
 
 import asyncio
+import sys
 from collections.abc import Awaitable, Callable, Coroutine
 from functools import partial
 from typing import Any
@@ -13,7 +14,7 @@ from ziggurat.agents.steering import Steering, StoppedAfterStep
 from ziggurat.agents.stop import Progress, Verdict, natural_end
 from ziggurat.calls.agent_call import AGENT_CALL
 from ziggurat.calls.batch import REDIRECTED, call_tool, call_tools, not_executed
-from ziggurat.core.containment import contained, watched
+from ziggurat.core.containment import Watched, contained
 from ziggurat.core.context import AMBIENT, Context
 from ziggurat.core.errors import ConfigurationError, ModelError
 from ziggurat.core.event import SILENCE
@@ -58,7 +59,8 @@ class AgentLoop:
         """Run until a stop; the run so far, also after an error, is in `AgentCall.run`."""
         run = LoopRun(self.settings, request, ctx)
         steps = self._steps(run, ctx) if self.settings.timeout is None else self._steps_within(run, ctx)
-        return watched(steps if run.steering is None else _await_steered(steps, ctx))
+        steps = steps if run.steering is None else _await_steered(steps, ctx)
+        return steps if sys.version_info >= (3, 13) else Watched(steps)
 
     async def _steps_within(self, run: LoopRun, ctx: Context) -> AgentRun:
         allowed = self.settings.timeout or 0.0
@@ -70,7 +72,7 @@ class AgentLoop:
 
     async def _steps(self, run: LoopRun, ctx: Context) -> AgentRun:
         settings = run.loop  # those of the agent, perhaps with tools that its team adds
-        policy, checks_answers = settings.policy, settings.checks_answers
+        policy, checks_answers = settings.policy, settings.output is not None or settings.validator is not None
         steered = run.steering
         attended = ctx.emit is not SILENCE or steered is not None or run.writer is not None or held() != ()
         task = asyncio.current_task()

@@ -57,11 +57,6 @@ class LoopSettings(Struct, frozen=True, eq=False):
     timeout: float | None
     validator: OutputValidator | None = None
 
-    @property
-    def checks_answers(self) -> bool:
-        """Whether answers must be read or validated, and not only passed on as text."""
-        return self.output is not None or self.validator is not None
-
 
 class ExtraTools(Struct, frozen=True, eq=False):
     """Tools for the agents at one depth of a run; agents further below do not get them.

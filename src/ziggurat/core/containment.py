@@ -2,7 +2,6 @@
 
 import asyncio
 import signal
-import sys
 import threading
 from collections.abc import Awaitable, Callable, Coroutine
 from types import CoroutineType, GeneratorType
@@ -58,37 +57,34 @@ async def in_task(begin: Callable[[], Awaitable[T]]) -> T:
         raise contained(error)  # noqa: B904 - it has its cause already
 
 
-def watched(work: Coroutine[Any, Any, T]) -> Coroutine[Any, Any, T]:
-    """Return work in which task groups of users cancel no more than what they wait for, on any Python.
+class Watched(Coroutine[Any, Any, T]):
+    """Work in which task groups of users cancel no more than what they wait for, before Python 3.13.
 
-    Before Python 3.13, an `asyncio.TaskGroup` cancels the task it is in if one of its tasks fails while it waits for
-    them, and that stays counted in ``task.cancelling()`` for good, as if somebody had asked to end the run. To take it
-    back costs 2 us of an agent's run; a task for each call of a tool, which would end with the count, costs 4 to 7 us.
+    There an `asyncio.TaskGroup` cancels the task it is in if one of its tasks fails while it waits for them, and that
+    stays counted in ``task.cancelling()`` for good, as if somebody had asked to end the run. To take it back costs 2 us
+    of an agent's run; a task for each call of a tool, which would end with the count, costs 4 to 7 us.
     """
-    return work if sys.version_info >= (3, 13) else _Watched(work)
-
-
-class _Watched(Coroutine[Any, Any, T]):
-    """Work, from which each cancellation is taken back by which a task group in it wakes itself up."""
 
     __slots__ = ("_work",)
 
     def __init__(self, work: Coroutine[Any, Any, T]) -> None:
         self._work = work
 
-    def __await__(self) -> "_Watched[T]":
+    def __await__(self) -> "Watched[T]":
         return self
 
-    def __iter__(self) -> "_Watched[T]":
+    def __iter__(self) -> "Watched[T]":
         return self
 
     def __next__(self) -> Any:
         return self._work.send(None)
 
     def send(self, value: Any, /) -> Any:
+        """Resume the work with a value."""
         return self._work.send(value)
 
     def throw(self, error: Any, *rest: Any) -> Any:
+        """Resume the work with an error."""
         if isinstance(error, asyncio.CancelledError) and _is_of_a_group(self._work):
             task = asyncio.current_task()
             assert task is not None
@@ -96,6 +92,7 @@ class _Watched(Coroutine[Any, Any, T]):
         return self._work.throw(error, *rest)
 
     def close(self) -> None:
+        """End the work."""
         self._work.close()
 
 

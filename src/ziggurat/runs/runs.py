@@ -254,16 +254,18 @@ class Runs(ABC):
         except BaseException:
             self._end(run_id)
             raise
-        self._wake(run_id)
+        if run_id in self._waiting:
+            self._wake(run_id)
         return journal
 
     def _end(self, run_id: str) -> None:
         self._in_progress.pop(run_id, None)
         self._driven.pop(run_id, None)
-        self._wake(run_id)
+        if run_id in self._waiting:
+            self._wake(run_id)
 
     def _wake(self, run_id: str) -> None:
-        for waiting in tuple(self._waiting.pop(run_id, ())):
+        for waiting in self._waiting.pop(run_id, ()):
             ring(waiting)
 
     async def _opened(self, run_id: str) -> LocalJournal | None:
