@@ -1,11 +1,9 @@
 """Token usage of model calls; an unknown figure is None, never zero."""
 
-from collections import defaultdict
 from collections.abc import Sequence
-from itertools import islice
 
 from msgspec import Struct
-from msgspec.structs import astuple, fields, replace
+from msgspec.structs import astuple, replace
 
 from ziggurat.core.codec import Raw, decode
 from ziggurat.core.entries import Result
@@ -52,19 +50,43 @@ class Usage(Struct, frozen=True, gc=False, omit_defaults=True):
 
 
 _NOTHING = Usage()
-_FIGURES = len(fields(Usage)) - 1  # without the name of the model
+
+
+class _Sum(Struct, gc=False):
+    """A sum of usage to which more is added; a figure that nothing added has stays unknown."""
+
+    input: int | None = None
+    output: int | None = None
+    cache_read: int | None = None
+    cache_write: int | None = None
+    reasoning: int | None = None
+    requests: int = 0
+
+    def add(self, usage: Usage) -> None:
+        self.requests += usage.requests
+        if usage.input is not None:
+            self.input = usage.input + (self.input or 0)
+        if usage.output is not None:
+            self.output = usage.output + (self.output or 0)
+        if usage.cache_read is not None:
+            self.cache_read = usage.cache_read + (self.cache_read or 0)
+        if usage.cache_write is not None:
+            self.cache_write = usage.cache_write + (self.cache_write or 0)
+        if usage.reasoning is not None:
+            self.reasoning = usage.reasoning + (self.reasoning or 0)
+
+    def so_far(self) -> Usage:
+        return Usage(*astuple(self))
 
 
 def sum_of(*usages: Usage) -> Usage:
     """Return the usage of several calls together; a figure that none of them has stays unknown."""
     if len(usages) == 1:
         return replace(usages[0], model="") if usages[0].model else usages[0]
-    sums: list[int | None] = []
-    figures: tuple[int | None, ...]
-    for figures in islice(zip(*map(astuple, usages), strict=True), _FIGURES):
-        unknown = figures.count(None)
-        sums.append(None if unknown == len(figures) else sum(filter(None, figures)))
-    return Usage(*sums)  # type: ignore[arg-type]  # the number of requests is always known
+    total = _Sum()
+    for usage in usages:
+        total.add(usage)
+    return total.so_far()
 
 
 def as_usage(cost: object) -> Usage | None:
@@ -78,16 +100,13 @@ def as_usage(cost: object) -> Usage | None:
 
 
 class Tally:
-    """A sum of usage, in all and by model, and of calls, that also adds to the tally of the enclosing run.
+    """A sum of usage, in all and by model, and of calls, that also adds to the tally of the enclosing run."""
 
-    Usage is summed when it is read, so that adding costs next to nothing.
-    """
-
-    __slots__ = ("_usages", "ended", "model_calls", "outer", "tool_calls")
+    __slots__ = ("_sums", "ended", "model_calls", "outer", "tool_calls")
 
     def __init__(self, outer: "Tally | None" = None) -> None:
         self.outer: Tally | None = outer
-        self._usages: defaultdict[str, list[Usage]] = defaultdict(list)  # by model, perhaps with a sum at first
+        self._sums: dict[str, _Sum] = {}  # by model
         self.model_calls: int = 0
         self.tool_calls: int = 0
         self.ended: Sequence[set[str]] = ()  # of each budget in effect, the paths of the tool calls that have ended
@@ -104,9 +123,13 @@ class Tally:
         if usage is not None:
             if charge:
                 self.charge(usage, name)
+            model = usage.model or name
             tally: Tally | None = self
             while tally is not None:
-                tally._usages[usage.model or name].append(usage)
+                known = tally._sums.get(model)
+                if known is None:
+                    known = tally._sums[model] = _Sum()
+                known.add(usage)
                 tally.model_calls += 1
                 tally = tally.outer
         elif isinstance(cost, Result) and is_tool_call(cost.path):
@@ -127,9 +150,7 @@ class Tally:
     @property
     def by_model(self) -> dict[str, Usage]:
         """The sum of the usage of each model, by its name."""
-        for usages in self._usages.values():
-            usages[:] = (sum_of(*usages),)
-        return {name: usages[0] for name, usages in self._usages.items()}
+        return {model: known.so_far() for model, known in self._sums.items()}
 
 
 def add_tool_call(tally: Tally | None, path: str) -> None:
