@@ -260,10 +260,14 @@ class Journal(Protocol):
     """What a context and layers use of the record of their run; `core.journal` has the whole.
 
     Attributes:
-        mistakes: Those of the programmer that were raised in the run, by id.
+        mistakes: Those of the programmer that were raised in the run, by id; None if there were none.
     """
 
-    mistakes: dict[int, BaseException]
+    mistakes: dict[int, BaseException] | None
+
+    def note_mistake(self, error: BaseException, /) -> None:
+        """Remember an error as a mistake of the programmer, which ends the run."""
+        ...
 
     @property
     def replaying(self) -> bool:

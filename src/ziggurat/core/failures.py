@@ -60,7 +60,7 @@ def note_mistake(error: Exception, ctx: Context) -> None:
     journal = ctx.scope.get(JOURNAL)
     on_purpose = isinstance(error, ServiceError) or not is_unexpected(error)
     if journal is not None and not on_purpose and not is_transient(error):
-        journal.mistakes[id(error)] = error
+        journal.note_mistake(error)
 
 
 @contextmanager
@@ -73,14 +73,14 @@ def noting_mistakes(ctx: Context) -> Iterator[None]:
         raise
 
 
-def mistake_in(error: BaseException, mistakes: Mapping[int, BaseException]) -> Exception | None:
+def mistake_in(error: BaseException, mistakes: Mapping[int, BaseException] | None) -> Exception | None:
     """Return the mistake of the programmer that an error is, groups, or adds to what was done before; None if none.
 
     Args:
         error: The error.
-        mistakes: Those that were noted in the run, by id.
+        mistakes: Those that were noted in the run, by id; None if there are none.
     """
-    if isinstance(error, Exception) and (is_mistake(error) or id(error) in mistakes):
+    if isinstance(error, Exception) and (is_mistake(error) or id(error) in (mistakes or ())):
         return error
     if isinstance(error, BaseExceptionGroup):
         each_in = (mistake_in(each, mistakes) for each in error.exceptions)

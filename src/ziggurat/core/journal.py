@@ -3,7 +3,7 @@
 import asyncio
 import threading
 from collections import deque
-from collections.abc import Awaitable, Callable, Collection, Iterable, Sequence
+from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, Sequence
 
 from ziggurat.core.clock import SYSTEM_CLOCK, Clock
 from ziggurat.core.codec import SHAPE_VERSION
@@ -22,6 +22,7 @@ _READING = threading.Lock()
 """Held while a journal's list of waiting readers is created."""
 
 
+_NOTHING_PENDING: Mapping[str, list[Pending]] = {}
 _CLOSED = "the run has ended; resume it to go on"
 
 
@@ -42,7 +43,7 @@ class LocalJournal(Recorder):
         self.is_new: bool = True  # whether its first caller drives it: it was not there before, or is a fork
         self.cancelled: bool = False  # whether it was before the run was continued
         self.incomplete: bool = False  # whether it replays a record without an end: its process was lost, or is at work
-        self._pending_at: dict[str, list[Pending]] = {}  # those at and below each path, among so many entries:
+        self._pending_at = _NOTHING_PENDING  # the calls that wait at and below each path, among so many entries:
         self._pending_among = -1
         self._losses = 0  # how often the run's process was lost, if that was too often
         self._durations: Durations | None = None

@@ -65,7 +65,7 @@ class Recorder:
         self._known_composites: Composites | None = None
         self.charges: list[tuple[str, object]] | None = None  # usage not yet taken, by path
         self._errors: dict[int, tuple[BaseException, str, Failure | None]] | None = None  # where; of which entry
-        self.mistakes: dict[int, BaseException] = {}  # those of the programmer that were raised in the run, by id
+        self.mistakes: dict[int, BaseException] | None = None  # of the programmer, raised in the run, by id
         self._screens: dict[str, tuple[RedactEntry, ...]] | None = None
         self._readers: deque[Future[None]] | None = None
         self._reading = False  # while entries written before are read in
@@ -111,7 +111,7 @@ class Recorder:
             try:
                 entry = screen(entry)
             except BaseException as error:  # noqa: BLE001 - raised again
-                self.mistakes[id(error)] = error
+                self.note_mistake(error)
                 raise contained(error)  # noqa: B904 - it has its cause already
         return entry
 
@@ -241,6 +241,11 @@ class Recorder:
         self._errors = self._errors or {}
         self._errors[id(error)] = (error, path, answer)
 
+    def note_mistake(self, error: BaseException, /) -> None:
+        """Remember an error as a mistake of the programmer, which ends the run."""
+        self.mistakes = self.mistakes or {}
+        self.mistakes[id(error)] = error
+
     def is_known(self, error: BaseException) -> bool:
         """Return whether an error was recorded by this journal, or came from it."""
         return self._errors is not None and id(error) in self._errors
@@ -362,7 +367,7 @@ class Recorder:
             error = as_error(outcome.error)
             self._note_error(error, ctx.path, outcome)
             if outcome.mistake:
-                self.mistakes[id(error)] = error
+                self.note_mistake(error)
             raise error
         try:
             return as_type(outcome.value, returns)

@@ -175,7 +175,7 @@ class GraphRun:
                 if ends and isinstance(entry, Failure) and self.journal.is_current(entry):
                     error = as_error(entry.error)
                     if entry.mistake:
-                        self.journal.mistakes[id(error)] = error
+                        self.journal.note_mistake(error)
                     return error
         return error
 
