@@ -30,7 +30,6 @@ from ziggurat.core.event import SILENCE
 from ziggurat.core.failures import Cause, is_unexpected, log_failure, mistake_in, without_own_frames
 from ziggurat.core.journal import LocalJournal
 from ziggurat.core.layer import Layer
-from ziggurat.core.scope import Scope
 from ziggurat.core.shield import finished
 from ziggurat.messages import stops
 from ziggurat.messages.agent import AgentRequest, AgentRun, empty_run
@@ -54,8 +53,6 @@ def partial_of(error: BaseException) -> AgentRun | None:
         seen = seen.__cause__ or seen.__context__
     return None
 
-
-_NO_SCOPE = Scope()
 
 _NOT_RECORDED = (ConfigurationError, JournalCorrupt, JournalMismatch, StoreError)
 """Errors that are no end of a run: a mistake of the caller, or a record that cannot be read, written or followed."""
@@ -86,11 +83,11 @@ async def drive(
     run: AgentRun | None = None
     task = asyncio.current_task()
     try:
-        entering, opening.ctx = enter(agent, opening.request, _prepared(opening)), opening.ctx.scoped(_NO_SCOPE)
+        entering = enter(agent, opening.request, _begin(opening))
         journal, writer = opening.journal, opening.writer
-        run = await (entering if writer is None else writer.holding(entering))  # the scope is freed meanwhile
+        run = await (entering if writer is None else writer.holding(entering))
         if journal.replaying and (end := journal.last_end) is not None and end.run is not None:
-            run = _replayed_end(None, run, journal, opening.ctx.path)
+            run = _replayed_end(None, run, journal, opening.path)
         run = run if writer is None else await writer.close(run)
         waiting = journal.append(Ended("", stops.status_of(run.stop), journal.watch.elapsed))
         if waiting is not None:
@@ -125,6 +122,7 @@ async def _drive_within(
     """Drive a run inside a layer, or return it as refused, with nothing done."""
     opening.around = None
     began = False
+    assert opening.ctx is not None
 
     async def drive_inside(request: AgentRequest, ctx: Context) -> AgentRun:
         nonlocal began
@@ -143,13 +141,14 @@ async def _drive_within(
             await opening.leave()
 
 
-def _prepared(opening: Opening) -> Context:
+def _begin(opening: Opening) -> Context:
     """Return the context of a run that the current task drives from now on, after noting if rules hold in it."""
+    ctx = opening.take_context()
     if opening.control is not None:
         opening.control.begin(opening.journal)
-    if APPROVALS in opening.ctx.scope or GRANTS in opening.ctx.scope:
-        rules_hold(opening.ctx)
-    return opening.ctx
+    if APPROVALS in ctx.scope or GRANTS in ctx.scope:
+        rules_hold(ctx)
+    return ctx
 
 
 async def _end_cancelled(
@@ -162,7 +161,7 @@ async def _end_cancelled(
     If the agent's answer or failure is on record already, the cancellation came too late: the run has ended with that.
     """
     if run is None or opening.journal.ended is None:  # otherwise the cancellation came when all was done
-        answer = run or recorded_answer(agent, opening.ctx.path, opening.journal)
+        answer = run or recorded_answer(agent, opening.path, opening.journal)
         failure = error.__cause__ if error.__cause__ and opening.journal.is_known(error.__cause__) else None
         run = answer or _stopped_run(failure or error, name, opening)
         if failure is not None:
@@ -188,15 +187,15 @@ async def _opened(opening: Opening) -> Opening:
 
 async def _end_broken(failure: BaseException, run: AgentRun, opening: Opening) -> AgentRun:
     """Save the session of a run that an error or a call that waits has ended, and record its end."""
-    journal, ctx = opening.journal, opening.ctx
+    journal, path = opening.journal, opening.path
     if opening.control is not None:
         opening.control.end()
     if journal.replaying:
-        run = _replayed_end(failure, run, journal, ctx.path)
+        run = _replayed_end(failure, run, journal, path)
     try:
         try:
-            if ctx.emit is not SILENCE:
-                await ctx.emit(AgentEnded(ctx.path, run))
+            if opening.emit is not SILENCE:
+                await opening.emit(AgentEnded(path, run))
         finally:  # also if cancelled while a listener is slow: the run had ended before
             await finished(_store_end(opening, run))
     except asyncio.CancelledError as error:
@@ -220,7 +219,7 @@ async def _store_end(opening: Opening, run: AgentRun, *, answered: bool = False,
 
 async def _answer(agent: AgentService, name: str, opening: Opening) -> AgentRun:
     """Return a run that has ended as its record has it; nothing is called."""
-    ctx, journal = opening.ctx, opening.journal
+    ctx, journal = opening.take_context(), opening.journal
     record, ended = journal.find(ctx.path), journal.ended
     if record is not None and record.entered is not None:
         await report_changes(parts_of(agent), record.entered, ctx)
@@ -232,7 +231,8 @@ async def _answer(agent: AgentService, name: str, opening: Opening) -> AgentRun:
     if record is None or record.result is None:  # written before runs that broke off were kept as a whole
         replayed = journal.copy("replay")
         replayed.reopen(opening.run_id, 0.0)
-        again = Opening("continued", opening.run_id, opening.request, ctx.within(JOURNAL, replayed), replayed)
+        within = ctx.within(JOURNAL, replayed)
+        again = Opening("continued", opening.run_id, opening.request, opening.path, opening.emit, within, replayed)
         return await drive(agent, name, lambda: _opened(again))
     _check_text(agent, opening.run_id, record.entered)
     return await enter(agent, opening.request, ctx)
@@ -284,7 +284,7 @@ def _log_end(failure: BaseException, run: AgentRun, opening: Opening, *, raised:
         return
     if isinstance(run.stop, stops.Failed) and not isinstance(failure, ToolError):
         text = f"the run {opening.run_id} of {run.agent} failed"
-        log_failure(logging.ERROR, text, failure, mask_of(opening.journal, opening.ctx.path))
+        log_failure(logging.ERROR, text, failure, mask_of(opening.journal, opening.path))
     elif isinstance(failure, Exception):
         logger.debug("the run %s stopped: %s", opening.run_id, stops.status_of(run.stop), exc_info=failure)
     without_own_frames(failure)

@@ -339,7 +339,9 @@ class Opener:
             ctx = ctx.emitting(broadcast)
         if control is not None:
             control.recorded.set()
-        return Opening(state, run_id, request, ctx, journal, runs, writer, control=control, around=self.around)
+        return Opening(
+            state, run_id, request, self.path, ctx.emit, ctx, journal, runs, writer, control=control, around=self.around
+        )
 
     def subscribe(self, run_id: str, after: int) -> AsyncGenerator["SubscribedItem", None]:
         """Yield the events of a run and its entries that are no events; see `RunRecords.subscribe`."""

@@ -5,6 +5,7 @@ from typing import Literal
 from msgspec import Struct
 
 from ziggurat.core.context import Context
+from ziggurat.core.event import Emit
 from ziggurat.core.facts import Fact
 from ziggurat.core.journal import LocalJournal
 from ziggurat.core.layer import Layer
@@ -27,7 +28,9 @@ class Opening(Struct, eq=False):
         state: Whether the run is ``"new"``, is ``"continued"``, or has ``"ended"``, so that nothing is called for it.
         run_id: Its id.
         request: The request of its agent.
-        ctx: Its first context.
+        path: That of its agent.
+        emit: Receives its events.
+        ctx: Its first context; None once it is driven.
         journal: Its record.
         runs: Where it is kept; None if nothing of it will be.
         writer: Writes its session; None without one.
@@ -39,13 +42,21 @@ class Opening(Struct, eq=False):
     state: State
     run_id: str
     request: AgentRequest
-    ctx: Context
+    path: str
+    emit: Emit
+    ctx: Context | None
     journal: LocalJournal
     runs: Runs | None = None
     writer: SessionWriter | None = None
     mistaken: bool = False
     control: RunControl | None = None
     around: Layer[AgentRequest, AgentRun] | None = None
+
+    def take_context(self) -> Context:
+        """Return the first context of the run, to be used once: it is not held here, so that it is freed."""
+        ctx, self.ctx = self.ctx, None
+        assert ctx is not None
+        return ctx
 
     async def leave(self) -> None:
         """Release the leases of the run and of its session."""
