@@ -98,7 +98,7 @@ class LoopRun:
 
     def __init__(self, loop: LoopSettings, request: AgentRequest, ctx: Context) -> None:
         self.ctx: Context = ctx
-        self.conversation: Conversation = Conversation(request.messages)
+        self.conversation: Conversation = Conversation(list(request.messages))
         self.start: int = len(request.messages)
         self.complete: int = self.start
         self.steps: int = 0
@@ -134,7 +134,7 @@ class LoopRun:
         self.results = results
         failed = False
         for result in results:
-            log.append(Message("tool", (result,)))
+            log.append(Message("tool", results if len(results) == 1 else (result,)))
             failed = failed or result.error is not None
         self.complete = len(log)
         if failed or self.retries:
