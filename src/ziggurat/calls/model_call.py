@@ -61,10 +61,8 @@ async def ask(model: Model, request: ModelRequest, ctx: Context, name: str | Non
             refuse(name, ctx, journal)
         if ADMISSION in ctx.scope:
             reserved, ctx = _admitted(model, request, name, ctx)
-        if chain.hooks["before_model"]:
-            request = await run_hooks(chain, "before_model", request, ctx)
-        if APPROVALS in ctx.scope or record is not None:
-            request = await _approve(request, name, record, ctx)
+        if record is not None or chain.hooks["before_model"] or APPROVALS in ctx.scope:
+            request = await _prepare(request, name, record, ctx, chain)
         if chain is NO_CHAIN and ctx.emit is SILENCE:
             sent = True
             response = await model(request, ctx := ctx.as_leaf())  # the other is freed while the model works
@@ -205,7 +203,18 @@ def _delta_filters(ctx: Context, chain: HookChain) -> "FilteredDeltas":
     return FilteredDeltas(ctx, chain)
 
 
-# -- approval --------------------------------------------------------------------------------------------------------
+# -- before the call -------------------------------------------------------------------------------------------------
+
+
+async def _prepare(
+    request: ModelRequest, name: str, record: Record | None, ctx: Context, chain: HookChain
+) -> ModelRequest:
+    """Return the request as the hooks leave it, and as it was approved."""
+    if chain.hooks["before_model"]:
+        request = await run_hooks(chain, "before_model", request, ctx)
+    if APPROVALS in ctx.scope or record is not None:
+        request = await _approve(request, name, record, ctx)
+    return request
 
 
 async def _approve(request: ModelRequest, name: str, record: Record | None, ctx: Context) -> ModelRequest:

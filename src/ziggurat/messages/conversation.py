@@ -1,6 +1,6 @@
 """The append-only log of a conversation; it is never copied, and requests hold views of it."""
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from hashlib import blake2b
 from typing import Any, ClassVar, overload
 
