@@ -213,8 +213,7 @@ class Recorder:
             if not (isinstance(last, Failure) and last.error is error):
                 await self.write_failure(ctx, name, request, error)
             raise
-        record = self.find(ctx.path)
-        if record is None or record.result is None:
+        if (record := self.find(ctx.path)) is None or record.result is None:
             must_be(value, returns, name, ctx, stored=self.durable)
             await self.write(Result(ctx.path, name, request, value, (), self.watch.elapsed))
         return value
@@ -272,8 +271,7 @@ class Recorder:
         cost = error if usage is None else usage
         if cost is None or (error is not None and self.is_from_below(path, error)):
             return
-        if self.charges is None:
-            self.charges = []
+        self.charges = self.charges or []
         self.charges.append((path, cost))
 
     def take_charges(self, path: str, usage: object | None = None) -> tuple[object, ...]:
@@ -359,8 +357,7 @@ class Recorder:
             event = self._compare(ctx, outcome, name, request)
             if event is not None and ctx.listens(Diverged):
                 await ctx.emit(event)
-        record = self.find(ctx.path)
-        if record is not None:
+        if (record := self.find(ctx.path)) is not None:
             self._count_once(ctx, record, outcome)
         self.skip(ctx, outcome)
         if isinstance(outcome, Failure):
