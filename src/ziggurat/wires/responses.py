@@ -20,16 +20,19 @@ _REPEATED = (
 )  # fmt: skip
 """The fields of a request that its response repeats."""
 
-_DEFAULTS: Json = {
-    "background": False,
-    "metadata": {},
-    "parallel_tool_calls": True,
-    "temperature": 1.0,
-    "text": {"format": {"type": "text"}},
-    "tool_choice": "auto",
-    "tools": [],
-    "top_p": 1.0,
-}
+
+def _defaults() -> Json:
+    """Return what a response says where its request says nothing; new ones, since whoever sends it may change it."""
+    return {
+        "background": False,
+        "metadata": {},
+        "parallel_tool_calls": True,
+        "temperature": 1.0,
+        "text": {"format": {"type": "text"}},
+        "tool_choice": "auto",
+        "tools": [],
+        "top_p": 1.0,
+    }
 
 
 def _usage(usage: Usage) -> Json:
@@ -71,6 +74,7 @@ class ResponsesWriter:
     def _response(self, output: list[Json], status: str, reason: str | None, usage: Json | None) -> Json:
         failed = {"code": "server_error", "message": "The model failed."} if status == "failed" else None
         repeated = {name: self._head.body.get(name) for name in _REPEATED}
+        defaults = _defaults()
         if isinstance(repeated["conversation"], str):
             repeated["conversation"] = {"id": repeated["conversation"]}
         return {
@@ -83,7 +87,7 @@ class ResponsesWriter:
             "model": self._head.model,
             "output": output,
             "usage": usage,
-            **{name: _DEFAULTS.get(name) if value is None else value for name, value in repeated.items()},
+            **{name: defaults.get(name) if value is None else value for name, value in repeated.items()},
         }
 
     def plain(self, parts: Sequence[ReplyPart], finish: FinishReason, usage: Usage) -> Json:

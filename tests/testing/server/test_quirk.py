@@ -1,10 +1,11 @@
 """Tests of quirks: combined, limited to some requests, parsed from a command line, and listed."""
 
+import re
 from collections.abc import Callable
 
 import pytest
 
-from tests.testing.server.conftest import WIRES, Call
+from tests.testing.server.conftest import CALLS, WIRES, Call
 from ziggurat.core.errors import ConfigurationError
 from ziggurat.testing import server as kit
 from ziggurat.testing.server import FakeProvider, parsed, quirks
@@ -76,3 +77,20 @@ def test_every_quirk_is_listed_said_and_answers(ask: Call, entry: QuirkInfo) -> 
     for wire in WIRES:
         for stream in (False, True):
             ask(quirk, wire=wire, stream=stream)
+
+
+def test_no_quirk_changes_the_replies_after_its_own(post: Call) -> None:
+    def replies(server: FakeProvider) -> list[bytes]:
+        server.use()
+        bodies = [post(server, wire, stream=stream).body for wire in WIRES for stream in (False, True)]
+        return [re.sub(rb"\d+", b"0", body) for body in bodies]  # without ids and times
+
+    with FakeProvider(model=CALLS) as server:
+        before = replies(server)
+        for entry in quirks():
+            given = (NEEDED | HEAVY).get(entry.name)
+            for wire in WIRES:
+                for stream in (False, True):
+                    server.use(parsed(entry.name + (f"={given}" if given else "")))
+                    post(server, wire, stream=stream)
+            assert replies(server) == before, entry.name
