@@ -98,7 +98,7 @@ class LoopRun:
 
     def __init__(self, loop: LoopSettings, request: AgentRequest, ctx: Context) -> None:
         self.ctx: Context = ctx
-        self.conversation: Conversation = Conversation(list(request.messages))
+        self.conversation: Conversation = Conversation(request.messages)
         self.start: int = len(request.messages)
         self.complete: int = self.start
         self.steps: int = 0

@@ -1,8 +1,8 @@
 """The append-only log of a conversation; it is never copied, and requests hold views of it."""
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from hashlib import blake2b
-from typing import Any, ClassVar, overload
+from typing import TYPE_CHECKING, Any, ClassVar, overload
 
 import msgspec
 from msgspec import Struct, field
@@ -73,6 +73,10 @@ class Conversation(Struct, eq=False, gc=False):
     _known: int = 0  # the number of messages considered for that
     _thoughts: dict[Thinking, int] | None = None  # where each stands first
     _searched: int = 0  # the number of messages searched for them
+
+    if TYPE_CHECKING:  # what is passed is made a list below
+
+        def __init__(self, log: Iterable[Message] = (), rewritten: int = 0) -> None: ...
 
     def __post_init__(self) -> None:
         try:
@@ -188,7 +192,7 @@ class Transcript(Sequence[Message]):
     @classmethod
     def of(cls, *messages: Message) -> "Transcript":
         """Return a transcript of a new conversation with these messages."""
-        return cls(Conversation(list(messages)), len(messages))
+        return cls(Conversation(messages), len(messages))
 
     def __len__(self) -> int:
         return self._length
