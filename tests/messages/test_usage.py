@@ -63,6 +63,18 @@ def test_a_tally_counts_for_every_run_around_it(own: list[Usage], nested: list[U
     assert (inner.model_calls, outer.model_calls) == (len(nested), len(own) + len(nested))
 
 
+@given(st.lists(st.tuples(st.sampled_from("abc"), usages)), st.integers(0, 9))
+def test_a_tally_sums_each_model_however_often_it_is_read(calls: list[tuple[str, Usage]], read: int) -> None:
+    tally = Tally()
+    for number, (name, usage) in enumerate(calls):
+        tally.add(usage, name)
+        if number == read:
+            assert tally.usage == sum_of(*(each for _, each in calls[: number + 1]))
+    of = {name: [usage for each, usage in calls if each == name] for name, _ in calls}
+    assert tally.by_model == {name: sum_of(*spent) for name, spent in of.items()}
+    assert list(tally.by_model) == list(of)
+
+
 @given(usages)
 def test_a_tally_reads_what_a_record_holds(usage: Usage) -> None:
     tally = Tally()
