@@ -189,7 +189,7 @@ class LocalJournal(Recorder):
             entry = self.screened(entry)
         self.entries.append(entry)
         path = entry.path
-        if path and (self._reading or self._index.setdefault(path, entry) is not entry):
+        if path and self._index.setdefault(path, entry) is not entry:
             self._index_again(path, entry)
         if self._readers:
             self.wake()
@@ -243,18 +243,13 @@ class LocalJournal(Recorder):
 
     def _index_again(self, path: str, entry: JournalEntry) -> None:
         """Index an entry whose call may have others: most calls have one, so no Record is built for them."""
-        index = self._index
-        known = index.get(path)
-        if self._reading:
-            record = known if isinstance(known, Record) else Record()
-            record.add(entry)
-            index[path] = record
-        elif isinstance(known, Record):
+        known = self._index[path]
+        if isinstance(known, Record):
             known.happened(entry)
         elif isinstance(known, list):
             known.append(entry)
-        elif known is not None:
-            index[path] = [known, entry]
+        else:
+            self._index[path] = [known, entry]
 
     # -- through JSON --------------------------------------------------------------------------------------------
 
@@ -300,12 +295,14 @@ class LocalJournal(Recorder):
 
     def take_over(self, entries: Iterable[JournalEntry]) -> None:
         """Append entries that were recorded before."""
-        self._reading, self.reopened, self.is_new = True, True, False
+        self.reopened, self.is_new = True, False
         for entry in entries:
             if isinstance(entry, Opened):
                 self._withdraw_failures()  # whoever continued the run did the same here
-            LocalJournal.append(self, entry)
-        self._reading = False
+            self.entries.append(entry)
+            if entry.path:
+                record = self._index[entry.path] = self.find(entry.path) or Record()
+                record.add(entry)
         self.watch: Stopwatch = Stopwatch(self.watch.clock, earlier=self._latest())
         self._begun = len(self.entries)
 

@@ -49,7 +49,7 @@ class Recorder:
     """
 
     __slots__ = (
-        "_acts", "_errors", "_known_composites", "_readers", "_reading", "_screens",
+        "_acts", "_errors", "_known_composites", "_readers", "_screens",
         "charges", "durable", "entries", "mistakes", "mode", "refusing", "reopened", "replaying", "strict", "watch",
     )  # fmt: skip
 
@@ -68,7 +68,6 @@ class Recorder:
         self.mistakes: dict[int, BaseException] | None = None  # of the programmer, raised in the run, by id
         self._screens: dict[str, tuple[RedactEntry, ...]] | None = None
         self._readers: deque[Future[None]] | None = None
-        self._reading = False  # while entries written before are read in
         self.reopened: bool = False  # whether it has entries from before the run was continued
 
     def find(self, path: str, /) -> Record | None:

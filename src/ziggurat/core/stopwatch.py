@@ -29,8 +29,8 @@ class Stopwatch:
     """
 
     __slots__ = (
-        "_branches", "_excluded", "_followers", "_limit", "_monotonic", "_returning", "_sleeping", "_start", "_stopped",
-        "_waits", "clock", "emit", "limited", "outer", "slots",
+        "_began", "_branches", "_followers", "_limit", "_returning", "_sleeping", "_stopped", "_waits",
+        "clock", "emit", "limited", "outer", "slots",
     )  # fmt: skip
 
     def __init__(
@@ -39,9 +39,7 @@ class Stopwatch:
         self.outer: Stopwatch | None = outer
         self.emit: Emit = emit
         self.clock: Clock = clock
-        self._monotonic = clock.monotonic
-        self._start = clock.monotonic()
-        self._excluded = -emit.blocked - earlier  # seconds not to count, but for the present stop and `emit`
+        self._began = clock.monotonic() - emit.blocked - earlier  # later by each time that is not counted, but `emit`'s
         self._stopped: float | None = None  # since when it stands still
         self._waits = 0  # how many waits for people, and stopwatches that stand still, are directly below
         self._branches = 0
@@ -53,17 +51,16 @@ class Stopwatch:
         self.limited: bool = outer is not None and outer.limited  # whether it or one around it has a limit
 
     @property
-    def excluded(self) -> float:
-        """The seconds not counted so far."""
+    def began(self) -> float:
+        """When the call would have begun, in seconds of the clock's `monotonic`, had it worked ever since."""
         still = 0.0 if self._stopped is None else self.clock.monotonic() - self._stopped
-        return self._excluded + still + self.emit.blocked
+        return self._began + still + self.emit.blocked
 
     @property
     def elapsed(self) -> float:
         """The seconds counted so far."""
-        now = self._monotonic() if self._stopped is None else self._stopped
-        counted = now - self._start - self._excluded
-        return counted if self.emit is SILENCE else counted - self.emit.blocked
+        now = self.clock.monotonic() if self._stopped is None else self._stopped
+        return now - self._began if self.emit is SILENCE else now - self._began - self.emit.blocked
 
     @property
     def deadline(self) -> float | None:
@@ -130,7 +127,7 @@ class Stopwatch:
                 reached.add(watch)
                 left += [watch.outer, *(watch._followers or ())]
                 if watch._stopped is None:
-                    watch._excluded += seconds
+                    watch._began += seconds
 
     def _change(self, waits: int, branches: int) -> None:
         self._waits += waits
@@ -143,7 +140,7 @@ class Stopwatch:
             self._stopped = now
             self._leave_slots()
         else:
-            self._excluded += now - self._stopped
+            self._began += now - self._stopped
             self._stopped = None
             sleeping, self._sleeping = self._sleeping, None
             for alarm in sleeping or ():
@@ -194,25 +191,25 @@ async def take_back(watch: Stopwatch | None) -> None:
 class Alarm:
     """Calls back when a stopwatch has counted a number of seconds from now on."""
 
-    __slots__ = ("_armed", "_callback", "_excluded", "_start", "_timer", "seconds", "watch")
+    __slots__ = ("_armed", "_began", "_callback", "_start", "_timer", "seconds", "watch")
 
     def __init__(self, watch: Stopwatch, seconds: float, callback: Callable[[], None]) -> None:
         self.watch: Stopwatch = watch
         self.seconds: float = seconds
         self._callback: Callable[[], None] | None = callback
         self._start = watch.clock.monotonic()
-        self._excluded = self._armed = watch.excluded
+        self._began = self._armed = watch.began
         self._timer: Timer = watch.clock.call_at(self._start + seconds, self._ring)
 
     @property
     def when(self) -> float:
         """When it will ring if the stopwatch does not stop again, in seconds of the clock's `monotonic`."""
-        return self._start + self.seconds + self.watch.excluded - self._excluded
+        return self._start + self.seconds + self.watch.began - self._began
 
     def _ring(self) -> None:
         if self.watch._stopped is not None:
             self.watch._sleeping = [*(self.watch._sleeping or ()), self]
-        elif self.watch.excluded > self._armed:
+        elif self.watch.began > self._armed:
             self.arm()
         else:
             self._end()
@@ -224,7 +221,7 @@ class Alarm:
         if now >= when:
             self._end()
             return
-        self._armed = self.watch.excluded
+        self._armed = self.watch.began
         self._timer = clock.call_at(max(when, now + _WHILE), self._ring)  # blocked time may grow as fast as the clock
 
     def _end(self) -> None:

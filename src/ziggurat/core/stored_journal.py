@@ -158,8 +158,6 @@ class StoredJournal(LocalJournal):
         Raises:
             ConfigurationError: something in it has no JSON form.
         """
-        if self._reading:
-            return super().append(entry)
         loop = asyncio.get_running_loop()
         if self._failed is not None:
             waiting: asyncio.Future[None] = loop.create_future()

@@ -190,7 +190,7 @@ async def circuit_breaker(
         raise
     finally:
         now = backend.time(clock)
-        if outcome is not None and watch is not None and now - began - watch.excluded >= rules.slow_seconds:
+        if outcome is not None and watch is not None and watch.elapsed >= rules.slow_seconds:
             outcome |= SLOW
         change = backend.update(breaker.name, Circuit.settle, rules, verdict.ticket, outcome, now)
         if change is not None:
