@@ -130,14 +130,12 @@ class LoopRun:
 
     def add_results(self, results: tuple[ToolResult, ...]) -> None:
         """Append the results of a reply's calls, which completes the step."""
-        log = self.conversation.log
-        self.results = results
-        failed = False
+        log, count_retries = self.conversation.log, self.retries is not None
         for result in results:
             log.append(Message("tool", results if len(results) == 1 else (result,)))
-            failed = failed or result.error is not None
-        self.complete = len(log)
-        if failed or self.retries:
+            count_retries = count_retries or result.error is not None
+        self.results, self.complete = results, len(log)
+        if count_retries:
             for result in results:
                 self._count_retry(result)
 

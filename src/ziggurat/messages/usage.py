@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 
 from msgspec import Struct
-from msgspec.structs import astuple, replace
+from msgspec.structs import replace
 
 from ziggurat.core.codec import Raw, decode
 from ziggurat.core.entries import Result
@@ -76,7 +76,7 @@ class _Sum(Struct, gc=False):
             self.reasoning = usage.reasoning + (self.reasoning or 0)
 
     def so_far(self) -> Usage:
-        return Usage(*astuple(self))
+        return Usage(self.input, self.output, self.cache_read, self.cache_write, self.reasoning, self.requests)
 
 
 def sum_of(*usages: Usage) -> Usage:
@@ -120,21 +120,22 @@ class Tally:
             charge: Whether to charge the budgets in effect: the call is live, and nothing was reserved for it.
         """
         usage = cost if isinstance(cost, Usage) else as_usage(cost)
-        if usage is not None:
-            if charge:
-                self.charge(usage, name)
-            model = usage.model or name
-            tally: Tally | None = self
-            while tally is not None:
-                known = tally._sums.get(model)
-                if known is None:
-                    known = tally._sums[model] = _Sum()
-                known.add(usage)
-                tally.model_calls += 1
-                tally = tally.outer
-        elif isinstance(cost, Result) and is_tool_call(cost.path):
-            self.recall(cost.value)
-            add_tool_call(self, cost.path)
+        if usage is None:
+            if isinstance(cost, Result) and is_tool_call(cost.path):
+                self.recall(cost.value)
+                add_tool_call(self, cost.path)
+            return
+        if charge:
+            self.charge(usage, name)
+        model = usage.model or name
+        tally: Tally | None = self
+        while tally is not None:
+            sums = tally._sums
+            if model not in sums:
+                sums[model] = _Sum()
+            sums[model].add(usage)
+            tally.model_calls += 1
+            tally = tally.outer
 
     def recall(self, result: object) -> None:
         """Tell the budgets in effect of the recorded result of a tool call; there are none here."""
@@ -155,9 +156,9 @@ class Tally:
 
 def add_tool_call(tally: Tally | None, path: str) -> None:
     """Count a tool call that has ended in a tally and those of all enclosing runs."""
-    for ended in () if tally is None else tally.ended:
-        ended.add(path)
     while tally is not None:
+        for ended in tally.ended:
+            ended.add(path)
         tally.tool_calls += 1
         tally = tally.outer
 

@@ -135,7 +135,7 @@ class FunctionTool(Generic[F_co]):
             ToolError: the call is not the approved one, or a tool with ``effect="once"`` would run twice.
         """
         frozen, once = ctx.frozen, None
-        if isinstance(frozen, Frozen):
+        if frozen is not None and isinstance(frozen, Frozen):  # to ask for the type of None takes 0.1 us
             frozen.use(call, ctx)
             once = frozen if frozen.effect == "once" else None
             arguments = self._decode_normal(call.arguments)

@@ -66,7 +66,8 @@ class ToolStatistics(Struct, eq=False):
         """Count a call."""
         self.calls += 1
         self.seconds += seconds
-        self.errors += result.error is not None
+        if result.error is not None:
+            self.errors += 1
 
     def __repr__(self) -> str:
         return f"ToolStatistics(calls={self.calls}, errors={self.errors}, seconds={self.seconds:g})"
