@@ -86,8 +86,7 @@ class AgentLoop:
                     await self._begin_step(run, ctx, step)
                 response = run.add_response(await run.ask(ctx, f"{step}/model"))
                 answer: ParsedAnswer | None = None
-                many = len(response.message.parts) > MAX_CALLS
-                if checks_answers or many or response.finish in _UNFINISHED:
+                if checks_answers or response.finish in _UNFINISHED or len(response.message.parts) > MAX_CALLS:
                     response, answer = await self._usable_reply(run, response, ctx, step)
                 calls = tool_calls_of(response.message)
                 natural = None if calls else natural_end(response)
@@ -103,7 +102,7 @@ class AgentLoop:
                     else:
                         run.add_results(await call_tools(settings.tools, calls, ctx, step))
                     stop = self._judge_step(run, response)
-                if ctx.emit is not SILENCE or (policy is not None and run.nudges is not None):
+                if ctx.emit is not SILENCE or run.nudges is not None:
                     await self._end_step(run, ctx, step, stop)
                 if stop is not None:
                     return run.end(stop, run.output_of(response) if answer is None else answer.value)

@@ -112,7 +112,8 @@ async def enter(agent: AgentService, request: AgentRequest, ctx: Context, *, aga
     ctx, chain = _make_frame(ctx, parts, again=again)
     frame = ctx.scope[AGENT_CALL]
     try:
-        request = await _apply_before_agent(parts, record, request, ctx, chain)
+        changes = record is not None or chain.hooks["before_agent"]
+        request = await _apply_before_agent(parts, record, request, ctx, chain) if changes else request
         if record is None or record.entered is None:
             frame.begin(ctx, journal.watch.elapsed)
             await journal.write(Entered(ctx.path, parts.name, request, parts.setup(), frame.began))

@@ -212,7 +212,8 @@ class LocalJournal(Recorder):
     def close(self) -> None:
         """Record nothing more: the run has ended, or is no longer driven from here."""
         self._closed = self.refusing = True
-        self.wake()
+        if self._readers:
+            self.wake()
 
     def missing(self, path: str, what: str, /) -> None:
         """Raise if the run has ended, or in `replay`; the call is not made then."""

@@ -1,7 +1,7 @@
 """Open a run: a new one, one to continue, or one that has ended and is answered from its record."""
 
 import asyncio
-from collections.abc import AsyncGenerator, Mapping
+from collections.abc import AsyncGenerator, Awaitable, Mapping
 from contextlib import suppress
 from functools import partial
 from typing import TYPE_CHECKING, Literal
@@ -19,12 +19,7 @@ from ziggurat.core.clock import new_id as fresh_id
 from ziggurat.core.codec import SHAPE_VERSION, as_type, digest
 from ziggurat.core.context import JOURNAL, RUN_ID
 from ziggurat.core.entries import Decided, Entered, JournalEntry, Opened, Origin, Tried
-from ziggurat.core.errors import (
-    ConfigurationError,
-    RunExists,
-    RunNotFound,
-    attach,
-)
+from ziggurat.core.errors import ConfigurationError, RunExists, RunNotFound, attach
 from ziggurat.core.ids import check_new_id
 from ziggurat.core.journal import LocalJournal
 from ziggurat.core.layer import Layer
@@ -77,7 +72,7 @@ class Opener:
         self._parts = parts
         self._new_inbox = runs.new_inbox  # one for all runs
 
-    async def open(self, request: AgentRequest | None, options: RunOptions) -> Opening:
+    def open(self, request: AgentRequest | None, options: RunOptions) -> Awaitable[Opening]:
         """Open a new run, or the one that has the id in the options; without a request that must exist.
 
         Raises:
@@ -86,12 +81,16 @@ class Opener:
             LeaseHeld: another process drives that run, or another run writes the session for too long.
             ConfigurationError: that run is in progress in this process.
         """
-        session, run_id = options.session, options.run_id
         if request is None:
-            assert run_id is not None
-            return await self.reopen(run_id, options)
-        if run_id is None and session is None:
-            return await self._open_new(request, options, _new_id(options), "")
+            assert options.run_id is not None
+            return self.reopen(options.run_id, options)
+        if options.run_id is None and options.session is None:
+            return self._open_new(request, options, _new_id(options), "")
+        return self._open_once(request, options)
+
+    async def _open_once(self, request: AgentRequest, options: RunOptions) -> Opening:
+        """Open a run that has an id or a session, unless there is one with this id, which is opened then."""
+        session, run_id = options.session, options.run_id
         fingerprint = digest(request) if session is None else request_digest(request, session)
         while True:
             known = None if run_id is None else await self.runs.find(run_id)
