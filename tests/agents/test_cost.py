@@ -36,7 +36,7 @@ async def doubles(count: int) -> int:
     return sum([await double(n) for n in range(count)])
 
 
-STEP = 38
+STEP = 36
 """Calls for a step with one call of an async tool, without a store; those of the model and the tool are among them.
 
 A tool that is not async runs in a thread, and how often the event loop turns until it has ended differs.
@@ -48,7 +48,7 @@ GUARDED_STEP = 130 if sys.version_info >= (3, 12) else 165
 RECORDED = 10 if sys.version_info >= (3, 12) else 11
 """Calls for a recorded step of a flow, without a store; that of its function is among them."""
 
-RUN = 122 if sys.version_info >= (3, 12) else 126
+RUN = 120 if sys.version_info >= (3, 12) else 124
 """Calls for a run that is answered at once."""
 
 
