@@ -8,8 +8,8 @@ from msgspec import Struct
 class JournalEntry(Struct, frozen=True, gc=False, tag=True, tag_field="entry"):
     """The base of all entries: something that happened to the call at `path`.
 
-    The garbage collector does not track entries, because a process with thousands of runs holds many. That is safe:
-    what is recorded has no reference back to the journal. Only a failure may, by its traceback, so it is tracked.
+    Entries of plain data alone are made with ``gc=False``: a process with thousands of runs holds many, and the garbage
+    collector need not look at them. The others can hold what belongs to users, and that may refer back to the run.
     """
 
     path: str
@@ -75,7 +75,7 @@ class Returned(JournalEntry, frozen=True, gc=False):
     value: object
 
 
-class Result(JournalEntry, frozen=True, gc=False):
+class Result(JournalEntry, frozen=True, gc=True):
     """The final answer of a call, used whenever the call is repeated."""
 
     name: str
@@ -100,7 +100,7 @@ class Failure(JournalEntry, frozen=True, gc=True):
     """Whether it is a mistake of the programmer, which ends the outermost run."""
 
 
-class Unanswered(JournalEntry, frozen=True, gc=False):
+class Unanswered(JournalEntry, frozen=True, gc=True):
     """A call was cancelled: it has no outcome and is made again, but it has cost something."""
 
     name: str
@@ -137,7 +137,7 @@ class Decided(JournalEntry, frozen=True, gc=False):
     """That of the arguments as they were changed, which may be masked before they are kept; empty for none."""
 
 
-class Ended(JournalEntry, frozen=True, gc=False):
+class Ended(JournalEntry, frozen=True, gc=True):
     """The run ended; `stop` names the reason."""
 
     stop: str

@@ -14,7 +14,7 @@ from ziggurat.core.codec import canonical
 from ziggurat.plans.state import StateType, Values
 
 
-class Update(Struct, frozen=True, eq=False, omit_defaults=True, gc=False):
+class Update(Struct, frozen=True, eq=False, omit_defaults=True):
     """What a node has returned, as it is recorded: its changes of the state, and which edges are taken then.
 
     Attributes:
@@ -26,7 +26,7 @@ class Update(Struct, frozen=True, eq=False, omit_defaults=True, gc=False):
     to: tuple[str, ...] = ()
 
 
-class Cause(Struct, eq=False, gc=False):
+class Cause(Struct, eq=False):
     """A point in a graph's run: the start, the end of a node, or where branches meet.
 
     It is also the request of the node that comes next, compared with the record by a digest of all that led here; that
@@ -68,7 +68,7 @@ class Cause(Struct, eq=False, gc=False):
         self._digest = digest.hexdigest()
 
 
-class Token(Struct, frozen=True, eq=False, gc=False):
+class Token(Struct, frozen=True, eq=False):
     """What travels along an edge: a point of the run, and the values of the state there."""
 
     cause: Cause
