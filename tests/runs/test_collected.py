@@ -13,15 +13,22 @@ import pytest
 from ziggurat.agents.agent import Agent
 from ziggurat.agents.flow import flow
 from ziggurat.calls.gather import gather
+from ziggurat.calls.question import ask
 from ziggurat.calls.step import step
 from ziggurat.core.context import AMBIENT, Context
 from ziggurat.core.errors import ServiceError
-from ziggurat.messages.agent import AgentRequest
+from ziggurat.core.event import Event
+from ziggurat.core.scope import Key
+from ziggurat.messages.agent import AgentRequest, Answer, Approve, PendingItem
 from ziggurat.messages.middleware import Middleware
 from ziggurat.messages.model import ModelRequest, ModelResponse
+from ziggurat.messages.parts import ToolCall
 from ziggurat.models.function import FunctionModel
+from ziggurat.models.scripted import ScriptedModel
 from ziggurat.plans.graph import Graph
 from ziggurat.plans.graph_parts import END, START
+from ziggurat.tools.approval import Approvals
+from ziggurat.tools.function import tool
 
 STORES: dict[str, Callable[[Path], str | None]] = {
     "none": lambda folder: None,
@@ -33,9 +40,12 @@ STORES: dict[str, Callable[[Path], str | None]] = {
 class Mark:
     """What refers back to its run; it is no part of the JSON form of what has it."""
 
+    made = 0
+
     def __init__(self, ctx: Context) -> None:
         self.ctx = ctx
         MARKS.add(self)
+        Mark.made += 1
 
 
 MARKS = weakref.WeakSet[Mark]()
@@ -52,6 +62,9 @@ class Value:
         """Let it refer to its run, as an object with a cache or a client does."""
         vars(self)["client"] = Mark(ctx)
         return self
+
+
+VALUE = Key[Value]("value")
 
 
 class Marked(ServiceError):
@@ -166,6 +179,57 @@ async def value_of_a_node(store: Store) -> None:
     await graph.build("graph", store=store).run(State())
 
 
+async def dependency(store: Store) -> None:
+    value = Value()
+
+    class Keeps(Middleware):
+        async def before_agent(self, request: AgentRequest, ctx: Context) -> AgentRequest:
+            ctx.scope[VALUE].mark(ctx)
+            return request
+
+    agent = Agent(FunctionModel(lambda messages: "Done."), middleware=[Keeps()], store=store)
+    await agent.run("q", deps={VALUE: value})
+
+
+async def approver(store: Store) -> None:
+    @tool(approval=True)
+    async def work(ctx: Context) -> int:
+        items[0].mark(ctx)
+        return 1
+
+    def approve(item: PendingItem) -> Approve:
+        items.append(Value())
+        return Approve()
+
+    items = list[Value]()
+    model, rules = ScriptedModel(ToolCall("1", "work", "{}"), "Done."), Approvals(approver=approve)
+    await Agent(model, tools=[work], approvals=rules, store=store).run("q")
+
+
+async def listener_of_a_handle(store: Store) -> None:
+    class Keeps(Middleware):
+        async def before_agent(self, request: AgentRequest, ctx: Context) -> AgentRequest:
+            kept.append(Value().mark(ctx))
+            return request
+
+    kept, events = list[Value](), list[Event]()
+    agent = Agent(FunctionModel(lambda messages: "Done."), middleware=[Keeps()], store=store)
+    handle = agent.start("q", listeners=[events.append])
+    await handle.result()
+
+
+async def state_after_a_wait(store: Store) -> None:
+    @tool
+    async def work(ctx: Context) -> int:
+        ctx.state(work, lambda: Mark(ctx))
+        return await ask("go on?", int)
+
+    model = ScriptedModel(ToolCall("1", "work", "{}"), "Done.")
+    agent = Agent(model, tools=[work], store=store)
+    run = await agent.run("q")
+    await agent.resume(run.id, {run.pending[0].id: Answer(1)})
+
+
 def current() -> Context:
     ctx = AMBIENT.get()
     assert ctx is not None
@@ -185,6 +249,10 @@ PLACES: dict[str, Callable[[Store], Awaitable[None]]] = {
     "state of a hook": state_of_a_hook,
     "error of a model": error_of_a_model,
     "value of a node": value_of_a_node,
+    "dependency": dependency,
+    "approver": approver,
+    "listener of a handle": listener_of_a_handle,
+    "state after a wait": state_after_a_wait,
 }
 """Where objects of users come into a run."""
 
@@ -196,12 +264,13 @@ def test_objects_that_refer_to_their_run_are_freed_with_it(
 ) -> None:
     caplog.set_level(logging.CRITICAL, "ziggurat")  # pytest keeps the errors of what is logged
     MARKS.clear()
+    made = Mark.made
     address = STORES[store](tmp_path)
 
     async def main() -> None:
         await PLACES[place](address)
-        assert MARKS
 
     asyncio.run(main())
     gc.collect()
+    assert Mark.made > made
     assert not MARKS
