@@ -1,17 +1,30 @@
 """Run the program of a flow or a team: code that calls steps, agents and groups, each at a place of its own."""
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterator
+from contextlib import contextmanager
 from typing import TypeVar
 
 from ziggurat.calls.step import own_places
 from ziggurat.core.context import AMBIENT, Context
 from ziggurat.core.errors import Suspend
 from ziggurat.core.event import Diverged
+from ziggurat.core.failures import note_mistake
 from ziggurat.core.journal import LocalJournal, journal_of
 from ziggurat.core.path import is_beneath
 from ziggurat.tools.guarded_call import pending_in
 
 T = TypeVar("T")
+
+
+@contextmanager
+def noting_own_mistakes(ctx: Context) -> Iterator[None]:
+    """Remember an error raised in the block as a mistake, unless it came from a recorded call."""
+    try:
+        yield
+    except Exception as error:
+        if not journal_of(ctx).is_known(error):
+            note_mistake(error, ctx)
+        raise
 
 
 async def run_program(program: Callable[[], Awaitable[T]], ctx: Context) -> T:

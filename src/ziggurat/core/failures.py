@@ -5,7 +5,9 @@ import os
 import traceback
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
+from inspect import iscoroutine
 from types import TracebackType
+from typing import TypeVar, TypeVarTuple
 
 from ziggurat.core.context import JOURNAL, Context
 from ziggurat.core.errors import (
@@ -26,6 +28,9 @@ from ziggurat.core.errors import (
     is_transient,
     type_name_of,
 )
+
+A = TypeVarTuple("A")
+T = TypeVar("T")
 
 logger: logging.Logger = logging.getLogger("ziggurat")
 
@@ -71,6 +76,24 @@ def noting_mistakes(ctx: Context) -> Iterator[None]:
     except Exception as error:
         note_mistake(error, ctx)
         raise
+
+
+def call_given(function: Callable[[*A], T], ctx: Context, *arguments: *A) -> T:
+    """Call a function that a layer or a plan was given; an error that it raises is a mistake.
+
+    Raises:
+        ConfigurationError: it returned a coroutine, which nobody awaits.
+    """
+    try:
+        answer = function(*arguments)
+    except Exception as error:
+        note_mistake(error, ctx)
+        raise
+    if iscoroutine(answer):
+        answer.close()
+        name = getattr(function, "__name__", "function")
+        raise ConfigurationError(f"{ctx.path}: {name} returned a coroutine where nothing is awaited; make it not async")
+    return answer
 
 
 def mistake_in(error: BaseException, mistakes: Mapping[int, BaseException] | None) -> Exception | None:

@@ -8,6 +8,7 @@ from ziggurat.core.codec import canonical
 from ziggurat.core.context import JOURNAL, Context
 from ziggurat.core.errors import ConfigurationError
 from ziggurat.core.facts import COMPOSITE, fact, name_of
+from ziggurat.core.failures import call_given
 from ziggurat.core.path import REUSED
 
 if TYPE_CHECKING:
@@ -46,14 +47,14 @@ def recalled(answer: R) -> R:
     return cast("R", cast("Recalled", answer).recalled()) if hasattr(type(answer), "recalled") else answer
 
 
-def key_of(layer: str, service: object, request: object, key: Callable[[Any], str] | None) -> str:
+def key_of(layer: str, service: object, request: object, key: Callable[[Any], str] | None, ctx: Context) -> str:
     """Return the key under which a layer stores the answer to a request: by default service name and identity.
 
     Raises:
         ConfigurationError: the request has no JSON form and no `key` function is given, or that returns no text.
     """
     if key is not None:
-        name: object = key(request)
+        name: object = call_given(key, ctx, request)
         if not isinstance(name, str):
             raise ConfigurationError(f"the function of {layer}(key=...) returns text, got {name!r:.200}")
         return name

@@ -114,7 +114,7 @@ async def cache(
         raise ConfigurationError(f"CACHE_POLICY is 'use', 'refresh' or 'bypass', got {policy!r}")
     if policy == "bypass" or ctx.replayed:
         return await inner(request, ctx)
-    name = key_of("cache", inner, request, key)
+    name = key_of("cache", inner, request, key, ctx)
     cached = store.get(name) if policy == "use" else None
     if cached is not None and (cached.until is None or ctx.clock.now() < cached.until):
         if ctx.listens(CacheHit):

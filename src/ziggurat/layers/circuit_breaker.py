@@ -8,6 +8,7 @@ from typing import Annotated, Generic, TypeVar
 from ziggurat.core.context import Context
 from ziggurat.core.errors import CircuitOpen, ConfigurationError, LimitExceeded, is_transient
 from ziggurat.core.event import CircuitChanged
+from ziggurat.core.failures import call_given
 from ziggurat.core.held import Holding, held
 from ziggurat.core.layer import layer
 from ziggurat.core.service import Service
@@ -182,7 +183,7 @@ async def circuit_breaker(
         outcome = 0
         return response
     except Exception as error:
-        if breaker.when(error):
+        if call_given(breaker.when, ctx, error):
             outcome = FAILED
         raise
     except GeneratorExit:

@@ -158,7 +158,7 @@ async def dedupe(
     """
     if ctx.replayed:
         return await inner(request, ctx)
-    name = key_of("dedupe", inner, request, key)
+    name = key_of("dedupe", inner, request, key, ctx)
     clock = ctx.clock
     while True:
         now = clock.monotonic()

@@ -15,6 +15,7 @@ from ziggurat.core.errors import (
     described,
     is_transient,
 )
+from ziggurat.core.failures import call_given
 from ziggurat.core.service import Service
 from ziggurat.core.settings import checked
 
@@ -44,7 +45,7 @@ class _Fallback(Combinator[Q, R]):
             try:
                 return await self.ask(index, request, where)
             except Exception as error:
-                if isinstance(error, NotRepeatable) or not self._when(error):
+                if isinstance(error, NotRepeatable) or not call_given(self._when, ctx, error):
                     annotate(error, notes)
                     raise
                 why, usage, failure = described(error), usage_of(error), error

@@ -7,6 +7,7 @@ from msgspec import Meta
 
 from ziggurat.core.context import Context
 from ziggurat.core.errors import ConfigurationError, LimitExceeded, Timeout
+from ziggurat.core.failures import call_given
 from ziggurat.core.layer import layer
 from ziggurat.core.service import Service
 from ziggurat.core.settings import NonNegativeSeconds, PositiveInt, checked
@@ -101,7 +102,7 @@ async def load_shed(
     """
     if ctx.replayed:
         return await inner(request, ctx)
-    if when is not None and when():
+    if when is not None and call_given(when, ctx):
         raise LimitExceeded(
             "load", 1, 1, "what would be called is busy, so the call was refused: try again later", transient=True
         )

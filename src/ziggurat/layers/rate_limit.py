@@ -12,6 +12,7 @@ from ziggurat.core.clock import Clock
 from ziggurat.core.context import Context
 from ziggurat.core.errors import ConfigurationError, LimitExceeded, fact_of
 from ziggurat.core.event import Queued
+from ziggurat.core.failures import call_given
 from ziggurat.core.layer import layer
 from ziggurat.core.rules import is_finite
 from ziggurat.core.service import Service
@@ -323,7 +324,7 @@ async def rate_limit(
     if ctx.replayed:
         return await inner(request, ctx)
     clock = ctx.clock
-    weight = 0.0 if estimate is None else _weight("estimate", estimate(request))
+    weight = 0.0 if estimate is None else _weight("estimate", call_given(estimate, ctx, request))
     now = clock.monotonic()
     permit = limiter.take(weight, now)
     if permit is None:
@@ -334,21 +335,21 @@ async def rate_limit(
     try:
         response = await inner(request, ctx)
     except Exception as error:
-        _settle(limiter, permit, measure, error, clock)
+        _settle(limiter, permit, measure, error, ctx)
         retry_after = fact_of(error, "retry_after", float)
         if retry_after is not None and retry_after > 0 and not isinstance(error, LimitExceeded):
             limiter.pause(retry_after, clock)
         raise
-    _settle(limiter, permit, measure, response, clock)
+    _settle(limiter, permit, measure, response, ctx)
     return response
 
 
 def _settle(
-    limiter: RateLimiter, permit: Permit, measure: Callable[[Any], float | None] | None, outcome: object, clock: Clock
+    limiter: RateLimiter, permit: Permit, measure: Callable[[Any], float | None] | None, outcome: object, ctx: Context
 ) -> None:
-    weight = None if measure is None else measure(outcome)
+    weight = None if measure is None else call_given(measure, ctx, outcome)
     if weight is not None:
-        limiter.settle(permit, _weight("measure", weight), clock)
+        limiter.settle(permit, _weight("measure", weight), ctx.clock)
 
 
 def _weight(setting: str, value: float) -> float:

@@ -11,6 +11,7 @@ from ziggurat.core.composites import usage_of
 from ziggurat.core.context import Context
 from ziggurat.core.errors import described, fact_of, is_transient
 from ziggurat.core.event import SILENCE, Dropped, Emit, Event, Retrying
+from ziggurat.core.failures import call_given
 from ziggurat.core.layer import layer
 from ziggurat.core.service import Service
 from ziggurat.core.settings import NonNegativeFloat, NonNegativeSeconds, PositiveInt, Seconds, checked
@@ -155,7 +156,7 @@ async def retry(
         try:
             return await inner(request, current if watch is None else current.emitting(watch))
         except Exception as error:
-            if attempt >= attempts or not when(error) or (watch is not None and watch.emitted):
+            if attempt >= attempts or not call_given(when, ctx, error) or (watch is not None and watch.emitted):
                 raise
             longest = min(cap, base * 2.0 ** min(attempt - 1, 100))
             drawn = longest * ctx.random() if jitter == "full" else longest

@@ -8,7 +8,9 @@ from msgspec import Meta
 
 from ziggurat.agents.runnable import Runnable
 from ziggurat.core.codec import plain
+from ziggurat.core.context import Context
 from ziggurat.core.errors import ConfigurationError, InvalidArguments
+from ziggurat.core.failures import call_given
 from ziggurat.core.settings import CheckedStruct, NonEmptyText, checked
 from ziggurat.plans.variables import Variables, fill, text_of_value
 from ziggurat.tools.schema import schema_of
@@ -102,7 +104,7 @@ def asked(agent: Runnable[Any], question: NonEmptyText) -> Asked:
     return Asked(agent, question)
 
 
-async def holds(condition: Condition, variables: Variables, where: str) -> bool:
+async def holds(condition: Condition, variables: Variables, where: str, ctx: Context) -> bool:
     """Return whether a condition holds.
 
     Raises:
@@ -116,7 +118,7 @@ async def holds(condition: Condition, variables: Variables, where: str) -> bool:
         run = await condition.agent.run(text_of_value(fill(condition.question, variables, where)))
         answer, advice = run.raise_for_stop().output, f"make it with Agent(..., output=bool), {condition.agent.name}"
     else:
-        answer, advice = condition(variables), "return True or False"
+        answer, advice = call_given(condition, ctx, variables), "return True or False"
     if not isinstance(answer, bool):
         raise ConfigurationError(f"the condition of {where} gave {answer!r:.100}, not True or False: {advice}")
     return answer

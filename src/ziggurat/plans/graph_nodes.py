@@ -13,6 +13,7 @@ from ziggurat.calls.gather import gather
 from ziggurat.calls.step import own_places, place_of
 from ziggurat.core.context import AMBIENT, Context
 from ziggurat.core.errors import ConfigurationError
+from ziggurat.core.failures import call_given
 from ziggurat.core.journal import journal_of
 from ziggurat.plans.causes import Update
 from ziggurat.plans.graph_parts import NodeCall
@@ -72,9 +73,10 @@ def call_of_runnable(
     """Return the call of a node that is an agent, a flow or a graph."""
 
     async def call(state: Any, ctx: Context) -> Sequence[Changes]:
-        run = await runnable.run(state if takes is None else takes(state))
+        run = await runnable.run(state if takes is None else call_given(takes, ctx, state))
         run.raise_for_stop()
-        return (_changes(run.output if gives is None else gives(run.output), field, runnable.name),)
+        output = run.output if gives is None else call_given(gives, ctx, run.output)
+        return (_changes(output, field, runnable.name),)
 
     return call
 
@@ -103,7 +105,7 @@ def call_of_items(
         return state_type.restored(update.changes, place.path)
 
     async def call_items(state: Any, ctx: Context) -> Sequence[Changes]:
-        several = getattr(state, items) if isinstance(items, str) else items(state)
+        several = getattr(state, items) if isinstance(items, str) else call_given(items, ctx, state)
         answers = await gather(*[answer_item(item) for item in several], limit=limit)
         return [changes for one in answers for changes in one]
 

@@ -379,8 +379,8 @@ class _Call:
         finally:
             AMBIENT.reset(ambient)
         changes = tuple([state_type.checked(each, node.name, node.writes) for each in returned])
-        values = state_type.apply_all(self.token.values, changes)
         with noting_mistakes(ctx):
+            values = state_type.apply_all(self.token.values, changes)
             update = Update(state_type.recorded(changes), self.run.choose(node, values))
         self.after = self.token.after(node.name, update, changes, values)
         return update

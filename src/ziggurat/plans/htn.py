@@ -9,11 +9,12 @@ from ziggurat.agents.runnable import Runnable
 from ziggurat.core.codec import digest, encode
 from ziggurat.core.context import Context
 from ziggurat.core.errors import ConfigurationError
+from ziggurat.core.failures import call_given
 from ziggurat.core.settings import NonEmptyText, PositiveInt, checked
 from ziggurat.core.store import Store
 from ziggurat.plans.building import plan_flow, prepared
 from ziggurat.plans.htn_parts import HtnPlan, HtnStep, HtnTask, Method, Primitive, World, comparable
-from ziggurat.plans.htn_search import Asking, Search
+from ziggurat.plans.htn_search import Asking, Question, Search
 from ziggurat.plans.nodes import Task
 from ziggurat.plans.result import PlanResult
 from ziggurat.plans.variables import escaped, fill
@@ -83,13 +84,11 @@ class Planner:
                 the last attempt has failed; or `SearchLimitExceeded`. Its `refused` says why each method was not used.
         """
         asking = self.search(goal, {} if world is None else world)
-        try:
-            _, methods, _ = next(asking)
-            while True:
-                _, methods, _ = asking.send(methods)
-        except StopIteration as stop:
-            plan: HtnPlan = stop.value
-            return plan
+        found = _search_on(asking)
+        while not isinstance(found, HtnPlan):
+            _, methods, _ = found
+            found = _search_on(asking, methods)
+        return found
 
     def search(self, goal: HtnTask, world: World) -> Asking:
         """Return a search in steps, which asks for the order of methods where there are several."""
@@ -138,7 +137,7 @@ def htn_flow(
 
     async def run(ctx: Context, world: dict[str, Any]) -> PlanResult:
         """Find a plan and do its steps."""
-        plan = await _find(planner.search(goal, world), order)
+        plan = await _find(planner.search(goal, world), order, ctx)
         tasks = [_task_of(each, named) for each in plan.steps]
         return await prepared(tasks, agent, alike=True).run(ctx, dict(world))
 
@@ -172,16 +171,23 @@ def _task_of(step: HtnStep, tools: "dict[str, Tool]") -> Task:
     return Task(name, prompt=f"{escaped(step.tool)} {encode(step.arguments).decode()}")
 
 
-async def _find(asking: Asking, order: Runnable[Any] | None) -> HtnPlan:
+async def _find(asking: Asking, order: Runnable[Any] | None, ctx: Context) -> HtnPlan:
     """Return the plan of a search, in which an agent may order methods."""
     known: dict[tuple[int, ...], Sequence[Method]] = {}
+    found = call_given(_search_on, ctx, asking)
+    while not isinstance(found, HtnPlan):
+        task, methods, world = found
+        key = tuple(map(id, methods))
+        if order is not None and key not in known and len(known) < MAX_QUESTIONS:
+            known[key] = await _ordered(task, methods, world, order)
+        found = call_given(_search_on, ctx, asking, known.get(key, methods))
+    return found
+
+
+def _search_on(asking: Asking, methods: Sequence[Method] | None = None) -> Question | HtnPlan:
+    """Return the next question of a search, or the plan that it has found."""
     try:
-        task, methods, world = next(asking)
-        while True:
-            key = tuple(map(id, methods))
-            if order is not None and key not in known and len(known) < MAX_QUESTIONS:
-                known[key] = await _ordered(task, methods, world, order)
-            task, methods, world = asking.send(known.get(key, methods))
+        return next(asking) if methods is None else asking.send(methods)
     except StopIteration as stop:
         plan: HtnPlan = stop.value
         return plan

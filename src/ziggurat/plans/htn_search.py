@@ -32,7 +32,8 @@ _CONDITIONS = 20
 
 _ABSENT = object()
 
-Asking = Generator[tuple[str, Sequence[Method], World], Sequence[Method], HtnPlan]
+Question = tuple[str, Sequence[Method], World]
+Asking = Generator[Question, Sequence[Method], HtnPlan]
 """Yields a task with its applicable methods and the world, takes their order, and returns the plan."""
 
 

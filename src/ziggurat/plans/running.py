@@ -120,8 +120,8 @@ class Execution:
     async def _run_branch(self, place: Place, values: _Values, results: _Results) -> Any:
         assert isinstance(place.node, Branch)
         output = None
-        with _below(place.name):
-            chosen = 0 if await holds(place.node.condition, values, place.position) else 1
+        with _below(place.name) as ctx:
+            chosen = 0 if await holds(place.node.condition, values, place.position, ctx) else 1
             for number, part in enumerate(place.parts):
                 if number == chosen:
                     output = await self.run(part, values, results)
@@ -153,7 +153,7 @@ class Execution:
                 token = AMBIENT.set(own_places(ctx.at(f"round-{number}")))
                 try:
                     output = await self.run(part, values, results)
-                    if until is not None and await holds(until, values, place.position):
+                    if until is not None and await holds(until, values, place.position, ctx):
                         return output
                 finally:
                     AMBIENT.reset(token)

@@ -8,6 +8,7 @@ from msgspec.structs import replace
 
 from ziggurat.agents.flow import Flow, FlowArguments, flow_program
 from ziggurat.agents.flow_input import FlowInput
+from ziggurat.agents.program import noting_own_mistakes
 from ziggurat.calls.enter import AgentService
 from ziggurat.core.codec import digest
 from ziggurat.core.context import Context
@@ -74,7 +75,8 @@ def built(
     """Return a graph that was checked as a flow."""
 
     async def run(ctx: Context, state: object) -> object:
-        return await GraphRun(name, shape.region, routes, state_type, ctx).run(state, ctx)
+        with noting_own_mistakes(ctx):  # of reducers, where branches meet
+            return await GraphRun(name, shape.region, routes, state_type, ctx).run(state, ctx)
 
     hints = {"ctx": Context, "state": state_type.kind, "return": state_type.kind}
     edges = digest([[(node.name, node.join) for node in shape.nodes], shape.edges])

@@ -7,7 +7,7 @@ from typing import Any, Protocol, TypedDict, Unpack
 from msgspec.structs import replace
 
 from ziggurat.agents.inherited import agent_parts
-from ziggurat.agents.program import run_program
+from ziggurat.agents.program import noting_own_mistakes, run_program
 from ziggurat.agents.runnable import Runnable
 from ziggurat.calls.decisions import LENT_TOOLS, MEMBERS
 from ziggurat.calls.enter import AGENT, AgentParts, parts_of
@@ -15,9 +15,7 @@ from ziggurat.core.context import Context
 from ziggurat.core.diagram import DIAGRAM, DiagramEdge
 from ziggurat.core.errors import ConfigurationError
 from ziggurat.core.facts import EFFECT, NAME, Fact, strongest
-from ziggurat.core.failures import note_mistake
 from ziggurat.core.ids import check_new_name
-from ziggurat.core.journal import journal_of
 from ziggurat.core.store import Store
 from ziggurat.messages.agent import AgentRequest, AgentRun
 from ziggurat.messages.budget import Budget
@@ -85,12 +83,8 @@ class _TeamProgram:
 
     async def __call__(self, request: AgentRequest, ctx: Context, /) -> AgentRun:
         """Run the code; a resumed run goes through it again, and what its members have answered is on record."""
-        try:
+        with noting_own_mistakes(ctx):  # of functions that direct the members
             return await run_program(partial(self.control, request, ctx), ctx)
-        except Exception as error:
-            if not journal_of(ctx).is_known(error):  # of no member: of a function that directs them
-                note_mistake(error, ctx)
-            raise
 
     def __repr__(self) -> str:
         return repr(self.control)
