@@ -35,6 +35,7 @@ from ziggurat.layers import (
     steer,
 )
 from ziggurat.messages import stops
+from ziggurat.messages.budget import Budget
 from ziggurat.messages.message import assistant
 from ziggurat.messages.model import ModelRequest, ModelResponse
 from ziggurat.messages.parts import tool_call
@@ -55,6 +56,8 @@ from ziggurat.plans import (
     when,
     workflow,
 )
+from ziggurat.teams.chatting import group_chat
+from ziggurat.teams.networks import star
 from ziggurat.tools.function import tool
 
 HERE = Path(__file__).name
@@ -226,7 +229,7 @@ CODE: dict[str, Callable[[Slip], Runnable]] = {
     "precondition of a task": lambda slip: _htn({}, {"ready": slip.returning(True)}),
 }
 
-_INPUTS = {"graph": {"state": {"notes": ["first"]}}, "precondition": {"world": {}}}
+_INPUTS: dict[str, dict[str, Any]] = {"graph": {"state": {"notes": ["first"]}}, "precondition": {"world": {}}}
 
 
 def _nested(code: str, slip: Slip, depth: int) -> Runnable:
@@ -272,15 +275,37 @@ async def _later(*_: Any) -> bool:
     return True
 
 
-ASYNC: dict[str, Callable[[Any], Any]] = {
-    "retry": lambda given: _failing(retry(base=0, when=given)),
-    "cache": lambda given: cache(store=CacheStore(), key=given),
-    "load_shed": lambda given: load_shed(when=given),
-    "fallback": lambda given: lambda inner: fallback(_Lost(inner), inner, when=given),
+def _with(layer: Any) -> Agent:
+    return Agent(stack(_answers, layer))
+
+
+def _routed(choose: Any) -> Runnable:
+    graph = Graph(_Empty)
+    graph.node(Agent(_answers, name="a"), takes=lambda _: "go", gives=lambda _: {})
+    graph.edge(START, "a")
+    graph.route("a", choose, [END])
+    return graph.build("inner")
+
+
+class _Empty(Struct):
+    pass
+
+
+ASYNC: dict[str, Callable[[Any], Runnable]] = {
+    "retry": lambda given: _with(_failing(retry(base=0, when=given))),
+    "cache": lambda given: _with(cache(store=CacheStore(), key=given)),
+    "load_shed": lambda given: _with(load_shed(when=given)),
+    "fallback": lambda given: _with(lambda inner: fallback(_Lost(inner), inner, when=given)),
+    "until": lambda given: group_chat(Agent(_answers, name="a"), Agent(_answers, name="b"), until=given),
+    "rounds": lambda given: star(Agent(_answers, name="a"), Agent(_answers, name="b"), until=given),
+    "price": lambda given: Agent(_answers, budget=Budget(cost=1.0, price=given)),
+    "condition": lambda given: _plan(Branch(given, _task("a"), _task("b"))),
+    "route": _routed,
 }
 
 
-@pytest.mark.parametrize("layer", ASYNC)
-def test_a_function_that_returns_a_coroutine_where_nothing_is_awaited_is_named(layer: str) -> None:
-    with pytest.raises(ConfigurationError, match="<lambda> returned a coroutine where nothing is awaited"):
-        Agent(stack(_answers, ASYNC[layer](lambda *_: _later()))).run_sync("go")
+@pytest.mark.parametrize("code", ASYNC)
+def test_a_function_that_returns_a_coroutine_where_nothing_is_awaited_is_named(code: str) -> None:
+    said: Any = _Empty() if code == "route" else "go"
+    with pytest.raises(ConfigurationError, match=r"<lambda> returned .*, which nobody awaits"):
+        ASYNC[code](lambda *_: _later()).run_sync(said)

@@ -7,15 +7,20 @@ from typing import Any
 
 import pytest
 
+from ziggurat.agents.agent import Agent
+from ziggurat.agents.flow import flow
 from ziggurat.agents.runnable import Runnable
 from ziggurat.core.context import Context, root
 from ziggurat.core.errors import ConfigurationError
-from ziggurat.core.layer import stack
+from ziggurat.core.layer import layer, stack
+from ziggurat.core.stream import open_stream
 from ziggurat.layers.fallback import fallback
 from ziggurat.layers.hedge import hedge
 from ziggurat.layers.pipeline import pipeline
 from ziggurat.layers.retry import retry
 from ziggurat.layers.steer import steer
+from ziggurat.middleware import everywhere
+from ziggurat.models.scripted import ScriptedModel
 
 
 async def echo(request: Any, ctx: Context) -> Any:
@@ -90,3 +95,53 @@ def test_what_returns_an_awaitable_is_a_service(door: str, service: Any) -> None
     made = DOORS[door](service)
     if door != "Runnable":
         assert asyncio.run(made("x", root())) == "x"
+
+
+def untyped(request: Any, ctx: Context) -> Any:
+    return "x"
+
+
+class Untyped:
+    def __call__(self, request: Any, ctx: Context) -> Any:
+        return "x"
+
+
+@layer
+async def passing(request: Any, ctx: Context, inner: Any) -> Any:
+    return await inner(request, ctx)
+
+
+UNSURE = [lambda request, ctx: "x", untyped, Untyped(), partial(untyped), partial(lambda request, ctx: None)]
+
+
+@pytest.mark.parametrize("service", UNSURE, ids=lambda each: type(each).__name__)
+@pytest.mark.parametrize("door", [*DOORS, "own layer", "Agent", "everywhere"])
+def test_what_turns_out_not_to_be_async_is_named_where_it_is_called(door: str, service: Any) -> None:
+    doors: dict[str, Callable[[Any], Any]] = {
+        **DOORS,
+        "fallback": lambda service: fallback(service, service),
+        "own layer": lambda service: stack(service, passing()),
+        "Agent": Agent,
+        "everywhere": lambda service: Agent(ScriptedModel("x"), middleware=[everywhere(model=[lambda inner: service])]),
+    }
+    made = doors[door](service)
+    with pytest.raises(ConfigurationError, match=r"which cannot be awaited: write it as async def \(request, ctx\)"):
+        asyncio.run(made.run("x") if isinstance(made, Runnable) else made("x", root()))
+
+
+@pytest.mark.parametrize("service", UNSURE, ids=lambda each: type(each).__name__)
+def test_a_stream_and_a_recorded_call_of_what_is_not_async_say_so(service: Any) -> None:
+    async def streamed() -> None:
+        async with open_stream(service, "x") as events:
+            async for _ in events:
+                pass
+
+    with pytest.raises(ConfigurationError, match="which cannot be awaited"):
+        asyncio.run(streamed())
+
+    @flow
+    async def asks(ctx: Context) -> str:
+        return await ctx.once("thing", 1, service, returns=str)
+
+    with pytest.raises(ConfigurationError, match=r"thing at asks is made by an async function \(request, ctx\)"):
+        asks.run_sync(None)

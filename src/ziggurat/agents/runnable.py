@@ -17,7 +17,7 @@ from ziggurat.core.event import Listener
 from ziggurat.core.facts import COMPOSITE, NAME, Fact, fact, name_of, returned_instead
 from ziggurat.core.ids import check_new_name
 from ziggurat.core.layer import stack
-from ziggurat.core.service import Service
+from ziggurat.core.service import Service, as_service
 from ziggurat.core.settings import PositiveInt, checked
 from ziggurat.core.store import Store
 from ziggurat.messages.agent import AgentRequest, AgentRun, Decisions, Out
@@ -67,7 +67,7 @@ class Runnable(RunQueue[Out]):
     ) -> None:
         if name is not None:
             check_new_name(name, "the name of a Runnable")
-        self.inner = service
+        self.inner: Service[AgentRequest, AgentRun[Out]] = as_service(service)
         parts = fact(service, AGENT)
         if parts is None:
             if returned := returned_instead(service, AgentRun):

@@ -6,7 +6,6 @@ recorded steps again, which rebuilds that state.
 """
 
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
-from inspect import iscoroutine
 from typing import Annotated, Protocol, TypeVar, runtime_checkable
 
 from msgspec import Meta, Struct
@@ -14,6 +13,7 @@ from msgspec import Meta, Struct
 from ziggurat.core.context import Context
 from ziggurat.core.errors import ConfigurationError
 from ziggurat.core.event import Event
+from ziggurat.core.protocols import closed
 from ziggurat.core.settings import NonEmptyText, PositiveInt, checked
 from ziggurat.messages import stops
 from ziggurat.messages.model import ModelResponse
@@ -213,9 +213,7 @@ def stop_when(condition: Callable[[Progress], bool | str | None]) -> BasePolicy:
         if not answer:
             return None
         if isinstance(answer, (Awaitable, Iterator, AsyncIterator)):
-            if iscoroutine(answer):
-                answer.close()  # otherwise Python warns that it was never awaited
-            kind = "an awaitable" if isinstance(answer, Awaitable) else "an iterator"
+            kind = "an awaitable" if isinstance(closed(answer), Awaitable) else "an iterator"
             raise ConfigurationError(f"{description} needs a plain function: it returned {kind}, which is always true")
         return stops.StopCondition(answer if isinstance(answer, str) else "")
 

@@ -19,7 +19,7 @@ from ziggurat.core.errors import (
     ToolError,
     fact_of,
 )
-from ziggurat.core.failures import noting_mistakes
+from ziggurat.core.failures import call_given
 from ziggurat.core.journal import journal_of
 from ziggurat.core.path import is_beneath, is_tool_call, parent_of
 from ziggurat.core.scope import Key
@@ -349,12 +349,7 @@ def _noting_mistakes(budget: Budget, ctx: Context) -> Budget:
     price = budget.price
     if price is None:
         return budget
-
-    def noting(name: str, usage: Usage) -> float | Decimal | None:
-        with noting_mistakes(ctx):
-            return price(name, usage)
-
-    return replace(budget, price=noting)
+    return replace(budget, price=lambda name, usage: call_given(price, ctx, name, usage))
 
 
 def budgeted(ctx: Context, budget: Budget) -> Context:

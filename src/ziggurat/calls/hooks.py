@@ -16,6 +16,7 @@ from ziggurat.core.errors import ConfigurationError
 from ziggurat.core.failures import mistake_in, note_mistake
 from ziggurat.core.journal import LocalJournal, journal_of
 from ziggurat.core.path import escaped
+from ziggurat.core.protocols import closed
 from ziggurat.core.scope import Key
 from ziggurat.core.service import Service
 from ziggurat.core.settings import checked
@@ -137,7 +138,8 @@ class _RecordHook(Struct, frozen=True):
             return changed
         raise ConfigurationError(
             f"the hook on_record of {self.middleware.name} got a {type(entry).__name__} of {entry.path or 'the run'} "
-            f"and returned {changed!r:.200}; it must return an entry of the same type and path, such as the one it got"
+            f"and returned {closed(changed)!r:.200}; it must return an entry of the same type and path, such as the "
+            "one it got"
         )
 
 
@@ -223,7 +225,8 @@ def misused(middleware: Middleware, hook: str, changed: object, ctx: Context) ->
     kind = " or ".join(each.__name__ for each in (kinds if isinstance(kinds, tuple) else (kinds,)))
     unchanged = "" if hook.startswith("wrap_") else ", or None to change nothing"
     raise ConfigurationError(
-        f"{ctx.path}: the hook {hook} of {middleware.name} returned {changed!r:.200}; it must return {kind}{unchanged}"
+        f"{ctx.path}: the hook {hook} of {middleware.name} returned {closed(changed)!r:.200}; it must return {kind}"
+        f"{unchanged}"
     )
 
 

@@ -21,7 +21,7 @@ from ziggurat.core.facts import (
     strongest,
     wrapped_in,
 )
-from ziggurat.core.service import Service
+from ziggurat.core.service import Service, as_service
 from ziggurat.core.settings import checked
 
 Q = TypeVar("Q")
@@ -44,7 +44,7 @@ class Combinator(Generic[Q, R]):
 
     @checked
     def __init__(self, *alternatives: Service[Q, R]) -> None:
-        self.alternatives = alternatives
+        self.alternatives: tuple[Service[Q, R], ...] = tuple(map(as_service, alternatives))
         self.names: list[str] = [name_of(each) for each in alternatives]
         self.returns: list[type[R]] = [cast("type[R]", returns_of(each)) for each in alternatives]
         self.facts: dict[Fact[object], object] = _common_facts(alternatives)

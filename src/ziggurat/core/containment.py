@@ -7,7 +7,7 @@ from collections.abc import Awaitable, Callable, Coroutine
 from types import CoroutineType, GeneratorType
 from typing import Any, TypeVar
 
-from ziggurat.core.errors import ServiceError, Suspend, described
+from ziggurat.core.errors import ConfigurationError, ServiceError, Suspend, described
 
 T = TypeVar("T")
 
@@ -35,6 +35,22 @@ def contained(error: BaseException, owner: "asyncio.Task[object] | None" = None)
     failure = ServiceError(text)
     failure.__cause__ = error
     return failure
+
+
+def failure_of_call(raised: BaseException, name: str, path: str) -> BaseException:
+    """Return what `contained` does, or a ConfigurationError if a call could not be awaited, or not be made at all.
+
+    Args:
+        raised: What was caught where the call is made and awaited.
+        name: The name of the call.
+        path: Its path.
+    """
+    trace = raised.__traceback__
+    if not isinstance(raised, TypeError) or trace is None or trace.tb_next is not None:  # raised within the call
+        return contained(raised)
+    error = ConfigurationError(f"{name} at {path} is made by an async function (request, ctx): {raised}")
+    error.__cause__ = raised
+    return error
 
 
 def as_failure(error: BaseException) -> Exception:

@@ -28,6 +28,7 @@ from ziggurat.core.errors import (
     is_transient,
     type_name_of,
 )
+from ziggurat.core.protocols import closed
 
 A = TypeVarTuple("A")
 T = TypeVar("T")
@@ -90,9 +91,11 @@ def call_given(function: Callable[[*A], T], ctx: Context, *arguments: *A) -> T:
         note_mistake(error, ctx)
         raise
     if iscoroutine(answer):
-        answer.close()
         name = getattr(function, "__name__", "function")
-        raise ConfigurationError(f"{ctx.path}: {name} returned a coroutine where nothing is awaited; make it not async")
+        raise ConfigurationError(
+            f"{ctx.path}: {name} returned {closed(answer)!r:.100}, which nobody awaits: make it a function that is not "
+            "async"
+        )
     return answer
 
 

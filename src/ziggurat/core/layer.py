@@ -9,8 +9,8 @@ from typing import Any, Concatenate, Generic, ParamSpec, Protocol, TypeVar, over
 from ziggurat.core.context import Context
 from ziggurat.core.errors import ConfigurationError
 from ziggurat.core.facts import name_of
-from ziggurat.core.protocols import is_synchronous, make_async
-from ziggurat.core.service import Service
+from ziggurat.core.protocols import closed, is_synchronous, make_async
+from ziggurat.core.service import Service, as_service
 from ziggurat.core.settings import Settings, checked
 
 P = ParamSpec("P")
@@ -99,7 +99,7 @@ class _Configured:
             raise ConfigurationError(
                 f"{self._title} wraps a service, an async callable (request, ctx); got {_described(inner)}"
             )
-        return Layered(self._body, self._title, inner)
+        return Layered(self._body, self._title, as_service(inner))
 
     def __repr__(self) -> str:
         return self._title
@@ -254,6 +254,7 @@ def stack(service: Service[Q, R], *layers: Callable[[Service[Q, R]], Service[Q, 
     """
     if not callable(service) or isinstance(service, (_Configured, type)) or is_synchronous(service):
         raise ConfigurationError(f"stack() needs a service first{_describe_first(service)}")
+    service = as_service(service)
     for each in reversed(layers):
         wrapped = hasattr(each, "inner") and not isinstance(each, type)
         if wrapped or not callable(each) or _is_coroutine_function(each):
@@ -271,10 +272,10 @@ def _around(each: Callable[[Service[Q, R]], Service[Q, R]], service: Service[Q, 
             f"service alone, and failed: {error}"
         ) from error
     if not callable(outcome) or isinstance(outcome, type) or is_synchronous(outcome):
-        raise ConfigurationError(f"a layer returns a service; {_describe(each)} returned {_described(outcome)}")
+        raise ConfigurationError(f"a layer returns a service; {_describe(each)} returned {_described(closed(outcome))}")
     if outcome is service or hasattr(outcome, "inner") or hasattr(outcome, "facts"):
         return outcome
-    return Enclosed(each, outcome, service)
+    return Enclosed(each, as_service(outcome), service)
 
 
 def _describe_first(value: object) -> str:

@@ -5,14 +5,16 @@ A class need not inherit from these protocols, only have their methods. Those of
 """
 
 from functools import cache, partial
-from inspect import CO_VARARGS, iscoroutinefunction, signature, unwrap
+from inspect import CO_VARARGS, iscoroutine, iscoroutinefunction, signature, unwrap
 from types import FunctionType, MethodType
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from ziggurat.core.entries import JournalEntry
+
+T = TypeVar("T")
 
 
 class Wraps(Protocol):
@@ -135,6 +137,13 @@ def is_async(value: Any) -> bool:
     return iscoroutinefunction(value) or iscoroutinefunction(type(value).__call__)
 
 
+def closed(value: T) -> T:
+    """Return a value that is not awaited; a coroutine is closed, or Python would warn that it never was."""
+    if iscoroutine(value):
+        value.close()
+    return value
+
+
 _AWAITED = ("Awaitable", "Coroutine", "Future", "Task", "Any", "object", "~")
 
 
@@ -144,15 +153,29 @@ def is_synchronous(value: Any) -> bool:
     It may return something if it is async, annotated to do so, or a lambda, which may pass on what an async function
     returns.
     """
+    written = _written(value)
+    if not isinstance(written, FunctionType) or written.__name__ == "<lambda>" or iscoroutinefunction(written):
+        return False
+    return not any(word in _returned(written) for word in _AWAITED)
+
+
+def is_awaited(value: Any) -> bool:
+    """Return whether what a function returns can surely be awaited: it is async, or annotated to return that."""
+    written = _written(value)
+    return iscoroutinefunction(written) or any(word in _returned(written) for word in _AWAITED[:4])
+
+
+def _written(value: Any) -> Any:
+    """Return the function, as it was written, that is called in the end."""
     while isinstance(value, partial):
         value = value.func
     function = value if isinstance(value, (FunctionType, MethodType)) else type(value).__call__
-    written = unwrap(getattr(function, "__func__", function))
-    if not isinstance(written, FunctionType) or written.__name__ == "<lambda>" or iscoroutinefunction(written):
-        return False
-    returns = written.__annotations__.get("return", "")
-    text = returns.__name__ if isinstance(returns, type) and returns is not object else str(returns)
-    return not any(word in text for word in _AWAITED)
+    return unwrap(getattr(function, "__func__", function))
+
+
+def _returned(written: Any) -> str:
+    returns = getattr(written, "__annotations__", {}).get("return", "")
+    return returns.__name__ if isinstance(returns, type) and returns is not object else str(returns)
 
 
 def make_async(value: object) -> str:

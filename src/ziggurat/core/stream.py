@@ -13,7 +13,7 @@ from ziggurat.core.containment import in_task
 from ziggurat.core.context import Context, root
 from ziggurat.core.errors import ConfigurationError
 from ziggurat.core.event import Event
-from ziggurat.core.service import Service
+from ziggurat.core.service import Service, as_service
 from ziggurat.core.settings import PositiveInt, checked
 from ziggurat.core.shield import ring
 
@@ -217,7 +217,7 @@ def open_stream(
     Raises:
         ConfigurationError: `service` or `buffer` is not valid, or the stream is read outside of its block.
     """
-    return StreamBlock(_open(service, request, ctx or root(), buffer))
+    return StreamBlock(_open(as_service(service), request, ctx or root(), buffer))
 
 
 @asynccontextmanager

@@ -7,7 +7,7 @@ from ziggurat.core.composites import usage_of
 from ziggurat.core.context import Context
 from ziggurat.core.errors import ConfigurationError
 from ziggurat.core.facts import COMPOSITE, EFFECT, NAME, RETURNS, Fact, fact, name_of, returns_of, strongest
-from ziggurat.core.service import Service
+from ziggurat.core.service import Service, as_service
 from ziggurat.core.settings import checked
 
 A = TypeVar("A")
@@ -21,7 +21,7 @@ G = TypeVar("G")
 
 class _Pipeline:
     def __init__(self, stages: tuple[Service[Any, Any], ...]) -> None:
-        self.parts = [(name_of(stage), stage, returns_of(stage)) for stage in stages]
+        self.parts = [(name_of(stage), as_service(stage), returns_of(stage)) for stage in stages]
         self.facts: dict[Fact[Any], object] = {
             NAME: f"pipeline({', '.join(name for name, *_ in self.parts)})",
             COMPOSITE: any(fact(stage, COMPOSITE) for stage in stages),

@@ -9,6 +9,7 @@ from typing import cast
 
 from ziggurat.core.errors import ConfigurationError
 from ziggurat.core.facts import name_of, returned_instead
+from ziggurat.core.service import as_service
 from ziggurat.messages.model import Model, ModelResponse
 
 logger: logging.Logger = logging.getLogger("ziggurat")
@@ -63,7 +64,7 @@ def resolve(spec: str | Model) -> Model:
         if callable(spec) and not isinstance(spec, type):
             _check_function(spec)
             _check_answer(spec)
-            return spec
+            return as_service(spec)
         what = f"the class {spec.__name__}; make an object of it" if isinstance(spec, type) else type(spec).__name__
         raise ConfigurationError(f"resolve(spec=...) is {_wanted()}; got {what}")
     if spec.strip() == "auto":

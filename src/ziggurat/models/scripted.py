@@ -10,6 +10,7 @@ from msgspec import Meta
 from ziggurat.core.context import RUN_ID, Context
 from ziggurat.core.errors import ConfigurationError
 from ziggurat.core.facts import Fact
+from ziggurat.core.protocols import closed
 from ziggurat.core.settings import CheckedStruct, NonEmptyText, NonNegativeSeconds, PositiveInt, checked
 from ziggurat.messages.delta import PartDelta, TextDelta, ThinkingDelta, ToolCallDelta, deltas_of
 from ziggurat.messages.events import Delta
@@ -193,8 +194,8 @@ class ScriptedModel:
         if callable(reply) and not isinstance(reply, type):
             return reply
         raise ConfigurationError(
-            f"{where} of the scripted model {self.name!r} is {reply!r}; a reply is a text, a Message, a ToolCall, a "
-            "ModelResponse, an exception, a function of the request, or a list of pieces that is not empty"
+            f"{where} of the scripted model {self.name!r} is {closed(reply)!r}; a reply is a text, a Message, a "
+            "ToolCall, a ModelResponse, an exception, a function of the request, or a list of pieces that is not empty"
         )
 
     def _rule(self, rule: ReplyRule, at: int) -> "tuple[Callable[[ModelRequest], bool], _Prepared]":

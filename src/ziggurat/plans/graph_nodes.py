@@ -2,7 +2,7 @@
 
 import dataclasses
 import inspect
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from types import UnionType
 from typing import Any, Union, get_args, get_origin, get_type_hints, is_typeddict
 
@@ -106,6 +106,8 @@ def call_of_items(
 
     async def call_items(state: Any, ctx: Context) -> Sequence[Changes]:
         several = getattr(state, items) if isinstance(items, str) else call_given(items, ctx, state)
+        if not isinstance(several, Iterable):
+            raise ConfigurationError(f"the items of {ctx.path} are a list, got {several!r:.200}")
         answers = await gather(*[answer_item(item) for item in several], limit=limit)
         return [changes for one in answers for changes in one]
 

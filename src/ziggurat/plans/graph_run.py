@@ -10,7 +10,7 @@ from ziggurat.core.codec import as_type, plain
 from ziggurat.core.context import AMBIENT, Context
 from ziggurat.core.entries import Failure
 from ziggurat.core.errors import ConfigurationError, LimitExceeded, described
-from ziggurat.core.failures import ends_run, noting_mistakes
+from ziggurat.core.failures import call_given, ends_run, noting_mistakes
 from ziggurat.core.fan_out import FanOut, raise_suspended
 from ziggurat.core.journal import LocalJournal, journal_of
 from ziggurat.core.json_lines import as_error
@@ -326,7 +326,7 @@ class GraphRun:
             await ctx.emit(NodeChanged(place.path, node.name, "completed", None, recorded, update.to, replayed))
         return after, update.to
 
-    def choose(self, node: Node, values: Values) -> tuple[str, ...]:
+    def choose(self, node: Node, values: Values, ctx: Context) -> tuple[str, ...]:
         """Return the nodes that the route of a node chooses, with the values of the state after it.
 
         Raises:
@@ -335,7 +335,7 @@ class GraphRun:
         route = self.routes.get(node.name)
         if route is None:
             return ()
-        chosen = route.choose(self.state_type.state_of(values))
+        chosen = call_given(route.choose, ctx, self.state_type.state_of(values))
         if isinstance(chosen, str) and chosen in route.targets:
             return (chosen,)
         names = tuple(chosen) if isinstance(chosen, (list, tuple)) else None
@@ -381,7 +381,7 @@ class _Call:
         changes = tuple([state_type.checked(each, node.name, node.writes) for each in returned])
         with noting_mistakes(ctx):
             values = state_type.apply_all(self.token.values, changes)
-            update = Update(state_type.recorded(changes), self.run.choose(node, values))
+            update = Update(state_type.recorded(changes), self.run.choose(node, values, ctx))
         self.after = self.token.after(node.name, update, changes, values)
         return update
 

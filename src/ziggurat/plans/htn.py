@@ -84,11 +84,11 @@ class Planner:
                 the last attempt has failed; or `SearchLimitExceeded`. Its `refused` says why each method was not used.
         """
         asking = self.search(goal, {} if world is None else world)
-        found = _search_on(asking)
-        while not isinstance(found, HtnPlan):
-            _, methods, _ = found
-            found = _search_on(asking, methods)
-        return found
+        outcome = _search_on(asking)
+        while not isinstance(outcome, HtnPlan):
+            _, methods, _ = outcome
+            outcome = _search_on(asking, methods)
+        return outcome
 
     def search(self, goal: HtnTask, world: World) -> Asking:
         """Return a search in steps, which asks for the order of methods where there are several."""
@@ -174,14 +174,14 @@ def _task_of(step: HtnStep, tools: "dict[str, Tool]") -> Task:
 async def _find(asking: Asking, order: Runnable[Any] | None, ctx: Context) -> HtnPlan:
     """Return the plan of a search, in which an agent may order methods."""
     known: dict[tuple[int, ...], Sequence[Method]] = {}
-    found = call_given(_search_on, ctx, asking)
-    while not isinstance(found, HtnPlan):
-        task, methods, world = found
+    outcome = call_given(_search_on, ctx, asking)
+    while not isinstance(outcome, HtnPlan):
+        task, methods, world = outcome
         key = tuple(map(id, methods))
         if order is not None and key not in known and len(known) < MAX_QUESTIONS:
             known[key] = await _ordered(task, methods, world, order)
-        found = call_given(_search_on, ctx, asking, known.get(key, methods))
-    return found
+        outcome = call_given(_search_on, ctx, asking, known.get(key, methods))
+    return outcome
 
 
 def _search_on(asking: Asking, methods: Sequence[Method] | None = None) -> Question | HtnPlan:

@@ -7,6 +7,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from ziggurat.core.errors import ConfigurationError, LimitExceeded, ServiceError
+from ziggurat.core.protocols import closed
 from ziggurat.core.settings import CheckedStruct, NonEmptyText
 
 World = Mapping[str, Any]
@@ -159,7 +160,7 @@ def unmet(preconditions: Mapping[str, Any], world: World) -> str:
             answer = value(world)
             if not isinstance(answer, bool):
                 raise ConfigurationError(
-                    f"the precondition {name!r} gave {answer!r:.100}, not True or False: return one of them"
+                    f"the precondition {name!r} gave {closed(answer)!r:.100}, not True or False: return one of them"
                 )
             if not answer:
                 return f"{name} does not hold"

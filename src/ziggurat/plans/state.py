@@ -9,6 +9,7 @@ import msgspec
 from msgspec import Struct
 
 from ziggurat.core.errors import ConfigurationError, JournalCorrupt
+from ziggurat.core.protocols import is_async
 from ziggurat.core.similar import similar
 from ziggurat.plans.reducers import Appended, Reducer, append, fitting, merge, reducer_of
 from ziggurat.tools.parameter import Parameter
@@ -44,6 +45,8 @@ class Field(Struct, frozen=True, eq=False):
             ConfigurationError: the type has no JSON form, or its reducer is for another.
         """
         kind, reducer = reducer_of(annotation)
+        if is_async(reducer):
+            raise ConfigurationError(f"the reducer of the field {name!r} is not awaited: make it a function, not async")
         if reducer in (append, merge) and fitting(kind) is not reducer:
             raise ConfigurationError(
                 f"the field {name!r} has the reducer {reducer.__name__}, which is for "

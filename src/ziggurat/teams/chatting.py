@@ -10,6 +10,7 @@ from ziggurat.agents.runnable import Runnable
 from ziggurat.core.context import Context
 from ziggurat.core.diagram import DiagramEdge
 from ziggurat.core.errors import ConfigurationError
+from ziggurat.core.failures import call_given
 from ziggurat.core.settings import PositiveInt, checked
 from ziggurat.messages import stops
 from ziggurat.messages.agent import AgentRequest, AgentRun
@@ -106,7 +107,7 @@ class _Chat:
                 failing.append((turn, outcome))
                 if len(failing) >= len(order):
                     conversation.require_an_answer(*zip(*failing, strict=True))
-            if self.until is not None and self.until(tuple(conversation.messages)):
+            if self.until is not None and call_given(self.until, ctx, tuple(conversation.messages)):
                 break
         if last is None:
             if failing:

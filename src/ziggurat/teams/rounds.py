@@ -9,6 +9,7 @@ from ziggurat.agents.runnable import Runnable
 from ziggurat.core.codec import encode
 from ziggurat.core.context import Context
 from ziggurat.core.diagram import DiagramEdge
+from ziggurat.core.failures import call_given
 from ziggurat.messages import stops
 from ziggurat.messages.agent import AgentRequest, AgentRun
 from ziggurat.messages.message import Message
@@ -75,7 +76,9 @@ class Rounds(Struct, frozen=True, eq=False):
             for turn, outcome in zip(turns, outcomes, strict=True):
                 if isinstance(outcome, AgentRun):
                     runs[turn.member.name] = outcome
-            last = number == self.rounds or (self.until is not None and self.until(tuple(conversation.messages)))
+            last = number == self.rounds
+            if self.until is not None and not last:
+                last = call_given(self.until, ctx, tuple(conversation.messages))
             if self.leader is not None and (last or self.comments):
                 messages = await conversation.for_member(self.leader, self.prompt if last else REVIEW, "replies")
                 run = await conversation.turn(Turn(self.leader, messages), ctx.under(self.leader.name))
