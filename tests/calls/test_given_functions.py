@@ -1,6 +1,6 @@
-"""A mistake in a function that a layer, a plan or a graph was given ends the outermost run; no model gets it as text.
+"""A mistake in a function that a layer, a plan, a graph or a memory was given ends the outermost run.
 
-Wherever the layer is: around a model, a tool, a step or an agent, for one or everywhere.
+No model gets it as text, wherever the layer is: around a model, a tool, a step or an agent, for one or everywhere.
 """
 
 import asyncio
@@ -15,6 +15,7 @@ from tests.stores import places
 from tests.stores.places import new_store
 from ziggurat.agents.agent import Agent
 from ziggurat.agents.flow import flow
+from ziggurat.agents.memory import Remembering, memory_tools
 from ziggurat.agents.runnable import Runnable
 from ziggurat.calls.step import step
 from ziggurat.core.context import Context
@@ -36,7 +37,7 @@ from ziggurat.layers import (
 )
 from ziggurat.messages import stops
 from ziggurat.messages.budget import Budget
-from ziggurat.messages.message import assistant
+from ziggurat.messages.message import Message, assistant
 from ziggurat.messages.model import ModelRequest, ModelResponse
 from ziggurat.messages.parts import tool_call
 from ziggurat.middleware import everywhere
@@ -210,6 +211,25 @@ def _htn(method: Any, task: Any) -> Runnable:
     return htn_flow(Planner(methods), Compound("Do"), tools=[tool(_look)], name="inner")
 
 
+def _remembering(score: Any) -> Agent:
+    async def turns(request: ModelRequest, ctx: Context) -> ModelResponse:
+        calls = [tool_call("remember", fact="Ann likes tea"), tool_call("recall", query="tea")]
+        done = sum(message.role == "assistant" for message in request.messages)
+        return ModelResponse(Message("assistant", (calls[done],)) if done < len(calls) else assistant("done"))
+
+    return Agent(turns, name="inner", tools=memory_tools(), middleware=[Remembering("memory:", "ann", score=score)])
+
+
+def _typed(slip: Slip) -> Agent:
+    class Typed(Struct):
+        number: int
+
+        def __post_init__(self) -> None:
+            slip.make()
+
+    return Agent(ScriptedModel(always=tool_call("final_answer", number=1)), name="inner", output=Typed)
+
+
 CODE: dict[str, Callable[[Slip], Runnable]] = {
     **{
         f"{layer} around a {at}": lambda slip, layer=layer, at=at: AT[at](LAYERS[layer](slip))  # type: ignore[misc]
@@ -227,6 +247,11 @@ CODE: dict[str, Callable[[Slip], Runnable]] = {
     "test of a variable": lambda slip: _plan(Branch(when("input", str, slip.returning(True)), _task("a"), _task("b"))),
     "precondition of a method": lambda slip: _htn({"ready": slip.returning(True)}, {}),
     "precondition of a task": lambda slip: _htn({}, {"ready": slip.returning(True)}),
+}
+
+CODE |= {
+    "score of memories": lambda slip: _remembering(slip.returning(1.0)),
+    "output type": _typed,
 }
 
 _INPUTS: dict[str, dict[str, Any]] = {"graph": {"state": {"notes": ["first"]}}, "precondition": {"world": {}}}

@@ -197,7 +197,11 @@ class AgentLoop:
                 pauses += 1
                 response = run.add_response(await run.ask(ctx, f"{step}/model#{tries + pauses}"))
                 continue
-            fault, answer = judge_reply(response, settings.output)
+            try:
+                fault, answer = judge_reply(response, settings.output)
+            except Exception as error:  # of the code of the output's type
+                note_mistake(error, ctx)
+                raise
             if fault is None and settings.validator is not None:
                 final = final_answer_in(response, settings.output) if answer is None else answer
                 if final is not None and isinstance(end_of(response, settings.output), stops.Completed):

@@ -11,6 +11,7 @@ from ziggurat.core.codec import digest
 from ziggurat.core.context import Context
 from ziggurat.core.errors import ConfigurationError
 from ziggurat.core.facts import name_of
+from ziggurat.core.failures import call_given
 from ziggurat.core.scope import Key
 from ziggurat.core.settings import CheckedStruct, Fraction, NonEmptyText
 from ziggurat.memory.agent_memory import AgentMemory, Kind
@@ -112,7 +113,7 @@ class ActiveMemory(Struct, frozen=True, eq=False):
 
     def open(self, ctx: Context) -> AgentMemory:
         """Return the memory, with the clock and ids of a context."""
-        embedder = None if self.embedder is None else _counted(self.embedder)
+        embedder, score = None if self.embedder is None else _counted(self.embedder), self.score
         episodic = EpisodicMemory(
             self.store, self.owner, capacity=self.capacity, max_age=self.max_age, embedder=embedder, ctx=ctx
         )
@@ -120,7 +121,7 @@ class ActiveMemory(Struct, frozen=True, eq=False):
         return AgentMemory(
             self.store,
             self.owner,
-            score=self.score,
+            score=None if score is None else lambda record, at: call_given(score, ctx, record, at),
             episodic=episodic,
             semantic=semantic,
             embedder=embedder,
