@@ -8,7 +8,9 @@ from typing import Any
 import pytest
 
 from ziggurat.agents.agent import Agent
+from ziggurat.agents.compaction import Compaction, Recent, Summary, over_messages
 from ziggurat.agents.flow import flow
+from ziggurat.agents.memory import FactsBy, Remembering, everything_said
 from ziggurat.agents.runnable import Runnable
 from ziggurat.core.context import Context, root
 from ziggurat.core.errors import ConfigurationError
@@ -19,6 +21,7 @@ from ziggurat.layers.hedge import hedge
 from ziggurat.layers.pipeline import pipeline
 from ziggurat.layers.retry import retry
 from ziggurat.layers.steer import steer
+from ziggurat.messages.middleware import Middleware
 from ziggurat.middleware import everywhere
 from ziggurat.models.scripted import ScriptedModel
 
@@ -127,6 +130,27 @@ def test_what_turns_out_not_to_be_async_is_named_where_it_is_called(door: str, s
     made = doors[door](service)
     with pytest.raises(ConfigurationError, match=r"which cannot be awaited: write it as async def \(request, ctx\)"):
         asyncio.run(made.run("x") if isinstance(made, Runnable) else made("x", root()))
+
+
+BESIDE: dict[str, Callable[[Any], Middleware]] = {
+    "reducer": lambda service: Compaction(over_messages(1), keep=Recent(messages=1), reduce=service),
+    "summary": lambda service: Compaction(over_messages(1), keep=Recent(messages=1), reduce=Summary(model=service)),
+    "facts": lambda service: Remembering("memory:", "ann", remember=FactsBy(model=service)),
+    "embedder": lambda service: Remembering("memory:", "ann", embedder=service, remember=everything_said),
+}
+
+
+@pytest.mark.parametrize("service", UNSURE, ids=lambda each: type(each).__name__)
+@pytest.mark.parametrize("beside", BESIDE)
+def test_a_service_beside_the_model_that_turns_out_not_to_be_async_is_named(beside: str, service: Any) -> None:
+    agent = Agent(ScriptedModel("one", "two", "three"), middleware=[BESIDE[beside](service)])
+
+    async def main() -> None:
+        for text in ("I live in Rome.", "I like tea.", "Where do I live?"):
+            await agent.run(text, session="s")
+
+    with pytest.raises(ConfigurationError, match="which cannot be awaited: write it as async def"):
+        asyncio.run(main())
 
 
 @pytest.mark.parametrize("service", UNSURE, ids=lambda each: type(each).__name__)

@@ -11,6 +11,7 @@ from msgspec.structs import replace
 
 from ziggurat.core.context import Context
 from ziggurat.core.errors import ConfigurationError, ModelError, ServiceError, described
+from ziggurat.core.service import as_service
 from ziggurat.core.settings import checked
 from ziggurat.memory.record import MemoryRecord, pack, subject_of, unpack
 from ziggurat.memory.store import UNEMBEDDED, MemoryStore
@@ -48,7 +49,7 @@ async def embed(
     model = ""
     for start in range(0, len(texts), BATCH):
         some = tuple(texts[start : start + BATCH])
-        embeddings = await embedder(EmbedRequest(some, purpose), ctx.under("embed"))
+        embeddings = await as_service(embedder)(EmbedRequest(some, purpose), ctx.under("embed"))
         _check(embeddings, len(some))
         vectors += embeddings.vectors
         model = embeddings.model

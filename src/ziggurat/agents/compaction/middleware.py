@@ -10,6 +10,7 @@ from ziggurat.agents.compaction.selector import Recent, Selector, Span
 from ziggurat.agents.compaction.trigger import Trigger, at_fraction
 from ziggurat.core.context import Context
 from ziggurat.core.errors import ConfigurationError, ContextOverflow, ServiceError, described
+from ziggurat.core.service import as_service
 from ziggurat.core.settings import PositiveInt, checked
 from ziggurat.messages.conversation import characters
 from ziggurat.messages.events import Warned
@@ -63,7 +64,8 @@ class Compaction(Middleware):
     ) -> None:
         self.when: Trigger = when or at_fraction(0.8)
         self.keep: Selector | Recent = keep or Recent(messages=10)
-        self.reducers: tuple[Reducer, ...] = tuple(reduce) if isinstance(reduce, Sequence) else (reduce,)
+        reducers = reduce if isinstance(reduce, Sequence) else (reduce,)
+        self.reducers: tuple[Reducer, ...] = tuple(map(as_service, reducers))
         self.window = window
         self.tries = tries
         self.orphans = orphans

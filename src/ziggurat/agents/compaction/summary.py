@@ -10,7 +10,7 @@ from ziggurat.calls.rewrite import overflow_of
 from ziggurat.core.context import Context
 from ziggurat.core.errors import ModelError
 from ziggurat.core.facts import fact
-from ziggurat.core.service import Service
+from ziggurat.core.service import Service, as_service
 from ziggurat.core.settings import CheckedStruct, PositiveInt
 from ziggurat.messages.budget import Budget
 from ziggurat.messages.conversation import Transcript
@@ -74,7 +74,7 @@ class Summary(CheckedStruct, frozen=True, kw_only=True):
             settings=ModelSettings(max_tokens=self.max_tokens),
         )
         try:
-            text = written_text(await ask(model, request, ctx.under("model")), "the summariser")
+            text = written_text(await ask(as_service(model), request, ctx.under("model")), "the summariser")
         except Exception as error:
             blocks = units(messages)
             if overflow_of(error) is None or clip:

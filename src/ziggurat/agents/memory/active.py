@@ -13,6 +13,7 @@ from ziggurat.core.errors import ConfigurationError
 from ziggurat.core.facts import name_of
 from ziggurat.core.failures import call_given
 from ziggurat.core.scope import Key
+from ziggurat.core.service import as_service
 from ziggurat.core.settings import CheckedStruct, Fraction, NonEmptyText
 from ziggurat.memory.agent_memory import AgentMemory, Kind
 from ziggurat.memory.calibrating import BOUNDS, Bounds
@@ -139,6 +140,8 @@ class _Spent(Struct, frozen=True):
 
 def _counted(embedder: Embedder) -> Embedder:
     """Return an embedder whose usage counts in the run and its budgets; its vectors are not recorded."""
+
+    embedder = as_service(embedder)
 
     async def embed(request: EmbedRequest, ctx: Context) -> Embeddings:
         results: list[Embeddings] = []
