@@ -2,9 +2,11 @@
 
 import gc
 import os
+import shutil
 import signal
 import sys
 from ipaddress import ip_address
+from pathlib import Path
 
 import pytest
 from hypothesis import HealthCheck, settings
@@ -16,6 +18,15 @@ os.environ.pop("PYTHONASYNCIODEBUG", None)
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:  # so does a shell for what it starts in the background
     signal.signal(signal.SIGINT, signal.default_int_handler)
 os.environ["ZIGGURAT_STORE"] = "memory:"  # no test writes to the data directory of who runs it
+
+# The programs that tests start would each compile all that they import.
+os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
+sys.dont_write_bytecode = False
+
+# Tests wait for no disk: they kill processes, never the machine.
+_SHARED_MEMORY = Path("/dev/shm")
+if os.access(_SHARED_MEMORY, os.W_OK) and shutil.disk_usage(_SHARED_MEMORY).free > 2**31:
+    os.environ.setdefault("PYTEST_DEBUG_TEMPROOT", str(_SHARED_MEMORY))
 
 for _name in [name for name in os.environ if name.lower().endswith("_proxy")]:
     del os.environ[_name]  # what is near is not reached through a proxy

@@ -32,6 +32,8 @@ STORES: dict[str, tuple[int, Callable[[Path], Any]]] = {
 }
 """Numbers of runs, and stores; without one the number is that of a busy day."""
 
+_IMPORTED = ("__loader__", "__spec__")
+"""What the import system keeps of a module: with the loader of pytest, all tests of the process."""
 
 _OUTSIDE = ("file", "sqlite", "postgres")
 """Those that keep conversations outside of the process."""
@@ -40,7 +42,8 @@ _OUTSIDE = ("file", "sqlite", "postgres")
 def _size(*roots: object) -> int:
     """Return how many items there are in all containers that can be reached, those of the package's modules too."""
     modules = [module for name, module in list(sys.modules.items()) if name.partition(".")[0] == "ziggurat"]
-    waiting: list[object] = [*roots, *(value for module in modules for value in vars(module).values())]
+    kept = (value for module in modules for name, value in vars(module).items() if name not in _IMPORTED)
+    waiting: list[object] = [*roots, *kept]
     seen, size = set[int](), 0
     while waiting:
         each = waiting.pop()
