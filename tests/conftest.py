@@ -31,6 +31,10 @@ if os.access(_SHARED_MEMORY, os.W_OK) and shutil.disk_usage(_SHARED_MEMORY).free
 for _name in [name for name in os.environ if name.lower().endswith("_proxy")]:
     del os.environ[_name]  # what is near is not reached through a proxy
 
+# No test talks with the servers of others, and a client of httpx takes 0.05 s to read whose certificates to trust.
+os.environ.pop("SSL_CERT_FILE", None)
+os.environ["SSL_CERT_DIR"] = str(Path(__file__).parent)
+
 # The same examples in every run, however slow the machine is; --hypothesis-seed=NUMBER draws others.
 settings.register_profile(
     "ziggurat", deadline=None, derandomize=True, database=None, suppress_health_check=[HealthCheck.too_slow]
