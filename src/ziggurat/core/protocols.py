@@ -110,10 +110,15 @@ def _methods(protocol: type) -> tuple[str, ...]:
 
 def wrongly_async(value: object, protocol: type) -> str:
     """Return which method of an object is async, unlike in a protocol, to be added to a sentence; empty if none is."""
-    for name in _methods(protocol):
-        if is_synchronous(getattr(protocol, name)) and is_async(getattr(value, name)):
+    for name in _synchronous_methods(protocol):
+        if is_async(getattr(value, name)):
             return f", whose {name}() is async: write it as def"
     return ""
+
+
+@cache
+def _synchronous_methods(protocol: type) -> tuple[str, ...]:
+    return tuple(name for name in _methods(protocol) if is_synchronous(getattr(protocol, name)))
 
 
 def takes(value: Any, count: int) -> bool:
