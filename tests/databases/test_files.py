@@ -36,8 +36,8 @@ def _mode(path: Path) -> int:
 
 def _socket(path: Path) -> None:
     with socket.socket(socket.AF_UNIX) as server, tempfile.TemporaryDirectory(dir="/tmp") as folder:
-        server.bind(f"{folder}/s")  # the path of a socket must be short
-        os.rename(f"{folder}/s", path)
+        os.symlink(path.parent, f"{folder}/s")  # the path of a socket must be short
+        server.bind(f"{folder}/s/{path.name}")
 
 
 IRREGULAR: dict[str, Callable[[Path], object]] = {

@@ -76,5 +76,8 @@ async def serving(
         yield here
     finally:
         await here.client.aclose()
-        server.should_exit = True
-        await task
+        if task.cancel():  # at once, and not at its next tick
+            await asyncio.wait([task])
+            await server.shutdown(sockets=[listener])
+        else:
+            await task
