@@ -17,6 +17,7 @@ import os
 import re
 import tomllib
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 from types import CodeType
 
@@ -178,6 +179,7 @@ def commands() -> Iterator[tuple[str, str]]:
                     yield command, f"{ids(path)}:{block.line}"
 
 
+@cache
 def help_of(*command: str) -> str:
     out = io.StringIO()
     with contextlib.redirect_stdout(out):

@@ -225,7 +225,10 @@ def test_public_things_have_docstrings() -> None:
 
 @pytest.mark.parametrize("path", FILES, ids=module_of)
 def test_nothing_revives_objects_or_runs_text(path: Path) -> None:
-    code = "\n".join(ast.unparse(node) for node in ast.parse(path.read_text()).body if not isinstance(node, ast.Expr))
+    text = path.read_text()
+    if not re.search(r"pickle|exec|__import__", text):
+        return  # to write the code anew takes a while
+    code = "\n".join(ast.unparse(node) for node in ast.parse(text).body if not isinstance(node, ast.Expr))
     assert not re.search(r"\b(import pickle|exec\(|__import__\()", code)
 
 
