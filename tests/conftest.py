@@ -2,7 +2,6 @@
 
 import gc
 import os
-import shutil
 import signal
 import sys
 from ipaddress import ip_address
@@ -22,11 +21,6 @@ os.environ["ZIGGURAT_STORE"] = "memory:"  # no test writes to the data directory
 # The programs that tests start would each compile all that they import.
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 sys.dont_write_bytecode = False
-
-# Tests wait for no disk: they kill processes, never the machine.
-_SHARED_MEMORY = Path("/dev/shm")
-if os.access(_SHARED_MEMORY, os.W_OK) and shutil.disk_usage(_SHARED_MEMORY).free > 2**31:
-    os.environ.setdefault("PYTEST_DEBUG_TEMPROOT", str(_SHARED_MEMORY))
 
 for _name in [name for name in os.environ if name.lower().endswith("_proxy")]:
     del os.environ[_name]  # what is near is not reached through a proxy
