@@ -81,13 +81,12 @@ class AgentLoop:
             run.instructions = self._text if not callable(settings.instructions) else await self._call_instructions(ctx)
             while True:
                 run.steps += 1
-                step = f"step-{run.steps}"
                 if attended:
-                    await self._begin_step(run, ctx, step)
-                response = run.add_response(await run.ask(ctx, f"{step}/model"))
+                    await self._begin_step(run, ctx)
+                response = run.add_response(await run.ask(ctx, f"step-{run.steps}/model"))
                 answer: ParsedAnswer | None = None
                 if checks_answers or response.finish in _UNFINISHED or len(response.message.parts) > MAX_CALLS:
-                    response, answer = await self._usable_reply(run, response, ctx, step)
+                    response, answer = await self._usable_reply(run, response, ctx)
                 calls = tool_calls_of(response.message)
                 natural = None if calls else natural_end(response)
                 end = natural if answer is None else end_of(response, settings.output)
@@ -98,12 +97,12 @@ class AgentLoop:
                     run.close_step(calls, answer, "the run ended before")
                 else:
                     if len(calls) == 1:
-                        run.add_results((await call_tool(settings.tools, calls[0], ctx, step),))
+                        run.add_results((await call_tool(settings.tools, calls[0], ctx, f"step-{run.steps}"),))
                     else:
-                        run.add_results(await call_tools(settings.tools, calls, ctx, step))
+                        run.add_results(await call_tools(settings.tools, calls, ctx, f"step-{run.steps}"))
                     stop = self._judge_step(run, response)
                 if ctx.emit is not SILENCE or run.nudges is not None:
-                    await self._end_step(run, ctx, step, stop)
+                    await self._end_step(run, ctx, stop)
                 if stop is not None:
                     return run.end(stop, run.output_of(response) if answer is None else answer.value)
                 if task is not None and task.cancelling() > cancels:  # a tool swallowed our cancellation
@@ -111,7 +110,7 @@ class AgentLoop:
         except BaseException as raised:  # noqa: BLE001 - raised again
             raise run.break_off(contained(raised, task))  # noqa: B904 - it has its cause already
 
-    async def _begin_step(self, run: LoopRun, ctx: Context, step: str) -> None:
+    async def _begin_step(self, run: LoopRun, ctx: Context) -> None:
         """Save the previous step to the session, apply steering, and emit the start of the step.
 
         A slot that was left while people were waited for is taken back, if that wait was cancelled and the run goes on.
@@ -127,7 +126,7 @@ class AgentLoop:
                 run.steps -= 1
                 raise
         if ctx.emit is not SILENCE:
-            await ctx.emit(StepStarted(f"{ctx.path}/{step}", run.steps))
+            await ctx.emit(StepStarted(f"{ctx.path}/step-{run.steps}", run.steps))
 
     async def _continue_steered(
         self,
@@ -170,7 +169,7 @@ class AgentLoop:
             return stops.MaxSteps(run.loop.max_steps)
         return stop
 
-    async def _end_step(self, run: LoopRun, ctx: Context, step: str, stop: stops.Stop | None) -> None:
+    async def _end_step(self, run: LoopRun, ctx: Context, stop: stops.Stop | None) -> None:
         """Emit the events of nudges and the end of the step; add the nudges' texts if the run goes on."""
         nudges, run.nudges = run.nudges or (), None
         for event in (event for nudge in nudges for event in nudge.events):
@@ -179,15 +178,15 @@ class AgentLoop:
         text = "\n".join(text for nudge in nudges for text in nudge.texts)
         if text and stop is None:
             message = Message("user", (Text(text),), None, "runtime")
-            run.add_messages([await ctx.at(f"{step}/nudge").once("nudge", message, _itself, returns=Message)])
+            run.add_messages([await ctx.at(f"step-{run.steps}/nudge").once("nudge", message, _itself, returns=Message)])
         if ctx.emit is not SILENCE:
-            await ctx.emit(StepEnded(f"{ctx.path}/{step}", run.steps))
+            await ctx.emit(StepEnded(f"{ctx.path}/step-{run.steps}", run.steps))
 
     async def _usable_reply(
-        self, run: LoopRun, response: ModelResponse, ctx: Context, step: str
+        self, run: LoopRun, response: ModelResponse, ctx: Context
     ) -> tuple[ModelResponse, ParsedAnswer | None]:
         """Return the first usable reply, asking again up to a limit, and the answer it gives."""
-        settings = self.settings
+        settings, step = self.settings, f"step-{run.steps}"
         bound = REPAIRS if settings.output is None else settings.output.retries
         tries = 1
         pauses = 0
