@@ -37,7 +37,7 @@ def contained(error: BaseException, owner: "asyncio.Task[object] | None" = None)
     return failure
 
 
-def failure_of_call(raised: BaseException, name: str, path: str) -> BaseException:
+def contained_call(raised: BaseException, name: str, path: str) -> BaseException:
     """Return what `contained` does, or a ConfigurationError if a call could not be awaited, or not be made at all.
 
     Args:

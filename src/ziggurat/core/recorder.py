@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Literal, TypeVar, cast
 from ziggurat.core.clock import SYSTEM_CLOCK, Clock
 from ziggurat.core.codec import Raw, as_type, decode
 from ziggurat.core.composites import Composites, count, known, usage_of
-from ziggurat.core.containment import contained, failure_of_call
+from ziggurat.core.containment import contained, contained_call
 from ziggurat.core.context import Context
 from ziggurat.core.entries import Ended, Failure, Intent, JournalEntry, Outcome, Record, RedactEntry, Result, Tried
 from ziggurat.core.errors import ConfigurationError, JournalCorrupt, JournalError, JournalMismatch, RecordEnds
@@ -183,7 +183,7 @@ class Recorder:
             if type(value) is not returns:
                 must_be(value, returns, name, ctx)
         except BaseException as raised:  # noqa: BLE001 - raised again
-            error = failure_of_call(raised, name, ctx.path)
+            error = contained_call(raised, name, ctx.path)
             usage = None if self.is_from_below(ctx.path, error) else usage_of(error)
             spent = known(self.take_charges(ctx.path, usage))
             count(ctx, name, spent, True)
