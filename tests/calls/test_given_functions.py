@@ -4,14 +4,13 @@ No model gets it as text, wherever the layer is: around a model, a tool, a step 
 """
 
 import asyncio
-from collections.abc import Callable, Iterator
-from pathlib import Path
+from collections.abc import Callable
 from typing import Annotated, Any
 
 import pytest
 from msgspec import Struct
 
-from tests.stores import places
+from tests.calls.slips import HERE, Slip, in_a_store  # noqa: F401 - a fixture of every test
 from tests.stores.places import new_store
 from ziggurat.agents.agent import Agent
 from ziggurat.agents.flow import flow
@@ -60,33 +59,6 @@ from ziggurat.plans import (
 from ziggurat.teams.chatting import group_chat
 from ziggurat.teams.networks import star
 from ziggurat.tools.function import tool
-
-HERE = Path(__file__).name
-
-
-@pytest.fixture(autouse=True, params=["memory", "sqlite", "file"])
-def _in_a_store(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[None]:
-    with places.used(request.param, tmp_path):
-        yield
-
-
-class Slip:
-    """A function that makes a mistake until it is corrected."""
-
-    def __init__(self, error: Callable[[], Exception] = lambda: KeyError("slip")) -> None:
-        self.error: Callable[[], Exception] | None = error
-
-    def make(self) -> None:
-        if self.error is not None:
-            raise self.error()
-
-    def returning(self, value: Any) -> Any:
-        def given(*_: Any) -> Any:
-            self.make()
-            return value
-
-        return given
-
 
 LAYERS: dict[str, Callable[[Slip], Any]] = {
     "cache.key": lambda slip: cache(store=CacheStore(), key=slip.returning("key")),

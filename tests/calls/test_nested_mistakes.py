@@ -7,14 +7,13 @@ as is a lost connection.
 
 import asyncio
 import logging
-from collections.abc import Callable, Iterator
-from pathlib import Path
+from collections.abc import Callable
 from typing import Any
 
 import pytest
 
 from tests.agents.support import assert_sendable
-from tests.stores import places
+from tests.calls.slips import HERE, Slip, in_a_store  # noqa: F401 - a fixture of every test
 from tests.stores.places import new_store
 from ziggurat.agents.agent import Agent
 from ziggurat.agents.flow import flow
@@ -40,27 +39,13 @@ from ziggurat.tools.approval import Approvals, Rule
 from ziggurat.tools.function import tool
 from ziggurat.tools.toolbox import Toolbox
 
-HERE = Path(__file__).name
 
-
-@pytest.fixture(autouse=True, params=["memory", "sqlite", "file"])
-def _in_a_store(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[None]:
-    with places.used(request.param, tmp_path):
-        yield
-
-
-class Slip:
-    """A mistake that is made until it is corrected, and the effects of the tool `pay`."""
+class PayingSlip(Slip):
+    """A mistake of an agent that has the tool `pay`, and the effects of that."""
 
     def __init__(self, error: Callable[[], Exception] = lambda: KeyError("slip")) -> None:
-        self.error: Callable[[], Exception] | None = error
-        self.made = 0
+        super().__init__(error)
         self.paid = 0
-
-    def make(self) -> None:
-        if self.error is not None:
-            self.made += 1
-            raise self.error()
 
     def tools(self) -> list[Any]:
         @tool(effect="once")
@@ -91,8 +76,8 @@ def _talker(name: str) -> Agent:
     return Agent(ScriptedModel(always=f"I am {name}"), name=name)
 
 
-def _with_hook(hook: str) -> Callable[[Slip], Runnable]:
-    def make(slip: Slip) -> Runnable:
+def _with_hook(hook: str) -> Callable[[PayingSlip], Runnable]:
+    def make(slip: PayingSlip) -> Runnable:
         async def called(self: Middleware, value: Any, ctx: Context) -> None:
             slip.make()
 
@@ -109,7 +94,7 @@ def _with_hook(hook: str) -> Callable[[Slip], Runnable]:
     return make
 
 
-def _picked(slip: Slip) -> Callable[[Any, Context], str]:
+def _picked(slip: PayingSlip) -> Callable[[Any, Context], str]:
     def pick(request: Any, ctx: Context) -> str:
         slip.make()
         return "only"
@@ -117,29 +102,21 @@ def _picked(slip: Slip) -> Callable[[Any, Context], str]:
     return pick
 
 
-def _returning(slip: Slip, value: Any) -> Callable[..., Any]:
-    def called(*_: Any) -> Any:
-        slip.make()
-        return value
-
-    return called
-
-
-CODE: dict[str, Callable[[Slip], Runnable]] = {
-    "instructions": lambda slip: slip.agent(instructions=_returning(slip, "Be brief.")),
-    "stop policy": lambda slip: slip.agent(stop=stop_when(_returning(slip, False))),
-    "output validator": lambda slip: slip.agent(output_validator=_returning(slip, None)),
-    "price": lambda slip: slip.agent(budget=Budget(cost=1.0, price=_returning(slip, 0.0))),
-    "approver": lambda slip: slip.agent(approvals=Approvals("look", approver=_returning(slip, Approve()))),
+CODE: dict[str, Callable[[PayingSlip], Runnable]] = {
+    "instructions": lambda slip: slip.agent(instructions=slip.returning("Be brief.")),
+    "stop policy": lambda slip: slip.agent(stop=stop_when(slip.returning(False))),
+    "output validator": lambda slip: slip.agent(output_validator=slip.returning(None)),
+    "price": lambda slip: slip.agent(budget=Budget(cost=1.0, price=slip.returning(0.0))),
+    "approver": lambda slip: slip.agent(approvals=Approvals("look", approver=slip.returning(Approve()))),
     "approver of a model": lambda slip: slip.agent(
-        approvals=Approvals(Rule("*", stage="model"), approver=_returning(slip, Approve()))
+        approvals=Approvals(Rule("*", stage="model"), approver=slip.returning(Approve()))
     ),
     "pick of an agent": lambda slip: Runnable(steer(_picked(slip), only=slip.agent()), name="inner"),
     "pick of a model": lambda slip: slip.agent(model=steer(_picked(slip), only=_turns)),
-    "speaker": lambda slip: group_chat(_talker("a"), _talker("b"), speaker=_returning(slip, None), name="inner"),
-    "until": lambda slip: group_chat(_talker("a"), _talker("b"), until=_returning(slip, True), name="inner"),
+    "speaker": lambda slip: group_chat(_talker("a"), _talker("b"), speaker=slip.returning(None), name="inner"),
+    "until": lambda slip: group_chat(_talker("a"), _talker("b"), until=slip.returning(True), name="inner"),
     "visibility": lambda slip: group_chat(
-        slip.agent(), _talker("b"), turns=1, visibility=lambda seen, _: _returning(slip, seen)(), name="inner"
+        slip.agent(), _talker("b"), turns=1, visibility=lambda seen, _: slip.returning(seen)(), name="inner"
     ),
     **{
         hook: _with_hook(hook)
@@ -157,7 +134,7 @@ def _as_tool(inner: Runnable, name: str, **settings: Any) -> Runnable:
 
 def _beside_others(inner: Runnable, name: str, **settings: Any) -> Runnable:
     calls = [tool_call("look", id="1"), tool_call(inner.name, input="x", id="2"), tool_call("look", id="3")]
-    look = Slip().tools()[1]
+    look = PayingSlip().tools()[1]
     return Agent(ScriptedModel(calls, always="done"), tools=[inner, look], name=name, **settings)
 
 
@@ -247,7 +224,7 @@ async def _run(agent: Runnable, streamed: bool) -> AgentRun:
 def test_a_mistake_ends_the_outermost_run_which_goes_on_when_it_is_corrected(
     code: str, around: str, depth: int, streamed: bool, caplog: pytest.LogCaptureFixture
 ) -> None:
-    slip = Slip()
+    slip = PayingSlip()
     agent = _nested(CODE[code](slip), around, depth)
 
     async def main() -> None:
@@ -277,7 +254,7 @@ def test_a_mistake_ends_the_outermost_run_which_goes_on_when_it_is_corrected(
 
 @pytest.mark.parametrize("error", [KeyError, TypeError, AttributeError, OSError, ZeroDivisionError, AssertionError])
 def test_whatever_is_raised_by_accident_is_a_mistake(error: type[Exception]) -> None:
-    run = asyncio.run(_run(_nested(CODE["instructions"](Slip(lambda: error("slip"))), "a function", 2), False))
+    run = asyncio.run(_run(_nested(CODE["instructions"](PayingSlip(lambda: error("slip"))), "a function", 2), False))
     assert run.stop == stops.Failed(str(error("slip")), error.__name__)
 
 
@@ -285,14 +262,14 @@ def test_whatever_is_raised_by_accident_is_a_mistake(error: type[Exception]) -> 
 @pytest.mark.parametrize("error", [ToolError, Denied, ServiceError, ConnectionError, TimeoutError])
 @pytest.mark.parametrize("code", ["instructions", "before_model", "wrap_agent", "output validator", "stop policy"])
 def test_an_error_on_purpose_and_a_lost_connection_are_results(code: str, error: type[Exception], around: str) -> None:
-    run = asyncio.run(_run(_nested(CODE[code](Slip(lambda: error("slip"))), around, 1), False))
+    run = asyncio.run(_run(_nested(CODE[code](PayingSlip(lambda: error("slip"))), around, 1), False))
     assert run.stop == stops.Completed()
     assert any("slip" in text for text in run.observations)
 
 
 def test_an_approver_that_has_made_a_mistake_is_asked_again_at_the_root() -> None:
-    slip = Slip()
-    approvals = Approvals("look", approver=_returning(slip, Approve()))
+    slip = PayingSlip()
+    approvals = Approvals("look", approver=slip.returning(Approve()))
     agent = Agent(_turns, tools=slip.tools(), approvals=approvals, store=new_store())
 
     async def main() -> None:
@@ -307,8 +284,8 @@ def test_an_approver_that_has_made_a_mistake_is_asked_again_at_the_root() -> Non
 
 
 def test_the_error_is_an_exception_as_any_other_for_the_code_around() -> None:
-    slip, told = Slip(), list[BaseException]()
-    inner = Agent(ScriptedModel(always="done"), name="inner", instructions=_returning(slip, "Be brief."))
+    slip, told = PayingSlip(), list[BaseException]()
+    inner = Agent(ScriptedModel(always="done"), name="inner", instructions=slip.returning("Be brief."))
 
     class Told(Middleware):
         async def on_error(self, error: BaseException, ctx: Context) -> None:
