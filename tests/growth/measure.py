@@ -3,7 +3,7 @@
 import gc
 import math
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable
 from time import process_time
 from typing import Any
 
@@ -58,18 +58,20 @@ class Case(Struct, frozen=True):
 
 
 class _Times:
-    """The least seconds that a function took at some sizes, which are measured in turn.
+    """The least seconds that a function took at some sizes.
 
     Other work on the machine, and a cold cache, can only make a call longer.
     """
 
-    def __init__(self, case: Case, sizes: Sequence[int]) -> None:
+    def __init__(self, case: Case) -> None:
         self.case = case
-        self.run = dict.fromkeys(sizes, math.inf)
+        self.run: dict[int, float] = {}
 
-    def measure(self) -> None:
-        for size in self.run:
-            self.run[size] = min(self.run[size], _seconds(self.case.run, self.case.make(size)))
+    def measure(self, size: int) -> float:
+        """Call the function once with an input of a size, and return the least seconds that it took so far."""
+        seconds = _seconds(self.case.run, self.case.make(size))
+        self.run[size] = min(self.run.get(size, math.inf), seconds)
+        return self.run[size]
 
     def factor(self, small: int, large: int) -> float:
         """Return the factor for four times the size."""
@@ -98,15 +100,18 @@ def growth(case: Case) -> tuple[float, int, float]:
     square does so there as well. What takes no time at the limit is no concern. A figure above the bound is measured
     again for a while: the least time of many is what the function takes when nothing disturbs it.
     """
-    size = max(case.least * case.span, case.reach)
-    while (seconds := _seconds(case.run, case.make(size))) < _ENOUGH and 4 * size <= case.most:
+    times, size = _Times(case), max(case.least * case.span, case.reach)
+    while (seconds := times.measure(size)) < _ENOUGH and 4 * size <= case.most:
         size *= 4
     if seconds < _UNFELT:
         return 1.0, size, seconds
-    times = _Times(case, (case.least, size // 4, size))
+    sizes = (case.least, size // 4, size)
+    missing: Iterable[int] = [each for each in sizes if each not in times.run]
     least, rounds, since = math.inf, 0, process_time()
     while rounds < _ROUNDS or process_time() - since < _PATIENCE:
-        times.measure()
+        for each in missing:
+            times.measure(each)
+        missing = sizes
         rounds += 1
         factor = min(times.factor(case.least, size), times.factor(size // 4, size))
         if factor < 0.99 * least:

@@ -35,7 +35,7 @@ def choose(text: str) -> list[str]:
 
 SQUARE = [
     Case(f"plants.{slow.__name__}", "letters", lambda size: "😀" * size, slow, least, 16 * least, 16 * least)
-    for slow, least in ((join, 8_000), (find_in_list, 250), (take_from_front, 8_000))
+    for slow, least in ((join, 4_000), (find_in_list, 250), (take_from_front, 4_000))
 ]
 
 LINEAR = [
