@@ -63,15 +63,14 @@ class _Times:
     Other work on the machine, and a cold cache, can only make a call longer.
     """
 
-    def __init__(self, case: Case) -> None:
+    def __init__(self, case: Case, size: int, seconds: float) -> None:
         self.case = case
-        self.run: dict[int, float] = {}
+        self.run = {size: seconds}
 
-    def measure(self, size: int) -> float:
-        """Call the function once with an input of a size, and return the least seconds that it took so far."""
-        seconds = _seconds(self.case.run, self.case.make(size))
-        self.run[size] = min(self.run.get(size, math.inf), seconds)
-        return self.run[size]
+    def measure(self, sizes: Iterable[int]) -> None:
+        for size in sizes:
+            seconds = _seconds(self.case.run, self.case.make(size))
+            self.run[size] = min(self.run.get(size, math.inf), seconds)
 
     def factor(self, small: int, large: int) -> float:
         """Return the factor for four times the size."""
@@ -100,17 +99,17 @@ def growth(case: Case) -> tuple[float, int, float]:
     square does so there as well. What takes no time at the limit is no concern. A figure above the bound is measured
     again for a while: the least time of many is what the function takes when nothing disturbs it.
     """
-    times, size = _Times(case), max(case.least * case.span, case.reach)
-    while (seconds := times.measure(size)) < _ENOUGH and 4 * size <= case.most:
+    size = max(case.least * case.span, case.reach)
+    while (seconds := _seconds(case.run, case.make(size))) < _ENOUGH and 4 * size <= case.most:
         size *= 4
     if seconds < _UNFELT:
         return 1.0, size, seconds
-    sizes = (case.least, size // 4, size)
-    missing: Iterable[int] = [each for each in sizes if each not in times.run]
+    times, sizes = _Times(case, size, seconds), (case.least, size // 4, size)
+    # The large size is measured by now. The small ones are called again: a cold first call would hide growth.
+    missing: Iterable[int] = sizes[:2]
     least, rounds, since = math.inf, 0, process_time()
     while rounds < _ROUNDS or process_time() - since < _PATIENCE:
-        for each in missing:
-            times.measure(each)
+        times.measure(missing)
         missing = sizes
         rounds += 1
         factor = min(times.factor(case.least, size), times.factor(size // 4, size))
