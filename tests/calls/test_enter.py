@@ -203,7 +203,7 @@ def test_one_that_was_cancelled_right_away_in_a_journal_of_ones_own_is_entered_o
         hanging = False
         again = await enter(agent, AgentRequest((user("go"),)), root("agent", scope))
         assert again.text == "done"
-        assert [type(entry).__name__ for entry in journal.entries] == ["Entered", "Unanswered", "Result", "Result"]
+        assert [entry.kind for entry in journal.entries] == ["Entered", "Unanswered", "Result", "Result"]
         assert seen.count("a before agent") == 1
 
     asyncio.run(run())

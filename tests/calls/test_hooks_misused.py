@@ -115,6 +115,26 @@ def test_a_hook_that_records_something_else_is_named(value: Any, at: type[Journa
     asyncio.run(main())
 
 
+@pytest.mark.parametrize("store", [None, "memory:"])
+def test_a_hook_may_make_a_new_result(store: str | None) -> None:
+    class Anew(Middleware):
+        def on_record(self, entry: JournalEntry) -> JournalEntry:
+            if not isinstance(entry, Result):
+                return entry
+            seen.append(entry.path)
+            return Result(entry.path, entry.name, entry.request, entry.value, entry.spent, entry.elapsed)
+
+    seen: list[str] = []
+
+    async def main() -> None:
+        model = ScriptedModel(tool_call("echo", text="x"), "done")
+        agent = Agent(model, tools=[echo], middleware=[Anew()], store=store)
+        assert (await agent.run("go")).text == "done"
+        assert seen == ["agent/step-1/model", "agent/step-1/tool-1:echo", "agent/step-2/model", "agent"]
+
+    asyncio.run(main())
+
+
 @pytest.mark.parametrize("value", [*NONSENSE, None, ToolResult("1", "x")], ids=repr)
 def test_a_service_that_answers_with_nonsense_is_named(value: object) -> None:
     async def service(request: AgentRequest, ctx: Any) -> Any:

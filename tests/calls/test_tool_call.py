@@ -55,9 +55,9 @@ class Durable(LocalJournal):
 
         async def written() -> None:
             await asyncio.sleep(0)
-            self.log.append(f"written {type(entry).__name__}")
+            self.log.append(f"written {entry.kind}")
 
-        self.log.append(f"append {type(entry).__name__}")
+        self.log.append(f"append {entry.kind}")
         return written()
 
 

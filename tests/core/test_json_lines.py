@@ -14,6 +14,7 @@ from ziggurat.core.entries import (
     LossAccepted,
     Opened,
     Pending,
+    PlainResult,
     Result,
     Returned,
     Unanswered,
@@ -53,12 +54,21 @@ def test_every_entry_is_one_line_and_comes_back(entry: JournalEntry) -> None:
     assert b"\n" not in line
     read = read_entry(line)
     assert type(read) is type(entry)
-    assert read.path == entry.path
+    assert (read.path, read.kind) == (entry.path, type(entry).__name__)
     assert write_entry(read) == line
 
 
 def test_every_kind_of_entry_is_tested() -> None:
     assert {type(entry) for entry in ENTRIES} == set(JournalEntry.__subclasses__())
+
+
+@pytest.mark.parametrize("spent", [(), ({"input": 3},)])
+def test_a_plain_result_is_written_and_read_as_any_result(spent: tuple[object, ...]) -> None:
+    plain = PlainResult("run/b", "model", "question", "answer", spent, 1.5)
+    whole = Result("run/b", "model", "question", "answer", spent, 1.5)
+    assert write_entry(plain) == write_entry(whole)
+    assert type(read_entry(write_entry(plain))) is Result
+    assert plain.kind == whole.kind == "Result"
 
 
 def test_values_stay_raw_until_their_type_is_known() -> None:

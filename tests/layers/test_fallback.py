@@ -161,7 +161,7 @@ def test_beneath_a_recorded_call_only_that_is_on_record() -> None:
 def test_the_verdicts_stand_on_replay(mode: Mode) -> None:
     journal = journal_of()
     first = asyncio.run(fallback(Thing("a", ModelError("down")), Thing("b"))("q", root().within(JOURNAL, journal)))
-    assert [(entry.path, type(entry).__name__) for entry in journal.entries] == [
+    assert [(entry.path, entry.kind) for entry in journal.entries] == [
         ("run/alt-1", "Failure"),
         ("run/alt-2", "Result"),
     ]

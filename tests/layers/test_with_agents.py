@@ -82,7 +82,7 @@ def test_agents_fall_back_and_the_record_answers_for_both() -> None:
     ctx = opened(journal)
     run = asyncio.run(front(ModelError("down"))(request_of("?"), ctx))
     assert run.text == "from two"
-    ends = [(entry.path, type(entry).__name__) for entry in journal.entries if type(entry).__name__ != "Entered"]
+    ends = [(entry.path, entry.kind) for entry in journal.entries if entry.kind != "Entered"]
     assert ends == [
         ("run/alt-1/step-1/model", "Failure"),
         ("run/alt-1", "Failure"),

@@ -8,7 +8,7 @@ from ziggurat.calls.agent_call import AGENT_CALL
 from ziggurat.calls.failures import failure_at
 from ziggurat.calls.tool_call import act
 from ziggurat.core.context import Context
-from ziggurat.core.entries import Result
+from ziggurat.core.entries import PlainResult
 from ziggurat.core.errors import Suspend, ToolError
 from ziggurat.core.journal import journal_of
 from ziggurat.core.path import escaped
@@ -138,7 +138,7 @@ async def _outcome(
     elif intent is not None:
         text = f"interrupted: {why} while this one ran; whether it took effect is unknown"
         result = ToolResult(call.id, call.name, text, "interrupted", call.name)
-    stored = journal.write(Result(ctx.path, call.name, call, result))
+    stored = journal.write(PlainResult(ctx.path, call.name, call, result))
     add_tool_call(ctx.scope.get(AGENT_CALL), ctx.path)
     await stored
     if ctx.listens(ToolEnded):

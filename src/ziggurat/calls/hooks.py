@@ -134,10 +134,10 @@ class _RecordHook(Struct, frozen=True):
 
     def __call__(self, entry: JournalEntry) -> JournalEntry:
         changed: object = self.middleware.on_record(entry)
-        if type(changed) is type(entry) and isinstance(changed, JournalEntry) and changed.path == entry.path:
+        if isinstance(changed, JournalEntry) and changed.kind == entry.kind and changed.path == entry.path:
             return changed
         raise ConfigurationError(
-            f"the hook on_record of {self.middleware.name} got a {type(entry).__name__} of {entry.path or 'the run'} "
+            f"the hook on_record of {self.middleware.name} got a {entry.kind} of {entry.path or 'the run'} "
             f"and returned {closed(changed)!r:.200}; it must return an entry of the same type and path, such as the "
             "one it got"
         )

@@ -20,7 +20,7 @@ from ziggurat.core.codec import decode, encode
 from ziggurat.core.composites import count, usage_of
 from ziggurat.core.containment import contained
 from ziggurat.core.context import ADMIT_TRY, Context
-from ziggurat.core.entries import Outcome, Record, Result
+from ziggurat.core.entries import Outcome, PlainResult, Record, Result
 from ziggurat.core.errors import InvalidArguments, JournalCorrupt
 from ziggurat.core.event import SILENCE, Dropped
 from ziggurat.core.facts import ALTERNATIVES, fact, must_be, name_of
@@ -73,7 +73,8 @@ async def ask(model: Model, request: ModelRequest, ctx: Context, name: str | Non
         else:
             sent = _tries(model, ctx, journal)
             response, lost = sent.answered(await _call(sent, name, request, original.messages, ctx, chain))
-        stored = journal.append(Result(ctx.path, name, original.messages.mark(), response, lost, journal.watch.elapsed))
+        kind = Result if lost else PlainResult  # a lost try may have cost what belongs to users
+        stored = journal.append(kind(ctx.path, name, original.messages.mark(), response, lost, journal.watch.elapsed))
         spent = (*lost, response.usage) if lost else (response.usage,)
         count(ctx, name, spent)
         for each in reserved:

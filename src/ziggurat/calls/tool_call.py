@@ -22,7 +22,7 @@ from ziggurat.core.clock import CLOCK, SYSTEM_CLOCK
 from ziggurat.core.codec import as_type
 from ziggurat.core.containment import as_failure
 from ziggurat.core.context import Context
-from ziggurat.core.entries import Intent, Record, Result
+from ziggurat.core.entries import Intent, PlainResult, Record, Result
 from ziggurat.core.errors import Denied, InvalidArguments, JournalError, Suspend, ToolError
 from ziggurat.core.event import SILENCE
 from ziggurat.core.failures import Cause
@@ -85,7 +85,7 @@ async def act(box: Toolbox, call: ToolCall, ctx: Context) -> ToolResult:
         result = await _failed(error, f"the tool {call.name}", call, ctx, chain)
     if chain.hooks["after_tool"] or result.id != call.id or result.name != call.name:
         result = await _apply_after_tool(result, call, ctx, chain)
-    stored = journal.append(Result(ctx.path, call.name, call, result, (), journal.watch.elapsed if timed else 0.0))
+    stored = journal.append(PlainResult(ctx.path, call.name, call, result, (), journal.watch.elapsed if timed else 0.0))
     add_tool_call(ctx.scope.get(AGENT_CALL), ctx.path)  # it is on record, also if the wait for that is cancelled
     if stored is not None:  # `await journal.write(...)` takes 0.2 us longer
         await stored

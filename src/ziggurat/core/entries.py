@@ -14,6 +14,11 @@ class JournalEntry(Struct, frozen=True, gc=False, tag=True, tag_field="entry"):
 
     path: str
 
+    @property
+    def kind(self) -> str:
+        """What happened, by the name that is written: ``Result``, ``Failure`` ..."""
+        return str(self.__struct_config__.tag)
+
 
 class Origin(Struct, frozen=True, gc=False):
     """The origin of a forked run.
@@ -86,6 +91,14 @@ class Result(JournalEntry, frozen=True, gc=True):
     """The usage of failed and lost tries below this call; the value's own usage is not included."""
     elapsed: float = 0.0
     """Seconds of the run's time allowance used at this point; 0 for a tool in memory that nothing ran beside."""
+
+
+class PlainResult(Result, frozen=True, gc=False, tag="Result"):
+    """The result of a call of a model or a tool, which is plain data. It is written as a `Result`, and read as one.
+
+    These are most entries of a run, two for each step: if the garbage collector counted them, it would collect a fifth
+    more often, which takes a tenth of the time of 10,000 runs that wait at once.
+    """
 
 
 class Failure(JournalEntry, frozen=True, gc=True):

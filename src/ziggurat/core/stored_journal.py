@@ -9,7 +9,7 @@ import msgspec
 
 from ziggurat.core.chain import chain_of
 from ziggurat.core.clock import SYSTEM_CLOCK, Clock
-from ziggurat.core.entries import Decided, Ended, Intent, JournalEntry, Opened, Pending, Result
+from ziggurat.core.entries import Decided, Ended, Intent, JournalEntry, Opened, Pending, PlainResult, Result
 from ziggurat.core.errors import ConfigurationError, LeaseLost, StoreError
 from ziggurat.core.journal import LocalJournal
 from ziggurat.core.json_lines import write_entry
@@ -22,6 +22,7 @@ from ziggurat.core.stored_rows import BLOB_BYTES, Blob
 _POINTS: dict[type[JournalEntry], str] = {
     Intent: "intent",
     Result: "result",
+    PlainResult: "result",
     Pending: "wait",
     Decided: "decision",
     Ended: "end",
@@ -173,7 +174,7 @@ class StoredJournal(LocalJournal):
             data = self.written(entry)
             super().append(entry)
         self._rows.append((entry, data))
-        if type(entry) is Result and is_question(entry.path):
+        if isinstance(entry, Result) and is_question(entry.path):
             if not self._writing:
                 self._writing = True
                 loop.call_soon(loop.call_soon, self._flush)  # a turn later, so that tool calls of the step can join
