@@ -98,11 +98,15 @@ def one(role: Any, *parts: Part) -> Message:
 def _taken(items: list[InboxItem]) -> None:
     """Take events one after the other."""
 
-    async def read(after: int) -> list[InboxItem]:
-        return [] if after else items
+    class Inboxes:
+        async def inbox(self, run_id: str, after: int = 0) -> list[InboxItem]:
+            return [] if after else items
+
+        async def put_item(self, run_id: str, key: str, data: bytes) -> bool:
+            raise NotImplementedError
 
     async def work() -> None:
-        inbox = Inbox(read, LocalJournal(), RunControl("r").receive)
+        inbox = Inbox(Inboxes(), "r", LocalJournal(), RunControl("r").receive)
         for item in items:
             sent = next(await inbox.events("paid", "flow/event"))
             assert sent.number == item.number

@@ -7,7 +7,7 @@ effect (`once`), and every `question`.
 from collections.abc import Awaitable, Callable
 from datetime import UTC, date, datetime, time, timedelta
 from decimal import Decimal
-from typing import Any
+from typing import Any, cast
 from uuid import UUID
 
 import msgspec
@@ -234,12 +234,15 @@ def _digest_of(decision: Decision) -> str:
     return digest(decision.text) if isinstance(decision, Modify) else ""
 
 
+def kept_form(entry: Decided, journal: LocalJournal) -> Decided:
+    """Return a decision as it will be on record, perhaps masked by a middleware."""
+    return cast("Decided", journal.screened(entry))
+
+
 def is_kept(entry: Decided, journal: LocalJournal) -> bool:
     """Return whether the values in a decision will be on record as they were given, not masked by a middleware."""
-    decision, recorded = decision_of(entry.decision), journal.screened(entry)
-    if not isinstance(decision, (Modify, Answer)):
-        return True
-    return isinstance(recorded, Decided) and decision_of(recorded.decision) == decision
+    decision, recorded = decision_of(entry.decision), kept_form(entry, journal)
+    return not isinstance(decision, (Modify, Answer)) or decision_of(recorded.decision) == decision
 
 
 def misfit(item: PendingItem, decision: Decision, normalize: Normalize | None) -> str | None:

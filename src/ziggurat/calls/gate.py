@@ -12,13 +12,13 @@ from typing import cast
 from msgspec import Struct
 from msgspec.structs import replace
 
-from ziggurat.calls.call_decision import CallDecision, Normalize, item_of, misfit
+from ziggurat.calls.call_decision import CallDecision, Normalize, item_of, kept_form, misfit, recorded_form
 from ziggurat.calls.failures import note_failure
 from ziggurat.calls.waiting import INBOX, inbox_of
 from ziggurat.core.codec import digest
 from ziggurat.core.containment import as_failure, in_task
 from ziggurat.core.context import AMBIENT, Context
-from ziggurat.core.entries import Record
+from ziggurat.core.entries import Decided, Record
 from ziggurat.core.errors import ConfigurationError, Denied, InvalidArguments, Timeout, ToolError, described
 from ziggurat.core.failures import noting_mistakes
 from ziggurat.core.journal import journal_of
@@ -259,7 +259,10 @@ async def _ask_approver(
             f"the approver's decision on {item.call.name} does not fit: {wrong}; nothing was decided or run: let it "
             "return Approve(), Deny(reason), or Modify(arguments) with arguments that fit"
         )
-    return decision
+    entry = Decided(ctx.path, item.id, recorded_form(decision))
+    if INBOX not in ctx.scope or kept_form(entry, journal_of(ctx)) != entry:  # what is masked must not be stored
+        return decision
+    return await inbox_of(ctx).post_decision(item.id, recorded_form(decision))
 
 
 async def _await_approver(

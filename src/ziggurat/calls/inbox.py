@@ -1,20 +1,38 @@
 """The inbox of a run as its driver sees it: what others have posted to it, in order, each to be taken once."""
 
 from collections import defaultdict
-from collections.abc import Awaitable, Callable, Container, Iterator, Mapping, Sequence
+from collections.abc import Callable, Container, Iterator, Mapping, Sequence
 from itertools import islice
-from typing import Any
+from typing import Any, Protocol
 
 from msgspec import Struct
 
-from ziggurat.core.entries import Decided
+from ziggurat.core.codec import encode
+from ziggurat.core.entries import Decided, Pending
 from ziggurat.core.journal import LocalJournal
 from ziggurat.core.queue import InboxItem
 from ziggurat.messages.agent import Decision
-from ziggurat.messages.posted import PostedCancel, PostedDecisions, PostedEvent, PostedMessages, read_posted
+from ziggurat.messages.posted import (
+    PostedCancel,
+    PostedDecisions,
+    PostedEvent,
+    PostedMessages,
+    decision_key,
+    read_posted,
+)
 
-ReadInbox = Callable[[int], Awaitable[Sequence[InboxItem]]]
-"""Returns the items after a number, in order."""
+
+class Inboxes(Protocol):
+    """The inboxes of the runs of a store."""
+
+    async def inbox(self, run_id: str, after: int = 0) -> Sequence[InboxItem]:
+        """Return the items of a run's inbox numbered higher than `after`, in order."""
+        ...
+
+    async def put_item(self, run_id: str, key: str, data: bytes) -> bool:
+        """Post an item to the inbox of a run; return whether its key is new."""
+        ...
+
 
 Receive = Callable[[int, PostedCancel | PostedMessages, LocalJournal], None]
 """Cancels or steers the run as an item with this number asks for, unless that was done before."""
@@ -54,15 +72,20 @@ class Inbox:
     """What others have posted to a run.
 
     Args:
-        read: Reads the inbox.
+        inboxes: Where it is.
+        run_id: The id of the run.
         journal: The record of the run, which says what was taken.
         receive: Called with each item that cancels or steers the run.
     """
 
-    __slots__ = ("_decisions", "_entries", "_events", "_journal", "_last", "_looked", "_read", "_receive", "_taken")
+    __slots__ = (
+        "_decisions", "_entries", "_events", "_inboxes", "_journal", "_last", "_looked", "_receive", "_run_id",
+        "_taken",
+    )  # fmt: skip
 
-    def __init__(self, read: ReadInbox, journal: LocalJournal, receive: Receive) -> None:
-        self._read = read
+    def __init__(self, inboxes: Inboxes, run_id: str, journal: LocalJournal, receive: Receive) -> None:
+        self._inboxes = inboxes
+        self._run_id = run_id
         self._journal = journal
         self._receive = receive
         self._last = 0  # the number of the last item that was read
@@ -74,7 +97,7 @@ class Inbox:
 
     async def read(self) -> None:
         """Take in what was posted since the last call."""
-        for item in await self._read(self._last):
+        for item in await self._inboxes.inbox(self._run_id, self._last):
             if item.number > self._last:  # otherwise another call has read it meanwhile
                 self._last = item.number
                 self._sort(item)
@@ -121,6 +144,18 @@ class Inbox:
                 self._note()
                 return decisions[item_id], number
         return None
+
+    async def post_decision(self, item_id: str, decision: Decision) -> tuple[Decision, int]:
+        """Post a decision that was made here on an item that waits, and return the one that stands, with its number.
+
+        So it cannot happen that another one, which somebody posts before this one is on record, has no effect although
+        it was accepted.
+        """
+        waits = enumerate(reversed(self._journal.entries))
+        behind = next(place for place, each in waits if isinstance(each, Pending) and each.id == item_id)
+        key = decision_key(len(self._journal.entries) - behind, item_id)
+        await self._inboxes.put_item(self._run_id, key, encode(PostedDecisions({item_id: decision})))
+        return await self.take_decision(item_id) or (decision, 0)  # what is posted may have been taken before
 
     def _note(self) -> None:
         """Note which items are known here: if the run is suspended and has others by then, it is due at once."""

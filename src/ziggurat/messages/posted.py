@@ -55,6 +55,16 @@ class PostedDecisions(Struct, frozen=True, tag="decisions", tag_field="type"):
     decisions: dict[str, Decision]
 
 
+def decision_key(wait: int, item_id: str) -> str:
+    """Return the key under which a decision is posted: of several on one wait, an inbox takes the first.
+
+    Args:
+        wait: The number of the entry with which the call began to wait.
+        item_id: The id of the pending item.
+    """
+    return f"decide {wait} {item_id}"
+
+
 Posted = PostedEvent | PostedCancel | PostedMessages | PostedDecisions
 """The content of an item in the inbox of a run."""
 

@@ -3,9 +3,8 @@
 import asyncio
 import logging
 from collections import deque
-from collections.abc import Awaitable, Callable, Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import contextmanager
-from functools import partial
 from typing import TYPE_CHECKING
 
 from msgspec import Struct
@@ -15,17 +14,13 @@ from ziggurat.core.containment import StopSignal
 from ziggurat.core.entries import Ended, Result
 from ziggurat.core.errors import ConfigurationError, Denied
 from ziggurat.core.journal import LocalJournal
-from ziggurat.core.queue import InboxItem
 from ziggurat.core.scope import Key
 from ziggurat.messages.message import Message
 from ziggurat.messages.posted import PostedCancel, PostedMessages
 from ziggurat.messages.steer import Steer, Verb
 
 if TYPE_CHECKING:
-    from ziggurat.calls.inbox import Inbox
-
-ReadInboxes = Callable[[str, int], Awaitable[Sequence[InboxItem]]]
-"""Returns the items in the inbox of the run of an id that are numbered higher than a number."""
+    from ziggurat.calls.inbox import Inbox, Inboxes
 
 logger: logging.Logger = logging.getLogger("ziggurat")
 
@@ -145,7 +140,7 @@ class RunControl:
     Attributes:
         mailbox: What it is steered through.
         steerable: The verbs by which it may be steered; None if it has no loop of its own.
-        read_inbox: Reads the inboxes of runs; set when it is opened.
+        inboxes: The inboxes of the runs, set when it is opened.
         recorded: Set when the run is on record.
         cancelled: Whether it was asked to be cancelled, by its handle or from elsewhere.
         withdrawn: Whether it is cancelled as if its process had ended, so that another may go on with it at once.
@@ -158,7 +153,7 @@ class RunControl:
         self.recorded: asyncio.Event = asyncio.Event()
         self.cancelled: bool = False
         self.withdrawn = False
-        self.read_inbox: ReadInboxes | None = None
+        self.inboxes: Inboxes | None = None
         self._inbox: Inbox | None = None
         self._driving: Interruption | None = None
         self._posted = False  # whether it was cancelled from elsewhere
@@ -169,8 +164,8 @@ class RunControl:
         if self._inbox is None:
             from ziggurat.calls.inbox import Inbox
 
-            assert self.read_inbox is not None  # set when the run is opened
-            self._inbox = Inbox(partial(self.read_inbox, run_id), journal, self.receive)
+            assert self.inboxes is not None  # set when the run is opened
+            self._inbox = Inbox(self.inboxes, run_id, journal, self.receive)
         return self._inbox
 
     # -- from elsewhere --------------------------------------------------------------------------------------------

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
 
+from ziggurat.calls.call_decision import kept_form
 from ziggurat.calls.decisions import check_decided, decision_entries
 from ziggurat.core.clock import Clock
 from ziggurat.core.codec import encode
@@ -13,7 +14,7 @@ from ziggurat.core.entries import Decided
 from ziggurat.core.errors import AlreadyDecided, ConfigurationError, LeaseHeld
 from ziggurat.core.journal import LocalJournal
 from ziggurat.messages.agent import Decision, decision_of
-from ziggurat.messages.posted import PostedDecisions, read_posted
+from ziggurat.messages.posted import PostedDecisions, decision_key, read_posted
 from ziggurat.runs.options import Environment
 from ziggurat.runs.runs import Runs
 
@@ -67,9 +68,9 @@ async def decide(
 
 
 def _by_key(journal: LocalJournal, decided: Sequence[Decided]) -> dict[str, Decided]:
-    """Return decisions by the keys under which they are posted: one for each time that a call waits."""
+    """Return decisions as they are kept, by the keys of their items: one for each time that a call waits."""
     waits = {entry.id: number for number, entry in journal.waits().items()}
-    return {f"decide {waits[entry.id]} {entry.id}": entry for entry in decided}
+    return {decision_key(waits[entry.id], entry.id): kept_form(entry, journal) for entry in decided}
 
 
 async def _post(runs: Runs, run_id: str, decided: Mapping[str, Decided]) -> None:

@@ -35,6 +35,7 @@ class LocalRuns(Runs):
         self._journals: OrderedDict[str, LocalJournal] = OrderedDict()
         self._fingerprints: dict[str, str] = {}
         self._inboxes: dict[str, list[InboxItem]] = {}
+        self._keys: dict[str, set[str]] = {}  # of the items in each inbox
 
     @cached_property
     def store(self) -> Store:
@@ -80,12 +81,14 @@ class LocalRuns(Runs):
         self._check_new(run_id)
         self._journals[run_id] = journal
 
-    async def _post(self, run_id: str, key: str, data: bytes) -> bool:
+    async def put_item(self, run_id: str, key: str, data: bytes) -> bool:
+        """Post an item to the inbox of a run."""
         if run_id not in self._in_progress:
             self._find(run_id)
-        inbox = self._inboxes.setdefault(run_id, [])
-        if any(item.key == key for item in inbox):
+        inbox, keys = self._inboxes.setdefault(run_id, []), self._keys.setdefault(run_id, set())
+        if key in keys:
             return False
+        keys.add(key)
         inbox.append(InboxItem(len(inbox) + 1, key, data))
         return True
 
@@ -131,6 +134,7 @@ class LocalRuns(Runs):
     def _drop(self, run_id: str) -> None:
         self._fingerprints.pop(run_id, None)
         self._inboxes.pop(run_id, None)
+        self._keys.pop(run_id, None)
 
     def _check_new(self, run_id: str) -> None:
         if run_id in self._journals or self._in_progress.get(run_id) is not None:

@@ -188,7 +188,7 @@ class Opener:
             self._screen(journal)
             clock = options.clock
             control = options.control or self._control(run_id)
-            control.read_inbox = self.runs.inbox
+            control.inboxes = self.runs
             await hold_posted(journal, control.inbox(run_id, journal), clock.now(), self._agent)
             decided = decision_entries(journal, options.decisions or _NOTHING, clock.now(), self._agent)
             if conditions.session:
@@ -320,7 +320,7 @@ class Opener:
             scope[INBOX] = self._new_inbox if control is None else control.inbox
             journal.inbox_read = journal.inbox_read or 0
             if control is not None:
-                control.read_inbox, scope[STEERING] = runs.inbox, control.mailbox
+                control.inboxes, scope[STEERING] = runs, control.mailbox
         if writer is not None:
             scope[SESSION_WRITER], scope[SESSION_ID] = writer, writer.id
             scope[WAITING_CALLS] = partial(writer.waits, self.runs, options.clock)

@@ -4,7 +4,6 @@ import asyncio
 from abc import ABC, abstractmethod
 from collections.abc import AsyncGenerator, Callable, Coroutine, Mapping, Sequence
 from contextlib import aclosing
-from functools import partial
 from typing import TYPE_CHECKING, Any
 from weakref import WeakValueDictionary
 
@@ -127,14 +126,15 @@ class Runs(ABC):
         Raises:
             RunNotFound: there is no such run.
         """
-        new = await self._post(run_id, key, data)
+        new = await self.put_item(run_id, key, data)
         driven = self._driven.get(run_id)
         if driven is not None:
             driven.posted()
         return new
 
     @abstractmethod
-    async def _post(self, run_id: str, key: str, data: bytes) -> bool: ...
+    async def put_item(self, run_id: str, key: str, data: bytes) -> bool:
+        """Do the same as `post`, without letting a driver in this process know."""
 
     @abstractmethod
     async def inbox(self, run_id: str, after: int = 0) -> Sequence[InboxItem]:
@@ -144,7 +144,7 @@ class Runs(ABC):
         """Return the inbox of a run that nobody controls: it has neither a store nor a handle nor an id of its own."""
         from ziggurat.calls.inbox import Inbox
 
-        return Inbox(partial(self.inbox, run_id), journal, RunControl(run_id).receive)
+        return Inbox(self, run_id, journal, RunControl(run_id).receive)
 
     @abstractmethod
     def subscribe(self, run_id: str, after: int, *, live: bool = True) -> AsyncGenerator["SubscribedItem", None]:

@@ -152,7 +152,8 @@ class StoredRuns(Runs):
             raise RunExists(f"the run {run_id!r} exists; choose another id") from None
         await self._store.release(log, epoch)
 
-    async def _post(self, run_id: str, key: str, data: bytes) -> bool:
+    async def put_item(self, run_id: str, key: str, data: bytes) -> bool:
+        """Post an item to the inbox of a run."""
         return await self._store.post(run_log(run_id), key, data)
 
     async def inbox(self, run_id: str, after: int = 0) -> Sequence[InboxItem]:
