@@ -258,14 +258,13 @@ def test_views_leave_out_what_was_said_before() -> None:
     assert run.text == "new"
 
 
-def test_a_request_that_is_made_by_hand_works_too() -> None:
-    import asyncio
+async def test_a_request_that_is_made_by_hand_works_too() -> None:
 
     from ziggurat.core.context import JOURNAL, root
     from ziggurat.core.journal import LocalJournal
 
     ctx = root("agent").within(JOURNAL, LocalJournal())
-    run = asyncio.run(Agent(MODEL)(AgentRequest((user("x"),)), ctx))
+    run = await Agent(MODEL)(AgentRequest((user("x"),)), ctx)
     assert run.text == "hello"
 
 

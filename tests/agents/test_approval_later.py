@@ -72,106 +72,91 @@ def test_each_phase_is_another_process(kind: str, tmp_path: Path) -> None:
     assert ledger.read_text() == "looked ada up\npaid 5 to ben\npaid 1 to ada\n", "nothing is done twice"
 
 
-def test_a_denial_is_told_to_the_model(place: Place, tmp_path: Path) -> None:
-    async def main() -> None:
-        run = await clerk(place(), tmp_path / "ledger").run("Pay them", run_id="r")
-        ids = waiting(run)
-        decisions = {ids["ada"]: Deny("not now"), ids["ben"]: Deny("nor ever")}
-        run = await clerk(place(), tmp_path / "ledger").resume("r", decisions)
-        assert run.stop == stops.Completed()
-        assert [(each.error, each.text) for each in results(run)] == [
-            (None, "ada is known"), ("denied", "denied: not now"), (None, "denied: nor ever"),
-        ]  # fmt: skip
-
-    asyncio.run(main())
+async def test_a_denial_is_told_to_the_model(place: Place, tmp_path: Path) -> None:
+    run = await clerk(place(), tmp_path / "ledger").run("Pay them", run_id="r")
+    ids = waiting(run)
+    decisions = {ids["ada"]: Deny("not now"), ids["ben"]: Deny("nor ever")}
+    run = await clerk(place(), tmp_path / "ledger").resume("r", decisions)
+    assert run.stop == stops.Completed()
+    assert [(each.error, each.text) for each in results(run)] == [
+        (None, "ada is known"), ("denied", "denied: not now"), (None, "denied: nor ever"),
+    ]  # fmt: skip
     assert (tmp_path / "ledger").read_text() == "looked ada up\n"
 
 
-def test_what_nobody_decided_in_time_is_denied_whatever_is_said_later(place: Place, tmp_path: Path) -> None:
-    async def main() -> None:
-        clock = HandClock()
+async def test_what_nobody_decided_in_time_is_denied_whatever_is_said_later(place: Place, tmp_path: Path) -> None:
+    clock = HandClock()
 
-        def agent() -> Agent:
-            return clerk(place(), tmp_path / "ledger", approvals=Approvals(expires=60.0))
+    def agent() -> Agent:
+        return clerk(place(), tmp_path / "ledger", approvals=Approvals(expires=60.0))
 
-        run = await agent().run("Pay them", run_id="r", environment=Environment(clock=clock))
-        assert {item.until for item in run.pending} == {clock.now() + 60.0}
-        ids = waiting(run)
-        await clock.advance(59.0)
-        run = await agent().resume("r", {ids["ben"]: Approve()}, environment=Environment(clock=clock))
-        assert waiting(run) == {"ada": ids["ada"]}
-        assert run.pending[0].until == clock.now() + 1.0, "the time does not begin again"
-        await clock.advance(1.0)
-        run = await agent().resume("r", {ids["ada"]: Approve()}, environment=Environment(clock=clock))
-        assert run.stop == stops.Completed()
-        told = "denied: expired: nobody had decided by 2001-09-09 01:47:40 UTC"
-        assert [each.text for each in results(run)] == ["ada is known", told, "paid 5 to ben"]
-        assert (await agent().replay("r")).messages == run.messages, "it is on record"
-
-    asyncio.run(main())
+    run = await agent().run("Pay them", run_id="r", environment=Environment(clock=clock))
+    assert {item.until for item in run.pending} == {clock.now() + 60.0}
+    ids = waiting(run)
+    await clock.advance(59.0)
+    run = await agent().resume("r", {ids["ben"]: Approve()}, environment=Environment(clock=clock))
+    assert waiting(run) == {"ada": ids["ada"]}
+    assert run.pending[0].until == clock.now() + 1.0, "the time does not begin again"
+    await clock.advance(1.0)
+    run = await agent().resume("r", {ids["ada"]: Approve()}, environment=Environment(clock=clock))
+    assert run.stop == stops.Completed()
+    told = "denied: expired: nobody had decided by 2001-09-09 01:47:40 UTC"
+    assert [each.text for each in results(run)] == ["ada is known", told, "paid 5 to ben"]
+    assert (await agent().replay("r")).messages == run.messages, "it is on record"
     assert "ada" not in (tmp_path / "ledger").read_text().replace("looked ada up", "")
 
 
-def test_what_expired_is_denied_also_when_nothing_is_said(place: Place, tmp_path: Path) -> None:
-    async def main() -> None:
-        clock = HandClock()
-        strict = Approvals(expires=10.0)
-        agent = clerk(place(), tmp_path / "ledger", approvals=strict)
-        await agent.run("Pay them", run_id="r", environment=Environment(clock=clock))
-        await clock.advance(10.0)
-        run = await clerk(place(), tmp_path / "ledger").resume("r", environment=Environment(clock=clock))
-        assert run.stop == stops.Completed()
-        assert sum("expired" in each.text for each in results(run)) == 2
-
-    asyncio.run(main())
+async def test_what_expired_is_denied_also_when_nothing_is_said(place: Place, tmp_path: Path) -> None:
+    clock = HandClock()
+    strict = Approvals(expires=10.0)
+    agent = clerk(place(), tmp_path / "ledger", approvals=strict)
+    await agent.run("Pay them", run_id="r", environment=Environment(clock=clock))
+    await clock.advance(10.0)
+    run = await clerk(place(), tmp_path / "ledger").resume("r", environment=Environment(clock=clock))
+    assert run.stop == stops.Completed()
+    assert sum("expired" in each.text for each in results(run)) == 2
     assert (tmp_path / "ledger").read_text() == "looked ada up\n"
     for seconds in (0, -1.0, float("inf"), True, "1"):
         with pytest.raises(ConfigurationError, match=r"Approvals\(expires=...\) is a number of seconds above 0"):
             Approvals(expires=seconds)  # type: ignore[arg-type]
 
 
-def test_the_approved_arguments_are_those_that_were_shown(place: Place, tmp_path: Path) -> None:
-    async def main() -> None:
-        run = await clerk(place(), tmp_path / "ledger").run("Pay them", run_id="r")
-        store = place()
-        log = run_log("r")
-        rows = await store.read(log)
-        info = await store.find(log)
-        assert info is not None
-        await store.delete(log)
-        changed: list[Row] = []
-        for row in rows:  # an attacker with access to the store changes the pending call, and repairs the hash chain
-            data = row.data
-            if b'"entry":"Pending"' in data:
-                data = data.replace(b'\\"ada\\"', b'\\"eve\\"')
-            before = changed[-1].digest if changed else ""
-            changed.append(Row(row.number, chained(before, data), data, row.status))
-        assert [row.data for row in changed] != [row.data for row in rows]
-        await store.release(log, await store.create(info, changed))
-        run = await clerk(place(), tmp_path / "ledger").resume("r", {item.id: Approve() for item in run.pending})
-        assert results(run)[1].text == "paid 5 to ada", "the digest that was approved is that of the call to Ada"
-
-    asyncio.run(main())
+async def test_the_approved_arguments_are_those_that_were_shown(place: Place, tmp_path: Path) -> None:
+    run = await clerk(place(), tmp_path / "ledger").run("Pay them", run_id="r")
+    store = place()
+    log = run_log("r")
+    rows = await store.read(log)
+    info = await store.find(log)
+    assert info is not None
+    await store.delete(log)
+    changed: list[Row] = []
+    for row in rows:  # an attacker with access to the store changes the pending call, and repairs the hash chain
+        data = row.data
+        if b'"entry":"Pending"' in data:
+            data = data.replace(b'\\"ada\\"', b'\\"eve\\"')
+        before = changed[-1].digest if changed else ""
+        changed.append(Row(row.number, chained(before, data), data, row.status))
+    assert [row.data for row in changed] != [row.data for row in rows]
+    await store.release(log, await store.create(info, changed))
+    run = await clerk(place(), tmp_path / "ledger").resume("r", {item.id: Approve() for item in run.pending})
+    assert results(run)[1].text == "paid 5 to ada", "the digest that was approved is that of the call to Ada"
     assert "eve" not in (tmp_path / "ledger").read_text()
 
 
-def test_a_changed_call_must_fit_the_tool_at_any_depth(place: Place, tmp_path: Path) -> None:
-    async def main() -> None:
-        run = await clerk(place(), tmp_path / "ledger").run("Pay them", run_id="r")
-        ids = waiting(run)
-        bea = Modify('{"to": "bea", "amount": 2}')
-        for who, arguments, told in (
-            ("ada", '{"to": 7}', "to: expected a string, got 7"),
-            ("ben", '{"to": "bea", "amount": "all"}', "amount: expected an integer"),
-        ):
-            with pytest.raises(ConfigurationError, match=told):
-                await clerk(place(), tmp_path / "ledger").resume("r", {ids["ben"]: bea, ids[who]: Modify(arguments)})
-        run = await clerk(place(), tmp_path / "ledger").resume("r", {ids["ben"]: bea})
-        assert waiting(run) == {"ada": ids["ada"]}, "of what was refused, nothing is decided"
-        run = await clerk(place(), tmp_path / "ledger").resume("r", {ids["ada"]: Modify('{"to": "al"}')})
-        assert [each.text for each in results(run)] == ["ada is known", "paid 5 to al", "paid 2 to bea"]
-
-    asyncio.run(main())
+async def test_a_changed_call_must_fit_the_tool_at_any_depth(place: Place, tmp_path: Path) -> None:
+    run = await clerk(place(), tmp_path / "ledger").run("Pay them", run_id="r")
+    ids = waiting(run)
+    bea = Modify('{"to": "bea", "amount": 2}')
+    for who, arguments, told in (
+        ("ada", '{"to": 7}', "to: expected a string, got 7"),
+        ("ben", '{"to": "bea", "amount": "all"}', "amount: expected an integer"),
+    ):
+        with pytest.raises(ConfigurationError, match=told):
+            await clerk(place(), tmp_path / "ledger").resume("r", {ids["ben"]: bea, ids[who]: Modify(arguments)})
+    run = await clerk(place(), tmp_path / "ledger").resume("r", {ids["ben"]: bea})
+    assert waiting(run) == {"ada": ids["ada"]}, "of what was refused, nothing is decided"
+    run = await clerk(place(), tmp_path / "ledger").resume("r", {ids["ada"]: Modify('{"to": "al"}')})
+    assert [each.text for each in results(run)] == ["ada is known", "paid 5 to al", "paid 2 to bea"]
     assert (tmp_path / "ledger").read_text() == "looked ada up\npaid 2 to bea\npaid 5 to al\n"
 
 

@@ -1,6 +1,5 @@
 """Agents as tools, and limits on their depth."""
 
-import asyncio
 from typing import Any
 
 import pytest
@@ -93,7 +92,7 @@ def test_what_stops_it_is_told_to_the_model() -> None:
     assert _outer(stopped).observations == ("enough",)
 
 
-def test_its_events_stand_beneath_the_call() -> None:
+async def test_its_events_stand_beneath_the_call() -> None:
     async def run() -> list[tuple[str, str]]:
         outer = Agent(
             ScriptedModel(tool_call("helper", input="x"), "done"), tools=[Agent(ScriptedModel("in"), name="helper")]
@@ -102,7 +101,7 @@ def test_its_events_stand_beneath_the_call() -> None:
         told = [event for event in heard.events if isinstance(event, (AgentStarted, AgentEnded))]
         return [(type(event).__name__, event.path) for event in told]
 
-    assert asyncio.run(run()) == [
+    assert await run() == [
         ("AgentStarted", "agent"),
         ("AgentStarted", "agent/step-1/tool-1:helper/helper"),
         ("AgentEnded", "agent/step-1/tool-1:helper/helper"),
@@ -150,7 +149,7 @@ def test_an_agent_that_calls_itself_is_stopped_by_depth() -> None:
     assert run.model_calls == 2 * (MAX_DEPTH + 1)
 
 
-def test_an_approval_at_the_bottom_suspends_the_whole_and_resumes() -> None:
+async def test_an_approval_at_the_bottom_suspends_the_whole_and_resumes() -> None:
     did: list[str] = []
 
     @tool(approval=True)
@@ -159,16 +158,13 @@ def test_an_approval_at_the_bottom_suspends_the_whole_and_resumes() -> None:
         did.append("x")
         return "acted"
 
-    async def run() -> AgentRun:
-        inner = Agent(ScriptedModel(tool_call("act"), "in"), tools=[act], name="inner")
-        middle = Agent(ScriptedModel(tool_call("inner", input="x"), "mid"), tools=[inner], name="middle")
-        outer = Agent(ScriptedModel(tool_call("middle", input="x"), "out"), tools=[middle])
-        suspended = await outer.run("go")
-        assert suspended.stop == stops.Suspended()
-        assert did == []
-        return await outer.resume(suspended.id, {suspended.pending[0].id: Approve()})
-
-    went = asyncio.run(run())
+    inner = Agent(ScriptedModel(tool_call("act"), "in"), tools=[act], name="inner")
+    middle = Agent(ScriptedModel(tool_call("inner", input="x"), "mid"), tools=[inner], name="middle")
+    outer = Agent(ScriptedModel(tool_call("middle", input="x"), "out"), tools=[middle])
+    suspended = await outer.run("go")
+    assert suspended.stop == stops.Suspended()
+    assert did == []
+    went = await outer.resume(suspended.id, {suspended.pending[0].id: Approve()})
     assert went.text == "out"
     assert went.observations == ("mid",)
     assert did == ["x"]

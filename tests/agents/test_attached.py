@@ -14,7 +14,7 @@ from ziggurat.core.entries import Ended
 from ziggurat.core.errors import ConfigurationError, RunExists, RunNotFound
 from ziggurat.core.store import Store
 from ziggurat.messages import stops
-from ziggurat.messages.agent import AgentRun, Approve
+from ziggurat.messages.agent import Approve
 from ziggurat.messages.parts import tool_call
 from ziggurat.messages.usage import Usage
 from ziggurat.models.scripted import ScriptedModel
@@ -54,170 +54,148 @@ def agent(store: Store | None, gates: Gates | None = None, **options: Any) -> Ag
 
 
 @pytest.mark.parametrize("kind", PLACES)
-def test_status_and_result_of_a_run_that_another_process_drives(kind: str, tmp_path: Path) -> None:
-    async def main() -> None:
-        place, gates = PLACES[kind](tmp_path), Gates()
-        here, elsewhere = place(), place()
-        one, watcher = agent(here, gates), agent(elsewhere)
-        handle = one.start("Go", run_id="r", labels={"team": "blue"})
-        watched = watcher.attach("r")
-        for number in range(3):
-            await gates.reached[number].wait()
-            for view in (watched, one.attach("r")):
-                status = await view.status()
-                assert (status.id, status.agent, status.status, status.driven) == ("r", "agent", "running", True)
-                assert status.labels == {"team": "blue"}
-                assert [step.observation for step in status.steps][:number] == [f"page {at}" for at in range(number)]
-                assert status.tool_calls == number
-                assert status.model_calls in (number, number + 1), "an answer is stored with what follows from it"
-                assert status.usage.total == 12 * status.model_calls
-                assert status.pending == ()
-            gates.opened[number].set()
-        run = await handle.result()
-        waiting = await watched.result()
-        assert waiting.stop == run.stop == stops.Suspended()
-        assert waiting.pending == run.pending == (await watched.status()).pending
-        assert not (await watched.status()).driven
-        resumed = await one.resume("r", {item.id: Approve() for item in run.pending})
-        result = await watched.result()
-        assert (result.text, result.stop, result.usage) == ("done", resumed.stop, resumed.usage)
-        status = await watched.status()
-        assert status.status == "Completed"
-        assert list(status.messages) == list(resumed.messages)
-        assert (status.usage, status.model_calls, status.tool_calls) == (
-            resumed.usage,
-            resumed.model_calls,
-            resumed.tool_calls,
-        )
-        items = [item async for item in watched.events(after=status.entries - 1)]
-        assert [type(item.what) for item in items] == [Ended]
-        for store in (here, elsewhere):
-            await store.close()
-
-    asyncio.run(main())
+async def test_status_and_result_of_a_run_that_another_process_drives(kind: str, tmp_path: Path) -> None:
+    place, gates = PLACES[kind](tmp_path), Gates()
+    here, elsewhere = place(), place()
+    one, watcher = agent(here, gates), agent(elsewhere)
+    handle = one.start("Go", run_id="r", labels={"team": "blue"})
+    watched = watcher.attach("r")
+    for number in range(3):
+        await gates.reached[number].wait()
+        for view in (watched, one.attach("r")):
+            status = await view.status()
+            assert (status.id, status.agent, status.status, status.driven) == ("r", "agent", "running", True)
+            assert status.labels == {"team": "blue"}
+            assert [step.observation for step in status.steps][:number] == [f"page {at}" for at in range(number)]
+            assert status.tool_calls == number
+            assert status.model_calls in (number, number + 1), "an answer is stored with what follows from it"
+            assert status.usage.total == 12 * status.model_calls
+            assert status.pending == ()
+        gates.opened[number].set()
+    run = await handle.result()
+    waiting = await watched.result()
+    assert waiting.stop == run.stop == stops.Suspended()
+    assert waiting.pending == run.pending == (await watched.status()).pending
+    assert not (await watched.status()).driven
+    resumed = await one.resume("r", {item.id: Approve() for item in run.pending})
+    result = await watched.result()
+    assert (result.text, result.stop, result.usage) == ("done", resumed.stop, resumed.usage)
+    status = await watched.status()
+    assert status.status == "Completed"
+    assert list(status.messages) == list(resumed.messages)
+    assert (status.usage, status.model_calls, status.tool_calls) == (
+        resumed.usage,
+        resumed.model_calls,
+        resumed.tool_calls,
+    )
+    items = [item async for item in watched.events(after=status.entries - 1)]
+    assert [type(item.what) for item in items] == [Ended]
+    for store in (here, elsewhere):
+        await store.close()
 
 
-def test_result_waits_for_the_end_and_drives_nothing(tmp_path: Path) -> None:
-    async def main() -> None:
-        place, gates = PLACES["sqlite"](tmp_path), Gates()
-        here, elsewhere = place(), place()
-        handle = agent(here, gates).start("Go", run_id="r")
-        await gates.reached[0].wait()
-        result = asyncio.create_task(agent(elsewhere).attach("r").result())
-        await turns(20)
-        assert not result.done()
-        for gate in gates.opened:
-            gate.set()
-        assert (await result).pending == (await handle.result()).pending
-        for store in (here, elsewhere):
-            await store.close()
-
-    asyncio.run(main())
+async def test_result_waits_for_the_end_and_drives_nothing(tmp_path: Path) -> None:
+    place, gates = PLACES["sqlite"](tmp_path), Gates()
+    here, elsewhere = place(), place()
+    handle = agent(here, gates).start("Go", run_id="r")
+    await gates.reached[0].wait()
+    result = asyncio.create_task(agent(elsewhere).attach("r").result())
+    await turns(20)
+    assert not result.done()
+    for gate in gates.opened:
+        gate.set()
+    assert (await result).pending == (await handle.result()).pending
+    for store in (here, elsewhere):
+        await store.close()
 
 
 @pytest.mark.parametrize("stored", [True, False])
-def test_an_unknown_run_is_an_error_where_it_is_read(stored: bool, tmp_path: Path) -> None:
-    async def main() -> None:
-        store = PLACES["memory"](tmp_path)() if stored else None
-        watched: AttachedRun[Any] = agent(store).attach("r")
-        assert repr(watched) == "AttachedRun('r')"
-        for read in (watched.status(), watched.result(), anext(watched.events())):
-            with pytest.raises(RunNotFound, match="there is no run 'r'"):
-                await read
-
-    asyncio.run(main())
+async def test_an_unknown_run_is_an_error_where_it_is_read(stored: bool, tmp_path: Path) -> None:
+    store = PLACES["memory"](tmp_path)() if stored else None
+    watched: AttachedRun[Any] = agent(store).attach("r")
+    assert repr(watched) == "AttachedRun('r')"
+    for read in (watched.status(), watched.result(), anext(watched.events())):
+        with pytest.raises(RunNotFound, match="there is no run 'r'"):
+            await read
 
 
 @pytest.mark.parametrize("kind", [*PLACES, "none"])
 @pytest.mark.parametrize("ids", ["chosen", "fresh", "of a test"])
-def test_a_handle_has_the_id_at_once_and_waits_for_the_record(kind: str, ids: str, tmp_path: Path) -> None:
-    async def main() -> None:
-        store = None if kind == "none" else PLACES[kind](tmp_path)()
-        gates = Gates()
-        options: Any = {"chosen": {"run_id": "r"}, "of a test": {"environment": Environment(ids=lambda: "t")}}.get(
-            ids, {}
-        )
-        one = agent(store, gates)
-        handle = one.start("Go", **options)
-        assert handle.id == {"chosen": "r", "of a test": "t"}.get(ids, handle.id) != ""
-        assert await handle.recorded()
-        assert (await one.attach(handle.id).status()).status == "running"
-        if store is not None:
-            assert await store.find(f"run:{handle.id}") is not None
-        for gate in gates.opened:
-            gate.set()
-        run = await handle.result()
-        assert run.id == handle.id
-        assert await handle.recorded()
-        if store is not None:
-            await store.close()
-
-    asyncio.run(main())
+async def test_a_handle_has_the_id_at_once_and_waits_for_the_record(kind: str, ids: str, tmp_path: Path) -> None:
+    store = None if kind == "none" else PLACES[kind](tmp_path)()
+    gates = Gates()
+    options: Any = {"chosen": {"run_id": "r"}, "of a test": {"environment": Environment(ids=lambda: "t")}}.get(ids, {})
+    one = agent(store, gates)
+    handle = one.start("Go", **options)
+    assert handle.id == {"chosen": "r", "of a test": "t"}.get(ids, handle.id) != ""
+    assert await handle.recorded()
+    assert (await one.attach(handle.id).status()).status == "running"
+    if store is not None:
+        assert await store.find(f"run:{handle.id}") is not None
+    for gate in gates.opened:
+        gate.set()
+    run = await handle.result()
+    assert run.id == handle.id
+    assert await handle.recorded()
+    if store is not None:
+        await store.close()
 
 
-def test_recorded_raises_what_kept_the_run_from_being_opened(tmp_path: Path) -> None:
-    async def main() -> None:
-        store = PLACES["memory"](tmp_path)()
-        gates = Gates()
-        one = agent(store, gates)
-        first = one.start("Go", run_id="r")
-        assert await first.recorded()
-        with pytest.raises(RunExists):
-            await one.start("Go elsewhere", run_id="r").recorded()
-        with pytest.raises(ConfigurationError, match="is already running"):
-            await one.start("Go", run_id="r").recorded()
-        first.cancel()
-        assert (await first.result()).stop == stops.Cancelled()
-        cancelled = one.start("Go", run_id="s")
-        cancelled.cancel()
-        assert not await cancelled.recorded()
-        assert await store.find("run:s") is None
-
-    asyncio.run(main())
+async def test_recorded_raises_what_kept_the_run_from_being_opened(tmp_path: Path) -> None:
+    store = PLACES["memory"](tmp_path)()
+    gates = Gates()
+    one = agent(store, gates)
+    first = one.start("Go", run_id="r")
+    assert await first.recorded()
+    with pytest.raises(RunExists):
+        await one.start("Go elsewhere", run_id="r").recorded()
+    with pytest.raises(ConfigurationError, match="is already running"):
+        await one.start("Go", run_id="r").recorded()
+    first.cancel()
+    assert (await first.result()).stop == stops.Cancelled()
+    cancelled = one.start("Go", run_id="s")
+    cancelled.cancel()
+    assert not await cancelled.recorded()
+    assert await store.find("run:s") is None
 
 
-def test_inside_another_run_a_handle_has_the_id_of_that_run() -> None:
+async def test_inside_another_run_a_handle_has_the_id_of_that_run() -> None:
     ids: list[str] = []
 
-    async def main() -> AgentRun[Any]:
-        helper = Agent(ScriptedModel("helped"), name="helper")
+    helper = Agent(ScriptedModel("helped"), name="helper")
 
-        @tool
-        async def ask() -> str:
-            """Ask."""
-            handle = helper.start("Help")
-            assert await handle.recorded()
-            ids.append(handle.id)
-            return (await handle.result()).text
+    @tool
+    async def ask() -> str:
+        """Ask."""
+        handle = helper.start("Help")
+        assert await handle.recorded()
+        ids.append(handle.id)
+        return (await handle.result()).text
 
-        return await Agent(ScriptedModel(tool_call("ask"), "done"), tools=[ask]).run("Go")
-
-    run = asyncio.run(main())
+    run = await Agent(ScriptedModel(tool_call("ask"), "done"), tools=[ask]).run("Go")
     assert run.observations == ("helped",)
     assert ids == [run.id]
 
 
 @pytest.mark.parametrize("kind", PLACES)
-def test_who_waits_for_a_run_that_waits_learns_that_anyone_goes_on_with_it_or_removes_it(
+async def test_who_waits_for_a_run_that_waits_learns_that_anyone_goes_on_with_it_or_removes_it(
     kind: str, tmp_path: Path
 ) -> None:
-    async def main() -> None:
-        place = PLACES[kind](tmp_path)
-        here, elsewhere = place(), place()
-        driver = agent(here)
-        run = await driver.run("pay", run_id="run")
-        watched = [each.attach("run") for each in (driver, agent(elsewhere))]
-        count = (await watched[0].status()).entries
-        waiting = [asyncio.ensure_future(each.continued(after=count)) for each in watched]
-        await turns(20)
-        assert not any(each.done() for each in waiting)
-        await driver.resume("run", {run.pending[0].id: Approve()})
-        assert await asyncio.gather(*waiting) == [True, True]
-        count = (await watched[0].status()).entries
-        assert await watched[1].continued(after=count - 1)  # it has gone on before
-        await here.delete("run:run")
-        assert not await watched[1].continued(after=count)
-        for store in (here, elsewhere):
-            await store.close()
 
-    asyncio.run(main())
+    place = PLACES[kind](tmp_path)
+    here, elsewhere = place(), place()
+    driver = agent(here)
+    run = await driver.run("pay", run_id="run")
+    watched = [each.attach("run") for each in (driver, agent(elsewhere))]
+    count = (await watched[0].status()).entries
+    waiting = [asyncio.ensure_future(each.continued(after=count)) for each in watched]
+    await turns(20)
+    assert not any(each.done() for each in waiting)
+    await driver.resume("run", {run.pending[0].id: Approve()})
+    assert await asyncio.gather(*waiting) == [True, True]
+    count = (await watched[0].status()).entries
+    assert await watched[1].continued(after=count - 1)  # it has gone on before
+    await here.delete("run:run")
+    assert not await watched[1].continued(after=count)
+    for store in (here, elsewhere):
+        await store.close()

@@ -65,217 +65,190 @@ def texts(run: AgentRun[Any]) -> list[str]:
 
 @pytest.mark.parametrize("after_step", [False, True])
 @pytest.mark.parametrize("kind", PLACES)
-def test_a_run_is_cancelled_and_can_be_resumed(after_step: bool, kind: str, tmp_path: Path) -> None:
-    async def main() -> None:
-        async with stores(kind, tmp_path) as (here, elsewhere):
-            desk = Desk()
-            one = desk.agent(here)
-            driving = asyncio.create_task(one.run("Go", run_id="r"))
-            await desk.looked.wait()
-            attached = desk.agent(elsewhere).attach("r")
-            assert await attached.cancel(after_step=after_step)
-            run = await driving
-            assert run.stop == stops.Cancelled()
-            if after_step:
-                assert texts(run)[-1] == "seen", "the step has ended"
-            assert not driving.cancelling(), "the task of the caller is not cancelled"
-            assert (await attached.result()).messages == run.messages
-            assert not await attached.cancel()
-            assert not await attached.inject("by the way")
-            resumed = asyncio.create_task(one.resume("r"))
-            desk.looked.clear()
-            await desk.looked.wait()  # an old request stops no later resume
-            assert await attached.inject("by the way")
-            run = await resumed
-            assert (run.stop, texts(run)[-2:]) == (stops.Completed(), ["by the way", "done"])
-
-    asyncio.run(main())
+async def test_a_run_is_cancelled_and_can_be_resumed(after_step: bool, kind: str, tmp_path: Path) -> None:
+    async with stores(kind, tmp_path) as (here, elsewhere):
+        desk = Desk()
+        one = desk.agent(here)
+        driving = asyncio.create_task(one.run("Go", run_id="r"))
+        await desk.looked.wait()
+        attached = desk.agent(elsewhere).attach("r")
+        assert await attached.cancel(after_step=after_step)
+        run = await driving
+        assert run.stop == stops.Cancelled()
+        if after_step:
+            assert texts(run)[-1] == "seen", "the step has ended"
+        assert not driving.cancelling(), "the task of the caller is not cancelled"
+        assert (await attached.result()).messages == run.messages
+        assert not await attached.cancel()
+        assert not await attached.inject("by the way")
+        resumed = asyncio.create_task(one.resume("r"))
+        desk.looked.clear()
+        await desk.looked.wait()  # an old request stops no later resume
+        assert await attached.inject("by the way")
+        run = await resumed
+        assert (run.stop, texts(run)[-2:]) == (stops.Completed(), ["by the way", "done"])
 
 
 @pytest.mark.parametrize("kind", PLACES)
-def test_a_run_is_redirected_while_a_tool_runs(kind: str, tmp_path: Path) -> None:
-    async def main() -> None:
-        async with stores(kind, tmp_path) as (here, elsewhere):
-            desk, replies = Desk(), (tool_call("wait"), "done")
-            driving = asyncio.create_task(desk.agent(here, *replies).run("Go", run_id="r"))
-            await desk.waits.wait()
-            assert await desk.agent(elsewhere).attach("r").redirect("by the way")
-            run = await driving
-            assert texts(run)[-2:] == ["by the way", "done"]
-            assert "redirected" in texts(run)[2]
-            assert (await desk.agent(elsewhere, *replies).replay("r")).messages == run.messages
-
-    asyncio.run(main())
+async def test_a_run_is_redirected_while_a_tool_runs(kind: str, tmp_path: Path) -> None:
+    async with stores(kind, tmp_path) as (here, elsewhere):
+        desk, replies = Desk(), (tool_call("wait"), "done")
+        driving = asyncio.create_task(desk.agent(here, *replies).run("Go", run_id="r"))
+        await desk.waits.wait()
+        assert await desk.agent(elsewhere).attach("r").redirect("by the way")
+        run = await driving
+        assert texts(run)[-2:] == ["by the way", "done"]
+        assert "redirected" in texts(run)[2]
+        assert (await desk.agent(elsewhere, *replies).replay("r")).messages == run.messages
 
 
-def test_in_the_same_process_a_run_without_a_store_is_controlled_too() -> None:
-    async def main() -> None:
-        desk = Desk()
-        one = desk.agent(None)
-        for verb in ("cancel", "inject", "redirect"):
-            desk.looked.clear()
-            driving = asyncio.create_task(one.run("Go", run_id=verb))
-            await desk.looked.wait()
-            attached = one.attach(verb)
-            assert await (attached.cancel() if verb == "cancel" else getattr(attached, verb)("by the way"))
-            assert (await driving).stop == (stops.Cancelled() if verb == "cancel" else stops.Completed())
-
-    asyncio.run(main())
+async def test_in_the_same_process_a_run_without_a_store_is_controlled_too() -> None:
+    desk = Desk()
+    one = desk.agent(None)
+    for verb in ("cancel", "inject", "redirect"):
+        desk.looked.clear()
+        driving = asyncio.create_task(one.run("Go", run_id=verb))
+        await desk.looked.wait()
+        attached = one.attach(verb)
+        assert await (attached.cancel() if verb == "cancel" else getattr(attached, verb)("by the way"))
+        assert (await driving).stop == (stops.Cancelled() if verb == "cancel" else stops.Completed())
 
 
 @pytest.mark.parametrize("session", [False, True])
 @pytest.mark.parametrize("kind", PLACES)
-def test_a_run_that_waits_is_due_when_it_is_cancelled(kind: str, session: bool, tmp_path: Path) -> None:
-    async def main() -> None:
-        async with stores(kind, tmp_path) as (here, elsewhere):
-            desk, replies = Desk(), (tool_call("look"), tool_call("pay"), "done")
-            one, other = desk.agent(here, *replies), desk.agent(elsewhere, *replies)
-            options: Any = {"session": "s"} if session else {}
-            before = await one.run("Go", run_id="r", **options)
-            assert before.stop == stops.Suspended()
-            assert not (await other.recover()).runs, "it is not due"
-            assert await other.attach("r").cancel()
-            recovered = (await other.recover()).runs["r"]
-            assert recovered.stop == (await one.attach("r").result()).stop == stops.Cancelled()
-            assert not recovered.pending
-            assert recovered.messages == before.messages, "what it has done before is kept"
-            assert not (await other.recover()).runs, "it is not due any more"
-            (item,) = before.pending
-            resumed = await one.resume("r", {item.id: Approve()})
-            assert (resumed.text, resumed.observations) == ("done", ("seen", "paid"))
-
-    asyncio.run(main())
+async def test_a_run_that_waits_is_due_when_it_is_cancelled(kind: str, session: bool, tmp_path: Path) -> None:
+    async with stores(kind, tmp_path) as (here, elsewhere):
+        desk, replies = Desk(), (tool_call("look"), tool_call("pay"), "done")
+        one, other = desk.agent(here, *replies), desk.agent(elsewhere, *replies)
+        options: Any = {"session": "s"} if session else {}
+        before = await one.run("Go", run_id="r", **options)
+        assert before.stop == stops.Suspended()
+        assert not (await other.recover()).runs, "it is not due"
+        assert await other.attach("r").cancel()
+        recovered = (await other.recover()).runs["r"]
+        assert recovered.stop == (await one.attach("r").result()).stop == stops.Cancelled()
+        assert not recovered.pending
+        assert recovered.messages == before.messages, "what it has done before is kept"
+        assert not (await other.recover()).runs, "it is not due any more"
+        (item,) = before.pending
+        resumed = await one.resume("r", {item.id: Approve()})
+        assert (resumed.text, resumed.observations) == ("done", ("seen", "paid"))
 
 
 @pytest.mark.parametrize("kind", PLACES)
-def test_a_submitted_run_that_is_cancelled_calls_nothing(kind: str, tmp_path: Path) -> None:
-    async def main() -> None:
-        async with stores(kind, tmp_path) as (here, elsewhere):
-            desk = Desk()
-            one = desk.agent(here)
-            submitted = await one.submit("Go", run_id="r")
-            assert await submitted.cancel()
-            run = (await desk.agent(elsewhere).recover()).runs["r"]
-            assert (run.stop, run.model_calls, desk.looked.is_set()) == (stops.Cancelled(), 0, False)
-            assert (await submitted.result()).stop == stops.Cancelled()
-
-    asyncio.run(main())
+async def test_a_submitted_run_that_is_cancelled_calls_nothing(kind: str, tmp_path: Path) -> None:
+    async with stores(kind, tmp_path) as (here, elsewhere):
+        desk = Desk()
+        one = desk.agent(here)
+        submitted = await one.submit("Go", run_id="r")
+        assert await submitted.cancel()
+        run = (await desk.agent(elsewhere).recover()).runs["r"]
+        assert (run.stop, run.model_calls, desk.looked.is_set()) == (stops.Cancelled(), 0, False)
+        assert (await submitted.result()).stop == stops.Cancelled()
 
 
 @pytest.mark.parametrize("verb", ["inject", "redirect"])
 @pytest.mark.parametrize("kind", PLACES)
-def test_a_message_to_a_run_that_waits_is_taken_when_it_goes_on(verb: str, kind: str, tmp_path: Path) -> None:
-    async def main() -> None:
-        async with stores(kind, tmp_path) as (here, elsewhere):
-            desk, replies = Desk(), (tool_call("pay"), "done")
-            one, other = desk.agent(here, *replies), desk.agent(elsewhere, *replies)
-            (item,) = (await one.run("Go", run_id="r")).pending
-            assert await getattr(other.attach("r"), verb)("by the way")
-            run = (await one.recover()).runs["r"]
-            if verb == "inject":
-                assert (run.stop, texts(run)) == (stops.Suspended(), ["Go"])
-                assert not (await one.recover()).runs, "it still waits, and is not due"
-                run = await one.resume("r", {item.id: Approve()})
-            assert run.stop == stops.Completed()
-            assert texts(run)[-2:] == ["by the way", "done"]
-            assert run.observations[0] == "paid" if verb == "inject" else "redirected" in run.observations[0]
-
-    asyncio.run(main())
+async def test_a_message_to_a_run_that_waits_is_taken_when_it_goes_on(verb: str, kind: str, tmp_path: Path) -> None:
+    async with stores(kind, tmp_path) as (here, elsewhere):
+        desk, replies = Desk(), (tool_call("pay"), "done")
+        one, other = desk.agent(here, *replies), desk.agent(elsewhere, *replies)
+        (item,) = (await one.run("Go", run_id="r")).pending
+        assert await getattr(other.attach("r"), verb)("by the way")
+        run = (await one.recover()).runs["r"]
+        if verb == "inject":
+            assert (run.stop, texts(run)) == (stops.Suspended(), ["Go"])
+            assert not (await one.recover()).runs, "it still waits, and is not due"
+            run = await one.resume("r", {item.id: Approve()})
+        assert run.stop == stops.Completed()
+        assert texts(run)[-2:] == ["by the way", "done"]
+        assert run.observations[0] == "paid" if verb == "inject" else "redirected" in run.observations[0]
 
 
 @pytest.mark.parametrize("kind", PLACES)
-def test_a_decision_on_a_run_that_goes_on_elsewhere_is_used_when_it_is_continued(kind: str, tmp_path: Path) -> None:
-    async def main() -> None:
-        async with stores(kind, tmp_path) as (here, elsewhere):
-            desk, replies = Desk(), (assistant(tool_call("pay"), tool_call("wait")), "done")
-            one, attached = desk.agent(here, *replies), desk.agent(elsewhere, *replies).attach("r")
-            driving = asyncio.create_task(one.run("Go", run_id="r"))
+async def test_a_decision_on_a_run_that_goes_on_elsewhere_is_used_when_it_is_continued(
+    kind: str, tmp_path: Path
+) -> None:
+    async with stores(kind, tmp_path) as (here, elsewhere):
+        desk, replies = Desk(), (assistant(tool_call("pay"), tool_call("wait")), "done")
+        one, attached = desk.agent(here, *replies), desk.agent(elsewhere, *replies).attach("r")
+        driving = asyncio.create_task(one.run("Go", run_id="r"))
+        await desk.waits.wait()
+        while not (pending := (await attached.status()).pending):
             await desk.waits.wait()
-            while not (pending := (await attached.status()).pending):
-                await desk.waits.wait()
-            (item,) = pending
-            with pytest.raises(ConfigurationError, match="no call with the id"):
-                await attached.decide({"other": Approve()})
-            for _ in range(2):
-                await attached.decide({item.id: Approve()})
-            desk.goes_on.set()
-            assert (await driving).stop == stops.Suspended()
-            run = (await one.recover()).runs["r"]
-            assert (run.text, run.observations) == ("done", ("paid", "waited"))
-            assert not (await one.recover()).runs
-
-    asyncio.run(main())
+        (item,) = pending
+        with pytest.raises(ConfigurationError, match="no call with the id"):
+            await attached.decide({"other": Approve()})
+        for _ in range(2):
+            await attached.decide({item.id: Approve()})
+        desk.goes_on.set()
+        assert (await driving).stop == stops.Suspended()
+        run = (await one.recover()).runs["r"]
+        assert (run.text, run.observations) == ("done", ("paid", "waited"))
+        assert not (await one.recover()).runs
 
 
 @pytest.mark.parametrize("kind", PLACES)
-def test_the_first_of_two_decisions_counts(kind: str, tmp_path: Path) -> None:
-    async def main() -> None:
-        async with stores(kind, tmp_path) as (here, elsewhere):
-            desk, replies = Desk(), (assistant(tool_call("pay"), tool_call("wait")), "done")
-            one, attached = desk.agent(here, *replies), desk.agent(elsewhere, *replies).attach("r")
-            driving = asyncio.create_task(one.run("Go", run_id="r"))
-            await desk.waits.wait()
-            (item,) = (await attached.status()).pending
-            for _ in range(2):
-                await attached.decide({item.id: Deny("not now")})
-                for other in (Approve(), Deny("no")):
-                    with pytest.raises(AlreadyDecided, match="not now"):
-                        await attached.decide({item.id: other})
-            both = await asyncio.gather(
-                *(attached.decide({item.id: Deny(each)}) for each in ("not now", "a", "b")), return_exceptions=True
-            )
-            assert [type(each) for each in both] == [type(None), AlreadyDecided, AlreadyDecided]
-            desk.goes_on.set()
-            await driving
-            for decide in (attached.decide, partial(one.decide, "r"), partial(one.resume, "r")):
-                with pytest.raises(AlreadyDecided):
-                    await decide({item.id: Approve()})
+async def test_the_first_of_two_decisions_counts(kind: str, tmp_path: Path) -> None:
+    async with stores(kind, tmp_path) as (here, elsewhere):
+        desk, replies = Desk(), (assistant(tool_call("pay"), tool_call("wait")), "done")
+        one, attached = desk.agent(here, *replies), desk.agent(elsewhere, *replies).attach("r")
+        driving = asyncio.create_task(one.run("Go", run_id="r"))
+        await desk.waits.wait()
+        (item,) = (await attached.status()).pending
+        for _ in range(2):
             await attached.decide({item.id: Deny("not now")})
-            run = await one.resume("r")
-            assert (run.text, "not now" in run.observations[0]) == ("done", True)
-
-    asyncio.run(main())
-
-
-def test_what_an_agent_does_not_allow_is_refused_where_it_is_sent(tmp_path: Path) -> None:
-    async def main() -> None:
-        async with stores("sqlite", tmp_path, 1) as (store,):
-            desk = Desk()
-            quiet = desk.agent(store, tool_call("pay"), middleware=[Steerable("cancel")], name="quiet")
-            await quiet.run("Go", run_id="r")
-
-            @flow(store=store)
-            async def order() -> None:
-                """Order."""
-
-            for attached, error in ((quiet.attach("r"), Denied), (order.attach("r"), ConfigurationError)):
-                for steer in (attached.inject, attached.redirect):
-                    with pytest.raises(error):
-                        await steer("by the way")
-            with pytest.raises(ConfigurationError, match="no loop"):
-                await order.attach("r").cancel(after_step=True)
-            with pytest.raises(RunNotFound, match="there is no run 'other'"):
-                await quiet.attach("other").cancel()
-            with pytest.raises(ConfigurationError, match="what a user says"):
-                await desk.agent(store).attach("r").inject(assistant("x"))
-            assert not await store.inbox("run:r")
-
-    asyncio.run(main())
+            for other in (Approve(), Deny("no")):
+                with pytest.raises(AlreadyDecided, match="not now"):
+                    await attached.decide({item.id: other})
+        both = await asyncio.gather(
+            *(attached.decide({item.id: Deny(each)}) for each in ("not now", "a", "b")), return_exceptions=True
+        )
+        assert [type(each) for each in both] == [type(None), AlreadyDecided, AlreadyDecided]
+        desk.goes_on.set()
+        await driving
+        for decide in (attached.decide, partial(one.decide, "r"), partial(one.resume, "r")):
+            with pytest.raises(AlreadyDecided):
+                await decide({item.id: Approve()})
+        await attached.decide({item.id: Deny("not now")})
+        run = await one.resume("r")
+        assert (run.text, "not now" in run.observations[0]) == ("done", True)
 
 
-def test_what_an_agent_does_not_allow_is_refused_where_it_arrives(
+async def test_what_an_agent_does_not_allow_is_refused_where_it_is_sent(tmp_path: Path) -> None:
+    async with stores("sqlite", tmp_path, 1) as (store,):
+        desk = Desk()
+        quiet = desk.agent(store, tool_call("pay"), middleware=[Steerable("cancel")], name="quiet")
+        await quiet.run("Go", run_id="r")
+
+        @flow(store=store)
+        async def order() -> None:
+            """Order."""
+
+        for attached, error in ((quiet.attach("r"), Denied), (order.attach("r"), ConfigurationError)):
+            for steer in (attached.inject, attached.redirect):
+                with pytest.raises(error):
+                    await steer("by the way")
+        with pytest.raises(ConfigurationError, match="no loop"):
+            await order.attach("r").cancel(after_step=True)
+        with pytest.raises(RunNotFound, match="there is no run 'other'"):
+            await quiet.attach("other").cancel()
+        with pytest.raises(ConfigurationError, match="what a user says"):
+            await desk.agent(store).attach("r").inject(assistant("x"))
+        assert not await store.inbox("run:r")
+
+
+async def test_what_an_agent_does_not_allow_is_refused_where_it_arrives(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    async def main() -> None:
-        async with stores("sqlite", tmp_path) as (here, elsewhere):
-            desk, replies = Desk(), (tool_call("pay"), "done")
-            closed = desk.agent(here, *replies, middleware=[Steerable()])
-            (item,) = (await closed.run("Go", run_id="r")).pending
-            attached = desk.agent(elsewhere, *replies).attach("r")  # another version of the agent
-            assert await attached.inject("by the way")
-            assert await attached.cancel()
-            run = await closed.resume("r", {item.id: Approve()})
-            assert (run.stop, texts(run)[-2:]) == (stops.Completed(), ["paid", "done"])
 
-    asyncio.run(main())
+    async with stores("sqlite", tmp_path) as (here, elsewhere):
+        desk, replies = Desk(), (tool_call("pay"), "done")
+        closed = desk.agent(here, *replies, middleware=[Steerable()])
+        (item,) = (await closed.run("Go", run_id="r")).pending
+        attached = desk.agent(elsewhere, *replies).attach("r")  # another version of the agent
+        assert await attached.inject("by the way")
+        assert await attached.cancel()
+        run = await closed.resume("r", {item.id: Approve()})
+        assert (run.stop, texts(run)[-2:]) == (stops.Completed(), ["paid", "done"])
     assert caplog.text.count("is refused") == 2

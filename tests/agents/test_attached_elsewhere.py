@@ -64,28 +64,25 @@ def texts(items: list[SubscribedItem]) -> list[str]:
 
 
 @pytest.mark.parametrize("kind", PLACES)
-def test_readers_elsewhere_get_every_entry_and_every_piece_in_order(kind: str, tmp_path: Path) -> None:
+async def test_readers_elsewhere_get_every_entry_and_every_piece_in_order(kind: str, tmp_path: Path) -> None:
     pieces = ["short", "über\n\x00 \u2028 'quoted'", "long " * 3000, *map(str, range(40))]
 
-    async def main() -> None:
-        async with stores(kind, tmp_path, 3) as (here, *elsewhere):
-            audience = Audience(len(elsewhere))
-            driver = talking(here, pieces, audience)
-            handle = driver.start("Go", run_id="r")
-            await handle.recorded()
-            readers = [
-                asyncio.create_task(audience.follow(talking(store, pieces), number))
-                for number, store in enumerate(elsewhere)
-            ]
-            run = await handle.result()
-            assert run.text == "done"
-            recorded = [item async for item in driver.subscribe("r")]
-            for reader in readers:
-                items = await reader
-                assert [item for item in items if not item.index] == recorded
-                places = [(item.number, item.index) for item in items]
-                assert places == sorted(set(places))
-                assert not [item for item in items if isinstance(item.what, Skipped)]
-                assert texts(items) == [f"{turn}:{piece}" for turn in range(2) for piece in pieces]
-
-    asyncio.run(main())
+    async with stores(kind, tmp_path, 3) as (here, *elsewhere):
+        audience = Audience(len(elsewhere))
+        driver = talking(here, pieces, audience)
+        handle = driver.start("Go", run_id="r")
+        await handle.recorded()
+        readers = [
+            asyncio.create_task(audience.follow(talking(store, pieces), number))
+            for number, store in enumerate(elsewhere)
+        ]
+        run = await handle.result()
+        assert run.text == "done"
+        recorded = [item async for item in driver.subscribe("r")]
+        for reader in readers:
+            items = await reader
+            assert [item for item in items if not item.index] == recorded
+            places = [(item.number, item.index) for item in items]
+            assert places == sorted(set(places))
+            assert not [item for item in items if isinstance(item.what, Skipped)]
+            assert texts(items) == [f"{turn}:{piece}" for turn in range(2) for piece in pieces]

@@ -66,9 +66,9 @@ def _results(run: AgentRun) -> list[ToolResult]:
     ],
     ids=["requests", "steps", "tokens", "cost"],
 )
-def test_fifty_children_at_once_overspend_by_at_most_one_call(limits: dict[str, Any], most: int) -> None:
+async def test_fifty_children_at_once_overspend_by_at_most_one_call(limits: dict[str, Any], most: int) -> None:
     bill = Bill()
-    run = asyncio.run(_fan_out(bill, **limits).run("go"))
+    run = await _fan_out(bill, **limits).run("go")
     assert 1 < bill.calls <= most
     assert bill.most == bill.calls  # they did run concurrently
     refused = [result for result in _results(run) if result.error is not None]
@@ -78,22 +78,19 @@ def test_fifty_children_at_once_overspend_by_at_most_one_call(limits: dict[str, 
     assert_sendable(run.messages)
 
 
-def test_the_tokens_of_fifty_children_stay_below_the_limit_and_one_call() -> None:
+async def test_the_tokens_of_fifty_children_stay_below_the_limit_and_one_call() -> None:
     for limit in range(5_000, 20_000, 1_000):
         bill = Bill()
-        run = asyncio.run(_fan_out(bill, tokens=limit).run("go"))
+        run = await _fan_out(bill, tokens=limit).run("go")
         assert 0 < bill.calls < CHILDREN
         assert run.usage.total <= limit + COST.total
 
 
-def test_refusals_are_on_record_and_never_decided_again() -> None:
+async def test_refusals_are_on_record_and_never_decided_again() -> None:
     bill, later, store = Bill(), Bill(), LocalLogs()
 
-    async def main() -> tuple[AgentRun, AgentRun]:
-        run = await _fan_out(bill, store, requests=21).run("go", run_id="r")
-        return run, await _fan_out(later, elsewhere(store, "r"), requests=1000).replay("r")
-
-    run, replayed = asyncio.run(main())
+    run = await _fan_out(bill, store, requests=21).run("go", run_id="r")
+    replayed = await _fan_out(later, elsewhere(store, "r"), requests=1000).replay("r")
     assert (bill.calls, later.calls) == (20, 0)
     assert (replayed.messages, replayed.stop, replayed.usage) == (run.messages, run.stop, run.usage)
 
@@ -188,20 +185,17 @@ def test_when_all_tool_calls_are_used_up_the_run_stops_with_complete_results() -
 
 
 @pytest.mark.parametrize("limits", [{"tools": {"search": 3}}, {"tool_calls": 5}], ids=str)
-def test_calls_before_a_suspension_count_after_it_and_a_replay_is_the_same(limits: dict[str, Any]) -> None:
-    whole = _searching([], **limits).run_sync("go")
+async def test_calls_before_a_suspension_count_after_it_and_a_replay_is_the_same(limits: dict[str, Any]) -> None:
+    whole = await _searching([], **limits).run("go")
     did: list[str] = []
 
-    async def main() -> tuple[AgentRun, AgentRun]:
-        store = LocalLogs()
-        run = await _searching(did, store, approval=True, **limits).run("go", run_id="r")
-        while run.pending:
-            store = elsewhere(store, "r")
-            decisions = {item.id: Approve() for item in run.pending}
-            run = await _searching(did, store, approval=True, **limits).resume("r", decisions)
-        return run, await _searching([], elsewhere(store, "r"), approval=True, **limits).replay("r")
-
-    run, replayed = asyncio.run(main())
+    store = LocalLogs()
+    run = await _searching(did, store, approval=True, **limits).run("go", run_id="r")
+    while run.pending:
+        store = elsewhere(store, "r")
+        decisions = {item.id: Approve() for item in run.pending}
+        run = await _searching(did, store, approval=True, **limits).resume("r", decisions)
+    replayed = await _searching([], elsewhere(store, "r"), approval=True, **limits).replay("r")
     made = [result for result in _results(run) if result.error is None]
     assert [result.name for result in made].count("search") == len(did) == len(set(did))
     assert len(made) == sum(result.error is None for result in _results(whole))
@@ -230,18 +224,12 @@ def _spender(store: LocalLogs, **limits: Any) -> Agent:
     return Agent(model, tools=[sign], budget=Budget(**limits), settings=ModelSettings(max_tokens=10), store=store)
 
 
-def test_money_is_reserved_spent_and_remembered() -> None:
-    async def main() -> AgentRun:
-        store = LocalLogs()
-        run = await _spender(store, cost=0.75, price=_price).run("go", run_id="r")
-        while run.pending:
-            store = elsewhere(store, "r")
-            run = await _spender(store, cost=0.75, price=_price).resume(
-                "r", {item.id: Approve() for item in run.pending}
-            )
-        return run
-
-    run = asyncio.run(main())
+async def test_money_is_reserved_spent_and_remembered() -> None:
+    store = LocalLogs()
+    run = await _spender(store, cost=0.75, price=_price).run("go", run_id="r")
+    while run.pending:
+        store = elsewhere(store, "r")
+        run = await _spender(store, cost=0.75, price=_price).resume("r", {item.id: Approve() for item in run.pending})
     assert isinstance(run.stop, stops.BudgetExceeded)
     assert (run.stop.kind, run.stop.limit) == ("cost", 0.75)
     assert run.stop.used == pytest.approx(0.6)

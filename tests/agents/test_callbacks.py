@@ -89,28 +89,22 @@ def test_thoughts_of_a_reply_that_was_dropped_are_not_told() -> None:
     assert tuple(thoughts) == run.thoughts == ("kind",)
 
 
-def test_runs_that_share_callbacks_keep_their_thoughts_apart() -> None:
+async def test_runs_that_share_callbacks_keep_their_thoughts_apart() -> None:
     thoughts: list[str] = []
     callbacks = Callbacks(on_thought=thoughts.append)
 
-    async def both() -> None:
-        agents = [Agent(ScriptedModel([*_thinks(word, PAUSE, word), "done"])) for word in ("one ", "two ")]
-        await asyncio.gather(*[agent.run("go", listeners=[callbacks]) for agent in agents])
-
-    asyncio.run(both())
+    agents = [Agent(ScriptedModel([*_thinks(word, PAUSE, word), "done"])) for word in ("one ", "two ")]
+    await asyncio.gather(*[agent.run("go", listeners=[callbacks]) for agent in agents])
     assert sorted(thoughts) == ["one one ", "two two "]
 
 
-def test_events_can_be_handed_on_by_hand() -> None:
+async def test_events_can_be_handed_on_by_hand() -> None:
     thoughts: list[str] = []
     callbacks = Callbacks(on_thought=thoughts.append)
 
-    async def read() -> None:
-        async with Agent(ScriptedModel([*_thinks("h", "m"), "done"])).stream("go") as events:
-            async for event in events:
-                await callbacks(event)
-
-    asyncio.run(read())
+    async with Agent(ScriptedModel([*_thinks("h", "m"), "done"])).stream("go") as events:
+        async for event in events:
+            await callbacks(event)
     assert thoughts == ["hm"]
 
 

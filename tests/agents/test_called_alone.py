@@ -22,7 +22,7 @@ from ziggurat.layers import cache, dedupe, fallback, hedge, pipeline, retry, ste
 from ziggurat.layers.cache import CacheStore
 from ziggurat.layers.dedupe import DedupeStore
 from ziggurat.messages.agent import AgentRequest, AgentRun
-from ziggurat.messages.parts import ToolCall, ToolResult, tool_call
+from ziggurat.messages.parts import ToolCall, tool_call
 from ziggurat.messages.stops import BudgetExceeded, Completed, Failed, Suspended
 from ziggurat.models.scripted import ScriptedModel
 from ziggurat.runs.drive import partial_of
@@ -70,23 +70,20 @@ MADE: dict[str, Callable[[], Service[AgentRequest, AgentRun]]] = {
 
 @pytest.mark.parametrize("streamed", [False, True])
 @pytest.mark.parametrize("made", MADE)
-def test_what_is_made_of_agents_answers_outside_of_runs(made: str, streamed: bool) -> None:
-    async def main() -> None:
-        service, heard = MADE[made](), Folded()
-        async with assert_no_leaks():
-            if streamed:
-                async with open_stream(service, ASKED) as events:
-                    async for event in events:
-                        heard(event)
-                run = events.response
-            else:
-                run = await service(ASKED, root().heard_by(heard))
-        assert (run.text, run.stop) == ("answer", Completed())
-        assert run.id
-        assert texts(heard.messages())[-1:] == ["answer"]
-        assert "part" not in texts(heard.messages())  # what was heard of tries that failed is dropped
-
-    asyncio.run(main())
+async def test_what_is_made_of_agents_answers_outside_of_runs(made: str, streamed: bool) -> None:
+    service, heard = MADE[made](), Folded()
+    async with assert_no_leaks():
+        if streamed:
+            async with open_stream(service, ASKED) as events:
+                async for event in events:
+                    heard(event)
+            run = events.response
+        else:
+            run = await service(ASKED, root().heard_by(heard))
+    assert (run.text, run.stop) == ("answer", Completed())
+    assert run.id
+    assert texts(heard.messages())[-1:] == ["answer"]
+    assert "part" not in texts(heard.messages())  # what was heard of tries that failed is dropped
 
 
 @pytest.mark.parametrize("kind", ["by reference", "memory", "sqlite", "file"])
@@ -115,7 +112,7 @@ def test_it_is_kept_and_goes_on_as_any_run(kind: str, tmp_path: Path) -> None:
         asyncio.run(main(place()))
 
 
-def test_the_scope_and_the_deadline_of_the_context_hold() -> None:
+async def test_the_scope_and_the_deadline_of_the_context_hold() -> None:
     name: Key[str] = Key("name")
     clock = HandClock(auto=True)
 
@@ -130,14 +127,11 @@ def test_the_scope_and_the_deadline_of_the_context_hold() -> None:
         await ctx.clock.sleep(100)
         return "never"
 
-    async def main() -> None:
-        ctx = root("run", Scope({CLOCK: clock, name: "ada"}))
-        run = await _agent(tool_call("look"), "end", tools=[look])(ASKED, ctx)
-        assert run.observations == ("ada True",)
-        with pytest.raises(Timeout):
-            await stack(_agent(tool_call("hang"), tools=[hang]), timeout(seconds=5))(ASKED, ctx)
-
-    asyncio.run(main())
+    ctx = root("run", Scope({CLOCK: clock, name: "ada"}))
+    run = await _agent(tool_call("look"), "end", tools=[look])(ASKED, ctx)
+    assert run.observations == ("ada True",)
+    with pytest.raises(Timeout):
+        await stack(_agent(tool_call("hang"), tools=[hang]), timeout(seconds=5))(ASKED, ctx)
 
 
 def _tools(helper: Agent) -> list[Any]:
@@ -170,45 +164,39 @@ def _tools(helper: Agent) -> list[Any]:
 
 
 @pytest.mark.parametrize("number", range(5))
-def test_tools_that_call_agents_answer_outside_of_runs_and_join_runs_within(number: int) -> None:
-    async def main() -> None:
-        called = _tools(Agent(ScriptedModel(always="helped"), name="helper"))[number]
-        result = await called(ToolCall("1", called.spec.name, "{}"), root())
-        assert (result.text, result.error) == ("helped", None)
-        call = tool_call(called.spec.name)
-        run = await _agent(call, "end", tools=[called]).run("go")
-        assert (run.stop, run.observations, run.model_calls) == (Completed(), ("helped",), 3)
-        limited = await _agent(call, "end", tools=[called], budget=Budget(requests=1)).run("go")
-        assert limited.stop == BudgetExceeded("requests", 1, 1)  # a context of its own is no way out of the rules
-
-    asyncio.run(main())
+async def test_tools_that_call_agents_answer_outside_of_runs_and_join_runs_within(number: int) -> None:
+    called = _tools(Agent(ScriptedModel(always="helped"), name="helper"))[number]
+    result = await called(ToolCall("1", called.spec.name, "{}"), root())
+    assert (result.text, result.error) == ("helped", None)
+    call = tool_call(called.spec.name)
+    run = await _agent(call, "end", tools=[called]).run("go")
+    assert (run.stop, run.observations, run.model_calls) == (Completed(), ("helped",), 3)
+    limited = await _agent(call, "end", tools=[called], budget=Budget(requests=1)).run("go")
+    assert limited.stop == BudgetExceeded("requests", 1, 1)  # a context of its own is no way out of the rules
 
 
-def test_an_agent_as_a_tool_answers_outside_of_runs() -> None:
+async def test_an_agent_as_a_tool_answers_outside_of_runs() -> None:
     @tool(approval=True)
     async def pay() -> str:
         """Pay."""
         return "paid"
 
-    async def main() -> list[ToolResult]:
-        call = ToolCall("1", "first", '{"input": "go"}')
-        waits = _agent(tool_call("pay"), tools=[pay])
-        made = [
-            _agent("answer").as_tool(),
-            stack(_agent(BROKEN, "answer").as_tool(), retry(attempts=2, base=0.0)),
-            AgentTool(stack(_agent(BROKEN, "answer"), retry(attempts=2, base=0.0))),
-            waits.as_tool(),
-        ]
-        return [await each(call, root()) for each in made]
-
-    *answers, waiting = asyncio.run(main())
+    call = ToolCall("1", "first", '{"input": "go"}')
+    waits = _agent(tool_call("pay"), tools=[pay])
+    made = [
+        _agent("answer").as_tool(),
+        stack(_agent(BROKEN, "answer").as_tool(), retry(attempts=2, base=0.0)),
+        AgentTool(stack(_agent(BROKEN, "answer"), retry(attempts=2, base=0.0))),
+        waits.as_tool(),
+    ]
+    *answers, waiting = [await each(call, root()) for each in made]
     assert [(each.text, each.error) for each in answers] == [("answer", None)] * 3
     assert "first waits for a decision on pay: resume its run " in waiting.text
 
 
-def test_a_request_of_another_kind_is_refused() -> None:
+async def test_a_request_of_another_kind_is_refused() -> None:
     with pytest.raises(ConfigurationError, match=r"takes an AgentRequest.* run\(\.\.\.\) takes text"):
-        asyncio.run(_agent("answer")(wrong("go"), root()))
+        await _agent("answer")(wrong("go"), root())
 
 
 async def _listed(run: AgentRun, ctx: Context) -> list[AgentRequest]:

@@ -12,62 +12,53 @@ async def _waits(what: str) -> str:
     raise Suspend((what,))
 
 
-def test_the_last_to_end_lets_go_those_that_wait_and_all_is_told_in_the_order_of_beginning() -> None:
-    async def run() -> tuple[list[str | BaseException], list[str]]:
-        beside, gate, heard = ConcurrentAgents(), asyncio.Event(), list[str]()
+async def test_the_last_to_end_lets_go_those_that_wait_and_all_is_told_in_the_order_of_beginning() -> None:
+    beside, gate, heard = ConcurrentAgents(), asyncio.Event(), list[str]()
 
-        async def slow() -> str:
-            await gate.wait()
-            heard.append("slow")
-            return "done"
+    async def slow() -> str:
+        await gate.wait()
+        heard.append("slow")
+        return "done"
 
-        async def late() -> str:
-            await gate.wait()
-            heard.append("late")
-            return await _waits("late")
+    async def late() -> str:
+        await gate.wait()
+        heard.append("late")
+        return await _waits("late")
 
-        calls = [beside.run(work) for work in (_waits("first"), slow(), late(), _waits("second"))]
-        all_of_them = asyncio.gather(*calls, return_exceptions=True)
-        for _ in range(5):
-            await asyncio.sleep(0)
-        assert not all_of_them.done()
-        assert heard == []
-        gate.set()
-        return await all_of_them, heard
-
-    outcomes, heard = asyncio.run(run())
+    calls = [beside.run(work) for work in (_waits("first"), slow(), late(), _waits("second"))]
+    all_of_them = asyncio.gather(*calls, return_exceptions=True)
+    for _ in range(5):
+        await asyncio.sleep(0)
+    assert not all_of_them.done()
+    assert heard == []
+    gate.set()
+    outcomes = await all_of_them
     assert heard == ["slow", "late"]
     assert outcomes[1] == "done"
     waiting = [outcome.pending for outcome in outcomes if isinstance(outcome, Suspend)]
     assert waiting == [("first", "late", "second")] * 3
 
 
-def test_one_after_the_other_nothing_is_waited_for_and_errors_pass() -> None:
+async def test_one_after_the_other_nothing_is_waited_for_and_errors_pass() -> None:
     async def fails() -> str:
         raise ValueError("broken")
 
-    async def run() -> None:
-        beside = ConcurrentAgents()
-        with pytest.raises(ValueError, match="broken"):
-            await beside.run(fails())
-        for _ in range(2):
-            with pytest.raises(Suspend) as raised:
-                await beside.run(_waits("x"))
-        assert raised.value.pending == ("x", "x")
-
-    asyncio.run(run())
+    beside = ConcurrentAgents()
+    with pytest.raises(ValueError, match="broken"):
+        await beside.run(fails())
+    for _ in range(2):
+        with pytest.raises(Suspend) as raised:
+            await beside.run(_waits("x"))
+    assert raised.value.pending == ("x", "x")
 
 
-def test_who_is_cancelled_while_the_others_go_on_is_cancelled() -> None:
-    async def run() -> None:
-        beside = ConcurrentAgents()
-        other = asyncio.ensure_future(beside.run(asyncio.Event().wait()))
-        waiting = asyncio.ensure_future(beside.run(_waits("x")))
-        for _ in range(3):
-            await asyncio.sleep(0)
-        for task in (waiting, other):
-            task.cancel()
-            with pytest.raises(asyncio.CancelledError):
-                await task
-
-    asyncio.run(run())
+async def test_who_is_cancelled_while_the_others_go_on_is_cancelled() -> None:
+    beside = ConcurrentAgents()
+    other = asyncio.ensure_future(beside.run(asyncio.Event().wait()))
+    waiting = asyncio.ensure_future(beside.run(_waits("x")))
+    for _ in range(3):
+        await asyncio.sleep(0)
+    for task in (waiting, other):
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task

@@ -189,28 +189,25 @@ def test_a_session_goes_on_with_a_streamed_continuation(tmp_path: Path) -> None:
     ],
     ids=["labels", "unknown item"],
 )
-def test_what_a_continued_run_cannot_take_is_refused_by_every_verb(arguments: RunArguments, text: str) -> None:
-    async def go() -> None:
-        desk = Desk(None)
-        await desk.agent.run("go", run_id="r")
-        for verb in (_run, _stream, _start, _run_sync):
-            with pytest.raises(ConfigurationError, match=text):
-                await verb(desk.agent, [], run_id="r", **arguments)
-        assert list(await desk.agent.pending()) == ["r"], "it waits as before"
-
-    asyncio.run(go())
+async def test_what_a_continued_run_cannot_take_is_refused_by_every_verb(arguments: RunArguments, text: str) -> None:
+    desk = Desk(None)
+    await desk.agent.run("go", run_id="r")
+    for verb in (_run, _stream, _start, _run_sync):
+        with pytest.raises(ConfigurationError, match=text):
+            await verb(desk.agent, [], run_id="r", **arguments)
+    assert list(await desk.agent.pending()) == ["r"], "it waits as before"
 
 
-def test_decisions_are_for_a_run_that_is_continued() -> None:
+async def test_decisions_are_for_a_run_that_is_continued() -> None:
     agent = Desk(None).agent
     for arguments in ({"decisions": {"x": Approve()}}, {"strict": True}):
         with pytest.raises(ConfigurationError, match="neither prompt nor history"):
-            agent.run_sync("go", run_id="r", **arguments)
+            await agent.run("go", run_id="r", **arguments)
         with pytest.raises(ConfigurationError, match=r"there is nothing to answer|neither prompt nor history"):
-            agent.run_sync(**arguments)
+            await agent.run(**arguments)
     for verb in VERBS:
         with pytest.raises(RunNotFound, match="'nobody'"):
-            asyncio.run(_as_coroutine(verb(agent, [], run_id="nobody", decisions={})))
+            await _as_coroutine(verb(agent, [], run_id="nobody", decisions={}))
 
 
 async def _as_coroutine(waiting: Awaitable[AgentRun]) -> AgentRun:

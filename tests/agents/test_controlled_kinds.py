@@ -107,114 +107,103 @@ KINDS: list[Callable[[Gate, Store], Runnable[Any]]] = [
 
 @pytest.mark.parametrize("session", [False, True])
 @pytest.mark.parametrize("make", KINDS)
-def test_a_run_that_is_cancelled_elsewhere_ends_as_it_would_when_it_is_resumed(
+async def test_a_run_that_is_cancelled_elsewhere_ends_as_it_would_when_it_is_resumed(
     make: Callable[[Gate, Store], Runnable[Any]], session: bool, tmp_path: Path
 ) -> None:
-    async def main() -> None:
-        place, gate = PLACES["sqlite"](tmp_path), Gate()
-        here, elsewhere = place(), place()
-        one, other = make(gate, here), make(gate, elsewhere)
-        options: Any = {"session": "s"} if session else {}
-        driving = asyncio.create_task(one.run("Go", run_id="r", **options))
+
+    place, gate = PLACES["sqlite"](tmp_path), Gate()
+    here, elsewhere = place(), place()
+    one, other = make(gate, here), make(gate, elsewhere)
+    options: Any = {"session": "s"} if session else {}
+    driving = asyncio.create_task(one.run("Go", run_id="r", **options))
+    await gate.reached.wait()
+    attached = other.attach("r")
+    assert await attached.cancel()
+    run = await driving
+    assert run.stop == (await attached.result()).stop == stops.Cancelled()
+    assert not driving.cancelling()
+    gate.opened.set()
+    resumed, whole = await one.resume("r"), await one.run("Go", run_id="w")
+    assert (resumed.stop, resumed.output) == (whole.stop, whole.output)
+    assert resumed.stop == stops.Completed()
+    if session:
+        again = await one.run("Go on", run_id="s", **options)
+        assert again.stop == stops.Completed(), "the session is free"
+    for store in (here, elsewhere):
+        await store.close()
+
+
+async def test_a_worker_goes_on_after_one_of_its_runs_was_cancelled_elsewhere(tmp_path: Path) -> None:
+    place, gate = PLACES["sqlite"](tmp_path), Gate()
+    here, elsewhere = place(), place()
+    one, other = an_agent(gate, here), an_agent(gate, elsewhere)
+    first, second = await other.submit("Go", run_id="first"), await other.submit("Go", run_id="second")
+    async with one.worker():
         await gate.reached.wait()
-        attached = other.attach("r")
-        assert await attached.cancel()
-        run = await driving
-        assert run.stop == (await attached.result()).stop == stops.Cancelled()
-        assert not driving.cancelling()
+        assert await first.cancel()
+        assert (await first.result()).stop == stops.Cancelled()
         gate.opened.set()
-        resumed, whole = await one.resume("r"), await one.run("Go", run_id="w")
-        assert (resumed.stop, resumed.output) == (whole.stop, whole.output)
-        assert resumed.stop == stops.Completed()
-        if session:
-            again = await one.run("Go on", run_id="s", **options)
-            assert again.stop == stops.Completed(), "the session is free"
-        for store in (here, elsewhere):
-            await store.close()
-
-    asyncio.run(main())
-
-
-def test_a_worker_goes_on_after_one_of_its_runs_was_cancelled_elsewhere(tmp_path: Path) -> None:
-    async def main() -> None:
-        place, gate = PLACES["sqlite"](tmp_path), Gate()
-        here, elsewhere = place(), place()
-        one, other = an_agent(gate, here), an_agent(gate, elsewhere)
-        first, second = await other.submit("Go", run_id="first"), await other.submit("Go", run_id="second")
-        async with one.worker():
-            await gate.reached.wait()
-            assert await first.cancel()
-            assert (await first.result()).stop == stops.Cancelled()
-            gate.opened.set()
-            assert (await second.result()).text == "passed"
-            assert await second.inject("too late") is False
-        for store in (here, elsewhere):
-            await store.close()
-
-    asyncio.run(main())
+        assert (await second.result()).text == "passed"
+        assert await second.inject("too late") is False
+    for store in (here, elsewhere):
+        await store.close()
 
 
 @pytest.mark.parametrize("waits", ["timer", "event"])
-def test_a_flow_that_waits_is_cancelled_and_keeps_what_was_sent_to_it(waits: str, tmp_path: Path) -> None:
-    async def main() -> None:
-        place = PLACES["sqlite"](tmp_path)
-        here, elsewhere = place(), place()
+async def test_a_flow_that_waits_is_cancelled_and_keeps_what_was_sent_to_it(waits: str, tmp_path: Path) -> None:
+    place = PLACES["sqlite"](tmp_path)
+    here, elsewhere = place(), place()
 
-        def order(store: Store) -> Runnable[Any]:
-            @flow(store=store, name="order")
-            async def order() -> int:
-                """Wait."""
-                if waits == "timer":
-                    await sleep(days=1)
-                return await event("paid", int)
+    def order(store: Store) -> Runnable[Any]:
+        @flow(store=store, name="order")
+        async def order() -> int:
+            """Wait."""
+            if waits == "timer":
+                await sleep(days=1)
+            return await event("paid", int)
 
-            return order
+        return order
 
-        one, other = order(here), order(elsewhere)
-        assert (await one.run(run_id="r")).stop == stops.Suspended()
-        attached = other.attach("r")
-        await other.send("r", "paid", 30)
-        assert await attached.cancel()
-        with pytest.raises(ConfigurationError, match="no loop"):
-            await attached.inject("by the way")
-        assert (await other.recover()).runs["r"].stop == stops.Cancelled()
-        assert not (await other.recover()).runs
-        run = await one.resume("r")
-        if waits == "timer":
-            assert run.stop == stops.Suspended(), "the timer goes on"
-        else:
-            assert run.output == 30
-        for store in (here, elsewhere):
-            await store.close()
-
-    asyncio.run(main())
+    one, other = order(here), order(elsewhere)
+    assert (await one.run(run_id="r")).stop == stops.Suspended()
+    attached = other.attach("r")
+    await other.send("r", "paid", 30)
+    assert await attached.cancel()
+    with pytest.raises(ConfigurationError, match="no loop"):
+        await attached.inject("by the way")
+    assert (await other.recover()).runs["r"].stop == stops.Cancelled()
+    assert not (await other.recover()).runs
+    run = await one.resume("r")
+    if waits == "timer":
+        assert run.stop == stops.Suspended(), "the timer goes on"
+    else:
+        assert run.output == 30
+    for store in (here, elsewhere):
+        await store.close()
 
 
-def test_a_message_goes_to_the_outermost_agent(tmp_path: Path) -> None:
-    async def main() -> None:
-        place = PLACES["sqlite"](tmp_path)
-        here, elsewhere = place(), place()
+async def test_a_message_goes_to_the_outermost_agent(tmp_path: Path) -> None:
+    place = PLACES["sqlite"](tmp_path)
+    here, elsewhere = place(), place()
 
-        def outer(request: ModelRequest) -> Any:
-            texts = [message.text for message in request.messages if message.role == "user"]
-            if "by the way" in texts:
-                return "heard"
-            return tool_call("inner", input="Go")
+    def outer(request: ModelRequest) -> Any:
+        texts = [message.text for message in request.messages if message.role == "user"]
+        if "by the way" in texts:
+            return "heard"
+        return tool_call("inner", input="Go")
 
-        def agent(store: Store) -> Agent[Any]:
-            def look(request: ModelRequest) -> Any:
-                assert "by the way" not in [message.text for message in request.messages]
-                return "looked"
+    def agent(store: Store) -> Agent[Any]:
+        def look(request: ModelRequest) -> Any:
+            assert "by the way" not in [message.text for message in request.messages]
+            return "looked"
 
-            inner = Agent(ScriptedModel(always=look), name="inner", description="Looks.")
-            return Agent(ScriptedModel(always=outer), tools=[inner], store=store, max_steps=10_000)
+        inner = Agent(ScriptedModel(always=look), name="inner", description="Looks.")
+        return Agent(ScriptedModel(always=outer), tools=[inner], store=store, max_steps=10_000)
 
-        handle = agent(here).start("Go", run_id="r")
-        await handle.recorded()
-        attached = agent(elsewhere).attach("r")
-        assert await attached.redirect("by the way")
-        assert (await handle.result()).text == "heard"
-        for store in (here, elsewhere):
-            await store.close()
-
-    asyncio.run(main())
+    handle = agent(here).start("Go", run_id="r")
+    await handle.recorded()
+    attached = agent(elsewhere).attach("r")
+    assert await attached.redirect("by the way")
+    assert (await handle.result()).text == "heard"
+    for store in (here, elsewhere):
+        await store.close()

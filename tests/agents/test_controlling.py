@@ -1,6 +1,5 @@
 """A run that is driven, killed and controlled by processes: no message is lost or taken twice, and a cancel holds."""
 
-import asyncio
 from pathlib import Path
 
 import pytest
@@ -16,17 +15,17 @@ def _url(kind: str, folder: Path) -> str:
 
 
 @pytest.mark.parametrize("kind", ["sqlite", "file", "postgres"])
-def test_each_message_is_taken_once_and_in_order_whenever_the_driver_is_killed(kind: str, tmp_path: Path) -> None:
-    texts, run = asyncio.run(told_while_killed(_url(kind, tmp_path), messages=6, kills=2, seed=len(kind)))
+async def test_each_message_is_taken_once_and_in_order_whenever_the_driver_is_killed(kind: str, tmp_path: Path) -> None:
+    texts, run = await told_while_killed(_url(kind, tmp_path), messages=6, kills=2, seed=len(kind))
     assert [message.text for message in run.messages if message.role == "user"] == ["Go", *texts]
     assert (run.stop, run.text) == (stops.Completed(), "done")
 
 
 @pytest.mark.parametrize(("kind", "pause"), [("sqlite", 0.2), ("file", 0.0)])
-def test_a_cancel_holds_though_the_driver_is_killed_and_stops_no_later_resume(
+async def test_a_cancel_holds_though_the_driver_is_killed_and_stops_no_later_resume(
     kind: str, pause: float, tmp_path: Path
 ) -> None:
-    cancelled, resumed = asyncio.run(cancelled_while_killed(_url(kind, tmp_path), pause))
+    cancelled, resumed = await cancelled_while_killed(_url(kind, tmp_path), pause)
     assert cancelled.stop == stops.Cancelled()
     assert (resumed.stop, resumed.text) == (stops.Completed(), "done")
     assert resumed.messages[: len(cancelled.messages)] == list(cancelled.messages)

@@ -1,6 +1,5 @@
 """Every verb checks the dependencies of a run before anything is done."""
 
-import asyncio
 import inspect
 from typing import Any
 
@@ -24,7 +23,7 @@ BEFORE: dict[str, tuple[object, ...]] = {"resume": ("r",), "replay": ("r",), "fo
 
 
 @pytest.mark.parametrize("verb", ["run", "run_sync", "stream", "start", "resume", "replay", "fork"])
-def test_a_wrong_type_is_refused_by_every_verb(verb: str) -> None:
+async def test_a_wrong_type_is_refused_by_every_verb(verb: str) -> None:
     agent = Agent(ScriptedModel("never called"))
 
     async def go() -> None:
@@ -33,7 +32,7 @@ def test_a_wrong_type_is_refused_by_every_verb(verb: str) -> None:
             await begun
 
     with pytest.raises(ConfigurationError, match=r"Key\('database'\) is a Database; got 3, of type int"):
-        asyncio.run(go())
+        await go()
 
 
 def test_a_wrong_type_is_refused_where_a_run_joins_another() -> None:

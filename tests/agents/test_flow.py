@@ -89,14 +89,14 @@ def test_the_same_id_and_input_are_the_same_run() -> None:
         order.run_sync(Order("Ada", 4), run_id="o-1")
 
 
-def test_a_flow_without_input() -> None:
+async def test_a_flow_without_input() -> None:
     @flow(store="memory:")
     async def report() -> list[int]:
         return [1, 2]
 
-    assert report.run_sync(run_id="monday").output == [1, 2]
-    assert report.run_sync(run_id="monday").output == [1, 2]
-    assert asyncio.run(report.resume("monday")).output == [1, 2]
+    assert (await report.run(run_id="monday")).output == [1, 2]
+    assert (await report.run(run_id="monday")).output == [1, 2]
+    assert (await report.resume("monday")).output == [1, 2]
 
 
 def test_text_goes_in_and_out_as_it_is() -> None:
@@ -108,15 +108,15 @@ def test_text_goes_in_and_out_as_it_is() -> None:
     assert run.output == run.text == 'echo: "quoted"'
 
 
-def test_the_agents_in_it_are_found_by_a_replay() -> None:
+async def test_the_agents_in_it_are_found_by_a_replay() -> None:
     helper = Agent(ScriptedModel("four"), name="helper")
 
     @flow(store="memory:")
     async def ask_helper(question: str) -> str:
         return (await helper.run(question)).text
 
-    run = ask_helper.run_sync("2 + 2?", run_id="r-1")
-    assert asyncio.run(ask_helper.replay("r-1")).output == run.output == "four"
+    run = await ask_helper.run("2 + 2?", run_id="r-1")
+    assert (await ask_helper.replay("r-1")).output == run.output == "four"
 
 
 def test_its_replay_makes_nothing_and_finds_what_has_changed() -> None:
@@ -143,7 +143,7 @@ def test_its_replay_makes_nothing_and_finds_what_has_changed() -> None:
             asyncio.run(version(*changed).replay(run.id))
 
 
-def test_agents_in_it_share_its_record_budget_and_approvals() -> None:
+async def test_agents_in_it_share_its_record_budget_and_approvals() -> None:
     paid: list[str] = []
 
     @tool(approval=True, effect="once")
@@ -160,29 +160,24 @@ def test_agents_in_it_share_its_record_budget_and_approvals() -> None:
         checked = await Agent(checker, name="checker").run(bought.text)
         return [bought.text, await charge(name, 3), checked.text]
 
-    run = settle.run_sync("Ada")
+    run = await settle.run("Ada")
     assert isinstance(run.stop, stops.Suspended)
     assert [item.call.name for item in run.pending] == ["pay"]
     store = through_json(settle.store, run.id)
     again: Flow[str, list[str]] = Flow(settle.inner, settle._takes, name="settle", store=store)
-    done = asyncio.run(again.resume(run.id, {item.id: Approve() for item in run.pending}))
+    done = await again.resume(run.id, {item.id: Approve() for item in run.pending})
     assert done.output == ["Done.", "Ada paid 3", "Checked."]
     assert (paid, done.model_calls, done.tool_calls, done.usage.input) == (["Ada"], 3, 1, 30)
 
 
-def test_its_events_are_streamed_and_fold_to_its_output() -> None:
-    async def trial() -> None:
-        events: list[Event] = []
-        async with order.stream(Order("Ada", 3)) as stream:
-            async for event in stream:
-                events.append(event)
-        assert stream.response.output == RECEIPT
-        assert isinstance(events[-1], AgentEnded)
-        assert "".join(
-            event.delta.text for event in events if isinstance(event, Delta) and hasattr(event.delta, "text")
-        )
-
-    asyncio.run(trial())
+async def test_its_events_are_streamed_and_fold_to_its_output() -> None:
+    events: list[Event] = []
+    async with order.stream(Order("Ada", 3)) as stream:
+        async for event in stream:
+            events.append(event)
+    assert stream.response.output == RECEIPT
+    assert isinstance(events[-1], AgentEnded)
+    assert "".join(event.delta.text for event in events if isinstance(event, Delta) and hasattr(event.delta, "text"))
 
 
 def test_it_is_a_tool_and_a_part_of_another_flow() -> None:
@@ -280,7 +275,7 @@ def test_a_flow_with_another_input_than_text_or_an_object_is_no_tool() -> None:
 
 
 @pytest.mark.parametrize("stop", ["Failed", "Suspended", "Cancelled"])
-def test_a_flow_that_stops_on_the_way_has_counted_its_steps(stop: str) -> None:
+async def test_a_flow_that_stops_on_the_way_has_counted_its_steps(stop: str) -> None:
     started = asyncio.Event()
 
     @step
@@ -301,14 +296,11 @@ def test_a_flow_that_stops_on_the_way_has_counted_its_steps(stop: str) -> None:
         total = await first() + await second()
         return total if await ask("go on?", bool) else 0
 
-    async def main() -> None:
-        handle = work.start(run_id="r")
-        if stop == "Cancelled":
-            await started.wait()
-            handle.cancel()
-        run = await handle.result()
-        assert stops.status_of(run.stop) == stop
-        assert run.steps == (3 if stop == "Suspended" else 2)
-        assert (await work.run(run_id="r")).steps == (await work.replay("r")).steps == run.steps
-
-    asyncio.run(main())
+    handle = work.start(run_id="r")
+    if stop == "Cancelled":
+        await started.wait()
+        handle.cancel()
+    run = await handle.result()
+    assert stops.status_of(run.stop) == stop
+    assert run.steps == (3 if stop == "Suspended" else 2)
+    assert (await work.run(run_id="r")).steps == (await work.replay("r")).steps == run.steps

@@ -21,7 +21,7 @@ from ziggurat.models.scripted import PAUSE, ScriptedModel
 from ziggurat.testing.leaks import assert_no_leaks
 
 
-def test_it_goes_on_beside_and_has_a_result() -> None:
+async def test_it_goes_on_beside_and_has_a_result() -> None:
     async def run() -> AgentRun:
         async with assert_no_leaks():
             handle = Agent(ScriptedModel(["a", PAUSE, "b"])).start("go")
@@ -33,11 +33,11 @@ def test_it_goes_on_beside_and_has_a_result() -> None:
             assert (await handle.result()).stop == stops.Completed()
             return run
 
-    assert asyncio.run(run()).text == "ab"
+    assert (await run()).text == "ab"
 
 
 @pytest.mark.parametrize("after", [0, 1, 2, 5])
-def test_it_can_be_cancelled_at_once_and_later(after: int) -> None:
+async def test_it_can_be_cancelled_at_once_and_later(after: int) -> None:
     async def run() -> AgentRun:
         async with assert_no_leaks():
             handle = Agent(ScriptedModel([PAUSE] * 50)).start("go", run_id="r")
@@ -46,7 +46,7 @@ def test_it_can_be_cancelled_at_once_and_later(after: int) -> None:
             handle.cancel()
             return await handle.result()
 
-    went = asyncio.run(run())
+    went = await run()
     assert went.stop == stops.Cancelled()
     assert went.id == "r"
     assert went.agent == "agent"
@@ -54,7 +54,7 @@ def test_it_can_be_cancelled_at_once_and_later(after: int) -> None:
 
 
 @pytest.mark.parametrize("after", range(8))
-def test_it_can_be_cancelled_while_its_record_is_opened_in_a_store(tmp_path: Path, after: int) -> None:
+async def test_it_can_be_cancelled_while_its_record_is_opened_in_a_store(tmp_path: Path, after: int) -> None:
     async def slow(request: ModelRequest, ctx: Context) -> ModelResponse:
         await asyncio.Event().wait()
         raise AssertionError
@@ -66,11 +66,11 @@ def test_it_can_be_cancelled_while_its_record_is_opened_in_a_store(tmp_path: Pat
             handle.cancel()
             return await handle.result()
 
-    went = asyncio.run(run())
+    went = await run()
     assert (went.stop, went.id, went.agent) == (stops.Cancelled(), "r", "agent")
 
 
-def test_a_waiting_that_is_cancelled_does_not_cancel_the_run() -> None:
+async def test_a_waiting_that_is_cancelled_does_not_cancel_the_run() -> None:
     async def run() -> AgentRun:
         handle = Agent(ScriptedModel(["a", *[PAUSE] * 10])).start("go")
         waiting = asyncio.ensure_future(handle.result())
@@ -79,23 +79,20 @@ def test_a_waiting_that_is_cancelled_does_not_cancel_the_run() -> None:
         await asyncio.wait([waiting])
         return await handle.result()
 
-    assert asyncio.run(run()).stop == stops.Completed()
+    assert (await run()).stop == stops.Completed()
 
 
-def test_a_cancelled_run_keeps_what_is_complete_and_can_be_resumed() -> None:
+async def test_a_cancelled_run_keeps_what_is_complete_and_can_be_resumed() -> None:
     async def echo() -> str:
         """Echo."""
         return "x"
 
-    async def run() -> tuple[AgentRun, AgentRun]:
-        agent = Agent(ScriptedModel(tool_call("echo"), [PAUSE] * 50, "done"), tools=[echo])
-        handle = agent.start("go")
-        await turns(10)
-        handle.cancel()
-        cancelled = await handle.result()
-        return cancelled, await agent.resume(cancelled.id)
-
-    cancelled, resumed = asyncio.run(run())
+    agent = Agent(ScriptedModel(tool_call("echo"), [PAUSE] * 50, "done"), tools=[echo])
+    handle = agent.start("go")
+    await turns(10)
+    handle.cancel()
+    cancelled = await handle.result()
+    resumed = await agent.resume(cancelled.id)
     assert cancelled.stop == stops.Cancelled()
     assert [message.role for message in cancelled.messages] == ["user", "assistant", "tool"]
     assert resumed.text == "done"
@@ -121,11 +118,8 @@ def test_wrong_use_is_raised_at_once() -> None:
     asyncio.run(run())
 
 
-def test_a_handle_that_nobody_waits_for_makes_no_noise() -> None:
-    async def run() -> None:
-        Agent(ScriptedModel("x")).start("go")
-
-    asyncio.run(run())
+async def test_a_handle_that_nobody_waits_for_makes_no_noise() -> None:
+    Agent(ScriptedModel("x")).start("go")
 
 
 @pytest.mark.timeout(10)

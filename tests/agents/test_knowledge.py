@@ -1,6 +1,5 @@
 """An agent queries a graph and adds to it."""
 
-import asyncio
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -34,16 +33,14 @@ async def asked(graph: KnowledgeGraph | GraphStore, *calls: ToolCall, grants: Se
     return await agent.run("go", grants=grants)
 
 
-def test_the_graph_answers_and_its_answers_are_counted() -> None:
-    run = asyncio.run(
-        asked(
-            people(),
-            tool_call("search_graph", text="ENGINEER"),
-            tool_call("graph_neighbors", entity="bob"),
-            tool_call("graph_path", source="alice", target="carol"),
-            tool_call("graph_path", source="carol", target="alice"),
-            tool_call("graph_neighbors", entity="alise"),
-        )
+async def test_the_graph_answers_and_its_answers_are_counted() -> None:
+    run = await asked(
+        people(),
+        tool_call("search_graph", text="ENGINEER"),
+        tool_call("graph_neighbors", entity="bob"),
+        tool_call("graph_path", source="alice", target="carol"),
+        tool_call("graph_path", source="carol", target="alice"),
+        tool_call("graph_neighbors", entity="alise"),
     )
     results = [result for step in run.trace() for result in step.results]
     assert results[0].value() == {
@@ -60,7 +57,7 @@ def test_the_graph_answers_and_its_answers_are_counted() -> None:
     assert run.graph_lookups == 4
 
 
-def test_what_a_model_adds_keeps_where_it_came_from(tmp_path: Path) -> None:
+async def test_what_a_model_adds_keeps_where_it_came_from(tmp_path: Path) -> None:
     async def main(graph: KnowledgeGraph | GraphStore) -> KnowledgeGraph:
         old = Entity("dan", "Dan", properties={"age": 4}, origin="tool", taint=("search",))
         if isinstance(graph, KnowledgeGraph):
@@ -84,37 +81,32 @@ def test_what_a_model_adds_keeps_where_it_came_from(tmp_path: Path) -> None:
         assert run.graph_lookups == 1
         return graph if isinstance(graph, KnowledgeGraph) else await graph.graph()
 
-    async def both() -> None:
-        store = GraphStore(tmp_path / "k.db")
-        for graph in (await main(KnowledgeGraph()), await main(store)):
-            assert graph.relations == [Relation("alice", "dan", "knows", 0.5, {}, "model", ("web",))]
-        await store.close()
-
-    asyncio.run(both())
+    store = GraphStore(tmp_path / "k.db")
+    for graph in (await main(KnowledgeGraph()), await main(store)):
+        assert graph.relations == [Relation("alice", "dan", "knows", 0.5, {}, "model", ("web",))]
+    await store.close()
 
 
-def test_adding_needs_a_grant_of_its_own() -> None:
+async def test_adding_needs_a_grant_of_its_own() -> None:
     graph = people()
-    run = asyncio.run(
-        asked(
-            graph,
-            tool_call("search_graph", text="bob"),
-            tool_call("add_entity", entity="dan"),
-            grants=["database_read"],
-        )
+    run = await asked(
+        graph,
+        tool_call("search_graph", text="bob"),
+        tool_call("add_entity", entity="dan"),
+        grants=["database_read"],
     )
     results = [result for step in run.trace() for result in step.results]
     assert [result.error for result in results] == [None, "denied"]
     assert "dan" not in graph
 
 
-def test_no_more_is_told_than_was_allowed() -> None:
+async def test_no_more_is_told_than_was_allowed() -> None:
     tools = {each.spec.name: each for each in graph_tools(people(), writes=False, limit=1)}
     assert sorted(tools) == ["graph_neighbors", "graph_path", "search_graph"]
     assert {each.spec.effect for each in tools.values()} == {"none"}
-    run = asyncio.run(
-        Agent(ScriptedModel(tool_call("graph_neighbors", entity="bob"), "done"), tools=list(tools.values())).run("go")
-    )
+    run = await Agent(
+        ScriptedModel(tool_call("graph_neighbors", entity="bob"), "done"), tools=list(tools.values())
+    ).run("go")
     answer = run.trace()[0].results[0].value()
     assert isinstance(answer, dict)
     assert (len(answer["found"]), answer["more"]) == (1, 1)

@@ -141,7 +141,7 @@ def test_a_failing_model_leaves_what_is_complete() -> None:
 @pytest.mark.parametrize(
     "ids", [("x", "x"), ("", ""), ("x", "", "x", "x-1"), ("call-1", "", ""), ("",)], ids=lambda ids: "|".join(ids)
 )
-def test_calls_without_an_id_of_their_own_are_given_one(ids: tuple[str, ...], listening: bool) -> None:
+async def test_calls_without_an_id_of_their_own_are_given_one(ids: tuple[str, ...], listening: bool) -> None:
     calls = [ToolCall(each, "echo", f'{{"text": "{number}"}}') for number, each in enumerate(ids)]
 
     async def model(request: ModelRequest, ctx: Context) -> ModelResponse:
@@ -151,10 +151,10 @@ def test_calls_without_an_id_of_their_own_are_given_one(ids: tuple[str, ...], li
 
     agent = Agent(model, tools=[echo])
     if listening:
-        run, heard = asyncio.run(streamed(agent, "go"))
+        run, heard = await streamed(agent, "go")
         assert heard.own("agent/") == said(run)
     else:
-        run = agent.run_sync("go")
+        run = await agent.run("go")
     assert_sendable(run.messages)
     assert run.observations == tuple(str(number) for number in range(len(ids)))
     assert run.messages[1].tool_calls[0].id == (ids[0] or run.messages[1].tool_calls[0].id)
@@ -171,23 +171,23 @@ def test_calls_without_an_id_of_their_own_are_given_one(ids: tuple[str, ...], li
     ],
     ids=repr,
 )
-def test_a_reply_is_kept_as_its_deltas_fold(parts: tuple[Any, ...]) -> None:
+async def test_a_reply_is_kept_as_its_deltas_fold(parts: tuple[Any, ...]) -> None:
     async def model(request: ModelRequest, ctx: Context) -> ModelResponse:
         return ModelResponse(Message("assistant", parts))
 
-    plain = Agent(model).run_sync("go")
-    run, heard = asyncio.run(streamed(Agent(model), "go"))
+    plain = await Agent(model).run("go")
+    run, heard = await streamed(Agent(model), "go")
     assert timeless(plain) == timeless(run)
     assert heard.own("agent/") == said(run)
     assert plain.text == "".join(part.text for part in parts if isinstance(part, Text))
 
 
-def test_events_tell_how_it_went_in_order() -> None:
+async def test_events_tell_how_it_went_in_order() -> None:
     async def run() -> list[str]:
         _, heard = await streamed(Agent(ScriptedModel(tool_call("echo", text="a"), "b"), tools=[echo]), "go")
         return [f"{type(event).__name__} {event.path}" for event in heard.events]
 
-    assert asyncio.run(run()) == [
+    assert await run() == [
         "AgentStarted agent",
         "StepStarted agent/step-1",
         "ModelStarted agent/step-1/model",
@@ -206,8 +206,8 @@ def test_events_tell_how_it_went_in_order() -> None:
     ]
 
 
-def test_events_carry_their_facts() -> None:
-    _, heard = asyncio.run(streamed(Agent(ScriptedModel("b", name="m"), name="x"), "go", run_id="r"))
+async def test_events_carry_their_facts() -> None:
+    _, heard = await streamed(Agent(ScriptedModel("b", name="m"), name="x"), "go", run_id="r")
     kinds = {type(event): event for event in heard.events}
     assert kinds[AgentStarted] == AgentStarted("x", "x", "r")
     assert kinds[ModelStarted] == ModelStarted("x/step-1/model", "m", 1)
@@ -242,39 +242,39 @@ def test_a_malformed_reply_is_asked_for_again_within_a_bound() -> None:
     assert_sendable(failed.messages)
 
 
-def test_a_step_that_failed_half_way_is_not_kept_and_not_shown() -> None:
+async def test_a_step_that_failed_half_way_is_not_kept_and_not_shown() -> None:
     bad = ModelResponse(assistant("half"), "malformed")
 
     def make() -> Agent:
         return Agent(ScriptedModel(tool_call("echo", text="a"), bad, ModelError("gone")), tools=[echo])
 
-    run, heard = asyncio.run(streamed(make(), "go"))
-    assert timeless(make().run_sync("go")) == timeless(run)
+    run, heard = await streamed(make(), "go")
+    assert timeless(await make().run("go")) == timeless(run)
     assert heard.own("agent/") == said(run)
     assert_sendable(run.messages)
 
 
-def test_an_agent_serves_many_runs_at_once() -> None:
+async def test_an_agent_serves_many_runs_at_once() -> None:
     model = ScriptedModel(always=lambda request: f"re: {request.messages[-1].text}")
     agent = Agent(model)
 
     async def many() -> list[str]:
         return [run.text for run in await asyncio.gather(*[agent.run(str(number)) for number in range(200)])]
 
-    assert asyncio.run(many()) == [f"re: {number}" for number in range(200)]
+    assert await many() == [f"re: {number}" for number in range(200)]
 
 
-def test_a_model_that_pauses_is_let_go_on_with_the_conversation_as_it_is() -> None:
+async def test_a_model_that_pauses_is_let_go_on_with_the_conversation_as_it_is() -> None:
     paused = ModelResponse(assistant("Searching ..."), "paused")
     model = ScriptedModel(paused, paused, "Found it.")
-    run = asyncio.run(Agent(model).run("Find it."))
+    run = await Agent(model).run("Find it.")
     assert run.text == "Found it."
     assert [message.role for message in model.last.messages] == ["user", "assistant", "assistant"]
     assert (run.steps, run.model_calls) == (1, 3)
 
 
-def test_a_model_that_pauses_for_ever_is_not_asked_for_ever() -> None:
+async def test_a_model_that_pauses_for_ever_is_not_asked_for_ever() -> None:
     model = ScriptedModel(always=ModelResponse(assistant("Searching ..."), "paused"))
-    run = asyncio.run(Agent(model).run("Find it."))
+    run = await Agent(model).run("Find it.")
     assert run.stop == stops.Incomplete("paused")
     assert run.model_calls == PAUSES + 1

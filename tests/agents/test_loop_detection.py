@@ -169,7 +169,7 @@ def test_it_can_be_one_of_several_conditions() -> None:
 
 
 @pytest.mark.parametrize("action", ["inject", "stop"])
-def test_what_was_counted_before_a_suspension_counts_after_it_and_in_a_replay(action: Any) -> None:
+async def test_what_was_counted_before_a_suspension_counts_after_it_and_in_a_replay(action: Any) -> None:
     @tool(approval=True)
     async def look(at: str) -> str:
         """Look."""
@@ -179,15 +179,12 @@ def test_what_was_counted_before_a_suspension_counts_after_it_and_in_a_replay(ac
         model = ScriptedModel(rules=[(lambda request: _asked(request.messages) < 4, a(0))], always="done")
         return Agent(model, tools=[look], stop=loop_detection(action=action), store=store)
 
-    async def main() -> tuple[AgentRun, AgentRun]:
-        store = LocalLogs()
-        run = await agent(store).run("go", run_id="r")
-        while run.pending:
-            store = elsewhere(store, "r")
-            run = await agent(store).resume("r", {item.id: Approve() for item in run.pending})
-        return run, await agent(elsewhere(store, "r")).replay("r")
-
-    run, replayed = asyncio.run(main())
+    store = LocalLogs()
+    run = await agent(store).run("go", run_id="r")
+    while run.pending:
+        store = elsewhere(store, "r")
+        run = await agent(store).resume("r", {item.id: Approve() for item in run.pending})
+    replayed = await agent(elsewhere(store, "r")).replay("r")
     assert_sendable(run.messages)
     assert (replayed.messages, replayed.stop) == (run.messages, run.stop)
     if action == "stop":

@@ -56,7 +56,7 @@ asyncio.run(main(*sys.argv[1:]))
 
 
 @pytest.mark.parametrize("kind", ["sqlite", "file"])
-def test_a_run_that_kills_its_process_is_given_up_and_can_be_resumed(kind: str, tmp_path: Path) -> None:
+async def test_a_run_that_kills_its_process_is_given_up_and_can_be_resumed(kind: str, tmp_path: Path) -> None:
     url = f"sqlite:///{tmp_path}/runs.db?synchronous=NORMAL" if kind == "sqlite" else f"file://{tmp_path}/runs"
     command = [sys.executable, "-c", PROCESS]
     ended = [subprocess.run([*command, "begin", url], capture_output=True, text=True)]
@@ -67,22 +67,19 @@ def test_a_run_that_kills_its_process_is_given_up_and_can_be_resumed(kind: str, 
     assert "lost 3 times in a row" in ended[-1].stdout
     assert "agent/step-2/tool-1:crash" in ended[-1].stdout
 
-    async def resumed() -> None:
-        @tool(effect="none")
-        def crash() -> str:
-            """Mended."""
-            return "mended"
+    @tool(effect="none")
+    def crash() -> str:
+        """Mended."""
+        return "mended"
 
-        store = connect(url)
-        agent = Agent(ScriptedModel(always="done"), tools=[crash], store=store)
-        assert (await agent.recover()).runs == {}
-        (info,) = await store.logs("run:")
-        assert info.status == "Failed"
-        run = await agent.resume("r")
-        assert (run.text, run.observations) == ("done", ("seen", "mended"))
-        await store.close()
-
-    asyncio.run(resumed())
+    store = connect(url)
+    agent = Agent(ScriptedModel(always="done"), tools=[crash], store=store)
+    assert (await agent.recover()).runs == {}
+    (info,) = await store.logs("run:")
+    assert info.status == "Failed"
+    run = await agent.resume("r")
+    assert (run.text, run.observations) == ("done", ("seen", "mended"))
+    await store.close()
 
 
 class Lost:
@@ -117,94 +114,85 @@ class Lost:
         await self.clock.advance(31)  # its lease lapses
 
 
-def test_only_losses_in_a_row_at_one_place_count() -> None:
-    async def main() -> None:
-        lost = Lost()
-        await lost.lose(0, begin=True)
-        await lost.lose(0)
-        await lost.lose(1)  # the first call has an answer now
-        await lost.lose(1)
-        await lost.lose(3)
-        for _ in range(5):  # a mistake of the program is no loss
-            agent, _ = lost.agent(9, needs=True)
-            recovery = await agent.recover()
-            assert isinstance(recovery.errors["r"], ConfigurationError)
-        await lost.lose(3)
-        await lost.lose(3)
-        agent, _ = lost.agent(9)
-        recovery = await agent.recover(attempts=4)
-        assert recovery.runs["r"].text == "done", "three losses are fewer than four"
-        for task in lost.tasks:
-            task.cancel()
-        await asyncio.gather(*lost.tasks, return_exceptions=True)
-
-    asyncio.run(main())
+async def test_only_losses_in_a_row_at_one_place_count() -> None:
+    lost = Lost()
+    await lost.lose(0, begin=True)
+    await lost.lose(0)
+    await lost.lose(1)  # the first call has an answer now
+    await lost.lose(1)
+    await lost.lose(3)
+    for _ in range(5):  # a mistake of the program is no loss
+        agent, _ = lost.agent(9, needs=True)
+        recovery = await agent.recover()
+        assert isinstance(recovery.errors["r"], ConfigurationError)
+    await lost.lose(3)
+    await lost.lose(3)
+    agent, _ = lost.agent(9)
+    recovery = await agent.recover(attempts=4)
+    assert recovery.runs["r"].text == "done", "three losses are fewer than four"
+    for task in lost.tasks:
+        task.cancel()
+    await asyncio.gather(*lost.tasks, return_exceptions=True)
 
 
-def test_after_the_limit_nothing_is_called() -> None:
-    async def main() -> None:
-        lost = Lost()
-        await lost.lose(1, begin=True)
-        await lost.lose(1)
-        await lost.lose(1)
-        agent, reached = lost.agent(1)
-        items = []
+async def test_after_the_limit_nothing_is_called() -> None:
+    lost = Lost()
+    await lost.lose(1, begin=True)
+    await lost.lose(1)
+    await lost.lose(1)
+    agent, reached = lost.agent(1)
+    items = []
 
-        async def read() -> None:
-            items.extend([item async for item in agent.subscribe("r")])
+    async def read() -> None:
+        items.extend([item async for item in agent.subscribe("r")])
 
-        recovery = await agent.recover(attempts=3)
-        run = recovery.runs["r"]
-        assert isinstance(run.stop, stops.Failed)
-        assert run.stop.kind == "ProcessLost"
-        assert run.observations == ("worked 0",)
-        assert not reached.is_set()
-        assert (await agent.attach("r").result()).stop == run.stop
-        await read()
-        ended = items[-1].what
-        assert isinstance(ended, Ended)
-        assert ended.stop == "Failed"
-        for task in lost.tasks:
-            task.cancel()
-        await asyncio.gather(*lost.tasks, return_exceptions=True)
-
-    asyncio.run(main())
+    recovery = await agent.recover(attempts=3)
+    run = recovery.runs["r"]
+    assert isinstance(run.stop, stops.Failed)
+    assert run.stop.kind == "ProcessLost"
+    assert run.observations == ("worked 0",)
+    assert not reached.is_set()
+    assert (await agent.attach("r").result()).stop == run.stop
+    await read()
+    ended = items[-1].what
+    assert isinstance(ended, Ended)
+    assert ended.stop == "Failed"
+    for task in lost.tasks:
+        task.cancel()
+    await asyncio.gather(*lost.tasks, return_exceptions=True)
 
 
 @pytest.mark.parametrize("kind", PLACES)
-def test_runs_that_were_cancelled_by_a_shutdown_go_on_if_asked_for(kind: str, tmp_path: Path) -> None:
-    async def main() -> None:
-        place = PLACES[kind](tmp_path)
-        here, elsewhere = place(), place()
-        began = asyncio.Event()
+async def test_runs_that_were_cancelled_by_a_shutdown_go_on_if_asked_for(kind: str, tmp_path: Path) -> None:
+    place = PLACES[kind](tmp_path)
+    here, elsewhere = place(), place()
+    began = asyncio.Event()
 
-        def agent(store: Store, hangs: bool) -> Agent[Any]:
-            @tool(effect="none")
-            async def work() -> str:
-                """Work."""
-                if hangs:
-                    began.set()
-                    await asyncio.Event().wait()
-                return "worked"
+    def agent(store: Store, hangs: bool) -> Agent[Any]:
+        @tool(effect="none")
+        async def work() -> str:
+            """Work."""
+            if hangs:
+                began.set()
+                await asyncio.Event().wait()
+            return "worked"
 
-            return Agent(ScriptedModel(rules=[("go", tool_call("work"))], always="done"), tools=[work], store=store)
+        return Agent(ScriptedModel(rules=[("go", tool_call("work"))], always="done"), tools=[work], store=store)
 
-        one = agent(here, True)
-        shut_down = asyncio.create_task(one.run("go", run_id="shut-down"))
-        await began.wait()
-        shut_down.cancel()
-        await asyncio.wait([shut_down])
-        began.clear()
-        handle = one.start("go", run_id="by-its-user")
-        await began.wait()
-        handle.cancel()
-        assert (await handle.result()).stop == stops.Cancelled()
-        other = agent(elsewhere, False)
-        assert (await other.recover()).runs == {}
-        recovery = await other.recover(cancelled=True)
-        assert {run_id: run.text for run_id, run in recovery.runs.items()} == {"shut-down": "done"}
-        assert (await other.recover(cancelled=True)).runs == {}
-        for store in (here, elsewhere):
-            await store.close()
-
-    asyncio.run(main())
+    one = agent(here, True)
+    shut_down = asyncio.create_task(one.run("go", run_id="shut-down"))
+    await began.wait()
+    shut_down.cancel()
+    await asyncio.wait([shut_down])
+    began.clear()
+    handle = one.start("go", run_id="by-its-user")
+    await began.wait()
+    handle.cancel()
+    assert (await handle.result()).stop == stops.Cancelled()
+    other = agent(elsewhere, False)
+    assert (await other.recover()).runs == {}
+    recovery = await other.recover(cancelled=True)
+    assert {run_id: run.text for run_id, run in recovery.runs.items()} == {"shut-down": "done"}
+    assert (await other.recover(cancelled=True)).runs == {}
+    for store in (here, elsewhere):
+        await store.close()

@@ -313,15 +313,12 @@ def test_a_typed_output_comes_back_from_the_record(kind: Any, values: dict[str, 
     assert [each.output for each in asyncio.run(run())] == [expected] * 4
 
 
-def test_an_output_of_another_type_than_was_recorded_is_an_error_that_says_so() -> None:
-    async def run() -> None:
-        store = LocalLogs()
-        await Agent(ScriptedModel(tool_call(FINAL_ANSWER, name="Ur")), output=City, store=store).run("go", run_id="r")
-        later = Agent(ScriptedModel("x"), output=int, store=elsewhere(store, "r"))
-        with pytest.raises(RunExists, match=r"another type of output: .* type int"):
-            await later.resume("r")
-
-    asyncio.run(run())
+async def test_an_output_of_another_type_than_was_recorded_is_an_error_that_says_so() -> None:
+    store = LocalLogs()
+    await Agent(ScriptedModel(tool_call(FINAL_ANSWER, name="Ur")), output=City, store=store).run("go", run_id="r")
+    later = Agent(ScriptedModel("x"), output=int, store=elsewhere(store, "r"))
+    with pytest.raises(RunExists, match=r"another type of output: .* type int"):
+        await later.resume("r")
 
 
 def test_of_two_final_answers_in_one_reply_the_first_is_accepted() -> None:

@@ -4,7 +4,6 @@ The types are combined from the rule: each constraint, in the words of each libr
 this library can describe. For each there is a value that fits, one that does not, and what is expected.
 """
 
-import asyncio
 import types
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, make_dataclass
@@ -142,16 +141,16 @@ def test_the_table_is_large() -> None:
 
 
 @pytest.mark.parametrize(("kind", "good", "bad", "expected"), TABLE)
-def test_a_constraint_is_enforced_in_every_mode(kind: Any, good: Any, bad: Any, expected: Any) -> None:
+async def test_a_constraint_is_enforced_in_every_mode(kind: Any, good: Any, bad: Any, expected: Any) -> None:
     for mode in MODES:
-        for run in asyncio.run(_in_every_way(kind, mode, good, bad)):
+        for run in await _in_every_way(kind, mode, good, bad):
             assert (run.output, run.stop, run.model_calls) == (expected, stops.Completed(), 2)
             assert type(run.output) is type(expected)
             assert_sendable(run.messages)
 
 
 @pytest.mark.parametrize(("kind", "good", "bad", "expected"), TABLE)
-def test_a_tool_enforces_the_same(kind: Any, good: Any, bad: Any, expected: Any) -> None:
+async def test_a_tool_enforces_the_same(kind: Any, good: Any, bad: Any, expected: Any) -> None:
     taken: list[Any] = []
 
     def take(value: Any) -> str:
@@ -161,7 +160,7 @@ def test_a_tool_enforces_the_same(kind: Any, good: Any, bad: Any, expected: Any)
 
     take.__annotations__["value"] = kind
     model = ScriptedModel(tool_call("take", value=bad), tool_call("take", value=good), "done")
-    run = asyncio.run(Agent(model, tools=[tool(take)]).run("go"))
+    run = await Agent(model, tools=[tool(take)]).run("go")
     assert taken == [expected]
     assert run.observations[0].startswith("value")
 
@@ -240,9 +239,9 @@ class Box(Generic[T]):
     ],
     ids=str,
 )
-def test_a_union_gives_a_member_that_fits(kind: Any, good: Any, bad: Any, expected: Any) -> None:
+async def test_a_union_gives_a_member_that_fits(kind: Any, good: Any, bad: Any, expected: Any) -> None:
     for mode in MODES:
-        for run in asyncio.run(_in_every_way(kind, mode, good, bad)):
+        for run in await _in_every_way(kind, mode, good, bad):
             assert (run.output, run.model_calls) == (expected, 2)
 
 
@@ -301,9 +300,9 @@ def test_descriptions_and_bounds_of_fields_are_in_the_schema() -> None:
         assert schema["properties"]["n"] == {"description": "meters", "minimum": 1, "type": "number"}
 
 
-def test_a_model_with_other_names_in_json_comes_back_from_the_record() -> None:
+async def test_a_model_with_other_names_in_json_comes_back_from_the_record() -> None:
     class Named(BaseModel):
         value: int = Field(alias="theValue")
 
-    (run, *others) = asyncio.run(_in_every_way(Named, "tool", {"theValue": 1}, {"theValue": "x"}))
+    (run, *others) = await _in_every_way(Named, "tool", {"theValue": 1}, {"theValue": "x"})
     assert [each.output for each in (run, *others)] == [Named(theValue=1)] * 4

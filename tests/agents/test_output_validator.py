@@ -42,29 +42,26 @@ def _city(name: str, people: int) -> Any:
     return tool_call("final_answer", name=name, people=people)
 
 
-def test_a_typed_value_and_the_context_go_in_and_a_value_or_another_try_comes_out() -> None:
+async def test_a_typed_value_and_the_context_go_in_and_a_value_or_another_try_comes_out() -> None:
     def agent(store: LocalLogs | None = None) -> Agent:
         model = ScriptedModel(_city("ur", 9), _city("eridu", 3))
         return Agent(model, output=City, output_validator=small, store=store)
 
-    async def go() -> None:
-        store = LocalLogs()
-        plain = await agent().run("go", deps={LARGEST: 5})
-        run, heard = await streamed(agent(), "go", deps={LARGEST: 5})
-        await agent(store).run("go", run_id="r", deps={LARGEST: 5})
-        again = await agent(elsewhere(store, "r")).resume("r")
-        replayed = await agent(elsewhere(store, "r")).replay("r")
-        assert timeless(plain) == timeless(run)
-        assert heard.own("agent/") == said(run)
-        for each in (plain, run, again, replayed):
-            assert (each.output, each.model_calls, each.steps) == (City("Eridu", 3), 2, 1)
-            assert "name a smaller one" in each.observations
-            assert_sendable(each.messages)
-
-    asyncio.run(go())
+    store = LocalLogs()
+    plain = await agent().run("go", deps={LARGEST: 5})
+    run, heard = await streamed(agent(), "go", deps={LARGEST: 5})
+    await agent(store).run("go", run_id="r", deps={LARGEST: 5})
+    again = await agent(elsewhere(store, "r")).resume("r")
+    replayed = await agent(elsewhere(store, "r")).replay("r")
+    assert timeless(plain) == timeless(run)
+    assert heard.own("agent/") == said(run)
+    for each in (plain, run, again, replayed):
+        assert (each.output, each.model_calls, each.steps) == (City("Eridu", 3), 2, 1)
+        assert "name a smaller one" in each.observations
+        assert_sendable(each.messages)
 
 
-def test_an_interrupted_run_does_not_validate_an_answer_twice() -> None:
+async def test_an_interrupted_run_does_not_validate_an_answer_twice() -> None:
     seen: list[Any] = []
 
     def validate(value: int, ctx: Context) -> None:
@@ -72,23 +69,20 @@ def test_an_interrupted_run_does_not_validate_an_answer_twice() -> None:
         if value == 1:
             raise ModelRetry("more")
 
-    async def go() -> None:
-        store = LocalLogs()
-        replies: list[ScriptedReply] = [tool_call("final_answer", value=1), ConnectionError("gone")]
-        first = await Agent(ScriptedModel(*replies), output=int, output_validator=validate, store=store).run(
-            "go", run_id="r"
-        )
-        assert isinstance(first.stop, stops.Failed)
-        later = Agent(
-            ScriptedModel(tool_call("final_answer", value=2)),
-            output=int,
-            output_validator=validate,
-            store=elsewhere(store, "r"),
-        )
-        assert (await later.resume("r")).output == 2
-        assert seen == [1, 2]
-
-    asyncio.run(go())
+    store = LocalLogs()
+    replies: list[ScriptedReply] = [tool_call("final_answer", value=1), ConnectionError("gone")]
+    first = await Agent(ScriptedModel(*replies), output=int, output_validator=validate, store=store).run(
+        "go", run_id="r"
+    )
+    assert isinstance(first.stop, stops.Failed)
+    later = Agent(
+        ScriptedModel(tool_call("final_answer", value=2)),
+        output=int,
+        output_validator=validate,
+        store=elsewhere(store, "r"),
+    )
+    assert (await later.resume("r")).output == 2
+    assert seen == [1, 2]
 
 
 def test_text_is_validated_too_and_none_leaves_it_as_it_is() -> None:
@@ -155,40 +149,36 @@ def test_an_agent_that_it_calls_joins_the_run() -> None:
     ],
     ids=str,
 )
-def test_a_value_of_another_type_is_refused_and_not_recorded(kind: Any, returned: object, mode: OutputMode) -> None:
+async def test_a_value_of_another_type_is_refused_and_not_recorded(
+    kind: Any, returned: object, mode: OutputMode
+) -> None:
     values: dict[Any, dict[str, Any]] = {City: {"name": "Ur"}, int: {"value": 3}, list[int]: {"value": [0]}, None: {}}
     call = tool_call("final_answer", **values[kind])
     model = ScriptedModel(always=call if mode == "tool" and kind else call.arguments, output_modes=[mode])
 
-    async def go() -> None:
-        store = LocalLogs()
-        agent = Agent(model, output=kind, output_validator=lambda value, ctx: returned, store=store)
-        with pytest.raises(ConfigurationError, match="the output validator returned"):
-            await agent.run("go", run_id="r")
-        mended = Agent(model, output=kind, output_validator=lambda value, ctx: None, store=elsewhere(store, "r"))
-        run = await mended.resume("r")
-        assert (run.stop, run.model_calls) == (stops.Completed(), 1)
-
-    asyncio.run(go())
+    store = LocalLogs()
+    agent = Agent(model, output=kind, output_validator=lambda value, ctx: returned, store=store)
+    with pytest.raises(ConfigurationError, match="the output validator returned"):
+        await agent.run("go", run_id="r")
+    mended = Agent(model, output=kind, output_validator=lambda value, ctx: None, store=elsewhere(store, "r"))
+    run = await mended.resume("r")
+    assert (run.stop, run.model_calls) == (stops.Completed(), 1)
 
 
-def test_a_value_is_the_same_live_and_from_the_record() -> None:
+async def test_a_value_is_the_same_live_and_from_the_record() -> None:
     class Larger(City):
         mayor: str = "x"
 
     def returning(value: object) -> Callable[[City, Context], object]:
         return lambda city, ctx: value
 
-    async def go() -> None:
-        store = LocalLogs()
-        for returned in (Larger("Ur", 1), {"name": "Ur", "people": 1}, City("Ur", 1)):
-            model = ScriptedModel(_city("ur", 9))
-            agent = Agent(model, output=City, output_validator=returning(returned), store=store)
-            run = await agent.run("go")
-            assert run.output == (await agent.resume(run.id)).output == (await agent.replay(run.id)).output
-            assert run.output == City("Ur", 1)
-
-    asyncio.run(go())
+    store = LocalLogs()
+    for returned in (Larger("Ur", 1), {"name": "Ur", "people": 1}, City("Ur", 1)):
+        model = ScriptedModel(_city("ur", 9))
+        agent = Agent(model, output=City, output_validator=returning(returned), store=store)
+        run = await agent.run("go")
+        assert run.output == (await agent.resume(run.id)).output == (await agent.replay(run.id)).output
+        assert run.output == City("Ur", 1)
 
 
 def test_what_is_no_function_is_refused() -> None:
@@ -244,14 +234,11 @@ def test_the_tries_of_a_tool_are_counted_until_it_succeeds(fits: tuple[bool, ...
         assert len(run.observations) == len(fits)
 
 
-def test_the_count_is_the_same_after_a_resume() -> None:
-    async def go() -> None:
-        store = LocalLogs()
-        first = await _agent(False, False, False, store=store).run("go", run_id="r")
-        assert isinstance(first.stop, stops.Failed)
-        assert isinstance((await _agent(store=elsewhere(store, "r")).resume("r")).stop, stops.Failed)
-
-    asyncio.run(go())
+async def test_the_count_is_the_same_after_a_resume() -> None:
+    store = LocalLogs()
+    first = await _agent(False, False, False, store=store).run("go", run_id="r")
+    assert isinstance(first.stop, stops.Failed)
+    assert isinstance((await _agent(store=elsewhere(store, "r")).resume("r")).stop, stops.Failed)
 
 
 @pytest.mark.parametrize("retries", [-1, True, 1.5, "x"])

@@ -1,6 +1,5 @@
 """Values of an answer or of arguments, while they are streamed, are of their type, and grow into the whole."""
 
-import asyncio
 import json
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -93,9 +92,11 @@ def _answer(kind: Any, plain: Any, mode: OutputMode, size: int) -> ScriptedModel
 @pytest.mark.parametrize("mode", ["native", "tool", "prompted"])
 @pytest.mark.parametrize("size", [1, 7, 10_000])
 @pytest.mark.parametrize(("kind", "plain"), KINDS, ids=str)
-def test_values_are_of_the_type_and_grow_into_the_answer(kind: Any, plain: Any, mode: OutputMode, size: int) -> None:
+async def test_values_are_of_the_type_and_grow_into_the_answer(
+    kind: Any, plain: Any, mode: OutputMode, size: int
+) -> None:
     agent: Agent[Any] = Agent(_answer(kind, plain, mode, size), output=None if kind is str else kind)
-    found, run = asyncio.run(_read(agent, kind))
+    found, run = await _read(agent, kind)
     assert found[-1] == run.output
     assert {type(value) for value in found} == {type(run.output)}
     for early, late in pairwise(found):
@@ -138,14 +139,14 @@ def _without_empty(plain: Any) -> Any:
         (City, '{"name": "Ur"] and more', City("Ur")),
     ],
 )
-def test_what_does_not_fit_yet_is_left_out(kind: Any, text: str, value: object) -> None:
+async def test_what_does_not_fit_yet_is_left_out(kind: Any, text: str, value: object) -> None:
     async def go() -> list[Any]:
         agent: Agent[Any] = Agent(
             ScriptedModel([TextDelta(text)], always="again", output_modes=["native"]), output=kind
         )
         return (await _read(agent, kind))[0]
 
-    assert asyncio.run(go())[:1] == ([] if value is None else [value])
+    assert (await go())[:1] == ([] if value is None else [value])
 
 
 @tool
@@ -167,9 +168,9 @@ def _calls(*arguments: str) -> Sequence[Piece]:
     return made
 
 
-def test_arguments_of_a_tool_are_read_for_each_call() -> None:
+async def test_arguments_of_a_tool_are_read_for_each_call() -> None:
     agent = Agent(ScriptedModel(_calls('{"city": "Ur", "nights": 2}', '{"city": "Eridu"}'), "Done."), tools=[book])
-    found, run = asyncio.run(_read(agent, Booking, tool="book"))
+    found, run = await _read(agent, Booking, tool="book")
     assert run.text == "Done."
     cities = [value.city for value in found]
     assert found[-1] == Booking("Eridu")
@@ -178,36 +179,36 @@ def test_arguments_of_a_tool_are_read_for_each_call() -> None:
     assert all(isinstance(value, Booking) for value in found)
 
 
-def test_a_reply_that_is_dropped_is_read_anew() -> None:
+async def test_a_reply_that_is_dropped_is_read_anew() -> None:
     flaky = ScriptedModel(
         [TextDelta('{"name": "Wro'), ConnectionError("lost")], [TextDelta('{"name": '), TextDelta('"Ur"}')],
         output_modes=["native"],
     )  # fmt: skip
     agent = Agent(stack(flaky, retry(attempts=2, base=0)), output=City)
-    found, _ = asyncio.run(_read(agent, City))
+    found, _ = await _read(agent, City)
     assert found == [City("Wro"), City("Ur")]
 
 
-def test_an_answer_that_is_refused_is_read_anew() -> None:
+async def test_an_answer_that_is_refused_is_read_anew() -> None:
     model = ScriptedModel('{"name": 3}', [TextDelta('{"name": '), TextDelta('"Ur"}')], output_modes=["native"])
-    found, run = asyncio.run(_read(Agent(model, output=City), City))
+    found, run = await _read(Agent(model, output=City), City)
     assert found == [City("Ur")] == [run.output]
 
 
-def test_answers_of_agents_below_are_not_read() -> None:
+async def test_answers_of_agents_below_are_not_read() -> None:
     below = Agent(ScriptedModel('{"name": "Below"}', output_modes=["native"]), output=City, name="below")
     model = ScriptedModel(tool_call("below", input="go"), '{"name": "Ur"}', output_modes=["native"])
-    found, _ = asyncio.run(_read(Agent(model, tools=[below], output=City), City))
+    found, _ = await _read(Agent(model, tools=[below], output=City), City)
     assert {value.name for value in found} == {"Ur"}
 
 
 @pytest.mark.parametrize("kind", [str, list[int], City | None])
-def test_arguments_are_an_object(kind: Any) -> None:
+async def test_arguments_are_an_object(kind: Any) -> None:
     with pytest.raises(ConfigurationError, match="the arguments of book are an object"):
-        asyncio.run(_read(Agent(ScriptedModel("x"), tools=[book]), kind, tool="book"))
+        await _read(Agent(ScriptedModel("x"), tools=[book]), kind, tool="book")
 
 
-def test_reading_takes_time_proportional_to_the_length() -> None:
+async def test_reading_takes_time_proportional_to_the_length() -> None:
     made = 0
 
     class Counted(Struct):
@@ -221,5 +222,5 @@ def test_reading_takes_time_proportional_to_the_length() -> None:
         made = 0
         pieces = [TextDelta(piece) for piece in _pieces(json.dumps({"text": "x" * size}), 1)]
         agent = Agent(ScriptedModel(pieces, output_modes=["native"]), output=Counted)
-        asyncio.run(_read(agent, Counted))
+        await _read(agent, Counted)
         assert 100 < made < 3_000  # a few for each doubling, not one for each of the pieces

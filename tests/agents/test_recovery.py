@@ -155,34 +155,31 @@ def test_runs_in_progress_are_left_alone_here_and_in_another_process(tmp_path: P
         asyncio.run(go(new_store))
 
 
-def test_concurrency_is_bounded() -> None:
+async def test_concurrency_is_bounded() -> None:
     running = most = 0
 
-    async def go() -> None:
-        @tool
-        async def count() -> str:
-            """Count the calls at the same time."""
-            nonlocal running, most
-            running += 1
-            most = max(most, running)
-            for _ in range(5):
-                await asyncio.sleep(0)
-            running -= 1
-            return "counted"
+    @tool
+    async def count() -> str:
+        """Count the calls at the same time."""
+        nonlocal running, most
+        running += 1
+        most = max(most, running)
+        for _ in range(5):
+            await asyncio.sleep(0)
+        running -= 1
+        return "counted"
 
-        model = ScriptedModel(rules=[("go", tool_call("count"))], always="done")
-        agent = Agent(model, tools=[count], store="memory:")
-        for number in range(7):
-            await _begin(agent, "go", f"r-{number}")
-        assert len((await agent.recover(concurrency=2)).runs) == 7
-
-    asyncio.run(go())
+    model = ScriptedModel(rules=[("go", tool_call("count"))], always="done")
+    agent = Agent(model, tools=[count], store="memory:")
+    for number in range(7):
+        await _begin(agent, "go", f"r-{number}")
+    assert len((await agent.recover(concurrency=2)).runs) == 7
     assert most == 2
 
 
-def test_an_agent_without_a_store_has_nothing_to_recover() -> None:
+async def test_an_agent_without_a_store_has_nothing_to_recover() -> None:
     with pytest.raises(ConfigurationError, match="has no store"):
-        asyncio.run(Agent(ScriptedModel("x")).recover())
+        await Agent(ScriptedModel("x")).recover()
 
 
 @pytest.mark.parametrize("kind", ["sqlite", "file", "postgres"])

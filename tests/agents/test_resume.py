@@ -40,24 +40,21 @@ def _sender(store: LocalLogs | None = None) -> Agent:
     return Agent(ScriptedModel(rules=[("go", tool_call("send", to="x"))], always="done"), tools=[send], store=store)
 
 
-def test_resume_with_each_decision() -> None:
-    async def run() -> None:
-        for decision, told in (
-            (Approve(), "sent to x"),
-            (Deny("too late"), "denied: too late"),
-            (Modify('{"to": "y"}'), "sent to y"),
-            (Modify({"to": "y"}), "sent to y"),
-        ):
-            store = LocalLogs()
-            suspended = await _sender(store).run("go", run_id="r")
-            assert suspended.stop == stops.Suspended()
-            (item,) = suspended.pending
-            went = await _sender(elsewhere(store, "r")).resume("r", {item.id: decision})
-            assert went.observations == (told,)
-            assert went.text == "done"
-            assert_sendable(went.messages)
-
-    asyncio.run(run())
+async def test_resume_with_each_decision() -> None:
+    for decision, told in (
+        (Approve(), "sent to x"),
+        (Deny("too late"), "denied: too late"),
+        (Modify('{"to": "y"}'), "sent to y"),
+        (Modify({"to": "y"}), "sent to y"),
+    ):
+        store = LocalLogs()
+        suspended = await _sender(store).run("go", run_id="r")
+        assert suspended.stop == stops.Suspended()
+        (item,) = suspended.pending
+        went = await _sender(elsewhere(store, "r")).resume("r", {item.id: decision})
+        assert went.observations == (told,)
+        assert went.text == "done"
+        assert_sendable(went.messages)
 
 
 @pytest.mark.parametrize(
@@ -72,33 +69,30 @@ def test_resume_with_each_decision() -> None:
     ],
     ids=str,
 )
-def test_a_bad_decision_is_refused_and_nothing_is_written(decisions: Any, told: str) -> None:
-    async def run() -> None:
-        store = LocalLogs()
-        agent = _sender(store)
-        suspended = await agent.run("go", run_id="r")
-        (item,) = suspended.pending
-        given = decisions
-        if decisions is True or decisions == "approve":
-            given = {item.id: decisions}
-        before = dump_of(store, "r")
-        with pytest.raises(ConfigurationError, match=told):
-            await agent.resume("r", given)
-        with pytest.raises(ConfigurationError):
-            await agent.resume("r", {item.id: Approve(), "nothing": Approve()})
-        with pytest.raises(ConfigurationError):
-            await agent.resume("r", {item.id: Approve()}, deps=wrong({"x": 1}))
-        with pytest.raises(ConfigurationError):
-            await agent.resume("r", {item.id: Approve()}, listeners=[3])  # type: ignore[list-item]
-        assert dump_of(store, "r") == before
-        assert (await agent.resume("r", {item.id: Approve()})).text == "done"
-        assert (await agent.resume("r", {item.id: Approve()})).text == "done", "the same decision again"
-        with pytest.raises(AlreadyDecided):
-            await agent.resume("r", {item.id: Modify({"to": "y"})})
-        with pytest.raises(AlreadyDecided, match=r"decided already: Approve\(\)"):
-            await agent.resume("r", {item.id: Deny("no")})
-
-    asyncio.run(run())
+async def test_a_bad_decision_is_refused_and_nothing_is_written(decisions: Any, told: str) -> None:
+    store = LocalLogs()
+    agent = _sender(store)
+    suspended = await agent.run("go", run_id="r")
+    (item,) = suspended.pending
+    given = decisions
+    if decisions is True or decisions == "approve":
+        given = {item.id: decisions}
+    before = dump_of(store, "r")
+    with pytest.raises(ConfigurationError, match=told):
+        await agent.resume("r", given)
+    with pytest.raises(ConfigurationError):
+        await agent.resume("r", {item.id: Approve(), "nothing": Approve()})
+    with pytest.raises(ConfigurationError):
+        await agent.resume("r", {item.id: Approve()}, deps=wrong({"x": 1}))
+    with pytest.raises(ConfigurationError):
+        await agent.resume("r", {item.id: Approve()}, listeners=[3])  # type: ignore[list-item]
+    assert dump_of(store, "r") == before
+    assert (await agent.resume("r", {item.id: Approve()})).text == "done"
+    assert (await agent.resume("r", {item.id: Approve()})).text == "done", "the same decision again"
+    with pytest.raises(AlreadyDecided):
+        await agent.resume("r", {item.id: Modify({"to": "y"})})
+    with pytest.raises(AlreadyDecided, match=r"decided already: Approve\(\)"):
+        await agent.resume("r", {item.id: Deny("no")})
 
 
 @pytest.mark.parametrize(
@@ -113,46 +107,40 @@ def test_a_bad_decision_is_refused_and_nothing_is_written(decisions: Any, told: 
     ],
     ids=str,
 )
-def test_a_decision_that_does_not_fit_is_refused_and_the_call_waits(decision: Decision, told: str) -> None:
-    async def run() -> None:
-        store = LocalLogs()
-        agent = _sender(store)
-        (item,) = (await agent.run("go", run_id="r")).pending
-        before = dump_of(store, "r")
-        layered = Runnable(agent, name=agent.name, store=store)
-        for door in (agent.resume, agent.layered(timeout(seconds=9)).resume, layered.resume):
-            with pytest.raises(ConfigurationError, match=told):
-                await door("r", {item.id: decision})
-        assert dump_of(store, "r") == before
-        for same in (Modify('{"to": "y"}'), Modify({"to": "y"}), Modify('{"to":"y"}')):
-            assert (await agent.resume("r", {item.id: same})).observations == ("sent to y",)
-        for other in (decision, Modify({"to": "z"}), Approve()):
-            with pytest.raises(AlreadyDecided):
-                await agent.resume("r", {item.id: other})
-
-    asyncio.run(run())
+async def test_a_decision_that_does_not_fit_is_refused_and_the_call_waits(decision: Decision, told: str) -> None:
+    store = LocalLogs()
+    agent = _sender(store)
+    (item,) = (await agent.run("go", run_id="r")).pending
+    before = dump_of(store, "r")
+    layered = Runnable(agent, name=agent.name, store=store)
+    for door in (agent.resume, agent.layered(timeout(seconds=9)).resume, layered.resume):
+        with pytest.raises(ConfigurationError, match=told):
+            await door("r", {item.id: decision})
+    assert dump_of(store, "r") == before
+    for same in (Modify('{"to": "y"}'), Modify({"to": "y"}), Modify('{"to":"y"}')):
+        assert (await agent.resume("r", {item.id: same})).observations == ("sent to y",)
+    for other in (decision, Modify({"to": "z"}), Approve()):
+        with pytest.raises(AlreadyDecided):
+            await agent.resume("r", {item.id: other})
 
 
 @pytest.mark.parametrize("session", ["alice", 5, []], ids=repr)
-def test_the_session_of_a_resumed_run_is_a_session(session: Any) -> None:
+async def test_the_session_of_a_resumed_run_is_a_session(session: Any) -> None:
     agent = hello(store="memory:")
-    agent.run_sync("go", run_id="r")
+    await agent.run("go", run_id="r")
     with pytest.raises(ConfigurationError, match=r"session=...\) is a Session or None; got"):
-        asyncio.run(agent.resume("r", session=session))
+        await agent.resume("r", session=session)
 
 
-def test_a_resume_without_a_decision_waits_on() -> None:
-    async def run() -> None:
-        agent = _sender()
-        suspended = await agent.run("go")
-        again = await agent.resume(suspended.id)
-        assert (again.stop, again.pending, again.messages) == (suspended.stop, suspended.pending, suspended.messages)
-
-    asyncio.run(run())
+async def test_a_resume_without_a_decision_waits_on() -> None:
+    agent = _sender()
+    suspended = await agent.run("go")
+    again = await agent.resume(suspended.id)
+    assert (again.stop, again.pending, again.messages) == (suspended.stop, suspended.pending, suspended.messages)
 
 
 @pytest.mark.parametrize("store", ["memory:", "sqlite"])
-def test_a_run_or_an_item_given_for_its_id_is_told(store: str, tmp_path: Path) -> None:
+async def test_a_run_or_an_item_given_for_its_id_is_told(store: str, tmp_path: Path) -> None:
     async def run() -> None:
         url = "memory:" if store == "memory:" else f"sqlite:///{tmp_path}/runs.db?synchronous=NORMAL"
         agent = Agent(ScriptedModel(tool_call("send", to="x"), "done"), tools=[send], store=url)
@@ -172,7 +160,7 @@ def test_a_run_or_an_item_given_for_its_id_is_told(store: str, tmp_path: Path) -
             await agent.resume("r", {item: Approve() for item in run.pending})
         assert (await agent.resume("r", {item.id: Approve() for item in run.pending})).text == "done"
 
-    asyncio.run(run())
+    await run()
 
 
 def test_the_name_of_a_runnable_is_text() -> None:
@@ -181,31 +169,31 @@ def test_the_name_of_a_runnable_is_text() -> None:
 
 
 @pytest.mark.parametrize("run_id", ["nothing", ""])
-def test_an_unknown_run_is_named_and_no_other(run_id: Any) -> None:
+async def test_an_unknown_run_is_named_and_no_other(run_id: Any) -> None:
     agent = hello(store="memory:")
-    agent.run_sync("go", run_id="secret")
+    await agent.run("go", run_id="secret")
     for door in (agent.resume, agent.replay):
         with pytest.raises(RunNotFound, match=f"'{run_id}'") as raised:
-            asyncio.run(door(run_id))
+            await door(run_id)
         assert "secret" not in str(raised.value)
 
 
-def test_a_run_of_another_agent_is_refused() -> None:
+async def test_a_run_of_another_agent_is_refused() -> None:
     store = LocalLogs()
-    hello(store=store, name="one").run_sync("go", run_id="r")
+    await hello(store=store, name="one").run("go", run_id="r")
     for door in (hello(store=store, name="two").resume, hello(store=store, name="two").replay):
         with pytest.raises(RunNotFound, match="'two'"):
-            asyncio.run(door("r"))
+            await door("r")
 
 
-def test_finished_runs_without_a_store_are_not_kept() -> None:
+async def test_finished_runs_without_a_store_are_not_kept() -> None:
     agent = hello()
-    run = agent.run_sync("go")
+    run = await agent.run("go")
     with pytest.raises(RunNotFound, match="without a store keeps no finished runs"):
-        asyncio.run(agent.resume(run.id))
+        await agent.resume(run.id)
 
 
-def test_a_failed_run_goes_on_where_it_failed() -> None:
+async def test_a_failed_run_goes_on_where_it_failed() -> None:
     model = ScriptedModel(tool_call("echo"), ModelError("overloaded"), "done")
     called: list[str] = []
 
@@ -214,12 +202,9 @@ def test_a_failed_run_goes_on_where_it_failed() -> None:
         called.append("x")
         return "x"
 
-    async def run() -> tuple[AgentRun, AgentRun]:
-        agent = Agent(model, tools=[echo])
-        failed = await agent.run("go")
-        return failed, await agent.resume(failed.id)
-
-    failed, resumed = asyncio.run(run())
+    agent = Agent(model, tools=[echo])
+    failed = await agent.run("go")
+    resumed = await agent.resume(failed.id)
     assert isinstance(failed.stop, stops.Failed)
     assert resumed.text == "done"
     assert called == ["x"]
@@ -228,7 +213,9 @@ def test_a_failed_run_goes_on_where_it_failed() -> None:
 
 @pytest.mark.parametrize("kind", ["memory", "sqlite", "file"])
 @pytest.mark.parametrize("failing", ["model", "policy", "tool"])
-def test_a_run_that_is_cancelled_while_it_fails_keeps_what_it_did(failing: str, kind: str, tmp_path: Path) -> None:
+async def test_a_run_that_is_cancelled_while_it_fails_keeps_what_it_did(
+    failing: str, kind: str, tmp_path: Path
+) -> None:
     @tool
     async def look(fail: bool = False) -> str:
         """Look."""
@@ -248,36 +235,33 @@ def test_a_run_that_is_cancelled_while_it_fails_keeps_what_it_did(failing: str, 
         model = ScriptedModel(rules=rules, always=tool_call("look"))
         return Agent(model, tools=box, stop=stop_when(judge), store=store)
 
-    async def go() -> None:
-        turn = steps = 0
-        ended = False
-        while not ended:
-            turn += 1
-            async with stores(kind, tmp_path / f"{turn}") as (here, there):
-                handle = agent(here).start("go", run_id="r")
-                await turns(turn)
-                handle.cancel()
-                cut = await handle.result()
-                assert_sendable(cut.messages)
-                if await here.find(run_log("r")) is None:  # it had not begun
-                    continue
-                ended = isinstance(cut.stop, stops.Failed)
-                assert cut.steps >= steps or kind != "memory"
-                journal = LocalJournal.load(await agent(here).record("r"))
-                record = journal.find("agent")
-                assert ended or record is None or not record.has_failed
-                steps = cut.steps
-                failed = sum(isinstance(each, Failure) and is_model_call(each.path) for each in journal.entries)
-                asked_again = failed if ended else 0  # a failure that did not end the run answers
-                run = await agent(there).resume("r")
-                assert run.error
-                assert "gone" in run.error
-                assert (run.steps, run.model_calls, run.observations) == (2, 2 + asked_again, ("seen",))
-
-    asyncio.run(go())
+    turn = steps = 0
+    ended = False
+    while not ended:
+        turn += 1
+        async with stores(kind, tmp_path / f"{turn}") as (here, there):
+            handle = agent(here).start("go", run_id="r")
+            await turns(turn)
+            handle.cancel()
+            cut = await handle.result()
+            assert_sendable(cut.messages)
+            if await here.find(run_log("r")) is None:  # it had not begun
+                continue
+            ended = isinstance(cut.stop, stops.Failed)
+            assert cut.steps >= steps or kind != "memory"
+            journal = LocalJournal.load(await agent(here).record("r"))
+            record = journal.find("agent")
+            assert ended or record is None or not record.has_failed
+            steps = cut.steps
+            failed = sum(isinstance(each, Failure) and is_model_call(each.path) for each in journal.entries)
+            asked_again = failed if ended else 0  # a failure that did not end the run answers
+            run = await agent(there).resume("r")
+            assert run.error
+            assert "gone" in run.error
+            assert (run.steps, run.model_calls, run.observations) == (2, 2 + asked_again, ("seen",))
 
 
-def test_a_run_that_was_lost_when_it_had_failed_goes_on() -> None:
+async def test_a_run_that_was_lost_when_it_had_failed_goes_on() -> None:
     async def look() -> str:
         """Look."""
         return "seen"
@@ -285,22 +269,19 @@ def test_a_run_that_was_lost_when_it_had_failed_goes_on() -> None:
     def judge(progress: Progress) -> bool:
         return progress.step == 2 and 1 / 0 > 1
 
-    async def go() -> None:
-        store = LocalLogs()
-        model = ScriptedModel(always=tool_call("look"))
-        failed = await Agent(model, tools=[look], stop=stop_when(judge), store=store).run("go", run_id="r")
-        *lines, end = dump_of(store, "r").splitlines(keepends=True)
-        assert b'"Failed"' in end
-        assert b"ZeroDivisionError" in lines[-1]
-        lost = LocalLogs()
-        plant(lost, "r", b"".join(lines))
-        run = await Agent(ScriptedModel("never"), tools=[look], stop=stop_when(judge), store=lost).resume("r")
-        assert (run.stop, run.steps, run.model_calls, run.messages) == (failed.stop, 2, 2, failed.messages)
-
-    asyncio.run(go())
+    store = LocalLogs()
+    model = ScriptedModel(always=tool_call("look"))
+    failed = await Agent(model, tools=[look], stop=stop_when(judge), store=store).run("go", run_id="r")
+    *lines, end = dump_of(store, "r").splitlines(keepends=True)
+    assert b'"Failed"' in end
+    assert b"ZeroDivisionError" in lines[-1]
+    lost = LocalLogs()
+    plant(lost, "r", b"".join(lines))
+    run = await Agent(ScriptedModel("never"), tools=[look], stop=stop_when(judge), store=lost).resume("r")
+    assert (run.stop, run.steps, run.model_calls, run.messages) == (failed.stop, 2, 2, failed.messages)
 
 
-def test_two_resumes_at_once_do_not_both_run() -> None:
+async def test_two_resumes_at_once_do_not_both_run() -> None:
     did: list[str] = []
 
     @tool(approval=True, effect="once")
@@ -310,15 +291,12 @@ def test_two_resumes_at_once_do_not_both_run() -> None:
         await turns(3)
         return "paid"
 
-    async def run() -> tuple[AgentRun | BaseException, ...]:
-        agent = Agent(ScriptedModel(rules=[("go", tool_call("pay"))], always="done"), tools=[pay], store="memory:")
-        suspended = await agent.run("go", run_id="r")
-        decisions = {item.id: Approve() for item in suspended.pending}
-        return await asyncio.gather(
-            agent.resume("r", decisions), agent.resume("r", decisions), agent.resume("r"), return_exceptions=True
-        )
-
-    first, second, third = asyncio.run(run())
+    agent = Agent(ScriptedModel(rules=[("go", tool_call("pay"))], always="done"), tools=[pay], store="memory:")
+    suspended = await agent.run("go", run_id="r")
+    decisions = {item.id: Approve() for item in suspended.pending}
+    first, second, third = await asyncio.gather(
+        agent.resume("r", decisions), agent.resume("r", decisions), agent.resume("r"), return_exceptions=True
+    )
     assert did == ["paid"]
     assert isinstance(first, AgentRun)
     assert first.text == "done"
@@ -329,7 +307,7 @@ def test_two_resumes_at_once_do_not_both_run() -> None:
 # -- replay ------------------------------------------------------------------------------------------------------
 
 
-def test_replay_calls_nothing_and_gives_the_same_run() -> None:
+async def test_replay_calls_nothing_and_gives_the_same_run() -> None:
     async def echo(text: str) -> str:
         """Echo."""
         return text
@@ -338,19 +316,19 @@ def test_replay_calls_nothing_and_gives_the_same_run() -> None:
         return Agent(model, tools=[echo], store=store)
 
     store = LocalLogs()
-    run = agent(ScriptedModel(tool_call("echo", text="a"), "done"), store).run_sync("go", run_id="r")
+    run = await agent(ScriptedModel(tool_call("echo", text="a"), "done"), store).run("go", run_id="r")
     unused = ScriptedModel("never")
-    again = asyncio.run(agent(unused, elsewhere(store, "r")).replay("r"))
+    again = await agent(unused, elsewhere(store, "r")).replay("r")
     assert again == run
     assert unused.calls == []
 
 
-def test_replay_shows_the_first_difference() -> None:
+async def test_replay_shows_the_first_difference() -> None:
     store = LocalLogs()
-    Agent(ScriptedModel("done"), store=store).run_sync("go", run_id="r")
+    await Agent(ScriptedModel("done"), store=store).run("go", run_id="r")
     other = Agent(ScriptedModel("x", name="other"), store=store)
     with pytest.raises(JournalMismatch, match="agent"):
-        asyncio.run(other.replay("r"))
+        await other.replay("r")
 
 
 def test_listeners_hear_a_replayed_answer_on_resume() -> None:

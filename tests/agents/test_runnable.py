@@ -75,23 +75,20 @@ def test_prompts_of_all_forms(prompt: Any, expected: Any) -> None:
     ],
     ids=repr,
 )
-def test_bad_prompts_raise_in_every_method_and_nothing_is_written(prompt: Any, told: str) -> None:
+async def test_bad_prompts_raise_in_every_method_and_nothing_is_written(prompt: Any, told: str) -> None:
     store = LocalLogs()
     agent = hello(store=store)
     named: RunArguments = {} if prompt is None else {"run_id": "r"}  # an id without a prompt continues that run
     with pytest.raises(ConfigurationError, match=told):
         agent.run_sync(prompt, **named)
 
-    async def run() -> None:
-        with pytest.raises(ConfigurationError, match=told):
-            await agent.run(prompt, **named)
-        with pytest.raises(ConfigurationError, match=told):
-            async with agent.stream(prompt, **named):
-                pass
-        with pytest.raises(ConfigurationError, match=told):
-            agent.start(prompt, **named)
-
-    asyncio.run(run())
+    with pytest.raises(ConfigurationError, match=told):
+        await agent.run(prompt, **named)
+    with pytest.raises(ConfigurationError, match=told):
+        async with agent.stream(prompt, **named):
+            pass
+    with pytest.raises(ConfigurationError, match=told):
+        agent.start(prompt, **named)
     assert ids_of(store) == []
 
 
@@ -118,18 +115,15 @@ def test_bad_prompts_raise_in_every_method_and_nothing_is_written(prompt: Any, t
     ],
     ids=repr,
 )
-def test_bad_options_raise_in_every_method_and_nothing_is_written(options: dict[str, Any], told: str) -> None:
+async def test_bad_options_raise_in_every_method_and_nothing_is_written(options: dict[str, Any], told: str) -> None:
     store = LocalLogs()
     agent = hello(store=store)
     with pytest.raises(ConfigurationError, match=told):
         agent.run_sync("go", **options)
 
-    async def run() -> None:
-        with pytest.raises(ConfigurationError, match=told):
-            async with agent.stream("go", **options):
-                pass
-
-    asyncio.run(run())
+    with pytest.raises(ConfigurationError, match=told):
+        async with agent.stream("go", **options):
+            pass
     assert ids_of(store) == []
 
 
@@ -175,20 +169,17 @@ def test_the_same_id_and_request_give_the_same_run_and_another_request_is_refuse
 # -- run_sync ----------------------------------------------------------------------------------------------------
 
 
-def test_run_sync_works_inside_a_running_loop() -> None:
+async def test_run_sync_works_inside_a_running_loop() -> None:
     async def notebook() -> str:
         return hello().run_sync("go").text
 
     with assert_no_leaks():
-        assert asyncio.run(notebook()) == "hello"
+        assert await notebook() == "hello"
 
 
-def test_run_sync_inside_a_running_loop_raises_what_goes_wrong() -> None:
-    async def notebook() -> None:
-        with pytest.raises(ConfigurationError, match="empty"):
-            hello().run_sync("")
-
-    asyncio.run(notebook())
+async def test_run_sync_inside_a_running_loop_raises_what_goes_wrong() -> None:
+    with pytest.raises(ConfigurationError, match="empty"):
+        hello().run_sync("")
 
 
 def test_run_sync_in_the_thread_of_a_tool_joins_the_run() -> None:
@@ -321,7 +312,7 @@ def test_detached_starts_a_run_of_its_own_and_is_told() -> None:
 # -- stream ------------------------------------------------------------------------------------------------------
 
 
-def test_listeners_hear_a_stream_too() -> None:
+async def test_listeners_hear_a_stream_too() -> None:
     heard: list[Event] = []
 
     async def run() -> list[Event]:
@@ -331,45 +322,33 @@ def test_listeners_hear_a_stream_too() -> None:
                 read.append(event)
         return read
 
-    assert asyncio.run(run()) == heard
+    assert await run() == heard
 
 
-def test_the_response_before_the_end_is_an_error_that_says_so() -> None:
-    async def run() -> None:
-        async with hello().stream("go") as events:
-            with pytest.raises(ConfigurationError, match="iterate"):
-                _ = events.response
-
-    asyncio.run(run())
+async def test_the_response_before_the_end_is_an_error_that_says_so() -> None:
+    async with hello().stream("go") as events:
+        with pytest.raises(ConfigurationError, match="iterate"):
+            _ = events.response
 
 
-def test_a_stream_is_read_within_its_block() -> None:
-    async def run() -> None:
-        with pytest.raises(ConfigurationError, match="a stream is read within its block"):
-            async for _ in hello().stream("go"):  # type: ignore[attr-defined]
-                pass
-
-    asyncio.run(run())
+async def test_a_stream_is_read_within_its_block() -> None:
+    with pytest.raises(ConfigurationError, match="a stream is read within its block"):
+        async for _ in hello().stream("go"):  # type: ignore[attr-defined]
+            pass
 
 
 @pytest.mark.parametrize("buffer", [0, -1, "x", 1.5, True])
-def test_a_bad_buffer_is_refused(buffer: Any) -> None:
-    async def run() -> None:
-        with pytest.raises(ConfigurationError, match="buffer"):
-            async with hello().stream("go", buffer=buffer):
-                pass
-
-    asyncio.run(run())
-
-
-def test_a_stream_that_is_left_before_it_was_read_leaves_nothing() -> None:
-    async def run() -> None:
-        agent = hello(store="memory:")
-        async with assert_no_leaks(), agent.stream("go", run_id="r"):
+async def test_a_bad_buffer_is_refused(buffer: Any) -> None:
+    with pytest.raises(ConfigurationError, match="buffer"):
+        async with hello().stream("go", buffer=buffer):
             pass
-        assert (await agent.run("go", run_id="r")).text == "hello"
 
-    asyncio.run(run())
+
+async def test_a_stream_that_is_left_before_it_was_read_leaves_nothing() -> None:
+    agent = hello(store="memory:")
+    async with assert_no_leaks(), agent.stream("go", run_id="r"):
+        pass
+    assert (await agent.run("go", run_id="r")).text == "hello"
 
 
 # -- layered -----------------------------------------------------------------------------------------------------
@@ -436,14 +415,11 @@ def test_a_model_that_looks_at_the_request_sees_the_whole_conversation() -> None
     assert seen == [3]
 
 
-def test_two_calls_with_one_id_made_before_either_is_awaited_are_one_run() -> None:
-    async def main() -> tuple[AgentRun, AgentRun, int]:
-        model = ScriptedModel("first", "second")
-        agent = Agent(model, store="memory:")
-        one, other = agent.run("go", run_id="r"), agent.run("go", run_id="r")
-        return await one, await other, len(model.calls)
-
-    one, other, calls = asyncio.run(main())
+async def test_two_calls_with_one_id_made_before_either_is_awaited_are_one_run() -> None:
+    model = ScriptedModel("first", "second")
+    agent = Agent(model, store="memory:")
+    one, other = agent.run("go", run_id="r"), agent.run("go", run_id="r")
+    one, other, calls = await one, await other, len(model.calls)
     assert (one.text, other.text, calls) == ("first", "first", 1)
 
 

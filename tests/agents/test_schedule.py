@@ -74,28 +74,25 @@ def test_each_tick_is_run_once_by_one_of_several_workers(place: str, tmp_path: P
     assert sorted(made) == ["-1", "0", "1", "2", "6", "7"]
 
 
-def test_a_run_that_cannot_be_started_does_not_stop_the_others(caplog: pytest.LogCaptureFixture) -> None:
+async def test_a_run_that_cannot_be_started_does_not_stop_the_others(caplog: pytest.LogCaptureFixture) -> None:
     made: list[str] = []
     clock = HandClock(START)
 
     def unfit_once(tick: datetime) -> Any:
         return "no number" if hour_of(tick) == 1 else hour_of(tick)
 
-    async def trial() -> None:
-        report = reports(new_store(), made)
-        hourly = schedule(report, every(hours=1), input=unfit_once)
-        async with report.worker(schedules=[hourly], environment=Environment(clock=clock)):
-            await clock.advance(2.5 * 3600)
-            await report.attach(hourly.run_id(datetime.fromtimestamp(START + 7200, UTC))).result()
-
-    asyncio.run(trial())
+    report = reports(new_store(), made)
+    hourly = schedule(report, every(hours=1), input=unfit_once)
+    async with report.worker(schedules=[hourly], environment=Environment(clock=clock)):
+        await clock.advance(2.5 * 3600)
+        await report.attach(hourly.run_id(datetime.fromtimestamp(START + 7200, UTC))).result()
     assert made == ["0", "2"]
     assert "could not be submitted" in caplog.text
     with pytest.raises(ConfigurationError, match="the name of a schedule"):
         schedule(reports(new_store(), made), every(hours=1), name="two words")
 
 
-def test_what_a_store_cannot_take_for_a_while_is_submitted_when_it_can(caplog: pytest.LogCaptureFixture) -> None:
+async def test_what_a_store_cannot_take_for_a_while_is_submitted_when_it_can(caplog: pytest.LogCaptureFixture) -> None:
     class Server(LocalLogs):
         away = False
 
@@ -109,21 +106,18 @@ def test_what_a_store_cannot_take_for_a_while_is_submitted_when_it_can(caplog: p
     made: list[str] = []
     clock, server = HandClock(START), Server()
 
-    async def trial() -> None:
-        report = reports(server, made)
-        hourly = schedule(report, every(hours=1), input=hour_of)
-        task = asyncio.create_task(hourly.run(environment=Environment(clock=clock)))
-        await clock.advance(1800)
-        for away_for in (30, 90):  # the second is longer than a run may be late
-            server.away = True
-            await clock.advance(1800 + away_for)
-            server.away = False
-            await clock.advance(1800 - away_for)
-        task.cancel()
-        await asyncio.gather(task, return_exceptions=True)
-        await report.recover()
-
-    asyncio.run(trial())
+    report = reports(server, made)
+    hourly = schedule(report, every(hours=1), input=hour_of)
+    task = asyncio.create_task(hourly.run(environment=Environment(clock=clock)))
+    await clock.advance(1800)
+    for away_for in (30, 90):  # the second is longer than a run may be late
+        server.away = True
+        await clock.advance(1800 + away_for)
+        server.away = False
+        await clock.advance(1800 - away_for)
+    task.cancel()
+    await asyncio.gather(task, return_exceptions=True)
+    await report.recover()
     assert made == ["0", "1"]
     assert "is tried again" in caplog.text
 

@@ -75,7 +75,7 @@ def _steer(handle: RunHandle, verb: str) -> bool:
 
 @pytest.mark.parametrize("verb", ["cancel", "cancel after step", "inject", "redirect"])
 @pytest.mark.parametrize("after", range(64))
-def test_at_every_point_the_conversation_stays_valid_and_resume_and_replay_have_it(verb: str, after: int) -> None:
+async def test_at_every_point_the_conversation_stays_valid_and_resume_and_replay_have_it(verb: str, after: int) -> None:
     work, again, steered = Work(), Work(), list[bool]()
 
     async def main() -> tuple[AgentRun, AgentRun]:
@@ -94,7 +94,7 @@ def test_at_every_point_the_conversation_stays_valid_and_resume_and_replay_have_
         assert again.did == []
         return run, replayed
 
-    run, other = asyncio.run(main())
+    run, other = await main()
     _valid(other)
     if verb.startswith("cancel"):
         assert run.stop in (stops.Cancelled(), stops.Completed())
@@ -109,27 +109,24 @@ def test_at_every_point_the_conversation_stays_valid_and_resume_and_replay_have_
 
 @pytest.mark.parametrize("verbs", [("inject", "cancel after step"), ("redirect", "inject"), ("inject", "redirect")])
 @pytest.mark.parametrize("after", range(0, 60, 4))
-def test_two_at_once_are_valid_too_and_a_soft_cancel_wins(verbs: tuple[str, str], after: int) -> None:
+async def test_two_at_once_are_valid_too_and_a_soft_cancel_wins(verbs: tuple[str, str], after: int) -> None:
     work, again = Work(), Work()
 
-    async def main() -> None:
-        store = LocalLogs()
-        handle = work.agent(store).start("go", run_id="r")
-        await turns(after)
-        for verb in verbs:
-            _steer(handle, verb)
-        run = await handle.result()
-        _valid(run)
-        ended = run.stop
-        replayed = await again.agent(elsewhere(store, "r")).replay("r")
-        assert (replayed.messages, replayed.stop) == (run.messages, ended)
-        if ended == stops.Cancelled():
-            resumed = await again.agent(elsewhere(store, "r")).resume("r")
-            _valid(resumed)
-            assert "by the way" in texts(resumed.messages)
-            assert resumed.stop == stops.Completed()
-
-    asyncio.run(main())
+    store = LocalLogs()
+    handle = work.agent(store).start("go", run_id="r")
+    await turns(after)
+    for verb in verbs:
+        _steer(handle, verb)
+    run = await handle.result()
+    _valid(run)
+    ended = run.stop
+    replayed = await again.agent(elsewhere(store, "r")).replay("r")
+    assert (replayed.messages, replayed.stop) == (run.messages, ended)
+    if ended == stops.Cancelled():
+        resumed = await again.agent(elsewhere(store, "r")).resume("r")
+        _valid(resumed)
+        assert "by the way" in texts(resumed.messages)
+        assert resumed.stop == stops.Completed()
 
 
 # -- inject ------------------------------------------------------------------------------------------------------
@@ -179,36 +176,30 @@ def test_a_policy_that_stops_has_the_last_word() -> None:
     assert run.messages[-1].role == "tool"
 
 
-def test_messages_with_parts_may_be_injected_and_only_a_users() -> None:
-    async def main() -> None:
-        handle = Work().agent().start("go")
-        assert handle.inject(["a", "b"])
-        with pytest.raises(ConfigurationError, match="what a user says"):
-            handle.inject(assistant("I am the model"))
-        with pytest.raises(ConfigurationError, match="empty"):
-            handle.redirect(" ")
-        run = await handle.result()
-        assert run.messages[1] == user("a", "b")
-        assert not handle.inject("too late")
-        assert not handle.redirect("too late")
-
-    asyncio.run(main())
+async def test_messages_with_parts_may_be_injected_and_only_a_users() -> None:
+    handle = Work().agent().start("go")
+    assert handle.inject(["a", "b"])
+    with pytest.raises(ConfigurationError, match="what a user says"):
+        handle.inject(assistant("I am the model"))
+    with pytest.raises(ConfigurationError, match="empty"):
+        handle.redirect(" ")
+    run = await handle.result()
+    assert run.messages[1] == user("a", "b")
+    assert not handle.inject("too late")
+    assert not handle.redirect("too late")
 
 
 # -- redirect ----------------------------------------------------------------------------------------------------
 
 
-def test_a_redirection_cancels_the_tools_that_run() -> None:
+async def test_a_redirection_cancels_the_tools_that_run() -> None:
     work = Work()
 
-    async def main() -> AgentRun:
-        handle = work.agent().start("go")
-        while "+0a" not in work.did:
-            await turns(1)
-        handle.redirect("no, do this")
-        return await handle.result()
-
-    run = asyncio.run(main())
+    handle = work.agent().start("go")
+    while "+0a" not in work.did:
+        await turns(1)
+    handle.redirect("no, do this")
+    run = await handle.result()
     assert "-0a" not in work.did
     assert all(text.startswith("interrupted: the run was redirected") for text in run.observations[:2])
     assert run.messages[4] == user("no, do this")
@@ -225,20 +216,17 @@ def test_a_redirection_while_the_model_is_asked_drops_the_calls_of_its_reply() -
 # -- cancel ------------------------------------------------------------------------------------------------------
 
 
-def test_soft_cancel_completes_the_turn_keeps_usage_and_conversation_and_stops_the_next_turn() -> None:
+async def test_soft_cancel_completes_the_turn_keeps_usage_and_conversation_and_stops_the_next_turn() -> None:
     work = Work()
     ended: list[Event] = []
 
-    async def main() -> tuple[AgentRun, AgentRun]:
-        handle = work.agent().start("go", listeners=[ended.append])
-        while "+0a" not in work.did:
-            await turns(1)
-        handle.cancel(after_step=True)
-        handle.cancel(after_step=True)
-        run = await handle.result()
-        return run, await work.agent().run("again", history=run.messages)
-
-    run, following = asyncio.run(main())
+    handle = work.agent().start("go", listeners=[ended.append])
+    while "+0a" not in work.did:
+        await turns(1)
+    handle.cancel(after_step=True)
+    handle.cancel(after_step=True)
+    run = await handle.result()
+    following = await work.agent().run("again", history=run.messages)
     assert work.did[:4] == ["+0a", "+0b", "-0a", "-0b"]
     assert (run.stop, run.steps, run.model_calls, run.tool_calls) == (stops.Cancelled(), 1, 1, 2)
     assert run.usage == COST
@@ -247,67 +235,57 @@ def test_soft_cancel_completes_the_turn_keeps_usage_and_conversation_and_stops_t
     assert following.stop == stops.Completed()
 
 
-def test_cancel_is_idempotent_and_a_soft_one_can_be_made_hard() -> None:
+async def test_cancel_is_idempotent_and_a_soft_one_can_be_made_hard() -> None:
     work = Work()
 
-    async def main() -> AgentRun:
-        handle = work.agent().start("go")
-        while "+0a" not in work.did:
-            await turns(1)
-        handle.cancel(after_step=True)
-        handle.cancel()
-        handle.cancel()
-        run = await handle.result()
-        handle.cancel()
-        assert await handle.result() is run
-        return run
-
-    run = asyncio.run(main())
+    handle = work.agent().start("go")
+    while "+0a" not in work.did:
+        await turns(1)
+    handle.cancel(after_step=True)
+    handle.cancel()
+    handle.cancel()
+    run = await handle.result()
+    handle.cancel()
+    assert await handle.result() is run
     assert run.stop == stops.Cancelled()
     assert "-0a" not in work.did
 
 
-def test_cancel_unblocks_a_waiting_consumer_of_events_and_none_come_after_it() -> None:
-    async def main() -> None:
-        async with assert_no_leaks():
-            handle = Agent(ScriptedModel(["a", *[PAUSE] * 1000, "b"])).start("go")
-            events, heard = handle.events(), list[Event]()
+async def test_cancel_unblocks_a_waiting_consumer_of_events_and_none_come_after_it() -> None:
+    async with assert_no_leaks():
+        handle = Agent(ScriptedModel(["a", *[PAUSE] * 1000, "b"])).start("go")
+        events, heard = handle.events(), list[Event]()
 
-            async def consume() -> None:
-                async for event in events:
-                    heard.append(event)
+        async def consume() -> None:
+            async for event in events:
+                heard.append(event)
 
-            consumer = asyncio.ensure_future(consume())
-            await turns(20)
-            assert not consumer.done()
-            assert heard
-            handle.cancel()
-            before = len(heard)
-            await consumer
-            assert (await handle.result()).stop == stops.Cancelled()
-            assert len(heard) == before
-
-    asyncio.run(main())
+        consumer = asyncio.ensure_future(consume())
+        await turns(20)
+        assert not consumer.done()
+        assert heard
+        handle.cancel()
+        before = len(heard)
+        await consumer
+        assert (await handle.result()).stop == stops.Cancelled()
+        assert len(heard) == before
 
 
-def test_events_tell_of_the_whole_run_to_its_end() -> None:
-    async def main() -> None:
-        handle = Work().agent().start("go")
-        events = handle.events()
-        assert handle.events() is events
-        heard = [event async for event in events]
-        assert isinstance(heard[-1], AgentEnded)
-        assert events.response is await handle.result()
-        with pytest.raises(ConfigurationError, match="right after"):
-            late = Work().agent().start("go")
-            await turns(2)
-            late.events()
-        await late.result()
-
-    asyncio.run(main())
+async def test_events_tell_of_the_whole_run_to_its_end() -> None:
+    handle = Work().agent().start("go")
+    events = handle.events()
+    assert handle.events() is events
+    heard = [event async for event in events]
+    assert isinstance(heard[-1], AgentEnded)
+    assert events.response is await handle.result()
+    with pytest.raises(ConfigurationError, match="right after"):
+        late = Work().agent().start("go")
+        await turns(2)
+        late.events()
+    await late.result()
 
 
-def test_a_hard_cancel_lets_tools_clean_up_and_cancels_siblings() -> None:
+async def test_a_hard_cancel_lets_tools_clean_up_and_cancels_siblings() -> None:
     cleaned: list[str] = []
 
     async def careful(name: str) -> str:
@@ -326,7 +304,7 @@ def test_a_hard_cancel_lets_tools_clean_up_and_cancels_siblings() -> None:
         handle.cancel()
         return await handle.result()
 
-    assert asyncio.run(main()).stop == stops.Cancelled()
+    assert (await main()).stop == stops.Cancelled()
     assert sorted(cleaned) == ["a", "b"]
 
 
@@ -334,24 +312,21 @@ def test_a_hard_cancel_lets_tools_clean_up_and_cancels_siblings() -> None:
 
 
 @pytest.mark.parametrize("verbs", [(), ("cancel",), ("inject", "redirect")])
-def test_an_agent_may_forbid_it(verbs: tuple[Any, ...]) -> None:
-    async def main() -> None:
-        agent = Work().agent(middleware=[Steerable(*verbs), Steerable("cancel", "inject", "redirect")])
-        handle = agent.layered(retry(attempts=2)).start("go")
-        for verb in ("inject", "redirect", "cancel", "cancel after step"):
-            if verb.split()[0] in verbs:
+async def test_an_agent_may_forbid_it(verbs: tuple[Any, ...]) -> None:
+    agent = Work().agent(middleware=[Steerable(*verbs), Steerable("cancel", "inject", "redirect")])
+    handle = agent.layered(retry(attempts=2)).start("go")
+    for verb in ("inject", "redirect", "cancel", "cancel after step"):
+        if verb.split()[0] in verbs:
+            _steer(handle, verb)
+        else:
+            with pytest.raises(Denied, match=rf"agent may not be steered by {verb.split()[0]} \(allowed: "):
                 _steer(handle, verb)
-            else:
-                with pytest.raises(Denied, match=rf"agent may not be steered by {verb.split()[0]} \(allowed: "):
-                    _steer(handle, verb)
-        await handle.result()
-
-    asyncio.run(main())
+    await handle.result()
     with pytest.raises(ConfigurationError, match="'redirect'"):
         Steerable("pause")  # type: ignore[arg-type]
 
 
-def test_what_has_no_loop_can_only_be_cancelled_at_once() -> None:
+async def test_what_has_no_loop_can_only_be_cancelled_at_once() -> None:
     async def team(request: AgentRequest, ctx: Context) -> AgentRun:
         member = Agent(ScriptedModel([PAUSE] * 100), name="member")
         return await member(request, ctx.under("member"))
@@ -366,21 +341,18 @@ def test_what_has_no_loop_can_only_be_cancelled_at_once() -> None:
         handle.cancel()
         return await handle.result()
 
-    assert asyncio.run(main()).stop == stops.Cancelled()
+    assert (await main()).stop == stops.Cancelled()
 
 
-def test_agents_beneath_are_not_steered_but_the_one_that_was_started() -> None:
-    async def main() -> None:
-        inner = Agent(ScriptedModel([*[PAUSE] * 10, "inner is done"]), name="inner")
-        outer = Agent(ScriptedModel(tool_call("inner", input="go"), "done"), tools=[inner])
-        handle = outer.start("go")
-        await turns(3)
-        assert handle.inject("by the way")
-        run = await handle.result()
-        assert texts(run.messages)[-2:] == ["by the way", "done"]
-        assert run.observations == ("inner is done",)
-
-    asyncio.run(main())
+async def test_agents_beneath_are_not_steered_but_the_one_that_was_started() -> None:
+    inner = Agent(ScriptedModel([*[PAUSE] * 10, "inner is done"]), name="inner")
+    outer = Agent(ScriptedModel(tool_call("inner", input="go"), "done"), tools=[inner])
+    handle = outer.start("go")
+    await turns(3)
+    assert handle.inject("by the way")
+    run = await handle.result()
+    assert texts(run.messages)[-2:] == ["by the way", "done"]
+    assert run.observations == ("inner is done",)
 
 
 def test_a_run_started_within_a_tool_is_steered_by_its_own_handle() -> None:
@@ -397,11 +369,8 @@ def test_a_run_started_within_a_tool_is_steered_by_its_own_handle() -> None:
     assert run.model_calls == 3
 
 
-def test_a_run_that_nobody_steers_is_the_same_as_one_that_is_not_started() -> None:
-    async def main() -> tuple[AgentRun, AgentRun]:
-        return await Work().agent().run("go"), await Work().agent().start("go").result()
-
-    run, started = asyncio.run(main())
+async def test_a_run_that_nobody_steers_is_the_same_as_one_that_is_not_started() -> None:
+    run, started = await Work().agent().run("go"), await Work().agent().start("go").result()
     assert replace(run, id="", seconds=0.0) == replace(started, id="", seconds=0.0)
 
 
@@ -419,7 +388,7 @@ COMBINED: dict[str, Callable[[], Runnable]] = {
 
 @pytest.mark.parametrize("verb", ["inject", "redirect"])
 @pytest.mark.parametrize("combined", COMBINED)
-def test_several_agents_behind_one_front_cannot_be_steered(combined: str, verb: str) -> None:
+async def test_several_agents_behind_one_front_cannot_be_steered(combined: str, verb: str) -> None:
     async def main() -> AgentRun:
         handle = COMBINED[combined]().start("go")
         with pytest.raises(ConfigurationError, match="has no loop of its own"):
@@ -427,10 +396,10 @@ def test_several_agents_behind_one_front_cannot_be_steered(combined: str, verb: 
         handle.cancel()
         return await handle.result()
 
-    assert asyncio.run(main()).stop == stops.Cancelled()
+    assert (await main()).stop == stops.Cancelled()
 
 
-def test_one_agent_in_layers_of_any_kind_can_be_steered() -> None:
+async def test_one_agent_in_layers_of_any_kind_can_be_steered() -> None:
     def closure(inner: Any) -> Any:
         return lambda request, ctx: inner(request, ctx)
 
@@ -441,5 +410,5 @@ def test_one_agent_in_layers_of_any_kind_can_be_steered() -> None:
         assert handle.inject("also this")
         return await handle.result()
 
-    assert asyncio.run(main()).text == "one"
+    assert (await main()).text == "one"
     assert texts(model.last.messages) == ["go", "also this"]

@@ -1,6 +1,5 @@
 """Stop policies: when a run stops, and which policy decides first."""
 
-import asyncio
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -302,14 +301,9 @@ def test_a_policy_that_raises_fails_the_run() -> None:
     assert run.stop.kind == "KeyError"
 
 
-def test_a_timeout_cancels_in_mid_call_and_keeps_what_is_complete() -> None:
-    async def run() -> AgentRun:
-        model = ScriptedModel(tool_call("echo", text="a"), ["half", Pause(60), "never"])
-        return await Agent(model, tools=[echo], timeout=5).run(
-            "go", environment=Environment(clock=HandClock(auto=True))
-        )
-
-    went = asyncio.run(run())
+async def test_a_timeout_cancels_in_mid_call_and_keeps_what_is_complete() -> None:
+    model = ScriptedModel(tool_call("echo", text="a"), ["half", Pause(60), "never"])
+    went = await Agent(model, tools=[echo], timeout=5).run("go", environment=Environment(clock=HandClock(auto=True)))
     assert went.stop == stops.TimedOut(5)
     assert [message.role for message in went.messages] == ["user", "assistant", "tool"]
     assert went.seconds == pytest.approx(5)
@@ -317,35 +311,29 @@ def test_a_timeout_cancels_in_mid_call_and_keeps_what_is_complete() -> None:
         went.raise_for_stop()
 
 
-def test_a_timeout_while_a_tool_runs() -> None:
+async def test_a_timeout_while_a_tool_runs() -> None:
     async def slow(ctx: Context) -> str:
         """Be slow."""
         await ctx.clock.sleep(60)
         return "late"
 
-    async def run() -> AgentRun:
-        agent = Agent(ScriptedModel(tool_call("slow")), tools=[slow], timeout=5)
-        return await agent.run("go", environment=Environment(clock=HandClock(auto=True)))
-
-    went = asyncio.run(run())
+    agent = Agent(ScriptedModel(tool_call("slow")), tools=[slow], timeout=5)
+    went = await agent.run("go", environment=Environment(clock=HandClock(auto=True)))
     assert went.stop == stops.TimedOut(5)
     assert [message.role for message in went.messages] == ["user"]
 
 
-def test_a_run_that_goes_on_is_told_its_whole_limit_when_what_was_left_of_it_is_over() -> None:
+async def test_a_run_that_goes_on_is_told_its_whole_limit_when_what_was_left_of_it_is_over() -> None:
     @tool(approval=True)
     async def slow(ctx: Context) -> str:
         """Be slow."""
         await ctx.clock.sleep(60)
         return "late"
 
-    async def run() -> AgentRun:
-        environment = Environment(clock=HandClock(auto=True))
-        agent = Agent(ScriptedModel([Pause(3), tool_call("slow")]), tools=[slow], timeout=5)
-        (item,) = (await agent.run("go", environment=environment, run_id="r")).pending
-        return await agent.resume("r", {item.id: Approve()}, environment=environment)
-
-    went = asyncio.run(run())
+    environment = Environment(clock=HandClock(auto=True))
+    agent = Agent(ScriptedModel([Pause(3), tool_call("slow")]), tools=[slow], timeout=5)
+    (item,) = (await agent.run("go", environment=environment, run_id="r")).pending
+    went = await agent.resume("r", {item.id: Approve()}, environment=environment)
     assert went.stop == stops.TimedOut(5)
     assert went.seconds == pytest.approx(5)
     with pytest.raises(Timeout) as caught:

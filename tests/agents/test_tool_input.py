@@ -1,6 +1,5 @@
 """An agent that is called as a tool takes a typed value: any type with named fields, or a function's parameters."""
 
-import asyncio
 import json
 from dataclasses import dataclass
 from typing import Annotated, Any, TypedDict
@@ -140,7 +139,7 @@ def test_a_type_without_named_fields_is_refused(kind: Any) -> None:
 
 @pytest.mark.parametrize("box", BOXES)
 @pytest.mark.parametrize(("kind", "value"), INPUTS, ids=NAMES)
-def test_the_value_is_there_again_after_an_approval_in_another_process(kind: Any, value: Any, box: str) -> None:
+async def test_the_value_is_there_again_after_an_approval_in_another_process(kind: Any, value: Any, box: str) -> None:
     seen: list[Any] = []
 
     def instructions(ctx: Context) -> str:
@@ -153,11 +152,8 @@ def test_the_value_is_there_again_after_an_approval_in_another_process(kind: Any
         model = ScriptedModel(rules=[(lambda request: request.messages[-1].role == "user", call)], always="done")
         return Agent(model, tools=BOXES[box](helper), approvals=Approvals("helper"), store=store)
 
-    async def go() -> None:
-        store = LocalLogs()
-        waiting = await outer(store).run("go", run_id="r")
-        run = await outer(elsewhere(store, "r")).resume("r", {item.id: Approve() for item in waiting.pending})
-        assert run.text == "done"
-
-    asyncio.run(go())
+    store = LocalLogs()
+    waiting = await outer(store).run("go", run_id="r")
+    run = await outer(elsewhere(store, "r")).resume("r", {item.id: Approve() for item in waiting.pending})
+    assert run.text == "done"
     assert seen == [value]

@@ -58,7 +58,7 @@ def test_all_that_is_waited_for_comes_once(place: str, seed: int, tmp_path: Path
 
 
 @pytest.mark.parametrize(("kind", "seed"), [*(("memory", seed) for seed in range(12)), ("sqlite", 12), ("sqlite", 13)])
-def test_a_run_that_waits_goes_on_by_what_is_due_alone(kind: str, seed: int, tmp_path: Path) -> None:
+async def test_a_run_that_waits_goes_on_by_what_is_due_alone(kind: str, seed: int, tmp_path: Path) -> None:
     tree = ("sequence", waiting_tree(random.Random(seed)), waiting_tree(random.Random(seed + 100), 2))
 
     async def trial() -> None:
@@ -80,7 +80,7 @@ def test_a_run_that_waits_goes_on_by_what_is_due_alone(kind: str, seed: int, tmp
         for store in stores:
             await store.close()
 
-    asyncio.run(trial())
+    await trial()
 
 
 @pytest.mark.parametrize(("place", "seed"), [("memory", 0), ("memory", 1), ("memory", 2), ("sqlite", 3), ("file", 4)])

@@ -73,68 +73,56 @@ def test_a_submitted_run_is_driven_by_a_worker_elsewhere(kind: str, tmp_path: Pa
         asyncio.run(go(place))
 
 
-def test_runs_are_taken_by_priority_and_not_before_their_time() -> None:
-    async def go() -> None:
-        clock = HandClock()
-        store = LocalLogs(clock=clock)
-        agent = _agent(store)
-        environment = Environment(clock=clock)
-        later = datetime.fromtimestamp(clock.now(), UTC) + timedelta(hours=1)
-        for name, priority, not_before in (("a", 0, None), ("later", 9, later), ("b", 5, None), ("c", 5, None)):
-            await agent.submit("go", run_id=name, priority=priority, not_before=not_before, environment=environment)
-            await clock.advance(1)
-        assert list((await agent.recover(concurrency=1, environment=environment)).runs) == ["b", "c", "a"]
-        await clock.advance(3_500)
-        assert (await agent.recover(environment=environment)).runs == {}
-        await clock.advance(100)
-        assert list((await agent.recover(environment=environment)).runs) == ["later"]
-
-    asyncio.run(go())
+async def test_runs_are_taken_by_priority_and_not_before_their_time() -> None:
+    clock = HandClock()
+    store = LocalLogs(clock=clock)
+    agent = _agent(store)
+    environment = Environment(clock=clock)
+    later = datetime.fromtimestamp(clock.now(), UTC) + timedelta(hours=1)
+    for name, priority, not_before in (("a", 0, None), ("later", 9, later), ("b", 5, None), ("c", 5, None)):
+        await agent.submit("go", run_id=name, priority=priority, not_before=not_before, environment=environment)
+        await clock.advance(1)
+    assert list((await agent.recover(concurrency=1, environment=environment)).runs) == ["b", "c", "a"]
+    await clock.advance(3_500)
+    assert (await agent.recover(environment=environment)).runs == {}
+    await clock.advance(100)
+    assert list((await agent.recover(environment=environment)).runs) == ["later"]
 
 
-def test_what_cannot_be_submitted_is_refused_at_once() -> None:
-    async def go() -> None:
-        with pytest.raises(ConfigurationError, match="has no store"):
-            await _agent(None).submit("go")
-        with pytest.raises(ConfigurationError, match="has no store"):
-            _agent(None).worker()
-        agent = _agent(LocalLogs())
-        with pytest.raises(ConfigurationError, match="no time zone"):
-            await agent.submit("go", not_before=datetime(2030, 1, 1))
-        with pytest.raises(ConfigurationError, match="priority"):
-            await agent.submit("go", priority=1000)
-        assert (await agent.recover()).runs == {}
-
-    asyncio.run(go())
+async def test_what_cannot_be_submitted_is_refused_at_once() -> None:
+    with pytest.raises(ConfigurationError, match="has no store"):
+        await _agent(None).submit("go")
+    with pytest.raises(ConfigurationError, match="has no store"):
+        _agent(None).worker()
+    agent = _agent(LocalLogs())
+    with pytest.raises(ConfigurationError, match="no time zone"):
+        await agent.submit("go", not_before=datetime(2030, 1, 1))
+    with pytest.raises(ConfigurationError, match="priority"):
+        await agent.submit("go", priority=1000)
+    assert (await agent.recover()).runs == {}
 
 
-def test_grants_of_a_submitted_run_hold_for_the_worker() -> None:
-    async def go() -> None:
-        agent = _agent(LocalLogs())
-        await agent.submit("go here", run_id="r", grants=[])
-        run = (await agent.recover()).runs["r"]
-        assert run.observations != ("here",)
-
-    asyncio.run(go())
+async def test_grants_of_a_submitted_run_hold_for_the_worker() -> None:
+    agent = _agent(LocalLogs())
+    await agent.submit("go here", run_id="r", grants=[])
+    run = (await agent.recover()).runs["r"]
+    assert run.observations != ("here",)
 
 
-def test_a_flow_is_submitted_with_its_input() -> None:
+async def test_a_flow_is_submitted_with_its_input() -> None:
     @flow(store=LocalLogs())
     async def double(number: int) -> int:
         return 2 * number
 
-    async def go() -> None:
-        submitted = await double.submit(21, run_id="r")
-        with pytest.raises(ConfigurationError, match="does not fit"):
-            await double.submit("x")
-        async with double.worker():
-            assert (await submitted.result()).output == 42
-
-    asyncio.run(go())
+    submitted = await double.submit(21, run_id="r")
+    with pytest.raises(ConfigurationError, match="does not fit"):
+        await double.submit("x")
+    async with double.worker():
+        assert (await submitted.result()).output == 42
 
 
 @pytest.mark.parametrize("decided_first", [True, False])
-def test_a_timer_beside_a_question_wakes_the_run_whatever_is_decided_first(decided_first: bool) -> None:
+async def test_a_timer_beside_a_question_wakes_the_run_whatever_is_decided_first(decided_first: bool) -> None:
     clock = HandClock()
     store, environment = LocalLogs(clock=clock), Environment(clock=clock)
 
@@ -143,29 +131,26 @@ def test_a_timer_beside_a_question_wakes_the_run_whatever_is_decided_first(decid
         agreed, _ = await gather(ask("Agreed?", bool), sleep(days=2))
         return f"agreed: {agreed}"
 
-    async def go() -> None:
-        await order.submit(None, run_id="r", environment=environment)
-        (run,) = (await order.recover(environment=environment)).runs.values()
-        due = clock.now() + 2 * 86_400
-        for _ in range(2):
-            info = await store.find("run:r")
-            assert info is not None
-            assert (info.status, info.due) == ("Suspended", due)
-            assert (await order.recover(environment=environment)).runs == {}, "it is not due"
-            if not decided_first:
-                break
-            (question,) = [item for item in run.pending if item.until is None]
-            await order.decide("r", {question.id: Answer(True)}, environment=environment)
-        await clock.advance(2 * 86_400)
-        (run,) = (await order.recover(environment=environment)).runs.values()
+    await order.submit(None, run_id="r", environment=environment)
+    (run,) = (await order.recover(environment=environment)).runs.values()
+    due = clock.now() + 2 * 86_400
+    for _ in range(2):
+        info = await store.find("run:r")
+        assert info is not None
+        assert (info.status, info.due) == ("Suspended", due)
+        assert (await order.recover(environment=environment)).runs == {}, "it is not due"
         if not decided_first:
-            assert run.stop == stops.Suspended()
-            (question,) = run.pending
-            await order.decide("r", {question.id: Answer(True)}, environment=environment)
-            (run,) = (await order.recover(environment=environment)).runs.values()
-        assert run.output == "agreed: True"
-
-    asyncio.run(go())
+            break
+        (question,) = [item for item in run.pending if item.until is None]
+        await order.decide("r", {question.id: Answer(True)}, environment=environment)
+    await clock.advance(2 * 86_400)
+    (run,) = (await order.recover(environment=environment)).runs.values()
+    if not decided_first:
+        assert run.stop == stops.Suspended()
+        (question,) = run.pending
+        await order.decide("r", {question.id: Answer(True)}, environment=environment)
+        (run,) = (await order.recover(environment=environment)).runs.values()
+    assert run.output == "agreed: True"
 
 
 @pytest.mark.parametrize("kind", STORES)
@@ -204,51 +189,45 @@ def test_a_drained_worker_lets_runs_end_and_gives_back_the_others(kind: str, tmp
         asyncio.run(go(place))
 
 
-def test_a_drained_worker_waits_for_its_runs() -> None:
-    async def go() -> None:
-        goes_on = asyncio.Event()
+async def test_a_drained_worker_waits_for_its_runs() -> None:
+    goes_on = asyncio.Event()
 
-        @tool(effect="none")
-        async def wait() -> str:
-            """Wait."""
-            worker.drain()
-            goes_on.set()
-            return "waited"
+    @tool(effect="none")
+    async def wait() -> str:
+        """Wait."""
+        worker.drain()
+        goes_on.set()
+        return "waited"
 
-        rules = [("go", tool_call("wait"))]
-        agent = Agent(ScriptedModel(rules=rules, always="done"), tools=[wait], store=LocalLogs())
-        await agent.submit("go", run_id="r")
-        worker = agent.worker()
-        await worker.run()
-        assert goes_on.is_set()
-        assert (await agent.attach("r").result()).stop == stops.Completed()
-
-    asyncio.run(go())
+    rules = [("go", tool_call("wait"))]
+    agent = Agent(ScriptedModel(rules=rules, always="done"), tools=[wait], store=LocalLogs())
+    await agent.submit("go", run_id="r")
+    worker = agent.worker()
+    await worker.run()
+    assert goes_on.is_set()
+    assert (await agent.attach("r").result()).stop == stops.Completed()
 
 
-def test_a_run_that_cannot_go_on_does_not_keep_the_worker_busy(caplog: pytest.LogCaptureFixture) -> None:
-    async def go() -> None:
-        clock = HandClock()
-        store = LocalLogs(clock=clock)
-        agent, environment = _agent(store), Environment(clock=clock)
-        await agent.submit("go database", run_id="lacks", priority=9, environment=environment)
-        worker = agent.worker(environment=environment)
-        await agent.submit("go here", run_id="whole", environment=environment)
-        assert [run.text for run in await _all_end(agent, worker, "whole")] == ["done"]
-        assert caplog.text.count("the run lacks could not go on") == 1
-        await _all_end(agent, agent.worker(deps={DB: "x"}, environment=environment), "lacks")
-
-    asyncio.run(go())
+async def test_a_run_that_cannot_go_on_does_not_keep_the_worker_busy(caplog: pytest.LogCaptureFixture) -> None:
+    clock = HandClock()
+    store = LocalLogs(clock=clock)
+    agent, environment = _agent(store), Environment(clock=clock)
+    await agent.submit("go database", run_id="lacks", priority=9, environment=environment)
+    worker = agent.worker(environment=environment)
+    await agent.submit("go here", run_id="whole", environment=environment)
+    assert [run.text for run in await _all_end(agent, worker, "whole")] == ["done"]
+    assert caplog.text.count("the run lacks could not go on") == 1
+    await _all_end(agent, agent.worker(deps={DB: "x"}, environment=environment), "lacks")
 
 
 @pytest.mark.parametrize(
     ("kind", "kills", "pauses", "drains"), [("sqlite", 1, 1, 1), ("file", 1, 0, 1), ("postgres", 1, 1, 0)]
 )
-def test_each_run_ends_once_whatever_happens_to_workers(
+async def test_each_run_ends_once_whatever_happens_to_workers(
     kind: str, kills: int, pauses: int, drains: int, tmp_path: Path
 ) -> None:
     url = with_lease(schema() if kind == "postgres" else address(kind, tmp_path))
     acts = storm_acts(kills, pauses, drains, seed=len(kind))
-    outcome = asyncio.run(Storm(url, tmp_path, 2, acts).rage(60))
+    outcome = await Storm(url, tmp_path, 2, acts).rage(60)
     assert (outcome.completed, outcome.ended_more_than_once, outcome.doubled) == (60, [], [])
     assert sum(outcome.acts.values()) == kills + pauses + drains

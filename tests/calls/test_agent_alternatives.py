@@ -62,23 +62,17 @@ async def slow_at_first(request: ModelRequest, ctx: Context) -> ModelResponse:
 
 
 @pytest.mark.parametrize("middleware", [Race(), Impatient()])
-def test_alternatives_that_were_given_up_are_replayed_as_they_ended(place: Place, middleware: Middleware) -> None:
-    async def main() -> None:
-        run = await Agent(slow_at_first, middleware=[middleware], store=place()).run("go", run_id="r")
-        assert run.text == "the second"
-        replayed = await Agent(slow_at_first, middleware=[middleware], store=place()).replay("r")
-        assert replace(replayed, seconds=run.seconds) == run
-
-    asyncio.run(main())
+async def test_alternatives_that_were_given_up_are_replayed_as_they_ended(place: Place, middleware: Middleware) -> None:
+    run = await Agent(slow_at_first, middleware=[middleware], store=place()).run("go", run_id="r")
+    assert run.text == "the second"
+    replayed = await Agent(slow_at_first, middleware=[middleware], store=place()).replay("r")
+    assert replace(replayed, seconds=run.seconds) == run
 
 
-def test_a_replay_of_a_race_finds_what_has_changed(place: Place) -> None:
-    async def main() -> None:
-        await Agent(slow_at_first, middleware=[Race()], store=place()).run("go", run_id="r")
-        with pytest.raises(JournalMismatch, match="instructions"):
-            await Agent(slow_at_first, instructions="Be brief.", middleware=[Race()], store=place()).replay("r")
-
-    asyncio.run(main())
+async def test_a_replay_of_a_race_finds_what_has_changed(place: Place) -> None:
+    await Agent(slow_at_first, middleware=[Race()], store=place()).run("go", run_id="r")
+    with pytest.raises(JournalMismatch, match="instructions"):
+        await Agent(slow_at_first, instructions="Be brief.", middleware=[Race()], store=place()).replay("r")
 
 
 def test_an_agent_is_awaited_once_at_a_time_with_one_context() -> None:

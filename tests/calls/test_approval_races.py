@@ -3,7 +3,6 @@
 The long form is ``make approvals``.
 """
 
-import asyncio
 import random
 from collections.abc import Awaitable, Callable
 
@@ -32,11 +31,8 @@ def test_what_was_approved_is_executed_although_it_is_attacked(kind: str) -> Non
     assert race(attack, RACES, seed=3)["executed"] == RACES
 
 
-def test_an_execution_without_approval_would_be_seen() -> None:
+async def test_an_execution_without_approval_would_be_seen() -> None:
     world = World(random.Random(1))
 
-    async def go() -> None:
-        await world.pay(evil(), Context("run"))
-
-    asyncio.run(go())
+    await world.pay(evil(), Context("run"))
     assert (world.executed, world.unapproved) == ([EVIL], 1)

@@ -116,7 +116,7 @@ def test_every_failure_is_named_when_all_are_waited_for() -> None:
     assert "bad2 broke" in run.stop.error
 
 
-def test_one_call_among_others_that_waits_lets_them_finish_and_be_kept() -> None:
+async def test_one_call_among_others_that_waits_lets_them_finish_and_be_kept() -> None:
     did: list[str] = []
 
     @tool(approval=True)
@@ -134,19 +134,16 @@ def test_one_call_among_others_that_waits_lets_them_finish_and_be_kept() -> None
 
     calls = [tool_call("ask", what="a", id="1"), tool_call("do", what="b", id="2"), tool_call("ask", what="c", id="3")]
 
-    async def run() -> AgentRun:
-        agent = Agent(ScriptedModel(calls, "done"), tools=[ask, do])
-        suspended = await agent.run("go")
-        assert did == ["b"]
-        assert [item.call.id for item in suspended.pending] == ["1", "3"]
-        assert [message.role for message in suspended.messages] == ["user"]
-        first, second = suspended.pending
-        half = await agent.resume(suspended.id, {first.id: Approve()})
-        assert half.pending == (second,)
-        assert did == ["b", "a"]
-        return await agent.resume(suspended.id, {second.id: Deny("not today")})
-
-    went = asyncio.run(run())
+    agent = Agent(ScriptedModel(calls, "done"), tools=[ask, do])
+    suspended = await agent.run("go")
+    assert did == ["b"]
+    assert [item.call.id for item in suspended.pending] == ["1", "3"]
+    assert [message.role for message in suspended.messages] == ["user"]
+    first, second = suspended.pending
+    half = await agent.resume(suspended.id, {first.id: Approve()})
+    assert half.pending == (second,)
+    assert did == ["b", "a"]
+    went = await agent.resume(suspended.id, {second.id: Deny("not today")})
     assert did == ["b", "a"]
     assert went.observations[:2] == ("a", "b")
     assert "not today" in went.observations[2]
@@ -187,7 +184,7 @@ def test_tool_errors_keep_their_kind() -> None:
     assert run.messages[2].tool_results[0].error == "transient"
 
 
-def test_calls_that_fail_fast_cancelled_are_counted_and_told_of_as_they_are_on_resume() -> None:
+async def test_calls_that_fail_fast_cancelled_are_counted_and_told_of_as_they_are_on_resume() -> None:
     @tool
     async def fails() -> str:
         raise ValueError("no")
@@ -204,23 +201,20 @@ def test_calls_that_fail_fast_cancelled_are_counted_and_told_of_as_they_are_on_r
     ]
     agent = Agent(ScriptedModel(*replies), tools=Toolbox([fails, waits], join="fail_fast"))
 
-    async def main() -> None:
-        ended: list[str] = []
+    ended: list[str] = []
 
-        def listen(event: Event) -> None:
-            if isinstance(event, ToolEnded):
-                ended.append(event.call.name)
+    def listen(event: Event) -> None:
+        if isinstance(event, ToolEnded):
+            ended.append(event.call.name)
 
-        first = await agent.run("go", run_id="r", listeners=[listen])
-        again = await agent.resume("r")
-        assert (first.tool_calls, again.tool_calls, again.text) == (2, 2, "done")
-        assert ended == ["fails", "waits"]
-
-    asyncio.run(main())
+    first = await agent.run("go", run_id="r", listeners=[listen])
+    again = await agent.resume("r")
+    assert (first.tool_calls, again.tool_calls, again.text) == (2, 2, "done")
+    assert ended == ["fails", "waits"]
 
 
 @pytest.mark.parametrize("slow", range(4))
-def test_a_quorum_of_successes_is_enough_and_the_rest_is_answered_on_record(slow: int) -> None:
+async def test_a_quorum_of_successes_is_enough_and_the_rest_is_answered_on_record(slow: int) -> None:
     went: list[str] = []
 
     @tool
@@ -236,28 +230,25 @@ def test_a_quorum_of_successes_is_enough_and_the_rest_is_answered_on_record(slow
 
     calls = [tool_call("ask", who=who, id=f"call_{who}") for who in range(4)]
 
-    async def main() -> None:
-        store = LocalLogs()
-        agent = Agent(ScriptedModel(assistant(*calls), "done"), tools=Toolbox([ask], join=quorum(2)), store=store)
-        run = await agent.run("go", run_id="r")
-        first = [who for who in range(4) if who != slow][:2]
-        assert [f"-{who}" for who in first] == [each for each in went if each.startswith("-")]
-        for who, told in enumerate(run.observations):
-            if who in first:
-                assert told == f"{who} says yes"
-            elif who == slow:
-                assert told == "ValueError: not at home"
-            else:
-                assert told.startswith("interrupted: enough other calls have succeeded while this one ran")
-        assert_sendable(run.messages)
-        assert run.tool_calls == 4
-        made = len(went)
-        again = Agent(ScriptedModel("never"), tools=Toolbox([ask], join=quorum(2)), store=elsewhere(store, "r"))
-        replayed = await again.replay("r")
-        assert (replayed.messages, replayed.tool_calls, replayed.stop) == (run.messages, 4, stops.Completed())
-        assert len(went) == made
-
-    asyncio.run(main())
+    store = LocalLogs()
+    agent = Agent(ScriptedModel(assistant(*calls), "done"), tools=Toolbox([ask], join=quorum(2)), store=store)
+    run = await agent.run("go", run_id="r")
+    first = [who for who in range(4) if who != slow][:2]
+    assert [f"-{who}" for who in first] == [each for each in went if each.startswith("-")]
+    for who, told in enumerate(run.observations):
+        if who in first:
+            assert told == f"{who} says yes"
+        elif who == slow:
+            assert told == "ValueError: not at home"
+        else:
+            assert told.startswith("interrupted: enough other calls have succeeded while this one ran")
+    assert_sendable(run.messages)
+    assert run.tool_calls == 4
+    made = len(went)
+    again = Agent(ScriptedModel("never"), tools=Toolbox([ask], join=quorum(2)), store=elsewhere(store, "r"))
+    replayed = await again.replay("r")
+    assert (replayed.messages, replayed.tool_calls, replayed.stop) == (run.messages, 4, stops.Completed())
+    assert len(went) == made
 
 
 def test_calls_that_did_not_begin_before_a_quorum_was_reached_were_not_executed() -> None:
@@ -303,7 +294,7 @@ def test_join_policies_are_named_when_another_is_given() -> None:
     assert repr(quorum(2)) == "quorum(2)"
 
 
-def test_what_was_answered_before_stays_answered_when_a_slow_listener_lets_a_quorum_come_first() -> None:
+async def test_what_was_answered_before_stays_answered_when_a_slow_listener_lets_a_quorum_come_first() -> None:
     @tool
     async def ask(who: str) -> str:
         """Ask somebody."""
@@ -317,17 +308,14 @@ def test_what_was_answered_before_stays_answered_when_a_slow_listener_lets_a_quo
             for _ in range(20):
                 await asyncio.sleep(0)
 
-    async def main() -> None:
-        first = await agent.run("go", run_id="r")
-        again = await agent.resume("r", listeners=[slowly])
-        assert first.observations == again.observations == ("ann says yes", "ben says yes")
-        assert (first.tool_calls, again.tool_calls, again.text) == (2, 2, "done")
-
-    asyncio.run(main())
+    first = await agent.run("go", run_id="r")
+    again = await agent.resume("r", listeners=[slowly])
+    assert first.observations == again.observations == ("ann says yes", "ben says yes")
+    assert (first.tool_calls, again.tool_calls, again.text) == (2, 2, "done")
 
 
 @pytest.mark.parametrize("asked", [False, True])
-def test_a_call_that_waits_when_another_fails_is_not_executed_and_nobody_decides_on_it(asked: bool) -> None:
+async def test_a_call_that_waits_when_another_fails_is_not_executed_and_nobody_decides_on_it(asked: bool) -> None:
     ran: list[str] = []
 
     @tool(approval=True)
@@ -350,7 +338,7 @@ def test_a_call_that_waits_when_another_fails_is_not_executed_and_nobody_decides
     box = Toolbox([pay, fail], join="fail_fast")
     model = ScriptedModel([tool_call("pay", id="a"), tool_call("fail", id="b")], "done")
     agent = Agent(model, tools=box, approvals=Approvals(approver=never) if asked else None)
-    run = asyncio.run(agent.run("go"))
+    run = await agent.run("go")
     assert run.stop == stops.Completed()
     assert run.observations == ("not executed: another call of the batch failed", "ValueError: broken")
     assert ran == []

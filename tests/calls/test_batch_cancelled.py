@@ -21,7 +21,7 @@ from ziggurat.core.journal import LocalJournal
 from ziggurat.core.service import Service
 from ziggurat.layers.timeout import timeout
 from ziggurat.messages import stops
-from ziggurat.messages.agent import AgentRun, Decision, PendingItem
+from ziggurat.messages.agent import Decision, PendingItem
 from ziggurat.messages.middleware import Middleware
 from ziggurat.messages.parts import ToolCall, ToolResult, tool_call
 from ziggurat.models.scripted import ScriptedModel
@@ -118,35 +118,32 @@ EFFECTS: dict[str, dict[str, Any]] = {
 @pytest.mark.parametrize("effect", EFFECTS)
 @pytest.mark.parametrize("first", ["pay", "fail"])
 @pytest.mark.parametrize(("where", "told"), [*((where, NOT_BEGUN) for where in NOT_YET), ("tool", BEGUN)])
-def test_only_a_call_that_began_is_reported_as_interrupted(
+async def test_only_a_call_that_began_is_reported_as_interrupted(
     where: str, told: str, first: str, effect: str, store: Any
 ) -> None:
     if where == "tool" and "once" in effect:
         return  # see test_unknown_outcome
 
-    async def main() -> tuple[AgentRun, AgentRun, list[str]]:
-        held = Held()
+    held = Held()
 
-        @tool(**EFFECTS[effect])
-        async def pay() -> str:
-            """Pay."""
-            held.ran.append("pay")
-            await held.hold()
-            return "paid"
+    @tool(**EFFECTS[effect])
+    async def pay() -> str:
+        """Pay."""
+        held.ran.append("pay")
+        await held.hold()
+        return "paid"
 
-        @tool
-        async def fail() -> str:
-            """Fail, as soon as the other call stands where it is held."""
-            await held.reached.wait()
-            raise ValueError("broken")
+    @tool
+    async def fail() -> str:
+        """Fail, as soon as the other call stands where it is held."""
+        await held.reached.wait()
+        raise ValueError("broken")
 
-        calls = sorted([tool_call("pay", id="a"), tool_call("fail", id="b")], key=lambda call: call.name != first)
-        box = Toolbox([stack(pay, limited(held=held)) if where == "layer" else pay, fail], join="fail_fast")
-        agent = Agent(ScriptedModel(calls, "done"), tools=box, store=store, **_options(where, held))
-        run = await agent.run("go", run_id="r")
-        return run, await agent.replay("r") if store is not None else run, held.ran
-
-    run, replayed, ran = asyncio.run(main())
+    calls = sorted([tool_call("pay", id="a"), tool_call("fail", id="b")], key=lambda call: call.name != first)
+    box = Toolbox([stack(pay, limited(held=held)) if where == "layer" else pay, fail], join="fail_fast")
+    agent = Agent(ScriptedModel(calls, "done"), tools=box, store=store, **_options(where, held))
+    run = await agent.run("go", run_id="r")
+    replayed, ran = await agent.replay("r") if store is not None else run, held.ran
     assert run.stop == stops.Completed()
     assert sorted(run.observations) == sorted([told, "ValueError: broken"])
     assert ran == (["pay"] if told == BEGUN else [])
@@ -156,7 +153,9 @@ def test_only_a_call_that_began_is_reported_as_interrupted(
 @pytest.mark.parametrize("effect", EFFECTS)
 @pytest.mark.parametrize("where", ["wrap", "layer", "step"])
 @pytest.mark.parametrize("cut", ["handle", "time"])
-def test_a_call_that_never_began_is_made_when_the_run_goes_on(cut: str, where: str, effect: str, store: Any) -> None:
+async def test_a_call_that_never_began_is_made_when_the_run_goes_on(
+    cut: str, where: str, effect: str, store: Any
+) -> None:
     paid: list[str] = []
     clock = HandClock()
 
@@ -196,11 +195,11 @@ def test_a_call_that_never_began_is_made_when_the_run_goes_on(cut: str, where: s
         assert (run.stop, run.pending, paid) == (stops.Completed(), (), ["ann"])
 
     if store is not None:
-        asyncio.run(main())
+        await main()
 
 
 @pytest.mark.parametrize("interrupted", ["report", "ask"])
-def test_a_call_that_is_lost_after_it_never_began_is_unknown(interrupted: Any, store: Any) -> None:
+async def test_a_call_that_is_lost_after_it_never_began_is_unknown(interrupted: Any, store: Any) -> None:
     paid: list[str] = []
 
     def agent(held: Held | None) -> Agent:
@@ -228,38 +227,35 @@ def test_a_call_that_is_lost_after_it_never_began_is_unknown(interrupted: Any, s
             assert [item.interrupted for item in run.pending] == [True]
 
     if store is not None:
-        asyncio.run(main())
+        await main()
 
 
 @pytest.mark.parametrize("interrupted", ["report", "ask"])
-def test_an_agent_that_is_cut_off_before_its_call_began_does_not_call_it_unknown(interrupted: Any, store: Any) -> None:
+async def test_an_agent_that_is_cut_off_before_its_call_began_does_not_call_it_unknown(
+    interrupted: Any, store: Any
+) -> None:
     clock = HandClock()
 
-    async def main() -> AgentRun:
-        held = Held()
+    held = Held()
 
-        @tool(effect="once", interrupted=interrupted)
-        async def pay() -> str:
-            """Pay."""
-            raise AssertionError
+    @tool(effect="once", interrupted=interrupted)
+    async def pay() -> str:
+        """Pay."""
+        raise AssertionError
 
-        helper = Agent(
-            ScriptedModel(tool_call("pay")), name="helper", tools=[stack(pay, limited(held=held))], timeout=5
-        )
-        agent = Agent(ScriptedModel(tool_call("helper", input="x"), "end"), tools=[helper], store=store)
-        handle = agent.start("go", environment=Environment(clock=clock))
-        await held.reached.wait()
-        await clock.advance(6)
-        return await handle.result()
-
-    run = asyncio.run(main())
+    helper = Agent(ScriptedModel(tool_call("pay")), name="helper", tools=[stack(pay, limited(held=held))], timeout=5)
+    agent = Agent(ScriptedModel(tool_call("helper", input="x"), "end"), tools=[helper], store=store)
+    handle = agent.start("go", environment=Environment(clock=clock))
+    await held.reached.wait()
+    await clock.advance(6)
+    run = await handle.result()
     assert (run.text, run.pending) == ("end", ())
     assert run.observations[0].endswith("timed out after 5 s")
 
 
 @pytest.mark.parametrize("depth", [0, 1, 2])
 @pytest.mark.parametrize("beside", [1, 3])
-def test_nobody_is_asked_about_calls_that_wait_when_another_fails(depth: int, beside: int, store: Any) -> None:
+async def test_nobody_is_asked_about_calls_that_wait_when_another_fails(depth: int, beside: int, store: Any) -> None:
     events: list[Event] = []
 
     @tool(approval=True)
@@ -282,15 +278,15 @@ def test_nobody_is_asked_about_calls_that_wait_when_another_fails(depth: int, be
     calls = [tool_call(name, id=f"c{at}", **arguments) for at in range(beside)]
     box = Toolbox([waiting, fail], join="fail_fast")
     agent = Agent(ScriptedModel([*calls, tool_call("fail", id="b")], "done"), tools=box, store=store)
-    run = agent.run_sync("go", run_id="r", listeners=[events.append])
+    run = await agent.run("go", run_id="r", listeners=[events.append])
     assert (run.stop, run.pending, run.text) == (stops.Completed(), (), "done")
     assert len(run.observations) == beside + 1
     if store is not None:
-        assert asyncio.run(store.pending()) == {}
+        assert await store.pending() == {}
 
 
 @pytest.mark.parametrize("calls", [1, 3])
-def test_a_run_counts_the_calls_on_its_record_wherever_it_is_cancelled(calls: int, store: Any) -> None:
+async def test_a_run_counts_the_calls_on_its_record_wherever_it_is_cancelled(calls: int, store: Any) -> None:
     @tool
     async def look() -> str:
         """Look."""
@@ -314,4 +310,4 @@ def test_a_run_counts_the_calls_on_its_record_wherever_it_is_cancelled(calls: in
             results = [each for each in journal.entries if isinstance(each, Result) and "/tool-" in each.path]
             assert run.tool_calls == len(results)
 
-    asyncio.run(go())
+    await go()

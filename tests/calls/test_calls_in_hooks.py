@@ -145,10 +145,10 @@ async def _run(agent: Agent, streamed: bool) -> AgentRun:
 
 @pytest.mark.parametrize("streamed", [False, True])
 @pytest.mark.parametrize("place", PLACES)
-def test_what_is_spent_there_counts(place: str, streamed: bool) -> None:
+async def test_what_is_spent_there_counts(place: str, streamed: bool) -> None:
     helper = Helper()
     agent = _agent(place, helper)
-    run = asyncio.run(_run(agent, streamed))
+    run = await _run(agent, streamed)
     assert run.stop == stops.Completed()
     assert helper.calls > 0
     assert run.model_calls == helper.calls + 2
@@ -176,33 +176,27 @@ def test_a_budget_holds_there(place: str) -> None:
 
 
 @pytest.mark.parametrize("place", PLACES)
-def test_a_replay_calls_nobody_and_counts_the_same(place: str) -> None:
-    async def both() -> tuple[AgentRun, AgentRun, int, int]:
-        helper = Helper()
-        agent = _agent(place, helper, store="memory:")
-        first = await agent.run("go", run_id="r")
-        before = helper.calls
-        again = await agent.replay("r")
-        return first, again, before, helper.calls
-
-    first, again, before, after = asyncio.run(both())
+async def test_a_replay_calls_nobody_and_counts_the_same(place: str) -> None:
+    helper = Helper()
+    agent = _agent(place, helper, store="memory:")
+    first = await agent.run("go", run_id="r")
+    before = helper.calls
+    again = await agent.replay("r")
+    after = helper.calls
     assert before == after
     assert (again.text, again.model_calls, again.usage) == (first.text, first.model_calls, first.usage)
 
 
 @pytest.mark.parametrize("place", [place for place in PLACES if place not in ("approver", "tool")])
-def test_a_resumed_run_knows_what_was_spent_there(place: str) -> None:
-    async def both() -> tuple[AgentRun, AgentRun, Helper, int]:
-        helper, counts = Helper(), []
-        asks = tool(name="look", approval=True)(look.function)
-        budget = Budget(requests=100, price=None)
-        agent = _agent(place, helper, store="memory:", tools=[asks], budget=budget)
-        first = await agent.run("go", run_id="r")
-        counts.append(helper.calls)
-        (item,) = first.pending
-        return first, await agent.resume("r", {item.id: Approve()}), helper, counts[0]
-
-    first, run, helper, before = asyncio.run(both())
+async def test_a_resumed_run_knows_what_was_spent_there(place: str) -> None:
+    helper, counts = Helper(), []
+    asks = tool(name="look", approval=True)(look.function)
+    budget = Budget(requests=100, price=None)
+    agent = _agent(place, helper, store="memory:", tools=[asks], budget=budget)
+    first = await agent.run("go", run_id="r")
+    counts.append(helper.calls)
+    (item,) = first.pending
+    run, before = await agent.resume("r", {item.id: Approve()}), counts[0]
     assert isinstance(first.stop, stops.Suspended)
     assert first.usage.total == 100 * before + 10
     assert run.stop == stops.Completed()

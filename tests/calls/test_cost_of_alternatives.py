@@ -1,6 +1,5 @@
 """A model call that may ask several models costs what those cost that were asked, now and when the run is continued."""
 
-import asyncio
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -122,7 +121,7 @@ def spent_in(ctx: Context) -> float:
 @pytest.mark.parametrize("way", WAYS)
 @pytest.mark.parametrize("kind", MODELS)
 @pytest.mark.parametrize("store", ["memory:", "sqlite:///{}/runs.db", "file:///{}/runs"])
-def test_each_model_is_charged_for_what_it_was_asked(store: str, kind: str, way: str, tmp_path: Path) -> None:
+async def test_each_model_is_charged_for_what_it_was_asked(store: str, kind: str, way: str, tmp_path: Path) -> None:
     made, expected = MODELS[kind]
     spent: list[float] = []
 
@@ -132,19 +131,16 @@ def test_each_model_is_charged_for_what_it_was_asked(store: str, kind: str, way:
         spent.append(spent_in(ctx))
         return "signed"
 
-    async def use() -> None:
-        budget = Budget(cost=10_000, price=price)
-        agent = Agent(made(), tools=[sign], budget=budget, store=store.format(tmp_path), **WAYS[way])
-        before = await agent.run("go", run_id="r")
-        half = sum(PRICES[name] * used.requests for name, used in known(before.usage_by_model).items())
-        run = await agent.resume("r", {before.pending[0].id: Approve()})
-        assert spent == [half]  # as it is read from the record
-        for each in (run, await agent.run("go", run_id="r"), await agent.replay("r")):
-            assert each.stop == stops.Completed()
-            assert {name: (used.input, used.requests) for name, used in each.usage_by_model.items()} == expected
-            assert each.usage == sum(each.usage_by_model.values(), Usage())
-
-    asyncio.run(use())
+    budget = Budget(cost=10_000, price=price)
+    agent = Agent(made(), tools=[sign], budget=budget, store=store.format(tmp_path), **WAYS[way])
+    before = await agent.run("go", run_id="r")
+    half = sum(PRICES[name] * used.requests for name, used in known(before.usage_by_model).items())
+    run = await agent.resume("r", {before.pending[0].id: Approve()})
+    assert spent == [half]  # as it is read from the record
+    for each in (run, await agent.run("go", run_id="r"), await agent.replay("r")):
+        assert each.stop == stops.Completed()
+        assert {name: (used.input, used.requests) for name, used in each.usage_by_model.items()} == expected
+        assert each.usage == sum(each.usage_by_model.values(), Usage())
 
 
 def known(usages: dict[str, Usage]) -> dict[str, Usage]:

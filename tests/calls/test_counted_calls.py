@@ -1,6 +1,5 @@
 """Refused calls never count against a budget, calls that were begun always do, and the same after a resume."""
 
-import asyncio
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, get_args
@@ -17,7 +16,7 @@ from ziggurat.core.context import Context
 from ziggurat.core.errors import ServiceError, ToolError
 from ziggurat.core.store import Store
 from ziggurat.messages import stops
-from ziggurat.messages.agent import AgentRun, Answer, Approve, Deny, Happened, PendingItem
+from ziggurat.messages.agent import Answer, Approve, Deny, Happened, PendingItem
 from ziggurat.messages.budget import Budget
 from ziggurat.messages.message import assistant
 from ziggurat.messages.middleware import Middleware
@@ -92,7 +91,7 @@ REFUSALS: dict[str, dict[str, Any]] = {
 
 @pytest.mark.parametrize("paused", [False, True])
 @pytest.mark.parametrize("refusal", [*REFUSALS, "wrong arguments", "an unknown name"])
-def test_refused_calls_of_tools_count_against_no_limit(refusal: str, paused: bool) -> None:
+async def test_refused_calls_of_tools_count_against_no_limit(refusal: str, paused: bool) -> None:
     made: list[str] = []
 
     @tool(permissions=["network"] if refusal == "missing permissions" else [])
@@ -121,13 +120,9 @@ def test_refused_calls_of_tools_count_against_no_limit(refusal: str, paused: boo
         budget = Budget(tool_calls=allowed, tools=limits)
         return Agent(_by_turn(*turns), tools=tools, store=store, budget=budget, **settings)
 
-    async def main() -> AgentRun:
-        run = await agent().run("go", run_id="r")
-        while run.pending:
-            run = await agent().resume("r", {run.pending[0].id: Approve()})
-        return run
-
-    run = asyncio.run(main())
+    run = await agent().run("go", run_id="r")
+    while run.pending:
+        run = await agent().resume("r", {run.pending[0].id: Approve()})
     assert run.stop == stops.BudgetExceeded("tool_calls", float(allowed), float(allowed))
     assert made == ["pay"] * bool(limits) + ["look"] * (3 - paused)
     assert_sendable(run.messages)
@@ -135,7 +130,7 @@ def test_refused_calls_of_tools_count_against_no_limit(refusal: str, paused: boo
 
 @pytest.mark.parametrize("kind", get_args(ToolErrorKind))
 @pytest.mark.parametrize("raises", [False, True])
-def test_calls_of_tools_count_however_they_end(raises: bool, kind: ToolErrorKind) -> None:
+async def test_calls_of_tools_count_however_they_end(raises: bool, kind: ToolErrorKind) -> None:
     made: list[str] = []
 
     @tool(retries=9)
@@ -152,17 +147,14 @@ def test_calls_of_tools_count_however_they_end(raises: bool, kind: ToolErrorKind
     def agent() -> Agent:
         return Agent(_by_turn(*turns), tools=[find, sign], store=store, budget=Budget(tools={"find": 2}))
 
-    async def main() -> AgentRun:
-        run = await agent().run("go", run_id="r")
-        return await agent().resume("r", {run.pending[0].id: Approve()})
-
-    run = asyncio.run(main())
+    run = await agent().run("go", run_id="r")
+    run = await agent().resume("r", {run.pending[0].id: Approve()})
     assert made == ["find"] * 2
     assert run.text == "done"
     assert "may be called 2 times" in run.observations[-1]
 
 
-def test_a_call_that_was_begun_is_not_refused_when_the_run_goes_on() -> None:
+async def test_a_call_that_was_begun_is_not_refused_when_the_run_goes_on() -> None:
     """`sign` was not begun; it comes first, and must not take the place of the call that waits."""
     store = new_store()
 
@@ -182,18 +174,15 @@ def test_a_call_that_was_begun_is_not_refused_when_the_run_goes_on() -> None:
         tools = [sign, look, consult]
         return Agent(_by_turn(calls, "done"), tools=tools, store=store, budget=Budget(tool_calls=2))
 
-    async def main() -> AgentRun:
-        run = await agent().run("go", run_id="r")
-        signing, asking = run.pending
-        return await agent().resume("r", {signing.id: Approve(), asking.id: Answer("well")})
-
-    run = asyncio.run(main())
+    run = await agent().run("go", run_id="r")
+    signing, asking = run.pending
+    run = await agent().resume("r", {signing.id: Approve(), asking.id: Answer("well")})
     results = [result.text for message in run.messages for result in message.tool_results]
     assert results == ["not executed: this run may call tools 2 times", "seen", "well"]
     assert run.stop == stops.BudgetExceeded("tool_calls", 2.0, 2.0)
 
 
-def test_a_call_that_a_person_has_found_to_have_happened_counts() -> None:
+async def test_a_call_that_a_person_has_found_to_have_happened_counts() -> None:
     made: list[str] = []
 
     @tool(effect="once", interrupted="ask")
@@ -207,19 +196,15 @@ def test_a_call_that_a_person_has_found_to_have_happened_counts() -> None:
     def agent() -> Agent:
         return Agent(_by_turn(*[tool_call("pay")] * 3, "done"), tools=[pay], store=store, budget=Budget(tool_calls=2))
 
-    async def main() -> AgentRun:
-        run = await agent().run("go", run_id="r")
-        while run.pending:
-            run = await agent().resume("r", {run.pending[0].id: Happened("paid")})
-        return run
-
-    run = asyncio.run(main())
+    run = await agent().run("go", run_id="r")
+    while run.pending:
+        run = await agent().resume("r", {run.pending[0].id: Happened("paid")})
     assert run.stop == stops.BudgetExceeded("tool_calls", 2.0, 2.0)
     assert made == ["pay"] * 2
 
 
 @pytest.mark.parametrize("paused", [False, True])
-def test_a_step_that_another_budget_refuses_counts_in_none(paused: bool) -> None:
+async def test_a_step_that_another_budget_refuses_counts_in_none(paused: bool) -> None:
     store = new_store()
 
     @tool
@@ -232,15 +217,12 @@ def test_a_step_that_another_budget_refuses_counts_in_none(paused: bool) -> None
         turns = [tool_call("inner", input="x"), tool_call("sign" if paused else "look"), tool_call("look"), "done"]
         return Agent(_by_turn(*turns), tools=[inner, look, sign], store=store, budget=Budget(steps=5))
 
-    async def main() -> AgentRun:
-        run = await agent().run("go", run_id="r")
-        return await agent().resume("r", {run.pending[0].id: Approve()}) if paused else run
-
-    run = asyncio.run(main())
+    run = await agent().run("go", run_id="r")
+    run = await agent().resume("r", {run.pending[0].id: Approve()}) if paused else run
     assert (run.stop, run.model_calls) == (stops.Completed(), 5)
 
 
-def test_a_budget_of_steps_counts_no_step_whose_hook_fails() -> None:
+async def test_a_budget_of_steps_counts_no_step_whose_hook_fails() -> None:
     class Fails(Middleware):
         async def before_model(self, request: ModelRequest, ctx: Context) -> None:
             raise ServiceError("boom")
@@ -249,11 +231,11 @@ def test_a_budget_of_steps_counts_no_step_whose_hook_fails() -> None:
     outer = Agent(
         _by_turn(tool_call("inner", input="x"), "done"), tools=[inner], store=new_store(), budget=Budget(steps=2)
     )
-    assert asyncio.run(outer.run("go")).text == "done"
+    assert (await outer.run("go")).text == "done"
 
 
 @pytest.mark.parametrize("paused", [False, True])
-def test_agents_at_the_same_time_stop_at_a_limit_where_they_did_before(paused: bool) -> None:
+async def test_agents_at_the_same_time_stop_at_a_limit_where_they_did_before(paused: bool) -> None:
     """`ann` is the last to reach the limit, although it is the first to come to its call when nobody has to wait."""
     clock, store = HandClock(auto=True), new_store()
 
@@ -273,14 +255,11 @@ def test_agents_at_the_same_time_stop_at_a_limit_where_they_did_before(paused: b
         leader = member("leader", "done")
         return parallel(leader, ann, ben, eve, budget=Budget(tool_calls=2 + paused), store=store)
 
-    async def main() -> tuple[AgentRun, AgentRun]:
-        environment = Environment(clock=clock)
-        run = await team().run("go", run_id="r", environment=environment)
-        if paused:
-            run = await team().resume("r", {run.pending[0].id: Approve()}, environment=environment)
-        return run, await team().replay("r")
-
-    run, replayed = asyncio.run(main())
+    environment = Environment(clock=clock)
+    run = await team().run("go", run_id="r", environment=environment)
+    if paused:
+        run = await team().resume("r", {run.pending[0].id: Approve()}, environment=environment)
+    replayed = await team().replay("r")
     result = TeamResult.of(run)
     assert result.answers["ben"] == "enough"
     assert "the tool_calls limit" in result.failures["eve" if paused else "ann"]
@@ -289,7 +268,7 @@ def test_agents_at_the_same_time_stop_at_a_limit_where_they_did_before(paused: b
 
 
 @pytest.mark.parametrize("limit", [1, 2, 3, 4])
-def test_a_run_that_is_lost_forked_or_replayed_stops_at_a_limit_where_it_did(limit: int) -> None:
+async def test_a_run_that_is_lost_forked_or_replayed_stops_at_a_limit_where_it_did(limit: int) -> None:
     @tool
     async def look() -> str:
         """Look."""
@@ -300,21 +279,18 @@ def test_a_run_that_is_lost_forked_or_replayed_stops_at_a_limit_where_it_did(lim
         turns = [tool_call("inner", input="x")] * 3
         return Agent(_by_turn(*turns, "done"), tools=[inner], store=store, budget=Budget(tool_calls=limit))
 
-    async def main() -> None:
-        store = new_store()
-        whole = await agent(store).run("go", run_id="r")
-        entries = (await runs_of(store).read("r")).entries
-        for count in range(1, len(entries)):
-            lost = LocalLogs()
-            await runs_of(lost).plant("r", "agent", entries[:count])
-            run = await agent(lost).resume("r")
-            assert (run.stop, run.messages) == (whole.stop, whole.messages), count
-            assert (run.usage, run.tool_calls) == (whole.usage, whole.tool_calls), count
-        for step in range(1, whole.steps + 1):
-            fork = await agent(store).fork("r", at=step, effects="recorded")
-            assert (fork.stop, fork.messages, fork.usage) == (whole.stop, whole.messages, whole.usage), step
-        for live in get_args(Live):
-            replayed = await agent(store).replay("r", live=live)
-            assert (replayed.stop, replayed.messages, replayed.usage) == (whole.stop, whole.messages, whole.usage), live
-
-    asyncio.run(main())
+    store = new_store()
+    whole = await agent(store).run("go", run_id="r")
+    entries = (await runs_of(store).read("r")).entries
+    for count in range(1, len(entries)):
+        lost = LocalLogs()
+        await runs_of(lost).plant("r", "agent", entries[:count])
+        run = await agent(lost).resume("r")
+        assert (run.stop, run.messages) == (whole.stop, whole.messages), count
+        assert (run.usage, run.tool_calls) == (whole.usage, whole.tool_calls), count
+    for step in range(1, whole.steps + 1):
+        fork = await agent(store).fork("r", at=step, effects="recorded")
+        assert (fork.stop, fork.messages, fork.usage) == (whole.stop, whole.messages, whole.usage), step
+    for live in get_args(Live):
+        replayed = await agent(store).replay("r", live=live)
+        assert (replayed.stop, replayed.messages, replayed.usage) == (whole.stop, whole.messages, whole.usage), live

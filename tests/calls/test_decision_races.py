@@ -107,8 +107,8 @@ OUTCOMES: dict[str, tuple[tuple[str, ...], list[int]]] = {
 
 @pytest.mark.parametrize("moment", range(12))
 @pytest.mark.parametrize("decision", DECISIONS, ids=repr)
-def test_of_two_decisions_one_stands_and_the_other_is_refused(decision: Decision, moment: int) -> None:
-    run, paid, told, decided = asyncio.run(_race(moment, decision))
+async def test_of_two_decisions_one_stands_and_the_other_is_refused(decision: Decision, moment: int) -> None:
+    run, paid, told, decided = await _race(moment, decision)
     assert len(decided) == 1
     if told == "accepted":
         assert (run.observations, paid) == OUTCOMES[type(decision).__name__]
@@ -126,53 +126,47 @@ def test_moments_before_and_after_the_record_are_tested(decision: Decision) -> N
 
 
 @pytest.mark.parametrize("moment", range(12))
-def test_an_equal_decision_is_accepted_whoever_was_first(moment: int) -> None:
-    run, paid, told, decided = asyncio.run(_race(moment, Modify({"amount": 1})))
+async def test_an_equal_decision_is_accepted_whoever_was_first(moment: int) -> None:
+    run, paid, told, decided = await _race(moment, Modify({"amount": 1}))
     assert (run.observations, paid, len(decided)) == (("paid 1",), [1], 1)
     assert told in ("accepted", "")
 
 
 @pytest.mark.parametrize("moment", range(12))
-def test_a_run_that_breaks_off_while_it_is_decided_on_pays_once(moment: int) -> None:
+async def test_a_run_that_breaks_off_while_it_is_decided_on_pays_once(moment: int) -> None:
     paid: list[int] = []
 
-    async def main() -> AgentRun:
-        async def break_off() -> None:
-            task.cancel()
+    async def break_off() -> None:
+        task.cancel()
 
-        def approver(item: PendingItem) -> Decision:
-            store.armed = True
-            return Modify({"amount": 1})
+    def approver(item: PendingItem) -> Decision:
+        store.armed = True
+        return Modify({"amount": 1})
 
-        store = Interleaved(moment, break_off)
-        first = _paying(paid, store, approvals=Approvals("pay", approver=approver))
-        task = asyncio.ensure_future(first.run("go", run_id="r"))
-        await asyncio.wait([task])
-        store.armed = False
-        again = Approvals("pay", approver=lambda item: Modify({"amount": 2}))
-        return await _paying(paid, store, approvals=again).resume("r")
-
-    run = asyncio.run(main())
+    store = Interleaved(moment, break_off)
+    first = _paying(paid, store, approvals=Approvals("pay", approver=approver))
+    task = asyncio.ensure_future(first.run("go", run_id="r"))
+    await asyncio.wait([task])
+    store.armed = False
+    again = Approvals("pay", approver=lambda item: Modify({"amount": 2}))
+    run = await _paying(paid, store, approvals=again).resume("r")
     assert run.text == "done"
     assert paid in ([1], [2])
     assert run.observations == (f"paid {paid[0]}",)
 
 
 @pytest.mark.parametrize("decision", [Modify({"amount": 7777}), Deny("not 7777"), Approve()], ids=repr)
-def test_what_is_masked_on_record_is_in_no_inbox(decision: Decision) -> None:
-    async def main() -> None:
-        logs = LocalLogs()
-        agent = _paying(paid, logs, approvals=Approvals("pay", approver=lambda item: decision), middleware=[mask])
-        await agent.run("go", run_id="r")
-        assert b"7777" not in b"".join(item.data for item in await logs.inbox(run_log("r")))
-
+async def test_what_is_masked_on_record_is_in_no_inbox(decision: Decision) -> None:
     paid: list[int] = []
     mask = Redaction("7777")
-    asyncio.run(main())
+    logs = LocalLogs()
+    agent = _paying(paid, logs, approvals=Approvals("pay", approver=lambda item: decision), middleware=[mask])
+    await agent.run("go", run_id="r")
+    assert b"7777" not in b"".join(item.data for item in await logs.inbox(run_log("r")))
     assert paid == {"Modify": [7777], "Deny": [], "Approve": [5]}[type(decision).__name__]
 
 
-def test_what_is_masked_on_record_is_in_no_inbox_when_somebody_else_decides() -> None:
+async def test_what_is_masked_on_record_is_in_no_inbox_when_somebody_else_decides() -> None:
     paid: list[int] = []
     mask = Redaction("7777")
 
@@ -194,11 +188,11 @@ def test_what_is_masked_on_record_is_in_no_inbox_when_somebody_else_decides() ->
         answered.set_result(Approve())
         return await handle.result()
 
-    assert asyncio.run(main()).observations == ("denied: not [REDACTED]",)
+    assert (await main()).observations == ("denied: not [REDACTED]",)
     assert paid == []
 
 
-def test_many_decisions_of_an_approver_are_each_used_once() -> None:
+async def test_many_decisions_of_an_approver_are_each_used_once() -> None:
     calls = [tool_call("pay", amount=5) for _ in range(20)]
     paid: list[int] = []
 
@@ -208,14 +202,11 @@ def test_many_decisions_of_an_approver_are_each_used_once() -> None:
         paid.append(amount)
         return f"paid {amount}"
 
-    async def main() -> None:
-        logs = LocalLogs()
-        numbers = iter(range(20))
-        approvals = Approvals("pay", approver=lambda item: Modify({"amount": next(numbers)}))
-        agent = Agent(ScriptedModel(*calls, "done"), tools=[pay], approvals=approvals, store=logs, max_steps=30)
-        await agent.run("go", run_id="r")
-        decided = [each for each in (await StoredRuns(logs).read("r")).entries if isinstance(each, Decided)]
-        assert [each.posted for each in decided] == [item.number for item in await logs.inbox(run_log("r"))]
-
-    asyncio.run(main())
+    logs = LocalLogs()
+    numbers = iter(range(20))
+    approvals = Approvals("pay", approver=lambda item: Modify({"amount": next(numbers)}))
+    agent = Agent(ScriptedModel(*calls, "done"), tools=[pay], approvals=approvals, store=logs, max_steps=30)
+    await agent.run("go", run_id="r")
+    decided = [each for each in (await StoredRuns(logs).read("r")).entries if isinstance(each, Decided)]
+    assert [each.posted for each in decided] == [item.number for item in await logs.inbox(run_log("r"))]
     assert paid == list(range(20))

@@ -1,6 +1,5 @@
 """Arguments changed by a person are checked against the tool's parameters, at any place in a run."""
 
-import asyncio
 from functools import partial
 from pathlib import Path
 
@@ -98,31 +97,26 @@ async def _ask(agent: Runnable) -> str:
 @pytest.mark.parametrize("change", ['{"to": "ada", "amount": "all"}', '{"amount": 7}', '{"to": "ada", "more": 1}'])
 @pytest.mark.parametrize("depth", [1, 2])
 @pytest.mark.parametrize("store", ["memory", "sqlite", "file"])
-def test_what_does_not_fit_a_tool_of_an_agent_in_a_function_is_not_recorded(
+async def test_what_does_not_fit_a_tool_of_an_agent_in_a_function_is_not_recorded(
     store: str, depth: int, change: str, tmp_path: Path
 ) -> None:
-    async def use() -> None:
-        agent, done = in_functions(depth, store, tmp_path)
-        run = await agent.run("go", run_id="r")
-        [item], record = run.pending, await agent.record("r")
-        for _ in range(2):
-            with pytest.raises(ConfigurationError, match=r"the decision on send does not fit: .*still waits"):
-                await agent.resume("r", {item.id: Modify(change)})
-            assert await agent.record("r") == record
-        run = await agent.resume("r", {item.id: Modify('{"to": "ben"}')})
-        assert (run.stop, done) == (stops.Completed(), ["5 to ben"])
 
-    asyncio.run(use())
+    agent, done = in_functions(depth, store, tmp_path)
+    run = await agent.run("go", run_id="r")
+    [item], record = run.pending, await agent.record("r")
+    for _ in range(2):
+        with pytest.raises(ConfigurationError, match=r"the decision on send does not fit: .*still waits"):
+            await agent.resume("r", {item.id: Modify(change)})
+        assert await agent.record("r") == record
+    run = await agent.resume("r", {item.id: Modify('{"to": "ben"}')})
+    assert (run.stop, done) == (stops.Completed(), ["5 to ben"])
 
 
 @pytest.mark.parametrize("store", ["memory", "sqlite", "file"])
-def test_of_such_a_decision_that_was_recorded_by_itself_the_model_learns_why(store: str, tmp_path: Path) -> None:
-    async def use() -> None:
-        agent, done = in_functions(1, store, tmp_path)
-        run = await agent.run("go", run_id="r")
-        await agent.decide("r", {run.pending[0].id: Modify('{"amount": 7}')})
-        run = await agent.resume("r")
-        assert (run.stop, done) == (stops.Completed(), [])
-        assert b"to: missing (required)" in await agent.record("r")
-
-    asyncio.run(use())
+async def test_of_such_a_decision_that_was_recorded_by_itself_the_model_learns_why(store: str, tmp_path: Path) -> None:
+    agent, done = in_functions(1, store, tmp_path)
+    run = await agent.run("go", run_id="r")
+    await agent.decide("r", {run.pending[0].id: Modify('{"amount": 7}')})
+    run = await agent.resume("r")
+    assert (run.stop, done) == (stops.Completed(), [])
+    assert b"to: missing (required)" in await agent.record("r")

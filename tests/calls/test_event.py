@@ -1,14 +1,13 @@
 """Events: kept until they are taken, each once and in order, checked where they are sent, over in time."""
 
 import asyncio
-from pathlib import Path
 from typing import Any
 
 import pytest
 from msgspec import Struct
 
 from tests.hard_cases.support import ByTurn
-from tests.stores.places import PLACES, new_store, reopened, used
+from tests.stores.places import PLACES, new_store, reopened
 from tests.wrong import wrong
 from ziggurat.agents.agent import Agent
 from ziggurat.agents.flow import flow
@@ -35,49 +34,45 @@ class Payment(Struct):
     by: str = "card"
 
 
-@pytest.mark.parametrize("place", ["by reference", *PLACES])
-def test_events_are_taken_once_in_order_whenever_they_come(place: str, tmp_path: Path) -> None:
+@pytest.mark.parametrize("place", ["by reference", *PLACES], indirect=True)
+async def test_events_are_taken_once_in_order_whenever_they_come(place: str) -> None:
     async def order() -> str:
         one = await event("paid", Payment)
         two, three, address = await gather(event("paid", Payment), event("paid", Payment), event("address", str))
         return f"{one.total} {two.total} {three.total} {address} {(await event('paid', Payment)).total}"
 
-    async def trial() -> None:
-        store = new_store()
+    store = new_store()
 
-        def elsewhere() -> Any:
-            return flow(store=store if place == "by reference" else reopened(store))(order)
+    def elsewhere() -> Any:
+        return flow(store=store if place == "by reference" else reopened(store))(order)
 
-        run: AgentRun[Any] = await elsewhere().run(run_id="o")
-        (item,) = run.pending
-        assert (item.stage, item.reason, item.needs_decision) == ("event", "for the event 'paid'", False)
-        assert await elsewhere().send("o", "address", "Ur")
-        assert isinstance((await elsewhere().resume("o")).stop, stops.Suspended)
-        for total in range(1, 5):
-            assert await elsewhere().send("o", "paid", Payment(total), key=str(total))
-            assert not await elsewhere().send("o", "paid", Payment(total), key=str(total))
-            assert not await elsewhere().send("o", "paid", Payment(9), key=str(total))
-            if total == 2:
-                run = await elsewhere().resume("o")
-                assert [item.reason for item in run.pending] == ["for the event 'paid'"]
-        run = await elsewhere().resume("o")
-        assert run.output == "1 2 3 Ur 4"
-        if place == "by reference":
-            return
-        assert not await elsewhere().send("o", "paid", Payment(4), key="4")
-        with pytest.raises(ConfigurationError, match=r"the run 'o' has ended \(Completed\)"):
-            await elsewhere().send("o", "paid", Payment(5))
-        assert (await elsewhere().replay("o")).output == run.output
-        fork = await elsewhere().fork("o", 2, effects="live", new_id="f")
-        assert len(fork.pending) == 3
-        assert await elsewhere().send("f", "paid", Payment(7))
-        assert len((await elsewhere().resume("f")).pending) == 2
-
-    with used(place, tmp_path):
-        asyncio.run(trial())
+    run: AgentRun[Any] = await elsewhere().run(run_id="o")
+    (item,) = run.pending
+    assert (item.stage, item.reason, item.needs_decision) == ("event", "for the event 'paid'", False)
+    assert await elsewhere().send("o", "address", "Ur")
+    assert isinstance((await elsewhere().resume("o")).stop, stops.Suspended)
+    for total in range(1, 5):
+        assert await elsewhere().send("o", "paid", Payment(total), key=str(total))
+        assert not await elsewhere().send("o", "paid", Payment(total), key=str(total))
+        assert not await elsewhere().send("o", "paid", Payment(9), key=str(total))
+        if total == 2:
+            run = await elsewhere().resume("o")
+            assert [item.reason for item in run.pending] == ["for the event 'paid'"]
+    run = await elsewhere().resume("o")
+    assert run.output == "1 2 3 Ur 4"
+    if place == "by reference":
+        return
+    assert not await elsewhere().send("o", "paid", Payment(4), key="4")
+    with pytest.raises(ConfigurationError, match=r"the run 'o' has ended \(Completed\)"):
+        await elsewhere().send("o", "paid", Payment(5))
+    assert (await elsewhere().replay("o")).output == run.output
+    fork = await elsewhere().fork("o", 2, effects="live", new_id="f")
+    assert len(fork.pending) == 3
+    assert await elsewhere().send("f", "paid", Payment(7))
+    assert len((await elsewhere().resume("f")).pending) == 2
 
 
-def test_a_value_that_does_not_fit_is_refused_where_it_is_sent_or_left() -> None:
+async def test_a_value_that_does_not_fit_is_refused_where_it_is_sent_or_left() -> None:
     warned: list[str] = []
 
     @flow(store=LocalLogs())
@@ -88,29 +83,26 @@ def test_a_value_that_does_not_fit_is_refused_where_it_is_sent_or_left() -> None
         if isinstance(what, Warned):
             warned.append(what.text)
 
-    async def trial() -> None:
-        await order.run(run_id="o")
-        with pytest.raises(ConfigurationError, match="the event 'paid' does not fit what the run 'o' waits for"):
-            await order.send("o", "paid", {"sum": 3})
-        with pytest.raises(ConfigurationError, match="must have a JSON form"):
-            await order.send("o", "paid", wrong(object()))
-        with pytest.raises(RunNotFound):
-            await send("p", "paid", 3, store=order.store)
-        assert await send("o", "note", "early and unfit", store=order.store)
-        assert await send("o", "paid", {"total": 3}, store=order.store)
-        run: AgentRun[Any] = await order.resume("o", listeners=[listen])
-        assert [item.reason for item in run.pending] == ["for the event 'note'"]
-        assert len(warned) == 1
-        assert "the event 'note' that was sent to the run o as number 1 does not fit" in warned[0]
-        assert await order.send("o", "note", 5)
-        assert await order.send("o", "paid", {"sum": 3})  # any value will do
-        assert (await order.resume("o")).output == [Payment(3), 5, {"sum": 3}]
-
-    asyncio.run(trial())
+    await order.run(run_id="o")
+    with pytest.raises(ConfigurationError, match="the event 'paid' does not fit what the run 'o' waits for"):
+        await order.send("o", "paid", {"sum": 3})
+    with pytest.raises(ConfigurationError, match="must have a JSON form"):
+        await order.send("o", "paid", wrong(object()))
+    with pytest.raises(RunNotFound):
+        await send("p", "paid", 3, store=order.store)
+    assert await send("o", "note", "early and unfit", store=order.store)
+    assert await send("o", "paid", {"total": 3}, store=order.store)
+    run: AgentRun[Any] = await order.resume("o", listeners=[listen])
+    assert [item.reason for item in run.pending] == ["for the event 'note'"]
+    assert len(warned) == 1
+    assert "the event 'note' that was sent to the run o as number 1 does not fit" in warned[0]
+    assert await order.send("o", "note", 5)
+    assert await order.send("o", "paid", {"sum": 3})  # any value will do
+    assert (await order.resume("o")).output == [Payment(3), 5, {"sum": 3}]
 
 
 @pytest.mark.parametrize("default", [False, True])
-def test_nothing_was_sent_in_time(default: bool) -> None:
+async def test_nothing_was_sent_in_time(default: bool) -> None:
     @flow(store=LocalLogs())
     async def order() -> str:
         if default:
@@ -119,37 +111,31 @@ def test_nothing_was_sent_in_time(default: bool) -> None:
             await event("paid", str, timeout=60)
         return type(caught.value).__name__
 
-    async def trial() -> None:
-        clock = HandClock()
-        environment = Environment(clock=clock)
-        await order.run(run_id="o", environment=environment)
-        await clock.advance(59)
-        run: AgentRun[Any] = await order.resume("o", environment=environment)
-        assert isinstance(run.stop, stops.Suspended)
-        assert run.pending[0].until == clock.now() + 1
-        await clock.advance(1)
-        run = await order.resume("o", environment=environment)
-        assert run.output == ("unpaid" if default else "Timeout")
-        assert (await order.replay("o")).output == run.output
-
-    asyncio.run(trial())
+    clock = HandClock()
+    environment = Environment(clock=clock)
+    await order.run(run_id="o", environment=environment)
+    await clock.advance(59)
+    run: AgentRun[Any] = await order.resume("o", environment=environment)
+    assert isinstance(run.stop, stops.Suspended)
+    assert run.pending[0].until == clock.now() + 1
+    await clock.advance(1)
+    run = await order.resume("o", environment=environment)
+    assert run.output == ("unpaid" if default else "Timeout")
+    assert (await order.replay("o")).output == run.output
 
 
-def test_of_several_waits_the_first_that_is_over_wins() -> None:
+async def test_of_several_waits_the_first_that_is_over_wins() -> None:
     @flow(store=LocalLogs())
     async def order() -> str:
         return await first(event("paid", str), event("cancelled", str), ask("Cancel?"))
 
-    async def trial() -> None:
-        run: AgentRun[Any] = await order.run(run_id="o")
-        assert len(run.pending) == 3
-        await order.send("o", "cancelled", "no longer needed")
-        assert (await order.resume("o")).output == "no longer needed"
-
-    asyncio.run(trial())
+    run: AgentRun[Any] = await order.run(run_id="o")
+    assert len(run.pending) == 3
+    await order.send("o", "cancelled", "no longer needed")
+    assert (await order.resume("o")).output == "no longer needed"
 
 
-def test_tools_and_hooks_wait_as_well() -> None:
+async def test_tools_and_hooks_wait_as_well() -> None:
     class Patient(Middleware):
         async def before_agent(self, request: Any, ctx: Any) -> Any:
             await event("go")
@@ -162,15 +148,12 @@ def test_tools_and_hooks_wait_as_well() -> None:
 
     agent = Agent(ByTurn(ToolCall("1", "receive", "{}"), "Done."), tools=[receive], middleware=[Patient()])
 
-    async def trial() -> None:
-        run = await agent.run("Go", run_id="a")
-        assert [item.path for item in run.pending] == ["agent/Patient.before_agent/event"]
-        await agent.send("a", "parcel", "a book")
-        await agent.send("a", "go")
-        run = await agent.resume("a")
-        assert (run.text, run.observations) == ("Done.", ("a book",))
-
-    asyncio.run(trial())
+    run = await agent.run("Go", run_id="a")
+    assert [item.path for item in run.pending] == ["agent/Patient.before_agent/event"]
+    await agent.send("a", "parcel", "a book")
+    await agent.send("a", "go")
+    run = await agent.resume("a")
+    assert (run.text, run.observations) == ("Done.", ("a book",))
 
 
 def test_an_event_and_an_answer_do_not_replace_each_other() -> None:
@@ -205,8 +188,8 @@ def test_an_event_and_an_answer_do_not_replace_each_other() -> None:
         unfit.run_sync()
 
 
-@pytest.mark.parametrize("place", PLACES)
-def test_a_run_is_due_when_its_time_has_come_or_something_was_sent(place: str, tmp_path: Path) -> None:
+@pytest.mark.parametrize("place", PLACES, indirect=True)
+async def test_a_run_is_due_when_its_time_has_come_or_something_was_sent(place: str) -> None:
     @step
     async def meddle(run_id: str) -> None:
         await send(run_id, "paid", "while it works", store=new_store())
@@ -224,32 +207,28 @@ def test_a_run_is_due_when_its_time_has_come_or_something_was_sent(place: str, t
         await event("packed")
         return f"{early}, {later}"
 
-    async def trial() -> None:
-        store = new_store()
-        orders = flow(store=store)(order)
+    store = new_store()
+    orders = flow(store=store)(order)
 
-        async def due() -> float | None:
-            info = await store.find(run_log("o"))
-            assert info is not None
-            due: float | None = info.due
-            return due
+    async def due() -> float | None:
+        info = await store.find(run_log("o"))
+        assert info is not None
+        due: float | None = info.due
+        return due
 
-        run = await orders.run("o", run_id="o")
-        assert len(run.pending) == 1
-        now = await due()
-        assert now is not None  # what came between the look into the inbox and the suspension is not missed
-        run = await orders.resume("o")
-        assert await due() == run.pending[0].until
-        assert run.pending[0].until is not None
-        await orders.send("o", "paid", "later")
-        sent = await due()
-        assert sent is not None
-        assert sent < run.pending[0].until
-        await orders.resume("o")
-        assert await due() is None
-        await orders.send("o", "packed")
-        assert await due() is not None
-        assert (await orders.resume("o")).output == "while it works, later"
-
-    with used(place, tmp_path):
-        asyncio.run(trial())
+    run = await orders.run("o", run_id="o")
+    assert len(run.pending) == 1
+    now = await due()
+    assert now is not None  # what came between the look into the inbox and the suspension is not missed
+    run = await orders.resume("o")
+    assert await due() == run.pending[0].until
+    assert run.pending[0].until is not None
+    await orders.send("o", "paid", "later")
+    sent = await due()
+    assert sent is not None
+    assert sent < run.pending[0].until
+    await orders.resume("o")
+    assert await due() is None
+    await orders.send("o", "packed")
+    assert await due() is not None
+    assert (await orders.resume("o")).output == "while it works, later"

@@ -60,15 +60,15 @@ def test_no_more_requests_are_made_than_the_budget_allows(limit: int, arranged: 
     assert again.usage == run.usage
 
 
-def test_what_a_limit_refused_was_no_request() -> None:
+async def test_what_a_limit_refused_was_no_request() -> None:
     model = ScriptedModel(LimitExceeded("rate", 1, 1, transient=True), "done")
-    run = asyncio.run(Agent(stack(model, retry(base=0)), store=new_store()).run("x"))
+    run = await Agent(stack(model, retry(base=0)), store=new_store()).run("x")
     assert (run.text, run.model_calls) == ("done", 1)
 
 
 @pytest.mark.parametrize("limit", range(1, 6))
 @pytest.mark.parametrize("alternatives", [2, 3])
-def test_a_race_begins_no_more_calls_than_the_budget_allows(alternatives: int, limit: int) -> None:
+async def test_a_race_begins_no_more_calls_than_the_budget_allows(alternatives: int, limit: int) -> None:
     clock = HandClock(auto=True)
     begun: list[float] = []
 
@@ -79,7 +79,7 @@ def test_a_race_begins_no_more_calls_than_the_budget_allows(alternatives: int, l
         return ModelResponse(assistant("done" if calls else tool_call("no")), usage=Usage(3, 2, requests=1))
 
     agent = Agent(hedge(*[slow] * alternatives, delay=1), budget=Budget(requests=limit), store=new_store())
-    run = asyncio.run(agent.run("x", run_id="r", environment=Environment(clock=clock)))
+    run = await agent.run("x", run_id="r", environment=Environment(clock=clock))
     wanted = min(alternatives, limit)
     assert len(begun) == wanted + min(alternatives, limit - wanted)
     assert run.usage.requests == len(begun)

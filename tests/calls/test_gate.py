@@ -167,7 +167,7 @@ async def _passed(*gates: Approvals, heard: list[Event] | None = None) -> Approv
 
 
 @pytest.mark.parametrize("asynchronous", [False, True])
-def test_an_approver_decides_at_once(asynchronous: bool) -> None:
+async def test_an_approver_decides_at_once(asynchronous: bool) -> None:
     heard: list[Event] = []
 
     async def later(item: PendingItem) -> Deny:
@@ -176,26 +176,26 @@ def test_an_approver_decides_at_once(asynchronous: bool) -> None:
 
     desk = Approvals("pay", approver=later if asynchronous else lambda item: Deny(f"not {item.call.name}"))
     with pytest.raises(Denied, match="denied: not pay"):
-        asyncio.run(_passed(desk, heard=heard))
+        await _passed(desk, heard=heard)
     assert [type(event) for event in heard] == [ApprovalRequested, ApprovalDecided]
 
 
-def test_with_nobody_to_decide_it_waits() -> None:
+async def test_with_nobody_to_decide_it_waits() -> None:
     with pytest.raises(Suspend) as caught:
-        asyncio.run(_passed(Approvals("pay")))
+        await _passed(Approvals("pay"))
     (item,) = caught.value.pending
     assert item == item_of(ToolCall("1", "pay"), _ctx())
 
 
-def test_an_approver_that_gives_up_has_denied() -> None:
+async def test_an_approver_that_gives_up_has_denied() -> None:
     async def gives_up(item: PendingItem) -> Approve:
         raise asyncio.CancelledError
 
     with pytest.raises(Denied, match="gave up"):
-        asyncio.run(_passed(Approvals("pay", approver=gives_up)))
+        await _passed(Approvals("pay", approver=gives_up))
 
 
-def test_an_approver_that_will_not_stop_decides_nothing_any_more() -> None:
+async def test_an_approver_that_will_not_stop_decides_nothing_any_more() -> None:
     async def stubborn(item: PendingItem) -> Approve:
         try:
             await asyncio.Event().wait()
@@ -211,4 +211,4 @@ def test_an_approver_that_will_not_stop_decides_nothing_any_more() -> None:
         await asyncio.wait([task])
         return task.cancelled()
 
-    assert asyncio.run(go())
+    assert await go()

@@ -177,27 +177,24 @@ def test_if_a_part_waits_for_a_person_the_others_finish_and_are_kept() -> None:
     assert (sorted(paid), made) == (["Ada", "Bob"], ["one", "two"])
 
 
-def test_outside_of_a_run_parts_run_together() -> None:
+async def test_outside_of_a_run_parts_run_together() -> None:
     async def double(number: int) -> int:
         return 2 * number
 
     async def trial() -> tuple[int, ...]:
         return await gather(*(double(number) for number in range(3)))
 
-    assert asyncio.run(trial()) == (0, 2, 4)
+    assert await trial() == (0, 2, 4)
 
 
-def test_what_is_no_coroutine_is_refused_and_nothing_is_started() -> None:
+async def test_what_is_no_coroutine_is_refused_and_nothing_is_started() -> None:
     async def one() -> None: ...
 
-    async def trial() -> None:
-        with pytest.raises(ConfigurationError, match=r"gather\(\) takes coroutines"):
-            await gather(one(), wrong(3))
-        with pytest.raises(ConfigurationError, match="a quorum of 2 needs as many parts, got 1"):
-            await quorum(2, one())
-
-    asyncio.run(trial())
+    with pytest.raises(ConfigurationError, match=r"gather\(\) takes coroutines"):
+        await gather(one(), wrong(3))
+    with pytest.raises(ConfigurationError, match="a quorum of 2 needs as many parts, got 1"):
+        await quorum(2, one())
 
 
-def test_no_parts_give_no_results() -> None:
-    assert asyncio.run(gather()) == ()
+async def test_no_parts_give_no_results() -> None:
+    assert await gather() == ()

@@ -3,7 +3,6 @@
 No model gets it as text, wherever the layer is: around a model, a tool, a step or an agent, for one or everywhere.
 """
 
-import asyncio
 from collections.abc import Callable
 from typing import Annotated, Any
 
@@ -240,30 +239,27 @@ def _nested(code: str, slip: Slip, depth: int) -> Runnable:
 
 @pytest.mark.parametrize("depth", [1, 2])
 @pytest.mark.parametrize("code", CODE)
-def test_a_mistake_ends_the_outermost_run_which_goes_on_when_it_is_corrected(code: str, depth: int) -> None:
+async def test_a_mistake_ends_the_outermost_run_which_goes_on_when_it_is_corrected(code: str, depth: int) -> None:
     slip = Slip()
     agent = _nested(code, slip, depth)
 
-    async def main() -> None:
-        run = await agent.run("go", run_id="r")
-        assert run.stop == stops.Failed("'slip'", "KeyError")
-        assert run.cause is not None
-        assert isinstance(run.cause.error, KeyError)
-        assert f"{HERE}:" in (run.error or "")
-        assert not run.observations
-        assert (await agent.replay("r")).stop == run.stop
-        slip.error = None
-        again = await agent.resume("r")
-        assert again.stop == stops.Completed()
-        assert not any("slip" in text for text in again.observations)
-
-    asyncio.run(main())
+    run = await agent.run("go", run_id="r")
+    assert run.stop == stops.Failed("'slip'", "KeyError")
+    assert run.cause is not None
+    assert isinstance(run.cause.error, KeyError)
+    assert f"{HERE}:" in (run.error or "")
+    assert not run.observations
+    assert (await agent.replay("r")).stop == run.stop
+    slip.error = None
+    again = await agent.resume("r")
+    assert again.stop == stops.Completed()
+    assert not any("slip" in text for text in again.observations)
 
 
 @pytest.mark.parametrize("error", [ToolError, Denied, ServiceError, ConnectionError, TimeoutError])
 @pytest.mark.parametrize("code", ["cache.key around a model", "retry.when around a agent", "graph, items", "loop"])
-def test_an_error_on_purpose_and_a_lost_connection_are_results(code: str, error: type[Exception]) -> None:
-    run = asyncio.run(_nested(code, Slip(lambda: error("slip")), 1).run("go"))
+async def test_an_error_on_purpose_and_a_lost_connection_are_results(code: str, error: type[Exception]) -> None:
+    run = await _nested(code, Slip(lambda: error("slip")), 1).run("go")
     assert run.stop == stops.Completed()
     assert any("slip" in text for text in run.observations)
 

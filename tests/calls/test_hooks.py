@@ -1,4 +1,3 @@
-import asyncio
 import logging
 from collections.abc import Awaitable, Callable
 
@@ -93,22 +92,22 @@ async def _within_agents() -> Context:
     return root().within(AGENT_CALL, AgentCall("inner", outer))
 
 
-def test_every_middleware_is_told_of_an_error_once_however_far_it_goes(caplog: pytest.LogCaptureFixture) -> None:
+async def test_every_middleware_is_told_of_an_error_once_however_far_it_goes(caplog: pytest.LogCaptureFixture) -> None:
     first, last = Notes(), Notes()
     chain = HookChain([first, Broken(), last])
     error = ValueError("no")
-    ctx = asyncio.run(_within_agents())
+    ctx = await _within_agents()
     with caplog.at_level(logging.ERROR, "ziggurat"):
-        run(tell(chain, error, ctx.under("tool")))
-        run(tell(chain, error, ctx))
+        await tell(chain, error, ctx.under("tool"))
+        await tell(chain, error, ctx)
     assert first.errors == last.errors == [error]
     assert [record.getMessage() for record in caplog.records] == ["on_error of Broken failed"]
 
 
-def test_the_same_error_in_another_run_is_told_again() -> None:
+async def test_the_same_error_in_another_run_is_told_again() -> None:
     notes, error = Notes(), ValueError("no")
     for _ in range(2):
-        run(tell(HookChain([notes]), error, asyncio.run(_within_agents())))
+        await tell(HookChain([notes]), error, await _within_agents())
     assert notes.errors == [error, error]
 
 

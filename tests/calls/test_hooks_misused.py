@@ -1,6 +1,5 @@
 """Whatever a hook returns, it is used or named at once: never text for a model, never on record."""
 
-import asyncio
 from inspect import iscoroutinefunction
 from typing import Any
 
@@ -45,7 +44,7 @@ def _agent(hook: str, value: object, depth: int, store: LocalLogs) -> Agent:
 @pytest.mark.parametrize("depth", [0, 2])
 @pytest.mark.parametrize("value", NONSENSE, ids=repr)
 @pytest.mark.parametrize("hook", HOOKS)
-def test_a_hook_that_returns_nonsense_is_named(hook: str, value: object, depth: int) -> None:
+async def test_a_hook_that_returns_nonsense_is_named(hook: str, value: object, depth: int) -> None:
     async def main() -> None:
         if isinstance(value, PASSES[hook]):
             return
@@ -60,17 +59,17 @@ def test_a_hook_that_returns_nonsense_is_named(hook: str, value: object, depth: 
                 async for _ in events:
                     pass
 
-    asyncio.run(main())
+    await main()
 
 
 @pytest.mark.parametrize("hook", [hook for hook in HOOKS if hook not in ("on_tool_delta", "deltas")])
-def test_a_hook_that_is_not_async_is_named(hook: str) -> None:
+async def test_a_hook_that_is_not_async_is_named(hook: str) -> None:
     def returns(self: Middleware, *arguments: object) -> None: ...
 
     middleware = type("Odd", (Middleware,), {hook: returns})()
     agent = Agent(ScriptedModel(tool_call("echo", text="a"), "end"), tools=[echo], middleware=[middleware])
     with pytest.raises(ConfigurationError, match=f"the hook {hook} of Odd is not async; write async def {hook}"):
-        asyncio.run(agent.run("go", listeners=[lambda event: None]))
+        await agent.run("go", listeners=[lambda event: None])
 
 
 @pytest.mark.parametrize("hook", [hook for hook, own in vars(Middleware).items() if iscoroutinefunction(own)])
@@ -100,23 +99,20 @@ def test_a_hook_that_is_not_awaited_is_not_async(hook: str) -> None:
 @pytest.mark.parametrize(
     "value", [*NONSENSE, None, Intent("", "x", None, "", ""), Result("elsewhere", "x", None, 1)], ids=repr
 )
-def test_a_hook_that_records_something_else_is_named(value: Any, at: type[JournalEntry], store: str | None) -> None:
+async def test_a_hook_that_records_something_else_is_named(
+    value: Any, at: type[JournalEntry], store: str | None
+) -> None:
     class Odd(Middleware):
         def on_record(self, entry: JournalEntry) -> JournalEntry:
             return wrong(value) if isinstance(entry, at) else entry
 
-    async def main() -> None:
-        agent = Agent(ScriptedModel("done"), middleware=[Odd()], store=store)
-        with pytest.raises(
-            ConfigurationError, match=rf"the hook on_record of Odd got a {at.__name__} of .* and returned"
-        ):
-            await agent.run("go")
-
-    asyncio.run(main())
+    agent = Agent(ScriptedModel("done"), middleware=[Odd()], store=store)
+    with pytest.raises(ConfigurationError, match=rf"the hook on_record of Odd got a {at.__name__} of .* and returned"):
+        await agent.run("go")
 
 
 @pytest.mark.parametrize("store", [None, "memory:"])
-def test_a_hook_may_make_a_new_result(store: str | None) -> None:
+async def test_a_hook_may_make_a_new_result(store: str | None) -> None:
     class Anew(Middleware):
         def on_record(self, entry: JournalEntry) -> JournalEntry:
             if not isinstance(entry, Result):
@@ -126,27 +122,21 @@ def test_a_hook_may_make_a_new_result(store: str | None) -> None:
 
     seen: list[str] = []
 
-    async def main() -> None:
-        model = ScriptedModel(tool_call("echo", text="x"), "done")
-        agent = Agent(model, tools=[echo], middleware=[Anew()], store=store)
-        assert (await agent.run("go")).text == "done"
-        assert seen == ["agent/step-1/model", "agent/step-1/tool-1:echo", "agent/step-2/model", "agent"]
-
-    asyncio.run(main())
+    model = ScriptedModel(tool_call("echo", text="x"), "done")
+    agent = Agent(model, tools=[echo], middleware=[Anew()], store=store)
+    assert (await agent.run("go")).text == "done"
+    assert seen == ["agent/step-1/model", "agent/step-1/tool-1:echo", "agent/step-2/model", "agent"]
 
 
 @pytest.mark.parametrize("value", [*NONSENSE, None, ToolResult("1", "x")], ids=repr)
-def test_a_service_that_answers_with_nonsense_is_named(value: object) -> None:
+async def test_a_service_that_answers_with_nonsense_is_named(value: object) -> None:
     async def service(request: AgentRequest, ctx: Any) -> Any:
         return value
 
-    async def main() -> None:
-        odd: Runnable = Runnable(service, name="odd")
-        with pytest.raises(ConfigurationError, match="odd at odd must return a AgentRun"):
-            await odd.run("go")
-        with pytest.raises(ConfigurationError, match="odd at odd must return a AgentRun"):
-            async with open_stream(odd, AgentRequest((user("go"),))) as events:
-                async for _ in events:
-                    pass
-
-    asyncio.run(main())
+    odd: Runnable = Runnable(service, name="odd")
+    with pytest.raises(ConfigurationError, match="odd at odd must return a AgentRun"):
+        await odd.run("go")
+    with pytest.raises(ConfigurationError, match="odd at odd must return a AgentRun"):
+        async with open_stream(odd, AgentRequest((user("go"),))) as events:
+            async for _ in events:
+                pass

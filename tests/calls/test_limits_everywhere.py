@@ -161,26 +161,23 @@ def _in_a_store(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[None
 
 @pytest.mark.parametrize("place", ALL_PLACES)
 @pytest.mark.parametrize("kind", MEASURES)
-def test_a_limit_holds_everywhere_and_a_resumed_run_counts_as_a_whole_one(kind: str, place: str) -> None:
-    async def main() -> None:
-        plenty = {"requests": 1_000}
-        _, free = await _run(place, False, plenty)
-        for share in (0.2, 0.45, 0.7, 0.95):
-            limits = _limits(kind, share, free)
-            whole, straight = await _run(place, False, limits)
-            resumed, paused = await _run(place, place != "approver", limits)  # which decides at once
-            for world in (straight, paused):
-                if kind == "tool_calls":
-                    assert world.tools <= limits[kind]
-                else:
-                    assert MEASURES[kind](world.usage) <= limits[kind] + MEASURES[kind](COST) * (1 + (place in WITHIN))
-            assert (paused.usage, paused.tools, paused.spent) == (straight.usage, straight.tools, straight.spent)
-            assert (whole is None) == (resumed is None)
-            if whole is not None and resumed is not None:
-                assert resumed.stop == whole.stop
-                assert resumed.usage == whole.usage
-                assert whole.usage == straight.usage
-                if isinstance(whole.stop, stops.BudgetExceeded):
-                    assert whole.stop.kind == kind
-
-    asyncio.run(main())
+async def test_a_limit_holds_everywhere_and_a_resumed_run_counts_as_a_whole_one(kind: str, place: str) -> None:
+    plenty = {"requests": 1_000}
+    _, free = await _run(place, False, plenty)
+    for share in (0.2, 0.45, 0.7, 0.95):
+        limits = _limits(kind, share, free)
+        whole, straight = await _run(place, False, limits)
+        resumed, paused = await _run(place, place != "approver", limits)  # which decides at once
+        for world in (straight, paused):
+            if kind == "tool_calls":
+                assert world.tools <= limits[kind]
+            else:
+                assert MEASURES[kind](world.usage) <= limits[kind] + MEASURES[kind](COST) * (1 + (place in WITHIN))
+        assert (paused.usage, paused.tools, paused.spent) == (straight.usage, straight.tools, straight.spent)
+        assert (whole is None) == (resumed is None)
+        if whole is not None and resumed is not None:
+            assert resumed.stop == whole.stop
+            assert resumed.usage == whole.usage
+            assert whole.usage == straight.usage
+            if isinstance(whole.stop, stops.BudgetExceeded):
+                assert whole.stop.kind == kind

@@ -68,7 +68,7 @@ DECISIONS: list[tuple[str, Decision, list[str] | None]] = [
 @pytest.mark.parametrize("store", STORES)
 @pytest.mark.parametrize("first", ["decide", "resume"])
 @pytest.mark.parametrize(("name", "decision", "done"), DECISIONS, ids=repr)
-def test_a_decision_is_carried_out_as_it_was_made_or_refused(
+async def test_a_decision_is_carried_out_as_it_was_made_or_refused(
     name: str, decision: Decision, done: list[str] | None, first: str, store: str, tmp_path: Path
 ) -> None:
     """With None for what is done, the decision is refused, and the call waits as before."""
@@ -101,7 +101,7 @@ def test_a_decision_is_carried_out_as_it_was_made_or_refused(
         assert [item.id for item in again.pending] == [item_id]
         assert acts == []
 
-    asyncio.run(run())
+    await run()
 
 
 @pytest.mark.parametrize("masked", [False, True])

@@ -5,7 +5,6 @@ the user's own code reaches the model as text, if a tool raised it, or ends the 
 traceback, once, in the events, in `run.error`, and the cause of what `raise_for_stop` raises.
 """
 
-import asyncio
 import logging
 import traceback
 from collections.abc import Callable
@@ -223,10 +222,10 @@ def _failures(caplog: pytest.LogCaptureFixture) -> list[logging.LogRecord]:
     return [each for each in caplog.records if each.name == "ziggurat" and each.levelno >= logging.WARNING]
 
 
-def _expected(mistake: Mistake) -> BaseException:
+async def _expected(mistake: Mistake) -> BaseException:
     """Return the error that a mistake leads to."""
     with pytest.raises(Exception) as caught:
-        asyncio.run(mistake(Context("x")))
+        await mistake(Context("x"))
     return caught.value
 
 
@@ -250,12 +249,12 @@ def test_a_wrong_use_is_raised_out_of_the_outermost_run(mistake: Mistake, place:
 
 @pytest.mark.parametrize("place", TOOLS)
 @pytest.mark.parametrize("mistake", CODE, ids=_name)
-def test_an_error_of_a_tool_is_logged_once_and_in_its_event(
+async def test_an_error_of_a_tool_is_logged_once_and_in_its_event(
     mistake: Mistake, place: str, caplog: pytest.LogCaptureFixture
 ) -> None:
     events: list[Event] = []
-    run = TOOLS[place](mistake).run_sync("go", listeners=[events.append])
-    error = _expected(mistake)
+    run = await TOOLS[place](mistake).run("go", listeners=[events.append])
+    error = await _expected(mistake)
     assert run.text == "done"
     (record,) = _failures(caplog)
     assert record.levelno == logging.WARNING
@@ -269,37 +268,34 @@ def test_an_error_of_a_tool_is_logged_once_and_in_its_event(
 
 @pytest.mark.parametrize("place", RUNS)
 @pytest.mark.parametrize("mistake", CODE, ids=_name)
-def test_an_error_that_ends_a_run_is_seen_everywhere(
+async def test_an_error_that_ends_a_run_is_seen_everywhere(
     mistake: Mistake, place: str, caplog: pytest.LogCaptureFixture
 ) -> None:
-    error = _expected(mistake)
+    error = await _expected(mistake)
     told: list[BaseException] = []
 
     class Told(Middleware):
         async def on_error(self, error: BaseException, ctx: Context) -> None:
             told.append(error)
 
-    async def go() -> None:
-        store = LocalLogs()
-        events: list[Event] = []
-        agent = RUNS[place](mistake, store=store)
-        run = await agent.run("go", run_id="r", listeners=[events.append])
-        _check(run, error)
-        (record,) = _failures(caplog)
-        assert record.levelno == logging.ERROR
-        assert record.exc_info is not None
-        assert type(record.exc_info[1]) is type(error)
-        assert [event.run for event in events if isinstance(event, AgentEnded)][-1].cause == run.cause
-        with pytest.raises(ServiceError) as caught:
-            run.raise_for_stop()
-        assert type(caught.value.__cause__) is type(error)
-        assert HERE in "".join(traceback.format_exception(caught.value))
-        again = await RUNS[place](mistake, store=elsewhere(store, "r")).run("go", run_id="r")
-        _check(again, error)
-        with pytest.raises(ServiceError, match=type(error).__name__):
-            again.raise_for_stop()
-
-    asyncio.run(go())
+    store = LocalLogs()
+    events: list[Event] = []
+    agent = RUNS[place](mistake, store=store)
+    run = await agent.run("go", run_id="r", listeners=[events.append])
+    _check(run, error)
+    (record,) = _failures(caplog)
+    assert record.levelno == logging.ERROR
+    assert record.exc_info is not None
+    assert type(record.exc_info[1]) is type(error)
+    assert [event.run for event in events if isinstance(event, AgentEnded)][-1].cause == run.cause
+    with pytest.raises(ServiceError) as caught:
+        run.raise_for_stop()
+    assert type(caught.value.__cause__) is type(error)
+    assert HERE in "".join(traceback.format_exception(caught.value))
+    again = await RUNS[place](mistake, store=elsewhere(store, "r")).run("go", run_id="r")
+    _check(again, error)
+    with pytest.raises(ServiceError, match=type(error).__name__):
+        again.raise_for_stop()
 
 
 def _check(run: AgentRun, error: BaseException) -> None:

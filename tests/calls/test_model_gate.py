@@ -10,7 +10,7 @@ from ziggurat.agents.agent import Agent
 from ziggurat.core.codec import encode
 from ziggurat.core.errors import ConfigurationError
 from ziggurat.core.event import Event
-from ziggurat.messages.agent import AgentRun, Approve, Decision, Deny, Modify, PendingItem
+from ziggurat.messages.agent import Approve, Decision, Deny, Modify, PendingItem
 from ziggurat.messages.events import ApprovalDecided, ApprovalExecuted, ApprovalRequested
 from ziggurat.messages.message import user
 from ziggurat.messages.middleware import Middleware
@@ -153,23 +153,20 @@ class _Stamp(Middleware):
         (lambda item: Deny("no"), ""),
     ],
 )
-def test_it_may_wait_and_go_on_elsewhere_and_is_replayed_without_asking(decide: Any, text: str) -> None:
-    async def go() -> tuple[AgentRun, AgentRun]:
-        store, elsewhere = LocalLogs(), LocalLogs()
-        run = await _agent(store=store, middleware=[_Stamp()]).run("hello", run_id="r")
-        assert run.stop == Suspended()
-        plant(elsewhere, "r", dump_of(store, "r"))
-        agent = _agent(store=elsewhere, middleware=[_Stamp()])
-        done = await agent.resume("r", {item.id: decide(item) for item in run.pending})
-        return done, await agent.replay("r")
-
-    done, replayed = asyncio.run(go())
+async def test_it_may_wait_and_go_on_elsewhere_and_is_replayed_without_asking(decide: Any, text: str) -> None:
+    store, elsewhere = LocalLogs(), LocalLogs()
+    run = await _agent(store=store, middleware=[_Stamp()]).run("hello", run_id="r")
+    assert run.stop == Suspended()
+    plant(elsewhere, "r", dump_of(store, "r"))
+    agent = _agent(store=elsewhere, middleware=[_Stamp()])
+    done = await agent.resume("r", {item.id: decide(item) for item in run.pending})
+    replayed = await agent.replay("r")
     assert done.text == text
     assert (replayed.stop, replayed.text) == (done.stop, done.text)
 
 
 @pytest.mark.parametrize("gives_up", [False, True])
-def test_a_model_call_that_nobody_decided_on_is_asked_about_again_when_the_run_is_resumed(gives_up: bool) -> None:
+async def test_a_model_call_that_nobody_decided_on_is_asked_about_again_when_the_run_is_resumed(gives_up: bool) -> None:
     clock, asked = HandClock(auto=True), list[PendingItem]()
 
     async def late_at_first(item: PendingItem) -> Approve:
@@ -179,13 +176,10 @@ def test_a_model_call_that_nobody_decided_on_is_asked_about_again_when_the_run_i
         await clock.sleep(100.0 if len(asked) == 1 else 1.0)
         return Approve()
 
-    async def go() -> list[AgentRun]:
-        model = FunctionModel(_echo, name="echo")
-        agent = Agent(model, approvals=Approvals(ANY, approver=late_at_first, timeout=10), store=LocalLogs())
-        run = await agent.run("x", environment=Environment(clock=clock))
-        return [run, await agent.resume(run.id, environment=Environment(clock=clock))]
-
-    first, second = asyncio.run(go())
+    model = FunctionModel(_echo, name="echo")
+    agent = Agent(model, approvals=Approvals(ANY, approver=late_at_first, timeout=10), store=LocalLogs())
+    run = await agent.run("x", environment=Environment(clock=clock))
+    first, second = [run, await agent.resume(run.id, environment=Environment(clock=clock))]
     assert first.stop == ModelCallDenied("the approver gave up" if gives_up else "nobody decided within 10 s")
     assert (second.stop, second.text, len(asked)) == (Completed(), "you said x", 2)
     assert asked[0].id == asked[1].id

@@ -146,20 +146,16 @@ FAILING = {"until it answers": 2, "a layer": 2, "a layer everywhere": 2, "a laye
 
 @pytest.mark.parametrize("streamed", [False, True])
 @pytest.mark.parametrize("way", WAYS)
-def test_what_a_model_has_served_counts_once(way: str, streamed: bool) -> None:
+async def test_what_a_model_has_served_counts_once(way: str, streamed: bool) -> None:
     served = Served(FAILING.get(way, 0))
     settings, requests = WAYS[way]
 
-    async def main() -> AgentRun:
-        given_settings = {"model": served, **settings(served)}
-        agent = Agent(**given_settings, name="desk", store=new_store(), budget=Budget(requests=100))
-        listeners = [lambda event: None] if streamed else []
-        run = await agent.run("go", run_id="r", listeners=listeners)
-        replayed = await agent.replay("r")
-        assert replayed.usage == run.usage
-        return run
-
-    run = asyncio.run(main())
+    given_settings = {"model": served, **settings(served)}
+    agent = Agent(**given_settings, name="desk", store=new_store(), budget=Budget(requests=100))
+    listeners = [lambda event: None] if streamed else []
+    run = await agent.run("go", run_id="r", listeners=listeners)
+    replayed = await agent.replay("r")
+    assert replayed.usage == run.usage
     assert served.usage.requests == requests
     assert run.usage == served.usage
     assert sum(usage.requests for usage in run.usage_by_model.values()) == requests
@@ -167,14 +163,14 @@ def test_what_a_model_has_served_counts_once(way: str, streamed: bool) -> None:
 
 @pytest.mark.parametrize("kind", ["requests", "tokens"])
 @pytest.mark.parametrize("way", [way for way, (_, requests) in WAYS.items() if requests > 1])
-def test_a_budget_holds_each_time_a_hook_awaits_the_model(way: str, kind: str) -> None:
+async def test_a_budget_holds_each_time_a_hook_awaits_the_model(way: str, kind: str) -> None:
     settings, requests = WAYS[way]
     for limit in range(1, requests + 1):
         served = Served(FAILING.get(way, 0))
         budget = Budget(requests=limit) if kind == "requests" else Budget(tokens=limit * COST.total + 20)
         reply = ModelSettings(max_tokens=COST.total)
         agent = Agent(**{"model": served, **settings(served)}, store=new_store(), budget=budget, settings=reply)
-        run = asyncio.run(agent.run("go"))
+        run = await agent.run("go")
         assert run.usage.requests == served.usage.requests <= limit
         if limit < requests:
             assert isinstance(run.stop, stops.BudgetExceeded)
@@ -183,7 +179,7 @@ def test_a_budget_holds_each_time_a_hook_awaits_the_model(way: str, kind: str) -
 @pytest.mark.parametrize(
     "place", ["before_model", "wrap_model", "after_model", "tool", "step", "step with a retry", "flow"]
 )
-def test_the_error_of_an_agent_that_passes_through_counts_once(place: str) -> None:
+async def test_the_error_of_an_agent_that_passes_through_counts_once(place: str) -> None:
     served, own = Served(failures=9), Served()
     helper = Agent(served, name="helper")
 
@@ -221,13 +217,13 @@ def test_the_error_of_an_agent_that_passes_through_counts_once(place: str) -> No
         middleware = type("Asking", (Middleware,), {place: hook})()
         return await Agent(own, middleware=[middleware], store=new_store()).run("go"), own
 
-    run, model = asyncio.run(main())
+    run, model = await main()
     assert run.usage.requests == served.usage.requests + model.usage.requests
     assert run.usage.total == served.usage.total + model.usage.total
 
 
 @pytest.mark.parametrize("kind", ["cache", "dedupe"])
-def test_an_answer_given_again_counts_against_no_budget(kind: str) -> None:
+async def test_an_answer_given_again_counts_against_no_budget(kind: str) -> None:
     served = Served()
     layer = cache(store=CacheStore()) if kind == "cache" else dedupe(store=DedupeStore())
     helper = Agent(stack(served, layer), name="helper")
@@ -243,5 +239,5 @@ def test_an_answer_given_again_counts_against_no_budget(kind: str) -> None:
         return ModelResponse(message, "tool_calls" if turn < 4 else "stop", COST)
 
     budget = Budget(requests=6)
-    run = asyncio.run(Agent(boss, tools=[ask], store=new_store(), budget=budget).run("go"))
+    run = await Agent(boss, tools=[ask], store=new_store(), budget=budget).run("go")
     assert (run.stop, run.usage.requests, served.usage.requests) == (stops.Completed(), 6, 1)

@@ -221,69 +221,65 @@ async def _run(agent: Runnable, streamed: bool) -> AgentRun:
     [(around, 1, False) for around in AROUND] + [("a tool", 1, True), ("a tool", 2, False), ("a function", 3, True)],
 )
 @pytest.mark.parametrize("code", CODE)
-def test_a_mistake_ends_the_outermost_run_which_goes_on_when_it_is_corrected(
+async def test_a_mistake_ends_the_outermost_run_which_goes_on_when_it_is_corrected(
     code: str, around: str, depth: int, streamed: bool, caplog: pytest.LogCaptureFixture
 ) -> None:
     slip = PayingSlip()
     agent = _nested(CODE[code](slip), around, depth)
 
-    async def main() -> None:
-        run = await _run(agent, streamed)
-        assert run.stop == stops.Failed("'slip'", "KeyError")
-        assert run.cause is not None
-        assert isinstance(run.cause.error, KeyError)
-        assert f"{HERE}:" in (run.error or "")
-        assert_sendable(run.messages)
-        with pytest.raises(ServiceError) as caught:
-            run.raise_for_stop()
-        assert caught.value.__cause__ is run.cause.error
-        (record,) = [each for each in caplog.records if each.name == "ziggurat" and each.levelno >= logging.WARNING]
-        assert record.exc_info is not None
-        assert record.exc_info[1] is run.cause.error
-        assert slip.made == 1
-        assert (await agent.replay("r")).stop == run.stop
-        slip.error = None
-        again = await agent.resume("r")
-        assert isinstance(again.stop, stops.Completed)
-        assert not any("slip" in message.text for message in again.messages)
-        assert slip.paid == (code not in ("speaker", "until"))
-        assert (await agent.run("and now", session="s")).stop == stops.Completed()
-
-    asyncio.run(main())
+    run = await _run(agent, streamed)
+    assert run.stop == stops.Failed("'slip'", "KeyError")
+    assert run.cause is not None
+    assert isinstance(run.cause.error, KeyError)
+    assert f"{HERE}:" in (run.error or "")
+    assert_sendable(run.messages)
+    with pytest.raises(ServiceError) as caught:
+        run.raise_for_stop()
+    assert caught.value.__cause__ is run.cause.error
+    (record,) = [each for each in caplog.records if each.name == "ziggurat" and each.levelno >= logging.WARNING]
+    assert record.exc_info is not None
+    assert record.exc_info[1] is run.cause.error
+    assert slip.made == 1
+    assert (await agent.replay("r")).stop == run.stop
+    slip.error = None
+    again = await agent.resume("r")
+    assert isinstance(again.stop, stops.Completed)
+    assert not any("slip" in message.text for message in again.messages)
+    assert slip.paid == (code not in ("speaker", "until"))
+    assert (await agent.run("and now", session="s")).stop == stops.Completed()
 
 
 @pytest.mark.parametrize("error", [KeyError, TypeError, AttributeError, OSError, ZeroDivisionError, AssertionError])
-def test_whatever_is_raised_by_accident_is_a_mistake(error: type[Exception]) -> None:
-    run = asyncio.run(_run(_nested(CODE["instructions"](PayingSlip(lambda: error("slip"))), "a function", 2), False))
+async def test_whatever_is_raised_by_accident_is_a_mistake(error: type[Exception]) -> None:
+    run = await _run(_nested(CODE["instructions"](PayingSlip(lambda: error("slip"))), "a function", 2), False)
     assert run.stop == stops.Failed(str(error("slip")), error.__name__)
 
 
 @pytest.mark.parametrize("around", ["a tool", "a batch", "a function"])
 @pytest.mark.parametrize("error", [ToolError, Denied, ServiceError, ConnectionError, TimeoutError])
 @pytest.mark.parametrize("code", ["instructions", "before_model", "wrap_agent", "output validator", "stop policy"])
-def test_an_error_on_purpose_and_a_lost_connection_are_results(code: str, error: type[Exception], around: str) -> None:
-    run = asyncio.run(_run(_nested(CODE[code](PayingSlip(lambda: error("slip"))), around, 1), False))
+async def test_an_error_on_purpose_and_a_lost_connection_are_results(
+    code: str, error: type[Exception], around: str
+) -> None:
+    run = await _run(_nested(CODE[code](PayingSlip(lambda: error("slip"))), around, 1), False)
     assert run.stop == stops.Completed()
     assert any("slip" in text for text in run.observations)
 
 
-def test_an_approver_that_has_made_a_mistake_is_asked_again_at_the_root() -> None:
+async def test_an_approver_that_has_made_a_mistake_is_asked_again_at_the_root() -> None:
     slip = PayingSlip()
     approvals = Approvals("look", approver=slip.returning(Approve()))
     agent = Agent(_turns, tools=slip.tools(), approvals=approvals, store=new_store())
 
-    async def main() -> None:
-        run = await agent.run("go", run_id="r")
-        assert run.stop == stops.Failed("'slip'", "KeyError")
-        assert (await agent.replay("r")).stop == run.stop
-        slip.error = None
-        assert (await agent.resume("r")).observations == ("paid", "seen")
-        assert slip.paid == 1
-
-    asyncio.run(main())
+    run = await agent.run("go", run_id="r")
+    assert run.stop == stops.Failed("'slip'", "KeyError")
+    assert (await agent.replay("r")).stop == run.stop
+    slip.error = None
+    assert (await agent.resume("r")).observations == ("paid", "seen")
+    assert slip.paid == 1
 
 
-def test_the_error_is_an_exception_as_any_other_for_the_code_around() -> None:
+async def test_the_error_is_an_exception_as_any_other_for_the_code_around() -> None:
     slip, told = PayingSlip(), list[BaseException]()
     inner = Agent(ScriptedModel(always="done"), name="inner", instructions=slip.returning("Be brief."))
 
@@ -313,17 +309,14 @@ def test_the_error_is_an_exception_as_any_other_for_the_code_around() -> None:
     def asks(**settings: Any) -> Agent:
         return Agent(ScriptedModel(tool_call("ask"), always="done"), tools=[ask], **settings)
 
-    async def main() -> None:
-        assert (await asks().run("go")).observations == ("nobody there",)
-        run = await _as_tool(_as_tool(inner, "middle"), "outer", middleware=[Told()]).run("go")
-        assert run.cause is not None
-        assert told == [run.cause.error]
-        assert (await asks(middleware=[Catches()]).run("go")).observations == ("done",)
-        slip.error = lambda: KeyError("slip")
-        tries = inner.layered(retry(base=0, when=corrects))
-        assert (await _as_tool(tries, "outer").run("go")).observations == ("done",)
-
-    asyncio.run(main())
+    assert (await asks().run("go")).observations == ("nobody there",)
+    run = await _as_tool(_as_tool(inner, "middle"), "outer", middleware=[Told()]).run("go")
+    assert run.cause is not None
+    assert told == [run.cause.error]
+    assert (await asks(middleware=[Catches()]).run("go")).observations == ("done",)
+    slip.error = lambda: KeyError("slip")
+    tries = inner.layered(retry(base=0, when=corrects))
+    assert (await _as_tool(tries, "outer").run("go")).observations == ("done",)
 
 
 def test_what_a_model_has_raised_is_no_mistake_of_what_wraps_it() -> None:

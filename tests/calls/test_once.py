@@ -1,6 +1,5 @@
 """What was done before a failure stands in its error; what was done after it, by another try, does not."""
 
-import asyncio
 from collections.abc import Awaitable, Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -75,10 +74,10 @@ def _replaced(worker: Agent, other: Agent) -> Any:
 
 @pytest.mark.parametrize("around", [_retried, _awaited_again, _in_a_flow, _replaced])
 @pytest.mark.parametrize("failures", [1, 2])
-def test_a_try_that_failed_before_anything_was_done_is_no_reason_to_stop_whatever_was_done_later(
+async def test_a_try_that_failed_before_anything_was_done_is_no_reason_to_stop_whatever_was_done_later(
     around: Callable[[Agent, Agent], Any], failures: int
 ) -> None:
-    asyncio.run(_is_done_once(around, failures if around is _retried else 1))
+    await _is_done_once(around, failures if around is _retried else 1)
 
 
 async def _is_done_once(around: Callable[[Agent, Agent], Any], failures: int) -> None:

@@ -179,7 +179,7 @@ def test_a_tool_is_plain_without_layers_and_declarations_that_are_checked_before
     assert Toolbox([make()]).entries["add"].plain is plain
 
 
-def test_the_function_of_a_plain_call_cannot_make_another_call_in_its_place() -> None:
+async def test_the_function_of_a_plain_call_cannot_make_another_call_in_its_place() -> None:
     @tool
     async def pay(amount: int) -> str:
         """Pay."""
@@ -195,5 +195,5 @@ def test_the_function_of_a_plain_call_cannot_make_another_call_in_its_place() ->
             return ModelResponse(Message("assistant", (Text("done"),)))
         return ModelResponse(Message("assistant", (ToolCall("1", "look", '{"amount":1}'),)), "tool_calls")
 
-    run = asyncio.run(Agent(model, tools=[look]).run("go"))
+    run = await Agent(model, tools=[look]).run("go")
     assert "other arguments than those that were approved" in run.messages[2].tool_results[0].text

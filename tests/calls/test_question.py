@@ -1,10 +1,8 @@
 """Questions: asked, answered once, checked at the door, used again; in flows, in tools, at the terminal."""
 
-import asyncio
 import re
 from datetime import UTC, date, datetime, time, timedelta
 from decimal import Decimal
-from pathlib import Path
 from typing import Annotated, Any, Literal
 from uuid import UUID
 
@@ -14,7 +12,7 @@ from pydantic import AfterValidator
 
 from tests.calls.test_step import again
 from tests.hard_cases.support import ByTurn
-from tests.stores.places import PLACES, new_store, reopened, used
+from tests.stores.places import PLACES, new_store, reopened
 from tests.wrong import wrong
 from ziggurat.agents.agent import Agent
 from ziggurat.agents.flow import flow
@@ -68,8 +66,8 @@ def test_an_answer_comes_as_the_type_that_was_asked_for(kind: Any, value: object
     assert seen == [expected]
 
 
-@pytest.mark.parametrize("place", ["by reference", *PLACES])
-def test_questions_are_answered_without_driving_and_each_once(place: str, tmp_path: Path) -> None:
+@pytest.mark.parametrize("place", ["by reference", *PLACES], indirect=True)
+async def test_questions_are_answered_without_driving_and_each_once(place: str) -> None:
     made: list[str] = []
 
     @step
@@ -82,32 +80,28 @@ def test_questions_are_answered_without_driving_and_each_once(place: str, tmp_pa
         when, who = await gather(ask("When?", int), ask("Who?"))
         return [await note(where), str(when), who]
 
-    async def trial() -> None:
-        store = new_store()
-        first = flow(store=store)(trip)
-        run = await first.run(run_id="t")
-        with pytest.raises(ConfigurationError, match="it is one of 'Ur', 'Uruk'"):
-            await first.decide("t", {run.pending[0].id: Answer("Eridu")})
-        run = await first.resume("t", {run.pending[0].id: Answer("Ur")})
-        when, who = run.pending
-        other = flow(store=store if place == "by reference" else reopened(store))(trip)
-        await other.decide("t", {when.id: Answer(3)})
-        await other.decide("t", {when.id: Answer(3)})
-        with pytest.raises(AlreadyDecided):
-            await other.decide("t", {when.id: Answer(4)})
-        assert {item.reason for items in (await other.pending()).values() for item in items} == {"Who?"}
-        await other.decide("t", {who.id: Answer("Ada")})
-        assert made == []
-        run = await other.resume("t")
-        assert (run.output, made) == (["Ur", "3", "Ada"], ["Ur"])
-        if place != "by reference":
-            assert (await other.replay("t")).output == run.output
-
-    with used(place, tmp_path):
-        asyncio.run(trial())
+    store = new_store()
+    first = flow(store=store)(trip)
+    run = await first.run(run_id="t")
+    with pytest.raises(ConfigurationError, match="it is one of 'Ur', 'Uruk'"):
+        await first.decide("t", {run.pending[0].id: Answer("Eridu")})
+    run = await first.resume("t", {run.pending[0].id: Answer("Ur")})
+    when, who = run.pending
+    other = flow(store=store if place == "by reference" else reopened(store))(trip)
+    await other.decide("t", {when.id: Answer(3)})
+    await other.decide("t", {when.id: Answer(3)})
+    with pytest.raises(AlreadyDecided):
+        await other.decide("t", {when.id: Answer(4)})
+    assert {item.reason for items in (await other.pending()).values() for item in items} == {"Who?"}
+    await other.decide("t", {who.id: Answer("Ada")})
+    assert made == []
+    run = await other.resume("t")
+    assert (run.output, made) == (["Ur", "3", "Ada"], ["Ur"])
+    if place != "by reference":
+        assert (await other.replay("t")).output == run.output
 
 
-def test_nobody_answers_in_time() -> None:
+async def test_nobody_answers_in_time() -> None:
     clock = HandClock()
 
     @flow(store=LocalLogs())
@@ -119,16 +113,13 @@ def test_nobody_answers_in_time() -> None:
             return [str(first), str(error).partition(":")[0]]
         return []
 
-    async def trial() -> None:
-        environment = Environment(clock=clock)
-        run = await waiting.run(run_id="w", environment=environment)
-        for _ in range(2):
-            assert isinstance((await waiting.resume("w", environment=environment)).stop, stops.Suspended)
-            await clock.advance(61)
-            run = await waiting.resume("w", environment=environment)
-        assert run.output == ["False", "expired"]
-
-    asyncio.run(trial())
+    environment = Environment(clock=clock)
+    run = await waiting.run(run_id="w", environment=environment)
+    for _ in range(2):
+        assert isinstance((await waiting.resume("w", environment=environment)).stop, stops.Suspended)
+        await clock.advance(61)
+        run = await waiting.resume("w", environment=environment)
+    assert run.output == ["False", "expired"]
 
 
 def test_a_refused_question_raises_denied() -> None:
@@ -145,7 +136,7 @@ def test_a_refused_question_raises_denied() -> None:
     )
 
 
-def test_a_tool_asks_in_the_middle_of_an_agent() -> None:
+async def test_a_tool_asks_in_the_middle_of_an_agent() -> None:
     booked: list[str] = []
 
     @tool
@@ -156,14 +147,14 @@ def test_a_tool_asks_in_the_middle_of_an_agent() -> None:
         return f"booked for {name}"
 
     agent = Agent(ByTurn(ToolCall("1", "book", '{"city":"Ur"}'), "Done."), tools=[book], store=LocalLogs())
-    run = agent.run_sync("Book")
+    run = await agent.run("Book")
     (item,) = run.pending
     assert (item.reason, item.path) == ("In whose name, in Ur?", "agent/step-1/tool-1:book/ask")
-    done = asyncio.run(agent.resume(run.id, {item.id: Answer("Ada")}))
+    done = await agent.resume(run.id, {item.id: Answer("Ada")})
     assert (done.text, booked) == ("Done.", ["Ada"])
 
 
-def test_where_nothing_can_wait_for_an_answer() -> None:
+async def test_where_nothing_can_wait_for_an_answer() -> None:
     @step
     async def asking() -> str:
         return await ask("Why?")
@@ -173,16 +164,16 @@ def test_where_nothing_can_wait_for_an_answer() -> None:
         return await asking()
 
     with pytest.raises(ConfigurationError, match="outer/asking is recorded as a whole"):
-        outer.run_sync()
+        await outer.run()
     with pytest.raises(ConfigurationError, match="here is none"):
-        asyncio.run(ask("Why?"))
+        await ask("Why?")
 
     @flow
     async def unfit() -> bool:
         return await ask("Why?", bool, default=wrong("no"))
 
     with pytest.raises(ConfigurationError, match="the default of the question 'Why\\?' does not fit"):
-        unfit.run_sync()
+        await unfit.run()
 
 
 def _even(number: int) -> int:
@@ -191,7 +182,7 @@ def _even(number: int) -> int:
     return number
 
 
-@pytest.mark.parametrize("place", ["by reference", *PLACES])
+@pytest.mark.parametrize("place", ["by reference", *PLACES], indirect=True)
 @pytest.mark.parametrize(
     ("kind", "unfit", "value", "told"),
     [
@@ -206,28 +197,24 @@ def _even(number: int) -> int:
     ],
     ids=["date", "datetime", "time", "timedelta", "UUID", "Decimal", "str", "validator"],
 )
-def test_an_answer_that_does_not_fit_leaves_the_question_open(
-    place: str, tmp_path: Path, kind: Any, unfit: object, value: object, told: str
+async def test_an_answer_that_does_not_fit_leaves_the_question_open(
+    place: str, kind: Any, unfit: object, value: object, told: str
 ) -> None:
     seen: list[object] = []
 
     async def asking() -> None:
         seen.append(await ask("What?", kind))
 
-    async def trial() -> None:
-        store = new_store()
-        run = await flow(store=store)(asking).run(run_id="q")
-        (item,) = run.pending
-        other = flow(store=store if place == "by reference" else reopened(store))(asking)
-        with pytest.raises(ConfigurationError, match=re.escape(told)):
-            await other.resume("q", {item.id: Answer(unfit)})
-        assert [each.id for each in (await other.pending())["q"]] == [item.id]
-        run = await other.resume("q", {item.id: Answer(value)})
-        assert (run.stop, seen) == (stops.Completed(), [value])
-        await other.decide("q", {item.id: Answer(value)})  # in the same way, which is harmless
-
-    with used(place, tmp_path):
-        asyncio.run(trial())
+    store = new_store()
+    run = await flow(store=store)(asking).run(run_id="q")
+    (item,) = run.pending
+    other = flow(store=store if place == "by reference" else reopened(store))(asking)
+    with pytest.raises(ConfigurationError, match=re.escape(told)):
+        await other.resume("q", {item.id: Answer(unfit)})
+    assert [each.id for each in (await other.pending())["q"]] == [item.id]
+    run = await other.resume("q", {item.id: Answer(value)})
+    assert (run.stop, seen) == (stops.Completed(), [value])
+    await other.decide("q", {item.id: Answer(value)})  # in the same way, which is harmless
 
 
 @pytest.mark.parametrize(
@@ -249,16 +236,16 @@ def test_choices_and_defaults_are_of_the_type_of_the_answer(arguments: dict[str,
         asking.run_sync()
 
 
-def test_a_person_at_the_terminal_is_asked_until_the_answer_fits() -> None:
+async def test_a_person_at_the_terminal_is_asked_until_the_answer_fits() -> None:
     @flow(store=LocalLogs())
     async def asking() -> list[str]:
         return [str(await ask("How many?", int)), await ask("Which?", choices=["a", "b"]), await ask("Who?")]
 
-    run = asking.run_sync()
+    run = await asking.run()
     typed = iter(["many", "3", "c", "b", "Ada", ""])
     said: list[str] = []
     while run.pending:
-        run = asyncio.run(asking.resume(run.id, ask_decisions(asking, run, lambda _: next(typed), said.append)))
+        run = await asking.resume(run.id, ask_decisions(asking, run, lambda _: next(typed), said.append))
     assert run.output == ["3", "b", "Ada"]
     assert said == [
         "How many?",

@@ -1,6 +1,5 @@
 """What a model is told of a failure when a process was lost."""
 
-import asyncio
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from pathlib import Path
@@ -62,11 +61,11 @@ def _agent(failure: Callable[[], Exception], store: Store) -> Agent:
 
 
 @pytest.mark.parametrize("told", FAILURES)
-def test_a_failure_is_told_as_it_was_wherever_the_process_was_lost(told: str) -> None:
+async def test_a_failure_is_told_as_it_was_wherever_the_process_was_lost(told: str) -> None:
     def check(run: AgentRun) -> None:
         assert (run.text, run.observations) == ("done", (told,))
 
-    assert asyncio.run(_lost_everywhere(lambda store: _agent(FAILURES[told], store), check)) > 5
+    assert await _lost_everywhere(lambda store: _agent(FAILURES[told], store), check) > 5
 
 
 async def _lost_everywhere(make: Callable[[Store], Runnable], check: Callable[[AgentRun], None]) -> int:
@@ -115,8 +114,8 @@ def _paying_step(store: Store) -> Runnable:
 
 
 @pytest.mark.parametrize("make", [_paying_tool, _paying_step])
-def test_of_a_call_with_its_beginning_alone_on_record_no_cause_is_told(make: Callable[[Store], Runnable]) -> None:
+async def test_of_a_call_with_its_beginning_alone_on_record_no_cause_is_told(make: Callable[[Store], Runnable]) -> None:
     said: list[str] = []
-    asyncio.run(_lost_everywhere(make, lambda run: said.append(run.text)))
+    await _lost_everywhere(make, lambda run: said.append(run.text))
     unknown = "pay was interrupted and acts once only, so it was not run again; whether it took effect is unknown"
     assert {*said} == {"paid", f"{unknown}: find out before you ask for it again"}

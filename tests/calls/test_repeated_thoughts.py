@@ -1,6 +1,5 @@
 """Some servers give each thought the same id: a conversation keeps the first, and can be sent on."""
 
-import asyncio
 from pathlib import Path
 from typing import Any
 
@@ -70,16 +69,16 @@ def address(store: str, folder: Path) -> str:
 
 @pytest.mark.parametrize("streamed", [False, True], ids=["plain", "streamed"])
 @pytest.mark.parametrize("calls", [1, 2])
-def test_a_later_reply_repeats_a_thought(calls: int, streamed: bool) -> None:
+async def test_a_later_reply_repeats_a_thought(calls: int, streamed: bool) -> None:
     made = [tool_call("echo", id=str(number), text="a") for number in range(calls)]
     model = Asked(Message("assistant", (THOUGHT, *made)), reply(made[0]), reply("end"))
     listeners: list[Any] = [lambda event: None] if streamed else []
-    run = checked(asyncio.run(Agent(model, tools=[echo]).run("go", listeners=listeners)))
+    run = checked(await Agent(model, tools=[echo]).run("go", listeners=listeners))
     assert run.text == "end"
     assert model.wrong == [None, None, None]
 
 
-def test_the_deltas_of_a_reply_add_up_to_its_message() -> None:
+async def test_the_deltas_of_a_reply_add_up_to_its_message() -> None:
     folds: dict[str, Fold] = {}
 
     async def listen(event: Event) -> None:
@@ -89,35 +88,29 @@ def test_the_deltas_of_a_reply_add_up_to_its_message() -> None:
             folds[event.path].reset()
 
     agent = Agent(ScriptedModel(reply(tool_call("echo", text="a")), reply("end")), tools=[echo])
-    run = checked(asyncio.run(agent.run("go", listeners=[listen])))
+    run = checked(await agent.run("go", listeners=[listen]))
     said = [message for message in run.messages if message.role == "assistant"]
     assert [fold.message().parts for fold in folds.values()] == [message.parts for message in said]
 
 
 @pytest.mark.parametrize("store", STORES)
-def test_a_later_turn_of_a_session_and_its_record(store: str, tmp_path: Path) -> None:
-    async def use() -> None:
-        model = Asked(reply("one"), reply("two"), reply("three"))
-        agent = Agent(model, store=address(store, tmp_path))
-        for text in ("one", "two", "three"):
-            run = checked(await agent.run("go", session="s"))
-            assert run.text == text
-        assert model.wrong == [None] * 3
-        assert (await agent.replay(run.id)).messages == run.messages
-
-    asyncio.run(use())
+async def test_a_later_turn_of_a_session_and_its_record(store: str, tmp_path: Path) -> None:
+    model = Asked(reply("one"), reply("two"), reply("three"))
+    agent = Agent(model, store=address(store, tmp_path))
+    for text in ("one", "two", "three"):
+        run = checked(await agent.run("go", session="s"))
+        assert run.text == text
+    assert model.wrong == [None] * 3
+    assert (await agent.replay(run.id)).messages == run.messages
 
 
 @pytest.mark.parametrize("store", STORES)
-def test_turns_of_a_session_that_did_not_see_each_other(store: str, tmp_path: Path) -> None:
-    async def use() -> None:
-        model, kept = Asked(reply("one"), reply("two"), reply("three")), connect(address(store, tmp_path))
-        agent = Agent(model, store=kept)
-        for limit in (None, 1, None):
-            checked(await agent.run("go", session=Session("s", kept, limit=limit)))
-        assert model.wrong == [None] * 3
-
-    asyncio.run(use())
+async def test_turns_of_a_session_that_did_not_see_each_other(store: str, tmp_path: Path) -> None:
+    model, kept = Asked(reply("one"), reply("two"), reply("three")), connect(address(store, tmp_path))
+    agent = Agent(model, store=kept)
+    for limit in (None, 1, None):
+        checked(await agent.run("go", session=Session("s", kept, limit=limit)))
+    assert model.wrong == [None] * 3
 
 
 def test_a_reply_that_is_refused_and_asked_for_again() -> None:

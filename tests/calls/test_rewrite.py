@@ -1,6 +1,5 @@
 """Rewriting a conversation during a run: what is asked, kept, recorded and refused."""
 
-import asyncio
 from typing import Any
 
 import pytest
@@ -153,49 +152,40 @@ class Summarised(Middleware):
 
 
 @pytest.mark.parametrize("fails", [False, True])
-def test_a_resumed_run_has_the_same_conversation_and_does_not_ask_again(fails: bool) -> None:
-    async def main() -> None:
-        store = LocalLogs()
-        summariser = ScriptedModel("a summary", usage=Usage(input=7, output=3, requests=1))
-        ends: list[Any] = [ConnectionError("gone")] if fails else []
-        model = ScriptedModel(tool_call("echo", text="a"), tool_call("echo", text="b"), *ends, "done")
-        agent = Agent(model, tools=[echo], middleware=[Summarised(summariser)], store=store)
-        first = await agent.run("go", run_id="r")
-        fresh = elsewhere(store, "r")
-        again = Agent(model, tools=[echo], middleware=[Summarised(summariser)], store=fresh)
-        second = await again.resume("r")
-        assert len(summariser.calls) == 1
-        assert texts(second.messages) == ["go", "a summary", "", "", "done"]
-        assert (second.usage.total, second.model_calls) == (10, 5 if fails else 4)
-        assert len(second.history) == 6
-        if not fails:
-            assert timeless(first) == timeless(second)
-
-    asyncio.run(main())
+async def test_a_resumed_run_has_the_same_conversation_and_does_not_ask_again(fails: bool) -> None:
+    store = LocalLogs()
+    summariser = ScriptedModel("a summary", usage=Usage(input=7, output=3, requests=1))
+    ends: list[Any] = [ConnectionError("gone")] if fails else []
+    model = ScriptedModel(tool_call("echo", text="a"), tool_call("echo", text="b"), *ends, "done")
+    agent = Agent(model, tools=[echo], middleware=[Summarised(summariser)], store=store)
+    first = await agent.run("go", run_id="r")
+    fresh = elsewhere(store, "r")
+    again = Agent(model, tools=[echo], middleware=[Summarised(summariser)], store=fresh)
+    second = await again.resume("r")
+    assert len(summariser.calls) == 1
+    assert texts(second.messages) == ["go", "a summary", "", "", "done"]
+    assert (second.usage.total, second.model_calls) == (10, 5 if fails else 4)
+    assert len(second.history) == 6
+    if not fails:
+        assert timeless(first) == timeless(second)
 
 
-def test_an_overflow_on_record_is_not_met_again() -> None:
-    async def main() -> None:
-        store = LocalLogs()
-        model = ScriptedModel(tool_call("echo", text="a"), ContextOverflow("long"), ConnectionError("gone"), "done")
-        shorten = Shorten(overflow=True)
-        await Agent(model, tools=[echo], middleware=[shorten], store=store).run("go", run_id="r")
-        again = Agent(model, tools=[echo], middleware=[shorten], store=elsewhere(store, "r"))
-        run = await again.resume("r")
-        assert texts(run.messages) == ["go", "[2 messages]", "done"]
-
-    asyncio.run(main())
+async def test_an_overflow_on_record_is_not_met_again() -> None:
+    store = LocalLogs()
+    model = ScriptedModel(tool_call("echo", text="a"), ContextOverflow("long"), ConnectionError("gone"), "done")
+    shorten = Shorten(overflow=True)
+    await Agent(model, tools=[echo], middleware=[shorten], store=store).run("go", run_id="r")
+    again = Agent(model, tools=[echo], middleware=[shorten], store=elsewhere(store, "r"))
+    run = await again.resume("r")
+    assert texts(run.messages) == ["go", "[2 messages]", "done"]
 
 
-def test_it_is_told_of_and_streamed_alike() -> None:
-    async def main() -> None:
-        plain = await Agent(script(), tools=[echo], middleware=[Shorten(at=5)]).run("go")
-        run, heard = await streamed(Agent(script(), tools=[echo], middleware=[Shorten(at=5)]), "go")
-        assert timeless(run) == timeless(plain)
-        (told,) = [event for event in heard.events if isinstance(event, Compacted)]
-        assert told == Compacted("agent/step-3/rewrite-1", "Shorten", 1, 5, 5, 2, False)
-
-    asyncio.run(main())
+async def test_it_is_told_of_and_streamed_alike() -> None:
+    plain = await Agent(script(), tools=[echo], middleware=[Shorten(at=5)]).run("go")
+    run, heard = await streamed(Agent(script(), tools=[echo], middleware=[Shorten(at=5)]), "go")
+    assert timeless(run) == timeless(plain)
+    (told,) = [event for event in heard.events if isinstance(event, Compacted)]
+    assert told == Compacted("agent/step-3/rewrite-1", "Shorten", 1, 5, 5, 2, False)
 
 
 def test_it_is_inherited() -> None:

@@ -153,75 +153,66 @@ WAITING: dict[str, Callable[[World], Any]] = {
 
 @pytest.mark.parametrize("queue", [0, 10])
 @pytest.mark.parametrize("where", WAITING)
-def test_others_have_the_slot_while_a_person_decides(where: str, queue: int) -> None:
+async def test_others_have_the_slot_while_a_person_decides(where: str, queue: int) -> None:
     world = World()
     world.slots = Bulkhead(1, queue=queue)
 
-    async def main() -> None:
-        async with assert_no_leaks():
-            waiting = asyncio.create_task(WAITING[where](world).run("go"))
-            await until(lambda: world.asked)
-            if "beside" in where:
-                await settle()
-                assert world.slots.running == 1  # it still works
-                await world.end("add")
-            await until(lambda: not world.slots.running)
-            other = world.other()
-            await until(lambda: world.working)
-            await world.approve("pay")
-            await until(lambda: world.slots.waiting)
-            assert list(world.working) == ["other"]
-            await world.end("other")
-            await world.end("pay")
-            assert [run.text for run in await asyncio.gather(waiting, other)] == ["done", "done"]
-
-    asyncio.run(main())
+    async with assert_no_leaks():
+        waiting = asyncio.create_task(WAITING[where](world).run("go"))
+        await until(lambda: world.asked)
+        if "beside" in where:
+            await settle()
+            assert world.slots.running == 1  # it still works
+            await world.end("add")
+        await until(lambda: not world.slots.running)
+        other = world.other()
+        await until(lambda: world.working)
+        await world.approve("pay")
+        await until(lambda: world.slots.waiting)
+        assert list(world.working) == ["other"]
+        await world.end("other")
+        await world.end("pay")
+        assert [run.text for run in await asyncio.gather(waiting, other)] == ["done", "done"]
     assert world.most == 1
     world.assert_free()
 
 
 @pytest.mark.parametrize("decided", [False, True])
 @pytest.mark.parametrize("where", WAITING)
-def test_who_is_cancelled_while_others_have_the_slot_takes_none(where: str, decided: bool) -> None:
+async def test_who_is_cancelled_while_others_have_the_slot_takes_none(where: str, decided: bool) -> None:
     world = World()
 
-    async def main() -> None:
-        async with assert_no_leaks():
-            waiting = asyncio.create_task(WAITING[where](world).run("go"))
-            await until(lambda: world.asked)
-            if "beside" in where:
-                await world.end("add")
-            other = world.other()
-            await until(lambda: "other" in world.working)
-            if decided:
-                await world.approve("pay")
-                await until(lambda: world.slots.waiting)
-            waiting.cancel()
-            await asyncio.wait([waiting])
-            assert (world.slots.running, world.slots.waiting) == (1, 0)
-            await world.end("other")
-            assert (await other).text == "done"
-
-    asyncio.run(main())
+    async with assert_no_leaks():
+        waiting = asyncio.create_task(WAITING[where](world).run("go"))
+        await until(lambda: world.asked)
+        if "beside" in where:
+            await world.end("add")
+        other = world.other()
+        await until(lambda: "other" in world.working)
+        if decided:
+            await world.approve("pay")
+            await until(lambda: world.slots.waiting)
+        waiting.cancel()
+        await asyncio.wait([waiting])
+        assert (world.slots.running, world.slots.waiting) == (1, 0)
+        await world.end("other")
+        assert (await other).text == "done"
     world.assert_free()
 
 
 @pytest.mark.parametrize("first", ["pay_1", "pay_2"])
-def test_a_call_of_which_one_part_is_decided_on_has_its_slot(first: str) -> None:
+async def test_a_call_of_which_one_part_is_decided_on_has_its_slot(first: str) -> None:
     world = World()
 
-    async def main() -> None:
-        waiting = asyncio.create_task(world.limited(world.agent([tool_call("pay_1"), tool_call("pay_2")])).run("go"))
-        await until(lambda: len(world.asked) == 2)
-        for name in (first, *world.asked.keys() - {first}):
-            await until(lambda: not world.slots.running)
-            await world.approve(name)
-            await until(lambda: world.working)
-            assert world.slots.running == 1
-            await world.end(name)
-        assert (await waiting).observations == ("done", "done")
-
-    asyncio.run(main())
+    waiting = asyncio.create_task(world.limited(world.agent([tool_call("pay_1"), tool_call("pay_2")])).run("go"))
+    await until(lambda: len(world.asked) == 2)
+    for name in (first, *world.asked.keys() - {first}):
+        await until(lambda: not world.slots.running)
+        await world.approve(name)
+        await until(lambda: world.working)
+        assert world.slots.running == 1
+        await world.end(name)
+    assert (await waiting).observations == ("done", "done")
     world.assert_free()
 
 
@@ -246,31 +237,28 @@ def _cancelled_by_the_program(world: World) -> Any:
 
 
 @pytest.mark.parametrize("how", ["batch", "program", "redirect"])
-def test_an_agent_that_goes_on_when_a_wait_was_cancelled_has_its_slot_again(how: str) -> None:
+async def test_an_agent_that_goes_on_when_a_wait_was_cancelled_has_its_slot_again(how: str) -> None:
     world = World()
 
-    async def main() -> None:
+    if how == "redirect":
+        agent = world.limited(world.agent(tool_call("pay"), tool_call("next")))
+    else:
+        agent = {"batch": _cancelled_by_its_batch, "program": _cancelled_by_the_program}[how](world)
+    handle = agent.start("go")
+    await until(lambda: world.asked)
+    other = world.other()
+    if how == "batch":
+        await world.end("add")
+        await world.end("next")  # it did not lose its slot: the other call of the batch has worked
+        await world.end("other")
+    else:
+        await until(lambda: "other" in world.working)
         if how == "redirect":
-            agent = world.limited(world.agent(tool_call("pay"), tool_call("next")))
-        else:
-            agent = {"batch": _cancelled_by_its_batch, "program": _cancelled_by_the_program}[how](world)
-        handle = agent.start("go")
-        await until(lambda: world.asked)
-        other = world.other()
-        if how == "batch":
-            await world.end("add")
-            await world.end("next")  # it did not lose its slot: the other call of the batch has worked
-            await world.end("other")
-        else:
-            await until(lambda: "other" in world.working)
-            if how == "redirect":
-                handle.redirect("something else")
-            await until(lambda: world.slots.waiting)
-            await world.end("other")
-            await world.end("next")
-        assert (await handle.result()).text == (await other).text == "done"
-
-    asyncio.run(main())
+            handle.redirect("something else")
+        await until(lambda: world.slots.waiting)
+        await world.end("other")
+        await world.end("next")
+    assert (await handle.result()).text == (await other).text == "done"
     assert world.most == 1
     world.assert_free()
 
@@ -279,28 +267,25 @@ def test_an_agent_that_goes_on_when_a_wait_was_cancelled_has_its_slot_again(how:
 
 
 @pytest.mark.parametrize("concurrency", [1, 2])
-def test_a_call_that_waits_holds_up_no_other_of_its_reply(concurrency: int) -> None:
+async def test_a_call_that_waits_holds_up_no_other_of_its_reply(concurrency: int) -> None:
     world = World()
     calls = [tool_call(name) for name in ("pay", "add", "look")]
     box = Toolbox([world.tool(call.name) for call in calls], concurrency=concurrency)
 
-    async def main() -> None:
-        waiting = asyncio.create_task(world.limited(world.agent(calls, tools=box)).run("go"))
-        await world.end("add")
-        await until(lambda: "look" in world.working)
-        await world.approve("pay")
-        await settle()
-        assert len(world.working) == concurrency
-        await world.end("look")
-        await world.end("pay")
-        assert (await waiting).observations == ("done", "done", "done")
-
-    asyncio.run(main())
+    waiting = asyncio.create_task(world.limited(world.agent(calls, tools=box)).run("go"))
+    await world.end("add")
+    await until(lambda: "look" in world.working)
+    await world.approve("pay")
+    await settle()
+    assert len(world.working) == concurrency
+    await world.end("look")
+    await world.end("pay")
+    assert (await waiting).observations == ("done", "done", "done")
     assert world.most == concurrency
     world.assert_free()
 
 
-def test_a_part_that_waits_holds_up_no_other_of_its_group() -> None:
+async def test_a_part_that_waits_holds_up_no_other_of_its_group() -> None:
     world = World()
     payer = world.agent(tool_call("pay"))
 
@@ -315,20 +300,17 @@ def test_a_part_that_waits_holds_up_no_other_of_its_group() -> None:
     async def both() -> list[str]:
         return list(await gather(ask(), work("one"), work("two"), limit=1))
 
-    async def main() -> None:
-        run = asyncio.create_task(both.run())
-        await world.end("one")
-        await until(lambda: "two" in world.working)
-        await world.approve("pay")
-        await world.end("two")
-        await world.end("pay")
-        assert (await run).output == ["done", "done", "done"]
-
-    asyncio.run(main())
+    run = asyncio.create_task(both.run())
+    await world.end("one")
+    await until(lambda: "two" in world.working)
+    await world.approve("pay")
+    await world.end("two")
+    await world.end("pay")
+    assert (await run).output == ["done", "done", "done"]
     assert world.most == 1
 
 
-def test_a_batch_that_fails_fast_begins_no_call_that_had_no_slot() -> None:
+async def test_a_batch_that_fails_fast_begins_no_call_that_had_no_slot() -> None:
     world = World()
 
     @tool
@@ -337,7 +319,7 @@ def test_a_batch_that_fails_fast_begins_no_call_that_had_no_slot() -> None:
         raise ValueError("no")
 
     box = Toolbox([fail, world.tool("pay"), world.tool("add")], concurrency=1, join="fail_fast")
-    run = asyncio.run(world.agent([tool_call("fail"), tool_call("pay"), tool_call("add")], tools=box).run("go"))
+    run = await world.agent([tool_call("fail"), tool_call("pay"), tool_call("add")], tools=box).run("go")
     assert run.observations == ("ValueError: no", *["not executed: another call of the batch failed"] * 2)
     assert (world.asked, world.most) == ({}, 0)
 

@@ -111,7 +111,7 @@ async def _go_on(world: World, agent: Any, times: int = 9) -> AgentRun:
 
 @pytest.mark.parametrize("attempts", [1, 2])
 @pytest.mark.parametrize("fails", [1, 2, 3])
-def test_failed_tries_count_when_the_run_goes_on(fails: int, attempts: int) -> None:
+async def test_failed_tries_count_when_the_run_goes_on(fails: int, attempts: int) -> None:
     world, store = World(), new_store()
     model = world.model("desk", tool_call("sign"), "done", fails=fails)
 
@@ -119,13 +119,13 @@ def test_failed_tries_count_when_the_run_goes_on(fails: int, attempts: int) -> N
         tried = stack(model, retry(attempts=attempts, base=0))
         return Agent(tried, name="desk", tools=[sign], middleware=[world.notes()], budget=PLENTY, store=store)
 
-    run = asyncio.run(_go_on(world, agent))
+    run = await _go_on(world, agent)
     assert run.text == "done"
     assert run.model_calls == 2 + fails
 
 
 @pytest.mark.parametrize("where", ["before_agent", "after_agent", "on_error", "before_model", "instructions"])
-def test_what_hooks_have_spent_before_a_failure_counts(where: str) -> None:
+async def test_what_hooks_have_spent_before_a_failure_counts(where: str) -> None:
     world, store = World(), new_store()
     helper = Agent(world.model("helper", "helped", fails=1), name="helper")
     model = world.model("desk", tool_call("sign"), "done", fails=2)
@@ -143,11 +143,11 @@ def test_what_hooks_have_spent_before_a_failure_counts(where: str) -> None:
         middleware = [world.notes(), *own]
         return Agent(model, name="desk", tools=[sign], middleware=middleware, budget=PLENTY, store=store, **settings)
 
-    assert asyncio.run(_go_on(world, agent)).text == "done"
+    assert (await _go_on(world, agent)).text == "done"
 
 
 @pytest.mark.parametrize("around", ["model", "agent", "tool", "race", "race within", "race after a failure"])
-def test_calls_that_a_time_limit_cancelled_count_when_the_run_goes_on(around: str) -> None:
+async def test_calls_that_a_time_limit_cancelled_count_when_the_run_goes_on(around: str) -> None:
     world, store = World(), new_store()
     model = world.model("helper", "helped", slow=2)
     if around == "model":
@@ -166,21 +166,17 @@ def test_calls_that_a_time_limit_cancelled_count_when_the_run_goes_on(around: st
         desk = world.model("desk", *turns)
         return Agent(desk, name="desk", tools=[asked, sign], middleware=[world.notes()], budget=PLENTY, store=store)
 
-    async def main() -> AgentRun:
-        environment = Environment(clock=world.clock)
-        run = await agent().run("go", run_id="r", environment=environment)
-        assert (run.usage.requests, run.usage.total) == world.spent
-        run = await agent().resume("r", {run.pending[0].id: Approve()}, environment=environment)
-        assert (run.usage.requests, run.usage.total) == world.spent
-        assert (await agent().replay("r")).usage == run.usage
-        return run
-
-    run = asyncio.run(main())
+    environment = Environment(clock=world.clock)
+    run = await agent().run("go", run_id="r", environment=environment)
+    assert (run.usage.requests, run.usage.total) == world.spent
+    run = await agent().resume("r", {run.pending[0].id: Approve()}, environment=environment)
+    assert (run.usage.requests, run.usage.total) == world.spent
+    assert (await agent().replay("r")).usage == run.usage
     assert run.text == "done"
     assert "timed out" in run.observations[0]
 
 
-def test_a_call_that_the_time_of_the_run_cancelled_counts_when_it_goes_on() -> None:
+async def test_a_call_that_the_time_of_the_run_cancelled_counts_when_it_goes_on() -> None:
     world, store = World(), new_store()
     model = world.model("desk", "done", slow=1)
     times = iter([5.0, 500.0, 500.0])
@@ -189,11 +185,11 @@ def test_a_call_that_the_time_of_the_run_cancelled_counts_when_it_goes_on() -> N
         settings: dict[str, Any] = {"middleware": [world.notes()], "budget": PLENTY, "store": store}
         return Agent(model, name="desk", timeout=next(times), **settings)
 
-    assert asyncio.run(_go_on(world, agent)).model_calls == 2
+    assert (await _go_on(world, agent)).model_calls == 2
 
 
 @pytest.mark.parametrize("fails", [1, 3])
-def test_a_run_that_a_failed_agent_has_ended_asks_that_agent_again(fails: int) -> None:
+async def test_a_run_that_a_failed_agent_has_ended_asks_that_agent_again(fails: int) -> None:
     world, store = World(), new_store()
     helper = Agent(world.model("helper", tool_call("look"), "helped", fails=fails), name="helper", tools=[look])
     model = world.model("desk", tool_call("helper", input="x"), "done")
@@ -202,7 +198,7 @@ def test_a_run_that_a_failed_agent_has_ended_asks_that_agent_again(fails: int) -
         tools = Toolbox([helper], on_error="raise")
         return Agent(model, name="desk", tools=tools, middleware=[world.notes()], budget=PLENTY, store=store)
 
-    run = asyncio.run(_go_on(world, agent))
+    run = await _go_on(world, agent)
     assert (run.text, run.observations) == ("done", ("helped",))
     assert run.model_calls == 4 + fails
 
@@ -214,7 +210,7 @@ async def look() -> str:
 
 
 @pytest.mark.parametrize("within", [False, True])
-def test_a_call_that_states_its_cost_as_it_is_cancelled_counts_once(within: bool) -> None:
+async def test_a_call_that_states_its_cost_as_it_is_cancelled_counts_once(within: bool) -> None:
     world, store = World(), new_store()
 
     async def model(request: ModelRequest, ctx: Context) -> ModelResponse:
@@ -237,19 +233,15 @@ def test_a_call_that_states_its_cost_as_it_is_cancelled_counts_once(within: bool
 
     handle: Any = None
 
-    async def main() -> None:
-        nonlocal handle
-        handle = agent.start("go", run_id="r")
-        run = await handle.result()
-        assert isinstance(run.stop, stops.Cancelled)
-        assert (run.usage.requests, run.usage.total) == world.spent
-        assert (await agent.replay("r")).usage == run.usage
-
-    asyncio.run(main())
+    handle = agent.start("go", run_id="r")
+    run = await handle.result()
+    assert isinstance(run.stop, stops.Cancelled)
+    assert (run.usage.requests, run.usage.total) == world.spent
+    assert (await agent.replay("r")).usage == run.usage
 
 
 @pytest.mark.parametrize("other", ["answers", "fails", "goes on"])
-def test_an_answer_that_comes_as_a_race_is_cancelled_counts(other: str) -> None:
+async def test_an_answer_that_comes_as_a_race_is_cancelled_counts(other: str) -> None:
     world, store = World(), new_store()
     both = asyncio.Event()
 
@@ -274,12 +266,8 @@ def test_an_answer_that_comes_as_a_race_is_cancelled_counts(other: str) -> None:
 
     handle: Any = None
 
-    async def main() -> None:
-        nonlocal handle
-        handle = agent.start("go", run_id="r")
-        run = await handle.result()
-        assert isinstance(run.stop, stops.Cancelled)
-        assert (run.usage.requests, run.usage.total) == world.spent
-        assert (await agent.replay("r")).usage == run.usage
-
-    asyncio.run(main())
+    handle = agent.start("go", run_id="r")
+    run = await handle.result()
+    assert isinstance(run.stop, stops.Cancelled)
+    assert (run.usage.requests, run.usage.total) == world.spent
+    assert (await agent.replay("r")).usage == run.usage

@@ -111,42 +111,36 @@ class Watched:
 
 @pytest.mark.parametrize("seed", range(4))
 @pytest.mark.parametrize("nested", [False, True])
-def test_the_live_count_and_the_count_after_a_resume_agree(nested: bool, seed: int) -> None:
+async def test_the_live_count_and_the_count_after_a_resume_agree(nested: bool, seed: int) -> None:
     kinds = Random(seed).choices(KINDS, k=6) if seed else list(KINDS)
 
-    async def main() -> None:
-        whole = Watched(kinds, new_store(), pauses=False, nested=nested)
-        run = await whole.agent.run("go")
-        store = new_store()
-        first = await Watched(kinds, store, pauses=True, nested=nested).agent.run("go", run_id="r")
-        again = Watched(kinds, store, pauses=True, nested=nested, begun=first.steps)
-        second: AgentRun = await again.agent.resume("r", {first.pending[0].id: Approve()})
-        assert run.stop == second.stop == stops.Completed()
-        assert second.usage == run.usage
-        assert again.counted == whole.counted[-len(again.counted) :]
-        assert whole.counted[-1]["tokens"] + OWN.total == run.usage.total
-
-    asyncio.run(main())
+    whole = Watched(kinds, new_store(), pauses=False, nested=nested)
+    run = await whole.agent.run("go")
+    store = new_store()
+    first = await Watched(kinds, store, pauses=True, nested=nested).agent.run("go", run_id="r")
+    again = Watched(kinds, store, pauses=True, nested=nested, begun=first.steps)
+    second: AgentRun = await again.agent.resume("r", {first.pending[0].id: Approve()})
+    assert run.stop == second.stop == stops.Completed()
+    assert second.usage == run.usage
+    assert again.counted == whole.counted[-len(again.counted) :]
+    assert whole.counted[-1]["tokens"] + OWN.total == run.usage.total
 
 
-def test_what_is_charged_ends_a_run_whose_budget_is_spent() -> None:
-    async def main() -> None:
-        @tool
-        async def spend(ctx: Context) -> str:
-            """Spend."""
+async def test_what_is_charged_ends_a_run_whose_budget_is_spent() -> None:
+    @tool
+    async def spend(ctx: Context) -> str:
+        """Spend."""
 
-            async def work(request: str, ctx: Context) -> Paid:
-                return Paid(Usage(5_000, 0, requests=1))
+        async def work(request: str, ctx: Context) -> Paid:
+            return Paid(Usage(5_000, 0, requests=1))
 
-            await ctx.once("work", "x", work, returns=Paid)
-            return "spent"
+        await ctx.once("work", "x", work, returns=Paid)
+        return "spent"
 
-        model = ScriptedModel(always=tool_call("spend"), usage=OWN)
-        run = await Agent(model, tools=[spend], budget=Budget(tokens=5_000), store=new_store()).run("go")
-        assert isinstance(run.stop, stops.BudgetExceeded)
-        assert run.usage.total == 5_000 + OWN.total
-
-    asyncio.run(main())
+    model = ScriptedModel(always=tool_call("spend"), usage=OWN)
+    run = await Agent(model, tools=[spend], budget=Budget(tokens=5_000), store=new_store()).run("go")
+    assert isinstance(run.stop, stops.BudgetExceeded)
+    assert run.usage.total == 5_000 + OWN.total
 
 
 @pytest.mark.parametrize("hook", ["before_agent", "after_agent", "wrap_agent"])

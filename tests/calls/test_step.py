@@ -4,14 +4,13 @@ import asyncio
 import re
 from dataclasses import dataclass
 from datetime import date
-from pathlib import Path
 from typing import Any
 
 import pytest
 from msgspec import Struct
 
 from tests.hard_cases.support import through_json
-from tests.stores.places import PLACES, new_store, used
+from tests.stores.places import PLACES, new_store
 from tests.wrong import wrong
 from ziggurat.agents.flow import Flow, flow
 from ziggurat.calls.gather import gather
@@ -136,8 +135,8 @@ def test_a_run_that_failed_in_a_step_makes_that_step_again_and_no_other() -> Non
     assert calls == ["one", "two", "two", "three"]
 
 
-@pytest.mark.parametrize("place", ["by reference", *PLACES])
-def test_a_step_that_acts_once_only_is_not_repeated_when_its_outcome_is_unknown(place: str, tmp_path: Any) -> None:
+@pytest.mark.parametrize("place", ["by reference", *PLACES], indirect=True)
+def test_a_step_that_acts_once_only_is_not_repeated_when_its_outcome_is_unknown(place: str) -> None:
     calls = Calls()
 
     @step(effect="once", layers=[retry(attempts=3, base=0)])
@@ -153,11 +152,9 @@ def test_a_step_that_acts_once_only_is_not_repeated_when_its_outcome_is_unknown(
         except NotRepeatable as error:
             return f"unknown: {error.kind}"
 
-    with used(place, tmp_path):
-        made = flow(store=new_store())(shop)
-        first = made.run_sync()
-        assert first.output == "unknown: interrupted"
-        assert calls == ["pay"]
+    first = flow(store=new_store())(shop).run_sync()
+    assert first.output == "unknown: interrupted"
+    assert calls == ["pay"]
 
 
 @pytest.mark.parametrize(
@@ -168,9 +165,9 @@ def test_a_step_that_acts_once_only_is_not_repeated_when_its_outcome_is_unknown(
         (ConnectionResetError("cut"), r"unknown: find out before you ask for it again \(ConnectionResetError: cut\)$"),
     ],
 )
-@pytest.mark.parametrize("place", ["by reference", *PLACES])
-def test_a_step_that_acts_once_only_and_failed_says_how_when_the_run_goes_on(
-    place: str, raised: Exception, told: str, tmp_path: Any
+@pytest.mark.parametrize("place", ["by reference", *PLACES], indirect=True)
+async def test_a_step_that_acts_once_only_and_failed_says_how_when_the_run_goes_on(
+    place: str, raised: Exception, told: str
 ) -> None:
     calls: list[int] = []
 
@@ -182,14 +179,13 @@ def test_a_step_that_acts_once_only_and_failed_says_how_when_the_run_goes_on(
     async def shop() -> str:
         return await pay()
 
-    with used(place, tmp_path):
-        made = flow(store=new_store())(shop)
-        run = made.run_sync()
+    made = flow(store=new_store())(shop)
+    run = await made.run()
+    assert isinstance(run.stop, stops.Failed)
+    for _ in range(2):
+        run = await made.resume(run.id)
         assert isinstance(run.stop, stops.Failed)
-        for _ in range(2):
-            run = asyncio.run(made.resume(run.id))
-            assert isinstance(run.stop, stops.Failed)
-            assert re.search(told, run.stop.error)
+        assert re.search(told, run.stop.error)
     assert calls == [1]
 
 
@@ -213,7 +209,7 @@ def test_a_retry_makes_a_step_again_as_one_recorded_call() -> None:
     assert run.steps == 1
 
 
-def test_steps_within_a_step_are_part_of_it() -> None:
+async def test_steps_within_a_step_are_part_of_it() -> None:
     calls = Calls()
 
     @step
@@ -229,9 +225,9 @@ def test_steps_within_a_step_are_part_of_it() -> None:
     async def nested() -> int:
         return await outer()
 
-    run = nested.run_sync(run_id="r")
+    run = await nested.run(run_id="r")
     assert run.output == 3
-    record = asyncio.run(nested.record("r")).decode()
+    record = (await nested.record("r")).decode()
     assert "nested/outer" in record
     assert "inner" not in record
 
@@ -252,13 +248,13 @@ def test_a_step_that_acts_once_only_needs_a_record_of_its_own() -> None:
         nested.run_sync()
 
 
-def test_outside_of_a_run_a_step_is_a_function() -> None:
+async def test_outside_of_a_run_a_step_is_a_function() -> None:
     @step(layers=[timeout(seconds=60)], context=True)
     async def double(ctx: Context, number: int) -> int:
         """Double a number."""
         return 2 * number
 
-    assert asyncio.run(double(4)) == 8
+    assert await double(4) == 8
     assert double.__doc__ == "Double a number."
     assert repr(double) == "step(double)"
 
@@ -369,7 +365,7 @@ def test_a_step_called_in_a_task_of_its_own_is_refused() -> None:
         beside.run_sync()
 
 
-def test_gather_gives_each_part_a_place_of_its_own() -> None:
+async def test_gather_gives_each_part_a_place_of_its_own() -> None:
     @step
     async def fetch(url: str) -> str:
         return url
@@ -381,9 +377,9 @@ def test_gather_gives_each_part_a_place_of_its_own() -> None:
     async def crawl() -> tuple[str, ...]:
         return await gather(two("a"), fetch("b"), two("c"), limit=2)
 
-    run = crawl.run_sync(run_id="r")
+    run = await crawl.run(run_id="r")
     assert run.output == ("aaa", "b", "ccc")
-    entries = asyncio.run(runs_of(crawl.store).read("r")).entries
+    entries = (await runs_of(crawl.store).read("r")).entries
     places = {entry.path for entry in entries if isinstance(entry, Result)}
     assert places == {
         "crawl",
@@ -458,10 +454,10 @@ def test_a_fork_treats_steps_as_it_treats_tools(effects: Any) -> None:
     assert other.output == "sent bye"
 
 
-@pytest.mark.parametrize("kind", PLACES)
+@pytest.mark.parametrize("place", PLACES, indirect=True)
 @pytest.mark.parametrize("changed", [int, date, list[str]])
-def test_a_result_that_does_not_fit_a_changed_type_is_named_and_the_run_waits_as_before(
-    changed: Any, kind: str, tmp_path: Path
+async def test_a_result_that_does_not_fit_a_changed_type_is_named_and_the_run_waits_as_before(
+    changed: Any, place: str
 ) -> None:
     def order(returns: Any) -> Flow[None, str]:
         async def work() -> Any:
@@ -476,12 +472,8 @@ def test_a_result_that_does_not_fit_a_changed_type_is_named_and_the_run_waits_as
 
         return order
 
-    async def main() -> None:
-        (item,) = (await order(str).run(run_id="r")).pending
-        with pytest.raises(JournalMismatch, match=r"the result of order/work \(work\) does not fit its type any more"):
-            await order(changed).resume("r", {item.id: Answer("yes")})
-        assert (await order(str).resume("r")).pending == (item,)
-        assert (await order(str).resume("r", {item.id: Answer("yes")})).output == "done yes"
-
-    with used(kind, tmp_path):
-        asyncio.run(main())
+    (item,) = (await order(str).run(run_id="r")).pending
+    with pytest.raises(JournalMismatch, match=r"the result of order/work \(work\) does not fit its type any more"):
+        await order(changed).resume("r", {item.id: Answer("yes")})
+    assert (await order(str).resume("r")).pending == (item,)
+    assert (await order(str).resume("r", {item.id: Answer("yes")})).output == "done yes"

@@ -3,14 +3,13 @@
 import asyncio
 from collections.abc import Awaitable, Callable
 from datetime import UTC, datetime, timedelta
-from pathlib import Path
 from typing import Any
 
 import pytest
 
 from tests.calls.test_step import again
 from tests.hard_cases.support import ByTurn
-from tests.stores.places import PLACES, new_store, reopened, used
+from tests.stores.places import PLACES, new_store, reopened
 from tests.wrong import wrong
 from ziggurat.agents.agent import Agent
 from ziggurat.agents.flow import flow
@@ -43,8 +42,8 @@ LENGTHS: dict[str, tuple[Callable[[], Awaitable[None]], float]] = {
 
 
 @pytest.mark.parametrize("length", LENGTHS)
-@pytest.mark.parametrize("place", ["by reference", *PLACES])
-def test_a_run_waits_until_its_time_and_needs_no_process_meanwhile(place: str, length: str, tmp_path: Path) -> None:
+@pytest.mark.parametrize("place", ["by reference", *PLACES], indirect=True)
+async def test_a_run_waits_until_its_time_and_needs_no_process_meanwhile(place: str, length: str) -> None:
     wait, seconds = LENGTHS[length]
     made: list[str] = []
 
@@ -58,38 +57,34 @@ def test_a_run_waits_until_its_time_and_needs_no_process_meanwhile(place: str, l
         await wait()
         return await note("after")
 
-    async def trial() -> None:
-        clock, store = HandClock(), new_store()
-        environment = Environment(clock=clock)
-        run: AgentRun[Any] = await flow(store=store)(waiting).run(run_id="w", environment=environment)
-        due = clock.now() + seconds
-        for _ in range(3):
-            assert isinstance(run.stop, stops.Suspended)
-            (item,) = run.pending
-            assert (item.stage, item.until, item.needs_decision, item.path) == ("timer", due, False, "waiting/sleep")
-            ended = (await runs_of(store).read("w")).ended
-            assert ended is not None
-            assert ended.due == due
-            await clock.advance(seconds / 3 - 1)
-            other = flow(store=store if place == "by reference" else reopened(store))(waiting)
-            run = await other.resume("w", environment=environment)
-        await clock.advance(3)
+    clock, store = HandClock(), new_store()
+    environment = Environment(clock=clock)
+    run: AgentRun[Any] = await flow(store=store)(waiting).run(run_id="w", environment=environment)
+    due = clock.now() + seconds
+    for _ in range(3):
+        assert isinstance(run.stop, stops.Suspended)
+        (item,) = run.pending
+        assert (item.stage, item.until, item.needs_decision, item.path) == ("timer", due, False, "waiting/sleep")
+        ended = (await runs_of(store).read("w")).ended
+        assert ended is not None
+        assert ended.due == due
+        await clock.advance(seconds / 3 - 1)
+        other = flow(store=store if place == "by reference" else reopened(store))(waiting)
         run = await other.resume("w", environment=environment)
-        assert (run.output, made) == ("after", ["before", "after"])
-        assert run.seconds == 0
-        assert (await other.replay("w")).output == "after"
-        assert (await other.replay("w", live="tools")).output == "after"
-        fork = await other.fork("w", 3, effects="live", environment=environment)
-        assert fork.output == "after"
-        fork = await other.fork("w", 2, effects="live", new_id="f", environment=environment)
-        assert isinstance(fork.stop, stops.Suspended) == (length != "until")  # which is past by now
-
-    with used(place, tmp_path):
-        asyncio.run(trial())
+    await clock.advance(3)
+    run = await other.resume("w", environment=environment)
+    assert (run.output, made) == ("after", ["before", "after"])
+    assert run.seconds == 0
+    assert (await other.replay("w")).output == "after"
+    assert (await other.replay("w", live="tools")).output == "after"
+    fork = await other.fork("w", 3, effects="live", environment=environment)
+    assert fork.output == "after"
+    fork = await other.fork("w", 2, effects="live", new_id="f", environment=environment)
+    assert isinstance(fork.stop, stops.Suspended) == (length != "until")  # which is past by now
 
 
 @pytest.mark.parametrize("kept", [False, True])
-def test_a_short_wait_and_any_without_a_store_is_spent_in_the_process_and_free(kept: bool) -> None:
+async def test_a_short_wait_and_any_without_a_store_is_spent_in_the_process_and_free(kept: bool) -> None:
     @tool(timeout=0.1)
     async def nap() -> str:
         """Sleep."""
@@ -103,12 +98,12 @@ def test_a_short_wait_and_any_without_a_store_is_spent_in_the_process_and_free(k
         store=LocalLogs() if kept else None,
     ).layered(timeout(seconds=0.3))
     clock = HandClock(auto=True)
-    run = asyncio.run(agent.run("Sleep", environment=Environment(clock=clock)))
+    run = await agent.run("Sleep", environment=Environment(clock=clock))
     assert (run.text, run.observations, run.seconds) == ("Done.", ("slept",), 0)
     assert clock.monotonic() == pytest.approx(0.5 if kept else 500_000)
 
 
-def test_it_can_be_cancelled_and_goes_on_with_what_is_left() -> None:
+async def test_it_can_be_cancelled_and_goes_on_with_what_is_left() -> None:
     clock = HandClock()
 
     @flow
@@ -116,23 +111,20 @@ def test_it_can_be_cancelled_and_goes_on_with_what_is_left() -> None:
         await sleep(hours=10)
         return "over"
 
-    async def trial() -> None:
-        environment = Environment(clock=clock)
-        handle = waiting.start(run_id="w", environment=environment)
-        await clock.advance(9 * 3600)
-        handle.cancel()
-        assert isinstance((await handle.result()).stop, stops.Cancelled)
-        task = asyncio.create_task(waiting.resume("w", environment=environment))
-        await clock.advance(3599)
-        assert not task.done()
-        await clock.advance(1.1)
-        await settle()
-        assert (await task).output == "over"
-
-    asyncio.run(trial())
+    environment = Environment(clock=clock)
+    handle = waiting.start(run_id="w", environment=environment)
+    await clock.advance(9 * 3600)
+    handle.cancel()
+    assert isinstance((await handle.result()).stop, stops.Cancelled)
+    task = asyncio.create_task(waiting.resume("w", environment=environment))
+    await clock.advance(3599)
+    assert not task.done()
+    await clock.advance(1.1)
+    await settle()
+    assert (await task).output == "over"
 
 
-def test_parts_wait_each_for_its_own_time_and_for_people() -> None:
+async def test_parts_wait_each_for_its_own_time_and_for_people() -> None:
     @step
     async def note(what: str) -> str:
         return what
@@ -147,23 +139,20 @@ def test_parts_wait_each_for_its_own_time_and_for_people() -> None:
         await sleep(days=1)
         return [three, one, answer, quick]
 
-    async def trial() -> None:
-        clock = HandClock()
-        environment = Environment(clock=clock)
-        began = clock.now()
-        run: AgentRun[Any] = await parts.run(run_id="p", environment=environment)
-        assert [item.stage for item in run.pending] == ["timer", "timer", "question"]
-        seen = []
-        for days in (0.5, 1.1, 2, 3.5, 4, 4.6):
-            await clock.advance(began + days * 86400 - clock.now())
-            decisions = {item.id: Answer("Ada") for item in run.pending if item.needs_decision and days > 1.5}
-            run = await parts.resume("p", decisions, environment=environment)
-            dues = [entry.due for entry in (await runs_of(parts.store).read("p")).entries if isinstance(entry, Ended)]
-            seen.append((len(run.pending), None if dues[-1] is None else round((dues[-1] - began) / 86400, 3)))
-        assert seen == [(3, 1), (2, 3), (1, 3), (1, 4.5), (1, 4.5), (0, None)]
-        assert run.output == ["3", "1", "Ada", "quick"]
-
-    asyncio.run(trial())
+    clock = HandClock()
+    environment = Environment(clock=clock)
+    began = clock.now()
+    run: AgentRun[Any] = await parts.run(run_id="p", environment=environment)
+    assert [item.stage for item in run.pending] == ["timer", "timer", "question"]
+    seen = []
+    for days in (0.5, 1.1, 2, 3.5, 4, 4.6):
+        await clock.advance(began + days * 86400 - clock.now())
+        decisions = {item.id: Answer("Ada") for item in run.pending if item.needs_decision and days > 1.5}
+        run = await parts.resume("p", decisions, environment=environment)
+        dues = [entry.due for entry in (await runs_of(parts.store).read("p")).entries if isinstance(entry, Ended)]
+        seen.append((len(run.pending), None if dues[-1] is None else round((dues[-1] - began) / 86400, 3)))
+    assert seen == [(3, 1), (2, 3), (1, 3), (1, 4.5), (1, 4.5), (0, None)]
+    assert run.output == ["3", "1", "Ada", "quick"]
 
 
 def test_a_hook_waits_as_well() -> None:
@@ -181,7 +170,7 @@ def test_a_hook_waits_as_well() -> None:
     assert asyncio.run(agent.resume(run.id, environment=environment)).text == "Done."
 
 
-def test_questions_and_approvals_that_expire_make_the_run_due() -> None:
+async def test_questions_and_approvals_that_expire_make_the_run_due() -> None:
     @tool(approval=True)
     async def pay() -> str:
         """Pay."""
@@ -191,19 +180,14 @@ def test_questions_and_approvals_that_expire_make_the_run_due() -> None:
     async def asking() -> str:
         return await ask("Who?", expires=60, default="nobody")
 
-    async def trial() -> None:
-        clock = HandClock()
-        await asking.run(run_id="a", environment=Environment(clock=clock))
-        agent = Agent(
-            ByTurn(ToolCall("1", "pay", "{}")), tools=[pay], approvals=Approvals(expires=60), store=asking.store
-        )
-        await agent.run("Pay", run_id="b", environment=Environment(clock=clock))
-        for run_id in ("a", "b"):
-            ended = (await runs_of(asking.store).read(run_id)).ended
-            assert ended is not None
-            assert ended.due == clock.now() + 60
-
-    asyncio.run(trial())
+    clock = HandClock()
+    await asking.run(run_id="a", environment=Environment(clock=clock))
+    agent = Agent(ByTurn(ToolCall("1", "pay", "{}")), tools=[pay], approvals=Approvals(expires=60), store=asking.store)
+    await agent.run("Pay", run_id="b", environment=Environment(clock=clock))
+    for run_id in ("a", "b"):
+        ended = (await runs_of(asking.store).read(run_id)).ended
+        assert ended is not None
+        assert ended.due == clock.now() + 60
 
 
 def test_it_is_not_decided_by_a_person() -> None:
@@ -217,7 +201,7 @@ def test_it_is_not_decided_by_a_person() -> None:
             again(waiting, run, decisions={run.pending[0].id: decision})
 
 
-def test_where_nothing_can_wait() -> None:
+async def test_where_nothing_can_wait() -> None:
     @step
     async def napping() -> None:
         await sleep(days=1)
@@ -227,9 +211,9 @@ def test_where_nothing_can_wait() -> None:
         await napping()
 
     with pytest.raises(ConfigurationError, match="outer/napping is recorded as a whole, so it cannot wait"):
-        outer.run_sync()
+        await outer.run()
     with pytest.raises(ConfigurationError, match="here is none"):
-        asyncio.run(sleep(days=1))
+        await sleep(days=1)
 
 
 @pytest.mark.parametrize(

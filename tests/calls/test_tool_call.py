@@ -84,7 +84,7 @@ class Log(Middleware):
         self.log.append(f"{self.own} error {type(error).__name__}")
 
 
-def test_the_stations_stand_in_order() -> None:
+async def test_the_stations_stand_in_order() -> None:
     journal = Durable()
     log = journal.log
 
@@ -95,7 +95,7 @@ def test_the_stations_stand_in_order() -> None:
         return "paid"
 
     ctx = _ctx(journal, Log("a", log), Log("b", log))
-    result = asyncio.run(act(Toolbox([pay]), tool_call("pay", amount=1), ctx))
+    result = await act(Toolbox([pay]), tool_call("pay", amount=1), ctx)
     assert result.text == "paid"
     assert log == [
         "a before", "b before", "append Intent", "written Intent", "a in", "b in", "run",
@@ -104,7 +104,7 @@ def test_the_stations_stand_in_order() -> None:
     ]  # fmt: skip
 
 
-def test_a_call_that_does_not_fit_is_answered_and_never_begun() -> None:
+async def test_a_call_that_does_not_fit_is_answered_and_never_begun() -> None:
     journal, log = LocalJournal(), []
 
     @tool
@@ -115,7 +115,7 @@ def test_a_call_that_does_not_fit_is_answered_and_never_begun() -> None:
 
     for arguments in ('{"amount": "many"}', "{}", "nonsense", '{"amount": 1, "extra": 2}', "[]", "\ud800"):
         call = ToolCall("1", "pay", arguments)
-        result = asyncio.run(act(Toolbox([pay]), call, replace(_ctx(journal), path=f"run/{len(journal.entries)}")))
+        result = await act(Toolbox([pay]), call, replace(_ctx(journal), path=f"run/{len(journal.entries)}"))
         assert result.error == "invalid_arguments", arguments
     assert log == []
     assert not any(isinstance(entry, Intent) for entry in journal.entries)
@@ -148,7 +148,7 @@ def test_what_is_on_record_is_the_answer_and_nothing_runs() -> None:
 
 
 @pytest.mark.parametrize("hook", ["after_tool", "wrap_tool", None])
-def test_a_result_bears_id_and_name_of_its_call_whatever_it_was_made_with(hook: str | None) -> None:
+async def test_a_result_bears_id_and_name_of_its_call_whatever_it_was_made_with(hook: str | None) -> None:
     class Renaming(Middleware):
         async def after_tool(self, result: ToolResult, ctx: Context) -> ToolResult:
             return replace(result, id="x", name="x") if hook == "after_tool" else result
@@ -162,7 +162,7 @@ def test_a_result_bears_id_and_name_of_its_call_whatever_it_was_made_with(hook: 
         """Look."""
         return ToolResult("x", "x", "seen")
 
-    result = asyncio.run(act(Toolbox([look]), ToolCall("1", "look"), _ctx(LocalJournal(), Renaming())))
+    result = await act(Toolbox([look]), ToolCall("1", "look"), _ctx(LocalJournal(), Renaming()))
     assert (result.id, result.name, result.content) == ("1", "look", "seen")
 
 
@@ -193,20 +193,16 @@ def test_another_call_at_the_same_place_is_told_of_or_refused() -> None:
 # -- crashes ---------------------------------------------------------------------------------------------------------
 
 
-def _crashed_in(tool_: Any, journal: LocalJournal, *middleware: Middleware) -> None:
+async def _crash_in(tool_: Any, journal: LocalJournal, *middleware: Middleware) -> None:
     """Begin a call and cancel it when it hangs."""
-
-    async def go() -> None:
-        task = asyncio.ensure_future(act(Toolbox([tool_]), ToolCall("1", tool_.spec.name), _ctx(journal, *middleware)))
-        await settle()
-        task.cancel()
-        with pytest.raises(asyncio.CancelledError):
-            await task
-
-    asyncio.run(go())
+    task = asyncio.ensure_future(act(Toolbox([tool_]), ToolCall("1", tool_.spec.name), _ctx(journal, *middleware)))
+    await settle()
+    task.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await task
 
 
-def test_what_may_be_repeated_is_repeated_under_the_same_key() -> None:
+async def test_what_may_be_repeated_is_repeated_under_the_same_key() -> None:
     keys: list[str] = []
 
     @tool
@@ -218,12 +214,12 @@ def test_what_may_be_repeated_is_repeated_under_the_same_key() -> None:
         return "up"
 
     journal = Durable()
-    _crashed_in(upload, journal)
-    assert asyncio.run(act(Toolbox([upload]), ToolCall("1", "upload"), _ctx(_reopened(journal)))).text == "up"
+    await _crash_in(upload, journal)
+    assert (await act(Toolbox([upload]), ToolCall("1", "upload"), _ctx(_reopened(journal)))).text == "up"
     assert keys == ["r:run/tool", "r:run/tool"]
 
 
-def test_what_acts_once_is_not_repeated_but_reported() -> None:
+async def test_what_acts_once_is_not_repeated_but_reported() -> None:
     runs: list[int] = []
 
     @tool(effect="once")
@@ -234,9 +230,9 @@ def test_what_acts_once_is_not_repeated_but_reported() -> None:
         return "paid"
 
     journal = LocalJournal()
-    _crashed_in(pay, journal)
+    await _crash_in(pay, journal)
     for _ in range(2):
-        result = asyncio.run(act(Toolbox([pay]), ToolCall("1", "pay"), _ctx(_reopened(journal))))
+        result = await act(Toolbox([pay]), ToolCall("1", "pay"), _ctx(_reopened(journal)))
         assert result.error == "interrupted"
         assert "whether it took effect is unknown" in result.text
     assert runs == [1]
@@ -261,7 +257,7 @@ class Slow(Middleware):
 
 
 @pytest.mark.parametrize("where", ["after", "wrap"])
-def test_no_hook_stands_between_an_effect_and_its_record(where: str) -> None:
+async def test_no_hook_stands_between_an_effect_and_its_record(where: str) -> None:
     """If the run is cancelled while a hook waits, the payment is known to be done and is not repeated."""
     runs: list[int] = []
 
@@ -272,8 +268,8 @@ def test_no_hook_stands_between_an_effect_and_its_record(where: str) -> None:
         return "paid"
 
     journal = LocalJournal()
-    _crashed_in(pay, journal, Slow(where))
-    result = asyncio.run(act(Toolbox([pay]), ToolCall("1", "pay"), _ctx(_reopened(journal), Slow("nowhere"))))
+    await _crash_in(pay, journal, Slow(where))
+    result = await act(Toolbox([pay]), ToolCall("1", "pay"), _ctx(_reopened(journal), Slow("nowhere")))
     assert (result.text, result.error) == ("PAID", None)
     assert runs == [1]
 
@@ -296,7 +292,7 @@ def test_permission_is_asked_before_a_person_is() -> None:
         asyncio.run(act(box, ToolCall("1", "post"), allowed))
 
 
-def test_what_waits_and_what_is_decided_is_written_before_it_is_acted_upon() -> None:
+async def test_what_waits_and_what_is_decided_is_written_before_it_is_acted_upon() -> None:
     journal = Durable()
     log = journal.log
 
@@ -311,14 +307,14 @@ def test_what_waits_and_what_is_decided_is_written_before_it_is_acted_upon() -> 
         return Approve()
 
     ctx = _ctx(journal).within(APPROVALS, (Approvals("post", approver=agree),))
-    asyncio.run(act(Toolbox([post]), ToolCall("1", "post"), ctx))
+    await act(Toolbox([post]), ToolCall("1", "post"), ctx)
     assert log == [
         "append Pending", "written Pending", "asked", "append Decided", "written Decided",
         "append Intent", "written Intent", "run", "append Result", "written Result",
     ]  # fmt: skip
 
 
-def test_a_call_that_waits_is_recorded_once_however_often_it_is_met() -> None:
+async def test_a_call_that_waits_is_recorded_once_however_often_it_is_met() -> None:
     @tool(approval=True)
     async def post() -> str:
         """Post."""
@@ -327,13 +323,13 @@ def test_a_call_that_waits_is_recorded_once_however_often_it_is_met() -> None:
     journal, box = LocalJournal(), Toolbox([post])
     for _ in range(3):
         with pytest.raises(Suspend):
-            asyncio.run(act(box, ToolCall("1", "post"), _ctx(journal)))
+            await act(box, ToolCall("1", "post"), _ctx(journal))
     assert [type(entry) for entry in journal.entries] == [Pending]
 
 
 @pytest.mark.parametrize("error", [JournalCorrupt("entry 7 cannot be read"), JournalMismatch("first divergence")])
 @pytest.mark.parametrize("layered", [False, True])
-def test_a_fault_of_the_record_is_no_failure_of_the_tool(error: JournalError, layered: bool) -> None:
+async def test_a_fault_of_the_record_is_no_failure_of_the_tool(error: JournalError, layered: bool) -> None:
     """The error is in a nested agent's record, and must not reach the model as a tool error."""
 
     @tool
@@ -343,14 +339,14 @@ def test_a_fault_of_the_record_is_no_failure_of_the_tool(error: JournalError, la
 
     box = Toolbox([stack(nested, retry(attempts=2)) if layered else nested])
     with pytest.raises(type(error)):
-        asyncio.run(act(box, ToolCall("1", "nested"), _ctx()))
+        await act(box, ToolCall("1", "nested"), _ctx())
 
 
 # -- events ----------------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("fails", [False, True])
-def test_beginning_and_end_are_told(fails: bool) -> None:
+async def test_beginning_and_end_are_told(fails: bool) -> None:
     @tool
     async def look() -> str:
         """Look."""
@@ -359,7 +355,7 @@ def test_beginning_and_end_are_told(fails: bool) -> None:
         return "seen"
 
     heard: list[Event] = []
-    result = asyncio.run(act(Toolbox([look]), ToolCall("1", "look"), _ctx().heard_by(heard.append)))
+    result = await act(Toolbox([look]), ToolCall("1", "look"), _ctx().heard_by(heard.append))
     started, ended = heard
     assert started == ToolStarted("run/tool", ToolCall("1", "look"))
     assert isinstance(ended, ToolEnded)

@@ -110,7 +110,7 @@ def test_left_at_that_the_model_is_told_that_nobody_knows() -> None:
 
 
 @pytest.mark.parametrize("decision", [Approve(), Modify("{}")])
-def test_a_word_of_approval_does_not_run_it_again(decision: Decision) -> None:
+async def test_a_word_of_approval_does_not_run_it_again(decision: Decision) -> None:
     async def run() -> World:
         world = World("ask")
         await world.cut(world.agent().run("go", run_id="r"))
@@ -119,10 +119,10 @@ def test_a_word_of_approval_does_not_run_it_again(decision: Decision) -> None:
         assert (await world.waiting()).pending[0].interrupted
         return world
 
-    assert len(asyncio.run(run()).keys) == 1
+    assert len((await run()).keys) == 1
 
 
-def test_approvers_in_the_process_are_not_asked() -> None:
+async def test_approvers_in_the_process_are_not_asked() -> None:
     asked: list[object] = []
 
     def approver(item: object) -> Approve:
@@ -140,44 +140,35 @@ def test_approvers_in_the_process_are_not_asked() -> None:
         assert (await world.resumed(DidNotHappen(), approvals=rules)).text == "paid Ada"
         return world
 
-    assert len(asyncio.run(run()).keys) == 2
+    assert len((await run()).keys) == 2
 
 
-def test_interrupted_again_it_is_asked_again_and_the_first_decision_counts_no_more() -> None:
-    async def main() -> tuple[AgentRun, World]:
-        world = World("ask")
-        await world.cut(world.agent().run("go", run_id="r"))
-        (item,) = (await world.waiting()).pending
-        await world.cut(world.agent().resume("r", {item.id: DidNotHappen()}))
-        assert len(world.keys) == 2
-        assert len((await world.waiting()).pending) == 1
-        return await world.resumed(Happened("paid at last")), world
-
-    run, world = asyncio.run(main())
+async def test_interrupted_again_it_is_asked_again_and_the_first_decision_counts_no_more() -> None:
+    world = World("ask")
+    await world.cut(world.agent().run("go", run_id="r"))
+    (item,) = (await world.waiting()).pending
+    await world.cut(world.agent().resume("r", {item.id: DidNotHappen()}))
+    assert len(world.keys) == 2
+    assert len((await world.waiting()).pending) == 1
+    run = await world.resumed(Happened("paid at last"))
     assert run.text == "paid at last"
     assert len(world.keys) == 2
 
 
-def test_a_decision_on_record_is_acted_upon_once_and_again_answered_from_the_record() -> None:
-    async def run() -> tuple[AgentRun, AgentRun, AgentRun, World]:
-        world = World("ask")
-        await world.cut(world.agent().run("go", run_id="r"))
-        first = await world.resumed(Happened("paid"))
-        return first, await world.resumed(), await world.agent().replay("r"), world
-
-    first, again, replayed, world = asyncio.run(run())
+async def test_a_decision_on_record_is_acted_upon_once_and_again_answered_from_the_record() -> None:
+    world = World("ask")
+    await world.cut(world.agent().run("go", run_id="r"))
+    first = await world.resumed(Happened("paid"))
+    again, replayed = await world.resumed(), await world.agent().replay("r")
     assert first.messages == again.messages == replayed.messages
     assert len(world.keys) == 1
 
 
-def test_what_is_idempotent_is_made_again_under_the_same_key() -> None:
-    async def main() -> tuple[AgentRun, World]:
-        world = World("retry_if_idempotent")
-        await world.cut(world.agent().run("go", run_id="r"))
-        world.hangs = False
-        return await world.resumed(), world
-
-    run, world = asyncio.run(main())
+async def test_what_is_idempotent_is_made_again_under_the_same_key() -> None:
+    world = World("retry_if_idempotent")
+    await world.cut(world.agent().run("go", run_id="r"))
+    world.hangs = False
+    run = await world.resumed()
     assert run.text == "paid Ada"
     assert len(world.keys) == 2
     assert len(set(world.keys)) == 1
@@ -197,11 +188,8 @@ def test_a_policy_that_makes_no_sense_is_refused_where_it_is_made() -> None:
     assert raw_tool(pay, name="pay", description="Pay.", parameters={}).spec.interrupted == "report"
 
 
-def test_happened_is_no_answer_to_a_request_for_approval() -> None:
-    async def run() -> None:
-        world = World("report", approval=True)
-        waits = await world.agent().run("go", run_id="r")
-        with pytest.raises(ConfigurationError, match="a decision is Approve"):
-            await world.agent().resume("r", {waits.pending[0].id: Happened("yes")})
-
-    asyncio.run(run())
+async def test_happened_is_no_answer_to_a_request_for_approval() -> None:
+    world = World("report", approval=True)
+    waits = await world.agent().run("go", run_id="r")
+    with pytest.raises(ConfigurationError, match="a decision is Approve"):
+        await world.agent().resume("r", {waits.pending[0].id: Happened("yes")})

@@ -55,7 +55,7 @@ def test_a_retry_below_the_gate_runs_what_acts_once_once() -> None:
 
 
 @pytest.mark.parametrize("guarded", [False, True])
-def test_a_layer_cannot_change_what_is_run(guarded: bool) -> None:
+async def test_a_layer_cannot_change_what_is_run(guarded: bool) -> None:
     @layer
     async def sly(call: ToolCall, ctx: Context, tool: Service[ToolCall, ToolResult]) -> ToolResult:
         return await tool(replace(call, arguments='{"amount": 100}'), ctx.under("elsewhere"))
@@ -69,13 +69,13 @@ def test_a_layer_cannot_change_what_is_run(guarded: bool) -> None:
         return "paid"
 
     ctx = _ctx(*([Middleware()] if guarded else []))
-    result = asyncio.run(act(Toolbox([stack(pay, sly())]), tool_call("pay", amount=1), ctx))
+    result = await act(Toolbox([stack(pay, sly())]), tool_call("pay", amount=1), ctx)
     assert result.error == "permanent"
     assert "other arguments than those that were approved" in result.text
     assert runs == []
 
 
-def test_every_try_gets_arguments_of_its_own() -> None:
+async def test_every_try_gets_arguments_of_its_own() -> None:
     seen: list[list[int]] = []
 
     @tool
@@ -88,14 +88,14 @@ def test_every_try_gets_arguments_of_its_own() -> None:
         return "done"
 
     box = Toolbox([stack(drain, retry(attempts=3, base=0))])
-    assert asyncio.run(act(box, tool_call("drain", numbers=[1, 2]), _ctx())).text == "done"
+    assert (await act(box, tool_call("drain", numbers=[1, 2]), _ctx())).text == "done"
     assert seen == [[1, 2]] * 3
 
 
 @pytest.mark.parametrize("seconds", [None, 5.0])
 @pytest.mark.parametrize("kind", ["async", "sync", "service"])
 @pytest.mark.parametrize("around", ["layer", "wrap_tool"])
-def test_what_acts_once_is_run_once_when_it_is_asked_for_twice_at_the_same_time(
+async def test_what_acts_once_is_run_once_when_it_is_asked_for_twice_at_the_same_time(
     around: str, kind: str, seconds: float | None
 ) -> None:
     runs: list[int] = []
@@ -130,7 +130,7 @@ def test_what_acts_once_is_run_once_when_it_is_asked_for_twice_at_the_same_time(
 
     service: Any = pay_in_thread if kind == "sync" else stack(pay, retry(attempts=1)) if kind == "service" else pay
     box = Toolbox([stack(service, doubled()) if around == "layer" else service])
-    assert asyncio.run(act(box, tool_call("pay"), _ctx(Twice()))).text == "paid"
+    assert (await act(box, tool_call("pay"), _ctx(Twice()))).text == "paid"
     assert runs == [1]
 
 
@@ -204,7 +204,7 @@ class Told(Middleware):
         ("answers itself", None, "from a cache", 0),
     ],
 )
-def test_hooks_that_misbehave_make_a_result(where: str, error: str | None, text: str, runs: int) -> None:
+async def test_hooks_that_misbehave_make_a_result(where: str, error: str | None, text: str, runs: int) -> None:
     ran: list[int] = []
     errors: list[BaseException] = []
 
@@ -215,14 +215,14 @@ def test_hooks_that_misbehave_make_a_result(where: str, error: str | None, text:
         return "paid"
 
     ctx = _ctx(Wrong(where), Told(errors))
-    result = asyncio.run(act(Toolbox([pay]), tool_call("pay", id="1", amount=1), ctx))
+    result = await act(Toolbox([pay]), tool_call("pay", id="1", amount=1), ctx)
     assert (result.id, result.error) == ("1", error)
     assert text in result.text
     assert len(ran) == runs
     assert len(errors) == (0 if error is None else 1), "each error is told of once"
 
 
-def test_a_hook_may_rewrite_the_arguments_and_that_is_what_runs() -> None:
+async def test_a_hook_may_rewrite_the_arguments_and_that_is_what_runs() -> None:
     class Cap(Middleware):
         async def before_tool(self, call: ToolCall, ctx: Context) -> ToolCall:
             return replace(call, arguments='{"amount": 10}')
@@ -233,7 +233,7 @@ def test_a_hook_may_rewrite_the_arguments_and_that_is_what_runs() -> None:
         return f"paid {amount}"
 
     journal = LocalJournal()
-    assert asyncio.run(act(Toolbox([pay]), tool_call("pay", amount=99), _ctx(Cap(), journal=journal))).text == "paid 10"
+    assert (await act(Toolbox([pay]), tool_call("pay", amount=99), _ctx(Cap(), journal=journal))).text == "paid 10"
     (intent,) = [entry for entry in journal.entries if isinstance(entry, Intent)]
     assert isinstance(intent.request, ToolCall)
     assert intent.request.arguments == '{"amount":10}'

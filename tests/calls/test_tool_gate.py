@@ -17,7 +17,7 @@ from ziggurat.core.errors import ConfigurationError, JournalCorrupt, Suspend, To
 from ziggurat.core.event import Event
 from ziggurat.core.journal import LocalJournal, journal_of
 from ziggurat.core.scope import Scope
-from ziggurat.messages.agent import AgentRun, Approve, Decision, Deny, Modify, PendingItem
+from ziggurat.messages.agent import Approve, Decision, Deny, Modify, PendingItem
 from ziggurat.messages.events import ApprovalDecided, ApprovalExecuted, ApprovalRequested
 from ziggurat.messages.middleware import Middleware
 from ziggurat.messages.parts import ToolCall, ToolResult, tool_call
@@ -85,7 +85,7 @@ def test_what_an_approver_raises_on_purpose_or_for_a_lost_connection_is_the_resu
     assert "closed" in result.text
 
 
-def test_an_approver_that_hangs_has_denied_when_its_time_is_up() -> None:
+async def test_an_approver_that_hangs_has_denied_when_its_time_is_up() -> None:
     asked = asyncio.Event()
 
     async def hangs(item: PendingItem) -> Approve:
@@ -93,16 +93,13 @@ def test_an_approver_that_hangs_has_denied_when_its_time_is_up() -> None:
         await asyncio.Event().wait()
         raise AssertionError
 
-    async def go() -> tuple[ToolResult, list[int]]:
-        done: list[int] = []
-        clock = HandClock()
-        ctx = _ctx(Approvals("pay", approver=hangs, timeout=30)).within(CLOCK, clock)
-        task = asyncio.ensure_future(act(Toolbox([_pay(done)]), ToolCall("1", "pay", "{}"), ctx))
-        await asked.wait()
-        await clock.advance(30)
-        return await task, done
-
-    result, done = asyncio.run(go())
+    done: list[int] = []
+    clock = HandClock()
+    ctx = _ctx(Approvals("pay", approver=hangs, timeout=30)).within(CLOCK, clock)
+    task = asyncio.ensure_future(act(Toolbox([_pay(done)]), ToolCall("1", "pay", "{}"), ctx))
+    await asked.wait()
+    await clock.advance(30)
+    result = await task
     assert (result.error, result.text) == ("denied", "denied: nobody decided within 30 s")
     assert done == []
 
@@ -198,63 +195,60 @@ def _agent(done: list[int], **options: Any) -> Agent:
     return Agent(model, tools=[_pay(done)], approvals=Approvals("pay", **options))
 
 
-def _waiting() -> tuple[Context, Toolbox, list[int], LocalJournal]:
+async def _waiting() -> tuple[Context, Toolbox, list[int], LocalJournal]:
     """Return a pending call and its context."""
     done: list[int] = []
     ctx, box = _ctx(Approvals("pay")), Toolbox([_pay(done)])
     with pytest.raises(Suspend):
-        asyncio.run(act(box, ToolCall("1", "pay", '{"amount":5}'), ctx))
+        await act(box, ToolCall("1", "pay", '{"amount":5}'), ctx)
     journal = ctx.scope[JOURNAL]
     assert isinstance(journal, LocalJournal)
     return ctx, box, done, journal
 
 
-def test_a_decision_upon_another_call_is_none() -> None:
-    ctx, box, done, journal = _waiting()
+async def test_a_decision_upon_another_call_is_none() -> None:
+    ctx, box, done, journal = await _waiting()
     journal.append(Decided("run", "0" * 32, Approve()))
     with pytest.raises(JournalCorrupt, match="on another call"):
-        asyncio.run(act(box, ToolCall("1", "pay", '{"amount":5}'), ctx))
+        await act(box, ToolCall("1", "pay", '{"amount":5}'), ctx)
     assert done == []
 
 
-def test_what_was_shown_is_made_not_what_it_was_changed_to_while_it_waited() -> None:
-    ctx, box, done, journal = _waiting()
+async def test_what_was_shown_is_made_not_what_it_was_changed_to_while_it_waited() -> None:
+    ctx, box, done, journal = await _waiting()
     (pending,) = journal.pending()
     journal.append(Pending("run", pending.id, "pay", ToolCall("1", "pay", '{"amount":500}')))
     journal.append(Decided("run", pending.id, Approve()))
-    asyncio.run(act(box, ToolCall("1", "pay", '{"amount":5}'), ctx))
+    await act(box, ToolCall("1", "pay", '{"amount":5}'), ctx)
     assert done == [5]
 
 
-def test_a_call_that_nobody_can_tell_any_more_is_not_made() -> None:
-    ctx, box, done, journal = _waiting()
+async def test_a_call_that_nobody_can_tell_any_more_is_not_made() -> None:
+    ctx, box, done, journal = await _waiting()
     (pending,) = journal.pending()
     journal.append(Pending("run", pending.id, "pay", ToolCall("1", "pay", '{"amount":500}')))
     journal.append(Decided("run", pending.id, Approve()))
-    result = asyncio.run(act(box, ToolCall("1", "pay", '{"amount":500}'), ctx))
+    result = await act(box, ToolCall("1", "pay", '{"amount":500}'), ctx)
     assert result.error == "interrupted"
     assert done == []
 
 
-def test_who_can_decide_by_now_is_asked_on_resume() -> None:
-    ctx, box, done, journal = _waiting()
+async def test_who_can_decide_by_now_is_asked_on_resume() -> None:
+    ctx, box, done, journal = await _waiting()
     ctx = ctx.within(APPROVALS, (Approvals("pay", approver=lambda item: Approve()),))
-    result = asyncio.run(act(box, ToolCall("1", "pay", '{"amount":5}'), ctx))
+    result = await act(box, ToolCall("1", "pay", '{"amount":5}'), ctx)
     assert (result.text, done) == ("paid 5", [5])
     assert journal.pending() == []
 
 
-def test_a_decision_is_told_where_the_run_goes_on() -> None:
+async def test_a_decision_is_told_where_the_run_goes_on() -> None:
     done: list[int] = []
     agent = _agent(done)
 
-    async def go() -> tuple[AgentRun, list[Event]]:
-        heard: list[Event] = []
-        run = await agent.run("go")
-        assert isinstance(run.stop, Suspended)
-        return await agent.resume(run.id, {run.pending[0].id: Approve()}, listeners=[heard.append]), heard
-
-    run, heard = asyncio.run(go())
+    heard: list[Event] = []
+    run = await agent.run("go")
+    assert isinstance(run.stop, Suspended)
+    run = await agent.resume(run.id, {run.pending[0].id: Approve()}, listeners=[heard.append])
     assert (run.text, done) == ("Done.", [5])
     kinds = [type(event) for event in heard if isinstance(event, (ApprovalDecided, ApprovalExecuted))]
     assert kinds == [ApprovalDecided, ApprovalExecuted]
@@ -375,9 +369,9 @@ def test_an_agent_that_decides_is_not_asked_about_its_own_calls(form: str, own: 
     assert run.observations in ((), ("worked",))
 
 
-def test_denials_hold_for_an_agent_that_decides() -> None:
+async def test_denials_hold_for_an_agent_that_decides() -> None:
     agent, asked = _decided_on("approver", look, Rule("look", "deny"))
-    run = asyncio.run(agent.run("go"))
+    run = await agent.run("go")
     assert (run.observations, asked) == (("worked",), ["asked", "denied: the rules forbid it"])
 
 

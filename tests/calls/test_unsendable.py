@@ -194,13 +194,13 @@ def test_a_hook_around_an_agent_may_change_its_conversation_in_any_other_way(
     assert run_earlier([AROUND_AGENTS[hook](WHOLE[change])], depth).messages[-1].text == "new"
 
 
-def test_a_hook_that_passes_on_something_else_to_an_agent_is_named() -> None:
+async def test_a_hook_that_passes_on_something_else_to_an_agent_is_named() -> None:
     class Wrong(Middleware):
         async def wrap_agent(self, request: Any, ctx: Any, agent: Any) -> Any:
             return await agent("go", ctx)
 
     with pytest.raises(ConfigurationError, match="wrap_agent of Wrong passed on 'go', which is not of the type AgentR"):
-        asyncio.run(Agent(ScriptedModel("x"), middleware=[Wrong()]).run("go"))
+        await Agent(ScriptedModel("x"), middleware=[Wrong()]).run("go")
 
 
 @pytest.mark.parametrize(
@@ -224,13 +224,13 @@ def test_a_rewriting_that_breaks_a_conversation_is_named(rewriting: Rewrite) -> 
 
 
 @pytest.mark.parametrize("wrong", ["text", 3, user("x"), []])
-def test_a_hook_that_returns_something_else_is_named(wrong: Any) -> None:
+async def test_a_hook_that_returns_something_else_is_named(wrong: Any) -> None:
     class Wrong(Middleware):
         async def before_model(self, request: Any, ctx: Any) -> Any:
             return wrong
 
     with pytest.raises(ConfigurationError, match=r"before_model of Wrong.*must return ModelRequest"):
-        asyncio.run(Agent(ScriptedModel("x"), middleware=[Wrong()]).run("go"))
+        await Agent(ScriptedModel("x"), middleware=[Wrong()]).run("go")
 
 
 def test_models_inside_several_wraps_keep_their_facts() -> None:

@@ -183,7 +183,7 @@ def test_several_waits_at_the_same_time_are_free_together() -> None:
 
 
 @pytest.mark.parametrize("begins", [LIMIT - 3, LIMIT + 3])
-def test_agents_that_a_tool_runs_at_the_same_time_have_their_own_time(begins: float) -> None:
+async def test_agents_that_a_tool_runs_at_the_same_time_have_their_own_time(begins: float) -> None:
     world = World("async")
     payer = Agent(ScriptedModel(tool_call("pay"), "paid it"), name="payer", tools=[world.pay()], timeout=LIMIT)
     worker = Agent(
@@ -196,21 +196,21 @@ def test_agents_that_a_tool_runs_at_the_same_time_have_their_own_time(begins: fl
         runs = await asyncio.gather(payer.run("x"), worker.run("x"), return_exceptions=True)
         return [str(run.stop) for run in runs if isinstance(run, AgentRun)]
 
-    run = asyncio.run(world.run(world.agent(tool_call("both"), "done", tools=[both])))
+    run = await world.run(world.agent(tool_call("both"), "done", tools=[both]))
     assert run.observations[0].count("Completed") == (2 if begins < LIMIT else 1)
 
 
-def test_the_approvers_own_time_is_limited_by_its_own_limit_alone() -> None:
+async def test_the_approvers_own_time_is_limited_by_its_own_limit_alone() -> None:
     world = World("async")
     approvals = Approvals(approver=world.approver, timeout=60)
     model = ScriptedModel(tool_call("pay"), "done")
     agent = Agent(model, tools=[world.pay()], approvals=approvals, timeout=LIMIT, store=new_store())
-    run = asyncio.run(world.run(agent))
+    run = await world.run(agent)
     assert run.stop == stops.Completed()
     assert "nobody decided within 60 s" in run.observations[0]
 
 
-def test_an_agent_that_decides_has_the_time_of_its_own_limit() -> None:
+async def test_an_agent_that_decides_has_the_time_of_its_own_limit() -> None:
     world = World("async")
 
     async def slow(request: Any, ctx: Context) -> Any:
@@ -225,11 +225,13 @@ def test_an_agent_that_decides_has_the_time_of_its_own_limit() -> None:
         return Approve()
 
     world.approver = decide
-    assert asyncio.run(world.run(_agents_own(world, 1))).stop == stops.Completed()
+    assert (await world.run(_agents_own(world, 1))).stop == stops.Completed()
 
 
 @pytest.mark.parametrize(("seconds", "stop"), [(4, stops.Completed()), (6, stops.TimedOut(LIMIT))])
-def test_what_is_left_of_a_run_that_goes_on_is_reckoned_without_the_wait(seconds: float, stop: stops.Stop) -> None:
+async def test_what_is_left_of_a_run_that_goes_on_is_reckoned_without_the_wait(
+    seconds: float, stop: stops.Stop
+) -> None:
     world = World("async")
     environment = Environment(clock=world.clock)
     store = new_store()
@@ -240,20 +242,17 @@ def test_what_is_left_of_a_run_that_goes_on_is_reckoned_without_the_wait(seconds
         tools = [world.pay(seconds), world.work(4)]
         return Agent(model, tools=tools, approvals=approvals, timeout=LIMIT, store=store)
 
-    async def main() -> AgentRun:
-        handle = agent().start("go", run_id="r", environment=environment)
-        await world.clock.sleep(HOURS + seconds + 1)  # 1 s of the second tool
-        handle.cancel()
-        await handle.result()
-        other = Agent(ScriptedModel("done"), tools=agent().tools, timeout=LIMIT, store=store)
-        return await other.resume("r", environment=environment)
-
-    run = asyncio.run(main())
+    handle = agent().start("go", run_id="r", environment=environment)
+    await world.clock.sleep(HOURS + seconds + 1)  # 1 s of the second tool
+    handle.cancel()
+    await handle.result()
+    other = Agent(ScriptedModel("done"), tools=agent().tools, timeout=LIMIT, store=store)
+    run = await other.resume("r", environment=environment)
     assert run.stop == stop
     assert run.seconds == pytest.approx(min(seconds + 1 + 4, LIMIT))
 
 
-def test_a_second_try_does_not_come_because_a_person_is_slow() -> None:
+async def test_a_second_try_does_not_come_because_a_person_is_slow() -> None:
     world = World("async")
     asked: list[str] = []
 
@@ -274,15 +273,15 @@ def test_a_second_try_does_not_come_because_a_person_is_slow() -> None:
             "go", approvals=Approvals(approver=world.approver), environment=Environment(clock=world.clock)
         )
 
-    assert asyncio.run(main()).text == "read it"
+    assert (await main()).text == "read it"
     assert asked == ["read"]
 
 
-def test_a_slow_person_is_not_a_slow_service() -> None:
+async def test_a_slow_person_is_not_a_slow_service() -> None:
     world = World("async")
     breaker = CircuitBreaker(slow_rate=0.5, minimum_calls=1, slow_seconds=LIMIT)
     agent = world.agent(tool_call("pay"), "done", tools=[world.pay()]).layered(circuit_breaker(breaker=breaker))
-    assert asyncio.run(world.run(agent)).stop == stops.Completed()
+    assert (await world.run(agent)).stop == stops.Completed()
     assert breaker.state() == "closed"
 
 
@@ -308,7 +307,7 @@ def _nested(tools: list[Any], said: list[Any], depth: int) -> Any:
 @pytest.mark.parametrize("waits", [1, 2])
 @pytest.mark.parametrize("depth", [1, 2, 3])
 @pytest.mark.parametrize("seconds", [1.0, LIMIT])
-def test_an_agent_that_waits_beside_one_that_works_keeps_the_rest_of_its_time(
+async def test_an_agent_that_waits_beside_one_that_works_keeps_the_rest_of_its_time(
     depth: int, waits: int, seconds: float
 ) -> None:
     world = World("async")
@@ -329,21 +328,17 @@ def test_an_agent_that_waits_beside_one_that_works_keeps_the_rest_of_its_time(
         calls = [tool_call("level-1", input="x"), tool_call("beside")]
         return Agent(_by_turn(calls, calls, "done"), tools=[helper, beside], store=store, name="outer")
 
-    async def main() -> AgentRun:
-        run = await agent().run("go", run_id="r", environment=environment)
-        while run.pending:
-            decisions = {item.id: Approve() for item in run.pending}
-            run = await agent().resume("r", decisions, environment=environment)
-        return run
-
-    run = asyncio.run(main())
+    run = await agent().run("go", run_id="r", environment=environment)
+    while run.pending:
+        decisions = {item.id: Approve() for item in run.pending}
+        run = await agent().resume("r", decisions, environment=environment)
     assert run.stop == stops.Completed()
     late = [text for text in run.observations if "timed out" in text]
     assert bool(late) == (seconds == LIMIT), run.observations
 
 
 @pytest.mark.parametrize(("depth", "seconds"), [(1, 1.0), (2, 1.0), (3, 1.0), (1, LIMIT)])
-def test_an_agent_that_waited_in_the_process_beside_one_that_works_keeps_the_rest_of_its_time_in_the_next(
+async def test_an_agent_that_waited_in_the_process_beside_one_that_works_keeps_the_rest_of_its_time_in_the_next(
     depth: int, seconds: float
 ) -> None:
     world = World("async")
@@ -364,14 +359,11 @@ def test_an_agent_that_waited_in_the_process_beside_one_that_works_keeps_the_res
         approvals = Approvals(approver=world.approver)
         return Agent(model, tools=[helper, beside], approvals=approvals, store=store, name="outer")
 
-    async def main() -> AgentRun:
-        handle = agent().start("go", run_id="r", environment=environment)
-        await world.clock.sleep(1 + HOURS + seconds + 0.5)  # half of the second work
-        handle.cancel()
-        await handle.result()
-        return await agent().resume("r", environment=environment)
-
-    run = asyncio.run(main())
+    handle = agent().start("go", run_id="r", environment=environment)
+    await world.clock.sleep(1 + HOURS + seconds + 0.5)  # half of the second work
+    handle.cancel()
+    await handle.result()
+    run = await agent().resume("r", environment=environment)
     assert run.stop == stops.Completed()
     late = [text for text in run.observations if "timed out" in text]
     assert bool(late) == (seconds == LIMIT), run.observations

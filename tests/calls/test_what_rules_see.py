@@ -287,8 +287,8 @@ async def _judge_calls(name: str, rules: int) -> dict[bool | None, int]:
 
 
 @pytest.mark.parametrize("name", ["flat", "nested", "exact", "ordered", "raw"])
-def test_the_verdict_on_a_call_is_the_verdict_on_what_the_tool_receives(name: str) -> None:
-    counts = asyncio.run(_judge_calls(name, RULES // 5))
+async def test_the_verdict_on_a_call_is_the_verdict_on_what_the_tool_receives(name: str) -> None:
+    counts = await _judge_calls(name, RULES // 5)
     assert min(counts.values()) > RULES // 50, counts
 
 
@@ -321,12 +321,12 @@ async def _judge_changes(name: str) -> int:
 
 
 @pytest.mark.parametrize("name", ["flat", "nested", "exact", "ordered", "raw"])
-def test_a_change_by_a_person_is_judged_as_the_tool_will_receive_it(name: str) -> None:
-    assert asyncio.run(_judge_changes(name)) > RULES // 200
+async def test_a_change_by_a_person_is_judged_as_the_tool_will_receive_it(name: str) -> None:
+    assert await _judge_changes(name) > RULES // 200
 
 
 @pytest.mark.parametrize("name", ["flat", "nested", "exact", "ordered", "raw"])
-def test_the_record_holds_what_the_tool_receives(name: str) -> None:
+async def test_the_record_holds_what_the_tool_receives(name: str) -> None:
     random = Random(name)
     received: list[dict[str, Any]] = []
     made = _tools(received)[name]
@@ -338,7 +338,7 @@ def test_the_record_holds_what_the_tool_receives(name: str) -> None:
                 {JOURNAL: journal, MIDDLEWARE: HookChain((_Rewrite(_written(random, _values(random, name))),))}
             ),
         )
-        result = asyncio.run(act(Toolbox([made]), ToolCall("c", name, json.dumps(_values(random, name))), ctx))
+        result = await act(Toolbox([made]), ToolCall("c", name, json.dumps(_values(random, name))), ctx)
         if result.error is not None:
             continue
         (intent,) = [entry for entry in journal.entries if isinstance(entry, Intent)]
@@ -347,7 +347,7 @@ def test_the_record_holds_what_the_tool_receives(name: str) -> None:
         assert made.normalize(intent.request) is intent.request, "what is normal stays as it is"
 
 
-def test_a_rule_sees_defaults_and_not_what_the_function_ignores() -> None:
+async def test_a_rule_sees_defaults_and_not_what_the_function_ignores() -> None:
     seen: list[dict[str, Any]] = []
 
     def pay(to: str, amount: int = 5, note: str | None = None) -> str:
@@ -357,11 +357,11 @@ def test_a_rule_sees_defaults_and_not_what_the_function_ignores() -> None:
     box = Toolbox([tool(pay)])
     rule = Rule("pay", "deny", when=lambda arguments: seen.append(arguments) or False)  # type: ignore[func-returns-value]
     for arguments in ('{"to": "ann"}', '{"to": "ann", "amount": null, "note": null}', '{"to": "ann", "amount": "5"}'):
-        asyncio.run(_called(box, ToolCall("c", "pay", arguments), _context(rule)))
+        await _called(box, ToolCall("c", "pay", arguments), _context(rule))
     assert seen == [{"to": "ann", "amount": 5, "note": None}] * 3
 
 
-def test_a_default_without_a_json_form_is_left_to_the_function() -> None:
+async def test_a_default_without_a_json_form_is_left_to_the_function() -> None:
     nothing = object()
 
     @tool
@@ -372,7 +372,7 @@ def test_a_default_without_a_json_form_is_left_to_the_function() -> None:
         return text
 
     assert find.normalize(ToolCall("c", "find", '{"text": "a"}')).arguments == '{"most":null,"text":"a"}'
-    assert asyncio.run(find(ToolCall("c", "find", '{"most":null,"text":"a"}'), root())).text == "a"
+    assert (await find(ToolCall("c", "find", '{"most":null,"text":"a"}'), root())).text == "a"
 
 
 class Sealed(pydantic.BaseModel):
@@ -408,7 +408,7 @@ def test_a_type_that_changes_at_each_reading_is_refused() -> None:
         grow.normalize(ToolCall("c", "grow", '{"growing": {"size": 1}}'))
 
 
-def test_a_validator_cannot_change_what_was_approved() -> None:
+async def test_a_validator_cannot_change_what_was_approved() -> None:
     ran: list[list[int]] = []
 
     def empties(numbers: list[int]) -> str | None:
@@ -423,7 +423,7 @@ def test_a_validator_cannot_change_what_was_approved() -> None:
 
     for gates in ((), (Approvals(Rule("add", "allow")),)):
         scope = Scope({JOURNAL: LocalJournal(), APPROVALS: gates})
-        asyncio.run(act(Toolbox([add]), ToolCall("c", "add", '{"numbers": ["1", 2]}'), Context("run", scope=scope)))
+        await act(Toolbox([add]), ToolCall("c", "add", '{"numbers": ["1", 2]}'), Context("run", scope=scope))
     assert ran == [[1, 2], [1, 2]]
 
 
@@ -450,12 +450,12 @@ def test_a_tool_that_reads_its_arguments_itself_gets_plain_json() -> None:
         assert result.error == "invalid_arguments"
 
 
-def test_ids_of_waiting_calls_name_the_run() -> None:
+async def test_ids_of_waiting_calls_name_the_run() -> None:
     box = Toolbox([_tools([])["raw"]])
     ids: set[str] = set()
     for run_id in ("r1", "r2"):
         with pytest.raises(Suspend) as waits:
-            asyncio.run(act(box, ToolCall("c", "raw", "{}"), _context(Rule("raw")).within(RUN_ID, run_id)))
+            await act(box, ToolCall("c", "raw", "{}"), _context(Rule("raw")).within(RUN_ID, run_id))
         (item,) = waits.value.pending
         assert isinstance(item, PendingItem)
         ids.add(item.id)

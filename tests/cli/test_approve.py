@@ -131,7 +131,7 @@ def test_questions_about_parallel_calls_are_asked_one_after_another(
     assert sorted(person.seen) == sorted(f'pay needs approval:\n  {{"to":"{name}"}}\n{question}' for name in names)
 
 
-def test_a_question_withdrawn_before_its_turn_is_never_asked(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_question_withdrawn_before_its_turn_is_never_asked(monkeypatch: pytest.MonkeyPatch) -> None:
     screen, asking, answered = io.StringIO(), threading.Event(), threading.Event()
 
     class Slow:
@@ -140,20 +140,17 @@ def test_a_question_withdrawn_before_its_turn_is_never_asked(monkeypatch: pytest
             assert answered.wait(10)
             return "y\n"
 
-    async def main() -> None:
-        first = asyncio.create_task(ask_person(PendingItem("1", "a", ToolCall("1", "first", "{}"))))
-        assert await asyncio.to_thread(asking.wait, 10)
-        second = asyncio.create_task(ask_person(PendingItem("2", "a", ToolCall("2", "second", "{}"))))
-        await asyncio.sleep(0)
-        second.cancel()
-        await asyncio.wait([second])
-        answered.set()
-        assert await first == Approve()
-        assert await ask_person(PendingItem("3", "a", ToolCall("3", "third", "{}"))) == Approve()
-
     monkeypatch.setattr(sys, "stdout", screen)
     monkeypatch.setattr(sys, "stdin", Slow())
-    asyncio.run(main())
+    first = asyncio.create_task(ask_person(PendingItem("1", "a", ToolCall("1", "first", "{}"))))
+    assert await asyncio.to_thread(asking.wait, 10)
+    second = asyncio.create_task(ask_person(PendingItem("2", "a", ToolCall("2", "second", "{}"))))
+    await asyncio.sleep(0)
+    second.cancel()
+    await asyncio.wait([second])
+    answered.set()
+    assert await first == Approve()
+    assert await ask_person(PendingItem("3", "a", ToolCall("3", "third", "{}"))) == Approve()
     assert "third" in screen.getvalue()
     assert "second" not in screen.getvalue()
 

@@ -83,7 +83,7 @@ secondly = schedule(report, every(seconds=1), input=lambda tick: f"{tick:%H:%M:%
 
 
 @pytest.mark.parametrize("kind", ["sqlite", "postgres"])
-def test_several_workers_with_a_schedule_start_each_of_its_runs_once(kind: str, tmp_path: Path) -> None:
+async def test_several_workers_with_a_schedule_start_each_of_its_runs_once(kind: str, tmp_path: Path) -> None:
     (tmp_path / "reports.py").write_text(REPORTS, encoding="utf-8")
     url = f"sqlite:///{tmp_path}/runs.db" if kind == "sqlite" else schema()
 
@@ -101,7 +101,7 @@ def test_several_workers_with_a_schedule_start_each_of_its_runs_once(kind: str, 
         for worker in workers:
             assert worker.stderr is not None
             assert "working on" in worker.stderr.readline()
-        ids = asyncio.run(asyncio.wait_for(completed(), 60))
+        ids = await asyncio.wait_for(completed(), 60)
         for worker in workers:
             worker.send_signal(signal.SIGTERM)
         assert all("draining" in worker.communicate(timeout=30)[1] for worker in workers)

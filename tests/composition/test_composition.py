@@ -162,12 +162,9 @@ async def check(combination: Combination, folder: Path) -> None:
 
 
 @pytest.mark.parametrize("number", range(len(COMBINATIONS)))
-def test_every_pair_of_features_works_together(number: int, tmp_path: Path) -> None:
-    async def run() -> None:
-        async with assert_no_leaks():
-            await asyncio.wait_for(check(COMBINATIONS[number], tmp_path), SECONDS)
-
-    asyncio.run(run())
+async def test_every_pair_of_features_works_together(number: int, tmp_path: Path) -> None:
+    async with assert_no_leaks():
+        await asyncio.wait_for(check(COMBINATIONS[number], tmp_path), SECONDS)
 
 
 def main(count: int, seed: int) -> int:

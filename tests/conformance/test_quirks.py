@@ -1,7 +1,5 @@
 """Agents against every quirk of the fake provider, on every wire: typed errors, no crash, nothing run that was cut."""
 
-import asyncio
-
 import pytest
 
 from ziggurat.agents.agent import Agent
@@ -86,10 +84,10 @@ async def run(
 @pytest.mark.parametrize("stream", [False, True], ids=["plain", "streamed"])
 @pytest.mark.parametrize("wire", WIRES)
 @pytest.mark.parametrize("name", [entry.name for entry in quirks()])
-def test_an_agent_meets_every_quirk(name: str, wire: str, stream: bool) -> None:
+async def test_an_agent_meets_every_quirk(name: str, wire: str, stream: bool) -> None:
     quirk = parsed(name + (f"={SETTINGS[name]}" if name in SETTINGS else ""))
     idle = 0.2 if name in NO_END else None
-    result, done, requests = asyncio.run(run(wire, stream, quirk, idle=idle))
+    result, done, requests = await run(wire, stream, quirk, idle=idle)
     kind = result.stop.kind if isinstance(result.stop, Failed) else None
     ends = Incomplete if name in CUT_SHORT else Completed
     assert isinstance(result.stop, ends) or kind in ("ModelError", "StreamInterrupted", "ContextOverflow")
@@ -118,9 +116,9 @@ HARMLESS = {"extra_keys", "duplicate_keys", "quoted", "zero_byte", "surrogate"}
 
 @pytest.mark.parametrize("form", BAD_ARGUMENTS)
 @pytest.mark.parametrize("wire", WIRES)
-def test_no_bad_arguments_are_run(wire: str, form: str) -> None:
+async def test_no_bad_arguments_are_run(wire: str, form: str) -> None:
     for stream in (False, True):
-        result, done, _ = asyncio.run(run(wire, stream, bad_arguments(form).first(1)))
+        result, done, _ = await run(wire, stream, bad_arguments(form).first(1))
         assert isinstance(result.stop, (Completed, Failed))
         if form not in HARMLESS:
             assert done == []
@@ -129,7 +127,7 @@ def test_no_bad_arguments_are_run(wire: str, form: str) -> None:
 
 @pytest.mark.parametrize("wire", WIRES)
 @pytest.mark.parametrize("clean", [False, True])
-def test_nothing_is_finished_or_run_of_a_stream_that_is_cut_anywhere(wire: str, clean: bool) -> None:
+async def test_nothing_is_finished_or_run_of_a_stream_that_is_cut_anywhere(wire: str, clean: bool) -> None:
     async def check() -> int:
         at = 0
         while True:
@@ -139,4 +137,4 @@ def test_nothing_is_finished_or_run_of_a_stream_that_is_cut_anywhere(wire: str, 
             assert (result.stop.kind in ("StreamInterrupted", "ModelError"), done) == (True, []), at
             at += 97
 
-    assert asyncio.run(check()) > 1000
+    assert await check() > 1000

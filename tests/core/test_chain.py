@@ -1,6 +1,5 @@
 """The chain with a key: what somebody writes who has no key is refused, and the key is seen nowhere."""
 
-import asyncio
 import json
 import logging
 import sqlite3
@@ -75,46 +74,42 @@ async def _suspended(world: World, url: str, key: Key = None, run_id: str = "r")
         (OLD, [NEW, OTHER], "does not fit the key"),
     ],
 )
-def test_what_was_written_otherwise_is_refused_and_not_set_apart(url: str, written: Key, read: Key, told: str) -> None:
-    async def main() -> None:
-        world = World()
-        item = await _suspended(world, url, written)
-        store = opened(url, written)
-        await Session("alice", store).add_items([user("Hi"), user("Ho")])
-        await store.close()
-        store = opened(url, read)
-        for work in (world.agent(store).run("go", run_id="r"), world.agent(store).resume("r", {item: Approve()})):
-            with pytest.raises(ConfigurationError, match=told):
-                await work
+async def test_what_was_written_otherwise_is_refused_and_not_set_apart(
+    url: str, written: Key, read: Key, told: str
+) -> None:
+    world = World()
+    item = await _suspended(world, url, written)
+    store = opened(url, written)
+    await Session("alice", store).add_items([user("Hi"), user("Ho")])
+    await store.close()
+    store = opened(url, read)
+    for work in (world.agent(store).run("go", run_id="r"), world.agent(store).resume("r", {item: Approve()})):
         with pytest.raises(ConfigurationError, match=told):
-            await Session("alice", store).history()
-        with pytest.raises(ConfigurationError, match=told):
-            await Session("alice", store).add_items([user("Hum")])
-        await store.close()
-        store = opened(url, written)
-        run = await world.agent(store).resume("r", {item: Approve()})
-        assert run.text == "done"
-        assert len(await Session("alice", store).history()) == 2
-        await store.close()
+            await work
+    with pytest.raises(ConfigurationError, match=told):
+        await Session("alice", store).history()
+    with pytest.raises(ConfigurationError, match=told):
+        await Session("alice", store).add_items([user("Hum")])
+    await store.close()
+    store = opened(url, written)
+    run = await world.agent(store).resume("r", {item: Approve()})
+    assert run.text == "done"
+    assert len(await Session("alice", store).history()) == 2
+    await store.close()
 
-    asyncio.run(main())
 
-
-def test_a_key_is_replaced_by_reading_with_both(url: str) -> None:
-    async def main() -> None:
-        world = World()
-        item = await _suspended(world, url, OLD)
-        store = opened(url, [NEW, OLD])
-        assert (await world.agent(store).resume("r", {item: Approve()})).text == "done"
-        rows = await store.read(RUN)
-        await store.close()
-        new, old = DigestChain(NEW), DigestChain(OLD)
-        before = ["", *(row.digest for row in rows)]
-        fits = [(old.fits(RUN, before[at], row), new.fits(RUN, before[at], row)) for at, row in enumerate(rows)]
-        assert set(fits) == {(True, False), (False, True)}
-        assert fits == sorted(fits, reverse=True)
-
-    asyncio.run(main())
+async def test_a_key_is_replaced_by_reading_with_both(url: str) -> None:
+    world = World()
+    item = await _suspended(world, url, OLD)
+    store = opened(url, [NEW, OLD])
+    assert (await world.agent(store).resume("r", {item: Approve()})).text == "done"
+    rows = await store.read(RUN)
+    await store.close()
+    new, old = DigestChain(NEW), DigestChain(OLD)
+    before = ["", *(row.digest for row in rows)]
+    fits = [(old.fits(RUN, before[at], row), new.fits(RUN, before[at], row)) for at, row in enumerate(rows)]
+    assert set(fits) == {(True, False), (False, True)}
+    assert fits == sorted(fits, reverse=True)
 
 
 def _forged(kind: str, rows: Sequence[Row], other: Sequence[Row]) -> list[Row]:
@@ -152,26 +147,23 @@ FORGERIES = (
 
 
 @pytest.mark.parametrize("kind", FORGERIES)
-def test_a_decision_cannot_be_forged_without_the_key(kind: str, tmp_path: Path) -> None:
+async def test_a_decision_cannot_be_forged_without_the_key(kind: str, tmp_path: Path) -> None:
     url = f"sqlite:///{tmp_path}/runs.db"
 
-    async def main() -> None:
-        world = World()
-        await _suspended(world, url, NEW)
-        item = await _suspended(world, url, NEW, "other")
-        store = opened(url, NEW)
-        assert (await world.agent(store).resume("other", {item: Approve()})).text == "done"
-        assert world.paid == 1
-        rows, other = await store.read(RUN), await store.read(run_log("other"))
-        await store.close()
-        _write(tmp_path / "runs.db", _forged(kind, rows, other))
-        store = opened(url, NEW)
-        with pytest.raises((JournalCorrupt, ConfigurationError)):
-            await world.agent(store).resume("r")
-        assert world.paid == 1
-        await store.close()
-
-    asyncio.run(main())
+    world = World()
+    await _suspended(world, url, NEW)
+    item = await _suspended(world, url, NEW, "other")
+    store = opened(url, NEW)
+    assert (await world.agent(store).resume("other", {item: Approve()})).text == "done"
+    assert world.paid == 1
+    rows, other = await store.read(RUN), await store.read(run_log("other"))
+    await store.close()
+    _write(tmp_path / "runs.db", _forged(kind, rows, other))
+    store = opened(url, NEW)
+    with pytest.raises((JournalCorrupt, ConfigurationError)):
+        await world.agent(store).resume("r")
+    assert world.paid == 1
+    await store.close()
 
 
 def _write(path: Path, rows: Sequence[Row]) -> None:
@@ -206,38 +198,32 @@ def test_any_change_of_a_keyed_chain_is_seen(texts: list[bytes], data: st.DataOb
         assert not sound([*rows[: at - 1], rows[at], rows[at - 1], *rows[at + 1 :]])
 
 
-def test_a_branch_of_a_session_has_a_chain_of_its_own(url: str) -> None:
-    async def main() -> None:
-        store = opened(url, NEW)
-        await Session("alice", store).add_items([user("Hi")])
-        lease = await Session("alice", store).lease()
-        branch = await Session("alice", store, conflict="branch").lease()
-        await branch.leave()
-        await lease.leave()
-        assert [message.text for message in await Session("alice~2", store).history()] == ["Hi"]
-        (row,) = await store.read(session_log("alice~2"))
-        assert DigestChain(NEW).fits(session_log("alice~2"), "", row)
-        assert not DigestChain(NEW).fits(session_log("alice"), "", row)
-        await store.close()
-
-    asyncio.run(main())
+async def test_a_branch_of_a_session_has_a_chain_of_its_own(url: str) -> None:
+    store = opened(url, NEW)
+    await Session("alice", store).add_items([user("Hi")])
+    lease = await Session("alice", store).lease()
+    branch = await Session("alice", store, conflict="branch").lease()
+    await branch.leave()
+    await lease.leave()
+    assert [message.text for message in await Session("alice~2", store).history()] == ["Hi"]
+    (row,) = await store.read(session_log("alice~2"))
+    assert DigestChain(NEW).fits(session_log("alice~2"), "", row)
+    assert not DigestChain(NEW).fits(session_log("alice"), "", row)
+    await store.close()
 
 
-def test_the_key_of_the_environment_is_that_of_every_store(
+async def test_the_key_of_the_environment_is_that_of_every_store(
     url: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     monkeypatch.setenv(KEY, f"{NEW} {OLD}")
 
-    async def main() -> None:
-        await _suspended(World(), url)
-        store = opened(url)
-        assert DigestChain(NEW).fits(RUN, "", (await store.read(RUN))[0])
-        await store.close()
-        rows = LocalLogs()
-        await World().agent(rows).run("go", run_id="r")
-        assert DigestChain(NEW).fits(RUN, "", (await rows.read(RUN))[0])
-
-    asyncio.run(main())
+    await _suspended(World(), url)
+    store = opened(url)
+    assert DigestChain(NEW).fits(RUN, "", (await store.read(RUN))[0])
+    await store.close()
+    rows = LocalLogs()
+    await World().agent(rows).run("go", run_id="r")
+    assert DigestChain(NEW).fits(RUN, "", (await rows.read(RUN))[0])
     monkeypatch.delenv(KEY)
     assert chain_of(LocalLogs()).name == ""
 
@@ -258,7 +244,7 @@ def test_a_key_that_is_none_is_refused_without_being_shown(key: Key, tmp_path: P
     assert "short" not in str(caught.value)
 
 
-def test_the_key_is_seen_nowhere(url: str, caplog: pytest.LogCaptureFixture, tmp_path: Path) -> None:
+async def test_the_key_is_seen_nowhere(url: str, caplog: pytest.LogCaptureFixture, tmp_path: Path) -> None:
     caplog.set_level(logging.DEBUG)
     seen: list[str] = []
 
@@ -271,15 +257,12 @@ def test_the_key_is_seen_nowhere(url: str, caplog: pytest.LogCaptureFixture, tmp
             seen.extend((str(error), repr(error), repr(error.__cause__)))
         await store.close()
 
-    async def main() -> None:
-        world = World()
-        item = await _suspended(world, url, OLD)
-        await attempt(lambda store: world.agent(store).resume("r"), NEW)
-        await attempt(lambda store: world.agent(store).resume("r"), ())
-        await attempt(lambda store: world.agent(store).resume("r", {item: Deny("no")}), [NEW, OLD])
-        await attempt(lambda store: read_rows(store, RUN), NEW)
-
-    asyncio.run(main())
+    world = World()
+    item = await _suspended(world, url, OLD)
+    await attempt(lambda store: world.agent(store).resume("r"), NEW)
+    await attempt(lambda store: world.agent(store).resume("r"), ())
+    await attempt(lambda store: world.agent(store).resume("r", {item: Deny("no")}), [NEW, OLD])
+    await attempt(lambda store: read_rows(store, RUN), NEW)
     seen.append(caplog.text)
     stored = b"".join(path.read_bytes() for path in tmp_path.rglob("*") if path.is_file())
     assert not any(key in text for text in seen for key in (OLD, NEW))

@@ -13,7 +13,7 @@ def test_the_systems_clock_tells_the_time() -> None:
     assert SYSTEM_CLOCK.monotonic() <= SYSTEM_CLOCK.monotonic()
 
 
-def test_the_systems_timers_fire_and_can_be_called_off() -> None:
+async def test_the_systems_timers_fire_and_can_be_called_off() -> None:
     async def main() -> list[str]:
         called: list[str] = []
         fired = asyncio.Event()
@@ -26,7 +26,7 @@ def test_the_systems_timers_fire_and_can_be_called_off() -> None:
         off.cancel()
         return called
 
-    assert asyncio.run(main()) == []
+    assert await main() == []
 
 
 def test_ids_are_fit_for_paths_files_and_addresses() -> None:
@@ -51,7 +51,7 @@ def test_a_context_without_sources_draws_from_the_systems() -> None:
     assert 0 <= ctx.random() < 1
 
 
-def test_a_hand_clock_wakes_sleepers_in_order() -> None:
+async def test_a_hand_clock_wakes_sleepers_in_order() -> None:
     async def main() -> list[str]:
         clock = HandClock()
         woken: list[str] = []
@@ -65,10 +65,10 @@ def test_a_hand_clock_wakes_sleepers_in_order() -> None:
         await asyncio.gather(*tasks)
         return woken
 
-    assert asyncio.run(main()) == ["a@1001", "b@1002"]
+    assert await main() == ["a@1001", "b@1002"]
 
 
-def test_timers_of_the_system_ring_in_order_and_not_when_called_off() -> None:
+async def test_timers_of_the_system_ring_in_order_and_not_when_called_off() -> None:
     rung: list[str] = []
 
     async def main() -> None:
@@ -89,11 +89,11 @@ def test_timers_of_the_system_ring_in_order_and_not_when_called_off() -> None:
         await done.wait()
 
     for _ in range(2):  # each event loop has its own
-        asyncio.run(main())
+        await main()
     assert rung == ["first", "again", "last"] * 2
 
 
-def test_a_timer_whose_function_fails_takes_none_along() -> None:
+async def test_a_timer_whose_function_fails_takes_none_along() -> None:
     def fail() -> None:
         raise ValueError("on purpose")
 
@@ -106,4 +106,4 @@ def test_a_timer_whose_function_fails_takes_none_along() -> None:
         await done.wait()
         return told
 
-    assert asyncio.run(main()) == ["on purpose"]
+    assert await main() == ["on purpose"]

@@ -28,7 +28,7 @@ def _expected(delays: list[float], cancelled: set[int], cancels: dict[int, int],
 
 
 @pytest.mark.parametrize("seed", range(40))
-def test_they_ring_in_order_but_for_those_that_are_cancelled_before(seed: int) -> None:
+async def test_they_ring_in_order_but_for_those_that_are_cancelled_before(seed: int) -> None:
     source = random.Random(seed)
     count = source.choice([1, 5, 50, 400])
     delays = [source.randrange(20) / 10_000 - source.choice([1, 0]) for _ in range(count)]
@@ -39,89 +39,74 @@ def test_they_ring_in_order_but_for_those_that_are_cancelled_before(seed: int) -
     rung: list[int] = []
     lost: list[object] = []
 
-    async def main() -> None:
-        asyncio.get_running_loop().set_exception_handler(lambda _, context: lost.append(context["exception"]))
-        timers, now, made = Timers(asyncio.get_running_loop()), time.monotonic(), list[QueuedTimer]()
+    asyncio.get_running_loop().set_exception_handler(lambda _, context: lost.append(context["exception"]))
+    timers, now, made = Timers(asyncio.get_running_loop()), time.monotonic(), list[QueuedTimer]()
 
-        def ring(number: int) -> None:
-            rung.append(number)
-            if number in failing:
-                raise ValueError(number)
-            if number in cancels:
-                made[cancels[number]].cancel()
+    def ring(number: int) -> None:
+        rung.append(number)
+        if number in failing:
+            raise ValueError(number)
+        if number in cancels:
+            made[cancels[number]].cancel()
 
-        for number, delay in enumerate(delays):
-            made.append(timers.call_at(now + delay, partial(ring, number)))
-        for number in cancelled:
-            made[number].cancel()
-        done = asyncio.Event()
-        timers.call_at(now + 0.003, done.set)
-        await done.wait()
-        assert all(each.callback is None for each in made)
-
-    asyncio.run(main())
+    for number, delay in enumerate(delays):
+        made.append(timers.call_at(now + delay, partial(ring, number)))
+    for number in cancelled:
+        made[number].cancel()
+    done = asyncio.Event()
+    timers.call_at(now + 0.003, done.set)
+    await done.wait()
+    assert all(each.callback is None for each in made)
     assert rung == _expected(delays, cancelled, cancels, failing)
     assert len(lost) == len(failing & set(rung))
 
 
 @pytest.mark.parametrize("at_once", [1, 3, 100])
-def test_cancelled_timers_do_not_pile_up_behind_one_that_waits(at_once: int) -> None:
-    async def main() -> None:
-        timers = Timers(asyncio.get_running_loop())
-        first = timers.call_at(time.monotonic() + 60, lambda: None)
-        for _ in range(1_000):
-            limits = [timers.call_at(time.monotonic() + 60 + each, lambda: None) for each in range(at_once)]
-            for each in limits:
-                each.cancel()
-            assert len(timers.queue) <= 130 + 2 * at_once
-        first.cancel()
-
-    asyncio.run(main())
+async def test_cancelled_timers_do_not_pile_up_behind_one_that_waits(at_once: int) -> None:
+    timers = Timers(asyncio.get_running_loop())
+    first = timers.call_at(time.monotonic() + 60, lambda: None)
+    for _ in range(1_000):
+        limits = [timers.call_at(time.monotonic() + 60 + each, lambda: None) for each in range(at_once)]
+        for each in limits:
+            each.cancel()
+        assert len(timers.queue) <= 130 + 2 * at_once
+    first.cancel()
 
 
-def test_a_timer_that_is_set_by_another_rings_too_and_an_earlier_one_is_not_late() -> None:
-    async def main() -> None:
-        timers, done, rung = Timers(asyncio.get_running_loop()), asyncio.Event(), list[str]()
-        late = timers.call_at(time.monotonic() + 60, lambda: rung.append("late"))
+async def test_a_timer_that_is_set_by_another_rings_too_and_an_earlier_one_is_not_late() -> None:
+    timers, done, rung = Timers(asyncio.get_running_loop()), asyncio.Event(), list[str]()
+    late = timers.call_at(time.monotonic() + 60, lambda: rung.append("late"))
 
-        def set_another() -> None:
-            timers.call_at(time.monotonic(), done.set)
+    def set_another() -> None:
+        timers.call_at(time.monotonic(), done.set)
 
-        timers.call_at(time.monotonic(), set_another)
-        await asyncio.wait_for(done.wait(), 5)
-        assert (rung, late.callback is None) == ([], False)
-
-    asyncio.run(main())
+    timers.call_at(time.monotonic(), set_another)
+    await asyncio.wait_for(done.wait(), 5)
+    assert (rung, late.callback is None) == ([], False)
 
 
-def test_a_timer_does_not_refer_to_the_call_that_set_it() -> None:
-    async def main() -> None:
-        done: asyncio.Future[int] = asyncio.get_running_loop().create_future()
-        NUMBER.set(7)
-        SYSTEM_CLOCK.call_at(time.monotonic(), lambda: done.set_result(NUMBER.get()))
-        assert await done == 0
-
-    asyncio.run(main())
+async def test_a_timer_does_not_refer_to_the_call_that_set_it() -> None:
+    done: asyncio.Future[int] = asyncio.get_running_loop().create_future()
+    NUMBER.set(7)
+    SYSTEM_CLOCK.call_at(time.monotonic(), lambda: done.set_result(NUMBER.get()))
+    assert await done == 0
 
 
-def test_a_timer_that_is_overdue_when_it_is_set_lets_others_go_first() -> None:
-    async def main() -> None:
-        turns: list[str] = []
-        done = asyncio.Event()
+async def test_a_timer_that_is_overdue_when_it_is_set_lets_others_go_first() -> None:
+    turns: list[str] = []
+    done = asyncio.Event()
 
-        def again() -> None:
-            turns.append("timer")
-            if len(turns) < 20:
-                SYSTEM_CLOCK.call_at(0, again)
-                asyncio.get_running_loop().call_soon(turns.append, "other")
-            else:
-                done.set()
+    def again() -> None:
+        turns.append("timer")
+        if len(turns) < 20:
+            SYSTEM_CLOCK.call_at(0, again)
+            asyncio.get_running_loop().call_soon(turns.append, "other")
+        else:
+            done.set()
 
-        SYSTEM_CLOCK.call_at(0, again)
-        await done.wait()
-        assert turns == ["timer", "other"] * 10 + ["timer"]
-
-    asyncio.run(main())
+    SYSTEM_CLOCK.call_at(0, again)
+    await done.wait()
+    assert turns == ["timer", "other"] * 10 + ["timer"]
 
 
 def test_each_event_loop_has_timers_of_its_own() -> None:

@@ -269,20 +269,16 @@ async def follow(agent: Any, streamed: bool, listeners: list[Any]) -> AgentRun:
 @pytest.mark.parametrize("streamed", [False, True], ids=["plain", "streamed"])
 @pytest.mark.parametrize("kind", KINDS, ids=NAMES)
 @pytest.mark.parametrize("place", PLACES)
-def test_it_ends_its_call_and_neither_the_task_nor_the_loop(
+async def test_it_ends_its_call_and_neither_the_task_nor_the_loop(
     place: str, kind: Callable[[], BaseException], streamed: bool
 ) -> None:
     raises = Raises(kind)
     agent = PLACES[place](raises)
 
-    async def main() -> AgentRun:
-        run = await follow(agent, streamed, [])
-        task = asyncio.current_task()
-        assert task is not None
-        assert not task.cancelling()
-        return run
-
-    run = asyncio.run(main())
+    run = await follow(agent, streamed, [])
+    task = asyncio.current_task()
+    assert task is not None
+    assert not task.cancelling()
     assert raises.calls
     assert isinstance(run.stop, (stops.Failed, stops.Completed, stops.Suspended)), run.stop
     if isinstance(run.stop, stops.Failed):
@@ -294,13 +290,13 @@ ENDED = (stops.Failed, stops.Completed, stops.Suspended, stops.ModelCallDenied, 
 
 
 @pytest.mark.parametrize("place", PLACES)
-def test_the_code_of_an_exception_does_no_harm(place: str) -> None:
+async def test_the_code_of_an_exception_does_no_harm(place: str) -> None:
     """Whatever its class does, the exception ends its call, and the run can be shown."""
     at = list(PLACES).index(place)
     for number, fault in enumerate(FAULTS):
         for base in BASES[(at + number) % 3 :: 3]:  # each fault meets each base at several places
             raises = Raises(misbehaving(base, fault))
-            run = asyncio.run(follow(PLACES[place](raises), bool(number % 2), []))
+            run = await follow(PLACES[place](raises), bool(number % 2), [])
             assert raises.calls
             assert isinstance(run.stop, ENDED), (base, run.stop)
             assert repr(run)
@@ -309,7 +305,7 @@ def test_the_code_of_an_exception_does_no_harm(place: str) -> None:
 
 @pytest.mark.parametrize("fault", FAULTS)
 @pytest.mark.parametrize("base", BASES, ids=lambda base: base.__name__)
-def test_an_exception_whose_code_fails_is_recorded_and_masked(
+async def test_an_exception_whose_code_fails_is_recorded_and_masked(
     base: type[BaseException], fault: str, tmp_path: Path
 ) -> None:
     agent = Agent(
@@ -319,16 +315,13 @@ def test_an_exception_whose_code_fails_is_recorded_and_masked(
         middleware=[Redaction("correct horse"), UsageAccounting(Accounts())],
     )
 
-    async def main() -> None:
-        run = await agent.run("x", run_id="r")
-        assert (await agent.replay("r")).stop == run.stop
-
-    asyncio.run(main())
+    run = await agent.run("x", run_id="r")
+    assert (await agent.replay("r")).stop == run.stop
 
 
 @pytest.mark.parametrize("streamed", [False, True], ids=["plain", "streamed"])
 @pytest.mark.parametrize("kind", KINDS, ids=NAMES)
-def test_raised_while_an_entry_is_recorded_it_is_an_error_of_the_run(
+async def test_raised_while_an_entry_is_recorded_it_is_an_error_of_the_run(
     kind: Callable[[], BaseException], streamed: bool
 ) -> None:
     """Without its record nothing can go on, so this error is raised and not recorded."""
@@ -337,28 +330,28 @@ def test_raised_while_an_entry_is_recorded_it_is_an_error_of_the_run(
     raises = Raises(kind)
     middleware = type("Raising", (Middleware,), {"on_record": raises})()
     with pytest.raises(ServiceError):
-        asyncio.run(follow(Agent(two_calls(), tools=[echo], middleware=[middleware]), streamed, []))
+        await follow(Agent(two_calls(), tools=[echo], middleware=[middleware]), streamed, [])
     assert raises.calls
 
 
 @pytest.mark.parametrize("streamed", [False, True], ids=["plain", "streamed"])
 @pytest.mark.parametrize("kind", KINDS, ids=NAMES)
 @pytest.mark.parametrize("make", ["sync", "async"])
-def test_a_listener_that_raises_it_is_logged(
+async def test_a_listener_that_raises_it_is_logged(
     make: str, kind: Callable[[], BaseException], streamed: bool, caplog: pytest.LogCaptureFixture
 ) -> None:
     raises = Raises(kind)
     listener = raises if make == "sync" else raises.later
     if kind is GeneratorExit:
         pytest.skip("indistinguishable from the end of the coroutine there")
-    run = asyncio.run(follow(Agent(two_calls(), tools=[echo]), streamed, [listener]))
+    run = await follow(Agent(two_calls(), tools=[echo]), streamed, [listener])
     assert run.stop == stops.Completed()
     assert raises.calls > 5
     assert "a listener failed" in caplog.text
 
 
 @pytest.mark.parametrize("place", PLACES)
-def test_a_cancellation_that_was_asked_for_ends_the_run(place: str) -> None:
+async def test_a_cancellation_that_was_asked_for_ends_the_run(place: str) -> None:
     """The same places, but the task was cancelled by its owner."""
     began = asyncio.Event()
 
@@ -386,7 +379,7 @@ def test_a_cancellation_that_was_asked_for_ends_the_run(place: str) -> None:
             await running
         assert isinstance(raised.value.partial.stop, stops.Cancelled)  # type: ignore[attr-defined]
 
-    asyncio.run(main())
+    await main()
 
 
 def test_what_has_to_be_raised_is_left_as_it_is() -> None:

@@ -68,7 +68,7 @@ def test_another_try_has_the_same_path_and_counts_anew() -> None:
     assert again.under("x").path == "run/call/x"
 
 
-def test_numbers_follow_the_order_of_asking_not_of_running() -> None:
+async def test_numbers_follow_the_order_of_asking_not_of_running() -> None:
     async def main() -> list[str]:
         ctx = root()
         seen: list[str] = []
@@ -81,7 +81,7 @@ def test_numbers_follow_the_order_of_asking_not_of_running() -> None:
         await asyncio.gather(*(work(ctx.under("x"), turns) for turns in (3, 2, 1)))
         return seen
 
-    assert asyncio.run(main()) == ["run/x#3", "run/x#2", "run/x"]
+    assert await main() == ["run/x#3", "run/x#2", "run/x"]
 
 
 def test_a_context_is_frozen() -> None:
@@ -340,19 +340,19 @@ def test_children_never_have_a_later_deadline() -> None:
     with_clock(main)
 
 
-def test_the_systems_clock_limits_too() -> None:
+async def test_the_systems_clock_limits_too() -> None:
     async def main() -> None:
         async with root().limit(0):
             await asyncio.Event().wait()
 
     with pytest.raises(Timeout, match="timed out after 0 s"):
-        asyncio.run(main())
+        await main()
 
 
 # -- the journal ---------------------------------------------------------------------------------------------------
 
 
-def test_without_a_journal_once_says_what_is_missing() -> None:
+async def test_without_a_journal_once_says_what_is_missing() -> None:
     async def call(request: int, ctx: Context) -> int:
         return request
 
@@ -360,7 +360,7 @@ def test_without_a_journal_once_says_what_is_missing() -> None:
         await root().once("n", 1, call, returns=int)
 
     with pytest.raises(ConfigurationError, match="not given 'journal'"):
-        asyncio.run(main())
+        await main()
 
 
 def test_state_is_never_that_of_an_owner_who_is_gone() -> None:

@@ -26,48 +26,36 @@ def test_a_call_is_made_once_and_answered_by_reference() -> None:
     assert calls.asked == ["q"]
 
 
-def test_the_same_context_asked_twice_is_answered_from_the_record() -> None:
-    async def main() -> None:
-        ctx, calls = beneath(LocalJournal()).at("call"), Calls("a")
-        for _ in range(3):
-            assert await ctx.once("model", "q", calls, returns=str) == "a"
-
-    asyncio.run(main())
+async def test_the_same_context_asked_twice_is_answered_from_the_record() -> None:
+    ctx, calls = beneath(LocalJournal()).at("call"), Calls("a")
+    for _ in range(3):
+        assert await ctx.once("model", "q", calls, returns=str) == "a"
 
 
-def test_children_made_after_a_call_are_recorded_too() -> None:
-    async def main() -> None:
-        journal = LocalJournal()
-        ctx = beneath(journal).at("call")
-        await ctx.once("model", "q", Calls("a"), returns=str)
-        await ctx.under("more").once("model", "q", Calls("b"), returns=str)
-        assert journal.find("run/call/more") is not None
-
-    asyncio.run(main())
+async def test_children_made_after_a_call_are_recorded_too() -> None:
+    journal = LocalJournal()
+    ctx = beneath(journal).at("call")
+    await ctx.once("model", "q", Calls("a"), returns=str)
+    await ctx.under("more").once("model", "q", Calls("b"), returns=str)
+    assert journal.find("run/call/more") is not None
 
 
-def test_a_try_again_around_a_recorded_call_is_recorded() -> None:
-    async def main() -> None:
-        journal = LocalJournal()
-        ctx, calls = beneath(journal).at("call"), Calls(ValueError("one"), "a")
-        with pytest.raises(ValueError, match="one"):
-            await ctx.once("model", "q", calls, returns=str)
-        assert await ctx.again().once("model", "q", calls, returns=str) == "a"
-        assert [type(entry) for entry in journal.entries] == [Failure, Result]
-
-    asyncio.run(main())
+async def test_a_try_again_around_a_recorded_call_is_recorded() -> None:
+    journal = LocalJournal()
+    ctx, calls = beneath(journal).at("call"), Calls(ValueError("one"), "a")
+    with pytest.raises(ValueError, match="one"):
+        await ctx.once("model", "q", calls, returns=str)
+    assert await ctx.again().once("model", "q", calls, returns=str) == "a"
+    assert [type(entry) for entry in journal.entries] == [Failure, Result]
 
 
-def test_beneath_once_calls_pass_through() -> None:
+async def test_beneath_once_calls_pass_through() -> None:
     async def outer(request: str, ctx: Context) -> str:
         return f"{await ctx.under('inner').once('inner', request, Calls('a'), returns=str)}!"
 
-    async def main() -> None:
-        journal = LocalJournal()
-        assert await beneath(journal).at("call").once("outer", "q", outer, returns=str) == "a!"
-        assert [entry.path for entry in journal.entries] == ["run/call"]
-
-    asyncio.run(main())
+    journal = LocalJournal()
+    assert await beneath(journal).at("call").once("outer", "q", outer, returns=str) == "a!"
+    assert [entry.path for entry in journal.entries] == ["run/call"]
 
 
 def test_who_sees_a_try_fail_asks_again() -> None:
@@ -103,24 +91,21 @@ def test_an_error_that_cannot_be_written_upon_is_recorded() -> None:
     assert tries(beneath(journal), Calls(Frozen("no"), "a"), 2) == ["Frozen: no", "a"]
 
 
-def test_cancellation_is_no_outcome() -> None:
-    async def main() -> None:
-        journal = LocalJournal()
-        ctx = beneath(journal)
+async def test_cancellation_is_no_outcome() -> None:
+    journal = LocalJournal()
+    ctx = beneath(journal)
 
-        async def hang(request: str, ctx: Context) -> str:
-            await asyncio.Event().wait()
-            return "never"
+    async def hang(request: str, ctx: Context) -> str:
+        await asyncio.Event().wait()
+        return "never"
 
-        task = asyncio.create_task(asked(ctx, hang, "q", "model", str))  # type: ignore[arg-type]
-        await settle()
-        task.cancel()
-        with pytest.raises(asyncio.CancelledError):
-            await task
-        assert journal.entries == []
-        assert await asked(ctx, Calls("a"), "q", "model", str) == "a"
-
-    asyncio.run(main())
+    task = asyncio.create_task(asked(ctx, hang, "q", "model", str))  # type: ignore[arg-type]
+    await settle()
+    task.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await task
+    assert journal.entries == []
+    assert await asked(ctx, Calls("a"), "q", "model", str) == "a"
 
 
 # -- through JSON --------------------------------------------------------------------------------------------------

@@ -52,33 +52,27 @@ def test_readers_get_everything_without_gaps_whenever_they_come(script: list[str
     asyncio.run(main())
 
 
-def test_a_reader_that_leaves_holds_up_nobody() -> None:
-    async def main() -> None:
-        journal = LocalJournal()
-        leaving, staying = asyncio.create_task(read(journal)), asyncio.create_task(read(journal))
-        await settle()
-        leaving.cancel()
-        await settle()
-        journal.append(Opened("", "r", 1, 0.0))
-        journal.append(Ended("", "Completed"))
-        assert len(await staying) == 2
-
-    asyncio.run(main())
+async def test_a_reader_that_leaves_holds_up_nobody() -> None:
+    journal = LocalJournal()
+    leaving, staying = asyncio.create_task(read(journal)), asyncio.create_task(read(journal))
+    await settle()
+    leaving.cancel()
+    await settle()
+    journal.append(Opened("", "r", 1, 0.0))
+    journal.append(Ended("", "Completed"))
+    assert len(await staying) == 2
 
 
-def test_a_run_that_goes_on_is_followed_on() -> None:
-    async def main() -> None:
-        journal = LocalJournal()
-        journal.append(Ended("", "Suspended"))
-        assert len(await read(journal)) == 1
-        journal.reopen("r", 5.0)
-        reader = asyncio.create_task(read(journal, 1))
-        await settle()
-        assert not reader.done()
-        journal.append(Ended("", "Completed"))
-        assert [number for number, _ in await reader] == [2, 3]
-
-    asyncio.run(main())
+async def test_a_run_that_goes_on_is_followed_on() -> None:
+    journal = LocalJournal()
+    journal.append(Ended("", "Suspended"))
+    assert len(await read(journal)) == 1
+    journal.reopen("r", 5.0)
+    reader = asyncio.create_task(read(journal, 1))
+    await settle()
+    assert not reader.done()
+    journal.append(Ended("", "Completed"))
+    assert [number for number, _ in await reader] == [2, 3]
 
 
 # -- costs ---------------------------------------------------------------------------------------------------------

@@ -57,76 +57,67 @@ class World:
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_a_run_whose_end_is_lost_is_refused_until_that_is_accepted(kind: str, tmp_path: Path) -> None:
-    async def main() -> None:
-        place, world = Damaged(kind, tmp_path), World()
+async def test_a_run_whose_end_is_lost_is_refused_until_that_is_accepted(kind: str, tmp_path: Path) -> None:
+    place, world = Damaged(kind, tmp_path), World()
+    store = place.open()
+    await world.agent(store).run("go", run_id="r")
+    count = len(await store.read(RUN))
+    await store.close()
+    place.cut(2)
+    for _ in range(2):  # trying does not accept
         store = place.open()
-        await world.agent(store).run("go", run_id="r")
-        count = len(await store.read(RUN))
+        told = f"the run r ends with entry 2, but entry {count} was acknowledged: entries 3 to {count} are lost"
+        with pytest.raises(JournalCorrupt, match=told):
+            await world.agent(store).run("go", run_id="r")
+        with pytest.raises(JournalCorrupt, match="ziggurat accept-loss 'r'"):
+            await world.agent(store).resume("r")
         await store.close()
-        place.cut(2)
-        for _ in range(2):  # trying does not accept
-            store = place.open()
-            told = f"the run r ends with entry 2, but entry {count} was acknowledged: entries 3 to {count} are lost"
-            with pytest.raises(JournalCorrupt, match=told):
-                await world.agent(store).run("go", run_id="r")
-            with pytest.raises(JournalCorrupt, match="ziggurat accept-loss 'r'"):
-                await world.agent(store).resume("r")
-            await store.close()
-        assert world.paid == 1
-        store = place.open()
-        assert await accept_loss(store, RUN) == range(3, count + 1)
-        assert await accept_loss(store, RUN) == range(4, 4)
-        await store.close()
-        store = place.open()
-        run = await world.agent(store).resume("r")
-        assert run.text == "done"
-        assert world.paid == 2  # as was accepted
-        assert b'"entry":"LossAccepted"' in (await store.read(RUN))[2].data
-        assert (await world.agent(store).replay("r")).text == "done"
-        await store.close()
-
-    asyncio.run(main())
+    assert world.paid == 1
+    store = place.open()
+    assert await accept_loss(store, RUN) == range(3, count + 1)
+    assert await accept_loss(store, RUN) == range(4, 4)
+    await store.close()
+    store = place.open()
+    run = await world.agent(store).resume("r")
+    assert run.text == "done"
+    assert world.paid == 2  # as was accepted
+    assert b'"entry":"LossAccepted"' in (await store.read(RUN))[2].data
+    assert (await world.agent(store).replay("r")).text == "done"
+    await store.close()
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_a_run_of_which_nothing_is_left_is_not_begun_anew_in_silence(kind: str, tmp_path: Path) -> None:
-    async def main() -> None:
-        place, world = Damaged(kind, tmp_path), World()
-        store = place.open()
-        await world.agent(store).run("go", run_id="r")
-        count = len(await store.read(RUN))
-        await store.close()
-        place.cut(0)
-        store = place.open()
-        for work in (world.agent(store).run("go", run_id="r"), world.agent(store).resume("r")):
-            with pytest.raises(JournalCorrupt, match=f"the run r has no entries, but entry {count} was acknowledged"):
-                await work
-        assert world.paid == 1
-        assert await accept_loss(store, RUN) == range(1, count + 1)
-        with pytest.raises(RunNotFound):
-            await world.agent(store).resume("r")
-        assert (await world.agent(store).run("go", run_id="r")).text == "done"
-        assert world.paid == 2
-        await store.close()
-
-    asyncio.run(main())
+async def test_a_run_of_which_nothing_is_left_is_not_begun_anew_in_silence(kind: str, tmp_path: Path) -> None:
+    place, world = Damaged(kind, tmp_path), World()
+    store = place.open()
+    await world.agent(store).run("go", run_id="r")
+    count = len(await store.read(RUN))
+    await store.close()
+    place.cut(0)
+    store = place.open()
+    for work in (world.agent(store).run("go", run_id="r"), world.agent(store).resume("r")):
+        with pytest.raises(JournalCorrupt, match=f"the run r has no entries, but entry {count} was acknowledged"):
+            await work
+    assert world.paid == 1
+    assert await accept_loss(store, RUN) == range(1, count + 1)
+    with pytest.raises(RunNotFound):
+        await world.agent(store).resume("r")
+    assert (await world.agent(store).run("go", run_id="r")).text == "done"
+    assert world.paid == 2
+    await store.close()
 
 
-def test_nothing_is_accepted_where_nothing_is_lost_or_remembered(tmp_path: Path) -> None:
-    async def main() -> None:
-        rows = LocalLogs()
-        await World().agent(rows).run("go", run_id="r")
-        assert not await accept_loss(rows, RUN)
-        store = Damaged("sqlite", tmp_path).open()
-        assert not await accept_loss(store, RUN)
-        await World().agent(store).run("go", run_id="r")
-        before = await store.read(RUN)
-        assert not await accept_loss(store, RUN)
-        assert await store.read(RUN) == before
-        await store.close()
-
-    asyncio.run(main())
+async def test_nothing_is_accepted_where_nothing_is_lost_or_remembered(tmp_path: Path) -> None:
+    rows = LocalLogs()
+    await World().agent(rows).run("go", run_id="r")
+    assert not await accept_loss(rows, RUN)
+    store = Damaged("sqlite", tmp_path).open()
+    assert not await accept_loss(store, RUN)
+    await World().agent(store).run("go", run_id="r")
+    before = await store.read(RUN)
+    assert not await accept_loss(store, RUN)
+    assert await store.read(RUN) == before
+    await store.close()
 
 
 @pytest.mark.parametrize("kind", ["sqlite", "file"])
@@ -153,35 +144,29 @@ def test_a_store_without_marks_is_opened_without_complaint_and_marked_from_then_
         asyncio.run(opened())
 
 
-def test_a_database_that_was_deleted_leaves_no_marks(tmp_path: Path) -> None:
-    async def main() -> None:
-        place, world = Damaged("sqlite", tmp_path), World()
-        for number in (1, 2):
-            store = place.open()
-            assert (await world.agent(store).run("go", run_id="r")).text == "done"
-            assert world.paid == number
-            await store.close()
-            (tmp_path / "runs.db").unlink()
-
-    asyncio.run(main())
-
-
-def test_a_database_has_one_file_of_marks_by_whatever_link_it_is_opened(tmp_path: Path) -> None:
-    async def main() -> None:
-        (tmp_path / "folder").mkdir()
-        place, world = Damaged("sqlite", tmp_path / "folder"), World()
-        store = place.open()
-        await world.agent(store).run("go", run_id="r")
-        await store.close()
-        (tmp_path / "link.db").symlink_to(tmp_path / "folder/runs.db")
-        store = connect(f"sqlite:///{tmp_path}/link.db")
-        assert await store.delete(RUN)
-        await store.close()
+async def test_a_database_that_was_deleted_leaves_no_marks(tmp_path: Path) -> None:
+    place, world = Damaged("sqlite", tmp_path), World()
+    for number in (1, 2):
         store = place.open()
         assert (await world.agent(store).run("go", run_id="r")).text == "done"
+        assert world.paid == number
         await store.close()
+        (tmp_path / "runs.db").unlink()
 
-    asyncio.run(main())
+
+async def test_a_database_has_one_file_of_marks_by_whatever_link_it_is_opened(tmp_path: Path) -> None:
+    (tmp_path / "folder").mkdir()
+    place, world = Damaged("sqlite", tmp_path / "folder"), World()
+    store = place.open()
+    await world.agent(store).run("go", run_id="r")
+    await store.close()
+    (tmp_path / "link.db").symlink_to(tmp_path / "folder/runs.db")
+    store = connect(f"sqlite:///{tmp_path}/link.db")
+    assert await store.delete(RUN)
+    await store.close()
+    store = place.open()
+    assert (await world.agent(store).run("go", run_id="r")).text == "done"
+    await store.close()
 
 
 @pytest.mark.parametrize("status", ["Completed", "Suspendee", "Failee", ""])

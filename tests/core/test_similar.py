@@ -1,6 +1,5 @@
 """Similar names are found, also for hostile names, with little work for each."""
 
-import asyncio
 import random
 import string
 import time
@@ -44,12 +43,12 @@ def _numbered(number: int) -> FunctionTool:
     return tool(name=f"tool_number_{number}_of_many")(work)
 
 
-def test_many_calls_of_many_unknown_tools_are_answered_quickly() -> None:
+async def test_many_calls_of_many_unknown_tools_are_answered_quickly() -> None:
     """The names differ from all of the tools' by little, so that the closest is hard to find."""
     box = Toolbox([_numbered(number) for number in range(1_000)])
     calls: list[Any] = [ToolCall(f"c{number}", f"tool_numbr_{number}_of_may", "{}") for number in range(1_000)]
     began = time.process_time()
-    run = asyncio.run(Agent(ScriptedModel(calls, "Done."), tools=box).run("Go"))
+    run = await Agent(ScriptedModel(calls, "Done."), tools=box).run("Go")
     assert time.process_time() - began < 10, "a tenth of it is usual; comparing letter by letter took a minute"
     assert run.text == "Done."
     assert "did you mean tool_number_7_of_many" in run.observations[7]

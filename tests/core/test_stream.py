@@ -441,7 +441,7 @@ def test_only_a_service_is_streamed(service: Any) -> None:
         open_stream(service, 1)
 
 
-def test_a_stream_that_is_read_without_its_block_says_so() -> None:
+async def test_a_stream_that_is_read_without_its_block_says_so() -> None:
     async def run(read: Callable[[Any], Awaitable[None]]) -> None:
         with pytest.raises(ConfigurationError, match=r"a stream is read within its block.*async with agent\.stream"):
             await read(open_stream(counting, 1))
@@ -458,7 +458,7 @@ def test_a_stream_that_is_read_without_its_block_says_so() -> None:
         await stream
 
     for read in (loop, plain_loop, waiting):
-        asyncio.run(run(read))
+        await run(read)
 
 
 @pytest.mark.parametrize("leave_at", [0, 1, 7, None])

@@ -153,23 +153,21 @@ PLACES = [_plain, _timed, _layered, _at_the_same_time, _below, _in_a_model, _in_
 @pytest.mark.parametrize("place", PLACES)
 @pytest.mark.parametrize("use", USES)
 @pytest.mark.parametrize("streamed", [False, True])
-def test_a_task_group_whose_task_fails_cancels_no_run(
+async def test_a_task_group_whose_task_fails_cancels_no_run(
     use: Callable[[], Awaitable[str]], place: Callable[[Callable[[], Awaitable[str]]], Any], streamed: bool
 ) -> None:
-    async def go() -> tuple[AgentRun, int]:
-        agent = place(use)
-        if streamed:
-            async with agent.stream("go") as events:
-                async for _ in events:
-                    pass
-            run = events.response
-        else:
-            run = await agent.run("go")
-        task = asyncio.current_task()
-        assert task is not None
-        return run, task.cancelling()
 
-    run, cancelling = asyncio.run(go())
+    agent = place(use)
+    if streamed:
+        async with agent.stream("go") as events:
+            async for _ in events:
+                pass
+        run = events.response
+    else:
+        run = await agent.run("go")
+    task = asyncio.current_task()
+    assert task is not None
+    cancelling = task.cancelling()
     assert isinstance(run.stop, stops.Completed), run.error
     assert run.text == "done"
     if place is not _in_a_flow:  # whose own code is awaited as that of the caller
@@ -197,22 +195,20 @@ async def _swallows_after_one() -> str:
 
 @pytest.mark.parametrize("place", [_plain, _timed, _at_the_same_time, _below])
 @pytest.mark.parametrize("use", [_waits_in_a_group, _waits_after_one, _swallows_after_one])
-def test_who_cancels_a_run_whose_tool_uses_task_groups_ends_it(
+async def test_who_cancels_a_run_whose_tool_uses_task_groups_ends_it(
     use: Callable[[], Awaitable[str]], place: Callable[[Callable[[], Awaitable[str]]], Any]
 ) -> None:
-    async def go() -> None:
-        task = asyncio.get_running_loop().create_task(place(use).run("go"))
-        for _ in range(30):
-            await asyncio.sleep(0)
-        assert not task.done()
-        task.cancel()
-        with pytest.raises(asyncio.CancelledError):
-            await task
 
-    asyncio.run(go())
+    task = asyncio.get_running_loop().create_task(place(use).run("go"))
+    for _ in range(30):
+        await asyncio.sleep(0)
+    assert not task.done()
+    task.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await task
 
 
-def test_a_time_limit_that_passes_after_a_task_group_has_failed_is_a_time_limit() -> None:
+async def test_a_time_limit_that_passes_after_a_task_group_has_failed_is_a_time_limit() -> None:
     async def go() -> AgentRun:
         clock = HandClock(0.0)
         agent = Agent(ScriptedModel(tool_call("work")), tools=[_tool_of(_waits_after_one)], timeout=60)
@@ -220,4 +216,4 @@ def test_a_time_limit_that_passes_after_a_task_group_has_failed_is_a_time_limit(
         await clock.advance(61)
         return await task
 
-    assert isinstance(asyncio.run(go()).stop, stops.TimedOut)
+    assert isinstance((await go()).stop, stops.TimedOut)

@@ -165,8 +165,8 @@ def test_nor_is_a_memory_that_an_agent_was_given_by_its_address(tmp_path: Path) 
     assert _warned(main, tmp_path) == []
 
 
-def test_memories_in_this_process_are_a_value_like_any_other() -> None:
-    asyncio.run(_use_memories(LocalMemoryStore()))
+async def test_memories_in_this_process_are_a_value_like_any_other() -> None:
+    await _use_memories(LocalMemoryStore())
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         gc.collect()

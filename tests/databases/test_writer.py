@@ -43,7 +43,7 @@ def _fail() -> str:
     raise StoreError("no room")
 
 
-def test_what_comes_while_it_writes_is_written_together_next_and_reading_stands_alone() -> None:
+async def test_what_comes_while_it_writes_is_written_together_next_and_reading_stands_alone() -> None:
     written = Written()
 
     async def main() -> list[object]:
@@ -58,30 +58,27 @@ def test_what_comes_while_it_writes_is_written_together_next_and_reading_stands_
         assert not is_busy(asyncio.get_running_loop())
         return list(outcome)
 
-    assert asyncio.run(main()) == [1, 2, 3, 4, 5]
+    assert await main() == [1, 2, 3, 4, 5]
     assert written.batches == [["a"], ["b", "c"], ["d"]]
     written.writer.close()
     assert written.ended
 
 
-def test_a_failure_is_told_to_its_own_job_and_one_that_was_cancelled_is_done_all_the_same() -> None:
+async def test_a_failure_is_told_to_its_own_job_and_one_that_was_cancelled_is_done_all_the_same() -> None:
     written = Written()
     done: list[str] = []
 
-    async def main() -> None:
-        submit = written.writer.submit
-        cancelled, failing = submit(lambda: done.append("cancelled"), "a"), submit(_fail, "b")
-        good = submit(lambda: "good", "c")
-        await asyncio.sleep(0)
-        cancelled.cancel()
-        written.gate.set()
-        with pytest.raises(StoreError, match="no room"):
-            await failing
-        assert await good == "good"
-        with pytest.raises(asyncio.CancelledError):
-            await cancelled
-
-    asyncio.run(main())
+    submit = written.writer.submit
+    cancelled, failing = submit(lambda: done.append("cancelled"), "a"), submit(_fail, "b")
+    good = submit(lambda: "good", "c")
+    await asyncio.sleep(0)
+    cancelled.cancel()
+    written.gate.set()
+    with pytest.raises(StoreError, match="no room"):
+        await failing
+    assert await good == "good"
+    with pytest.raises(asyncio.CancelledError):
+        await cancelled
     assert done == ["cancelled"]
     written.writer.close()
 
@@ -102,23 +99,20 @@ def test_an_event_loop_that_ended_meanwhile_stops_nothing() -> None:
     written.writer.close()
 
 
-def test_closed_it_does_what_was_given_and_refuses_the_rest() -> None:
+async def test_closed_it_does_what_was_given_and_refuses_the_rest() -> None:
     written = Written()
     written.gate.set()
 
-    async def main() -> None:
-        given = written.writer.submit(lambda: "given", "a")
-        written.writer.close()
-        written.writer.close()
-        assert await given == "given"
-        with pytest.raises(StoreError, match="is closed"):
-            written.writer.submit(lambda: 0, "b")
-
-    asyncio.run(main())
+    given = written.writer.submit(lambda: "given", "a")
+    written.writer.close()
+    written.writer.close()
+    assert await given == "given"
+    with pytest.raises(StoreError, match="is closed"):
+        written.writer.submit(lambda: 0, "b")
     assert written.ended
 
 
-def test_what_goes_wrong_between_jobs_does_not_end_the_thread(caplog: pytest.LogCaptureFixture) -> None:
+async def test_what_goes_wrong_between_jobs_does_not_end_the_thread(caplog: pytest.LogCaptureFixture) -> None:
     written = Written()
     written.gate.set()
 
@@ -126,7 +120,7 @@ def test_what_goes_wrong_between_jobs_does_not_end_the_thread(caplog: pytest.Log
         await written.writer.submit(lambda: 0, "a")
         return await written.writer.submit(lambda: "still there", "b")
 
-    assert asyncio.run(main()) == "still there"
+    assert await main() == "still there"
     written.writer.close()
     assert written.idled
     assert "could not be renewed" in caplog.text
@@ -172,44 +166,38 @@ class AtOnce:
         return self.writer.submit(lambda: log, log, small=small)
 
 
-def test_small_jobs_of_one_task_are_done_as_they_come_and_those_of_others_together() -> None:
+async def test_small_jobs_of_one_task_are_done_as_they_come_and_those_of_others_together() -> None:
     here = AtOnce()
 
     async def other(log: str) -> None:
         await here.submit(log)
 
-    async def main() -> None:
-        first, second = here.submit("a"), here.submit("b")
-        assert first.done()
-        assert second.done()
-        async with asyncio.TaskGroup() as tasks:
-            for log in "cde":
-                tasks.create_task(other(log))
-        assert not is_busy(asyncio.get_running_loop())
-
-    asyncio.run(main())
+    first, second = here.submit("a"), here.submit("b")
+    assert first.done()
+    assert second.done()
+    async with asyncio.TaskGroup() as tasks:
+        for log in "cde":
+            tasks.create_task(other(log))
+    assert not is_busy(asyncio.get_running_loop())
     here.writer.close()
     assert here.done == [(True, ["a"]), (True, ["b"]), (True, ["c"]), (True, ["d", "e"])]
 
 
 @pytest.mark.parametrize("count", [1, 8, 9, 24, 40])
-def test_a_task_submits_a_few_jobs_at_once_before_others_have_a_turn(count: int) -> None:
+async def test_a_task_submits_a_few_jobs_at_once_before_others_have_a_turn(count: int) -> None:
     here = AtOnce()
 
-    async def main() -> None:
-        jobs = [here.submit(str(number)) for number in range(count)]
-        assert [job.done() for job in jobs] == [number < 8 for number in range(count)]
-        await asyncio.gather(*jobs)
-        assert not is_busy(asyncio.get_running_loop())
-
-    asyncio.run(main())
+    jobs = [here.submit(str(number)) for number in range(count)]
+    assert [job.done() for job in jobs] == [number < 8 for number in range(count)]
+    await asyncio.gather(*jobs)
+    assert not is_busy(asyncio.get_running_loop())
     here.writer.close()
     rest = [str(number) for number in range(8, count)]
     assert here.done[: min(8, count)] == [(True, [str(number)]) for number in range(min(8, count))]
     assert here.done[8:] == ([(len(rest) <= 16, rest)] if rest else [])
 
 
-def test_a_task_that_waits_for_each_job_lets_others_have_a_turn() -> None:
+async def test_a_task_that_waits_for_each_job_lets_others_have_a_turn() -> None:
     here = AtOnce()
     turns = 0
 
@@ -219,81 +207,69 @@ def test_a_task_that_waits_for_each_job_lets_others_have_a_turn() -> None:
             turns += 1
             await asyncio.sleep(0)
 
-    async def main() -> None:
-        counting = asyncio.create_task(count())
-        for number in range(80):
-            assert await here.submit(str(number)) == str(number)
-        counting.cancel()
-
-    asyncio.run(main())
+    counting = asyncio.create_task(count())
+    for number in range(80):
+        assert await here.submit(str(number)) == str(number)
+    counting.cancel()
     here.writer.close()
     assert turns >= 80 // 8 - 1
 
 
-def test_what_is_large_or_refused_or_comes_after_what_is_under_way_is_done_in_the_thread() -> None:
+async def test_what_is_large_or_refused_or_comes_after_what_is_under_way_is_done_in_the_thread() -> None:
     here = AtOnce()
 
-    async def main() -> None:
-        here.gate.clear()
-        large = here.submit("large", small=False)
-        await asyncio.sleep(0)
-        after = here.submit("after")
-        assert not after.done()
-        here.gate.set()
-        assert list(await asyncio.gather(large, after)) == ["large", "after"]
-        here.rest()
-        here.refuses = True
-        assert await here.submit("refused") == "refused"
-        here.refuses = False
-        here.rest()
-        assert here.submit("again").done()
-
-    asyncio.run(main())
+    here.gate.clear()
+    large = here.submit("large", small=False)
+    await asyncio.sleep(0)
+    after = here.submit("after")
+    assert not after.done()
+    here.gate.set()
+    assert list(await asyncio.gather(large, after)) == ["large", "after"]
+    here.rest()
+    here.refuses = True
+    assert await here.submit("refused") == "refused"
+    here.refuses = False
+    here.rest()
+    assert here.submit("again").done()
     here.writer.close()
     done = [(at_once, log) for at_once, logs in here.done for log in logs]
     assert done == [(False, "large"), (False, "after"), (False, "refused"), (True, "again")]
 
 
-def test_while_another_event_loop_keeps_the_thread_at_work_nobody_waits_for_it_here() -> None:
+async def test_while_another_event_loop_keeps_the_thread_at_work_nobody_waits_for_it_here() -> None:
     here = AtOnce()
 
     async def large() -> str:
         return await here.submit("large", small=False)
 
-    async def small() -> None:
-        here.gate.clear()
-        elsewhere = asyncio.create_task(asyncio.to_thread(asyncio.run, large()))
-        await asyncio.to_thread(here.begun.wait)
-        waiting = here.submit("small")
-        await asyncio.sleep(0)
-        assert not waiting.done()
-        here.gate.set()
-        assert (await elsewhere, await waiting) == ("large", "small")
-
-    asyncio.run(small())
+    here.gate.clear()
+    elsewhere = asyncio.create_task(asyncio.to_thread(asyncio.run, large()))
+    await asyncio.to_thread(here.begun.wait)
+    waiting = here.submit("small")
+    await asyncio.sleep(0)
+    assert not waiting.done()
+    here.gate.set()
+    assert (await elsewhere, await waiting) == ("large", "small")
     here.writer.close()
     assert here.done == [(False, ["large"]), (False, ["small"])]
 
 
-def test_an_interrupt_of_what_is_done_at_once_leaves_nobody_waiting() -> None:
+async def test_an_interrupt_of_what_is_done_at_once_leaves_nobody_waiting() -> None:
     here = AtOnce()
     waiting: list[asyncio.Future[str]] = []
 
-    async def main() -> None:
-        loop = asyncio.get_running_loop()
-        for _ in range(8):
-            here.submit("first")
-        waiting.append(here.submit("second"))
-        here.interrupted = True
-        with pytest.raises(KeyboardInterrupt):
-            here.writer._hand_over(loop)
-        assert waiting[0].cancelled()
-        assert not is_busy(loop)
-        here.interrupted = False
-        await asyncio.sleep(0)
-        assert here.submit("third").done()
-
-    asyncio.run(main())
+    loop = asyncio.get_running_loop()
+    for _ in range(8):
+        here.submit("first")
+    waiting.append(here.submit("second"))
+    here.interrupted = True
+    with pytest.raises(KeyboardInterrupt):
+        here.writer._hand_over(loop)
+    assert waiting[0].cancelled()
+    assert not is_busy(loop)
+    here.interrupted = False
+    await asyncio.sleep(0)
+    assert here.submit("third").done()
     here.writer.close()
 
 
@@ -346,19 +322,16 @@ def test_threads_that_give_while_it_is_closed_all_hear_what_became_of_it() -> No
         assert {str(each) for each in outcomes if not isinstance(each, StoreError)} == done
 
 
-def test_closed_before_it_was_used_it_leaves_no_thread() -> None:
+async def test_closed_before_it_was_used_it_leaves_no_thread() -> None:
     written = Written()
     written.writer.close()
 
-    async def main() -> None:
-        with pytest.raises(StoreError, match="is closed"):
-            written.writer.submit(lambda: 0, "a")
-
-    asyncio.run(main())
+    with pytest.raises(StoreError, match="is closed"):
+        written.writer.submit(lambda: 0, "a")
     assert written.writer._thread is None
 
 
-def test_an_interrupt_as_soon_as_the_lock_is_held_does_not_keep_it() -> None:
+async def test_an_interrupt_as_soon_as_the_lock_is_held_does_not_keep_it() -> None:
     here = AtOnce()
 
     class Interrupted:
@@ -378,5 +351,5 @@ def test_an_interrupt_as_soon_as_the_lock_is_held_does_not_keep_it() -> None:
             here.submit("first")
         return await here.submit("second", small=False)
 
-    assert asyncio.run(main()) == "second"
+    assert await main() == "second"
     here.writer.close()

@@ -1,6 +1,5 @@
 """The evaluation: its table, and how it ends."""
 
-import asyncio
 import io
 
 from examples.apps import evaluation
@@ -16,7 +15,7 @@ def test_the_table_compares_two_versions_by_two_judges() -> None:
     assert [cell.strip() for cell in total.split("│")[2:-1]] == ["75%", "25%", "75%", "100%"]
 
 
-def test_it_fails_when_too_few_answers_are_right() -> None:
+async def test_it_fails_when_too_few_answers_are_right() -> None:
     console = Console(file=io.StringIO(), width=120)
-    assert asyncio.run(evaluation.main(console)) == 0
-    assert asyncio.run(evaluation.main(console, passing=0.8)) == 1
+    assert await evaluation.main(console) == 0
+    assert await evaluation.main(console, passing=0.8) == 1

@@ -1,6 +1,5 @@
 """Disks that fail in a short run; `make faults` has twenty steps and every request."""
 
-import asyncio
 import contextlib
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -22,11 +21,11 @@ from ziggurat.stores.file import FileStore
 @pytest.mark.parametrize("often", [1, 1_000_000_000], ids=["once", "from then on"])
 @pytest.mark.parametrize("which", ["full", "broken", "flush"])
 @pytest.mark.parametrize(("store", "stride"), [("file", 2), ("sqlite", 5), ("normal", 2)])
-def test_a_run_that_cannot_be_stored_stops_and_goes_on_when_there_is_room(
+async def test_a_run_that_cannot_be_stored_stops_and_goes_on_when_there_is_room(
     store: str, stride: int, which: str, often: int
 ) -> None:
     outcome = Outcome()
-    asyncio.run(every_request(STORES[store], which, often, 3, outcome, stride))
+    await every_request(STORES[store], which, often, 3, outcome, stride)
     assert not outcome.verdict, outcome.verdict
     assert outcome.faults >= 3
 
@@ -35,16 +34,16 @@ def test_a_run_that_cannot_be_stored_stops_and_goes_on_when_there_is_room(
     ("store", "makes"),
     [("file", FlowWorld), ("sqlite", FlowWorld), ("file", GraphWorld), ("file", PlanWorld)],
 )
-def test_planned_work_that_cannot_be_stored_stops_and_goes_on_when_there_is_room(
+async def test_planned_work_that_cannot_be_stored_stops_and_goes_on_when_there_is_room(
     store: str, makes: type[World]
 ) -> None:
     outcome = Outcome()
-    asyncio.run(every_request(STORES[store], "full", 1, 4, outcome, 4 if makes is FlowWorld else 12, makes))
+    await every_request(STORES[store], "full", 1, 4, outcome, 4 if makes is FlowWorld else 12, makes)
     assert not outcome.verdict, outcome.verdict
     assert outcome.faults >= 3
 
 
-def test_a_store_that_passes_failures_over_is_found_out() -> None:
+async def test_a_store_that_passes_failures_over_is_found_out() -> None:
     class Careless(FileStore):
         async def append(  # type: ignore[override]
             self,
@@ -65,5 +64,5 @@ def test_a_store_that_passes_failures_over_is_found_out() -> None:
 
     outcome = Outcome()
     with contextlib.suppress(StoreError):
-        asyncio.run(every_request(opens, "flush", 1_000_000_000, 3, outcome, 3))
+        await every_request(opens, "flush", 1_000_000_000, 3, outcome, 3)
     assert any("its intent was not stored" in each for each in outcome.verdict.lost)

@@ -1,6 +1,5 @@
 """Losses of power in a short run, on each store; `make faults` has fifty steps and every write."""
 
-import asyncio
 from pathlib import Path
 
 import pytest
@@ -20,8 +19,8 @@ async def _lose_power(store: str, folder: Path, every: int, tail_may_go: bool, m
 
 
 @pytest.mark.parametrize(("store", "every"), [("file", 2), ("sqlite", 3), ("normal", 3)])
-def test_what_was_acknowledged_is_there_when_power_is_back(store: str, every: int, tmp_path: Path) -> None:
-    found = asyncio.run(_lose_power(store, tmp_path, every, store == "normal"))
+async def test_what_was_acknowledged_is_there_when_power_is_back(store: str, every: int, tmp_path: Path) -> None:
+    found = await _lose_power(store, tmp_path, every, store == "normal")
     assert not found.lost
     assert found.states > 100
     assert found.resumed > 1
@@ -32,17 +31,17 @@ def test_what_was_acknowledged_is_there_when_power_is_back(store: str, every: in
     ("store", "makes"),
     [("file", FlowWorld), ("sqlite", FlowWorld), ("file", GraphWorld), ("file", PlanWorld)],
 )
-def test_the_acknowledged_steps_of_planned_work_are_there_when_power_is_back(
+async def test_the_acknowledged_steps_of_planned_work_are_there_when_power_is_back(
     store: str, makes: type[World], tmp_path: Path
 ) -> None:
-    found = asyncio.run(_lose_power(store, tmp_path, 3 if makes is FlowWorld else 9, False, makes))
+    found = await _lose_power(store, tmp_path, 3 if makes is FlowWorld else 9, False, makes)
     assert not found.lost
     assert found.states > 50
     assert found.resumed > 0
 
 
-def test_a_database_that_flushes_seldom_is_seen_to_lose(tmp_path: Path) -> None:
-    assert asyncio.run(_lose_power("normal", tmp_path, 20, tail_may_go=False)).lost
+async def test_a_database_that_flushes_seldom_is_seen_to_lose(tmp_path: Path) -> None:
+    assert (await _lose_power("normal", tmp_path, 20, tail_may_go=False)).lost
 
 
 def test_what_was_not_flushed_may_be_lost_torn_or_kept() -> None:

@@ -4,7 +4,6 @@ The run was recorded by the agent below as it was: it had looked an address up, 
 a person to agree to a mail. What is recorded stands; what is live goes by the new agent; each difference is told of.
 """
 
-import asyncio
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -160,7 +159,7 @@ async def _waiting(store: Store) -> AgentRun:
 
 @pytest.mark.parametrize("kind", ["memory", "sqlite"])
 @pytest.mark.parametrize("change", DEPLOYS)
-def test_a_run_that_waits_goes_on_after_a_deploy(change: str, kind: str, tmp_path: Path) -> None:
+async def test_a_run_that_waits_goes_on_after_a_deploy(change: str, kind: str, tmp_path: Path) -> None:
     deploy, opens = DEPLOYS[change], PLACES[kind](tmp_path)
     heard: set[str] = set()
 
@@ -168,31 +167,28 @@ def test_a_run_that_waits_goes_on_after_a_deploy(change: str, kind: str, tmp_pat
         if isinstance(event, Diverged):
             heard.add(event.what)
 
-    async def main() -> None:
-        store = opens()
-        (item,) = (await _waiting(store)).pending
-        await store.close()
-        later = opens()
-        agent = desk(later, **deploy.changes())
-        if deploy.text is None:
-            with pytest.raises(RunNotFound, match="not started by an agent named 'clerk'"):
-                await agent.resume("r", {item.id: Approve()})
-        else:
-            assert [each.id for each in (await agent.resume("r")).pending] == [item.id], "it waits until it is decided"
-            run = await agent.resume("r", {item.id: Approve()}, listeners=[listen])
-            assert run.stop == stops.Completed()
-            assert run.text.startswith(deploy.text)
-            assert [result.text for result in results(run)][:2] == ["ada@example.org", "It is fine."]
-            assert heard == deploy.told
-        assert DONE.count("mail to ada@example.org") == deploy.sent
-        assert DONE.count("look up ada") == 1, "what was done is not done again"
-        await later.close()
-
-    asyncio.run(main())
+    store = opens()
+    (item,) = (await _waiting(store)).pending
+    await store.close()
+    later = opens()
+    agent = desk(later, **deploy.changes())
+    if deploy.text is None:
+        with pytest.raises(RunNotFound, match="not started by an agent named 'clerk'"):
+            await agent.resume("r", {item.id: Approve()})
+    else:
+        assert [each.id for each in (await agent.resume("r")).pending] == [item.id], "it waits until it is decided"
+        run = await agent.resume("r", {item.id: Approve()}, listeners=[listen])
+        assert run.stop == stops.Completed()
+        assert run.text.startswith(deploy.text)
+        assert [result.text for result in results(run)][:2] == ["ada@example.org", "It is fine."]
+        assert heard == deploy.told
+    assert DONE.count("mail to ada@example.org") == deploy.sent
+    assert DONE.count("look up ada") == 1, "what was done is not done again"
+    await later.close()
 
 
 @pytest.mark.parametrize("change", [change for change, deploy in DEPLOYS.items() if deploy.text is not None])
-def test_a_replay_tells_a_deploy_from_what_was_recorded(change: str, tmp_path: Path) -> None:
+async def test_a_replay_tells_a_deploy_from_what_was_recorded(change: str, tmp_path: Path) -> None:
     deploy = DEPLOYS[change]
 
     async def main() -> None:
@@ -206,14 +202,11 @@ def test_a_replay_tells_a_deploy_from_what_was_recorded(change: str, tmp_path: P
         with pytest.raises(JournalMismatch, match=f"first divergence at desk: ({'|'.join(deploy.told)})"):
             await again.replay("r")
 
-    asyncio.run(main())
+    await main()
 
 
-def test_a_hook_that_is_added_runs_for_what_is_live_only(tmp_path: Path) -> None:
-    async def main() -> None:
-        store = PLACES["memory"](tmp_path)()
-        (item,) = (await _waiting(store)).pending
-        await desk(store, middleware=[Reminder()]).resume("r", {item.id: Approve()})
-        assert DONE.count("hook") == 1
-
-    asyncio.run(main())
+async def test_a_hook_that_is_added_runs_for_what_is_live_only(tmp_path: Path) -> None:
+    store = PLACES["memory"](tmp_path)()
+    (item,) = (await _waiting(store)).pending
+    await desk(store, middleware=[Reminder()]).resume("r", {item.id: Approve()})
+    assert DONE.count("hook") == 1

@@ -1,6 +1,5 @@
 """Runs that were recorded once are read, replayed and gone on with at every commit, on every store, cut anywhere."""
 
-import asyncio
 import re
 from pathlib import Path
 
@@ -29,9 +28,9 @@ def test_every_kind_is_recorded() -> None:
 
 
 @pytest.mark.parametrize("name", GOLDEN)
-def test_what_is_recorded_today_has_the_form_that_is_kept(name: str) -> None:
+async def test_what_is_recorded_today_has_the_form_that_is_kept(name: str) -> None:
     kept = RECORDINGS[f"version-{SHAPE_VERSION}/{name}"]
-    today = asyncio.run(recorded(GOLDEN[name]))
+    today = await recorded(GOLDEN[name])
     now, was = ([msgspec.json.decode(line) for line in lines(each)] for each in (today, kept))
     assert [(entry["entry"], entry["path"]) for entry in now] == [(entry["entry"], entry["path"]) for entry in was]
     assert not misses(now, was), "the form of records has changed: if old ones are still read, run `make golden`"
@@ -47,20 +46,17 @@ def test_a_change_of_form_is_seen() -> None:
 
 @EACH
 @pytest.mark.parametrize("kind", PLACES)
-def test_a_recorded_run_replays_to_its_end(recording: str, kind: str, tmp_path: Path) -> None:
+async def test_a_recorded_run_replays_to_its_end(recording: str, kind: str, tmp_path: Path) -> None:
     name = _golden(recording)
     opens = PLACES[kind](tmp_path)
 
-    async def main() -> None:
-        store = opens()
-        await put(store, name, RECORDINGS[recording])
-        run = await GOLDEN[name].make(store).replay("r")
-        assert stops.status_of(run.stop) == GOLDEN[name].stop
-        if run.stop == stops.Completed():
-            assert run.text == GOLDEN[name].text
-        await store.close()
-
-    asyncio.run(main())
+    store = opens()
+    await put(store, name, RECORDINGS[recording])
+    run = await GOLDEN[name].make(store).replay("r")
+    assert stops.status_of(run.stop) == GOLDEN[name].stop
+    if run.stop == stops.Completed():
+        assert run.text == GOLDEN[name].text
+    await store.close()
 
 
 async def _to_the_end(store: Store, name: str) -> AgentRun:
@@ -82,30 +78,24 @@ def _check(run: AgentRun, name: str) -> None:
 
 @EACH
 @pytest.mark.parametrize("kind", PLACES)
-def test_a_recorded_run_goes_on_wherever_it_was_cut(recording: str, kind: str, tmp_path: Path) -> None:
+async def test_a_recorded_run_goes_on_wherever_it_was_cut(recording: str, kind: str, tmp_path: Path) -> None:
     name, whole = _golden(recording), lines(RECORDINGS[recording])
     cuts = range(1, len(whole) + 1) if kind == "memory" else (len(whole) // 2, len(whole) - 1)
 
-    async def main() -> None:
-        for cut in cuts:
-            store = PLACES[kind](tmp_path / str(cut))()
-            await put(store, name, b"\n".join(whole[:cut]) + b"\n")
-            _check(await _to_the_end(store, name), name)
-            await store.close()
-
-    asyncio.run(main())
+    for cut in cuts:
+        store = PLACES[kind](tmp_path / str(cut))()
+        await put(store, name, b"\n".join(whole[:cut]) + b"\n")
+        _check(await _to_the_end(store, name), name)
+        await store.close()
 
 
-def test_a_payment_that_was_begun_is_not_made_again(tmp_path: Path) -> None:
+async def test_a_payment_that_was_begun_is_not_made_again(tmp_path: Path) -> None:
     whole = lines(RECORDINGS[f"version-{SHAPE_VERSION}/once"])
     (begun,) = [number for number, line in enumerate(whole, 1) if b'"entry":"Intent"' in line]
 
-    async def main() -> None:
-        store = PLACES["memory"](tmp_path)()
-        await put(store, "once", b"\n".join(whole[:begun]) + b"\n")
-        assert "was not run again" in (await _to_the_end(store, "once")).text
-
-    asyncio.run(main())
+    store = PLACES["memory"](tmp_path)()
+    await put(store, "once", b"\n".join(whole[:begun]) + b"\n")
+    assert "was not run again" in (await _to_the_end(store, "once")).text
 
 
 def test_no_recording_holds_a_secret() -> None:
@@ -114,11 +104,8 @@ def test_no_recording_holds_a_secret() -> None:
     assert not any(re.search(rb"sk-proj|abcdefghijkl", recording) for recording in kept)
 
 
-def test_another_agent_is_told_apart_by_its_name(tmp_path: Path) -> None:
-    async def main() -> None:
-        store = PLACES["memory"](tmp_path)()
-        await put(store, "once", RECORDINGS[f"version-{SHAPE_VERSION}/once"])
-        with pytest.raises(RunExists, match="another agent, 'once'"):
-            await GOLDEN["tools"].make(store).run(PROMPT, run_id="r")
-
-    asyncio.run(main())
+async def test_another_agent_is_told_apart_by_its_name(tmp_path: Path) -> None:
+    store = PLACES["memory"](tmp_path)()
+    await put(store, "once", RECORDINGS[f"version-{SHAPE_VERSION}/once"])
+    with pytest.raises(RunExists, match="another agent, 'once'"):
+        await GOLDEN["tools"].make(store).run(PROMPT, run_id="r")

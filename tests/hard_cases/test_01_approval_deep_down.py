@@ -150,14 +150,14 @@ def _empty_cache() -> None:
     CACHE.clear()
 
 
-def _suspended(process: Process, streamed: bool = False) -> AgentRun:
+async def _suspended(process: Process, streamed: bool = False) -> AgentRun:
     async def read() -> AgentRun:
         async with process.agent.stream("go", run_id="r", buffer=1) as events:
             async for _ in events:
                 await asyncio.sleep(0)
         return events.response
 
-    run = asyncio.run(read() if streamed else process.agent.run("go", run_id="r"))
+    run = await (read() if streamed else process.agent.run("go", run_id="r"))
     assert run.stop == stops.Suspended()
     assert run.id == "r"
     assert [message.role for message in run.messages] == ["user"], "the suspended step is kept out"
@@ -171,10 +171,10 @@ def _next(world: World, around: str, process: Process, **options: Any) -> Proces
 
 @EACH_WAY
 @pytest.mark.parametrize("streamed", [False, True])
-def test_an_approval_deep_down_suspends_the_run_and_another_process_goes_on(around: str, streamed: bool) -> None:
+async def test_an_approval_deep_down_suspends_the_run_and_another_process_goes_on(around: str, streamed: bool) -> None:
     world = World()
     first = Process(world, around, new_store())
-    run = _suspended(first, streamed)
+    run = await _suspended(first, streamed)
     assert sorted(world.done) == ["balance", "look weather", "mail hello", "rate EUR"], "siblings at both levels finish"
     (item,) = run.pending
     assert (item.call.id, item.call.name, item.call.arguments) == ("call_1", "pay", FROZEN)
@@ -183,13 +183,13 @@ def test_an_approval_deep_down_suspends_the_run_and_another_process_goes_on(arou
     assert not CACHE, "a suspension is not an answer to be kept"
 
     second = _next(world, around, first)
-    run = asyncio.run(second.agent.resume("r", {item.id: Approve()}))
+    run = await second.agent.resume("r", {item.id: Approve()})
     assert run.stop == stops.Completed()
     assert run.text == "all done"
     assert run.pending == ()
     assert sorted(world.done) == ["balance", "look weather", "mail hello", "pay 5 to böb", "rate EUR"]
     assert world.bytes == [FROZEN]
-    entries = asyncio.run(entries_of(second.store, "r"))
+    entries = await entries_of(second.store, "r")
     (intent,) = [each for each in entries if isinstance(each, Intent) and each.name == "pay"]
     assert as_type(intent.request, ToolCall).arguments == FROZEN
     assert_sendable(run.messages)
@@ -207,55 +207,55 @@ def test_an_approval_deep_down_suspends_the_run_and_another_process_goes_on(arou
 
 
 @EACH_WAY
-def test_what_was_approved_and_done_replays_without_a_call(around: str) -> None:
+async def test_what_was_approved_and_done_replays_without_a_call(around: str) -> None:
     world = World()
     first = Process(world, around, new_store())
-    (item,) = _suspended(first).pending
+    (item,) = (await _suspended(first)).pending
     second = _next(world, around, first)
-    run = asyncio.run(second.agent.resume("r", {item.id: Approve()}))
+    run = await second.agent.resume("r", {item.id: Approve()})
     third = _next(world, around, second)
     done = list(world.done)
-    again = asyncio.run(third.agent.replay("r"))
+    again = await third.agent.replay("r")
     assert (again.messages, again.stop, again.usage) == (run.messages, run.stop, run.usage)
     assert world.done == done
     assert third.outer.asked == third.inner.asked == []
 
 
 @EACH_WAY
-def test_resumed_without_a_decision_it_waits_on_and_nothing_runs(around: str) -> None:
+async def test_resumed_without_a_decision_it_waits_on_and_nothing_runs(around: str) -> None:
     world = World()
     first = Process(world, around, new_store())
-    (item,) = _suspended(first).pending
+    (item,) = (await _suspended(first)).pending
     done = list(world.done)
     second = _next(world, around, first)
-    run = asyncio.run(second.agent.resume("r"))
+    run = await second.agent.resume("r")
     assert run.stop == stops.Suspended()
     assert run.pending == (item,)
     assert world.done == done
     assert second.outer.asked == second.inner.asked == []
     third = _next(world, around, second)
-    assert asyncio.run(third.agent.resume("r", {item.id: Approve()})).text == "all done"
+    assert (await third.agent.resume("r", {item.id: Approve()})).text == "all done"
     assert world.done.count("pay 5 to böb") == 1
 
 
 @EACH_WAY
-def test_the_same_process_goes_on_as_another_would(around: str) -> None:
+async def test_the_same_process_goes_on_as_another_would(around: str) -> None:
     world = World()
     process = Process(world, around, new_store())
-    (item,) = _suspended(process).pending
-    run = asyncio.run(process.agent.resume("r", {item.id: Approve()}))
+    (item,) = (await _suspended(process)).pending
+    run = await process.agent.resume("r", {item.id: Approve()})
     assert run.text == "all done"
     assert sorted(world.done) == ["balance", "look weather", "mail hello", "pay 5 to böb", "rate EUR"]
     assert (run.usage, run.tool_calls) == (Usage(40, 4, requests=4), 6)
 
 
 @EACH_WAY
-def test_denied_the_inner_model_is_told_why_and_the_tool_is_not_run(around: str) -> None:
+async def test_denied_the_inner_model_is_told_why_and_the_tool_is_not_run(around: str) -> None:
     world = World()
     first = Process(world, around, new_store())
-    (item,) = _suspended(first).pending
+    (item,) = (await _suspended(first)).pending
     second = _next(world, around, first)
-    run = asyncio.run(second.agent.resume("r", {item.id: Deny("too expensive")}))
+    run = await second.agent.resume("r", {item.id: Deny("too expensive")})
     assert run.text == "all done"
     assert not any(deed.startswith("pay") for deed in world.done)
     told = results_in(second.inner.asked[0])[1]
@@ -264,95 +264,95 @@ def test_denied_the_inner_model_is_told_why_and_the_tool_is_not_run(around: str)
 
 
 @EACH_WAY
-def test_modified_the_new_arguments_are_executed(around: str) -> None:
+async def test_modified_the_new_arguments_are_executed(around: str) -> None:
     world = World()
     first = Process(world, around, new_store())
-    (item,) = _suspended(first).pending
+    (item,) = (await _suspended(first)).pending
     second = _next(world, around, first)
     changed = '{"to": "eve",   "amount": 3}'
-    run = asyncio.run(second.agent.resume("r", {item.id: Modify(changed)}))
+    run = await second.agent.resume("r", {item.id: Modify(changed)})
     assert run.text == "all done"
     assert [deed for deed in world.done if deed.startswith("pay")] == ["pay 3 to eve"]
     assert world.bytes == ['{"amount":3.0,"to":"eve"}']
 
 
 @pytest.mark.parametrize("changed", ['{"amount": "many", "to": "eve"}', "not json", '{"amount": 1}', "[]"])
-def test_modified_to_what_does_not_fit_nothing_is_executed(changed: str) -> None:
+async def test_modified_to_what_does_not_fit_nothing_is_executed(changed: str) -> None:
     world = World()
     first = Process(world, "retry on the agent", new_store())
-    (item,) = _suspended(first).pending
+    (item,) = (await _suspended(first)).pending
     second = _next(world, "retry on the agent", first)
     with pytest.raises(ConfigurationError, match="pay"):
-        asyncio.run(second.agent.resume("r", {item.id: Modify(changed)}))
+        await second.agent.resume("r", {item.id: Modify(changed)})
     assert not any(deed.startswith("pay") for deed in world.done)
-    run = asyncio.run(_next(world, "retry on the agent", second).agent.resume("r", {item.id: Approve()}))
+    run = await _next(world, "retry on the agent", second).agent.resume("r", {item.id: Approve()})
     assert run.text == "all done"  # nothing was decided by what was refused
     assert sum(deed.startswith("pay") for deed in world.done) == 1
 
 
 @EACH_WAY
-def test_two_wait_at_once_and_are_decided_one_by_one(around: str) -> None:
+async def test_two_wait_at_once_and_are_decided_one_by_one(around: str) -> None:
     world = World()
     first = Process(world, around, new_store(), mail_waits=True)
-    run = _suspended(first)
+    run = await _suspended(first)
     assert [item.call.name for item in run.pending] == ["pay", "mail"]
     pay, mail = run.pending
     assert pay.id != mail.id
     assert sorted(world.done) == ["balance", "look weather", "rate EUR"]
 
     second = _next(world, around, first, mail_waits=True)
-    run = asyncio.run(second.agent.resume("r", {mail.id: Approve()}))
+    run = await second.agent.resume("r", {mail.id: Approve()})
     assert run.stop == stops.Suspended()
     assert run.pending == (pay,)
     assert world.done.count("mail hello") == 1
 
     third = _next(world, around, second, mail_waits=True)
     with pytest.raises(AlreadyDecided, match="that decision stands"):
-        asyncio.run(third.agent.resume("r", {mail.id: Deny(), pay.id: Approve()}))
+        await third.agent.resume("r", {mail.id: Deny(), pay.id: Approve()})
     assert not any(deed.startswith("pay") for deed in world.done), "one wrong decision, and none is taken"
-    run = asyncio.run(third.agent.resume("r", {pay.id: Approve()}))
+    run = await third.agent.resume("r", {pay.id: Approve()})
     assert run.text == "all done"
     assert sorted(world.done) == ["balance", "look weather", "mail hello", "pay 5 to böb", "rate EUR"]
 
 
 @EACH_WAY
-def test_two_wait_at_once_and_are_decided_together(around: str) -> None:
+async def test_two_wait_at_once_and_are_decided_together(around: str) -> None:
     world = World()
     first = Process(world, around, new_store(), mail_waits=True)
-    pay, mail = _suspended(first).pending
+    pay, mail = (await _suspended(first)).pending
     second = _next(world, around, first, mail_waits=True)
-    run = asyncio.run(second.agent.resume("r", {pay.id: Deny("no"), mail.id: Approve()}))
+    run = await second.agent.resume("r", {pay.id: Deny("no"), mail.id: Approve()})
     assert run.text == "all done"
     assert sorted(world.done) == ["balance", "look weather", "mail hello", "rate EUR"]
 
 
-def test_a_decision_by_an_unknown_id_is_refused_and_names_what_waits() -> None:
+async def test_a_decision_by_an_unknown_id_is_refused_and_names_what_waits() -> None:
     world = World()
     first = Process(world, "retry on the agent", new_store())
-    (item,) = _suspended(first).pending
+    (item,) = (await _suspended(first)).pending
     second = _next(world, "retry on the agent", first)
     for wrong in ("call_1", item.path, item.id[:-1], ""):
         with pytest.raises(ConfigurationError, match=item.id):
-            asyncio.run(second.agent.resume("r", {wrong: Approve()}))
+            await second.agent.resume("r", {wrong: Approve()})
     with pytest.raises(ConfigurationError, match=r"is a mapping from the ids of pending items to Approve\(\)"):
-        asyncio.run(second.agent.resume("r", {item.id: True}))  # type: ignore[dict-item]
+        await second.agent.resume("r", {item.id: True})  # type: ignore[dict-item]
     assert not any(deed.startswith("pay") for deed in world.done)
-    assert asyncio.run(second.agent.resume("r", {item.id: Approve()})).text == "all done"
+    assert (await second.agent.resume("r", {item.id: Approve()})).text == "all done"
 
 
 @EACH_WAY
-def test_a_decision_on_record_is_acted_upon_if_the_process_ended_right_after(around: str) -> None:
+async def test_a_decision_on_record_is_acted_upon_if_the_process_ended_right_after(around: str) -> None:
     world = World()
     first = Process(world, around, new_store())
-    (item,) = _suspended(first).pending
-    asyncio.run(record(first.store, "r", Decided(item.path, item.id, Approve())))
+    (item,) = (await _suspended(first)).pending
+    await record(first.store, "r", Decided(item.path, item.id, Approve()))
     second = _next(world, around, first)
-    assert asyncio.run(second.agent.resume("r")).text == "all done"
+    assert (await second.agent.resume("r")).text == "all done"
     assert world.done.count("pay 5 to böb") == 1
     assert world.bytes == [FROZEN]
 
 
-def test_the_nested_agent_itself_may_wait_and_then_a_call_inside_it() -> None:
+async def test_the_nested_agent_itself_may_wait_and_then_a_call_inside_it() -> None:
     """The gate of the outer call is passed once: its decision is not asked for again when the inner one is made."""
     paid: list[int] = []
 
@@ -368,32 +368,32 @@ def test_the_nested_agent_itself_may_wait_and_then_a_call_inside_it() -> None:
         return Agent(outer, tools=[clerk.layered(retry(attempts=2))], approvals=Approvals("clerk"), store=store)
 
     store = new_store()
-    run = asyncio.run(agent(store).run("go", run_id="r"))
+    run = await agent(store).run("go", run_id="r")
     names = []
     while run.stop == stops.Suspended():
         (item,) = run.pending
         names.append(item.call.name)
         store = through_json(store, "r")
-        run = asyncio.run(agent(store).resume("r", {item.id: Approve()}))
+        run = await agent(store).resume("r", {item.id: Approve()})
     assert run.text == "all done"
     assert names == ["clerk", "pay"]
     assert paid == [5]
 
 
-def test_a_decision_counts_once() -> None:
+async def test_a_decision_counts_once() -> None:
     world = World()
     first = Process(world, "retry on the agent", new_store())
-    (item,) = _suspended(first).pending
+    (item,) = (await _suspended(first)).pending
     second = _next(world, "retry on the agent", first)
-    asyncio.run(second.agent.resume("r", {item.id: Approve()}))
+    await second.agent.resume("r", {item.id: Approve()})
     for process in (second, _next(world, "retry on the agent", second)):
-        assert asyncio.run(process.agent.resume("r", {item.id: Approve()})).text == "all done"
+        assert (await process.agent.resume("r", {item.id: Approve()})).text == "all done"
         with pytest.raises(AlreadyDecided, match="that decision stands"):
-            asyncio.run(process.agent.resume("r", {item.id: Deny("no")}))
+            await process.agent.resume("r", {item.id: Deny("no")})
     assert world.done.count("pay 5 to böb") == 1
 
 
-def test_the_same_call_asked_again_later_waits_for_a_decision_of_its_own() -> None:
+async def test_the_same_call_asked_again_later_waits_for_a_decision_of_its_own() -> None:
     paid: list[int] = []
 
     @tool(approval=True)
@@ -407,14 +407,14 @@ def test_the_same_call_asked_again_later_waits_for_a_decision_of_its_own() -> No
         return Agent(ByTurn(same, same, "done"), tools=[pay], store=store)
 
     store = new_store()
-    run = asyncio.run(agent(store).run("go", run_id="r"))
+    run = await agent(store).run("go", run_id="r")
     (item,) = run.pending
     store = through_json(store, "r")
-    run = asyncio.run(agent(store).resume("r", {item.id: Approve()}))
+    run = await agent(store).resume("r", {item.id: Approve()})
     assert run.stop == stops.Suspended()
     (other,) = run.pending
     assert other.id != item.id
     assert paid == [1]
     store = through_json(store, "r")
-    assert asyncio.run(agent(store).resume("r", {other.id: Approve()})).text == "done"
+    assert (await agent(store).resume("r", {other.id: Approve()})).text == "done"
     assert paid == [1, 1]

@@ -1,6 +1,5 @@
 """The first hard case with its process killed, by the system, between the suspension and the decision."""
 
-import asyncio
 import signal
 import subprocess
 import sys
@@ -31,7 +30,7 @@ def _on_every_store() -> None:
 
 
 @pytest.mark.parametrize("kind", URLS)
-def test_the_process_that_waits_is_killed_and_another_goes_on(kind: str, tmp_path: Path) -> None:
+async def test_the_process_that_waits_is_killed_and_another_goes_on(kind: str, tmp_path: Path) -> None:
     url, deeds = URLS[kind](tmp_path), tmp_path / "deeds"
     around = "retry, cache and timeout"
     command = [sys.executable, "-m", "tests.hard_cases.killed", url, around, str(deeds)]
@@ -39,17 +38,14 @@ def test_the_process_that_waits_is_killed_and_another_goes_on(kind: str, tmp_pat
     assert first.returncode == -signal.SIGKILL, first.stderr
     assert sorted(deeds.read_text().splitlines()) == ["balance", "look weather", "mail hello", "rate EUR"]
 
-    async def main() -> None:
-        world, process = process_of(url, around, deeds)
-        waits = await process.agent.resume("r")
-        (item,) = waits.pending
-        run = await process.agent.resume("r", {item.id: Approve()})
-        assert run.text == "all done"
-        assert sorted(world.done) == ["balance", "look weather", "mail hello", "pay 5 to böb", "rate EUR"]
-        assert len(process.outer.asked) == len(process.inner.asked) == 1, "no question is asked twice"
-        assert [result.text for result in results_in(process.inner.asked[0])] == ["1.1", "paid", "100"]
-        store = connect(url)
-        assert isinstance(store, Store)
-        await store.close()
-
-    asyncio.run(main())
+    world, process = process_of(url, around, deeds)
+    waits = await process.agent.resume("r")
+    (item,) = waits.pending
+    run = await process.agent.resume("r", {item.id: Approve()})
+    assert run.text == "all done"
+    assert sorted(world.done) == ["balance", "look weather", "mail hello", "pay 5 to böb", "rate EUR"]
+    assert len(process.outer.asked) == len(process.inner.asked) == 1, "no question is asked twice"
+    assert [result.text for result in results_in(process.inner.asked[0])] == ["1.1", "paid", "100"]
+    store = connect(url)
+    assert isinstance(store, Store)
+    await store.close()

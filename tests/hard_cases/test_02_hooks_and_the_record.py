@@ -163,9 +163,9 @@ BOTH = pytest.mark.parametrize("streamed", [False, True])
 
 
 @BOTH
-def test_replay_gives_the_same_conversation_and_runs_no_hook(streamed: bool) -> None:
+async def test_replay_gives_the_same_conversation_and_runs_no_hook(streamed: bool) -> None:
     world, store = World(), new_store()
-    run = asyncio.run(_run(_agent(world, store), streamed, Folded()))
+    run = await _run(_agent(world, store), streamed, Folded())
     assert run.stop == stops.Completed()
     assert run.text == "Done with ***."
     assert len(world.paid) == 1
@@ -173,7 +173,7 @@ def test_replay_gives_the_same_conversation_and_runs_no_hook(streamed: bool) -> 
     for where in (store, through_json(store, "r")):
         model = ScriptedModel(RuntimeError("asked again"))
         other = World(seed=99)
-        again = asyncio.run(_agent(other, where, model=model).replay("r"))
+        again = await _agent(other, where, model=model).replay("r")
         assert again.messages == run.messages
         assert (again.output, again.stop, again.usage, again.steps) == (run.output, run.stop, run.usage, run.steps)
         assert model.calls == []
@@ -182,20 +182,20 @@ def test_replay_gives_the_same_conversation_and_runs_no_hook(streamed: bool) -> 
 
 
 @BOTH
-def test_the_journal_holds_no_secret_and_neither_does_anything_heard_at_the_end(streamed: bool) -> None:
+async def test_the_journal_holds_no_secret_and_neither_does_anything_heard_at_the_end(streamed: bool) -> None:
     """Of a tool that acts once the journal keeps what it returned before any hook, so that the record is never late."""
     world, store, heard = World(), new_store(), Folded()
-    run = asyncio.run(_run(_agent(world, store, effect="repeatable"), streamed, heard))
-    assert SECRET.encode() not in asyncio.run(written(store))
+    run = await _run(_agent(world, store, effect="repeatable"), streamed, heard)
+    assert SECRET.encode() not in await written(store)
     assert SECRET not in repr(asdict(run))
     assert heard.messages() == said(run), "what was heard, folded, is the conversation"
 
 
 @BOTH
-def test_the_vote_is_taken_once_and_all_three_are_paid_for(streamed: bool) -> None:
+async def test_the_vote_is_taken_once_and_all_three_are_paid_for(streamed: bool) -> None:
     world, store = World(), new_store()
     model = _model()
-    run = asyncio.run(_run(_agent(world, store, model=model), streamed, Folded()))
+    run = await _run(_agent(world, store, model=model), streamed, Folded())
     assert len(model.calls) == 6
     assert run.messages[2].text == "I know ***."
     assert run.usage == Usage(60, 6, requests=6)
@@ -204,9 +204,9 @@ def test_the_vote_is_taken_once_and_all_three_are_paid_for(streamed: bool) -> No
 
 
 @BOTH
-def test_what_was_approved_is_what_is_executed(streamed: bool) -> None:
+async def test_what_was_approved_is_what_is_executed(streamed: bool) -> None:
     world, store = World(), new_store()
-    run = asyncio.run(_run(_agent(world, store, approval=True), streamed, Folded()))
+    run = await _run(_agent(world, store, approval=True), streamed, Folded())
     (item,) = run.pending
     assert item.call.arguments.startswith('{"amount":'), "it is asked about what the hooks made of it"
     assert (world.paid, world.seen) == ([], [])
@@ -214,7 +214,7 @@ def test_what_was_approved_is_what_is_executed(streamed: bool) -> None:
     asked = run.messages[1].text
     assert asked == "begun at 1"
     other = World(seed=2)
-    run = asyncio.run(_agent(other, through_json(store, "r"), approval=True).resume("r", {item.id: Approve()}))
+    run = await _agent(other, through_json(store, "r"), approval=True).resume("r", {item.id: Approve()})
     assert run.stop == stops.Completed()
     assert other.seen == [item.call.arguments], "byte for byte; the dice are not thrown again"
     assert run.messages[1].text == asked, "what a hook made of the request is on record, too"
@@ -223,7 +223,7 @@ def test_what_was_approved_is_what_is_executed(streamed: bool) -> None:
     assert SECRET not in repr(asdict(run))
 
 
-def test_a_random_rewrite_is_not_made_again_after_a_crash_between_intent_and_result() -> None:
+async def test_a_random_rewrite_is_not_made_again_after_a_crash_between_intent_and_result() -> None:
     """The intent holds the frozen call, so a repeatable tool that is run again is run with the same arguments."""
     world, store = World(), new_store()
     ran: list[int] = []
@@ -245,9 +245,9 @@ def test_a_random_rewrite_is_not_made_again_after_a_crash_between_intent_and_res
         with pytest.raises(asyncio.CancelledError):
             await task
 
-    asyncio.run(cancelled())
+    await cancelled()
     agent = Agent(_turns(), tools=[hangs], middleware=[Gamble(random.Random(7))], store=through_json(store, "r"))
-    run = asyncio.run(agent.resume("r"))
+    run = await agent.resume("r")
     assert run.text == "done"
     assert len(ran) == 2
     assert ran[0] == ran[1]
@@ -272,15 +272,15 @@ class Tamper(Middleware):
 
 @pytest.mark.parametrize("approval", [False, True])
 @pytest.mark.parametrize("by", ["layer", "middleware"])
-def test_a_layer_below_the_gate_cannot_change_the_call(approval: bool, by: str) -> None:
+async def test_a_layer_below_the_gate_cannot_change_the_call(approval: bool, by: str) -> None:
     world, store = World(), new_store()
     pay: Any = _pay(world, approval=approval)
     if by == "layer":
         pay = stack(pay, tamper(arguments='{"amount": 666, "to": "eve"}'))
     agent = Agent(_turns(), tools=[pay], middleware=[Tamper()] if by == "middleware" else [], store=store)
-    run = asyncio.run(agent.run("go", run_id="r"))
+    run = await agent.run("go", run_id="r")
     if approval:
-        run = asyncio.run(agent.resume("r", {run.pending[0].id: Approve()}))
+        run = await agent.resume("r", {run.pending[0].id: Approve()})
     assert run.text == "done"
     assert world.paid == []
     (result,) = results(run)
@@ -289,7 +289,7 @@ def test_a_layer_below_the_gate_cannot_change_the_call(approval: bool, by: str) 
 
 
 @pytest.mark.parametrize("approval", [False, True])
-def test_nor_can_a_layer_below_the_gate_of_an_agent(approval: bool) -> None:
+async def test_nor_can_a_layer_below_the_gate_of_an_agent(approval: bool) -> None:
     helper = ByTurn("helped")
     tampered = stack(Agent(helper, name="helper").as_tool(), tamper(arguments='{"input": "something else"}'))
     agent = Agent(
@@ -298,15 +298,15 @@ def test_nor_can_a_layer_below_the_gate_of_an_agent(approval: bool) -> None:
         approvals=Approvals("helper") if approval else None,
         store="memory:",
     )
-    run = asyncio.run(agent.run("go", run_id="r"))
+    run = await agent.run("go", run_id="r")
     if approval:
-        run = asyncio.run(agent.resume("r", {run.pending[0].id: Approve()}))
+        run = await agent.resume("r", {run.pending[0].id: Approve()})
     assert run.text == "done"
     assert helper.asked == []
     assert results(run)[0].error == "permanent"
 
 
-def test_a_deploy_that_changes_the_agent_resumes_a_run_that_waits_and_tells_of_the_difference() -> None:
+async def test_a_deploy_that_changes_the_agent_resumes_a_run_that_waits_and_tells_of_the_difference() -> None:
     world, store = World(), new_store()
 
     @tool
@@ -315,7 +315,7 @@ def test_a_deploy_that_changes_the_agent_resumes_a_run_that_waits_and_tells_of_t
         return f"extra {text}"
 
     old = Agent(_turns(), name="desk", tools=[_pay(world, approval=True)], instructions="Old.", store=store)
-    (item,) = asyncio.run(old.run("go", run_id="r")).pending
+    (item,) = (await old.run("go", run_id="r")).pending
 
     model = ByTurn("never asked", tool_call("extra", id="call_0", text="x"), "done again")
     new = Agent(
@@ -326,12 +326,10 @@ def test_a_deploy_that_changes_the_agent_resumes_a_run_that_waits_and_tells_of_t
         store=through_json(store, "r"),
     )
     heard: list[Diverged] = []
-    run = asyncio.run(
-        new.resume(
-            "r",
-            {item.id: Approve()},
-            listeners=[lambda event: heard.append(event) if isinstance(event, Diverged) else None],
-        )
+    run = await new.resume(
+        "r",
+        {item.id: Approve()},
+        listeners=[lambda event: heard.append(event) if isinstance(event, Diverged) else None],
     )
     assert run.text == "done again"
     assert world.paid == [1], "what was approved before the deploy is executed"
@@ -344,23 +342,23 @@ def test_a_deploy_that_changes_the_agent_resumes_a_run_that_waits_and_tells_of_t
     assert results_in(model.asked[1])[-1].text == "extra x"
 
 
-def test_the_same_deploy_cannot_pass_for_a_replay() -> None:
+async def test_the_same_deploy_cannot_pass_for_a_replay() -> None:
     world, store = World(), new_store()
     old = Agent(_turns(), name="desk", tools=[_pay(world, approval=False)], instructions="Old.", store=store)
-    asyncio.run(old.run("go", run_id="r"))
+    await old.run("go", run_id="r")
     new = Agent(_turns(), name="desk", tools=[_pay(world, approval=False)], instructions="New.", store=store)
     with pytest.raises(JournalMismatch, match=r"instructions(.|\n)*Old\.(.|\n)*New\."):
-        asyncio.run(new.replay("r"))
+        await new.replay("r")
 
 
-def test_a_deploy_that_takes_the_waiting_tool_away_tells_the_model() -> None:
+async def test_a_deploy_that_takes_the_waiting_tool_away_tells_the_model() -> None:
     world, store = World(), new_store()
     old = Agent(_turns(), name="desk", tools=[_pay(world, approval=True)], store=store)
-    (item,) = asyncio.run(old.run("go", run_id="r")).pending
+    (item,) = (await old.run("go", run_id="r")).pending
     model = ByTurn("never asked", "done without")
     new = Agent(model, name="desk", store=through_json(store, "r"))
-    assert asyncio.run(new.resume("r")).pending == (item,), "it waits until it is decided"
-    run = asyncio.run(new.resume("r", {item.id: Approve()}))
+    assert (await new.resume("r")).pending == (item,), "it waits until it is decided"
+    run = await new.resume("r", {item.id: Approve()})
     assert run.text == "done without"
     assert results(run)[0].error == "not_found"
     assert world.paid == []

@@ -70,11 +70,11 @@ class Till:
 
 @STREAMED
 @STORED
-def test_a_retry_around_an_agent_goes_on_where_it_failed_and_pays_once(streamed: bool, stored: bool) -> None:
+async def test_a_retry_around_an_agent_goes_on_where_it_failed_and_pays_once(streamed: bool, stored: bool) -> None:
     till, heard = Till(), Folded()
     model = ScriptedModel(["I will ", "pay ", tool_call("pay", amount=5)], LOST, "done", usage=EACH)
     agent = Agent(model, tools=[till.tool()], store=new_store() if stored else None).layered(retry(attempts=2, base=0))
-    run = asyncio.run(_run(agent, streamed, heard))
+    run = await _run(agent, streamed, heard)
     assert run.stop == stops.Completed()
     assert run.text == "done"
     assert till.paid == [5]
@@ -88,14 +88,14 @@ def test_a_retry_around_an_agent_goes_on_where_it_failed_and_pays_once(streamed:
 
 @STORED
 @pytest.mark.parametrize("around", ["the agent", "the tool"])
-def test_so_does_a_retry_around_a_nested_agent(stored: bool, around: str) -> None:
+async def test_so_does_a_retry_around_a_nested_agent(stored: bool, around: str) -> None:
     till = Till()
     model = ScriptedModel(tool_call("pay", amount=5), LOST, LOST, "done", usage=EACH)
     clerk = Agent(model, name="clerk", tools=[till.tool()])
     again = retry(attempts=3, base=0)
     nested: Any = clerk.layered(again) if around == "the agent" else stack(clerk.as_tool(), again)
     outer = ScriptedModel(tool_call("clerk", input="pay"), "all done", usage=EACH)
-    run = Agent(outer, tools=[nested], store=new_store() if stored else None).run_sync("go")
+    run = await Agent(outer, tools=[nested], store=new_store() if stored else None).run("go")
     assert run.text == "all done"
     assert results(run)[0].text == "done"
     assert till.paid == [5]
@@ -104,7 +104,7 @@ def test_so_does_a_retry_around_a_nested_agent(stored: bool, around: str) -> Non
 
 
 @STREAMED
-def test_when_the_tries_run_out_a_resume_asks_again_and_does_not_pay_again(streamed: bool) -> None:
+async def test_when_the_tries_run_out_a_resume_asks_again_and_does_not_pay_again(streamed: bool) -> None:
     till = Till()
 
     def agent(model: ScriptedModel, store: LocalLogs) -> Runnable:
@@ -112,7 +112,7 @@ def test_when_the_tries_run_out_a_resume_asks_again_and_does_not_pay_again(strea
 
     store = new_store()
     first = ScriptedModel(tool_call("pay", amount=5), LOST, LOST, usage=EACH)
-    run = asyncio.run(_run(agent(first, store), streamed, Folded(), run_id="r"))
+    run = await _run(agent(first, store), streamed, Folded(), run_id="r")
     assert run.stop == stops.Failed("lost", "ModelError")
     assert till.paid == [5]
     assert_sendable(run.messages)
@@ -120,17 +120,17 @@ def test_when_the_tries_run_out_a_resume_asks_again_and_does_not_pay_again(strea
 
     second = ScriptedModel(LOST, "done", usage=EACH)
     store = through_json(store, "r")
-    run = asyncio.run(agent(second, store).resume("r"))
+    run = await agent(second, store).resume("r")
     assert run.text == "done"
     assert till.paid == [5]
     assert len(second.calls) == 2, "it has two tries again, and the first step is on record"
     assert (run.usage, run.tool_calls) == (Usage(20, 2, requests=5), 1), "the lost tries count, those before too"
     never = ScriptedModel(RuntimeError("asked again"))
-    assert asyncio.run(agent(never, store).replay("r")).messages == run.messages
+    assert (await agent(never, store).replay("r")).messages == run.messages
     assert never.calls == []
 
 
-def test_tries_are_answered_in_order_by_the_record() -> None:
+async def test_tries_are_answered_in_order_by_the_record() -> None:
     """A resume and a replay see the failed try, then the answer, and wait for nothing in between."""
     till, store = Till(), new_store()
 
@@ -144,15 +144,13 @@ def test_tries_are_answered_in_order_by_the_record() -> None:
 
     clock = HandClock(auto=True)
     first = ScriptedModel(tool_call("pay", amount=5), LOST, tool_call("ship"), usage=EACH)
-    run = asyncio.run(agent(first, store).run("go", run_id="r", environment=Environment(clock=clock)))
+    run = await agent(first, store).run("go", run_id="r", environment=Environment(clock=clock))
     assert clock.monotonic() == 30
     (item,) = run.pending
     clock = HandClock(auto=True)
     second = ScriptedModel("done", usage=EACH)
-    run = asyncio.run(
-        agent(second, through_json(store, "r", clock)).resume(
-            "r", {item.id: Approve()}, environment=Environment(clock=clock)
-        )
+    run = await agent(second, through_json(store, "r", clock)).resume(
+        "r", {item.id: Approve()}, environment=Environment(clock=clock)
     )
     assert run.text == "done"
     assert till.paid == [5]
@@ -164,26 +162,26 @@ def test_tries_are_answered_in_order_by_the_record() -> None:
 
 
 @STREAMED
-def test_a_fallback_from_one_model_to_another_gives_the_others_own_answer_also_on_replay(streamed: bool) -> None:
+async def test_a_fallback_from_one_model_to_another_gives_the_others_own_answer_also_on_replay(streamed: bool) -> None:
     def agent(first: ScriptedModel, second: ScriptedModel, store: LocalLogs) -> Agent:
         return Agent(fallback(first, second), store=store)
 
     store, heard = new_store(), Folded()
     a = ScriptedModel(["A says ", LOST], name="a", usage=EACH)
     b = ScriptedModel("B says hello", name="b", usage=EACH)
-    run = asyncio.run(_run(agent(a, b, store), streamed, heard, run_id="r"))
+    run = await _run(agent(a, b, store), streamed, heard, run_id="r")
     assert run.text == "B says hello"
     assert heard.messages() == said(run)
     never = ScriptedModel(RuntimeError("asked again"), name="a"), ScriptedModel(RuntimeError("asked again"), name="b")
     for where in (store, through_json(store, "r")):
-        again = asyncio.run(agent(*never, where).replay("r"))
+        again = await agent(*never, where).replay("r")
         assert again.messages == run.messages
         assert again.usage == run.usage
     assert never[0].calls == never[1].calls == []
 
 
 @STREAMED
-def test_a_fallback_from_one_agent_to_another_never_mixes_their_records(streamed: bool) -> None:
+async def test_a_fallback_from_one_agent_to_another_never_mixes_their_records(streamed: bool) -> None:
     """Both agents have the same paths below them but for the alternative's name."""
     till, heard, store = Till(), Folded(), new_store()
 
@@ -194,7 +192,7 @@ def test_a_fallback_from_one_agent_to_another_never_mixes_their_records(streamed
 
     a = ScriptedModel(tool_call("pay", amount=1), LOST, usage=EACH)
     b = ScriptedModel(tool_call("pay", amount=2), "B's own", usage=EACH)
-    run = asyncio.run(_run(both(a, b, store), streamed, heard, run_id="r"))
+    run = await _run(both(a, b, store), streamed, heard, run_id="r")
     assert run.text == "B's own"
     assert run.agent == "second"
     assert till.paid == [1, 2]
@@ -203,14 +201,14 @@ def test_a_fallback_from_one_agent_to_another_never_mixes_their_records(streamed
     assert run.usage.requests == 4, "what A cost is counted too"
     never = ScriptedModel(RuntimeError("asked again"))
     for where in (store, through_json(store, "r")):
-        again = asyncio.run(both(never, never, where).replay("r"))
+        again = await both(never, never, where).replay("r")
         assert again.messages == run.messages
         assert again.usage == run.usage
     assert never.calls == []
     assert till.paid == [1, 2]
 
 
-def test_on_resume_the_alternative_that_failed_stays_failed() -> None:
+async def test_on_resume_the_alternative_that_failed_stays_failed() -> None:
     @tool(approval=True)
     async def ship() -> str:
         """Ship."""
@@ -220,11 +218,11 @@ def test_on_resume_the_alternative_that_failed_stays_failed() -> None:
         return Runnable(fallback(Agent(a, name="first"), Agent(b, name="second", tools=[ship])), name="e", store=store)
 
     store = new_store()
-    run = asyncio.run(both(ScriptedModel(LOST), ByTurn(tool_call("ship"), "B's own"), store).run("go", run_id="r"))
+    run = await both(ScriptedModel(LOST), ByTurn(tool_call("ship"), "B's own"), store).run("go", run_id="r")
     (item,) = run.pending
     healthy = ScriptedModel("A is well again")
     store = through_json(store, "r")
-    run = asyncio.run(both(healthy, ByTurn("never", "B's own"), store).resume("r", {item.id: Approve()}))
+    run = await both(healthy, ByTurn("never", "B's own"), store).resume("r", {item.id: Approve()})
     assert run.text == "B's own"
     assert healthy.calls == []
 
@@ -251,12 +249,12 @@ class Slow:
 
 @STREAMED
 @pytest.mark.parametrize("order", ["slow first", "quick first"])
-def test_of_a_hedge_the_losers_pieces_are_dropped_and_both_are_paid_for(streamed: bool, order: str) -> None:
+async def test_of_a_hedge_the_losers_pieces_are_dropped_and_both_are_paid_for(streamed: bool, order: str) -> None:
     heard, store = Folded(), new_store()
     quick = ScriptedModel(["quick ", Pause(2), "answer"], usage=EACH)
     pair = (Slow(100), quick) if order == "slow first" else (quick, Slow(100))
     agent = Agent(hedge(*pair, delay=1), store=store)
-    run = asyncio.run(_run(agent, streamed, heard, run_id="r", environment=Environment(clock=HandClock(auto=True))))
+    run = await _run(agent, streamed, heard, run_id="r", environment=Environment(clock=HandClock(auto=True)))
     assert run.text == "quick answer"
     assert heard.messages() == said(run)
     dropped = [event.path for event in heard.events if isinstance(event, Dropped)]
@@ -264,7 +262,7 @@ def test_of_a_hedge_the_losers_pieces_are_dropped_and_both_are_paid_for(streamed
     assert not any(isinstance(event, Delta) for event in _after_drop(heard.events, dropped[0]))
     assert run.usage == Usage(17, 4, requests=2)
     calls = len(quick.calls)
-    again = asyncio.run(Agent(hedge(*pair, delay=1), store=through_json(store, "r")).replay("r"))
+    again = await Agent(hedge(*pair, delay=1), store=through_json(store, "r")).replay("r")
     assert len(quick.calls) == calls
     assert (again.messages, again.usage) == (run.messages, run.usage)
 
@@ -275,18 +273,18 @@ def _after_drop(events: list[Event], path: str) -> list[Event]:
 
 
 @STREAMED
-def test_of_a_hedge_of_agents_too(streamed: bool) -> None:
+async def test_of_a_hedge_of_agents_too(streamed: bool) -> None:
     heard, store = Folded(), new_store()
     slow = Agent(Slow(100), name="slow")
     quick = Agent(ScriptedModel(["quick ", "answer"], usage=EACH), name="quick")
     pair = Runnable(hedge(slow, quick, delay=1), name="pair", store=store)
-    run = asyncio.run(_run(pair, streamed, heard, run_id="r", environment=Environment(clock=HandClock(auto=True))))
+    run = await _run(pair, streamed, heard, run_id="r", environment=Environment(clock=HandClock(auto=True)))
     assert (run.text, run.agent) == ("quick answer", "quick")
     assert heard.messages() == said(run)
     never = ScriptedModel(RuntimeError("asked again"))
     agents = [Agent(never, name=name) for name in ("slow", "quick")]
     pair = Runnable(hedge(*agents, delay=1), name="pair", store=through_json(store, "r"))
-    again = asyncio.run(pair.replay("r"))
+    again = await pair.replay("r")
     assert again.messages == run.messages
     assert never.calls == []
 
@@ -326,14 +324,14 @@ def _hangs(clerk_model: Any, outer_model: Any, store: LocalLogs, around: str) ->
 
 @pytest.mark.parametrize("around", ["on the agent", "on the tool", "the agent's own", "in a tool"])
 @pytest.mark.parametrize("together", [False, True])
-def test_a_timeout_around_a_nested_agent_that_fired_stays_fired_on_resume(around: str, together: bool) -> None:
+async def test_a_timeout_around_a_nested_agent_that_fired_stays_fired_on_resume(around: str, together: bool) -> None:
     ask = tool_call("clerk", id="call_0", input="hello")
     ship = tool_call("ship", id="call_1", what="it")
     turns: list[Any] = [[ask, ship], "done"] if together else [ask, ship, "done"]
     store, clock = new_store(), HandClock(auto=True)
     slow = ScriptedModel(["Let me see ", Pause(100), "hello"])
     agent, _ = _hangs(slow, ByTurn(*turns), store, around)
-    run = asyncio.run(agent.run("go", run_id="r", environment=Environment(clock=clock)))
+    run = await agent.run("go", run_id="r", environment=Environment(clock=clock))
     assert 5 <= clock.monotonic() < 7
     (item,) = run.pending
 
@@ -341,7 +339,7 @@ def test_a_timeout_around_a_nested_agent_that_fired_stays_fired_on_resume(around
     healthy = ScriptedModel(always="hello")
     outer = ByTurn(*turns)
     agent, shipped = _hangs(healthy, outer, through_json(store, "r", clock), around)
-    run = asyncio.run(agent.resume("r", {item.id: Approve()}, environment=Environment(clock=clock)))
+    run = await agent.resume("r", {item.id: Approve()}, environment=Environment(clock=clock))
     assert run.text == "done"
     assert shipped == ["it"]
     assert healthy.calls == [], "the verdict stands, though the clerk would answer now"
@@ -350,7 +348,7 @@ def test_a_timeout_around_a_nested_agent_that_fired_stays_fired_on_resume(around
     assert told.error == (None if around == "in a tool" else "timeout")
 
 
-def test_a_timeout_that_fired_in_a_tool_stays_fired_when_the_tool_itself_is_run_again() -> None:
+async def test_a_timeout_that_fired_in_a_tool_stays_fired_when_the_tool_itself_is_run_again() -> None:
     """The tool goes on after the verdict to something that waits; on resume it runs from its beginning."""
     deleted: list[str] = []
 
@@ -377,30 +375,30 @@ def test_a_timeout_that_fired_in_a_tool_stays_fired_when_the_tool_itself_is_run_
 
     store = new_store()
     slow = ScriptedModel([Pause(100), "hello"])
-    run = asyncio.run(agent(slow, store).run("go", run_id="r", environment=Environment(clock=HandClock(auto=True))))
+    run = await agent(slow, store).run("go", run_id="r", environment=Environment(clock=HandClock(auto=True)))
     (item,) = run.pending
     healthy, clock = ScriptedModel(always="hello"), HandClock(auto=True)
     store = through_json(store, "r", clock)
-    run = asyncio.run(agent(healthy, store).resume("r", {item.id: Approve()}, environment=Environment(clock=clock)))
+    run = await agent(healthy, store).resume("r", {item.id: Approve()}, environment=Environment(clock=clock))
     assert run.text == "done"
     assert results(run)[0].text == "nothing, helped"
     assert healthy.calls == []
     assert deleted == ["it"]
 
 
-def test_a_retry_around_a_timeout_gives_each_try_its_own_time_and_keeps_what_was_done() -> None:
+async def test_a_retry_around_a_timeout_gives_each_try_its_own_time_and_keeps_what_was_done() -> None:
     till, clock = Till(), HandClock(auto=True)
     model = ScriptedModel(tool_call("pay", amount=5), [Pause(100), "late"], "done", usage=EACH)
     clerk = Agent(model, name="clerk", tools=[till.tool()])
     outer = ByTurn(tool_call("clerk", input="pay"), "all done")
     agent = Agent(outer, tools=[clerk.layered(retry(attempts=2, base=0), timeout(seconds=5))])
-    run = asyncio.run(agent.run("go", environment=Environment(clock=clock)))
+    run = await agent.run("go", environment=Environment(clock=clock))
     assert results(run)[0].text == "done"
     assert till.paid == [5]
     assert 5 <= clock.monotonic() < 7
 
 
-def test_an_effect_that_a_timeout_interrupted_is_not_done_again_but_reported() -> None:
+async def test_an_effect_that_a_timeout_interrupted_is_not_done_again_but_reported() -> None:
     begun: list[str] = []
     clock = HandClock(auto=True)
 
@@ -415,7 +413,7 @@ def test_an_effect_that_a_timeout_interrupted_is_not_done_again_but_reported() -
     clerk = Agent(model, name="clerk", tools=[transfer])
     outer = ByTurn(tool_call("clerk", input="pay"), "all done")
     agent = Agent(outer, tools=[clerk.layered(retry(attempts=2, base=0), timeout(seconds=5))])
-    run = asyncio.run(agent.run("go", environment=Environment(clock=clock)))
+    run = await agent.run("go", environment=Environment(clock=clock))
     assert begun == ["bob"]
     (told,) = results_in(model.asked[-1])
     assert told.error == "interrupted"

@@ -78,7 +78,7 @@ def _chunks(text: str, size: int) -> list[Any]:
     return [text[at : at + size] for at in range(0, len(text), size)]
 
 
-def _equal(make: Any, prompt: str = "go") -> tuple[AgentRun, Folded]:
+async def _equal(make: Any, prompt: str = "go") -> tuple[AgentRun, Folded]:
     """Run plain, streamed and overheard; assert that all three are one; return the run and what was heard."""
 
     async def all_three() -> tuple[AgentRun, AgentRun, Folded]:
@@ -90,7 +90,7 @@ def _equal(make: Any, prompt: str = "go") -> tuple[AgentRun, Folded]:
         assert overheard.messages() == heard.messages()
         return plain, run, heard
 
-    plain, run, heard = asyncio.run(all_three())
+    plain, run, heard = await all_three()
     assert timeless(plain) == timeless(run)
     assert heard.own("agent/") == said(run)
     assert_sendable(run.messages)
@@ -98,45 +98,45 @@ def _equal(make: Any, prompt: str = "go") -> tuple[AgentRun, Folded]:
 
 
 @pytest.mark.parametrize("size", range(1, 12))
-def test_a_secret_over_the_borders_of_chunks_never_shows_and_the_tail_is_not_lost(size: int) -> None:
+async def test_a_secret_over_the_borders_of_chunks_never_shows_and_the_tail_is_not_lost(size: int) -> None:
     text = f"the key {SECRET} and {SECRET}{SECRET}, almost sk-1234"
     store = new_store()
 
     def agent() -> Agent:
         return Agent(ScriptedModel(_chunks(text, size)), middleware=[Redact()], store=store)
 
-    run, heard = _equal(agent)
+    run, heard = await _equal(agent)
     assert run.text == "the key [redacted] and [redacted][redacted], almost sk-1234"
     for event in heard.events:
         assert SECRET not in repr(event)
     shown = "".join(event.delta.text for event in heard.events if isinstance(event, Delta))  # type: ignore[union-attr]
     assert shown == run.text
-    kept = asyncio.run(written(store))
+    kept = await written(store)
     assert b"the key" in kept
     assert SECRET.encode() not in kept
 
 
-def test_a_secret_is_taken_out_of_a_reply_that_came_whole_too() -> None:
+async def test_a_secret_is_taken_out_of_a_reply_that_came_whole_too() -> None:
     async def whole(request: ModelRequest, ctx: Context) -> ModelResponse:
         return ModelResponse(assistant(f"the key {SECRET}", tool_call("x")) if len(request.messages) == 1 else
                              assistant(f"{SECRET} was it"))  # fmt: skip
 
-    run, _ = _equal(lambda: Agent(whole, middleware=[Redact()]))
+    run, _ = await _equal(lambda: Agent(whole, middleware=[Redact()]))
     assert [message.text for message in said(run)] == ["the key [redacted]", "[redacted] was it"]
 
 
-def test_a_secret_that_a_failed_try_began_and_the_next_one_ends_does_not_show_or_stick() -> None:
+async def test_a_secret_that_a_failed_try_began_and_the_next_one_ends_does_not_show_or_stick() -> None:
     def agent() -> Agent:
         model = ScriptedModel([f"x {SECRET[:4]}", ConnectionError("gone")], [f"{SECRET[4:]} is ", SECRET, " well"])
         return Agent(stack(model, retry(attempts=2, base=0.0)), middleware=[Redact()])
 
-    run, heard = _equal(agent)
+    run, heard = await _equal(agent)
     assert run.text == f"{SECRET[4:]} is [redacted] well"
     assert sum(isinstance(event, Dropped) for event in heard.events) == 1
 
 
 @pytest.mark.parametrize("at", range(5))
-def test_a_retry_in_mid_stream_leaves_one_voice(at: int) -> None:
+async def test_a_retry_in_mid_stream_leaves_one_voice(at: int) -> None:
     words: list[Any] = ["one ", PAUSE, "two ", tool_call("look", what="x")]
 
     def agent() -> Agent:
@@ -148,24 +148,24 @@ def test_a_retry_in_mid_stream_leaves_one_voice(at: int) -> None:
         """Look."""
         return what
 
-    run, heard = _equal(agent)
+    run, heard = await _equal(agent)
     assert [message.text for message in said(run)] == ["one two ", "all seen"]
     assert len([event for event in heard.events if isinstance(event, ModelEnded)]) == 2
     assert run.model_calls == 4  # with the two tries that failed
 
 
-def test_what_hooks_change_after_it_was_said_is_said_again() -> None:
-    run, heard = _equal(lambda: Agent(ScriptedModel(["sh", "out"]), middleware=[Shouting()]))
+async def test_what_hooks_change_after_it_was_said_is_said_again() -> None:
+    run, heard = await _equal(lambda: Agent(ScriptedModel(["sh", "out"]), middleware=[Shouting()]))
     assert run.text == "SHOUT!"
     assert any(isinstance(event, Dropped) for event in heard.events)
 
 
-def test_only_the_voice_of_the_answer_stays_of_several() -> None:
+async def test_only_the_voice_of_the_answer_stays_of_several() -> None:
     def fallen() -> Agent:
         first = ScriptedModel(["fir", ConnectionError("gone")], name="a")
         return Agent(fallback(first, ScriptedModel(["sec", "ond"], name="b")))
 
-    run, heard = _equal(fallen)
+    run, heard = await _equal(fallen)
     assert run.text == "second"
     assert [path for path in {event.path for event in heard.events if isinstance(event, Delta)} if "alt-2" in path]
 
@@ -173,7 +173,7 @@ def test_only_the_voice_of_the_answer_stays_of_several() -> None:
         slow = ScriptedModel(["slow ", *[PAUSE] * 20, "never"], name="a")
         return Agent(hedge(slow, ScriptedModel(["quick ", PAUSE, "one"], name="b"), delay=0.0))
 
-    run, heard = _equal(hedged)
+    run, heard = await _equal(hedged)
     assert run.text == "quick one"
     assert any(isinstance(event, Dropped) and event.path.endswith("alt-1") for event in heard.events)
 
@@ -197,8 +197,8 @@ def _two() -> Agent:
     )
 
 
-def test_two_agents_in_parallel_do_not_mix() -> None:
-    run, heard = _equal(_two)
+async def test_two_agents_in_parallel_do_not_mix() -> None:
+    run, heard = await _equal(_two)
     assert run.text == "both"
     for number, name in enumerate(("left", "right"), 1):
         place = f"agent/step-1/tool-{number}:{name}"
@@ -214,40 +214,37 @@ def test_two_agents_in_parallel_do_not_mix() -> None:
     assert sides != sorted(sides)  # they did speak at once
 
 
-def test_a_slow_reader_slows_the_run_and_is_charged_to_no_timeout() -> None:
-    async def run() -> tuple[AgentRun, list[str], int]:
-        clock = HandClock()
-        produced: list[str] = []
-        ahead = 0
+async def test_a_slow_reader_slows_the_run_and_is_charged_to_no_timeout() -> None:
+    clock = HandClock()
+    produced: list[str] = []
+    ahead = 0
 
-        def words() -> Any:
-            for number in range(20):
-                produced.append(f"{number} ")
-                yield f"{number} "
+    def words() -> Any:
+        for number in range(20):
+            produced.append(f"{number} ")
+            yield f"{number} "
 
-        class Counting:
-            async def __call__(self, request: ModelRequest, ctx: Context) -> ModelResponse:
-                for word in words():
-                    await ctx.emit(Delta(ctx.path, TextDelta(word)))
-                return ModelResponse(assistant("".join(produced)))
+    class Counting:
+        async def __call__(self, request: ModelRequest, ctx: Context) -> ModelResponse:
+            for word in words():
+                await ctx.emit(Delta(ctx.path, TextDelta(word)))
+            return ModelResponse(assistant("".join(produced)))
 
-        agent = Agent(Counting(), timeout=5)
-        heard: list[str] = []
-        async with agent.stream("go", environment=Environment(clock=clock), buffer=3) as events:
-            async for event in events:
-                await clock.advance(10)  # each single wait is longer than the run may take
-                if isinstance(event, Delta) and isinstance(event.delta, TextDelta):
-                    heard.append(event.delta.text)
-                    ahead = max(ahead, len(produced) - len(heard))
-        return events.response, heard, ahead
-
-    went, heard, ahead = asyncio.run(run())
+    agent = Agent(Counting(), timeout=5)
+    heard: list[str] = []
+    async with agent.stream("go", environment=Environment(clock=clock), buffer=3) as events:
+        async for event in events:
+            await clock.advance(10)  # each single wait is longer than the run may take
+            if isinstance(event, Delta) and isinstance(event.delta, TextDelta):
+                heard.append(event.delta.text)
+                ahead = max(ahead, len(produced) - len(heard))
+    went = events.response
     assert went.stop == stops.Completed()
     assert "".join(heard) == went.text
     assert ahead <= 4
 
 
-def test_the_time_a_model_takes_is_charged_while_a_reader_reads() -> None:
+async def test_the_time_a_model_takes_is_charged_while_a_reader_reads() -> None:
     async def run() -> AgentRun:
         clock = HandClock(auto=True)
         agent = Agent(ScriptedModel(["a", Pause(6), "b"]), timeout=5)
@@ -256,12 +253,12 @@ def test_the_time_a_model_takes_is_charged_while_a_reader_reads() -> None:
                 pass
         return events.response
 
-    assert asyncio.run(run()).stop == stops.TimedOut(5)
+    assert (await run()).stop == stops.TimedOut(5)
 
 
 @pytest.mark.parametrize("buffer", [1, 2, 64])
 @pytest.mark.parametrize("read", range(1, 12))
-def test_a_reader_that_leaves_with_a_full_buffer_while_the_run_emits_in_finally(read: int, buffer: int) -> None:
+async def test_a_reader_that_leaves_with_a_full_buffer_while_the_run_emits_in_finally(read: int, buffer: int) -> None:
     cleaned: list[str] = []
 
     async def model(request: ModelRequest, ctx: Context) -> ModelResponse:
@@ -288,39 +285,33 @@ def test_a_reader_that_leaves_with_a_full_buffer_while_the_run_emits_in_finally(
                 await ctx.emit(ToolDelta(ctx.path, "busy", "late"))
             cleaned.append("tool")
 
-    async def leave() -> AgentRun:
-        store = new_store()
-        await Agent(ScriptedModel("done"), store=store).run("go", run_id="before")  # its store is open from here on
-        async with assert_no_leaks():
-            async with Agent(model, tools=[busy], store=store).stream("go", run_id="r", buffer=buffer) as events:
-                for _ in range(read):
-                    await anext(events)
-                await turns(20)  # the run meets the full buffer
-            assert len(asyncio.all_tasks()) == 1
-        return await Agent(model, tools=[busy], store=elsewhere(store, "r")).resume("r")
-
-    run = asyncio.run(leave())
+    store = new_store()
+    await Agent(ScriptedModel("done"), store=store).run("go", run_id="before")  # its store is open from here on
+    async with assert_no_leaks():
+        async with Agent(model, tools=[busy], store=store).stream("go", run_id="r", buffer=buffer) as events:
+            for _ in range(read):
+                await anext(events)
+            await turns(20)  # the run meets the full buffer
+        assert len(asyncio.all_tasks()) == 1
+    run = await Agent(model, tools=[busy], store=elsewhere(store, "r")).resume("r")
     assert run.text == "done"
     assert_sendable(run.messages)
     assert "model" in cleaned
     assert cleaned.count("tool") in (1, 2)
 
 
-def test_many_streams_at_once_keep_to_themselves() -> None:
+async def test_many_streams_at_once_keep_to_themselves() -> None:
     async def one(number: int) -> None:
         model = ScriptedModel([f"{number}", *[each for n in range(5) for each in (PAUSE, f" {number}.{n}")]])
         run, heard = await streamed(Agent(model), "go", buffer=1 + number % 3)
         assert heard.own("agent/") == said(run)
         assert run.text == f"{number}" + "".join(f" {number}.{n}" for n in range(5))
 
-    async def many() -> None:
-        await asyncio.gather(*[one(number) for number in range(50)])
-
-    asyncio.run(many())
+    await asyncio.gather(*[one(number) for number in range(50)])
 
 
-def test_a_run_that_fails_in_mid_stream_drops_what_it_said_and_the_stop_says_why() -> None:
-    run, heard = _equal(lambda: Agent(ScriptedModel(["half", ValueError("broken")])))
+async def test_a_run_that_fails_in_mid_stream_drops_what_it_said_and_the_stop_says_why() -> None:
+    run, heard = await _equal(lambda: Agent(ScriptedModel(["half", ValueError("broken")])))
     assert run.stop == stops.Failed("broken", "ValueError")
     assert heard.messages() == []
     assert isinstance(heard.events[-1], AgentEnded)

@@ -91,19 +91,16 @@ def _refused(run: AgentRun) -> list[str]:
 
 
 @pytest.mark.parametrize("tokens", range(500, 1400, 50))
-def test_five_agents_under_one_budget_are_refused_once_and_for_all(tokens: int) -> None:
+async def test_five_agents_under_one_budget_are_refused_once_and_for_all(tokens: int) -> None:
     budget = Budget(tokens=tokens)
     first, second, did = Provider(), Provider(), list[str]()
 
-    async def main() -> tuple[AgentRun, AgentRun, list[str]]:
-        store = new_store()
-        suspended = await _team(first, store, budget, did).run("go", run_id="r")
-        begun = [name for name in NAMES if name in first.calls]
-        store = elsewhere(store, "r")
-        decisions = {item.id: Approve() for item in suspended.pending}
-        return suspended, await _team(second, store, budget, did).resume("r", decisions), begun
-
-    suspended, run, begun = asyncio.run(main())
+    store = new_store()
+    suspended = await _team(first, store, budget, did).run("go", run_id="r")
+    begun = [name for name in NAMES if name in first.calls]
+    store = elsewhere(store, "r")
+    decisions = {item.id: Approve() for item in suspended.pending}
+    run = await _team(second, store, budget, did).resume("r", decisions)
     assert isinstance(suspended.stop, stops.Suspended)
     assert suspended.usage.total == first.spent
     assert first.spent <= tokens
@@ -128,21 +125,18 @@ def test_five_agents_under_one_budget_are_refused_once_and_for_all(tokens: int) 
     assert_sendable(run.messages)
 
 
-def test_exactly_one_of_five_is_refused_before_and_after() -> None:
+async def test_exactly_one_of_five_is_refused_before_and_after() -> None:
     # each reserves its longest reply and about its question; four of five fit beside the boss's call
     first, second, did = Provider(), Provider(), list[str]()
     budget = Budget(requests=5)
 
-    async def main() -> tuple[AgentRun, AgentRun, AgentRun]:
-        store = new_store()
-        suspended = await _team(first, store, budget, did).run("go", run_id="r")
-        store = elsewhere(store, "r")
-        nothing = await _team(Provider(), store, Budget(requests=100), did).resume("r")  # no decision: waits on
-        store = elsewhere(store, "r")
-        decisions = {item.id: Approve() for item in nothing.pending}
-        return suspended, nothing, await _team(second, store, Budget(requests=100), did).resume("r", decisions)
-
-    suspended, nothing, run = asyncio.run(main())
+    store = new_store()
+    suspended = await _team(first, store, budget, did).run("go", run_id="r")
+    store = elsewhere(store, "r")
+    nothing = await _team(Provider(), store, Budget(requests=100), did).resume("r")  # no decision: waits on
+    store = elsewhere(store, "r")
+    decisions = {item.id: Approve() for item in nothing.pending}
+    run = await _team(second, store, Budget(requests=100), did).resume("r", decisions)
     assert first.calls.count("e") == 0
     assert first.most == 4
     assert suspended.pending == nothing.pending
@@ -154,26 +148,22 @@ def test_exactly_one_of_five_is_refused_before_and_after() -> None:
 
 
 @pytest.mark.parametrize("limit", range(1, 14))
-def test_the_sum_of_requests_never_exceeds_the_limit_over_two_processes(limit: int) -> None:
+async def test_the_sum_of_requests_never_exceeds_the_limit_over_two_processes(limit: int) -> None:
     first, second, did = Provider(), Provider(), list[str]()
 
-    async def main() -> AgentRun:
-        store = new_store()
-        budget = Budget(requests=limit)
-        run = await _team(first, store, budget, did).run("go", run_id="r")
-        if run.pending:
-            store = elsewhere(store, "r")
-            run = await _team(second, store, budget, did).resume("r", {item.id: Approve() for item in run.pending})
-        return run
-
-    run = asyncio.run(main())
+    store = new_store()
+    budget = Budget(requests=limit)
+    run = await _team(first, store, budget, did).run("go", run_id="r")
+    if run.pending:
+        store = elsewhere(store, "r")
+        run = await _team(second, store, budget, did).resume("r", {item.id: Approve() for item in run.pending})
     assert len(first.calls) + len(second.calls) <= limit
     assert run.usage.requests == len(first.calls) + len(second.calls)
     if limit >= 12:
         assert run.text == "all done"
 
 
-def test_what_failed_tries_cost_is_restored_too() -> None:
+async def test_what_failed_tries_cost_is_restored_too() -> None:
     error = ModelError("overloaded", transient=True)
     error.usage = Usage(30, 10, requests=1)
 
@@ -197,19 +187,16 @@ def test_what_failed_tries_cost_is_restored_too() -> None:
             store=store,
         )
 
-    async def main() -> tuple[AgentRun, AgentRun]:
-        store = new_store()
-        suspended = await agent(store).run("go", run_id="r")
-        store = elsewhere(store, "r")
-        return suspended, await agent(store).resume("r", {item.id: Approve() for item in suspended.pending})
-
-    suspended, run = asyncio.run(main())
+    store = new_store()
+    suspended = await agent(store).run("go", run_id="r")
+    store = elsewhere(store, "r")
+    run = await agent(store).resume("r", {item.id: Approve() for item in suspended.pending})
     assert suspended.usage.total == 100  # 40 of the failed try and 60 of the reply
     assert run.stop == stops.BudgetExceeded("tokens", 120, 100)
     assert run.usage.total == 100
 
 
-def test_a_refused_root_that_is_resumed_is_asked_again_with_what_was_spent() -> None:
+async def test_a_refused_root_that_is_resumed_is_asked_again_with_what_was_spent() -> None:
     def agent(store: LocalLogs, limit: int) -> Agent:
         provider = Provider()
         model = provider.model("m", tool_call("look"), tool_call("look"), "done")
@@ -219,13 +206,10 @@ def test_a_refused_root_that_is_resumed_is_asked_again_with_what_was_spent() -> 
         """Look."""
         return "seen"
 
-    async def run() -> tuple[AgentRun, AgentRun, AgentRun]:
-        store = new_store()
-        refused = await agent(store, 2).run("go", run_id="r")
-        again = await agent(elsewhere(store, "r"), 2).resume("r")
-        return refused, again, await agent(elsewhere(store, "r"), 3).resume("r")
-
-    refused, again, more = asyncio.run(run())
+    store = new_store()
+    refused = await agent(store, 2).run("go", run_id="r")
+    again = await agent(elsewhere(store, "r"), 2).resume("r")
+    more = await agent(elsewhere(store, "r"), 3).resume("r")
     assert refused.stop == again.stop == stops.BudgetExceeded("requests", 2, 2)
     assert refused.messages == again.messages
     assert more.stop == stops.Completed()
@@ -260,17 +244,14 @@ def _worker(store: LocalLogs, works: float, **options: Any) -> Agent:
 
 
 @pytest.mark.parametrize(("works", "completes"), [(2.9, True), (3.1, False)])
-def test_a_run_that_had_three_of_ten_seconds_left_has_three_after_resume(works: float, completes: bool) -> None:
-    async def main() -> tuple[AgentRun, AgentRun]:
-        clock, store = HandClock(auto=True), new_store()
-        suspended = await _worker(store, works).run("go", run_id="r", environment=Environment(clock=clock))
-        await clock.advance(86_400)  # a person sleeps on it: free
-        clock = HandClock(now=clock.now() + 1000, auto=True)  # another process, whose clock begins at 0
-        store = elsewhere(store, "r", clock)
-        decisions = {item.id: Approve() for item in suspended.pending}
-        return suspended, await _worker(store, works).resume("r", decisions, environment=Environment(clock=clock))
-
-    suspended, run = asyncio.run(main())
+async def test_a_run_that_had_three_of_ten_seconds_left_has_three_after_resume(works: float, completes: bool) -> None:
+    clock, store = HandClock(auto=True), new_store()
+    suspended = await _worker(store, works).run("go", run_id="r", environment=Environment(clock=clock))
+    await clock.advance(86_400)  # a person sleeps on it: free
+    clock = HandClock(now=clock.now() + 1000, auto=True)  # another process, whose clock begins at 0
+    store = elsewhere(store, "r", clock)
+    decisions = {item.id: Approve() for item in suspended.pending}
+    run = await _worker(store, works).resume("r", decisions, environment=Environment(clock=clock))
     assert isinstance(suspended.stop, stops.Suspended)
     assert suspended.seconds == pytest.approx(7)
     if completes:
@@ -283,21 +264,18 @@ def test_a_run_that_had_three_of_ten_seconds_left_has_three_after_resume(works: 
     assert_sendable(run.messages)
 
 
-def test_waiting_is_free_in_one_process_too() -> None:
-    async def main() -> AgentRun:
-        clock, store = HandClock(auto=True), new_store()
-        agent = _worker(store, 2.9)
-        suspended = await agent.run("go", run_id="r", environment=Environment(clock=clock))
-        await clock.advance(86_400)
-        decisions = {item.id: Approve() for item in suspended.pending}
-        return await agent.resume("r", decisions, environment=Environment(clock=clock))
-
-    run = asyncio.run(main())
+async def test_waiting_is_free_in_one_process_too() -> None:
+    clock, store = HandClock(auto=True), new_store()
+    agent = _worker(store, 2.9)
+    suspended = await agent.run("go", run_id="r", environment=Environment(clock=clock))
+    await clock.advance(86_400)
+    decisions = {item.id: Approve() for item in suspended.pending}
+    run = await agent.resume("r", decisions, environment=Environment(clock=clock))
     assert run.stop == stops.Completed()
     assert run.seconds == pytest.approx(9.9)
 
 
-def test_the_allowance_of_a_nested_agent_goes_on_too() -> None:
+async def test_the_allowance_of_a_nested_agent_goes_on_too() -> None:
     async def once(works: float) -> AgentRun:
         def outer(store: LocalLogs) -> Agent:
             inner = _worker(new_store(), works, name="worker")
@@ -311,14 +289,14 @@ def test_the_allowance_of_a_nested_agent_goes_on_too() -> None:
         decisions = {item.id: Approve() for item in suspended.pending}
         return await outer(store).resume(run_id, decisions, environment=Environment(clock=clock))
 
-    enough, not_enough = asyncio.run(once(2.9)), asyncio.run(once(3.1))
+    enough, not_enough = await once(2.9), await once(3.1)
     assert enough.messages[2].tool_results[0].text == "done"
     assert enough.messages[2].tool_results[0].error is None
     assert not_enough.messages[2].tool_results[0].error == "timeout"
     assert enough.text == not_enough.text == "over"
 
 
-def test_a_store_that_was_loaded_without_a_clock_goes_by_that_of_the_run() -> None:
+async def test_a_store_that_was_loaded_without_a_clock_goes_by_that_of_the_run() -> None:
     async def run() -> AgentRun:
         clock, store = HandClock(auto=True), new_store()
         suspended = await _worker(store, 2.9).run("go", run_id="r", environment=Environment(clock=clock))
@@ -327,4 +305,4 @@ def test_a_store_that_was_loaded_without_a_clock_goes_by_that_of_the_run() -> No
         decisions = {item.id: Approve() for item in suspended.pending}
         return await _worker(store, 2.9).resume("r", decisions, environment=Environment(clock=clock))
 
-    assert asyncio.run(run()).seconds == pytest.approx(9.9)
+    assert (await run()).seconds == pytest.approx(9.9)

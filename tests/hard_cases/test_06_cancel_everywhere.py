@@ -214,7 +214,7 @@ def _strides(variant: int) -> tuple[int, int]:
 @pytest.mark.parametrize("hooked", [False, True], ids=["bare", "hooked"])
 @pytest.mark.parametrize("cancels", CANCELS)
 @pytest.mark.parametrize("form", FORMS)
-def test_cancelled_at_every_turn(form: str, cancels: str, hooked: bool) -> None:
+async def test_cancelled_at_every_turn(form: str, cancels: str, hooked: bool) -> None:
     async def every() -> int:
         turn, stride = _strides(list(CANCELS).index(cancels) + hooked)
         while not await _cancelled_at(turn, form, cancels, hooked):
@@ -223,10 +223,10 @@ def test_cancelled_at_every_turn(form: str, cancels: str, hooked: bool) -> None:
             assert turn < 500
         return turn
 
-    assert asyncio.run(every()) > 6
+    assert await every() > 6
 
 
-def test_a_cancelled_run_can_be_cancelled_again_on_resume_at_every_turn() -> None:
+async def test_a_cancelled_run_can_be_cancelled_again_on_resume_at_every_turn() -> None:
     async def at(turn: int) -> bool:
         world, store, run_id = World(), new_store(), f"r-{turn}"
         task = asyncio.get_running_loop().create_task(_agents(world, store, False).run("go", run_id=run_id))
@@ -249,10 +249,10 @@ def test_a_cancelled_run_can_be_cancelled_again_on_resume_at_every_turn() -> Non
             turn += stride
         return turn
 
-    assert asyncio.run(every()) > 3
+    assert await every() > 3
 
 
-def test_the_payment_that_was_interrupted_is_told_to_the_model() -> None:
+async def test_the_payment_that_was_interrupted_is_told_to_the_model() -> None:
     world, store = World(), new_store()
 
     @tool(effect="once")
@@ -266,20 +266,17 @@ def test_the_payment_that_was_interrupted_is_told_to_the_model() -> None:
         model = ScriptedModel(rules=[(_asked("go"), tool_call("pay", to="x"))], always="done")
         return Agent(model, tools=[pay], store=store)
 
-    async def run() -> AgentRun:
-        task = asyncio.get_running_loop().create_task(agent(store).run("go", run_id="r"))
-        await turns(30)
-        task.cancel()
-        await asyncio.wait([task])
-        return await agent(elsewhere(store, "r")).resume("r")
-
-    went = asyncio.run(run())
+    task = asyncio.get_running_loop().create_task(agent(store).run("go", run_id="r"))
+    await turns(30)
+    task.cancel()
+    await asyncio.wait([task])
+    went = await agent(elsewhere(store, "r")).resume("r")
     assert world.paid == {"x": 1}
     assert went.messages[2].tool_results[0].error == "interrupted"
     assert went.stop == stops.Completed()
 
 
-def test_a_model_may_be_asked_again_where_it_was_cancelled() -> None:
+async def test_a_model_may_be_asked_again_where_it_was_cancelled() -> None:
     store = new_store()
     asked = asyncio.Event()
 
@@ -288,14 +285,11 @@ def test_a_model_may_be_asked_again_where_it_was_cancelled() -> None:
         await asyncio.Event().wait()
         raise AssertionError
 
-    async def run() -> tuple[AgentRun, AgentRun]:
-        handle = Agent(slow, store=store).start("go", run_id="r")
-        await asked.wait()
-        handle.cancel()
-        cancelled = await handle.result()
-        return cancelled, await Agent(ScriptedModel("done", name="slow"), store=elsewhere(store, "r")).resume("r")
-
-    cancelled, resumed = asyncio.run(run())
+    handle = Agent(slow, store=store).start("go", run_id="r")
+    await asked.wait()
+    handle.cancel()
+    cancelled = await handle.result()
+    resumed = await Agent(ScriptedModel("done", name="slow"), store=elsewhere(store, "r")).resume("r")
     assert cancelled.stop == stops.Cancelled()
     assert [message.role for message in cancelled.messages] == ["user"]
     assert cancelled.id == resumed.id == "r"

@@ -113,29 +113,29 @@ def _outer() -> ByTurn:
 
 
 @EACH_FORM
-def test_it_joins_the_run_and_its_record(form: str) -> None:
+async def test_it_joins_the_run_and_its_record(form: str) -> None:
     world, store = World(), new_store()
     helper, _ = _helper(world)
     agent = Agent(_outer(), tools=[FORMS[form](helper)], store=store)
-    run = agent.run_sync("go", run_id="r")
+    run = await agent.run("go", run_id="r")
     assert run.text == "done"
     assert results(run)[0].text == "helped: deleted it"
-    entered = [entry.path for entry in asyncio.run(entries_of(store, "r")) if isinstance(entry, Entered)]
+    entered = [entry.path for entry in await entries_of(store, "r") if isinstance(entry, Entered)]
     assert entered == ["agent", "agent/step-1/tool-1:consult/helper"]
-    assert asyncio.run(ids_in(store)) == ["r"]
+    assert await ids_in(store) == ["r"]
     assert isinstance(helper.store, LocalLogs)
     assert ids_of(helper.store) == [], "it is not a run of its own"
     assert (run.usage, run.model_calls, run.tool_calls) == (Usage(40, 4, requests=4), 4, 2)
-    assert asyncio.run(agent.replay("r")).messages == run.messages
+    assert (await agent.replay("r")).messages == run.messages
     assert world.deleted == ["it"]
 
 
 @EACH_FORM
-def test_the_budget_holds_inside(form: str) -> None:
+async def test_the_budget_holds_inside(form: str) -> None:
     world = World()
     helper, model = _helper(world)
     outer = _outer()
-    run = Agent(outer, tools=[FORMS[form](helper)], budget=Budget(requests=2)).run_sync("go")
+    run = await Agent(outer, tools=[FORMS[form](helper)], budget=Budget(requests=2)).run("go")
     assert (len(outer.asked), len(model.asked)) == (1, 1), "the third call of all is refused"
     assert isinstance(run.stop, stops.BudgetExceeded)
     assert_sendable(run.messages)
@@ -143,10 +143,10 @@ def test_the_budget_holds_inside(form: str) -> None:
 
 @EACH_FORM
 @pytest.mark.parametrize("grants", [None, (), ("file_read",)])
-def test_the_grants_hold_inside(form: str, grants: Any) -> None:
+async def test_the_grants_hold_inside(form: str, grants: Any) -> None:
     world = World()
     helper, model = _helper(world, permissions=["file_write"])
-    run = Agent(_outer(), tools=[FORMS[form](helper)], grants=grants).run_sync("go")
+    run = await Agent(_outer(), tools=[FORMS[form](helper)], grants=grants).run("go")
     assert run.text == "done"
     assert world.deleted == [], "what the outer agent was not given, it cannot pass on"
     (told,) = results_in(model.asked[1])
@@ -155,22 +155,22 @@ def test_the_grants_hold_inside(form: str, grants: Any) -> None:
 
 
 @EACH_FORM
-def test_what_was_granted_is_passed_on(form: str) -> None:
+async def test_what_was_granted_is_passed_on(form: str) -> None:
     world = World()
     helper, _ = _helper(world, permissions=["file_write"])
-    Agent(_outer(), tools=[FORMS[form](helper)], grants=["file_write"]).run_sync("go")
+    await Agent(_outer(), tools=[FORMS[form](helper)], grants=["file_write"]).run("go")
     assert world.deleted == ["it"]
 
 
-def test_on_its_own_the_helper_gives_its_tools_what_they_declare() -> None:
+async def test_on_its_own_the_helper_gives_its_tools_what_they_declare() -> None:
     world = World()
     helper, _ = _helper(world, permissions=["file_write"])
-    assert helper.run_sync("go").text == "helped: deleted it"
+    assert (await helper.run("go")).text == "helped: deleted it"
     assert world.deleted == ["it"]
 
 
 @EACH_FORM
-def test_approvals_hold_inside_and_the_whole_run_waits_and_goes_on(form: str) -> None:
+async def test_approvals_hold_inside_and_the_whole_run_waits_and_goes_on(form: str) -> None:
     world = World()
 
     def process(store: LocalLogs) -> tuple[Agent, ByTurn, ByTurn]:
@@ -180,7 +180,7 @@ def test_approvals_hold_inside_and_the_whole_run_waits_and_goes_on(form: str) ->
 
     store = new_store()
     agent, _, _ = process(store)
-    run = agent.run_sync("go", run_id="r")
+    run = await agent.run("go", run_id="r")
     assert run.stop == stops.Suspended()
     (item,) = run.pending
     assert item.call == tool_call("delete", id="call_0", what="it")
@@ -188,7 +188,7 @@ def test_approvals_hold_inside_and_the_whole_run_waits_and_goes_on(form: str) ->
     assert world.deleted == []
 
     agent, outer, model = process(through_json(store, "r"))
-    run = asyncio.run(agent.resume("r", {item.id: Approve()}))
+    run = await agent.resume("r", {item.id: Approve()})
     assert run.text == "done"
     assert results(run)[0].text == "helped: deleted it"
     assert world.deleted == ["it"]
@@ -197,15 +197,15 @@ def test_approvals_hold_inside_and_the_whole_run_waits_and_goes_on(form: str) ->
 
 
 @EACH_FORM
-def test_so_does_an_approval_that_the_inner_tool_asks_for_itself(form: str) -> None:
+async def test_so_does_an_approval_that_the_inner_tool_asks_for_itself(form: str) -> None:
     world, store = World(), new_store()
 
     def process(store: LocalLogs) -> Agent:
         helper, _ = _helper(world, approval=True)
         return Agent(_outer(), tools=[FORMS[form](helper)], store=store)
 
-    (item,) = process(store).run_sync("go", run_id="r").pending
-    run = asyncio.run(process(through_json(store, "r")).resume("r", {item.id: Deny("no")}))
+    (item,) = (await process(store).run("go", run_id="r")).pending
+    run = await process(through_json(store, "r")).resume("r", {item.id: Deny("no")})
     assert run.text == "done"
     assert results(run)[0].text == "helped: denied: no"
     assert world.deleted == []
@@ -227,16 +227,16 @@ class Watch(Middleware):
 
 @EACH_FORM
 @pytest.mark.parametrize("waits", [False, True])
-def test_middleware_and_listeners_see_inside(form: str, waits: bool) -> None:
+async def test_middleware_and_listeners_see_inside(form: str, waits: bool) -> None:
     world, watch, store = World(), Watch(), new_store()
     helper, _ = _helper(world, approval=waits)
     heard: list[Event] = []
     agent = Agent(_outer(), tools=[FORMS[form](helper)], middleware=[watch], store=store)
-    run = agent.run_sync("go", run_id="r", listeners=[heard.append])
+    run = await agent.run("go", run_id="r", listeners=[heard.append])
     if waits:
         (item,) = run.pending
         assert item.call.arguments == '{"what":"that"}'
-        run = asyncio.run(agent.resume("r", {item.id: Approve()}, listeners=[heard.append]))
+        run = await agent.resume("r", {item.id: Approve()}, listeners=[heard.append])
     assert run.text == "done"
     assert world.deleted == ["that"]
     inside = "agent/step-1/tool-1:consult"
@@ -252,19 +252,19 @@ def test_middleware_and_listeners_see_inside(form: str, waits: bool) -> None:
 
 
 @EACH_FORM
-def test_the_deadline_holds_inside(form: str) -> None:
+async def test_the_deadline_holds_inside(form: str) -> None:
     if form == "in a thread":
         pytest.skip("a clock by hand cannot tell that a thread is still at work")
     clock = HandClock(auto=True)
     helper = Agent(ScriptedModel([Pause(100), "late"]), name="helper")
     agent = Agent(_outer(), tools=[FORMS[form](helper)], timeout=5)
-    run = asyncio.run(agent.run("go", environment=Environment(clock=clock)))
+    run = await agent.run("go", environment=Environment(clock=clock))
     assert run.stop == stops.TimedOut(5)
     assert clock.monotonic() <= 7
 
 
 @EACH_FORM
-def test_cancelled_outside_nothing_goes_on_inside(form: str) -> None:
+async def test_cancelled_outside_nothing_goes_on_inside(form: str) -> None:
     log: list[str] = []
 
     @tool
@@ -287,18 +287,15 @@ def test_cancelled_outside_nothing_goes_on_inside(form: str) -> None:
             await task
         assert log == ["begun", "ended"]
 
-    async def checked() -> None:
-        async with assert_no_leaks():
-            await go()
-
-    asyncio.run(checked())
+    async with assert_no_leaks():
+        await go()
 
 
 @EACH_FORM
-def test_a_failure_inside_is_the_tools_failure(form: str) -> None:
+async def test_a_failure_inside_is_the_tools_failure(form: str) -> None:
     helper = Agent(ScriptedModel(ModelError("the provider is down", transient=True)), name="helper")
     outer = ScriptedModel(tool_call("consult", q="?"), "done without")
-    run = Agent(outer, tools=[FORMS[form](helper)]).run_sync("go")
+    run = await Agent(outer, tools=[FORMS[form](helper)]).run("go")
     assert run.text == "done without"
     (result,) = results(run)
     assert result.error == "transient"
@@ -314,7 +311,7 @@ def deleting_what_it_is_asked(world: World) -> Agent:
     return Agent(model, name="helper", tools=[world.tool(approval=True)])
 
 
-def test_calls_side_by_side_and_one_after_the_other_do_not_mix() -> None:
+async def test_calls_side_by_side_and_one_after_the_other_do_not_mix() -> None:
     """Two calls of one tool, each of which asks the same helper twice, all four waiting for a person."""
     world = World()
 
@@ -331,18 +328,18 @@ def test_calls_side_by_side_and_one_after_the_other_do_not_mix() -> None:
         return Agent(ByTurn(calls, "done"), tools=[twice], store=store)
 
     store = new_store()
-    run = process(store).run_sync("go", run_id="r")
+    run = await process(store).run("go", run_id="r")
     for round_number in (1, 2):
         assert [item.call.parsed()["what"] for item in run.pending] == [f"a-{round_number}", f"b-{round_number}"]
         store = through_json(store, "r")
-        run = asyncio.run(process(store).resume("r", {item.id: Approve() for item in run.pending}))
+        run = await process(store).resume("r", {item.id: Approve() for item in run.pending})
     assert run.text == "done"
     assert [result.text for result in results(run)] == ["deleted a-1, deleted a-2", "deleted b-1, deleted b-2"]
     assert sorted(world.deleted) == ["a-1", "a-2", "b-1", "b-2"]
 
 
 @pytest.mark.parametrize("how", ["group", "gather"])
-def test_two_helpers_at_once_in_one_tool_both_wait(how: str) -> None:
+async def test_two_helpers_at_once_in_one_tool_both_wait(how: str) -> None:
     world = World()
 
     def process(store: LocalLogs) -> Agent:
@@ -361,21 +358,21 @@ def test_two_helpers_at_once_in_one_tool_both_wait(how: str) -> None:
         return Agent(ByTurn(tool_call("both", q="?"), "done"), tools=[both], store=store)
 
     store = new_store()
-    run = process(store).run_sync("go", run_id="r")
+    run = await process(store).run("go", run_id="r")
     assert run.stop == stops.Suspended()
     assert [item.call.parsed()["what"] for item in run.pending] == ["a", "b"]
     first, second = run.pending
     store = through_json(store, "r")
-    run = asyncio.run(process(store).resume("r", {second.id: Approve()}))
+    run = await process(store).resume("r", {second.id: Approve()})
     assert world.deleted == ["b"], "the other comes to its end before the first waits again"
     assert run.pending == (first,)
-    run = asyncio.run(process(through_json(store, "r")).resume("r", {first.id: Approve()}))
+    run = await process(through_json(store, "r")).resume("r", {first.id: Approve()})
     assert run.text == "done"
     assert results(run)[0].text == "deleted a, deleted b"
     assert sorted(world.deleted) == ["a", "b"]
 
 
-def test_a_tool_around_an_agent_cannot_act_once_only() -> None:
+async def test_a_tool_around_an_agent_cannot_act_once_only() -> None:
     """It is made of other calls, so it is entered again on resume: only the tools below can act once."""
     world = World()
     helper, model = _helper(world)
@@ -386,11 +383,11 @@ def test_a_tool_around_an_agent_cannot_act_once_only() -> None:
         return (await helper.run(q)).text
 
     with pytest.raises(ConfigurationError, match="effect='once'"):
-        Agent(_outer(), tools=[consult]).run_sync("go")
+        await Agent(_outer(), tools=[consult]).run("go")
     assert model.asked == []
 
 
-def test_it_may_not_recurse_for_ever() -> None:
+async def test_it_may_not_recurse_for_ever() -> None:
     depth = 0
 
     @tool
@@ -406,13 +403,13 @@ def test_it_may_not_recurse_for_ever() -> None:
         return ModelResponse(assistant(request.messages[-1].tool_results[0].text))
 
     agent = Agent(model, tools=[consult], name="recursive")
-    run = agent.run_sync("go")
+    run = await agent.run("go")
     assert run.stop == stops.Completed()
     assert "8 levels" in run.text
     assert depth == 9
 
 
-def test_detached_it_is_a_run_of_its_own_and_that_is_told() -> None:
+async def test_detached_it_is_a_run_of_its_own_and_that_is_told() -> None:
     world = World()
     helper, _ = _helper(world)
     heard: list[Event] = []
@@ -423,27 +420,24 @@ def test_detached_it_is_a_run_of_its_own_and_that_is_told() -> None:
         return (await helper.run(q, detached=True)).text
 
     agent = Agent(_outer(), tools=[consult], approvals=Approvals("delete"))
-    run = agent.run_sync("go", listeners=[heard.append])
+    run = await agent.run("go", listeners=[heard.append])
     assert results(run)[0].text == "helped: deleted it"
     assert run.usage == Usage(20, 2, requests=2)
     (warning,) = [event for event in heard if isinstance(event, Warned)]
     assert "helper" in warning.text
 
 
-def test_two_runs_at_once_do_not_hear_each_other() -> None:
+async def test_two_runs_at_once_do_not_hear_each_other() -> None:
     """The one context variable is set around a user's function only, and each run has its own."""
     world = World()
     helper, _ = _helper(world)
 
-    async def both() -> list[Any]:
-        agents = [Agent(_outer(), name=name, tools=[_awaited(helper)], store="memory:") for name in ("one", "two")]
-        runs = await asyncio.gather(*(agent.run("go", run_id=agent.name) for agent in agents))
-        for agent in agents:
-            assert isinstance(agent.store, LocalLogs)
-            paths = {entry.path.partition("/")[0] for entry in journal_of(agent.store, agent.name).entries}
-            assert paths == {"", agent.name}
-        return list(runs)
-
-    one, two = asyncio.run(both())
+    agents = [Agent(_outer(), name=name, tools=[_awaited(helper)], store="memory:") for name in ("one", "two")]
+    runs = await asyncio.gather(*(agent.run("go", run_id=agent.name) for agent in agents))
+    for agent in agents:
+        assert isinstance(agent.store, LocalLogs)
+        paths = {entry.path.partition("/")[0] for entry in journal_of(agent.store, agent.name).entries}
+        assert paths == {"", agent.name}
+    one, two = list(runs)
     assert one.usage == two.usage == Usage(40, 4, requests=4)
     assert world.deleted == ["it", "it"]

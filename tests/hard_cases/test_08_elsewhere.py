@@ -1,6 +1,5 @@
 """The same loop under an engine: leaves run in another process, the rest is played again from history after each."""
 
-import asyncio
 import json
 import os
 import time
@@ -46,11 +45,11 @@ def worker() -> Iterator[Worker]:
     worker.close()
 
 
-def test_the_same_run_comes_of_it_with_leaves_in_another_process(worker: Worker) -> None:
+async def test_the_same_run_comes_of_it_with_leaves_in_another_process(worker: Worker) -> None:
     elsewhere._shaky.clear()
     here_store = LocalLogs()
-    here = asyncio.run(composite(Plain(), store=here_store).run("go", run_id="r", environment=_environment()))
-    run, there_store, times = asyncio.run(played(worker, _environment, lambda: LocalLogs(clock=HandClock()), Watch()))
+    here = await composite(Plain(), store=here_store).run("go", run_id="r", environment=_environment())
+    run, there_store, times = await played(worker, _environment, lambda: LocalLogs(clock=HandClock()), Watch())
     assert run.stop == here.stop == stops.Completed()
     words, process = run.text.rsplit(" ", 1)
     assert words == "It is 3. 10 paid eve"
@@ -75,9 +74,9 @@ def _entries(dump: str) -> list[str]:
     return sorted(f"{entry['entry']} {entry['path']}" for entry in entries if entry["entry"] != "Returned")
 
 
-def test_the_loop_reads_no_clock_chance_or_environment_of_its_own(worker: Worker) -> None:
+async def test_the_loop_reads_no_clock_chance_or_environment_of_its_own(worker: Worker) -> None:
     watch = Watch()
-    run, _, times = asyncio.run(played(worker, _environment, lambda: LocalLogs(clock=HandClock()), watch))
+    run, _, times = await played(worker, _environment, lambda: LocalLogs(clock=HandClock()), watch)
     assert run.stop == stops.Completed()
     assert times > 5
     assert not watch.seen

@@ -16,7 +16,7 @@ from ziggurat.agents.stop import until_tool_called
 from ziggurat.core.layer import stack
 from ziggurat.layers.retry import retry
 from ziggurat.messages import stops
-from ziggurat.messages.agent import AgentRun, Approve
+from ziggurat.messages.agent import Approve
 from ziggurat.messages.budget import Budget
 from ziggurat.messages.delta import TextDelta, ThinkingDelta, ToolCallDelta
 from ziggurat.messages.events import Delta, ModelEnded, ToolEnded, ToolStarted
@@ -67,9 +67,9 @@ def _by_turn(*texts: str) -> Callable[[ModelRequest], ScriptedReply]:
 
 
 @pytest.mark.parametrize("size", [1, 2, 3, 7, 1000])
-def test_thoughts_and_actions_fire_when_complete_and_the_answer_ends(size: int) -> None:
-    plain = _agent(ADD, DONE, size=size).run_sync("1 + 2?")
-    run, heard = asyncio.run(streamed(_agent(ADD, DONE, size=size), "1 + 2?", buffer=1))
+async def test_thoughts_and_actions_fire_when_complete_and_the_answer_ends(size: int) -> None:
+    plain = await _agent(ADD, DONE, size=size).run("1 + 2?")
+    run, heard = await streamed(_agent(ADD, DONE, size=size), "1 + 2?", buffer=1)
     assert timeless(plain) == timeless(run)
     assert heard.own("agent/") == said(run)
     assert run.stop == stops.Completed()
@@ -81,25 +81,21 @@ def test_thoughts_and_actions_fire_when_complete_and_the_answer_ends(size: int) 
     assert_sendable(run.messages)
 
 
-def test_each_fires_at_its_time() -> None:
+async def test_each_fires_at_its_time() -> None:
     """A thought is told while it comes, an action when its arguments are closed, before the model has ended."""
 
-    async def run() -> list[Any]:
-        released = asyncio.Event()
-        reply = [*_letters("Thought: I add", 2), released, *_letters('\nAction: add {"a": 1, "b": 2}', 2), released]
-        seen: list[Any] = []
-        agent = Agent(stack(ScriptedModel([*reply, "\n", Pause()], DONE), react()), tools=[add])
-        async with agent.stream("1 + 2?") as events:
-            async for event in events:
-                if isinstance(event, Delta):
-                    seen.append(event.delta)
-                    if "I add" in "".join(each.text for each in seen if isinstance(each, ThinkingDelta)):
-                        released.set()  # the model goes on only when the thought has been heard
-                elif isinstance(event, (ModelEnded, ToolStarted, ToolEnded)):
-                    seen.append(type(event).__name__)
-        return seen
-
-    seen = asyncio.run(run())
+    released = asyncio.Event()
+    reply = [*_letters("Thought: I add", 2), released, *_letters('\nAction: add {"a": 1, "b": 2}', 2), released]
+    seen: list[Any] = []
+    agent = Agent(stack(ScriptedModel([*reply, "\n", Pause()], DONE), react()), tools=[add])
+    async with agent.stream("1 + 2?") as events:
+        async for event in events:
+            if isinstance(event, Delta):
+                seen.append(event.delta)
+                if "I add" in "".join(each.text for each in seen if isinstance(each, ThinkingDelta)):
+                    released.set()  # the model goes on only when the thought has been heard
+            elif isinstance(event, (ModelEnded, ToolStarted, ToolEnded)):
+                seen.append(type(event).__name__)
     first = seen[: seen.index("ModelEnded")]
     assert [type(each) for each in first].count(ToolCallDelta) == 1
     assert first[-1] == ToolCallDelta(0, '{"a": 1, "b": 2}', "react-1", "add")
@@ -108,24 +104,24 @@ def test_each_fires_at_its_time() -> None:
     assert "".join(each.text for each in rest if isinstance(each, TextDelta)) == "It is 3."
 
 
-def test_callbacks_hear_tokens_thoughts_and_actions() -> None:
+async def test_callbacks_hear_tokens_thoughts_and_actions() -> None:
     heard: dict[str, list[str]] = {"token": [], "thought": [], "action": []}
     callbacks = Callbacks(
         on_token=heard["token"].append,
         on_thought=heard["thought"].append,
         on_action=lambda call: heard["action"].append(call.name),
     )
-    _agent(ADD, DONE).run_sync("1 + 2?", listeners=[callbacks])
+    await _agent(ADD, DONE).run("1 + 2?", listeners=[callbacks])
     assert heard["thought"] == ["I add {the} numbers.", "That is it."]
     assert heard["action"] == ["add"]
     assert "".join(heard["token"]) == "It is 3."
 
 
 @pytest.mark.parametrize("bad", ["I will just talk.", "Thought: hm", 'Action: add {"a": 1', "Action: add [1]", ""])
-def test_a_reply_that_cannot_be_read_is_repaired(bad: str) -> None:
+async def test_a_reply_that_cannot_be_read_is_repaired(bad: str) -> None:
     texts = [list(bad) or [""], ADD, list(bad) or [""], DONE]
-    run, heard = asyncio.run(streamed(_agent(*texts), "1 + 2?"))
-    assert timeless(_agent(*texts).run_sync("1 + 2?")) == timeless(run)
+    run, heard = await streamed(_agent(*texts), "1 + 2?")
+    assert timeless(await _agent(*texts).run("1 + 2?")) == timeless(run)
     assert run.text == "It is 3."
     assert (run.steps, run.model_calls) == (2, 4)
     assert [event.path for event in heard.events if isinstance(event, ModelEnded)] == [
@@ -138,11 +134,11 @@ def test_a_reply_that_cannot_be_read_is_repaired(bad: str) -> None:
     assert_sendable(run.messages)
 
 
-def test_repair_is_bounded_and_the_run_fails_with_the_reason() -> None:
+async def test_repair_is_bounded_and_the_run_fails_with_the_reason() -> None:
     model = ScriptedModel(always="I just talk.")
     store = new_store()
     agent = Agent(stack(model, react()), tools=TOOLS, store=store)
-    run, heard = asyncio.run(streamed(agent, "1 + 2?"))
+    run, heard = await streamed(agent, "1 + 2?")
     assert len(model.calls) == 1 + REPAIRS
     assert isinstance(run.stop, stops.Failed)
     assert "no Action" in run.stop.error
@@ -150,13 +146,13 @@ def test_repair_is_bounded_and_the_run_fails_with_the_reason() -> None:
     assert heard.own("agent/") == said(run)
 
 
-def test_what_is_wrong_is_shown_to_the_model() -> None:
+async def test_what_is_wrong_is_shown_to_the_model() -> None:
     model = ScriptedModel('Action: add {"a": 1', DONE)
-    Agent(stack(model, react()), tools=TOOLS).run_sync("1 + 2?")
+    await Agent(stack(model, react()), tools=TOOLS).run("1 + 2?")
     assert "cut off" in model.last.messages[-1].text
 
 
-def test_a_retry_in_mid_thought_leaves_one_thought() -> None:
+async def test_a_retry_in_mid_thought_leaves_one_thought() -> None:
     for at in range(0, 40, 3):
 
         def make(at: int = at) -> Agent:
@@ -164,13 +160,13 @@ def test_a_retry_in_mid_thought_leaves_one_thought() -> None:
             model = ScriptedModel(broken, _letters(ADD), DONE)
             return Agent(stack(model, react(), retry(attempts=2, base=0.0)), tools=TOOLS)
 
-        run, heard = asyncio.run(streamed(make(), "1 + 2?"))
-        assert timeless(make().run_sync("1 + 2?")) == timeless(run)
+        run, heard = await streamed(make(), "1 + 2?")
+        assert timeless(await make().run("1 + 2?")) == timeless(run)
         assert run.thoughts == ("I add {the} numbers.", "That is it.")
         assert heard.own("agent/") == said(run)
         outside = ScriptedModel([*_letters(ADD)[:at], ConnectionError("gone")], _letters(ADD), DONE)
         agent = Agent(stack(outside, retry(attempts=2, base=0.0), react()), tools=TOOLS)
-        assert timeless(agent.run_sync("1 + 2?")) == timeless(run)
+        assert timeless(await agent.run("1 + 2?")) == timeless(run)
 
 
 # -- the rest as with native calls -------------------------------------------------------------------------------
@@ -206,29 +202,28 @@ PAIRS: list[tuple[str, Any]] = [
 @pytest.mark.parametrize(
     "options", [{}, {"max_steps": 1}, {"stop": until_tool_called("add")}, {"budget": Budget(requests=1)}], ids=repr
 )
-def test_tools_errors_and_limits_are_as_with_native_calls(text: str, call: ToolCall, options: dict[str, Any]) -> None:
-    spoken = _agent(text, "Action: FINAL_ANSWER It is 3.", **options).run_sync("1 + 2?")
-    native = _native(call, "It is 3.", **options).run_sync("1 + 2?")
+async def test_tools_errors_and_limits_are_as_with_native_calls(
+    text: str, call: ToolCall, options: dict[str, Any]
+) -> None:
+    spoken = await _agent(text, "Action: FINAL_ANSWER It is 3.", **options).run("1 + 2?")
+    native = await _native(call, "It is 3.", **options).run("1 + 2?")
     assert _shape(spoken.messages) == _shape(native.messages)
     for fact in ("stop", "output", "steps", "usage", "model_calls", "tool_calls", "failed_tool_calls", "text"):
         assert getattr(spoken, fact) == getattr(native, fact), fact
     assert_sendable(spoken.messages)
 
 
-def test_an_approval_suspends_and_resumes_in_another_process() -> None:
+async def test_an_approval_suspends_and_resumes_in_another_process() -> None:
     texts = ('Thought: I send.\nAction: send {"to": "x"}', "Action: FINAL_ANSWER Sent.")
 
     def agent(store: LocalLogs) -> Agent:
         return Agent(stack(ScriptedModel(always=_by_turn(*texts), name="text"), react()), tools=TOOLS, store=store)
 
-    async def main() -> tuple[AgentRun, AgentRun, Folded]:
-        store, heard = new_store(), Folded()
-        suspended = await agent(store).run("go", run_id="r")
-        store = elsewhere(store, "r")
-        decisions = {item.id: Approve() for item in suspended.pending}
-        return suspended, await agent(store).resume("r", decisions, listeners=[heard]), heard
-
-    suspended, run, heard = asyncio.run(main())
+    store, heard = new_store(), Folded()
+    suspended = await agent(store).run("go", run_id="r")
+    store = elsewhere(store, "r")
+    decisions = {item.id: Approve() for item in suspended.pending}
+    run = await agent(store).resume("r", decisions, listeners=[heard])
     assert suspended.stop == stops.Suspended()
     assert [item.call.name for item in suspended.pending] == ["send"]
     assert [message.role for message in suspended.messages] == ["user"]
@@ -244,23 +239,23 @@ class Sum(Struct):
     total: int
 
 
-def test_a_typed_answer_is_read_from_the_final_answer_and_repaired() -> None:
+async def test_a_typed_answer_is_read_from_the_final_answer_and_repaired() -> None:
     texts = (ADD, "Action: FINAL_ANSWER three", 'Action: FINAL_ANSWER {"total": 3}')
-    run, heard = asyncio.run(streamed(_agent(*texts, output=Sum), "1 + 2?"))
+    run, heard = await streamed(_agent(*texts, output=Sum), "1 + 2?")
     assert run.output == Sum(3)
     assert run.model_calls == 3
     assert heard.own("agent/") == said(run)
     assert_sendable(run.messages)
 
 
-def test_an_agent_that_speaks_it_is_a_tool_of_one_that_does_too() -> None:
+async def test_an_agent_that_speaks_it_is_a_tool_of_one_that_does_too() -> None:
     inner = _agent(ADD, DONE, name="helper")
     outer = Agent(
         stack(ScriptedModel(_letters('Action: helper {"input": "1 + 2?"}'), _letters("Action: FINAL_ANSWER Three.")),
               react()),
         tools=[inner],
     )  # fmt: skip
-    run, heard = asyncio.run(streamed(outer, "go"))
+    run, heard = await streamed(outer, "go")
     assert run.text == "Three."
     assert run.observations == ("It is 3.",)
     assert heard.own("agent/") == said(run)

@@ -18,49 +18,43 @@ from ziggurat.http.limits import Limits
 from ziggurat.testing import HandClock, assert_no_leaks
 
 
-def test_a_connection_is_kept_and_used_again() -> None:
-    async def go() -> None:
-        async with serving(echo) as server:
-            client = Client(server.url)
-            for number in range(5):
-                assert await fetch(client, b"%d" % number) == b"%d" % number
-            assert server.opened == 1
-            assert server.asked[0].head.startswith("POST /v1/x HTTP/1.1\r\nhost: 127.0.0.1:")
-            await asyncio.gather(*(fetch(client) for _ in range(10)))
-            assert server.opened == 10
-            await client.close()
-            assert client.connections == 0
-
-    asyncio.run(go())
+async def test_a_connection_is_kept_and_used_again() -> None:
+    async with serving(echo) as server:
+        client = Client(server.url)
+        for number in range(5):
+            assert await fetch(client, b"%d" % number) == b"%d" % number
+        assert server.opened == 1
+        assert server.asked[0].head.startswith("POST /v1/x HTTP/1.1\r\nhost: 127.0.0.1:")
+        await asyncio.gather(*(fetch(client) for _ in range(10)))
+        assert server.opened == 10
+        await client.close()
+        assert client.connections == 0
 
 
-def test_at_most_so_many_connections_served_in_turn() -> None:
+async def test_at_most_so_many_connections_served_in_turn() -> None:
     free = asyncio.Semaphore(0)
 
     async def answer(asked: Asked) -> None:
         await free.acquire()
         await echo(asked)
 
-    async def go() -> None:
-        async with serving(answer) as server:
-            client = Client(server.url, limits=Limits(connections=3))
-            bodies = [b"%d" % number for number in range(50)]
-            calls = asyncio.gather(*(fetch(client, body) for body in bodies))
-            for number in range(3, 50):  # one connection is released at a time, so its next request is in order
-                await until(lambda: len(server.asked) == number)  # noqa: B023
-                free.release()
-            await until(lambda: len(server.asked) == 50)
-            for _ in range(3):
-                free.release()
-            assert await calls == bodies
-            assert server.most_open == 3
-            assert [asked.body for asked in server.asked[3:]] == bodies[3:]
-
-    asyncio.run(go())
+    async with serving(answer) as server:
+        client = Client(server.url, limits=Limits(connections=3))
+        bodies = [b"%d" % number for number in range(50)]
+        calls = asyncio.gather(*(fetch(client, body) for body in bodies))
+        for number in range(3, 50):  # one connection is released at a time, so its next request is in order
+            await until(lambda: len(server.asked) == number)  # noqa: B023
+            free.release()
+        await until(lambda: len(server.asked) == 50)
+        for _ in range(3):
+            free.release()
+        assert await calls == bodies
+        assert server.most_open == 3
+        assert [asked.body for asked in server.asked[3:]] == bodies[3:]
 
 
 @pytest.mark.parametrize("how", ["closes", "says close", "sends more"])
-def test_an_idle_connection_that_has_ended_is_not_used(how: str) -> None:
+async def test_an_idle_connection_that_has_ended_is_not_used(how: str) -> None:
     async def answer(asked: Asked) -> None:
         if how == "says close":
             await asked.reply(b"ok", connection="close")
@@ -71,35 +65,29 @@ def test_an_idle_connection_that_has_ended_is_not_used(how: str) -> None:
         if how != "says close":
             raise ConnectionAbortedError
 
-    async def go() -> None:
-        async with serving(answer) as server:
-            client = Client(server.url)
-            for _ in range(3):
-                assert await fetch(client) == b"ok"
-                await until(lambda: server.now_open == 0)
-                await until(lambda: not any(each.usable() for pool in client._pools.values() for each in pool._idle))
-            assert server.opened == 3
-
-    asyncio.run(go())
+    async with serving(answer) as server:
+        client = Client(server.url)
+        for _ in range(3):
+            assert await fetch(client) == b"ok"
+            await until(lambda: server.now_open == 0)
+            await until(lambda: not any(each.usable() for pool in client._pools.values() for each in pool._idle))
+        assert server.opened == 3
 
 
-def test_what_was_sent_is_never_sent_again() -> None:
+async def test_what_was_sent_is_never_sent_again() -> None:
     async def answer(asked: Asked) -> None:
         if asked.number == 2:
             raise ConnectionAbortedError
         await asked.reply(b"ok")
 
-    async def go() -> None:
-        async with serving(answer) as server:
-            client = Client(server.url, name="openai")
+    async with serving(answer) as server:
+        client = Client(server.url, name="openai")
+        await fetch(client)
+        with pytest.raises(ModelError, match="openai closed the connection without a reply") as error:
             await fetch(client)
-            with pytest.raises(ModelError, match="openai closed the connection without a reply") as error:
-                await fetch(client)
-            assert error_of(error) == ("connection", True)
-            assert len(server.asked) == 2
-            assert await fetch(client) == b"ok"
-
-    asyncio.run(go())
+        assert error_of(error) == ("connection", True)
+        assert len(server.asked) == 2
+        assert await fetch(client) == b"ok"
 
 
 @pytest.mark.parametrize(
@@ -114,48 +102,39 @@ def test_what_was_sent_is_never_sent_again() -> None:
         (b"HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\nzz\r\n", "does not speak HTTP"),
     ],
 )
-def test_replies_that_are_cut_or_no_replies(data: bytes, match: str) -> None:
+async def test_replies_that_are_cut_or_no_replies(data: bytes, match: str) -> None:
     async def answer(asked: Asked) -> None:
         await asked.say(data)
         raise ConnectionAbortedError
 
-    async def go() -> None:
-        async with serving(answer) as server:
-            client = Client(server.url)
-            with pytest.raises(ModelError, match=match) as error:
-                await fetch(client)
-            assert error.value.kind in ("connection", "malformed")
-            await asyncio.sleep(0)
-            assert client.connections == 0
-
-    asyncio.run(go())
+    async with serving(answer) as server:
+        client = Client(server.url)
+        with pytest.raises(ModelError, match=match) as error:
+            await fetch(client)
+        assert error.value.kind in ("connection", "malformed")
+        await asyncio.sleep(0)
+        assert client.connections == 0
 
 
-def test_interim_replies_are_passed_over_and_a_reply_may_end_with_its_connection() -> None:
+async def test_interim_replies_are_passed_over_and_a_reply_may_end_with_its_connection() -> None:
     async def answer(asked: Asked) -> None:
         await asked.say(b"HTTP/1.1 100 Continue\r\n\r\nHTTP/1.1 103 Early Hints\r\nlink: x\r\n\r\n")
         await asked.say(b"HTTP/1.1 200 OK\r\n\r\nto the end")
         asked.writer.close()
 
-    async def go() -> None:
-        async with serving(answer) as server:
-            reply = await post(Client(server.url))
-            assert (reply.status, reply.headers) == (200, {})
-            assert await reply.read() == b"to the end"
-
-    asyncio.run(go())
+    async with serving(answer) as server:
+        reply = await post(Client(server.url))
+        assert (reply.status, reply.headers) == (200, {})
+        assert await reply.read() == b"to the end"
 
 
-def test_nobody_there() -> None:
-    async def go() -> None:
-        with socket.socket() as silent:
-            silent.bind(("127.0.0.1", 0))  # no other process can listen there meanwhile
-            port = silent.getsockname()[1]
-            with pytest.raises(ModelError, match=rf"http://127.0.0.1:{port} cannot be reached") as error:
-                await fetch(Client(f"http://127.0.0.1:{port}"))
-        assert error_of(error) == ("connection", True)
-
-    asyncio.run(go())
+async def test_nobody_there() -> None:
+    with socket.socket() as silent:
+        silent.bind(("127.0.0.1", 0))  # no other process can listen there meanwhile
+        port = silent.getsockname()[1]
+        with pytest.raises(ModelError, match=rf"http://127.0.0.1:{port} cannot be reached") as error:
+            await fetch(Client(f"http://127.0.0.1:{port}"))
+    assert error_of(error) == ("connection", True)
 
 
 # -- time ----------------------------------------------------------------------------------------------------------
@@ -166,36 +145,33 @@ def clocked() -> tuple[HandClock, Context]:
     return clock, root().within(CLOCK, clock)
 
 
-def test_idle_before_and_within_a_reply() -> None:
+async def test_idle_before_and_within_a_reply() -> None:
     async def answer(asked: Asked) -> None:
         if asked.number == 2:
             await asked.stream(b"data: a\n\n", end=False)
         await asked.hang()
 
-    async def go() -> None:
-        async with serving(answer) as server:
-            client = Client(server.url, name="openai", limits=Limits(idle=30, total=None))
-            for number in (1, 2):
-                clock, ctx = clocked()
-                if number == 1:
-                    task = asyncio.create_task(fetch(client, ctx=ctx))
-                    await until(lambda: server.asked)
-                else:
-                    reply = await post(client, ctx=ctx)
-                    assert await reply.more() == b"data: a\n\n"
-                    task = asyncio.create_task(reply.more())
-                await clock.advance(29.9)
-                assert not task.done()
-                await clock.advance(3)
-                with pytest.raises(ModelError, match="openai sent nothing for 30 s") as error:
-                    await task
-                assert error_of(error) == ("timeout", True)
-            assert client.connections == 0
-
-    asyncio.run(go())
+    async with serving(answer) as server:
+        client = Client(server.url, name="openai", limits=Limits(idle=30, total=None))
+        for number in (1, 2):
+            clock, ctx = clocked()
+            if number == 1:
+                task = asyncio.create_task(fetch(client, ctx=ctx))
+                await until(lambda: server.asked)
+            else:
+                reply = await post(client, ctx=ctx)
+                assert await reply.more() == b"data: a\n\n"
+                task = asyncio.create_task(reply.more())
+            await clock.advance(29.9)
+            assert not task.done()
+            await clock.advance(3)
+            with pytest.raises(ModelError, match="openai sent nothing for 30 s") as error:
+                await task
+            assert error_of(error) == ("timeout", True)
+        assert client.connections == 0
 
 
-def test_bytes_put_off_the_idle_bound_but_not_the_total() -> None:
+async def test_bytes_put_off_the_idle_bound_but_not_the_total() -> None:
     beat = asyncio.Event()
 
     async def answer(asked: Asked) -> None:
@@ -205,64 +181,55 @@ def test_bytes_put_off_the_idle_bound_but_not_the_total() -> None:
             beat.clear()
             await asked.say(b"1\r\nx\r\n")
 
-    async def go() -> None:
-        async with serving(answer) as server:
-            client = Client(server.url, name="openai", limits=Limits(idle=30, total=100))
-            clock, ctx = clocked()
-            reply = await post(client, ctx=ctx)
-            for _ in range(4):
-                await clock.advance(24)
-                beat.set()
-                assert await reply.more() == b"x"
-            task = asyncio.create_task(reply.more())
-            await clock.advance(5)
-            with pytest.raises(ModelError, match="openai was not done after 100 s"):
-                await task
-
-    asyncio.run(go())
-
-
-def test_a_busy_reader_is_not_the_servers_fault() -> None:
-    async def go() -> None:
-        async def answer(asked: Asked) -> None:
-            await asked.stream(b"a", end=False)
-            await asked.hang()
-
-        async with serving(answer) as server:
-            clock, ctx = clocked()
-            reply = await post(Client(server.url, limits=Limits(idle=30, total=None)), ctx=ctx)
-            assert await reply.more() == b"a"
-            await clock.advance(100)
-            task = asyncio.create_task(reply.more())
-            await clock.advance(29)
-            assert not task.done()
-            await clock.advance(2)
-            with pytest.raises(ModelError, match="nothing for 30 s"):
-                await task
-
-    asyncio.run(go())
-
-
-def test_connecting_is_bounded() -> None:
-    async def go() -> None:
-        silent = await asyncio.get_running_loop().create_server(asyncio.Protocol, "127.0.0.1", 0)
-        url = f"https://127.0.0.1:{silent.sockets[0].getsockname()[1]}"  # never answers in TLS
+    async with serving(answer) as server:
+        client = Client(server.url, name="openai", limits=Limits(idle=30, total=100))
         clock, ctx = clocked()
-        task = asyncio.create_task(fetch(Client(url, limits=Limits(connect=5)), ctx=ctx))
-        await until(lambda: clock.waiting)
+        reply = await post(client, ctx=ctx)
+        for _ in range(4):
+            await clock.advance(24)
+            beat.set()
+            assert await reply.more() == b"x"
+        task = asyncio.create_task(reply.more())
         await clock.advance(5)
-        with pytest.raises(ModelError, match="could not be reached within 5 s") as error:
+        with pytest.raises(ModelError, match="openai was not done after 100 s"):
             await task
-        assert error_of(error) == ("timeout", True)
-        silent.close()
 
-    asyncio.run(go())
+
+async def test_a_busy_reader_is_not_the_servers_fault() -> None:
+    async def answer(asked: Asked) -> None:
+        await asked.stream(b"a", end=False)
+        await asked.hang()
+
+    async with serving(answer) as server:
+        clock, ctx = clocked()
+        reply = await post(Client(server.url, limits=Limits(idle=30, total=None)), ctx=ctx)
+        assert await reply.more() == b"a"
+        await clock.advance(100)
+        task = asyncio.create_task(reply.more())
+        await clock.advance(29)
+        assert not task.done()
+        await clock.advance(2)
+        with pytest.raises(ModelError, match="nothing for 30 s"):
+            await task
+
+
+async def test_connecting_is_bounded() -> None:
+    silent = await asyncio.get_running_loop().create_server(asyncio.Protocol, "127.0.0.1", 0)
+    url = f"https://127.0.0.1:{silent.sockets[0].getsockname()[1]}"  # never answers in TLS
+    clock, ctx = clocked()
+    task = asyncio.create_task(fetch(Client(url, limits=Limits(connect=5)), ctx=ctx))
+    await until(lambda: clock.waiting)
+    await clock.advance(5)
+    with pytest.raises(ModelError, match="could not be reached within 5 s") as error:
+        await task
+    assert error_of(error) == ("timeout", True)
+    silent.close()
 
 
 # -- ends ----------------------------------------------------------------------------------------------------------
 
 
-def test_leaving_early_closes_and_a_reply_that_is_nearly_whole_does_not() -> None:
+async def test_leaving_early_closes_and_a_reply_that_is_nearly_whole_does_not() -> None:
     finish = asyncio.Event()
 
     async def answer(asked: Asked) -> None:
@@ -270,24 +237,21 @@ def test_leaving_early_closes_and_a_reply_that_is_nearly_whole_does_not() -> Non
         await finish.wait()
         await asked.say(b"0\r\n\r\n")
 
-    async def go() -> None:
-        async with serving(answer) as server:
-            client = Client(server.url)
-            _, ctx = clocked()  # however long the rest takes to arrive
-            reply = await post(client, stream=True, ctx=ctx)
-            await reply.more()
-            await reply.end(whole=False)
-            assert client.connections == 0
-            reply = await post(client, stream=True, ctx=ctx)
-            await reply.more()
-            await reply.end(whole=True)
-            assert client.connections == 1
-            finish.set()
-            await until(lambda: any(pool._idle for pool in client._pools.values()))
-            await (await post(client, stream=True)).read()
-            assert server.opened == 2
-
-    asyncio.run(go())
+    async with serving(answer) as server:
+        client = Client(server.url)
+        _, ctx = clocked()  # however long the rest takes to arrive
+        reply = await post(client, stream=True, ctx=ctx)
+        await reply.more()
+        await reply.end(whole=False)
+        assert client.connections == 0
+        reply = await post(client, stream=True, ctx=ctx)
+        await reply.more()
+        await reply.end(whole=True)
+        assert client.connections == 1
+        finish.set()
+        await until(lambda: any(pool._idle for pool in client._pools.values()))
+        await (await post(client, stream=True)).read()
+        assert server.opened == 2
 
 
 def test_cancelled_calls_leave_nothing() -> None:
@@ -363,21 +327,18 @@ def test_two_loops_in_a_row() -> None:
         thread.join()
 
 
-def test_close_fails_calls_under_way() -> None:
+async def test_close_fails_calls_under_way() -> None:
     async def answer(asked: Asked) -> None:
         await asked.hang()
 
-    async def go() -> None:
-        async with serving(answer) as server:
-            client = Client(server.url, limits=Limits(connections=1))
-            tasks = [asyncio.create_task(fetch(client)) for _ in range(2)]
-            await until(lambda: server.asked)
-            await client.close()
-            for result in await asyncio.gather(*tasks, return_exceptions=True):
-                assert isinstance(result, ModelError)
-                assert result.kind == "connection"
-
-    asyncio.run(go())
+    async with serving(answer) as server:
+        client = Client(server.url, limits=Limits(connections=1))
+        tasks = [asyncio.create_task(fetch(client)) for _ in range(2)]
+        await until(lambda: server.asked)
+        await client.close()
+        for result in await asyncio.gather(*tasks, return_exceptions=True):
+            assert isinstance(result, ModelError)
+            assert result.kind == "connection"
 
 
 # -- mistakes ------------------------------------------------------------------------------------------------------
@@ -389,7 +350,7 @@ def test_addresses_that_cannot_be(url: str) -> None:
         Client(url)
 
 
-def test_other_mistakes() -> None:
+async def test_other_mistakes() -> None:
     with pytest.raises(ConfigurationError, match=r"httpx\.AsyncClient"):
         Client("http://host", proxy="socks5://me:secret@proxy")
     with pytest.raises(ConfigurationError, match="no certificates"):
@@ -398,8 +359,5 @@ def test_other_mistakes() -> None:
         with pytest.raises(ConfigurationError, match=next(iter(wrong))):
             Limits(**wrong)
 
-    async def go() -> None:
-        with pytest.raises(ConfigurationError, match="'x-bad'"):
-            await Client("http://127.0.0.1:1").post("/", (("x-bad", "a\r\nb: c"),), b"", root(), stream=False)
-
-    asyncio.run(go())
+    with pytest.raises(ConfigurationError, match="'x-bad'"):
+        await Client("http://127.0.0.1:1").post("/", (("x-bad", "a\r\nb: c"),), b"", root(), stream=False)

@@ -10,7 +10,6 @@ from typing import Any
 import pytest
 
 from tests.models.http.support import Asked, serving
-from tests.teams.models import asynchronous
 from ziggurat.agents.agent import Agent
 from ziggurat.core.context import Context, root
 from ziggurat.core.errors import ConfigurationError, Denied, ServiceError, Timeout
@@ -80,7 +79,6 @@ async def hello(asked: Asked) -> None:
     await asked.reply(b"hello", content_type="text/plain")
 
 
-@asynchronous
 async def test_what_is_at_an_address_is_fetched() -> None:
     async with serving(hello) as server:
         fetched = await Fetcher(allow=HERE, ports=None)(f"{server.url}/a b?q=é#part".replace(" ", "%20"), root())
@@ -92,7 +90,6 @@ async def test_what_is_at_an_address_is_fetched() -> None:
 
 
 @pytest.mark.parametrize("host", LOOPBACK)
-@asynchronous
 async def test_a_server_of_this_machine_is_not_reached_however_it_is_written(host: str) -> None:
     async with serving(hello) as server:
         with pytest.raises((Denied, ServiceError)) as caught:
@@ -105,14 +102,12 @@ async def test_a_server_of_this_machine_is_not_reached_however_it_is_written(hos
 
 
 @pytest.mark.parametrize("host", ELSEWHERE)
-@asynchronous
 async def test_private_networks_and_metadata_are_not_reached(host: str) -> None:
     with pytest.raises(Denied, match="not public"):
         await Fetcher()(f"http://{host}/latest/meta-data/", root())
 
 
 @pytest.mark.parametrize("url", NO_ADDRESS)
-@asynchronous
 async def test_what_is_no_public_address_is_refused_before_a_name_is_resolved(url: str) -> None:
     with pytest.raises(Denied):
         await Fetcher()(url, root())
@@ -148,7 +143,6 @@ async def test_another_address_of_a_name_is_tried_if_one_does_not_answer(loop: N
 
 
 @pytest.mark.parametrize("target", ["http://169.254.169.254/", "http://10.0.0.1/", "file:///etc/passwd", "//127.1:22/"])
-@asynchronous
 async def test_a_redirect_is_checked_as_any_address(target: str) -> None:
     async with serving(lambda asked: asked.reply(b"", "302 Found", location=target)) as server:
         stays = await Fetcher(allow=["127.0.0.1"], ports=None)(server.url, root())
@@ -157,7 +151,6 @@ async def test_a_redirect_is_checked_as_any_address(target: str) -> None:
             await Fetcher(allow=["127.0.0.1"], ports=(80, server.port), redirects=3)(server.url, root())
 
 
-@asynchronous
 async def test_redirects_are_followed_as_often_as_is_allowed() -> None:
     async def answer(asked: Asked) -> None:
         number = int(asked.head.split(" ")[1].strip("/") or 0)
@@ -173,7 +166,6 @@ async def test_redirects_are_followed_as_often_as_is_allowed() -> None:
             await Fetcher(allow=HERE, ports=None, redirects=2)(server.url, root())
 
 
-@asynchronous
 async def test_what_is_too_large_is_given_up_also_when_it_was_small() -> None:
     async def answer(asked: Asked) -> None:
         packed = "packed" in asked.head
@@ -188,7 +180,6 @@ async def test_what_is_too_large_is_given_up_also_when_it_was_small() -> None:
 
 
 @pytest.mark.parametrize("limits", [Limits(total=0.05, idle=None), Limits(idle=0.05)])
-@asynchronous
 async def test_a_server_that_says_nothing_is_given_up(limits: Limits) -> None:
     async with serving(Asked.hang) as server:
         with pytest.raises((Timeout, ServiceError)) as caught:
@@ -197,7 +188,6 @@ async def test_a_server_that_says_nothing_is_given_up(limits: Limits) -> None:
         await server.closed.wait()
 
 
-@asynchronous
 async def test_a_server_that_is_not_there_or_speaks_nonsense_is_a_failed_call() -> None:
     async def nonsense(asked: Asked) -> None:
         await asked.say(b"nonsense\r\n\r\n")
@@ -209,7 +199,6 @@ async def test_a_server_that_is_not_there_or_speaks_nonsense_is_a_failed_call() 
         await Fetcher(allow=HERE, ports=None)(server.url, root())
 
 
-@asynchronous
 async def test_a_fetcher_is_a_service_with_layers() -> None:
     async def second(asked: Asked) -> None:
         if asked.number == 1:
@@ -221,7 +210,6 @@ async def test_a_fetcher_is_a_service_with_layers() -> None:
         assert (await fetch(server.url, root())).text == "hello"
 
 
-@asynchronous
 async def test_a_model_is_told_why_an_address_is_not_fetched() -> None:
     fetch = Fetcher()
 
@@ -241,7 +229,6 @@ def test_a_network_that_is_none_is_refused_at_the_door() -> None:
         Fetcher(allow=["intranet"])
 
 
-@asynchronous
 async def test_text_is_read_in_the_encoding_that_the_server_states() -> None:
     async def answer(asked: Asked) -> None:
         charset = asked.head.split(" ")[1].strip("/")

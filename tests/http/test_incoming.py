@@ -22,71 +22,59 @@ def packed(data: bytes, how: str) -> bytes:
 
 
 @pytest.mark.parametrize("how", ["gzip", "deflate", "raw deflate"])
-def test_compressed_replies(how: str) -> None:
+async def test_compressed_replies(how: str) -> None:
     data = b"".join(b"%d," % number for number in range(500_000))
 
     async def answer(asked: Asked) -> None:
         await asked.reply(packed(data, how), content_encoding=how.split()[-1])
 
-    async def go() -> None:
-        async with serving(answer) as server:
-            assert await fetch(Client(server.url)) == data
-
-    asyncio.run(go())
+    async with serving(answer) as server:
+        assert await fetch(Client(server.url)) == data
 
 
 @pytest.mark.parametrize(("encoding", "match"), [("br", "encoded as 'br'"), ("gzip", "cannot be decompressed")])
-def test_encodings_that_cannot_be_read(encoding: str, match: str) -> None:
+async def test_encodings_that_cannot_be_read(encoding: str, match: str) -> None:
     async def answer(asked: Asked) -> None:
         await asked.reply(b"\x00\x01 no gzip", content_encoding=encoding)
 
-    async def go() -> None:
-        async with serving(answer) as server:
-            with pytest.raises(ModelError, match=match) as error:
-                await fetch(Client(server.url))
-            assert error.value.kind == "malformed"
-
-    asyncio.run(go())
+    async with serving(answer) as server:
+        with pytest.raises(ModelError, match=match) as error:
+            await fetch(Client(server.url))
+        assert error.value.kind == "malformed"
 
 
 @pytest.mark.parametrize("stream", [False, True])
-def test_a_bomb_does_not_go_off(stream: bool) -> None:
+async def test_a_bomb_does_not_go_off(stream: bool) -> None:
     press = zlib.compressobj(9, zlib.DEFLATED, 31)
     bomb = b"".join([press.compress(b"\0" * MEBIBYTE) for _ in range(256)] + [press.flush()])
 
     async def answer(asked: Asked) -> None:
         await asked.reply(bomb, content_encoding="gzip")
 
-    async def go() -> None:
-        async with serving(answer) as server:
-            client = Client(server.url)
-            with pytest.raises(ModelError, match=r"larger than|grows too much") as error:
-                reply = await post(client, stream=stream)
-                while await reply.more():
-                    pass
-            assert error_of(error) == ("malformed", False)
-            assert client.connections == 0
-
     before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-    asyncio.run(go())
+    async with serving(answer) as server:
+        client = Client(server.url)
+        with pytest.raises(ModelError, match=r"larger than|grows too much") as error:
+            reply = await post(client, stream=stream)
+            while await reply.more():
+                pass
+        assert error_of(error) == ("malformed", False)
+        assert client.connections == 0
     assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < 64 * 1024
 
 
-def test_a_reply_without_end_is_cut_off() -> None:
+async def test_a_reply_without_end_is_cut_off() -> None:
     async def answer(asked: Asked) -> None:
         await asked.stream(end=False)
         while True:
             await asked.say(b"10000\r\n" + b"x" * 0x10000 + b"\r\n")
 
-    async def go() -> None:
-        async with serving(answer) as server:
-            with pytest.raises(ModelError, match="larger than 1 MiB"):
-                await fetch(Client(server.url, limits=Limits(reply=MEBIBYTE)))
-
-    asyncio.run(go())
+    async with serving(answer) as server:
+        with pytest.raises(ModelError, match="larger than 1 MiB"):
+            await fetch(Client(server.url, limits=Limits(reply=MEBIBYTE)))
 
 
-def test_a_slow_reader_slows_the_server() -> None:
+async def test_a_slow_reader_slows_the_server() -> None:
     sent = 0
 
     async def answer(asked: Asked) -> None:
@@ -97,16 +85,13 @@ def test_a_slow_reader_slows_the_server() -> None:
             sent += 1
         await asked.say(b"0\r\n\r\n")
 
-    async def go() -> None:
-        async with serving(answer) as server:
-            reply = await post(Client(server.url), stream=True)
-            await reply.more()
-            for _ in range(5000):  # the server could have sent all of it
-                await asyncio.sleep(0)
-            assert sent < 300
-            total = 0
-            while data := await reply.more():
-                total += len(data)
-            assert total > 60 * MEBIBYTE
-
-    asyncio.run(go())
+    async with serving(answer) as server:
+        reply = await post(Client(server.url), stream=True)
+        await reply.more()
+        for _ in range(5000):  # the server could have sent all of it
+            await asyncio.sleep(0)
+        assert sent < 300
+        total = 0
+        while data := await reply.more():
+            total += len(data)
+        assert total > 60 * MEBIBYTE

@@ -23,21 +23,18 @@ def authority(tmp_path_factory: pytest.TempPathFactory) -> tuple[ssl.SSLContext,
     return context, path
 
 
-def test_tls_is_verified(authority: tuple[ssl.SSLContext, Path]) -> None:
+async def test_tls_is_verified(authority: tuple[ssl.SSLContext, Path]) -> None:
     context, path = authority
 
-    async def go() -> None:
-        async with serving(echo, tls=context) as server:
-            client = Client(server.url, ca=str(path))
-            for _ in range(3):
-                assert await fetch(client, b"x" * 100_000) == b"x" * 100_000
-            assert server.opened == 1
-            await client.close()
-            with pytest.raises(ModelError, match=r"cannot be verified.*ca='authority\.pem'") as error:
-                await fetch(Client(server.url))
-            assert error_of(error) == ("connection", False)
-
-    asyncio.run(go())
+    async with serving(echo, tls=context) as server:
+        client = Client(server.url, ca=str(path))
+        for _ in range(3):
+            assert await fetch(client, b"x" * 100_000) == b"x" * 100_000
+        assert server.opened == 1
+        await client.close()
+        with pytest.raises(ModelError, match=r"cannot be verified.*ca='authority\.pem'") as error:
+            await fetch(Client(server.url))
+        assert error_of(error) == ("connection", False)
 
 
 async def proxying(asked: Asked) -> None:
@@ -64,38 +61,32 @@ async def proxying(asked: Asked) -> None:
         writer.close()
 
 
-def test_proxies(authority: tuple[ssl.SSLContext, Path], monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_proxies(authority: tuple[ssl.SSLContext, Path], monkeypatch: pytest.MonkeyPatch) -> None:
     context, path = authority
 
-    async def go() -> None:
-        async with serving(proxying) as proxy, serving(echo, tls=context) as server:
-            address = proxy.url.replace("://", "://u:p%40ss@")
-            assert await fetch(Client("http://nowhere.invalid", proxy=address)) == (
-                b"POST http://nowhere.invalid/v1/x HTTP/1.1"
-            )
-            client = Client(server.url, proxy=address, ca=str(path))
-            assert await fetch(client) == b"{}"
-            assert await fetch(client) == b"{}"
-            assert server.opened == 1
-            assert "authorization" not in server.asked[0].head
-            monkeypatch.setenv("http_proxy", address)
-            monkeypatch.setenv("no_proxy", "")
-            assert b"nowhere.invalid" in await fetch(Client("http://nowhere.invalid"))
-
-    asyncio.run(go())
+    async with serving(proxying) as proxy, serving(echo, tls=context) as server:
+        address = proxy.url.replace("://", "://u:p%40ss@")
+        assert await fetch(Client("http://nowhere.invalid", proxy=address)) == (
+            b"POST http://nowhere.invalid/v1/x HTTP/1.1"
+        )
+        client = Client(server.url, proxy=address, ca=str(path))
+        assert await fetch(client) == b"{}"
+        assert await fetch(client) == b"{}"
+        assert server.opened == 1
+        assert "authorization" not in server.asked[0].head
+        monkeypatch.setenv("http_proxy", address)
+        monkeypatch.setenv("no_proxy", "")
+        assert b"nowhere.invalid" in await fetch(Client("http://nowhere.invalid"))
 
 
-def test_a_proxy_that_refuses() -> None:
+async def test_a_proxy_that_refuses() -> None:
     async def answer(asked: Asked) -> None:
         await asked.reply(b"", status="407 Proxy Authentication Required")
 
-    async def go() -> None:
-        async with serving(answer) as proxy:
-            with pytest.raises(ModelError, match=r"the proxy on the way to .* answered 407") as error:
-                await fetch(Client("https://nowhere.invalid", proxy=proxy.url))
-            assert error_of(error) == ("authentication", False)
-
-    asyncio.run(go())
+    async with serving(answer) as proxy:
+        with pytest.raises(ModelError, match=r"the proxy on the way to .* answered 407") as error:
+            await fetch(Client("https://nowhere.invalid", proxy=proxy.url))
+        assert error_of(error) == ("authentication", False)
 
 
 @pytest.mark.parametrize(

@@ -21,59 +21,50 @@ async def answer(request: str, ctx: Context) -> str:
     return request
 
 
-def test_at_the_hard_limit_calls_are_refused_at_once() -> None:
+async def test_at_the_hard_limit_calls_are_refused_at_once() -> None:
     gate = Gate(2)
 
-    async def main() -> None:
-        inside = [asyncio.create_task(stack(hang, backpressure(gate=gate))("q", root())) for _ in range(2)]
-        await settle()
-        with pytest.raises(LimitExceeded, match="2 calls are in progress") as raised:
-            await stack(answer, backpressure(gate=gate))("q", root())
-        assert (raised.value.kind, raised.value.limit, raised.value.used) == ("backpressure", 2, 2)
-        assert raised.value.transient
-        for task in inside:
-            task.cancel()
-        await asyncio.wait(inside)
-        assert await stack(answer, backpressure(gate=gate))("q", root()) == "q"
-
-    asyncio.run(main())
+    inside = [asyncio.create_task(stack(hang, backpressure(gate=gate))("q", root())) for _ in range(2)]
+    await settle()
+    with pytest.raises(LimitExceeded, match="2 calls are in progress") as raised:
+        await stack(answer, backpressure(gate=gate))("q", root())
+    assert (raised.value.kind, raised.value.limit, raised.value.used) == ("backpressure", 2, 2)
+    assert raised.value.transient
+    for task in inside:
+        task.cancel()
+    await asyncio.wait(inside)
+    assert await stack(answer, backpressure(gate=gate))("q", root()) == "q"
     assert gate.depth == 0
 
 
-def test_from_the_soft_limit_on_it_warns() -> None:
+async def test_from_the_soft_limit_on_it_warns() -> None:
     gate, heard = Gate(4, soft=2), list[Event]()
 
-    async def main() -> None:
-        ctx = root().heard_by(heard.append)
-        inside = [asyncio.create_task(stack(hang, backpressure(gate=gate))("q", ctx)) for _ in range(6)]
-        await settle()
-        for task in inside:
-            task.cancel()
-        await asyncio.gather(*inside, return_exceptions=True)
-
-    asyncio.run(main())
+    ctx = root().heard_by(heard.append)
+    inside = [asyncio.create_task(stack(hang, backpressure(gate=gate))("q", ctx)) for _ in range(6)]
+    await settle()
+    for task in inside:
+        task.cancel()
+    await asyncio.gather(*inside, return_exceptions=True)
     assert heard == [UnderPressure("run", 3, 2, 4), UnderPressure("run", 4, 2, 4)]
 
 
 @pytest.mark.parametrize("error", [ValueError("bad"), Suspend(()), asyncio.CancelledError()])
-def test_whatever_ends_a_call_gives_its_slot_back(error: Exception) -> None:
+async def test_whatever_ends_a_call_gives_its_slot_back(error: Exception) -> None:
     """Behaviour 20, `response_error_releases_capacity`."""
     gate = Gate(1)
 
-    async def main() -> None:
-        service, handle = expect()
-        for _ in range(10):
-            task = asyncio.create_task(stack(service, backpressure(gate=gate))("q", root()))
-            _, reply = await handle.next()
-            reply.fail(error)
-            with pytest.raises(type(error)):
-                await task
-
-    asyncio.run(main())
+    service, handle = expect()
+    for _ in range(10):
+        task = asyncio.create_task(stack(service, backpressure(gate=gate))("q", root()))
+        _, reply = await handle.next()
+        reply.fail(error)
+        with pytest.raises(type(error)):
+            await task
     assert gate.depth == 0
 
 
-def test_no_slot_is_lost_over_many_cancelled_calls() -> None:
+async def test_no_slot_is_lost_over_many_cancelled_calls() -> None:
     """Behaviours 19 and 26: 100,000 calls cancelled before, at and after they come in; refused ones among them."""
     gate = Gate(64, soft=32)
     service = stack(hang, backpressure(gate=gate))
@@ -92,33 +83,28 @@ def test_no_slot_is_lost_over_many_cancelled_calls() -> None:
             assert gate.depth == 0
         return refused
 
-    assert asyncio.run(main()) == 666 * 36
+    assert await main() == 666 * 36
 
 
-def test_a_listener_that_hangs_keeps_no_slot() -> None:
+async def test_a_listener_that_hangs_keeps_no_slot() -> None:
     gate = Gate(2, soft=1)
 
     async def stuck(event: Event) -> None:
         await asyncio.Event().wait()
 
-    async def main() -> None:
-        tasks = [
-            asyncio.create_task(stack(hang, backpressure(gate=gate))("q", root().heard_by(stuck))) for _ in range(2)
-        ]
-        await settle()
-        for task in tasks:
-            task.cancel()
-        await asyncio.wait(tasks)
-
-    asyncio.run(main())
+    tasks = [asyncio.create_task(stack(hang, backpressure(gate=gate))("q", root().heard_by(stuck))) for _ in range(2)]
+    await settle()
+    for task in tasks:
+        task.cancel()
+    await asyncio.wait(tasks)
     assert gate.depth == 0
 
 
-def test_in_a_replay_nothing_is_refused() -> None:
+async def test_in_a_replay_nothing_is_refused() -> None:
     gate = Gate(1)
     gate.depth = 1
     service = stack(answer, backpressure(gate=gate))
-    assert asyncio.run(service("q", root().within(JOURNAL, LocalJournal("replay")))) == "q"
+    assert await service("q", root().within(JOURNAL, LocalJournal("replay"))) == "q"
 
 
 @pytest.mark.parametrize("settings", [{"hard": 0}, {"hard": 5, "soft": 0}, {"hard": 5, "soft": 5}, {"hard": 2.0}])

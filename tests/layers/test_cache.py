@@ -46,19 +46,19 @@ async def ask(service: Service[Q, R], *requests: Q, ctx: Context | None = None) 
     return [await service(request, ctx or root()) for request in requests]
 
 
-def test_equal_requests_are_asked_once() -> None:
+async def test_equal_requests_are_asked_once() -> None:
     service, asked = counting()
     cached = stack(service, cache(store=CacheStore()))
-    answers = asyncio.run(ask(cached, {"a": 1, "b": 2}, {"b": 2, "a": 1}, {"a": 1}, "a"))
+    answers = await ask(cached, {"a": 1, "b": 2}, {"b": 2, "a": 1}, {"a": 1}, "a")
     assert answers == ["answer 1", "answer 1", "answer 2", "answer 3"]
     assert asked == [{"a": 1, "b": 2}, {"a": 1}, "a"]
 
 
-def test_a_hit_is_an_event() -> None:
+async def test_a_hit_is_an_event() -> None:
     heard: list[Event] = []
     service, _ = counting()
     cached = stack(service, cache(store=CacheStore(), key=str))
-    asyncio.run(ask(cached, "q", "q", ctx=root().heard_by(heard.append)))
+    await ask(cached, "q", "q", ctx=root().heard_by(heard.append))
     assert heard == [CacheHit("run", "q")]
 
 
@@ -101,40 +101,38 @@ def model_that_counts() -> tuple[Model, list[ModelRequest]]:
         {"output": OutputSchema("answer", {"type": "object"})},
     ],
 )
-def test_all_that_bears_on_a_models_answer_is_in_the_key(changes: dict[str, Any]) -> None:
+async def test_all_that_bears_on_a_models_answer_is_in_the_key(changes: dict[str, Any]) -> None:
     model, asked = model_that_counts()
     store = CacheStore()
     cached = stack(model, cache(store=store))
-    asyncio.run(ask(cached, ASKED, replace(ASKED, **changes), ASKED))
+    await ask(cached, ASKED, replace(ASKED, **changes), ASKED)
     assert len(asked) == 2
     assert [len(key.rpartition(":")[2]) for key in store] == [64, 64]
 
 
-def test_the_order_of_keys_is_not_in_the_key() -> None:
+async def test_the_order_of_keys_is_not_in_the_key() -> None:
     one = ModelSettings(extra={"a": {"x": 1, "y": 2}, "b": 3})
     other = ModelSettings(extra={"b": 3, "a": {"y": 2, "x": 1}})
     model, asked = model_that_counts()
-    asyncio.run(
-        ask(stack(model, cache(store=CacheStore())), replace(ASKED, settings=one), replace(ASKED, settings=other))
-    )
+    await ask(stack(model, cache(store=CacheStore())), replace(ASKED, settings=one), replace(ASKED, settings=other))
     assert len(asked) == 1
 
 
-def test_an_answer_given_again_costs_nothing() -> None:
+async def test_an_answer_given_again_costs_nothing() -> None:
     model, _ = model_that_counts()
-    first, again = asyncio.run(ask(stack(model, cache(store=CacheStore())), ASKED, ASKED))
+    first, again = await ask(stack(model, cache(store=CacheStore())), ASKED, ASKED)
     assert (first.message, first.usage) == (again.message, USAGE)
     assert again.usage == Usage()
 
 
-def test_a_hit_skips_the_retry_and_costs_a_run_nothing() -> None:
+async def test_a_hit_skips_the_retry_and_costs_a_run_nothing() -> None:
     model = ScriptedModel(ConnectionError("gone"), "hello", usage=USAGE)
     agent = Agent(stack(model, cache(store=CacheStore()), retry(attempts=2, base=0)))
 
     async def main() -> list[Usage]:
         return [(await agent.run("?")).usage for _ in range(2)]
 
-    assert asyncio.run(main()) == [Usage(10, 5, requests=2), Usage()]  # with the try that failed
+    assert await main() == [Usage(10, 5, requests=2), Usage()]  # with the try that failed
     assert len(model.calls) == 2
 
 
@@ -147,7 +145,7 @@ def test_a_hit_skips_the_retry_and_costs_a_run_nothing() -> None:
         ("bypass", ["answer 1", "answer 2", "answer 1"]),
     ],
 )
-def test_one_call_may_say_otherwise_than_its_run(policy: CachePolicy | None, answers: list[str]) -> None:
+async def test_one_call_may_say_otherwise_than_its_run(policy: CachePolicy | None, answers: list[str]) -> None:
     service, _ = counting()
     cached = stack(service, cache(store=CacheStore()))
 
@@ -156,10 +154,10 @@ def test_one_call_may_say_otherwise_than_its_run(policy: CachePolicy | None, ans
         one = run if policy is None else run.within(CACHE_POLICY, policy)
         return [await cached("q", ctx) for ctx in (run, one, run)]
 
-    assert asyncio.run(main()) == answers
+    assert await main() == answers
 
 
-def test_a_run_says_what_its_caches_do() -> None:
+async def test_a_run_says_what_its_caches_do() -> None:
     model, _ = model_that_counts()
     agent = Agent(stack(model, cache(store=CacheStore())))
 
@@ -167,17 +165,17 @@ def test_a_run_says_what_its_caches_do() -> None:
         policies: list[CachePolicy] = ["use", "use", "refresh", "use"]
         return [(await agent.run("?", deps={CACHE_POLICY: policy})).text for policy in policies]
 
-    assert asyncio.run(main()) == ["answer 1", "answer 1", "answer 2", "answer 2"]
+    assert await main() == ["answer 1", "answer 1", "answer 2", "answer 2"]
 
 
-def test_a_policy_that_is_none_is_refused() -> None:
+async def test_a_policy_that_is_none_is_refused() -> None:
     wrong: Any = "never"
     service, _ = counting()
     with pytest.raises(ConfigurationError, match="'use', 'refresh' or 'bypass', got 'never'"):
-        asyncio.run(ask(stack(service, cache(store=CacheStore())), "q", ctx=root().within(CACHE_POLICY, wrong)))
+        await ask(stack(service, cache(store=CacheStore())), "q", ctx=root().within(CACHE_POLICY, wrong))
 
 
-def test_calls_of_a_tool_are_told_apart_by_name_and_arguments_alone() -> None:
+async def test_calls_of_a_tool_are_told_apart_by_name_and_arguments_alone() -> None:
     runs: list[int] = []
 
     @tool
@@ -189,18 +187,15 @@ def test_calls_of_a_tool_are_told_apart_by_name_and_arguments_alone() -> None:
     def asking(call: str, **arguments: Any) -> ScriptedModel:
         return ScriptedModel(tool_call("square", id=call, **arguments), "done")
 
-    async def main() -> None:
-        tools = [stack(square, cache(store=store))]
-        for model in (asking("a", number=3, times=2), asking("b", times=2, number=3), asking("c", number=4)):
-            run = await Agent(model, tools=tools).run("?")
-            assert run.stop == Completed()
-
     store = CacheStore()
-    asyncio.run(main())
+    tools = [stack(square, cache(store=store))]
+    for model in (asking("a", number=3, times=2), asking("b", times=2, number=3), asking("c", number=4)):
+        run = await Agent(model, tools=tools).run("?")
+        assert run.stop == Completed()
     assert runs == [3, 4]
 
 
-def test_answers_grow_old() -> None:
+async def test_answers_grow_old() -> None:
     clock = HandClock()
     service, _ = counting()
     cached = stack(service, cache(store=CacheStore(), seconds=10))
@@ -213,11 +208,11 @@ def test_answers_grow_old() -> None:
         await clock.advance(0.5)
         return first + await ask(cached, "q", "q", ctx=ctx)
 
-    assert asyncio.run(main()) == ["answer 1", "answer 1", "answer 1", "answer 2", "answer 2"]
+    assert await main() == ["answer 1", "answer 1", "answer 1", "answer 2", "answer 2"]
 
 
 @pytest.mark.parametrize("error", [ValueError, asyncio.CancelledError, lambda: Suspend(())])
-def test_what_goes_wrong_is_never_kept(error: Callable[[], BaseException]) -> None:
+async def test_what_goes_wrong_is_never_kept(error: Callable[[], BaseException]) -> None:
     service, _ = counting()
     store = CacheStore()
     cached = stack(fail_on(service, 1, error=error), cache(store=store))
@@ -228,13 +223,13 @@ def test_what_goes_wrong_is_never_kept(error: Callable[[], BaseException]) -> No
         assert not store
         return await ask(cached, "q", "q")
 
-    assert asyncio.run(main()) == ["answer 1", "answer 1"]
+    assert await main() == ["answer 1", "answer 1"]
 
 
-def test_a_plain_dict_is_a_store_too() -> None:
+async def test_a_plain_dict_is_a_store_too() -> None:
     service, _ = counting()
     store: dict[str, Cached] = {}
-    asyncio.run(ask(stack(service, cache(store=store, key=str)), "q"))
+    await ask(stack(service, cache(store=store, key=str)), "q")
     assert store == {"q": Cached("answer 1")}
 
 
@@ -256,10 +251,10 @@ def test_the_store_forgets_what_was_not_used_for_longest(steps: list[tuple[bool,
     assert {key: cached.value for key, cached in store.items()} == {key: int(key) for key in model}
 
 
-def test_a_request_without_a_fingerprint_says_what_to_do() -> None:
+async def test_a_request_without_a_fingerprint_says_what_to_do() -> None:
     service, _ = counting()
     with pytest.raises(ConfigurationError, match=r"give cache\(key=\.\.\.\)"):
-        asyncio.run(ask(stack(service, cache(store=CacheStore())), object()))
+        await ask(stack(service, cache(store=CacheStore())), object())
 
 
 @pytest.mark.parametrize("settings", [{"store": None}, {"store": {}, "key": "q"}, {"store": {}, "seconds": 0}])
@@ -275,10 +270,10 @@ def test_a_store_holds_something(size: Any) -> None:
 
 
 @pytest.mark.parametrize("key", [3, None, ["x"]])
-def test_a_key_that_is_no_text_is_named(key: Any) -> None:
+async def test_a_key_that_is_no_text_is_named(key: Any) -> None:
     for made in (cache(store={}, key=lambda request: key), dedupe(store=DedupeStore(), key=lambda request: key)):
         with pytest.raises(ConfigurationError, match=r"the function of (cache|dedupe)\(key=...\) returns text, got"):
-            asyncio.run(stack(_echo, made)("x", root()))
+            await stack(_echo, made)("x", root())
 
 
 async def _echo(request: str, ctx: Context) -> str:

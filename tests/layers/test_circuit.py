@@ -103,48 +103,45 @@ def test_any_sequence_of_calls_ends_and_waits_follows_the_specification(steps: l
 
 @pytest.mark.parametrize("far", [False, True])
 @pytest.mark.parametrize("end", ["hangs", "raises", "late success", "late failure"])
-def test_a_trial_that_does_not_end_loses_its_permit_after_one_open_period(far: bool, end: str) -> None:
-    async def main() -> None:
-        clock = HandClock()
-        it = Guarded(consecutive=1, permits=1, open_seconds=30, backend=FarBackend(clock) if far else None)
-        it.ctx = it.ctx.within(CLOCK, clock)
-        it.thing.clock = clock
+async def test_a_trial_that_does_not_end_loses_its_permit_after_one_open_period(far: bool, end: str) -> None:
+    clock = HandClock()
+    it = Guarded(consecutive=1, permits=1, open_seconds=30, backend=FarBackend(clock) if far else None)
+    it.ctx = it.ctx.within(CLOCK, clock)
+    it.thing.clock = clock
 
-        async def ask(*requests: object) -> list[object]:
-            asking = asyncio.create_task(it.ask(*requests))
-            await clock.advance(1)
-            return await asking
-
-        async def state() -> str:
-            asking = asyncio.ensure_future(later(it.breaker.state())) if far else None
-            await clock.advance(1)
-            return str(it.breaker.state() if asking is None else await asking)
-
-        await ask(GONE)
-        await clock.advance(30)
-        forever: asyncio.Future[object] = asyncio.get_running_loop().create_future()
-        trial = asyncio.create_task(it.service(forever, it.ctx))
+    async def ask(*requests: object) -> list[object]:
+        asking = asyncio.create_task(it.ask(*requests))
         await clock.advance(1)
-        assert await ask("x") == ["CircuitOpen"]
-        await clock.advance(30)
-        if end == "late success":
-            forever.set_result("fine")
-        elif end == "late failure":
-            forever.set_exception(GONE)
-        elif end == "raises":
-            forever.set_exception(KeyError("a bug, which says nothing of health"))
-        await clock.advance(1)
-        if end == "late failure":
-            assert await state() == "open"
-        else:
-            assert await ask("x") == ["x"]
-            assert await state() == "closed"
-        trial.cancel()
-        await clock.advance(1)
-        assert await asyncio.gather(trial, return_exceptions=True)
-        assert await state() == ("open" if end == "late failure" else "closed")
+        return await asking
 
-    asyncio.run(main())
+    async def state() -> str:
+        asking = asyncio.ensure_future(later(it.breaker.state())) if far else None
+        await clock.advance(1)
+        return str(it.breaker.state() if asking is None else await asking)
+
+    await ask(GONE)
+    await clock.advance(30)
+    forever: asyncio.Future[object] = asyncio.get_running_loop().create_future()
+    trial = asyncio.create_task(it.service(forever, it.ctx))
+    await clock.advance(1)
+    assert await ask("x") == ["CircuitOpen"]
+    await clock.advance(30)
+    if end == "late success":
+        forever.set_result("fine")
+    elif end == "late failure":
+        forever.set_exception(GONE)
+    elif end == "raises":
+        forever.set_exception(KeyError("a bug, which says nothing of health"))
+    await clock.advance(1)
+    if end == "late failure":
+        assert await state() == "open"
+    else:
+        assert await ask("x") == ["x"]
+        assert await state() == "closed"
+    trial.cancel()
+    await clock.advance(1)
+    assert await asyncio.gather(trial, return_exceptions=True)
+    assert await state() == ("open" if end == "late failure" else "closed")
 
 
 class AsyncBackend(LocalBackend):
@@ -178,19 +175,16 @@ def test_a_trial_whose_event_loop_is_gone_does_not_keep_its_permit(far: bool) ->
     assert asyncio.run(it.ask("x")) == ["x"]
 
 
-def test_breakers_share_a_circuit_by_its_name() -> None:
+async def test_breakers_share_a_circuit_by_its_name() -> None:
     backend = LocalBackend()
     one, same, other = (CircuitBreaker(consecutive=1, name=name, backend=backend) for name in ("a", "a", "b"))
 
     async def fails(request: str, ctx: Context) -> None:
         raise GONE
 
-    async def main() -> None:
-        with pytest.raises(ConnectionError):
-            await stack(fails, circuit_breaker(breaker=one))("q", root())
-        assert (same.state(), other.state()) == ("open", "closed")
-
-    asyncio.run(main())
+    with pytest.raises(ConnectionError):
+        await stack(fails, circuit_breaker(breaker=one))("q", root())
+    assert (same.state(), other.state()) == ("open", "closed")
 
 
 async def later(answer: T | Awaitable[T]) -> T:
@@ -220,47 +214,41 @@ class FarBackend:
 
 
 @pytest.mark.parametrize("window", [{}, {"failure_rate": 0.5, "window_seconds": 10, "minimum_calls": 5}])
-def test_state_may_be_kept_far_away(window: dict[str, Any]) -> None:
-    async def main() -> None:
-        async with assert_no_leaks():
-            clock = HandClock(auto=True)
-            far = FarBackend(clock)
-            it = Guarded(permits=3, backend=far, **window)
-            it.clock = it.thing.clock = clock
-            it.ctx = it.ctx.within(CLOCK, clock)
-            await it.ask(*[GONE] * 5)
-            assert await later(it.breaker.state()) == "open"
-            await clock.advance(30)
-            answers = await asyncio.gather(*[it.ask(5.0) for _ in range(100)])
-            assert answers.count([5.0]) == 3
-            assert await later(it.breaker.state()) == "closed"
-
-    asyncio.run(main())
+async def test_state_may_be_kept_far_away(window: dict[str, Any]) -> None:
+    async with assert_no_leaks():
+        clock = HandClock(auto=True)
+        far = FarBackend(clock)
+        it = Guarded(permits=3, backend=far, **window)
+        it.clock = it.thing.clock = clock
+        it.ctx = it.ctx.within(CLOCK, clock)
+        await it.ask(*[GONE] * 5)
+        assert await later(it.breaker.state()) == "open"
+        await clock.advance(30)
+        answers = await asyncio.gather(*[it.ask(5.0) for _ in range(100)])
+        assert answers.count([5.0]) == 3
+        assert await later(it.breaker.state()) == "closed"
 
 
 @pytest.mark.parametrize("turns", range(12))
-def test_a_permit_far_away_survives_a_cancellation_at_every_turn(turns: int) -> None:
-    async def main() -> None:
-        async with assert_no_leaks():
-            clock = HandClock()
-            it = Guarded(permits=1, backend=FarBackend(clock))
-            it.ctx = it.ctx.within(CLOCK, clock)
-            it.thing.clock = clock
-            opening = asyncio.create_task(it.ask(*[GONE] * 5))
-            await clock.advance(1)
-            await opening
-            await clock.advance(30)
-            trial = asyncio.create_task(it.ask(0.02))
-            for _ in range(turns):
-                await clock.advance(0.004)
-            trial.cancel()
-            await clock.advance(1)
-            assert trial.done()
-            after = asyncio.create_task(it.ask("x"))
-            await clock.advance(1)
-            assert await after == ["x"]
-
-    asyncio.run(main())
+async def test_a_permit_far_away_survives_a_cancellation_at_every_turn(turns: int) -> None:
+    async with assert_no_leaks():
+        clock = HandClock()
+        it = Guarded(permits=1, backend=FarBackend(clock))
+        it.ctx = it.ctx.within(CLOCK, clock)
+        it.thing.clock = clock
+        opening = asyncio.create_task(it.ask(*[GONE] * 5))
+        await clock.advance(1)
+        await opening
+        await clock.advance(30)
+        trial = asyncio.create_task(it.ask(0.02))
+        for _ in range(turns):
+            await clock.advance(0.004)
+        trial.cancel()
+        await clock.advance(1)
+        assert trial.done()
+        after = asyncio.create_task(it.ask("x"))
+        await clock.advance(1)
+        assert await after == ["x"]
 
 
 @given(st.lists(st.tuples(st.booleans(), st.integers(0, 3)), max_size=100), st.booleans())

@@ -31,46 +31,40 @@ from ziggurat.testing.expect import expect
 from ziggurat.testing.leaks import assert_no_leaks
 
 
-def test_it_opens_after_failures_in_a_row_and_calls_no_more() -> None:
+async def test_it_opens_after_failures_in_a_row_and_calls_no_more() -> None:
     """Behaviour 29, `open_raise`: an open breaker refuses, and nothing is called."""
     it = Guarded(consecutive=3)
-    answers = asyncio.run(it.ask(GONE, GONE, "fine", GONE, GONE, GONE, "x", "x"))
+    answers = await it.ask(GONE, GONE, "fine", GONE, GONE, GONE, "x", "x")
     names = ["ConnectionError"] * 3
     assert answers == [*names[:2], "fine", *names, "CircuitOpen", "CircuitOpen"]
     assert it.thing.calls == 6
     assert it.heard == [("closed", "open")]
 
 
-def test_a_refusal_says_when_to_come_again() -> None:
+async def test_a_refusal_says_when_to_come_again() -> None:
     it = Guarded(open_seconds=30, name="weather")
 
-    async def main() -> None:
-        await it.opened()
-        await it.clock.advance(10)
-        with pytest.raises(CircuitOpen, match=r"weather is open.*try again in 20 s") as raised:
-            await it.service("x", it.ctx)
-        assert isinstance(raised.value, LimitExceeded)
-        assert raised.value.transient
-        assert raised.value.retry_after == 20
-        assert raised.value.kind == "circuit"
-
-    asyncio.run(main())
+    await it.opened()
+    await it.clock.advance(10)
+    with pytest.raises(CircuitOpen, match=r"weather is open.*try again in 20 s") as raised:
+        await it.service("x", it.ctx)
+    assert isinstance(raised.value, LimitExceeded)
+    assert raised.value.transient
+    assert raised.value.retry_after == 20
+    assert raised.value.kind == "circuit"
 
 
-def test_it_closes_after_a_trial_that_ends_well_and_opens_again_after_one_that_fails() -> None:
+async def test_it_closes_after_a_trial_that_ends_well_and_opens_again_after_one_that_fails() -> None:
     """Behaviour 30, `open_closed_after_ttl_passed` and `open_reopened_after_ttl_passed`."""
     it = Guarded(open_seconds=30)
 
-    async def main() -> None:
-        await it.opened()
-        await it.clock.advance(30)
-        assert await it.ask(GONE, "x") == ["ConnectionError", "CircuitOpen"]
-        await it.clock.advance(29.5)
-        assert await it.ask("x") == ["CircuitOpen"]
-        await it.clock.advance(0.5)
-        assert await it.ask("x", "y") == ["x", "y"]
-
-    asyncio.run(main())
+    await it.opened()
+    await it.clock.advance(30)
+    assert await it.ask(GONE, "x") == ["ConnectionError", "CircuitOpen"]
+    await it.clock.advance(29.5)
+    assert await it.ask("x") == ["CircuitOpen"]
+    await it.clock.advance(0.5)
+    assert await it.ask("x", "y") == ["x", "y"]
     changes = ["closed", "open", "half_open", "open", "half_open", "closed"]
     assert it.heard == list(pairwise(changes))
 
@@ -88,10 +82,10 @@ def test_it_closes_after_a_trial_that_ends_well_and_opens_again_after_one_that_f
     ],
     ids=lambda error: type(error).__name__,
 )
-def test_mistakes_and_refusals_do_not_count(error: object) -> None:
+async def test_mistakes_and_refusals_do_not_count(error: object) -> None:
     """Behaviour 31, `can_exclude_exception`: errors caused by the caller do not open it."""
     it = Guarded(consecutive=1)
-    asyncio.run(it.ask(*[error] * 20))
+    await it.ask(*[error] * 20)
     assert it.thing.calls == 20
     assert it.breaker.state() == "closed"
 
@@ -99,101 +93,92 @@ def test_mistakes_and_refusals_do_not_count(error: object) -> None:
 @pytest.mark.parametrize(
     "error", [GONE, Timeout(seconds=1), ModelError(kind="overloaded"), ToolError("x", kind="transient")]
 )
-def test_errors_of_the_service_count(error: Exception) -> None:
+async def test_errors_of_the_service_count(error: Exception) -> None:
     it = Guarded(consecutive=2)
-    asyncio.run(it.ask(error, error, "x"))
+    await it.ask(error, error, "x")
     assert it.thing.calls == 2
 
 
-def test_which_errors_count_can_be_said() -> None:
+async def test_which_errors_count_can_be_said() -> None:
     """Behaviour 31, `can_exclude_function`."""
     it = Guarded(consecutive=1, when=lambda error: isinstance(error, KeyError))
-    assert asyncio.run(it.ask(GONE, KeyError("x"), "x")) == ["ConnectionError", "KeyError", "CircuitOpen"]
+    assert await it.ask(GONE, KeyError("x"), "x") == ["ConnectionError", "KeyError", "CircuitOpen"]
 
 
-def test_an_error_that_does_not_count_neither_breaks_nor_makes_a_row() -> None:
+async def test_an_error_that_does_not_count_neither_breaks_nor_makes_a_row() -> None:
     it = Guarded(consecutive=2)
-    asyncio.run(it.ask(GONE, ValueError(), GONE))
+    await it.ask(GONE, ValueError(), GONE)
     assert it.breaker.state() == "open"
 
 
-def test_a_success_begins_the_count_anew() -> None:
+async def test_a_success_begins_the_count_anew() -> None:
     """Behaviour 32, `reset_after_failure`."""
     it = Guarded(consecutive=2)
-    asyncio.run(it.ask(*[GONE, "fine"] * 10))
+    await it.ask(*[GONE, "fine"] * 10)
     assert it.breaker.state() == "closed"
 
 
 @pytest.mark.parametrize("permits", [1, 3, 10])
-def test_exactly_so_many_pass_on_trial(permits: int) -> None:
+async def test_exactly_so_many_pass_on_trial(permits: int) -> None:
     it = Guarded(permits=permits)
 
-    async def main() -> None:
-        async with assert_no_leaks():
-            await it.opened()
-            await it.clock.advance(30)
-            before = it.thing.calls
-            answers = await asyncio.gather(*[it.ask(1.0) for _ in range(100)])
-            assert answers.count([1.0]) == permits
-            assert answers.count(["CircuitOpen"]) == 100 - permits
-            assert it.thing.calls == before + permits
-            assert it.breaker.state() == "closed"
-
-    asyncio.run(main())
+    async with assert_no_leaks():
+        await it.opened()
+        await it.clock.advance(30)
+        before = it.thing.calls
+        answers = await asyncio.gather(*[it.ask(1.0) for _ in range(100)])
+        assert answers.count([1.0]) == permits
+        assert answers.count(["CircuitOpen"]) == 100 - permits
+        assert it.thing.calls == before + permits
+        assert it.breaker.state() == "closed"
 
 
 @pytest.mark.parametrize("ending", ["cancelled", "timed out outside", Suspend(()), ValueError("says nothing")])
-def test_a_trial_that_says_nothing_gives_its_permit_back(ending: Exception | Suspend | str) -> None:
+async def test_a_trial_that_says_nothing_gives_its_permit_back(ending: Exception | Suspend | str) -> None:
     it = Guarded(permits=2)
     hanging, handle = expect(object, object)
     service = stack(hanging, circuit_breaker(breaker=it.breaker))
 
-    async def main() -> None:
-        async with assert_no_leaks():
-            await it.opened()
-            await it.clock.advance(30)
-            for _ in range(1_000 if ending == "cancelled" else 5):
-                if ending == "timed out outside":
-                    task = asyncio.create_task(stack(service, timeout(seconds=5))("q", it.ctx))
-                else:
-                    task = asyncio.create_task(service("q", it.ctx))
-                _, reply = await handle.next()
-                if ending == "cancelled":
-                    task.cancel()
-                elif isinstance(ending, BaseException):
-                    reply.fail(ending)
-                with pytest.raises((asyncio.CancelledError, Timeout, Suspend, ValueError)):
-                    await task
-            assert it.breaker.state() == "half_open"
-            answers = await asyncio.gather(*[it.ask(1.0) for _ in range(10)])
-            assert answers.count([1.0]) == 2
-
-    asyncio.run(main())
-
-
-def test_what_began_before_a_change_counts_for_nothing_after_it() -> None:
-    it = Guarded(consecutive=1, permits=1)
-
-    async def main() -> None:
-        early = asyncio.create_task(it.ask(100.0))
-        late = asyncio.create_task(it.ask(100.0))
-        await settle(3)
-        await it.ask(GONE)
+    async with assert_no_leaks():
+        await it.opened()
         await it.clock.advance(30)
-        trial, handle = expect(object, object)
-        probing = asyncio.create_task(stack(trial, circuit_breaker(breaker=it.breaker))("q", it.ctx))
-        _, reply = await handle.next()
-        await it.clock.advance(70)  # the early calls end well while one is on trial
-        assert await early == await late == [100.0]
+        for _ in range(1_000 if ending == "cancelled" else 5):
+            if ending == "timed out outside":
+                task = asyncio.create_task(stack(service, timeout(seconds=5))("q", it.ctx))
+            else:
+                task = asyncio.create_task(service("q", it.ctx))
+            _, reply = await handle.next()
+            if ending == "cancelled":
+                task.cancel()
+            elif isinstance(ending, BaseException):
+                reply.fail(ending)
+            with pytest.raises((asyncio.CancelledError, Timeout, Suspend, ValueError)):
+                await task
         assert it.breaker.state() == "half_open"
-        reply.fail(GONE)
-        with pytest.raises(ConnectionError):
-            await probing
-        assert it.breaker.state() == "open"
+        answers = await asyncio.gather(*[it.ask(1.0) for _ in range(10)])
+        assert answers.count([1.0]) == 2
+
+
+async def test_what_began_before_a_change_counts_for_nothing_after_it() -> None:
+    it = Guarded(consecutive=1, permits=1)
 
     it.clock = it.thing.clock = HandClock()
     it.ctx = it.ctx.within(CLOCK, it.clock)
-    asyncio.run(main())
+    early = asyncio.create_task(it.ask(100.0))
+    late = asyncio.create_task(it.ask(100.0))
+    await settle(3)
+    await it.ask(GONE)
+    await it.clock.advance(30)
+    trial, handle = expect(object, object)
+    probing = asyncio.create_task(stack(trial, circuit_breaker(breaker=it.breaker))("q", it.ctx))
+    _, reply = await handle.next()
+    await it.clock.advance(70)  # the early calls end well while one is on trial
+    assert await early == await late == [100.0]
+    assert it.breaker.state() == "half_open"
+    reply.fail(GONE)
+    with pytest.raises(ConnectionError):
+        await probing
+    assert it.breaker.state() == "open"
 
 
 def test_a_count_window_opens_at_its_failure_rate() -> None:
@@ -212,115 +197,97 @@ def test_a_count_window_forgets() -> None:
     assert it.breaker.state() == "open"
 
 
-def test_a_time_window_forgets() -> None:
+async def test_a_time_window_forgets() -> None:
     it = Guarded(failure_rate=0.5, window_seconds=10, minimum_calls=4)
 
-    async def main() -> None:
-        await it.ask(GONE, GONE, GONE)
-        await it.clock.advance(10)
-        await it.ask("a", GONE, "a")
-        assert it.breaker.state() == "closed"
-        await it.ask(GONE)
-        assert it.breaker.state() == "open"
-
-    asyncio.run(main())
+    await it.ask(GONE, GONE, GONE)
+    await it.clock.advance(10)
+    await it.ask("a", GONE, "a")
+    assert it.breaker.state() == "closed"
+    await it.ask(GONE)
+    assert it.breaker.state() == "open"
 
 
-def test_slow_calls_open_it_and_a_slow_trial_opens_it_again() -> None:
+async def test_slow_calls_open_it_and_a_slow_trial_opens_it_again() -> None:
     it = Guarded(slow_rate=0.5, slow_seconds=2, window_calls=10, minimum_calls=4, open_seconds=30)
 
-    async def main() -> None:
-        await it.ask(1.0, 2.0, 1.9, 2.5)
-        assert it.breaker.state() == "open"
-        await it.clock.advance(30)
-        await it.ask(3.0)
-        assert it.breaker.state() == "open"
-        await it.clock.advance(30)
-        await it.ask(1.0)
-        assert it.breaker.state() == "closed"
-
-    asyncio.run(main())
+    await it.ask(1.0, 2.0, 1.9, 2.5)
+    assert it.breaker.state() == "open"
+    await it.clock.advance(30)
+    await it.ask(3.0)
+    assert it.breaker.state() == "open"
+    await it.clock.advance(30)
+    await it.ask(1.0)
+    assert it.breaker.state() == "closed"
 
 
-def test_forced_states_stand_until_another_order() -> None:
+async def test_forced_states_stand_until_another_order() -> None:
     it = Guarded(consecutive=1, open_seconds=1)
 
-    async def main() -> None:
-        it.breaker.force_open()
-        await it.clock.advance(1_000)
-        assert await it.ask("x") == ["CircuitOpen"]
-        it.breaker.force_closed()
-        await it.ask(*[GONE] * 50)
-        assert await it.ask("x") == ["x"]
-        it.breaker.reset()
-        assert await it.ask(GONE, "x") == ["ConnectionError", "CircuitOpen"]
-        it.breaker.reset()
-        assert await it.ask("x") == ["x"]
-
-    asyncio.run(main())
+    it.breaker.force_open()
+    await it.clock.advance(1_000)
+    assert await it.ask("x") == ["CircuitOpen"]
+    it.breaker.force_closed()
+    await it.ask(*[GONE] * 50)
+    assert await it.ask("x") == ["x"]
+    it.breaker.reset()
+    assert await it.ask(GONE, "x") == ["ConnectionError", "CircuitOpen"]
+    it.breaker.reset()
+    assert await it.ask("x") == ["x"]
     assert it.thing.calls == 53
 
 
-def test_under_a_full_outage_hardly_anything_gets_through() -> None:
+async def test_under_a_full_outage_hardly_anything_gets_through() -> None:
     """Retries stop at an open breaker, too, and try again after its `retry_after`."""
     it = Guarded(consecutive=5, open_seconds=30)
     service = stack(it.thing, retry(attempts=4), circuit_breaker(breaker=it.breaker))
     ctx = root().within(CLOCK, it.clock)
 
-    async def main() -> None:
-        ends = await asyncio.gather(*[service(GONE, ctx) for _ in range(100)], return_exceptions=True)
-        assert {type(end) for end in ends} <= {ConnectionError, CircuitOpen}
-        assert it.thing.calls <= 10  # of 400 tries: 5 until it opened, then one on trial each 30 seconds
-        assert await service("back", ctx) == "back"
-
-    asyncio.run(main())
+    ends = await asyncio.gather(*[service(GONE, ctx) for _ in range(100)], return_exceptions=True)
+    assert {type(end) for end in ends} <= {ConnectionError, CircuitOpen}
+    assert it.thing.calls <= 10  # of 400 tries: 5 until it opened, then one on trial each 30 seconds
+    assert await service("back", ctx) == "back"
 
 
-def test_in_a_replay_it_lets_everything_pass() -> None:
+async def test_in_a_replay_it_lets_everything_pass() -> None:
     it = Guarded()
     it.breaker.force_open()
     ctx = it.ctx.within(JOURNAL, LocalJournal("replay"))
-    assert asyncio.run(it.service("x", ctx)) == "x"
+    assert await it.service("x", ctx) == "x"
 
 
-def test_a_refusal_beneath_a_record_stands_on_replay() -> None:
+async def test_a_refusal_beneath_a_record_stands_on_replay() -> None:
     journal = LocalJournal()
     it = Guarded()
 
     async def ask(journal: LocalJournal) -> object:
         return await root("trip/model").within(JOURNAL, journal).once("m", "q", it.service, returns=str)
 
-    async def main() -> None:
-        it.breaker.force_open()
-        with pytest.raises(CircuitOpen):
-            await ask(journal)
-        it.breaker.reset()
-        with pytest.raises(CircuitOpen) as raised:
-            await ask(LocalJournal.load(journal.dump(), "replay"))
-        assert raised.value.transient
-
-    asyncio.run(main())
+    it.breaker.force_open()
+    with pytest.raises(CircuitOpen):
+        await ask(journal)
+    it.breaker.reset()
+    with pytest.raises(CircuitOpen) as raised:
+        await ask(LocalJournal.load(journal.dump(), "replay"))
+    assert raised.value.transient
     assert it.thing.calls == 0
 
 
-def test_listeners_that_are_told_of_a_trial_cannot_keep_its_permit() -> None:
+async def test_listeners_that_are_told_of_a_trial_cannot_keep_its_permit() -> None:
     it = Guarded(permits=1)
 
-    async def main() -> None:
-        await it.opened()
-        await it.clock.advance(30)
+    await it.opened()
+    await it.clock.advance(30)
 
-        async def stuck(event: Event) -> None:
-            await asyncio.Event().wait()
+    async def stuck(event: Event) -> None:
+        await asyncio.Event().wait()
 
-        task = asyncio.create_task(it.service("x", root().within(CLOCK, it.clock).heard_by(stuck)))
-        await settle(5)
-        task.cancel()
-        with pytest.raises(asyncio.CancelledError):
-            await task
-        assert await it.ask("x") == ["x"]
-
-    asyncio.run(main())
+    task = asyncio.create_task(it.service("x", root().within(CLOCK, it.clock).heard_by(stuck)))
+    await settle(5)
+    task.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await task
+    assert await it.ask("x") == ["x"]
 
 
 def test_its_settings_show() -> None:
@@ -392,9 +359,9 @@ def test_it_goes_as_a_breaker_should(steps: list[tuple[str, int]], consecutive: 
     asyncio.run(main())
 
 
-def test_contexts_are_passed_on() -> None:
+async def test_contexts_are_passed_on() -> None:
     async def service(request: str, ctx: Context) -> str:
         return ctx.path
 
     guarded = stack(service, circuit_breaker(breaker=CircuitBreaker()))
-    assert asyncio.run(guarded("q", root("here"))) == "here"
+    assert await guarded("q", root("here")) == "here"

@@ -56,157 +56,133 @@ class Crowd:
             await settle()
 
 
-def test_only_so_many_are_inside_and_others_come_in_their_order() -> None:
+async def test_only_so_many_are_inside_and_others_come_in_their_order() -> None:
     """Behaviour 22, `multi_waiters`: all waiting calls run, first come, first served."""
     crowd = Crowd(Bulkhead(3))
 
-    async def main() -> None:
-        async with assert_no_leaks():
-            crowd.come(*range(20))
-            await settle()
-            assert list(crowd.inside) == [0, 1, 2]
-            assert crowd.bulkhead.waiting == 17
-            crowd.end(1)
-            await settle()
-            assert list(crowd.inside) == [0, 2, 3]
-            await crowd.finish()
-            assert crowd.order == list(range(20))
-            assert crowd.most == 3
-            assert (crowd.bulkhead.running, crowd.bulkhead.waiting) == (0, 0)
-
-    asyncio.run(main())
+    async with assert_no_leaks():
+        crowd.come(*range(20))
+        await settle()
+        assert list(crowd.inside) == [0, 1, 2]
+        assert crowd.bulkhead.waiting == 17
+        crowd.end(1)
+        await settle()
+        assert list(crowd.inside) == [0, 2, 3]
+        await crowd.finish()
+        assert crowd.order == list(range(20))
+        assert crowd.most == 3
+        assert (crowd.bulkhead.running, crowd.bulkhead.waiting) == (0, 0)
 
 
-def test_nobody_slips_in_before_those_who_wait() -> None:
+async def test_nobody_slips_in_before_those_who_wait() -> None:
     crowd = Crowd(Bulkhead(1))
 
-    async def main() -> None:
-        crowd.come("first", "second")
-        await settle()
-        crowd.end("first")
-        crowd.come("late")  # asks in the same turn as the slot becomes free
-        await settle()
-        assert list(crowd.inside) == ["second"]
-        await crowd.finish()
-        assert crowd.order == ["first", "second", "late"]
-
-    asyncio.run(main())
+    crowd.come("first", "second")
+    await settle()
+    crowd.end("first")
+    crowd.come("late")  # asks in the same turn as the slot becomes free
+    await settle()
+    assert list(crowd.inside) == ["second"]
+    await crowd.finish()
+    assert crowd.order == ["first", "second", "late"]
 
 
 @pytest.mark.parametrize("queue", [0, 2])
-def test_a_full_queue_refuses_at_once(queue: int) -> None:
+async def test_a_full_queue_refuses_at_once(queue: int) -> None:
     crowd = Crowd(Bulkhead(1, queue=queue))
 
-    async def main() -> None:
-        crowd.come(*range(1 + queue))
-        await settle()
-        with pytest.raises(LimitExceeded, match=f"all 1 slots are taken and {queue} calls wait") as raised:
-            await crowd.service("one too many", root())
-        assert raised.value.transient
-        assert (raised.value.kind, raised.value.limit, raised.value.used) == ("concurrency", 1, 1)
-        await crowd.finish()
-        assert crowd.order == list(range(1 + queue))
-
-    asyncio.run(main())
+    crowd.come(*range(1 + queue))
+    await settle()
+    with pytest.raises(LimitExceeded, match=f"all 1 slots are taken and {queue} calls wait") as raised:
+        await crowd.service("one too many", root())
+    assert raised.value.transient
+    assert (raised.value.kind, raised.value.limit, raised.value.used) == ("concurrency", 1, 1)
+    await crowd.finish()
+    assert crowd.order == list(range(1 + queue))
 
 
 @pytest.mark.parametrize("error", [ValueError("bad"), Suspend(()), asyncio.CancelledError()])
-def test_whatever_ends_a_call_frees_its_slot(error: Exception) -> None:
+async def test_whatever_ends_a_call_frees_its_slot(error: Exception) -> None:
     """Behaviours 20, `response_error_releases_capacity`, and 26, `doesnt_leak_permits`."""
     bulkhead = Bulkhead(1)
 
-    async def main() -> None:
-        service, handle = expect()
-        limited = stack(service, concurrency_limit(bulkhead=bulkhead))
-        for _ in range(10):
-            task = asyncio.create_task(limited("q", root()))
-            _, reply = await handle.next()
-            reply.fail(error)
-            with pytest.raises(type(error)):
-                await task
-        assert bulkhead.running == 0
-
-    asyncio.run(main())
+    service, handle = expect()
+    limited = stack(service, concurrency_limit(bulkhead=bulkhead))
+    for _ in range(10):
+        task = asyncio.create_task(limited("q", root()))
+        _, reply = await handle.next()
+        reply.fail(error)
+        with pytest.raises(type(error)):
+            await task
+    assert bulkhead.running == 0
 
 
-def test_a_cancelled_call_frees_its_slot_and_a_cancelled_wait_never_runs() -> None:
+async def test_a_cancelled_call_frees_its_slot_and_a_cancelled_wait_never_runs() -> None:
     """Behaviours 19, `response_future_drop_releases_capacity`, and 24, `clears_canceled_requests`."""
     crowd = Crowd(Bulkhead(1))
 
-    async def main() -> None:
-        crowd.come("a", "b", "c")
-        await settle()
-        crowd.tasks["b"].cancel()
-        await settle()
-        assert crowd.bulkhead.waiting == 1
-        crowd.tasks["a"].cancel()
-        await settle()
-        assert list(crowd.inside) == ["c"]
-        await crowd.finish()
-        assert crowd.order == ["a", "c"]
-        assert crowd.bulkhead.running == 0
-
-    asyncio.run(main())
+    crowd.come("a", "b", "c")
+    await settle()
+    crowd.tasks["b"].cancel()
+    await settle()
+    assert crowd.bulkhead.waiting == 1
+    crowd.tasks["a"].cancel()
+    await settle()
+    assert list(crowd.inside) == ["c"]
+    await crowd.finish()
+    assert crowd.order == ["a", "c"]
+    assert crowd.bulkhead.running == 0
 
 
 @pytest.mark.parametrize("first", ["slot", "cancel"])
-def test_a_slot_that_comes_together_with_a_cancellation_is_passed_on(first: str) -> None:
+async def test_a_slot_that_comes_together_with_a_cancellation_is_passed_on(first: str) -> None:
     """Behaviour 21, `reserve_capacity_without_sending_request`: an unused slot is given back."""
     crowd = Crowd(Bulkhead(1))
 
-    async def main() -> None:
-        crowd.come("a", "b", "c")
-        await settle()
-        if first == "slot":
-            crowd.bulkhead.release()  # passes the slot to b, which has not continued yet
-            crowd.bulkhead.running += 1  # a is still inside, and has not given its own back
-            crowd.tasks["b"].cancel()
-        else:
-            crowd.tasks["b"].cancel()
-            crowd.end("a")
-        await settle()
-        assert "c" in crowd.inside
-        assert "b" not in crowd.order
-        await crowd.finish()
-        assert (crowd.bulkhead.running, crowd.bulkhead.waiting) == (0, 0)
-
-    asyncio.run(main())
+    crowd.come("a", "b", "c")
+    await settle()
+    if first == "slot":
+        crowd.bulkhead.release()  # passes the slot to b, which has not continued yet
+        crowd.bulkhead.running += 1  # a is still inside, and has not given its own back
+        crowd.tasks["b"].cancel()
+    else:
+        crowd.tasks["b"].cancel()
+        crowd.end("a")
+    await settle()
+    assert "c" in crowd.inside
+    assert "b" not in crowd.order
+    await crowd.finish()
+    assert (crowd.bulkhead.running, crowd.bulkhead.waiting) == (0, 0)
 
 
-def test_one_bulkhead_bounds_many_services_together() -> None:
+async def test_one_bulkhead_bounds_many_services_together() -> None:
     """Behaviour 25, `wakes_pending_waiters_on_failure`: a failed call lets the next one run."""
     bulkhead = Bulkhead(1)
     one, other = Crowd(bulkhead), Crowd(bulkhead)
 
-    async def main() -> None:
-        one.come("a")
-        await settle()
-        other.come("b")
-        await settle()
-        assert not other.inside
-        one.inside["a"].set_exception(ConnectionError("gone"))
-        await settle()
-        assert list(other.inside) == ["b"]
-        await other.finish()
-        with pytest.raises(ConnectionError):
-            await one.tasks["a"]
-
-    asyncio.run(main())
+    one.come("a")
+    await settle()
+    other.come("b")
+    await settle()
+    assert not other.inside
+    one.inside["a"].set_exception(ConnectionError("gone"))
+    await settle()
+    assert list(other.inside) == ["b"]
+    await other.finish()
+    with pytest.raises(ConnectionError):
+        await one.tasks["a"]
 
 
-def test_waiting_is_an_event() -> None:
+async def test_waiting_is_an_event() -> None:
     crowd, heard = Crowd(Bulkhead(1)), list[Event]()
 
-    async def main() -> None:
-        crowd.come("a", "b", "c", ctx=root().heard_by(heard.append))
-        await settle()
-        await crowd.finish()
-
-    asyncio.run(main())
+    crowd.come("a", "b", "c", ctx=root().heard_by(heard.append))
+    await settle()
+    await crowd.finish()
     assert heard == [Queued("run", "concurrency", 0), Queued("run", "concurrency", 1)]
 
 
-def test_in_a_replay_nobody_waits() -> None:
+async def test_in_a_replay_nobody_waits() -> None:
     bulkhead = Bulkhead(1, queue=0)
     bulkhead.take()
 
@@ -214,7 +190,7 @@ def test_in_a_replay_nobody_waits() -> None:
         return request
 
     limited = stack(service, concurrency_limit(bulkhead=bulkhead))
-    assert asyncio.run(limited("q", root().within(JOURNAL, LocalJournal("replay")))) == "q"
+    assert await limited("q", root().within(JOURNAL, LocalJournal("replay"))) == "q"
 
 
 @given(st.integers(1, 3), st.integers(0, 4), st.lists(st.tuples(st.sampled_from("aec"), st.integers(0, 30))))
@@ -371,10 +347,10 @@ class Nest:
 
 
 @pytest.mark.parametrize("seeds", [range(first, first + 50) for first in range(0, 200, 50)], ids=str)
-def test_calls_that_wait_for_people_beneath_each_other_never_wait_for_ever(seeds: range) -> None:
+async def test_calls_that_wait_for_people_beneath_each_other_never_wait_for_ever(seeds: range) -> None:
     for seed in seeds:
         nest = Nest(seed)
-        asyncio.run(nest.run())
+        await nest.run()
         slots = nest.slots
         assert nest.most <= slots.limit
         assert (slots.running, slots.waiting, slots._inside, slots._borrowed, slots._blocked) == (

@@ -27,100 +27,88 @@ def beginning(service: Service[str, R], *requests: str, ctx: Context | None = No
     return [asyncio.create_task(service(request, ctx or root())) for request in requests]
 
 
-def test_new_in_progress_and_answered() -> None:
+async def test_new_in_progress_and_answered() -> None:
     heard: list[Event] = []
     clock = HandClock()
     ctx = root().within(CLOCK, clock).heard_by(heard.append)
 
-    async def main() -> None:
-        async with assert_no_leaks():
-            service, handle = expect(str, str)
-            store = DedupeStore(seconds=10)
-            once = stack(service, dedupe(store=store, key=str))
-            tasks = beginning(once, "q", "q", "other", "q", ctx=ctx)
-            (asked, reply), (also, second) = await handle.next(), await handle.next()
-            assert (asked, also) == ("q", "other")
-            assert handle.none_waiting()
-            assert store.in_progress == 2
-            reply.send("answer")
-            second.send("another")
-            assert await asyncio.gather(*tasks) == ["answer", "answer", "another", "answer"]
-            assert (store.in_progress, len(store)) == (0, 2)
-            await clock.advance(9.9)
-            assert await once("q", ctx) == "answer"
-            assert handle.none_waiting()
-            await clock.advance(0.1)
-            [task] = beginning(once, "q", ctx=ctx)
-            (_, reply) = await handle.next()
-            reply.send("anew")
-            assert await task == "anew"
-
-    asyncio.run(main())
+    async with assert_no_leaks():
+        service, handle = expect(str, str)
+        store = DedupeStore(seconds=10)
+        once = stack(service, dedupe(store=store, key=str))
+        tasks = beginning(once, "q", "q", "other", "q", ctx=ctx)
+        (asked, reply), (also, second) = await handle.next(), await handle.next()
+        assert (asked, also) == ("q", "other")
+        assert handle.none_waiting()
+        assert store.in_progress == 2
+        reply.send("answer")
+        second.send("another")
+        assert await asyncio.gather(*tasks) == ["answer", "answer", "another", "answer"]
+        assert (store.in_progress, len(store)) == (0, 2)
+        await clock.advance(9.9)
+        assert await once("q", ctx) == "answer"
+        assert handle.none_waiting()
+        await clock.advance(0.1)
+        [task] = beginning(once, "q", ctx=ctx)
+        (_, reply) = await handle.next()
+        reply.send("anew")
+        assert await task == "anew"
     assert heard == [Joined("run", "q"), Joined("run", "q"), CacheHit("run", "q")]
 
 
-def test_a_joiner_that_is_cancelled_leaves_the_call_to_the_others() -> None:
-    async def main() -> None:
-        async with assert_no_leaks():
-            service, handle = expect(str, str)
-            leader, joiner, other = beginning(stack(service, dedupe(store=DedupeStore())), *"qqq")
-            _, reply = await handle.next()
-            await settle()
-            joiner.cancel()
-            with pytest.raises(asyncio.CancelledError):
-                await joiner
-            assert not reply.abandoned
-            reply.send("answer")
-            assert await asyncio.gather(*[leader, other]) == ["answer"] * 2
-
-    asyncio.run(main())
+async def test_a_joiner_that_is_cancelled_leaves_the_call_to_the_others() -> None:
+    async with assert_no_leaks():
+        service, handle = expect(str, str)
+        leader, joiner, other = beginning(stack(service, dedupe(store=DedupeStore())), *"qqq")
+        _, reply = await handle.next()
+        await settle()
+        joiner.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await joiner
+        assert not reply.abandoned
+        reply.send("answer")
+        assert await asyncio.gather(*[leader, other]) == ["answer"] * 2
 
 
 @pytest.mark.parametrize("also_cancelled", [0, 1, 2])
-def test_when_the_one_who_calls_is_cancelled_one_who_waits_takes_over(also_cancelled: int) -> None:
-    async def main() -> None:
-        async with assert_no_leaks():
-            service, handle = expect(str, str)
-            store = DedupeStore()
-            leader, *joiners = beginning(stack(service, dedupe(store=store)), *"qqqq")
-            _, first = await handle.next()
-            await settle()
-            leader.cancel()
-            for joiner in joiners[:also_cancelled]:  # cancelled in the same turn, so the call must pass to another
-                joiner.cancel()
-            _, second = await handle.next()
-            await settle()
-            assert first.abandoned
-            assert handle.none_waiting()
-            second.send("answer")
-            results = await asyncio.gather(leader, *joiners, return_exceptions=True)
-            assert results[also_cancelled + 1 :] == ["answer"] * (3 - also_cancelled)
-            assert store.in_progress == 0
-
-    asyncio.run(main())
+async def test_when_the_one_who_calls_is_cancelled_one_who_waits_takes_over(also_cancelled: int) -> None:
+    async with assert_no_leaks():
+        service, handle = expect(str, str)
+        store = DedupeStore()
+        leader, *joiners = beginning(stack(service, dedupe(store=store)), *"qqqq")
+        _, first = await handle.next()
+        await settle()
+        leader.cancel()
+        for joiner in joiners[:also_cancelled]:  # cancelled in the same turn, so the call must pass to another
+            joiner.cancel()
+        _, second = await handle.next()
+        await settle()
+        assert first.abandoned
+        assert handle.none_waiting()
+        second.send("answer")
+        results = await asyncio.gather(leader, *joiners, return_exceptions=True)
+        assert results[also_cancelled + 1 :] == ["answer"] * (3 - also_cancelled)
+        assert store.in_progress == 0
 
 
-def test_who_runs_out_of_its_own_time_hands_over() -> None:
+async def test_who_runs_out_of_its_own_time_hands_over() -> None:
     clock = HandClock()
 
-    async def main() -> None:
-        async with assert_no_leaks():
-            service, handle = expect(str, str)
-            once = stack(service, dedupe(store=DedupeStore()))
-            hasty = asyncio.create_task(stack(once, timeout(seconds=5))("q", root().within(CLOCK, clock)))
-            _, _first = await handle.next()
-            [patient] = beginning(once, "q", ctx=root().within(CLOCK, clock))
-            await clock.advance(5)
-            with pytest.raises(Timeout):
-                await hasty
-            _, second = await handle.next()
-            second.send("answer")
-            assert await patient == "answer"
-
-    asyncio.run(main())
+    async with assert_no_leaks():
+        service, handle = expect(str, str)
+        once = stack(service, dedupe(store=DedupeStore()))
+        hasty = asyncio.create_task(stack(once, timeout(seconds=5))("q", root().within(CLOCK, clock)))
+        _, _first = await handle.next()
+        [patient] = beginning(once, "q", ctx=root().within(CLOCK, clock))
+        await clock.advance(5)
+        with pytest.raises(Timeout):
+            await hasty
+        _, second = await handle.next()
+        second.send("answer")
+        assert await patient == "answer"
 
 
-def test_a_timeout_of_the_callers_own_deadline_is_no_answer_for_others() -> None:
+async def test_a_timeout_of_the_callers_own_deadline_is_no_answer_for_others() -> None:
     clock = HandClock()
     calls = 0
 
@@ -132,35 +120,29 @@ def test_a_timeout_of_the_callers_own_deadline_is_no_answer_for_others() -> None
             raise Timeout("its own time was over")
         return "answer"
 
-    async def main() -> None:
-        once = stack(service, dedupe(store=DedupeStore()))
-        ctx = root().within(CLOCK, clock)
-        hasty = asyncio.create_task(stack(once, timeout(seconds=5))("q", ctx))
-        await settle()
-        [patient] = beginning(once, "q", ctx=ctx)
-        await clock.advance(5)
-        with pytest.raises(Timeout):
-            await hasty
-        assert await patient == "answer"
-
-    asyncio.run(main())
+    once = stack(service, dedupe(store=DedupeStore()))
+    ctx = root().within(CLOCK, clock)
+    hasty = asyncio.create_task(stack(once, timeout(seconds=5))("q", ctx))
+    await settle()
+    [patient] = beginning(once, "q", ctx=ctx)
+    await clock.advance(5)
+    with pytest.raises(Timeout):
+        await hasty
+    assert await patient == "answer"
     assert calls == 2
 
 
-def test_a_suspension_is_of_one_call_and_the_next_is_made() -> None:
-    async def main() -> None:
-        service, handle = expect(str, str)
-        leader, joiner = beginning(stack(service, dedupe(store=DedupeStore())), *"qq")
-        _, first = await handle.next()
-        await settle()
-        first.fail(Suspend(()))
-        with pytest.raises(Suspend):
-            await leader
-        _, second = await handle.next()
-        second.send("approved since")
-        assert await joiner == "approved since"
-
-    asyncio.run(main())
+async def test_a_suspension_is_of_one_call_and_the_next_is_made() -> None:
+    service, handle = expect(str, str)
+    leader, joiner = beginning(stack(service, dedupe(store=DedupeStore())), *"qq")
+    _, first = await handle.next()
+    await settle()
+    first.fail(Suspend(()))
+    with pytest.raises(Suspend):
+        await leader
+    _, second = await handle.next()
+    second.send("approved since")
+    assert await joiner == "approved since"
 
 
 class Odd(Exception):
@@ -172,25 +154,22 @@ class Odd(Exception):
 
 
 @pytest.mark.parametrize("error", [ModelError("down", kind="overloaded", status=503), Odd(code=7), OSError(2, "no")])
-def test_a_failure_is_shared_by_those_who_wait_counted_once_and_not_kept(error: Any) -> None:
+async def test_a_failure_is_shared_by_those_who_wait_counted_once_and_not_kept(error: Any) -> None:
     error.usage = "what it cost"
 
-    async def main() -> tuple[str | BaseException, str | BaseException]:
-        service, handle = expect(str, str)
-        store = DedupeStore()
-        once = stack(service, dedupe(store=store))
-        leader, joiner = beginning(once, *"qq")
-        _, reply = await handle.next()
-        await settle()
-        reply.fail(error)
-        failures = await asyncio.gather(leader, joiner, return_exceptions=True)
-        [task] = beginning(once, "q")
-        _, reply = await handle.next()
-        reply.send("up again")
-        assert await task == "up again"
-        return failures
-
-    first, second = asyncio.run(main())
+    service, handle = expect(str, str)
+    store = DedupeStore()
+    once = stack(service, dedupe(store=store))
+    leader, joiner = beginning(once, *"qq")
+    _, reply = await handle.next()
+    await settle()
+    reply.fail(error)
+    failures = await asyncio.gather(leader, joiner, return_exceptions=True)
+    [task] = beginning(once, "q")
+    _, reply = await handle.next()
+    reply.send("up again")
+    assert await task == "up again"
+    first, second = failures
     assert first is error
     assert isinstance(second, BaseException)
     assert second is not error
@@ -200,23 +179,20 @@ def test_a_failure_is_shared_by_those_who_wait_counted_once_and_not_kept(error: 
     assert getattr(second, "usage", None) is None
 
 
-def test_an_answer_given_again_costs_nothing() -> None:
+async def test_an_answer_given_again_costs_nothing() -> None:
     async def service(request: str, ctx: Context) -> ModelResponse:
         await asyncio.sleep(0)
         return ModelResponse(assistant("hello"), usage=Usage(10, 5, requests=1))
 
-    async def main() -> list[ModelResponse]:
-        once = stack(service, dedupe(store=DedupeStore()))
-        return [*await asyncio.gather(*beginning(once, *"qq")), await once("q", root())]
-
-    asked, joined, kept = asyncio.run(main())
+    once = stack(service, dedupe(store=DedupeStore()))
+    asked, joined, kept = [*await asyncio.gather(*beginning(once, *"qq")), await once("q", root())]
     assert asked.usage == Usage(10, 5, requests=1)
     assert joined.usage == kept.usage == Usage()
     assert asked.message == joined.message == kept.message
 
 
 @pytest.mark.parametrize("others", [[], [timeout(seconds=10)]])
-def test_layers_with_the_same_store_around_one_service_do_not_wait_for_each_other(others: list[Any]) -> None:
+async def test_layers_with_the_same_store_around_one_service_do_not_wait_for_each_other(others: list[Any]) -> None:
     calls: list[str] = []
 
     async def service(request: str, ctx: Context) -> str:
@@ -226,16 +202,13 @@ def test_layers_with_the_same_store_around_one_service_do_not_wait_for_each_othe
 
     once: Any = dedupe(store=DedupeStore(), key=str)
 
-    async def main() -> None:
-        both = stack(service, once, *others, once)
-        answers = await asyncio.wait_for(asyncio.gather(both("q", root()), both("q", root())), 5)
-        assert [*answers] == ["answer", "answer"]
-
-    asyncio.run(main())
+    both = stack(service, once, *others, once)
+    answers = await asyncio.wait_for(asyncio.gather(both("q", root()), both("q", root())), 5)
+    assert [*answers] == ["answer", "answer"]
     assert len(calls) <= 2
 
 
-def test_a_call_within_itself_is_made_and_does_not_wait_for_itself() -> None:
+async def test_a_call_within_itself_is_made_and_does_not_wait_for_itself() -> None:
     depth = 0
 
     async def again(request: str, ctx: Context) -> str:
@@ -248,7 +221,7 @@ def test_a_call_within_itself_is_made_and_does_not_wait_for_itself() -> None:
     async def main() -> str:
         return await once("q", root().within(RUN_ID, "r"))
 
-    assert asyncio.run(main()) == "the end"
+    assert await main() == "the end"
 
 
 def test_a_call_of_another_event_loop_is_not_waited_for() -> None:
@@ -274,27 +247,24 @@ def test_a_call_of_another_event_loop_is_not_waited_for() -> None:
     assert store.in_progress == 0
 
 
-def test_a_call_that_hangs_is_not_joined_for_ever() -> None:
+async def test_a_call_that_hangs_is_not_joined_for_ever() -> None:
     clock = HandClock()
 
-    async def main() -> None:
-        service, handle = expect(str, str)
-        once = stack(service, dedupe(store=DedupeStore(seconds=10)))
-        ctx = root().within(CLOCK, clock)
-        [stuck] = beginning(once, "q", ctx=ctx)
-        _, slow = await handle.next()
-        await clock.advance(10)
-        fresh, joiner = beginning(once, *"qq", ctx=ctx)
-        _, reply = await handle.next()
-        await settle()
-        slow.send("late")
-        assert await stuck == "late"
-        reply.send("fresh")
-        assert await fresh == "fresh"
-        assert await joiner == "fresh"
-        assert handle.none_waiting()
-
-    asyncio.run(main())
+    service, handle = expect(str, str)
+    once = stack(service, dedupe(store=DedupeStore(seconds=10)))
+    ctx = root().within(CLOCK, clock)
+    [stuck] = beginning(once, "q", ctx=ctx)
+    _, slow = await handle.next()
+    await clock.advance(10)
+    fresh, joiner = beginning(once, *"qq", ctx=ctx)
+    _, reply = await handle.next()
+    await settle()
+    slow.send("late")
+    assert await stuck == "late"
+    reply.send("fresh")
+    assert await fresh == "fresh"
+    assert await joiner == "fresh"
+    assert handle.none_waiting()
 
 
 @given(st.lists(st.tuples(st.sampled_from("ab"), st.sampled_from(["ask", "cancel", "answer", "fail"])), max_size=25))
@@ -337,7 +307,7 @@ def test_whatever_happens_each_is_answered_once_and_nothing_is_left(steps: list[
     asyncio.run(main())
 
 
-def test_the_oldest_answers_go_first() -> None:
+async def test_the_oldest_answers_go_first() -> None:
     async def echo(request: str, ctx: Context) -> str:
         return request
 
@@ -353,7 +323,7 @@ def test_the_oldest_answers_go_first() -> None:
         await once("d", ctx)
         return kept, list(store._answers)
 
-    assert asyncio.run(main()) == (["b", "c"], ["d"])
+    assert await main() == (["b", "c"], ["d"])
 
 
 @pytest.mark.parametrize("settings", [{"seconds": 0}, {"seconds": float("inf")}, {"seconds": "1"}, {"size": 0}])
@@ -374,7 +344,7 @@ def test_a_stack_shows_its_store() -> None:
 
 @pytest.mark.parametrize("joins", [0.0, 2.0], ids=["before the wait", "during the wait"])
 @pytest.mark.parametrize(("works", "late"), [(5.0, False), (11.0, True)])
-def test_who_joins_a_call_that_waits_for_a_person_waits_for_free(works: float, late: bool, joins: float) -> None:
+async def test_who_joins_a_call_that_waits_for_a_person_waits_for_free(works: float, late: bool, joins: float) -> None:
     clock = HandClock(auto=True)
     base = root().within(CLOCK, clock)
 
@@ -392,10 +362,7 @@ def test_who_joins_a_call_that_waits_for_a_person_waits_for_free(works: float, l
         await clock.sleep(joins)
         return await stack(once, timeout(seconds=10))("q", base)
 
-    async def main() -> tuple[str | BaseException, str | BaseException]:
-        outcomes: list[Any] = await asyncio.gather(once("q", base), join(), return_exceptions=True)
-        return outcomes[0], outcomes[1]
-
-    first, joined = asyncio.run(main())
+    outcomes: list[Any] = await asyncio.gather(once("q", base), join(), return_exceptions=True)
+    first, joined = outcomes[0], outcomes[1]
     assert first == "answer"
     assert isinstance(joined, Timeout) if late else joined == "answer"

@@ -65,28 +65,28 @@ class Team:
         ]
 
 
-def test_the_first_that_answers_answers() -> None:
+async def test_the_first_that_answers_answers() -> None:
     first, second = Thing("a"), Thing("b")
-    assert asyncio.run(fallback(first, second)("q", root())) == "a at run/alt-1"
+    assert await fallback(first, second)("q", root()) == "a at run/alt-1"
     assert second.calls == 0
 
 
 @pytest.mark.parametrize("failing", range(4))
-def test_alternatives_are_asked_in_order(failing: int) -> None:
+async def test_alternatives_are_asked_in_order(failing: int) -> None:
     heard: list[Event] = []
     things = [Thing(name, *([ModelError("down")] if index < failing else [])) for index, name in enumerate("abcd")]
-    answer = asyncio.run(fallback(*things)("q", root().heard_by(heard.append)))
+    answer = await fallback(*things)("q", root().heard_by(heard.append))
     assert answer == f"{'abcd'[failing]} at run/alt-{failing + 1}"
     assert heard == [Dropped(f"run/alt-{number + 1}", "ModelError: down") for number in range(failing)]
 
 
-def test_when_all_fail_the_last_error_tells_of_the_others() -> None:
+async def test_when_all_fail_the_last_error_tells_of_the_others() -> None:
     last = ModelError("third")
     things = Thing("a", ModelError("first")), Thing("b", ConnectionError("second")), Thing("c", last)
     service = fallback(*things)
     for _ in range(2):
         with pytest.raises(ModelError) as raised:
-            asyncio.run(service("q", root()))
+            await service("q", root())
         assert raised.value is last
         assert last.__notes__ == [
             "a had failed before: ModelError: first",
@@ -97,28 +97,25 @@ def test_when_all_fail_the_last_error_tells_of_the_others() -> None:
 
 
 @pytest.mark.parametrize("error", [Denied("no"), InvalidArguments("x"), ValueError("bug"), KeyError("bug")])
-def test_refusals_and_mistakes_end_it(error: Exception) -> None:
+async def test_refusals_and_mistakes_end_it(error: Exception) -> None:
     second = Thing("b")
     with pytest.raises(type(error)):
-        asyncio.run(fallback(Thing("a", error), second)("q", root()))
+        await fallback(Thing("a", error), second)("q", root())
     assert second.calls == 0
 
 
 @pytest.mark.parametrize("error", [asyncio.CancelledError(), Suspend(())])
-def test_signals_pass(error: Exception) -> None:
+async def test_signals_pass(error: Exception) -> None:
     second = Thing("b")
 
-    async def main() -> None:
-        with pytest.raises(type(error)):
-            await fallback(Thing("a", error), second, when=lambda _: True)("q", root())
-
-    asyncio.run(main())
+    with pytest.raises(type(error)):
+        await fallback(Thing("a", error), second, when=lambda _: True)("q", root())
     assert second.calls == 0
 
 
-def test_which_errors_count_can_be_said() -> None:
+async def test_which_errors_count_can_be_said() -> None:
     service = fallback(Thing("a", KeyError("x")), Thing("b"), when=lambda error: isinstance(error, KeyError))
-    assert asyncio.run(service("q", root())) == "b at run/alt-2"
+    assert await service("q", root()) == "b at run/alt-2"
 
 
 def test_facts_are_those_all_agree_on() -> None:
@@ -131,13 +128,13 @@ def test_facts_are_those_all_agree_on() -> None:
     assert fact(stack(fallback(Thing("a"), Team()), retry()), COMPOSITE)
 
 
-def test_what_it_cost_is_counted_beneath_a_record() -> None:
+async def test_what_it_cost_is_counted_beneath_a_record() -> None:
     error, last = ModelError("half"), ModelError("whole")
     error.usage, last.usage = Spent(12), Spent(13)  # the last is charged by who records it
     journal = LocalJournal()
     ctx = Context("run", leaf=True).within(JOURNAL, journal)
     with pytest.raises(ModelError):
-        asyncio.run(fallback(Thing("a", error), Thing("b", last))("q", ctx))
+        await fallback(Thing("a", error), Thing("b", last))("q", ctx)
     assert [*journal.take_charges("run")] == [Spent(12)]
 
 
@@ -145,7 +142,7 @@ def journal_of(data: bytes | None = None, mode: Mode = "resume") -> LocalJournal
     return LocalJournal() if data is None else LocalJournal.load(data, mode)
 
 
-def test_beneath_a_recorded_call_only_that_is_on_record() -> None:
+async def test_beneath_a_recorded_call_only_that_is_on_record() -> None:
     journal = journal_of()
     model = fallback(Thing("a", ModelError("down")), Thing("b"))
     ctx = root().within(JOURNAL, journal)
@@ -153,7 +150,7 @@ def test_beneath_a_recorded_call_only_that_is_on_record() -> None:
     async def main() -> str:
         return await ctx.under("model").once("m", "q", model, returns=str)
 
-    asyncio.run(main())
+    await main()
     assert [entry.path for entry in journal.entries] == ["run/model"]
 
 
@@ -230,10 +227,10 @@ def test_after_a_crash_a_second_try_is_a_second_try() -> None:
     assert (x.calls, y.calls, z.calls) == (1, 1, 0)
 
 
-def test_replay_shows_a_call_that_is_not_on_record() -> None:
+async def test_replay_shows_a_call_that_is_not_on_record() -> None:
     journal = journal_of(LocalJournal().dump(), "replay")
     with pytest.raises(JournalMismatch):
-        asyncio.run(fallback(Team(Thing("x")), Team(Thing("z")))("q", root().within(JOURNAL, journal)))
+        await fallback(Team(Thing("x")), Team(Thing("z")))("q", root().within(JOURNAL, journal))
 
 
 def test_mistakes_are_refused_where_they_are_made() -> None:

@@ -156,45 +156,39 @@ def test_what_losers_cost_is_counted_where_it_is_known() -> None:
     assert {*journal.take_charges("run")} == {Cost("cut off"), Cost("failed"), Cost("late")}
 
 
-def test_cancelling_ends_all_of_them_also_twice() -> None:
+async def test_cancelling_ends_all_of_them_also_twice() -> None:
     clock = HandClock()
 
-    async def main() -> None:
-        async with assert_no_leaks():
-            ending = asyncio.Event()
+    async with assert_no_leaks():
+        ending = asyncio.Event()
 
-            async def slow_to_end(request: str, ctx: Context) -> None:
-                try:
-                    await asyncio.Event().wait()
-                finally:
-                    await ending.wait()
+        async def slow_to_end(request: str, ctx: Context) -> None:
+            try:
+                await asyncio.Event().wait()
+            finally:
+                await ending.wait()
 
-            b = Timed("b", 9)
-            task = asyncio.create_task(hedge(slow_to_end, b, delay=1)("q", calling(clock)))
-            await clock.advance(1)
-            assert b.calls == 1
-            task.cancel()
-            await settle()
-            assert not task.done()
-            task.cancel()
-            await settle()
-            ending.set()
-            with pytest.raises(asyncio.CancelledError):
-                await task
-            assert b.cancelled == 1
-
-    asyncio.run(main())
+        b = Timed("b", 9)
+        task = asyncio.create_task(hedge(slow_to_end, b, delay=1)("q", calling(clock)))
+        await clock.advance(1)
+        assert b.calls == 1
+        task.cancel()
+        await settle()
+        assert not task.done()
+        task.cancel()
+        await settle()
+        ending.set()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+        assert b.cancelled == 1
 
 
-def test_a_suspension_passes_and_ends_the_others() -> None:
+async def test_a_suspension_passes_and_ends_the_others() -> None:
     a, b = Timed("a", 9), Timed("b", 1, Suspend(()))
 
-    async def main() -> None:
-        async with assert_no_leaks():
-            with pytest.raises(Suspend):
-                await hedge(a, b, delay=1)("q", calling(HandClock(auto=True)))
-
-    asyncio.run(main())
+    async with assert_no_leaks():
+        with pytest.raises(Suspend):
+            await hedge(a, b, delay=1)("q", calling(HandClock(auto=True)))
     assert a.cancelled == 1
 
 
@@ -221,21 +215,18 @@ def test_all_failures_stand_on_replay() -> None:
     assert a.calls == b.calls == 0
 
 
-def test_the_handle_sees_the_loser_abandoned() -> None:
+async def test_the_handle_sees_the_loser_abandoned() -> None:
     clock = HandClock()
 
-    async def main() -> None:
-        service, handle = expect(str, str)
-        task = asyncio.create_task(hedge(service, delay=1)("q", calling(clock)))
-        _, slow = await handle.next()
-        await clock.advance(1)
-        _, quick = await handle.next()
-        quick.send("here")
-        assert await task == "here"
-        assert slow.abandoned
-        slow.send("too late")
-
-    asyncio.run(main())
+    service, handle = expect(str, str)
+    task = asyncio.create_task(hedge(service, delay=1)("q", calling(clock)))
+    _, slow = await handle.next()
+    await clock.advance(1)
+    _, quick = await handle.next()
+    quick.send("here")
+    assert await task == "here"
+    assert slow.abandoned
+    slow.send("too late")
 
 
 def test_facts_and_repr() -> None:

@@ -26,31 +26,28 @@ async def answer(request: str, ctx: Context) -> str:
     return request
 
 
-def test_what_would_wait_beneath_is_refused_at_once() -> None:
+async def test_what_would_wait_beneath_is_refused_at_once() -> None:
     """Behaviour 27, `when_not_ready`: it fails at once, and nothing is called."""
     bulkhead = Bulkhead(1)
 
-    async def main() -> None:
-        service, handle = expect()
-        shedding = stack(service, load_shed(when=bulkhead.is_full), retry(), concurrency_limit(bulkhead=bulkhead))
-        task = asyncio.create_task(shedding("q", root()))
-        _, reply = await handle.next()
-        with pytest.raises(LimitExceeded, match="busy") as raised:
-            await shedding("q", root())
-        assert raised.value.kind == "load"
-        assert raised.value.transient
-        assert handle.none_waiting()
-        assert bulkhead.waiting == 0
-        reply.send("a")
-        assert await task == "a"
-
-    asyncio.run(main())
+    service, handle = expect()
+    shedding = stack(service, load_shed(when=bulkhead.is_full), retry(), concurrency_limit(bulkhead=bulkhead))
+    task = asyncio.create_task(shedding("q", root()))
+    _, reply = await handle.next()
+    with pytest.raises(LimitExceeded, match="busy") as raised:
+        await shedding("q", root())
+    assert raised.value.kind == "load"
+    assert raised.value.transient
+    assert handle.none_waiting()
+    assert bulkhead.waiting == 0
+    reply.send("a")
+    assert await task == "a"
 
 
 @pytest.mark.parametrize("limit", [Bulkhead(1), Gate(1), RateLimiter(requests=1)])
-def test_every_limit_tells_whether_it_is_full(limit: Bulkhead | Gate | RateLimiter) -> None:
+async def test_every_limit_tells_whether_it_is_full(limit: Bulkhead | Gate | RateLimiter) -> None:
     assert not limit.is_full()
-    assert asyncio.run(stack(answer, load_shed(when=limit.is_full))("q", root())) == "q"
+    assert await stack(answer, load_shed(when=limit.is_full))("q", root()) == "q"
 
 
 def measured(gradient: LatencyGradient) -> tuple[Service[float, float], Context]:
@@ -64,7 +61,7 @@ def measured(gradient: LatencyGradient) -> tuple[Service[float, float], Context]
     return stack(service, load_shed(gradient=gradient)), ctx
 
 
-def test_it_sheds_the_more_the_slower_calls_become_and_recovers() -> None:
+async def test_it_sheds_the_more_the_slower_calls_become_and_recovers() -> None:
     gradient = LatencyGradient(tolerance=2, minimum_calls=50)
     service, ctx = measured(gradient)
 
@@ -72,18 +69,15 @@ def test_it_sheds_the_more_the_slower_calls_become_and_recovers() -> None:
         ends = [await asyncio.gather(service(seconds, ctx), return_exceptions=True) for _ in range(calls)]
         return sum(end == seconds for (end,) in ends)
 
-    async def main() -> None:
-        assert await passed(1.0, 500) == 500
-        assert await passed(1.9, 20) == 20  # slower, but within what is tolerated
-        assert await passed(1.0, 300) == 300
-        through = await passed(8.0, 200)
-        assert 50 < through < 120
-        assert gradient.share() < 0.6
-        await passed(1.0, 100)
-        assert gradient.share() == 1.0
-        assert await passed(1.0, 50) == 50
-
-    asyncio.run(main())
+    assert await passed(1.0, 500) == 500
+    assert await passed(1.9, 20) == 20  # slower, but within what is tolerated
+    assert await passed(1.0, 300) == 300
+    through = await passed(8.0, 200)
+    assert 50 < through < 120
+    assert gradient.share() < 0.6
+    await passed(1.0, 100)
+    assert gradient.share() == 1.0
+    assert await passed(1.0, 50) == 50
 
 
 def test_it_sheds_nothing_before_it_knows_what_is_usual() -> None:
@@ -103,21 +97,18 @@ def test_what_takes_next_to_no_time_is_never_slow() -> None:
     assert repr(gradient) == "LatencyGradient(tolerance=2, minimum_calls=10, floor=0.01)"
 
 
-def test_timeouts_are_slow_calls_and_other_failures_tell_nothing() -> None:
+async def test_timeouts_are_slow_calls_and_other_failures_tell_nothing() -> None:
     gradient = LatencyGradient()
 
-    async def main() -> None:
-        service, handle = expect()
-        clock = HandClock()
-        ctx = root().within(CLOCK, clock)
-        for error in (Timeout(seconds=5), ConnectionError()):
-            task = asyncio.create_task(stack(service, load_shed(gradient=gradient))("q", ctx))
-            _, reply = await handle.next()
-            await clock.advance(5)
-            reply.fail(error)
-            await asyncio.gather(task, return_exceptions=True)
-
-    asyncio.run(main())
+    service, handle = expect()
+    clock = HandClock()
+    ctx = root().within(CLOCK, clock)
+    for error in (Timeout(seconds=5), ConnectionError()):
+        task = asyncio.create_task(stack(service, load_shed(gradient=gradient))("q", ctx))
+        _, reply = await handle.next()
+        await clock.advance(5)
+        reply.fail(error)
+        await asyncio.gather(task, return_exceptions=True)
     assert (gradient.calls, gradient.recent) == (1, 5.0)
 
 
@@ -145,7 +136,7 @@ def test_settings_that_make_no_sense_are_refused(make: Callable[[], object]) -> 
         make()
 
 
-def test_overload_keeps_what_gets_through_quick() -> None:
+async def test_overload_keeps_what_gets_through_quick() -> None:
     """With ten times the possible load, as many calls as fit are answered at full speed, the rest refused at once."""
     bulkhead, clock = Bulkhead(10), HandClock(auto=True)
     answered, refused = list[float](), list[float]()
@@ -165,11 +156,8 @@ def test_overload_keeps_what_gets_through_quick() -> None:
         except LimitExceeded:
             refused.append(clock.monotonic() - began)
 
-    async def main() -> None:
-        await asyncio.gather(*[client(number) for number in range(2_000)])
-        await settle()
-
-    asyncio.run(main())
+    await asyncio.gather(*[client(number) for number in range(2_000)])
+    await settle()
     assert set(refused) == {0}
     assert max(answered) == pytest.approx(1)
     assert len(answered) >= 0.9 * 10 * 20  # 10 at once, a second each, for 20 seconds

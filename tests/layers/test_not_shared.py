@@ -79,9 +79,9 @@ async def _thrice(service: Any, request: Any) -> list[Any]:
 
 @pytest.mark.parametrize("layers", LAYERS)
 @pytest.mark.parametrize("end", ENDS)
-def test_only_a_run_that_ended_well_answers_for_others(end: str, layers: str) -> None:
+async def test_only_a_run_that_ended_well_answers_for_others(end: str, layers: str) -> None:
     counted = Counted(ENDS[end]())
-    runs = asyncio.run(_thrice(LAYERS[layers]()(counted), REQUEST))
+    runs = await _thrice(LAYERS[layers]()(counted), REQUEST)
     ended = {type(run.stop).__name__ for run in runs if isinstance(run, AgentRun)}
     if end == "Completed":
         assert counted.calls < 3
@@ -94,22 +94,22 @@ def test_only_a_run_that_ended_well_answers_for_others(end: str, layers: str) ->
 
 @pytest.mark.parametrize("layers", LAYERS)
 @pytest.mark.parametrize("finish", get_args(FinishReason))
-def test_only_a_whole_reply_answers_for_others(finish: FinishReason, layers: str) -> None:
+async def test_only_a_whole_reply_answers_for_others(finish: FinishReason, layers: str) -> None:
     counted = Counted(ScriptedModel(always=_cut(finish)))
     request = ModelRequest(Transcript.of(user("go")), settings=ModelSettings())
-    asyncio.run(_thrice(LAYERS[layers]()(counted), request))
+    await _thrice(LAYERS[layers]()(counted), request)
     whole = finish in ("stop", "tool_calls", "other")
     assert (counted.calls < 3) == whole
 
 
 @pytest.mark.parametrize("layers", LAYERS)
 @pytest.mark.parametrize("error", [None, "permanent", "denied", "interrupted"])
-def test_only_a_result_without_error_answers_for_others(error: Any, layers: str) -> None:
+async def test_only_a_result_without_error_answers_for_others(error: Any, layers: str) -> None:
     async def result(call: ToolCall, ctx: Any) -> ToolResult:
         return ToolResult(call.id, call.name, "text", error)
 
     counted = Counted(result)
-    asyncio.run(_thrice(LAYERS[layers]()(counted), ToolCall("1", "look", "{}")))
+    await _thrice(LAYERS[layers]()(counted), ToolCall("1", "look", "{}"))
     assert (counted.calls < 3) == (error is None)
 
 

@@ -88,79 +88,70 @@ class Stacked:
 
 
 @pytest.mark.parametrize(("state", "unnoticed"), [("down", 5), ("hangs", 50)])
-def test_an_outage_is_neither_hammered_nor_forgotten(state: str, unnoticed: int) -> None:
+async def test_an_outage_is_neither_hammered_nor_forgotten(state: str, unnoticed: int) -> None:
     """Calls before the breaker opens get through, and then about one trial in each open period."""
     it = Stacked()
 
-    async def main() -> None:
-        async with assert_no_leaks():
-            assert await it.ask(50) == ["q"] * 50
-            it.upstream.state, it.upstream.calls = state, 0
-            ends = await it.ask(200, apart=0.2)
-            assert {type(end) for end in ends} <= {ConnectionError, CircuitOpen, Timeout}
-            assert it.upstream.calls <= unnoticed + 20  # of 800 tries
-            assert it.upstream.most <= 10
-            assert it.is_empty()
-            it.upstream.state = "well"
-            await it.clock.sleep(60)
-            assert (await it.ask(2), await it.ask(50)) == (["q"] * 2, ["q"] * 50)
-            assert it.breaker.state() == "closed"
-
-    asyncio.run(main())
+    async with assert_no_leaks():
+        assert await it.ask(50) == ["q"] * 50
+        it.upstream.state, it.upstream.calls = state, 0
+        ends = await it.ask(200, apart=0.2)
+        assert {type(end) for end in ends} <= {ConnectionError, CircuitOpen, Timeout}
+        assert it.upstream.calls <= unnoticed + 20  # of 800 tries
+        assert it.upstream.most <= 10
+        assert it.is_empty()
+        it.upstream.state = "well"
+        await it.clock.sleep(60)
+        assert (await it.ask(2), await it.ask(50)) == (["q"] * 2, ["q"] * 50)
+        assert it.breaker.state() == "closed"
 
 
-def test_nothing_is_kept_wherever_callers_give_up() -> None:
+async def test_nothing_is_kept_wherever_callers_give_up() -> None:
     """Permits, slots and turns come back from calls cancelled after every turn of the event loop."""
     it = Stacked()
     it.clock = HandClock()
     it.ctx = it.ctx.within(CLOCK, it.clock)
     it.limiter.requests = 15
 
-    async def main() -> None:
-        async with assert_no_leaks():
-            for turns in range(40):
-                tasks = [asyncio.create_task(it.service("q", it.ctx)) for _ in range(30)]
-                for turn in range(turns):
-                    await (it.clock.advance(0.3) if turn % 4 == 3 else asyncio.sleep(0))
-                for task in tasks:
-                    task.cancel()
-                await asyncio.gather(*tasks, return_exceptions=True)
-                await settle()
-                assert it.is_empty()
-                await it.clock.advance(1)
-
-    asyncio.run(main())
+    async with assert_no_leaks():
+        for turns in range(40):
+            tasks = [asyncio.create_task(it.service("q", it.ctx)) for _ in range(30)]
+            for turn in range(turns):
+                await (it.clock.advance(0.3) if turn % 4 == 3 else asyncio.sleep(0))
+            for task in tasks:
+                task.cancel()
+            await asyncio.gather(*tasks, return_exceptions=True)
+            await settle()
+            assert it.is_empty()
+            await it.clock.advance(1)
 
 
-def test_a_late_try_is_a_failure_to_the_breaker() -> None:
+async def test_a_late_try_is_a_failure_to_the_breaker() -> None:
     it = Stacked()
     it.upstream.state = "hangs"
-    asyncio.run(it.ask(5))
+    await it.ask(5)
     assert it.breaker.state() == "open"
 
 
-def test_waiting_between_tries_takes_no_slot() -> None:
+async def test_waiting_between_tries_takes_no_slot() -> None:
     bulkhead, clock = Bulkhead(1), HandClock()
 
-    async def main() -> None:
-        service, handle = expect()
-        ctx = root().within(CLOCK, clock)
-        limited = stack(service, retry(jitter="none", base=5), concurrency_limit(bulkhead=bulkhead))
-        one = asyncio.create_task(limited("one", ctx))
-        _, reply = await handle.next()
-        reply.fail(ConnectionError())
-        await settle()
-        other = asyncio.create_task(limited("other", ctx))
-        request, reply = await handle.next()
-        assert request == "other"
-        reply.send("done")
-        assert await other == "done"
-        await clock.advance(5)
-        _, reply = await handle.next()
-        reply.send("done")
-        assert await one == "done"
-
-    asyncio.run(main())
+    service, handle = expect()
+    ctx = root().within(CLOCK, clock)
+    limited = stack(service, retry(jitter="none", base=5), concurrency_limit(bulkhead=bulkhead))
+    one = asyncio.create_task(limited("one", ctx))
+    _, reply = await handle.next()
+    reply.fail(ConnectionError())
+    await settle()
+    other = asyncio.create_task(limited("other", ctx))
+    request, reply = await handle.next()
+    assert request == "other"
+    reply.send("done")
+    assert await other == "done"
+    await clock.advance(5)
+    _, reply = await handle.next()
+    reply.send("done")
+    assert await one == "done"
 
 
 def test_an_open_breaker_lets_a_fallback_answer() -> None:
@@ -196,7 +187,7 @@ def test_a_refused_tool_is_told_to_the_model() -> None:
     assert slots.running == 1
 
 
-def test_a_refusal_is_on_record_and_not_decided_again() -> None:
+async def test_a_refusal_is_on_record_and_not_decided_again() -> None:
     """A refused try stays refused when the run is read back, though the limit would let it pass now."""
     slots, journal, clock = Bulkhead(1, queue=0), LocalJournal(), HandClock(auto=True)
     model = ScriptedModel(always="Here.", name="m")
@@ -206,18 +197,15 @@ def test_a_refusal_is_on_record_and_not_decided_again() -> None:
         ctx = root("trip/model").within(JOURNAL, journal).within(CLOCK, clock)
         return await ctx.once("m", "q", limited, returns=object)  # type: ignore[arg-type]
 
-    async def main() -> None:
-        slots.take()
-        with pytest.raises(LimitExceeded):
-            await ask(journal)
-        slots.release()
-        assert [type(entry) for entry in journal.entries] == [Failure]
-        again = LocalJournal.load(journal.dump())
-        with pytest.raises(LimitExceeded) as raised:
-            await ask(again)
-        assert raised.value.transient
-        assert raised.value.kind == "concurrency"
-        assert model.calls == []
-        assert len(again.entries) == 1
-
-    asyncio.run(main())
+    slots.take()
+    with pytest.raises(LimitExceeded):
+        await ask(journal)
+    slots.release()
+    assert [type(entry) for entry in journal.entries] == [Failure]
+    again = LocalJournal.load(journal.dump())
+    with pytest.raises(LimitExceeded) as raised:
+        await ask(again)
+    assert raised.value.transient
+    assert raised.value.kind == "concurrency"
+    assert model.calls == []
+    assert len(again.entries) == 1

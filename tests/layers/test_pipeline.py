@@ -13,7 +13,6 @@ from ziggurat.core.layer import stack
 from ziggurat.core.service import Service
 from ziggurat.layers.pipeline import pipeline
 from ziggurat.layers.retry import retry
-from ziggurat.messages.agent import AgentRun
 from ziggurat.messages.conversation import Transcript
 from ziggurat.messages.message import assistant, user
 from ziggurat.messages.model import ModelRequest, ModelResponse
@@ -132,7 +131,7 @@ def test_what_makes_no_sense_is_refused(stages: tuple[Any, ...]) -> None:
 
 
 @pytest.mark.parametrize("fails", [False, True])
-def test_all_models_of_a_pipeline_are_paid_for(fails: bool) -> None:
+async def test_all_models_of_a_pipeline_are_paid_for(fails: bool) -> None:
     async def draft(request: ModelRequest, ctx: Context) -> ModelResponse:
         return ModelResponse(assistant("a draft"), usage=Usage(100, 10, requests=1))
 
@@ -144,13 +143,10 @@ def test_all_models_of_a_pipeline_are_paid_for(fails: bool) -> None:
             raise ModelError("broken", transient=False)
         return ModelResponse(assistant("polished"), usage=Usage(20, 2, requests=1))
 
-    async def main() -> tuple[AgentRun, AgentRun]:
-        store = LocalLogs()
-        agent = Agent(pipeline(draft, again, polish), store=store)
-        run = await agent.run("go", run_id="r")
-        return run, await Agent(pipeline(draft, again, polish), store=LocalLogs(shared=store)).replay("r")
-
-    run, replayed = asyncio.run(main())
+    store = LocalLogs()
+    agent = Agent(pipeline(draft, again, polish), store=store)
+    run = await agent.run("go", run_id="r")
+    replayed = await Agent(pipeline(draft, again, polish), store=LocalLogs(shared=store)).replay("r")
     assert (run.usage.input, run.usage.output) == ((100, 10) if fails else (120, 12))
     assert run.usage.requests == 2
     assert replayed.usage == run.usage

@@ -52,153 +52,123 @@ class Passing:
         return "".join(str(name) for _, name in self.passed)
 
 
-def test_what_is_over_the_limit_waits_until_there_is_room() -> None:
+async def test_what_is_over_the_limit_waits_until_there_is_room() -> None:
     """Behaviour 23, `reaching_capacity` and `remaining_gets_reset`."""
     it = Passing(RateLimiter(requests=2, seconds=10))
 
-    async def main() -> None:
-        async with assert_no_leaks():
-            await it.come("a")
-            await it.clock.advance(4)
-            await it.come(*"bcde")
-            assert it.names() == "ab"
-            await it.clock.advance(5.9)
-            assert it.names() == "ab"
-            await it.clock.advance(0.1)
-            assert it.names() == "abc"
-            await it.clock.advance(10)
-            assert it.passed == [(0, "a"), (4, "b"), (10, "c"), (14, "d"), (20, "e")]
-            await it.clock.advance(30)
-            await it.come(*"fg")
-            assert it.names() == "abcdefg"
-            assert it.clock.waiting == 0
-
-    asyncio.run(main())
+    async with assert_no_leaks():
+        await it.come("a")
+        await it.clock.advance(4)
+        await it.come(*"bcde")
+        assert it.names() == "ab"
+        await it.clock.advance(5.9)
+        assert it.names() == "ab"
+        await it.clock.advance(0.1)
+        assert it.names() == "abc"
+        await it.clock.advance(10)
+        assert it.passed == [(0, "a"), (4, "b"), (10, "c"), (14, "d"), (20, "e")]
+        await it.clock.advance(30)
+        await it.come(*"fg")
+        assert it.names() == "abcdefg"
+        assert it.clock.waiting == 0
 
 
-def test_turns_come_in_order_and_nobody_slips_in() -> None:
+async def test_turns_come_in_order_and_nobody_slips_in() -> None:
     """Behaviour 22, `multi_waiters`."""
     it = Passing(RateLimiter(weight=10, seconds=10))
 
-    async def main() -> None:
-        await it.come(("a", 9, 9), ("b", 8, 8), ("c", 1, 1), ("d", 1, 1))
-        assert it.names() == "a"  # c and d would fit, but b was there first
-        await it.clock.advance(10)
-        assert it.names() == "abcd"
-
-    asyncio.run(main())
+    await it.come(("a", 9, 9), ("b", 8, 8), ("c", 1, 1), ("d", 1, 1))
+    assert it.names() == "a"  # c and d would fit, but b was there first
+    await it.clock.advance(10)
+    assert it.names() == "abcd"
 
 
-def test_who_would_wait_too_long_is_refused_at_once() -> None:
+async def test_who_would_wait_too_long_is_refused_at_once() -> None:
     it = Passing(RateLimiter(requests=1, seconds=10, max_wait=25))
 
-    async def main() -> None:
-        await it.come(*"abcd")
-        with pytest.raises(LimitExceeded, match="no room for 30 s") as raised:
-            await it.tasks["d"]
-        assert raised.value.retry_after == 30
-        assert raised.value.transient
-        assert (raised.value.kind, raised.value.limit, raised.value.used) == ("rate", 1, 1)
-        assert it.limiter.waiting == 2
-        await it.clock.advance(20)
-        assert it.names() == "abc"
-
-    asyncio.run(main())
+    await it.come(*"abcd")
+    with pytest.raises(LimitExceeded, match="no room for 30 s") as raised:
+        await it.tasks["d"]
+    assert raised.value.retry_after == 30
+    assert raised.value.transient
+    assert (raised.value.kind, raised.value.limit, raised.value.used) == ("rate", 1, 1)
+    assert it.limiter.waiting == 2
+    await it.clock.advance(20)
+    assert it.names() == "abc"
 
 
-def test_who_has_to_be_done_before_its_turn_is_refused_at_once() -> None:
+async def test_who_has_to_be_done_before_its_turn_is_refused_at_once() -> None:
     it = Passing(RateLimiter(requests=1, seconds=10))
 
-    async def main() -> None:
-        await it.come("a")
-        with pytest.raises(LimitExceeded) as raised:
-            await stack(it.service, timeout(seconds=9))("b", it.ctx)
-        assert raised.value.retry_after == 10
-        task = asyncio.create_task(stack(it.service, timeout(seconds=11))("c", it.ctx))
-        await it.clock.advance(10)
-        assert await task == "c"
-
-    asyncio.run(main())
+    await it.come("a")
+    with pytest.raises(LimitExceeded) as raised:
+        await stack(it.service, timeout(seconds=9))("b", it.ctx)
+    assert raised.value.retry_after == 10
+    task = asyncio.create_task(stack(it.service, timeout(seconds=11))("c", it.ctx))
+    await it.clock.advance(10)
+    assert await task == "c"
 
 
-def test_a_full_queue_refuses_at_once() -> None:
+async def test_a_full_queue_refuses_at_once() -> None:
     it = Passing(RateLimiter(requests=1, seconds=10, queue=1))
 
-    async def main() -> None:
-        await it.come(*"abc")
-        with pytest.raises(LimitExceeded) as raised:
-            await it.tasks["c"]
-        assert raised.value.retry_after == 20
-        await it.clock.advance(10)
-        assert it.names() == "ab"
-
-    asyncio.run(main())
+    await it.come(*"abc")
+    with pytest.raises(LimitExceeded) as raised:
+        await it.tasks["c"]
+    assert raised.value.retry_after == 20
+    await it.clock.advance(10)
+    assert it.names() == "ab"
 
 
-def test_a_refusal_is_tried_again_when_it_says() -> None:
+async def test_a_refusal_is_tried_again_when_it_says() -> None:
     it = Passing(RateLimiter(requests=1, seconds=10, max_wait=0), HandClock(auto=True))
 
-    async def main() -> None:
-        await it.come("a")
-        assert await stack(it.service, retry(jitter="none"))("b", it.ctx) == "b"
-        assert it.passed == [(0, "a"), (10, "b")]
-
-    asyncio.run(main())
+    await it.come("a")
+    assert await stack(it.service, retry(jitter="none"))("b", it.ctx) == "b"
+    assert it.passed == [(0, "a"), (10, "b")]
 
 
-def test_what_never_fits_is_refused_for_good() -> None:
+async def test_what_never_fits_is_refused_for_good() -> None:
     it = Passing(RateLimiter(weight=10))
 
-    async def main() -> None:
-        await it.come(("a", 11, 11))
-        with pytest.raises(LimitExceeded, match="weight 11 never fits") as raised:
-            await it.tasks["a"]
-        assert not raised.value.transient
-
-    asyncio.run(main())
+    await it.come(("a", 11, 11))
+    with pytest.raises(LimitExceeded, match="weight 11 never fits") as raised:
+        await it.tasks["a"]
+    assert not raised.value.transient
 
 
-def test_what_was_estimated_too_high_is_free_again_at_once() -> None:
+async def test_what_was_estimated_too_high_is_free_again_at_once() -> None:
     it = Passing(RateLimiter(weight=10, seconds=60))
 
-    async def main() -> None:
-        await it.come(("a", 8, 2, 5), ("b", 8, 8))
-        assert it.names() == "a"
-        await it.clock.advance(5)
-        assert it.passed == [(0, "a"), (5, "b")]
-
-    asyncio.run(main())
+    await it.come(("a", 8, 2, 5), ("b", 8, 8))
+    assert it.names() == "a"
+    await it.clock.advance(5)
+    assert it.passed == [(0, "a"), (5, "b")]
 
 
-def test_what_was_estimated_too_low_counts_from_then_on() -> None:
+async def test_what_was_estimated_too_low_counts_from_then_on() -> None:
     it = Passing(RateLimiter(weight=10, seconds=60))
 
-    async def main() -> None:
-        await it.come(("a", 1, 10, 5))
-        await it.clock.advance(5)
-        await it.come(("b", 5, 5))
-        await it.clock.advance(54)
-        assert it.names() == "a"
-        await it.clock.advance(6)
-        assert it.passed == [(0, "a"), (65, "b")]
-
-    asyncio.run(main())
+    await it.come(("a", 1, 10, 5))
+    await it.clock.advance(5)
+    await it.come(("b", 5, 5))
+    await it.clock.advance(54)
+    assert it.names() == "a"
+    await it.clock.advance(6)
+    assert it.passed == [(0, "a"), (65, "b")]
 
 
-def test_who_comes_too_late_by_anothers_weight_is_refused() -> None:
+async def test_who_comes_too_late_by_anothers_weight_is_refused() -> None:
     it = Passing(RateLimiter(weight=10, seconds=60, max_wait=60))
 
-    async def main() -> None:
-        await it.come(("a", 8, 20, 30), ("b", 8, 8))
-        await it.clock.advance(30)
-        with pytest.raises(LimitExceeded) as raised:
-            await it.tasks["b"]
-        assert raised.value.retry_after == 60
-
-    asyncio.run(main())
+    await it.come(("a", 8, 20, 30), ("b", 8, 8))
+    await it.clock.advance(30)
+    with pytest.raises(LimitExceeded) as raised:
+        await it.tasks["b"]
+    assert raised.value.retry_after == 60
 
 
-def test_without_a_measure_the_estimate_stands() -> None:
+async def test_without_a_measure_the_estimate_stands() -> None:
     clock, passed = HandClock(), list[float]()
 
     async def service(request: float, ctx: Context) -> None:
@@ -206,38 +176,32 @@ def test_without_a_measure_the_estimate_stands() -> None:
 
     limited = stack(service, rate_limit(limiter=RateLimiter(weight=10, seconds=5), estimate=float))
 
-    async def main() -> None:
-        tasks = [asyncio.create_task(limited(6.0, root().within(CLOCK, clock))) for _ in range(3)]
-        await clock.advance(20)
-        await asyncio.gather(*tasks)
-
-    asyncio.run(main())
+    tasks = [asyncio.create_task(limited(6.0, root().within(CLOCK, clock))) for _ in range(3)]
+    await clock.advance(20)
+    await asyncio.gather(*tasks)
     assert passed == [0, 5, 10]
 
 
 @pytest.mark.parametrize("together", [False, True])
-def test_who_is_cancelled_while_waiting_has_taken_nothing(together: bool) -> None:
+async def test_who_is_cancelled_while_waiting_has_taken_nothing(together: bool) -> None:
     """Behaviours 19, 21, 24 and 26, also if the turn comes together with the cancellation."""
     it = Passing(RateLimiter(requests=1, seconds=10))
 
-    async def main() -> None:
-        await it.come(*"abc")
-        if together:
-            it.clock._elapsed = 10.0
-            it.limiter._pump(it.clock)  # b has its turn, and has not continued yet
-        it.tasks["b"].cancel()
-        await settle()
-        assert it.names() == ("ac" if together else "a")
-        await it.clock.advance(10 if not together else 0)
-        assert it.names() == "ac"
-        await it.clock.advance(10)
-        assert it.limiter.waiting == 0
-        assert it.clock.waiting == 0
-
-    asyncio.run(main())
+    await it.come(*"abc")
+    if together:
+        it.clock._elapsed = 10.0
+        it.limiter._pump(it.clock)  # b has its turn, and has not continued yet
+    it.tasks["b"].cancel()
+    await settle()
+    assert it.names() == ("ac" if together else "a")
+    await it.clock.advance(10 if not together else 0)
+    assert it.names() == "ac"
+    await it.clock.advance(10)
+    assert it.limiter.waiting == 0
+    assert it.clock.waiting == 0
 
 
-def test_the_wish_of_the_service_to_be_left_alone_holds_for_all() -> None:
+async def test_the_wish_of_the_service_to_be_left_alone_holds_for_all() -> None:
     """Behaviour 25: waiting calls are refused or pass later, and none hangs."""
     clock, passed = HandClock(), list[object]()
 
@@ -250,46 +214,40 @@ def test_the_wish_of_the_service_to_be_left_alone_holds_for_all() -> None:
     limiter = RateLimiter(requests=10, seconds=10, max_wait=30)
     limited = stack(service, rate_limit(limiter=limiter))
 
-    async def main() -> None:
-        ctx = root().within(CLOCK, clock)
-        with pytest.raises(ModelError):
-            await limited("busy", ctx)
-        task = asyncio.create_task(limited("a", ctx))
-        await settle()
-        with pytest.raises(LimitExceeded) as raised:
-            await stack(limited, timeout(seconds=15))("in a hurry", ctx)
-        assert raised.value.retry_after == 20
-        await clock.advance(20)
-        assert await task == "a"
-        limiter.pause(1e9, clock)
-        await clock.advance(30)
-        assert await limited("b", ctx) == "b"
-
-    asyncio.run(main())
+    ctx = root().within(CLOCK, clock)
+    with pytest.raises(ModelError):
+        await limited("busy", ctx)
+    task = asyncio.create_task(limited("a", ctx))
+    await settle()
+    with pytest.raises(LimitExceeded) as raised:
+        await stack(limited, timeout(seconds=15))("in a hurry", ctx)
+    assert raised.value.retry_after == 20
+    await clock.advance(20)
+    assert await task == "a"
+    limiter.pause(1e9, clock)
+    await clock.advance(30)
+    assert await limited("b", ctx) == "b"
     assert passed == [(0, "busy"), (20, "a"), (50, "b")]
 
 
-def test_waiting_is_an_event() -> None:
+async def test_waiting_is_an_event() -> None:
     it, heard = Passing(RateLimiter(requests=1, seconds=10)), list[Event]()
     it.ctx = it.ctx.heard_by(heard.append)
 
-    async def main() -> None:
-        for name in "abc":
-            await it.come(name)
-        await it.clock.advance(20)
-
-    asyncio.run(main())
+    for name in "abc":
+        await it.come(name)
+    await it.clock.advance(20)
     assert heard == [Queued("run", "rate", 0, 10.0), Queued("run", "rate", 1, 20.0)]
 
 
-def test_in_a_replay_nobody_waits() -> None:
+async def test_in_a_replay_nobody_waits() -> None:
     it = Passing(RateLimiter(requests=1, max_wait=0))
     ctx = it.ctx.within(JOURNAL, LocalJournal("replay"))
 
     async def main() -> list[Any]:
         return [await it.service(name, ctx) for name in "abc"]
 
-    assert asyncio.run(main()) == ["a", "b", "c"]
+    assert await main() == ["a", "b", "c"]
 
 
 ARRIVALS = st.lists(
@@ -345,14 +303,11 @@ def test_no_window_ever_holds_more_than_the_limit(
         assert known <= weight
 
 
-def test_all_of_the_allowance_can_be_used() -> None:
+async def test_all_of_the_allowance_can_be_used() -> None:
     it = Passing(RateLimiter(requests=7, seconds=10, queue=2_000, max_wait=1e9), HandClock(auto=True))
 
-    async def main() -> None:
-        await it.come(*[(number,) for number in range(700)])
-        await asyncio.gather(*it.tasks.values())
-
-    asyncio.run(main())
+    await it.come(*[(number,) for number in range(700)])
+    await asyncio.gather(*it.tasks.values())
     assert it.passed[-1] == (990, 699)
 
 
@@ -392,13 +347,13 @@ async def echo(request: str, ctx: Context) -> str:
 
 @pytest.mark.parametrize("weight", ["3", None, float("nan"), float("inf"), -1, True, [1]])
 @pytest.mark.parametrize("setting", ["estimate", "measure"])
-def test_a_weight_that_is_no_number_is_named(setting: str, weight: Any) -> None:
+async def test_a_weight_that_is_no_number_is_named(setting: str, weight: Any) -> None:
     if setting == "measure" and weight is None:
         return  # the estimate stands
     functions: Any = {"estimate": lambda request: 1, setting: lambda request: weight}
     service = stack(echo, rate_limit(limiter=RateLimiter(weight=9), **functions))
     with pytest.raises(ConfigurationError, match=rf"rate_limit\({setting}=...\) returns a number of at least 0, got"):
-        asyncio.run(service("x", root()))
+        await service("x", root())
 
 
 def test_its_settings_show() -> None:

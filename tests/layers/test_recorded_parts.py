@@ -1,6 +1,5 @@
 """A run whose process was lost behind any entry goes on, whatever combinator the call is made of that was cut."""
 
-import asyncio
 from collections.abc import Callable
 from functools import partial
 from typing import Any
@@ -82,17 +81,14 @@ AGENTS: dict[str, Callable[[LocalLogs], Runnable]] = {
 
 
 @pytest.mark.parametrize("agent", AGENTS.values(), ids=AGENTS)
-def test_a_run_goes_on_behind_any_entry(agent: Callable[[LocalLogs], Runnable]) -> None:
-    async def main() -> None:
-        whole = agent(LocalLogs())
-        run = await whole.run("go", run_id="r")
-        lines = (await whole.record("r")).splitlines(keepends=True)
-        for lost_behind in range(1, len(lines)):
-            store = LocalLogs()
-            later = agent(store)
-            entries = LocalJournal.load(b"".join(lines[:lost_behind])).entries
-            await runs_of(store).plant("r", later.name, entries)
-            again = await later.resume("r")
-            assert (again.stop, again.messages) == (run.stop, run.messages), lines[lost_behind - 1]
-
-    asyncio.run(main())
+async def test_a_run_goes_on_behind_any_entry(agent: Callable[[LocalLogs], Runnable]) -> None:
+    whole = agent(LocalLogs())
+    run = await whole.run("go", run_id="r")
+    lines = (await whole.record("r")).splitlines(keepends=True)
+    for lost_behind in range(1, len(lines)):
+        store = LocalLogs()
+        later = agent(store)
+        entries = LocalJournal.load(b"".join(lines[:lost_behind])).entries
+        await runs_of(store).plant("r", later.name, entries)
+        again = await later.resume("r")
+        assert (again.stop, again.messages) == (run.stop, run.messages), lines[lost_behind - 1]

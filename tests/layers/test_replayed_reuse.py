@@ -47,35 +47,29 @@ def built(outer: str, layer: Any, store: LocalLogs, instructions: str = "") -> R
 @pytest.mark.parametrize("outer", ["agent", "flow", "team"])
 @pytest.mark.parametrize("beside", [False, True])
 @pytest.mark.parametrize("emptied", [False, True])
-def test_a_replay_asks_no_cache(layer: Callable[[], Any], outer: str, beside: bool, emptied: bool) -> None:
-    async def main() -> None:
-        store, made = LocalLogs(), layer()
-        agent = built(outer, made, store)
-        first = agent.run("go", run_id="first")
-        second = agent.run("go", run_id="second")
-        runs = await asyncio.gather(first, second) if beside else [await first, await second]
-        later = built(outer, layer() if emptied else made, store)
-        for run, run_id in zip(runs, ("first", "second"), strict=True):
-            again = await later.replay(run_id)
-            assert (again.messages, again.usage, again.stop, again.id) == (run.messages, run.usage, run.stop, run_id)
-
-    asyncio.run(main())
+async def test_a_replay_asks_no_cache(layer: Callable[[], Any], outer: str, beside: bool, emptied: bool) -> None:
+    store, made = LocalLogs(), layer()
+    agent = built(outer, made, store)
+    first = agent.run("go", run_id="first")
+    second = agent.run("go", run_id="second")
+    runs = await asyncio.gather(first, second) if beside else [await first, await second]
+    later = built(outer, layer() if emptied else made, store)
+    for run, run_id in zip(runs, ("first", "second"), strict=True):
+        again = await later.replay(run_id)
+        assert (again.messages, again.usage, again.stop, again.id) == (run.messages, run.usage, run.stop, run_id)
 
 
 @pytest.mark.parametrize("layer", LAYERS.values(), ids=LAYERS)
-def test_a_replay_tells_of_a_change_of_an_agent_whose_answers_are_cached(layer: Callable[[], Any]) -> None:
-    async def main() -> None:
-        store, made = LocalLogs(), layer()
-        await built("flow", made, store).run("go", run_id="r")
-        with pytest.raises(JournalMismatch, match="first divergence at whole/reused: instructions"):
-            await built("flow", made, store, "Be brief.").replay("r")
-
-    asyncio.run(main())
+async def test_a_replay_tells_of_a_change_of_an_agent_whose_answers_are_cached(layer: Callable[[], Any]) -> None:
+    store, made = LocalLogs(), layer()
+    await built("flow", made, store).run("go", run_id="r")
+    with pytest.raises(JournalMismatch, match="first divergence at whole/reused: instructions"):
+        await built("flow", made, store, "Be brief.").replay("r")
 
 
 @pytest.mark.parametrize("layer", LAYERS.values(), ids=LAYERS)
 @pytest.mark.parametrize("beside", [False, True])
-def test_a_run_that_was_answered_with_another_has_a_session_and_a_time_of_its_own(
+async def test_a_run_that_was_answered_with_another_has_a_session_and_a_time_of_its_own(
     layer: Callable[[], Any], beside: bool
 ) -> None:
     clock = HandClock(auto=True)
@@ -84,18 +78,15 @@ def test_a_run_that_was_answered_with_another_has_a_session_and_a_time_of_its_ow
         await clock.sleep(9)
         return ModelResponse(assistant("hi"))
 
-    async def main() -> None:
-        store, environment = LocalLogs(), Environment(clock=clock)
-        agent = Agent(answer, store=store).layered(layer())
+    store, environment = LocalLogs(), Environment(clock=clock)
+    agent = Agent(answer, store=store).layered(layer())
 
-        def run(name: str) -> Any:
-            return agent.run("go", run_id=name, session=f"of-{name}", environment=environment)
+    def run(name: str) -> Any:
+        return agent.run("go", run_id=name, session=f"of-{name}", environment=environment)
 
-        runs = await asyncio.gather(run("one"), run("two")) if beside else [await run("one"), await run("two")]
-        assert [made.seconds for made in runs] == ([9, 9] if beside else [9, 0])
-        for made in runs:
-            assert made.session == f"of-{made.id}"
-            again = [await run(made.id), await agent.resume(made.id), await agent.replay(made.id)]
-            assert [(each.session, each.seconds) for each in again] == [(made.session, made.seconds)] * 3
-
-    asyncio.run(main())
+    runs = await asyncio.gather(run("one"), run("two")) if beside else [await run("one"), await run("two")]
+    assert [made.seconds for made in runs] == ([9, 9] if beside else [9, 0])
+    for made in runs:
+        assert made.session == f"of-{made.id}"
+        again = [await run(made.id), await agent.resume(made.id), await agent.replay(made.id)]
+        assert [(each.session, each.seconds) for each in again] == [(made.session, made.seconds)] * 3

@@ -57,10 +57,10 @@ def failing(*errors: BaseException) -> tuple[Service[str, int], list[Context]]:
     return service, seen
 
 
-def test_the_first_answer_is_the_answer() -> None:
+async def test_the_first_answer_is_the_answer() -> None:
     service, seen = failing()
     ctx = calling(HandClock(auto=True))
-    assert asyncio.run(stack(service, retry())("q", ctx)) == 1
+    assert await stack(service, retry())("q", ctx) == 1
     assert seen == [ctx]
 
 
@@ -78,7 +78,7 @@ def test_attempts_count_all_tries(failures: int, attempts: int) -> None:
     assert len(seen) == min(failures + 1, attempts)
 
 
-def test_tries_share_a_path_and_number_anew() -> None:
+async def test_tries_share_a_path_and_number_anew() -> None:
     paths: list[str] = []
 
     async def service(request: str, ctx: Context) -> str:
@@ -87,7 +87,7 @@ def test_tries_share_a_path_and_number_anew() -> None:
             raise ConnectionError
         return "done"
 
-    asyncio.run(stack(service, retry())("q", calling(HandClock(auto=True))))
+    await stack(service, retry())("q", calling(HandClock(auto=True)))
     assert paths == ["run/part"] * 3
 
 
@@ -102,27 +102,24 @@ def test_tries_share_a_path_and_number_anew() -> None:
         (TimeoutError(), 3),
     ],
 )
-def test_only_what_may_pass_is_tried_again(error: Exception | Timeout, tries: int) -> None:
+async def test_only_what_may_pass_is_tried_again(error: Exception | Timeout, tries: int) -> None:
     service, seen = failing(*[error] * 5)
     with pytest.raises(type(error)) as raised:
-        asyncio.run(stack(service, retry())("q", calling(HandClock(auto=True))))
+        await stack(service, retry())("q", calling(HandClock(auto=True)))
     assert raised.value is error
     assert len(seen) == tries
 
 
 @pytest.mark.parametrize("signal", [asyncio.CancelledError(), Suspend(()), KeyboardInterrupt()])
-def test_signals_pass(signal: BaseException) -> None:
+async def test_signals_pass(signal: BaseException) -> None:
     service, seen = failing(signal)
 
-    async def main() -> None:
-        with pytest.raises(type(signal)):
-            await stack(service, retry(when=lambda error: True))("q", calling(HandClock(auto=True)))
-
-    asyncio.run(main())
+    with pytest.raises(type(signal)):
+        await stack(service, retry(when=lambda error: True))("q", calling(HandClock(auto=True)))
     assert len(seen) == 1
 
 
-def test_waits_double_up_to_the_cap() -> None:
+async def test_waits_double_up_to_the_cap() -> None:
     clock = HandClock(auto=True)
     times: list[float] = []
 
@@ -131,14 +128,14 @@ def test_waits_double_up_to_the_cap() -> None:
         raise ConnectionError
 
     with pytest.raises(ConnectionError):
-        asyncio.run(stack(service, retry(attempts=7, base=1, cap=8, jitter="none"))("q", calling(clock)))
+        await stack(service, retry(attempts=7, base=1, cap=8, jitter="none"))("q", calling(clock))
     assert [after - before for before, after in itertools.pairwise(times)] == [1, 2, 4, 8, 8, 8]
 
 
-def test_a_thousand_tries_do_not_overflow() -> None:
+async def test_a_thousand_tries_do_not_overflow() -> None:
     service, seen = failing(*[ConnectionError()] * 2_000)
     with pytest.raises(ConnectionError):
-        asyncio.run(stack(service, retry(attempts=2_000, cap=1))("q", calling(HandClock(auto=True))))
+        await stack(service, retry(attempts=2_000, cap=1))("q", calling(HandClock(auto=True)))
     assert len(seen) == 2_000
 
 
@@ -173,7 +170,7 @@ def test_what_the_other_side_asks_for_is_obeyed_within_reason(asked: Any, waited
         assert clock.monotonic() == waited
 
 
-def test_no_wait_passes_the_deadline() -> None:
+async def test_no_wait_passes_the_deadline() -> None:
     clock = HandClock(auto=True)
     error = ServiceError("busy", transient=True, retry_after=10)
     service, seen = failing(error, error, error)
@@ -183,12 +180,12 @@ def test_no_wait_passes_the_deadline() -> None:
             await stack(service, retry(attempts=5))("q", ctx)
 
     with pytest.raises(ServiceError, match="busy"):
-        asyncio.run(main())
+        await main()
     assert len(seen) == 2
     assert clock.monotonic() == 10
 
 
-def test_a_timeout_inside_bounds_each_try() -> None:
+async def test_a_timeout_inside_bounds_each_try() -> None:
     clock = HandClock()
 
     async def main() -> str:
@@ -201,31 +198,28 @@ def test_a_timeout_inside_bounds_each_try() -> None:
         reply.send("third")
         return await task
 
-    assert asyncio.run(main()) == "third"
+    assert await main() == "third"
 
 
-def test_a_cancelled_wait_ends_the_call() -> None:
+async def test_a_cancelled_wait_ends_the_call() -> None:
     clock = HandClock()
     service, seen = failing(ConnectionError())
 
-    async def main() -> None:
-        task = asyncio.create_task(stack(service, retry())("q", calling(clock)))
-        await clock.advance(0)
-        assert clock.waiting == 1
-        task.cancel()
-        with pytest.raises(asyncio.CancelledError):
-            await task
-
-    asyncio.run(main())
+    task = asyncio.create_task(stack(service, retry())("q", calling(clock)))
+    await clock.advance(0)
+    assert clock.waiting == 1
+    task.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await task
     assert len(seen) == 1
     assert clock.waiting == 0
 
 
-def test_listeners_hear_of_each_try() -> None:
+async def test_listeners_hear_of_each_try() -> None:
     heard: list[Event] = []
     service, _ = failing(ConnectionError("a"), ConnectionError("b"))
     ctx = calling(HandClock(auto=True)).heard_by(heard.append)
-    asyncio.run(stack(service, retry(base=2))("q", ctx))
+    await stack(service, retry(base=2))("q", ctx)
     assert heard == [
         Dropped("run", "ConnectionError: a"),
         Retrying("run", 1, "ConnectionError: a", 1.0),
@@ -259,7 +253,7 @@ def test_after_delta(after_delta: bool, shows: bool, tries: int) -> None:
     assert sum(isinstance(event, Piece) for event in heard) == (tries if shows else 0)
 
 
-def test_failed_tries_are_charged_beneath_a_record() -> None:
+async def test_failed_tries_are_charged_beneath_a_record() -> None:
     error = ServiceError("half", transient=True)
     error.usage = Spent(12)
     last = ServiceError("whole", transient=True)
@@ -268,32 +262,29 @@ def test_failed_tries_are_charged_beneath_a_record() -> None:
     journal = LocalJournal()
     ctx = Context("run", leaf=True).within(CLOCK, HandClock(auto=True)).within(JOURNAL, journal)
     with pytest.raises(ServiceError):
-        asyncio.run(stack(service, retry(attempts=2))("q", ctx))
+        await stack(service, retry(attempts=2))("q", ctx)
     assert [*journal.take_charges("run")] == [Spent(12)]
 
 
-def test_a_thousand_clients_do_not_return_together() -> None:
+async def test_a_thousand_clients_do_not_return_together() -> None:
     """At most twice the mean in any tenth of a second of the window they spread over."""
     clock = HandClock(auto=True)
     random = Random(7)
     arrivals: list[float] = []
 
-    async def main() -> None:
-        async def client() -> None:
-            tried = False
+    async def client() -> None:
+        tried = False
 
-            async def service(request: str, ctx: Context) -> None:
-                nonlocal tried
-                if not tried:
-                    tried = True
-                    raise ConnectionError
-                arrivals.append(clock.monotonic())
+        async def service(request: str, ctx: Context) -> None:
+            nonlocal tried
+            if not tried:
+                tried = True
+                raise ConnectionError
+            arrivals.append(clock.monotonic())
 
-            await stack(service, retry(base=2.0))("q", root().within(CLOCK, clock).within(RANDOM, random.random))
+        await stack(service, retry(base=2.0))("q", root().within(CLOCK, clock).within(RANDOM, random.random))
 
-        await asyncio.gather(*[client() for _ in range(1_000)])
-
-    asyncio.run(main())
+    await asyncio.gather(*[client() for _ in range(1_000)])
     per_bin = Counter(int(when * 10) for when in arrivals)
     assert len(arrivals) == 1_000
     assert max(per_bin) < 20
@@ -301,7 +292,7 @@ def test_a_thousand_clients_do_not_return_together() -> None:
 
 
 @pytest.mark.parametrize(("minimum", "bound"), [(0, 1.2), (10, 1.21)])
-def test_a_budget_bounds_the_load_when_everything_fails(minimum: int, bound: float) -> None:
+async def test_a_budget_bounds_the_load_when_everything_fails(minimum: int, bound: float) -> None:
     clock = HandClock()
     budget = RetryBudget(minimum_per_second=minimum)
     tries = 0
@@ -311,15 +302,12 @@ def test_a_budget_bounds_the_load_when_everything_fails(minimum: int, bound: flo
         tries += 1
         raise ConnectionError
 
-    async def main() -> None:
-        call = stack(service, retry(attempts=3, base=0, budget=budget))
-        for _ in range(50):
-            for _ in range(200):
-                with pytest.raises(ConnectionError):
-                    await call("q", calling(clock))
-            await clock.advance(0.2)
-
-    asyncio.run(main())
+    call = stack(service, retry(attempts=3, base=0, budget=budget))
+    for _ in range(50):
+        for _ in range(200):
+            with pytest.raises(ConnectionError):
+                await call("q", calling(clock))
+        await clock.advance(0.2)
     assert 10_000 < tries <= 10_000 * bound
 
 
@@ -389,10 +377,10 @@ def test_a_stack_shows_what_was_set() -> None:
     assert repr(retry()) == "retry()"
 
 
-def test_every_call_may_fail_in_turn() -> None:
+async def test_every_call_may_fail_in_turn() -> None:
     for k in range(1, 4):
         service = fail_on(echo, k)
-        assert asyncio.run(three_calls(service)) == ["a", "b", "c"]
+        assert await three_calls(service) == ["a", "b", "c"]
         assert service.calls == 4
 
 
@@ -401,7 +389,7 @@ async def three_calls(service: Service[str, str]) -> list[str]:
     return [await stack(service, retry())(text, ctx) for text in "abc"]
 
 
-def test_a_layer_within_may_alter_the_next_try() -> None:
+async def test_a_layer_within_may_alter_the_next_try() -> None:
     @layer
     async def louder(request: str, ctx: Context, inner: Service[str, int]) -> int:
         return await inner(request + "!" * ctx.tries, ctx)
@@ -414,7 +402,7 @@ def test_a_layer_within_may_alter_the_next_try() -> None:
             raise ConnectionError
         return len(asked)
 
-    assert asyncio.run(stack(deaf, retry(), louder())("hey", calling(HandClock(auto=True)))) == 3
+    assert await stack(deaf, retry(), louder())("hey", calling(HandClock(auto=True))) == 3
     assert asked == ["hey", "hey!", "hey!!"]
 
 
@@ -429,7 +417,7 @@ def test_a_layer_within_may_alter_the_next_try() -> None:
         ({"attempts": 9, "when": lambda error: isinstance(error, ValueError) or is_transient(error)}, 1, 1),
     ],
 )
-def test_whatever_says_stop_first_stops(settings: dict[str, Any], deadline: int | None, tries: int) -> None:
+async def test_whatever_says_stop_first_stops(settings: dict[str, Any], deadline: int | None, tries: int) -> None:
     """Waits are 1, 2, 4, 8: after four tries 7 s are over and the next wait would pass 10."""
     clock = HandClock(auto=True)
     seen: list[float] = []
@@ -441,14 +429,14 @@ def test_whatever_says_stop_first_stops(settings: dict[str, Any], deadline: int 
     retried = stack(service, retry(base=1, jitter="none", **settings))
     limited = retried if deadline is None else stack(retried, timeout(seconds=deadline))
     with pytest.raises(ConnectionError, match=str(tries)):
-        asyncio.run(limited("q", calling(clock)))
+        await limited("q", calling(clock))
     assert len(seen) == tries
 
 
-def test_a_clock_that_jumps_takes_the_waits_out_of_a_whole_run() -> None:
+async def test_a_clock_that_jumps_takes_the_waits_out_of_a_whole_run() -> None:
     """A test needs only one line, the clock of the run; nothing global is changed."""
     model = ScriptedModel(*[ConnectionError("down")] * 4, "up")
     agent = Agent(stack(model, retry(attempts=5, base=3_600, cap=3_600, jitter="none")))
     clock = HandClock(auto=True)
-    assert asyncio.run(agent.run("?", environment=Environment(clock=clock))).text == "up"
+    assert (await agent.run("?", environment=Environment(clock=clock))).text == "up"
     assert clock.monotonic() == 4 * 3_600

@@ -227,7 +227,7 @@ def test_calls_beneath_calls_share_a_bulkhead_and_all_end(
 
 
 @pytest.mark.parametrize("limit", [1, 2])
-def test_the_same_bulkhead_may_be_around_a_call_twice(limit: int) -> None:
+async def test_the_same_bulkhead_may_be_around_a_call_twice(limit: int) -> None:
     bulkhead = Bulkhead(limit)
 
     async def answer(request: object, ctx: Context) -> object:
@@ -243,12 +243,12 @@ def test_the_same_bulkhead_may_be_around_a_call_twice(limit: int) -> None:
         async with asyncio.timeout(5):
             return await asyncio.gather(*[twice(each, ctx) for each, ctx in enumerate(contexts)])
 
-    assert asyncio.run(main()) == [0, 1, 2, 3, 4]
+    assert await main() == [0, 1, 2, 3, 4]
     assert (bulkhead.running, bulkhead._inside, bulkhead._borrowed) == (0, set(), set())
 
 
 @pytest.mark.parametrize("limit", [1, 2])
-def test_agents_and_their_tools_share_a_bulkhead(limit: int) -> None:
+async def test_agents_and_their_tools_share_a_bulkhead(limit: int) -> None:
     bulkhead = Bulkhead(limit)
 
     @tool
@@ -271,7 +271,7 @@ def test_agents_and_their_tools_share_a_bulkhead(limit: int) -> None:
         async with asyncio.timeout(5):
             return await agent.run("x")
 
-    run = asyncio.run(main())
+    run = await main()
     assert (run.stop, run.text) == (stops.Completed(), "end")
     assert (bulkhead.running, bulkhead.waiting) == (0, 0)
 
@@ -373,19 +373,16 @@ def test_a_trial_is_judged_by_its_own_end_and_not_by_calls_beneath_it() -> None:
     assert breaker.state() == "open"
 
 
-def test_a_call_that_is_not_beneath_it_waits_for_the_slot_of_a_call_at_the_same_path() -> None:
+async def test_a_call_that_is_not_beneath_it_waits_for_the_slot_of_a_call_at_the_same_path() -> None:
     bulkhead, counting = Bulkhead(1), Counting()
     service = stack(counting, concurrency_limit(bulkhead=bulkhead))
 
-    async def main() -> None:
-        await asyncio.gather(service("a", root()), service("b", root().under("below")))
-
-    asyncio.run(main())
+    await asyncio.gather(service("a", root()), service("b", root().under("below")))
     assert (counting.calls, counting.most) == (2, 1)
 
 
 @pytest.mark.parametrize("length", [1, 2, 3, 4])
-def test_calls_that_wait_for_each_other_in_a_circle_are_made(length: int) -> None:
+async def test_calls_that_wait_for_each_other_in_a_circle_are_made(length: int) -> None:
     """Each call of a circle asks the next one what another caller is asking at the same time."""
     store = DedupeStore()
     services: list[Any] = []
@@ -409,11 +406,11 @@ def test_calls_that_wait_for_each_other_in_a_circle_are_made(length: int) -> Non
             asked = [service(length + 1, at) for service, at in zip(services, contexts, strict=True)]
             return list(await asyncio.gather(*asked))
 
-    assert asyncio.run(main()) == ["end"] * length
+    assert await main() == ["end"] * length
     assert store.in_progress == 0
 
 
-def test_agents_that_ask_each_other_through_dedupe_do_not_wait_for_ever() -> None:
+async def test_agents_that_ask_each_other_through_dedupe_do_not_wait_for_ever() -> None:
     store = DedupeStore()
     agents: dict[str, Any] = {}
 
@@ -438,5 +435,5 @@ def test_agents_that_ask_each_other_through_dedupe_do_not_wait_for_ever() -> Non
         async with asyncio.timeout(5):
             return list(await asyncio.gather(agents["a"].run("the question"), agents["b"].run("the question")))
 
-    for run in asyncio.run(main()):
+    for run in await main():
         assert run.stop in (stops.Completed(), stops.BudgetExceeded("depth", 8, 9))

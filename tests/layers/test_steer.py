@@ -127,7 +127,7 @@ def test_beneath_a_recorded_call_it_only_calls() -> None:
     assert journal.entries == []
 
 
-def test_models_may_be_steered_within_an_agent() -> None:
+async def test_models_may_be_steered_within_an_agent() -> None:
     def by_length(request: ModelRequest, ctx: Context) -> str:
         return "long" if len(request.messages) > 1 else "short"
 
@@ -137,18 +137,15 @@ def test_models_may_be_steered_within_an_agent() -> None:
         first = await agent.run("?")
         return first.text, (await agent.run("?", history=first.messages)).text
 
-    assert asyncio.run(main()) == ("short", "long")
+    assert await main() == ("short", "long")
 
 
-def test_a_suspension_of_the_picker_passes() -> None:
+async def test_a_suspension_of_the_picker_passes() -> None:
     async def pick(request: str, ctx: Context) -> str:
         raise Suspend(())
 
-    async def main() -> None:
-        with pytest.raises(Suspend):
-            await steer(pick, a=Thing("a"))("q", root())
-
-    asyncio.run(main())
+    with pytest.raises(Suspend):
+        await steer(pick, a=Thing("a"))("q", root())
 
 
 def test_facts_and_repr() -> None:

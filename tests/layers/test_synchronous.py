@@ -94,10 +94,10 @@ def test_a_plain_function_is_refused_with_how_to_mend_it(door: str, service: Any
     ids=lambda each: type(each).__name__,
 )
 @pytest.mark.parametrize("door", DOORS)
-def test_what_returns_an_awaitable_is_a_service(door: str, service: Any) -> None:
+async def test_what_returns_an_awaitable_is_a_service(door: str, service: Any) -> None:
     made = DOORS[door](service)
     if door != "Runnable":
-        assert asyncio.run(made("x", root())) == "x"
+        assert await made("x", root()) == "x"
 
 
 def untyped(request: Any, ctx: Context) -> Any:
@@ -142,7 +142,7 @@ BESIDE: dict[str, Callable[[Any], Middleware]] = {
 
 @pytest.mark.parametrize("service", UNSURE, ids=lambda each: type(each).__name__)
 @pytest.mark.parametrize("beside", BESIDE)
-def test_a_service_beside_the_model_that_turns_out_not_to_be_async_is_named(beside: str, service: Any) -> None:
+async def test_a_service_beside_the_model_that_turns_out_not_to_be_async_is_named(beside: str, service: Any) -> None:
     agent = Agent(ScriptedModel("one", "two", "three"), middleware=[BESIDE[beside](service)])
 
     async def main() -> None:
@@ -150,18 +150,18 @@ def test_a_service_beside_the_model_that_turns_out_not_to_be_async_is_named(besi
             await agent.run(text, session="s")
 
     with pytest.raises(ConfigurationError, match="which cannot be awaited: write it as async def"):
-        asyncio.run(main())
+        await main()
 
 
 @pytest.mark.parametrize("service", UNSURE, ids=lambda each: type(each).__name__)
-def test_a_stream_and_a_recorded_call_of_what_is_not_async_say_so(service: Any) -> None:
+async def test_a_stream_and_a_recorded_call_of_what_is_not_async_say_so(service: Any) -> None:
     async def streamed() -> None:
         async with open_stream(service, "x") as events:
             async for _ in events:
                 pass
 
     with pytest.raises(ConfigurationError, match="which cannot be awaited"):
-        asyncio.run(streamed())
+        await streamed()
 
     @flow
     async def asks(ctx: Context) -> str:

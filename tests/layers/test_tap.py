@@ -114,33 +114,27 @@ def test_a_tap_that_fails_is_logged_and_masks_nothing(
 
 
 @pytest.mark.parametrize("signal", [asyncio.CancelledError(), Suspend(())])
-def test_signals_are_no_errors_and_pass(signal: BaseException) -> None:
+async def test_signals_are_no_errors_and_pass(signal: BaseException) -> None:
     seen: list[Seen] = []
 
-    async def main() -> None:
-        with pytest.raises(type(signal)):
-            await stack(fail_on(shout, 1, error=lambda: signal), tap(**looks(seen, is_async=False)))("q", root())
-
-    asyncio.run(main())
+    with pytest.raises(type(signal)):
+        await stack(fail_on(shout, 1, error=lambda: signal), tap(**looks(seen, is_async=False)))("q", root())
     assert [kind for kind, *_ in seen] == ["request"]
 
 
-def test_a_call_is_cancelled_also_while_it_is_shown() -> None:
-    async def main() -> None:
-        async with assert_no_leaks():
-            looking = asyncio.Event()
+async def test_a_call_is_cancelled_also_while_it_is_shown() -> None:
+    async with assert_no_leaks():
+        looking = asyncio.Event()
 
-            async def slow(what: object, ctx: Context) -> None:
-                looking.set()
-                await asyncio.Event().wait()
+        async def slow(what: object, ctx: Context) -> None:
+            looking.set()
+            await asyncio.Event().wait()
 
-            task = asyncio.create_task(stack(shout, tap(on_response=slow))("q", root()))
-            await looking.wait()
-            task.cancel()
-            with pytest.raises(asyncio.CancelledError):
-                await task
-
-    asyncio.run(main())
+        task = asyncio.create_task(stack(shout, tap(on_response=slow))("q", root()))
+        await looking.wait()
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
 
 
 @pytest.mark.parametrize("name", ["on_request", "on_response", "on_error"])

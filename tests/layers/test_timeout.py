@@ -13,68 +13,56 @@ from ziggurat.testing.expect import expect
 from ziggurat.testing.leaks import assert_no_leaks
 
 
-def test_an_answer_in_time_passes() -> None:
+async def test_an_answer_in_time_passes() -> None:
     clock = HandClock()
 
-    async def main() -> None:
+    service, handle = expect(str, str)
+    task = asyncio.create_task(stack(service, timeout(seconds=5))("q", root().within(CLOCK, clock)))
+    _, reply = await handle.next()
+    await clock.advance(4.9)
+    reply.send("in time")
+    assert await task == "in time"
+    assert clock.waiting == 0
+
+
+async def test_a_late_call_is_cancelled() -> None:
+    clock = HandClock()
+
+    async with assert_no_leaks():
         service, handle = expect(str, str)
-        task = asyncio.create_task(stack(service, timeout(seconds=5))("q", root().within(CLOCK, clock)))
+        ctx = root("trip").within(CLOCK, clock)
+        task = asyncio.create_task(stack(service, timeout(seconds=5))("q", ctx))
         _, reply = await handle.next()
-        await clock.advance(4.9)
-        reply.send("in time")
-        assert await task == "in time"
-        assert clock.waiting == 0
-
-    asyncio.run(main())
-
-
-def test_a_late_call_is_cancelled() -> None:
-    clock = HandClock()
-
-    async def main() -> None:
-        async with assert_no_leaks():
-            service, handle = expect(str, str)
-            ctx = root("trip").within(CLOCK, clock)
-            task = asyncio.create_task(stack(service, timeout(seconds=5))("q", ctx))
-            _, reply = await handle.next()
-            await clock.advance(5)
-            with pytest.raises(Timeout, match="trip timed out after 5 s") as raised:
-                await task
-            assert raised.value.transient
-            assert raised.value.seconds == 5
-            assert reply.abandoned
-
-    asyncio.run(main())
+        await clock.advance(5)
+        with pytest.raises(Timeout, match="trip timed out after 5 s") as raised:
+            await task
+        assert raised.value.transient
+        assert raised.value.seconds == 5
+        assert reply.abandoned
 
 
-def test_what_is_called_sees_the_deadline_and_never_a_later_one() -> None:
+async def test_what_is_called_sees_the_deadline_and_never_a_later_one() -> None:
     clock = HandClock(auto=True)
     seen: list[float | None] = []
 
     async def service(request: str, ctx: Context) -> None:
         seen.append(ctx.deadline)
 
-    async def main() -> None:
-        await stack(service, timeout(seconds=5), timeout(seconds=9))("q", root().within(CLOCK, clock))
-        await stack(service, timeout(seconds=9), timeout(seconds=5))("q", root().within(CLOCK, clock))
-
-    asyncio.run(main())
+    await stack(service, timeout(seconds=5), timeout(seconds=9))("q", root().within(CLOCK, clock))
+    await stack(service, timeout(seconds=9), timeout(seconds=5))("q", root().within(CLOCK, clock))
     assert seen == [5, 5]
 
 
-def test_cancelling_from_outside_stays_cancelling() -> None:
+async def test_cancelling_from_outside_stays_cancelling() -> None:
     clock = HandClock()
 
-    async def main() -> None:
-        service, handle = expect(str, str)
-        task = asyncio.create_task(stack(service, timeout(seconds=5))("q", root().within(CLOCK, clock)))
-        await handle.next()
-        task.cancel()
-        with pytest.raises(asyncio.CancelledError):
-            await task
-        assert clock.waiting == 0
-
-    asyncio.run(main())
+    service, handle = expect(str, str)
+    task = asyncio.create_task(stack(service, timeout(seconds=5))("q", root().within(CLOCK, clock)))
+    await handle.next()
+    task.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await task
+    assert clock.waiting == 0
 
 
 @pytest.mark.parametrize("seconds", [0, -1, float("nan"), float("inf"), "5", None, True, 10**400])
@@ -90,48 +78,42 @@ def test_the_limit_must_be_given() -> None:
 
 
 @pytest.mark.parametrize(("outer", "inner", "blamed"), [(5, 9, 5), (9, 5, 5), (5, 5, 5)])
-def test_of_nested_timeouts_the_one_that_passed_is_blamed(outer: int, inner: int, blamed: int) -> None:
+async def test_of_nested_timeouts_the_one_that_passed_is_blamed(outer: int, inner: int, blamed: int) -> None:
     clock = HandClock()
 
-    async def main() -> None:
-        service, handle = expect(str, str)
-        ctx = root().within(CLOCK, clock)
-        task = asyncio.create_task(stack(service, timeout(seconds=outer), timeout(seconds=inner))("q", ctx))
-        await handle.next()
-        await clock.advance(20)
-        with pytest.raises(Timeout) as raised:
-            await task
-        assert raised.value.seconds == blamed
-        assert task.cancelling() == 0
-        assert clock.waiting == 0
-
-    asyncio.run(main())
+    service, handle = expect(str, str)
+    ctx = root().within(CLOCK, clock)
+    task = asyncio.create_task(stack(service, timeout(seconds=outer), timeout(seconds=inner))("q", ctx))
+    await handle.next()
+    await clock.advance(20)
+    with pytest.raises(Timeout) as raised:
+        await task
+    assert raised.value.seconds == blamed
+    assert task.cancelling() == 0
+    assert clock.waiting == 0
 
 
-def test_a_timeout_after_a_cancellation_is_not_blamed() -> None:
+async def test_a_timeout_after_a_cancellation_is_not_blamed() -> None:
     clock = HandClock()
 
-    async def main() -> None:
-        cleaning = asyncio.Event()
+    cleaning = asyncio.Event()
 
-        async def slow_to_end(request: str, ctx: Context) -> None:
-            try:
-                await asyncio.Event().wait()
-            finally:
-                await cleaning.wait()
+    async def slow_to_end(request: str, ctx: Context) -> None:
+        try:
+            await asyncio.Event().wait()
+        finally:
+            await cleaning.wait()
 
-        task = asyncio.create_task(stack(slow_to_end, timeout(seconds=5))("q", root().within(CLOCK, clock)))
-        await clock.advance(1)
-        task.cancel()
-        await clock.advance(9)
-        cleaning.set()
-        with pytest.raises(asyncio.CancelledError):
-            await task
-
-    asyncio.run(main())
+    task = asyncio.create_task(stack(slow_to_end, timeout(seconds=5))("q", root().within(CLOCK, clock)))
+    await clock.advance(1)
+    task.cancel()
+    await clock.advance(9)
+    cleaning.set()
+    with pytest.raises(asyncio.CancelledError):
+        await task
 
 
-def test_cleaning_up_after_a_timeout_is_completed() -> None:
+async def test_cleaning_up_after_a_timeout_is_completed() -> None:
     clock = HandClock()
     cleaned: list[str] = []
 
@@ -142,14 +124,11 @@ def test_cleaning_up_after_a_timeout_is_completed() -> None:
             await ctx.clock.sleep(3)
             cleaned.append("all")
 
-    async def main() -> None:
-        async with assert_no_leaks():
-            task = asyncio.create_task(stack(tidy, timeout(seconds=5))("q", root().within(CLOCK, clock)))
-            await clock.advance(6)
-            assert not task.done()
-            await clock.advance(2)
-            with pytest.raises(Timeout):
-                await task
-        assert cleaned == ["all"]
-
-    asyncio.run(main())
+    async with assert_no_leaks():
+        task = asyncio.create_task(stack(tidy, timeout(seconds=5))("q", root().within(CLOCK, clock)))
+        await clock.advance(6)
+        assert not task.done()
+        await clock.advance(2)
+        with pytest.raises(Timeout):
+            await task
+    assert cleaned == ["all"]

@@ -39,7 +39,7 @@ def half_said(name: str = "a") -> ScriptedModel:
 
 @pytest.mark.parametrize("streamed", [False, True])
 @pytest.mark.parametrize("wrap", [lambda a, b: fallback(a, b), lambda a, b: hedge(a, b, delay=1)])
-def test_what_a_lost_model_said_is_dropped(wrap: Callable[[Model, Model], Model], streamed: bool) -> None:
+async def test_what_a_lost_model_said_is_dropped(wrap: Callable[[Model, Model], Model], streamed: bool) -> None:
     model = wrap(half_said(), ScriptedModel("all is well", name="b"))
     agent = Agent(model)
 
@@ -52,12 +52,12 @@ def test_what_a_lost_model_said_is_dropped(wrap: Callable[[Model, Model], Model]
                     pass
             return events.response
 
-    run = asyncio.run(main())
+    run = await main()
     assert run.text == "all is well"
     assert len(run.messages) == 2
 
 
-def test_a_slow_model_is_hedged_and_its_tokens_are_dropped() -> None:
+async def test_a_slow_model_is_hedged_and_its_tokens_are_dropped() -> None:
     slow = ScriptedModel(["thinking", Pause(9.0), "done"], name="slow")
     quick = ScriptedModel("here", name="quick")
     clock = HandClock(auto=True)
@@ -67,7 +67,7 @@ def test_a_slow_model_is_hedged_and_its_tokens_are_dropped() -> None:
         async with assert_no_leaks():
             return await agent.run("?", environment=Environment(clock=clock))
 
-    assert asyncio.run(main()).text == "here"
+    assert (await main()).text == "here"
 
 
 def dear(*replies: ScriptedReply, name: str) -> Agent:

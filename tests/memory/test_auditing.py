@@ -1,7 +1,5 @@
 """Tests of the audit: it finds the planted problems, and nothing else."""
 
-import asyncio
-
 from tests.memory.making import DAY, context
 from ziggurat.memory.auditing import audit
 from ziggurat.memory.episodic import EpisodicMemory
@@ -44,77 +42,65 @@ OPPOSED = [
 ]
 
 
-def test_it_finds_what_was_planted_and_nothing_else() -> None:
-    async def main() -> None:
-        clock, store = HandClock(), LocalMemoryStore()
-        ctx = context(clock)
-        memory = EpisodicMemory(store, "ann", ctx=ctx)
-        ids: dict[str, str] = {}
-        for first, second in (*SAME, *OPPOSED):
-            ids[first] = (await memory.remember(first)).id
-            ids[second] = (await memory.remember(second, origin="tool")).id
-        for text in (*SOUND, *JUNK):
-            ids[text] = (await memory.remember(text)).id
-        before = [record async for record in store.scan(owner="ann")]
-        async with leased(store, "ann", "consolidation", ctx, 10):
-            found = await audit(store, "ann", ctx=ctx)
-        assert sorted(finding.texts[0] for finding in found.junk) == sorted(JUNK)
-        assert [finding.texts for finding in found.duplicates] == SAME
-        assert [finding.texts for finding in found.contradictions] == OPPOSED
-        assert [finding.ids for finding in found.duplicates] == [(ids[first], ids[second]) for first, second in SAME]
-        assert (found.examined, found.archived, found.tainted) == (30, 0, 6)
-        assert round(found.junk_share, 4) == 0.2333  # 5 and 2 of 30
-        assert [record async for record in store.scan(owner="ann")] == before
-
-    asyncio.run(main())
+async def test_it_finds_what_was_planted_and_nothing_else() -> None:
+    clock, store = HandClock(), LocalMemoryStore()
+    ctx = context(clock)
+    memory = EpisodicMemory(store, "ann", ctx=ctx)
+    ids: dict[str, str] = {}
+    for first, second in (*SAME, *OPPOSED):
+        ids[first] = (await memory.remember(first)).id
+        ids[second] = (await memory.remember(second, origin="tool")).id
+    for text in (*SOUND, *JUNK):
+        ids[text] = (await memory.remember(text)).id
+    before = [record async for record in store.scan(owner="ann")]
+    async with leased(store, "ann", "consolidation", ctx, 10):
+        found = await audit(store, "ann", ctx=ctx)
+    assert sorted(finding.texts[0] for finding in found.junk) == sorted(JUNK)
+    assert [finding.texts for finding in found.duplicates] == SAME
+    assert [finding.texts for finding in found.contradictions] == OPPOSED
+    assert [finding.ids for finding in found.duplicates] == [(ids[first], ids[second]) for first, second in SAME]
+    assert (found.examined, found.archived, found.tainted) == (30, 0, 6)
+    assert round(found.junk_share, 4) == 0.2333  # 5 and 2 of 30
+    assert [record async for record in store.scan(owner="ann")] == before
 
 
-def test_what_is_archived_or_another_s_is_not_compared() -> None:
-    async def main() -> None:
-        store = LocalMemoryStore()
-        memory = SemanticMemory(store, "ann")
-        await memory.remember("Ann lives in Rome.", key="home")
-        await memory.remember("Ann lives in Oslo.", key="home")
-        await SemanticMemory(store, "ben").remember("Ann lives in Bern.")
-        found = await audit(store)
-        assert (found.contradictions, found.duplicates, found.junk) == ((), (), ())
-        assert (found.examined, found.archived, found.kinds) == (2, 1, {"semantic": 2})
-
-    asyncio.run(main())
+async def test_what_is_archived_or_another_s_is_not_compared() -> None:
+    store = LocalMemoryStore()
+    memory = SemanticMemory(store, "ann")
+    await memory.remember("Ann lives in Rome.", key="home")
+    await memory.remember("Ann lives in Oslo.", key="home")
+    await SemanticMemory(store, "ben").remember("Ann lives in Bern.")
+    found = await audit(store)
+    assert (found.contradictions, found.duplicates, found.junk) == ((), (), ())
+    assert (found.examined, found.archived, found.kinds) == (2, 1, {"semantic": 2})
 
 
-def test_growth_is_told_by_day_and_week() -> None:
-    async def main() -> None:
-        clock = HandClock(1_000_000_000.0)  # 2001-09-09 01:46:40 UTC
-        ctx, store = context(clock), LocalMemoryStore()
-        memory = EpisodicMemory(store, "ann", ctx=ctx)
-        for days in (0, 0, 8, 1, 5):
-            await clock.advance(days * DAY)
-            await memory.remember("Ann likes tea.")
-        growth = (await audit(store, "ann", ctx=ctx)).growth
-        assert growth.days == {"2001-09-09": 2, "2001-09-17": 1, "2001-09-18": 1, "2001-09-23": 1}
-        assert (growth.last_week, growth.week_before) == (3, 2)
-
-    asyncio.run(main())
+async def test_growth_is_told_by_day_and_week() -> None:
+    clock = HandClock(1_000_000_000.0)  # 2001-09-09 01:46:40 UTC
+    ctx, store = context(clock), LocalMemoryStore()
+    memory = EpisodicMemory(store, "ann", ctx=ctx)
+    for days in (0, 0, 8, 1, 5):
+        await clock.advance(days * DAY)
+        await memory.remember("Ann likes tea.")
+    growth = (await audit(store, "ann", ctx=ctx)).growth
+    assert growth.days == {"2001-09-09": 2, "2001-09-17": 1, "2001-09-18": 1, "2001-09-23": 1}
+    assert (growth.last_week, growth.week_before) == (3, 2)
 
 
-def test_as_text_it_is_a_report() -> None:
-    async def main() -> None:
-        ctx, store = context(HandClock()), LocalMemoryStore()
-        memory = EpisodicMemory(store, "ann", ctx=ctx)
-        for text in ("ok", "Ann lives in Rome.", "Ann lives in Oslo.", "Ann likes tea.", "Ann likes  tea"):
-            await memory.remember(text)
-        assert str(await audit(store, "ann", ctx=ctx)).splitlines() == [
-            "memory of ann: 5 in use (5 episodic), 0 archived",
-            "tainted by tools: 0; junk and duplicates: 40.0%",
-            "made in the last 7 days: 5; in the 7 before: 0",
-            "junk: 1",
-            "  ok  (it is a single word; m1)",
-            "duplicates: 1",
-            "  Ann likes tea. | Ann likes tea  (cosine 1.00; m4, m5)",
-            "contradictions: 1",
-            "  Ann lives in Rome. | Ann lives in Oslo.  (not both can be true; m2, m3)",
-        ]
-        assert str(await audit(LocalMemoryStore())).startswith("memory of everybody: 0 in use (none), 0 archived")
-
-    asyncio.run(main())
+async def test_as_text_it_is_a_report() -> None:
+    ctx, store = context(HandClock()), LocalMemoryStore()
+    memory = EpisodicMemory(store, "ann", ctx=ctx)
+    for text in ("ok", "Ann lives in Rome.", "Ann lives in Oslo.", "Ann likes tea.", "Ann likes  tea"):
+        await memory.remember(text)
+    assert str(await audit(store, "ann", ctx=ctx)).splitlines() == [
+        "memory of ann: 5 in use (5 episodic), 0 archived",
+        "tainted by tools: 0; junk and duplicates: 40.0%",
+        "made in the last 7 days: 5; in the 7 before: 0",
+        "junk: 1",
+        "  ok  (it is a single word; m1)",
+        "duplicates: 1",
+        "  Ann likes tea. | Ann likes tea  (cosine 1.00; m4, m5)",
+        "contradictions: 1",
+        "  Ann lives in Rome. | Ann lives in Oslo.  (not both can be true; m2, m3)",
+    ]
+    assert str(await audit(LocalMemoryStore())).startswith("memory of everybody: 0 in use (none), 0 archived")

@@ -15,8 +15,8 @@ from ziggurat.models.embed.resolve import resolve_embedder
 
 
 @pytest.mark.local
-def test_the_default_bounds_are_those_of_the_embedded_model() -> None:
-    assert asyncio.run(calibrate(resolve_embedder("local"))) == BOUNDS
+async def test_the_default_bounds_are_those_of_the_embedded_model() -> None:
+    assert await calibrate(resolve_embedder("local")) == BOUNDS
 
 
 def embedder_of(base: float, near: float) -> Embedder:
@@ -47,15 +47,12 @@ def test_the_bounds_follow_the_embedder(base: float, more: float) -> None:
 
 
 @pytest.mark.local
-def test_the_more_memories_are_compared_the_better_one_must_be_to_be_certain() -> None:
+async def test_the_more_memories_are_compared_the_better_one_must_be_to_be_certain() -> None:
     embedder = resolve_embedder("local")
 
-    async def main() -> None:
-        found = [await calibrate(embedder, memories=many) for many in (1, 10, 100)]
-        assert len({bounds.floor for bounds in found}) == 1
-        assert found[0].certain < found[1].certain < found[2].certain
-
-    asyncio.run(main())
+    found = [await calibrate(embedder, memories=many) for many in (1, 10, 100)]
+    assert len({bounds.floor for bounds in found}) == 1
+    assert found[0].certain < found[1].certain < found[2].certain
 
 
 def test_no_text_is_used_twice() -> None:

@@ -1,6 +1,5 @@
 """Random changes of a memory, compared with a small model: nothing is destroyed, and what is put away can come back."""
 
-import asyncio
 import random
 from pathlib import Path
 
@@ -140,34 +139,28 @@ class Changes:
 
 
 @pytest.mark.parametrize(("place", "runs"), [("memory", 40), ("sqlite", 4)])
-def test_nothing_is_destroyed_and_what_is_put_away_can_come_back(place: str, runs: int, tmp_path: Path) -> None:
-    async def main() -> None:
-        for seed in range(runs):
-            url = "memory:" if place == "memory" else f"sqlite:///{tmp_path}/{seed}.db?synchronous=NORMAL"
-            store = open_memory(url)
-            changes = Changes(store, seed)
-            for _ in range(30):
-                await changes.change()
-            await store.close()
-
-    asyncio.run(main())
+async def test_nothing_is_destroyed_and_what_is_put_away_can_come_back(place: str, runs: int, tmp_path: Path) -> None:
+    for seed in range(runs):
+        url = "memory:" if place == "memory" else f"sqlite:///{tmp_path}/{seed}.db?synchronous=NORMAL"
+        store = open_memory(url)
+        changes = Changes(store, seed)
+        for _ in range(30):
+            await changes.change()
+        await store.close()
 
 
-def test_what_was_forgotten_comes_back_unless_its_place_is_taken() -> None:
-    async def main() -> None:
-        memory = AgentMemory(open_memory("memory:"), "ann", ctx=context(HandClock()))
-        old = await memory.remember("Ann lives in Rome.", kind="semantic", key="home")
-        await memory.forget(old.id)
-        assert [each.id for each in await memory.undo(old.id)] == [old.id]
-        await memory.forget(old.id)
-        new = await memory.remember("Ann lives in Oslo.", kind="semantic", key="home")
-        with pytest.raises(ConfigurationError, match=f"key 'home', which {new.id!r} has taken"):
-            await memory.undo(old.id)
-        newer = await memory.remember("Ann lives in Bern.", kind="semantic", key="home")
-        with pytest.raises(ConfigurationError, match=f"replaced by {newer.id!r}"):
-            await memory.undo(new.id)
+async def test_what_was_forgotten_comes_back_unless_its_place_is_taken() -> None:
+    memory = AgentMemory(open_memory("memory:"), "ann", ctx=context(HandClock()))
+    old = await memory.remember("Ann lives in Rome.", kind="semantic", key="home")
+    await memory.forget(old.id)
+    assert [each.id for each in await memory.undo(old.id)] == [old.id]
+    await memory.forget(old.id)
+    new = await memory.remember("Ann lives in Oslo.", kind="semantic", key="home")
+    with pytest.raises(ConfigurationError, match=f"key 'home', which {new.id!r} has taken"):
+        await memory.undo(old.id)
+    newer = await memory.remember("Ann lives in Bern.", kind="semantic", key="home")
+    with pytest.raises(ConfigurationError, match=f"replaced by {newer.id!r}"):
+        await memory.undo(new.id)
+    await memory.undo(newer.id)
+    with pytest.raises(ConfigurationError, match="it was undone"):
         await memory.undo(newer.id)
-        with pytest.raises(ConfigurationError, match="it was undone"):
-            await memory.undo(newer.id)
-
-    asyncio.run(main())

@@ -38,43 +38,40 @@ def episode(number: int, importance: float = 0.1, **more: object) -> MemoryRecor
 
 
 @pytest.mark.parametrize("place", PLACES)
-def test_old_unimportant_memories_become_notes_and_come_back(place: str, tmp_path: Path) -> None:
-    async def main() -> None:
-        ctx = context(HandClock(now=12.5 * DAY))
-        store = opened(place, tmp_path)
-        before = [episode(n, 0.9 if n == 3 else 0.1, taint=("web",) if n == 1 else ()) for n in range(13)]
-        await store.add(before)
-        compress = compression(store, POLICY)
-        report = await compress(MergeRequest("ann"), ctx)
-        assert (report.examined, report.archived) == (13, 10)  # without the important one and the latest two
-        assert [each.content for each in report.summaries] == [
-            "4 memories from 1970-01-01 to 1970-01-05, about: ann, met, ben, oslo, visit",
-            "4 memories from 1970-01-06 to 1970-01-09, about: ann, met, ben, oslo, visit",
-            "2 memories from 1970-01-10 to 1970-01-11, about: ann, met, ben, oslo, visit",
-        ]
-        assert [each.facts["sources"] for each in report.summaries] == [
-            ["e0", "e1", "e2", "e4"],
-            ["e5", "e6", "e7", "e8"],
-            ["e9", "e10"],
-        ]
-        assert report.summaries[0].taint == ("web",)
-        assert [record.id async for record in store.scan(owner="ann", kind="episodic")] == ["e3", "e11", "e12"]
-        assert await compress(MergeRequest("ann"), ctx) == MergeReport("ann", 3)
-        changes = (await audit(store, "ann", ctx=ctx)).changes
-        assert [(each.why, each.ids[1:]) for each in changes] == [
-            ("compressed", ("e0", "e1", "e2", "e4")),
-            ("compressed", ("e5", "e6", "e7", "e8")),
-            ("compressed", ("e9", "e10")),
-        ]
-        memory = AgentMemory(store, "ann", ctx=ctx)
-        for each in changes:
-            await memory.undo(each.ids[0])
-        back = [record async for record in store.scan(owner="ann")]
-        assert [(each.id, each.content, each.taint) for each in back] == [(e.id, e.content, e.taint) for e in before]
-        assert (await compress(MergeRequest("ann"), ctx)).archived == 0  # what was brought back stays
-        await store.close()
-
-    asyncio.run(main())
+async def test_old_unimportant_memories_become_notes_and_come_back(place: str, tmp_path: Path) -> None:
+    ctx = context(HandClock(now=12.5 * DAY))
+    store = opened(place, tmp_path)
+    before = [episode(n, 0.9 if n == 3 else 0.1, taint=("web",) if n == 1 else ()) for n in range(13)]
+    await store.add(before)
+    compress = compression(store, POLICY)
+    report = await compress(MergeRequest("ann"), ctx)
+    assert (report.examined, report.archived) == (13, 10)  # without the important one and the latest two
+    assert [each.content for each in report.summaries] == [
+        "4 memories from 1970-01-01 to 1970-01-05, about: ann, met, ben, oslo, visit",
+        "4 memories from 1970-01-06 to 1970-01-09, about: ann, met, ben, oslo, visit",
+        "2 memories from 1970-01-10 to 1970-01-11, about: ann, met, ben, oslo, visit",
+    ]
+    assert [each.facts["sources"] for each in report.summaries] == [
+        ["e0", "e1", "e2", "e4"],
+        ["e5", "e6", "e7", "e8"],
+        ["e9", "e10"],
+    ]
+    assert report.summaries[0].taint == ("web",)
+    assert [record.id async for record in store.scan(owner="ann", kind="episodic")] == ["e3", "e11", "e12"]
+    assert await compress(MergeRequest("ann"), ctx) == MergeReport("ann", 3)
+    changes = (await audit(store, "ann", ctx=ctx)).changes
+    assert [(each.why, each.ids[1:]) for each in changes] == [
+        ("compressed", ("e0", "e1", "e2", "e4")),
+        ("compressed", ("e5", "e6", "e7", "e8")),
+        ("compressed", ("e9", "e10")),
+    ]
+    memory = AgentMemory(store, "ann", ctx=ctx)
+    for each in changes:
+        await memory.undo(each.ids[0])
+    back = [record async for record in store.scan(owner="ann")]
+    assert [(each.id, each.content, each.taint) for each in back] == [(e.id, e.content, e.taint) for e in before]
+    assert (await compress(MergeRequest("ann"), ctx)).archived == 0  # what was brought back stays
+    await store.close()
 
 
 @given(
@@ -123,7 +120,7 @@ def test_facts_with_keys_important_and_recent_memories_are_never_compressed(
     asyncio.run(main())
 
 
-def test_a_model_writes_the_summaries_and_its_failure_loses_nothing() -> None:
+async def test_a_model_writes_the_summaries_and_its_failure_loses_nothing() -> None:
     asked: list[str] = []
 
     async def model(request: ModelRequest, ctx: Context) -> ModelResponse:
@@ -132,34 +129,28 @@ def test_a_model_writes_the_summaries_and_its_failure_loses_nothing() -> None:
             raise ModelError("down", kind="overloaded")
         return ModelResponse(assistant("Ann saw Ben often."))
 
-    async def main() -> None:
-        ctx = context(HandClock(now=20.0 * DAY))
-        store = LocalMemoryStore()
-        await store.add([episode(n) for n in range(12)])
-        compress = compression(store, POLICY, model=model)
-        with pytest.raises(ModelError):
-            await compress(MergeRequest("ann"), ctx)
-        assert await store.count(owner="ann", archived=True) == 4 + 1  # with the lease
-        report = await compress(MergeRequest("ann"), ctx)
-        assert asked[1] == asked[2] == "\n".join(f"- {episode(n).content}" for n in range(4, 8))
-        assert [(each.content, each.origin, each.kind) for each in report.summaries] == [
-            ("Ann saw Ben often.", "model", "semantic"),
-            ("Ann saw Ben often.", "model", "semantic"),
-        ]
-
-    asyncio.run(main())
+    ctx = context(HandClock(now=20.0 * DAY))
+    store = LocalMemoryStore()
+    await store.add([episode(n) for n in range(12)])
+    compress = compression(store, POLICY, model=model)
+    with pytest.raises(ModelError):
+        await compress(MergeRequest("ann"), ctx)
+    assert await store.count(owner="ann", archived=True) == 4 + 1  # with the lease
+    report = await compress(MergeRequest("ann"), ctx)
+    assert asked[1] == asked[2] == "\n".join(f"- {episode(n).content}" for n in range(4, 8))
+    assert [(each.content, each.origin, each.kind) for each in report.summaries] == [
+        ("Ann saw Ben often.", "model", "semantic"),
+        ("Ann saw Ben often.", "model", "semantic"),
+    ]
 
 
-def test_compression_and_consolidation_never_work_on_one_owner_at_once() -> None:
-    async def main() -> None:
-        ctx = context(HandClock(now=20.0 * DAY))
-        store = LocalMemoryStore()
-        await store.add([episode(n) for n in range(12)])
-        async with leased(store, "ann", LEASE, ctx, 60):
-            with pytest.raises(LeaseHeld):
-                await compression(store, POLICY)(MergeRequest("ann"), ctx)
-
-    asyncio.run(main())
+async def test_compression_and_consolidation_never_work_on_one_owner_at_once() -> None:
+    ctx = context(HandClock(now=20.0 * DAY))
+    store = LocalMemoryStore()
+    await store.add([episode(n) for n in range(12)])
+    async with leased(store, "ann", LEASE, ctx, 60):
+        with pytest.raises(LeaseHeld):
+            await compression(store, POLICY)(MergeRequest("ann"), ctx)
 
 
 @pytest.mark.parametrize(

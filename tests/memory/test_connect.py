@@ -1,4 +1,3 @@
-import asyncio
 from pathlib import Path
 
 import pytest
@@ -39,15 +38,12 @@ def test_what_is_no_address(url: str, said: str) -> None:
         open_memory(url)
 
 
-def test_memories_and_runs_share_a_file(tmp_path: Path) -> None:
-    async def main() -> None:
-        url = f"sqlite:///{tmp_path}/agents.db"
-        memory, runs = open_memory(url), connect(url)
-        await memory.add([MemoryRecord(id="a", owner="ann", content="tea")])
-        assert not isinstance(runs, LocalLogs)
-        assert await runs.logs() == []
-        await memory.close()
-        await runs.close()
-
-    asyncio.run(main())
+async def test_memories_and_runs_share_a_file(tmp_path: Path) -> None:
+    url = f"sqlite:///{tmp_path}/agents.db"
+    memory, runs = open_memory(url), connect(url)
+    await memory.add([MemoryRecord(id="a", owner="ann", content="tea")])
+    assert not isinstance(runs, LocalLogs)
+    assert await runs.logs() == []
+    await memory.close()
+    await runs.close()
     assert {path.name for path in tmp_path.iterdir()} <= {"agents.db", "agents.db-lock"}

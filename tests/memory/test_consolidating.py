@@ -50,82 +50,71 @@ async def planted(store: LocalMemoryStore, ctx: Context, clock: HandClock) -> No
         await clock.advance(1)
 
 
-def test_of_five_on_tea_the_three_oldest_become_one_and_the_two_latest_stay() -> None:
-    async def main() -> None:
-        clock, store = HandClock(), LocalMemoryStore()
-        ctx = context(clock)
-        await planted(store, ctx, clock)
-        tidy = consolidation(
-            store,
-            ConsolidationPolicy(
-                min_cluster_size=3,
-                max_age=3600,
-                similarity_threshold=0.65,
-                clusters=5,
-                iterations=10,
-                keep_recent=2,
-            ),
-        )
-        assert await tidy(MergeRequest("ann"), ctx) == MergeReport("ann", 9)  # none is an hour old
-        await clock.advance(HOUR)
-        report = await tidy(MergeRequest("ann"), ctx)
-        (summary,) = report.summaries
-        assert (report.examined, report.archived) == (9, 3)
-        assert await in_use(store) == [*TEA[3:], *OTHERS]
-        assert summary.content == "; ".join(TEA[:3])
-        assert summary.importance == pytest.approx(0.1)  # the mean of 0, 0.1 and 0.2
-        assert (summary.origin, summary.taint, summary.tags) == ("runtime", ("web",), ("consolidated", "tea"))
-        history = await SemanticMemory(store, "ann").history(summary.id)
-        assert [record.content for record in history[1:]] == TEA[:3]
-        assert all(record.archived for record in history[1:])
-
-    asyncio.run(main())
+async def test_of_five_on_tea_the_three_oldest_become_one_and_the_two_latest_stay() -> None:
+    clock, store = HandClock(), LocalMemoryStore()
+    ctx = context(clock)
+    await planted(store, ctx, clock)
+    tidy = consolidation(
+        store,
+        ConsolidationPolicy(
+            min_cluster_size=3,
+            max_age=3600,
+            similarity_threshold=0.65,
+            clusters=5,
+            iterations=10,
+            keep_recent=2,
+        ),
+    )
+    assert await tidy(MergeRequest("ann"), ctx) == MergeReport("ann", 9)  # none is an hour old
+    await clock.advance(HOUR)
+    report = await tidy(MergeRequest("ann"), ctx)
+    (summary,) = report.summaries
+    assert (report.examined, report.archived) == (9, 3)
+    assert await in_use(store) == [*TEA[3:], *OTHERS]
+    assert summary.content == "; ".join(TEA[:3])
+    assert summary.importance == pytest.approx(0.1)  # the mean of 0, 0.1 and 0.2
+    assert (summary.origin, summary.taint, summary.tags) == ("runtime", ("web",), ("consolidated", "tea"))
+    history = await SemanticMemory(store, "ann").history(summary.id)
+    assert [record.content for record in history[1:]] == TEA[:3]
+    assert all(record.archived for record in history[1:])
 
 
-def test_as_many_clusters_as_it_takes_and_a_second_call_does_nothing() -> None:
-    async def main() -> None:
-        clock, store = HandClock(), LocalMemoryStore()
-        ctx = context(clock)
-        await planted(store, ctx, clock)
-        await clock.advance(HOUR)
-        tidy = consolidation(store)
-        assert (await tidy(MergeRequest("ann"), ctx)).archived == 3
-        before = await everything(store)
-        assert (await tidy(MergeRequest("ann"), ctx)).archived == 0
-        assert {key for key, value in (await everything(store)).items() if value.kind != "lease"} == {
-            key for key, value in before.items() if value.kind != "lease"
-        }
-        assert (await tidy(MergeRequest("nobody"), ctx)) == MergeReport("nobody", 0)
-
-    asyncio.run(main())
+async def test_as_many_clusters_as_it_takes_and_a_second_call_does_nothing() -> None:
+    clock, store = HandClock(), LocalMemoryStore()
+    ctx = context(clock)
+    await planted(store, ctx, clock)
+    await clock.advance(HOUR)
+    tidy = consolidation(store)
+    assert (await tidy(MergeRequest("ann"), ctx)).archived == 3
+    before = await everything(store)
+    assert (await tidy(MergeRequest("ann"), ctx)).archived == 0
+    assert {key for key, value in (await everything(store)).items() if value.kind != "lease"} == {
+        key for key, value in before.items() if value.kind != "lease"
+    }
+    assert (await tidy(MergeRequest("nobody"), ctx)) == MergeReport("nobody", 0)
 
 
-def test_a_model_may_write_the_summary_and_listeners_hear_of_it() -> None:
-    async def main() -> None:
-        clock, store = HandClock(), LocalMemoryStore()
-        heard: list[Event] = []
-        asked: list[ModelRequest] = []
+async def test_a_model_may_write_the_summary_and_listeners_hear_of_it() -> None:
+    clock, store = HandClock(), LocalMemoryStore()
+    heard: list[Event] = []
+    asked: list[ModelRequest] = []
 
-        async def model(request: ModelRequest, ctx: Context) -> ModelResponse:
-            asked.append(request)
-            return ModelResponse(
-                assistant("Ann likes green tea with milk."), usage=Usage(input=40, output=8, requests=1)
-            )
+    async def model(request: ModelRequest, ctx: Context) -> ModelResponse:
+        asked.append(request)
+        return ModelResponse(assistant("Ann likes green tea with milk."), usage=Usage(input=40, output=8, requests=1))
 
-        async def hear(event: Event) -> None:
-            heard.append(event)
+    async def hear(event: Event) -> None:
+        heard.append(event)
 
-        ctx = context(clock).heard_by(hear)
-        await planted(store, ctx, clock)
-        await clock.advance(HOUR)
-        report = await consolidation(store, model=model)(MergeRequest("ann"), ctx)
-        (summary,) = report.summaries
-        assert report.usage == Usage(input=40, output=8, requests=1)
-        assert (summary.content, summary.origin, summary.taint) == ("Ann likes green tea with milk.", "model", ("web",))
-        assert asked[0].messages[0].text == "\n".join(f"- {text}" for text in TEA[:3])
-        assert heard == [MemoriesMerged("test", "ann", summary.id, 3)]
-
-    asyncio.run(main())
+    ctx = context(clock).heard_by(hear)
+    await planted(store, ctx, clock)
+    await clock.advance(HOUR)
+    report = await consolidation(store, model=model)(MergeRequest("ann"), ctx)
+    (summary,) = report.summaries
+    assert report.usage == Usage(input=40, output=8, requests=1)
+    assert (summary.content, summary.origin, summary.taint) == ("Ann likes green tea with milk.", "model", ("web",))
+    assert asked[0].messages[0].text == "\n".join(f"- {text}" for text in TEA[:3])
+    assert heard == [MemoriesMerged("test", "ann", summary.id, 3)]
 
 
 @pytest.mark.parametrize(
@@ -139,55 +128,46 @@ def test_a_model_may_write_the_summary_and_listeners_hear_of_it() -> None:
     ],
     ids=lambda reply: reply.finish,
 )
-def test_when_the_model_fails_nothing_has_changed_and_the_lease_is_given_back(reply: ModelResponse) -> None:
-    async def main() -> None:
-        clock, store = HandClock(), LocalMemoryStore()
-        ctx = context(clock)
+async def test_when_the_model_fails_nothing_has_changed_and_the_lease_is_given_back(reply: ModelResponse) -> None:
+    clock, store = HandClock(), LocalMemoryStore()
+    ctx = context(clock)
 
-        async def model(request: ModelRequest, ctx: Context) -> ModelResponse:
-            return reply
+    async def model(request: ModelRequest, ctx: Context) -> ModelResponse:
+        return reply
 
-        await planted(store, ctx, clock)
-        await clock.advance(HOUR)
-        for _ in range(2):
-            with pytest.raises(ModelError, match="that summarises memories"):
-                await consolidation(store, model=model)(MergeRequest("ann"), ctx)
-        assert len(await in_use(store)) == 9
-
-    asyncio.run(main())
+    await planted(store, ctx, clock)
+    await clock.advance(HOUR)
+    for _ in range(2):
+        with pytest.raises(ModelError, match="that summarises memories"):
+            await consolidation(store, model=model)(MergeRequest("ann"), ctx)
+    assert len(await in_use(store)) == 9
 
 
-def test_what_was_forgotten_meanwhile_does_not_come_back() -> None:
-    async def main() -> None:
-        clock, store = HandClock(), LocalMemoryStore()
-        ctx = context(clock)
-        await planted(store, ctx, clock)
-        await clock.advance(HOUR)
-        memory = EpisodicMemory(store, "ann", ctx=ctx)
-        first = (await memory.recall(limit=9))[-1].record.id  # the least important, so the first that was made
+async def test_what_was_forgotten_meanwhile_does_not_come_back() -> None:
+    clock, store = HandClock(), LocalMemoryStore()
+    ctx = context(clock)
+    await planted(store, ctx, clock)
+    await clock.advance(HOUR)
+    memory = EpisodicMemory(store, "ann", ctx=ctx)
+    first = (await memory.recall(limit=9))[-1].record.id  # the least important, so the first that was made
 
-        async def model(request: ModelRequest, ctx: Context) -> ModelResponse:
-            await memory.erase(first)
-            return ModelResponse(assistant("Ann likes green tea with milk."))
+    async def model(request: ModelRequest, ctx: Context) -> ModelResponse:
+        await memory.erase(first)
+        return ModelResponse(assistant("Ann likes green tea with milk."))
 
-        report = await consolidation(store, model=model)(MergeRequest("ann"), ctx)
-        assert (report.archived, report.summaries) == (0, ())
-        assert await store.get([first]) == []
-        assert len(await in_use(store)) == 8
-
-    asyncio.run(main())
+    report = await consolidation(store, model=model)(MergeRequest("ann"), ctx)
+    assert (report.archived, report.summaries) == (0, ())
+    assert await store.get([first]) == []
+    assert len(await in_use(store)) == 8
 
 
-def test_one_at_a_time_works_on_an_owner() -> None:
-    async def main() -> None:
-        clock, store = HandClock(), LocalMemoryStore()
-        ctx = context(clock)
-        async with leased(store, "ann", "consolidation", ctx, 10):
-            with pytest.raises(LeaseHeld, match="the consolidation of 'ann' is in progress elsewhere"):
-                await consolidation(store)(MergeRequest("ann"), ctx)
-            await consolidation(store)(MergeRequest("ben"), ctx)
-
-    asyncio.run(main())
+async def test_one_at_a_time_works_on_an_owner() -> None:
+    clock, store = HandClock(), LocalMemoryStore()
+    ctx = context(clock)
+    async with leased(store, "ann", "consolidation", ctx, 10):
+        with pytest.raises(LeaseHeld, match="the consolidation of 'ann' is in progress elsewhere"):
+            await consolidation(store)(MergeRequest("ann"), ctx)
+        await consolidation(store)(MergeRequest("ben"), ctx)
 
 
 @pytest.mark.parametrize(
@@ -245,21 +225,18 @@ def test_no_memory_is_lost_nor_changed_and_twice_is_once(
     asyncio.run(main())
 
 
-def test_facts_with_keys_and_what_was_brought_back_are_not_merged() -> None:
-    async def main() -> None:
-        clock, store = HandClock(), LocalMemoryStore()
-        ctx = context(clock)
-        facts = SemanticMemory(store, "ann", ctx=ctx)
-        for number, text in enumerate(TEA):
-            await facts.remember(text, key=f"tea {number}")
-        await clock.advance(HOUR)
-        policy = ConsolidationPolicy(kind="semantic", into="summary", keep_recent=0)
-        assert (await consolidation(store, policy)(MergeRequest("ann"), ctx)).archived == 0
-        await planted(store, ctx, clock)
-        await clock.advance(2 * HOUR)
-        tidy = consolidation(store, ConsolidationPolicy(clusters=5))
-        (summary,) = (await tidy(MergeRequest("ann"), ctx)).summaries
-        assert len(await facts.undo(summary.id)) == 3
-        assert (await tidy(MergeRequest("ann"), ctx)).archived == 0
-
-    asyncio.run(main())
+async def test_facts_with_keys_and_what_was_brought_back_are_not_merged() -> None:
+    clock, store = HandClock(), LocalMemoryStore()
+    ctx = context(clock)
+    facts = SemanticMemory(store, "ann", ctx=ctx)
+    for number, text in enumerate(TEA):
+        await facts.remember(text, key=f"tea {number}")
+    await clock.advance(HOUR)
+    policy = ConsolidationPolicy(kind="semantic", into="summary", keep_recent=0)
+    assert (await consolidation(store, policy)(MergeRequest("ann"), ctx)).archived == 0
+    await planted(store, ctx, clock)
+    await clock.advance(2 * HOUR)
+    tidy = consolidation(store, ConsolidationPolicy(clusters=5))
+    (summary,) = (await tidy(MergeRequest("ann"), ctx)).summaries
+    assert len(await facts.undo(summary.id)) == 3
+    assert (await tidy(MergeRequest("ann"), ctx)).archived == 0

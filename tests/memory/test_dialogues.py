@@ -1,6 +1,5 @@
 """Dialogues over several sessions with facts that change: a short form of ``python -m tests.memory.dialogues``."""
 
-import asyncio
 import json
 from pathlib import Path
 
@@ -15,8 +14,8 @@ from ziggurat.models.embed.resolve import resolve_embedder
 @pytest.mark.local
 @pytest.mark.parametrize("judge", ["key", "model"])
 @pytest.mark.parametrize("half", ["choosing", "reporting"])
-def test_the_current_fact_comes_first_and_one_that_no_longer_holds_never(half: str, judge: str) -> None:
-    counts = asyncio.run(measure(half, range(100, 103), judge, resolve_embedder("local"), plain=True))
+async def test_the_current_fact_comes_first_and_one_that_no_longer_holds_never(half: str, judge: str) -> None:
+    counts = await measure(half, range(100, 103), judge, resolve_embedder("local"), plain=True)
     assert counts.asked == 27
     assert counts.updates >= 12
     assert counts.first >= 0.9 * counts.asked
@@ -27,8 +26,8 @@ def test_the_current_fact_comes_first_and_one_that_no_longer_holds_never(half: s
 
 
 @pytest.mark.local
-def test_without_a_key_and_a_judge_both_facts_are_stored() -> None:
-    counts = asyncio.run(measure("choosing", range(100, 102), "none", resolve_embedder("local"), plain=True))
+async def test_without_a_key_and_a_judge_both_facts_are_stored() -> None:
+    counts = await measure("choosing", range(100, 102), "none", resolve_embedder("local"), plain=True)
     assert counts.recalled >= 0.9 * counts.asked
     assert counts.stale > 0
 
@@ -43,25 +42,22 @@ def test_a_dialogue_is_made_from_its_seed() -> None:
 
 
 @pytest.mark.local
-def test_the_current_facts_of_written_dialogues_come_first() -> None:
+async def test_the_current_facts_of_written_dialogues_come_first() -> None:
     """Eight dialogues that no rule was chosen with: facts under keys, and questions in other words."""
     lines = (Path(__file__).parent / "data" / "dialogues_heldout.jsonl").read_text(encoding="utf-8").splitlines()
 
-    async def main() -> None:
-        asked = first = 0
-        embedder = resolve_embedder("local")
-        for script in map(json.loads, lines):
-            memory = AgentMemory(open_memory("memory:"), "ann", embedder=embedder)
-            current: dict[str, str] = {}
-            for key, text in script["said"]:
-                await memory.remember(text, kind="semantic", key=key)
-                current[key] = text
-            for question, key in script["asked"]:
-                recalled = [each.content for each in await memory.recall(question, limit=3)]
-                assert set(recalled) <= set(current.values())
-                asked += bool(key)
-                first += bool(key) and recalled[:1] == [current[key]]
-        assert asked == 41
-        assert first >= 37
-
-    asyncio.run(main())
+    asked = first = 0
+    embedder = resolve_embedder("local")
+    for script in map(json.loads, lines):
+        memory = AgentMemory(open_memory("memory:"), "ann", embedder=embedder)
+        current: dict[str, str] = {}
+        for key, text in script["said"]:
+            await memory.remember(text, kind="semantic", key=key)
+            current[key] = text
+        for question, key in script["asked"]:
+            recalled = [each.content for each in await memory.recall(question, limit=3)]
+            assert set(recalled) <= set(current.values())
+            asked += bool(key)
+            first += bool(key) and recalled[:1] == [current[key]]
+    assert asked == 41
+    assert first >= 37

@@ -17,109 +17,88 @@ from ziggurat.memory.stores.local import LocalMemoryStore
 from ziggurat.testing.clock import HandClock
 
 
-def test_ownership_and_safety_bring_the_rules_of_rust_to_mind() -> None:
-    async def main() -> None:
-        clock = HandClock()
-        memory = LongTermMemory(
-            LocalMemoryStore(), "ann", capacity=1_000, min_importance=0.05, stability_days=30.0, ctx=context(clock)
-        )
-        made = await memory.remember("Rust ownership rules prevent data races", importance=0.9)
-        await memory.remember("Tea is hot", importance=1.0)
-        (top,) = await memory.recall("ownership memory safety", limit=5)
-        assert top.record == made
-        share = log(1 + 2 / 1) / (log(1 + 2 / 1) + 2 * log(1 + 2 / 0.5))  # one word of three, in one of two memories
-        assert top.score == pytest.approx(0.9 * share)
-        assert await memory.prune() == 0
-        assert await memory.consolidate() == []
-
-    asyncio.run(main())
+async def test_ownership_and_safety_bring_the_rules_of_rust_to_mind() -> None:
+    clock = HandClock()
+    memory = LongTermMemory(
+        LocalMemoryStore(), "ann", capacity=1_000, min_importance=0.05, stability_days=30.0, ctx=context(clock)
+    )
+    made = await memory.remember("Rust ownership rules prevent data races", importance=0.9)
+    await memory.remember("Tea is hot", importance=1.0)
+    (top,) = await memory.recall("ownership memory safety", limit=5)
+    assert top.record == made
+    share = log(1 + 2 / 1) / (log(1 + 2 / 1) + 2 * log(1 + 2 / 0.5))  # one word of three, in one of two memories
+    assert top.score == pytest.approx(0.9 * share)
+    assert await memory.prune() == 0
+    assert await memory.consolidate() == []
 
 
-def test_retention_is_applied_once_and_recalling_begins_it_anew() -> None:
-    async def main() -> None:
-        clock = HandClock()
-        memory = LongTermMemory(LocalMemoryStore(), "ann", stability_days=30, ctx=context(clock))
-        await memory.remember("tea", importance=0.9)
-        await clock.advance(30 * DAY)
-        await memory.prune()
-        assert (await memory.recall("tea"))[0].score == pytest.approx(0.331091, abs=1e-6)  # 0.9 / e
-        assert (await memory.recall("tea"))[0].score == pytest.approx(0.9)
-
-    asyncio.run(main())
+async def test_retention_is_applied_once_and_recalling_begins_it_anew() -> None:
+    clock = HandClock()
+    memory = LongTermMemory(LocalMemoryStore(), "ann", stability_days=30, ctx=context(clock))
+    await memory.remember("tea", importance=0.9)
+    await clock.advance(30 * DAY)
+    await memory.prune()
+    assert (await memory.recall("tea"))[0].score == pytest.approx(0.331091, abs=1e-6)  # 0.9 / e
+    assert (await memory.recall("tea"))[0].score == pytest.approx(0.9)
 
 
-def test_what_is_all_but_forgotten_is_let_go_when_its_time_comes() -> None:
-    async def main() -> None:
-        clock = HandClock()
-        memory = LongTermMemory(LocalMemoryStore(), "ann", ctx=context(clock))
-        await memory.remember("low", importance=0.1)
-        await memory.remember("high", importance=0.9)
-        await clock.advance(20.79 * DAY)  # 30 * ln(0.1 / 0.05) = 20.794
-        assert await memory.prune() == 0
-        await clock.advance(0.01 * DAY)
-        assert await memory.prune() == 1
-        await clock.advance(65.9 * DAY)  # 30 * ln(0.9 / 0.05) = 86.711
-        assert await memory.prune() == 0
-        await clock.advance(0.02 * DAY)
-        assert await memory.prune() == 1
-        assert await memory.store.count(owner="ann", archived=True) == 2
-
-    asyncio.run(main())
+async def test_what_is_all_but_forgotten_is_let_go_when_its_time_comes() -> None:
+    clock = HandClock()
+    memory = LongTermMemory(LocalMemoryStore(), "ann", ctx=context(clock))
+    await memory.remember("low", importance=0.1)
+    await memory.remember("high", importance=0.9)
+    await clock.advance(20.79 * DAY)  # 30 * ln(0.1 / 0.05) = 20.794
+    assert await memory.prune() == 0
+    await clock.advance(0.01 * DAY)
+    assert await memory.prune() == 1
+    await clock.advance(65.9 * DAY)  # 30 * ln(0.9 / 0.05) = 86.711
+    assert await memory.prune() == 0
+    await clock.advance(0.02 * DAY)
+    assert await memory.prune() == 1
+    assert await memory.store.count(owner="ann", archived=True) == 2
 
 
-def test_beyond_the_capacity_goes_what_is_worth_least_by_now() -> None:
-    async def main() -> None:
-        clock = HandClock()
-        memory = LongTermMemory(LocalMemoryStore(), "ann", capacity=2, keep_evicted=False, ctx=context(clock))
-        await memory.remember("once great", importance=0.9)
-        await clock.advance(60 * DAY)  # 0.9 / e**2 = 0.12
-        await memory.remember("small", importance=0.2)
-        await memory.remember("new", importance=0.0)
-        assert [record.content async for record in memory.scan()] == ["small", "new"]
-
-    asyncio.run(main())
+async def test_beyond_the_capacity_goes_what_is_worth_least_by_now() -> None:
+    clock = HandClock()
+    memory = LongTermMemory(LocalMemoryStore(), "ann", capacity=2, keep_evicted=False, ctx=context(clock))
+    await memory.remember("once great", importance=0.9)
+    await clock.advance(60 * DAY)  # 0.9 / e**2 = 0.12
+    await memory.remember("small", importance=0.2)
+    await memory.remember("new", importance=0.0)
+    assert [record.content async for record in memory.scan()] == ["small", "new"]
 
 
-def test_near_duplicates_become_one_and_their_parts_stay_reachable() -> None:
-    async def main() -> None:
-        clock = HandClock()
-        memory = LongTermMemory(LocalMemoryStore(), "ann", ctx=context(clock))
-        first = await memory.remember("the user likes green tea with milk", importance=0.8, tags=["tea"], taint=["web"])
-        await clock.advance(DAY)
-        second = await memory.remember("the user really likes green tea with milk", importance=0.4, tags=["drink"])
-        third = await memory.remember("the user plays chess", importance=0.4)
-        await memory.store.touch([first.id, second.id, second.id], clock.now())
-        (merged,) = await memory.consolidate()
-        assert merged.content == second.content  # the longer; 7 / sqrt(7 * 8) = 0.935
-        assert merged.importance == pytest.approx(0.6)
-        assert (merged.uses, merged.created, merged.supersedes) == (3, first.created, first.id)
-        assert (merged.tags, merged.taint) == (("tea", "drink"), ("web",))
-        assert {record.id async for record in memory.scan()} == {merged.id, third.id}
-        assert [each.id for each in await memory.history(merged.id)] == [merged.id, first.id, second.id]
-        assert await memory.consolidate() == []
-
-    asyncio.run(main())
+async def test_near_duplicates_become_one_and_their_parts_stay_reachable() -> None:
+    clock = HandClock()
+    memory = LongTermMemory(LocalMemoryStore(), "ann", ctx=context(clock))
+    first = await memory.remember("the user likes green tea with milk", importance=0.8, tags=["tea"], taint=["web"])
+    await clock.advance(DAY)
+    second = await memory.remember("the user really likes green tea with milk", importance=0.4, tags=["drink"])
+    third = await memory.remember("the user plays chess", importance=0.4)
+    await memory.store.touch([first.id, second.id, second.id], clock.now())
+    (merged,) = await memory.consolidate()
+    assert merged.content == second.content  # the longer; 7 / sqrt(7 * 8) = 0.935
+    assert merged.importance == pytest.approx(0.6)
+    assert (merged.uses, merged.created, merged.supersedes) == (3, first.created, first.id)
+    assert (merged.tags, merged.taint) == (("tea", "drink"), ("web",))
+    assert {record.id async for record in memory.scan()} == {merged.id, third.id}
+    assert [each.id for each in await memory.history(merged.id)] == [merged.id, first.id, second.id]
+    assert await memory.consolidate() == []
 
 
-def test_only_what_is_above_the_bound_is_merged() -> None:
-    async def main() -> None:
-        memory = LongTermMemory(LocalMemoryStore(), "ann")
-        await memory.remember("one dog", embedding=pack([1, 0]))
-        await memory.remember("One dog!", embedding=pack([0.6, 0.8]))
-        assert await memory.consolidate(threshold=0.601) == []
-        assert len(await memory.consolidate(threshold=0.599)) == 1
-
-    asyncio.run(main())
+async def test_only_what_is_above_the_bound_is_merged() -> None:
+    memory = LongTermMemory(LocalMemoryStore(), "ann")
+    await memory.remember("one dog", embedding=pack([1, 0]))
+    await memory.remember("One dog!", embedding=pack([0.6, 0.8]))
+    assert await memory.consolidate(threshold=0.601) == []
+    assert len(await memory.consolidate(threshold=0.599)) == 1
 
 
-def test_what_contradicts_is_not_merged() -> None:
-    async def main() -> None:
-        memory = LongTermMemory(LocalMemoryStore(), "ann")
-        await memory.remember("The weekly meeting of the whole team starts at 5 pm")
-        await memory.remember("The weekly meeting of the whole team starts at 6 pm")
-        assert await memory.consolidate() == []
-
-    asyncio.run(main())
+async def test_what_contradicts_is_not_merged() -> None:
+    memory = LongTermMemory(LocalMemoryStore(), "ann")
+    await memory.remember("The weekly meeting of the whole team starts at 5 pm")
+    await memory.remember("The weekly meeting of the whole team starts at 6 pm")
+    assert await memory.consolidate() == []
 
 
 TWINS = [
@@ -137,44 +116,40 @@ TWINS = [
 
 @pytest.mark.parametrize(("text", "one", "other"), TWINS)
 @pytest.mark.parametrize("vectors", [False, True])
-def test_memories_that_differ_in_what_matters_are_not_merged(text: str, one: str, other: str, vectors: bool) -> None:
-    async def main() -> None:
-        memory = LongTermMemory(LocalMemoryStore(), "ann")
-        for each in (text, text.replace(one, other)):
-            await memory.remember(each, embedding=pack([1, 0]) if vectors else None)
-        assert await memory.consolidate(threshold=0.5) == []
-        assert await memory.count() == 2
+async def test_memories_that_differ_in_what_matters_are_not_merged(
+    text: str, one: str, other: str, vectors: bool
+) -> None:
+    memory = LongTermMemory(LocalMemoryStore(), "ann")
+    for each in (text, text.replace(one, other)):
+        await memory.remember(each, embedding=pack([1, 0]) if vectors else None)
+    assert await memory.consolidate(threshold=0.5) == []
+    assert await memory.count() == 2
 
-    asyncio.run(main())
 
-
-def test_a_merge_and_a_replacement_can_be_undone_from_the_audit() -> None:
-    async def main() -> None:
-        store = LocalMemoryStore()
-        memory = LongTermMemory(store, "ann")
-        first = await memory.remember("The dog barks at night")
-        second = await memory.remember("The dog really barks at night")
-        await memory.consolidate()
-        (change,) = (await audit(store, "ann")).changes
-        assert (change.why, change.ids[1:]) == ("merged", (first.id, second.id))
-        assert {each.id for each in await memory.undo(change.ids[0])} == {first.id, second.id}
-        assert {each.id async for each in memory.scan()} == {first.id, second.id}
-        with pytest.raises(ConfigurationError, match="not in use"):
-            await memory.undo(change.ids[0])
-        assert await memory.undo(first.id) == []
-        assert await memory.consolidate() == []  # what was brought back stays apart
-        facts = SemanticMemory(store, "ann")
-        await facts.remember("Ann lives in Rome.", key="home")
-        await facts.remember("Ann lives in Oslo.", key="home")
-        (change,) = (await audit(store, "ann")).changes
-        assert (change.why, change.texts) == ("replaced", ("Ann lives in Oslo.", "Ann lives in Rome."))
-        await facts.undo(change.ids[0])
-        home = await facts.about("home")
-        assert home is not None
-        assert home.content == "Ann lives in Rome."
-        assert [each.content async for each in facts.scan()] == ["Ann lives in Rome."]
-
-    asyncio.run(main())
+async def test_a_merge_and_a_replacement_can_be_undone_from_the_audit() -> None:
+    store = LocalMemoryStore()
+    memory = LongTermMemory(store, "ann")
+    first = await memory.remember("The dog barks at night")
+    second = await memory.remember("The dog really barks at night")
+    await memory.consolidate()
+    (change,) = (await audit(store, "ann")).changes
+    assert (change.why, change.ids[1:]) == ("merged", (first.id, second.id))
+    assert {each.id for each in await memory.undo(change.ids[0])} == {first.id, second.id}
+    assert {each.id async for each in memory.scan()} == {first.id, second.id}
+    with pytest.raises(ConfigurationError, match="not in use"):
+        await memory.undo(change.ids[0])
+    assert await memory.undo(first.id) == []
+    assert await memory.consolidate() == []  # what was brought back stays apart
+    facts = SemanticMemory(store, "ann")
+    await facts.remember("Ann lives in Rome.", key="home")
+    await facts.remember("Ann lives in Oslo.", key="home")
+    (change,) = (await audit(store, "ann")).changes
+    assert (change.why, change.texts) == ("replaced", ("Ann lives in Oslo.", "Ann lives in Rome."))
+    await facts.undo(change.ids[0])
+    home = await facts.about("home")
+    assert home is not None
+    assert home.content == "Ann lives in Rome."
+    assert [each.content async for each in facts.scan()] == ["Ann lives in Rome."]
 
 
 def test_wrong_arguments_raise_at_once() -> None:

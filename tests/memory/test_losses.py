@@ -1,6 +1,5 @@
 """Short tests of crashes and power losses during writes; `make memory` runs ten thousand."""
 
-import asyncio
 from pathlib import Path
 
 import pytest
@@ -17,20 +16,14 @@ def test_two_processes_that_are_killed_lose_nothing_they_acknowledged(tmp_path: 
     assert lost == []
 
 
-def test_a_loss_of_power_loses_nothing_that_was_acknowledged(tmp_path: Path) -> None:
-    async def main() -> tuple[int, list[str]]:
-        recording, names = await record(tmp_path, 60)
-        return await examine(recording, names, every=7, seed=3)
-
-    states, lost = asyncio.run(main())
+async def test_a_loss_of_power_loses_nothing_that_was_acknowledged(tmp_path: Path) -> None:
+    recording, names = await record(tmp_path, 60)
+    states, lost = await examine(recording, names, every=7, seed=3)
     assert states > 50
     assert lost == []
 
 
-def test_what_is_lost_is_seen(tmp_path: Path) -> None:
-    async def main() -> None:
-        store = SqliteMemoryStore(tmp_path / "memory.db", synchronous="NORMAL")
-        assert len(await missing(store, ["m1", "m2"])) == 6
-        await store.close()
-
-    asyncio.run(main())
+async def test_what_is_lost_is_seen(tmp_path: Path) -> None:
+    store = SqliteMemoryStore(tmp_path / "memory.db", synchronous="NORMAL")
+    assert len(await missing(store, ["m1", "m2"])) == 6
+    await store.close()

@@ -47,47 +47,44 @@ async def replies(request: ModelRequest, ctx: Context) -> ModelResponse:
     return ModelResponse(assistant("visits"), usage=Usage(100, 10, requests=1), model="small")
 
 
-def test_it_works_at_once_and_at_every_interval_and_counts() -> None:
-    async def main() -> None:
-        clock = HandClock(now=NOW)
-        store = LocalMemoryStore()
-        await fill(store, "ann")
-        await store.add(
-            [MemoryRecord(id=f"t{n}", owner="ben", content="green tea with milk", created=float(n)) for n in range(4)]
+async def test_it_works_at_once_and_at_every_interval_and_counts() -> None:
+    clock = HandClock(now=NOW)
+    store = LocalMemoryStore()
+    await fill(store, "ann")
+    await store.add(
+        [MemoryRecord(id=f"t{n}", owner="ben", content="green tea with milk", created=float(n)) for n in range(4)]
+    )
+    maintenance = Maintenance(
+        store,
+        ["ann", "ben"],
+        interval=300,
+        consolidate=CONSOLIDATE,
+        compress=COMPRESS,
+        model=replies,
+        budget=Budget(cost=5, price=lambda model, usage: 0.5 if model == "small" else None),
+        ctx=context(clock),
+    )
+    async with maintenance:
+        await settle()
+        await asyncio.sleep(0)
+        while maintenance.counters.runs < 1:
+            await clock.advance(0)
+        assert maintenance.counters == Counters(
+            runs=1, consolidated=4, compressed=4, summaries=2, usage=Usage(200, 20, requests=2), cost=1.0
         )
-        maintenance = Maintenance(
-            store,
-            ["ann", "ben"],
-            interval=300,
-            consolidate=CONSOLIDATE,
-            compress=COMPRESS,
-            model=replies,
-            budget=Budget(cost=5, price=lambda model, usage: 0.5 if model == "small" else None),
-            ctx=context(clock),
-        )
-        async with maintenance:
-            await settle()
-            await asyncio.sleep(0)
-            while maintenance.counters.runs < 1:
-                await clock.advance(0)
-            assert maintenance.counters == Counters(
-                runs=1, consolidated=4, compressed=4, summaries=2, usage=Usage(200, 20, requests=2), cost=1.0
-            )
-            assert [each.owner for each in maintenance.take()] == ["ann", "ben"]
-            assert maintenance.take() == []
-            await fill(store, "ann", 10)
-            await clock.advance(299)
-            assert maintenance.counters.runs == 1
-            await clock.advance(1)
-            while maintenance.counters.runs < 2:
-                await clock.advance(0)
-            assert maintenance.counters.compressed == 8
-            with pytest.raises(ConfigurationError, match="already running"):
-                await maintenance.__aenter__()
-        await clock.advance(3000)
-        assert maintenance.counters.runs == 2
-
-    asyncio.run(main())
+        assert [each.owner for each in maintenance.take()] == ["ann", "ben"]
+        assert maintenance.take() == []
+        await fill(store, "ann", 10)
+        await clock.advance(299)
+        assert maintenance.counters.runs == 1
+        await clock.advance(1)
+        while maintenance.counters.runs < 2:
+            await clock.advance(0)
+        assert maintenance.counters.compressed == 8
+        with pytest.raises(ConfigurationError, match="already running"):
+            await maintenance.__aenter__()
+    await clock.advance(3000)
+    assert maintenance.counters.runs == 2
 
 
 class Broken(LocalMemoryStore):
@@ -99,49 +96,43 @@ class Broken(LocalMemoryStore):
         return await super().count(**asked)  # type: ignore[arg-type]
 
 
-def test_failures_are_counted_logged_and_tried_again(caplog: pytest.LogCaptureFixture) -> None:
-    async def main() -> None:
-        store = Broken()
-        await fill(store, "ann")
-        maintenance = Maintenance(
-            store, lambda: ["ann"], consolidate=None, compress=COMPRESS, ctx=context(HandClock(now=NOW))
-        )
-        with caplog.at_level(logging.WARNING, "ziggurat"):
-            await maintenance.run_once()
-        assert maintenance.counters == Counters(runs=1, failures=1)
-        assert "the memories of 'ann' were not tidied up: StoreError: the disk is full" in caplog.text
-        store.failing = False
+async def test_failures_are_counted_logged_and_tried_again(caplog: pytest.LogCaptureFixture) -> None:
+    store = Broken()
+    await fill(store, "ann")
+    maintenance = Maintenance(
+        store, lambda: ["ann"], consolidate=None, compress=COMPRESS, ctx=context(HandClock(now=NOW))
+    )
+    with caplog.at_level(logging.WARNING, "ziggurat"):
         await maintenance.run_once()
-        assert maintenance.counters == Counters(runs=2, failures=1, compressed=4, summaries=1)
+    assert maintenance.counters == Counters(runs=1, failures=1)
+    assert "the memories of 'ann' were not tidied up: StoreError: the disk is full" in caplog.text
+    store.failing = False
+    await maintenance.run_once()
+    assert maintenance.counters == Counters(runs=2, failures=1, compressed=4, summaries=1)
 
-    asyncio.run(main())
 
+async def test_what_was_merged_before_a_failure_is_counted() -> None:
+    store = LocalMemoryStore()
+    await fill(store, "ann", count=9)
+    calls = 0
 
-def test_what_was_merged_before_a_failure_is_counted() -> None:
-    async def main() -> None:
-        store = LocalMemoryStore()
-        await fill(store, "ann", count=9)
-        calls = 0
+    async def model(request: ModelRequest, ctx: Context) -> ModelResponse:
+        nonlocal calls
+        calls += 1
+        if calls == 2:
+            raise ModelError("down", kind="overloaded")
+        return await replies(request, ctx)
 
-        async def model(request: ModelRequest, ctx: Context) -> ModelResponse:
-            nonlocal calls
-            calls += 1
-            if calls == 2:
-                raise ModelError("down", kind="overloaded")
-            return await replies(request, ctx)
-
-        maintenance = Maintenance(
-            store, ["ann"], consolidate=None, compress=COMPRESS, model=model, ctx=context(HandClock(now=NOW))
-        )
-        await maintenance.run_once()
-        assert maintenance.counters == Counters(
-            runs=1, compressed=4, summaries=1, failures=1, usage=Usage(100, 10, requests=1)
-        )
-        await maintenance.run_once()
-        assert maintenance.counters.runs == 2
-        assert await store.count(owner="ann", kind="episodic") == 1
-
-    asyncio.run(main())
+    maintenance = Maintenance(
+        store, ["ann"], consolidate=None, compress=COMPRESS, model=model, ctx=context(HandClock(now=NOW))
+    )
+    await maintenance.run_once()
+    assert maintenance.counters == Counters(
+        runs=1, compressed=4, summaries=1, failures=1, usage=Usage(100, 10, requests=1)
+    )
+    await maintenance.run_once()
+    assert maintenance.counters.runs == 2
+    assert await store.count(owner="ann", kind="episodic") == 1
 
 
 @pytest.mark.parametrize(
@@ -154,102 +145,88 @@ def test_what_was_merged_before_a_failure_is_counted() -> None:
         Budget(cost=0.5, price=lambda *_: 0.5),
     ],
 )
-def test_a_spent_budget_ends_the_work_of_the_model(budget: Budget) -> None:
-    async def main() -> None:
-        store = LocalMemoryStore()
-        await fill(store, "ann", count=9)
-        maintenance = Maintenance(
-            store,
-            ["ann"],
-            consolidate=None,
-            compress=COMPRESS,
-            model=replies,
-            budget=budget,
-            ctx=context(HandClock(now=NOW)),
-        )
-        await maintenance.run_once()
-        counters = maintenance.counters
-        assert (counters.failures, counters.summaries, counters.usage.requests) == (1, 1, 1)
-
-    asyncio.run(main())
+async def test_a_spent_budget_ends_the_work_of_the_model(budget: Budget) -> None:
+    store = LocalMemoryStore()
+    await fill(store, "ann", count=9)
+    maintenance = Maintenance(
+        store,
+        ["ann"],
+        consolidate=None,
+        compress=COMPRESS,
+        model=replies,
+        budget=budget,
+        ctx=context(HandClock(now=NOW)),
+    )
+    await maintenance.run_once()
+    counters = maintenance.counters
+    assert (counters.failures, counters.summaries, counters.usage.requests) == (1, 1, 1)
 
 
-def test_a_mistake_is_logged_with_its_traceback_and_raised(caplog: pytest.LogCaptureFixture) -> None:
-    async def main() -> None:
-        store = LocalMemoryStore()
-        await fill(store, "ann")
-        maintenance = Maintenance(
-            store,
-            ["ann"],
-            consolidate=None,
-            compress=COMPRESS,
-            model=wrong(lambda request, ctx: 1 / 0),
-            ctx=context(HandClock(now=NOW)),
-        )
-        with pytest.raises(ZeroDivisionError):
-            async with maintenance:
-                await settle()
-        assert "the maintenance of memories has ended" in caplog.text
-        assert "ZeroDivisionError" in caplog.text
-
-    asyncio.run(main())
+async def test_a_mistake_is_logged_with_its_traceback_and_raised(caplog: pytest.LogCaptureFixture) -> None:
+    store = LocalMemoryStore()
+    await fill(store, "ann")
+    maintenance = Maintenance(
+        store,
+        ["ann"],
+        consolidate=None,
+        compress=COMPRESS,
+        model=wrong(lambda request, ctx: 1 / 0),
+        ctx=context(HandClock(now=NOW)),
+    )
+    with pytest.raises(ZeroDivisionError):
+        async with maintenance:
+            await settle()
+    assert "the maintenance of memories has ended" in caplog.text
+    assert "ZeroDivisionError" in caplog.text
 
 
 @pytest.mark.parametrize("place", PLACES)
-def test_stopping_in_the_middle_changes_nothing_and_gives_the_lease_back(place: str, tmp_path: Path) -> None:
-    async def main() -> None:
-        ctx = context(HandClock(now=NOW))
-        store = opened(place, tmp_path)
-        await fill(store, "ann")
-        asking = asyncio.Event()
+async def test_stopping_in_the_middle_changes_nothing_and_gives_the_lease_back(place: str, tmp_path: Path) -> None:
+    ctx = context(HandClock(now=NOW))
+    store = opened(place, tmp_path)
+    await fill(store, "ann")
+    asking = asyncio.Event()
 
-        async def model(request: ModelRequest, ctx: Context) -> ModelResponse:
-            asking.set()
-            await asyncio.Event().wait()
-            raise AssertionError
+    async def model(request: ModelRequest, ctx: Context) -> ModelResponse:
+        asking.set()
+        await asyncio.Event().wait()
+        raise AssertionError
 
-        async with Maintenance(store, ["ann"], consolidate=None, compress=COMPRESS, model=model, ctx=ctx):
-            await asking.wait()
-            with pytest.raises(LeaseHeld):
-                async with leased(store, "ann", LEASE, ctx, 60):
-                    pass
-        assert await store.count(owner="ann") == 5
-        async with leased(store, "ann", LEASE, ctx, 60):
-            pass
-        await store.close()
-
-    asyncio.run(main())
+    async with Maintenance(store, ["ann"], consolidate=None, compress=COMPRESS, model=model, ctx=ctx):
+        await asking.wait()
+        with pytest.raises(LeaseHeld):
+            async with leased(store, "ann", LEASE, ctx, 60):
+                pass
+    assert await store.count(owner="ann") == 5
+    async with leased(store, "ann", LEASE, ctx, 60):
+        pass
+    await store.close()
 
 
 @pytest.mark.parametrize("place", PLACES)
-def test_two_on_one_store_never_work_at_once(place: str, tmp_path: Path) -> None:
-    async def main() -> None:
-        ctx = context(HandClock(now=NOW))
-        store = opened(place, tmp_path)
-        await fill(store, "ann", count=41)
-        working = most = 0
+async def test_two_on_one_store_never_work_at_once(place: str, tmp_path: Path) -> None:
+    ctx = context(HandClock(now=NOW))
+    store = opened(place, tmp_path)
+    await fill(store, "ann", count=41)
+    working = most = 0
 
-        async def model(request: ModelRequest, ctx: Context) -> ModelResponse:
-            nonlocal working, most
-            working += 1
-            most = max(most, working)
-            for _ in range(5):
-                await asyncio.sleep(0)
-            working -= 1
-            return await replies(request, ctx)
+    async def model(request: ModelRequest, ctx: Context) -> ModelResponse:
+        nonlocal working, most
+        working += 1
+        most = max(most, working)
+        for _ in range(5):
+            await asyncio.sleep(0)
+        working -= 1
+        return await replies(request, ctx)
 
-        several = [
-            Maintenance(store, ["ann"], consolidate=None, compress=COMPRESS, model=model, ctx=ctx) for _ in range(4)
-        ]
-        await asyncio.gather(*(each.run_once() for each in several))
-        done = [each.counters for each in several]
-        assert most == 1
-        assert sum(each.compressed for each in done) == 40
-        assert sum(each.failures for each in done) == 0
-        assert await store.count(owner="ann", kind="episodic") == 1
-        await store.close()
-
-    asyncio.run(main())
+    several = [Maintenance(store, ["ann"], consolidate=None, compress=COMPRESS, model=model, ctx=ctx) for _ in range(4)]
+    await asyncio.gather(*(each.run_once() for each in several))
+    done = [each.counters for each in several]
+    assert most == 1
+    assert sum(each.compressed for each in done) == 40
+    assert sum(each.failures for each in done) == 0
+    assert await store.count(owner="ann", kind="episodic") == 1
+    await store.close()
 
 
 @pytest.mark.parametrize(

@@ -70,30 +70,27 @@ def test_the_floor_is_for_each_memory() -> None:
 
 
 @pytest.mark.parametrize("facts", [3, 40, 300])
-def test_kinds_that_are_looked_for_apart_hide_nothing(facts: int) -> None:
+async def test_kinds_that_are_looked_for_apart_hide_nothing(facts: int) -> None:
     """The hits are those of a search of all and of a search of the other kinds, together in order of relevance."""
 
-    async def main() -> None:
-        draw, store = Random(facts), LocalMemoryStore()
-        kinds = ["episodic"] * 700 + ["semantic"] * facts
-        await store.add(
-            [
-                MemoryRecord(
-                    id=str(number),
-                    owner="ann",
-                    content=f"tea {draw.choice(('hot', 'cold'))} {number}",
-                    kind=kind,
-                    embedding=pack([draw.uniform(0.5, 1) if kind == "episodic" else 0.4, 1, draw.random()]),
-                )
-                for number, kind in enumerate(kinds)
-            ]
-        )
-        for text in (None, "hot tea"):
-            query = Query(owner="ann", text=text, embedding=pack([1, 0, 0]), limit=10)
-            both = await store.search(replace(query, apart=("episodic",)))
-            every, others = await store.search(query), await store.search(replace(query, without=("episodic",)))
-            assert {hit.record.id for hit in both} == {hit.record.id for hit in (*every, *others)}
-            good = [round(hit.relevance, 6) for hit in both]
-            assert good == sorted(good, reverse=True)
-
-    asyncio.run(main())
+    draw, store = Random(facts), LocalMemoryStore()
+    kinds = ["episodic"] * 700 + ["semantic"] * facts
+    await store.add(
+        [
+            MemoryRecord(
+                id=str(number),
+                owner="ann",
+                content=f"tea {draw.choice(('hot', 'cold'))} {number}",
+                kind=kind,
+                embedding=pack([draw.uniform(0.5, 1) if kind == "episodic" else 0.4, 1, draw.random()]),
+            )
+            for number, kind in enumerate(kinds)
+        ]
+    )
+    for text in (None, "hot tea"):
+        query = Query(owner="ann", text=text, embedding=pack([1, 0, 0]), limit=10)
+        both = await store.search(replace(query, apart=("episodic",)))
+        every, others = await store.search(query), await store.search(replace(query, without=("episodic",)))
+        assert {hit.record.id for hit in both} == {hit.record.id for hit in (*every, *others)}
+        good = [round(hit.relevance, 6) for hit in both]
+        assert good == sorted(good, reverse=True)

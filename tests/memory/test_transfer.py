@@ -49,57 +49,48 @@ async def in_use(store: MemoryStore) -> list[str]:
 
 @pytest.mark.parametrize("target", PLACES)
 @pytest.mark.parametrize("source", PLACES)
-def test_an_imported_store_holds_and_answers_the_same(source: str, target: str, tmp_path: Path) -> None:
+async def test_an_imported_store_holds_and_answers_the_same(source: str, target: str, tmp_path: Path) -> None:
     draw = random.Random(5)
     records, queries = memories(draw), [query(draw) for _ in range(60)]
 
-    async def main() -> None:
-        one, other = opened(source, tmp_path), opened(target, tmp_path)
-        await change(one, records, random.Random(11))
-        lines = await exported(one)
-        reports: list[Imported] = []
-        report = await import_memories(other, lines, progress=reports.append)
-        assert report == Imported(len(lines) - 2, len(lines) - 2, 0) == reports[-1]
-        assert [each.done for each in reports] == [*range(200, len(lines) - 2, 200), len(lines) - 2]
-        assert records_in(await exported(other)) == records_in(lines)
-        assert await answers(other, queries) == await answers(one, queries)
-        assert await import_memories(other, lines) == Imported(len(lines) - 2, 0, len(lines) - 2)
-        assert records_in(await exported(other)) == records_in(lines)
-        await one.close()
-        await other.close()
-
-    asyncio.run(main())
+    one, other = opened(source, tmp_path), opened(target, tmp_path)
+    await change(one, records, random.Random(11))
+    lines = await exported(one)
+    reports: list[Imported] = []
+    report = await import_memories(other, lines, progress=reports.append)
+    assert report == Imported(len(lines) - 2, len(lines) - 2, 0) == reports[-1]
+    assert [each.done for each in reports] == [*range(200, len(lines) - 2, 200), len(lines) - 2]
+    assert records_in(await exported(other)) == records_in(lines)
+    assert await answers(other, queries) == await answers(one, queries)
+    assert await import_memories(other, lines) == Imported(len(lines) - 2, 0, len(lines) - 2)
+    assert records_in(await exported(other)) == records_in(lines)
+    await one.close()
+    await other.close()
 
 
-def test_history_and_undo_work_after_an_import() -> None:
-    async def main() -> None:
-        ctx = context(HandClock())
-        one, other = LocalMemoryStore(), LocalMemoryStore()
-        memory = AgentMemory(one, "ann", ctx=ctx)
-        await memory.remember("Ann lives in Rome", kind="semantic", key="home", taint=["web"])
-        oslo = await memory.remember("Ann lives in Oslo", kind="semantic", key="home")
-        await AgentMemory(one, "ben", ctx=ctx).remember("Ben swims")
-        async with leased(one, "ann", "consolidation", ctx, 60):
-            lines = await exported(one, "ann")
-        assert len(lines) == 4  # without the lease and without what is Ben's
-        await import_memories(other, lines)
-        moved = AgentMemory(other, "ann", ctx=ctx)
-        assert await moved.history(oslo.id) == await memory.history(oslo.id)
-        (rome,) = await moved.undo(oslo.id)
-        assert (rome.content, rome.taint) == ("Ann lives in Rome", ("web",))
-
-    asyncio.run(main())
+async def test_history_and_undo_work_after_an_import() -> None:
+    ctx = context(HandClock())
+    one, other = LocalMemoryStore(), LocalMemoryStore()
+    memory = AgentMemory(one, "ann", ctx=ctx)
+    await memory.remember("Ann lives in Rome", kind="semantic", key="home", taint=["web"])
+    oslo = await memory.remember("Ann lives in Oslo", kind="semantic", key="home")
+    await AgentMemory(one, "ben", ctx=ctx).remember("Ben swims")
+    async with leased(one, "ann", "consolidation", ctx, 60):
+        lines = await exported(one, "ann")
+    assert len(lines) == 4  # without the lease and without what is Ben's
+    await import_memories(other, lines)
+    moved = AgentMemory(other, "ann", ctx=ctx)
+    assert await moved.history(oslo.id) == await memory.history(oslo.id)
+    (rome,) = await moved.undo(oslo.id)
+    assert (rome.content, rome.taint) == ("Ann lives in Rome", ("web",))
 
 
-def test_without_vectors_the_names_of_their_models_are_left_out_too() -> None:
-    async def main() -> None:
-        store, other = LocalMemoryStore(), LocalMemoryStore()
-        await store.add([MemoryRecord(id="1", owner="ann", content="tea", embedding=bytes(8), embedder="one")])
-        await import_memories(other, [line async for line in export_memories(store, vectors=False)])
-        assert await other.get(["1"]) == [MemoryRecord(id="1", owner="ann", content="tea")]
-        assert await other.stale("ann", "two", 9) == await other.get(["1"])
-
-    asyncio.run(main())
+async def test_without_vectors_the_names_of_their_models_are_left_out_too() -> None:
+    store, other = LocalMemoryStore(), LocalMemoryStore()
+    await store.add([MemoryRecord(id="1", owner="ann", content="tea", embedding=bytes(8), embedder="one")])
+    await import_memories(other, [line async for line in export_memories(store, vectors=False)])
+    assert await other.get(["1"]) == [MemoryRecord(id="1", owner="ann", content="tea")]
+    assert await other.stale("ann", "two", 9) == await other.get(["1"])
 
 
 def line(content: str, **more: str) -> bytes:
@@ -159,16 +150,13 @@ def test_other_files_and_formats_are_refused(line: bytes) -> None:
         asyncio.run(import_memories(LocalMemoryStore(), wrong([line.decode()])))
 
 
-def test_an_id_of_another_owner_is_refused_before_anything_is_stored() -> None:
-    async def main() -> None:
-        source, target = LocalMemoryStore(), LocalMemoryStore()
-        await source.add([MemoryRecord(id=f"{n}", owner="ann", content="tea") for n in range(3)])
-        await target.add([MemoryRecord(id="2", owner="ben", content="tea")])
-        with pytest.raises(ConfigurationError, match="line 4: the memory '2' of 'ann' belongs to 'ben'"):
-            await import_memories(target, await exported(source))
-        assert await target.count(owner="ann") == 0
-
-    asyncio.run(main())
+async def test_an_id_of_another_owner_is_refused_before_anything_is_stored() -> None:
+    source, target = LocalMemoryStore(), LocalMemoryStore()
+    await source.add([MemoryRecord(id=f"{n}", owner="ann", content="tea") for n in range(3)])
+    await target.add([MemoryRecord(id="2", owner="ben", content="tea")])
+    with pytest.raises(ConfigurationError, match="line 4: the memory '2' of 'ann' belongs to 'ben'"):
+        await import_memories(target, await exported(source))
+    assert await target.count(owner="ann") == 0
 
 
 class Failing(LocalMemoryStore):
@@ -183,18 +171,15 @@ class Failing(LocalMemoryStore):
         await super().add(records)
 
 
-def test_an_interrupted_import_is_completed_by_importing_again() -> None:
-    async def main() -> None:
-        source, target = LocalMemoryStore(), Failing()
-        await source.add([MemoryRecord(id=f"{n}", owner="ann", content="tea", created=float(n)) for n in range(1000)])
-        lines = await exported(source)
-        with pytest.raises(StoreError):
-            await import_memories(target, lines)
-        assert await target.count(owner="ann") == 400
-        assert await import_memories(target, lines) == Imported(1000, 600, 400)
-        assert records_in(await exported(target)) == records_in(lines)
-
-    asyncio.run(main())
+async def test_an_interrupted_import_is_completed_by_importing_again() -> None:
+    source, target = LocalMemoryStore(), Failing()
+    await source.add([MemoryRecord(id=f"{n}", owner="ann", content="tea", created=float(n)) for n in range(1000)])
+    lines = await exported(source)
+    with pytest.raises(StoreError):
+        await import_memories(target, lines)
+    assert await target.count(owner="ann") == 400
+    assert await import_memories(target, lines) == Imported(1000, 600, 400)
+    assert records_in(await exported(target)) == records_in(lines)
 
 
 @given(st.lists(st.lists(st.tuples(st.sampled_from("abc"), st.integers(0, 3)), max_size=6), min_size=1, max_size=5))
@@ -227,23 +212,20 @@ def test_a_newer_export_completes_an_older_one(rounds: list[list[tuple[str, int]
 
 
 @pytest.mark.parametrize("later", [True, False])
-def test_of_facts_under_one_key_from_two_stores_the_latest_is_in_use(later: bool) -> None:
-    async def main() -> None:
-        clock = HandClock()
-        ctx = context(clock)
-        stores = [LocalMemoryStore(), LocalMemoryStore()]
-        for store, home in zip(stores if later else reversed(stores), ("Rome", "Oslo"), strict=True):
-            await clock.advance(1)
-            await AgentMemory(store, "ann", ctx=ctx).remember(home, kind="semantic", key="home")
-        await import_memories(stores[0], await exported(stores[1]))
-        memory = AgentMemory(stores[0], "ann", ctx=ctx)
-        assert await in_use(stores[0]) == ["Oslo"]
-        live = await memory.semantic.about("home")
-        assert live is not None
-        assert [each.content for each in await memory.history(live.id)] == ["Oslo", "Rome"]
-        assert [each.content for each in await memory.undo(live.id)] == ["Rome"]
-
-    asyncio.run(main())
+async def test_of_facts_under_one_key_from_two_stores_the_latest_is_in_use(later: bool) -> None:
+    clock = HandClock()
+    ctx = context(clock)
+    stores = [LocalMemoryStore(), LocalMemoryStore()]
+    for store, home in zip(stores if later else reversed(stores), ("Rome", "Oslo"), strict=True):
+        await clock.advance(1)
+        await AgentMemory(store, "ann", ctx=ctx).remember(home, kind="semantic", key="home")
+    await import_memories(stores[0], await exported(stores[1]))
+    memory = AgentMemory(stores[0], "ann", ctx=ctx)
+    assert await in_use(stores[0]) == ["Oslo"]
+    live = await memory.semantic.about("home")
+    assert live is not None
+    assert [each.content for each in await memory.history(live.id)] == ["Oslo", "Rome"]
+    assert [each.content for each in await memory.undo(live.id)] == ["Rome"]
 
 
 class Forgetful(LocalMemoryStore):

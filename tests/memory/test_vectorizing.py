@@ -35,45 +35,40 @@ class Countdown:
 
 
 @pytest.mark.parametrize("place", PLACES)
-def test_reembedding_reports_progress_and_goes_on_where_it_was_interrupted(place: str, tmp_path: Path) -> None:
+async def test_reembedding_reports_progress_and_goes_on_where_it_was_interrupted(place: str, tmp_path: Path) -> None:
     many = 2 * BATCH + 40
 
-    async def main() -> None:
-        store = opened(place, tmp_path)
-        memories = [
-            MemoryRecord(
-                id=f"{n}", owner="ann", content=f"tea {n}", created=n // 7, embedding=pack([1]), embedder="old"
-            )
-            for n in range(many - 20)
-        ]
-        memories += [MemoryRecord(id=f"b{n}", owner="ann", content=f"b {n}", created=0.0) for n in range(20)]
-        await store.add(memories)
-        await store.add([MemoryRecord(id="w", owner="ann", content="w", kind="working")])
-        await store.add([MemoryRecord(id="gone", owner="ann", content="gone", archived=True)])
-        seen: list[Reembedded] = []
-        first = Countdown("new", fails_at=3)  # the first call asks for the name of the model
-        with pytest.raises(ModelError):
-            await reembed(store, "ann", first, root(), progress=seen.append)
-        assert [(each.done, each.model, each.total) for each in seen] == [(BATCH, "new", many + 1)]
-        assert await store.count(owner="ann") == many + 1
-        seen.clear()
-        second = Countdown("new")
-        report = await AgentMemory(store, "ann", embedder=second).reembed(seen.append)
-        assert report == Reembedded(many - BATCH, "new", many + 1, many + 1) == seen[-1]
-        assert len(seen) == 2
-        assert sorted([*first.texts, *second.texts]) == sorted([record.content for record in memories] + ["model"] * 2)
-        stored = {record.id: record async for record in store.scan(owner="ann")}
-        for record in memories:
-            made = stored[record.id]
-            assert (made.embedding, made.embedder) == (pack([float(len(record.content)), 1.0]), "new")
-        assert stored["w"].embedding is None
-        again = await reembed(store, "ann", Countdown("new"), root())
-        assert (again.done, again.examined) == (0, many + 1)
-        again = await reembed(store, "ann", Countdown("new"), root(), renew_all=True)
-        assert (again.done, again.examined) == (many, many + 1)
-        await store.close()
-
-    asyncio.run(main())
+    store = opened(place, tmp_path)
+    memories = [
+        MemoryRecord(id=f"{n}", owner="ann", content=f"tea {n}", created=n // 7, embedding=pack([1]), embedder="old")
+        for n in range(many - 20)
+    ]
+    memories += [MemoryRecord(id=f"b{n}", owner="ann", content=f"b {n}", created=0.0) for n in range(20)]
+    await store.add(memories)
+    await store.add([MemoryRecord(id="w", owner="ann", content="w", kind="working")])
+    await store.add([MemoryRecord(id="gone", owner="ann", content="gone", archived=True)])
+    seen: list[Reembedded] = []
+    first = Countdown("new", fails_at=3)  # the first call asks for the name of the model
+    with pytest.raises(ModelError):
+        await reembed(store, "ann", first, root(), progress=seen.append)
+    assert [(each.done, each.model, each.total) for each in seen] == [(BATCH, "new", many + 1)]
+    assert await store.count(owner="ann") == many + 1
+    seen.clear()
+    second = Countdown("new")
+    report = await AgentMemory(store, "ann", embedder=second).reembed(seen.append)
+    assert report == Reembedded(many - BATCH, "new", many + 1, many + 1) == seen[-1]
+    assert len(seen) == 2
+    assert sorted([*first.texts, *second.texts]) == sorted([record.content for record in memories] + ["model"] * 2)
+    stored = {record.id: record async for record in store.scan(owner="ann")}
+    for record in memories:
+        made = stored[record.id]
+        assert (made.embedding, made.embedder) == (pack([float(len(record.content)), 1.0]), "new")
+    assert stored["w"].embedding is None
+    again = await reembed(store, "ann", Countdown("new"), root())
+    assert (again.done, again.examined) == (0, many + 1)
+    again = await reembed(store, "ann", Countdown("new"), root(), renew_all=True)
+    assert (again.done, again.examined) == (many, many + 1)
+    await store.close()
 
 
 @given(st.lists(st.integers(-9, 9), min_size=4, max_size=4).filter(any))
@@ -93,19 +88,16 @@ def test_the_vector_of_a_fact_lies_between_its_text_and_its_subject(key: list[in
     asyncio.run(main())
 
 
-def test_an_embedder_that_changes_its_name_is_refused_before_its_vectors_are_stored() -> None:
-    async def main() -> None:
-        store = opened("memory", Path())
-        await store.add([MemoryRecord(id="1", owner="ann", content="tea")])
-        embedder = Countdown("one")
+async def test_an_embedder_that_changes_its_name_is_refused_before_its_vectors_are_stored() -> None:
+    store = opened("memory", Path())
+    await store.add([MemoryRecord(id="1", owner="ann", content="tea")])
+    embedder = Countdown("one")
 
-        async def changing(request: EmbedRequest, ctx: Context) -> Embeddings:
-            made = await embedder(request, ctx)
-            embedder.model = "two"
-            return made
+    async def changing(request: EmbedRequest, ctx: Context) -> Embeddings:
+        made = await embedder(request, ctx)
+        embedder.model = "two"
+        return made
 
-        with pytest.raises(ModelError, match="calls itself 'one' and 'two'"):
-            await reembed(store, None, changing, root())
-        assert [record.embedding async for record in store.scan(owner=None)] == [None]
-
-    asyncio.run(main())
+    with pytest.raises(ModelError, match="calls itself 'one' and 'two'"):
+        await reembed(store, None, changing, root())
+    assert [record.embedding async for record in store.scan(owner=None)] == [None]

@@ -14,25 +14,22 @@ from ziggurat.memory.working import WorkingMemory
 from ziggurat.testing.clock import HandClock
 
 
-def test_reading_a_value_keeps_it_and_the_least_recently_used_goes() -> None:
-    async def main() -> None:
-        store = LocalMemoryStore()
-        memory = WorkingMemory(store, "ann", capacity=2, ctx=context(HandClock()))
-        await memory.set("goal", "fly to Rome")
-        await memory.set("seat", "window")
-        assert await memory.get("goal") == "fly to Rome"
-        await memory.set("meal", "pasta")
-        assert await memory.items() == {"goal": "fly to Rome", "meal": "pasta"}
-        assert await memory.get("seat") is None
-        await memory.set("goal", "fly to Oslo", origin="tool")
-        assert await memory.items() == {"meal": "pasta", "goal": "fly to Oslo"}
-        assert [record.taint async for record in store.scan(owner="ann", newest_first=True, limit=1)] == [("tool",)]
-        assert await WorkingMemory(store, "an").items() == {}
-        assert (await memory.discard("goal"), await memory.discard("goal")) == (True, False)
-        await memory.clear()
-        assert await memory.items() == {}
-
-    asyncio.run(main())
+async def test_reading_a_value_keeps_it_and_the_least_recently_used_goes() -> None:
+    store = LocalMemoryStore()
+    memory = WorkingMemory(store, "ann", capacity=2, ctx=context(HandClock()))
+    await memory.set("goal", "fly to Rome")
+    await memory.set("seat", "window")
+    assert await memory.get("goal") == "fly to Rome"
+    await memory.set("meal", "pasta")
+    assert await memory.items() == {"goal": "fly to Rome", "meal": "pasta"}
+    assert await memory.get("seat") is None
+    await memory.set("goal", "fly to Oslo", origin="tool")
+    assert await memory.items() == {"meal": "pasta", "goal": "fly to Oslo"}
+    assert [record.taint async for record in store.scan(owner="ann", newest_first=True, limit=1)] == [("tool",)]
+    assert await WorkingMemory(store, "an").items() == {}
+    assert (await memory.discard("goal"), await memory.discard("goal")) == (True, False)
+    await memory.clear()
+    assert await memory.items() == {}
 
 
 def test_wrong_arguments_raise_at_once() -> None:

@@ -1,4 +1,3 @@
-import asyncio
 from typing import Any, TypeVar
 
 import pytest
@@ -30,7 +29,7 @@ async def noted(request: Q, ctx: Context, inner: Service[Q, R], *, word: str) ->
     return await inner(request, ctx)
 
 
-def test_layers_go_around_every_call_of_their_kind_at_any_depth() -> None:
+async def test_layers_go_around_every_call_of_their_kind_at_any_depth() -> None:
     seen.clear()
 
     def look() -> str:
@@ -46,7 +45,7 @@ def test_layers_go_around_every_call_of_their_kind_at_any_depth() -> None:
             everywhere(model=[noted(word="m1"), noted(word="m2")], tool=[noted(word="t")], agent=[noted(word="a")])
         ],
     )
-    assert asyncio.run(outer.run("go")).text == "done"
+    assert (await outer.run("go")).text == "done"
     deep = "outer/step-1/tool-1:inner/inner"
     assert seen == [
         "a outer",
@@ -64,9 +63,9 @@ def test_layers_go_around_every_call_of_their_kind_at_any_depth() -> None:
     ]
 
 
-def test_a_retry_of_every_model_is_one_call_on_record() -> None:
+async def test_a_retry_of_every_model_is_one_call_on_record() -> None:
     model = ScriptedModel(ConnectionError("gone"), "back")
-    run = asyncio.run(Agent(model, middleware=[everywhere(model=[retry(attempts=2, base=0)])]).run("go"))
+    run = await Agent(model, middleware=[everywhere(model=[retry(attempts=2, base=0)])]).run("go")
     assert (run.text, len(model.calls), run.steps) == ("back", 2, 1)
 
 
@@ -105,7 +104,7 @@ class Noting:
         return await self.inner(request, ctx)
 
 
-def test_a_layer_may_be_a_class_wherever_layers_are_given() -> None:
+async def test_a_layer_may_be_a_class_wherever_layers_are_given() -> None:
     seen.clear()
     agent = Agent(ScriptedModel(always="done"), name="one")
 
@@ -117,5 +116,5 @@ def test_a_layer_may_be_a_class_wherever_layers_are_given() -> None:
     plan = workflow(Task("a", agent=agent, prompt="go", layers=[Noting]), Task("b", function=work), name="plan")
     runnables: list[Any] = [agent.layered(Noting), everywhere_in, plan]
     for each in runnables:
-        assert asyncio.run(each.run("go")).stop == Completed()
+        assert (await each.run("go")).stop == Completed()
     assert seen == ["class one", "class two", "class two/step-1/model", "class plan/a/one", "class plan/b"]

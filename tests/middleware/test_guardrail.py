@@ -1,5 +1,3 @@
-import asyncio
-
 import pytest
 
 from tests.agents.support import Folded, assert_sendable
@@ -28,12 +26,12 @@ def look() -> str:
 
 
 @pytest.mark.parametrize("streamed", [False, True])
-def test_an_answer_is_mended_and_the_bad_one_is_nowhere(streamed: bool) -> None:
+async def test_an_answer_is_mended_and_the_bad_one_is_nowhere(streamed: bool) -> None:
     cost = Usage(input=3, output=1, requests=1)
     model = ScriptedModel(tool_call("look"), "It is $5.", "It is cheap.", usage=cost)
     heard = Folded()
     agent = Agent(model, tools=[look], middleware=[OutputGuardrail(no_prices)])
-    run = asyncio.run(agent.run("go", listeners=[heard] if streamed else []))
+    run = await agent.run("go", listeners=[heard] if streamed else [])
     assert (run.text, run.steps, run.usage, run.model_calls) == ("It is cheap.", 2, cost * 3, 3)
     assert "It is $5." not in repr(list(run.messages))
     assert_sendable(run.messages)
@@ -44,31 +42,31 @@ def test_an_answer_is_mended_and_the_bad_one_is_nowhere(streamed: bool) -> None:
     assert streamed == any(isinstance(event, Dropped) for event in heard.events)
 
 
-def test_after_the_bound_the_run_is_denied_and_what_it_cost_is_counted() -> None:
+async def test_after_the_bound_the_run_is_denied_and_what_it_cost_is_counted() -> None:
     model = ScriptedModel(always="$", usage=Usage(input=1, output=1, requests=1))
-    run = asyncio.run(Agent(model, middleware=[OutputGuardrail(no_prices, retries=1)]).run("go"))
+    run = await Agent(model, middleware=[OutputGuardrail(no_prices, retries=1)]).run("go")
     assert run.stop == stops.ModelCallDenied("no answer passed the check in 2 tries: name no prices")
     assert (len(model.calls), run.usage.total) == (2, 4)
     assert_sendable(run.messages)
 
 
-def test_a_typed_answer_is_checked_as_a_value() -> None:
+async def test_a_typed_answer_is_checked_as_a_value() -> None:
     async def small(value: int, ctx: Context) -> str | None:
         return "too large" if value == 30 else None
 
     model = ScriptedModel(tool_call("final_answer", value=30), tool_call("final_answer", value=3))
-    run = asyncio.run(Agent(model, output=int, middleware=[OutputGuardrail(small)]).run("go"))
+    run = await Agent(model, output=int, middleware=[OutputGuardrail(small)]).run("go")
     assert run.output == 3
     assert_sendable(model.last.messages)
     assert model.last.messages[-1].tool_results[0].text == "too large"
 
 
 @pytest.mark.parametrize(("agents", "told"), [("own", "$1"), ("all", "one")])
-def test_whose_answers_are_checked(agents: Guarded, told: str) -> None:
+async def test_whose_answers_are_checked(agents: Guarded, told: str) -> None:
     inner = Agent(ScriptedModel("$1", "one"), name="inner")
     guardrail = OutputGuardrail(no_prices, agents=agents)
     agent = Agent(ScriptedModel(tool_call("inner", input="x"), "$2", "ok"), tools=[inner], middleware=[guardrail])
-    run = asyncio.run(agent.run("go"))
+    run = await agent.run("go")
     assert (run.observations, run.text) == ((told,), "ok")
     assert repr(guardrail) == f"OutputGuardrail(no_prices, retries=2, agents={agents!r})"
 

@@ -1,6 +1,5 @@
 """Inheritance of middleware: unused hooks add no calls, and the order is the same at any depth."""
 
-import asyncio
 from collections import Counter
 
 import pytest
@@ -83,7 +82,7 @@ class Order(Middleware):
         return run
 
 
-def test_an_agent_with_hookless_middleware_takes_the_way_of_one_without() -> None:
+async def test_an_agent_with_hookless_middleware_takes_the_way_of_one_without() -> None:
     seen: list[HookChain | None] = []
 
     def look(ctx: Context) -> str:
@@ -93,7 +92,7 @@ def test_an_agent_with_hookless_middleware_takes_the_way_of_one_without() -> Non
 
     model = ScriptedModel(tool_call("look"), "done")
     agent = Agent(model, tools=[look], middleware=[Quiet(), Quiet()])
-    assert asyncio.run(agent.run("go")).text == "done"
+    assert (await agent.run("go")).text == "done"
     assert seen == [None]
 
 
@@ -103,7 +102,7 @@ async def count() -> "object":
         yield each
 
 
-def test_the_onion_has_one_order_in_every_call() -> None:
+async def test_the_onion_has_one_order_in_every_call() -> None:
     notes: list[str] = []
     agent = Agent(
         ScriptedModel(tool_call("count")),
@@ -111,7 +110,7 @@ def test_the_onion_has_one_order_in_every_call() -> None:
         middleware=[Order("a", notes), Order("b", notes)],
         stop=until_tool_called("count"),
     )
-    run = asyncio.run(agent.run("go"))
+    run = await agent.run("go")
     assert run.observations == ("1ab2ab",)
     assert notes == [
         "before_agent a", "before_agent b", "into_agent a", "into_agent b",
@@ -126,7 +125,7 @@ def test_the_onion_has_one_order_in_every_call() -> None:
 
 @pytest.mark.parametrize("depth", [1, 2, 3])
 @pytest.mark.parametrize("where", ["model", "hook"])
-def test_an_error_is_told_to_every_middleware_once_at_any_depth(depth: int, where: str) -> None:
+async def test_an_error_is_told_to_every_middleware_once_at_any_depth(depth: int, where: str) -> None:
     class Failing(Middleware):
         async def before_model(self, request: ModelRequest, ctx: Context) -> None:
             if ctx.path.endswith(f"agent-{depth}/step-1/model"):
@@ -143,14 +142,14 @@ def test_an_error_is_told_to_every_middleware_once_at_any_depth(depth: int, wher
         agent = Agent(model, tools=[child], name=f"agent-{level}", middleware=given if level == 1 else [])
     if depth == 1:
         agent = Agent(ScriptedModel(error if where == "model" else "unsaid"), name="agent-1", middleware=given)
-    asyncio.run(agent.run("go"))
+    await agent.run("go")
     for each in (first, second):
         assert Counter(id(error) for _, error in each.heard).most_common(1)[0][1] == 1
         assert sum("broken" in str(error) for _, error in each.heard) == 1
         assert each.heard[0][0].endswith("/model")
 
 
-def test_a_hook_that_raises_ends_the_call_before_the_hooks_after_it() -> None:
+async def test_a_hook_that_raises_ends_the_call_before_the_hooks_after_it() -> None:
     notes: list[str] = []
 
     class Refusing(Middleware):
@@ -159,7 +158,7 @@ def test_a_hook_that_raises_ends_the_call_before_the_hooks_after_it() -> None:
 
     errors = Errors()
     agent = Agent(ScriptedModel("unsaid"), middleware=[Refusing(), Order("b", notes), errors])
-    run = asyncio.run(agent.run("go"))
+    run = await agent.run("go")
     assert run.stop.error == "no"  # type: ignore[union-attr]
     assert "before_model b" not in notes
     assert len(errors.heard) == 1

@@ -1,4 +1,3 @@
-import asyncio
 import logging
 from collections.abc import AsyncIterator
 
@@ -17,11 +16,11 @@ async def count() -> AsyncIterator[str]:
     yield "hidden two"
 
 
-def test_each_call_has_a_line_and_none_says_what_was_said(caplog: pytest.LogCaptureFixture) -> None:
+async def test_each_call_has_a_line_and_none_says_what_was_said(caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.INFO, "ziggurat.calls")
     counts = HookCounts()
     agent = Agent(ScriptedModel(tool_call("count"), "hidden answer"), tools=[count], middleware=[Logging(counts)])
-    asyncio.run(agent.run("hidden question"))
+    await agent.run("hidden question")
     lines = [record.getMessage() for record in caplog.records if record.name == "ziggurat.calls"]
     assert lines == [
         "agent begins: 1 messages",
@@ -39,17 +38,17 @@ def test_each_call_has_a_line_and_none_says_what_was_said(caplog: pytest.LogCapt
     assert counts.on_model_delta >= 2
 
 
-def test_an_error_is_a_warning_with_its_kind(caplog: pytest.LogCaptureFixture) -> None:
+async def test_an_error_is_a_warning_with_its_kind(caplog: pytest.LogCaptureFixture) -> None:
     agent = Agent(ScriptedModel(ModelError("hidden", kind="invalid_request")), middleware=[Logging()])
-    asyncio.run(agent.run("go"))
+    await agent.run("go")
     warned = [record.getMessage() for record in caplog.records if record.levelno == logging.WARNING]
     assert warned == ["agent/step-1/model failed: ModelError"]
 
 
-def test_lines_go_where_they_are_sent(caplog: pytest.LogCaptureFixture) -> None:
+async def test_lines_go_where_they_are_sent(caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.DEBUG)
     agent = Agent(ScriptedModel("x"), middleware=[Logging(logger=logging.getLogger("mine"), level=logging.DEBUG)])
-    asyncio.run(agent.run("go"))
+    await agent.run("go")
     assert {record.name for record in caplog.records if "asks" in record.getMessage()} == {"mine"}
 
 

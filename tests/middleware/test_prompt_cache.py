@@ -70,12 +70,12 @@ def test_it_may_refuse_and_remembers_nothing_of_the_run_before() -> None:
         asyncio.run(agent.run("go"))
 
 
-def test_each_nested_agent_has_a_prefix_of_its_own() -> None:
+async def test_each_nested_agent_has_a_prefix_of_its_own() -> None:
     heard: list[Event] = []
     inner = Agent(ScriptedModel(always="yes"), name="inner", instructions="other")
     model = ScriptedModel(tool_call("inner", input="a"), tool_call("inner", input="b"), "done")
     agent = Agent(model, tools=[inner], middleware=[PromptCacheGuard()])
-    asyncio.run(agent.run("go", listeners=[heard.append]))
+    await agent.run("go", listeners=[heard.append])
     assert not [event for event in heard if isinstance(event, Warned)]
 
 

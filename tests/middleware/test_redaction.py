@@ -167,7 +167,7 @@ def test_no_secret_leaves_wherever_it_is_cut(secret: str, caplog: pytest.LogCapt
     assert not caught.holds(secret)
 
 
-def test_what_is_not_secret_passes_unchanged() -> None:
+async def test_what_is_not_secret_passes_unchanged() -> None:
     text = "A basic authentication needs a token; see task-1234 at https://example.org/a?b=c. 你好 世界"
     heard: list[str] = []
     agent = Agent(ScriptedModel(list(text)), middleware=[Redaction(*LITERALS, emails=True)])
@@ -176,27 +176,27 @@ def test_what_is_not_secret_passes_unchanged() -> None:
         if isinstance(event, Delta) and isinstance(event.delta, TextDelta):
             heard.append(event.delta.text)
 
-    assert asyncio.run(agent.run(text, listeners=[hear])).text == text
+    assert (await agent.run(text, listeners=[hear])).text == text
     assert "".join(heard) == text
     assert len(heard) > 10
 
 
-def test_a_thought_that_was_masked_loses_its_proof_and_others_keep_theirs() -> None:
+async def test_a_thought_that_was_masked_loses_its_proof_and_others_keep_theirs() -> None:
     key = SECRETS[7]
     reply = assistant(Thinking("plain", "p1", None, "rs_1"), Thinking(f"hm {key} ", "p2", None, "rs_2"), "done")
-    run = asyncio.run(Agent(ScriptedModel(reply), middleware=[redaction()]).run("go", listeners=[lambda event: None]))
+    run = await Agent(ScriptedModel(reply), middleware=[redaction()]).run("go", listeners=[lambda event: None])
     thoughts = [part for part in run.messages[-1].parts if isinstance(part, Thinking)]
     assert thoughts == [Thinking("plain", "p1", None, "rs_1"), Thinking("hm [REDACTED] ", None, None, "rs_2")]
 
 
-def test_usage_and_effects_are_as_without() -> None:
+async def test_usage_and_effects_are_as_without() -> None:
     model = ScriptedModel(tool_call("add", a=1, b=2), "3", usage=Usage(input=5, output=2, requests=1))
 
     def add(a: int, b: int) -> int:
         """Add."""
         return a + b
 
-    run = asyncio.run(Agent(model, tools=[add], middleware=[Redaction()]).run("1+2"))
+    run = await Agent(model, tools=[add], middleware=[Redaction()]).run("1+2")
     assert (run.text, run.observations, run.usage.total) == ("3", ("3",), 14)
 
 
@@ -229,9 +229,9 @@ def vault(
     return agent, got, store
 
 
-def test_a_tool_gets_what_the_hooks_left_and_the_record_does_not() -> None:
+async def test_a_tool_gets_what_the_hooks_left_and_the_record_does_not() -> None:
     agent, got, store = vault(Key())
-    run = asyncio.run(agent.run("pay", run_id="r"))
+    run = await agent.run("pay", run_id="r")
     assert got == [SECRETS[0]]
     assert run.observations == ("paid with [REDACTED]",)
     entries = journal_of(store, "r").entries
@@ -316,7 +316,7 @@ class Stubborn(Exception):
     ],
     ids=lambda error: type(error).__name__,
 )
-def test_an_error_that_leaves_says_nothing_of_it(error: Exception) -> None:
+async def test_an_error_that_leaves_says_nothing_of_it(error: Exception) -> None:
     error.add_note(f"note {SECRETS[7]}")
     error.__context__ = Stubborn()
     told: list[BaseException] = []
@@ -325,13 +325,10 @@ def test_an_error_that_leaves_says_nothing_of_it(error: Exception) -> None:
         async def on_error(self, error: BaseException, ctx: Context) -> None:
             told.append(error)
 
-    async def main() -> BaseException:
-        run = await Agent(ScriptedModel(error), middleware=[Redaction(), Listening()]).run("go")
-        assert isinstance(run.stop, stops.Failed)
-        assert SECRETS[7] not in repr(msgspec.structs.asdict(run))
-        return told[0]
-
-    left = asyncio.run(main())
+    run = await Agent(ScriptedModel(error), middleware=[Redaction(), Listening()]).run("go")
+    assert isinstance(run.stop, stops.Failed)
+    assert SECRETS[7] not in repr(msgspec.structs.asdict(run))
+    left = told[0]
     shown = "".join(traceback.format_exception(left)) + repr(left) + str(left) + repr(left.args) + repr(vars(left))
     assert SECRETS[7] not in shown
     assert "[REDACTED]" in shown
@@ -375,32 +372,30 @@ def test_an_error_that_cannot_be_changed_is_replaced_wherever_it_is_referred_to(
     assert (replaced.__notes__, replaced.__cause__) == (["a note"], plain)
 
 
-def test_a_retry_tells_of_the_error_without_it() -> None:
+async def test_a_retry_tells_of_the_error_without_it() -> None:
     heard: list[Event] = []
     model = stack(ScriptedModel(ConnectionError(f"lost {SECRETS[7]}"), "ok"), retry(attempts=2, base=0))
-    run = asyncio.run(Agent(model, middleware=[Redaction()]).run("go", listeners=[heard.append]))
+    run = await Agent(model, middleware=[Redaction()]).run("go", listeners=[heard.append])
     assert run.text == "ok"
     assert "Retrying" in repr(heard)
     assert SECRETS[7] not in repr(heard)
 
 
-def test_an_error_of_a_hook_says_nothing_of_it() -> None:
+async def test_an_error_of_a_hook_says_nothing_of_it() -> None:
     class Failing(Middleware):
         async def before_agent(self, request: AgentRequest, ctx: Context) -> None:
             raise ValueError(SECRETS[7])
 
     heard: list[Event] = []
-    run = asyncio.run(
-        Agent(ScriptedModel("x"), middleware=[Redaction(), Failing()]).run("go", listeners=[heard.append])
-    )
+    run = await Agent(ScriptedModel("x"), middleware=[Redaction(), Failing()]).run("go", listeners=[heard.append])
     assert "[REDACTED]" in repr(run.stop)
     assert SECRETS[7] not in repr(msgspec.structs.asdict(run)) + repr(heard)
 
 
-def test_prompts_may_pass_to_the_model_and_are_not_recorded() -> None:
+async def test_prompts_may_pass_to_the_model_and_are_not_recorded() -> None:
     store = LocalLogs()
     model = ScriptedModel("ok")
-    asyncio.run(Agent(model, middleware=[Redaction(prompts=False)], store=store).run(SECRETS[7], run_id="r"))
+    await Agent(model, middleware=[Redaction(prompts=False)], store=store).run(SECRETS[7], run_id="r")
     assert model.last.messages[0].text == SECRETS[7]
     opened = journal_of(store, "r").entries[0]
     assert SECRETS[7] not in repr(opened)
@@ -419,13 +414,13 @@ def test_words_that_are_too_short_are_refused(literal: str) -> None:
         Redaction(literal)
 
 
-def test_instructions_that_a_hook_adds_are_masked_too() -> None:
+async def test_instructions_that_a_hook_adds_are_masked_too() -> None:
     class Adding(Middleware):
         async def before_model(self, request: ModelRequest, ctx: Context) -> ModelRequest:
             return msgspec.structs.replace(request, instructions=f"Use {SECRETS[7]}")
 
     model = ScriptedModel("ok")
-    asyncio.run(Agent(model, middleware=[Redaction(), Adding()]).run("go"))
+    await Agent(model, middleware=[Redaction(), Adding()]).run("go")
     assert model.last.instructions == "Use [REDACTED]"
 
 
@@ -456,7 +451,7 @@ class Careless(Middleware):
         self.seen.append(error)
 
 
-def test_hooks_further_in_see_no_secret_and_add_none() -> None:
+async def test_hooks_further_in_see_no_secret_and_add_none() -> None:
     def look() -> str:
         """Look."""
         return SECRETS[8]
@@ -471,7 +466,7 @@ def test_hooks_further_in_see_no_secret_and_add_none() -> None:
         [f"{SECRETS[8]}", tool_call("look", id="a"), tool_call("other", id="b"), tool_call(SECRETS[9], id="c")], "done"
     )
     agent = Agent(model, tools=[look, other], middleware=[Redaction(), careless])
-    run = asyncio.run(agent.run("go", listeners=[heard.append]))
+    run = await agent.run("go", listeners=[heard.append])
     assert SECRETS[8] not in repr(careless.seen)
     assert SECRETS[7] not in repr([each for each in careless.seen if isinstance(each, BaseException)])
     assert "[REDACTED]" in repr([each for each in careless.seen if isinstance(each, ValueError)])
@@ -481,7 +476,7 @@ def test_hooks_further_in_see_no_secret_and_add_none() -> None:
     assert [result.text.count("[REDACTED]") for result in run.trace()[0].results] == [2, 2, 2]
 
 
-def test_a_redaction_of_a_nested_agent_holds_beneath_it() -> None:
+async def test_a_redaction_of_a_nested_agent_holds_beneath_it() -> None:
     def look() -> str:
         """Look."""
         return f"it is {SECRETS[7]}"
@@ -492,14 +487,14 @@ def test_a_redaction_of_a_nested_agent_holds_beneath_it() -> None:
         ScriptedModel(tool_call("look"), f"so {SECRETS[7]}"), tools=[look], name="i", middleware=[Redaction()]
     )
     agent = Agent(ScriptedModel(tool_call("i", input="go"), f"own {SECRETS[8]}"), tools=[inner], store=store)
-    run = asyncio.run(agent.run("go", run_id="r", listeners=[caught.hear]))
+    run = await agent.run("go", run_id="r", listeners=[caught.hear])
     caught.keep(run, store)
     assert not caught.holds(SECRETS[7])
     assert caught.holds(SECRETS[8])
 
 
 @pytest.mark.parametrize("scheme", ["sqlite", "file"])
-def test_no_secret_is_written_to_a_disk_and_a_resumed_run_has_none(scheme: str, tmp_path: Path) -> None:
+async def test_no_secret_is_written_to_a_disk_and_a_resumed_run_has_none(scheme: str, tmp_path: Path) -> None:
     place = tmp_path / "runs"
     got: list[str] = []
 
@@ -519,13 +514,10 @@ def test_no_secret_is_written_to_a_disk_and_a_resumed_run_has_none(scheme: str, 
 
     caught = Everything()
 
-    async def main() -> None:
-        run = await agent().run(f"use {SECRETS[6]}", run_id="r", listeners=[caught.hear])
-        again = await agent().resume("r", {run.pending[0].id: Approve()}, listeners=[caught.hear])
-        caught.texts += [repr(msgspec.structs.asdict(run)), repr(msgspec.structs.asdict(again))]
-        assert again.observations == ('{"paid":"[REDACTED] [REDACTED]"}',)
-
-    asyncio.run(main())
+    run = await agent().run(f"use {SECRETS[6]}", run_id="r", listeners=[caught.hear])
+    again = await agent().resume("r", {run.pending[0].id: Approve()}, listeners=[caught.hear])
+    caught.texts += [repr(msgspec.structs.asdict(run)), repr(msgspec.structs.asdict(again))]
+    assert again.observations == ('{"paid":"[REDACTED] [REDACTED]"}',)
     assert got == [SECRETS[0]]
     files = [path for path in tmp_path.rglob("*") if path.is_file()]
     caught.texts += [path.read_bytes().decode("latin-1") for path in files]

@@ -1,5 +1,3 @@
-import asyncio
-
 import pytest
 
 from tests.wrong import wrong
@@ -30,13 +28,13 @@ def seen_by(model: ScriptedModel) -> list[list[str]]:
     return [[tool.name for tool in request.tools] for request in model.calls]
 
 
-def test_what_is_not_allowed_is_hidden_and_refused_at_any_depth() -> None:
+async def test_what_is_not_allowed_is_hidden_and_refused_at_any_depth() -> None:
     ran.clear()
     deep = ScriptedModel(tool_call("delete_file"), tool_call("read_file"), "ok")
     inner = Agent(deep, tools=[read_file, delete_file], name="inner")
     model = ScriptedModel(tool_call("inner", input="go"), tool_call("delete_file"), "ok")
     agent = Agent(model, tools=[inner, delete_file], middleware=[AllowTools("read_*", "inner")])
-    run = asyncio.run(agent.run("go"))
+    run = await agent.run("go")
     assert seen_by(model)[0] == ["inner"]
     assert seen_by(deep)[0] == ["read_file"]
     assert ran == ["read"]
@@ -45,32 +43,32 @@ def test_what_is_not_allowed_is_hidden_and_refused_at_any_depth() -> None:
     assert result.text == "the tool 'delete_file' is not allowed here; allowed: read_*, inner"
 
 
-def test_nothing_allowed_is_nothing_shown_but_an_answer_may_be_given() -> None:
+async def test_nothing_allowed_is_nothing_shown_but_an_answer_may_be_given() -> None:
     model = ScriptedModel(tool_call("final_answer", value=3))
     agent = Agent(model, tools=[read_file], output=int, middleware=[AllowTools()])
-    assert asyncio.run(agent.run("go")).output == 3
+    assert (await agent.run("go")).output == 3
     assert seen_by(model) == [["final_answer"]]
 
 
-def test_a_choice_that_is_hidden_is_not_forced() -> None:
+async def test_a_choice_that_is_hidden_is_not_forced() -> None:
     for choice in ("read_file", "required"):
         model = ScriptedModel("ok")
         agent = Agent(model, tools=[read_file], settings=ModelSettings(tool_choice=choice), middleware=[AllowTools()])
-        asyncio.run(agent.run("go"))
+        await agent.run("go")
         assert model.last.settings.tool_choice is None
 
 
-def test_tools_are_chosen_for_each_step() -> None:
+async def test_tools_are_chosen_for_each_step() -> None:
     async def choose(request: ModelRequest, ctx: Context) -> list[str]:
         return ["read_file", "nonsense"] if len(request.messages) == 1 else ["read_file", "delete_file"]
 
     model = ScriptedModel(tool_call("read_file"), "ok")
     agent = Agent(model, tools=[read_file, delete_file], middleware=[DynamicTools(choose)])
-    asyncio.run(agent.run("go"))
+    await agent.run("go")
     assert seen_by(model) == [["read_file"], ["read_file", "delete_file"]]
 
 
-def test_mistakes_are_told_of() -> None:
+async def test_mistakes_are_told_of() -> None:
     with pytest.raises(ConfigurationError, match=r"is a text that is not empty, such as 'read_\*'; got"):
         AllowTools("")
     with pytest.raises(ConfigurationError, match="is a function; got"):
@@ -78,4 +76,4 @@ def test_mistakes_are_told_of() -> None:
     for chosen in ("read_file", None, 3):
         choose = DynamicTools(wrong(lambda request, ctx, chosen=chosen: chosen))
         with pytest.raises(ConfigurationError, match=f"returns a list of names, got {chosen!r}"):
-            asyncio.run(Agent(ScriptedModel("x"), tools=[read_file], middleware=[choose]).run("go"))
+            await Agent(ScriptedModel("x"), tools=[read_file], middleware=[choose]).run("go")

@@ -1,5 +1,3 @@
-import asyncio
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -66,13 +64,13 @@ def test_as_many_are_seen_as_fit() -> None:
     assert len(Trim(tokens=size(TALK) - 1).view(TALK)) < len(TALK)
 
 
-def test_the_conversation_stays_whole() -> None:
+async def test_the_conversation_stays_whole() -> None:
     def look() -> str:
         """Look."""
         return "x" * 50
 
     model = ScriptedModel(*[tool_call("look")] * 5, "done")
-    run = asyncio.run(Agent(model, tools=[look], middleware=[Trim(last=3)], instructions="Be brief.").run("go"))
+    run = await Agent(model, tools=[look], middleware=[Trim(last=3)], instructions="Be brief.").run("go")
     assert len(run.messages) == 12
     assert [len(call.messages) for call in model.calls] == [1, 3, 3, 3, 3, 3]
     assert all(call.messages[0].text == "go" for call in model.calls)

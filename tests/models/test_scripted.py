@@ -145,25 +145,22 @@ def test_usage_in_a_script_is_that_of_the_reply() -> None:
     assert ask(ScriptedModel(["x", Usage(output=3, requests=1)])).usage == Usage(output=3, requests=1)
 
 
-def test_pauses_wait_for_the_clock_of_the_run_and_for_events() -> None:
+async def test_pauses_wait_for_the_clock_of_the_run_and_for_events() -> None:
     slept: list[float] = []
 
     class ByHand(SystemClock):
         async def sleep(self, seconds: float) -> None:
             slept.append(seconds)
 
-    async def run() -> None:
-        gate = asyncio.Event()
-        model = ScriptedModel(["a", Pause(30), gate, "b"])
-        task = asyncio.create_task(model(asking(), root().within(CLOCK, ByHand())))
-        for _ in range(3):
-            await asyncio.sleep(0)
-        assert slept == [30]
-        assert not task.done()
-        gate.set()
-        assert (await task).text == "ab"
-
-    asyncio.run(run())
+    gate = asyncio.Event()
+    model = ScriptedModel(["a", Pause(30), gate, "b"])
+    task = asyncio.create_task(model(asking(), root().within(CLOCK, ByHand())))
+    for _ in range(3):
+        await asyncio.sleep(0)
+    assert slept == [30]
+    assert not task.done()
+    gate.set()
+    assert (await task).text == "ab"
 
 
 def test_position_is_shared_unless_per_run() -> None:
@@ -175,12 +172,12 @@ def test_position_is_shared_unless_per_run() -> None:
         ask(own, ctx=one)
 
 
-def test_calls_made_at_once_take_replies_in_order() -> None:
+async def test_calls_made_at_once_take_replies_in_order() -> None:
     async def run() -> list[str]:
         model = ScriptedModel(["a", PAUSE, PAUSE], ["b"], "c")
         return [each.text for each in await asyncio.gather(*(model(asking(), root()) for _ in range(3)))]
 
-    assert asyncio.run(run()) == ["a", "b", "c"]
+    assert await run() == ["a", "b", "c"]
 
 
 @pytest.mark.parametrize(

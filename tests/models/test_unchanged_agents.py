@@ -140,8 +140,8 @@ def expected() -> dict[str, Any]:
 
 @pytest.mark.parametrize("streamed", [False, True], ids=["plain", "streamed"])
 @pytest.mark.parametrize("wire", WIRES)
-def test_an_agent_runs_alike_on_every_wire(wire: str, streamed: bool, expected: dict[str, Any]) -> None:
-    run, requests, pairs = asyncio.run(run_on(wire, streamed=streamed))
+async def test_an_agent_runs_alike_on_every_wire(wire: str, streamed: bool, expected: dict[str, Any]) -> None:
+    run, requests, pairs = await run_on(wire, streamed=streamed)
     assert told(run) == expected
     assert (run.stop, run.output) == (Completed(), Answer(12, "Zoë"))
     assert run.observations[0:2] == ("5", "Zoë is 7 years old, 身長 120 cm")
@@ -151,8 +151,8 @@ def test_an_agent_runs_alike_on_every_wire(wire: str, streamed: bool, expected: 
 
 
 @pytest.mark.parametrize("wire", WIRES)
-def test_a_torn_stream_makes_the_same_run(wire: str, expected: dict[str, Any]) -> None:
-    run, _, _ = asyncio.run(run_on(wire, streamed=True, quirks=[fragment(3)]))
+async def test_a_torn_stream_makes_the_same_run(wire: str, expected: dict[str, Any]) -> None:
+    run, _, _ = await run_on(wire, streamed=True, quirks=[fragment(3)])
     assert told(run) == expected
 
 

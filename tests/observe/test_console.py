@@ -1,6 +1,5 @@
 """Tests of the console view."""
 
-import asyncio
 import io
 import re
 import sys
@@ -304,14 +303,11 @@ def test_without_rich_the_extra_is_named(monkeypatch: pytest.MonkeyPatch) -> Non
         ConsoleView()
 
 
-def test_one_view_serves_many_runs() -> None:
+async def test_one_view_serves_many_runs() -> None:
     agent = Agent(ScriptedModel(always="Hi.", usage=COST))
     out = io.StringIO()
     view = ConsoleView(out)
 
-    async def twice() -> None:
-        for _ in range(2):
-            await agent.run("x", listeners=[view])
-
-    asyncio.run(twice())
+    for _ in range(2):
+        await agent.run("x", listeners=[view])
     assert out.getvalue().count("step 1\nHi.\n✓ 1 step") == 2

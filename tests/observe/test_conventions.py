@@ -140,7 +140,7 @@ def test_the_names_of_metrics_are_those_of_the_package() -> None:
 @pytest.mark.parametrize("failing", [False, True])
 @pytest.mark.parametrize("heard", [False, True])
 @pytest.mark.parametrize("conventions", get_args(ConventionVersion))
-def test_the_first_chunk_is_timed_if_somebody_hears_it(
+async def test_the_first_chunk_is_timed_if_somebody_hears_it(
     conventions: ConventionVersion, heard: bool, failing: bool, collector: Collector
 ) -> None:
     clock = HandClock()
@@ -148,7 +148,7 @@ def test_the_first_chunk_is_timed_if_somebody_hears_it(
     agent = Agent(streaming(clock, failing=failing), middleware=[collector.telemetry(conventions=conventions), metrics])
     pieces: list[object] = []
     environment = Environment(clock=clock)
-    asyncio.run(agent.run("Hi.", environment=environment, listeners=[pieces.append] if heard else []))
+    await agent.run("Hi.", environment=environment, listeners=[pieces.append] if heard else [])
     (chat,) = [span for span in collector.spans if span.name.startswith("chat")]
     name = CONVENTIONS[conventions].first_chunk
     if not heard:
@@ -162,18 +162,16 @@ def test_the_first_chunk_is_timed_if_somebody_hears_it(
     assert sum(isinstance(piece, Delta) for piece in pieces) == 2
 
 
-def test_a_storm_of_cancellations_leaves_no_span_open(collector: Collector, caplog: pytest.LogCaptureFixture) -> None:
-    async def storm() -> None:
-        random = Random(1)
-        runs = [
-            asyncio.ensure_future(random_agent(Random(seed), 1, collector.telemetry()).run("Go."))
-            for seed in range(100)
-        ]
-        while waiting := [run for run in runs if not run.done()]:
-            random.choice(waiting).cancel()
-            await asyncio.sleep(0)
-        await asyncio.gather(*runs, return_exceptions=True)
-
-    asyncio.run(storm())
+async def test_a_storm_of_cancellations_leaves_no_span_open(
+    collector: Collector, caplog: pytest.LogCaptureFixture
+) -> None:
+    random = Random(1)
+    runs = [
+        asyncio.ensure_future(random_agent(Random(seed), 1, collector.telemetry()).run("Go.")) for seed in range(100)
+    ]
+    while waiting := [run for run in runs if not run.done()]:
+        random.choice(waiting).cancel()
+        await asyncio.sleep(0)
+    await asyncio.gather(*runs, return_exceptions=True)
     assert collector.started == len(collector.spans) > 100
     assert not caplog.records

@@ -29,7 +29,7 @@ from ziggurat.tools.function import tool
 
 
 @pytest.mark.parametrize("seed", range(20))
-def test_they_count_what_happened(seed: int) -> None:
+async def test_they_count_what_happened(seed: int) -> None:
     metrics = Metrics()
     answers = 0
     tools: Counter[tuple[str, bool]] = Counter()
@@ -41,7 +41,7 @@ def test_they_count_what_happened(seed: int) -> None:
         if isinstance(event, ToolEnded):
             tools[event.call.name, event.result.error is not None] += 1
 
-    run = asyncio.run(random_agent(Random(seed), 2, metrics).run("Go.", listeners=[listen]))
+    run = await random_agent(Random(seed), 2, metrics).run("Go.", listeners=[listen])
     assert metrics.models["scripted"].calls == answers == run.model_calls
     assert sum(each.calls for each in metrics.agents.values()) == 1 + sum(
         each.calls for name, each in metrics.tools.items() if name.startswith("ask")
@@ -72,7 +72,7 @@ def test_a_recorded_answer_is_not_counted_again(tmp_path: Path) -> None:
     assert metrics.runs == 1
 
 
-def test_durations_are_those_of_the_clock() -> None:
+async def test_durations_are_those_of_the_clock() -> None:
     clock = HandClock()
     metrics = Metrics()
 
@@ -84,19 +84,19 @@ def test_durations_are_those_of_the_clock() -> None:
 
     calls = [tool_call("work", id=str(at), seconds=each) for at, each in enumerate((0.01, 0.03, 100.0))]
     agent = Agent(ScriptedModel(*calls, "Done."), tools=[work], middleware=[metrics])
-    asyncio.run(agent.run("Go.", environment=Environment(clock=clock)))
+    await agent.run("Go.", environment=Environment(clock=clock))
     statistics = metrics.tools["work"]
     assert statistics.seconds == pytest.approx(100.04)
     assert statistics.mean_seconds == pytest.approx(100.04 / 3)
     assert [at for at, count in enumerate(statistics.buckets) if count] == [0, 2, len(BUCKETS)]
 
 
-def test_stops_that_were_not_intended_are_failures() -> None:
+async def test_stops_that_were_not_intended_are_failures() -> None:
     metrics = Metrics()
     agent = Agent(
         ScriptedModel(tool_call("fail"), "No."), tools=[fail], middleware=[metrics], budget=Budget(requests=1)
     )
-    asyncio.run(agent.run("Go."))
+    await agent.run("Go.")
     assert metrics.agents["agent"].failures == {"LimitExceeded": 1}
     assert metrics.agents["agent"].failure_rate == 1.0
     assert metrics.tools["fail"].failure_rate == 1.0
@@ -106,12 +106,12 @@ def test_stops_that_were_not_intended_are_failures() -> None:
 _SAMPLE = re.compile(r'([a-z_]+)(?:\{((?:[a-z_]+="(?:[^"\\\n]|\\[\\"n])*",?)*)\})? ([0-9.e+-]+)')
 
 
-def test_prometheus_can_read_them() -> None:
+async def test_prometheus_can_read_them() -> None:
     metrics = Metrics()
     name = 'odd "name"\\\n'
     usage = Usage(input=7, output=3)
     model = ScriptedModel(ModelResponse(assistant(tool_call("look")), "tool_calls", usage), "No.", name=name)
-    asyncio.run(Agent(model, tools=[look], middleware=[metrics]).run("Go."))
+    await Agent(model, tools=[look], middleware=[metrics]).run("Go.")
     families: dict[str, str] = {}
     samples: dict[str, float] = {}
     for line in metrics.prometheus_text().splitlines():

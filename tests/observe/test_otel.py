@@ -83,8 +83,8 @@ def outer_path(path: str, paths: set[str]) -> str | None:
 
 
 @pytest.mark.parametrize("seed", range(20))
-def test_the_spans_are_the_tree_of_calls(seed: int, collector: Collector) -> None:
-    asyncio.run(random_agent(Random(seed), 2, collector.telemetry()).run("Go."))
+async def test_the_spans_are_the_tree_of_calls(seed: int, collector: Collector) -> None:
+    await random_agent(Random(seed), 2, collector.telemetry()).run("Go.")
     paths = {attributes_of(span)["ziggurat.path"] for span in collector.spans}
     for span in collector.spans:
         outer = parent_of(span, collector.spans)
@@ -98,7 +98,9 @@ def test_the_spans_are_the_tree_of_calls(seed: int, collector: Collector) -> Non
 
 
 @pytest.mark.parametrize("seed", range(30))
-def test_a_cancelled_run_ends_every_span(seed: int, collector: Collector, caplog: pytest.LogCaptureFixture) -> None:
+async def test_a_cancelled_run_ends_every_span(
+    seed: int, collector: Collector, caplog: pytest.LogCaptureFixture
+) -> None:
     async def cancel_after(turns: int) -> None:
         task = asyncio.ensure_future(random_agent(Random(seed), 2, collector.telemetry()).run("Go."))
         for _ in range(turns):
@@ -106,12 +108,12 @@ def test_a_cancelled_run_ends_every_span(seed: int, collector: Collector, caplog
         task.cancel()
         await asyncio.gather(task, return_exceptions=True)
 
-    asyncio.run(cancel_after(Random(seed).randint(2, 60)))
+    await cancel_after(Random(seed).randint(2, 60))
     assert collector.started == len(collector.spans)
     assert "detach" not in caplog.text
 
 
-def test_the_function_of_a_tool_sees_the_span_of_its_call(collector: Collector) -> None:
+async def test_the_function_of_a_tool_sees_the_span_of_its_call(collector: Collector) -> None:
     tracer = collector.tracers.get_tracer("the user's")
 
     @tool
@@ -122,11 +124,8 @@ def test_the_function_of_a_tool_sees_the_span_of_its_call(collector: Collector) 
 
     agent = Agent(ScriptedModel(tool_call("search"), "No."), tools=[search], middleware=[collector.telemetry()])
 
-    async def run() -> None:
-        with tracer.start_as_current_span("request"):
-            await agent.run("Go.")
-
-    asyncio.run(run())
+    with tracer.start_as_current_span("request"):
+        await agent.run("Go.")
     parents = {span.name: outer.name for span in collector.spans if (outer := parent_of(span, collector.spans))}
     assert parents["query"] == "execute_tool search"
     assert parents["invoke_agent agent"] == "request"
@@ -179,7 +178,7 @@ def test_content_is_opt_in_and_masked_as_the_record_is(collector: Collector) -> 
     assert "horse" not in written
 
 
-def test_content_has_the_form_of_the_conventions(collector: Collector) -> None:
+async def test_content_has_the_form_of_the_conventions(collector: Collector) -> None:
     reply = assistant(Thinking("Hm."), Text("One moment."), ToolCall("c1", "look", '{"place": "there"}'))
     agent = Agent(
         ScriptedModel(ModelResponse(reply, "tool_calls"), "Nothing."),
@@ -187,7 +186,7 @@ def test_content_has_the_form_of_the_conventions(collector: Collector) -> None:
         tools=[look],
         middleware=[collector.telemetry(content=True)],
     )
-    asyncio.run(agent.run(user("See.", Image(b"1234"), File(url="https://example.org/a.pdf"))))
+    await agent.run(user("See.", Image(b"1234"), File(url="https://example.org/a.pdf")))
     last = [attributes_of(span) for span in collector.spans if span.name == "chat scripted"][-1]
     assert json.loads(last["gen_ai.system_instructions"]) == [{"type": "text", "content": "Be brief."}]
     question, call, result = json.loads(last["gen_ai.input.messages"])
@@ -215,7 +214,7 @@ def test_content_has_the_form_of_the_conventions(collector: Collector) -> None:
 
 
 @pytest.mark.parametrize("conventions", CONVENTIONS)
-def test_names_are_those_of_the_version(conventions: ConventionVersion, collector: Collector) -> None:
+async def test_names_are_those_of_the_version(conventions: ConventionVersion, collector: Collector) -> None:
     names = CONVENTIONS[conventions]
     usage = Usage(input=10, output=4, cache_read=3, cache_write=2, reasoning=1, requests=1)
     replies = [
@@ -224,7 +223,7 @@ def test_names_are_those_of_the_version(conventions: ConventionVersion, collecto
     ]
     model = ScriptedModel(*replies, name="anthropic:claude-opus-4-5")
     agent = Agent(model, tools=[look], middleware=[collector.telemetry(conventions=conventions)])
-    asyncio.run(agent.run("Go."))
+    await agent.run("Go.")
     assert attributes_of(collector.spans[0])[names.cache_write] == 2
     assert attributes_of(collector.spans[0])["gen_ai.provider.name"] == "anthropic"
     durations = {names.model_duration, names.tool_duration, names.agent_duration}
@@ -235,7 +234,7 @@ def test_names_are_those_of_the_version(conventions: ConventionVersion, collecto
     assert total == 2 * (14 if len(set(names.tokens.values())) == 1 else 20)
 
 
-def test_a_receiver_reads_what_is_exported(collector: Collector) -> None:
+async def test_a_receiver_reads_what_is_exported(collector: Collector) -> None:
     received: list[ExportTraceServiceRequest] = []
 
     class Receiver(BaseHTTPRequestHandler):
@@ -251,7 +250,7 @@ def test_a_receiver_reads_what_is_exported(collector: Collector) -> None:
         serving = pool.submit(server.serve_forever, 0.01)
         exporter = OTLPSpanExporter(f"http://127.0.0.1:{server.server_port}/v1/traces")
         collector.tracers.add_span_processor(SimpleSpanProcessor(exporter))
-        asyncio.run(Agent(ScriptedModel("Hello."), middleware=[collector.telemetry(content=True)]).run("Hi."))
+        await Agent(ScriptedModel("Hello."), middleware=[collector.telemetry(content=True)]).run("Hi.")
         server.shutdown()
         serving.result()
     spans = [

@@ -8,7 +8,6 @@ from html.parser import HTMLParser
 
 import pytest
 
-from tests.teams.models import asynchronous
 from tests.teams.patterns import ALONE, NESTED, built
 from tests.teams.test_everywhere import ids, worker
 from ziggurat.agents.agent import Agent
@@ -85,7 +84,6 @@ def check_drawings(tree: RunTree) -> None:
 
 
 @pytest.mark.parametrize("case", ALONE + NESTED[::4], ids=ids)
-@asynchronous
 async def test_it_shows_what_waits_and_how_the_run_ended(case: Sequence[str]) -> None:
     team = built(case, worker([], approval=True), store=LocalLogs())
     run = await team.run("go", run_id="r-1")
@@ -108,7 +106,6 @@ async def test_it_shows_what_waits_and_how_the_run_ended(case: Sequence[str]) ->
 
 
 @pytest.mark.parametrize("case", ALONE + NESTED[::8], ids=ids)
-@asynchronous
 async def test_while_a_run_goes_on_it_is_a_part_of_what_it_is_afterwards(case: Sequence[str]) -> None:
     team = built(case, worker(), store=LocalLogs())
     entries = await recorded(team)
@@ -122,7 +119,6 @@ async def test_while_a_run_goes_on_it_is_a_part_of_what_it_is_afterwards(case: S
             assert tree.nodes[0].state in ("running", "done")
 
 
-@asynchronous
 async def test_hostile_texts_are_shown_and_never_interpreted() -> None:
     async def act(text: str) -> str:
         """Act."""
@@ -138,7 +134,6 @@ async def test_hostile_texts_are_shown_and_never_interpreted() -> None:
         assert text.isprintable() or text not in tree.text()
 
 
-@asynchronous
 async def test_a_failed_run_shows_where_it_failed() -> None:
     agent = Agent(ScriptedModel(tool_call("note"), ConnectionError("unplugged")), tools=[note], store=LocalLogs())
     tree = run_tree(await recorded(agent))

@@ -40,9 +40,9 @@ def add(
         graph.node(noting(name, turns), name=name, writes="notes", join=join, rounds=rounds)
 
 
-def notes_of(graph: Graph[State], state: State | None = None) -> list[str]:
+async def notes_of(graph: Graph[State], state: State | None = None) -> list[str]:
     """Run a graph, and return its notes."""
-    run = graph.build("graph").run_sync(state or State())
+    run = await graph.build("graph").run(state or State())
     run.raise_for_stop()
     assert isinstance(run.output, State)
     assert type(run.output.notes) is list

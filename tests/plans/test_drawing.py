@@ -1,6 +1,5 @@
 """Plans as diagrams: every node is drawn where it stands, with its status."""
 
-import asyncio
 import re
 from typing import Any
 
@@ -19,7 +18,7 @@ from ziggurat.plans.places import place_nodes
 from ziggurat.plans.trees import workflow
 
 
-def test_a_branch_a_loop_and_what_they_say() -> None:
+async def test_a_branch_a_loop_and_what_they_say() -> None:
     agent = Agent(ScriptedModel(always="ok"))
     plan = workflow(
         Task("draft", prompt="x"),
@@ -27,7 +26,7 @@ def test_a_branch_a_loop_and_what_they_say() -> None:
         Loop(Task("polish", prompt="p"), 2),
         agent=agent,
     )
-    run = plan.run_sync("go")
+    run = await plan.run("go")
     assert draw_plan(plan, run.output.nodes).mermaid() == (
         "flowchart TB\n"
         '  n0["draft"]\n'
@@ -52,7 +51,7 @@ def test_a_branch_a_loop_and_what_they_say() -> None:
 
 
 @pytest.mark.parametrize("seed", range(10))
-def test_every_node_of_any_plan_is_drawn_once_and_marked_as_it_ended(seed: int) -> None:
+async def test_every_node_of_any_plan_is_drawn_once_and_marked_as_it_ended(seed: int) -> None:
     forest = Forest(seed)
     plan: Any = forest.plan()
     changes: list[NodeChanged] = []
@@ -61,7 +60,7 @@ def test_every_node_of_any_plan_is_drawn_once_and_marked_as_it_ended(seed: int) 
         if isinstance(event, NodeChanged):
             changes.append(event)
 
-    asyncio.run(plan.run({}, listeners=[listen]))
+    await plan.run({}, listeners=[listen])
     text = draw_plan(plan, changes).mermaid()
     places = [each for place in place_nodes(forest.nodes) for each in place]
     branches = [each for each in places if isinstance(each.node, Branch)]

@@ -1,6 +1,5 @@
 """Plan, execute, verify: a model plans, its plan is done and judged, and there is another if it was not enough."""
 
-import asyncio
 from collections.abc import Callable
 from typing import Any
 
@@ -27,16 +26,16 @@ async def search(query: str, limit: int = 3) -> str:
     return f"{limit} pages on {query}"
 
 
-def executed(*replies: Any, **settings: Any) -> tuple[ExecutedPlan, list[str]]:
+async def executed(*replies: Any, **settings: Any) -> tuple[ExecutedPlan, list[str]]:
     """Return the result of a plan whose model gives these replies, and the questions it was asked."""
     model = ScriptedModel(*replies)
-    run = plan_execute(model, **settings).run_sync(GOAL)
+    run = await plan_execute(model, **settings).run(GOAL)
     assert run.stop == stops.Completed(), run.error
     return run.output, [call.messages[-1].text for call in model.calls]
 
 
-def test_the_example_of_the_seed() -> None:
-    plan, asked = executed(
+async def test_the_example_of_the_seed() -> None:
+    plan, asked = await executed(
         "1. Search Rust blog | tool:web_search | expected:recent posts\n"
         "2. Summarise findings | tool:none | expected:summary\n",
         "Found: tokio 1.37, async-std 2.0, new stabilisations.",
@@ -53,8 +52,8 @@ def test_the_example_of_the_seed() -> None:
     assert "Summary: Rust async" in asked[3]
 
 
-def test_the_arguments_of_the_plan_reach_the_tool_with_earlier_results() -> None:
-    plan, asked = executed(
+async def test_the_arguments_of_the_plan_reach_the_tool_with_earlier_results() -> None:
+    plan, asked = await executed(
         '1. Find | tool:search | arguments:{"query": "a | b {x}", "limit": 2} | expected:pages\n'
         '2. Find more | expected:more | arguments:{"query": "{step_1}!"} | tool:search\n'
         "3. Sum up",
@@ -68,62 +67,62 @@ def test_the_arguments_of_the_plan_reach_the_tool_with_earlier_results() -> None
     assert "search(query, limit): Search the web." in asked[0]
 
 
-def test_a_model_states_arguments_that_the_plan_lacks_or_that_cannot_be_read() -> None:
+async def test_a_model_states_arguments_that_the_plan_lacks_or_that_cannot_be_read() -> None:
     for line in (
         "1. Find | tool:search",
         '1. Find | tool:search | arguments:{"query": ',
         "1. Find | tool:`search` | arguments:[1]",
     ):
-        plan, _ = executed(line, tool_call("search", query="x", limit=1), "found it", "ACHIEVED", tools=[search])
+        plan, _ = await executed(line, tool_call("search", query="x", limit=1), "found it", "ACHIEVED", tools=[search])
         assert plan.outputs == ("found it",)
         assert plan.steps[0].tool == "search"
 
 
-def test_a_failure_skips_the_rest_or_not_and_is_verified_anyway() -> None:
+async def test_a_failure_skips_the_rest_or_not_and_is_verified_anyway() -> None:
     text = '1. a | tool:search | arguments:{"query": "nothing"}\n2. b | tool:search | arguments:{"limit": 1}\n3. c'
-    plan, asked = executed(text, "NOT_ACHIEVED 0.1\nno pages\n\nno sum", tools=[search])
+    plan, asked = await executed(text, "NOT_ACHIEVED 0.1\nno pages\n\nno sum", tools=[search])
     assert [each.status for each in plan.steps] == ["failed", "skipped", "skipped"]
     assert "nothing was found" in (plan.steps[0].error or "")
     assert "nothing was found" in asked[1]
     assert plan.verification.issues == ("no pages", "no sum")
     assert plan.output is None
-    plan, _ = executed(text, "c is done", "ACHIEVED", tools=[search], stop_on_failure=False)
+    plan, _ = await executed(text, "c is done", "ACHIEVED", tools=[search], stop_on_failure=False)
     assert [each.status for each in plan.steps] == ["failed", "failed", "completed"]
     assert plan.failed_count == 2
 
 
-def test_steps_beyond_the_limit_are_skipped() -> None:
-    plan, asked = executed("\n".join(f"{n}. step {n}" for n in range(1, 30)), *["done"] * 20, "ACHIEVED")
+async def test_steps_beyond_the_limit_are_skipped() -> None:
+    plan, asked = await executed("\n".join(f"{n}. step {n}" for n in range(1, 30)), *["done"] * 20, "ACHIEVED")
     assert [each.status for each in plan.steps] == ["completed"] * 20 + ["skipped"] * 9
     assert len(asked) == 22
-    plan, _ = executed("1. a\n2. b", "done", "ACHIEVED", max_steps=1)
+    plan, _ = await executed("1. a\n2. b", "done", "ACHIEVED", max_steps=1)
     assert [each.status for each in plan.steps] == ["completed", "skipped"]
 
 
-def test_a_plan_that_was_not_enough_is_followed_by_another_within_a_bound() -> None:
+async def test_a_plan_that_was_not_enough_is_followed_by_another_within_a_bound() -> None:
     replies = ["1. a", "did a", "NOT ACHIEVED 0.3\nb is missing", "1. b", "did b", "ACHIEVED 0.9"]
-    plan, asked = executed(*replies, max_plans=3)
+    plan, asked = await executed(*replies, max_plans=3)
     assert [each.description for each in plan.steps] == ["b"]
     assert [[each.output for each in steps] for steps in plan.earlier] == [["did a"]]
     assert "b is missing" in asked[3]
     assert "did a" in asked[3]
     assert "did a" in asked[5]
-    plan, asked = executed(*["1. a", "did a", "was not achieved"] * 2, max_plans=2)
+    plan, asked = await executed(*["1. a", "did a", "was not achieved"] * 2, max_plans=2)
     assert not plan.verification.achieved
     assert len(asked) == 6
 
 
-def test_a_reply_that_is_no_plan_is_asked_for_again_within_a_bound() -> None:
-    plan, asked = executed("Let me think.", "1. a", "done", "ACHIEVED")
+async def test_a_reply_that_is_no_plan_is_asked_for_again_within_a_bound() -> None:
+    plan, asked = await executed("Let me think.", "1. a", "done", "ACHIEVED")
     assert plan.step_count == 1
     assert "That was no plan" in asked[1]
-    run = plan_execute(ScriptedModel(always="no plan")).run_sync(GOAL)
+    run = await plan_execute(ScriptedModel(always="no plan")).run(GOAL)
     assert "has planned no steps in 3 replies" in (run.error or "")
 
 
-def test_plans_and_verdicts_as_structured_output() -> None:
+async def test_plans_and_verdicts_as_structured_output() -> None:
     steps = [{"description": "find {it}", "tool": "search", "arguments": {"query": "x"}}, {"description": "sum up"}]
-    plan, _ = executed(
+    plan, _ = await executed(
         tool_call("final_answer", steps=steps),
         "sum",
         tool_call("final_answer", achieved=True, confidence=1.5, issues=["none"]),
@@ -138,7 +137,7 @@ def test_plans_and_verdicts_as_structured_output() -> None:
     )
 
 
-def test_others_may_execute_and_verify() -> None:
+async def test_others_may_execute_and_verify() -> None:
     def upper(request: ModelRequest) -> str:
         return request.messages[-1].text.upper()
 
@@ -146,17 +145,17 @@ def test_others_may_execute_and_verify() -> None:
         "executor": lambda: Agent(ScriptedModel(always=upper), name="worker"),
         "verifier": lambda: Agent(ScriptedModel(always="ACHIEVED"), name="judge"),
     }
-    plan, asked = executed("1. find the answer", **{name: make() for name, make in settings.items()})
+    plan, asked = await executed("1. find the answer", **{name: make() for name, make in settings.items()})
     assert "FIND THE ANSWER" in plan.output
     assert len(asked) == 1
     odd = Agent(ScriptedModel(tool_call("final_answer", value=1)), name="judge", output=int)
     with pytest.raises(ConfigurationError, match="no verdict"):
-        executed("1. a", "x", verifier=odd)
+        await executed("1. a", "x", verifier=odd)
 
 
-def test_it_continues_after_a_failure_of_the_model_with_what_it_has() -> None:
+async def test_it_continues_after_a_failure_of_the_model_with_what_it_has() -> None:
     model = ScriptedModel("1. a\n2. b", "did a", ConnectionError("gone"), "did b", "ACHIEVED")
     flow = plan_execute(model, store=LocalLogs(), verifier=Agent(ScriptedModel("ACHIEVED"), name="judge"))
-    run = flow.run_sync(GOAL, run_id="one")
+    run = await flow.run(GOAL, run_id="one")
     assert [each.status for each in run.output.steps] == ["completed", "failed"]
-    assert asyncio.run(flow.replay("one")).output == run.output
+    assert (await flow.replay("one")).output == run.output

@@ -1,6 +1,5 @@
 """Graphs: what nodes get and return, joins, routes, loops, maps, Runnables as nodes, and what is recorded."""
 
-import asyncio
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -31,7 +30,7 @@ class Counted(TypedDict, total=False):
     notes: list[str]
 
 
-def test_a_chain_passes_on_the_state() -> None:
+async def test_a_chain_passes_on_the_state() -> None:
     graph = Graph(State)
 
     @graph.node(writes="topic")
@@ -48,7 +47,7 @@ def test_a_chain_passes_on_the_state() -> None:
         assert state.notes == ["Ziggurat"]
 
     graph.edge(title, count, nothing, END)
-    run = graph.build("book").run_sync(State("ziggurat"))
+    run = await graph.build("book").run(State("ziggurat"))
     assert run.output == State("Ziggurat", 8, ["Ziggurat"])
     assert (run.stop, run.steps) == (stops.Completed(), 3)
 
@@ -63,7 +62,7 @@ def test_a_chain_passes_on_the_state() -> None:
         ("any", "b", ["a()", "c(a)", "d(ac)", "b(a)"]),
     ],
 )
-def test_a_join_runs_once_and_sees_what_it_waited_for(
+async def test_a_join_runs_once_and_sees_what_it_waited_for(
     join: Literal["all", "any", "settled"], slow: str, expected: list[str]
 ) -> None:
     graph = Graph(State)
@@ -72,31 +71,31 @@ def test_a_join_runs_once_and_sees_what_it_waited_for(
         add(graph, name, turns=20 * (name == slow))
     add(graph, "d", join=join)
     graph.edge("a", ("b", "c"), "d")
-    assert notes_of(graph) == expected
+    assert await notes_of(graph) == expected
 
 
-def test_a_node_starts_when_its_own_inputs_are_there() -> None:
+async def test_a_node_starts_when_its_own_inputs_are_there() -> None:
     calls: list[str] = []
     graph = Graph(State)
     for name, turns in {"a": 0, "slow": 30, "b": 0, "c": 0, "d": 0}.items():
         graph.node(noting(name, turns, calls), name=name, writes="notes")
     graph.edge("a", ("slow", "b"))
     graph.edge("b", "c", "d")
-    assert notes_of(graph) == ["a()", "slow(a)", "b(a)", "c(ab)", "d(abc)"]
+    assert await notes_of(graph) == ["a()", "slow(a)", "b(a)", "c(ab)", "d(abc)"]
     assert calls == ["a", "slow", "b", "c", "d"]
 
 
-def test_branches_of_unequal_length_meet_once() -> None:
+async def test_branches_of_unequal_length_meet_once() -> None:
     graph = Graph(State)
     add(graph, "a", "b", "c", "d", "e")
     graph.edge("a", ("b", "c"))
     graph.edge("b", "d", "e")
     graph.edge("c", "e")
-    assert notes_of(graph) == ["a()", "b(a)", "d(ab)", "c(a)", "e(abdc)"]
+    assert await notes_of(graph) == ["a()", "b(a)", "d(ab)", "c(a)", "e(abdc)"]
 
 
 @pytest.mark.parametrize("chosen", [[], ["b"], ["c"], ["b", "c"]])
-def test_a_branch_that_is_not_chosen_is_passed_over(chosen: list[str]) -> None:
+async def test_a_branch_that_is_not_chosen_is_passed_over(chosen: list[str]) -> None:
     def choose(state: State) -> list[Literal["b", "c"]]:
         return [name for name in ("b", "c") if name in chosen]
 
@@ -109,10 +108,10 @@ def test_a_branch_that_is_not_chosen_is_passed_over(chosen: list[str]) -> None:
     both = [f"{name}(a)" for name in chosen]
     seen = f"a{''.join(chosen)}"
     last = [f"settled({seen})"] * bool(chosen) + [f"waits({seen})"] * (len(chosen) == 2)
-    assert notes_of(graph) == ["a()", *both, *last]
+    assert await notes_of(graph) == ["a()", *both, *last]
 
 
-def test_what_was_passed_over_hides_nothing_of_what_was_before() -> None:
+async def test_what_was_passed_over_hides_nothing_of_what_was_before() -> None:
     def choose(state: State) -> Literal["b", "end"]:
         return "end"
 
@@ -122,10 +121,10 @@ def test_what_was_passed_over_hides_nothing_of_what_was_before() -> None:
     graph.edge("start_here", ("a", "last"))
     graph.route("a", choose)
     graph.edge("b", "last")
-    assert notes_of(graph) == ["start_here()", "a(s)", "last(sa)"]
+    assert await notes_of(graph) == ["start_here()", "a(s)", "last(sa)"]
 
 
-def test_a_failed_branch_is_settled_for_a_join_that_says_so() -> None:
+async def test_a_failed_branch_is_settled_for_a_join_that_says_so() -> None:
     calls: list[str] = []
 
     async def fails(state: State) -> list[str]:
@@ -138,12 +137,12 @@ def test_a_failed_branch_is_settled_for_a_join_that_says_so() -> None:
     add(graph, "last", join="settled")
     graph.edge("a", ("fails", "b"), "last")
     built = graph.build("graph", store=LocalLogs())
-    run = built.run_sync(State(), run_id="r")
+    run = await built.run(State(), run_id="r")
     assert run.output is not None
     assert run.output.notes == ["a()", "b(a)", "last(ab)"]
-    assert (asyncio.run(built.replay("r"))).output == run.output
+    assert (await built.replay("r")).output == run.output
     graph.edge("fails", END)
-    assert isinstance((graph.build("graph").run_sync(State())).stop, stops.Failed)
+    assert isinstance((await graph.build("graph").run(State())).stop, stops.Failed)
 
 
 class Loop(Struct):
@@ -152,7 +151,7 @@ class Loop(Struct):
 
 
 @pytest.mark.parametrize("rounds", [1, 2, 5])
-def test_a_loop_runs_in_rounds(rounds: int) -> None:
+async def test_a_loop_runs_in_rounds(rounds: int) -> None:
     graph = Graph(Loop)
 
     @graph.node(writes=("count", "notes"))
@@ -172,25 +171,25 @@ def test_a_loop_runs_in_rounds(rounds: int) -> None:
 
     graph.edge(plan, (check, log))
     graph.route(check, again)
-    run = graph.build("graph").run_sync(Loop())
+    run = await graph.build("graph").run(Loop())
     expected = [each for number in range(1, rounds + 1) for each in ("plan", f"check {number}", f"log {number}")]
     assert run.output == Loop(rounds, expected)
 
 
-def test_a_loop_ends_with_an_error_at_its_limit() -> None:
+async def test_a_loop_ends_with_an_error_at_its_limit() -> None:
     def again(state: State) -> Literal["a", "end"]:
         return "a"
 
     graph = Graph(State)
     add(graph, "a", rounds=7)
     graph.route("a", again)
-    run = graph.build("graph").run_sync(State())
+    run = await graph.build("graph").run(State())
     assert isinstance(run.stop, stops.BudgetExceeded)
     assert (run.stop.kind, run.stop.limit) == ("rounds", 7)
     assert run.steps == 0 or run.steps == 7
 
 
-def test_loops_within_loops() -> None:
+async def test_loops_within_loops() -> None:
     class Nested(Struct):
         outer: int = 0
         inner: int = 0
@@ -215,12 +214,12 @@ def test_loops_within_loops() -> None:
 
     graph.edge(begin, turn)
     graph.route(turn, more)
-    run = graph.build("graph").run_sync(Nested())
+    run = await graph.build("graph").run(Nested())
     assert run.output is not None
     assert run.output.notes == ["1.1", "2.1", "2.2", "3.1", "3.2", "3.3", "last"]
 
 
-def test_a_loop_is_not_left_while_it_goes_on() -> None:
+async def test_a_loop_is_not_left_while_it_goes_on() -> None:
     def both(state: State):  # type: ignore[no-untyped-def]
         return ["a", "c"]
 
@@ -230,20 +229,20 @@ def test_a_loop_is_not_left_while_it_goes_on() -> None:
     graph.edge("a", "b")
     graph.route("b", both, ["a", "c"])
     with pytest.raises(ConfigurationError, match="in one round of the loop of a, b has left it to c while it went on"):
-        notes_of(graph)
+        await notes_of(graph)
 
 
-def test_several_nodes_may_be_the_first() -> None:
+async def test_several_nodes_may_be_the_first() -> None:
     graph = Graph(State)
     add(graph, "a", "b", "c")
     graph.edge(START, ("a", "b"), "c")
-    assert notes_of(graph) == ["a()", "b()", "c(ab)"]
+    assert await notes_of(graph) == ["a()", "b()", "c(ab)"]
 
 
 # -- nodes of all kinds ------------------------------------------------------------------------------------------------
 
 
-def test_a_map_calls_a_function_for_each_item_in_order() -> None:
+async def test_a_map_calls_a_function_for_each_item_in_order() -> None:
     @dataclass
     class Pages:
         urls: list[str]
@@ -254,12 +253,12 @@ def test_a_map_calls_a_function_for_each_item_in_order() -> None:
 
     graph = Graph(Pages)
     graph.map(read, "urls", writes="texts", limit=2)
-    run = graph.build("graph").run_sync(Pages(["a", "bb", "cccc"]))
+    run = await graph.build("graph").run(Pages(["a", "bb", "cccc"]))
     assert run.output == Pages(["a", "bb", "cccc"], ["a()", "bb()", "cccc()"])
-    assert (graph.build("graph").run_sync(Pages([]))).output == Pages([])
+    assert (await graph.build("graph").run(Pages([]))).output == Pages([])
 
 
-def test_agents_flows_and_graphs_are_nodes() -> None:
+async def test_agents_flows_and_graphs_are_nodes() -> None:
     @flow
     async def shout(state: State) -> dict[str, list[str]]:
         return {"notes": [state.topic.upper()]}
@@ -278,7 +277,7 @@ def test_agents_flows_and_graphs_are_nodes() -> None:
         gives=lambda loop: {"notes": loop.notes},
     )
     graph.edge(shout, "inner")
-    assert notes_of(graph, State("hey")) == ["HEY", "deep 1"]
+    assert await notes_of(graph, State("hey")) == ["HEY", "deep 1"]
 
 
 class Changes(Struct):
@@ -286,7 +285,7 @@ class Changes(Struct):
     notes: list[str] | UnsetType = UNSET
 
 
-def test_structs_and_models_are_changes_and_states() -> None:
+async def test_structs_and_models_are_changes_and_states() -> None:
     class Page(BaseModel):
         count: int = 0
         notes: Annotated[list[str], append] = []
@@ -302,10 +301,10 @@ def test_structs_and_models_are_changes_and_states() -> None:
         return Changes(notes=[str(state.count)])
 
     graph.edge(one, two)
-    assert (graph.build("graph", store=LocalLogs()).run_sync(Page())).output == Page(count=1, notes=["1"])
+    assert (await graph.build("graph", store=LocalLogs()).run(Page())).output == Page(count=1, notes=["1"])
 
 
-def test_a_node_changes_nothing_but_what_it_returns() -> None:
+async def test_a_node_changes_nothing_but_what_it_returns() -> None:
     graph = Graph(State)
 
     @graph.node
@@ -319,7 +318,7 @@ def test_a_node_changes_nothing_but_what_it_returns() -> None:
         return []
 
     graph.edge(first, second)
-    run = graph.build("graph").run_sync(State())
+    run = await graph.build("graph").run(State())
     assert isinstance(run.stop, stops.Failed)
     assert "a node does not change the state" in run.stop.error
 
@@ -327,7 +326,7 @@ def test_a_node_changes_nothing_but_what_it_returns() -> None:
 # -- what is recorded --------------------------------------------------------------------------------------------------
 
 
-def test_what_was_done_is_not_done_again() -> None:
+async def test_what_was_done_is_not_done_again() -> None:
     calls: list[str] = []
 
     @step
@@ -348,41 +347,41 @@ def test_what_was_done_is_not_done_again() -> None:
     graph.node(noting("last", 0, calls), name="last", writes="notes")
     graph.edge("a", ("read", "side"), "last")
     built = graph.build("graph", store=LocalLogs())
-    run = built.run_sync(State("x"), run_id="r")
+    run = await built.run(State("x"), run_id="r")
     assert run.stop == stops.Suspended()
     assert calls == ["a", "read", "step", "side"]
     (item,) = run.pending
-    run = asyncio.run(built.resume("r", {item.id: Answer("yes")}))
+    run = await built.resume("r", {item.id: Answer("yes")})
     assert calls == ["a", "read", "step", "side", "read", "last"]  # before the question, only steps are not repeated
     assert run.output is not None
     assert run.output.notes == ["a()", "page on x", "yes", "side(a)", "last(apys)"]
     calls.clear()
-    assert (asyncio.run(built.replay("r"))).output == run.output
-    assert (built.run_sync(State("x"), run_id="r")).output == run.output
+    assert (await built.replay("r")).output == run.output
+    assert (await built.run(State("x"), run_id="r")).output == run.output
     assert not calls
 
 
-def test_a_fork_goes_on_before_a_node() -> None:
+async def test_a_fork_goes_on_before_a_node() -> None:
     calls: list[str] = []
     graph = Graph(State)
     for name in "abc":
         graph.node(noting(name, 0, calls), name=name, writes="notes")
     graph.edge("a", "b", "c")
     store = LocalLogs()
-    original = graph.build("graph", store=store).run_sync(State(), run_id="r")
+    original = await graph.build("graph", store=store).run(State(), run_id="r")
     changed = Graph(State)
     for name in ("a", "b", "other"):
         changed.node(noting(name, 0, calls), name=name, writes="notes")
     changed.edge("a", "b", "other")
     calls.clear()
-    forked = asyncio.run(changed.build("graph", store=store).fork("r", at=3))
+    forked = await changed.build("graph", store=store).fork("r", at=3)
     assert calls == ["other"]
     assert original.output is not None
     assert forked.output is not None
     assert forked.output.notes == [*original.output.notes[:2], "other(ab)"]
 
 
-def test_updates_are_events() -> None:
+async def test_updates_are_events() -> None:
     graph = Graph(State)
     add(graph, "a", "b")
     graph.edge("a", "b")
@@ -395,15 +394,15 @@ def test_updates_are_events() -> None:
         elif isinstance(event, NodeChanged):
             said.append((event.path, event.changes[0], event.replayed))
 
-    built.run_sync(State(), run_id="r", listeners=[listen])
+    await built.run(State(), run_id="r", listeners=[listen])
     ended = [("graph/a", {"notes": ["a()"]}), ("graph/b", {"notes": ["b(a)"]})]
     assert said == ["a", (*ended[0], False), "b", (*ended[1], False)]
     said.clear()
-    asyncio.run(built.replay("r", listeners=[listen]))
+    await built.replay("r", listeners=[listen])
     assert said == ["a", (*ended[0], True), "b", (*ended[1], True)]
 
 
-def test_events_say_which_nodes_have_failed_and_which_are_skipped() -> None:
+async def test_events_say_which_nodes_have_failed_and_which_are_skipped() -> None:
     def choose(state: State) -> Literal["b", "c"]:
         return "b"
 
@@ -421,7 +420,7 @@ def test_events_say_which_nodes_have_failed_and_which_are_skipped() -> None:
         if isinstance(event, NodeChanged):
             changes.append(event)
 
-    run = graph.build("graph").run_sync(State(), listeners=[listen])
+    run = await graph.build("graph").run(State(), listeners=[listen])
     assert run.output is not None
     assert run.output.notes == ["a()", "d(a)"]
     last = {each.node: each.status for each in changes}
@@ -439,7 +438,7 @@ async def _refused(state: State) -> list[str]:
     raise ConnectionError("not yet")
 
 
-def test_the_history_of_a_run_has_the_state_after_each_node(tmp_path: Path) -> None:
+async def test_the_history_of_a_run_has_the_state_after_each_node(tmp_path: Path) -> None:
     answers: list[str] = []
 
     async def asks(state: State) -> list[str]:
@@ -452,37 +451,37 @@ def test_the_history_of_a_run_has_the_state_after_each_node(tmp_path: Path) -> N
     add(graph, "last")
     graph.edge("a", ("slow", "asks"), "last")
     built = graph.build("graph", store=f"sqlite:///{tmp_path}/runs.db")
-    run = built.run_sync(State(), run_id="r")
+    run = await built.run(State(), run_id="r")
     notes = ["a()", "slow(a)", "b", "last(asb)"]
 
-    def seen() -> list[tuple[int, str, list[str]]]:
-        return [(each.number, each.node, each.state.notes) for each in asyncio.run(built.history("r"))]
+    async def seen() -> list[tuple[int, str, list[str]]]:
+        return [(each.number, each.node, each.state.notes) for each in await built.history("r")]
 
-    assert sorted(seen()[:1]) == [(1, "a", notes[:1])]
-    waiting = asyncio.run(built.standing("r")).mermaid()
+    assert sorted((await seen())[:1]) == [(1, "a", notes[:1])]
+    waiting = (await built.standing("r")).mermaid()
     assert "class n3 waiting" in waiting
     assert "class n1,n2 done" in waiting
-    run = asyncio.run(built.resume("r", {run.pending[0].id: Answer("b")}))
+    run = await built.resume("r", {run.pending[0].id: Answer("b")})
     assert run.output is not None
     assert run.output.notes == notes
-    assert seen()[-1] == (4, "last", notes)
-    assert {node: state for _, node, state in seen()[:3]} == {
+    assert (await seen())[-1] == (4, "last", notes)
+    assert {node: state for _, node, state in (await seen())[:3]} == {
         "a": notes[:1],
         "slow": notes[:2],
         "asks": [notes[0], notes[2]],
     }
-    assert [number for number, _, _ in seen()] == [1, 2, 3, 4]
+    assert [number for number, _, _ in await seen()] == [1, 2, 3, 4]
     assert answers == ["b"]
     assert "class" not in built.mermaid()
 
 
-def test_where_a_run_has_failed_is_marked() -> None:
+async def test_where_a_run_has_failed_is_marked() -> None:
     graph = Graph(State)
     add(graph, "a", "c")
     graph.node(_refused, name="b", writes="notes")
     graph.edge("a", "b", "c")
     built = graph.build("graph", store=LocalLogs())
-    assert isinstance(built.run_sync(State(), run_id="r").stop, stops.Failed)
-    drawn = asyncio.run(built.standing("r"))
+    assert isinstance((await built.run(State(), run_id="r")).stop, stops.Failed)
+    drawn = await built.standing("r")
     assert {node.name: node.mark for node in drawn.nodes if node.mark} == {"a": "done", "b": "failed"}
-    assert [each.node for each in asyncio.run(built.history("r"))] == ["a"]
+    assert [each.node for each in await built.history("r")] == ["a"]

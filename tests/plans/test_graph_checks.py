@@ -309,7 +309,7 @@ def test_a_reducer_fits_its_field_and_the_one_that_is_advised_does(kind: Any, fi
     two_writers(Annotated[kind, lambda value, update: update]).build("graph")
 
 
-def test_a_model_of_pydantic_is_a_field_of_a_dataclass_or_a_model_but_of_no_struct() -> None:
+async def test_a_model_of_pydantic_is_a_field_of_a_dataclass_or_a_model_but_of_no_struct() -> None:
     class Page(BaseModel):
         number: int = 0
 
@@ -329,7 +329,7 @@ def test_a_model_of_pydantic_is_a_field_of_a_dataclass_or_a_model_but_of_no_stru
     for kind in (Paper, Letter):
         graph: Graph[Any] = Graph(kind)
         graph.node(turn, writes="page")
-        assert graph.build("graph").run_sync(kind(page=Page())).output == kind(page=Page(number=1))
+        assert (await graph.build("graph").run(kind(page=Page()))).output == kind(page=Page(number=1))
     refused: Graph[Any] = Graph(Book)
     refused.node(turn, writes="page")
     with pytest.raises(ConfigurationError, match=r"Book.* both msgspec and pydantic.* in a dataclass or a model"):
@@ -337,7 +337,7 @@ def test_a_model_of_pydantic_is_a_field_of_a_dataclass_or_a_model_but_of_no_stru
 
 
 @pytest.mark.parametrize("returned", [{"note": []}, {"count": "many"}, {"notes": [1]}, {"notes": "abc"}, 3])
-def test_what_a_node_returns_is_checked_when_it_does(returned: object) -> None:
+async def test_what_a_node_returns_is_checked_when_it_does(returned: object) -> None:
     graph = Graph(State)
 
     @graph.node(writes=("count", "notes"))
@@ -345,7 +345,7 @@ def test_what_a_node_returns_is_checked_when_it_does(returned: object) -> None:
         return returned
 
     with pytest.raises(ConfigurationError, match="the node node "):
-        graph.build("graph").run_sync(State())
+        await graph.build("graph").run(State())
 
 
 def test_what_excludes_each_other_may_write_the_same_field() -> None:

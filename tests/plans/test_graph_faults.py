@@ -1,6 +1,5 @@
 """Seven faults of graph libraries, as they were seen in LangGraph 1.2.22, each as a test of what happens here."""
 
-import asyncio
 from pathlib import Path
 from typing import Any
 
@@ -16,17 +15,17 @@ from ziggurat.plans.graph import Graph
 
 
 @pytest.mark.parametrize("turns", [0, 20])
-def test_a_join_after_branches_of_unequal_length_runs_once(turns: int) -> None:
+async def test_a_join_after_branches_of_unequal_length_runs_once(turns: int) -> None:
     graph = Graph(State)
     add(graph, "a", "b", "b2", "join")
     add(graph, "c", turns=turns)
     graph.edge("a", ("b", "c"))
     graph.edge("b", "b2", "join")
     graph.edge("c", "join")
-    assert notes_of(graph) == ["a()", "b(a)", "b2(ab)", "c(a)", "join(abbc)"]
+    assert await notes_of(graph) == ["a()", "b(a)", "b2(ab)", "c(a)", "join(abbc)"]
 
 
-def test_a_step_before_a_question_is_done_once(tmp_path: Path) -> None:
+async def test_a_step_before_a_question_is_done_once(tmp_path: Path) -> None:
     charged: list[int] = []
 
     @step(effect="once")
@@ -41,9 +40,9 @@ def test_a_step_before_a_question_is_done_once(tmp_path: Path) -> None:
         return [await charge(30), await ask("Ship it?"), await ask("By air?")]
 
     built = graph.build("graph", store=f"sqlite:///{tmp_path}/runs.db")
-    run = built.run_sync(State(), run_id="r")
+    run = await built.run(State(), run_id="r")
     for answer in ("yes", "no"):
-        run = asyncio.run(built.resume("r", {run.pending[0].id: Answer(answer)}))
+        run = await built.resume("r", {run.pending[0].id: Answer(answer)})
     assert run.output is not None
     assert run.output.notes == ["charged 30", "yes", "no"]
     assert charged == [30]
@@ -73,7 +72,7 @@ def test_two_branches_that_write_a_field_without_reducer_are_refused() -> None:
     ("changes", "sentence"),
     [({"tpoic": "x"}, "'tpoic', which State does not have; did you mean 'topic'"), ({"topic": 3}, "Expected `str`")],
 )
-def test_unknown_fields_and_wrong_types_are_refused(changes: dict[str, Any], sentence: str) -> None:
+async def test_unknown_fields_and_wrong_types_are_refused(changes: dict[str, Any], sentence: str) -> None:
     graph = Graph(State)
 
     @graph.node
@@ -81,10 +80,10 @@ def test_unknown_fields_and_wrong_types_are_refused(changes: dict[str, Any], sen
         return changes
 
     with pytest.raises(ConfigurationError, match=sentence):
-        graph.build("graph").run_sync(State())
+        await graph.build("graph").run(State())
 
 
-def test_the_order_is_the_declared_one_after_a_branch_was_resumed_alone(tmp_path: Path) -> None:
+async def test_the_order_is_the_declared_one_after_a_branch_was_resumed_alone(tmp_path: Path) -> None:
     calls: list[str] = []
     broken = True
 
@@ -100,9 +99,9 @@ def test_the_order_is_the_declared_one_after_a_branch_was_resumed_alone(tmp_path
     graph.node(noting("ok", 0, calls), name="ok", writes="notes")
     graph.edge("a", ("bad", "ok"))
     built = graph.build("graph", store=f"sqlite:///{tmp_path}/runs.db")
-    assert isinstance(built.run_sync(State(), run_id="r").stop, stops.Failed)
+    assert isinstance((await built.run(State(), run_id="r")).stop, stops.Failed)
     broken = False
-    run = asyncio.run(built.resume("r"))
+    run = await built.resume("r")
     assert run.output is not None
     assert run.output.notes == ["a()", "bad", "ok(a)"]
     assert calls == ["a", "bad", "ok", "bad"]

@@ -1,6 +1,5 @@
 """Random graphs give the same whatever ends first, and what a model of their rules says."""
 
-import asyncio
 from collections import Counter
 from pathlib import Path
 from random import Random
@@ -9,7 +8,7 @@ import pytest
 
 from tests.agents.flow_trees import plant
 from tests.plans.random_graphs import Declared, Trail, built, by_chance, declared, model_of, pausing, why_refused
-from tests.stores.places import new_store, reopened, used
+from tests.stores.places import stores
 from ziggurat.core.entries import JournalEntry, Result
 from ziggurat.core.errors import ConfigurationError
 from ziggurat.messages import stops
@@ -42,7 +41,7 @@ def test_a_graph_is_refused_just_if_a_model_that_tries_all_choices_says_so() -> 
     assert min(reasons["can never start"], reasons["may run at the same time"], reasons[None]) > 20
 
 
-def test_without_loops_random_graphs_do_what_the_model_says_in_any_order() -> None:
+async def test_without_loops_random_graphs_do_what_the_model_says_in_any_order() -> None:
     accepted = 0
     for seed in range(200):
         graph = _accepted(seed, "all all settled", loops=False)
@@ -53,7 +52,7 @@ def test_without_loops_random_graphs_do_what_the_model_says_in_any_order() -> No
         outputs = []
         for order in range(3):
             calls: list[int] = []
-            run = built(graph, pausing(Random(order)), calls).run_sync(Trail())
+            run = await built(graph, pausing(Random(order)), calls).run(Trail())
             assert run.stop == stops.Completed(), (seed, run.stop)
             assert Counter(calls) == Counter(list(runs)), seed
             outputs.append(run.output)
@@ -64,44 +63,39 @@ def test_without_loops_random_graphs_do_what_the_model_says_in_any_order() -> No
     assert accepted > 100
 
 
-def _outcome(graph: Declared, order: int) -> str:
-    run = built(graph, pausing(Random(order)), []).run_sync(Trail())
+async def _outcome(graph: Declared, order: int) -> str:
+    run = await built(graph, pausing(Random(order)), []).run(Trail())
     assert isinstance(run.stop, (stops.Completed, stops.BudgetExceeded)), run.stop
     return f"{run.stop} {run.output}"
 
 
 @pytest.mark.parametrize("seed", [*range(60), 5610])  # the last one has a node beside a loop that waits for another
-def test_with_loops_random_graphs_give_the_same_in_any_order(seed: int) -> None:
+async def test_with_loops_random_graphs_give_the_same_in_any_order(seed: int) -> None:
     graph = _accepted(seed, "all settled", loops=True)
     if graph is not None:
-        assert len({_outcome(graph, order) for order in range(3)}) == 1
+        assert len({await _outcome(graph, order) for order in range(3)}) == 1
 
 
 @pytest.mark.parametrize("seed", range(24))
 @pytest.mark.parametrize("place", ["memory", "sqlite"])
-def test_resumed_equals_uninterrupted_at_every_cut(place: str, seed: int, tmp_path: Path) -> None:
+async def test_resumed_equals_uninterrupted_at_every_cut(place: str, seed: int, tmp_path: Path) -> None:
     graph = _accepted(seed, "all settled any", loops=True)
     if graph is None:
         return
 
-    async def trial(graph: Declared) -> None:
-        store = new_store()
+    async with stores(place, tmp_path) as (store, other):
         run = await built(graph, pausing(Random(1)), [], store=store).run(Trail(), run_id="whole")
         entries = [*(await runs_of(store).read("whole")).entries]
         ended = [each for each in entries if isinstance(each, Result) and each.path.count("/") == 1]
         for cut in range(1, len(entries)):
             await plant(store, f"cut-{cut}", entries[:cut])
             calls: list[int] = []
-            last = store if place == "memory" else reopened(store)
-            again = await built(graph, pausing(Random(cut)), calls, store=last).resume(f"cut-{cut}", strict=True)
+            again = await built(graph, pausing(Random(cut)), calls, store=other).resume(f"cut-{cut}", strict=True)
             before = [each for each in ended if each in entries[:cut]]
             if _any_in(entries[:cut]) == _any_in(entries):  # else another branch may be the first
                 assert again.output == run.output
                 assert len(calls) == len(ended) - len(before)
             assert again.stop == run.stop
-
-    with used(place, tmp_path):
-        asyncio.run(trial(graph))
 
 
 def _any_in(entries: list[JournalEntry]) -> set[str]:

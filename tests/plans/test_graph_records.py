@@ -70,7 +70,7 @@ _CHANGES: dict[str, Any] = {
 }
 
 
-def test_values_of_all_types_come_back_as_themselves(tmp_path: Path) -> None:
+async def test_values_of_all_types_come_back_as_themselves(tmp_path: Path) -> None:
     graph = Graph(Everything)
 
     @graph.node
@@ -84,13 +84,13 @@ def test_values_of_all_types_come_back_as_themselves(tmp_path: Path) -> None:
 
     graph.edge(first, second)
     built = graph.build("graph", store=f"sqlite:///{tmp_path}/runs.db")
-    run = built.run_sync(Everything(title="some"), run_id="r")
+    run = await built.run(Everything(title="some"), run_id="r")
     again = graph.build("graph", store=f"sqlite:///{tmp_path}/runs.db")
-    run = asyncio.run(again.resume("r", {run.pending[0].id: Answer(True)}, strict=True))
+    run = await again.resume("r", {run.pending[0].id: Answer(True)}, strict=True)
     expected = Everything(**{**_CHANGES, "pages": [_PAGE] * 2, "words": {"one", "two"}})
     assert run.output == expected
-    assert asyncio.run(again.history("r"))[-1].state == expected
-    assert asyncio.run(built.replay("r")).output == expected
+    assert (await again.history("r"))[-1].state == expected
+    assert (await built.replay("r")).output == expected
 
 
 class Loop(Struct):
@@ -99,7 +99,7 @@ class Loop(Struct):
     items: Annotated[list[int], append] = []
 
 
-def _recorded(rounds: int) -> int:
+async def _recorded(rounds: int) -> int:
     """Return how many bytes a loop's nodes have left in its record; the state grows with each round."""
     graph = Graph(Loop)
 
@@ -112,17 +112,17 @@ def _recorded(rounds: int) -> int:
 
     graph.route(node, again)
     store = LocalLogs()
-    graph.build("graph", store=store).run_sync(Loop(rounds), run_id="r")
-    entries = asyncio.run(runs_of(store).read("r")).entries
+    await graph.build("graph", store=store).run(Loop(rounds), run_id="r")
+    entries = (await runs_of(store).read("r")).entries
     return sum(len(write_entry(each)) for each in entries if isinstance(each, Result) and "/" in each.path)
 
 
-def test_the_record_grows_with_the_changes_and_not_with_the_state() -> None:
-    assert _recorded(400) < 2.2 * _recorded(200)
+async def test_the_record_grows_with_the_changes_and_not_with_the_state() -> None:
+    assert await _recorded(400) < 2.2 * await _recorded(200)
 
 
 @pytest.mark.parametrize("limit", [None, 1, 2])
-def test_items_of_a_map_that_have_ended_are_not_called_again(limit: int | None, tmp_path: Path) -> None:
+async def test_items_of_a_map_that_have_ended_are_not_called_again(limit: int | None, tmp_path: Path) -> None:
     calls: list[str] = []
     broken = True
 
@@ -140,16 +140,16 @@ def test_items_of_a_map_that_have_ended_are_not_called_again(limit: int | None, 
     graph = Graph(Urls)
     graph.map(read, "urls", writes="pages", limit=limit)
     built = graph.build("graph", store=f"sqlite:///{tmp_path}/runs.db")
-    run = built.run_sync(Urls(["a", "bad", "c"]), run_id="r")
+    run = await built.run(Urls(["a", "bad", "c"]), run_id="r")
     assert isinstance(run.stop, stops.Failed)
     broken, before = False, list(calls)
-    run = asyncio.run(built.resume("r"))
+    run = await built.resume("r")
     assert run.output is not None
     assert run.output.pages == ["A", "BAD", "C"]
     assert calls[len(before) :] == ["bad"] + ["c"] * ("c" not in before)
 
 
-def test_a_question_in_a_graph_within_a_graph_within_a_flow(tmp_path: Path) -> None:
+async def test_a_question_in_a_graph_within_a_graph_within_a_flow(tmp_path: Path) -> None:
     calls: list[str] = []
     inner = Graph(State)
     inner.node(noting("deep", 0, calls), name="deep", writes="notes")
@@ -173,15 +173,15 @@ def test_a_question_in_a_graph_within_a_graph_within_a_flow(tmp_path: Path) -> N
         assert run.output is not None
         return run.output.notes
 
-    run = report.run_sync("x", run_id="r")
+    run = await report.run("x", run_id="r")
     (item,) = run.pending
     assert item.path == "report/outer/inner/inner/asks/ask"
-    run = asyncio.run(report.resume("r", {item.id: Answer("this")}))
+    run = await report.resume("r", {item.id: Answer("this")})
     assert run.output == ["begin()", "deep()", "this", "last(bdt)"]
     assert calls == ["begin", "deep", "last"]
 
 
-def test_a_graph_that_has_changed_is_reported(tmp_path: Path) -> None:
+async def test_a_graph_that_has_changed_is_reported(tmp_path: Path) -> None:
     async def asks(state: State) -> list[str]:
         return [await ask("Which?")]
 
@@ -196,14 +196,14 @@ def test_a_graph_that_has_changed_is_reported(tmp_path: Path) -> None:
         graph.route("a", to_b, [*names, "end"])
         return graph.build("graph", store=f"sqlite:///{tmp_path}/runs.db")
 
-    run = build("b", "c").run_sync(State(), run_id="r")
+    run = await build("b", "c").run(State(), run_id="r")
     with pytest.raises(ConfigurationError, match="the route of a had chosen b, which this graph cannot do any more"):
-        asyncio.run(build("c").resume("r", {run.pending[0].id: Answer("x")}))
+        await build("c").resume("r", {run.pending[0].id: Answer("x")})
 
 
 @pytest.mark.parametrize("turns", [(0, 0), (0, 2), (2, 0), (5, 1), (1, 5)])
 @pytest.mark.parametrize("settled", [False, True])
-def test_a_replay_fails_with_the_node_that_failed_first(turns: tuple[int, int], settled: bool) -> None:
+async def test_a_replay_fails_with_the_node_that_failed_first(turns: tuple[int, int], settled: bool) -> None:
     def graph(store: LocalLogs) -> Any:
         graph = Graph(State)
 
@@ -235,17 +235,14 @@ def test_a_replay_fails_with_the_node_that_failed_first(turns: tuple[int, int], 
             graph.edge(one, "end")
         return graph.build("graph", store=store)
 
-    async def main() -> None:
-        store = LocalLogs()
-        run = await graph(store).run(State(), run_id="r")
-        assert isinstance(run.stop, stops.Failed)
-        assert not settled or "two" in run.stop.error
-        assert (await graph(store).replay("r")).stop == run.stop
-
-    asyncio.run(main())
+    store = LocalLogs()
+    run = await graph(store).run(State(), run_id="r")
+    assert isinstance(run.stop, stops.Failed)
+    assert not settled or "two" in run.stop.error
+    assert (await graph(store).replay("r")).stop == run.stop
 
 
-def test_a_failed_node_is_called_again_although_others_went_on_meanwhile(tmp_path: Path) -> None:
+async def test_a_failed_node_is_called_again_although_others_went_on_meanwhile(tmp_path: Path) -> None:
     down = [True]
 
     async def answer(request: ModelRequest, ctx: Context) -> ModelResponse:
@@ -253,42 +250,39 @@ def test_a_failed_node_is_called_again_although_others_went_on_meanwhile(tmp_pat
             raise ModelError("down", kind="overloaded")
         return ModelResponse(assistant("up"))
 
-    async def main() -> None:
-        failed, noted = asyncio.Event(), asyncio.Event()
-        graph = Graph(State)
+    failed, noted = asyncio.Event(), asyncio.Event()
+    graph = Graph(State)
 
-        @graph.node(writes="topic")
-        async def asking(state: State) -> str:
-            try:
-                return (await Agent(answer, name="helper").run("x")).text
-            except ModelError:
-                failed.set()
-                await noted.wait()
-                raise
+    @graph.node(writes="topic")
+    async def asking(state: State) -> str:
+        try:
+            return (await Agent(answer, name="helper").run("x")).text
+        except ModelError:
+            failed.set()
+            await noted.wait()
+            raise
 
-        @graph.node(writes="notes")
-        async def waiting(state: State) -> list[str]:
-            await failed.wait()
-            return ["waited"]
+    @graph.node(writes="notes")
+    async def waiting(state: State) -> list[str]:
+        await failed.wait()
+        return ["waited"]
 
-        @graph.node(writes="count")
-        async def noting(state: State) -> int:
-            noted.set()
-            return 1
+    @graph.node(writes="count")
+    async def noting(state: State) -> int:
+        noted.set()
+        return 1
 
-        graph.edge(START, asking, END)
-        graph.edge(START, waiting, noting, END)
-        book = graph.build("book", store=f"sqlite:///{tmp_path}/runs.db")
-        run = await book.run(State(), run_id="r")
-        assert run.stop == stops.Failed("down", "ModelError")
-        assert (await book.replay("r")).stop == run.stop
-        down.clear()
-        assert (await book.resume("r")).output == State("up", 1, ["waited"])
-
-    asyncio.run(main())
+    graph.edge(START, asking, END)
+    graph.edge(START, waiting, noting, END)
+    book = graph.build("book", store=f"sqlite:///{tmp_path}/runs.db")
+    run = await book.run(State(), run_id="r")
+    assert run.stop == stops.Failed("down", "ModelError")
+    assert (await book.replay("r")).stop == run.stop
+    down.clear()
+    assert (await book.resume("r")).output == State("up", 1, ["waited"])
 
 
-def test_a_failure_that_a_graph_goes_on_after_is_not_made_again(tmp_path: Path) -> None:
+async def test_a_failure_that_a_graph_goes_on_after_is_not_made_again(tmp_path: Path) -> None:
     graph, called = Graph(State), list[str]()
 
     @graph.node(writes="topic")
@@ -305,6 +299,6 @@ def test_a_failure_that_a_graph_goes_on_after_is_not_made_again(tmp_path: Path) 
 
     graph.edge(START, fails, goes_on, END)
     book = graph.build("book", store=f"sqlite:///{tmp_path}/runs.db")
-    assert book.run_sync(State(), run_id="r").stop == stops.Failed("not yet", "ValueError")
-    assert asyncio.run(book.resume("r")).output == State(notes=["went on"])
+    assert (await book.run(State(), run_id="r")).stop == stops.Failed("not yet", "ValueError")
+    assert (await book.resume("r")).output == State(notes=["went on"])
     assert called == ["fails", "goes_on", "goes_on"]

@@ -1,6 +1,5 @@
 """Planning with a hierarchical task network: what is found, why something is not, and how a plan is done."""
 
-import asyncio
 import time
 import tracemalloc
 from typing import Any
@@ -82,7 +81,7 @@ def test_a_precondition_may_be_a_function_of_the_world_and_its_name_explains_a_r
         Planner([]).plan(Primitive("fly", preconditions={"odd": lambda world: "yes"}))
 
 
-def test_a_flow_whose_planner_has_functions_is_compared_with_its_record() -> None:
+async def test_a_flow_whose_planner_has_functions_is_compared_with_its_record() -> None:
     async def fly() -> str:
         """Fly."""
         return "flown"
@@ -92,13 +91,13 @@ def test_a_flow_whose_planner_has_functions_is_compared_with_its_record() -> Non
         return htn_flow(planner, Compound("Travel"), tools=[fly], store=store)
 
     store = LocalLogs()
-    assert travel("rich").run_sync({"budget": 2}, run_id="one").output.output == "flown"
-    assert asyncio.run(travel("rich").replay("one", strict=True)).output.output == "flown"
+    assert (await travel("rich").run({"budget": 2}, run_id="one")).output.output == "flown"
+    assert (await travel("rich").replay("one", strict=True)).output.output == "flown"
     with pytest.raises(JournalMismatch):
-        asyncio.run(travel("other").replay("one", strict=True))
+        await travel("other").replay("one", strict=True)
 
 
-def test_the_plan_is_done_with_the_tools() -> None:
+async def test_the_plan_is_done_with_the_tools() -> None:
     async def web_search(query: str) -> str:
         """Search."""
         return f"pages on {query}"
@@ -118,19 +117,19 @@ def test_the_plan_is_done_with_the_tools() -> None:
     store = LocalLogs()
     tools = [web_search, fetch_sec_filings, scrape_page, summarise]
     plan = htn_flow(RESEARCH, Compound("ResearchCompany"), tools=tools, store=store)
-    run = plan.run_sync({"company": "Acme", "company_type": "public", "ticker": "ACM"}, run_id="one")
+    run = await plan.run({"company": "Acme", "company_type": "public", "ticker": "ACM"}, run_id="one")
     assert run.text == "summary of filings of ACM"
     assert [each.node for each in run.output.nodes] == ["web_search", "fetch_sec_filings", "summarise"]
-    assert asyncio.run(plan.replay("one")).text == run.text
-    assert plan.run_sync({"company": "Acme"}).text == "summary of pages on Acme"
+    assert (await plan.replay("one")).text == run.text
+    assert (await plan.run({"company": "Acme"})).text == "summary of pages on Acme"
     with pytest.raises(ConfigurationError, match="no tool 'summarise'"):
         htn_flow(RESEARCH, Compound("ResearchCompany"), tools=tools[:3])
 
 
-def test_an_agent_does_what_no_tool_does() -> None:
+async def test_an_agent_does_what_no_tool_does() -> None:
     model = ScriptedModel(always=lambda request: request.messages[-1].text)
     plan = htn_flow(Planner([]), Primitive("think hard", {"about": "{x} {{y}}"}), agent=Agent(model))
-    assert plan.run_sync({"x": "it"}).text == 'think hard {"about":"it {y}"}'
+    assert (await plan.run({"x": "it"})).text == 'think hard {"about":"it {y}"}'
 
 
 def test_a_bare_primitive_is_its_own_source() -> None:
@@ -272,21 +271,21 @@ def test_a_search_that_blows_up_ends_at_its_limits(name: str | int) -> None:
         ("0", "a"),
     ],
 )
-def test_an_agent_may_order_methods_and_its_answer_is_checked(answer: str, first: str) -> None:
+async def test_an_agent_may_order_methods_and_its_answer_is_checked(answer: str, first: str) -> None:
     planner = Planner([Method("goal", [Compound(name), Compound("end")]) for name in "ab"] + [Method("end", [])] +
                       [Method(name, [Primitive(name)]) for name in "ab"])  # fmt: skip
     model = ScriptedModel(answer)
     echo = Agent(ScriptedModel(always=lambda request: request.messages[-1].text))
     plan = htn_flow(planner, Compound("goal"), agent=echo, order=Agent(model, name="chief"), store=LocalLogs())
-    run = plan.run_sync({"x": 1}, run_id="one")
+    run = await plan.run({"x": 1}, run_id="one")
     assert [each.node for each in run.output.nodes] == [first]
     assert "1. a > end\n2. b > end" in model.calls[0].messages[-1].text
-    assert asyncio.run(plan.replay("one")).text == run.text
+    assert (await plan.replay("one")).text == run.text
 
 
-def test_a_goal_without_a_plan_ends_the_run() -> None:
-    run = htn_flow(Planner([]), Compound("goal")).run_sync({})
+async def test_a_goal_without_a_plan_ends_the_run() -> None:
+    run = await htn_flow(Planner([]), Compound("goal")).run({})
     assert isinstance(run.stop, stops.Failed)
     assert run.stop.kind == "NoMethodFound"
-    deep = htn_flow(Planner([Method("goal", [Compound("goal")])]), Compound("goal")).run_sync({})
+    deep = await htn_flow(Planner([Method("goal", [Compound("goal")])]), Compound("goal")).run({})
     assert deep.stop == stops.BudgetExceeded("depth", 16, 17)

@@ -1,6 +1,5 @@
 """Graphs and plans with everything they can be nested in: one rule for each way to run them, over generated nests."""
 
-import asyncio
 import random
 from collections import Counter
 from typing import Any
@@ -61,128 +60,114 @@ def gave(run: AgentRun[Any]) -> tuple[Any, ...]:
 
 
 @pytest.mark.parametrize("shapes", [*PAIRS, *THREES], ids="-".join)
-def test_a_nest_that_was_broken_off_anywhere_gives_what_an_uninterrupted_one_gives(shapes: tuple[str, ...]) -> None:
-    async def trial() -> None:
-        run, entries, whole = await uninterrupted(shapes)
-        assert isinstance(run.stop, stops.Completed)
-        assert set(Counter(whole.done).values()) == {1}
-        for cut in range(1, len(entries), 8):
-            nest = Nest(shapes, store=LocalLogs())
-            await broken_off(nest, entries[:cut])
-            again = await to_the_end(nest, "whole", await nest.outermost.resume("whole", strict=True))
-            answered = {entry.path for entry in entries[:cut] if isinstance(entry, Result)}
-            assert not [path for path in nest.done if path in answered]
-            assert set(Counter(nest.done).values()) <= {1}
-            assert is_unknown(entries[:cut]) or gave(again) == gave(run)
-
-    asyncio.run(trial())
+async def test_a_nest_that_was_broken_off_anywhere_gives_what_an_uninterrupted_one_gives(
+    shapes: tuple[str, ...],
+) -> None:
+    run, entries, whole = await uninterrupted(shapes)
+    assert isinstance(run.stop, stops.Completed)
+    assert set(Counter(whole.done).values()) == {1}
+    for cut in range(1, len(entries), 8):
+        nest = Nest(shapes, store=LocalLogs())
+        await broken_off(nest, entries[:cut])
+        again = await to_the_end(nest, "whole", await nest.outermost.resume("whole", strict=True))
+        answered = {entry.path for entry in entries[:cut] if isinstance(entry, Result)}
+        assert not [path for path in nest.done if path in answered]
+        assert set(Counter(nest.done).values()) <= {1}
+        assert is_unknown(entries[:cut]) or gave(again) == gave(run)
 
 
 @pytest.mark.parametrize("shapes", [each for each in PAIRS if "team" in each or "tool" in each], ids="-".join)
-def test_workers_of_several_processes_give_what_one_process_gives(shapes: tuple[str, ...]) -> None:
-    async def trial() -> None:
-        run, _, _ = await uninterrupted(shapes)
-        store, done = LocalLogs(), list[str]()
+async def test_workers_of_several_processes_give_what_one_process_gives(shapes: tuple[str, ...]) -> None:
+    run, _, _ = await uninterrupted(shapes)
+    store, done = LocalLogs(), list[str]()
 
-        def process() -> Nest:
-            return Nest(shapes, store=LocalLogs(shared=store))
+    def process() -> Nest:
+        return Nest(shapes, store=LocalLogs(shared=store))
 
-        first = process()
-        submitted = await first.outermost.submit(first.input, run_id="r")
-        waits = True
-        while waits:  # each worker is in a process of its own, and so is whoever decides
-            nest = process()
-            async with nest.outermost.worker():
-                again = await submitted.result()
-            done += nest.done
-            waits = bool(again.pending)
-            if waits:
-                await process().outermost.decide("r", answers(again))
-        assert gave(again) == gave(run)
-        assert set(Counter(done).values()) == {1}
-
-    asyncio.run(trial())
+    first = process()
+    submitted = await first.outermost.submit(first.input, run_id="r")
+    waits = True
+    while waits:  # each worker is in a process of its own, and so is whoever decides
+        nest = process()
+        async with nest.outermost.worker():
+            again = await submitted.result()
+        done += nest.done
+        waits = bool(again.pending)
+        if waits:
+            await process().outermost.decide("r", answers(again))
+    assert gave(again) == gave(run)
+    assert set(Counter(done).values()) == {1}
 
 
 @pytest.mark.parametrize("shapes", [each for each in PAIRS if each[-1] in PLANNED], ids="-".join)
-def test_a_fork_before_any_call_gives_what_the_original_gave(shapes: tuple[str, ...]) -> None:
-    async def trial() -> None:
-        run, entries, whole = await uninterrupted(shapes)
-        calls = 1 + len({entry.path.split("/")[1] for entry in entries if "/" in entry.path})
-        for at in range(1, calls + 1):
-            nest = Nest(shapes, store=whole.outermost.store)
-            forked = await nest.outermost.fork("whole", at=at, effects="recorded", new_id=f"fork-{at}")
-            forked = await to_the_end(nest, f"fork-{at}", forked)
-            assert forked.output == run.output
-            assert not [path for path in nest.done if path.endswith("pay")], "it acts once, and is on record"
-            assert len(nest.done) <= len(whole.done) - 1 - (at > 1)
-        assert gave(await whole.outermost.replay("whole")) == gave(run), "the original does not change"
-
-    asyncio.run(trial())
+async def test_a_fork_before_any_call_gives_what_the_original_gave(shapes: tuple[str, ...]) -> None:
+    run, entries, whole = await uninterrupted(shapes)
+    calls = 1 + len({entry.path.split("/")[1] for entry in entries if "/" in entry.path})
+    for at in range(1, calls + 1):
+        nest = Nest(shapes, store=whole.outermost.store)
+        forked = await nest.outermost.fork("whole", at=at, effects="recorded", new_id=f"fork-{at}")
+        forked = await to_the_end(nest, f"fork-{at}", forked)
+        assert forked.output == run.output
+        assert not [path for path in nest.done if path.endswith("pay")], "it acts once, and is on record"
+        assert len(nest.done) <= len(whole.done) - 1 - (at > 1)
+    assert gave(await whole.outermost.replay("whole")) == gave(run), "the original does not change"
 
 
 @pytest.mark.parametrize("shapes", PAIRS, ids="-".join)
-def test_the_spans_of_a_nest_are_its_tree_of_calls_and_a_replay_makes_none_of_models(shapes: tuple[str, ...]) -> None:
-    async def trial() -> None:
-        collector = Collector()
-        run, entries, nest = await uninterrupted(shapes, middleware=[collector.telemetry()])
-        paths = [str((span.attributes or {})["ziggurat.path"]) for span in collector.spans]
-        calls = {
-            node.path for node in (await nest.outermost.tree("whole")).nodes if node.kind in ("agent", "model", "tool")
-        }
-        assert set(paths) <= calls
-        entered = {entry.path for entry in entries if isinstance(entry, Entered)}
-        models = [entry.path for entry in entries if isinstance(entry, Result) and entry.path.endswith("/model")]
-        assert entered <= set(paths)
-        assert Counter(path for path in paths if path.endswith("/model")) == Counter(models), "each was made once"
-        spans = {span.context.span_id: span for span in collector.spans if span.context is not None}
-        for span in collector.spans:
-            outer = None if span.parent is None else spans[span.parent.span_id]
-            path = str((span.attributes or {})["ziggurat.path"])
-            above = "" if outer is None else str((outer.attributes or {})["ziggurat.path"])
-            assert path == above or is_beneath(path, above)
-            between = [each for each in paths if each not in (path, above) and is_beneath(path, each)]
-            assert not [each for each in between if is_beneath(each, above)]
-        before = len(collector.spans)
-        again = await nest.outermost.replay("whole")
-        assert gave(again) == gave(run)
-        assert not [span.name for span in collector.spans[before:] if not span.name.startswith("invoke_agent")]
-
-    asyncio.run(trial())
+async def test_the_spans_of_a_nest_are_its_tree_of_calls_and_a_replay_makes_none_of_models(
+    shapes: tuple[str, ...],
+) -> None:
+    collector = Collector()
+    run, entries, nest = await uninterrupted(shapes, middleware=[collector.telemetry()])
+    paths = [str((span.attributes or {})["ziggurat.path"]) for span in collector.spans]
+    calls = {
+        node.path for node in (await nest.outermost.tree("whole")).nodes if node.kind in ("agent", "model", "tool")
+    }
+    assert set(paths) <= calls
+    entered = {entry.path for entry in entries if isinstance(entry, Entered)}
+    models = [entry.path for entry in entries if isinstance(entry, Result) and entry.path.endswith("/model")]
+    assert entered <= set(paths)
+    assert Counter(path for path in paths if path.endswith("/model")) == Counter(models), "each was made once"
+    spans = {span.context.span_id: span for span in collector.spans if span.context is not None}
+    for span in collector.spans:
+        outer = None if span.parent is None else spans[span.parent.span_id]
+        path = str((span.attributes or {})["ziggurat.path"])
+        above = "" if outer is None else str((outer.attributes or {})["ziggurat.path"])
+        assert path == above or is_beneath(path, above)
+        between = [each for each in paths if each not in (path, above) and is_beneath(path, each)]
+        assert not [each for each in between if is_beneath(each, above)]
+    before = len(collector.spans)
+    again = await nest.outermost.replay("whole")
+    assert gave(again) == gave(run)
+    assert not [span.name for span in collector.spans[before:] if not span.name.startswith("invoke_agent")]
 
 
 @pytest.mark.parametrize("shapes", PAIRS, ids="-".join)
-def test_a_replay_with_tools_or_models_called_again_gives_the_same(shapes: tuple[str, ...]) -> None:
-    async def trial() -> None:
-        run, _, whole = await uninterrupted(shapes)
-        for live, called in (("tools", whole.done), ("models", [])):
-            nest = Nest(shapes, store=whole.outermost.store)
-            assert (await nest.outermost.replay("whole", live=live)).output == run.output
-            assert sorted(nest.done) == sorted(called)
-
-    asyncio.run(trial())
+async def test_a_replay_with_tools_or_models_called_again_gives_the_same(shapes: tuple[str, ...]) -> None:
+    run, _, whole = await uninterrupted(shapes)
+    for live, called in (("tools", whole.done), ("models", [])):
+        nest = Nest(shapes, store=whole.outermost.store)
+        assert (await nest.outermost.replay("whole", live=live)).output == run.output
+        assert sorted(nest.done) == sorted(called)
 
 
 BUDGETED = [each for each in PAIRS if each[-1] in PLANNED]
 
 
 @pytest.mark.parametrize("shapes", BUDGETED, ids="-".join)
-def test_a_budget_ends_a_nest_at_the_same_call_wherever_it_was_broken_off(shapes: tuple[str, ...]) -> None:
-    async def trial() -> None:
-        for requests in (1, 4):
-            run, entries, _ = await uninterrupted(shapes, budget=Budget(requests=requests))
-            assert run.model_calls <= requests
-            for cut in range(1, len(entries), 8):
-                nest = Nest(shapes, store=LocalLogs(), budget=Budget(requests=requests))
-                await broken_off(nest, entries[:cut])
-                again = await to_the_end(nest, "whole", await nest.outermost.resume("whole"))
-                assert is_unknown(entries[:cut]) or (again.stop, again.model_calls) == (run.stop, run.model_calls)
-
-    asyncio.run(trial())
+async def test_a_budget_ends_a_nest_at_the_same_call_wherever_it_was_broken_off(shapes: tuple[str, ...]) -> None:
+    for requests in (1, 4):
+        run, entries, _ = await uninterrupted(shapes, budget=Budget(requests=requests))
+        assert run.model_calls <= requests
+        for cut in range(1, len(entries), 8):
+            nest = Nest(shapes, store=LocalLogs(), budget=Budget(requests=requests))
+            await broken_off(nest, entries[:cut])
+            again = await to_the_end(nest, "whole", await nest.outermost.resume("whole"))
+            assert is_unknown(entries[:cut]) or (again.stop, again.model_calls) == (run.stop, run.model_calls)
 
 
 @pytest.mark.parametrize("shapes", BUDGETED, ids="-".join)
-def test_a_session_is_the_same_whichever_processes_go_on_with_its_runs(shapes: tuple[str, ...]) -> None:
+async def test_a_session_is_the_same_whichever_processes_go_on_with_its_runs(shapes: tuple[str, ...]) -> None:
     async def talk(requests: int, *, alone: bool) -> list[object]:
         store = LocalLogs()
 
@@ -199,11 +184,8 @@ def test_a_session_is_the_same_whichever_processes_go_on_with_its_runs(shapes: t
             ended.append((type(run.stop), run.model_calls))
         return [*ended, *[(each.role, each.text) for each in await Session("talk", store).history()]]
 
-    async def trial() -> None:
-        for requests in (2, 99):
-            said = await talk(requests, alone=True)
-            assert said == await talk(requests, alone=False)
-            assert said[0] == said[1], "what the first run has left behind does not change the second"
-            assert requests == 2 or len(said) > 4
-
-    asyncio.run(trial())
+    for requests in (2, 99):
+        said = await talk(requests, alone=True)
+        assert said == await talk(requests, alone=False)
+        assert said[0] == said[1], "what the first run has left behind does not change the second"
+        assert requests == 2 or len(said) > 4

@@ -1,6 +1,5 @@
 """Any plan gives the same under any order of completion, and when it is broken off anywhere and resumed."""
 
-import asyncio
 from pathlib import Path
 from typing import Any
 
@@ -8,7 +7,7 @@ import pytest
 
 from tests.agents.flow_trees import plant
 from tests.plans.plan_trees import Forest, expected
-from tests.stores.places import new_store, reopened, used
+from tests.stores.places import new_store, stores
 from ziggurat.core.entries import Intent, JournalEntry, Result
 from ziggurat.messages import stops
 from ziggurat.messages.agent import AgentRun
@@ -31,18 +30,15 @@ def agrees(seen: Any, wanted: Any) -> bool:
     return bool(seen == (output, {name: each for name, each in values.items() if name != "error"}))
 
 
-def test_any_order_of_completion_gives_what_one_line_gives() -> None:
-    async def trial() -> None:
-        for seed in range(60):
-            wanted = expected(Forest(seed).nodes)
-            results = []
-            for order in range(3):
-                run = await Forest(seed, order).plan().run({})
-                assert agrees(gave(run), wanted), (seed, gave(run), wanted)
-                results.append((gave(run), run.output))
-            assert results[0] == results[1] == results[2]
-
-    asyncio.run(trial())
+async def test_any_order_of_completion_gives_what_one_line_gives() -> None:
+    for seed in range(60):
+        wanted = expected(Forest(seed).nodes)
+        results = []
+        for order in range(3):
+            run = await Forest(seed, order).plan().run({})
+            assert agrees(gave(run), wanted), (seed, gave(run), wanted)
+            results.append((gave(run), run.output))
+        assert results[0] == results[1] == results[2]
 
 
 def begun_once(entries: list[JournalEntry]) -> set[str]:
@@ -52,34 +48,26 @@ def begun_once(entries: list[JournalEntry]) -> set[str]:
 
 
 @pytest.mark.parametrize("seed", range(8))
-def test_a_plan_that_was_broken_off_anywhere_goes_on_there(seed: int) -> None:
-    async def trial() -> None:
-        whole, store = Forest(seed), new_store()
-        run = await whole.plan(store).run({}, run_id="whole")
-        entries = [*(await runs_of(store).read("whole")).entries]
-        for cut in range(1, len(entries), 2):
-            await plant(store, f"cut-{cut}", entries[:cut])
-            resumed = Forest(seed, cut)
-            again = await resumed.plan(store).resume(f"cut-{cut}")
-            answered = {entry.path for entry in entries[:cut] if isinstance(entry, Result)}
-            assert not answered.intersection(resumed.done)
-            assert len(set(resumed.done)) == len(resumed.done)
-            assert not begun_once(entries[:cut]).intersection(resumed.done)
-            assert begun_once(entries[:cut]) or gave(again) == gave(run)
-
-    asyncio.run(trial())
+async def test_a_plan_that_was_broken_off_anywhere_goes_on_there(seed: int) -> None:
+    whole, store = Forest(seed), new_store()
+    run = await whole.plan(store).run({}, run_id="whole")
+    entries = [*(await runs_of(store).read("whole")).entries]
+    for cut in range(1, len(entries), 2):
+        await plant(store, f"cut-{cut}", entries[:cut])
+        resumed = Forest(seed, cut)
+        again = await resumed.plan(store).resume(f"cut-{cut}")
+        answered = {entry.path for entry in entries[:cut] if isinstance(entry, Result)}
+        assert not answered.intersection(resumed.done)
+        assert len(set(resumed.done)) == len(resumed.done)
+        assert not begun_once(entries[:cut]).intersection(resumed.done)
+        assert begun_once(entries[:cut]) or gave(again) == gave(run)
 
 
-def test_a_plan_is_resumed_from_a_store_of_another_process(tmp_path: Path) -> None:
-    async def trial() -> None:
-        shape = 3
-        store = new_store()
-        run = await Forest(shape).plan(store).run({}, run_id="whole")
+async def test_a_plan_is_resumed_from_a_store_of_another_process(tmp_path: Path) -> None:
+    async with stores("sqlite", tmp_path) as (store, other):
+        run = await Forest(3).plan(store).run({}, run_id="whole")
         entries = [*(await runs_of(store).read("whole")).entries]
         for cut in range(1, len(entries), 5):
             await plant(store, f"cut-{cut}", entries[:cut])
-            again = await Forest(shape).plan(reopened(store)).resume(f"cut-{cut}", strict=True)
+            again = await Forest(3).plan(other).resume(f"cut-{cut}", strict=True)
             assert begun_once(entries[:cut]) or gave(again) == gave(run)
-
-    with used("sqlite", tmp_path):
-        asyncio.run(trial())

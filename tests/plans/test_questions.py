@@ -1,6 +1,5 @@
 """Questions in graphs and plans are answered days later, by other processes."""
 
-import asyncio
 import subprocess
 import sys
 from collections import Counter
@@ -28,12 +27,12 @@ from ziggurat.stores.local import LocalLogs
 EFFECTS = ("Ann", "Ben", "charge", "ship", "last")
 
 
-def processes(url: str, ledger: Path) -> dict[str, list[str]]:
+async def processes(url: str, ledger: Path) -> dict[str, list[str]]:
     """Let processes act on both runs, days apart, this one too; return what each of the others has printed."""
     printed = {}
     for what, day in (("begin", 0), ("decided", 2), ("resumed", 5), ("again", 9)):
         if what == "decided":
-            asyncio.run(main(what, day, url, ledger))
+            await main(what, day, url, ledger)
             continue
         command = [sys.executable, "-m", "tests.plans.questions", what, str(day), url, str(ledger)]
         done = subprocess.run(command, capture_output=True, text=True, check=False)
@@ -43,10 +42,10 @@ def processes(url: str, ledger: Path) -> dict[str, list[str]]:
 
 
 @pytest.mark.parametrize("kind", ["sqlite", "file", "postgres"])
-def test_what_is_a_step_is_done_once_and_each_answer_is_recorded_once(kind: str, tmp_path: Path) -> None:
+async def test_what_is_a_step_is_done_once_and_each_answer_is_recorded_once(kind: str, tmp_path: Path) -> None:
     urls = {"sqlite": f"sqlite:///{tmp_path}/runs.db", "file": f"file://{tmp_path}/runs"}
     url, ledger = schema() if kind == "postgres" else urls[kind], tmp_path / "ledger"
-    printed = processes(url, ledger)
+    printed = await processes(url, ledger)
     assert printed["begin"] == [f"{name} Suspended ['And Ann?', 'And Ben?', 'Ship?']" for name in ("graph", "plan")]
     assert printed["resumed"] == [f"{name} Suspended ['By air?']" for name in ("graph", "plan")], "four days are over"
     shipped = ["{} charge", "Ship? decided", "{} ship", "By air? again"]
@@ -60,19 +59,16 @@ def test_what_is_a_step_is_done_once_and_each_answer_is_recorded_once(kind: str,
     done = Counter(ledger.read_text().splitlines())
     assert done == {f"{name} {effect}": 1 for name in ("graph", "plan") for effect in EFFECTS}
 
-    async def recorded() -> None:
-        store = connect(url)
-        for flow in flows(store, ledger):
-            entries = (await runs_of(store).read(flow.name)).entries
-            decided = Counter(entry.path for entry in entries if isinstance(entry, Decided))
-            assert len(decided) == 4
-            assert set(decided.values()) == {1}
-        await store.close()
-
-    asyncio.run(recorded())
+    store = connect(url)
+    for flow in flows(store, ledger):
+        entries = (await runs_of(store).read(flow.name)).entries
+        decided = Counter(entry.path for entry in entries if isinstance(entry, Decided))
+        assert len(decided) == 4
+        assert set(decided.values()) == {1}
+    await store.close()
 
 
-def test_a_task_whose_function_waits_is_tried_again_by_its_layers_and_its_steps_are_not() -> None:
+async def test_a_task_whose_function_waits_is_tried_again_by_its_layers_and_its_steps_are_not() -> None:
     done: list[str] = []
 
     @step
@@ -88,22 +84,22 @@ def test_a_task_whose_function_waits_is_tried_again_by_its_layers_and_its_steps_
         return f"{seen}: {await ask('Well?')}"
 
     plan = workflow(Task("decide", function=decide, layers=[retry(attempts=3, base=0)]), input=None, store=LocalLogs())
-    run = plan.run_sync(run_id="r")
+    run = await plan.run(run_id="r")
     assert [item.path for item in run.pending] == ["workflow/decide/ask"]
-    run = asyncio.run(plan.resume("r", {run.pending[0].id: Answer("yes")}, strict=True))
+    run = await plan.resume("r", {run.pending[0].id: Answer("yes")}, strict=True)
     assert run.output.output == "seen: yes"
     assert done == ["look", "try", "try", "try"]
-    assert asyncio.run(plan.replay("r")).output == run.output
+    assert (await plan.replay("r")).output == run.output
 
 
 @pytest.mark.parametrize("as_step", [False, True])
-def test_a_task_that_acts_once_only_and_one_that_is_a_step_cannot_wait(as_step: bool) -> None:
+async def test_a_task_that_acts_once_only_and_one_that_is_a_step_cannot_wait(as_step: bool) -> None:
     async def sign() -> str:
         return await ask("Sign?")
 
     task = Task("sign", function=step(sign)) if as_step else Task("sign", function=sign, effect="once")
     with pytest.raises(ConfigurationError, match=r"workflow/sign is recorded as a whole, so it cannot wait"):
-        workflow(task, input=None).run_sync()
+        await workflow(task, input=None).run()
 
 
 async def _calls_in(work: Coroutine[Any, Any, object]) -> int:
@@ -121,7 +117,7 @@ async def _calls_in(work: Coroutine[Any, Any, object]) -> int:
     return count
 
 
-def test_the_work_for_a_question_does_not_grow_with_the_number_of_those_that_wait() -> None:
+async def test_the_work_for_a_question_does_not_grow_with_the_number_of_those_that_wait() -> None:
     async def asked() -> str:
         return await ask("Well?")
 
@@ -140,6 +136,6 @@ def test_the_work_for_a_question_does_not_grow_with_the_number_of_those_that_wai
         ]
         return [await _calls_in(each) / number for each in work]
 
-    asyncio.run(calls_for_each(2))  # what is made once
-    few, many = asyncio.run(calls_for_each(20)), asyncio.run(calls_for_each(160))
+    await calls_for_each(2)  # what is made once
+    few, many = await calls_for_each(20), await calls_for_each(160)
     assert [more <= 1.1 * less for less, more in zip(few, many, strict=True)] == [True] * 6

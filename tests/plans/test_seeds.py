@@ -42,9 +42,9 @@ async def search(query: str) -> str:
 # -- plan, execute, verify ---------------------------------------------------------------------------------------------
 
 
-def test_the_example_of_plan_execute_prints_what_it_states() -> None:
+async def test_the_example_of_plan_execute_prints_what_it_states() -> None:
     model = ScriptedModel(PLAN, "Found: tokio 1.37.", "Summary: Rust async has matured.", VERDICT)
-    run = plan_execute(model).run_sync(GOAL)
+    run = await plan_execute(model).run(GOAL)
     plan, verdict = run.output, run.output.verification
     assert f"Plan: {plan.step_count} steps, {plan.completed_count} succeeded" == "Plan: 2 steps, 2 succeeded"
     printed = f"Goal achieved: {verdict.achieved} (confidence: {verdict.confidence * 100:.0f}%)"
@@ -53,21 +53,21 @@ def test_the_example_of_plan_execute_prints_what_it_states() -> None:
 
 
 @pytest.mark.parametrize("tools", [[], [search]])
-def test_a_step_with_an_unknown_tool_falls_back_to_the_model_whichever_others_there_are(tools: list[Any]) -> None:
+async def test_a_step_with_an_unknown_tool_falls_back_to_the_model_whichever_others_there_are(tools: list[Any]) -> None:
     model = ScriptedModel(PLAN, "found", "summed up", VERDICT)
-    plan = plan_execute(model, tools=tools).run_sync(GOAL).output
+    plan = (await plan_execute(model, tools=tools).run(GOAL)).output
     assert plan.outputs == ("found", "summed up")
     assert [each.tool for each in plan.steps] == ["web_search", None]
     assert not model.calls[1].tools
 
 
-def test_the_instructions_are_those_of_the_planner_alone() -> None:
+async def test_the_instructions_are_those_of_the_planner_alone() -> None:
     model = ScriptedModel("1. do it", "done", "ACHIEVED")
-    plan_execute(model, instructions="Plan as a sailor.").run_sync(GOAL)
+    await plan_execute(model, instructions="Plan as a sailor.").run(GOAL)
     assert [call.instructions for call in model.calls] == ["Plan as a sailor.", None, None]
 
 
-def test_the_status_of_each_step_is_seen_as_it_runs() -> None:
+async def test_the_status_of_each_step_is_seen_as_it_runs() -> None:
     seen: list[tuple[str, str]] = []
 
     def listen(event: Event) -> None:
@@ -75,7 +75,9 @@ def test_the_status_of_each_step_is_seen_as_it_runs() -> None:
             seen.append((event.node.rpartition("/")[2], event.status))
 
     text = '1. a | tool:search | arguments:{"query": "x"}\n2. b | tool:search | arguments:{}\n3. c'
-    plan = plan_execute(ScriptedModel(text, "NOT_ACHIEVED"), tools=[search]).run_sync(GOAL, listeners=[listen]).output
+    plan = (
+        await plan_execute(ScriptedModel(text, "NOT_ACHIEVED"), tools=[search]).run(GOAL, listeners=[listen])
+    ).output
     assert seen == [
         ("step_1", "running"), ("step_1", "completed"), ("step_2", "running"), ("step_2", "failed"),
         ("step_3", "skipped"),
@@ -140,12 +142,12 @@ def test_methods_with_as_many_preconditions_are_tried_in_the_order_they_are_list
         chosen({"train": "True"})
 
 
-def test_an_agent_with_tools_of_its_own_does_each_primitive_step() -> None:
+async def test_an_agent_with_tools_of_its_own_does_each_primitive_step() -> None:
     model = ScriptedModel(
         *[reply for number in range(3) for reply in (tool_call("search", query=str(number)), f"did {number}")]
     )
     flow = htn_flow(RESEARCH, Compound("ResearchCompany"), agent=Agent(model, tools=[search]))
-    run = flow.run_sync({"company_type": "public"})
+    run = await flow.run({"company_type": "public"})
     assert list(run.output.outputs.values()) == ["did 0", "did 1", "did 2"]
     assert run.tool_calls == 3
 
@@ -153,7 +155,7 @@ def test_an_agent_with_tools_of_its_own_does_each_primitive_step() -> None:
 # -- workflow ----------------------------------------------------------------------------------------------------------
 
 
-def test_the_examples_of_the_workflow_do_what_they_state() -> None:
+async def test_the_examples_of_the_workflow_do_what_they_state() -> None:
     context = {"status": "ok running"}
     assert contains("status:ok", context)
     assert not contains("status:fail", context)
@@ -173,14 +175,14 @@ def test_the_examples_of_the_workflow_do_what_they_state() -> None:
         ("high", "publish", "Format for publication"),
         ("low", "refine", "Gather more data"),
     ):
-        result = plan.run_sync({"confidence": confidence}).output
+        result = (await plan.run({"confidence": confidence})).output
         assert list(result.outputs) == ["research", task]
         assert result.output == f"response to: {text}"
         assert [each.status for each in result.nodes if each.kind == "Task" and each.name != task][1:] == ["skipped"]
         assert result.variables["confidence"] == confidence
 
 
-def test_parallel_tasks_run_at_the_same_time_and_give_their_outputs_as_they_are_listed() -> None:
+async def test_parallel_tasks_run_at_the_same_time_and_give_their_outputs_as_they_are_listed() -> None:
     first, second = asyncio.Event(), asyncio.Event()
 
     async def ahead() -> str:
@@ -194,7 +196,7 @@ def test_parallel_tasks_run_at_the_same_time_and_give_their_outputs_as_they_are_
         return "behind"
 
     plan = workflow(Parallel([Task("a", function=ahead), Task("b", function=behind)]), input=None)
-    assert plan.run_sync().output.output == ["ahead", "behind"], "one after the other would never end"
+    assert (await plan.run()).output.output == ["ahead", "behind"], "one after the other would never end"
 
 
 async def count(n: int) -> int:
@@ -205,7 +207,7 @@ async def broken() -> None:
     raise ConnectionError("no line")
 
 
-def test_tasks_are_counted_at_all_levels() -> None:
+async def test_tasks_are_counted_at_all_levels() -> None:
     each = Task("n", function=count)
     plan = workflow(
         each,
@@ -214,18 +216,18 @@ def test_tasks_are_counted_at_all_levels() -> None:
         input=None,
         variables={"n": 0},
     )
-    run = plan.run_sync()
+    run = await plan.run()
     assert run.output.steps == 1 + 3 * 2 + 2
     assert run.seconds > 0
 
 
-def test_a_step_that_fails_names_itself_and_a_loop_at_its_limit_its_rounds() -> None:
-    failing = workflow(Sequence([Task("call", function=broken)], "part"), name="plan", input=None).run_sync()
+async def test_a_step_that_fails_names_itself_and_a_loop_at_its_limit_its_rounds() -> None:
+    failing = await workflow(Sequence([Task("call", function=broken)], "part"), name="plan", input=None).run()
     assert isinstance(failing.stop, stops.Failed)
     assert (failing.stop.error, failing.stop.kind) == ("no line", "ConnectionError")
     assert failing.cause is not None
     assert "it was raised at part/call of the plan plan" in getattr(failing.cause.error, "__notes__", ())
-    endless = workflow(Loop(Task("n", function=count), 4, "n:never"), input=None, variables={"n": 0}).run_sync()
+    endless = await workflow(Loop(Task("n", function=count), 4, "n:never"), input=None, variables={"n": 0}).run()
     assert endless.stop == stops.BudgetExceeded("rounds", 4, 4)
 
 

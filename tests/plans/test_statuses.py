@@ -53,48 +53,45 @@ BEFORE = {"a": "completed", "branch": "completed", "branch/yes": "completed", "b
 BEFORE["both/b"] = "completed"
 
 
-def test_of_a_run_that_has_failed() -> None:
+async def test_of_a_run_that_has_failed() -> None:
     store = LocalLogs()
     failing = plan(Task("c", function=broken), store)
-    assert isinstance(failing.run_sync(run_id="r").stop, stops.Failed)
-    assert asyncio.run(node_statuses(failing, "r")) == {
+    assert isinstance((await failing.run(run_id="r")).stop, stops.Failed)
+    assert await node_statuses(failing, "r") == {
         **BEFORE, "both": "failed", "both/c": "failed", "last": "skipped", "last/d": "pending",
     }  # fmt: skip
 
 
-def test_of_a_run_that_waits_and_then_goes_on() -> None:
+async def test_of_a_run_that_waits_and_then_goes_on() -> None:
     store = LocalLogs()
     waiting = plan(Task("c", agent=asks, prompt="Which?"), store)
-    run = waiting.run_sync(run_id="r")
+    run = await waiting.run(run_id="r")
     after = {"last": "pending", "last/d": "pending"}
-    assert asyncio.run(node_statuses(waiting, "r")) == {**BEFORE, "both": "running", "both/c": "running", **after}
-    asyncio.run(waiting.resume("r", {run.pending[0].id: Answer("this")}))
-    assert set(asyncio.run(node_statuses(waiting, "r")).values()) == {"completed", "skipped"}
+    assert await node_statuses(waiting, "r") == {**BEFORE, "both": "running", "both/c": "running", **after}
+    await waiting.resume("r", {run.pending[0].id: Answer("this")})
+    assert set((await node_statuses(waiting, "r")).values()) == {"completed", "skipped"}
 
 
-def test_of_a_run_that_was_cancelled() -> None:
-    async def trial() -> None:
-        begun = asyncio.Event()
+async def test_of_a_run_that_was_cancelled() -> None:
+    begun = asyncio.Event()
 
-        async def endless() -> None:
-            begun.set()
-            await asyncio.Event().wait()
+    async def endless() -> None:
+        begun.set()
+        await asyncio.Event().wait()
 
-        endlessly = plan(Task("c", function=endless), LocalLogs())
-        task = asyncio.create_task(endlessly.run(run_id="r"))
-        await begun.wait()
-        task.cancel()
-        with pytest.raises(asyncio.CancelledError):
-            await task
-        statuses = await node_statuses(endlessly, "r")
-        assert {name: statuses[name] for name in ("a", "both/b", "both/c", "last")} == {
-            "a": "completed", "both/b": "completed", "both/c": "running", "last": "pending",
-        }  # fmt: skip
-
-    asyncio.run(trial())
+    endlessly = plan(Task("c", function=endless), LocalLogs())
+    task = asyncio.create_task(endlessly.run(run_id="r"))
+    await begun.wait()
+    task.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await task
+    statuses = await node_statuses(endlessly, "r")
+    assert {name: statuses[name] for name in ("a", "both/b", "both/c", "last")} == {
+        "a": "completed", "both/b": "completed", "both/c": "running", "last": "pending",
+    }  # fmt: skip
 
 
-def test_the_nodes_of_a_plan_that_a_task_runs_are_not_its_own() -> None:
+async def test_the_nodes_of_a_plan_that_a_task_runs_are_not_its_own() -> None:
     inner = workflow(Task("a", function=broken, on_failure="continue"), name="inner")
     outer = workflow(
         Task("a", agent=inner, prompt="go"),
@@ -103,8 +100,8 @@ def test_the_nodes_of_a_plan_that_a_task_runs_are_not_its_own() -> None:
         variables={"n": 1},
         store=LocalLogs(),
     )
-    outer.run_sync(run_id="r")
-    assert asyncio.run(node_statuses(outer, "r")) == {"a": "completed", "b": "completed"}
+    await outer.run(run_id="r")
+    assert await node_statuses(outer, "r") == {"a": "completed", "b": "completed"}
 
 
 async def ends_in(plan: Any, run_id: str) -> set[tuple[str, str]]:
@@ -139,13 +136,13 @@ async def read_after_each_entry(plan: Any, store: LocalLogs) -> None:
 
 
 @pytest.mark.parametrize("seed", range(6))
-def test_of_a_plan_and_a_graph_that_lost_their_process_anywhere(seed: int) -> None:
+async def test_of_a_plan_and_a_graph_that_lost_their_process_anywhere(seed: int) -> None:
     store, random = LocalLogs(), Random(seed)
-    asyncio.run(read_after_each_entry(Forest(seed).plan(store), store))
+    await read_after_each_entry(Forest(seed).plan(store), store)
     graph = declared(random, ("settled", "any"), loops=False)
     graph.writers.clear()
     store = LocalLogs()
-    asyncio.run(read_after_each_entry(built(graph, pausing(random), [], store=store), store))
+    await read_after_each_entry(built(graph, pausing(random), [], store=store), store)
 
 
 def marks_in(diagram: Diagram) -> dict[str, str]:
@@ -157,40 +154,34 @@ def marks_in(diagram: Diagram) -> dict[str, str]:
     return marks
 
 
-def test_of_a_run_that_was_decided_on_but_not_resumed_and_of_one_that_has_not_begun() -> None:
-    async def trial() -> None:
-        waiting = plan(Task("c", agent=asks, prompt="Which?"), LocalLogs())
-        run = await waiting.run(run_id="r")
-        marks = marks_in(await waiting.standing("r"))
-        assert (marks["both"], marks["b"], marks["c"]) == ("waiting", "done", "waiting")
-        await waiting.decide("r", {run.pending[0].id: Answer("this")})
-        statuses = await node_statuses(waiting, "r")
-        assert (statuses["both/c"], statuses["last/d"]) == ("completed", "running")  # the answer is on record
-        await waiting.submit(run_id="later")
-        statuses = await node_statuses(waiting, "later")
-        assert set(statuses.values()) == {"pending", "running"}
-        assert statuses["last"] == "pending"
-
-    asyncio.run(trial())
+async def test_of_a_run_that_was_decided_on_but_not_resumed_and_of_one_that_has_not_begun() -> None:
+    waiting = plan(Task("c", agent=asks, prompt="Which?"), LocalLogs())
+    run = await waiting.run(run_id="r")
+    marks = marks_in(await waiting.standing("r"))
+    assert (marks["both"], marks["b"], marks["c"]) == ("waiting", "done", "waiting")
+    await waiting.decide("r", {run.pending[0].id: Answer("this")})
+    statuses = await node_statuses(waiting, "r")
+    assert (statuses["both/c"], statuses["last/d"]) == ("completed", "running")  # the answer is on record
+    await waiting.submit(run_id="later")
+    statuses = await node_statuses(waiting, "later")
+    assert set(statuses.values()) == {"pending", "running"}
+    assert statuses["last"] == "pending"
 
 
 @pytest.mark.parametrize("seed", range(10))
-def test_of_any_plan_they_are_those_of_the_events(seed: int) -> None:
-    async def trial() -> None:
-        store, last = LocalLogs(), dict[str, str]()
+async def test_of_any_plan_they_are_those_of_the_events(seed: int) -> None:
+    store, last = LocalLogs(), dict[str, str]()
 
-        def listen(event: Event) -> None:
-            if isinstance(event, NodeChanged):
-                last[event.node] = event.status
+    def listen(event: Event) -> None:
+        if isinstance(event, NodeChanged):
+            last[event.node] = event.status
 
-        whole: Any = Forest(seed).plan(store)
-        await whole.run({}, run_id="whole", listeners=[listen])
-        statuses = await node_statuses(whole, "whole")
-        assert {name: each for name, each in statuses.items() if each != "pending"} == last
-
-    asyncio.run(trial())
+    whole: Any = Forest(seed).plan(store)
+    await whole.run({}, run_id="whole", listeners=[listen])
+    statuses = await node_statuses(whole, "whole")
+    assert {name: each for name, each in statuses.items() if each != "pending"} == last
 
 
-def test_what_is_no_plan_has_none() -> None:
+async def test_what_is_no_plan_has_none() -> None:
     with pytest.raises(ConfigurationError, match="made by workflow"):
-        asyncio.run(node_statuses(Agent(ScriptedModel("x")), "r"))
+        await node_statuses(Agent(ScriptedModel("x")), "r")

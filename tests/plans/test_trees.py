@@ -42,14 +42,16 @@ def agent() -> Agent[str]:
     return Agent(ScriptedModel(always=echo))
 
 
-def result_of(*nodes: Node, **settings: Any) -> PlanResult:
-    run = workflow(*nodes, **{"agent": agent(), "variables": {"n": 2, "words": ["a", "b"]}, **settings}).run_sync("tea")
+async def result_of(*nodes: Node, **settings: Any) -> PlanResult:
+    run = await workflow(*nodes, **{"agent": agent(), "variables": {"n": 2, "words": ["a", "b"]}, **settings}).run(
+        "tea"
+    )
     assert run.stop == stops.Completed(), run.error
     return run.output
 
 
-def failure_of(*nodes: Node, **settings: Any) -> str:
-    run = workflow(*nodes, **{"agent": agent(), "variables": {"n": 2}, **settings}).run_sync("tea")
+async def failure_of(*nodes: Node, **settings: Any) -> str:
+    run = await workflow(*nodes, **{"agent": agent(), "variables": {"n": 2}, **settings}).run("tea")
     assert run.stop != stops.Completed()
     return run.error or ""
 
@@ -71,9 +73,9 @@ async def search(query: str, limit: int = 5) -> str:
 # -- tasks -----------------------------------------------------------------------------------------------------------
 
 
-def test_a_task_is_a_prompt_an_agent_a_tool_or_a_function_and_its_output_a_variable() -> None:
+async def test_a_task_is_a_prompt_an_agent_a_tool_or_a_function_and_its_output_a_variable() -> None:
     helper = Agent(ScriptedModel("I am the helper"), name="helper")
-    result = result_of(
+    result = await result_of(
         Task("prompted", prompt="About {input}"),
         Task("asked", agent=helper, prompt="{prompted}?"),
         Task("found", tool=search, arguments={"query": "{input} {n}", "limit": "{n}"}),
@@ -92,27 +94,27 @@ def test_a_task_is_a_prompt_an_agent_a_tool_or_a_function_and_its_output_a_varia
     ]
 
 
-def test_an_output_of_a_task_decides_a_branch() -> None:
+async def test_an_output_of_a_task_decides_a_branch() -> None:
     chosen = Branch("draft:response", Task("yes", prompt="y"), Task("no", prompt="n"))
-    assert "yes" in result_of(Task("draft", prompt="x"), chosen).outputs
+    assert "yes" in (await result_of(Task("draft", prompt="x"), chosen)).outputs
 
 
-def test_a_tool_of_a_plan_needs_its_permission_and_its_approval() -> None:
+async def test_a_tool_of_a_plan_needs_its_permission_and_its_approval() -> None:
     task = Task("found", tool=search, arguments={"query": "x"})
-    assert "missing permissions: network" in failure_of(task, grants=[])
+    assert "missing permissions: network" in await failure_of(task, grants=[])
     store = LocalLogs()
     plan = workflow(task, store=store, approvals=Approvals("search"))
-    run = plan.run_sync("tea", run_id="one")
+    run = await plan.run("tea", run_id="one")
     (item,) = run.pending
     assert (item.path, item.call.arguments) == ("workflow/found/tool-1:search", '{"limit":5,"query":"x"}')
-    assert asyncio.run(plan.resume("one", {item.id: Approve()})).text == "5 for x"
+    assert (await plan.resume("one", {item.id: Approve()})).text == "5 for x"
 
 
-def test_a_tool_that_fails_fails_its_task() -> None:
-    assert "limit" in failure_of(Task("found", tool=search, arguments={"query": "x", "limit": "many"}))
+async def test_a_tool_that_fails_fails_its_task() -> None:
+    assert "limit" in await failure_of(Task("found", tool=search, arguments={"query": "x", "limit": "many"}))
 
 
-def test_layers_are_around_a_function_a_tool_and_an_agent() -> None:
+async def test_layers_are_around_a_function_a_tool_and_an_agent() -> None:
     tries: list[str] = []
 
     async def flaky() -> str:
@@ -130,7 +132,7 @@ def test_layers_are_around_a_function_a_tool_and_an_agent() -> None:
         return await flaky()
 
     layers = [retry(attempts=2, base=0), timeout(seconds=60)]
-    result = result_of(
+    result = await result_of(
         Task("a", function=flaky, layers=layers),
         Task("b", tool=as_tool, layers=layers),
         Task("c", agent=as_flow, prompt="go", layers=layers),
@@ -138,26 +140,26 @@ def test_layers_are_around_a_function_a_tool_and_an_agent() -> None:
     assert (result.outputs, len(tries)) == ({"a": "there", "b": "there", "c": "there"}, 6)
 
 
-def test_a_step_is_a_function_under_the_name_of_its_task() -> None:
+async def test_a_step_is_a_function_under_the_name_of_its_task() -> None:
     @step(effect="once")
     async def pay(n: int) -> str:
         return f"paid {n}"
 
-    assert result_of(Task("first", function=pay), Task("second", function=pay)).outputs == {
+    assert (await result_of(Task("first", function=pay), Task("second", function=pay))).outputs == {
         "first": "paid 2", "second": "paid 2",
     }  # fmt: skip
 
 
-def test_a_function_may_take_the_context() -> None:
+async def test_a_function_may_take_the_context() -> None:
     async def where(ctx: Context, n: int, extra: str = "none") -> str:
         return f"{ctx.path} {n} {extra}"
 
-    assert result_of(Task("here", function=where)).output == "workflow/here 2 none"
+    assert (await result_of(Task("here", function=where))).output == "workflow/here 2 none"
 
 
-def test_a_plan_is_a_part_of_a_plan_and_a_tool_of_an_agent() -> None:
+async def test_a_plan_is_a_part_of_a_plan_and_a_tool_of_an_agent() -> None:
     inner = workflow(Task("inside", prompt="in {input}"), name="inner", agent=agent())
-    assert result_of(Task("whole", agent=inner, prompt="{input}")).output == "response to: in tea"
+    assert (await result_of(Task("whole", agent=inner, prompt="{input}"))).output == "response to: in tea"
     assert fact(inner.as_tool(), SPEC) is not None
 
 
@@ -166,22 +168,22 @@ class Order(Struct):
     total: int
 
 
-def test_the_fields_of_an_object_are_variables() -> None:
+async def test_the_fields_of_an_object_are_variables() -> None:
     plan = workflow(Task("text", prompt="{customer} pays {total}"), agent=agent(), input=Order)
-    assert plan.run_sync(Order("Ada", 3)).text == "response to: Ada pays 3"
+    assert (await plan.run(Order("Ada", 3))).text == "response to: Ada pays 3"
 
 
 # -- groups ----------------------------------------------------------------------------------------------------------
 
 
-def test_parallel_nodes_see_a_snapshot_and_write_in_the_order_of_the_plan() -> None:
+async def test_parallel_nodes_see_a_snapshot_and_write_in_the_order_of_the_plan() -> None:
     nodes = Parallel([Task("n", function=double), Sequence([Task("m", function=double), Task("n", function=double)])])
-    result = result_of(nodes, Task("end", function=double))
+    result = await result_of(nodes, Task("end", function=double))
     assert result.variables["m"] == 4  # from n as it was before
     assert (result.variables["n"], result.output) == (4, 8)
 
 
-def test_the_first_error_in_the_order_of_the_plan_is_raised_when_all_have_ended() -> None:
+async def test_the_first_error_in_the_order_of_the_plan_is_raised_when_all_have_ended() -> None:
     done: list[str] = []
 
     async def late() -> str:
@@ -197,60 +199,60 @@ def test_the_first_error_in_the_order_of_the_plan_is_raised_when_all_have_ended(
         return "good"
 
     nodes = [Task("late", function=late), Task("early", function=broken), Task("good", function=good)]
-    assert "the late one" in failure_of(Parallel(nodes))
+    assert "the late one" in await failure_of(Parallel(nodes))
     assert done == ["late", "good"]
 
 
 @pytest.mark.parametrize("items", [["a", "b"], '["a", "b"]'])
-def test_a_map_runs_for_each_item_in_order(items: object) -> None:
+async def test_a_map_runs_for_each_item_in_order(items: object) -> None:
     each = Task("said", prompt="{item} of {input}")
-    result = result_of(Map("all", "words", each, limit=1), variables={"words": items})
+    result = await result_of(Map("all", "words", each, limit=1), variables={"words": items})
     assert result.variables["all"] == ["response to: a of tea", "response to: b of tea"]
     assert "said" not in result.variables
 
 
 @pytest.mark.parametrize("items", ["no list", 3, None, '{"a": 1}'])
-def test_what_a_map_cannot_go_over(items: object) -> None:
-    assert "words" in failure_of(Map("all", "words", Task("said", prompt="x")), variables={"words": items})
+async def test_what_a_map_cannot_go_over(items: object) -> None:
+    assert "words" in await failure_of(Map("all", "words", Task("said", prompt="x")), variables={"words": items})
     with pytest.raises(ConfigurationError, match="all refers to the variable 'words'"):
         workflow(Map("all", "words", Task("said", prompt="x")), agent=agent())
-    nothing = workflow(Map("all", "words", Task("said", prompt="x")), agent=agent(), input=dict[str, Any]).run_sync({})
+    nothing = await workflow(Map("all", "words", Task("said", prompt="x")), agent=agent(), input=dict[str, Any]).run({})
     assert "'words', which has no value" in (nothing.error or "")
 
 
-def test_a_loop_ends_at_its_condition_and_fails_at_its_limit() -> None:
+async def test_a_loop_ends_at_its_condition_and_fails_at_its_limit() -> None:
     body = Task("n", function=double)
     big = when("n", int, lambda n: n > 30)
-    assert result_of(Loop(body, 4, until=big, name="grown")).variables["grown"] == 32
-    run = workflow(Loop(body, 3, until=big), variables={"n": 2}).run_sync("x")
+    assert (await result_of(Loop(body, 4, until=big, name="grown"))).variables["grown"] == 32
+    run = await workflow(Loop(body, 3, until=big), variables={"n": 2}).run("x")
     assert run.stop == stops.BudgetExceeded("rounds", 3, 3)
-    assert result_of(Loop(body, 3)).output == 16  # without a condition: so many times
+    assert (await result_of(Loop(body, 3))).output == 16  # without a condition: so many times
 
 
-def test_an_agent_decides_a_branch_and_is_recorded() -> None:
+async def test_an_agent_decides_a_branch_and_is_recorded() -> None:
     judge = Agent(
         ScriptedModel(*[tool_call("final_answer", value=each) for each in (True, False)]), name="judge", output=bool
     )
     branch = Branch(asked(judge, "Is {input} a drink?"), Task("yes", prompt="y"), Task("no", prompt="n"))
     plan = workflow(branch, agent=agent(), store=LocalLogs())
-    assert "yes" in plan.run_sync("tea", run_id="one").output.outputs
-    assert "yes" in asyncio.run(plan.replay("one")).output.outputs
-    assert "no" in plan.run_sync("stone").output.outputs
+    assert "yes" in (await plan.run("tea", run_id="one")).output.outputs
+    assert "yes" in (await plan.replay("one")).output.outputs
+    assert "no" in (await plan.run("stone")).output.outputs
 
 
-def test_a_condition_gives_a_bool_or_the_plan_is_wrong() -> None:
+async def test_a_condition_gives_a_bool_or_the_plan_is_wrong() -> None:
     with pytest.raises(ConfigurationError, match="output=bool"):
-        workflow(Branch(asked(agent(), "?"), Task("a", prompt="x")), agent=agent()).run_sync("x")
+        await workflow(Branch(asked(agent(), "?"), Task("a", prompt="x")), agent=agent()).run("x")
     with pytest.raises(ConfigurationError, match="gave 3"):
-        workflow(Branch(wrong(lambda values: 3), Task("a", prompt="x")), agent=agent()).run_sync("x")
+        await workflow(Branch(wrong(lambda values: 3), Task("a", prompt="x")), agent=agent()).run("x")
 
 
 @pytest.mark.parametrize(
     "reply", [ModelResponse(assistant("No."), "refusal"), tool_call("look")], ids=["refusal", "steps"]
 )
-def test_an_agent_that_stops_before_it_decides_a_branch_ends_the_plan(reply: Any) -> None:
+async def test_an_agent_that_stops_before_it_decides_a_branch_ends_the_plan(reply: Any) -> None:
     judge = Agent(ScriptedModel(always=reply, output_modes=["native"]), name="judge", output=bool, max_steps=1)
-    run = workflow(Branch(asked(judge, "?"), Task("a", prompt="x")), agent=agent()).run_sync("x")
+    run = await workflow(Branch(asked(judge, "?"), Task("a", prompt="x")), agent=agent()).run("x")
     assert not isinstance(run.stop, stops.Completed)
     assert run.error
     assert "output=bool" not in run.error
@@ -259,7 +261,7 @@ def test_an_agent_that_stops_before_it_decides_a_branch_ends_the_plan(reply: Any
 # -- failures --------------------------------------------------------------------------------------------------------
 
 
-def statuses(*nodes: Node) -> dict[str, str]:
+async def statuses(*nodes: Node) -> dict[str, str]:
     """Return the last status of each node, from the events of a run."""
     changes: dict[str, str] = {}
 
@@ -267,23 +269,23 @@ def statuses(*nodes: Node) -> dict[str, str]:
         if isinstance(event, NodeChanged):
             changes[event.node] = event.status
 
-    workflow(*nodes, variables={"n": 1}).run_sync("x", listeners=[listen])
+    await workflow(*nodes, variables={"n": 1}).run("x", listeners=[listen])
     return changes
 
 
-def test_a_failure_skips_what_comes_after_it() -> None:
+async def test_a_failure_skips_what_comes_after_it() -> None:
     sequence = Sequence([Task("bad", function=broken), Task("after", function=double)])
-    assert statuses(Task("good", function=double), sequence, Task("last", function=double)) == {
+    assert await statuses(Task("good", function=double), sequence, Task("last", function=double)) == {
         "good": "completed", "sequence": "failed", "sequence/bad": "failed", "sequence/after": "skipped",
         "last": "skipped",
     }  # fmt: skip
 
 
-def test_a_failure_may_be_passed_over_or_replaced() -> None:
+async def test_a_failure_may_be_passed_over_or_replaced() -> None:
     async def explain(error: str) -> str:
         return f"because {error}"
 
-    result = result_of(
+    result = await result_of(
         Task("bad", function=broken, on_failure="continue"),
         Task("text", prompt="[{bad}]"),
         Task("worse", function=broken, on_failure=Task("why", function=explain)),
@@ -297,7 +299,7 @@ def test_a_failure_may_be_passed_over_or_replaced() -> None:
     ]  # fmt: skip
 
 
-def test_a_failed_plan_is_resumed_at_the_node_that_failed() -> None:
+async def test_a_failed_plan_is_resumed_at_the_node_that_failed() -> None:
     calls: list[str] = []
 
     async def first() -> str:
@@ -312,27 +314,24 @@ def test_a_failed_plan_is_resumed_at_the_node_that_failed() -> None:
 
     nodes = [Task("first", function=first), Parallel([Task("second", function=second), Task("other", function=first)])]
     plan = workflow(*nodes, store=LocalLogs())
-    assert plan.run_sync("x", run_id="one").stop != stops.Completed()
-    again = asyncio.run(plan.resume("one"))
+    assert (await plan.run("x", run_id="one")).stop != stops.Completed()
+    again = await plan.resume("one")
     assert again.text == '["one two","one"]'
     assert calls == ["first", "second", "first", "second"]
 
 
-def test_time_limits_hold_for_a_task_and_for_a_whole_plan() -> None:
+async def test_time_limits_hold_for_a_task_and_for_a_whole_plan() -> None:
     async def hang() -> str:
         await asyncio.Event().wait()
         return ""
 
-    async def trial() -> None:
-        for nodes in (
-            Task("slow", function=hang, layers=[timeout(seconds=0.01)]),
-            Task("part", agent=workflow(Task("slow", function=hang), name="inner"), prompt="x",
-                 layers=[timeout(seconds=0.01)]),
-        ):  # fmt: skip
-            run = await workflow(nodes).run("x")
-            assert isinstance(run.stop, stops.TimedOut), run.stop
-
-    asyncio.run(trial())
+    for nodes in (
+        Task("slow", function=hang, layers=[timeout(seconds=0.01)]),
+        Task("part", agent=workflow(Task("slow", function=hang), name="inner"), prompt="x",
+             layers=[timeout(seconds=0.01)]),
+    ):  # fmt: skip
+        run = await workflow(nodes).run("x")
+        assert isinstance(run.stop, stops.TimedOut), run.stop
 
 
 # -- what cannot be a plan -------------------------------------------------------------------------------------------
@@ -373,9 +372,9 @@ def test_what_cannot_be_a_plan_is_refused(make: Callable[[], object], says: str)
         make()
 
 
-def test_a_plan_that_has_changed_is_reported() -> None:
+async def test_a_plan_that_has_changed_is_reported() -> None:
     store = LocalLogs()
-    workflow(Task("a", function=broken), store=store).run_sync("x", run_id="one")
+    await workflow(Task("a", function=broken), store=store).run("x", run_id="one")
     seen: list[str] = []
     changed = workflow(Task("b", function=double), variables={"n": 1}, store=store)
 
@@ -383,5 +382,5 @@ def test_a_plan_that_has_changed_is_reported() -> None:
         if isinstance(event, Diverged):
             seen.append(event.what)
 
-    asyncio.run(changed.resume("one", listeners=[listen]))
+    await changed.resume("one", listeners=[listen])
     assert "nodes" in seen

@@ -74,7 +74,7 @@ async def _stream(agent: Agent, turns: int, options: Any) -> AgentRun | None:
 @pytest.mark.parametrize("session", [False, True])
 @pytest.mark.parametrize("leave", [_handle, _stream])
 @pytest.mark.parametrize("end", ENDS)
-def test_caller_record_replay_and_session_agree_on_how_a_cancelled_run_ended(
+async def test_caller_record_replay_and_session_agree_on_how_a_cancelled_run_ended(
     end: str, leave: Any, session: bool, place: Place
 ) -> None:
     async def cancelled_after(turns: int, name: str) -> str:
@@ -98,12 +98,9 @@ def test_caller_record_replay_and_session_agree_on_how_a_cancelled_run_ended(
         await store.delete(run_log("r"))
         return info.status
 
-    async def every() -> None:
-        seen: list[str] = []
-        turns = 0
-        while "Cancelled" not in seen or seen[-3:] != [end] * 3:
-            seen.append(await cancelled_after(turns, f"s{len(seen)}"))
-            assert len(seen) < 400
-            turns = 0 if seen[-3:] == [end] * 3 else turns + 1  # a store's threads may end between two of our turns
-
-    asyncio.run(every())
+    seen: list[str] = []
+    turns = 0
+    while "Cancelled" not in seen or seen[-3:] != [end] * 3:
+        seen.append(await cancelled_after(turns, f"s{len(seen)}"))
+        assert len(seen) < 400
+        turns = 0 if seen[-3:] == [end] * 3 else turns + 1  # a store's threads may end between two of our turns

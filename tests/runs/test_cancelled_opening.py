@@ -96,52 +96,40 @@ WAYS: dict[str, Callable[[Agent], Coroutine[Any, Any, object]]] = {
 
 @pytest.mark.parametrize("times", [1, 3])
 @pytest.mark.parametrize("way", WAYS)
-def test_a_run_that_is_cancelled_while_it_is_created_is_cancelled(store: Any, way: str, times: int) -> None:
-    async def main() -> None:
-        if "session" in way:  # the session's log is created first
-            await _agent(store).run("q", session="s")
-        await _Slow(store, "create").cancel(WAYS[way](_agent(store)), times)
-        await _check_cancelled(store)
-        await store.close()
-
-    asyncio.run(main())
+async def test_a_run_that_is_cancelled_while_it_is_created_is_cancelled(store: Any, way: str, times: int) -> None:
+    if "session" in way:  # the session's log is created first
+        await _agent(store).run("q", session="s")
+    await _Slow(store, "create").cancel(WAYS[way](_agent(store)), times)
+    await _check_cancelled(store)
+    await store.close()
 
 
-def test_a_run_that_another_has_created_is_left_alone(store: Any) -> None:
-    async def main() -> None:
-        async def taken(info: LogInfo, rows: Sequence[Row] = (), blobs: Mapping[str, bytes] | None = None) -> int:
-            epoch: int = await create(info, rows, blobs)
-            assert epoch == 1
-            raise RunExists("another process was quicker")
+async def test_a_run_that_another_has_created_is_left_alone(store: Any) -> None:
+    async def taken(info: LogInfo, rows: Sequence[Row] = (), blobs: Mapping[str, bytes] | None = None) -> int:
+        epoch: int = await create(info, rows, blobs)
+        assert epoch == 1
+        raise RunExists("another process was quicker")
 
-        create, store.create = store.create, taken
-        await _Slow(store, "create").cancel(_agent(store).run("q", run_id="r"), 1)
-        info = await store.find(run_log("r"))
-        assert info.status == "running"
-        assert info.owner
-        await store.close()
-
-    asyncio.run(main())
+    create, store.create = store.create, taken
+    await _Slow(store, "create").cancel(_agent(store).run("q", run_id="r"), 1)
+    info = await store.find(run_log("r"))
+    assert info.status == "running"
+    assert info.owner
+    await store.close()
 
 
-def test_a_stream_that_is_left_before_the_run_begins_leaves_nothing(store: Any) -> None:
-    async def main() -> None:
-        async with _agent(store).stream("q", run_id="r"):
-            pass
-        assert await store.find(run_log("r")) is None
-        await store.close()
-
-    asyncio.run(main())
+async def test_a_stream_that_is_left_before_the_run_begins_leaves_nothing(store: Any) -> None:
+    async with _agent(store).stream("q", run_id="r"):
+        pass
+    assert await store.find(run_log("r")) is None
+    await store.close()
 
 
 @pytest.mark.parametrize("method", ["lease", "append", "read"])
-def test_a_run_that_is_cancelled_while_it_is_resumed_is_cancelled(store: Any, method: str) -> None:
-    async def main() -> None:
-        await _Slow(store, "create").cancel(_agent(store).run("q", run_id="r"), 1)
-        slow = _Slow(store, method)
-        resuming: Coroutine[Any, Any, AgentRun] = _agent(store).resume("r")
-        await slow.cancel(resuming, 1)
-        await _check_cancelled(store)
-        await store.close()
-
-    asyncio.run(main())
+async def test_a_run_that_is_cancelled_while_it_is_resumed_is_cancelled(store: Any, method: str) -> None:
+    await _Slow(store, "create").cancel(_agent(store).run("q", run_id="r"), 1)
+    slow = _Slow(store, method)
+    resuming: Coroutine[Any, Any, AgentRun] = _agent(store).resume("r")
+    await slow.cancel(resuming, 1)
+    await _check_cancelled(store)
+    await store.close()

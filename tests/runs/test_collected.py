@@ -1,6 +1,5 @@
 """Runs that have ended are freed, also those whose record holds objects of users that refer back to the run."""
 
-import asyncio
 import gc
 import logging
 import weakref
@@ -266,7 +265,7 @@ def small_heap() -> None:
 
 @pytest.mark.parametrize("place", PLACES)
 @pytest.mark.parametrize("store", STORES)
-def test_objects_that_refer_to_their_run_are_freed_with_it(
+async def test_objects_that_refer_to_their_run_are_freed_with_it(
     tmp_path: Path, caplog: pytest.LogCaptureFixture, place: str, store: str
 ) -> None:
     caplog.set_level(logging.CRITICAL, "ziggurat")  # pytest keeps the errors of what is logged
@@ -274,10 +273,7 @@ def test_objects_that_refer_to_their_run_are_freed_with_it(
     made = Mark.made
     address = STORES[store](tmp_path)
 
-    async def main() -> None:
-        await PLACES[place](address)
-
-    asyncio.run(main())
+    await PLACES[place](address)
     gc.collect()
     assert Mark.made > made
     assert not MARKS

@@ -73,7 +73,7 @@ def test_the_record_of_a_run_begins_with_what_was_asked_and_ends_with_why_it_sto
     assert last.stop == "Completed"
 
 
-def test_what_the_hooks_left_of_the_request_is_what_a_resume_goes_on_with() -> None:
+async def test_what_the_hooks_left_of_the_request_is_what_a_resume_goes_on_with() -> None:
     class Stamp(Middleware):
         def __init__(self, word: str) -> None:
             self.word = word
@@ -84,21 +84,18 @@ def test_what_the_hooks_left_of_the_request_is_what_a_resume_goes_on_with() -> N
     def agent(store: LocalLogs, model: ScriptedModel, word: str) -> Agent:
         return Agent(model, store=store, middleware=[Stamp(word)])
 
-    async def run() -> tuple[AgentRun, AgentRun]:
-        store = LocalLogs()
-        failed = await agent(store, ScriptedModel(ModelError("down")), "one").run("go", run_id="r")
-        store = elsewhere(store, "r")
-        later = agent(store, ScriptedModel(lambda request: request.messages[-1].text), "two")
-        again = await later.run("go", run_id="r")  # the same id and request as before the hooks: it has ended
-        assert again == replace(failed, replayed=True)
-        return failed, await later.resume("r")
-
-    failed, resumed = asyncio.run(run())
+    store = LocalLogs()
+    failed = await agent(store, ScriptedModel(ModelError("down")), "one").run("go", run_id="r")
+    store = elsewhere(store, "r")
+    later = agent(store, ScriptedModel(lambda request: request.messages[-1].text), "two")
+    again = await later.run("go", run_id="r")  # the same id and request as before the hooks: it has ended
+    assert again == replace(failed, replayed=True)
+    resumed = await later.resume("r")
     assert isinstance(failed.stop, stops.Failed)
     assert resumed.text == "one"
 
 
-def test_wrong_use_in_the_middle_is_raised_and_the_run_can_go_on() -> None:
+async def test_wrong_use_in_the_middle_is_raised_and_the_run_can_go_on() -> None:
     async def run() -> AgentRun:
         store = LocalLogs()
         with pytest.raises(ConfigurationError, match="run out"):
@@ -109,7 +106,7 @@ def test_wrong_use_in_the_middle_is_raised_and_the_run_can_go_on() -> None:
         """Echo."""
         return "x"
 
-    assert asyncio.run(run()).text == "done"
+    assert (await run()).text == "done"
 
 
 def test_a_record_that_cannot_be_read_is_an_error_that_names_the_entry() -> None:
@@ -166,20 +163,17 @@ def test_nothing_of_a_run_outlives_its_agent(store: str | None, reply: Any, capl
 
 
 @pytest.mark.parametrize("verb", ["run", "resume", "replay", "fork"])
-def test_a_task_that_is_cancelled_before_its_first_step_leaves_nothing(verb: str) -> None:
-    async def main() -> None:
-        agent = Agent(ScriptedModel(always="done"), store=LocalLogs())
-        await agent.run("go", run_id="r")
-        begin: Callable[[], Coroutine[Any, Any, object]] = {
-            "run": lambda: agent.run("go", run_id="s"),
-            "resume": lambda: agent.resume("r"),
-            "replay": lambda: agent.replay("r"),
-            "fork": lambda: agent.fork("r", at=1),
-        }[verb]
-        task = asyncio.get_running_loop().create_task(begin())
-        task.cancel()
-        await asyncio.wait([task])
-        assert task.cancelled()
-
-    asyncio.run(main())
+async def test_a_task_that_is_cancelled_before_its_first_step_leaves_nothing(verb: str) -> None:
+    agent = Agent(ScriptedModel(always="done"), store=LocalLogs())
+    await agent.run("go", run_id="r")
+    begin: Callable[[], Coroutine[Any, Any, object]] = {
+        "run": lambda: agent.run("go", run_id="s"),
+        "resume": lambda: agent.resume("r"),
+        "replay": lambda: agent.replay("r"),
+        "fork": lambda: agent.fork("r", at=1),
+    }[verb]
+    task = asyncio.get_running_loop().create_task(begin())
+    task.cancel()
+    await asyncio.wait([task])
+    assert task.cancelled()
     gc.collect()  # a coroutine that nobody awaited would warn

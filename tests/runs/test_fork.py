@@ -1,6 +1,5 @@
 """Forks: earlier steps are kept, later ones differ, and side effects need permission."""
 
-import asyncio
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
@@ -70,106 +69,88 @@ async def first(agent: Agent, run_id: str) -> Opened:
     return opened
 
 
-def test_what_lies_before_a_step_is_kept_and_costs_nothing(place: Place) -> None:
-    async def main() -> None:
-        world = World()
-        before = await world.agent(place()).run("Send it", run_id="r")
-        assert world.sent == ["ada", "bob"]
-        other = world.agent(place(), "Only Ada got it.")
-        fork = await other.fork("r", at=2, new_id="f")
-        assert (fork.text, fork.steps, fork.id) == ("Only Ada got it.", 2, "f")
-        assert fork.messages[:4] == before.messages[:4]
-        assert (world.read, world.sent) == (["1"], ["ada", "bob"])
-        assert fork.usage.requests == 2
-        assert_sendable(fork.messages)
-        opened = await first(other, "f")
-        assert opened.forked == Origin("r", 2, "refuse")
-        assert (await world.agent(place(), "never said").resume("r")).text == "All sent.", "the run before is as it was"
-
-    asyncio.run(main())
+async def test_what_lies_before_a_step_is_kept_and_costs_nothing(place: Place) -> None:
+    world = World()
+    before = await world.agent(place()).run("Send it", run_id="r")
+    assert world.sent == ["ada", "bob"]
+    other = world.agent(place(), "Only Ada got it.")
+    fork = await other.fork("r", at=2, new_id="f")
+    assert (fork.text, fork.steps, fork.id) == ("Only Ada got it.", 2, "f")
+    assert fork.messages[:4] == before.messages[:4]
+    assert (world.read, world.sent) == (["1"], ["ada", "bob"])
+    assert fork.usage.requests == 2
+    assert_sendable(fork.messages)
+    opened = await first(other, "f")
+    assert opened.forked == Origin("r", 2, "refuse")
+    assert (await world.agent(place(), "never said").resume("r")).text == "All sent.", "the run before is as it was"
 
 
-def test_an_id_that_is_there_is_refused_by_name(place: Place) -> None:
-    async def main() -> None:
-        world = World()
-        agent = world.agent(place())
-        await agent.run("Send it", run_id="r")
-        with pytest.raises(RunExists, match=r"^the run 'r' exists; choose another id$"):
-            await agent.fork("r", at=2, new_id="r")
-
-    asyncio.run(main())
+async def test_an_id_that_is_there_is_refused_by_name(place: Place) -> None:
+    world = World()
+    agent = world.agent(place())
+    await agent.run("Send it", run_id="r")
+    with pytest.raises(RunExists, match=r"^the run 'r' exists; choose another id$"):
+        await agent.fork("r", at=2, new_id="r")
 
 
-def test_effects_of_a_fork(place: Place) -> None:
-    async def main() -> None:
-        world = World()
-        await world.agent(place()).run("Send it", run_id="r")
-        again = (tool_call("send", to="bob"), tool_call("send", to="eve"), "Done.")
-        refused = await world.agent(place(), *again).fork("r", at=2)
-        assert all("is a fork" in observed for observed in refused.observations[2:])
-        kept = await world.agent(place(), *again).fork("r", at=2, effects="recorded")
-        assert kept.observations[2] == "sent to bob, number 2"
-        assert "the run before made no such call" in kept.observations[3]
-        assert world.sent == ["ada", "bob"]
-        live = await world.agent(place(), *again).fork("r", at=2, effects="live")
-        assert live.observations[2:] == ("sent to bob, number 3", "sent to eve, number 4")
-
-    asyncio.run(main())
+async def test_effects_of_a_fork(place: Place) -> None:
+    world = World()
+    await world.agent(place()).run("Send it", run_id="r")
+    again = (tool_call("send", to="bob"), tool_call("send", to="eve"), "Done.")
+    refused = await world.agent(place(), *again).fork("r", at=2)
+    assert all("is a fork" in observed for observed in refused.observations[2:])
+    kept = await world.agent(place(), *again).fork("r", at=2, effects="recorded")
+    assert kept.observations[2] == "sent to bob, number 2"
+    assert "the run before made no such call" in kept.observations[3]
+    assert world.sent == ["ada", "bob"]
+    live = await world.agent(place(), *again).fork("r", at=2, effects="live")
+    assert live.observations[2:] == ("sent to bob, number 3", "sent to eve, number 4")
 
 
-def test_another_prompt_at_the_first_step_takes_the_place_of_the_question(place: Place) -> None:
-    async def main() -> None:
-        world = World()
-        await world.agent(place()).run("Send it", run_id="r")
-        fork = await world.agent(place(), "No.").fork("r", at=1, prompt="Do nothing")
-        assert [message.text for message in fork.messages] == ["Do nothing", "No."]
-        same = await world.agent(place(), "Yes.").fork("r", at=1)
-        assert [message.text for message in same.messages] == ["Send it", "Yes."]
-
-    asyncio.run(main())
+async def test_another_prompt_at_the_first_step_takes_the_place_of_the_question(place: Place) -> None:
+    world = World()
+    await world.agent(place()).run("Send it", run_id="r")
+    fork = await world.agent(place(), "No.").fork("r", at=1, prompt="Do nothing")
+    assert [message.text for message in fork.messages] == ["Do nothing", "No."]
+    same = await world.agent(place(), "Yes.").fork("r", at=1)
+    assert [message.text for message in same.messages] == ["Send it", "Yes."]
 
 
-def test_another_prompt_later_is_said_before_that_step(place: Place) -> None:
-    async def main() -> None:
-        world = World()
-        await world.agent(place()).run("Send it", run_id="r")
-        other = world.agent(place(), "Stopped.")
-        fork = await other.fork("r", at=2, prompt="Not to Bob", new_id="f")
-        assert [message.role for message in fork.messages] == ["user", "assistant", "tool", "tool", "user", "assistant"]
-        assert fork.messages[-2].text == "Not to Bob"
-        further = await world.agent(place(), "As you like.").fork("f", at=3, prompt="Sure?", new_id="g")
-        assert [message.text for message in further.messages[-4:]] == [
-            "Not to Bob",
-            "Stopped.",
-            "Sure?",
-            "As you like.",
-        ]
-        assert_sendable(further.messages)
-        assert (await other.replay("g")).messages == further.messages
-
-    asyncio.run(main())
+async def test_another_prompt_later_is_said_before_that_step(place: Place) -> None:
+    world = World()
+    await world.agent(place()).run("Send it", run_id="r")
+    other = world.agent(place(), "Stopped.")
+    fork = await other.fork("r", at=2, prompt="Not to Bob", new_id="f")
+    assert [message.role for message in fork.messages] == ["user", "assistant", "tool", "tool", "user", "assistant"]
+    assert fork.messages[-2].text == "Not to Bob"
+    further = await world.agent(place(), "As you like.").fork("f", at=3, prompt="Sure?", new_id="g")
+    assert [message.text for message in further.messages[-4:]] == [
+        "Not to Bob",
+        "Stopped.",
+        "Sure?",
+        "As you like.",
+    ]
+    assert_sendable(further.messages)
+    assert (await other.replay("g")).messages == further.messages
 
 
-def test_a_fork_that_waits_goes_on_in_another_process_and_is_still_held_back(place: Place) -> None:
+async def test_a_fork_that_waits_goes_on_in_another_process_and_is_still_held_back(place: Place) -> None:
     @tool(approval=True, effect="none")
     def ask() -> str:
         """Ask."""
         return "asked"
 
-    async def main() -> None:
-        world = World()
-        await world.agent(place()).run("Send it", run_id="r")
-        replies = (tool_call("ask"), tool_call("send", to="eve"), "Done.")
-        fork = await world.agent(place(), *replies[:1], tools=(ask,)).fork("r", at=2, new_id="f")
-        assert fork.stop == stops.Suspended()
-        run = await world.agent(place(), *replies[1:], tools=(ask,)).resume(
-            "f", {item.id: Approve() for item in fork.pending}
-        )
-        assert run.observations[2] == "asked"
-        assert run.observations[3].startswith("send was not run")
-        assert world.sent == ["ada", "bob"]
-
-    asyncio.run(main())
+    world = World()
+    await world.agent(place()).run("Send it", run_id="r")
+    replies = (tool_call("ask"), tool_call("send", to="eve"), "Done.")
+    fork = await world.agent(place(), *replies[:1], tools=(ask,)).fork("r", at=2, new_id="f")
+    assert fork.stop == stops.Suspended()
+    run = await world.agent(place(), *replies[1:], tools=(ask,)).resume(
+        "f", {item.id: Approve() for item in fork.pending}
+    )
+    assert run.observations[2] == "asked"
+    assert run.observations[3].startswith("send was not run")
+    assert world.sent == ["ada", "bob"]
 
 
 @pytest.mark.parametrize(
@@ -185,26 +166,20 @@ def test_a_fork_that_waits_goes_on_in_another_process_and_is_still_held_back(pla
         (2, {"prompt": " "}, "the prompt is empty"),
     ],
 )
-def test_a_fork_that_makes_no_sense_is_refused(at: int, options: dict[str, str], told: str) -> None:
-    async def main() -> None:
-        agent = World().agent("memory:")
-        await agent.run("Send it", run_id="r")
-        with pytest.raises(ConfigurationError, match=told):
-            await agent.fork("r", at, **options)  # type: ignore[arg-type]
-
-    asyncio.run(main())
+async def test_a_fork_that_makes_no_sense_is_refused(at: int, options: dict[str, str], told: str) -> None:
+    agent = World().agent("memory:")
+    await agent.run("Send it", run_id="r")
+    with pytest.raises(ConfigurationError, match=told):
+        await agent.fork("r", at, **options)  # type: ignore[arg-type]
 
 
-def test_ids_of_forks(place: Place) -> None:
-    async def main() -> None:
-        agent = World().agent(place())
-        await agent.run("Send it", run_id="r")
-        with pytest.raises(RunExists):
-            await agent.fork("r", at=1, new_id="r")
-        with pytest.raises(RunNotFound):
-            await agent.fork("nothing", at=1)
-
-    asyncio.run(main())
+async def test_ids_of_forks(place: Place) -> None:
+    agent = World().agent(place())
+    await agent.run("Send it", run_id="r")
+    with pytest.raises(RunExists):
+        await agent.fork("r", at=1, new_id="r")
+    with pytest.raises(RunNotFound):
+        await agent.fork("nothing", at=1)
 
 
 class Misused(Middleware):
@@ -232,21 +207,19 @@ USER: Key[str] = Key("user")
 @pytest.mark.parametrize(
     ("hook", "at", "prompt"), [("before_agent", 1, "Read it"), ("before_model", 1, None), ("before_model", 2, None)]
 )
-def test_a_fork_that_does_nothing_for_a_mistake_is_not_recorded(
+async def test_a_fork_that_does_nothing_for_a_mistake_is_not_recorded(
     hook: str, at: int, prompt: str | None, place: Place
 ) -> None:
-    async def main() -> None:
-        world, deps = World(), {USER: "ann"}
-        agent = world.agent(place(), middleware=[Misused(hook)])
-        await agent.run("Send it", run_id="r", deps=deps)
-        before = await agent.record("r")
-        other = world.agent(place(), "All read.", middleware=[Misused(hook)])
-        with pytest.raises(ConfigurationError, match="user"):
-            await other.fork("r", at, prompt, new_id="f")
-        with pytest.raises(RunNotFound):
-            await other.record("f")
-        fork = await other.fork("r", at, prompt, new_id="f", deps=deps)
-        assert (fork.id, fork.text) == ("f", "All read.")
-        assert await agent.record("r") == before
 
-    asyncio.run(main())
+    world, deps = World(), {USER: "ann"}
+    agent = world.agent(place(), middleware=[Misused(hook)])
+    await agent.run("Send it", run_id="r", deps=deps)
+    before = await agent.record("r")
+    other = world.agent(place(), "All read.", middleware=[Misused(hook)])
+    with pytest.raises(ConfigurationError, match="user"):
+        await other.fork("r", at, prompt, new_id="f")
+    with pytest.raises(RunNotFound):
+        await other.record("f")
+    fork = await other.fork("r", at, prompt, new_id="f", deps=deps)
+    assert (fork.id, fork.text) == ("f", "All read.")
+    assert await agent.record("r") == before

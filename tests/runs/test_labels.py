@@ -35,65 +35,56 @@ WRONG: list[dict[Any, Any]] = [{"": 1}, {"a\nb": 1}, {3: "x"}, {"team": object()
 
 @pytest.mark.parametrize("labels", WRONG, ids=["empty", "line", "number", "object", "deep object"])
 @pytest.mark.parametrize("stored", [True, False], ids=["stored", "local"])
-def test_what_cannot_be_a_label_is_refused_by_every_verb(labels: dict[str, Any], stored: bool) -> None:
-    async def go() -> None:
-        store = LocalLogs()
-        agent = Agent(ScriptedModel(always="done"), store=store if stored else None)
-        for begin in (agent.run, agent.stream, agent.start):
-            with pytest.raises(ConfigurationError, match=r"label"):
-                begin("go", run_id="r", session="alice", labels=labels)
-        assert ids_of(store) == []
-        if stored:
-            await agent.run("go", run_id="r")
-            with pytest.raises(ConfigurationError, match="label"):
-                await agent.fork("r", 1, new_id="f", labels=labels)
-            assert ids_of(store) == ["r"]
-
-    asyncio.run(go())
+async def test_what_cannot_be_a_label_is_refused_by_every_verb(labels: dict[str, Any], stored: bool) -> None:
+    store = LocalLogs()
+    agent = Agent(ScriptedModel(always="done"), store=store if stored else None)
+    for begin in (agent.run, agent.stream, agent.start):
+        with pytest.raises(ConfigurationError, match=r"label"):
+            begin("go", run_id="r", session="alice", labels=labels)
+    assert ids_of(store) == []
+    if stored:
+        await agent.run("go", run_id="r")
+        with pytest.raises(ConfigurationError, match="label"):
+            await agent.fork("r", 1, new_id="f", labels=labels)
+        assert ids_of(store) == ["r"]
 
 
 @pytest.mark.parametrize("kind", [*PLACES, "none"])
-def test_runs_and_what_waits_in_them_are_found_by_label(kind: str, tmp_path: Path) -> None:
-    async def go() -> None:
-        store = None if kind == "none" else PLACES[kind](tmp_path)()
-        model = ScriptedModel(always=tool_call("pay"))
-        agent = Agent(model, tools=[pay], approvals=Approvals(Rule("pay")), store=store)
-        for number, team in enumerate(["blue", "red", "blue"]):
-            await agent.run("go", run_id=f"r-{number}", labels={"team": team, "number": number, "of": {"b": 1, "a": 2}})
-        await agent.run("go", run_id="plain")
-        for labels, expected in (
-            ({"team": "blue"}, {"r-0", "r-2"}),
-            ({"team": "blue", "number": 2}, {"r-2"}),
-            ({"of": {"a": 2, "b": 1}}, {"r-0", "r-1", "r-2"}),
-            ({"team": "green"}, set()),
-            ({"number": "1"}, set()),
-            (None, {"r-0", "r-1", "r-2", "plain"}),
-        ):
-            assert set(await agent.pending(labels=labels)) == expected
-            if store is not None:
-                assert {info.id for info in await store.logs("run:", labels=labels)} == expected
-                assert set(await agent.store.pending(labels=labels)) == expected  # type: ignore[attr-defined]
-        await agent.fork("r-1", 1, new_id="f", labels={"team": "green"})
+async def test_runs_and_what_waits_in_them_are_found_by_label(kind: str, tmp_path: Path) -> None:
+    store = None if kind == "none" else PLACES[kind](tmp_path)()
+    model = ScriptedModel(always=tool_call("pay"))
+    agent = Agent(model, tools=[pay], approvals=Approvals(Rule("pay")), store=store)
+    for number, team in enumerate(["blue", "red", "blue"]):
+        await agent.run("go", run_id=f"r-{number}", labels={"team": team, "number": number, "of": {"b": 1, "a": 2}})
+    await agent.run("go", run_id="plain")
+    for labels, expected in (
+        ({"team": "blue"}, {"r-0", "r-2"}),
+        ({"team": "blue", "number": 2}, {"r-2"}),
+        ({"of": {"a": 2, "b": 1}}, {"r-0", "r-1", "r-2"}),
+        ({"team": "green"}, set()),
+        ({"number": "1"}, set()),
+        (None, {"r-0", "r-1", "r-2", "plain"}),
+    ):
+        assert set(await agent.pending(labels=labels)) == expected
         if store is not None:
-            assert [info.id for info in await store.logs("run:", labels={"team": "green"})] == ["f"]
-            await store.close()
+            assert {info.id for info in await store.logs("run:", labels=labels)} == expected
+            assert set(await agent.store.pending(labels=labels)) == expected  # type: ignore[attr-defined]
+    await agent.fork("r-1", 1, new_id="f", labels={"team": "green"})
+    if store is not None:
+        assert [info.id for info in await store.logs("run:", labels={"team": "green"})] == ["f"]
+        await store.close()
 
-    asyncio.run(go())
 
-
-def test_a_listing_shows_labels_as_the_record_has_them() -> None:
+async def test_a_listing_shows_labels_as_the_record_has_them() -> None:
     class Screening(Middleware):
         def on_record(self, entry: JournalEntry) -> JournalEntry:
             return replace(entry, labels={"mail": "(hidden)"}) if isinstance(entry, Opened) else entry
 
-    async def go() -> None:
-        store = LocalLogs()
-        agent = Agent(ScriptedModel(always="done"), store=store, middleware=[Screening()])
-        await agent.run("go", run_id="r", labels={"mail": "ada@example.org"})
-        (info,) = await store.logs("run:")
-        assert info.labels == (await agent.attach("r").status()).labels == {"mail": "(hidden)"}
-
-    asyncio.run(go())
+    store = LocalLogs()
+    agent = Agent(ScriptedModel(always="done"), store=store, middleware=[Screening()])
+    await agent.run("go", run_id="r", labels={"mail": "ada@example.org"})
+    (info,) = await store.logs("run:")
+    assert info.labels == (await agent.attach("r").status()).labels == {"mail": "(hidden)"}
 
 
 @pytest.mark.parametrize("kind", ["by reference", "memory", "sqlite", "file"])

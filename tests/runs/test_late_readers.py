@@ -4,7 +4,6 @@ import asyncio
 
 import pytest
 
-from tests.teams.models import asynchronous
 from ziggurat.agents.agent import Agent
 from ziggurat.core.broadcast import SubscribedItem
 from ziggurat.messages.delta import TextDelta
@@ -33,7 +32,6 @@ def text_of(items: list[SubscribedItem]) -> str:
 
 @pytest.mark.parametrize("kind", ["memory", "none"])
 @pytest.mark.parametrize("after", [0, 1, 17, 39])
-@asynchronous
 async def test_who_joins_in_the_middle_of_a_reply_hears_all_of_it(kind: str, after: int) -> None:
     paced = Paced()
     store = LocalLogs() if kind == "memory" else None

@@ -28,17 +28,14 @@ class Forgetful(SqliteStore):
         return None
 
 
-def test_a_store_that_has_a_run_and_does_not_find_it_is_not_asked_for_ever(tmp_path: Path) -> None:
-    async def main() -> None:
-        store = Forgetful(tmp_path / "runs.db")
-        agent = Agent(ScriptedModel("Done.", always="Again."), store=store)
-        await agent.run("go", run_id="a")
-        async with asyncio.timeout(5):
-            with pytest.raises(RunExists):
-                await agent.run("go", run_id="a")
-        await store.close()
-
-    asyncio.run(main())
+async def test_a_store_that_has_a_run_and_does_not_find_it_is_not_asked_for_ever(tmp_path: Path) -> None:
+    store = Forgetful(tmp_path / "runs.db")
+    agent = Agent(ScriptedModel("Done.", always="Again."), store=store)
+    await agent.run("go", run_id="a")
+    async with asyncio.timeout(5):
+        with pytest.raises(RunExists):
+            await agent.run("go", run_id="a")
+    await store.close()
 
 
 class Mistaken(Middleware):
@@ -74,21 +71,19 @@ class Mistaken(Middleware):
 
 @pytest.mark.parametrize("within", ["model", "agent"])
 @pytest.mark.parametrize("kind", [None, *PLACES])
-def test_what_a_lost_call_has_cost_is_on_record_in_every_store_or_in_none(
+async def test_what_a_lost_call_has_cost_is_on_record_in_every_store_or_in_none(
     kind: str | None, within: str, tmp_path: Path
 ) -> None:
-    async def main() -> None:
-        store: Store | None = None if kind is None else PLACES[kind](tmp_path)()
-        agent = Agent(ScriptedModel("x"), middleware=[Mistaken(within)], store=store)
-        with pytest.raises(ConfigurationError, match="wrong"):
-            await agent.run("go", run_id="r")
-        if within == "model":  # nothing was done but that, so the run is not kept
-            with pytest.raises(RunNotFound):
-                await agent.resume("r")
-        elif store is not None:
-            journal: LocalJournal = await read_record(store, "r")
-            assert [entry.spent for entry in journal.entries if isinstance(entry, Unanswered)]
-        if store is not None:
-            await store.close()
 
-    asyncio.run(main())
+    store: Store | None = None if kind is None else PLACES[kind](tmp_path)()
+    agent = Agent(ScriptedModel("x"), middleware=[Mistaken(within)], store=store)
+    with pytest.raises(ConfigurationError, match="wrong"):
+        await agent.run("go", run_id="r")
+    if within == "model":  # nothing was done but that, so the run is not kept
+        with pytest.raises(RunNotFound):
+            await agent.resume("r")
+    elif store is not None:
+        journal: LocalJournal = await read_record(store, "r")
+        assert [entry.spent for entry in journal.entries if isinstance(entry, Unanswered)]
+    if store is not None:
+        await store.close()

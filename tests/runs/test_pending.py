@@ -1,5 +1,3 @@
-import asyncio
-
 from tests.agents.support import elsewhere
 from ziggurat.agents.agent import Agent
 from ziggurat.core.context import Context
@@ -38,7 +36,7 @@ async def _waits(agent: Agent, run_id: str) -> tuple[PendingItem, ...]:
     return (await agent.run("go", run_id=run_id, deps={DB: "x"})).pending
 
 
-def test_what_waits_is_listed_without_dependencies_and_nothing_is_written() -> None:
+async def test_what_waits_is_listed_without_dependencies_and_nothing_is_written() -> None:
     async def go(store: LocalLogs | None) -> None:
         agent = _agent(store)
         assert await agent.pending() == {}
@@ -55,15 +53,12 @@ def test_what_waits_is_listed_without_dependencies_and_nothing_is_written() -> N
         assert await agent.pending() == {"a": first}
 
     for store in (None, LocalLogs()):
-        asyncio.run(go(store))
+        await go(store)
 
 
-def test_calls_below_an_agent_of_an_agent_are_listed_too() -> None:
-    async def go() -> None:
-        inner = _agent(None, name="inner")
-        outer = Agent(ScriptedModel(tool_call("inner", input="x"), "done"), tools=[inner], store=LocalLogs())
-        run = await outer.run("go", run_id="r", deps={DB: "x"})
-        assert await outer.pending() == {"r": run.pending}
-        assert [item.call.name for item in run.pending] == ["pay", "pay"]
-
-    asyncio.run(go())
+async def test_calls_below_an_agent_of_an_agent_are_listed_too() -> None:
+    inner = _agent(None, name="inner")
+    outer = Agent(ScriptedModel(tool_call("inner", input="x"), "done"), tools=[inner], store=LocalLogs())
+    run = await outer.run("go", run_id="r", deps={DB: "x"})
+    assert await outer.pending() == {"r": run.pending}
+    assert [item.call.name for item in run.pending] == ["pay", "pay"]

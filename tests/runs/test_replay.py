@@ -1,7 +1,5 @@
 """Replays: nothing is called, or only tools, or only models; differences are shown."""
 
-import asyncio
-
 import pytest
 
 from tests.stores.records import dump_of, plant
@@ -45,102 +43,84 @@ def again(world: World) -> World:
     return fresh
 
 
-def test_nothing_is_called() -> None:
-    async def main() -> None:
-        world = World()
-        run = await world.agent().run("Count", run_id="r")
-        assert world.counted == 2
-        other = again(world)
-        assert (await other.agent().replay("r")).messages == run.messages
-        assert (other.counted, other.model.calls, other.inner.calls) == (0, [], [])
-
-    asyncio.run(main())
+async def test_nothing_is_called() -> None:
+    world = World()
+    run = await world.agent().run("Count", run_id="r")
+    assert world.counted == 2
+    other = again(world)
+    assert (await other.agent().replay("r")).messages == run.messages
+    assert (other.counted, other.model.calls, other.inner.calls) == (0, [], [])
 
 
-def test_tools_live_models_recorded() -> None:
-    async def main() -> None:
-        world = World()
-        run = await world.agent().run("Count", run_id="r")
-        other = again(world)
-        before = dump_of(other.store, "r")
-        assert (await other.agent().replay("r", live="tools")).messages == run.messages
-        assert (other.counted, other.model.calls, other.inner.calls) == (2, [], [])
-        assert dump_of(other.store, "r") == before
-
-    asyncio.run(main())
+async def test_tools_live_models_recorded() -> None:
+    world = World()
+    run = await world.agent().run("Count", run_id="r")
+    other = again(world)
+    before = dump_of(other.store, "r")
+    assert (await other.agent().replay("r", live="tools")).messages == run.messages
+    assert (other.counted, other.model.calls, other.inner.calls) == (2, [], [])
+    assert dump_of(other.store, "r") == before
 
 
-def test_a_tool_that_answers_otherwise_is_shown_where_the_model_would_see_it() -> None:
-    async def main() -> None:
-        world = World()
-        await world.agent().run("Count", run_id="r")
-        other = again(world)
-        other.step = 5
-        with pytest.raises(JournalMismatch) as raised:
-            await other.agent().replay("r", live="tools")
-        told = str(raised.value).splitlines()
-        assert told[0] == "first divergence at agent/step-2/model: message 3 of the question (tool)"
-        assert {"-now 1", "+now 5", " last line"} <= set(told)
-        events: list[Event] = []
-        run = await other.agent().replay("r", live="tools", strict=False, listeners=[events.append])
-        assert run.text == "Counted."
-        diverged = [event for event in events if isinstance(event, Diverged)]
-        assert [event.path for event in diverged][:1] == ["agent/step-2/model"]
-        assert "+now 10" in diverged[0].diff
-
-    asyncio.run(main())
+async def test_a_tool_that_answers_otherwise_is_shown_where_the_model_would_see_it() -> None:
+    world = World()
+    await world.agent().run("Count", run_id="r")
+    other = again(world)
+    other.step = 5
+    with pytest.raises(JournalMismatch) as raised:
+        await other.agent().replay("r", live="tools")
+    told = str(raised.value).splitlines()
+    assert told[0] == "first divergence at agent/step-2/model: message 3 of the question (tool)"
+    assert {"-now 1", "+now 5", " last line"} <= set(told)
+    events: list[Event] = []
+    run = await other.agent().replay("r", live="tools", strict=False, listeners=[events.append])
+    assert run.text == "Counted."
+    diverged = [event for event in events if isinstance(event, Diverged)]
+    assert [event.path for event in diverged][:1] == ["agent/step-2/model"]
+    assert "+now 10" in diverged[0].diff
 
 
-def test_models_live_tools_recorded() -> None:
-    async def main() -> None:
-        world = World()
-        run = await world.agent().run("Count", run_id="r")
-        other = again(world)
-        assert (await other.agent().replay("r", live="models")).messages == run.messages
-        assert (other.counted, len(other.model.calls), len(other.inner.calls)) == (0, 3, 2)
-        different = again(world)
-        different.model = ScriptedModel(tool_call("count"), tool_call("count"), "Twice.")
-        with pytest.raises(JournalMismatch, match=r"agent/step-2/tool-1:count \(count\), which is not in the record"):
-            await different.agent().replay("r", live="models")
-        assert different.counted == 0
-
-    asyncio.run(main())
+async def test_models_live_tools_recorded() -> None:
+    world = World()
+    run = await world.agent().run("Count", run_id="r")
+    other = again(world)
+    assert (await other.agent().replay("r", live="models")).messages == run.messages
+    assert (other.counted, len(other.model.calls), len(other.inner.calls)) == (0, 3, 2)
+    different = again(world)
+    different.model = ScriptedModel(tool_call("count"), tool_call("count"), "Twice.")
+    with pytest.raises(JournalMismatch, match=r"agent/step-2/tool-1:count \(count\), which is not in the record"):
+        await different.agent().replay("r", live="models")
+    assert different.counted == 0
 
 
 @pytest.mark.parametrize("depth", [0, 1])
 @pytest.mark.parametrize("live", ["nothing", "tools", "models"])
-def test_a_tool_that_has_ended_its_agent_is_replayed(live: Live, depth: int) -> None:
+async def test_a_tool_that_has_ended_its_agent_is_replayed(live: Live, depth: int) -> None:
     @tool
     async def broken() -> str:
         """Break."""
         raise ValueError("broken")
 
-    async def main() -> None:
-        model = ScriptedModel(always=tool_call("broken"))
-        agent = Agent(model, tools=Toolbox([broken], on_error="raise"), name="inner", store="memory:")
-        if depth:
-            calls = tool_call("inner", input="x")
-            model = ScriptedModel(rules=[(lambda request: len(request.messages) > 1, "done")], always=calls)
-            agent = Agent(model, tools=[agent], store="memory:")
-        run = await agent.run("go", run_id="r")
-        replayed = await agent.replay("r", live=live)
-        assert (replayed.stop, replayed.messages) == (run.stop, run.messages)
-        assert (replayed.usage, replayed.tool_calls) == (run.usage, run.tool_calls)
-
-    asyncio.run(main())
+    model = ScriptedModel(always=tool_call("broken"))
+    agent = Agent(model, tools=Toolbox([broken], on_error="raise"), name="inner", store="memory:")
+    if depth:
+        calls = tool_call("inner", input="x")
+        model = ScriptedModel(rules=[(lambda request: len(request.messages) > 1, "done")], always=calls)
+        agent = Agent(model, tools=[agent], store="memory:")
+    run = await agent.run("go", run_id="r")
+    replayed = await agent.replay("r", live=live)
+    assert (replayed.stop, replayed.messages) == (run.stop, run.messages)
+    assert (replayed.usage, replayed.tool_calls) == (run.usage, run.tool_calls)
 
 
-def test_a_word_that_is_none_is_refused() -> None:
-    async def main() -> None:
-        world = World()
-        await world.agent().run("Count", run_id="r")
-        with pytest.raises(ConfigurationError, match="is 'nothing', 'tools' or 'models'"):
-            await world.agent().replay("r", live="everything")  # type: ignore[arg-type]
-
-    asyncio.run(main())
+async def test_a_word_that_is_none_is_refused() -> None:
+    world = World()
+    await world.agent().run("Count", run_id="r")
+    with pytest.raises(ConfigurationError, match="is 'nothing', 'tools' or 'models'"):
+        await world.agent().replay("r", live="everything")  # type: ignore[arg-type]
 
 
-def test_a_resumed_run_tells_what_changed_or_refuses_to_go_on() -> None:
+async def test_a_resumed_run_tells_what_changed_or_refuses_to_go_on() -> None:
     @tool(approval=True)
     def pay() -> str:
         """Pay."""
@@ -151,25 +131,22 @@ def test_a_resumed_run_tells_what_changed_or_refuses_to_go_on() -> None:
         """New."""
         return ""
 
-    async def main() -> None:
-        store = LocalLogs()
-        old = Agent(ScriptedModel(tool_call("pay"), "Paid."), tools=[pay], instructions="Be\nbrief.", store=store)
-        run = await old.run("Pay", run_id="r")
-        decisions = {item.id: Approve() for item in run.pending}
-        changed = Agent(ScriptedModel("Paid."), tools=[pay, new], instructions="Be\nformal.", store=store)
-        elsewhere = LocalLogs()
-        plant(elsewhere, "r", dump_of(store, "r"))
-        strict = Agent(changed.settings.model, tools=[pay, new], instructions="Be\nformal.", store=elsewhere)
-        with pytest.raises(JournalMismatch, match=r"(?s)first divergence at agent: instructions.*-brief.*[+]formal"):
-            await strict.resume("r", strict=True)
-        events: list[Event] = []
-        went = await changed.resume("r", decisions, listeners=[events.append])
-        assert went.text == "Paid."
-        told = {event.what: event.diff for event in events if isinstance(event, Diverged)}
-        assert "+formal." in told["instructions"]
-        assert "new:" in told["tools"].splitlines()[1]
-
-    asyncio.run(main())
+    store = LocalLogs()
+    old = Agent(ScriptedModel(tool_call("pay"), "Paid."), tools=[pay], instructions="Be\nbrief.", store=store)
+    run = await old.run("Pay", run_id="r")
+    decisions = {item.id: Approve() for item in run.pending}
+    changed = Agent(ScriptedModel("Paid."), tools=[pay, new], instructions="Be\nformal.", store=store)
+    elsewhere = LocalLogs()
+    plant(elsewhere, "r", dump_of(store, "r"))
+    strict = Agent(changed.settings.model, tools=[pay, new], instructions="Be\nformal.", store=elsewhere)
+    with pytest.raises(JournalMismatch, match=r"(?s)first divergence at agent: instructions.*-brief.*[+]formal"):
+        await strict.resume("r", strict=True)
+    events: list[Event] = []
+    went = await changed.resume("r", decisions, listeners=[events.append])
+    assert went.text == "Paid."
+    told = {event.what: event.diff for event in events if isinstance(event, Diverged)}
+    assert "+formal." in told["instructions"]
+    assert "new:" in told["tools"].splitlines()[1]
 
 
 def test_long_differences_are_cut() -> None:

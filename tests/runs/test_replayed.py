@@ -1,6 +1,5 @@
 """`run.replayed` tells a run that was answered from its record from one that was made now."""
 
-import asyncio
 from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Any
@@ -38,26 +37,23 @@ WAYS: dict[str, Callable[[Agent[Any], str], Awaitable[AgentRun]]] = {
 
 
 @pytest.mark.parametrize("kind", PLACES)
-def test_only_a_run_that_had_ended_before_is_replayed(kind: str, tmp_path: Path) -> None:
-    async def main() -> None:
-        place = PLACES[kind](tmp_path)
-        here, elsewhere = place(), place()
-        calls: list[str] = []
-        model = ScriptedModel(rules=[("go", tool_call("pay"))], always="done")
-        one, other = (Agent(model, tools=[pay], store=store) for store in (here, elsewhere))
-        first = await one.run("go", run_id="r")
-        assert not first.replayed
-        again = await other.run("go", run_id="r")
-        assert not again.replayed, "a run that waits is continued"
-        resumed = await one.resume("r", {item.id: Approve() for item in first.pending})
-        assert (resumed.text, resumed.replayed) == ("done", False)
-        calls.append(str(model.calls))
-        for way, answer in WAYS.items():
-            for agent in (one, other):
-                run = await answer(agent, "r")
-                assert (run.text, run.replayed, run.usage) == ("done", True, resumed.usage), way
-        assert [str(model.calls)] == calls
-        for store in (here, elsewhere):
-            await store.close()
-
-    asyncio.run(main())
+async def test_only_a_run_that_had_ended_before_is_replayed(kind: str, tmp_path: Path) -> None:
+    place = PLACES[kind](tmp_path)
+    here, elsewhere = place(), place()
+    calls: list[str] = []
+    model = ScriptedModel(rules=[("go", tool_call("pay"))], always="done")
+    one, other = (Agent(model, tools=[pay], store=store) for store in (here, elsewhere))
+    first = await one.run("go", run_id="r")
+    assert not first.replayed
+    again = await other.run("go", run_id="r")
+    assert not again.replayed, "a run that waits is continued"
+    resumed = await one.resume("r", {item.id: Approve() for item in first.pending})
+    assert (resumed.text, resumed.replayed) == ("done", False)
+    calls.append(str(model.calls))
+    for way, answer in WAYS.items():
+        for agent in (one, other):
+            run = await answer(agent, "r")
+            assert (run.text, run.replayed, run.usage) == ("done", True, resumed.usage), way
+    assert [str(model.calls)] == calls
+    for store in (here, elsewhere):
+        await store.close()

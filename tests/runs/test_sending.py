@@ -90,7 +90,7 @@ def test_a_run_stays_due_for_what_was_sent_when_a_part_of_it_is_decided(kind: st
 
 
 @pytest.mark.parametrize("nested", [False, True])
-def test_what_lost_in_a_group_waits_no_more(nested: bool) -> None:
+async def test_what_lost_in_a_group_waits_no_more(nested: bool) -> None:
     store = LocalLogs()
 
     async def cancelled() -> Any:
@@ -101,21 +101,18 @@ def test_what_lost_in_a_group_waits_no_more(nested: bool) -> None:
         paid = await first(event("paid", int), cancelled())
         return f"{paid} {await ask('Pack it?')}"
 
-    async def go() -> None:
-        run = await order.run(run_id="r")
-        assert len(run.pending) == 2 + nested
-        await order.send("r", "paid", 30)
-        run = await order.resume("r")
-        assert [item.stage for item in run.pending] == ["question"]
-        assert (await order.pending())["r"] == run.pending
-        ended = (await runs_of(store).read("r")).ended
-        assert ended is not None
-        assert (ended.due, len(ended.waits or ())) == (None, 1)
-        assert await order.send("r", "cancelled", "no number"), "nothing waits for it that it could not fit"
-        await order.decide("r", {run.pending[0].id: Answer("yes")})
-        assert (await order.resume("r")).output == "30 yes"
-
-    asyncio.run(go())
+    run = await order.run(run_id="r")
+    assert len(run.pending) == 2 + nested
+    await order.send("r", "paid", 30)
+    run = await order.resume("r")
+    assert [item.stage for item in run.pending] == ["question"]
+    assert (await order.pending())["r"] == run.pending
+    ended = (await runs_of(store).read("r")).ended
+    assert ended is not None
+    assert (ended.due, len(ended.waits or ())) == (None, 1)
+    assert await order.send("r", "cancelled", "no number"), "nothing waits for it that it could not fit"
+    await order.decide("r", {run.pending[0].id: Answer("yes")})
+    assert (await order.resume("r")).output == "30 yes"
 
 
 @pytest.mark.parametrize("kind", PLACES_AND_HERE)

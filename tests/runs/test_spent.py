@@ -220,187 +220,160 @@ async def agree(agent: Runnable[Any], run: AgentRun, world: World) -> None:
 
 
 @pytest.mark.parametrize("end", ENDS)
-def test_what_ended_a_run_counts_when_it_goes_on(end: str, place: Place) -> None:
+async def test_what_ended_a_run_counts_when_it_goes_on(end: str, place: Place) -> None:
     make, kind = ENDS[end]
 
-    async def main() -> None:
-        world = World()
-        agent = make(world, place())
-        run = await broken_off(agent, make, world)
-        assert isinstance(run.stop, kind), run.stop
-        await agree(agent, run, world)
-        world.mended = True
-        agent = make(world, place())
-        run = await agent.resume("r")
-        assert isinstance(run.stop, stops.Completed), run.stop
-        await agree(agent, run, world)
-
-    asyncio.run(main())
+    world = World()
+    agent = make(world, place())
+    run = await broken_off(agent, make, world)
+    assert isinstance(run.stop, kind), run.stop
+    await agree(agent, run, world)
+    world.mended = True
+    agent = make(world, place())
+    run = await agent.resume("r")
+    assert isinstance(run.stop, stops.Completed), run.stop
+    await agree(agent, run, world)
 
 
 @pytest.mark.parametrize("task", [False, True], ids=["handle", "task"])
-def test_a_model_call_that_was_cancelled_counts_when_the_run_goes_on(task: bool, place: Place) -> None:
-    async def main() -> None:
-        world = World()
-        agent = Agent(world.model(LOOK, hangs), tools=world.box(), store=place())
-        if task:
-            running = asyncio.create_task(agent.run("go", run_id="r"))
-            await world.begun.wait()
-            running.cancel()
-            with pytest.raises(asyncio.CancelledError) as cancelled:
-                await running
-            run = cancelled.value.partial  # type: ignore[attr-defined]
-        else:
-            handle = agent.start("go", run_id="r")
-            await world.begun.wait()
-            handle.cancel()
-            run = await handle.result()
-        await agree(agent, run, world)
-        assert run.usage.requests == 2
-        world.mended = True
-        again = Agent(world.model(LOOK, hangs), tools=world.box(), store=place())
-        run = await again.resume("r")
-        await agree(again, run, world)
-        assert run.usage == Usage(20, 2, requests=3)
-
-    asyncio.run(main())
+async def test_a_model_call_that_was_cancelled_counts_when_the_run_goes_on(task: bool, place: Place) -> None:
+    world = World()
+    agent = Agent(world.model(LOOK, hangs), tools=world.box(), store=place())
+    if task:
+        running = asyncio.create_task(agent.run("go", run_id="r"))
+        await world.begun.wait()
+        running.cancel()
+        with pytest.raises(asyncio.CancelledError) as cancelled:
+            await running
+        run = cancelled.value.partial  # type: ignore[attr-defined]
+    else:
+        handle = agent.start("go", run_id="r")
+        await world.begun.wait()
+        handle.cancel()
+        run = await handle.result()
+    await agree(agent, run, world)
+    assert run.usage.requests == 2
+    world.mended = True
+    again = Agent(world.model(LOOK, hangs), tools=world.box(), store=place())
+    run = await again.resume("r")
+    await agree(again, run, world)
+    assert run.usage == Usage(20, 2, requests=3)
 
 
 @pytest.mark.parametrize("make", [failed, timed_out], ids=["failed", "timed out"])
-def test_a_budget_knows_of_what_ended_the_run(make: Make, place: Place) -> None:
-    async def main() -> None:
-        world = World()
-        await broken_off(make(world, place()), make, world)
-        world.mended = True
-        for limit, kind in ((2, stops.BudgetExceeded), (3, stops.Completed)):
-            agent = Agent(world.model(LOOK, "done"), tools=world.box(), budget=Budget(requests=limit), store=place())
-            assert isinstance((await agent.resume("r")).stop, kind)
-        assert world.models == 3
-
-    asyncio.run(main())
+async def test_a_budget_knows_of_what_ended_the_run(make: Make, place: Place) -> None:
+    world = World()
+    await broken_off(make(world, place()), make, world)
+    world.mended = True
+    for limit, kind in ((2, stops.BudgetExceeded), (3, stops.Completed)):
+        agent = Agent(world.model(LOOK, "done"), tools=world.box(), budget=Budget(requests=limit), store=place())
+        assert isinstance((await agent.resume("r")).stop, kind)
+    assert world.models == 3
 
 
-def test_a_run_that_waits_in_an_agent_of_a_tool_has_used_what_that_has_used(place: Place) -> None:
-    async def main() -> None:
-        world = World()
-        inner = Agent(world.model(LOOK, [tool_call("send")], "sent"), tools=world.box(), name="inner")
+async def test_a_run_that_waits_in_an_agent_of_a_tool_has_used_what_that_has_used(place: Place) -> None:
+    world = World()
+    inner = Agent(world.model(LOOK, [tool_call("send")], "sent"), tools=world.box(), name="inner")
 
-        @tool
-        async def ask_inner() -> str:
-            """Ask another agent."""
-            return (await inner.run("go")).text
+    @tool
+    async def ask_inner() -> str:
+        """Ask another agent."""
+        return (await inner.run("go")).text
 
-        agent = Agent(world.model([tool_call("ask_inner")], "done"), tools=[ask_inner], store=place())
-        run = await agent.run("go", run_id="r")
-        assert run.pending
-        await agree(agent, run, world)
-        again = await agent.attach("r").result()
-        assert again.seconds == pytest.approx(run.seconds, abs=0.5)
-        world.tools += 1  # the function of the tool, which has not ended yet
-        run = await agent.resume("r", {item.id: Approve() for item in run.pending})
-        assert run.text == "done"
-        await agree(agent, run, world)
-
-    asyncio.run(main())
+    agent = Agent(world.model([tool_call("ask_inner")], "done"), tools=[ask_inner], store=place())
+    run = await agent.run("go", run_id="r")
+    assert run.pending
+    await agree(agent, run, world)
+    again = await agent.attach("r").result()
+    assert again.seconds == pytest.approx(run.seconds, abs=0.5)
+    world.tools += 1  # the function of the tool, which has not ended yet
+    run = await agent.resume("r", {item.id: Approve() for item in run.pending})
+    assert run.text == "done"
+    await agree(agent, run, world)
 
 
 @pytest.mark.parametrize("as_flow", [False, True], ids=["agent", "flow"])
-def test_a_run_that_waits_is_read_with_its_session_and_its_time(as_flow: bool, place: Place) -> None:
-    async def main() -> None:
-        world, clock = World(), HandClock()
+async def test_a_run_that_waits_is_read_with_its_session_and_its_time(as_flow: bool, place: Place) -> None:
+    world, clock = World(), HandClock()
 
-        @tool
-        async def work() -> str:
-            """Work for a minute."""
-            await clock.advance(60)
-            return "done"
+    @tool
+    async def work() -> str:
+        """Work for a minute."""
+        await clock.advance(60)
+        return "done"
 
-        @tool(approval=True)
-        async def send() -> None:
-            """Send."""
+    @tool(approval=True)
+    async def send() -> None:
+        """Send."""
 
-        asked = Agent(world.model([tool_call("work")], [tool_call("send")], "sent"), tools=[work, send], store=place())
-        agent: Runnable[Any] = asked
-        if as_flow:
+    asked = Agent(world.model([tool_call("work")], [tool_call("send")], "sent"), tools=[work, send], store=place())
+    agent: Runnable[Any] = asked
+    if as_flow:
 
-            async def inner(text: str) -> str:
-                return (await asked.run(text)).text
+        async def inner(text: str) -> str:
+            return (await asked.run(text)).text
 
-            agent = flow(store=asked.store)(inner)
-        run = await agent.run("go", run_id="r", session="s", environment=Environment(clock=clock))
-        for read in (run, await agent.attach("r").result(), await agent.replay("r")):
-            assert (read.session, read.seconds, read.pending) == ("s", 60.0, run.pending)
-
-    asyncio.run(main())
+        agent = flow(store=asked.store)(inner)
+    run = await agent.run("go", run_id="r", session="s", environment=Environment(clock=clock))
+    for read in (run, await agent.attach("r").result(), await agent.replay("r")):
+        assert (read.session, read.seconds, read.pending) == ("s", 60.0, run.pending)
 
 
-def test_a_layer_that_answers_instead_of_the_agent_does_not_hide_what_the_agent_has_used(place: Place) -> None:
-    async def main() -> None:
-        world, known = World(), CacheStore(10)
+async def test_a_layer_that_answers_instead_of_the_agent_does_not_hide_what_the_agent_has_used(place: Place) -> None:
+    world, known = World(), CacheStore(10)
 
-        def make() -> Runnable[Any]:
-            return Agent(world.model(LOOK, fails), tools=world.box(), store=place()).layered(cache(store=known))
+    def make() -> Runnable[Any]:
+        return Agent(world.model(LOOK, fails), tools=world.box(), store=place()).layered(cache(store=known))
 
-        await make().run("go", run_id="r")
-        world.mended = True
-        await make().run("go", run_id="other")
-        world.models, world.tools = world.models - 2, world.tools - 1  # those of the other
-        run = await make().resume("r")
-        assert run.text == "done"
-        await agree(make(), run, world)
-
-    asyncio.run(main())
+    await make().run("go", run_id="r")
+    world.mended = True
+    await make().run("go", run_id="other")
+    world.models, world.tools = world.models - 2, world.tools - 1  # those of the other
+    run = await make().resume("r")
+    assert run.text == "done"
+    await agree(make(), run, world)
 
 
-def test_a_call_that_ended_as_the_run_was_redirected_counts(place: Place) -> None:
-    async def main() -> None:
-        world = World()
-        both = [tool_call("redirect"), tool_call("look")]
-        agent = Agent(world.model(both, [tool_call("send")], "done"), tools=world.box(), store=place())
-        world.handle = agent.start("go", run_id="r")
-        run = await world.handle.result()
-        assert run.pending
-        await agree(agent, run, world)
-
-    asyncio.run(main())
+async def test_a_call_that_ended_as_the_run_was_redirected_counts(place: Place) -> None:
+    world = World()
+    both = [tool_call("redirect"), tool_call("look")]
+    agent = Agent(world.model(both, [tool_call("send")], "done"), tools=world.box(), store=place())
+    world.handle = agent.start("go", run_id="r")
+    run = await world.handle.result()
+    assert run.pending
+    await agree(agent, run, world)
 
 
-def test_a_fork_of_a_failed_run_begins_at_the_step_that_failed_or_before(place: Place) -> None:
-    async def main() -> None:
-        world = World()
-        agent = raised(world, place())
-        await agent.run("go", run_id="r")
-        world.mended = True
-        agent = raised(world, place())
-        with pytest.raises(ConfigurationError, match="only at step 1"):
-            await agent.fork("r", 2, effects="live", new_id="f")
-        await agent.resume("r")
-        world.tools -= 1  # the failure that ended the run is no part of its steps
-        fork = await agent.fork("r", 2, effects="live", new_id="f")
-        status = await agent.attach("f").status()
-        assert (status.model_calls, status.tool_calls) == (fork.model_calls, fork.tool_calls) == (2, world.tools)
-
-    asyncio.run(main())
+async def test_a_fork_of_a_failed_run_begins_at_the_step_that_failed_or_before(place: Place) -> None:
+    world = World()
+    agent = raised(world, place())
+    await agent.run("go", run_id="r")
+    world.mended = True
+    agent = raised(world, place())
+    with pytest.raises(ConfigurationError, match="only at step 1"):
+        await agent.fork("r", 2, effects="live", new_id="f")
+    await agent.resume("r")
+    world.tools -= 1  # the failure that ended the run is no part of its steps
+    fork = await agent.fork("r", 2, effects="live", new_id="f")
+    status = await agent.attach("f").status()
+    assert (status.model_calls, status.tool_calls) == (fork.model_calls, fork.tool_calls) == (2, world.tools)
 
 
-def test_a_fork_has_the_cost_of_cancelled_calls_in_its_steps_but_not_of_what_ended_the_run(place: Place) -> None:
-    async def main() -> None:
-        world = World()
-        inner = stack(Agent(world.model(hangs), name="inner"), timeout(seconds=1))
-        agent = Agent(world.model([tool_call("inner", input="go")], hangs, "done"), tools=[inner], store=place())
-        handle = agent.start("go", run_id="r", environment=Environment(clock=world.clock))
-        await world.begun.wait()
-        world.begun.clear()
-        await world.clock.advance(2)  # the tool has timed out, so that the next call of the model is made
-        await world.begun.wait()
-        handle.cancel()
-        assert isinstance((await handle.result()).stop, stops.Cancelled)
-        world.mended = True
-        run = await agent.resume("r")
-        world.tools += 1  # the agent, which is called as a tool
-        await agree(agent, run, world)
-        fork = await agent.fork("r", 3, "and now?", effects="live", new_id="f")
-        status = await agent.attach("f").status()
-        assert (status.usage, status.model_calls) == (fork.usage, fork.model_calls) == (Usage(30, 3, requests=4), 4)
-
-    asyncio.run(main())
+async def test_a_fork_has_the_cost_of_cancelled_calls_in_its_steps_but_not_of_what_ended_the_run(place: Place) -> None:
+    world = World()
+    inner = stack(Agent(world.model(hangs), name="inner"), timeout(seconds=1))
+    agent = Agent(world.model([tool_call("inner", input="go")], hangs, "done"), tools=[inner], store=place())
+    handle = agent.start("go", run_id="r", environment=Environment(clock=world.clock))
+    await world.begun.wait()
+    world.begun.clear()
+    await world.clock.advance(2)  # the tool has timed out, so that the next call of the model is made
+    await world.begun.wait()
+    handle.cancel()
+    assert isinstance((await handle.result()).stop, stops.Cancelled)
+    world.mended = True
+    run = await agent.resume("r")
+    world.tools += 1  # the agent, which is called as a tool
+    await agree(agent, run, world)
+    fork = await agent.fork("r", 3, "and now?", effects="live", new_id="f")
+    status = await agent.attach("f").status()
+    assert (status.usage, status.model_calls) == (fork.usage, fork.model_calls) == (Usage(30, 3, requests=4), 4)

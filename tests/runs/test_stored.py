@@ -63,41 +63,35 @@ def place(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Place]:
         yield place
 
 
-def test_a_run_waits_and_goes_on_in_another_process(place: Place) -> None:
+async def test_a_run_waits_and_goes_on_in_another_process(place: Place) -> None:
     world = World()
 
-    async def main() -> None:
-        run = await world.agent(place()).run("Write to Ada", run_id="r")
-        assert run.stop == stops.Suspended()
-        assert not world.sent
-        later = world.agent(place(), "Sent.")
-        run = await later.resume("r", {item.id: Approve() for item in run.pending})
-        assert (run.text, run.steps) == ("Sent.", 3)
-        assert (world.looked, world.sent) == (1, ["ada"])
-        assert run.usage.requests == 3
-
-    asyncio.run(main())
+    run = await world.agent(place()).run("Write to Ada", run_id="r")
+    assert run.stop == stops.Suspended()
+    assert not world.sent
+    later = world.agent(place(), "Sent.")
+    run = await later.resume("r", {item.id: Approve() for item in run.pending})
+    assert (run.text, run.steps) == ("Sent.", 3)
+    assert (world.looked, world.sent) == (1, ["ada"])
+    assert run.usage.requests == 3
 
 
-def test_the_same_id_and_request_is_the_same_run(place: Place) -> None:
-    async def main() -> None:
-        world, store = World(), place()
-        first = await world.agent(store, "Hello.").run("Hi", run_id="r")
-        before = await store.find(run_log("r"))
-        silent = World().agent(place(), "never said")
-        again = await silent.run("Hi", run_id="r")
-        assert again.messages == first.messages
-        assert again.usage == first.usage
-        assert (await silent.resume("r")).text == "Hello."
-        assert await store.find(run_log("r")) == before, "a finished run is answered without a word in its record"
-        with pytest.raises(RunExists, match="another request"):
-            await silent.run("Bye", run_id="r")
-        with pytest.raises(RunNotFound, match="named 'clerk', but by 'agent'"):
-            await World().agent(store, "x", name="clerk").resume("r")
-        with pytest.raises(RunNotFound, match=r"there is no run 's' in this store$"):
-            await silent.resume("s")
-
-    asyncio.run(main())
+async def test_the_same_id_and_request_is_the_same_run(place: Place) -> None:
+    world, store = World(), place()
+    first = await world.agent(store, "Hello.").run("Hi", run_id="r")
+    before = await store.find(run_log("r"))
+    silent = World().agent(place(), "never said")
+    again = await silent.run("Hi", run_id="r")
+    assert again.messages == first.messages
+    assert again.usage == first.usage
+    assert (await silent.resume("r")).text == "Hello."
+    assert await store.find(run_log("r")) == before, "a finished run is answered without a word in its record"
+    with pytest.raises(RunExists, match="another request"):
+        await silent.run("Bye", run_id="r")
+    with pytest.raises(RunNotFound, match="named 'clerk', but by 'agent'"):
+        await World().agent(store, "x", name="clerk").resume("r")
+    with pytest.raises(RunNotFound, match=r"there is no run 's' in this store$"):
+        await silent.resume("s")
 
 
 class _LateStore(FileStore):
@@ -110,35 +104,29 @@ class _LateStore(FileStore):
         return None if self.looks == 1 else await super().find(log)
 
 
-def test_a_run_that_another_process_begins_meanwhile_is_the_same_run(tmp_path: Path) -> None:
-    async def main() -> None:
-        stores = [FileStore(tmp_path), _LateStore(tmp_path), _LateStore(tmp_path)]
-        first = await World().agent(stores[0], "Hello.").run("Hi", run_id="r")
-        again = await World().agent(stores[1], "never said").run("Hi", run_id="r")
-        assert again.messages == first.messages
-        with pytest.raises(RunExists, match="another request"):
-            await World().agent(stores[2], "never said").run("Bye", run_id="r")
-        for store in stores:
-            await store.close()
-
-    asyncio.run(main())
+async def test_a_run_that_another_process_begins_meanwhile_is_the_same_run(tmp_path: Path) -> None:
+    stores = [FileStore(tmp_path), _LateStore(tmp_path), _LateStore(tmp_path)]
+    first = await World().agent(stores[0], "Hello.").run("Hi", run_id="r")
+    again = await World().agent(stores[1], "never said").run("Hi", run_id="r")
+    assert again.messages == first.messages
+    with pytest.raises(RunExists, match="another request"):
+        await World().agent(stores[2], "never said").run("Bye", run_id="r")
+    for store in stores:
+        await store.close()
 
 
-def test_a_run_is_replayed_and_followed_from_its_record(place: Place) -> None:
-    async def main() -> None:
-        world = World()
-        first = world.agent(place())
-        run = await first.run("Write to Ada", run_id="r")
-        run = await first.resume("r", {item.id: Approve() for item in run.pending})
-        other = World().agent(place())
-        assert (await other.replay("r")).messages == run.messages
-        heard = [each async for each in other.subscribe("r")]
-        assert [each.number for each in heard] == list(range(1, len(heard) + 1))
-        assert isinstance(heard[0].what, Opened)
-        assert isinstance(heard[-1].what, Ended)
-        assert [each.number async for each in other.subscribe("r", after=5)] == [each.number for each in heard[5:]]
-
-    asyncio.run(main())
+async def test_a_run_is_replayed_and_followed_from_its_record(place: Place) -> None:
+    world = World()
+    first = world.agent(place())
+    run = await first.run("Write to Ada", run_id="r")
+    run = await first.resume("r", {item.id: Approve() for item in run.pending})
+    other = World().agent(place())
+    assert (await other.replay("r")).messages == run.messages
+    heard = [each async for each in other.subscribe("r")]
+    assert [each.number for each in heard] == list(range(1, len(heard) + 1))
+    assert isinstance(heard[0].what, Opened)
+    assert isinstance(heard[-1].what, Ended)
+    assert [each.number async for each in other.subscribe("r", after=5)] == [each.number for each in heard[5:]]
 
 
 ENOUGH = 8
@@ -188,7 +176,7 @@ def _payer(store: Store, paid: list[str]) -> Agent:
     return Agent(model, tools=[look_up, pay], store=store)
 
 
-def test_when_the_disk_is_full_nothing_is_done_that_is_not_on_record_and_the_run_goes_on_later() -> None:
+async def test_when_the_disk_is_full_nothing_is_done_that_is_not_on_record_and_the_run_goes_on_later() -> None:
     async def at(writes: int) -> bool:
         place = LocalLogs()
         paid: list[str] = []
@@ -215,124 +203,106 @@ def test_when_the_disk_is_full_nothing_is_done_that_is_not_on_record_and_the_run
             writes += 1
         return writes
 
-    assert asyncio.run(every()) == ENOUGH
+    assert await every() == ENOUGH
 
 
-def test_points_are_told_before_and_after_what_is_written(place: Place) -> None:
-    async def main() -> None:
-        told: list[str] = []
-        await _payer(place(), []).run(
-            "go", run_id="r", environment=Environment(probe=lambda when, path: told.append(f"{when} {path}"))
-        )
-        assert told.index("before intent agent/step-2/tool-1:pay") < told.index("after intent agent/step-2/tool-1:pay")
-        assert told.index("after intent agent/step-2/tool-1:pay") < told.index("before result agent/step-2/tool-1:pay")
-        assert told[-2:] == ["before end ", "after end "]
-
-    asyncio.run(main())
+async def test_points_are_told_before_and_after_what_is_written(place: Place) -> None:
+    told: list[str] = []
+    await _payer(place(), []).run(
+        "go", run_id="r", environment=Environment(probe=lambda when, path: told.append(f"{when} {path}"))
+    )
+    assert told.index("before intent agent/step-2/tool-1:pay") < told.index("after intent agent/step-2/tool-1:pay")
+    assert told.index("after intent agent/step-2/tool-1:pay") < told.index("before result agent/step-2/tool-1:pay")
+    assert told[-2:] == ["before end ", "after end "]
 
 
 @pytest.mark.parametrize("kind", ["BLOB", "TEXT"])
-def test_a_damaged_run_is_named_and_set_apart_and_others_go_on(kind: str, tmp_path: Path) -> None:
-    async def main() -> None:
-        store = SqliteStore(tmp_path / "x.db", synchronous="NORMAL")
-        for name in ("bad", "good"):
-            await World().agent(store).run("Write to Ada", run_id=name)
-        await store.close()
-        with sqlite3.connect(tmp_path / "x.db") as connection:
-            changed = f"CAST(replace(CAST(data AS TEXT), 'ada', 'eve') AS {kind})"
-            connection.execute(f"UPDATE rows SET data = {changed} WHERE number = 4 AND id = 1")
-        connection.close()
-        store = SqliteStore(tmp_path / "x.db")
-        agent = World().agent(store, "Sent.")
-        for _ in range(2):
-            with pytest.raises(JournalCorrupt, match="entry 4 of run:bad"):
-                await agent.resume("bad")
-        info = await store.find(run_log("bad"))
-        assert info is not None
-        assert info.status == "Quarantined"
-        assert (await agent.resume("good")).stop == stops.Suspended()
-        await store.close()
-
-    asyncio.run(main())
+async def test_a_damaged_run_is_named_and_set_apart_and_others_go_on(kind: str, tmp_path: Path) -> None:
+    store = SqliteStore(tmp_path / "x.db", synchronous="NORMAL")
+    for name in ("bad", "good"):
+        await World().agent(store).run("Write to Ada", run_id=name)
+    await store.close()
+    with sqlite3.connect(tmp_path / "x.db") as connection:
+        changed = f"CAST(replace(CAST(data AS TEXT), 'ada', 'eve') AS {kind})"
+        connection.execute(f"UPDATE rows SET data = {changed} WHERE number = 4 AND id = 1")
+    connection.close()
+    store = SqliteStore(tmp_path / "x.db")
+    agent = World().agent(store, "Sent.")
+    for _ in range(2):
+        with pytest.raises(JournalCorrupt, match="entry 4 of run:bad"):
+            await agent.resume("bad")
+    info = await store.find(run_log("bad"))
+    assert info is not None
+    assert info.status == "Quarantined"
+    assert (await agent.resume("good")).stop == stops.Suspended()
+    await store.close()
 
 
-def test_two_processes_do_not_drive_one_run_and_the_one_that_was_stopped_is_refused() -> None:
-    async def main() -> None:
-        place, clock = LocalLogs(), HandClock()
-        holding, reached = asyncio.Event(), asyncio.Event()
-        did: list[str] = []
+async def test_two_processes_do_not_drive_one_run_and_the_one_that_was_stopped_is_refused() -> None:
+    place, clock = LocalLogs(), HandClock()
+    holding, reached = asyncio.Event(), asyncio.Event()
+    did: list[str] = []
 
-        def agent(store: Store, name: str) -> Agent:
-            @tool
-            async def work() -> str:
-                """Work."""
-                if name == "first":
-                    reached.set()
-                    await holding.wait()
-                return name
+    def agent(store: Store, name: str) -> Agent:
+        @tool
+        async def work() -> str:
+            """Work."""
+            if name == "first":
+                reached.set()
+                await holding.wait()
+            return name
 
-            @tool
-            def act() -> str:
-                """Act."""
-                did.append(name)
-                return name
+        @tool
+        def act() -> str:
+            """Act."""
+            did.append(name)
+            return name
 
-            turns: list[ScriptedReply] = [tool_call("work"), tool_call("act"), "done"]
-            model = ScriptedModel(always=lambda request: turns[sum(m.role == "assistant" for m in request.messages)])
-            return Agent(model, tools=[work, act], store=store)
+        turns: list[ScriptedReply] = [tool_call("work"), tool_call("act"), "done"]
+        model = ScriptedModel(always=lambda request: turns[sum(m.role == "assistant" for m in request.messages)])
+        return Agent(model, tools=[work, act], store=store)
 
-        first = asyncio.ensure_future(agent(LocalLogs(shared=place), "first").run("go", run_id="r"))
-        await reached.wait()
-        second = agent(LocalLogs(shared=place, clock=clock), "second")
-        place._logs[run_log("r")].until = clock.now() + 30
-        with pytest.raises(LeaseHeld):
-            await second.resume("r")
-        await clock.advance(60)
-        assert (await second.resume("r")).text == "done"
-        holding.set()
-        with pytest.raises(LeaseLost):
-            await first
-        assert did == ["second"]
-
-    asyncio.run(main())
+    first = asyncio.ensure_future(agent(LocalLogs(shared=place), "first").run("go", run_id="r"))
+    await reached.wait()
+    second = agent(LocalLogs(shared=place, clock=clock), "second")
+    place._logs[run_log("r")].until = clock.now() + 30
+    with pytest.raises(LeaseHeld):
+        await second.resume("r")
+    await clock.advance(60)
+    assert (await second.resume("r")).text == "done"
+    holding.set()
+    with pytest.raises(LeaseLost):
+        await first
+    assert did == ["second"]
 
 
-def test_large_values_are_kept_beside_the_record(place: Place) -> None:
-    async def main() -> None:
-        store, large = place(), "ä" * 200_000
-        await World().agent(store, large).run("Hi", run_id="r")
-        assert all(len(row.data) < 100_000 for row in await store.read(run_log("r")))
-        again = await World().agent(place(), "other").run("Hi", run_id="r")
-        assert again.text == large
-
-    asyncio.run(main())
+async def test_large_values_are_kept_beside_the_record(place: Place) -> None:
+    store, large = place(), "ä" * 200_000
+    await World().agent(store, large).run("Hi", run_id="r")
+    assert all(len(row.data) < 100_000 for row in await store.read(run_log("r")))
+    again = await World().agent(place(), "other").run("Hi", run_id="r")
+    assert again.text == large
 
 
-def test_many_runs_at_once_keep_apart(place: Place) -> None:
-    async def main() -> None:
-        store = place()
-        agents = [World().agent(store, tool_call("look_up", name=str(n)), f"it is {n}") for n in range(20)]
-        runs = await asyncio.gather(*(agent.run("go", run_id=f"r{n}") for n, agent in enumerate(agents)))
-        assert [run.text for run in runs] == [f"it is {n}" for n in range(20)]
-        for n in range(20):
-            replayed = await World().agent(place(), "x").replay(f"r{n}")
-            assert replayed.text == f"it is {n}"
-
-    asyncio.run(main())
+async def test_many_runs_at_once_keep_apart(place: Place) -> None:
+    store = place()
+    agents = [World().agent(store, tool_call("look_up", name=str(n)), f"it is {n}") for n in range(20)]
+    runs = await asyncio.gather(*(agent.run("go", run_id=f"r{n}") for n, agent in enumerate(agents)))
+    assert [run.text for run in runs] == [f"it is {n}" for n in range(20)]
+    for n in range(20):
+        replayed = await World().agent(place(), "x").replay(f"r{n}")
+        assert replayed.text == f"it is {n}"
 
 
-def test_addresses_open_stores(tmp_path: Path) -> None:
-    async def main() -> None:
-        for url in (f"sqlite:///{tmp_path}/a.db?synchronous=NORMAL", f"file://{tmp_path}/runs"):
-            agent = World().agent(url, "Hello.")
-            assert (await agent.run("Hi", run_id="r")).text == "Hello."
-            assert connect(url) is agent.store
-            await agent.store.close()
-            assert connect(url) is not agent.store
-            assert (await World().agent(url, "never").run("Hi", run_id="r")).text == "Hello."
-            await connect(url).close()
-
-    asyncio.run(main())
+async def test_addresses_open_stores(tmp_path: Path) -> None:
+    for url in (f"sqlite:///{tmp_path}/a.db?synchronous=NORMAL", f"file://{tmp_path}/runs"):
+        agent = World().agent(url, "Hello.")
+        assert (await agent.run("Hi", run_id="r")).text == "Hello."
+        assert connect(url) is agent.store
+        await agent.store.close()
+        assert connect(url) is not agent.store
+        assert (await World().agent(url, "never").run("Hi", run_id="r")).text == "Hello."
+        await connect(url).close()
 
 
 @pytest.mark.parametrize(
@@ -359,54 +329,45 @@ ODD = ["../x", "a/b", "/etc/x", "..", ".", "~", "a:b", "@", "x" * 500, "A/B", "a
 REFUSED = [" ", "a b", "a\nb", "%2e", "ü" * 500, "'; --", 'x"', "a\x1b[2J", "--help"]
 
 
-def test_odd_ids_stay_apart_and_within_their_store(place: Place, tmp_path: Path) -> None:
-    async def main() -> None:
-        for number, odd in enumerate(ODD):
-            run = await Agent(ScriptedModel(str(number)), store=place()).run("Go", run_id=odd)
-            assert (run.id, run.text) == (odd, str(number))
-        for number, odd in enumerate(ODD):
-            assert (await Agent(ScriptedModel("other"), store=place()).resume(odd)).text == str(number)
-
-    asyncio.run(main())
+async def test_odd_ids_stay_apart_and_within_their_store(place: Place, tmp_path: Path) -> None:
+    for number, odd in enumerate(ODD):
+        run = await Agent(ScriptedModel(str(number)), store=place()).run("Go", run_id=odd)
+        assert (run.id, run.text) == (odd, str(number))
+    for number, odd in enumerate(ODD):
+        assert (await Agent(ScriptedModel("other"), store=place()).resume(odd)).text == str(number)
     assert all(each.name.startswith("runs") for each in tmp_path.iterdir())
 
 
 @pytest.mark.parametrize("odd", REFUSED)
-def test_new_ids_that_are_not_safe_are_refused_before_anything_is_stored(odd: str, place: Place) -> None:
-    async def main() -> None:
-        store = place()
-        agent = Agent(ScriptedModel(always="Hello"), store=store)
-        for refused in (
-            {"run_id": odd},
-            {"run_id": odd, "session": "s"},
-            {"session": odd if odd.strip() else "a b"},
-            {"environment": Environment(ids=lambda: odd)},
-        ):
-            with pytest.raises(ConfigurationError, match="letters and digits of ASCII and - _"):
-                await agent.run("Go", **refused)
-        assert await agent.store.logs() == []
-        await agent.run("Go", run_id="r")
-        with pytest.raises(ConfigurationError, match="new_id is letters and digits of ASCII"):
-            await agent.fork("r", 1, new_id=odd)
-
-    asyncio.run(main())
+async def test_new_ids_that_are_not_safe_are_refused_before_anything_is_stored(odd: str, place: Place) -> None:
+    store = place()
+    agent = Agent(ScriptedModel(always="Hello"), store=store)
+    for refused in (
+        {"run_id": odd},
+        {"run_id": odd, "session": "s"},
+        {"session": odd if odd.strip() else "a b"},
+        {"environment": Environment(ids=lambda: odd)},
+    ):
+        with pytest.raises(ConfigurationError, match="letters and digits of ASCII and - _"):
+            await agent.run("Go", **refused)
+    assert await agent.store.logs() == []
+    await agent.run("Go", run_id="r")
+    with pytest.raises(ConfigurationError, match="new_id is letters and digits of ASCII"):
+        await agent.fork("r", 1, new_id=odd)
 
 
 @pytest.mark.parametrize("odd", REFUSED)
-def test_a_run_stored_under_such_an_id_goes_on(odd: str, place: Place) -> None:
-    async def main() -> None:
-        agent = Agent(ScriptedModel(always="Hello"), store=place())
-        first = await agent.run("Go", run_id="r")
-        rows, info = await agent.store.read(run_log("r")), await agent.store.find(run_log("r"))
-        assert info is not None
-        epoch = await agent.store.create(LogInfo(run_log(odd), info.agent, info.request, info.created), rows)
-        await agent.store.release(run_log(odd), epoch)
-        assert (await agent.run("Go", run_id=odd)).text == first.text
-        assert (await agent.resume(odd)).text == first.text
-        assert (await agent.replay(odd)).text == first.text
-        assert (await agent.fork(odd, 1, effects="recorded", new_id="f")).id == "f"
-
-    asyncio.run(main())
+async def test_a_run_stored_under_such_an_id_goes_on(odd: str, place: Place) -> None:
+    agent = Agent(ScriptedModel(always="Hello"), store=place())
+    first = await agent.run("Go", run_id="r")
+    rows, info = await agent.store.read(run_log("r")), await agent.store.find(run_log("r"))
+    assert info is not None
+    epoch = await agent.store.create(LogInfo(run_log(odd), info.agent, info.request, info.created), rows)
+    await agent.store.release(run_log(odd), epoch)
+    assert (await agent.run("Go", run_id=odd)).text == first.text
+    assert (await agent.resume(odd)).text == first.text
+    assert (await agent.replay(odd)).text == first.text
+    assert (await agent.fork(odd, 1, effects="recorded", new_id="f")).id == "f"
 
 
 @pytest.mark.parametrize("limit", ["x", 0, -1, True, 1.5])
@@ -418,13 +379,10 @@ def test_a_store_of_this_process_keeps_a_number_of_runs(limit: int) -> None:
 
 
 @pytest.mark.parametrize("address", ["memory:", "sqlite:///{}/runs.db", "file:///{}/runs"])
-def test_whoever_closes_a_store_need_not_know_which(address: str, tmp_path: Path) -> None:
-    async def main() -> None:
-        store = connect(address.format(tmp_path))
-        assert (await Agent(ScriptedModel("Hello"), store=store).run("Go", run_id="r")).text == "Hello"
-        await store.close()
-        again: Store = LocalLogs(shared=store) if isinstance(store, LocalLogs) else connect(address.format(tmp_path))
-        assert (await Agent(ScriptedModel("never"), store=again).resume("r")).text == "Hello"
-        await again.close()
-
-    asyncio.run(main())
+async def test_whoever_closes_a_store_need_not_know_which(address: str, tmp_path: Path) -> None:
+    store = connect(address.format(tmp_path))
+    assert (await Agent(ScriptedModel("Hello"), store=store).run("Go", run_id="r")).text == "Hello"
+    await store.close()
+    again: Store = LocalLogs(shared=store) if isinstance(store, LocalLogs) else connect(address.format(tmp_path))
+    assert (await Agent(ScriptedModel("never"), store=again).resume("r")).text == "Hello"
+    await again.close()

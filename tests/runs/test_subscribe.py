@@ -40,87 +40,72 @@ def durable(heard: list[SubscribedItem]) -> list[tuple[int, bytes]]:
     return [(each.number, encode(each.what)) for each in heard if each.index == 0]
 
 
-def test_readers_that_join_early_late_and_after_the_end_hear_the_same_record() -> None:
-    async def main() -> None:
-        one = agent()
-        handle = one.start("1 + 2?", run_id="r")
+async def test_readers_that_join_early_late_and_after_the_end_hear_the_same_record() -> None:
+    one = agent()
+    handle = one.start("1 + 2?", run_id="r")
+    await asyncio.sleep(0)
+    early = asyncio.create_task(follow(one))
+    for _ in range(6):
         await asyncio.sleep(0)
-        early = asyncio.create_task(follow(one))
-        for _ in range(6):
-            await asyncio.sleep(0)
-        late = asyncio.create_task(follow(one))
-        run = await handle.result()
-        assert run.text == "it is 3"
-        after_the_end = await follow(one)
-        assert durable(await early) == durable(await late) == durable(after_the_end)
-        numbers = [number for number, _ in durable(after_the_end)]
-        assert numbers == list(range(1, len(numbers) + 1))
-        kinds = [type(heard.what) for heard in after_the_end]
-        assert kinds == [Opened, AgentStarted, ModelEnded, Intent, ToolEnded, ModelEnded, AgentEnded, Ended]
-
-    asyncio.run(main())
+    late = asyncio.create_task(follow(one))
+    run = await handle.result()
+    assert run.text == "it is 3"
+    after_the_end = await follow(one)
+    assert durable(await early) == durable(await late) == durable(after_the_end)
+    numbers = [number for number, _ in durable(after_the_end)]
+    assert numbers == list(range(1, len(numbers) + 1))
+    kinds = [type(heard.what) for heard in after_the_end]
+    assert kinds == [Opened, AgentStarted, ModelEnded, Intent, ToolEnded, ModelEnded, AgentEnded, Ended]
 
 
-def test_pieces_of_a_reply_pass_between_entries_in_order() -> None:
-    async def main() -> None:
-        one = agent()
-        handle = one.start("1 + 2?", run_id="r")
-        await asyncio.sleep(0)
-        reader = asyncio.create_task(follow(one))
-        await handle.result()
-        heard = await reader
-        places = [(each.number, each.index) for each in heard]
-        assert places == sorted(places)
-        assert len(set(places)) == len(places)
-        told = "".join(
-            each.what.delta.text for each in heard if isinstance(each.what, Delta) and hasattr(each.what.delta, "text")
-        )
-        assert told == "it is 3"
-
-    asyncio.run(main())
+async def test_pieces_of_a_reply_pass_between_entries_in_order() -> None:
+    one = agent()
+    handle = one.start("1 + 2?", run_id="r")
+    await asyncio.sleep(0)
+    reader = asyncio.create_task(follow(one))
+    await handle.result()
+    heard = await reader
+    places = [(each.number, each.index) for each in heard]
+    assert places == sorted(places)
+    assert len(set(places)) == len(places)
+    told = "".join(
+        each.what.delta.text for each in heard if isinstance(each.what, Delta) and hasattr(each.what.delta, "text")
+    )
+    assert told == "it is 3"
 
 
-def test_one_goes_on_after_a_number() -> None:
-    async def main() -> None:
-        one = agent()
-        await one.run("1 + 2?", run_id="r")
-        everything = await follow(one)
-        for after in range(len(everything) + 1):
-            assert await follow(one, after=after) == everything[after:]
-
-    asyncio.run(main())
+async def test_one_goes_on_after_a_number() -> None:
+    one = agent()
+    await one.run("1 + 2?", run_id="r")
+    everything = await follow(one)
+    for after in range(len(everything) + 1):
+        assert await follow(one, after=after) == everything[after:]
 
 
-def test_a_reader_that_leaves_is_forgotten_and_none_makes_the_run_wait() -> None:
-    async def main() -> None:
-        goes_on = asyncio.Event()
+async def test_a_reader_that_leaves_is_forgotten_and_none_makes_the_run_wait() -> None:
+    goes_on = asyncio.Event()
 
-        async def reply(messages: Sequence[Message]) -> str:
-            await goes_on.wait()
-            return "it is 3"
+    async def reply(messages: Sequence[Message]) -> str:
+        await goes_on.wait()
+        return "it is 3"
 
-        one = Agent(FunctionModel(reply), store="memory:")
-        handle = one.start("1 + 2?", run_id="r")
-        await asyncio.sleep(0)
-        reader = one.subscribe("r")
-        assert (await anext(reader)).number == 1
-        broadcast = one._runs._driven["r"].broadcast
-        assert len(broadcast.readers) == 1
-        await reader.aclose()
-        assert not broadcast.readers
-        goes_on.set()
-        assert (await handle.result()).text == "it is 3"
-        assert "r" not in one._runs._driven
-
-    asyncio.run(main())
+    one = Agent(FunctionModel(reply), store="memory:")
+    handle = one.start("1 + 2?", run_id="r")
+    await asyncio.sleep(0)
+    reader = one.subscribe("r")
+    assert (await anext(reader)).number == 1
+    broadcast = one._runs._driven["r"].broadcast
+    assert len(broadcast.readers) == 1
+    await reader.aclose()
+    assert not broadcast.readers
+    goes_on.set()
+    assert (await handle.result()).text == "it is 3"
+    assert "r" not in one._runs._driven
 
 
-def test_an_unknown_run_is_an_error() -> None:
-    async def main() -> None:
-        with pytest.raises(RunNotFound, match="there is no run 'r'"):
-            await follow(agent())
-
-    asyncio.run(main())
+async def test_an_unknown_run_is_an_error() -> None:
+    with pytest.raises(RunNotFound, match="there is no run 'r'"):
+        await follow(agent())
 
 
 @pytest.mark.parametrize("after", [None, "1", -1, True, 1.5, []])
@@ -135,7 +120,7 @@ def test_what_cannot_be_looked_up_is_no_id() -> None:
 
 
 @pytest.mark.parametrize("kind", ["memory:", "sqlite:///{}/runs.db"])
-def test_a_reader_in_another_thread_hears_all_as_it_happens(kind: str, tmp_path: Path) -> None:
+async def test_a_reader_in_another_thread_hears_all_as_it_happens(kind: str, tmp_path: Path) -> None:
     opened = connect(kind.format(tmp_path))
     begun, heard_of = threading.Event(), threading.Event()
 
@@ -152,18 +137,14 @@ def test_a_reader_in_another_thread_hears_all_as_it_happens(kind: str, tmp_path:
     thread.start()
     begun.wait()
 
-    async def read() -> list[int]:
-        numbers: list[int] = []
-        async for heard in one.subscribe("r"):
-            if heard.index == 0:
-                numbers.append(heard.number)
-            if len(numbers) == 2:
-                asyncio.get_running_loop().call_soon(heard_of.set)
-        if isinstance(opened, Store):
-            await opened.close()
-        return numbers
-
-    numbers = asyncio.run(read())
+    numbers: list[int] = []
+    async for heard in one.subscribe("r"):
+        if heard.index == 0:
+            numbers.append(heard.number)
+        if len(numbers) == 2:
+            asyncio.get_running_loop().call_soon(heard_of.set)
+    if isinstance(opened, Store):
+        await opened.close()
     thread.join()
     assert ended
     assert numbers == list(range(1, len(numbers) + 1))

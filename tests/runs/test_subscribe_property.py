@@ -53,23 +53,20 @@ async def reader(one: Agent, chance: random.Random) -> list[tuple[int, JournalEn
 
 @pytest.mark.parametrize("kind", PLACES)
 @pytest.mark.parametrize("seed", range(5))
-def test_no_gap_and_no_double(kind: str, seed: int, tmp_path: Path) -> None:
-    async def main() -> None:
-        chance = random.Random(seed)
-        place = PLACES[kind](tmp_path)
-        here, elsewhere = place(), place()
-        one, other = agent(here), agent(elsewhere)
-        run = one.start("Read it", run_id="r")
-        while await here.find("run:r") is None:  # noqa: ASYNC110
-            await asyncio.sleep(0)
-        near = [asyncio.create_task(reader(one, random.Random(chance.random()))) for _ in range(4)]
-        far = [asyncio.create_task(reader(other, random.Random(chance.random()))) for _ in range(2)]
-        assert (await run.result()).text == "all read"
-        late = [asyncio.create_task(reader(one, random.Random(chance.random())))]
-        count = len(await here.read("run:r"))
-        for heard in await asyncio.gather(*near, *far, *late):
-            assert [number for number, _ in heard] == list(range(1, count + 1))
-        for store in (here, elsewhere):
-            await store.close()
-
-    asyncio.run(main())
+async def test_no_gap_and_no_double(kind: str, seed: int, tmp_path: Path) -> None:
+    chance = random.Random(seed)
+    place = PLACES[kind](tmp_path)
+    here, elsewhere = place(), place()
+    one, other = agent(here), agent(elsewhere)
+    run = one.start("Read it", run_id="r")
+    while await here.find("run:r") is None:  # noqa: ASYNC110
+        await asyncio.sleep(0)
+    near = [asyncio.create_task(reader(one, random.Random(chance.random()))) for _ in range(4)]
+    far = [asyncio.create_task(reader(other, random.Random(chance.random()))) for _ in range(2)]
+    assert (await run.result()).text == "all read"
+    late = [asyncio.create_task(reader(one, random.Random(chance.random())))]
+    count = len(await here.read("run:r"))
+    for heard in await asyncio.gather(*near, *far, *late):
+        assert [number for number, _ in heard] == list(range(1, count + 1))
+    for store in (here, elsewhere):
+        await store.close()

@@ -64,51 +64,52 @@ class Desk:
 
 @pytest.mark.parametrize("nested", [False, True])
 @pytest.mark.parametrize("decision", [Approve(), Deny("no")])
-def test_the_next_run_sees_what_waits_and_does_not_ask_twice(nested: bool, decision: Decision, place: Place) -> None:
-    async def main() -> None:
-        desk = Desk(place, nested)
-        first = desk.agent(["I will ask a colleague.", tool_call("look", id="l"), desk.call])
-        run = await first.run("refund 881 please", session="ada", run_id="a")
-        (item,) = run.pending
-        agent = desk.agent(desk.call, "It waits.")
-        second = await agent.run("and?", session="ada", run_id="b")
-        asked = agent.settings.model.calls[0].messages  # type: ignore[attr-defined]
-        assert_sendable(asked)
-        assert [message.text for message in asked if message.text] == [
-            "refund 881 please",
-            "I will ask a colleague.",
-            "and?",
-        ]
-        told = [result.text for message in asked for result in message.tool_results]
-        assert told[0] == "seen"
-        assert "has not decided" in told[1]
-        assert (second.text, second.pending, desk.paid) == ("It waits.", (), [])
-        done = await desk.agent("Done.").resume("a", {item.id: decision})
-        assert (done.text, desk.paid) == ("Done.", ["881"] if decision == Approve() else [])
-        last = desk.agent("Yes.")
-        await last.run("so?", session="ada")
-        history = last.settings.model.calls[0].messages  # type: ignore[attr-defined]
-        assert_sendable(history)
-        results = [(result.name, result.text) for each in history for result in each.tool_results]
-        calls = [call.name for each in history for call in each.tool_calls]
-        assert sorted(calls) == sorted(name for name, _ in results)
-        assert not any("has not decided" in text or "no result" in text for _, text in results)
+async def test_the_next_run_sees_what_waits_and_does_not_ask_twice(
+    nested: bool, decision: Decision, place: Place
+) -> None:
+    desk = Desk(place, nested)
+    first = desk.agent(["I will ask a colleague.", tool_call("look", id="l"), desk.call])
+    run = await first.run("refund 881 please", session="ada", run_id="a")
+    (item,) = run.pending
+    agent = desk.agent(desk.call, "It waits.")
+    second = await agent.run("and?", session="ada", run_id="b")
+    asked = agent.settings.model.calls[0].messages  # type: ignore[attr-defined]
+    assert_sendable(asked)
+    assert [message.text for message in asked if message.text] == [
+        "refund 881 please",
+        "I will ask a colleague.",
+        "and?",
+    ]
+    told = [result.text for message in asked for result in message.tool_results]
+    assert told[0] == "seen"
+    assert "has not decided" in told[1]
+    assert (second.text, second.pending, desk.paid) == ("It waits.", (), [])
+    done = await desk.agent("Done.").resume("a", {item.id: decision})
+    assert (done.text, desk.paid) == ("Done.", ["881"] if decision == Approve() else [])
+    last = desk.agent("Yes.")
+    await last.run("so?", session="ada")
+    history = last.settings.model.calls[0].messages  # type: ignore[attr-defined]
+    assert_sendable(history)
+    results = [(result.name, result.text) for each in history for result in each.tool_results]
+    calls = [call.name for each in history for call in each.tool_calls]
+    assert sorted(calls) == sorted(name for name, _ in results)
+    assert not any("has not decided" in text or "no result" in text for _, text in results)
 
-    asyncio.run(main())
 
-
-def test_after_the_decision_the_same_may_be_asked_again(place: Place) -> None:
+async def test_after_the_decision_the_same_may_be_asked_again(place: Place) -> None:
     async def main() -> AgentRun:
         desk = Desk(place, nested=False)
         (item,) = (await desk.agent(desk.call).run("refund", session="ada", run_id="a")).pending
         await desk.agent("Done.").resume("a", {item.id: Approve()})
         return await desk.agent(desk.call).run("once more", session="ada")
 
-    assert len(asyncio.run(main()).pending) == 1
+    assert len((await main()).pending) == 1
 
 
 @pytest.mark.parametrize("answer", [Answer(True), Deny("no")])
-def test_a_call_that_waits_for_the_answer_to_its_question_is_not_made_again(answer: Decision, place: Place) -> None:
+async def test_a_call_that_waits_for_the_answer_to_its_question_is_not_made_again(
+    answer: Decision, place: Place
+) -> None:
     begun: list[str] = []
     done: list[str] = []
 
@@ -124,19 +125,16 @@ def test_a_call_that_waits_for_the_answer_to_its_question_is_not_made_again(answ
     def agent(*replies: Any) -> Agent:
         return Agent(ScriptedModel(*replies), tools=[refund], store=place())
 
-    async def main() -> None:
-        call = tool_call("refund", order="881")
-        (item,) = (await agent(call).run("refund 881", session="ada", run_id="a")).pending
-        second = await agent(tool_call("refund", reason="", order="881"), "It waits.").run("and?", session="ada")
-        assert (second.text, second.pending, begun) == ("It waits.", (), ["881"])
-        await agent("Done.").resume("a", {item.id: answer})
-        assert done == (["881"] if answer == Answer(True) else [])
-        assert (await agent(call).run("once more", session="ada")).pending
-
-    asyncio.run(main())
+    call = tool_call("refund", order="881")
+    (item,) = (await agent(call).run("refund 881", session="ada", run_id="a")).pending
+    second = await agent(tool_call("refund", reason="", order="881"), "It waits.").run("and?", session="ada")
+    assert (second.text, second.pending, begun) == ("It waits.", (), ["881"])
+    await agent("Done.").resume("a", {item.id: answer})
+    assert done == (["881"] if answer == Answer(True) else [])
+    assert (await agent(call).run("once more", session="ada")).pending
 
 
-def test_what_a_person_has_changed_waits_as_it_was_asked_too(place: Place) -> None:
+async def test_what_a_person_has_changed_waits_as_it_was_asked_too(place: Place) -> None:
     begun: list[str] = []
 
     @tool(approval=True, effect="once", interrupted="ask")
@@ -148,21 +146,18 @@ def test_what_a_person_has_changed_waits_as_it_was_asked_too(place: Place) -> No
     def agent(*replies: Any) -> Agent:
         return Agent(ScriptedModel(*replies), tools=[refund], store=place())
 
-    async def main() -> None:
-        call = tool_call("refund", order="881")
-        (item,) = (await agent(call).run("refund 881", session="ada", run_id="a")).pending
-        (lost,) = (await agent("Done.").resume("a", {item.id: Modify({"order": "882"})})).pending
-        assert lost.interrupted
-        for asked in (call, tool_call("refund", order="882")):
-            second = await agent(asked, "It waits.").run("and?", session="ada")
-            assert (second.text, second.pending, begun) == ("It waits.", (), ["882"])
-
-    asyncio.run(main())
+    call = tool_call("refund", order="881")
+    (item,) = (await agent(call).run("refund 881", session="ada", run_id="a")).pending
+    (lost,) = (await agent("Done.").resume("a", {item.id: Modify({"order": "882"})})).pending
+    assert lost.interrupted
+    for asked in (call, tool_call("refund", order="882")):
+        second = await agent(asked, "It waits.").run("and?", session="ada")
+        assert (second.text, second.pending, begun) == ("It waits.", (), ["882"])
 
 
 @pytest.mark.parametrize("kind", ["team", "team in a team", "flow"])
 @pytest.mark.parametrize("decision", [Approve(), Deny("no")])
-def test_what_waits_in_an_agent_that_is_no_tool_is_seen_too(
+async def test_what_waits_in_an_agent_that_is_no_tool_is_seen_too(
     kind: Literal["team", "team in a team", "flow"], decision: Decision, place: Place
 ) -> None:
     paid: list[str] = []
@@ -188,30 +183,29 @@ def test_what_waits_in_an_agent_that_is_no_tool_is_seen_too(
         team = handoffs(triage, clerk, name="desk", store=place() if kind == "team" else None)
         return team if kind == "team" else handoffs(team, name="office", store=place())
 
-    async def main() -> None:
-        (item,) = (await runnable(ScriptedModel(call)).run("refund 881", session="ada", run_id="a")).pending
-        model = ScriptedModel(call, "It waits.")
-        team = runnable(model)
-        second = await team.run("and?", session="ada")
-        assert (second.pending, paid) == ((), [])
-        asked = second.messages[: second.start]
-        assert_sendable(asked)
-        assert [message.text for message in asked if message.text][-2:] == ["I will ask.", "and?"]
-        assert "has not decided" in [result.text for each in asked for result in each.tool_results][-1]
-        if kind != "flow":
-            assert second.text == "It waits."
-            assert len(model.calls) == 2  # who waits has the next turn, too
-        await runnable(ScriptedModel("Done.")).resume("a", {item.id: decision})
-        assert paid == (["881"] if decision == Approve() else [])
-        history = (await runnable(ScriptedModel("Yes.")).run("so?", session="ada")).messages
-        assert_sendable(history)
-        assert not any("has not decided" in result.text for each in history for result in each.tool_results)
-
-    asyncio.run(main())
+    (item,) = (await runnable(ScriptedModel(call)).run("refund 881", session="ada", run_id="a")).pending
+    model = ScriptedModel(call, "It waits.")
+    team = runnable(model)
+    second = await team.run("and?", session="ada")
+    assert (second.pending, paid) == ((), [])
+    asked = second.messages[: second.start]
+    assert_sendable(asked)
+    assert [message.text for message in asked if message.text][-2:] == ["I will ask.", "and?"]
+    assert "has not decided" in [result.text for each in asked for result in each.tool_results][-1]
+    if kind != "flow":
+        assert second.text == "It waits."
+        assert len(model.calls) == 2  # who waits has the next turn, too
+    await runnable(ScriptedModel("Done.")).resume("a", {item.id: decision})
+    assert paid == (["881"] if decision == Approve() else [])
+    history = (await runnable(ScriptedModel("Yes.")).run("so?", session="ada")).messages
+    assert_sendable(history)
+    assert not any("has not decided" in result.text for each in history for result in each.tool_results)
 
 
 @pytest.mark.parametrize("end", ["expired", "denied elsewhere", "cancelled elsewhere"])
-def test_a_call_whose_time_is_over_or_that_was_decided_beside_a_branch_waits_no_more(end: str, place: Place) -> None:
+async def test_a_call_whose_time_is_over_or_that_was_decided_beside_a_branch_waits_no_more(
+    end: str, place: Place
+) -> None:
     clock = HandClock()
     working, release = asyncio.Event(), asyncio.Event()
 
@@ -231,31 +225,28 @@ def test_a_call_whose_time_is_over_or_that_was_decided_beside_a_branch_waits_no_
         rules = Approvals(expires=3600)
         return Agent(ScriptedModel(*replies), tools=[refund, look], approvals=rules, store=place())
 
-    async def main() -> None:
-        settings: dict[str, Any] = {"environment": Environment(clock=clock)}
-        call = tool_call("refund", order="881")
-        (item,) = (await agent(call).run("refund 881", session="ada", run_id="a", **settings)).pending
-        busy = asyncio.create_task(agent(tool_call("look"), "Seen.").run("look", session="ada", **settings))
-        await working.wait()
-        one = agent("Hello.")
-        branch = (await one.run("hi", session=Session("ada", one.store, conflict="branch"), **settings)).session
-        release.set()
-        await busy
-        assert (await agent(call, "It waits.").run("and?", session=branch, **settings)).text == "It waits."
-        if end == "expired":
-            await clock.advance(3601)
-        elif end == "denied elsewhere":
-            await agent("Done.").resume("a", {item.id: Deny("no")}, **settings)
-        else:
-            await agent("Done.").attach("a").cancel()
-            assert (await agent("Done.").resume("a", **settings)).stop.__class__.__name__ == "Cancelled"
-        for session in (branch, "ada"):
-            assert (await agent(call).run("once more", session=session, **settings)).pending
-
-    asyncio.run(main())
+    settings: dict[str, Any] = {"environment": Environment(clock=clock)}
+    call = tool_call("refund", order="881")
+    (item,) = (await agent(call).run("refund 881", session="ada", run_id="a", **settings)).pending
+    busy = asyncio.create_task(agent(tool_call("look"), "Seen.").run("look", session="ada", **settings))
+    await working.wait()
+    one = agent("Hello.")
+    branch = (await one.run("hi", session=Session("ada", one.store, conflict="branch"), **settings)).session
+    release.set()
+    await busy
+    assert (await agent(call, "It waits.").run("and?", session=branch, **settings)).text == "It waits."
+    if end == "expired":
+        await clock.advance(3601)
+    elif end == "denied elsewhere":
+        await agent("Done.").resume("a", {item.id: Deny("no")}, **settings)
+    else:
+        await agent("Done.").attach("a").cancel()
+        assert (await agent("Done.").resume("a", **settings)).stop.__class__.__name__ == "Cancelled"
+    for session in (branch, "ada"):
+        assert (await agent(call).run("once more", session=session, **settings)).pending
 
 
-def test_a_call_that_waits_is_not_made_again_after_its_tool_has_changed(place: Place) -> None:
+async def test_a_call_that_waits_is_not_made_again_after_its_tool_has_changed(place: Place) -> None:
     @tool(approval=True, name="refund")
     def before(order: str) -> str:
         """Refund."""
@@ -274,15 +265,12 @@ def test_a_call_that_waits_is_not_made_again_after_its_tool_has_changed(place: P
     def agent(refund: Any, *replies: Any) -> Agent:
         return Agent(ScriptedModel(*replies), tools=[refund], store=place())
 
-    async def main() -> None:
-        await agent(before, tool_call("refund", order="881")).run("refund 881", session="ada", run_id="a")
-        again = tool_call("refund", reason="", order="881")
-        assert (await agent(after, again, "It waits.").run("and?", session="ada")).text == "It waits."
-        for refund, call in (
-            (after, tool_call("refund", order="881", reason="late")),
-            (after, tool_call("refund", order="882")),
-            (other, tool_call("refund", number=881)),
-        ):
-            assert (await agent(refund, call).run("and?", session="ada")).pending
-
-    asyncio.run(main())
+    await agent(before, tool_call("refund", order="881")).run("refund 881", session="ada", run_id="a")
+    again = tool_call("refund", reason="", order="881")
+    assert (await agent(after, again, "It waits.").run("and?", session="ada")).text == "It waits."
+    for refund, call in (
+        (after, tool_call("refund", order="881", reason="late")),
+        (after, tool_call("refund", order="882")),
+        (other, tool_call("refund", number=881)),
+    ):
+        assert (await agent(refund, call).run("and?", session="ada")).pending

@@ -19,139 +19,121 @@ async def drained(subscription: Subscription) -> list[object]:
     return [each.content if isinstance(each, BusMessage) else each async for each in subscription]
 
 
-def test_a_message_is_for_all_for_one_or_for_a_role() -> None:
-    async def go() -> None:
-        bus = Bus()
-        ann, ben, cem = bus.subscribe("ann"), bus.subscribe("ben", role="critic"), bus.subscribe("cem", role="critic")
-        ann.send("all")
-        ann.send("ben", Specific("ben"))
-        ben.send("critics", Role("critic"))
-        cem.send("nobody", Specific("dan"))
-        cem.send("no role", Role("judge"))
-        statistics = bus.statistics
-        assert (statistics.total_sent, statistics.dead_letters) == (5, 2)
-        assert (statistics.subscribers, statistics.roles) == (("ann", "ben", "cem"), ("critic",))
-        bus.close()
-        assert await drained(ann) == ["all"]  # the sender included
-        assert await drained(ben) == ["all", "ben", "critics"]
-        assert await drained(cem) == ["all", "critics"]
+async def test_a_message_is_for_all_for_one_or_for_a_role() -> None:
+    bus = Bus()
+    ann, ben, cem = bus.subscribe("ann"), bus.subscribe("ben", role="critic"), bus.subscribe("cem", role="critic")
+    ann.send("all")
+    ann.send("ben", Specific("ben"))
+    ben.send("critics", Role("critic"))
+    cem.send("nobody", Specific("dan"))
+    cem.send("no role", Role("judge"))
+    statistics = bus.statistics
+    assert (statistics.total_sent, statistics.dead_letters) == (5, 2)
+    assert (statistics.subscribers, statistics.roles) == (("ann", "ben", "cem"), ("critic",))
+    bus.close()
+    assert await drained(ann) == ["all"]  # the sender included
+    assert await drained(ben) == ["all", "ben", "critics"]
+    assert await drained(cem) == ["all", "critics"]
+    with pytest.raises(BusClosed):
+        await ann.receive()
+    for closed in (lambda: ann.send("x"), lambda: bus.subscribe("dan")):
         with pytest.raises(BusClosed):
-            await ann.receive()
-        for closed in (lambda: ann.send("x"), lambda: bus.subscribe("dan")):
-            with pytest.raises(BusClosed):
-                closed()
-
-    asyncio.run(go())
+            closed()
 
 
-def test_the_sender_is_who_sends_and_a_name_belongs_to_one() -> None:
-    async def go() -> None:
-        bus = Bus()
-        ann = bus.subscribe("ann")
-        with pytest.raises(ConfigurationError, match="subscriber named 'ann'"):
-            bus.subscribe("ann")
-        assert ann.send({"sender": "ben"}).sender == "ann"
-        with ann:
-            pass
-        assert bus.subscribe("ann", role="x").send("late").id == 2
-        assert await bus.subscribe("ben").request("?", Specific("ann"), timeout=1) if False else True
-
-    asyncio.run(go())
+async def test_the_sender_is_who_sends_and_a_name_belongs_to_one() -> None:
+    bus = Bus()
+    ann = bus.subscribe("ann")
+    with pytest.raises(ConfigurationError, match="subscriber named 'ann'"):
+        bus.subscribe("ann")
+    assert ann.send({"sender": "ben"}).sender == "ann"
+    with ann:
+        pass
+    assert bus.subscribe("ann", role="x").send("late").id == 2
+    assert await bus.subscribe("ben").request("?", Specific("ann"), timeout=1) if False else True
 
 
-def test_only_what_is_sent_after_subscribing_is_received() -> None:
-    async def go() -> None:
-        bus = Bus()
-        ann = bus.subscribe("ann")
-        ann.send(1)
-        ben = bus.subscribe("ben")
-        ann.send(2)
-        bus.close()
-        assert await drained(ben) == [2]
-
-    asyncio.run(go())
+async def test_only_what_is_sent_after_subscribing_is_received() -> None:
+    bus = Bus()
+    ann = bus.subscribe("ann")
+    ann.send(1)
+    ben = bus.subscribe("ben")
+    ann.send(2)
+    bus.close()
+    assert await drained(ben) == [2]
 
 
-def test_a_slow_subscriber_gets_to_know_how_many_it_has_missed() -> None:
-    async def go() -> None:
-        bus = Bus(capacity=3)
-        ann = bus.subscribe("ann")
-        for number in range(5):
-            ann.send(number)
-        assert await ann.receive() == Lagged(2)
-        assert [wrong(await ann.receive()).content for _ in range(3)] == [2, 3, 4]
-        assert bus.statistics.lagged == {"ann": 2}
-        waiting = asyncio.ensure_future(ann.receive())
-        await asyncio.sleep(0)
-        with pytest.raises(ConfigurationError, match="two tasks"):
-            await ann.receive()
-        ann.send(5)
-        assert wrong(await waiting).content == 5
-
-    asyncio.run(go())
+async def test_a_slow_subscriber_gets_to_know_how_many_it_has_missed() -> None:
+    bus = Bus(capacity=3)
+    ann = bus.subscribe("ann")
+    for number in range(5):
+        ann.send(number)
+    assert await ann.receive() == Lagged(2)
+    assert [wrong(await ann.receive()).content for _ in range(3)] == [2, 3, 4]
+    assert bus.statistics.lagged == {"ann": 2}
+    waiting = asyncio.ensure_future(ann.receive())
+    await asyncio.sleep(0)
+    with pytest.raises(ConfigurationError, match="two tasks"):
+        await ann.receive()
+    ann.send(5)
+    assert wrong(await waiting).content == 5
 
 
 @pytest.mark.parametrize("seed", range(5))
-def test_no_message_is_lost_silently(seed: int) -> None:
+async def test_no_message_is_lost_silently(seed: int) -> None:
     chance = random.Random(seed)
 
-    async def go() -> None:
-        bus = Bus(capacity=chance.randrange(1, 50))
-        members = [bus.subscribe(str(number), role=str(number % 2)) for number in range(4)]
-        received = [0] * 4
+    bus = Bus(capacity=chance.randrange(1, 50))
+    members = [bus.subscribe(str(number), role=str(number % 2)) for number in range(4)]
+    received = [0] * 4
 
-        async def read(number: int) -> None:
-            async for each in members[number]:
-                received[number] += each.count if isinstance(each, Lagged) else 1
-                if chance.random() < 0.3:
-                    await asyncio.sleep(0)
-
-        readers = [asyncio.ensure_future(read(number)) for number in range(4)]
-        expected = [0] * 4
-        for _ in range(2_000):
-            addresses: list[Address] = [Broadcast(), Specific(str(chance.randrange(4))), Role(str(chance.randrange(2)))]
-            to = chance.choice(addresses)
-            chance.choice(members).send("x", to)
-            for number in range(4):
-                fits = isinstance(to, Broadcast) or to in (Specific(str(number)), Role(str(number % 2)))
-                expected[number] += fits
-            if chance.random() < 0.1:
+    async def read(number: int) -> None:
+        async for each in members[number]:
+            received[number] += each.count if isinstance(each, Lagged) else 1
+            if chance.random() < 0.3:
                 await asyncio.sleep(0)
-        bus.close()
-        await asyncio.gather(*readers)
-        assert received == expected
 
-    asyncio.run(go())
+    readers = [asyncio.ensure_future(read(number)) for number in range(4)]
+    expected = [0] * 4
+    for _ in range(2_000):
+        addresses: list[Address] = [Broadcast(), Specific(str(chance.randrange(4))), Role(str(chance.randrange(2)))]
+        to = chance.choice(addresses)
+        chance.choice(members).send("x", to)
+        for number in range(4):
+            fits = isinstance(to, Broadcast) or to in (Specific(str(number)), Role(str(number % 2)))
+            expected[number] += fits
+        if chance.random() < 0.1:
+            await asyncio.sleep(0)
+    bus.close()
+    await asyncio.gather(*readers)
+    assert received == expected
 
 
-def test_a_request_gets_the_reply_and_ends_at_its_deadline() -> None:
+async def test_a_request_gets_the_reply_and_ends_at_its_deadline() -> None:
     clock = HandClock()
 
-    async def go() -> None:
-        bus = Bus()
-        ann, ben = bus.subscribe("ann"), bus.subscribe("ben")
+    bus = Bus()
+    ann, ben = bus.subscribe("ann"), bus.subscribe("ben")
 
-        async def answer() -> None:
-            message = await ben.receive()
-            assert isinstance(message, BusMessage)
-            reply = ben.reply(message, message.content * 2)  # type: ignore[operator]
-            ben.reply(message, "second")
-            assert (reply.to, reply.reply_to) == (Specific("ann"), message.id)
+    async def answer() -> None:
+        message = await ben.receive()
+        assert isinstance(message, BusMessage)
+        reply = ben.reply(message, message.content * 2)  # type: ignore[operator]
+        ben.reply(message, "second")
+        assert (reply.to, reply.reply_to) == (Specific("ann"), message.id)
 
-        working = asyncio.ensure_future(answer())
-        assert (await ann.request(21, Specific("ben"), timeout=5)).content == 42
-        await working
-        assert wrong(await ann.receive()).content == "second"
-        ctx = root("run", Scope({CLOCK: clock}))
-        late = asyncio.ensure_future(ann.request("?", Role("nobody"), timeout=5, ctx=ctx))
-        await asyncio.sleep(0)
-        await clock.advance(6)
-        with pytest.raises(Timeout, match="bus-ann"):
-            await late
-        closing = asyncio.ensure_future(ann.request("?", Specific("ben"), timeout=5))
-        await asyncio.sleep(0)
-        bus.close()
-        with pytest.raises(BusClosed):
-            await closing
-
-    asyncio.run(go())
+    working = asyncio.ensure_future(answer())
+    assert (await ann.request(21, Specific("ben"), timeout=5)).content == 42
+    await working
+    assert wrong(await ann.receive()).content == "second"
+    ctx = root("run", Scope({CLOCK: clock}))
+    late = asyncio.ensure_future(ann.request("?", Role("nobody"), timeout=5, ctx=ctx))
+    await asyncio.sleep(0)
+    await clock.advance(6)
+    with pytest.raises(Timeout, match="bus-ann"):
+        await late
+    closing = asyncio.ensure_future(ann.request("?", Specific("ben"), timeout=5))
+    await asyncio.sleep(0)
+    bus.close()
+    with pytest.raises(BusClosed):
+        await closing

@@ -1,7 +1,5 @@
 """The directory: who is found, in what order, and when somebody is forgotten."""
 
-import asyncio
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -58,23 +56,20 @@ def test_health_weighs_and_who_is_unhealthy_is_still_listed() -> None:
     assert ("a" in directory, len(directory)) == (False, 2)
 
 
-def test_who_is_not_seen_for_some_time_is_found_until_it_is_evicted() -> None:
+async def test_who_is_not_seen_for_some_time_is_found_until_it_is_evicted() -> None:
     clock = HandClock()
 
-    async def go() -> None:
-        directory = Directory(ttl=10, clock=clock)
-        directory.register("a", ["x"])
-        directory.register("b", ["x"])
-        await clock.advance(6)
-        directory.heartbeat("b")
-        await clock.advance(4)
-        assert len(directory.query(["x"])) == 2
-        assert directory.evict() == ("a",)
-        assert directory.evict() == ()
-        await clock.advance(6)
-        assert directory.evict() == ("b",)
-
-    asyncio.run(go())
+    directory = Directory(ttl=10, clock=clock)
+    directory.register("a", ["x"])
+    directory.register("b", ["x"])
+    await clock.advance(6)
+    directory.heartbeat("b")
+    await clock.advance(4)
+    assert len(directory.query(["x"])) == 2
+    assert directory.evict() == ("a",)
+    assert directory.evict() == ()
+    await clock.advance(6)
+    assert directory.evict() == ("b",)
 
 
 @pytest.mark.parametrize("call", [lambda each: each.heartbeat("a", "ill"), lambda each: each.query(max_cost=-1)])

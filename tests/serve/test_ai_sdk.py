@@ -8,7 +8,6 @@ import pytest
 
 from tests.serve.node import CLIENT, MISSING, find_packages
 from tests.serve.serving import TOKEN, Serving, serving
-from tests.teams.models import asynchronous
 from ziggurat.agents.agent import Agent
 from ziggurat.messages.delta import TextDelta
 from ziggurat.messages.model import ModelRequest
@@ -53,7 +52,6 @@ async def results_of(server: Serving, form: str) -> Any:
 
 
 @pytest.mark.parametrize("form", ["chat", "responses", "compatible", "messages"])
-@asynchronous
 async def test_the_ai_sdk_talks_with_agents(form: str) -> None:
     async with serving(served()) as server:
         results = await results_of(server, form)

@@ -12,7 +12,6 @@ from anthropic.types import MessageParam, ToolParam
 
 from tests.serve.serving import TOKEN, Serving, serving
 from tests.serve.test_app import paying
-from tests.teams.models import asynchronous
 from ziggurat.agents.agent import Agent
 from ziggurat.agents.flow import flow
 from ziggurat.core.errors import ModelError
@@ -53,7 +52,6 @@ def clerk(*replies: Any, **arguments: Any) -> Agent:
     return Agent(ScriptedModel(*replies, usage=Usage(input=10, output=4, requests=1)), name="clerk", **arguments)
 
 
-@asynchronous
 async def test_a_message_is_answered_by_a_run_that_is_on_record() -> None:
     async with both(clerk("Good day.")) as (client, server):
         raw = await client.messages.with_raw_response.create(
@@ -74,7 +72,6 @@ async def test_a_message_is_answered_by_a_run_that_is_on_record() -> None:
         assert message.id == f"msg_{run['run_id']}"
 
 
-@asynchronous
 async def test_a_stream_has_all_kinds_of_events_in_order() -> None:
     @tool
     def look() -> str:
@@ -104,7 +101,6 @@ async def test_a_stream_has_all_kinds_of_events_in_order() -> None:
 
 
 @pytest.mark.parametrize("streamed", [False, True])
-@asynchronous
 async def test_tools_of_the_client_are_called_by_the_client_in_the_same_run(streamed: bool) -> None:
     replies = [
         [TextDelta("I ask."), tool_call("weather", city="Oslo"), tool_call("weather", city="Rome")],
@@ -146,7 +142,6 @@ async def test_tools_of_the_client_are_called_by_the_client_in_the_same_run(stre
         (ModelError("slow down", transient=False), anthropic.InternalServerError, 500),
     ],
 )
-@asynchronous
 async def test_a_run_that_fails_is_an_error_that_is_not_tried_again(
     error: Exception, kind: type[anthropic.APIStatusError], status: int, streamed: bool
 ) -> None:
@@ -162,7 +157,6 @@ async def test_a_run_that_fails_is_an_error_that_is_not_tried_again(
         assert len((await server.get("/runs"))["runs"]) == 1
 
 
-@asynchronous
 async def test_an_error_in_the_middle_of_a_stream_is_its_last_event() -> None:
     async with client_of(clerk([TextDelta("Well, "), ValueError("broken")])) as client:
         said: list[str] = []
@@ -187,7 +181,6 @@ async def test_an_error_in_the_middle_of_a_stream_is_its_last_event() -> None:
         ({"model": "add", "system": "Be brief."}, anthropic.BadRequestError),
     ],
 )
-@asynchronous
 async def test_wrong_requests_are_refused_in_the_shape_of_anthropic(
     change: dict[str, Any], kind: type[anthropic.APIStatusError]
 ) -> None:
@@ -205,14 +198,12 @@ async def test_wrong_requests_are_refused_in_the_shape_of_anthropic(
         assert body["error"]["message"]
 
 
-@asynchronous
 async def test_who_has_another_key_is_refused() -> None:
     async with client_of(clerk("x"), token="another-token-altogether") as client:
         with pytest.raises(anthropic.AuthenticationError):
             await client.messages.create(model="clerk", max_tokens=9, messages=HELLO)
 
 
-@asynchronous
 async def test_the_same_key_gives_the_same_run() -> None:
     model = ScriptedModel("One.", "Two.")
     async with client_of(Agent(model, name="clerk")) as client:
@@ -226,7 +217,6 @@ async def test_the_same_key_gives_the_same_run() -> None:
             await client.messages.create(**changed, extra_headers=headers)
 
 
-@asynchronous
 async def test_as_many_runs_as_may_be_are_answered_and_others_told_to_wait() -> None:
     never = asyncio.Event()
     async with both(clerk([TextDelta("a"), never]), max_runs=1) as (client, _):
@@ -242,7 +232,6 @@ async def test_as_many_runs_as_may_be_are_answered_and_others_told_to_wait() -> 
 
 
 @pytest.mark.parametrize("streamed", [False, True])
-@asynchronous
 async def test_when_the_client_has_gone_its_run_is_cancelled(streamed: bool) -> None:
     began = asyncio.Event()
 
@@ -262,7 +251,6 @@ async def test_when_the_client_has_gone_its_run_is_cancelled(streamed: bool) -> 
         assert (await server.until(row["run_id"], "end"))["status"] == "Cancelled"
 
 
-@asynchronous
 async def test_a_server_that_ends_says_so_and_the_run_can_be_resumed() -> None:
     async with both(clerk([TextDelta("a"), asyncio.Event()], "Done.")) as (client, server):
         patient = client.with_options(max_retries=0)
@@ -272,7 +260,6 @@ async def test_a_server_that_ends_says_so_and_the_run_can_be_resumed() -> None:
                     server.application.closing.close()
 
 
-@asynchronous
 async def test_who_must_decide_gets_the_address_of_the_page() -> None:
     async with both(paying([])) as (client, server):
         message = await client.messages.create(model="desk", max_tokens=9, messages=HELLO)
@@ -283,7 +270,6 @@ async def test_who_must_decide_gets_the_address_of_the_page() -> None:
         assert (row["status"], message.stop_reason) == ("Suspended", "end_turn")
 
 
-@asynchronous
 async def test_tokens_are_counted_and_models_listed() -> None:
     async with client_of(clerk("x")) as client:
         few, many = [
@@ -300,7 +286,6 @@ async def test_tokens_are_counted_and_models_listed() -> None:
             await client.models.retrieve("nobody")
 
 
-@asynchronous
 async def test_many_clients_at_once_each_get_their_own_answer() -> None:
     def echo(request: Any) -> str:
         return str(request.messages[-1].text)
@@ -315,7 +300,6 @@ async def test_many_clients_at_once_each_get_their_own_answer() -> None:
         assert await asyncio.gather(*map(ask, range(50))) == [f"number {number}" for number in range(50)]
 
 
-@asynchronous
 async def test_a_picture_reaches_the_model() -> None:
     model = ScriptedModel("A dot.")
     async with client_of(Agent(model, name="clerk")) as client:
@@ -326,7 +310,6 @@ async def test_a_picture_reaches_the_model() -> None:
         assert getattr(picture, "data", None) == b"hi"
 
 
-@asynchronous
 async def test_a_page_of_another_site_gets_no_answer() -> None:
     async with serving(app([clerk("x")], token=TOKEN)) as server:
         for path in ("/v1/messages", "/v1/messages/count_tokens", "/v1/models"):

@@ -7,7 +7,6 @@ from typing import Any
 import pytest
 
 from tests.serve.serving import TOKEN, serving
-from tests.teams.models import asynchronous
 from tests.wrong import wrong
 from ziggurat.agents.agent import Agent
 from ziggurat.agents.flow import flow
@@ -40,7 +39,6 @@ def served(*agents: Any, **arguments: Any) -> ServedApp:
     return app(agents, token=TOKEN, **arguments)
 
 
-@asynchronous
 async def test_a_run_is_started_watched_and_read() -> None:
     reply = [TextDelta("Good "), TextDelta("day.")]
     agent = Agent(ScriptedModel(reply, reply), name="greeter")
@@ -77,7 +75,6 @@ async def test_a_run_is_started_watched_and_read() -> None:
 
 
 @pytest.mark.parametrize("decision", ["approve", "deny", "modify"])
-@asynchronous
 async def test_what_waits_is_decided_once(decision: str, tmp_path: Path) -> None:
     acts: list[int] = []
     async with serving(served(paying(acts), store=f"sqlite:///{tmp_path / 'runs.db'}")) as server:
@@ -97,7 +94,6 @@ async def test_what_waits_is_decided_once(decision: str, tmp_path: Path) -> None
     assert len(acts) <= 1
 
 
-@asynchronous
 async def test_a_question_is_answered() -> None:
     @flow
     async def book(city: str) -> str:
@@ -125,7 +121,6 @@ class Gate:
             await self.pieces.acquire()
 
 
-@asynchronous
 async def test_a_reader_who_comes_late_or_comes_back_misses_and_repeats_nothing() -> None:
     pieces = [f"{number} " for number in range(12)]
     gate = Gate()
@@ -152,7 +147,6 @@ async def test_a_reader_who_comes_late_or_comes_back_misses_and_repeats_nothing(
         assert [text for _, text in read] == pieces
 
 
-@asynchronous
 async def test_a_session_is_continued_and_read() -> None:
     async with serving(served(Agent(ScriptedModel("One.", "Two."), name="a"))) as server:
         for number in (1, 2):
@@ -165,7 +159,6 @@ async def test_a_session_is_continued_and_read() -> None:
         await server.get("/sessions/none", 404)
 
 
-@asynchronous
 async def test_an_unknown_place_in_a_stream_begins_anew() -> None:
     async with serving(served(Agent(ScriptedModel("x"), name="a"))) as server:
         await server.post("/runs", {"agent": "a", "prompt": "x", "run_id": "r-1"}, 201)
@@ -177,7 +170,6 @@ async def test_an_unknown_place_in_a_stream_begins_anew() -> None:
         assert again[0] == "3"
 
 
-@asynchronous
 async def test_a_run_is_cancelled_and_told_something_while_it_goes_on() -> None:
     gate = Gate()
     agent = Agent(ScriptedModel([TextDelta("a"), TextDelta("b")], "heard"), name="a")
@@ -191,7 +183,6 @@ async def test_a_run_is_cancelled_and_told_something_while_it_goes_on() -> None:
         assert await server.post("/runs/r-1/cancel") == {"done": False}
 
 
-@asynchronous
 async def test_at_the_end_readers_are_told_and_the_run_can_be_resumed(tmp_path: Path) -> None:
     agent = paying([], store=f"sqlite:///{tmp_path / 'runs.db'}")
     reply = [TextDelta("a"), TextDelta("b")]
@@ -231,7 +222,6 @@ async def test_at_the_end_readers_are_told_and_the_run_can_be_resumed(tmp_path: 
         ("/agents", {}, 405),
     ],
 )
-@asynchronous
 async def test_wrong_requests_are_refused_with_a_reason(path: str, body: Any, status: int) -> None:
     async with serving(served(Agent(ScriptedModel("x"), name="a"))) as server:
         await server.post("/runs", {"agent": "a", "prompt": "x", "run_id": "r-1"}, 201)
@@ -240,7 +230,6 @@ async def test_wrong_requests_are_refused_with_a_reason(path: str, body: Any, st
         assert reply["error"]["message"]
 
 
-@asynchronous
 async def test_no_more_runs_are_driven_than_allowed() -> None:
     gate = Gate()
     agent = Agent(ScriptedModel([TextDelta("a")]), name="a")
@@ -267,7 +256,6 @@ def test_wrong_arguments_are_refused_at_the_door() -> None:
 
 
 @pytest.mark.parametrize("number", [0, 1, 2])
-@asynchronous
 async def test_metrics_that_all_agents_share_are_a_page_for_prometheus(number: int) -> None:
     one, other = Metrics(), Metrics()
     several: list[list[list[Middleware]]] = [[[], []], [[one], [one]], [[one], [other]]]

@@ -9,7 +9,6 @@ import pytest
 from tests.serve.test_app import paying
 from tests.serve.test_openai import HELLO, clerk, talking, user
 from tests.serve.test_stored_responses import same_fields
-from tests.teams.models import asynchronous
 from ziggurat.agents.agent import Agent
 from ziggurat.messages.delta import TextDelta
 from ziggurat.messages.parts import tool_call
@@ -30,7 +29,6 @@ def of_kind(reply: Any, kind: str) -> list[Any]:
 
 @pytest.mark.parametrize("approve", [False, True])
 @plain_and_streamed
-@asynchronous
 async def test_a_call_is_approved_or_denied_by_the_next_request(streamed: bool, approve: bool) -> None:
     acts: list[int] = []
     async with talking(paying(acts), wire="responses", streamed=streamed) as (talk, server):
@@ -53,7 +51,6 @@ async def test_a_call_is_approved_or_denied_by_the_next_request(streamed: bool, 
         assert same_fields(read) == same_fields(last.reply)
 
 
-@asynchronous
 async def test_what_cannot_be_decided_is_refused() -> None:
     acts: list[int] = []
     other = Agent(ScriptedModel("Hello."), name="other")
@@ -90,7 +87,6 @@ async def test_what_cannot_be_decided_is_refused() -> None:
 
 
 @plain_and_streamed
-@asynchronous
 async def test_a_call_is_approved_with_a_message_of_the_user(streamed: bool) -> None:
     acts: list[int] = []
     desk = paying(acts)
@@ -107,7 +103,6 @@ async def test_a_call_is_approved_with_a_message_of_the_user(streamed: bool) -> 
 
 
 @plain_and_streamed
-@asynchronous
 async def test_who_sends_all_items_again_approves_without_naming_a_response(streamed: bool) -> None:
     acts: list[int] = []
     async with talking(paying(acts), wire="responses", streamed=streamed) as (talk, _):
@@ -118,7 +113,6 @@ async def test_who_sends_all_items_again_approves_without_naming_a_response(stre
         assert (last.text, last.run_id, acts) == ("Done.", first.run_id, [3])
 
 
-@asynchronous
 async def test_a_cancelled_run_is_decided_on_no_more() -> None:
     acts: list[int] = []
     async with talking(paying(acts), wire="responses") as (talk, server):
@@ -133,7 +127,6 @@ async def test_a_cancelled_run_is_decided_on_no_more() -> None:
 
 
 @plain_and_streamed
-@asynchronous
 async def test_calls_of_one_step_are_decided_one_by_one_beside_a_call_of_the_client(streamed: bool) -> None:
     paid: list[int] = []
 
@@ -175,7 +168,6 @@ async def test_calls_of_one_step_are_decided_one_by_one_beside_a_call_of_the_cli
         assert len(set(items)) == len(items) == 3
 
 
-@asynchronous
 async def test_a_call_is_in_progress_while_its_tool_runs() -> None:
     seen = asyncio.Event()
 
@@ -207,7 +199,6 @@ async def test_a_call_is_in_progress_while_its_tool_runs() -> None:
 
 
 @plain_and_streamed
-@asynchronous
 async def test_a_call_that_waits_for_another_is_incomplete(streamed: bool) -> None:
     """An agent that is a tool of another one must have a call approved."""
     acts: list[int] = []

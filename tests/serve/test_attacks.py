@@ -11,7 +11,6 @@ import pytest
 
 from tests.serve.serving import TOKEN, Serving, serving
 from tests.serve.test_app import paying
-from tests.teams.models import asynchronous
 from ziggurat.core.errors import ConfigurationError
 from ziggurat.serve.application import app
 from ziggurat.serve.guard import MAX_BODY, check_address
@@ -161,7 +160,6 @@ async def waiting(server: Serving) -> bytes:
     return b'{"decisions":[{"id":"%s","action":"approve"}]}' % item["id"].encode()
 
 
-@asynchronous
 async def test_no_request_but_the_users_own_decides_anything() -> None:
     acts: list[int] = []
     async with serving(app([paying(acts)], token=TOKEN)) as server:
@@ -228,7 +226,6 @@ BROKEN = {  # requests that a proxy may read in another way, so that a second on
 }  # fmt: skip
 
 
-@asynchronous
 async def test_broken_requests_do_nothing_and_end_their_own_connection_only() -> None:
     async with serving(app([paying([])], token=TOKEN)) as server:
         for name, request_bytes in BROKEN.items():
@@ -240,7 +237,6 @@ async def test_broken_requests_do_nothing_and_end_their_own_connection_only() ->
         assert (await send(server, HIDDEN))[9:12] == b"201"  # what they hide would have started a run
 
 
-@asynchronous
 async def test_connections_that_never_finish_a_request_keep_nobody_waiting() -> None:
     async with serving(app([paying([])], token=TOKEN)) as server:
         slow = [await asyncio.open_connection("127.0.0.1", server.port) for _ in range(50)]
@@ -252,7 +248,6 @@ async def test_connections_that_never_finish_a_request_keep_nobody_waiting() -> 
 
 
 @pytest.mark.parametrize("chunked", [False, True])
-@asynchronous
 async def test_a_body_that_is_too_large_is_not_read(chunked: bool) -> None:
     async with serving(app([paying([])], token=TOKEN)) as server:
         headers = OWN | {"Host": f"127.0.0.1:{server.port}"}
@@ -274,7 +269,6 @@ async def test_a_body_that_is_too_large_is_not_read(chunked: bool) -> None:
         assert await server.get("/healthz") == {"status": "alive"}
 
 
-@asynchronous
 async def test_the_link_works_once_and_gives_a_cookie_that_only_this_server_gets() -> None:
     async with serving(app([paying([])], token=TOKEN)) as server:
         link = server.application.link

@@ -10,7 +10,6 @@ import pytest
 from tests.serve.test_app import paying
 from tests.serve.test_openai import clerk, talking
 from tests.serve.test_stored_responses import same_fields
-from tests.teams.models import asynchronous
 from ziggurat.messages.delta import TextDelta
 from ziggurat.messages.parts import tool_call
 from ziggurat.tools.function import tool
@@ -30,7 +29,6 @@ class Paused:
         return [TextDelta("a"), self.goes_on, TextDelta("b")]
 
 
-@asynchronous
 async def test_it_is_in_progress_until_it_is_completed() -> None:
     paused = Paused()
     async with talking(clerk(paused), wire="responses") as (talk, server):
@@ -44,7 +42,6 @@ async def test_it_is_in_progress_until_it_is_completed() -> None:
         assert (read.status, read.output_text) == ("completed", "ab")
 
 
-@asynchronous
 async def test_its_events_are_followed_from_any_number_on() -> None:
     @tool
     def look() -> str:
@@ -85,7 +82,6 @@ async def _all(stream: Any) -> list[Any]:
     return [event async for event in stream]
 
 
-@asynchronous
 async def test_it_is_cancelled() -> None:
     async with talking(clerk(Paused()), wire="responses") as (talk, _):
         responses = talk.client.responses
@@ -96,7 +92,6 @@ async def test_it_is_cancelled() -> None:
         assert (await responses.retrieve(begun.id)).status == "cancelled"
 
 
-@asynchronous
 async def test_a_call_is_approved_in_the_background() -> None:
     acts: list[int] = []
     async with talking(paying(acts), wire="responses") as (talk, _):
@@ -112,7 +107,6 @@ async def test_a_call_is_approved_in_the_background() -> None:
             await responses.create(**going_on)
 
 
-@asynchronous
 async def test_what_cannot_begin_is_refused_and_what_fails_says_so() -> None:
     async with talking(clerk(ValueError("broken"), Paused()), wire="responses", max_runs=1) as (talk, _):
         responses = talk.client.responses
@@ -129,7 +123,6 @@ async def test_what_cannot_begin_is_refused_and_what_fails_says_so() -> None:
         assert raised.value.status_code == 503
 
 
-@asynchronous
 async def test_the_same_key_gives_the_same_response_at_once() -> None:
     paused = Paused()
     async with talking(clerk(paused), wire="responses") as (talk, _):
@@ -143,7 +136,6 @@ async def test_the_same_key_gives_the_same_response_at_once() -> None:
         assert ((await _all(same))[-1].response.output_text, paused.times) == ("ab", 1)
 
 
-@asynchronous
 async def test_another_server_of_the_same_store_gives_its_events_at_the_end(tmp_path: Path) -> None:
     paused, store = Paused(), f"sqlite:///{tmp_path}/runs.db"
     async with (
@@ -157,7 +149,6 @@ async def test_another_server_of_the_same_store_gives_its_events_at_the_end(tmp_
         assert (await following)[-1].response.output_text == "ab"
 
 
-@asynchronous
 async def test_after_the_end_of_its_server_another_goes_on_with_it(tmp_path: Path) -> None:
     paused, store = Paused(), f"sqlite:///{tmp_path}/runs.db"
     async with talking(clerk(paused), wire="responses", store=store) as (talk, _):

@@ -10,7 +10,6 @@ import pytest
 
 from tests.serve.serving import TOKEN, Serving, serving
 from tests.serve.test_app import paying
-from tests.teams.models import asynchronous
 from ziggurat.agents.agent import Agent
 from ziggurat.models.scripted import ScriptedModel
 from ziggurat.serve.application import app
@@ -48,7 +47,6 @@ async def ended(reader: asyncio.StreamReader) -> None:
             assert await reader.read() == b""
 
 
-@asynchronous
 async def test_requests_that_do_not_end_are_ended() -> None:
     clock = HandClock()
     connections = Connections(clock)
@@ -66,7 +64,6 @@ async def test_requests_that_do_not_end_are_ended() -> None:
         assert connections.waiting == 0
 
 
-@asynchronous
 async def test_a_request_that_comes_byte_by_byte_has_no_more_time_than_another() -> None:
     clock = HandClock()
     connections = Connections(clock)
@@ -81,7 +78,6 @@ async def test_a_request_that_comes_byte_by_byte_has_no_more_time_than_another()
         writer.close()
 
 
-@asynchronous
 async def test_a_client_that_reads_nothing_is_ended() -> None:
     clock = HandClock()
     connections = Connections(clock)
@@ -104,7 +100,6 @@ async def test_a_client_that_reads_nothing_is_ended() -> None:
 
 
 @pytest.mark.parametrize("kind", ["url", "header", "headers"])
-@asynchronous
 async def test_a_head_has_a_limit(kind: Literal["url", "header", "headers"]) -> None:
     size = 8 * MAX_HEAD
     sent = {

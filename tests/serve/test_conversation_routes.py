@@ -8,7 +8,6 @@ import pytest
 
 from tests.serve.test_app import paying
 from tests.serve.test_openai import clerk, talking, user
-from tests.teams.models import asynchronous
 from ziggurat.agents.agent import Agent
 from ziggurat.messages.delta import TextDelta
 from ziggurat.messages.parts import tool_call
@@ -22,7 +21,6 @@ def look() -> str:
     return "seen"
 
 
-@asynchronous
 async def test_requests_go_on_with_a_conversation() -> None:
     model = ScriptedModel([TextDelta("I look."), tool_call("look")], "There.", "Again.")
     async with talking(Agent(model, name="clerk", tools=[look])) as (talk, server):
@@ -45,7 +43,6 @@ async def test_requests_go_on_with_a_conversation() -> None:
         assert len((await server.get(f"/sessions/{started.id}"))["messages"]) == 9
 
 
-@asynchronous
 async def test_a_conversation_is_read_added_to_and_deleted(tmp_path: Path) -> None:
     async with talking(clerk("Hello."), store=f"sqlite:///{tmp_path}/runs.db") as (talk, _):
         conversations = talk.client.conversations
@@ -61,7 +58,6 @@ async def test_a_conversation_is_read_added_to_and_deleted(tmp_path: Path) -> No
             assert raised.value.code == "conversation_not_found"
 
 
-@asynchronous
 async def test_the_same_key_adds_once_and_an_id_of_ones_own_needs_no_creation() -> None:
     async with talking(clerk("Hello.", "Again.")) as (talk, _):
         arguments: Any = {"model": "clerk", "conversation": "ann", "input": [user("One"), user("Two")]}
@@ -72,7 +68,6 @@ async def test_the_same_key_adds_once_and_an_id_of_ones_own_needs_no_creation() 
         assert len(items) == 3
 
 
-@asynchronous
 async def test_a_call_is_approved_in_its_conversation() -> None:
     acts: list[int] = []
     async with talking(paying(acts), wire="responses") as (talk, _):
@@ -100,7 +95,6 @@ async def test_a_call_is_approved_in_its_conversation() -> None:
         ("/conversations", {"items": [{"role": "user", "content": "x"}] * 101}),
     ],
 )
-@asynchronous
 async def test_wrong_requests_are_refused(path: str, body: Any) -> None:
     async with talking(clerk("x")) as (talk, _):
         with pytest.raises(openai.BadRequestError):

@@ -7,7 +7,6 @@ from typing import Any
 import pytest
 
 from tests.serve.test_app import paying
-from tests.teams.models import asynchronous
 from ziggurat.agents.agent import Agent
 from ziggurat.agents.flow import flow
 from ziggurat.core.errors import ConfigurationError, RunNotFound
@@ -51,7 +50,6 @@ def look() -> str:
     return "seen"
 
 
-@asynchronous
 async def test_what_an_agent_says_is_said_and_its_own_tools_are_not_shown() -> None:
     replies: list[Any] = [
         [ThinkingDelta("Hm.", signature="s"), TextDelta("I look."), tool_call("look")],
@@ -68,7 +66,6 @@ async def test_what_an_agent_says_is_said_and_its_own_tools_are_not_shown() -> N
     assert len(model.calls) == 2
 
 
-@asynchronous
 async def test_the_messages_are_the_conversation() -> None:
     model = ScriptedModel("Ann.")
     agents = ServedAgents([Agent(model, name="desk")], None, 9)
@@ -78,7 +75,6 @@ async def test_the_messages_are_the_conversation() -> None:
 
 
 @pytest.mark.parametrize("elsewhere", [False, True], ids=["here", "in another process"])
-@asynchronous
 async def test_a_run_waits_for_the_results_of_tools_of_the_client(elsewhere: bool, tmp_path: Path) -> None:
     """Also together with a tool of its own; its result is not lost though the client does not see it."""
     store = f"sqlite:///{tmp_path / 'runs.db'}"
@@ -106,7 +102,6 @@ async def test_a_run_waits_for_the_results_of_tools_of_the_client(elsewhere: boo
     assert sent == ["rain", "seen", "sun"]
 
 
-@asynchronous
 async def test_some_results_are_not_enough() -> None:
     calls = [tool_call("weather", city="Oslo"), tool_call("weather", city="Rome")]
     agents = ServedAgents([Agent(ScriptedModel(calls, "Done."), name="desk")], None, 9)
@@ -118,7 +113,6 @@ async def test_some_results_are_not_enough() -> None:
     assert [call.id for call in again.tool_calls] == [said.tool_calls[1].id]
 
 
-@asynchronous
 async def test_results_of_calls_that_no_run_here_made_are_part_of_the_conversation() -> None:
     for call_id in ("toolu_1", "call_unknown_0123456789abcdef"):
         call = ToolCall(call_id, "weather", '{"city":"Oslo"}')
@@ -130,7 +124,6 @@ async def test_results_of_calls_that_no_run_here_made_are_part_of_the_conversati
         assert model.last.messages[-1].tool_results[0].text == "rain"
 
 
-@asynchronous
 async def test_who_waits_for_a_person_says_so() -> None:
     agents = ServedAgents([paying([])], None, 9)
     said, ended = await answered(agents, asked(user("Pay."), page="http://localhost:8800/"))
@@ -139,7 +132,6 @@ async def test_who_waits_for_a_person_says_so() -> None:
     assert (await agents.detail(ended.run_id))["pending"]
 
 
-@asynchronous
 async def test_an_answer_that_is_no_text_is_said_as_json() -> None:
     @flow
     async def add(text: str) -> dict[str, int]:
@@ -152,7 +144,6 @@ async def test_an_answer_that_is_no_text_is_said_as_json() -> None:
 
 
 @pytest.mark.parametrize("native", [False, True])
-@asynchronous
 async def test_an_output_schema_of_the_client_reaches_the_model(native: bool) -> None:
     model = ScriptedModel('{"city":"Oslo"}', output_modes=("native",) if native else ("tool", "prompted"))
     agents = ServedAgents([Agent(model, name="desk")], None, 9)
@@ -162,7 +153,6 @@ async def test_an_output_schema_of_the_client_reaches_the_model(native: bool) ->
     assert ("JSON Schema" in (model.last.instructions or "")) is not native
 
 
-@asynchronous
 async def test_failures_have_a_status() -> None:
     failing = Agent(ScriptedModel(ValueError("broken")), name="failing")
     agents = ServedAgents([failing], None, 1)
@@ -176,14 +166,12 @@ async def test_failures_have_a_status() -> None:
 
 
 @pytest.mark.parametrize("name", ["look", "no name", "x" * 65])
-@asynchronous
 async def test_wrong_tools_of_the_client_are_refused(name: str) -> None:
     agents = ServedAgents([Agent(ScriptedModel("x"), name="desk", tools=[look])], None, 9)
     with pytest.raises(ConfigurationError):
         await answered(agents, asked(user("x"), tools=(ToolSpec(name, "", CITY),)))
 
 
-@asynchronous
 async def test_a_flow_takes_no_tools_of_the_client() -> None:
     @flow
     async def add(text: str) -> str:
@@ -193,7 +181,6 @@ async def test_a_flow_takes_no_tools_of_the_client() -> None:
         await answered(ServedAgents([add], None, 9), asked(user("x"), agent="add", tools=(WEATHER,)))
 
 
-@asynchronous
 async def test_a_run_whose_answer_nobody_wants_is_cancelled_and_no_more_run_than_may() -> None:
     never = asyncio.Event()
     agents = ServedAgents([Agent(ScriptedModel([TextDelta("a"), never]), name="desk")], None, 1)
@@ -214,7 +201,6 @@ async def test_a_run_whose_answer_nobody_wants_is_cancelled_and_no_more_run_than
     assert raised.value.status == 409
 
 
-@asynchronous
 async def test_when_the_server_ends_the_run_can_be_resumed() -> None:
     model = ScriptedModel([TextDelta("a"), asyncio.Event()], "done")
     agents = ServedAgents([Agent(model, name="desk")], None, 1)

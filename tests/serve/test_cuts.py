@@ -1,12 +1,11 @@
 """Nothing is lost or doubled when connections are cut at random bytes and the server is killed; see `make cuts`."""
 
-import asyncio
 from pathlib import Path
 
 from tests.serve.cuts import storm
 
 
-def test_readers_hear_everything_once_over_cuts_and_a_kill(tmp_path: Path) -> None:
-    counts = asyncio.run(storm(300, 1, 1, tmp_path))
+async def test_readers_hear_everything_once_over_cuts_and_a_kill(tmp_path: Path) -> None:
+    counts = await storm(300, 1, 1, tmp_path)
     assert counts["cuts"] >= 300
     assert counts["kills"] == 1

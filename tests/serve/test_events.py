@@ -11,7 +11,6 @@ import pytest
 
 from tests.serve.serving import TOKEN, Serving, serving
 from tests.serve.test_app import Gate
-from tests.teams.models import asynchronous
 from ziggurat.agents.agent import Agent
 from ziggurat.core.errors import ConfigurationError
 from ziggurat.http.sse import EventParser, ServerEvent
@@ -95,7 +94,6 @@ def desk(*replies: ScriptedReply) -> Agent:
 
 
 @pytest.mark.parametrize("stored", [False, True], ids=["in memory", "stored"])
-@asynchronous
 async def test_a_stream_goes_on_with_a_run_that_waited(stored: bool, tmp_path: Path) -> None:
     store = f"sqlite:///{tmp_path / 'runs.db'}" if stored else None
     calls = [tool_call("pay", amount=amount) for amount in (1, 2)]
@@ -114,7 +112,6 @@ async def test_a_stream_goes_on_with_a_run_that_waited(stored: bool, tmp_path: P
         assert ["All " in each for each in said[-2:]] == [True, False]
 
 
-@asynchronous
 async def test_who_comes_while_a_run_waits_is_told_so() -> None:
     async with serving(app(desk(tool_call("pay", amount=3), "Done."), token=TOKEN)) as server:
         await server.post("/runs", {"agent": "desk", "prompt": "Pay.", "run_id": "r-1"}, 201)
@@ -131,7 +128,6 @@ async def test_who_comes_while_a_run_waits_is_told_so() -> None:
         assert again.entries == reader.entries[waiting["entries"] :]
 
 
-@asynchronous
 async def test_a_run_that_another_process_goes_on_with_is_followed(tmp_path: Path) -> None:
     address = f"sqlite:///{tmp_path / 'runs.db'}"
     async with serving(app(desk(tool_call("pay", amount=3)), token=TOKEN, store=address)) as server:
@@ -158,7 +154,6 @@ asyncio.run(main())
         assert reader.entries == [str(number + 1) for number in range(len(reader.entries))]
 
 
-@asynchronous
 async def test_a_reader_goes_on_over_a_restart_in_the_middle_of_a_reply(tmp_path: Path) -> None:
     """A run is in the middle of a reply when its server ends; another one goes on with it."""
     gate = Gate()
@@ -188,7 +183,6 @@ async def test_a_reader_goes_on_over_a_restart_in_the_middle_of_a_reply(tmp_path
         assert len(reader.heard) == heard
 
 
-@asynchronous
 async def test_a_run_that_failed_is_followed_again_when_it_was_resumed() -> None:
     agent = Agent(ScriptedModel(ValueError("no"), "Done."), name="a")
     async with serving(app(agent, token=TOKEN)) as server:
@@ -202,7 +196,6 @@ async def test_a_run_that_failed_is_followed_again_when_it_was_resumed() -> None
 
 
 @pytest.mark.parametrize("stored", [False, True], ids=["in memory", "stored"])
-@asynchronous
 async def test_the_stream_of_a_run_that_is_removed_for_a_mistake_ends(stored: bool, tmp_path: Path) -> None:
     heard = asyncio.Event()
     agent = Agent(ScriptedModel([heard, ConfigurationError("a mistake of the caller")]), name="a")
@@ -217,7 +210,6 @@ async def test_the_stream_of_a_run_that_is_removed_for_a_mistake_ends(stored: bo
 
 
 @pytest.mark.parametrize("place", ["x", "1.x", "1.end.2", "-1", "1..", "²", "1.ended"])
-@asynchronous
 async def test_a_place_that_is_none_is_refused(place: str) -> None:
     async with serving(app(Agent(ScriptedModel("x"), name="a"), token=TOKEN)) as server:
         await server.post("/runs", {"agent": "a", "prompt": "x", "run_id": "r-1"}, 201)

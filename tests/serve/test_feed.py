@@ -6,7 +6,6 @@ from typing import Any
 
 import pytest
 
-from tests.teams.models import asynchronous
 from ziggurat.agents.agent import Agent
 from ziggurat.core.errors import ConfigurationError
 from ziggurat.core.store import Row, Store
@@ -121,7 +120,6 @@ async def all_told(clients: list[Client]) -> None:
 
 
 @pytest.mark.parametrize("seed", range(40))
-@asynchronous
 async def test_each_reader_hears_each_entry_once_and_in_order_however_slow_and_from_wherever(seed: int) -> None:
     chance = random.Random(seed)
     agent = paying(LocalLogs())
@@ -150,7 +148,6 @@ async def test_each_reader_hears_each_entry_once_and_in_order_however_slow_and_f
         assert client.heard[-1] == ServerEvent("end", "{}", f"{count}.end")
 
 
-@asynchronous
 async def test_readers_at_once_hear_each_piece_of_a_reply_once() -> None:
     agent = paying(LocalLogs())
     feeds = Feeds(Closing())
@@ -163,7 +160,6 @@ async def test_readers_at_once_hear_each_piece_of_a_reply_once() -> None:
     assert [client.said for client in clients] == [TEXT] * 4
 
 
-@asynchronous
 async def test_many_readers_cost_the_store_no_more_than_one() -> None:
     reads = []
     for count in (1, 50):
@@ -181,7 +177,6 @@ async def test_many_readers_cost_the_store_no_more_than_one() -> None:
     assert reads[0] == reads[1]
 
 
-@asynchronous
 async def test_who_stops_reading_keeps_no_more_than_the_limit_and_holds_up_nobody() -> None:
     agent = paying(LocalLogs())
     feeds = Feeds(Closing(), 600)
@@ -198,7 +193,6 @@ async def test_who_stops_reading_keeps_no_more_than_the_limit_and_holds_up_nobod
     await asyncio.gather(deaf.task, return_exceptions=True)
 
 
-@asynchronous
 async def test_readers_are_told_that_the_server_ends_wherever_they_are() -> None:
     agent = paying(LocalLogs())
     closing = Closing()
@@ -213,7 +207,6 @@ async def test_readers_are_told_that_the_server_ends_wherever_they_are() -> None
 
 
 @pytest.mark.parametrize("wrong", [ValueError("no"), OSError("disk")])
-@asynchronous
 async def test_a_record_that_cannot_be_read_is_raised_to_the_server_by_each_reader(wrong: Exception) -> None:
     class Broken(LocalLogs):
         failing = False
@@ -233,7 +226,6 @@ async def test_a_record_that_cannot_be_read_is_raised_to_the_server_by_each_read
     assert errors == [wrong, wrong]
 
 
-@asynchronous
 async def test_a_run_that_stops_without_an_end_waits_for_whoever_goes_on_with_it() -> None:
     """A mistake, such as a model that has no reply, is no end of a run; it is gone on with when it is mended."""
     store, looking, seen = LocalLogs(), asyncio.Event(), asyncio.Event()

@@ -10,7 +10,6 @@ import httpx
 import pytest
 
 from tests.serve.serving import TOKEN, Serving, serving
-from tests.teams.models import asynchronous
 from tests.wrong import wrong
 from ziggurat.agents.agent import Agent
 from ziggurat.core.context import Context
@@ -55,7 +54,6 @@ def check_refused(reply: httpx.Response) -> None:
 
 
 @pytest.mark.parametrize("limit", [1, 3])
-@asynchronous
 async def test_streams_have_a_limit_and_what_is_closed_makes_room(limit: int) -> None:
     opened = asyncio.Event()
     application = app(waiting(opened), token=TOKEN, max_streams=limit)
@@ -78,7 +76,6 @@ async def test_streams_have_a_limit_and_what_is_closed_makes_room(limit: int) ->
         await server.get("/readyz")
 
 
-@asynchronous
 async def test_runs_have_a_limit_at_every_door() -> None:
     opened = asyncio.Event()
     async with serving(app(waiting(opened), token=TOKEN, max_runs=1)) as server:

@@ -3,7 +3,6 @@
 from typing import Any
 
 from tests.serve.serving import TOKEN, serving
-from tests.teams.models import asynchronous
 from ziggurat.agents.agent import Agent
 from ziggurat.agents.memory.middleware import Remembering
 from ziggurat.core.store import Row
@@ -36,7 +35,6 @@ def greeter(*replies: ScriptedReply, **arguments: Any) -> Agent:
     return Agent(ScriptedModel(*replies, usage=Usage(input=30, output=4)), name="greeter", **arguments)
 
 
-@asynchronous
 async def test_a_run_is_listed_with_what_it_used_and_its_session() -> None:
     async with serving(app(greeter("One.", ValueError("broken")), token=TOKEN)) as server:
         for number, session in ((1, "s-1"), (2, "s-2")):
@@ -53,7 +51,6 @@ async def test_a_run_is_listed_with_what_it_used_and_its_session() -> None:
         assert (detail["session"], detail["usage"]["input"]) == ("s-1", 30)
 
 
-@asynchronous
 async def test_a_list_that_is_read_again_reads_no_record_that_has_not_changed() -> None:
     store = CountingStore()
     async with serving(app(greeter("One.", "Two.", store=store), token=TOKEN)) as server:
@@ -66,7 +63,6 @@ async def test_a_list_that_is_read_again_reads_no_record_that_has_not_changed() 
             assert store.reads == reads
 
 
-@asynchronous
 async def test_the_cost_of_a_run_and_of_a_call_is_told_if_it_is_known() -> None:
     reply = greeter("One.").model
     async with serving(app(Agent(reply, name="local"), token=TOKEN)) as server:
@@ -78,7 +74,6 @@ async def test_the_cost_of_a_run_and_of_a_call_is_told_if_it_is_known() -> None:
         assert (await server.get(f"/runs/r-1/nodes/{number}"))["cost"] is None
 
 
-@asynchronous
 async def test_memories_are_looked_through() -> None:
     memory = LocalMemoryStore()
     records = [

@@ -7,7 +7,6 @@ import tracemalloc
 
 from tests.serve.serving import TOKEN, Serving, serving
 from tests.serve.test_app import paying
-from tests.teams.models import asynchronous
 from ziggurat.serve.application import app
 
 STREAMS = 60
@@ -30,7 +29,6 @@ async def opened(server: Serving, count: int) -> list[socket.socket]:
     return connections
 
 
-@asynchronous
 async def test_an_open_stream_takes_one_task_and_few_bytes_and_leaves_nothing() -> None:
     async with serving(app([paying([])], token=TOKEN)) as server:
         await server.post("/runs", {"agent": "desk", "prompt": "Pay.", "run_id": "waits"}, 201)
@@ -54,7 +52,6 @@ async def test_an_open_stream_takes_one_task_and_few_bytes_and_leaves_nothing() 
                 await server.get("/healthz")
 
 
-@asynchronous
 async def test_all_open_streams_are_told_that_the_server_ends() -> None:
     loop = asyncio.get_running_loop()
     async with serving(app([paying([])], token=TOKEN)) as server:

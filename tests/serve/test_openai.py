@@ -11,7 +11,6 @@ from pydantic import BaseModel
 
 from tests.serve.serving import TOKEN, Serving, serving
 from tests.serve.test_app import paying
-from tests.teams.models import asynchronous
 from ziggurat.agents.agent import Agent
 from ziggurat.agents.flow import flow
 from ziggurat.messages.delta import TextDelta, ThinkingDelta
@@ -125,7 +124,6 @@ each_wire = pytest.mark.parametrize("wire", WIRES)
 
 
 @each_way
-@asynchronous
 async def test_a_request_is_answered_by_a_run_that_is_on_record(wire: Wire, streamed: bool) -> None:
     @tool
     def look() -> str:
@@ -145,7 +143,6 @@ async def test_a_request_is_answered_by_a_run_that_is_on_record(wire: Wire, stre
 
 
 @each_wire
-@asynchronous
 async def test_a_stream_comes_piece_by_piece(wire: Wire) -> None:
     """A piece is here before the model has the next one."""
     heard = asyncio.Event()
@@ -169,7 +166,6 @@ async def test_a_stream_comes_piece_by_piece(wire: Wire) -> None:
 
 
 @each_way
-@asynchronous
 async def test_tools_of_the_client_are_called_by_the_client_in_the_same_run(wire: Wire, streamed: bool) -> None:
     asked = [TextDelta("I ask."), tool_call("weather", city="Oslo"), tool_call("weather", city="Rome")]
     async with talking(clerk(asked, "Rain, sun."), wire=wire, streamed=streamed) as (talk, server):
@@ -186,7 +182,6 @@ async def test_tools_of_the_client_are_called_by_the_client_in_the_same_run(wire
 
 
 @each_way
-@asynchronous
 async def test_an_answer_fits_the_schema_of_the_client(wire: Wire, streamed: bool) -> None:
     answer = '{"city":"Oslo","degrees":-3}'
     async with talking(clerk(answer), wire=wire, streamed=streamed) as (talk, _):
@@ -209,7 +204,6 @@ async def test_an_answer_fits_the_schema_of_the_client(wire: Wire, streamed: boo
 
 
 @each_wire
-@asynchronous
 async def test_the_messages_are_the_conversation(wire: Wire) -> None:
     model = ScriptedModel("Ann.")
     async with talking(Agent(model, name="clerk", instructions="Be kind."), wire=wire) as (talk, _):
@@ -228,7 +222,6 @@ async def test_the_messages_are_the_conversation(wire: Wire) -> None:
 
 
 @each_way
-@asynchronous
 async def test_a_run_that_fails_is_an_error_that_is_not_tried_again(wire: Wire, streamed: bool) -> None:
     async with talking(clerk(ValueError("broken")), wire=wire, streamed=streamed) as (talk, server):
         with pytest.raises(openai.InternalServerError, match="broken") as raised:
@@ -238,7 +231,6 @@ async def test_a_run_that_fails_is_an_error_that_is_not_tried_again(wire: Wire, 
         assert raised.value.response.headers["ziggurat-run-id"] == row["run_id"]
 
 
-@asynchronous
 async def test_an_error_in_the_middle_of_a_stream_is_its_last_event() -> None:
     def fails() -> Agent:
         return clerk([TextDelta("Well, "), ValueError("broken")])
@@ -272,7 +264,6 @@ async def test_an_error_in_the_middle_of_a_stream_is_its_last_event() -> None:
     ],
 )  # fmt: skip
 @each_wire
-@asynchronous
 async def test_wrong_requests_are_refused_in_the_shape_of_openai(
     wire: Wire, change: dict[str, Any], kind: type[openai.APIStatusError]
 ) -> None:
@@ -294,7 +285,6 @@ async def test_wrong_requests_are_refused_in_the_shape_of_openai(
 
 
 @each_wire
-@asynchronous
 async def test_who_has_another_key_is_refused(wire: Wire) -> None:
     async with talking(clerk("x"), wire=wire, token="another-token-altogether") as (talk, _):
         with pytest.raises(openai.AuthenticationError) as raised:
@@ -303,7 +293,6 @@ async def test_who_has_another_key_is_refused(wire: Wire) -> None:
 
 
 @each_wire
-@asynchronous
 async def test_the_same_key_gives_the_same_run(wire: Wire) -> None:
     model = ScriptedModel("One.", "Two.")
     async with talking(Agent(model, name="clerk"), wire=wire) as (talk, _):
@@ -317,7 +306,6 @@ async def test_the_same_key_gives_the_same_run(wire: Wire) -> None:
 
 @pytest.mark.parametrize("store", [None, False, True])
 @each_way
-@asynchronous
 async def test_a_client_that_goes_away_cancels_its_run_unless_it_is_stored(
     wire: Wire, streamed: bool, store: bool | None
 ) -> None:
@@ -347,7 +335,6 @@ async def test_a_client_that_goes_away_cancels_its_run_unless_it_is_stored(
 
 
 @each_way
-@asynchronous
 async def test_who_must_decide_gets_the_address_of_the_page(wire: Wire, streamed: bool) -> None:
     acts: list[int] = []
     async with talking(paying(acts), wire=wire, streamed=streamed) as (talk, server):
@@ -357,7 +344,6 @@ async def test_who_must_decide_gets_the_address_of_the_page(wire: Wire, streamed
 
 
 @each_wire
-@asynchronous
 async def test_fifty_at_once_each_get_their_own_answer(wire: Wire) -> None:
     def echo(request: Any) -> str:
         return str(request.messages[-1].text)
@@ -371,7 +357,6 @@ async def test_fifty_at_once_each_get_their_own_answer(wire: Wire) -> None:
         assert await asyncio.gather(*map(ask, range(50))) == [f"number {number}" for number in range(50)]
 
 
-@asynchronous
 async def test_agents_are_listed_as_models() -> None:
     async with talking(clerk("x"), paying([])) as (talk, _):
         assert [model.id async for model in talk.client.models.list()] == ["clerk", "desk"]
@@ -380,7 +365,6 @@ async def test_agents_are_listed_as_models() -> None:
             await talk.client.models.retrieve("nobody")
 
 
-@asynchronous
 async def test_a_response_is_the_beginning_of_the_next_ones() -> None:
     """Two of them may go on with the same one; neither sees what the other said."""
     model = ScriptedModel("Hello Ann.", "Ann.", "Bea.")
@@ -396,7 +380,6 @@ async def test_a_response_is_the_beginning_of_the_next_ones() -> None:
             await create(model="clerk", input="Who am I?", previous_response_id="resp_nobody")
 
 
-@asynchronous
 async def test_results_alone_go_on_with_a_response_that_called_a_tool_of_the_client() -> None:
     model = ScriptedModel([TextDelta("I ask."), tool_call("weather", city="Oslo")], "Rain.", "Still.")
     async with talking(Agent(model, name="clerk"), wire="responses") as (talk, _):

@@ -6,7 +6,6 @@ from typing import Any
 import pytest
 
 from tests.serve.serving import TOKEN, serving
-from tests.teams.models import asynchronous
 from ziggurat.agents.agent import Agent
 from ziggurat.models.scripted import ScriptedModel
 from ziggurat.serve.application import app
@@ -56,7 +55,6 @@ def changed(value: Any) -> list[Any]:
 
 
 @pytest.mark.parametrize("path", BODIES)
-@asynchronous
 async def test_every_body_is_answered_or_refused(path: str) -> None:
     agent = Agent(ScriptedModel(always=lambda _: "{}"), name="clerk")
     async with serving(app(agent, token=TOKEN)) as server:

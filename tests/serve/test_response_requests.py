@@ -10,7 +10,6 @@ from pydantic import TypeAdapter
 
 from tests.serve.test_app import paying
 from tests.serve.test_openai import HELLO, WEATHER, clerk, talking, user
-from tests.teams.models import asynchronous
 from ziggurat.agents.agent import Agent
 from ziggurat.messages.delta import TextDelta, ThinkingDelta
 from ziggurat.messages.parts import tool_call
@@ -45,7 +44,6 @@ def working() -> Agent:
     return clerk(WORK, LAST, "Rain.", "Again.", tools=[look, slip])
 
 
-@asynchronous
 async def test_all_that_is_sent_is_what_the_types_of_the_client_say() -> None:
     """The client itself takes anything; here the types are checked."""
     async with talking(working(), paying([])) as (_, server):
@@ -64,7 +62,6 @@ async def test_all_that_is_sent_is_what_the_types_of_the_client_say() -> None:
         Response.model_validate(plain)
 
 
-@asynchronous
 async def test_a_response_repeats_its_request() -> None:
     fields: dict[str, Any] = {
         "instructions": "Be kind.",
@@ -89,7 +86,6 @@ async def test_a_response_repeats_its_request() -> None:
 
 
 @pytest.mark.parametrize("as_dicts", [False, True])
-@asynchronous
 async def test_the_output_is_the_input_of_the_next_request(as_dicts: bool) -> None:
     model = ScriptedModel(WORK, "There.", "Again.")
     async with talking(Agent(model, name="clerk", tools=[look, slip]), wire="responses") as (talk, _):
@@ -105,7 +101,6 @@ async def test_the_output_is_the_input_of_the_next_request(as_dicts: bool) -> No
         assert results[0].text == "seen here"
 
 
-@asynchronous
 async def test_items_of_earlier_responses_are_named_by_their_ids() -> None:
     model = ScriptedModel("One.", "Two.")
     async with talking(Agent(model, name="clerk"), wire="responses") as (talk, _):
@@ -123,7 +118,6 @@ async def test_items_of_earlier_responses_are_named_by_their_ids() -> None:
                 await talk.ask({"type": "item_reference", "id": name}, HELLO)
 
 
-@asynchronous
 async def test_files_and_pictures_reach_the_model() -> None:
     model = ScriptedModel("Seen.", "Seen.")
     async with talking(Agent(model, name="clerk"), wire="responses") as (talk, _):
@@ -136,7 +130,6 @@ async def test_files_and_pictures_reach_the_model() -> None:
             await talk.ask({"role": "user", "content": [FILE | {"file_data": "data:application/pdf;base64,e"}]})
 
 
-@asynchronous
 async def test_results_of_the_client_come_with_a_message_of_the_user() -> None:
     model = ScriptedModel(tool_call("weather", city="Oslo"), "Rain.")
     async with talking(Agent(model, name="clerk"), wire="responses") as (talk, _):
@@ -161,7 +154,6 @@ async def test_results_of_the_client_come_with_a_message_of_the_user() -> None:
         {"previous_response_id": "resp_a~b"},
     ],
 )
-@asynchronous
 async def test_what_no_agent_can_answer_is_refused(change: dict[str, Any]) -> None:
     async with talking(clerk("x")) as (talk, server):
         body = {"model": "clerk", "input": "x"} | change
@@ -170,7 +162,6 @@ async def test_what_no_agent_can_answer_is_refused(change: dict[str, Any]) -> No
         assert (await server.get("/runs"))["runs"] == []
 
 
-@asynchronous
 async def test_what_is_not_found_is_named() -> None:
     async with talking(clerk("x")) as (talk, _):
         responses = talk.client.responses
@@ -185,7 +176,6 @@ async def test_what_is_not_found_is_named() -> None:
             assert raised.value.code == code
 
 
-@asynchronous
 async def test_tokens_are_estimated() -> None:
     async with talking(clerk("x")) as (talk, _):
         counted = await talk.client.responses.input_tokens.count(model="clerk", input="x" * 400)
@@ -193,7 +183,6 @@ async def test_tokens_are_estimated() -> None:
 
 
 @pytest.mark.parametrize("streamed", [False, True])
-@asynchronous
 async def test_the_usage_is_that_of_all_agents(streamed: bool) -> None:
     inner = ScriptedModel(tool_call("look"), "Seen.", usage=Usage(input=5, output=2, cache_write=1, requests=1))
     agent = clerk(

@@ -9,7 +9,6 @@ from openai.types.responses import Response
 
 from tests.serve.test_openai import HELLO, Said, Talk, clerk, talking
 from tests.serve.test_stored_responses import same_fields
-from tests.teams.models import asynchronous
 from ziggurat.agents.agent import Agent
 from ziggurat.messages.delta import TextDelta, ThinkingDelta
 from ziggurat.messages.parts import tool_call
@@ -96,7 +95,6 @@ def _answers(said: Said, chance: random.Random) -> Any:
 
 
 @pytest.mark.parametrize("seed", range(8))
-@asynchronous
 async def test_whatever_an_agent_calls_live_and_on_record_are_the_same(tmp_path: Path, seed: int) -> None:
     chance = random.Random(seed)
     steps = [chance.choices(CALLS, k=chance.randint(0, 4)) or ["look"] for _ in range(chance.randint(1, 3))]

@@ -7,7 +7,6 @@ import openai
 import pytest
 
 from tests.serve.test_openai import HELLO, Wire, clerk, each_way, talking, user
-from tests.teams.models import asynchronous
 from ziggurat.messages.delta import TextDelta, ThinkingDelta
 from ziggurat.messages.parts import tool_call
 from ziggurat.tools.function import tool
@@ -30,7 +29,6 @@ class Slow:
 
 
 @each_way
-@asynchronous
 async def test_again_after_the_end_it_is_the_same_answer(wire: Wire, streamed: bool) -> None:
     @tool
     def look() -> str:
@@ -45,7 +43,6 @@ async def test_again_after_the_end_it_is_the_same_answer(wire: Wire, streamed: b
 
 
 @each_way
-@asynchronous
 async def test_while_the_first_is_answered_the_second_waits_for_the_same(wire: Wire, streamed: bool) -> None:
     slow = Slow()
     async with talking(clerk(slow), wire=wire, streamed=streamed) as (talk, server):
@@ -60,7 +57,6 @@ async def test_while_the_first_is_answered_the_second_waits_for_the_same(wire: W
 
 
 @each_way
-@asynchronous
 async def test_another_request_with_its_key_is_refused_at_the_end_of_the_first(wire: Wire, streamed: bool) -> None:
     slow = Slow()
     async with talking(clerk(slow), wire=wire, streamed=streamed) as (talk, server):
@@ -75,7 +71,6 @@ async def test_another_request_with_its_key_is_refused_at_the_end_of_the_first(w
         assert (await first).text == "ab"
 
 
-@asynchronous
 async def test_who_waits_for_the_answer_of_another_request_does_not_cancel_it() -> None:
     slow = Slow()
     async with talking(clerk(slow)) as (talk, server):

@@ -82,5 +82,5 @@ async def trial(seed: int) -> None:
         await asyncio.gather(*(server.kill() for server in servers.alive))
 
 
-def test_four_servers_on_one_database_are_one() -> None:
-    asyncio.run(trial(1))
+async def test_four_servers_on_one_database_are_one() -> None:
+    await trial(1)

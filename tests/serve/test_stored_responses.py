@@ -8,7 +8,6 @@ import pytest
 
 from tests.serve.test_app import paying
 from tests.serve.test_openai import HELLO, clerk, talking
-from tests.teams.models import asynchronous
 from ziggurat.messages.delta import TextDelta, ThinkingDelta
 from ziggurat.messages.parts import tool_call
 from ziggurat.tools.function import tool
@@ -27,7 +26,6 @@ WEATHER = [TextDelta("I ask."), tool_call("weather", city="Oslo")]
 
 @pytest.mark.parametrize("streamed", [False, True])
 @pytest.mark.parametrize("replies", [["Hello."], [LOOK, "There."], [WEATHER]], ids=["text", "own tool", "client tool"])
-@asynchronous
 async def test_a_response_is_read_as_it_was_given(replies: list[Any], streamed: bool) -> None:
     async with talking(clerk(*replies, tools=[look]), wire="responses", streamed=streamed) as (talk, _):
         given = await talk.ask(HELLO, tools=True)
@@ -50,7 +48,6 @@ def _unparsed(value: Any) -> Any:
     return value
 
 
-@asynchronous
 async def test_what_waits_for_a_person_is_read_with_the_address_of_the_page() -> None:
     async with talking(paying([]), wire="responses") as (talk, server):
         given = await talk.ask(HELLO, model="desk")
@@ -59,7 +56,6 @@ async def test_what_waits_for_a_person_is_read_with_the_address_of_the_page() ->
         assert f"{server.address}/#/runs/{given.run_id}" in read.output_text
 
 
-@asynchronous
 async def test_a_response_in_progress_is_cancelled_and_then_deleted() -> None:
     began, never = asyncio.Event(), asyncio.Event()
 
@@ -87,7 +83,6 @@ async def test_a_response_in_progress_is_cancelled_and_then_deleted() -> None:
         assert (await server.get("/runs"))["runs"] == []
 
 
-@asynchronous
 async def test_a_response_that_failed_says_why() -> None:
     async with talking(clerk(ValueError("broken")), wire="responses") as (talk, _):
         with pytest.raises(openai.InternalServerError) as raised:
@@ -98,7 +93,6 @@ async def test_a_response_that_failed_says_why() -> None:
         assert "broken" in read.error.message
 
 
-@asynchronous
 async def test_an_answer_is_cancelled_no_more() -> None:
     async with talking(clerk("Hello."), wire="responses") as (talk, _):
         given = await talk.ask(HELLO)
@@ -106,7 +100,6 @@ async def test_an_answer_is_cancelled_no_more() -> None:
 
 
 @pytest.mark.parametrize("name", ["resp_nobody", "nobody", "resp_a%2Fb", "resp_%00", "resp_" + "a" * 200])
-@asynchronous
 async def test_other_ids_are_refused_in_the_shape_of_openai(name: str) -> None:
     async with talking(clerk("Hello."), wire="responses") as (talk, _):
         for method, end in (("GET", ""), ("DELETE", ""), ("POST", "/cancel")):
@@ -116,7 +109,6 @@ async def test_other_ids_are_refused_in_the_shape_of_openai(name: str) -> None:
 
 
 @pytest.mark.parametrize("replies", [["Hello."], [LOOK, "There."], [WEATHER]], ids=["text", "own tool", "client tool"])
-@asynchronous
 async def test_a_response_on_record_is_streamed(replies: list[Any]) -> None:
     async with talking(clerk(*replies, tools=[look]), wire="responses") as (talk, _):
         given = await talk.ask(HELLO, tools=True)
@@ -139,7 +131,6 @@ async def test_a_response_on_record_is_streamed(replies: list[Any]) -> None:
             assert (await stream.get_final_response()).output_text == given.reply.output_text
 
 
-@asynchronous
 async def test_a_response_that_failed_is_streamed_with_its_error() -> None:
     async with talking(clerk(ValueError("broken")), wire="responses") as (talk, _):
         with pytest.raises(openai.InternalServerError) as raised:
@@ -157,7 +148,6 @@ INPUT: list[Any] = [
 ]
 
 
-@asynchronous
 async def test_what_a_response_was_given_for_is_listed_in_pages() -> None:
     async with talking(clerk("Hello.", "Again."), wire="responses") as (talk, _):
         responses = talk.client.responses
@@ -182,7 +172,6 @@ async def test_what_a_response_was_given_for_is_listed_in_pages() -> None:
             await responses.input_items.list("resp_nobody")
 
 
-@asynchronous
 async def test_what_went_on_with_a_run_was_given_for_results_and_decisions() -> None:
     acts: list[int] = []
     async with talking(paying(acts), clerk(WEATHER, "Rain."), wire="responses") as (talk, _):
@@ -206,7 +195,6 @@ async def test_what_went_on_with_a_run_was_given_for_results_and_decisions() -> 
         assert len(set(ids)) == len(ids)
 
 
-@asynchronous
 async def test_metadata_are_labels_of_the_run() -> None:
     async with talking(clerk("Hello."), wire="responses") as (talk, server):
         given = await talk.ask(HELLO, metadata={"user": "ann"})

@@ -93,12 +93,12 @@ USES = {**{kind: _runs(kind) for kind in STORES}, "memory": _memories, "graph": 
 
 @pytest.mark.parametrize("mask", [0, 0o777])
 @pytest.mark.parametrize("kind", USES)
-def test_all_that_is_created_is_private(tmp_path: Path, kind: str, mask: int) -> None:
+async def test_all_that_is_created_is_private(tmp_path: Path, kind: str, mask: int) -> None:
     async def main() -> None:
         await USES[kind](tmp_path)
 
     with umask(mask):
-        asyncio.run(main())
+        await main()
     assert_private(tmp_path / "made")
 
 
@@ -149,9 +149,9 @@ async def _use_all(store: Store) -> tuple[float, list[str]]:
     return longest, refusals
 
 
-def _places(kind: str, folder: Path) -> list[Path]:
+async def _places(kind: str, folder: Path) -> list[Path]:
     """Return the files of a store that can be used: those of the log ``run:b``, or of the database."""
-    asyncio.run(_fill(STORES[kind](folder)))
+    await _fill(STORES[kind](folder))
     if kind == "file":
         mine = [path for path in _files(folder) if "%3ab" in str(path) or path.name == "format.json"]
         return [*mine, folder / "runs" / "logs" / "run%3ab" / "problem"]
@@ -160,8 +160,8 @@ def _places(kind: str, folder: Path) -> list[Path]:
 
 @pytest.mark.parametrize("what", IRREGULAR)
 @pytest.mark.parametrize("kind", ["file", "sqlite", "normal"])
-def test_in_place_of_any_file_it_is_refused_and_nothing_waits(tmp_path: Path, kind: str, what: str) -> None:
-    places = _places(kind, tmp_path / "first")
+async def test_in_place_of_any_file_it_is_refused_and_nothing_waits(tmp_path: Path, kind: str, what: str) -> None:
+    places = await _places(kind, tmp_path / "first")
     for number, place in enumerate(places):
         folder = tmp_path / f"copy-{number}"
         shutil.copytree(tmp_path / "first", folder)
@@ -169,7 +169,7 @@ def test_in_place_of_any_file_it_is_refused_and_nothing_waits(tmp_path: Path, ki
         there.unlink(missing_ok=True)
         IRREGULAR[what](there)
         kept = os.lstat(there)
-        longest, refusals = asyncio.run(_use_all(STORES[kind](folder)))
+        longest, refusals = await _use_all(STORES[kind](folder))
         follows = kind != "file" and what in ("a device", "a symbolic link")  # a link to a database may be there
         assert refusals or follows or place.name == "lock", f"{what} in place of {place.name}"
         assert longest < 1, f"{what} in place of {place.name}: the event loop stood still for {longest:.1f} s"
@@ -193,48 +193,42 @@ def _damage(data: bytes, draw: random.Random) -> bytes:
     return {"nothing": b"", "zeros": bytes(len(data)), "text": b"[" * 100_000}.get(way, b"\xff")
 
 
-def test_no_damaged_file_of_a_log_hides_another_log(tmp_path: Path) -> None:
+async def test_no_damaged_file_of_a_log_hides_another_log(tmp_path: Path) -> None:
     draw = random.Random(11)
 
-    async def main() -> None:
-        store = FileStore(tmp_path, timeout=0.2)
-        await _fill(store, close=False)
-        mine = [path for path in _files(tmp_path) if "%3ab" in str(path)]
-        named = 0
-        for _ in range(300):
-            path = draw.choice(mine)
-            whole = path.read_bytes()
-            path.write_bytes(_damage(whole, draw))
-            listed = {info.log: info for info in await store.logs("run:")}
-            assert (listed["run:a"].status, listed["run:a"].problem) == ("running", ""), path
-            assert (listed["run:c"].status, listed["run:c"].problem) == ("running", ""), path
-            assert len(listed) == 3, path
-            named += any(info.problem for info in listed.values())
-            path.write_bytes(whole)
-        assert named > 50  # damage that still reads as JSON of the right form is found when the log is read
-        await store.close()
-
-    asyncio.run(main())
+    store = FileStore(tmp_path, timeout=0.2)
+    await _fill(store, close=False)
+    mine = [path for path in _files(tmp_path) if "%3ab" in str(path)]
+    named = 0
+    for _ in range(300):
+        path = draw.choice(mine)
+        whole = path.read_bytes()
+        path.write_bytes(_damage(whole, draw))
+        listed = {info.log: info for info in await store.logs("run:")}
+        assert (listed["run:a"].status, listed["run:a"].problem) == ("running", ""), path
+        assert (listed["run:c"].status, listed["run:c"].problem) == ("running", ""), path
+        assert len(listed) == 3, path
+        named += any(info.problem for info in listed.values())
+        path.write_bytes(whole)
+    assert named > 50  # damage that still reads as JSON of the right form is found when the log is read
+    await store.close()
 
 
-def test_a_damaged_lease_is_named_and_the_next_writer_replaces_it(tmp_path: Path) -> None:
-    async def main() -> None:
-        store = FileStore(tmp_path)
-        await _fill(store, close=False)
-        path = tmp_path / "logs" / "run%3ab" / "lease.json"
-        path.write_bytes(b'{"epoch":1,"owner":"\xff"')
-        found = await store.find("run:b")
-        assert found is not None
-        assert (found.status, found.count) == ("running", 3)
-        assert found.problem == f"{path} is damaged; who writes the log next replaces it"
-        epoch = await store.lease("run:b")
-        await store.append("run:b", epoch, rows(4)[3:], release=True)
-        found = await store.find("run:b")
-        assert found is not None
-        assert (found.count, found.problem) == (4, "")
-        await store.close()
-
-    asyncio.run(main())
+async def test_a_damaged_lease_is_named_and_the_next_writer_replaces_it(tmp_path: Path) -> None:
+    store = FileStore(tmp_path)
+    await _fill(store, close=False)
+    path = tmp_path / "logs" / "run%3ab" / "lease.json"
+    path.write_bytes(b'{"epoch":1,"owner":"\xff"')
+    found = await store.find("run:b")
+    assert found is not None
+    assert (found.status, found.count) == ("running", 3)
+    assert found.problem == f"{path} is damaged; who writes the log next replaces it"
+    epoch = await store.lease("run:b")
+    await store.append("run:b", epoch, rows(4)[3:], release=True)
+    found = await store.find("run:b")
+    assert found is not None
+    assert (found.count, found.problem) == (4, "")
+    await store.close()
 
 
 COLUMNS = ("agent", "request", "created", "status", "updated", "owner", "problem", "log")

@@ -57,27 +57,24 @@ def _size(*roots: object) -> int:
 
 
 @pytest.mark.parametrize("kind", STORES)
-def test_what_is_kept_in_memory_does_not_grow_with_runs(tmp_path: Path, kind: str) -> None:
+async def test_what_is_kept_in_memory_does_not_grow_with_runs(tmp_path: Path, kind: str) -> None:
     count, opens = STORES[kind]
 
-    async def main() -> None:
-        store = opens(tmp_path)
-        agent = Agent(FunctionModel(lambda messages: "Done."), store=store)
+    store = opens(tmp_path)
+    agent = Agent(FunctionModel(lambda messages: "Done."), store=store)
 
-        async def runs(first: int, number: int) -> None:
-            for each in range(first, first + number):
-                name = f"run-{each}" if each % 2 else None
-                session = f"session-{each}" if each % 2 and kind in _OUTSIDE else None
-                assert (await agent.run("q", run_id=name, session=session)).text == "Done."
+    async def runs(first: int, number: int) -> None:
+        for each in range(first, first + number):
+            name = f"run-{each}" if each % 2 else None
+            session = f"session-{each}" if each % 2 and kind in _OUTSIDE else None
+            assert (await agent.run("q", run_id=name, session=session)).text == "Done."
 
-        await runs(0, 250)  # fills caches that are bounded
-        gc.collect()
-        before = _size(agent, store)
-        await runs(250, count)
-        gc.collect()
-        grown = _size(agent, store) - before
-        if store is not None:
-            await store.close()
-        assert grown < count / 2, f"{grown} items more after {count} runs"
-
-    asyncio.run(main())
+    await runs(0, 250)  # fills caches that are bounded
+    gc.collect()
+    before = _size(agent, store)
+    await runs(250, count)
+    gc.collect()
+    grown = _size(agent, store) - before
+    if store is not None:
+        await store.close()
+    assert grown < count / 2, f"{grown} items more after {count} runs"

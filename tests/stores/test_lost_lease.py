@@ -1,6 +1,5 @@
 """Tests of leases that a killed process has left behind: once a run has ended, nobody misses them."""
 
-import asyncio
 import signal
 import subprocess
 import sys
@@ -62,47 +61,41 @@ def address(kind: str, folder: Path) -> str:
 
 @pytest.mark.skipif(not sys.platform.startswith("linux"), reason="whether a process is gone is seen where /proc is")
 @pytest.mark.parametrize("kind", ["sqlite", "file", "postgres"])
-def test_the_lease_of_a_process_that_is_gone_is_that_of_nobody_once_the_run_has_ended(
+async def test_the_lease_of_a_process_that_is_gone_is_that_of_nobody_once_the_run_has_ended(
     kind: str, tmp_path: Path
 ) -> None:
     url = address(kind, tmp_path)
     killed(LEFT, url, *STATUSES)
 
-    async def main() -> None:
-        store = connect(url)
-        mine = LogInfo("run:mine", "agent")
-        await store.create(mine)
-        listed = {info.log: info for info in await store.logs()}
-        for status in STATUSES:
-            info = await store.find(f"run:{status}")
-            assert info == listed[f"run:{status}"]
-            assert info is not None
-            assert info.status == status
-            assert bool(info.owner) is (status == "running")  # which shows that it was interrupted
-        assert listed["run:mine"].owner
-        ended = len(STATUSES) - len(UNFINISHED)
-        late = max(info.updated for info in listed.values()) + 1
-        assert await store.vacuum(late) == ended
-        assert await store.vacuum(late, unfinished=True) == len(UNFINISHED)
-        assert [info.log for info in await store.logs()] == ["run:mine"]  # its holder is alive
-        await store.close()
-
-    asyncio.run(main())
+    store = connect(url)
+    mine = LogInfo("run:mine", "agent")
+    await store.create(mine)
+    listed = {info.log: info for info in await store.logs()}
+    for status in STATUSES:
+        info = await store.find(f"run:{status}")
+        assert info == listed[f"run:{status}"]
+        assert info is not None
+        assert info.status == status
+        assert bool(info.owner) is (status == "running")  # which shows that it was interrupted
+    assert listed["run:mine"].owner
+    ended = len(STATUSES) - len(UNFINISHED)
+    late = max(info.updated for info in listed.values()) + 1
+    assert await store.vacuum(late) == ended
+    assert await store.vacuum(late, unfinished=True) == len(UNFINISHED)
+    assert [info.log for info in await store.logs()] == ["run:mine"]  # its holder is alive
+    await store.close()
 
 
 @pytest.mark.skipif(not sys.platform.startswith("linux"), reason="whether a process is gone is seen where /proc is")
-def test_a_run_whose_process_is_killed_before_it_gives_the_lease_back_is_answered_and_can_be_removed(
+async def test_a_run_whose_process_is_killed_before_it_gives_the_lease_back_is_answered_and_can_be_removed(
     tmp_path: Path,
 ) -> None:
     killed(BETWEEN, str(tmp_path / "runs"))
 
-    async def main() -> None:
-        store = connect(f"file://{tmp_path}/runs")
-        run = await Agent(ScriptedModel("again"), store=store, name="agent").resume("r")
-        assert run.text == "done"
-        (info,) = await store.logs("run:")
-        assert (info.status, info.owner) == ("Completed", "")
-        assert await store.vacuum(info.updated + 1) == 1
-        await store.close()
-
-    asyncio.run(main())
+    store = connect(f"file://{tmp_path}/runs")
+    run = await Agent(ScriptedModel("again"), store=store, name="agent").resume("r")
+    assert run.text == "done"
+    (info,) = await store.logs("run:")
+    assert (info.status, info.owner) == ("Completed", "")
+    assert await store.vacuum(info.updated + 1) == 1
+    await store.close()

@@ -94,117 +94,102 @@ async def _loop_is_free(limit: float) -> AsyncIterator[None]:
 
 
 @pytest.mark.parametrize("guarded", [True, False])
-def test_who_waits_for_a_stopped_writer_of_a_database_learns_who_it_is(
+async def test_who_waits_for_a_stopped_writer_of_a_database_learns_who_it_is(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, guarded: bool
 ) -> None:
     monkeypatch.setattr(sqlite_connection, "has_wal_reset_bug", lambda: guarded)
     path = tmp_path / "runs.db"
 
-    async def main() -> None:
-        before = SqliteStore(path, timeout=1.5)
-        await before.create(LogInfo("run:before", "agent"), rows(1))
-        with _stopped(SQLITE, path, guarded) as process:
-            blocked, free = SqliteStore(path, timeout=1.5), SqliteStore(tmp_path / "other.db", timeout=1.5)
-            async with _loop_is_free(1):
-                waiting = asyncio.ensure_future(blocked.create(LogInfo("run:r", "agent"), rows(1)))
-                began = time.monotonic()
-                await free.create(LogInfo("run:r", "agent"), rows(1))
-                for number in range(5):
-                    await free.append("run:r", 1, rows(number + 2)[-1:])
-                assert time.monotonic() - began < 1
-                assert not waiting.done()
-                with pytest.raises(StoreError) as raised:
-                    await waiting
-                with pytest.raises(StoreError, match="is locked by"):
-                    await before.close()
-                await blocked.close()
-                await free.close()
-                assert before.closed
-            who = rf"another process \({process.pid} on this machine, which is stopped\)"
-            since = r"since \d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ \(\d+ s\), waited for 1.5 s"
-            expected = rf"{path} is locked by {who} {since}; continue or end that process"
-            assert re.fullmatch(expected, str(raised.value)), str(raised.value)
-            os.kill(process.pid, signal.SIGCONT)
-            assert process.communicate()[0] == "went on\n"
-        after = SqliteStore(path)
-        await after.create(LogInfo("run:r", "agent"), rows(1))
-        assert {info.log for info in await after.logs()} == {"run:before", "run:r"}
-        await after.close()
-
-    asyncio.run(main())
+    before = SqliteStore(path, timeout=1.5)
+    await before.create(LogInfo("run:before", "agent"), rows(1))
+    with _stopped(SQLITE, path, guarded) as process:
+        blocked, free = SqliteStore(path, timeout=1.5), SqliteStore(tmp_path / "other.db", timeout=1.5)
+        async with _loop_is_free(1):
+            waiting = asyncio.ensure_future(blocked.create(LogInfo("run:r", "agent"), rows(1)))
+            began = time.monotonic()
+            await free.create(LogInfo("run:r", "agent"), rows(1))
+            for number in range(5):
+                await free.append("run:r", 1, rows(number + 2)[-1:])
+            assert time.monotonic() - began < 1
+            assert not waiting.done()
+            with pytest.raises(StoreError) as raised:
+                await waiting
+            with pytest.raises(StoreError, match="is locked by"):
+                await before.close()
+            await blocked.close()
+            await free.close()
+            assert before.closed
+        who = rf"another process \({process.pid} on this machine, which is stopped\)"
+        since = r"since \d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ \(\d+ s\), waited for 1.5 s"
+        expected = rf"{path} is locked by {who} {since}; continue or end that process"
+        assert re.fullmatch(expected, str(raised.value)), str(raised.value)
+        os.kill(process.pid, signal.SIGCONT)
+        assert process.communicate()[0] == "went on\n"
+    after = SqliteStore(path)
+    await after.create(LogInfo("run:r", "agent"), rows(1))
+    assert {info.log for info in await after.logs()} == {"run:before", "run:r"}
+    await after.close()
 
 
-def test_a_stopped_writer_that_is_killed_keeps_nobody_out(tmp_path: Path) -> None:
+async def test_a_stopped_writer_that_is_killed_keeps_nobody_out(tmp_path: Path) -> None:
     path = tmp_path / "runs.db"
     with _stopped(SQLITE, path, True):
         pass
 
-    async def main() -> None:
-        store = SqliteStore(path, timeout=1)
-        await store.create(LogInfo("run:r", "agent"), rows(1))
-        await store.close()
-
-    asyncio.run(main())
+    store = SqliteStore(path, timeout=1)
+    await store.create(LogInfo("run:r", "agent"), rows(1))
+    await store.close()
 
 
-def test_the_server_ends_the_transaction_of_a_stopped_client_and_its_run_is_taken_over() -> None:
+async def test_the_server_ends_the_transaction_of_a_stopped_client_and_its_run_is_taken_over() -> None:
     url = schema()
 
-    async def main() -> None:
-        owner = PostgresStore(url, lease=0.1, clock=HandClock())
-        await owner.create(LogInfo("run:r", "agent"), rows(1))
-        await owner.create(LogInfo("run:other", "agent"), rows(1))
-        with _stopped(POSTGRES, url, 4.0) as process:
-            successor = PostgresStore(url, timeout=4.0)
-            async with _loop_is_free(1):
-                await successor.create(LogInfo("run:new", "agent"), rows(1))  # rows of others are not locked
-                epoch = await successor.lease("run:r")
-                await successor.append("run:r", epoch, rows(2)[1:])
-            with pytest.raises(StoreError):
-                await owner.append("run:r", 1, rows(2)[1:])
-            os.kill(process.pid, signal.SIGCONT)
-            assert process.communicate()[0] == "repeated\n"  # on a new connection; the first transaction never was
-            assert {info.problem for info in await successor.logs()} == {""}
-            await successor.close()
-        await owner.close()
-
-    asyncio.run(main())
+    owner = PostgresStore(url, lease=0.1, clock=HandClock())
+    await owner.create(LogInfo("run:r", "agent"), rows(1))
+    await owner.create(LogInfo("run:other", "agent"), rows(1))
+    with _stopped(POSTGRES, url, 4.0) as process:
+        successor = PostgresStore(url, timeout=4.0)
+        async with _loop_is_free(1):
+            await successor.create(LogInfo("run:new", "agent"), rows(1))  # rows of others are not locked
+            epoch = await successor.lease("run:r")
+            await successor.append("run:r", epoch, rows(2)[1:])
+        with pytest.raises(StoreError):
+            await owner.append("run:r", 1, rows(2)[1:])
+        os.kill(process.pid, signal.SIGCONT)
+        assert process.communicate()[0] == "repeated\n"  # on a new connection; the first transaction never was
+        assert {info.problem for info in await successor.logs()} == {""}
+        await successor.close()
+    await owner.close()
 
 
-def test_who_waits_for_a_transaction_of_another_program_learns_which() -> None:
+async def test_who_waits_for_a_transaction_of_another_program_learns_which() -> None:
     url = schema()
 
-    async def main() -> None:
-        store = PostgresStore(url, timeout=1.0)
-        await store.create(LogInfo("run:r", "agent"), rows(1))
-        endless = f"{url}{'&' if '?' in url else '?'}idle_in_transaction_session_timeout=0&application_name=theirs"
-        with _stopped(POSTGRES, endless, 60.0):
-            with pytest.raises(StoreUnavailable) as raised:
-                await store.append("run:r", 1, rows(2)[1:])
-            assert re.search(
-                r"its rows are locked by the server's process (\d+) \(theirs from 127.0.0.1\), whose transaction began "
-                r"at \d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ; end that client, or run SELECT pg_terminate_backend\(\1\)$",
-                str(raised.value),
-            ), str(raised.value)
-        epoch = await store.lease("run:r")
-        await store.append("run:r", epoch, rows(2)[1:])
-        await store.close()
-
-    asyncio.run(main())
+    store = PostgresStore(url, timeout=1.0)
+    await store.create(LogInfo("run:r", "agent"), rows(1))
+    endless = f"{url}{'&' if '?' in url else '?'}idle_in_transaction_session_timeout=0&application_name=theirs"
+    with _stopped(POSTGRES, endless, 60.0):
+        with pytest.raises(StoreUnavailable) as raised:
+            await store.append("run:r", 1, rows(2)[1:])
+        assert re.search(
+            r"its rows are locked by the server's process (\d+) \(theirs from 127.0.0.1\), whose transaction began "
+            r"at \d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ; end that client, or run SELECT pg_terminate_backend\(\1\)$",
+            str(raised.value),
+        ), str(raised.value)
+    epoch = await store.lease("run:r")
+    await store.append("run:r", epoch, rows(2)[1:])
+    await store.close()
 
 
-def test_a_lease_that_has_not_expired_is_named_without_waiting_for_the_lock(tmp_path: Path) -> None:
+async def test_a_lease_that_has_not_expired_is_named_without_waiting_for_the_lock(tmp_path: Path) -> None:
     """A holder that is stopped in the middle of a write has the lock of its run too."""
     from ziggurat.databases.owner import new_owner
     from ziggurat.stores.file import FileStore
     from ziggurat.stores.file.lock import locked
 
-    async def main() -> None:
-        owner, other = FileStore(tmp_path), FileStore(tmp_path, timeout=60)
-        await owner.create(LogInfo("run:r", "agent"), rows(1))
-        with locked(tmp_path / "logs" / "run%3ar", new_owner(), 1, owner._disk), pytest.raises(LeaseHeld):
-            await asyncio.wait_for(other.lease("run:r"), 5)
-        await owner.close()
-        await other.close()
-
-    asyncio.run(main())
+    owner, other = FileStore(tmp_path), FileStore(tmp_path, timeout=60)
+    await owner.create(LogInfo("run:r", "agent"), rows(1))
+    with locked(tmp_path / "logs" / "run%3ar", new_owner(), 1, owner._disk), pytest.raises(LeaseHeld):
+        await asyncio.wait_for(other.lease("run:r"), 5)
+    await owner.close()
+    await other.close()

@@ -49,16 +49,13 @@ def run(url: str, main: Callable[[PostgresStore], Awaitable[None]]) -> None:
     asyncio.run(work())
 
 
-def test_many_that_begin_at_once_make_the_tables_once() -> None:
+async def test_many_that_begin_at_once_make_the_tables_once() -> None:
     url = schema()
 
-    async def main() -> None:
-        stores = [PostgresStore(url) for _ in range(6)]
-        await asyncio.gather(*(store.create(LogInfo(f"run:{at}"), rows(1)) for at, store in enumerate(stores)))
-        assert len(await stores[0].logs()) == 6
-        await asyncio.gather(*(store.close() for store in stores))
-
-    asyncio.run(main())
+    stores = [PostgresStore(url) for _ in range(6)]
+    await asyncio.gather(*(store.create(LogInfo(f"run:{at}"), rows(1)) for at, store in enumerate(stores)))
+    assert len(await stores[0].logs()) == 6
+    await asyncio.gather(*(store.close() for store in stores))
     assert asked(url, "SELECT count(*) FROM format") == 1
 
 
@@ -106,24 +103,21 @@ def test_without_the_driver_the_extra_is_named(monkeypatch: pytest.MonkeyPatch) 
         connect("postgresql://ada@127.0.0.1/none")
 
 
-def test_no_password_is_seen_anywhere(caplog: pytest.LogCaptureFixture) -> None:
+async def test_no_password_is_seen_anywhere(caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.DEBUG)
     wrong = server().url.replace(PASSWORD, "swordfish")
     closed = server().url.replace(f":{server().url.rpartition(':')[2]}", ":1/postgres")
     seen: list[str] = []
 
-    async def main() -> None:
-        for url in (wrong, closed, f"{server().url}?password=swordfish&schema=t"):
-            store = connect(url)
-            assert isinstance(store, PostgresStore)
-            seen.extend((repr(store), repr(store.address), without_secrets(url)))
-            try:
-                await store.create(LogInfo("run:a"), rows(1))
-            except StoreError as error:
-                seen.append("".join(traceback.format_exception(error)))
-            await store.close()
-
-    asyncio.run(main())
+    for url in (wrong, closed, f"{server().url}?password=swordfish&schema=t"):
+        store = connect(url)
+        assert isinstance(store, PostgresStore)
+        seen.extend((repr(store), repr(store.address), without_secrets(url)))
+        try:
+            await store.create(LogInfo("run:a"), rows(1))
+        except StoreError as error:
+            seen.append("".join(traceback.format_exception(error)))
+        await store.close()
     everything = "\n".join([*seen, caplog.text])
     assert "cannot be reached" in everything
     assert "authentication failed" in everything
@@ -150,32 +144,29 @@ def test_leases_go_by_the_clock_of_the_database() -> None:
     run(url, main)
 
 
-def test_who_follows_a_log_is_woken_when_another_process_writes() -> None:
+async def test_who_follows_a_log_is_woken_when_another_process_writes() -> None:
     url, log = schema(), run_log("r")
 
-    async def main() -> None:
-        writer, reader = PostgresStore(url), PostgresStore(url)
-        assert isinstance(reader, SupportsChangeSignal)
-        epoch = await writer.create(LogInfo(log), rows(1))
-        await reader.changed(log, 0, 1000.0)  # there is one already
-        for count in (1, 2, 3):
-            woken = asyncio.ensure_future(reader.changed(log, count, 1000.0))
-            await reader.changed(log, count, 0.001)
-            assert not woken.done()
-            await writer.append(log, epoch, rows(1, count))
-            await woken
-        await reader.changed(log, 2, 1000.0)  # known without asking
-        waiting = asyncio.ensure_future(reader.changed(log, 4, 1000.0))
-        await reader.changed(log, 4, 0.001)
-        asked(url, "SELECT count(pg_terminate_backend(pid)) FROM pg_stat_activity WHERE query LIKE 'LISTEN%'")
-        await waiting  # it can no longer be known
-        await writer.append(log, epoch, rows(1, 4))
-        await reader.changed(log, 4, 1000.0)  # listens again
-        await writer.close()
-        await reader.close()
-        await reader.changed(log, 5, 0.001)
-
-    asyncio.run(main())
+    writer, reader = PostgresStore(url), PostgresStore(url)
+    assert isinstance(reader, SupportsChangeSignal)
+    epoch = await writer.create(LogInfo(log), rows(1))
+    await reader.changed(log, 0, 1000.0)  # there is one already
+    for count in (1, 2, 3):
+        woken = asyncio.ensure_future(reader.changed(log, count, 1000.0))
+        await reader.changed(log, count, 0.001)
+        assert not woken.done()
+        await writer.append(log, epoch, rows(1, count))
+        await woken
+    await reader.changed(log, 2, 1000.0)  # known without asking
+    waiting = asyncio.ensure_future(reader.changed(log, 4, 1000.0))
+    await reader.changed(log, 4, 0.001)
+    asked(url, "SELECT count(pg_terminate_backend(pid)) FROM pg_stat_activity WHERE query LIKE 'LISTEN%'")
+    await waiting  # it can no longer be known
+    await writer.append(log, epoch, rows(1, 4))
+    await reader.changed(log, 4, 1000.0)  # listens again
+    await writer.close()
+    await reader.close()
+    await reader.changed(log, 5, 0.001)
 
 
 def test_nobody_is_told_where_nobody_listens() -> None:
@@ -217,59 +208,53 @@ def test_rows_of_many_runs_share_one_transaction() -> None:
 
 
 @pytest.mark.parametrize("cut", ["before it is done", "before it is said"])
-def test_a_connection_lost_in_the_midst_is_not_noticed(cut: str) -> None:
+async def test_a_connection_lost_in_the_midst_is_not_noticed(cut: str) -> None:
     url, log = schema(), run_log("r")
 
-    async def main() -> None:
-        async with Proxy(url) as proxy:
-            store = PostgresStore(proxy.url)
-            await store.find(log)
+    async with Proxy(url) as proxy:
+        store = PostgresStore(proxy.url)
+        await store.find(log)
 
-            async def through(value: str, work: Callable[[], Awaitable[Any]]) -> Any:
-                """Run something, and lose the connection at the statement with this value."""
-                proxy.cut(value.encode(), answered=cut == "before it is said")
-                result = await work()
-                assert proxy.cuts.pop() == value
-                return result
+        async def through(value: str, work: Callable[[], Awaitable[Any]]) -> Any:
+            """Run something, and lose the connection at the statement with this value."""
+            proxy.cut(value.encode(), answered=cut == "before it is said")
+            result = await work()
+            assert proxy.cuts.pop() == value
+            return result
 
-            known = rows(3)
-            epoch = await through(known[0].digest, lambda: store.create(LogInfo(log), known[:1], {"aa": b"x"}))
-            await through(known[1].digest, lambda: store.append(log, epoch, known[1:], {"bb": b"y"}))
-            assert await store.read(log) == known
-            assert (await store.blob(log, "aa"), await store.blob(log, "bb")) == (b"x", b"y")
-            newer = await through(store.owner, lambda: store.lease(log))
-            assert newer > epoch
-            with pytest.raises(LeaseLost):
-                await store.append(log, epoch, rows(1, 3))
-            await through(store.owner, lambda: store.release(log, newer))
-            info = await store.find(log)
-            assert info is not None
-            assert not info.owner
-            await store.close()
-
-    asyncio.run(main())
+        known = rows(3)
+        epoch = await through(known[0].digest, lambda: store.create(LogInfo(log), known[:1], {"aa": b"x"}))
+        await through(known[1].digest, lambda: store.append(log, epoch, known[1:], {"bb": b"y"}))
+        assert await store.read(log) == known
+        assert (await store.blob(log, "aa"), await store.blob(log, "bb")) == (b"x", b"y")
+        newer = await through(store.owner, lambda: store.lease(log))
+        assert newer > epoch
+        with pytest.raises(LeaseLost):
+            await store.append(log, epoch, rows(1, 3))
+        await through(store.owner, lambda: store.release(log, newer))
+        info = await store.find(log)
+        assert info is not None
+        assert not info.owner
+        await store.close()
 
 
-def test_a_server_that_stays_away_is_a_transient_error_and_nothing_is_written_after_it() -> None:
+async def test_a_server_that_stays_away_is_a_transient_error_and_nothing_is_written_after_it() -> None:
     url, log = schema("timeout=4"), run_log("r")
 
-    async def main() -> None:
-        async with Proxy(url) as proxy:
-            store = connect(proxy.url)
-            assert isinstance(store, PostgresStore)
-            epoch = await store.create(LogInfo(log), rows(1))
-            proxy.shut()
-            with pytest.raises(StoreUnavailable, match="cannot be reached") as raised:
-                await store.append(log, epoch, rows(1, 1))
-            assert is_transient(raised.value)
-            proxy.open()
-            with pytest.raises(LeaseLost):
-                await store.append(log, epoch, rows(1, 1))
-            assert await store.lease(log) == epoch + 1
-            assert await store.read(log) == rows(1)
-            await store.close()
-
-    asyncio.run(main())
+    async with Proxy(url) as proxy:
+        store = connect(proxy.url)
+        assert isinstance(store, PostgresStore)
+        epoch = await store.create(LogInfo(log), rows(1))
+        proxy.shut()
+        with pytest.raises(StoreUnavailable, match="cannot be reached") as raised:
+            await store.append(log, epoch, rows(1, 1))
+        assert is_transient(raised.value)
+        proxy.open()
+        with pytest.raises(LeaseLost):
+            await store.append(log, epoch, rows(1, 1))
+        assert await store.lease(log) == epoch + 1
+        assert await store.read(log) == rows(1)
+        await store.close()
 
 
 def test_a_deadlock_is_tried_again() -> None:
@@ -336,51 +321,42 @@ def test_long_names_of_schemas_share_no_channel() -> None:
     assert len(one._channel) <= 63
 
 
-def test_who_stops_following_while_the_listener_connects_stops_nobody_else() -> None:
+async def test_who_stops_following_while_the_listener_connects_stops_nobody_else() -> None:
     url, log = schema(), run_log("r")
 
-    async def main() -> None:
-        writer, reader = PostgresStore(url), PostgresStore(url)
-        epoch = await writer.create(LogInfo(log), rows(1))
-        leaves, stays = (asyncio.ensure_future(reader.changed(log, 1, 1000.0)) for _ in range(2))
-        await asyncio.sleep(0)
-        leaves.cancel()
-        await reader.changed(log, 1, 0.001)
-        await writer.append(log, epoch, rows(1, 1))
-        await stays
-        assert leaves.cancelled()
-        await writer.close()
-        await reader.close()
-
-    asyncio.run(main())
+    writer, reader = PostgresStore(url), PostgresStore(url)
+    epoch = await writer.create(LogInfo(log), rows(1))
+    leaves, stays = (asyncio.ensure_future(reader.changed(log, 1, 1000.0)) for _ in range(2))
+    await asyncio.sleep(0)
+    leaves.cancel()
+    await reader.changed(log, 1, 0.001)
+    await writer.append(log, epoch, rows(1, 1))
+    await stays
+    assert leaves.cancelled()
+    await writer.close()
+    await reader.close()
 
 
 @pytest.mark.parametrize("answered", [False, True])
-def test_a_server_that_was_lost_while_the_tables_were_made_was_reached(answered: bool) -> None:
-    async def main() -> None:
-        async with Proxy(schema()) as proxy:
-            store = PostgresStore(proxy.url)
-            proxy.cut(b"CREATE TABLE logs", answered=answered)
-            assert await store.create(LogInfo("run:r"), rows(1)) == 1
-            assert proxy.cuts
-            await store.close()
-
-    asyncio.run(main())
+async def test_a_server_that_was_lost_while_the_tables_were_made_was_reached(answered: bool) -> None:
+    async with Proxy(schema()) as proxy:
+        store = PostgresStore(proxy.url)
+        proxy.cut(b"CREATE TABLE logs", answered=answered)
+        assert await store.create(LogInfo("run:r"), rows(1)) == 1
+        assert proxy.cuts
+        await store.close()
 
 
-def test_what_reads_waits_for_a_server_that_what_writes_has_reached() -> None:
-    async def main() -> None:
-        async with Proxy(schema()) as proxy:
-            store = PostgresStore(proxy.url)
-            await store.create(LogInfo("run:r"), rows(1))
-            proxy.shut()
-            reading = asyncio.ensure_future(store.read("run:r"))
-            await until(lambda: proxy.refused)
-            proxy.open()
-            assert await reading == rows(1)
-            await store.close()
-
-    asyncio.run(main())
+async def test_what_reads_waits_for_a_server_that_what_writes_has_reached() -> None:
+    async with Proxy(schema()) as proxy:
+        store = PostgresStore(proxy.url)
+        await store.create(LogInfo("run:r"), rows(1))
+        proxy.shut()
+        reading = asyncio.ensure_future(store.read("run:r"))
+        await until(lambda: proxy.refused)
+        proxy.open()
+        assert await reading == rows(1)
+        await store.close()
 
 
 def test_a_driver_that_is_at_a_loss_when_its_connection_ends_is_asked_again() -> None:

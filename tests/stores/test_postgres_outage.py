@@ -72,17 +72,14 @@ async def examined(url: str, folder: Path) -> Verdict:
     return verdict
 
 
-def test_a_server_that_is_killed_in_the_middle_of_runs_loses_nothing(tmp_path: Path) -> None:
+async def test_a_server_that_is_killed_in_the_middle_of_runs_loses_nothing(tmp_path: Path) -> None:
     url = schema()
     short = f"{url}&timeout=4"
 
-    async def main() -> None:
-        went = await drive(short, tmp_path, Outage(25, back=False))
-        assert [type(each) for each in went] == [StoreUnavailable] * len(RUNS)
-        server().start()
-        asked(url, "UPDATE logs SET until = 0")  # nobody could give back leases: their time has passed
-        again = await drive(url, tmp_path, Outage(20, back=True))
-        assert [each.stop for each in again] == [stops.Completed()] * len(RUNS)
-        assert not await examined(url, tmp_path)
-
-    asyncio.run(main())
+    went = await drive(short, tmp_path, Outage(25, back=False))
+    assert [type(each) for each in went] == [StoreUnavailable] * len(RUNS)
+    server().start()
+    asked(url, "UPDATE logs SET until = 0")  # nobody could give back leases: their time has passed
+    again = await drive(url, tmp_path, Outage(20, back=True))
+    assert [each.stop for each in again] == [stops.Completed()] * len(RUNS)
+    assert not await examined(url, tmp_path)

@@ -10,7 +10,6 @@ from typing import Any
 import pytest
 
 from tests.stores.server import asked, schema
-from ziggurat.core.queue import Claim
 from ziggurat.core.store import LogInfo, Store, run_log
 from ziggurat.databases.postgres.schema import MIGRATIONS as POSTGRES_MIGRATIONS
 from ziggurat.databases.sqlite.schema import APPLICATION, MIGRATIONS
@@ -22,19 +21,13 @@ from ziggurat.testing.clock import HandClock
 from ziggurat.testing.under_test import rows
 
 
-async def _claimed_in(store: Store) -> list[Claim]:
-    try:
-        return await store.claim("desk", 9)
-    finally:
-        await store.close()
-
-
-def _check_upgraded(store: Store) -> None:
-    claims = asyncio.run(_claimed_in(store))
+async def _check_upgraded(store: Store) -> None:
+    claims = await store.claim("desk", 9)
+    await store.close()
     assert [(claim.log, claim.lost) for claim in claims] == [("run:old", False)]
 
 
-def test_an_old_database_is_upgraded_and_its_interrupted_runs_are_due(tmp_path: Path) -> None:
+async def test_an_old_database_is_upgraded_and_its_interrupted_runs_are_due(tmp_path: Path) -> None:
     with closing(sqlite3.connect(tmp_path / "old.db")) as connection:
         for statement in (step for steps in MIGRATIONS[:2] for step in steps):
             connection.execute(statement)
@@ -44,10 +37,10 @@ def test_an_old_database_is_upgraded_and_its_interrupted_runs_are_due(tmp_path: 
         connection.execute(f"PRAGMA application_id = {APPLICATION}")
         connection.execute("PRAGMA user_version = 2")
         connection.commit()
-    _check_upgraded(SqliteStore(tmp_path / "old.db"))
+    await _check_upgraded(SqliteStore(tmp_path / "old.db"))
 
 
-def test_an_old_schema_is_upgraded_and_its_interrupted_runs_are_due() -> None:
+async def test_an_old_schema_is_upgraded_and_its_interrupted_runs_are_due() -> None:
     url = schema()
     asked(
         url,
@@ -58,28 +51,25 @@ def test_an_old_schema_is_upgraded_and_its_interrupted_runs_are_due() -> None:
         ),
         migrations=POSTGRES_MIGRATIONS[:3],
     )
-    _check_upgraded(PostgresStore(url))
+    await _check_upgraded(PostgresStore(url))
 
 
-def test_an_old_folder_is_surveyed_and_its_interrupted_runs_are_due(tmp_path: Path) -> None:
-    async def write() -> None:
-        store = FileStore(tmp_path)
-        for name, status in (("run:old", "running"), ("run:over", "Completed"), ("session:s", "running")):
-            epoch = await store.create(LogInfo(name, "desk", due=0.0), rows(1))
-            await store.append(name, epoch, rows(1, 1, status=status), release=True)
-        await store.close()
-
-    asyncio.run(write())
+async def test_an_old_folder_is_surveyed_and_its_interrupted_runs_are_due(tmp_path: Path) -> None:
+    store = FileStore(tmp_path)
+    for name, status in (("run:old", "running"), ("run:over", "Completed"), ("session:s", "running")):
+        epoch = await store.create(LogInfo(name, "desk", due=0.0), rows(1))
+        await store.append(name, epoch, rows(1, 1, status=status), release=True)
+    await store.close()
     for path in (tmp_path / "queue").iterdir():
         path.unlink()
     for path in (tmp_path / "logs").glob("*/info.json"):
         info = json.loads(path.read_text())
         del info["due"], info["priority"]
         path.write_text(json.dumps(info))
-    _check_upgraded(FileStore(tmp_path))
+    await _check_upgraded(FileStore(tmp_path))
 
 
-def test_a_claim_does_not_look_at_what_is_not_due(tmp_path: Path) -> None:
+async def test_a_claim_does_not_look_at_what_is_not_due(tmp_path: Path) -> None:
     steps = 0
 
     def connect(*arguments: Any, **more: Any) -> sqlite3.Connection:
@@ -91,34 +81,30 @@ def test_a_claim_does_not_look_at_what_is_not_due(tmp_path: Path) -> None:
         connection.set_progress_handler(step, 1)
         return connection
 
-    async def go() -> list[int]:
-        store = SqliteStore(tmp_path / "runs.db", synchronous="NORMAL", connect=connect)
-        await store.create(LogInfo("run:busy", "desk", due=0.0), rows(1))
-        await store.release("run:busy", 1)
-        nonlocal steps
-        counts = []
-        for many in (10, 3_000):
-            await store.close()
-            with closing(sqlite3.connect(tmp_path / "runs.db")) as connection:
-                connection.executemany(
-                    "INSERT INTO logs (log, agent, request, created, status, updated, count, owner, until, epoch, "
-                    "problem, due, priority) VALUES (?, 'desk', '', 1, ?, 1, 1, '', 0, 1, '', ?, ?)",
-                    [
-                        (f"run:{many}-{at}", ("running", "Completed")[at % 2], (1e12, None)[at % 2], at % 3)
-                        for at in range(many)
-                    ],
-                )
-                connection.commit()
-            store = SqliteStore(tmp_path / "runs.db", synchronous="NORMAL", connect=connect)
-            assert await store.inbox("run:none") == []  # opens the database
-            steps = 0
-            (claim,) = await store.claim("desk", 5)
-            counts.append(steps)
-            await store.release(claim.log, claim.epoch)
+    store = SqliteStore(tmp_path / "runs.db", synchronous="NORMAL", connect=connect)
+    await store.create(LogInfo("run:busy", "desk", due=0.0), rows(1))
+    await store.release("run:busy", 1)
+    counts = []
+    for many in (10, 3_000):
         await store.close()
-        return counts
-
-    few, many = asyncio.run(go())
+        with closing(sqlite3.connect(tmp_path / "runs.db")) as connection:
+            connection.executemany(
+                "INSERT INTO logs (log, agent, request, created, status, updated, count, owner, until, epoch, "
+                "problem, due, priority) VALUES (?, 'desk', '', 1, ?, 1, 1, '', 0, 1, '', ?, ?)",
+                [
+                    (f"run:{many}-{at}", ("running", "Completed")[at % 2], (1e12, None)[at % 2], at % 3)
+                    for at in range(many)
+                ],
+            )
+            connection.commit()
+        store = SqliteStore(tmp_path / "runs.db", synchronous="NORMAL", connect=connect)
+        assert await store.inbox("run:none") == []  # opens the database
+        steps = 0
+        (claim,) = await store.claim("desk", 5)
+        counts.append(steps)
+        await store.release(claim.log, claim.epoch)
+    await store.close()
+    few, many = counts
     assert many < 1.2 * few
 
 
@@ -156,46 +142,40 @@ def _column(url: str, statement: str) -> list[str]:
 
 
 @pytest.mark.parametrize("due", [None, 5.0])
-def test_a_file_of_the_queue_that_a_crash_left_is_checked(tmp_path: Path, due: float | None) -> None:
-    async def go() -> None:
-        store, log = FileStore(tmp_path), run_log("r")
-        epoch = await store.create(LogInfo(log, "desk", due=0.0), rows(1))
-        (entry,) = (tmp_path / "queue").iterdir()
-        before = entry.read_bytes()
-        await store.append(log, epoch, rows(1, 1, status="Failed"), release=True, due=due)
-        entry.write_bytes(before)
-        assert await store.claim("desk") == []
-        assert not entry.exists()
-        entry.write_bytes(b"")
-        assert await store.claim("desk") == []
-        await store.close()
-
-    asyncio.run(go())
+async def test_a_file_of_the_queue_that_a_crash_left_is_checked(tmp_path: Path, due: float | None) -> None:
+    store, log = FileStore(tmp_path), run_log("r")
+    epoch = await store.create(LogInfo(log, "desk", due=0.0), rows(1))
+    (entry,) = (tmp_path / "queue").iterdir()
+    before = entry.read_bytes()
+    await store.append(log, epoch, rows(1, 1, status="Failed"), release=True, due=due)
+    entry.write_bytes(before)
+    assert await store.claim("desk") == []
+    assert not entry.exists()
+    entry.write_bytes(b"")
+    assert await store.claim("desk") == []
+    await store.close()
 
 
 @pytest.mark.parametrize("kind", ["sqlite", "postgres"])
-def test_lost_runs_are_found_within_a_second_while_others_wait(kind: str, tmp_path: Path) -> None:
+async def test_lost_runs_are_found_within_a_second_while_others_wait(kind: str, tmp_path: Path) -> None:
     clock, url = HandClock(), "" if kind == "sqlite" else schema()
 
     def opened() -> Store:
         return SqliteStore(tmp_path / "runs.db", clock=clock) if kind == "sqlite" else PostgresStore(url, clock=clock)
 
-    async def go() -> None:
-        store, elsewhere = opened(), opened()
-        for number in range(9):
-            log = f"run:{number}"
-            owner = elsewhere if number < 2 else store
-            epoch = await owner.create(LogInfo(log, "desk", due=0.0, priority=number < 2), rows(1))
-            if number >= 2:
-                await store.release(log, epoch)
-        claimed = [claim.log for claim in await store.claim("desk")]
-        clock.skip(31.0)  # the leases elsewhere lapse
-        claimed += [claim.log for _ in range(2) for claim in await store.claim("desk")]
-        assert claimed == ["run:2", "run:0", "run:3"], "it has looked for them in this second"
-        clock.skip(1.0)
-        assert [claim.log for claim in await store.claim("desk")] == ["run:1"]
-        assert len(await store.claim("desk", 9)) == 5
-        await elsewhere.close()
-        await store.close()
-
-    asyncio.run(go())
+    store, elsewhere = opened(), opened()
+    for number in range(9):
+        log = f"run:{number}"
+        owner = elsewhere if number < 2 else store
+        epoch = await owner.create(LogInfo(log, "desk", due=0.0, priority=number < 2), rows(1))
+        if number >= 2:
+            await store.release(log, epoch)
+    claimed = [claim.log for claim in await store.claim("desk")]
+    clock.skip(31.0)  # the leases elsewhere lapse
+    claimed += [claim.log for _ in range(2) for claim in await store.claim("desk")]
+    assert claimed == ["run:2", "run:0", "run:3"], "it has looked for them in this second"
+    clock.skip(1.0)
+    assert [claim.log for claim in await store.claim("desk")] == ["run:1"]
+    assert len(await store.claim("desk", 9)) == 5
+    await elsewhere.close()
+    await store.close()

@@ -1,6 +1,5 @@
 """Random lives of a queue, on every store, compared with a list in memory."""
 
-import asyncio
 import random
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -157,5 +156,5 @@ class _Life:
 
 @pytest.mark.parametrize("seed", range(3))
 @pytest.mark.parametrize("kind", [kind for kind in STORES if kind != "sqlite"])  # `fast` is the same with other flushes
-def test_a_queue_does_what_a_list_says(kind: str, seed: int, tmp_path: Path) -> None:
-    asyncio.run(_Life(STORES[kind](tmp_path), seed).live(70))
+async def test_a_queue_does_what_a_list_says(kind: str, seed: int, tmp_path: Path) -> None:
+    await _Life(STORES[kind](tmp_path), seed).live(70)

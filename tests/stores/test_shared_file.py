@@ -1,6 +1,5 @@
 """Several stores of one process on one database, while other processes come and go."""
 
-import asyncio
 import subprocess
 import sys
 from collections.abc import Awaitable, Callable
@@ -52,21 +51,18 @@ async def _runs(path: Path) -> None:
 
 
 @pytest.mark.parametrize("second", [_memory, _graph, _runs])
-def test_nothing_is_lost_when_another_store_of_the_process_opens_the_file(
+async def test_nothing_is_lost_when_another_store_of_the_process_opens_the_file(
     tmp_path: Path, second: Callable[[Path], Awaitable[None]]
 ) -> None:
     """A second opening must not drop the first connection's locks: another process would then remove its log."""
 
-    async def main() -> None:
-        path, first = tmp_path / "runs.db", rows(3)
-        store = SqliteStore(path)
-        await store.create(LogInfo("run:r", "agent"), first[:1])
-        await second(path)
-        assert _count_elsewhere(path) == 1
-        await store.append("run:r", 1, first[1:2])
-        assert _count_elsewhere(path) == 2
-        await store.append("run:r", 1, first[2:])
-        await store.close()
-        assert _count_elsewhere(path) == 3
-
-    asyncio.run(main())
+    path, first = tmp_path / "runs.db", rows(3)
+    store = SqliteStore(path)
+    await store.create(LogInfo("run:r", "agent"), first[:1])
+    await second(path)
+    assert _count_elsewhere(path) == 1
+    await store.append("run:r", 1, first[1:2])
+    assert _count_elsewhere(path) == 2
+    await store.append("run:r", 1, first[2:])
+    await store.close()
+    assert _count_elsewhere(path) == 3

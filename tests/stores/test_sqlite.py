@@ -95,7 +95,7 @@ _FOREIGN: dict[str, tuple[str, ...]] = {
 
 @pytest.mark.parametrize("guarded", [False, True])
 @pytest.mark.parametrize("kind", _FOREIGN)
-def test_a_database_of_another_program_is_left_alone(
+async def test_a_database_of_another_program_is_left_alone(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: str, guarded: bool
 ) -> None:
     monkeypatch.setattr(sqlite_connection, "has_wal_reset_bug", lambda: guarded)
@@ -106,25 +106,22 @@ def test_a_database_of_another_program_is_left_alone(
     connection.close()
     before = path.read_bytes()
 
-    async def refused() -> None:
-        store = _store(tmp_path)
-        for attempt in (store.find("run:r"), store.create(LogInfo("run:r", "agent"), _rows(1))):
-            with pytest.raises(StoreError, match="another program"):
-                await attempt
-        await store.close()
-
-    asyncio.run(refused())
+    store = _store(tmp_path)
+    for attempt in (store.find("run:r"), store.create(LogInfo("run:r", "agent"), _rows(1))):
+        with pytest.raises(StoreError, match="another program"):
+            await attempt
+    await store.close()
     assert path.read_bytes() == before
     assert list(tmp_path.iterdir()) == [path], "nothing is left beside it"
 
 
 @pytest.mark.parametrize("statements", [("PRAGMA journal_mode = WAL",), ("CREATE TABLE a (x)", "DROP TABLE a"), ()])
-def test_an_empty_database_is_taken(tmp_path: Path, statements: tuple[str, ...]) -> None:
+async def test_an_empty_database_is_taken(tmp_path: Path, statements: tuple[str, ...]) -> None:
     connection = sqlite3.connect(tmp_path / "runs.db")
     for statement in statements:
         connection.execute(statement)
     connection.close()
-    assert asyncio.run(_found(tmp_path)) is None
+    assert await _found(tmp_path) is None
 
 
 def test_what_is_no_database_is_told(tmp_path: Path) -> None:
@@ -145,7 +142,7 @@ _HOT = bytes.fromhex("d9d505f920a163d7 00000000 7b3a09c4 00000000 00000200 00001
 
 @pytest.mark.parametrize("guarded", [False, True])
 @pytest.mark.parametrize("left", [0, 1, 15, 16, 18, 99, 100, 512, 4095])
-def test_a_database_that_was_being_created_when_power_was_lost_is_created_again(
+async def test_a_database_that_was_being_created_when_power_was_lost_is_created_again(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, left: int, guarded: bool
 ) -> None:
     monkeypatch.setattr(sqlite_connection, "has_wal_reset_bug", lambda: guarded)
@@ -157,7 +154,7 @@ def test_a_database_that_was_being_created_when_power_was_lost_is_created_again(
         folder.mkdir()
         (folder / "runs.db").write_bytes(torn)
         (folder / "runs.db-journal").write_bytes(_HOT)
-        assert asyncio.run(_found(folder)) is None
+        assert await _found(folder) is None
 
 
 def test_a_damaged_database_is_not_created_again(tmp_path: Path) -> None:
@@ -201,82 +198,70 @@ def test_versions_that_may_damage_a_database_are_known(version: tuple[int, ...],
     assert has_wal_reset_bug(version) is bug
 
 
-def test_a_lease_is_renewed_while_its_store_lives_and_passes_on_when_it_does_not(tmp_path: Path) -> None:
-    async def main() -> None:
-        clock = HandClock()
-        holder, other = _store(tmp_path, clock=clock, lease=0.04), _store(tmp_path, clock=clock, lease=0.04)
-        epoch = await holder.create(LogInfo("run:r"), _rows(1))
-        for _ in range(3):
-            await clock.advance(0.03)
-            renewed, until = clock.now() + 0.04, 0.0
-            while until < renewed:  # its thread sees to it between jobs, and goes by the time of the system
-                await holder.find("run:other")
-                with sqlite3.connect(tmp_path / "runs.db") as connection:
-                    until = connection.execute("SELECT until FROM logs").fetchone()[0]
-                connection.close()
-            with pytest.raises(LeaseHeld):
-                await other.lease("run:r")
-        holder._writer.close()  # it is stopped without a word
-        await clock.advance(0.05)
-        assert await other.lease("run:r") > epoch
-        await other.close()
-
-    asyncio.run(main())
+async def test_a_lease_is_renewed_while_its_store_lives_and_passes_on_when_it_does_not(tmp_path: Path) -> None:
+    clock = HandClock()
+    holder, other = _store(tmp_path, clock=clock, lease=0.04), _store(tmp_path, clock=clock, lease=0.04)
+    epoch = await holder.create(LogInfo("run:r"), _rows(1))
+    for _ in range(3):
+        await clock.advance(0.03)
+        renewed, until = clock.now() + 0.04, 0.0
+        while until < renewed:  # its thread sees to it between jobs, and goes by the time of the system
+            await holder.find("run:other")
+            with sqlite3.connect(tmp_path / "runs.db") as connection:
+                until = connection.execute("SELECT until FROM logs").fetchone()[0]
+            connection.close()
+        with pytest.raises(LeaseHeld):
+            await other.lease("run:r")
+    holder._writer.close()  # it is stopped without a word
+    await clock.advance(0.05)
+    assert await other.lease("run:r") > epoch
+    await other.close()
 
 
-def test_a_clock_that_jumps_takes_no_lease_from_a_writer_that_nobody_followed(tmp_path: Path) -> None:
-    async def main() -> None:
-        clock = HandClock()
-        holder, other = _store(tmp_path, clock=clock), _store(tmp_path, clock=clock)
-        epoch = await holder.create(LogInfo("run:r"), _rows(2)[:1])
-        await clock.advance(3600)
-        await holder.append("run:r", epoch, _rows(2)[1:])  # its time is over, and nobody took it
-        await clock.advance(3600)
-        await other.lease("run:r")
-        with pytest.raises(LeaseLost):
-            await holder.append("run:r", epoch, [Row(3, "", b"{}")])
-        for store in (holder, other):
-            await store.close()
-
-    asyncio.run(main())
+async def test_a_clock_that_jumps_takes_no_lease_from_a_writer_that_nobody_followed(tmp_path: Path) -> None:
+    clock = HandClock()
+    holder, other = _store(tmp_path, clock=clock), _store(tmp_path, clock=clock)
+    epoch = await holder.create(LogInfo("run:r"), _rows(2)[:1])
+    await clock.advance(3600)
+    await holder.append("run:r", epoch, _rows(2)[1:])  # its time is over, and nobody took it
+    await clock.advance(3600)
+    await other.lease("run:r")
+    with pytest.raises(LeaseLost):
+        await holder.append("run:r", epoch, [Row(3, "", b"{}")])
+    for store in (holder, other):
+        await store.close()
 
 
-def test_a_log_removed_and_made_anew_by_another_takes_no_rows_of_its_former_writer(tmp_path: Path) -> None:
-    async def main() -> None:
-        one, two = _store(tmp_path), _store(tmp_path)
-        epoch = await one.create(LogInfo("run:r"), _rows(1))
-        await two.delete("run:r")
-        assert await two.create(LogInfo("run:r"), _rows(1)) == epoch
-        with pytest.raises(LeaseLost):
-            await one.append("run:r", epoch, [Row(2, "", b"{}")])
-        for store in (one, two):
-            await store.close()
-
-    asyncio.run(main())
+async def test_a_log_removed_and_made_anew_by_another_takes_no_rows_of_its_former_writer(tmp_path: Path) -> None:
+    one, two = _store(tmp_path), _store(tmp_path)
+    epoch = await one.create(LogInfo("run:r"), _rows(1))
+    await two.delete("run:r")
+    assert await two.create(LogInfo("run:r"), _rows(1)) == epoch
+    with pytest.raises(LeaseLost):
+        await one.append("run:r", epoch, [Row(2, "", b"{}")])
+    for store in (one, two):
+        await store.close()
 
 
-def test_when_it_was_changed_is_told_here_at_once_and_elsewhere_when_the_lease_is_renewed(tmp_path: Path) -> None:
-    async def main() -> None:
-        clock = HandClock()
-        holder, other = _store(tmp_path, clock=clock), _store(tmp_path, clock=clock)
-        epoch = await holder.create(LogInfo("run:r"), _rows(2)[:1])
-        began = clock.now()
-        await clock.advance(5)
-        await holder.append("run:r", epoch, _rows(2)[1:])
-        here, there = await holder.find("run:r"), await other.find("run:r")
-        assert here is not None
-        assert there is not None
-        assert (here.updated, here.count) == (began + 5, 2)
-        assert (there.updated, there.count) == (began, 2)
-        assert [info.updated for info in await holder.logs()] == [began + 5]
-        assert [info.updated for info in await other.logs()] == [began + 5]
-        for store in (holder, other):
-            await store.close()
-
-    asyncio.run(main())
+async def test_when_it_was_changed_is_told_here_at_once_and_elsewhere_when_the_lease_is_renewed(tmp_path: Path) -> None:
+    clock = HandClock()
+    holder, other = _store(tmp_path, clock=clock), _store(tmp_path, clock=clock)
+    epoch = await holder.create(LogInfo("run:r"), _rows(2)[:1])
+    began = clock.now()
+    await clock.advance(5)
+    await holder.append("run:r", epoch, _rows(2)[1:])
+    here, there = await holder.find("run:r"), await other.find("run:r")
+    assert here is not None
+    assert there is not None
+    assert (here.updated, here.count) == (began + 5, 2)
+    assert (there.updated, there.count) == (began, 2)
+    assert [info.updated for info in await holder.logs()] == [began + 5]
+    assert [info.updated for info in await other.logs()] == [began + 5]
+    for store in (holder, other):
+        await store.close()
 
 
-def test_of_ten_thousand_runs_only_those_that_are_listed_are_looked_at(tmp_path: Path) -> None:
+async def test_of_ten_thousand_runs_only_those_that_are_listed_are_looked_at(tmp_path: Path) -> None:
     steps = 0
 
     def counted(*arguments: Any, **options: Any) -> sqlite3.Connection:
@@ -312,7 +297,7 @@ def test_of_ten_thousand_runs_only_those_that_are_listed_are_looked_at(tmp_path:
         await store.close()
         return took
 
-    assert 50 < asyncio.run(main()) < 10_000
+    assert 50 < await main() < 10_000
 
 
 async def look() -> str:
@@ -320,95 +305,83 @@ async def look() -> str:
     return "seen"
 
 
-def test_one_id_begun_twice_at_once_is_begun_once(tmp_path: Path) -> None:
-    async def main() -> None:
-        stores = [_store(tmp_path), _store(tmp_path)]
-        model = ScriptedModel(always="done")
-        for at, (left, right) in enumerate([(stores[0], stores[0]), (stores[0], stores[1])]):
-            agents = [Agent(model, store=store, name="one") for store in (left, right)]
-            outcomes = await asyncio.gather(
-                *(agent.run("go", run_id=f"r-{at}") for agent in agents), return_exceptions=True
-            )
-            ended = [outcome for outcome in outcomes if not isinstance(outcome, BaseException)]
-            refused = [outcome for outcome in outcomes if isinstance(outcome, BaseException)]
-            assert ended
-            assert all(run.text == "done" for run in ended)
-            assert all(isinstance(error, (ConfigurationError, LeaseHeld)) for error in refused)
-            again = await Agent(model, store=left, name="one").run("go", run_id=f"r-{at}")
-            assert again.messages == ended[0].messages
-        assert len(model.calls) == 2
-        for store in stores:
-            await store.close()
-
-    asyncio.run(main())
-
-
-def test_old_runs_are_removed_while_others_go_on(tmp_path: Path) -> None:
-    async def main() -> None:
-        store = _store(tmp_path)
-        replies = [tool_call("look") for _ in range(30)]
-        old = [Agent(ScriptedModel("done"), store=store).run("go", run_id=f"old-{n}") for n in range(20)]
-        await asyncio.gather(*old)
-        before = max(info.updated for info in await store.logs()) + 1e-6
-        agents = [Agent(ScriptedModel(*replies, "done"), tools=[look], max_steps=40, store=store) for _ in range(5)]
-        going = [asyncio.ensure_future(agent.run("go", run_id=f"new-{n}")) for n, agent in enumerate(agents)]
-        removed = 0
-        while removed < 20:
-            removed += await store.vacuum(before)
-        runs = await asyncio.gather(*going)
-        assert {run.stop for run in runs} == {stops.Completed()}
-        assert sorted(info.id for info in await store.logs("run:")) == [f"new-{n}" for n in range(5)]
+async def test_one_id_begun_twice_at_once_is_begun_once(tmp_path: Path) -> None:
+    stores = [_store(tmp_path), _store(tmp_path)]
+    model = ScriptedModel(always="done")
+    for at, (left, right) in enumerate([(stores[0], stores[0]), (stores[0], stores[1])]):
+        agents = [Agent(model, store=store, name="one") for store in (left, right)]
+        outcomes = await asyncio.gather(
+            *(agent.run("go", run_id=f"r-{at}") for agent in agents), return_exceptions=True
+        )
+        ended = [outcome for outcome in outcomes if not isinstance(outcome, BaseException)]
+        refused = [outcome for outcome in outcomes if isinstance(outcome, BaseException)]
+        assert ended
+        assert all(run.text == "done" for run in ended)
+        assert all(isinstance(error, (ConfigurationError, LeaseHeld)) for error in refused)
+        again = await Agent(model, store=left, name="one").run("go", run_id=f"r-{at}")
+        assert again.messages == ended[0].messages
+    assert len(model.calls) == 2
+    for store in stores:
         await store.close()
 
-    asyncio.run(main())
+
+async def test_old_runs_are_removed_while_others_go_on(tmp_path: Path) -> None:
+    store = _store(tmp_path)
+    replies = [tool_call("look") for _ in range(30)]
+    old = [Agent(ScriptedModel("done"), store=store).run("go", run_id=f"old-{n}") for n in range(20)]
+    await asyncio.gather(*old)
+    before = max(info.updated for info in await store.logs()) + 1e-6
+    agents = [Agent(ScriptedModel(*replies, "done"), tools=[look], max_steps=40, store=store) for _ in range(5)]
+    going = [asyncio.ensure_future(agent.run("go", run_id=f"new-{n}")) for n, agent in enumerate(agents)]
+    removed = 0
+    while removed < 20:
+        removed += await store.vacuum(before)
+    runs = await asyncio.gather(*going)
+    assert {run.stop for run in runs} == {stops.Completed()}
+    assert sorted(info.id for info in await store.logs("run:")) == [f"new-{n}" for n in range(5)]
+    await store.close()
 
 
-def test_ten_megabytes_go_beside_the_record_and_come_back(tmp_path: Path) -> None:
+async def test_ten_megabytes_go_beside_the_record_and_come_back(tmp_path: Path) -> None:
     async def large() -> bytes | str:
         """Return much."""
         return "x" * 10_000_000
 
-    async def main() -> None:
-        store = _store(tmp_path)
-        agent = Agent(ScriptedModel(tool_call("large"), "done"), tools=[large], store=store)
-        run = await agent.run("go", run_id="r")
-        rows = await store.read("run:r")
-        assert max(len(row.data) for row in rows) < 100_000
+    store = _store(tmp_path)
+    agent = Agent(ScriptedModel(tool_call("large"), "done"), tools=[large], store=store)
+    run = await agent.run("go", run_id="r")
+    rows = await store.read("run:r")
+    assert max(len(row.data) for row in rows) < 100_000
+    await store.close()
+    store = _store(tmp_path)
+    again = await Agent(ScriptedModel(always="unasked"), tools=[large], store=store).run("go", run_id="r")
+    assert again.messages == run.messages
+    await store.close()
+
+
+async def test_two_readers_in_another_process_follow_while_it_is_written(tmp_path: Path) -> None:
+    writing, reading = _store(tmp_path), _store(tmp_path)
+    replies = [tool_call("look") for _ in range(10)]
+    agent = Agent(ScriptedModel(*replies, "done"), tools=[look], max_steps=20, store=writing)
+    begun = asyncio.Event()
+
+    async def told(event: object) -> None:
+        begun.set()
+
+    run = asyncio.ensure_future(agent.run("go", run_id="r", listeners=[told]))
+    await begun.wait()
+    other = Agent(ScriptedModel(always="unasked"), tools=[look], store=reading)
+
+    async def follow(after: int) -> list[int]:
+        return [heard.number async for heard in other.subscribe("r", after=after)]
+
+    early, late = await asyncio.gather(follow(0), follow(5))
+    await run
+    assert early == list(range(1, early[-1] + 1))
+    assert late == early[5:]
+    assert early[-1] == len(await reading.read("run:r"))
+    for store in (writing, reading):
         await store.close()
-        store = _store(tmp_path)
-        again = await Agent(ScriptedModel(always="unasked"), tools=[large], store=store).run("go", run_id="r")
-        assert again.messages == run.messages
-        await store.close()
-
-    asyncio.run(main())
-
-
-def test_two_readers_in_another_process_follow_while_it_is_written(tmp_path: Path) -> None:
-    async def main() -> None:
-        writing, reading = _store(tmp_path), _store(tmp_path)
-        replies = [tool_call("look") for _ in range(10)]
-        agent = Agent(ScriptedModel(*replies, "done"), tools=[look], max_steps=20, store=writing)
-        begun = asyncio.Event()
-
-        async def told(event: object) -> None:
-            begun.set()
-
-        run = asyncio.ensure_future(agent.run("go", run_id="r", listeners=[told]))
-        await begun.wait()
-        other = Agent(ScriptedModel(always="unasked"), tools=[look], store=reading)
-
-        async def follow(after: int) -> list[int]:
-            return [heard.number async for heard in other.subscribe("r", after=after)]
-
-        early, late = await asyncio.gather(follow(0), follow(5))
-        await run
-        assert early == list(range(1, early[-1] + 1))
-        assert late == early[5:]
-        assert early[-1] == len(await reading.read("run:r"))
-        for store in (writing, reading):
-            await store.close()
-
-    asyncio.run(main())
 
 
 @pytest.mark.parametrize(
@@ -420,7 +393,7 @@ def test_two_readers_in_another_process_follow_while_it_is_written(tmp_path: Pat
         ("FULL", 100, None, False),
     ],
 )
-def test_little_is_written_at_once_where_a_commit_flushes_nothing_and_all_else_in_the_thread(
+async def test_little_is_written_at_once_where_a_commit_flushes_nothing_and_all_else_in_the_thread(
     tmp_path: Path, synchronous: Literal["FULL", "NORMAL"], size: int, blobs: dict[str, bytes] | None, expected: bool
 ) -> None:
     async def main() -> bool:
@@ -438,40 +411,39 @@ def test_little_is_written_at_once_where_a_commit_flushes_nothing_and_all_else_i
         await store.close()
         return at_once
 
-    assert asyncio.run(main()) is expected
+    assert await main() is expected
 
 
-def test_an_interrupt_while_a_run_writes_at_once_leaves_nobody_waiting_and_nothing_half_written(tmp_path: Path) -> None:
-    async def main() -> None:
-        store = _store(tmp_path)
-        epoch = await store.create(LogInfo("run:r"), _rows(1))
-        journal = StoredJournal(store, "run:r", epoch, clock=HandClock())
-        rows = await store.read("run:r")
-        journal._stable, journal._digest = 1, rows[-1].digest
-        interrupt(store)
-        waiting = journal.append(Result("run/step-1/tool-1:look", "look", None, "rain", (), 0.0))
-        assert waiting is not None
-        with pytest.raises(KeyboardInterrupt):
-            journal._flush()
-        with pytest.raises(StoreError, match="interrupted; resume the run"):
-            await waiting
-        assert journal.refusing
-        other = _store(tmp_path)
-        assert await other.read("run:r") == rows
-        await other.close()
-        await store.close()
-
+async def test_an_interrupt_while_a_run_writes_at_once_leaves_nobody_waiting_and_nothing_half_written(
+    tmp_path: Path,
+) -> None:
     def interrupt(store: SqliteStore) -> None:
         def interrupted(statement: str, values: object) -> None:
             raise KeyboardInterrupt
 
         store._database.many = interrupted  # type: ignore[method-assign]
 
-    asyncio.run(main())
+    store = _store(tmp_path)
+    epoch = await store.create(LogInfo("run:r"), _rows(1))
+    journal = StoredJournal(store, "run:r", epoch, clock=HandClock())
+    rows = await store.read("run:r")
+    journal._stable, journal._digest = 1, rows[-1].digest
+    interrupt(store)
+    waiting = journal.append(Result("run/step-1/tool-1:look", "look", None, "rain", (), 0.0))
+    assert waiting is not None
+    with pytest.raises(KeyboardInterrupt):
+        journal._flush()
+    with pytest.raises(StoreError, match="interrupted; resume the run"):
+        await waiting
+    assert journal.refusing
+    other = _store(tmp_path)
+    assert await other.read("run:r") == rows
+    await other.close()
+    await store.close()
 
 
 @pytest.mark.parametrize("tasks", [1, 3])
-def test_what_a_task_appends_alone_is_durable_without_a_turn_of_the_loop_and_parallel_entries_are_one_write(
+async def test_what_a_task_appends_alone_is_durable_without_a_turn_of_the_loop_and_parallel_entries_are_one_write(
     tmp_path: Path, tasks: int
 ) -> None:
     written: list[int] = []
@@ -494,20 +466,17 @@ def test_what_a_task_appends_alone_is_durable_without_a_turn_of_the_loop_and_par
             await asyncio.sleep(0)
         return at_once
 
-    async def main() -> list[bool]:
-        store = Counted(tmp_path / "runs.db", synchronous="NORMAL")
-        epoch = await store.create(LogInfo("run:r"), _rows(1))
-        journal = StoredJournal(store, "run:r", epoch, clock=HandClock())
-        (first,) = await store.read("run:r")
-        journal._stable, journal._digest = 1, first.digest
-        journal.entries.append(Result("first", "first", None, 0, (), 0.0))
-        results = await asyncio.gather(*(append(journal, f"t{number}") for number in range(tasks)))
-        rows = await store.read("run:r")
-        assert [row.number for row in rows] == list(range(1, 12 * tasks + 2))
-        await store.close()
-        return [each for result in results for each in result]
-
-    at_once = asyncio.run(main())
+    store = Counted(tmp_path / "runs.db", synchronous="NORMAL")
+    epoch = await store.create(LogInfo("run:r"), _rows(1))
+    journal = StoredJournal(store, "run:r", epoch, clock=HandClock())
+    (first,) = await store.read("run:r")
+    journal._stable, journal._digest = 1, first.digest
+    journal.entries.append(Result("first", "first", None, 0, (), 0.0))
+    results = await asyncio.gather(*(append(journal, f"t{number}") for number in range(tasks)))
+    rows = await store.read("run:r")
+    assert [row.number for row in rows] == list(range(1, 12 * tasks + 2))
+    await store.close()
+    at_once = [each for result in results for each in result]
     if tasks == 1:
         assert at_once[0] is False  # nobody knows yet that it is alone
         assert sum(at_once) >= 10

@@ -1,9 +1,6 @@
 """Models of teams' members: they answer by what they are shown, so that another process can make them again."""
 
-import asyncio
-from collections.abc import Callable, Coroutine
-from functools import wraps
-from typing import Any, ParamSpec
+from collections.abc import Callable
 
 from ziggurat.core.context import Context
 from ziggurat.messages.message import Message, assistant
@@ -11,7 +8,6 @@ from ziggurat.messages.model import ModelRequest, ModelResponse
 from ziggurat.messages.parts import ToolCall
 from ziggurat.messages.usage import Usage
 
-P = ParamSpec("P")
 Reply = str | ToolCall | list[ToolCall] | Message | Exception
 
 
@@ -42,13 +38,3 @@ class Answering:
 def after_tools(answer: str, *calls: ToolCall) -> Callable[[ModelRequest], Reply]:
     """Reply with calls, and when their results are there with an answer."""
     return lambda request: answer if request.messages[-1].role == "tool" else list(calls)
-
-
-def asynchronous(test: Callable[P, Coroutine[Any, Any, None]]) -> Callable[P, None]:
-    """Run an async test in an event loop of its own."""
-
-    @wraps(test)
-    def run(*args: P.args, **kwargs: P.kwargs) -> None:
-        asyncio.run(test(*args, **kwargs))
-
-    return run

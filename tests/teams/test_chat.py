@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from tests.hard_cases.support import through_json
-from tests.teams.models import Answering, asynchronous
+from tests.teams.models import Answering
 from tests.wrong import wrong
 from ziggurat.agents.agent import Agent
 from ziggurat.agents.runnable import Runnable
@@ -30,7 +30,6 @@ def spoken(run: Any) -> list[str]:
     return [message.text for message in run.messages[run.start :] if message.role == "assistant"]
 
 
-@asynchronous
 async def test_in_turn_each_sees_what_was_said_and_is_asked_to_speak() -> None:
     ann, ben = member("ann"), member("ben")
     run = await group_chat(ann, ben, turns=3).run("go")
@@ -52,7 +51,6 @@ async def test_in_turn_each_sees_what_was_said_and_is_asked_to_speak() -> None:
         (["nobody"] * 9, ["ann1", "ben1", "cem1", "ann2"]),
     ],
 )
-@asynchronous
 async def test_an_agent_chooses_who_speaks_and_when_it_ends(replies: list[str], said: list[str]) -> None:
     answers = iter(replies)
     moderator = member("moderator", lambda request: next(answers))
@@ -62,7 +60,6 @@ async def test_an_agent_chooses_who_speaks_and_when_it_ends(replies: list[str], 
     assert "- ann\n- ben\n- cem\n" in shown
 
 
-@asynchronous
 async def test_a_function_chooses_and_a_condition_ends() -> None:
     async def choose(messages: Sequence[Message]) -> str | None:
         return None if len(messages) > 3 else "ben"
@@ -77,7 +74,6 @@ async def test_a_function_chooses_and_a_condition_ends() -> None:
         group_chat(ann)
 
 
-@asynchronous
 async def test_a_member_that_fails_is_noted_and_only_if_all_fail_the_run_does() -> None:
     run = await group_chat(member("ann"), member("bad", ValueError("x")), turns=4).run("go")
     assert (run.text, TeamResult.of(run).failures) == ("ann2", {"bad": "ValueError: x"})
@@ -85,7 +81,6 @@ async def test_a_member_that_fails_is_noted_and_only_if_all_fail_the_run_does() 
     assert (failed.stop, failed.model_calls) == (stops.Failed("1", "ValueError"), 2)
 
 
-@asynchronous
 async def test_a_chat_that_was_broken_off_goes_on_with_the_same_speakers() -> None:
     store, down = LocalLogs(), True
 

@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from tests.teams.models import Answering, after_tools, asynchronous
+from tests.teams.models import Answering, after_tools
 from tests.teams.patterns import ALONE, CASES, built
 from tests.wrong import wrong
 from ziggurat.agents.agent import Agent
@@ -75,7 +75,6 @@ def passing_on(count: int) -> Runnable:
 
 
 @pytest.mark.parametrize("count", [2, 5, 9])
-@asynchronous
 async def test_a_history_does_not_grow_with_the_hops(count: int) -> None:
     # openai-agents 2171 and 3791, agent-framework 4695 and 2867: it doubles at each hop, or when a run is resumed
     desk = passing_on(count)
@@ -89,7 +88,6 @@ async def test_a_history_does_not_grow_with_the_hops(count: int) -> None:
 
 
 @pytest.mark.parametrize("seed", range(20))
-@asynchronous
 async def test_each_call_of_a_reply_is_answered_once_whatever_is_mixed_in_it(seed: int) -> None:
     # langgraph-swarm 26, 30, 69 and 82, agent-framework 2711: handoffs beside tools lose results, or double them
     chance = random.Random(seed)
@@ -121,7 +119,6 @@ async def test_each_call_of_a_reply_is_answered_once_whatever_is_mixed_in_it(see
 
 
 @pytest.mark.parametrize("case", CASES, ids=">".join)
-@asynchronous
 async def test_nobody_is_asked_with_nothing_or_sees_the_instructions_of_another(case: Sequence[str]) -> None:
     # agent-framework 7456: a member chosen again gets no message; 6223: others' instructions instead of their replies
     seen = Requests()
@@ -143,7 +140,6 @@ async def test_nobody_is_asked_with_nothing_or_sees_the_instructions_of_another(
         assert not any("SECRET" in message.text for message in request.messages)
 
 
-@asynchronous
 async def test_who_is_not_to_see_what_was_said_before_does_not() -> None:
     # openai-agents: the filter of a handoff's history is no redaction
     later = member("later", "done")
@@ -159,7 +155,6 @@ async def test_who_is_not_to_see_what_was_said_before_does_not() -> None:
 # -- tools -------------------------------------------------------------------------------------------------------------
 
 
-@asynchronous
 async def test_tools_of_handing_over_stand_beside_those_of_the_agent() -> None:
     # agent-framework 1850: they replace its own; adk 3736: an unknown target ends the run; adk 5462: the last one wins
     @tool
@@ -178,7 +173,6 @@ async def test_tools_of_handing_over_stand_beside_those_of_the_agent() -> None:
         majority(member("a", "1"), member("a", "2"))
 
 
-@asynchronous
 async def test_what_a_tool_has_found_reaches_the_next_agent() -> None:
     # autogen 5045: results of tools are not passed on
     @tool
@@ -199,7 +193,6 @@ NAME: Key[str] = Key("the name of a tenant")
 
 
 @pytest.mark.parametrize("case", CASES, ids=">".join)
-@asynchronous
 async def test_what_a_run_passes_to_tools_reaches_the_innermost_member(case: Sequence[str]) -> None:
     # deepagents 569, 2362 and 2744: context and middleware do not reach agents below
     seen: list[str] = []
@@ -218,7 +211,6 @@ async def test_what_a_run_passes_to_tools_reaches_the_innermost_member(case: Seq
 # -- limits ------------------------------------------------------------------------------------------------------------
 
 
-@asynchronous
 async def test_every_team_ends_by_default() -> None:
     # agent-framework: no limit of turns in group chats, none of rounds in magentic; strands 3461: no ping-pong is found
     a, b = member("a", "a"), member("b", "b")
@@ -235,7 +227,6 @@ async def test_every_team_ends_by_default() -> None:
 
 
 @pytest.mark.parametrize("case", CASES, ids=">".join)
-@asynchronous
 async def test_a_limit_of_a_member_holds_for_it_in_any_team(case: Sequence[str]) -> None:
     # pydantic-ai-harness 589: limits are not passed on
     used: list[str] = []
@@ -262,7 +253,6 @@ async def test_a_limit_of_a_member_holds_for_it_in_any_team(case: Sequence[str])
 
 
 @pytest.mark.parametrize("seed", range(10))
-@asynchronous
 async def test_a_leader_is_asked_once_after_all_have_ended(seed: int) -> None:
     # adk 5903: what joins branches goes on too early
     chance = random.Random(seed)
@@ -285,7 +275,6 @@ async def test_a_leader_is_asked_once_after_all_have_ended(seed: int) -> None:
     assert len(wrong(leader.model).asked) == 1
 
 
-@asynchronous
 async def test_one_team_serves_many_runs_at_the_same_time() -> None:
     # antigravity 67: a second use of an agent crashes, or gets the answer of the first
     class Echo(Answering):
@@ -305,7 +294,6 @@ async def test_one_team_serves_many_runs_at_the_same_time() -> None:
 
 
 @pytest.mark.parametrize("case", CASES, ids=">".join)
-@asynchronous
 async def test_who_speaks_is_known_from_the_events_alone(case: Sequence[str]) -> None:
     # agno 9090: who speaks is lost on the way to the browser
     started: dict[str, str] = {}
@@ -326,7 +314,6 @@ async def test_who_speaks_is_known_from_the_events_alone(case: Sequence[str]) ->
     assert signed <= {"worker", *(f"team{depth}" for depth in range(3))}
 
 
-@asynchronous
 async def test_the_texts_of_members_that_speak_at_the_same_time_are_not_mixed_up() -> None:
     texts = {"ann": "one two three", "ben": "four five six", "cem": "seven eight"}
     members = [
@@ -346,7 +333,6 @@ async def test_the_texts_of_members_that_speak_at_the_same_time_are_not_mixed_up
 
 
 @pytest.mark.parametrize("streamed", [False, True])
-@asynchronous
 async def test_the_error_of_a_member_reaches_its_leader_streamed_or_not(streamed: bool) -> None:
     leader = member("leader", "so")
     team = parallel(leader, member("ann", ValueError("lost")), member("ben", "yes"))
@@ -359,7 +345,6 @@ async def test_the_error_of_a_member_reaches_its_leader_streamed_or_not(streamed
     assert "ann could not answer: ValueError: lost" in wrong(leader.model).shown
 
 
-@asynchronous
 async def test_the_middleware_of_a_member_is_its_own_in_a_team_too() -> None:
     class Note(Middleware):
         def __init__(self) -> None:
@@ -374,7 +359,6 @@ async def test_the_middleware_of_a_member_is_its_own_in_a_team_too() -> None:
     assert own.paths == ["parallel/round-1/settled/1/ann/step-1/model"]
 
 
-@asynchronous
 async def test_nobody_hands_over_to_itself_without_end() -> None:
     class Again:
         def tools(self, member: str, members: Mapping[str, str]) -> Sequence[HandoffTool]:
@@ -390,7 +374,6 @@ async def test_nobody_hands_over_to_itself_without_end() -> None:
     assert (refused.agent, refused.messages[2].tool_results[0].error) == ("ann", "not_found")
 
 
-@asynchronous
 async def test_a_handoff_as_the_answer_of_a_nested_team_belongs_to_that_team() -> None:
     inner = handoffs(member("c", tool_call("handoff_to_d")), member("d", "from d"), name="inner")
     leader = member("leader", "so")

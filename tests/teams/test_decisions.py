@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 import pytest
 
-from tests.teams.models import Answering, after_tools, asynchronous
+from tests.teams.models import Answering, after_tools
 from tests.teams.patterns import CASES, built, member
 from tests.wrong import wrong
 from ziggurat.agents.agent import Agent
@@ -49,7 +49,6 @@ async def refused(team: Runnable, wrongly: str) -> str:
 
 
 @pytest.mark.parametrize("case", CASES, ids=">".join)
-@asynchronous
 async def test_arguments_that_do_not_fit_are_refused_at_any_depth(case: Sequence[str]) -> None:
     worker, paid = paying()
     team = built(case, worker, store="memory:")
@@ -63,7 +62,6 @@ async def test_arguments_that_do_not_fit_are_refused_at_any_depth(case: Sequence
     assert set(paid) == {7}
 
 
-@asynchronous
 async def test_members_with_tools_of_one_name_are_told_apart() -> None:
     (first, _), (second, paid) = paying("settled"), paying("1", "coins")
     inner = majority(member("helper", "x"), first, name="inner")
@@ -78,7 +76,6 @@ async def test_members_with_tools_of_one_name_are_told_apart() -> None:
     assert paid == [7]
 
 
-@asynchronous
 async def test_a_team_as_a_tool_and_a_handoff_are_checked_too() -> None:
     worker, _ = paying()
     team = majority(member("helper", "x"), worker, name="team")

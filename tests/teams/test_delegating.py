@@ -12,7 +12,7 @@ import pytest
 from msgspec import json
 
 from tests.teams.background_killed import team_of
-from tests.teams.models import Answering, after_tools, asynchronous
+from tests.teams.models import Answering, after_tools
 from ziggurat.agents.agent import Agent
 from ziggurat.agents.runnable import Runnable
 from ziggurat.core.context import Context
@@ -108,7 +108,6 @@ def gated(*replies: Sequence[ToolCall], **arguments: Any) -> tuple[Runnable, Gat
 RELEASE, SEE = tool_call("release"), tool_call("see")
 
 
-@asynchronous
 async def test_the_leader_goes_on_while_a_member_works() -> None:
     team, _ = gated([start("worker", "dig")], [SEE], [POLL], [RELEASE], [JOIN], [POLL])
     run = await team.run("go")
@@ -123,7 +122,6 @@ async def test_the_leader_goes_on_while_a_member_works() -> None:
     assert (run.text, run.agent, run.steps, run.model_calls) == ("led", "leader", 7, 8)
 
 
-@asynchronous
 async def test_a_member_may_be_started_several_times_and_joined_by_its_handle() -> None:
     both = [start("worker", "dig"), start("worker", "fill")]
     join = tool_call("join_members", handles=["worker-1-2"])
@@ -138,7 +136,6 @@ async def test_a_member_may_be_started_several_times_and_joined_by_its_handle() 
 
 
 @pytest.mark.parametrize("unfinished", ["cancel", "wait"])
-@asynchronous
 async def test_members_that_have_not_ended_are_cancelled_or_waited_for(unfinished: Any) -> None:
     team, gate = gated([start("worker", "dig")], [SEE], unfinished=unfinished, store="memory:")
 
@@ -152,7 +149,6 @@ async def test_members_that_have_not_ended_are_cancelled_or_waited_for(unfinishe
     assert list((await team.replay("r")).messages) == list(run.messages)
 
 
-@asynchronous
 async def test_a_cancelled_member_stays_cancelled_when_the_run_is_continued() -> None:
     done: list[str] = []
 
@@ -192,7 +188,6 @@ def waiting_team(done: list[str], *replies: Sequence[ToolCall], **arguments: Any
 
 
 @pytest.mark.parametrize("how", ["joined", "at the end", "not waited for"])
-@asynchronous
 async def test_a_member_that_waits_for_a_person(how: str) -> None:
     done: list[str] = []
     calls = [[start("worker"), start("quick")], [tool_call("join_members", handles=["quick-1-2"])], [POLL]]
@@ -213,7 +208,6 @@ async def test_a_member_that_waits_for_a_person(how: str) -> None:
         assert reports(run)[4] == [("worker-1-1", "done", "sent"), ("quick-1-2", "done", "quick")]
 
 
-@asynchronous
 async def test_what_cannot_be_done_is_reported_to_the_leader() -> None:
     failing = Agent(Answering(RuntimeError("broken")), name="failing")
     long = Agent(Answering(after_tools("x", tool_call("nothing"))), name="long", max_steps=1)
@@ -229,7 +223,6 @@ async def test_what_cannot_be_done_is_reported_to_the_leader() -> None:
     assert "2 members are running, which is the limit" in told[6][0][2]
 
 
-@asynchronous
 async def test_members_are_within_the_rules_of_the_run() -> None:
     allowed: list[str] = []
 
@@ -263,13 +256,13 @@ def test_mistakes_are_refused_when_the_team_is_made() -> None:
         background(leader())
 
 
-def test_handles_outlive_a_process_that_is_killed(tmp_path: Path) -> None:
+async def test_handles_outlive_a_process_that_is_killed(tmp_path: Path) -> None:
     url, deeds = f"sqlite:///{tmp_path}/runs.db", tmp_path / "deeds"
     command = [sys.executable, "-m", "tests.teams.background_killed", url, str(deeds)]
     first = subprocess.run(command, capture_output=True, text=True, check=False)
     assert first.returncode == -signal.SIGKILL, first.stderr
     assert deeds.read_text() == "paid\n"
-    run = asyncio.run(team_of(url, deeds, dies=False).resume("r"))
+    run = await team_of(url, deeds, dies=False).resume("r")
     assert json.decode(run.text, type=list[Report]) == [
         Report("payer-1-1", "done", "paid for"),
         Report("writer-1-2", "done", "all written"),

@@ -1,6 +1,5 @@
 """Every team is drawn with its members, those of teams within it, and who speaks to whom."""
 
-import asyncio
 import re
 from collections.abc import Iterable, Sequence
 
@@ -105,7 +104,7 @@ def marks(picture: str) -> dict[str, set[str]]:
 
 
 @pytest.mark.parametrize("case", ALONE + NESTED[::3], ids=ids)
-def test_a_picture_shows_where_a_run_waits_and_what_is_done(case: Sequence[str]) -> None:
+async def test_a_picture_shows_where_a_run_waits_and_what_is_done(case: Sequence[str]) -> None:
     @tool(approval=True)
     def pay() -> str:
         """Pay."""
@@ -115,19 +114,19 @@ def test_a_picture_shows_where_a_run_waits_and_what_is_done(case: Sequence[str])
         return "0.5, paid" if request.messages[-1].role == "tool" else tool_call("pay")
 
     team = built(case, Agent(Answering(answer), name="worker", tools=[pay]), store="memory:")
-    run = asyncio.run(team.run("go", run_id="r"))
+    run = await team.run("go", run_id="r")
     path = [f"team{depth}" for depth in range(len(case))]
-    seen = marks(asyncio.run(team.standing("r")).mermaid())
+    seen = marks((await team.standing("r")).mermaid())
     assert all(seen[each] == {"waiting"} for each in (*path, "worker", "pay")), seen
     while run.pending:
-        run = asyncio.run(team.resume("r", {item.id: Approve() for item in run.pending}))
-    seen = marks(asyncio.run(team.standing("r")).mermaid())
+        run = await team.resume("r", {item.id: Approve() for item in run.pending})
+    seen = marks((await team.standing("r")).mermaid())
     assert all(seen[each] == {"done"} for each in (*path, "worker", "pay")), seen
     assert set().union(*seen.values()) == {"done"}
-    assert titles(asyncio.run(team.standing("r")).mermaid()) == titles(team.mermaid())
+    assert titles((await team.standing("r")).mermaid()) == titles(team.mermaid())
 
 
-def test_an_agent_that_is_a_tool_has_one_mark_and_what_was_not_called_none() -> None:
+async def test_an_agent_that_is_a_tool_has_one_mark_and_what_was_not_called_none() -> None:
     @tool
     def search() -> str:
         """Search."""
@@ -139,6 +138,6 @@ def test_an_agent_that_is_a_tool_has_one_mark_and_what_was_not_called_none() -> 
         return "done" if request.messages[-1].role == "tool" else tool_call("desk", input="Count.")
 
     chief = Agent(Answering(ask), name="chief", tools=[desk, search], store="memory:")
-    asyncio.run(chief.run("go", run_id="r"))
-    seen = marks(asyncio.run(chief.standing("r")).mermaid())
+    await chief.run("go", run_id="r")
+    seen = marks((await chief.standing("r")).mermaid())
     assert seen == {"chief": {"done"}, "desk": {"done"}, "search": set()}

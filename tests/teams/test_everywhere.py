@@ -1,8 +1,8 @@
 """What holds for every team, alone and three deep in one another, is tested for all of them."""
 
-import asyncio
 import os
 from collections.abc import Sequence
+from itertools import cycle
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +11,7 @@ import pytest
 from tests.agents.support import assert_sendable
 from tests.hard_cases.support import through_json
 from tests.stores import places
-from tests.teams.models import Answering, after_tools, asynchronous
+from tests.teams.models import Answering, after_tools
 from tests.teams.patterns import ALONE, CASES, NESTED, built, member
 from tests.teams.storms import Dawdle, orders, trees
 from tests.wrong import wrong
@@ -79,7 +79,6 @@ def same(one: AgentRun, other: AgentRun) -> None:
 
 
 @pytest.mark.parametrize("case", CASES, ids=ids)
-@asynchronous
 async def test_a_streamed_run_is_that_without_listeners_and_its_paths_are_whole(case: Sequence[str]) -> None:
     plain = await built(case, worker()).run("go")
     heard: list[Event] = []
@@ -99,7 +98,6 @@ async def test_a_streamed_run_is_that_without_listeners_and_its_paths_are_whole(
 
 @pytest.mark.parametrize("question", [False, True], ids=["approval", "question"])
 @pytest.mark.parametrize("case", CASES, ids=ids)
-@asynchronous
 async def test_what_waits_for_a_person_goes_on_in_another_process(case: Sequence[str], question: bool) -> None:
     freely: list[str] = []
     expected = await built(case, worker(freely)).run("go")
@@ -120,26 +118,19 @@ async def test_what_waits_for_a_person_goes_on_in_another_process(case: Sequence
 
 
 @pytest.mark.parametrize("place", places.PLACES)
-def test_a_team_that_waits_is_continued_on_every_store(place: str, tmp_path: Path) -> None:
+async def test_a_team_that_waits_is_continued_on_every_store(place: str, tmp_path: Path) -> None:
     for number, case in enumerate(ALONE):
-        with places.used(place, tmp_path / str(number)):
-            done: list[str] = []
-
-            async def go(case: Sequence[str] = case, done: list[str] = done) -> AgentRun:
-                store = places.new_store()
-                run = await built(case, worker(done, approval=True), store=store).run("go", run_id="r-1")
-                while run.pending:
-                    store = through_json(store, "r-1")
-                    again = built(case, worker(done, approval=True), store=store)
-                    run = await again.resume("r-1", {item.id: Approve() for item in run.pending})
-                return run
-
-            assert isinstance(asyncio.run(go()).stop, stops.Completed)
+        async with places.stores(place, tmp_path / str(number), 3) as opened:
+            processes, done = cycle(opened), list[str]()
+            run = await built(case, worker(done, approval=True), store=next(processes)).run("go", run_id="r-1")
+            while run.pending:
+                again = built(case, worker(done, approval=True), store=next(processes))
+                run = await again.resume("r-1", {item.id: Approve() for item in run.pending})
+            assert isinstance(run.stop, stops.Completed)
             assert done
 
 
 @pytest.mark.parametrize("case", CASES, ids=ids)
-@asynchronous
 async def test_it_can_be_cancelled_in_every_turn_and_go_on(case: Sequence[str]) -> None:
     expected = await built(case, worker()).run("go")
     for turn in range(1, expected.model_calls + 1, 1 if len(case) == 1 or "ZIGGURAT_EVERY_TURN" in os.environ else 6):
@@ -164,7 +155,6 @@ async def test_it_can_be_cancelled_in_every_turn_and_go_on(case: Sequence[str]) 
 
 
 @pytest.mark.parametrize("case", CASES, ids=ids)
-@asynchronous
 async def test_its_middleware_is_around_every_call(case: Sequence[str]) -> None:
     class Count(Middleware):
         def __init__(self) -> None:
@@ -182,7 +172,6 @@ async def test_its_middleware_is_around_every_call(case: Sequence[str]) -> None:
 
 
 @pytest.mark.parametrize("case", CASES, ids=ids)
-@asynchronous
 async def test_a_session_goes_on_with_what_was_said(case: Sequence[str]) -> None:
     store = LocalLogs()
     first = await built(case, worker(), store=store).run("one", session="s")
@@ -193,7 +182,6 @@ async def test_a_session_goes_on_with_what_was_said(case: Sequence[str]) -> None
 
 
 @pytest.mark.parametrize("case", CASES, ids=ids)
-@asynchronous
 async def test_it_is_replayed_and_forked(case: Sequence[str]) -> None:
     store = LocalLogs()
     team = built(case, worker(), store=store)
@@ -205,7 +193,6 @@ async def test_it_is_replayed_and_forked(case: Sequence[str]) -> None:
 
 
 @pytest.mark.parametrize("case", CASES, ids=ids)
-@asynchronous
 async def test_it_is_replayed_where_a_member_failed_after_it_had_acted(case: Sequence[str]) -> None:
     def failing() -> Agent:
         def judge(progress: Progress) -> bool:
@@ -220,7 +207,6 @@ async def test_it_is_replayed_where_a_member_failed_after_it_had_acted(case: Seq
 
 
 @pytest.mark.parametrize("case", CASES, ids=ids)
-@asynchronous
 async def test_its_budget_holds_for_all(case: Sequence[str]) -> None:
     whole = await built(case, worker()).run("go")
     for calls in (1, whole.model_calls // 2):
@@ -232,7 +218,6 @@ async def test_its_budget_holds_for_all(case: Sequence[str]) -> None:
 
 
 @pytest.mark.parametrize("case", CASES, ids=ids)
-@asynchronous
 async def test_it_is_a_tool_and_a_member_that_stops_early_is_no_failure_of_the_program(case: Sequence[str]) -> None:
     outer = Agent(Answering(after_tools("outer", tool_call("team0", input="go"))), tools=[built(case, worker())])
     run = await outer.run("go")
@@ -245,12 +230,10 @@ async def test_it_is_a_tool_and_a_member_that_stops_early_is_no_failure_of_the_p
 
 
 @pytest.mark.parametrize("case", CASES, ids=ids)
-@asynchronous
 async def test_the_order_in_which_members_end_changes_nothing(case: Sequence[str]) -> None:
     assert await orders(case, 4, seed=3) == []
 
 
-@asynchronous
 async def test_no_tree_of_agents_and_handoffs_widens_the_grants_of_a_run() -> None:
     uses, wrong = await trees(60, seed=5)
     assert uses > 10
@@ -258,7 +241,6 @@ async def test_no_tree_of_agents_and_handoffs_widens_the_grants_of_a_run() -> No
 
 
 @pytest.mark.parametrize("case", CASES, ids=ids)
-@asynchronous
 async def test_members_at_the_same_time_reserve_what_they_may_spend(case: Sequence[str]) -> None:
     whole = await built(case, worker()).run("go")
     for calls in (2, whole.model_calls // 2 + 1):
@@ -268,7 +250,6 @@ async def test_members_at_the_same_time_reserve_what_they_may_spend(case: Sequen
 
 
 @pytest.mark.parametrize("case", CASES, ids=ids)
-@asynchronous
 async def test_where_a_member_is_stopped_the_team_goes_on_or_says_so(case: Sequence[str]) -> None:
     def stopping() -> Agent:
         return Agent(worker().model, name="worker", tools=[send], stop=until_tool_called("send"))
@@ -285,7 +266,6 @@ async def test_where_a_member_is_stopped_the_team_goes_on_or_says_so(case: Seque
 
 
 @pytest.mark.parametrize("case", ALONE + NESTED[1::4], ids=ids)
-@asynchronous
 async def test_a_worker_drives_a_submitted_team_and_goes_on_when_a_person_has_decided(case: Sequence[str]) -> None:
     freely: list[str] = []
     expected = await built(case, worker(freely)).run("go")
@@ -303,7 +283,7 @@ async def test_a_worker_drives_a_submitted_team_and_goes_on_when_a_person_has_de
     assert done == freely
 
 
-def test_a_member_of_two_teams_at_once_is_one_agent() -> None:
+async def test_a_member_of_two_teams_at_once_is_one_agent() -> None:
     shared = member("worker", "sent")
     team: Runnable = built(("by_majority", "in_parallel"), shared)
-    assert team.run_sync("go").output == wrong("together")
+    assert (await team.run("go")).output == wrong("together")

@@ -6,7 +6,7 @@ import pytest
 from msgspec import Struct
 
 from tests.hard_cases.support import through_json
-from tests.teams.models import Answering, Reply, after_tools, asynchronous
+from tests.teams.models import Answering, Reply, after_tools
 from tests.wrong import wrong
 from ziggurat.agents.agent import Agent
 from ziggurat.agents.runnable import Runnable
@@ -57,7 +57,6 @@ def names_of(messages: Sequence[Message]) -> list[tuple[str, str | None]]:
     return [(message.role, message.name) for message in messages]
 
 
-@asynchronous
 async def test_the_target_goes_on_with_the_whole_conversation_once() -> None:
     triage = agent("triage", to("billing", reason="charged twice", context={"order": 17}), instructions="You triage.")
     billing = agent("billing", to("refunds"), instructions="You bill.")
@@ -86,7 +85,6 @@ async def test_the_target_goes_on_with_the_whole_conversation_once() -> None:
     assert validate(list(run.messages), ValidationPolicy.sendable()) is None
 
 
-@asynchronous
 async def test_a_handoff_is_on_record_and_its_result_taints_nothing() -> None:
     store = LocalLogs()
     desk = handoffs(agent("a", to("b", reason="why")), agent("b", "done"), store=store)
@@ -98,7 +96,6 @@ async def test_a_handoff_is_on_record_and_its_result_taints_nothing() -> None:
     assert set(item) == {*HandoffItem.__struct_fields__, "type"}
 
 
-@asynchronous
 async def test_tools_beside_a_handoff_finish_and_of_several_the_first_is_taken() -> None:
     done: list[str] = []
 
@@ -119,7 +116,6 @@ async def test_tools_beside_a_handoff_finish_and_of_several_the_first_is_taken()
 
 
 @pytest.mark.parametrize(("next_turn", "second"), [("stay", "b"), ("first", "a")])
-@asynchronous
 async def test_who_answers_the_next_turn_is_a_setting(next_turn: str, second: str) -> None:
     store = LocalLogs()
     desk = handoffs(agent("a", to("b"), "a again"), agent("b", "b"), next_turn=wrong(next_turn), store=store)
@@ -129,7 +125,6 @@ async def test_who_answers_the_next_turn_is_a_setting(next_turn: str, second: st
     assert [message.text for message in run.messages if message.role == "user" and not message.name] == ["one", "two"]
 
 
-@asynchronous
 async def test_it_ends_at_the_most_handoffs_and_when_two_pass_it_to_and_fro() -> None:
     def cycle(count: int) -> list[Agent]:
         return [agent(str(number), to(str((number + 1) % count))) for number in range(count)]
@@ -144,7 +139,6 @@ async def test_it_ends_at_the_most_handoffs_and_when_two_pass_it_to_and_fro() ->
     assert validate(list(run.messages), ValidationPolicy.sendable()) is None
 
 
-@asynchronous
 async def test_policies_offer_their_tools_and_no_others() -> None:
     def offered(policy: HandoffPolicy | None) -> dict[str, list[str]]:
         members = {"a": "", "b": "About b.", "c": ""}
@@ -169,7 +163,6 @@ async def test_policies_offer_their_tools_and_no_others() -> None:
     assert repr(both).startswith("composite_handoff(explicit_handoff('b'), multi_handoff(")
 
 
-@asynchronous
 async def test_in_a_sequence_each_agent_goes_on_when_the_one_before_has_completed() -> None:
     desk = handoffs(agent("a", "A"), agent("b", "B"), agent("c", "C"), policy=sequential_handoff())
     for _ in range(2):  # a policy keeps nothing between runs
@@ -182,7 +175,6 @@ async def test_in_a_sequence_each_agent_goes_on_when_the_one_before_has_complete
     assert (run.agent, run.stop) == ("a", stops.MaxSteps(1))
 
 
-@asynchronous
 async def test_a_composite_asks_its_policies_in_order() -> None:
     policy = composite_handoff(explicit_handoff("c"), sequential_handoff("a", "b"))
     run = await handoffs(agent("a", "A"), agent("b", to("c")), agent("c", "C"), policy=policy).run("go")
@@ -191,7 +183,6 @@ async def test_a_composite_asks_its_policies_in_order() -> None:
     assert (await nobody.run("go")).agent == "b"
 
 
-@asynchronous
 async def test_a_function_picks_who_begins() -> None:
     async def pick(messages: Sequence[Message]) -> str:
         return "sums" if "+" in messages[-1].text else "rest"
@@ -235,7 +226,6 @@ def named(name: str) -> object:
     return function
 
 
-@asynchronous
 async def test_a_refused_handoff_is_not_taken() -> None:
     for decision, answered in ((Approve(), "b"), (Deny("stay"), "a")):
         rules = Approvals("handoff_*")
@@ -248,7 +238,6 @@ async def test_a_refused_handoff_is_not_taken() -> None:
     assert wrongly.agent == "a"
 
 
-@asynchronous
 async def test_the_target_has_the_rules_of_the_team_and_not_those_of_the_agent_before() -> None:
     class Count(Middleware):
         def __init__(self) -> None:
@@ -267,7 +256,6 @@ class City(Struct):
     name: str
 
 
-@asynchronous
 async def test_a_recorded_answer_has_the_type_of_the_agent_that_gave_it() -> None:
     store = LocalLogs()
 
@@ -287,7 +275,6 @@ async def test_a_recorded_answer_has_the_type_of_the_agent_that_gave_it() -> Non
     assert names_of(run.messages)[-1] == ("assistant", "inner/d")
 
 
-@asynchronous
 async def test_what_was_said_before_a_failure_is_kept() -> None:
     run = await handoffs(agent("a", to("b")), agent("b", ValueError("broken"))).run("go")
     assert isinstance(run.stop, stops.Failed)
@@ -313,7 +300,6 @@ def desk_with(visibility: object) -> tuple[Runnable, list[Agent]]:
 @pytest.mark.parametrize(
     "visibility", ["everything", "replies", "own", "question", lambda messages, name: messages[:1]]
 )
-@asynchronous
 async def test_each_agent_sees_what_the_setting_says(visibility: object) -> None:
     desk, (_, second, third) = desk_with(visibility)
     first_run = await desk.run("question one")
@@ -343,7 +329,6 @@ async def test_each_agent_sees_what_the_setting_says(visibility: object) -> None
 
 
 @pytest.mark.parametrize("answer", [(), "text", [1], None])
-@asynchronous
 async def test_a_function_that_shows_no_messages_is_refused(answer: object) -> None:
     desk, _ = desk_with(lambda messages, name: answer)
     with pytest.raises(ConfigurationError, match="visibility="):
@@ -351,7 +336,6 @@ async def test_a_function_that_shows_no_messages_is_refused(answer: object) -> N
 
 
 @pytest.mark.parametrize("left_out", ["tool", "assistant"])
-@asynchronous
 async def test_a_function_that_shows_a_conversation_that_cannot_be_sent_is_refused(left_out: str) -> None:
     def view(messages: Sequence[Message], member: str) -> list[Message]:
         return [message for message in messages if message.role != left_out]
@@ -362,7 +346,6 @@ async def test_a_function_that_shows_a_conversation_that_cannot_be_sent_is_refus
     assert not wrong(second).model.asked
 
 
-@asynchronous
 async def test_a_view_may_be_async_and_ask_an_agent_which_is_recorded() -> None:
     scribe = agent("scribe", "in short: go")
 
@@ -376,8 +359,8 @@ async def test_a_view_may_be_async_and_ask_an_agent_which_is_recorded() -> None:
     assert (await desk.replay("r-1")).messages == run.messages
 
 
-def test_the_result_of_a_handoff_has_the_fields_of_the_seed() -> None:
-    run = handoffs(agent("a", to("b", reason="r", context={"k": 1})), agent("b", "B")).run_sync("go")
+async def test_the_result_of_a_handoff_has_the_fields_of_the_seed() -> None:
+    run = await handoffs(agent("a", to("b", reason="r", context={"k": 1})), agent("b", "B")).run("go")
     (result,) = [result for message in run.messages for result in message.tool_results]
     assert isinstance(result, ToolResult)
     assert result.value() == {"handoff": "b", "ack": True, "reason": "r", "context": {"k": 1}}

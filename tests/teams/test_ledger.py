@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from tests.hard_cases.support import through_json
-from tests.teams.models import Answering, asynchronous
+from tests.teams.models import Answering
 from tests.wrong import wrong
 from ziggurat.agents.agent import Agent
 from ziggurat.agents.runnable import Runnable
@@ -42,7 +42,6 @@ def spoken(run: Any) -> list[str]:
     return [message.text for message in run.messages[run.start :] if message.role == "assistant"]
 
 
-@asynchronous
 async def test_the_manager_plans_delegates_and_answers() -> None:
     team, manager, ann = managing([GO, {**GO, "next": "ben"}, DONE])
     run = await team.run("task")
@@ -53,7 +52,6 @@ async def test_the_manager_plans_delegates_and_answers() -> None:
     assert "- ann: Works.\n- ben" in wrong(manager.model).asked[0].messages[-1].text
 
 
-@asynchronous
 async def test_without_progress_it_plans_again_and_in_the_end_stops() -> None:
     team, _, _ = managing([STUCK, STUCK, GO, DONE], max_stalls=1)
     assert spoken(await team.run("task")) == ["plan", "worked", "new plan", "worked", "final"]
@@ -64,7 +62,6 @@ async def test_without_progress_it_plans_again_and_in_the_end_stops() -> None:
     assert (await team.run("task")).stop == stops.BudgetExceeded("turns", 2.0, 2.0)
 
 
-@asynchronous
 async def test_a_reply_that_cannot_be_read_is_asked_for_again_and_then_is_no_progress() -> None:
     team, manager, _ = managing(["hm", {**GO, "next": "nobody"}, GO, DONE])
     assert spoken(await team.run("task")) == ["plan", "worked", "final"]
@@ -96,7 +93,6 @@ def test_a_ledger_may_have_words_around_it() -> None:
     assert progress_in('Sure:\n```json\n{"done": true, "more": 1}\n```', {}) == Progress(True)
 
 
-@asynchronous
 async def test_it_goes_on_after_a_failure_of_the_manager() -> None:
     store, down = LocalLogs(), True
 

@@ -1,12 +1,11 @@
 """star, mesh and ring: whose words reach whom in each round, against a model of what should; and who answers."""
 
-import asyncio
 import random
 from collections.abc import Callable, Sequence
 
 import pytest
 
-from tests.teams.models import Answering, Reply, asynchronous
+from tests.teams.models import Answering, Reply
 from ziggurat.agents.agent import Agent
 from ziggurat.agents.runnable import Runnable
 from ziggurat.core.errors import ConfigurationError
@@ -78,38 +77,32 @@ def model(
 
 
 @pytest.mark.parametrize("topology", ["star", "mesh", "ring"])
-def test_members_are_shown_what_reaches_them(topology: str) -> None:
-    async def main() -> None:
-        for seed in range(12):
-            chance = random.Random(f"{topology}{seed}")
-            rounds = chance.randrange(1, 4)
-            failing = [
-                [number for number in range(1, 4) if chance.random() < 0.3] for _ in range(chance.randrange(2, 6))
-            ]
-            members = [Member(f"m{at}", each if at else ()) for at, each in enumerate(failing)]
-            leader = Member("leader") if topology == "star" or chance.random() < 0.5 else None
-            team, hears = team_of(topology, members, leader, rounds)
-            run = await team.run("Why?")
-            said: list[tuple[str | None, str]] = [(None, "Why?")]
-            shown = model(said, members, leader if topology == "star" else None, rounds, hears)
-            assert {each.name: each.shown for each in members} == shown
-            last = {name: text for name, text in said if name not in (None, "leader")}
-            if leader is None:
-                assert (run.agent, run.text) == (members[0].name, last[members[0].name])
-            else:
-                assert (run.agent, run.text) == ("leader", f"leader-{len(leader.shown)}")
-                assert leader.shown[-1][0] == "Why?"
-                assert {f"[{name}] {text}" for name, text in last.items()} <= set(leader.shown[-1])
-                assert len(leader.shown) == (rounds if topology == "star" else 1)
-            result = TeamResult.of(run)
-            assert {name: text for name, text in result.answers.items() if name != "leader"} == last
-            assert set(result.failures) == {each.name for each in members if set(each.failing) & set(range(rounds + 1))}
-            assert run.stop == stops.Completed()
-
-    asyncio.run(main())
+async def test_members_are_shown_what_reaches_them(topology: str) -> None:
+    for seed in range(12):
+        chance = random.Random(f"{topology}{seed}")
+        rounds = chance.randrange(1, 4)
+        failing = [[number for number in range(1, 4) if chance.random() < 0.3] for _ in range(chance.randrange(2, 6))]
+        members = [Member(f"m{at}", each if at else ()) for at, each in enumerate(failing)]
+        leader = Member("leader") if topology == "star" or chance.random() < 0.5 else None
+        team, hears = team_of(topology, members, leader, rounds)
+        run = await team.run("Why?")
+        said: list[tuple[str | None, str]] = [(None, "Why?")]
+        shown = model(said, members, leader if topology == "star" else None, rounds, hears)
+        assert {each.name: each.shown for each in members} == shown
+        last = {name: text for name, text in said if name not in (None, "leader")}
+        if leader is None:
+            assert (run.agent, run.text) == (members[0].name, last[members[0].name])
+        else:
+            assert (run.agent, run.text) == ("leader", f"leader-{len(leader.shown)}")
+            assert leader.shown[-1][0] == "Why?"
+            assert {f"[{name}] {text}" for name, text in last.items()} <= set(leader.shown[-1])
+            assert len(leader.shown) == (rounds if topology == "star" else 1)
+        result = TeamResult.of(run)
+        assert {name: text for name, text in result.answers.items() if name != "leader"} == last
+        assert set(result.failures) == {each.name for each in members if set(each.failing) & set(range(rounds + 1))}
+        assert run.stop == stops.Completed()
 
 
-@asynchronous
 async def test_what_does_not_reach_a_member_does_not_in_the_next_run_of_a_session_either() -> None:
     members = [Member("ann"), Member("ben"), Member("cem")]
     team, _ = team_of("ring", members, None, 1)
@@ -122,7 +115,6 @@ async def test_what_does_not_reach_a_member_does_not_in_the_next_run_of_a_sessio
     ]
 
 
-@asynchronous
 async def test_the_answers_may_be_enough_after_a_round() -> None:
     def enough(messages: Sequence[object]) -> bool:
         return "ann-2" in str(messages)
@@ -138,7 +130,6 @@ async def test_the_answers_may_be_enough_after_a_round() -> None:
     assert (await team.run("Why?")).text == "leader-2"
 
 
-@asynchronous
 async def test_a_mesh_agrees_on_the_most_frequent_last_answer() -> None:
     def follow(own: str) -> Callable[[ModelRequest], str]:
         """Change to what the first of the others has said."""
@@ -154,7 +145,6 @@ async def test_a_mesh_agrees_on_the_most_frequent_last_answer() -> None:
     assert not TeamResult.of(run).is_unanimous
 
 
-@asynchronous
 async def test_a_round_in_which_nobody_answers_ends_the_run() -> None:
     members = [Member("ann", [2]), Member("ben", [2])]
     run = await mesh(*(each.agent for each in members)).run("Why?")

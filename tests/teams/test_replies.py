@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.agents.support import assert_sendable
-from tests.teams.models import Answering, asynchronous
+from tests.teams.models import Answering
 from tests.wrong import wrong
 from ziggurat.agents.agent import Agent
 from ziggurat.agents.runnable import Runnable
@@ -115,7 +115,6 @@ REPLIES: dict[str, Any] = {
 
 @pytest.mark.parametrize("reply", REPLIES.values(), ids=list(REPLIES))
 @pytest.mark.parametrize("half", HALVES, ids=lambda half: half.__name__)
-@asynchronous
 async def test_a_run_ends_well_whatever_is_replied(half: Callable[..., Runnable], reply: Any) -> None:
     store = LocalLogs()
     team = half(odd(reply), store=store)
@@ -189,7 +188,6 @@ def test_a_moderator_names_a_member_or_the_end(reply: str, name: str | None) -> 
         ("Here:\n- a\n\nand\n2) b", ["a", "b"]),
     ],
 )
-@asynchronous
 async def test_a_list_is_found_among_words(reply: str, subtasks: list[str]) -> None:
     assert listed_in(reply) == subtasks
     ann = member("ann", "A")
@@ -197,7 +195,6 @@ async def test_a_list_is_found_among_words(reply: str, subtasks: list[str]) -> N
     assert [request.messages[-1].text for request in wrong(ann.model).asked] == subtasks
 
 
-@asynchronous
 async def test_the_scores_of_a_debate_within_a_team_are_its_own() -> None:
     def reply(request: ModelRequest) -> str:
         return "0.7" if "How convincing" in request.messages[-1].text else "x"

@@ -2,7 +2,6 @@
 
 import pytest
 
-from tests.teams.models import asynchronous
 from tests.teams.patterns import NAMES, PATTERNS, member
 from ziggurat.calls.decisions import MEMBERS
 from ziggurat.core.facts import fact
@@ -11,7 +10,6 @@ from ziggurat.teams.result import TeamResult
 
 
 @pytest.mark.parametrize("name", NAMES)
-@asynchronous
 async def test_only_members_have_answers(name: str) -> None:
     inner = PATTERNS[name](member("worker", "0.5, x"))
     for team in (inner, PATTERNS["in_star"](inner)):
@@ -20,7 +18,6 @@ async def test_only_members_have_answers(name: str) -> None:
         assert answers.keys() <= fact(team, MEMBERS).keys()
 
 
-@asynchronous
 async def test_a_debate_that_nobody_wins_has_the_answers_of_its_members() -> None:
     run = await debate(member("ann", "0.5"), member("ben", "0.5")).run("go")
     assert (run.agent, TeamResult.of(run).answers) == ("debate", {"ann": "0.5", "ben": "0.5"})

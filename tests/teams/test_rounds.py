@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from msgspec import Struct
 
 from tests.hard_cases.support import through_json
-from tests.teams.models import Answering, Reply, asynchronous
+from tests.teams.models import Answering, Reply
 from tests.wrong import wrong
 from ziggurat.agents.agent import Agent
 from ziggurat.agents.runnable import Runnable
@@ -39,7 +39,6 @@ def shown(agent: Runnable, number: int = -1) -> list[str]:
 # -- parallel and majority ---------------------------------------------------------------------------------------------
 
 
-@asynchronous
 async def test_a_leader_makes_one_answer_of_those_of_the_members() -> None:
     leader, ann, ben = member("leader", "both"), member("ann", "red"), member("ben", "blue")
     run = await parallel(leader, ann, ben).run("Which?")
@@ -62,7 +61,6 @@ async def test_a_leader_makes_one_answer_of_those_of_the_members() -> None:
         ([ValueError("lost"), "b"], "b", "m1"),
     ],
 )
-@asynchronous
 async def test_the_most_frequent_answer_wins_and_of_equals_the_first(
     answers: Sequence[Reply], output: str, agent: str
 ) -> None:
@@ -78,7 +76,6 @@ class City(Struct):
     name: str
 
 
-@asynchronous
 async def test_values_are_counted_and_come_back_as_such() -> None:
     store = LocalLogs()
 
@@ -91,7 +88,6 @@ async def test_values_are_counted_and_come_back_as_such() -> None:
     assert (await team(through_json(store, "r-1")).resume("r-1")).output == City("Uruk")
 
 
-@asynchronous
 async def test_a_run_fails_only_if_no_member_answers() -> None:
     leader = member("leader", "so")
     run = await parallel(leader, member("ann", ValueError("one")), member("ben", ValueError("two"))).run("?")
@@ -104,7 +100,6 @@ async def test_a_run_fails_only_if_no_member_answers() -> None:
         parallel(leader)
 
 
-@asynchronous
 async def test_failures_of_members_are_the_same_in_a_resumed_run() -> None:
     store = LocalLogs()
     broken = True
@@ -141,7 +136,6 @@ class Counting(Answering):
 
 
 @pytest.mark.parametrize("limit", [1, 3, None])
-@asynchronous
 async def test_at_most_so_many_members_work_at_the_same_time(limit: int | None) -> None:
     Counting.most = 0
     await majority(*(Agent(Counting("a"), name=f"m{at}") for at in range(7)), concurrency=limit).run("?")
@@ -163,7 +157,6 @@ def debater(name: str, score: str, argument: str = "") -> Agent:
     return Agent(Answering(reply), name=name)
 
 
-@asynchronous
 async def test_debaters_open_answer_each_other_and_score_each_other() -> None:
     ann, ben, moderator = debater("ann", "0.2"), debater("ben", "I say 0.9 of 1"), member("moderator", "Ann is right.")
     run = await debate(ann, ben, moderator=moderator, rounds=3).run("Tea?")
@@ -196,7 +189,6 @@ def shown_all(agent: Runnable) -> list[list[str]]:
         (("7", "-3"), "ben"),
     ],
 )
-@asynchronous
 async def test_equal_scores_have_no_winner(scores: tuple[str, str], winner: str | None) -> None:
     run = await debate(debater("ann", scores[0]), debater("ben", scores[1]), rounds=1).run("?")
     assert TeamResult.of(run).winner == winner
@@ -204,7 +196,6 @@ async def test_equal_scores_have_no_winner(scores: tuple[str, str], winner: str 
     assert (run.text, run.agent) == (texts[winner], winner or "debate")
 
 
-@asynchronous
 async def test_a_debater_that_fails_sits_out_the_round() -> None:
     def moody(request: ModelRequest) -> Reply:
         if "How convincing" in request.messages[-1].text:
@@ -220,7 +211,6 @@ async def test_a_debater_that_fails_sits_out_the_round() -> None:
     assert "ben could not answer: ValueError: ill" in shown_all(ann)[1]
 
 
-@asynchronous
 async def test_long_arguments_are_cut_for_the_others_only() -> None:
     ann, ben = debater("ann", "1", "x" * 900), debater("ben", "1")
     run = await debate(ann, ben, max_argument_chars=50, scoring=False).run("?")
@@ -265,7 +255,6 @@ def test_a_task_is_split_by_breadth_and_depth(text: str, by: str, parts: Sequenc
     assert split_task(text, wrong(by)) == expected
 
 
-@asynchronous
 async def test_members_get_the_subtasks_in_turn_and_see_only_theirs() -> None:
     ann, ben = member("ann", lambda request: request.messages[-1].text.upper()), member("ben", "B")
     run = await swarm(ann, ben).run("one, two, three")
@@ -277,14 +266,12 @@ async def test_members_get_the_subtasks_in_turn_and_see_only_theirs() -> None:
     assert alone.text.endswith("1. [ann] ONE\n2. [ann] TWO")
 
 
-@asynchronous
 async def test_what_comes_later_sees_the_results_so_far() -> None:
     ann = member("ann", lambda request: request.messages[-1].text.upper())
     await swarm(ann, split="depth").run("one then two")
     assert shown_all(ann) == [["one"], ["Results so far:\n1. [ann] ONE", "two"]]
 
 
-@asynchronous
 async def test_enough_successes_cancel_the_rest_which_is_recorded() -> None:
     store = LocalLogs()
     never = asyncio.Event()
@@ -299,7 +286,6 @@ async def test_enough_successes_cancel_the_rest_which_is_recorded() -> None:
     assert (await again.replay("r-1")).messages == run.messages
 
 
-@asynchronous
 async def test_failures_are_counted_and_only_if_all_fail_the_run_does() -> None:
     ann, bad = member("ann", "A"), member("bad", ValueError("x"))
     run = await swarm(ann, bad).run("one, two, three")
@@ -324,7 +310,6 @@ async def test_failures_are_counted_and_only_if_all_fail_the_run_does() -> None:
         ('["", " "]', []),
     ],
 )
-@asynchronous
 async def test_what_a_model_writes_as_a_list_is_read(reply: str, subtasks: list[str]) -> None:
     assert listed_in(reply) == subtasks
     ann = member("ann", "A")
@@ -341,13 +326,11 @@ def test_results_that_begin_alike_are_listed_once() -> None:
 
 
 @pytest.mark.parametrize("answer", ["text", [1], None])
-@asynchronous
 async def test_a_function_that_splits_into_something_else_is_refused(answer: object) -> None:
     with pytest.raises(ConfigurationError, match="split="):
         await swarm(member("ann", "A"), split=lambda text: wrong(answer)).run("x")
 
 
-@asynchronous
 async def test_a_leader_writes_the_answer_of_a_swarm() -> None:
     leader = member("leader", "all done")
     run: AgentRun = await swarm(member("ann", "A"), leader=leader).run("one, two")
@@ -355,6 +338,6 @@ async def test_a_leader_writes_the_answer_of_a_swarm() -> None:
     assert shown(leader)[1] == "1. [ann] A\n2. [ann] A"
 
 
-def test_a_run_of_a_team_is_json() -> None:
-    run = majority(member("ann", "A")).run_sync("?")
+async def test_a_run_of_a_team_is_json() -> None:
+    run = await majority(member("ann", "A")).run("?")
     assert json.loads(json.dumps(TeamResult.of(run).answers)) == {"ann": "A"}

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from tests.teams.models import Answering, asynchronous
+from tests.teams.models import Answering
 from tests.wrong import wrong
 from ziggurat.agents.agent import Agent
 from ziggurat.agents.runnable import Runnable
@@ -52,7 +52,6 @@ def text_of(each: object) -> object:
 # -- examples of the fourth system -------------------------------------------------------------------------------------
 
 
-@asynchronous
 async def test_the_example_of_the_bus() -> None:
     bus = Bus(capacity=256)
     planner, executor = bus.subscribe("planner", role="planner"), bus.subscribe("executor", role="executor")
@@ -65,7 +64,6 @@ async def test_the_example_of_the_bus() -> None:
 
 
 @pytest.mark.parametrize("pattern", [parallel, star])
-@asynchronous
 async def test_the_example_of_a_team(pattern: Any) -> None:
     leader = member("leader", lambda request: "leader: severity=high")
     analysts = [member(name, f"{name}: severity=high") for name in ("analyst-1", "analyst-2")]
@@ -79,7 +77,6 @@ async def test_the_example_of_a_team(pattern: Any) -> None:
     assert (result.all_answered, result.is_unanimous, len(result.distinct_answers)) == (True, False, 3)
 
 
-@asynchronous
 async def test_the_example_of_a_swarm() -> None:
     workers = [
         member(f"worker-{number}", lambda request: f"completed: {request.messages[-1].text}") for number in (1, 2, 3)
@@ -95,7 +92,6 @@ async def test_the_example_of_a_swarm() -> None:
     assert TeamResult.of(run).failures == {}
 
 
-@asynchronous
 async def test_the_example_of_a_debate() -> None:
     def reply(request: ModelRequest) -> str:
         return f"{request.messages[-1].text[:50]}"  # its prompts have no number in the first 50 characters
@@ -111,7 +107,6 @@ async def test_the_example_of_a_debate() -> None:
     assert [text for text in shown(moderator) if text.startswith("Scores: ")]
 
 
-@asynchronous
 async def test_the_example_of_discovery() -> None:
     clock = HandClock()
     directory = Directory(ttl=60, clock=clock)
@@ -129,7 +124,6 @@ async def test_the_example_of_discovery() -> None:
 # -- handoffs ----------------------------------------------------------------------------------------------------------
 
 
-@asynchronous
 async def test_a_tool_of_handing_over_takes_an_optional_reason_and_context() -> None:
     a = member("a", "A")
     await handoffs(a, member("b", "B"), policy=explicit_handoff("b")).run("go")
@@ -139,7 +133,6 @@ async def test_a_tool_of_handing_over_takes_an_optional_reason_and_context() -> 
     assert not spec.parameters.get("required")
 
 
-@asynchronous
 async def test_a_handoff_of_an_earlier_turn_is_not_taken_again() -> None:
     asked: list[str] = []
 
@@ -153,7 +146,6 @@ async def test_a_handoff_of_an_earlier_turn_is_not_taken_again() -> None:
     assert (run.agent, run.text, run.steps) == ("a", "A stays", 1)
 
 
-@asynchronous
 async def test_a_sequence_records_why_each_goes_on() -> None:
     store = LocalLogs()
     desk = handoffs(member("a", "A"), member("b", "B"), policy=sequential_handoff(), store=store)
@@ -174,7 +166,6 @@ class Unknown:
         return Handoff("nobody")
 
 
-@asynchronous
 async def test_what_a_policy_or_a_view_does_wrong_ends_the_run() -> None:
     with pytest.raises(ConfigurationError, match="unknown agent 'nobody'"):
         await handoffs(member("a", "A"), policy=Unknown()).run("go")
@@ -189,7 +180,6 @@ async def test_what_a_policy_or_a_view_does_wrong_ends_the_run() -> None:
     assert [message.name for message in run.messages if message.role == "assistant"] == ["a"]
 
 
-@asynchronous
 async def test_a_handoff_may_shorten_the_conversation_and_goes_on_whole_if_that_fails() -> None:
     async def shortened(messages: Sequence[Message], name: str) -> Sequence[Message]:
         if name == "a":
@@ -209,7 +199,6 @@ async def test_a_handoff_may_shorten_the_conversation_and_goes_on_whole_if_that_
 # -- teams, debates and swarms -----------------------------------------------------------------------------------------
 
 
-@asynchronous
 async def test_a_member_that_would_end_the_program_has_failed_like_others() -> None:
     class Ends(Answering):
         async def __call__(self, request: ModelRequest, ctx: Any, /) -> Any:
@@ -236,7 +225,6 @@ def test_a_task_is_split_as_in_the_seed(text: str, by: Any, parts: list[str]) ->
 
 
 @pytest.mark.parametrize(("threshold", "needed"), [(1.0, 3), (0.67, 3), (0.66, 2), (0.5, 2), (0.34, 2), (0.01, 1)])
-@asynchronous
 async def test_as_many_are_needed_as_the_threshold_says_rounded_up(threshold: float, needed: int) -> None:
     ann = member("ann", lambda request: request.messages[-1].text)
     run = await swarm(ann, threshold=threshold, concurrency=1).run("one, two, three")
@@ -261,7 +249,6 @@ def test_numbers_out_of_range_are_refused(make: Any, words: str) -> None:
         make(member("a", "A"))
 
 
-@asynchronous
 async def test_every_debater_scores_every_other_once_a_round() -> None:
     names = ["a", "b", "c", "d"]
     members = [member(name, f"argument of {name}") for name in names]
@@ -278,7 +265,6 @@ async def test_every_debater_scores_every_other_once_a_round() -> None:
 # -- what all have in common -------------------------------------------------------------------------------------------
 
 
-@asynchronous
 async def test_teams_are_nested_as_deep_as_agents_may_be() -> None:
     team: Runnable = member("worker", "done")
     for depth in range(8):
@@ -289,7 +275,6 @@ async def test_teams_are_nested_as_deep_as_agents_may_be() -> None:
     assert "depth limit of 8" in str(failed.error)
 
 
-@asynchronous
 async def test_a_denied_call_of_a_member_is_a_result_and_a_denied_model_call_its_failure() -> None:
     def reply(request: ModelRequest) -> Any:
         return request.messages[-1].tool_results[0].text if request.messages[-1].role == "tool" else tool_call("act")
@@ -305,7 +290,6 @@ async def test_a_denied_call_of_a_member_is_a_result_and_a_denied_model_call_its
     assert run.text == "denied: not now"
 
 
-@asynchronous
 async def test_what_was_said_before_anything_fails_is_in_the_run() -> None:
     def choose(messages: Sequence[Message]) -> str:
         if len(messages) > 2:

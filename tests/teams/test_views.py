@@ -32,10 +32,10 @@ def without_times(text: str) -> list[str]:
     return [re.sub(r" · tokens.*|  +[\d.]+ m?s", "", line).rstrip() for line in text.splitlines()]
 
 
-def test_the_console_shows_rounds_handoffs_and_who_answered(tmp_path: Path) -> None:
+async def test_the_console_shows_rounds_handoffs_and_who_answered(tmp_path: Path) -> None:
     out = io.StringIO()
     with ConsoleView(out, text=False) as view:
-        asyncio.run(team_in(tmp_path)[0].run("go", listeners=[view]))
+        await team_in(tmp_path)[0].run("go", listeners=[view])
     lines = without_times(out.getvalue())
     assert [line.strip() for line in lines if "round" in line or "hands" in line or "(" in line] == [
         "round 1",
@@ -47,10 +47,10 @@ def test_the_console_shows_rounds_handoffs_and_who_answered(tmp_path: Path) -> N
     ]
 
 
-def test_the_record_shows_members_rounds_and_handoffs(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+async def test_the_record_shows_members_rounds_and_handoffs(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     team, store = team_in(tmp_path)
-    asyncio.run(team.run("go", run_id="r"))
-    assert show_as("r", store, None, None) == 0
+    await team.run("go", run_id="r")
+    assert await asyncio.to_thread(show_as, "r", store, None, None) == 0
     lines = without_times(capsys.readouterr().out)
     told = [line.strip() for line in lines if re.search(r"round|hands|team|\(ben\)", line)]
     assert [re.sub(r"^[\d.]+ s +", "", line) for line in told] == [
@@ -65,8 +65,8 @@ def test_the_record_shows_members_rounds_and_handoffs(tmp_path: Path, capsys: py
     ]
 
 
-def test_a_notebook_shows_who_said_what(tmp_path: Path) -> None:
-    run = asyncio.run(team_in(tmp_path)[0].run("go"))
+async def test_a_notebook_shows_who_said_what(tmp_path: Path) -> None:
+    run = await team_in(tmp_path)[0].run("go")
     page = run._repr_html_()
     rows = [re.sub(r"<.*?>", "|", row) for row in page.split("<tr>")[1:]]
     spoken = [re.sub(r"\|+", "|", row).strip("|").split("|")[1:3] for row in rows]
@@ -81,18 +81,18 @@ def test_a_notebook_shows_who_said_what(tmp_path: Path) -> None:
         "leader hm",
     ]
     assert [step.agent for step in run.trace()][:3] == ["ann", "desk/triage", "desk/ben"]
-    alone = asyncio.run(Agent(Answering("x")).run("go"))
+    alone = await Agent(Answering("x")).run("go")
     assert "member" not in alone._repr_html_()
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_everybody_who_spoke_is_seen(name: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+async def test_everybody_who_spoke_is_seen(name: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     store = f"sqlite:///{tmp_path}/runs.db"
     inner = majority(member("ann", "x"), member("ben", "x"), name="worker")
     team, out = PATTERNS[name](inner, store=store), io.StringIO()
     with ConsoleView(out) as view:
-        run = asyncio.run(team.run("go", run_id="r", listeners=[view]))
-    assert show_as("r", store, None, None) == 0
+        run = await team.run("go", run_id="r", listeners=[view])
+    assert await asyncio.to_thread(show_as, "r", store, None, None) == 0
     shown = capsys.readouterr().out
     spoke = {step.agent.rpartition("/")[2] for step in run.trace()} - {team.name}
     for speaker in spoke | {"ann", "ben"}:

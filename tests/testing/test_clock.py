@@ -45,7 +45,7 @@ def test_what_is_due_runs_in_order_of_time(waits: list[int], moves: list[int]) -
     assert clock.waiting == 0
 
 
-def test_what_wakes_may_sleep_again_within_one_move() -> None:
+async def test_what_wakes_may_sleep_again_within_one_move() -> None:
     clock = HandClock()
     ticks: list[float] = []
 
@@ -54,31 +54,25 @@ def test_what_wakes_may_sleep_again_within_one_move() -> None:
             await clock.sleep(1)
             ticks.append(clock.now() - 1_000_000_000)
 
-    async def main() -> None:
-        task = asyncio.create_task(ticking())
-        await clock.advance(3.5)
-        assert ticks == [1, 2, 3]
-        await clock.advance(0.5)
-        await task
-
-    asyncio.run(main())
+    task = asyncio.create_task(ticking())
+    await clock.advance(3.5)
+    assert ticks == [1, 2, 3]
+    await clock.advance(0.5)
+    await task
     assert ticks == [1, 2, 3, 4]
 
 
-def test_a_timer_can_be_called_off_twice() -> None:
+async def test_a_timer_can_be_called_off_twice() -> None:
     clock = HandClock()
     rung: list[int] = []
 
-    async def main() -> None:
-        timer = clock.call_at(1, lambda: rung.append(1))
-        clock.call_at(1, lambda: rung.append(2))
-        timer.cancel()
-        timer.cancel()
-        await clock.advance(2)
-        clock.call_at(1, lambda: rung.append(3))  # overdue
-        await clock.advance(0)
-
-    asyncio.run(main())
+    timer = clock.call_at(1, lambda: rung.append(1))
+    clock.call_at(1, lambda: rung.append(2))
+    timer.cancel()
+    timer.cancel()
+    await clock.advance(2)
+    clock.call_at(1, lambda: rung.append(3))  # overdue
+    await clock.advance(0)
     assert rung == [2, 3]
 
 
@@ -107,34 +101,28 @@ def test_by_itself_it_jumps_when_all_wait() -> None:
     asyncio.run(main())
 
 
-def test_settling_ends_though_somebody_spins() -> None:
-    async def main() -> None:
-        async def spin() -> None:
-            while True:  # noqa: ASYNC110
-                await asyncio.sleep(0)
+async def test_settling_ends_though_somebody_spins() -> None:
+    async def spin() -> None:
+        while True:  # noqa: ASYNC110
+            await asyncio.sleep(0)
 
-        task = asyncio.create_task(spin())
-        await settle(50)
-        task.cancel()
-
-    asyncio.run(main())
+    task = asyncio.create_task(spin())
+    await settle(50)
+    task.cancel()
 
 
 @pytest.mark.parametrize("seconds", [-1, float("nan"), float("inf"), "5", None])
-def test_time_moves_forward_only(seconds: Any) -> None:
+async def test_time_moves_forward_only(seconds: Any) -> None:
     with pytest.raises(ConfigurationError, match="advance"):
-        asyncio.run(HandClock().advance(seconds))
+        await HandClock().advance(seconds)
 
 
-def test_a_store_that_writes_is_waited_for_before_time_passes(tmp_path: Path) -> None:
-    async def main() -> None:
-        store, clock = SqliteStore(tmp_path / "x.db", synchronous="NORMAL"), HandClock(auto=True)
-        created = asyncio.ensure_future(store.create(LogInfo("run:r")))
-        await clock.sleep(60)
-        assert created.done()
-        released = asyncio.ensure_future(store.release("run:r", 1))
-        await settle()
-        assert released.done()
-        await store.close()
-
-    asyncio.run(main())
+async def test_a_store_that_writes_is_waited_for_before_time_passes(tmp_path: Path) -> None:
+    store, clock = SqliteStore(tmp_path / "x.db", synchronous="NORMAL"), HandClock(auto=True)
+    created = asyncio.ensure_future(store.create(LogInfo("run:r")))
+    await clock.sleep(60)
+    assert created.done()
+    released = asyncio.ensure_future(store.release("run:r", 1))
+    await settle()
+    assert released.done()
+    await store.close()

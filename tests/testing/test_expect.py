@@ -7,55 +7,43 @@ from ziggurat.testing.clock import settle
 from ziggurat.testing.expect import expect
 
 
-def test_requests_come_in_order_and_are_answered_in_any() -> None:
-    async def main() -> None:
-        service, handle = expect(str, int)
-        tasks = [asyncio.create_task(service(text, root(text))) for text in ("a", "b")]
-        (first, to_first), (second, to_second) = await handle.next(), await handle.next()
-        assert (first, second) == ("a", "b")
-        assert to_second.ctx.path == "b"
-        to_second.send(2)
-        to_first.send(1)
-        assert await asyncio.gather(*tasks) == [1, 2]
-        assert handle.none_waiting()
-
-    asyncio.run(main())
+async def test_requests_come_in_order_and_are_answered_in_any() -> None:
+    service, handle = expect(str, int)
+    tasks = [asyncio.create_task(service(text, root(text))) for text in ("a", "b")]
+    (first, to_first), (second, to_second) = await handle.next(), await handle.next()
+    assert (first, second) == ("a", "b")
+    assert to_second.ctx.path == "b"
+    to_second.send(2)
+    to_first.send(1)
+    assert await asyncio.gather(*tasks) == [1, 2]
+    assert handle.none_waiting()
 
 
-def test_a_failure_is_raised_where_it_was_asked() -> None:
-    async def main() -> None:
-        service, handle = expect()
-        task = asyncio.create_task(service("a", root()))
-        _, reply = await handle.next()
-        reply.fail(ConnectionError("gone"))
-        with pytest.raises(ConnectionError, match="gone"):
-            await task
-        with pytest.raises(AssertionError, match="answered already"):
-            reply.send(1)
-
-    asyncio.run(main())
-
-
-def test_a_caller_that_has_left_is_seen() -> None:
-    async def main() -> None:
-        service, handle = expect()
-        task = asyncio.create_task(service("a", root()))
-        await settle()
-        assert not handle.none_waiting()
-        task.cancel()
-        await settle()
-        _, reply = await handle.next()
-        assert reply.abandoned
+async def test_a_failure_is_raised_where_it_was_asked() -> None:
+    service, handle = expect()
+    task = asyncio.create_task(service("a", root()))
+    _, reply = await handle.next()
+    reply.fail(ConnectionError("gone"))
+    with pytest.raises(ConnectionError, match="gone"):
+        await task
+    with pytest.raises(AssertionError, match="answered already"):
         reply.send(1)
-        reply.fail(ValueError())
-
-    asyncio.run(main())
 
 
-def test_a_request_that_never_comes_is_said() -> None:
-    async def main() -> None:
-        _, handle = expect()
-        with pytest.raises(AssertionError, match="no request came within 0 s"):
-            await handle.next(seconds=0)
+async def test_a_caller_that_has_left_is_seen() -> None:
+    service, handle = expect()
+    task = asyncio.create_task(service("a", root()))
+    await settle()
+    assert not handle.none_waiting()
+    task.cancel()
+    await settle()
+    _, reply = await handle.next()
+    assert reply.abandoned
+    reply.send(1)
+    reply.fail(ValueError())
 
-    asyncio.run(main())
+
+async def test_a_request_that_never_comes_is_said() -> None:
+    _, handle = expect()
+    with pytest.raises(AssertionError, match="no request came within 0 s"):
+        await handle.next(seconds=0)

@@ -11,25 +11,19 @@ async def hang() -> None:
     await asyncio.Event().wait()
 
 
-def test_a_task_that_is_left_is_named() -> None:
-    async def main() -> None:
-        with pytest.raises(AssertionError, match=r"task 'lost' \(hang, at .*test_leaks.py:\d+\)"):
-            async with assert_no_leaks():
-                task = asyncio.create_task(hang(), name="lost")
-        task.cancel()
-
-    asyncio.run(main())
-
-
-def test_what_is_just_ending_may_end_and_what_was_there_may_stay() -> None:
-    async def main() -> None:
-        before = asyncio.create_task(hang())
+async def test_a_task_that_is_left_is_named() -> None:
+    with pytest.raises(AssertionError, match=r"task 'lost' \(hang, at .*test_leaks.py:\d+\)"):
         async with assert_no_leaks():
-            asyncio.create_task(asyncio.sleep(0)).cancel()
-            asyncio.create_task(asyncio.sleep(0))  # noqa: RUF006
-        before.cancel()
+            task = asyncio.create_task(hang(), name="lost")
+    task.cancel()
 
-    asyncio.run(main())
+
+async def test_what_is_just_ending_may_end_and_what_was_there_may_stay() -> None:
+    before = asyncio.create_task(hang())
+    async with assert_no_leaks():
+        asyncio.create_task(asyncio.sleep(0)).cancel()
+        asyncio.create_task(asyncio.sleep(0))  # noqa: RUF006
+    before.cancel()
 
 
 def test_a_thread_and_a_socket_that_are_left_are_named() -> None:
@@ -54,17 +48,14 @@ def test_threads_of_pools_are_kept_on_purpose() -> None:
     thread.join()
 
 
-def test_a_whole_loop_leaves_nothing() -> None:
+async def test_a_whole_loop_leaves_nothing() -> None:
     with assert_no_leaks():
-        asyncio.run(asyncio.sleep(0))
+        await asyncio.sleep(0)
 
 
-def test_an_error_of_the_block_is_not_masked() -> None:
-    async def main() -> None:
-        with pytest.raises(ValueError, match="mine"):
-            async with assert_no_leaks():
-                task = asyncio.create_task(hang())
-                raise ValueError("mine")
-        task.cancel()
-
-    asyncio.run(main())
+async def test_an_error_of_the_block_is_not_masked() -> None:
+    with pytest.raises(ValueError, match="mine"):
+        async with assert_no_leaks():
+            task = asyncio.create_task(hang())
+            raise ValueError("mine")
+    task.cancel()

@@ -97,7 +97,7 @@ def test_a_plain_function_runs_in_a_thread_and_a_generator_is_joined() -> None:
 
 
 @pytest.mark.parametrize("piece", ["x" * 1000, "x" * (MAX_RESULT * 5), ["x" * 1000]])
-def test_an_endless_stream_is_cut_and_closed(piece: object) -> None:
+async def test_an_endless_stream_is_cut_and_closed(piece: object) -> None:
     asked = 0
     closed: list[bool] = []
 
@@ -118,7 +118,7 @@ def test_an_endless_stream_is_cut_and_closed(piece: object) -> None:
             assert closed == [True], "closed at once, not when it is collected"
             return text
 
-    text = asyncio.run(go())
+    text = await go()
     assert len(text) <= MAX_RESULT
     assert text.endswith("[cut: the rest was not asked for]")
     assert asked <= 201
@@ -297,23 +297,23 @@ def test_a_raw_tool_may_be_a_plain_function_or_a_generator() -> None:
     ['{"q": NaN}', "[1]", '{"q": "\ud800"}', "{" * 100_000, '{"q": ' + "[" * 100_000, '"text"', "nul"],
     ids=["nan", "list", "surrogate", "braces", "deep", "text", "broken"],
 )
-def test_arguments_of_a_raw_tool_that_cannot_be_read_are_its_models_fault(arguments: str) -> None:
+async def test_arguments_of_a_raw_tool_that_cannot_be_read_are_its_models_fault(arguments: str) -> None:
     async def search(arguments: dict[str, Any]) -> str:
         return "never"
 
     made = raw_tool(search, name="search", description="", parameters={"type": "object", "properties": {}})
-    result = asyncio.run(act(Toolbox([made]), ToolCall("c", "search", arguments), _ctx()))
+    result = await act(Toolbox([made]), ToolCall("c", "search", arguments), _ctx())
     assert result.error == "invalid_arguments"
 
 
-def test_parts_cannot_be_told_piece_by_piece() -> None:
+async def test_parts_cannot_be_told_piece_by_piece() -> None:
     @tool
     async def paint() -> AsyncIterator[Any]:
         """Paint."""
         yield "here it comes"
         yield Image(b"x")
 
-    result = asyncio.run(act(Toolbox([paint]), ToolCall("c", "paint"), _ctx()))
+    result = await act(Toolbox([paint]), ToolCall("c", "paint"), _ctx())
     assert result.error == "permanent"
     assert "paint yielded parts" in result.text
 
@@ -321,7 +321,7 @@ def test_parts_cannot_be_told_piece_by_piece() -> None:
 # -- a tool cannot change what others see ----------------------------------------------------------------------------
 
 
-def test_a_tool_that_mutates_its_arguments_changes_nothing_else() -> None:
+async def test_a_tool_that_mutates_its_arguments_changes_nothing_else() -> None:
     @tool
     async def vandal(items: list[int], options: dict[str, list[int]] | None = None, more: Any = None) -> str:
         """Change everything it is given."""
@@ -346,7 +346,7 @@ def test_a_tool_that_mutates_its_arguments_changes_nothing_else() -> None:
             box = Toolbox([made])
             return [(await act(box, call, _ctx())).text for _ in range(2)]
 
-        assert asyncio.run(twice()) == ["3", "3"]
+        assert await twice() == ["3", "3"]
         assert (call.fingerprint(), hash(call), call.arguments, conversation.digest(1), repr(made.spec)) == before
 
 
@@ -400,7 +400,7 @@ def test_what_a_tool_returned_cannot_be_changed_afterwards() -> None:
     assert result.text == "[1]"
 
 
-def test_hooks_upon_pieces_change_what_is_told_and_what_is_kept() -> None:
+async def test_hooks_upon_pieces_change_what_is_told_and_what_is_kept() -> None:
     class Shout(Middleware):
         async def on_tool_delta(self, text: str, ctx: Context) -> str | None:
             return text.upper()
@@ -415,7 +415,7 @@ def test_hooks_upon_pieces_change_what_is_told_and_what_is_kept() -> None:
     model = ScriptedModel(tool_call("count"), "done")
     agent = Agent(model, tools=[count], middleware=[Shout()])
     listener = Callbacks(on_event=lambda event: heard.append(event.text) if isinstance(event, ToolDelta) else None)
-    run = asyncio.run(agent.run("go", listeners=[listener]))
+    run = await agent.run("go", listeners=[listener])
     assert heard == ["ONE ", "TWO"]
     assert run.observations == ("ONE TWO",)
 

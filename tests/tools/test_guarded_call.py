@@ -140,7 +140,7 @@ class Hooked(Middleware):
 @pytest.mark.parametrize("form", ["async", "sync", "stream"])
 @pytest.mark.parametrize("timeout", [None, 60.0], ids=["untimed", "timed"])
 @pytest.mark.parametrize("hooked", [False, True], ids=["plain", "hooked"])
-def test_whatever_a_tool_raises_its_call_has_a_result(
+async def test_whatever_a_tool_raises_its_call_has_a_result(
     kind: str, form: str, timeout: float | None, hooked: bool
 ) -> None:
     box = Toolbox([_tool(KINDS[kind], form, timeout), good])
@@ -162,7 +162,7 @@ def test_whatever_a_tool_raises_its_call_has_a_result(
         assert task is not None
         assert task.cancelling() == 0
 
-    asyncio.run(_without_leaks(go()))
+    await _without_leaks(go())
 
 
 async def _without_leaks(work: Any) -> None:
@@ -171,21 +171,21 @@ async def _without_leaks(work: Any) -> None:
 
 
 @pytest.mark.parametrize("form", ["async", "sync", "stream"])
-def test_a_suspension_passes_through(form: str) -> None:
+async def test_a_suspension_passes_through(form: str) -> None:
     def go() -> None:
         raise Suspend(("x",))
 
     box = Toolbox([_tool(go, form, None), _tool_named(_tool(go, form, 60.0), "timed")])
     for name in ("bad", "timed"):
         with pytest.raises(Suspend):
-            asyncio.run(act(box, ToolCall("c", name), _ctx()))
+            await act(box, ToolCall("c", name), _ctx())
 
 
 def _tool_named(made: FunctionTool, name: str) -> FunctionTool:
     return tool(name=name, timeout=made.spec.timeout)(made.function)
 
 
-def test_our_own_cancellation_passes_through() -> None:
+async def test_our_own_cancellation_passes_through() -> None:
     async def go() -> None:
         entered = asyncio.Event()
 
@@ -202,10 +202,10 @@ def test_our_own_cancellation_passes_through() -> None:
         with pytest.raises(asyncio.CancelledError):
             await task
 
-    asyncio.run(_without_leaks(go()))
+    await _without_leaks(go())
 
 
-def test_the_ambient_context_is_set_around_the_function_only() -> None:
+async def test_the_ambient_context_is_set_around_the_function_only() -> None:
     seen: list[Context | None] = []
 
     @tool
@@ -220,17 +220,14 @@ def test_the_ambient_context_is_set_around_the_function_only() -> None:
         seen.append(AMBIENT.get())
         return ""
 
-    async def go() -> None:
-        box = Toolbox([look, look_in_thread])
-        for name in box:
-            await act(box, ToolCall("c", name), _ctx().at(name))
-            assert AMBIENT.get() is None
-
-    asyncio.run(go())
+    box = Toolbox([look, look_in_thread])
+    for name in box:
+        await act(box, ToolCall("c", name), _ctx().at(name))
+        assert AMBIENT.get() is None
     assert [ctx.path if ctx else None for ctx in seen] == ["run/look", "run/look_in_thread"]
 
 
-def test_what_a_tool_says_of_its_own_failure_is_its_kind() -> None:
+async def test_what_a_tool_says_of_its_own_failure_is_its_kind() -> None:
     @tool
     async def busy() -> str:
         """Be busy."""
@@ -246,10 +243,7 @@ def test_what_a_tool_says_of_its_own_failure_is_its_kind() -> None:
         """Be down."""
         raise ConnectionRefusedError("no")
 
-    async def go() -> None:
-        box = Toolbox([busy, slow, down])
-        results = await call_tools(box, tuple(ToolCall(name, name) for name in box), _ctx(), "step-1")
-        assert [each.error for each in results] == ["transient", "timeout", "transient"]
-        assert results[0].text == "come back later"
-
-    asyncio.run(go())
+    box = Toolbox([busy, slow, down])
+    results = await call_tools(box, tuple(ToolCall(name, name) for name in box), _ctx(), "step-1")
+    assert [each.error for each in results] == ["transient", "timeout", "transient"]
+    assert results[0].text == "come back later"

@@ -48,7 +48,7 @@ async def good(number: int) -> int:
     return number
 
 
-def test_a_tool_that_hangs_times_out() -> None:
+async def test_a_tool_that_hangs_times_out() -> None:
     @tool(timeout=2)
     async def hangs() -> str:
         """Hang."""
@@ -62,10 +62,10 @@ def test_a_tool_that_hangs_times_out() -> None:
         assert "hangs timed out after 2 s" in result.text
         return clock.monotonic()
 
-    assert asyncio.run(go()) == 2
+    assert await go() == 2
 
 
-def test_the_run_deadline_bounds_a_tool_without_a_timeout() -> None:
+async def test_the_run_deadline_bounds_a_tool_without_a_timeout() -> None:
     @tool
     async def stubborn() -> str:
         """Hang, and not be moved."""
@@ -76,62 +76,56 @@ def test_the_run_deadline_bounds_a_tool_without_a_timeout() -> None:
                 if released.is_set():
                     raise
 
-    async def go() -> None:
-        clock = HandClock(auto=True)
-        leaked = ABANDONED_CALLS.count
-        with pytest.raises(Timeout):
-            async with _ctx(clock).limit(5) as ctx:
-                await act(Toolbox([stubborn]), ToolCall("c", "stubborn"), ctx)
-        assert clock.monotonic() == 5 + GRACE
-        assert ABANDONED_CALLS.count == leaked + 1
-        released.set()
-
     released = asyncio.Event()
-    asyncio.run(go())
+    clock = HandClock(auto=True)
+    leaked = ABANDONED_CALLS.count
+    with pytest.raises(Timeout):
+        async with _ctx(clock).limit(5) as ctx:
+            await act(Toolbox([stubborn]), ToolCall("c", "stubborn"), ctx)
+    assert clock.monotonic() == 5 + GRACE
+    assert ABANDONED_CALLS.count == leaked + 1
+    released.set()
 
 
 @pytest.mark.parametrize("how", ["swallows", "cleans up too long", "shields itself again"])
-def test_a_tool_that_will_not_stop_gives_control_back_within_timeout_and_grace(how: str) -> None:
+async def test_a_tool_that_will_not_stop_gives_control_back_within_timeout_and_grace(how: str) -> None:
     heard: list[Event] = []
 
-    async def go() -> None:
-        clock, released = HandClock(auto=True), asyncio.Event()
+    clock, released = HandClock(auto=True), asyncio.Event()
 
-        @tool(timeout=2)
-        async def stubborn() -> str:
-            """Not be moved."""
-            if how == "shields itself again":
-                while not released.is_set():
-                    try:
-                        await asyncio.shield(asyncio.ensure_future(released.wait()))
-                    except asyncio.CancelledError:
-                        continue
-                return "late"
-            try:
-                await asyncio.Event().wait()
-            except asyncio.CancelledError:
-                await released.wait()
-                if how == "cleans up too long":
-                    raise
+    @tool(timeout=2)
+    async def stubborn() -> str:
+        """Not be moved."""
+        if how == "shields itself again":
+            while not released.is_set():
+                try:
+                    await asyncio.shield(asyncio.ensure_future(released.wait()))
+                except asyncio.CancelledError:
+                    continue
             return "late"
+        try:
+            await asyncio.Event().wait()
+        except asyncio.CancelledError:
+            await released.wait()
+            if how == "cleans up too long":
+                raise
+        return "late"
 
-        leaked, running = ABANDONED_CALLS.count, ABANDONED_CALLS.running
-        ctx = _ctx(clock).heard_by(heard.append)
-        result = await act(Toolbox([stubborn]), ToolCall("c", "stubborn"), ctx)
-        assert result.error == "timeout"
-        assert clock.monotonic() == 2 + GRACE
-        assert (ABANDONED_CALLS.count, ABANDONED_CALLS.running) == (leaked + 1, running + 1)
-        (event,) = [event for event in heard if isinstance(event, ToolAbandoned)]
-        assert (event.name, event.leaked) == ("stubborn", leaked + 1)
-        released.set()
-        for _ in range(10):
-            await asyncio.sleep(0)
-        assert ABANDONED_CALLS.running == running, "what was left behind is let go of when it ends"
-
-    asyncio.run(go())
+    leaked, running = ABANDONED_CALLS.count, ABANDONED_CALLS.running
+    ctx = _ctx(clock).heard_by(heard.append)
+    result = await act(Toolbox([stubborn]), ToolCall("c", "stubborn"), ctx)
+    assert result.error == "timeout"
+    assert clock.monotonic() == 2 + GRACE
+    assert (ABANDONED_CALLS.count, ABANDONED_CALLS.running) == (leaked + 1, running + 1)
+    (event,) = [event for event in heard if isinstance(event, ToolAbandoned)]
+    assert (event.name, event.leaked) == ("stubborn", leaked + 1)
+    released.set()
+    for _ in range(10):
+        await asyncio.sleep(0)
+    assert ABANDONED_CALLS.running == running, "what was left behind is let go of when it ends"
 
 
-def test_a_tool_that_cleans_up_within_the_grace_is_waited_for() -> None:
+async def test_a_tool_that_cleans_up_within_the_grace_is_waited_for() -> None:
     cleaned: list[bool] = []
 
     @tool(timeout=2)
@@ -152,32 +146,29 @@ def test_a_tool_that_cleans_up_within_the_grace_is_waited_for() -> None:
         assert ABANDONED_CALLS.count == leaked
         assert clock.monotonic() == 2 + GRACE / 2
 
-    asyncio.run(_without_leaks(go()))
+    await _without_leaks(go())
 
 
-def test_siblings_of_a_tool_that_will_not_stop_are_kept() -> None:
-    async def go() -> None:
-        clock, released = HandClock(auto=True), asyncio.Event()
+async def test_siblings_of_a_tool_that_will_not_stop_are_kept() -> None:
+    clock, released = HandClock(auto=True), asyncio.Event()
 
-        @tool(timeout=2)
-        async def stubborn() -> str:
-            """Not be moved."""
-            try:
-                await asyncio.Event().wait()
-            except asyncio.CancelledError:
-                await released.wait()
-            return "late"
+    @tool(timeout=2)
+    async def stubborn() -> str:
+        """Not be moved."""
+        try:
+            await asyncio.Event().wait()
+        except asyncio.CancelledError:
+            await released.wait()
+        return "late"
 
-        calls = (tool_call("good", id="a", number=1), ToolCall("b", "stubborn"), tool_call("good", id="c", number=3))
-        results = await call_tools(Toolbox([stubborn, good]), calls, _ctx(clock), "step-1")
-        assert [(each.text, each.error) for each in results[::2]] == [("1", None), ("3", None)]
-        assert results[1].error == "timeout"
-        released.set()
-
-    asyncio.run(go())
+    calls = (tool_call("good", id="a", number=1), ToolCall("b", "stubborn"), tool_call("good", id="c", number=3))
+    results = await call_tools(Toolbox([stubborn, good]), calls, _ctx(clock), "step-1")
+    assert [(each.text, each.error) for each in results[::2]] == [("1", None), ("3", None)]
+    assert results[1].error == "timeout"
+    released.set()
 
 
-def test_a_tool_left_behind_by_the_end_of_its_run_is_counted_once() -> None:
+async def test_a_tool_left_behind_by_the_end_of_its_run_is_counted_once() -> None:
     """An abandoned tool is counted only once, not again by its batch."""
 
     async def go() -> None:
@@ -203,12 +194,12 @@ def test_a_tool_left_behind_by_the_end_of_its_run_is_counted_once() -> None:
         released.set()
         await clock_settle()
 
-    asyncio.run(_without_leaks(go()))
+    await _without_leaks(go())
 
 
 @pytest.mark.parametrize("batch", [False, True])
 @pytest.mark.parametrize("timeout", [60.0, None])
-def test_a_tool_that_cancels_the_task_it_runs_in_cancels_nothing_else(batch: bool, timeout: float | None) -> None:
+async def test_a_tool_that_cancels_the_task_it_runs_in_cancels_nothing_else(batch: bool, timeout: float | None) -> None:
     if not batch and timeout is None:
         pytest.skip("alone and without a limit it runs in the task of its run, and cancels that")
 
@@ -231,11 +222,11 @@ def test_a_tool_that_cancels_the_task_it_runs_in_cancels_nothing_else(batch: boo
         assert (first.text, first.error) == ("the tool cancelled the task it ran in", "permanent")
         assert [each.text for each in rest] == ["3"][: len(rest)]
 
-    asyncio.run(_without_leaks(go()))
+    await _without_leaks(go())
 
 
 @pytest.mark.parametrize("error", [ValueError("in cleaning up"), SystemExit(3)])
-def test_what_a_tool_raises_when_it_is_cancelled_is_not_reported_as_lost(error: BaseException) -> None:
+async def test_what_a_tool_raises_when_it_is_cancelled_is_not_reported_as_lost(error: BaseException) -> None:
     lost: list[object] = []
 
     @tool
@@ -253,41 +244,38 @@ def test_what_a_tool_raises_when_it_is_cancelled_is_not_reported_as_lost(error: 
         run = await agent.run("go", environment=Environment(clock=HandClock(auto=True)))
         assert stops.status_of(run.stop) == "Timeout"
 
-    asyncio.run(_without_leaks(go()))
+    await _without_leaks(go())
     gc.collect()
     assert lost == []
 
 
-def test_a_cancelled_run_gets_control_back_from_a_timed_tool_that_swallows_it() -> None:
-    async def go() -> None:
-        clock, released, entered = HandClock(), asyncio.Event(), asyncio.Event()
+async def test_a_cancelled_run_gets_control_back_from_a_timed_tool_that_swallows_it() -> None:
+    clock, released, entered = HandClock(), asyncio.Event(), asyncio.Event()
 
-        @tool(timeout=60)
-        async def stubborn() -> str:
-            """Not be moved."""
-            entered.set()
-            while not released.is_set():
-                try:
-                    await released.wait()
-                except asyncio.CancelledError:
-                    continue
-            return "late"
+    @tool(timeout=60)
+    async def stubborn() -> str:
+        """Not be moved."""
+        entered.set()
+        while not released.is_set():
+            try:
+                await released.wait()
+            except asyncio.CancelledError:
+                continue
+        return "late"
 
-        task = asyncio.ensure_future(act(Toolbox([stubborn]), ToolCall("c", "stubborn"), _ctx(clock)))
-        await entered.wait()
-        task.cancel()
-        for _ in range(5):
-            await asyncio.sleep(0)
-        task.cancel()  # again, while it is waited for
-        await clock.advance(GRACE)
-        with pytest.raises(asyncio.CancelledError):
-            await task
-        released.set()
-
-    asyncio.run(go())
+    task = asyncio.ensure_future(act(Toolbox([stubborn]), ToolCall("c", "stubborn"), _ctx(clock)))
+    await entered.wait()
+    task.cancel()
+    for _ in range(5):
+        await asyncio.sleep(0)
+    task.cancel()  # again, while it is waited for
+    await clock.advance(GRACE)
+    with pytest.raises(asyncio.CancelledError):
+        await task
+    released.set()
 
 
-def test_a_sync_tool_that_hangs_times_out_and_its_thread_is_written_off() -> None:
+async def test_a_sync_tool_that_hangs_times_out_and_its_thread_is_written_off() -> None:
     entered, released = threading.Event(), threading.Event()
 
     @tool(timeout=2)
@@ -297,19 +285,16 @@ def test_a_sync_tool_that_hangs_times_out_and_its_thread_is_written_off() -> Non
         released.wait()
         return "late"
 
-    async def go() -> None:
-        clock, before = HandClock(), POOL.written_off
-        acting = asyncio.ensure_future(act(Toolbox([hangs]), ToolCall("c", "hangs"), _ctx(clock)))
-        await until(entered.is_set)
-        await clock.advance(2)
-        result = await acting
-        assert result.error == "timeout"
-        assert clock.monotonic() <= 2 + GRACE
-        assert POOL.written_off == before + 1
-        released.set()
-        await until(lambda: POOL.written_off == before)  # threads are not waited for
-
-    asyncio.run(go())
+    clock, before = HandClock(), POOL.written_off
+    acting = asyncio.ensure_future(act(Toolbox([hangs]), ToolCall("c", "hangs"), _ctx(clock)))
+    await until(entered.is_set)
+    await clock.advance(2)
+    result = await acting
+    assert result.error == "timeout"
+    assert clock.monotonic() <= 2 + GRACE
+    assert POOL.written_off == before + 1
+    released.set()
+    await until(lambda: POOL.written_off == before)  # threads are not waited for
 
 
 def _deaf(limit: float | None) -> Any:
@@ -339,26 +324,23 @@ def test_an_event_loop_ends_though_a_tool_never_does(limit: float | None, of_all
 
 
 @pytest.mark.timeout(10)
-def test_what_was_left_behind_is_found() -> None:
+async def test_what_was_left_behind_is_found() -> None:
     async def go() -> None:
         async with assert_no_leaks():
             agent = Agent(ScriptedModel(tool_call("deaf"), "well"), tools=[_deaf(2)])
             await agent.run("go", environment=Environment(clock=HandClock(auto=True)))
 
     with pytest.raises(AssertionError, match=r"left behind:\n- task 'deaf at agent/step-1/tool-1:deaf'"):
-        asyncio.run(go())
+        await go()
 
 
-def test_settling_nothing_is_quick() -> None:
-    async def go() -> None:
-        done: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        done.set_result(None)
-        await settle([done], _ctx(HandClock()), name="nothing")
-
-    asyncio.run(go())
+async def test_settling_nothing_is_quick() -> None:
+    done: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+    done.set_result(None)
+    await settle([done], _ctx(HandClock()), name="nothing")
 
 
-def test_a_run_stops_though_a_tool_keeps_its_cancellation_to_itself() -> None:
+async def test_a_run_stops_though_a_tool_keeps_its_cancellation_to_itself() -> None:
     begun: list[int] = []
 
     @tool
@@ -382,4 +364,4 @@ def test_a_run_stops_though_a_tool_keeps_its_cancellation_to_itself() -> None:
         assert len(begun) == 1
         assert len(model.calls) == 1
 
-    asyncio.run(_without_leaks(go()))
+    await _without_leaks(go())

@@ -121,12 +121,12 @@ def test_layers_around_a_function_that_is_not_async_say_how_to_make_it_a_tool(ar
     ("thing", "around"),
     [(thing, around) for thing in THINGS for around in AROUND if thing != "function" or around == "nothing"],
 )
-def test_it_works_as_a_tool(thing: str, around: str, place: Callable[[Any], Any]) -> None:
+async def test_it_works_as_a_tool(thing: str, around: str, place: Callable[[Any], Any]) -> None:
     wrap, layers = AROUND[around]
     arguments = {"input": "a"} if "agent" in thing else {"text": "a"}
     model = ScriptedModel(tool_call("look", **arguments), "end")
     passed.clear()
-    run = asyncio.run(Agent(model, tools=place([wrap(THINGS[thing]())])).run("x"))
+    run = await Agent(model, tools=place([wrap(THINGS[thing]())])).run("x")
     assert run.stop == stops.Completed()
     assert run.observations == ("found a",)
     assert run.failed_tool_calls == 0
@@ -161,10 +161,10 @@ def test_a_closure_shows_in_the_stack_and_what_states_its_own_facts_keeps_them()
     assert stack(model, lambda inner: inner) is model
 
 
-def test_an_agent_layered_with_a_closure_is_an_agent() -> None:
+async def test_an_agent_layered_with_a_closure_is_an_agent() -> None:
     agent = inner_agent().layered(counting)
     passed.clear()
-    assert asyncio.run(agent.run("x")).text == "found a"
+    assert (await agent.run("x")).text == "found a"
     assert passed == ["closure"]
     assert agent.name == "look"
 

@@ -1,6 +1,5 @@
 """Permissions: tools may do what was granted, and agents below never more."""
 
-import asyncio
 from typing import Any
 
 import pytest
@@ -157,7 +156,7 @@ def test_an_audit_is_bounded() -> None:
 
 
 @pytest.mark.parametrize("decision", [Approve(), Modify("{}")])
-def test_permissions_are_checked_again_where_a_run_goes_on(decision: Decision) -> None:
+async def test_permissions_are_checked_again_where_a_run_goes_on(decision: Decision) -> None:
     agent = _agent("fetch", approvals=Approvals("fetch"))
 
     async def go() -> tuple[str, ...]:
@@ -165,7 +164,7 @@ def test_permissions_are_checked_again_where_a_run_goes_on(decision: Decision) -
         decisions = {item.id: decision for item in run.pending}
         return (await agent.resume(run.id, decisions, grants=[])).observations
 
-    assert asyncio.run(go()) == ("tool 'fetch' denied: missing permissions: network",)
+    assert await go() == ("tool 'fetch' denied: missing permissions: network",)
 
 
 def test_what_no_person_may_see_is_denied_before_one_is_asked() -> None:

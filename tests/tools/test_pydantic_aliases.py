@@ -1,6 +1,5 @@
 """Fields of pydantic models under all combinations of names: refused when declared, or read back as recorded."""
 
-import asyncio
 import itertools
 import json
 from collections.abc import Iterator
@@ -84,7 +83,7 @@ def test_it_is_refused_as_a_parameter_and_as_an_output(kind: type) -> None:
         Agent(ScriptedModel("x"), output=kind)
 
 
-def test_one_alias_for_both_works_in_a_run() -> None:
+async def test_one_alias_for_both_works_in_a_run() -> None:
     class City(BaseModel):
         name: str = Field(alias="city")
         kept: int = Field(1, init=False)
@@ -98,5 +97,5 @@ def test_one_alias_for_both_works_in_a_run() -> None:
         return city.name
 
     run = Agent(ScriptedModel(tool_call("visit", city={"city": "Ur"}), "done"), tools=[visit])
-    assert asyncio.run(run.run("go")).observations == ("Ur",)
+    assert (await run.run("go")).observations == ("Ur",)
     assert seen[0].name == "Ur"

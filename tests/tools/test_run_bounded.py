@@ -42,7 +42,7 @@ def _bounded(work: Any, seconds: float | None = 5.0) -> Any:
     return run_bounded(work, _context(), name="work", seconds=seconds)
 
 
-def test_it_has_one_task_of_its_own_before_and_after_it_waits() -> None:
+async def test_it_has_one_task_of_its_own_before_and_after_it_waits() -> None:
     async def waits() -> asyncio.Task[Any]:
         before = _me()
         await asyncio.sleep(0)
@@ -54,10 +54,10 @@ def test_it_has_one_task_of_its_own_before_and_after_it_waits() -> None:
     async def main() -> None:
         assert await _bounded(waits()) is not _me()
 
-    asyncio.run(_without_leaks(main()))
+    await _without_leaks(main())
 
 
-def test_it_needs_no_turn_of_the_event_loop_if_it_does_not_wait_or_one_to_start() -> None:
+async def test_it_needs_no_turn_of_the_event_loop_if_it_does_not_wait_or_one_to_start() -> None:
     turns: list[int] = []
 
     async def quick() -> int:
@@ -73,12 +73,12 @@ def test_it_needs_no_turn_of_the_event_loop_if_it_does_not_wait_or_one_to_start(
         assert await _bounded(quick()) == started
         assert len(turns) == started
 
-    asyncio.run(_without_leaks(main()))
+    await _without_leaks(main())
 
 
 @pytest.mark.parametrize("turns", [0, 1, 3])
 @pytest.mark.parametrize("error", [ValueError("one"), LookupError("two")])
-def test_its_value_and_its_error_are_those_of_the_call(turns: int, error: Exception) -> None:
+async def test_its_value_and_its_error_are_those_of_the_call(turns: int, error: Exception) -> None:
     async def waits() -> None:
         for _ in range(turns):
             await asyncio.sleep(0)
@@ -98,11 +98,11 @@ def test_its_value_and_its_error_are_those_of_the_call(turns: int, error: Except
                 await _bounded(bad(), seconds)
             assert raised.value is error
 
-    asyncio.run(_without_leaks(main()))
+    await _without_leaks(main())
 
 
 @pytest.mark.parametrize("turns", [0, 1])
-def test_work_that_cancels_its_own_task_is_an_error_of_the_work(turns: int) -> None:
+async def test_work_that_cancels_its_own_task_is_an_error_of_the_work(turns: int) -> None:
     async def ends_itself() -> None:
         for _ in range(turns):
             await asyncio.sleep(0)
@@ -114,10 +114,10 @@ def test_work_that_cancels_its_own_task_is_an_error_of_the_work(turns: int) -> N
             await _bounded(ends_itself())
         assert _me().cancelling() == 0
 
-    asyncio.run(_without_leaks(main()))
+    await _without_leaks(main())
 
 
-def test_timeouts_and_groups_that_were_entered_before_it_waited_hold() -> None:
+async def test_timeouts_and_groups_that_were_entered_before_it_waited_hold() -> None:
     async def hangs() -> str:
         try:
             async with asyncio.timeout(0.001):
@@ -143,10 +143,10 @@ def test_timeouts_and_groups_that_were_entered_before_it_waited_hold() -> None:
             assert await _bounded(work, None) == "in time"
             assert _me().cancelling() == 0
 
-    asyncio.run(_without_leaks(main()))
+    await _without_leaks(main())
 
 
-def test_context_variables_are_its_own_over_all_steps() -> None:
+async def test_context_variables_are_its_own_over_all_steps() -> None:
     async def sets() -> str:
         token = NAME.set("tool")
         await asyncio.sleep(0)
@@ -154,16 +154,13 @@ def test_context_variables_are_its_own_over_all_steps() -> None:
         NAME.reset(token)
         return seen + " " + NAME.get()
 
-    async def main() -> None:
-        NAME.set("caller")
-        assert await _bounded(sets()) == "tool caller"
-        assert NAME.get() == "caller"
-
-    asyncio.run(main())
+    NAME.set("caller")
+    assert await _bounded(sets()) == "tool caller"
+    assert NAME.get() == "caller"
 
 
 @pytest.mark.parametrize("turns", [0, 1, 3])
-def test_it_cleans_up_when_its_caller_is_cancelled_at_any_time(turns: int) -> None:
+async def test_it_cleans_up_when_its_caller_is_cancelled_at_any_time(turns: int) -> None:
     cleaned: list[str] = []
 
     async def child() -> None:
@@ -192,10 +189,10 @@ def test_it_cleans_up_when_its_caller_is_cancelled_at_any_time(turns: int) -> No
             await caller
         assert cleaned in ([], ["begun", "parent"], ["begun", "child", "parent"])
 
-    asyncio.run(_without_leaks(main()))
+    await _without_leaks(main())
 
 
-def test_work_that_begins_other_work_has_its_own_task_still() -> None:
+async def test_work_that_begins_other_work_has_its_own_task_still() -> None:
     async def outer() -> None:
         before = _me()
 
@@ -205,7 +202,7 @@ def test_work_that_begins_other_work_has_its_own_task_still() -> None:
         assert not await _bounded(inner())
         assert _me() is before
 
-    asyncio.run(_without_leaks(_bounded(outer())))
+    await _without_leaks(_bounded(outer()))
 
 
 class Passing(HandClock):
@@ -217,7 +214,7 @@ class Passing(HandClock):
         asyncio.get_running_loop().call_soon(self._run_next, self._elapsed)
 
 
-def test_tools_that_never_wait_do_not_keep_a_limit_from_being_heard_of() -> None:
+async def test_tools_that_never_wait_do_not_keep_a_limit_from_being_heard_of() -> None:
     calls: list[int] = []
     clock = Passing()
 
@@ -238,10 +235,10 @@ def test_tools_that_never_wait_do_not_keep_a_limit_from_being_heard_of() -> None
                     await act(box, ToolCall("c", "quick"), ctx.at(str(number)))
         assert len(calls) == 100
 
-    asyncio.run(_without_leaks(main()))
+    await _without_leaks(main())
 
 
-def test_a_tool_under_a_limit_that_sets_one_of_its_own_blames_the_right_one() -> None:
+async def test_a_tool_under_a_limit_that_sets_one_of_its_own_blames_the_right_one() -> None:
     @tool(timeout=5)
     async def tries() -> str:
         """Try for a while."""
@@ -256,4 +253,4 @@ def test_a_tool_under_a_limit_that_sets_one_of_its_own_blames_the_right_one() ->
         ctx = Context("run", scope=Scope({JOURNAL: LocalJournal(), CLOCK: HandClock()}))
         assert (await act(Toolbox([tries]), ToolCall("c", "tries"), ctx)).text == "its own"
 
-    asyncio.run(_without_leaks(main()))
+    await _without_leaks(main())

@@ -194,7 +194,7 @@ def test_a_detached_run_in_a_thread_is_a_run_of_its_own_and_announced() -> None:
 
 
 @pytest.mark.parametrize("verb", ["resume", "fork", "replay"])
-def test_a_recorded_run_that_a_tool_continues_is_announced(verb: str) -> None:
+async def test_a_recorded_run_that_a_tool_continues_is_announced(verb: str) -> None:
     heard: list[str] = []
 
     def listen(event: Event) -> None:
@@ -214,7 +214,7 @@ def test_a_recorded_run_that_a_tool_continues_is_announced(verb: str) -> None:
     (text,) = heard
     assert text.endswith("which is a run of its own")
     heard.clear()
-    asyncio.run(getattr(agent, verb)("r", *([1] if verb == "fork" else [])))
+    await getattr(agent, verb)("r", *([1] if verb == "fork" else []))
     assert heard == []
 
 

@@ -21,19 +21,16 @@ from ziggurat.tools.threads import ThreadCall, ThreadPool, ThreadRaised, loop_of
 HERE: contextvars.ContextVar[str] = contextvars.ContextVar("here", default="nowhere")
 
 
-def test_calls_run_in_threads_in_the_callers_context() -> None:
-    async def go() -> None:
-        pool = ThreadPool(2)
-        HERE.set("there")
-        assert await pool.submit(HERE.get) == "there"
-        assert await pool.submit(threading.current_thread) is not threading.current_thread()
-        assert await pool.submit(loop_of_this_thread) is asyncio.get_running_loop()
-
-    asyncio.run(go())
+async def test_calls_run_in_threads_in_the_callers_context() -> None:
+    pool = ThreadPool(2)
+    HERE.set("there")
+    assert await pool.submit(HERE.get) == "there"
+    assert await pool.submit(threading.current_thread) is not threading.current_thread()
+    assert await pool.submit(loop_of_this_thread) is asyncio.get_running_loop()
     assert loop_of_this_thread() is None
 
 
-def test_a_thread_is_reused() -> None:
+async def test_a_thread_is_reused() -> None:
     async def go() -> set[int]:
         pool, seen = ThreadPool(4), set()
         for _ in range(20):
@@ -41,106 +38,91 @@ def test_a_thread_is_reused() -> None:
             await until(lambda: pool._busy == 0)
         return seen
 
-    assert len(asyncio.run(go())) == 1
+    assert len(await go()) == 1
 
 
-def test_no_more_than_its_size_run_at_once() -> None:
-    async def go() -> None:
-        pool, gate, running = ThreadPool(3), threading.Event(), []
+async def test_no_more_than_its_size_run_at_once() -> None:
+    pool, gate, running = ThreadPool(3), threading.Event(), []
 
-        def work() -> None:
-            running.append(1)
+    def work() -> None:
+        running.append(1)
+        gate.wait()
+        running.pop()
+
+    jobs = [pool.submit(work) for _ in range(10)]
+    await until(lambda: len(running) == 3)
+    assert len(running) == 3
+    gate.set()
+    await asyncio.gather(*jobs)
+
+
+async def test_a_thread_that_was_written_off_is_replaced_and_too_many_are_refused() -> None:
+    pool, gate, calls = ThreadPool(2), threading.Event(), [ThreadCall(), ThreadCall()]
+    hanging = [pool.submit(lambda: gate.wait(), call) for call in calls]
+    await until(lambda: all(call.begun for call in calls))
+    pool.write_off(calls[0])
+    assert await pool.submit(lambda: "served") == "served", "one thread has taken its place"
+    pool.write_off(calls[0])
+    assert pool.written_off == 1, "once is enough"
+    pool.write_off(calls[1])
+    with pytest.raises(ToolError, match="2 tool threads hang") as caught:
+        pool.submit(lambda: "never")
+    assert caught.value.transient
+    gate.set()
+    await asyncio.gather(*hanging)
+    await until(lambda: pool.written_off == 0)
+    assert await pool.submit(lambda: "again") == "again"
+    await until(lambda: pool._threads <= 2)
+
+
+async def test_a_thread_that_waits_for_another_run_frees_its_place() -> None:
+    pool, gate = ThreadPool(1), threading.Event()
+
+    def outer() -> str:
+        with pool.away():
             gate.wait()
-            running.pop()
+        return "outer"
 
-        jobs = [pool.submit(work) for _ in range(10)]
-        await until(lambda: len(running) == 3)
-        assert len(running) == 3
-        gate.set()
-        await asyncio.gather(*jobs)
-
-    asyncio.run(go())
+    waiting = pool.submit(outer)
+    await until(lambda: pool._away == 1)
+    assert await pool.submit(lambda: "inner") == "inner"
+    gate.set()
+    assert await waiting == "outer"
 
 
-def test_a_thread_that_was_written_off_is_replaced_and_too_many_are_refused() -> None:
-    async def go() -> None:
-        pool, gate, calls = ThreadPool(2), threading.Event(), [ThreadCall(), ThreadCall()]
-        hanging = [pool.submit(lambda: gate.wait(), call) for call in calls]
-        await until(lambda: all(call.begun for call in calls))
-        pool.write_off(calls[0])
-        assert await pool.submit(lambda: "served") == "served", "one thread has taken its place"
-        pool.write_off(calls[0])
-        assert pool.written_off == 1, "once is enough"
-        pool.write_off(calls[1])
-        with pytest.raises(ToolError, match="2 tool threads hang") as caught:
-            pool.submit(lambda: "never")
-        assert caught.value.transient
-        gate.set()
-        await asyncio.gather(*hanging)
-        await until(lambda: pool.written_off == 0)
-        assert await pool.submit(lambda: "again") == "again"
-        await until(lambda: pool._threads <= 2)
+async def test_a_call_that_waits_is_made_when_the_one_before_it_is_written_off_or_goes_away() -> None:
+    pool, gate, hangs, waits = ThreadPool(1), threading.Event(), ThreadCall(), threading.Event()
 
-    asyncio.run(go())
+    def away() -> None:
+        waits.wait()
+        with pool.away():
+            gate.wait()
+
+    hanging = pool.submit(lambda: gate.wait(), hangs)
+    await until(lambda: hangs.begun)
+    leaving, queued = pool.submit(away), pool.submit(lambda: "served")
+    pool.write_off(hangs)
+    waits.set()
+    assert await queued == "served"
+    gate.set()
+    await asyncio.gather(hanging, leaving)
+    await until(lambda: (pool._busy, pool._threads) == (0, 1))
 
 
-def test_a_thread_that_waits_for_another_run_frees_its_place() -> None:
-    async def go() -> None:
-        pool, gate = ThreadPool(1), threading.Event()
-
-        def outer() -> str:
-            with pool.away():
-                gate.wait()
-            return "outer"
-
-        waiting = pool.submit(outer)
-        await until(lambda: pool._away == 1)
-        assert await pool.submit(lambda: "inner") == "inner"
-        gate.set()
-        assert await waiting == "outer"
-
-    asyncio.run(go())
-
-
-def test_a_call_that_waits_is_made_when_the_one_before_it_is_written_off_or_goes_away() -> None:
-    async def go() -> None:
-        pool, gate, hangs, waits = ThreadPool(1), threading.Event(), ThreadCall(), threading.Event()
-
-        def away() -> None:
-            waits.wait()
-            with pool.away():
-                gate.wait()
-
-        hanging = pool.submit(lambda: gate.wait(), hangs)
-        await until(lambda: hangs.begun)
-        leaving, queued = pool.submit(away), pool.submit(lambda: "served")
-        pool.write_off(hangs)
-        waits.set()
-        assert await queued == "served"
-        gate.set()
-        await asyncio.gather(hanging, leaving)
-        await until(lambda: (pool._busy, pool._threads) == (0, 1))
-
-    asyncio.run(go())
-
-
-def test_a_call_that_was_given_up_before_a_thread_came_to_it_is_not_made_and_holds_no_place() -> None:
+async def test_a_call_that_was_given_up_before_a_thread_came_to_it_is_not_made_and_holds_no_place() -> None:
     made: list[str] = []
 
-    async def go() -> None:
-        pool, gate, call, first = ThreadPool(1), threading.Event(), ThreadCall(), ThreadCall()
-        hanging = pool.submit(lambda: gate.wait(), first)
-        await until(lambda: first.begun)
-        waiting = pool.submit(lambda: made.append("late"), call)
-        pool.write_off(call)
-        assert pool.written_off == 0
-        gate.set()
-        await hanging
-        with pytest.raises(ThreadRaised):
-            await waiting
-        assert await pool.submit(lambda: "next") == "next"
-
-    asyncio.run(go())
+    pool, gate, call, first = ThreadPool(1), threading.Event(), ThreadCall(), ThreadCall()
+    hanging = pool.submit(lambda: gate.wait(), first)
+    await until(lambda: first.begun)
+    waiting = pool.submit(lambda: made.append("late"), call)
+    pool.write_off(call)
+    assert pool.written_off == 0
+    gate.set()
+    await hanging
+    with pytest.raises(ThreadRaised):
+        await waiting
+    assert await pool.submit(lambda: "next") == "next"
     assert not made
 
 
@@ -174,17 +156,14 @@ def test_calls_of_an_event_loop_within_a_thread_do_not_wait_for_that_thread() ->
     assert asyncio.run(go()) == ["inner"] * 5
 
 
-def test_what_cannot_even_be_begun_is_told_to_the_thread_that_asked() -> None:
-    async def go() -> None:
-        pool, loop = ThreadPool(1), asyncio.get_running_loop()
+async def test_what_cannot_even_be_begun_is_told_to_the_thread_that_asked() -> None:
+    pool, loop = ThreadPool(1), asyncio.get_running_loop()
 
-        def refused() -> Coroutine[Any, Any, None]:
-            raise ValueError("no such thing")
+    def refused() -> Coroutine[Any, Any, None]:
+        raise ValueError("no such thing")
 
-        with pytest.raises(ValueError, match="no such thing"):
-            await pool.submit(lambda: pool.run_on(loop, refused))
-
-    asyncio.run(go())
+    with pytest.raises(ValueError, match="no such thing"):
+        await pool.submit(lambda: pool.run_on(loop, refused))
 
 
 def test_a_thread_does_not_wait_for_an_event_loop_that_has_ended(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -243,16 +222,13 @@ print(run.messages[-2].text, run.messages[-2].tool_results[0].text, run.usage.re
 
 
 @pytest.mark.parametrize("error", [SystemExit(1), KeyboardInterrupt(), StopIteration(), GeneratorExit()])
-def test_what_a_future_cannot_hold_is_carried(error: BaseException) -> None:
+async def test_what_a_future_cannot_hold_is_carried(error: BaseException) -> None:
     def work() -> None:
         raise error
 
-    async def go() -> None:
-        with pytest.raises(ThreadRaised) as caught:
-            await ThreadPool(1).submit(work)
-        assert caught.value.error is error
-
-    asyncio.run(go())
+    with pytest.raises(ThreadRaised) as caught:
+        await ThreadPool(1).submit(work)
+    assert caught.value.error is error
 
 
 def test_an_answer_after_the_loop_was_closed_is_dropped() -> None:
@@ -313,7 +289,7 @@ def test_a_call_that_is_given_up_gives_up_what_it_waits_for() -> None:
     assert log == ["begun", "ended"], "what was given up before it began never begins"
 
 
-def test_an_idle_thread_keeps_nothing_of_the_call_it_made() -> None:
+async def test_an_idle_thread_keeps_nothing_of_the_call_it_made() -> None:
     class Held:
         pass
 
@@ -324,6 +300,6 @@ def test_an_idle_thread_keeps_nothing_of_the_call_it_made() -> None:
         await until(lambda: pool._busy == 0)
         return known
 
-    known = asyncio.run(main(ThreadPool(1)))
+    known = await main(ThreadPool(1))
     gc.collect()
     assert known() is None

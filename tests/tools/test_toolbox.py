@@ -47,7 +47,7 @@ async def _batch(box: Toolbox, *calls: ToolCall) -> tuple[ToolResult, ...]:
 # -- what is in it ---------------------------------------------------------------------------------------------------
 
 
-def test_functions_tools_layered_tools_and_services_go_in() -> None:
+async def test_functions_tools_layered_tools_and_services_go_in() -> None:
     class Service:
         """A service that states a `SPEC`."""
 
@@ -65,7 +65,7 @@ def test_functions_tools_layered_tools_and_services_go_in() -> None:
     assert repr(box) == "Toolbox(search, get, again, own)"
     assert box.find("own").composite  # type: ignore[union-attr]
     assert box.find("nothing") is None
-    assert asyncio.run(act(box, ToolCall("1", "own"), _ctx())).text == "own"
+    assert (await act(box, ToolCall("1", "own"), _ctx())).text == "own"
 
 
 @pytest.mark.parametrize("wrong", [3, "search", None, int, ["x"]])
@@ -104,13 +104,13 @@ def test_an_unknown_tool_is_answered_with_those_that_are_near() -> None:
     assert "there are no tools" in asyncio.run(act(Toolbox(), ToolCall("1", "x"), _ctx())).text
 
 
-def test_parts_of_it_share_its_figures_and_settings() -> None:
+async def test_parts_of_it_share_its_figures_and_settings() -> None:
     box = Toolbox([search, fetch], concurrency=2, join="fail_fast", on_error="raise")
     only, without = box.only("fetch"), box.without("fetch")
     assert (list(only), list(without)) == (["fetch"], ["search"])
     assert [spec.name for spec in only.specs] == ["fetch"]
     assert (only.concurrency, only.join, only.on_error) == (2, "fail_fast", "raise")
-    asyncio.run(act(only, tool_call("fetch", url="x"), _ctx()))
+    await act(only, tool_call("fetch", url="x"), _ctx())
     assert box.statistics["fetch"].calls == 1
     for wrong in (box.only, box.without):
         with pytest.raises(ConfigurationError, match="did you mean fetch"):
@@ -149,9 +149,9 @@ async def work(n: int, fail: bool = False, turns: int = 0) -> int:
     return n
 
 
-def test_one_of_fifty_fails_and_all_others_are_kept_in_order() -> None:
+async def test_one_of_fifty_fails_and_all_others_are_kept_in_order() -> None:
     calls = [tool_call("work", id="call", n=n, fail=n == 23, turns=(50 - n) % 7) for n in range(50)]
-    results = asyncio.run(_batch(Toolbox([work]), *calls))
+    results = await _batch(Toolbox([work]), *calls)
     assert [result.text for result in results if result.error is None] == [str(n) for n in range(50) if n != 23]
     assert results[23].error == "permanent"
     assert "number 23 failed" in results[23].text
@@ -159,7 +159,7 @@ def test_one_of_fifty_fails_and_all_others_are_kept_in_order() -> None:
 
 
 @pytest.mark.parametrize("concurrency", [1, 3, 50, None])
-def test_no_more_than_concurrency_run_at_once(concurrency: int | None) -> None:
+async def test_no_more_than_concurrency_run_at_once(concurrency: int | None) -> None:
     running, most = 0, 0
 
     @tool
@@ -174,12 +174,12 @@ def test_no_more_than_concurrency_run_at_once(concurrency: int | None) -> None:
         return n
 
     calls = [tool_call("busy", n=n) for n in range(20)]
-    results = asyncio.run(_batch(Toolbox([busy], concurrency=concurrency), *calls))
+    results = await _batch(Toolbox([busy], concurrency=concurrency), *calls)
     assert [result.text for result in results] == [str(n) for n in range(20)]
     assert most == min(concurrency or 20, 20)
 
 
-def test_fail_fast_cancels_the_others_and_answers_for_them() -> None:
+async def test_fail_fast_cancels_the_others_and_answers_for_them() -> None:
     cleaned: list[int] = []
 
     @tool
@@ -197,7 +197,7 @@ def test_fail_fast_cancels_the_others_and_answers_for_them() -> None:
         tool_call("slow", id="b", n=2),
         tool_call("work", id="c", n=3, fail=True, turns=3),
     )
-    results = asyncio.run(_batch(box, *calls))
+    results = await _batch(box, *calls)
     assert [result.id for result in results] == ["a", "b", "c"]
     assert [result.error for result in results] == [None, "interrupted", "permanent"]
     assert results[1].text == (
@@ -206,29 +206,26 @@ def test_fail_fast_cancels_the_others_and_answers_for_them() -> None:
     assert cleaned == [2]
 
 
-def test_fail_fast_does_not_wait_for_ever_for_one_that_will_not_stop() -> None:
-    async def go() -> None:
-        clock, released = HandClock(auto=True), asyncio.Event()
+async def test_fail_fast_does_not_wait_for_ever_for_one_that_will_not_stop() -> None:
+    clock, released = HandClock(auto=True), asyncio.Event()
 
-        @tool
-        async def stubborn() -> str:
-            """Not be moved."""
-            while not released.is_set():
-                try:
-                    await released.wait()
-                except asyncio.CancelledError:
-                    continue
-            return "late"
+    @tool
+    async def stubborn() -> str:
+        """Not be moved."""
+        while not released.is_set():
+            try:
+                await released.wait()
+            except asyncio.CancelledError:
+                continue
+        return "late"
 
-        calls = (ToolCall("a", "stubborn"), tool_call("work", id="b", n=1, fail=True))
-        ctx = _ctx().within(CLOCK, clock)
-        results = await call_tools(Toolbox([stubborn, work], join="fail_fast"), calls, ctx, "step-1")
-        assert [result.error for result in results] == ["interrupted", "permanent"]
-        assert clock.monotonic() == GRACE
-        released.set()
-        await asyncio.sleep(0)
-
-    asyncio.run(go())
+    calls = (ToolCall("a", "stubborn"), tool_call("work", id="b", n=1, fail=True))
+    ctx = _ctx().within(CLOCK, clock)
+    results = await call_tools(Toolbox([stubborn, work], join="fail_fast"), calls, ctx, "step-1")
+    assert [result.error for result in results] == ["interrupted", "permanent"]
+    assert clock.monotonic() == GRACE
+    released.set()
+    await asyncio.sleep(0)
 
 
 def test_what_fail_fast_cancelled_stays_cancelled_on_replay() -> None:
@@ -272,18 +269,15 @@ def test_on_error_raise_ends_the_run_with_what_failed() -> None:
         asyncio.run(_batch(Toolbox([work], on_error="raise", join="fail_fast"), *two))
 
 
-def test_a_batch_that_is_cancelled_leaves_nothing_behind() -> None:
-    async def go() -> None:
-        async with assert_no_leaks():
-            calls = tuple(tool_call("work", n=n, turns=1000) for n in range(5))
-            task = asyncio.ensure_future(call_tools(Toolbox([work]), calls, _ctx(), "step-1"))
-            await asyncio.sleep(0)
-            await asyncio.sleep(0)
-            task.cancel()
-            with pytest.raises(asyncio.CancelledError):
-                await task
-
-    asyncio.run(go())
+async def test_a_batch_that_is_cancelled_leaves_nothing_behind() -> None:
+    async with assert_no_leaks():
+        calls = tuple(tool_call("work", n=n, turns=1000) for n in range(5))
+        task = asyncio.ensure_future(call_tools(Toolbox([work]), calls, _ctx(), "step-1"))
+        await asyncio.sleep(0)
+        await asyncio.sleep(0)
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
 
 
 def test_calls_that_are_not_executed_are_answered() -> None:

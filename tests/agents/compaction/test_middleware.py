@@ -1,6 +1,5 @@
 """Compaction in a run: when it happens, its result, its usage, its record, and its limits."""
 
-import asyncio
 from typing import Any
 
 import pytest
@@ -128,11 +127,11 @@ def test_a_result_too_long_by_itself_is_masked() -> None:
     assert model.last.messages[-1].tool_results[0].text.startswith("[what search returned")
 
 
-def test_a_summariser_that_fails_is_passed_over() -> None:
+async def test_a_summariser_that_fails_is_passed_over() -> None:
     heard: list[Event] = []
     summary = Summary(model=ScriptedModel(always=ConnectionError("gone")))
     agent = Agent(searching(4, "done"), tools=[search], middleware=[compacting(reduce=[summary, Drop()])])
-    run = asyncio.run(agent.run("go", listeners=[heard.append]))
+    run = await agent.run("go", listeners=[heard.append])
     assert run.past is not None
     assert run.past.rewritings[0].by == "Drop"
     assert "Summary failed: ConnectionError: gone" in run.past.rewritings[0].fault
@@ -150,61 +149,55 @@ def test_when_nothing_helps_the_model_is_asked_as_it_was() -> None:
     assert "gone" in run.stop.error
 
 
-def test_it_counts_in_budgets_and_has_a_path_of_its_own() -> None:
-    async def main() -> None:
-        store = LocalLogs()
-        usage = Usage(input=100, output=10, requests=1)
-        summariser = ScriptedModel(always="in short", usage=usage)
-        agent = Agent(
-            searching(4, "done", usage=usage),
-            tools=[search],
-            middleware=[compacting(reduce=Summary(model=summariser))],
-            budget=Budget(requests=50),
-            store=store,
-        )
-        run = await agent.run("go", run_id="r")
-        assert len(summariser.calls) == 1
-        assert (run.model_calls, run.usage.requests) == (6, 6)
-        paths = [entry.path for entry in journal_of(store, "r").entries]
-        assert "agent/step-4/rewrite-1/Summary/model" in paths
+async def test_it_counts_in_budgets_and_has_a_path_of_its_own() -> None:
+    store = LocalLogs()
+    usage = Usage(input=100, output=10, requests=1)
+    summariser = ScriptedModel(always="in short", usage=usage)
+    agent = Agent(
+        searching(4, "done", usage=usage),
+        tools=[search],
+        middleware=[compacting(reduce=Summary(model=summariser))],
+        budget=Budget(requests=50),
+        store=store,
+    )
+    run = await agent.run("go", run_id="r")
+    assert len(summariser.calls) == 1
+    assert (run.model_calls, run.usage.requests) == (6, 6)
+    paths = [entry.path for entry in journal_of(store, "r").entries]
+    assert "agent/step-4/rewrite-1/Summary/model" in paths
 
-        class Refusing(ScriptedModel):
-            pass
+    class Refusing(ScriptedModel):
+        pass
 
-        again = Agent(
-            Refusing(always=ConnectionError("never")),
-            tools=[search],
-            middleware=[compacting(reduce=Summary(model=Refusing(always=ConnectionError("never"))))],
-            budget=Budget(requests=50),
-            store=elsewhere(store, "r"),
-        )
-        assert timeless(await again.resume("r")) == timeless(run)
-
-    asyncio.run(main())
+    again = Agent(
+        Refusing(always=ConnectionError("never")),
+        tools=[search],
+        middleware=[compacting(reduce=Summary(model=Refusing(always=ConnectionError("never"))))],
+        budget=Budget(requests=50),
+        store=elsewhere(store, "r"),
+    )
+    assert timeless(await again.resume("r")) == timeless(run)
 
 
-def test_a_run_that_was_broken_off_goes_on_with_the_same_conversation() -> None:
-    async def main() -> None:
-        store = LocalLogs()
-        summariser = ScriptedModel(always="in short")
-        middleware = [compacting(reduce=Summary(model=summariser))]
-        model = searching(5, ConnectionError("gone"), "done")
-        first = await Agent(model, tools=[search], middleware=middleware, store=store).run("go", run_id="r")
-        asked = len(summariser.calls)
-        run = await Agent(model, tools=[search], middleware=middleware, store=elsewhere(store, "r")).resume("r")
-        assert run.text == "done"
-        assert len(summariser.calls) == asked
-        assert list(run.messages)[: len(first.messages)] == list(first.messages)
-        assert list(run.history)[: len(first.history)] == list(first.history)
-
-    asyncio.run(main())
+async def test_a_run_that_was_broken_off_goes_on_with_the_same_conversation() -> None:
+    store = LocalLogs()
+    summariser = ScriptedModel(always="in short")
+    middleware = [compacting(reduce=Summary(model=summariser))]
+    model = searching(5, ConnectionError("gone"), "done")
+    first = await Agent(model, tools=[search], middleware=middleware, store=store).run("go", run_id="r")
+    asked = len(summariser.calls)
+    run = await Agent(model, tools=[search], middleware=middleware, store=elsewhere(store, "r")).resume("r")
+    assert run.text == "done"
+    assert len(summariser.calls) == asked
+    assert list(run.messages)[: len(first.messages)] == list(first.messages)
+    assert list(run.history)[: len(first.history)] == list(first.history)
 
 
-def test_nested_agents_are_compacted_too() -> None:
+async def test_nested_agents_are_compacted_too() -> None:
     heard: list[Event] = []
     inner = Agent(searching(6, "found"), tools=[search], name="inner")
     outer = Agent(ScriptedModel(tool_call("inner", input="x"), "done"), tools=[inner], middleware=[compacting()])
-    asyncio.run(outer.run("go", listeners=[heard.append]))
+    await outer.run("go", listeners=[heard.append])
     (first, *_) = [event for event in heard if isinstance(event, Compacted)]
     assert first.path == "agent/step-1/tool-1:inner/inner/step-4/rewrite-1"
     assert (first.by, first.start) == ("Mask", 2)

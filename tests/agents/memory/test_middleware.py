@@ -142,35 +142,32 @@ class Counting(LocalMemoryStore):
         return await super().search(query)
 
 
-def test_a_run_that_is_resumed_or_replayed_has_the_same_and_asks_nothing_again(tmp_path: Path) -> None:
-    async def main() -> None:
-        store, heard = Counting(), list[Event]()
-        await AgentMemory(store, "ann").remember("Ann pays Ben on Mondays.", kind="semantic")
-        model = ScriptedModel(tool_call("pay", to="Ben"), "Paid.")
-        remembering = Remembering(store, "ann", remember=everything_said)
-        agent = Agent(model, tools=[pay], middleware=[remembering], store=f"sqlite:///{tmp_path}/runs.db")
-        run = await agent.run("Whom does Ann pay?", run_id="r")
-        assert run.pending
-        assert (run.memory_hits, store.searches) == (1, 1)
-        assert await store.count(owner="ann") == 1  # nothing is stored before the end
-        await AgentMemory(store, "ann").remember("Ann pays nobody.", kind="semantic")
+async def test_a_run_that_is_resumed_or_replayed_has_the_same_and_asks_nothing_again(tmp_path: Path) -> None:
+    store, heard = Counting(), list[Event]()
+    await AgentMemory(store, "ann").remember("Ann pays Ben on Mondays.", kind="semantic")
+    model = ScriptedModel(tool_call("pay", to="Ben"), "Paid.")
+    remembering = Remembering(store, "ann", remember=everything_said)
+    agent = Agent(model, tools=[pay], middleware=[remembering], store=f"sqlite:///{tmp_path}/runs.db")
+    run = await agent.run("Whom does Ann pay?", run_id="r")
+    assert run.pending
+    assert (run.memory_hits, store.searches) == (1, 1)
+    assert await store.count(owner="ann") == 1  # nothing is stored before the end
+    await AgentMemory(store, "ann").remember("Ann pays nobody.", kind="semantic")
 
-        async def listen(event: Event) -> None:
-            heard.append(event)
+    async def listen(event: Event) -> None:
+        heard.append(event)
 
-        run = await agent.resume("r", {item.id: Approve() for item in run.pending}, listeners=[listen])
-        assert (run.text, run.memory_hits, store.searches) == ("Paid.", 1, 1)
-        (again,) = [event for event in heard if isinstance(event, MemoryRecalled)]
-        assert (again.replayed, again.memories) == (True, ("Ann pays Ben on Mondays.",))
-        (kept,) = [event for event in heard if isinstance(event, MemoryStored)]
-        assert kept.memories == ("Whom does Ann pay?", "Paid.")
-        before = await store.count(owner="ann")
-        replayed = await agent.replay("r")
-        assert (replayed.messages, replayed.memory_hits) == (run.messages, 1)
-        assert (await agent.resume("r")).text == "Paid."
-        assert (store.searches, await store.count(owner="ann")) == (1, before)
-
-    asyncio.run(main())
+    run = await agent.resume("r", {item.id: Approve() for item in run.pending}, listeners=[listen])
+    assert (run.text, run.memory_hits, store.searches) == ("Paid.", 1, 1)
+    (again,) = [event for event in heard if isinstance(event, MemoryRecalled)]
+    assert (again.replayed, again.memories) == (True, ("Ann pays Ben on Mondays.",))
+    (kept,) = [event for event in heard if isinstance(event, MemoryStored)]
+    assert kept.memories == ("Whom does Ann pay?", "Paid.")
+    before = await store.count(owner="ann")
+    replayed = await agent.replay("r")
+    assert (replayed.messages, replayed.memory_hits) == (run.messages, 1)
+    assert (await agent.resume("r")).text == "Paid."
+    assert (store.searches, await store.count(owner="ann")) == (1, before)
 
 
 def test_everything_said_is_kept_with_who_said_it() -> None:
@@ -353,19 +350,16 @@ def test_a_memory_given_further_in_counts() -> None:
     assert seen == ["bob"]
 
 
-def test_what_is_kept_twice_after_a_crash_is_there_once() -> None:
-    async def main() -> None:
-        store = open_memory("memory:")
-        ctx = root("agent").within(CLOCK, HandClock()).within(RUN_ID, "r")
-        mind = ActiveMemory(store, "ann", None)
-        notes = [Note(content="one"), Note(content="two", kind="longterm"), Note(content="two", kind="semantic")]
-        first = await keep(mind, notes, ctx)
-        second = await keep(mind, notes, ctx)
-        assert [kept.record.id for kept in first] == [kept.record.id for kept in second]
-        assert [kept.known for kept in second] == [True] * 3
-        assert await store.count(owner="ann") == 3
-
-    asyncio.run(main())
+async def test_what_is_kept_twice_after_a_crash_is_there_once() -> None:
+    store = open_memory("memory:")
+    ctx = root("agent").within(CLOCK, HandClock()).within(RUN_ID, "r")
+    mind = ActiveMemory(store, "ann", None)
+    notes = [Note(content="one"), Note(content="two", kind="longterm"), Note(content="two", kind="semantic")]
+    first = await keep(mind, notes, ctx)
+    second = await keep(mind, notes, ctx)
+    assert [kept.record.id for kept in first] == [kept.record.id for kept in second]
+    assert [kept.known for kept in second] == [True] * 3
+    assert await store.count(owner="ann") == 3
 
 
 def test_a_user_cannot_take_the_name_of_an_agent_beneath_another() -> None:
@@ -375,51 +369,45 @@ def test_a_user_cannot_take_the_name_of_an_agent_beneath_another() -> None:
 
 
 @pytest.mark.parametrize("place", ["memory", "sqlite"])
-def test_a_session_keeps_what_was_said_and_recalls_anew(place: str, tmp_path: Path) -> None:
-    async def main() -> None:
-        store = open_memory("memory:" if place == "memory" else f"sqlite:///{tmp_path}/agents.db")
-        runs = LocalLogs() if place == "memory" else f"sqlite:///{tmp_path}/agents.db"
-        memory = AgentMemory(store, "ann", ctx=EARLIER)
-        await memory.remember("The train leaves at nine.", kind="semantic")
-        await memory.remember("Ada is the sister of Ann.", kind="semantic")
-        model = ScriptedModel("At nine.", "Your sister.")
-        agent = Agent(model, middleware=[Remembering(store, "ann", limit=1, remember=everything_said)], store=runs)
-        first = await agent.run("When does the train leave?", session="s")
-        second = await agent.run("Who is Ada?", session="s")
-        assert [message.text for message in model.last.messages] == [
-            "When does the train leave?",
-            "At nine.",
-            f"{HEADING}\n- [{DATE}] Ada is the sister of Ann.",
-            "Who is Ada?",
-        ]
-        assert (first.memory_hits, second.memory_hits) == (1, 1)
-        episodes = [record.content async for record in store.scan(owner="ann", kind="episodic")]
-        assert episodes == ["When does the train leave?", "At nine.", "Who is Ada?", "Your sister."]
-        await store.close()
-
-    asyncio.run(main())
+async def test_a_session_keeps_what_was_said_and_recalls_anew(place: str, tmp_path: Path) -> None:
+    store = open_memory("memory:" if place == "memory" else f"sqlite:///{tmp_path}/agents.db")
+    runs = LocalLogs() if place == "memory" else f"sqlite:///{tmp_path}/agents.db"
+    memory = AgentMemory(store, "ann", ctx=EARLIER)
+    await memory.remember("The train leaves at nine.", kind="semantic")
+    await memory.remember("Ada is the sister of Ann.", kind="semantic")
+    model = ScriptedModel("At nine.", "Your sister.")
+    agent = Agent(model, middleware=[Remembering(store, "ann", limit=1, remember=everything_said)], store=runs)
+    first = await agent.run("When does the train leave?", session="s")
+    second = await agent.run("Who is Ada?", session="s")
+    assert [message.text for message in model.last.messages] == [
+        "When does the train leave?",
+        "At nine.",
+        f"{HEADING}\n- [{DATE}] Ada is the sister of Ann.",
+        "Who is Ada?",
+    ]
+    assert (first.memory_hits, second.memory_hits) == (1, 1)
+    episodes = [record.content async for record in store.scan(owner="ann", kind="episodic")]
+    assert episodes == ["When does the train leave?", "At nine.", "Who is Ada?", "Your sister."]
+    await store.close()
 
 
-def test_a_fork_has_what_was_recalled_before_and_another_question_recalls_anew() -> None:
-    async def main() -> None:
-        store, runs = Counting(), LocalLogs()
-        memory = AgentMemory(store, "ann", ctx=EARLIER)
-        await memory.remember("The train leaves at nine.", kind="semantic")
-        await memory.remember("Ada is the sister of Ann.", kind="semantic")
-        model = ScriptedModel(tool_call("remember", fact="Ann asks a lot."), always="ok")
-        remembering = Remembering(store, "ann", limit=1)
-        agent = Agent(model, tools=memory_tools(), middleware=[remembering], store=runs)
-        await agent.run("When does the train leave?", run_id="r")
-        searches = store.searches
-        forked = await agent.fork("r", 2)
-        assert (forked.messages[0].text, store.searches) == (
-            f"{HEADING}\n- [{DATE}] The train leaves at nine.",
-            searches,
-        )
-        forked = await agent.fork("r", 1, "Who is Ada?")
-        assert forked.messages[0].text == f"{HEADING}\n- [{DATE}] Ada is the sister of Ann."
-
-    asyncio.run(main())
+async def test_a_fork_has_what_was_recalled_before_and_another_question_recalls_anew() -> None:
+    store, runs = Counting(), LocalLogs()
+    memory = AgentMemory(store, "ann", ctx=EARLIER)
+    await memory.remember("The train leaves at nine.", kind="semantic")
+    await memory.remember("Ada is the sister of Ann.", kind="semantic")
+    model = ScriptedModel(tool_call("remember", fact="Ann asks a lot."), always="ok")
+    remembering = Remembering(store, "ann", limit=1)
+    agent = Agent(model, tools=memory_tools(), middleware=[remembering], store=runs)
+    await agent.run("When does the train leave?", run_id="r")
+    searches = store.searches
+    forked = await agent.fork("r", 2)
+    assert (forked.messages[0].text, store.searches) == (
+        f"{HEADING}\n- [{DATE}] The train leaves at nine.",
+        searches,
+    )
+    forked = await agent.fork("r", 1, "Who is Ada?")
+    assert forked.messages[0].text == f"{HEADING}\n- [{DATE}] Ada is the sister of Ann."
 
 
 def test_a_service_without_a_loop_is_tainted_by_what_its_run_holds() -> None:
@@ -587,16 +575,16 @@ def test_each_agent_may_have_a_capacity_and_an_age_of_memories() -> None:
     assert agent.run_sync("Where is the train?", environment=environment).memory_hits == 0
 
 
-def test_each_agent_may_have_a_decay_of_memories() -> None:
+async def test_each_agent_may_have_a_decay_of_memories() -> None:
     store, clock = LocalMemoryStore(), HandClock()
     environment = Environment(clock=clock)
     writer = Remembering(store, "ann", limit=0)
     for city in ("Oslo", "Rome"):
         said = ScriptedModel(tool_call("remember", fact=f"The train to {city} is late."), "ok")
-        Agent(said, tools=memory_tools(), middleware=[writer]).run_sync("go", environment=environment)
-        asyncio.run(clock.advance(48 * 3600))
+        await Agent(said, tools=memory_tools(), middleware=[writer]).run("go", environment=environment)
+        await clock.advance(48 * 3600)
     recalled = []
     for score in (None, product(similarity, half_life(hours=24))):
         agent = Agent(ScriptedModel("ok"), middleware=[Remembering(store, "ann", limit=1, score=score)])
-        recalled.append(agent.run_sync("Which train is late?", environment=environment).messages[0].text)
+        recalled.append((await agent.run("Which train is late?", environment=environment)).messages[0].text)
     assert ["Oslo" in recalled[0], "Rome" in recalled[1]] == [True, True]

@@ -97,7 +97,7 @@ async def answers(store: MemoryStore, queries: list[Query]) -> list[list[tuple[o
     return found
 
 
-def test_all_stores_give_the_same_answers(tmp_path: Path) -> None:
+async def test_all_stores_give_the_same_answers(tmp_path: Path) -> None:
     draw = random.Random(7)
     records, queries = memories(draw), [query(draw) for _ in range(QUERIES)]
 
@@ -107,19 +107,16 @@ def test_all_stores_give_the_same_answers(tmp_path: Path) -> None:
         await store.close()
         return found
 
-    async def main() -> None:
-        expected = await ask(LocalMemoryStore())
-        assert sum(map(bool, expected)) > QUERIES / 2
-        for store in (SqliteMemoryStore(tmp_path / "m.db", synchronous="NORMAL"), PostgresMemoryStore(schema())):
-            got = await ask(store)
-            for asked, mine, other in zip(queries, expected, got, strict=True):
-                assert other == mine, asked
-
-    asyncio.run(main())
+    expected = await ask(LocalMemoryStore())
+    assert sum(map(bool, expected)) > QUERIES / 2
+    for store in (SqliteMemoryStore(tmp_path / "m.db", synchronous="NORMAL"), PostgresMemoryStore(schema())):
+        got = await ask(store)
+        for asked, mine, other in zip(queries, expected, got, strict=True):
+            assert other == mine, asked
 
 
 @pytest.mark.parametrize("place", ["memory", "sqlite", "postgres"])
-def test_memories_of_others_change_nothing(place: str, tmp_path: Path) -> None:
+async def test_memories_of_others_change_nothing(place: str, tmp_path: Path) -> None:
     """With words that are common among others' memories, or rare among them."""
 
     def opened(name: str) -> MemoryStore:
@@ -138,37 +135,31 @@ def test_memories_of_others_change_nothing(place: str, tmp_path: Path) -> None:
     queries = [query(draw) for _ in range(60)]
     queries = [each for each in queries if each.owner == "ann"]
 
-    async def main() -> None:
-        alone, among = opened("alone.db"), opened("among.db")
-        await alone.add(mine)
-        await among.add(others)
-        await among.add(mine)
-        assert await answers(among, queries) == await answers(alone, queries)
-        await alone.close()
-        await among.close()
-
-    asyncio.run(main())
+    alone, among = opened("alone.db"), opened("among.db")
+    await alone.add(mine)
+    await among.add(others)
+    await among.add(mine)
+    assert await answers(among, queries) == await answers(alone, queries)
+    await alone.close()
+    await among.close()
 
 
-def test_a_text_of_many_different_words_is_kept_by_all(tmp_path: Path) -> None:
+async def test_a_text_of_many_different_words_is_kept_by_all(tmp_path: Path) -> None:
     text = " ".join(f"word{number}" for number in range(50_000)) + " " + "x" * 5000
 
-    async def main() -> None:
-        for store in (
-            LocalMemoryStore(),
-            SqliteMemoryStore(tmp_path / "m.db", synchronous="NORMAL"),
-            PostgresMemoryStore(schema(), timeout=60),
-        ):
-            await store.add([MemoryRecord(id="big", owner="ann", content=text)])
-            (hit,) = await store.search(Query(owner="ann", text="word49999 " + "x" * 5000))
-            assert hit.record.content == text
-            await store.close()
-
-    asyncio.run(main())
+    for store in (
+        LocalMemoryStore(),
+        SqliteMemoryStore(tmp_path / "m.db", synchronous="NORMAL"),
+        PostgresMemoryStore(schema(), timeout=60),
+    ):
+        await store.add([MemoryRecord(id="big", owner="ann", content=text)])
+        (hit,) = await store.search(Query(owner="ann", text="word49999 " + "x" * 5000))
+        assert hit.record.content == text
+        await store.close()
 
 
 @pytest.mark.parametrize("place", ["memory", "sqlite", "postgres"])
-def test_concurrent_writers_leave_one_fact_under_a_key_and_the_capacity_exact(place: str, tmp_path: Path) -> None:
+async def test_concurrent_writers_leave_one_fact_under_a_key_and_the_capacity_exact(place: str, tmp_path: Path) -> None:
     from ziggurat.memory.episodic import EpisodicMemory
     from ziggurat.memory.semantic import SemanticMemory
 
@@ -177,43 +168,37 @@ def test_concurrent_writers_leave_one_fact_under_a_key_and_the_capacity_exact(pl
     def opened() -> MemoryStore:
         return SqliteMemoryStore(tmp_path / "m.db") if place == "sqlite" else PostgresMemoryStore(url)
 
-    async def main() -> None:
-        stores = [LocalMemoryStore()] * 3 if place == "memory" else [opened() for _ in range(3)]
-        facts = [SemanticMemory(store, "ann") for store in stores]
-        told = [facts[n % 3].remember(f"Ann lives in city {n}", key="home") for n in range(60)]
-        made = await asyncio.gather(*told)
-        (live,) = [record async for record in facts[0].scan()]
-        assert {record.id for record in await facts[0].history(live.id)} == {record.id for record in made}
-        views = [EpisodicMemory(store, "ann", capacity=10) for store in stores]
-        await asyncio.gather(*[views[n % 3].remember(f"m {n}", importance=n / 100) for n in range(60)])
-        assert await views[0].count() == 10
-        assert await stores[0].count(owner="ann", kind="episodic", archived=None) == 60
-        for store in stores:
-            await store.close()
-
-    asyncio.run(main())
+    stores = [LocalMemoryStore()] * 3 if place == "memory" else [opened() for _ in range(3)]
+    facts = [SemanticMemory(store, "ann") for store in stores]
+    told = [facts[n % 3].remember(f"Ann lives in city {n}", key="home") for n in range(60)]
+    made = await asyncio.gather(*told)
+    (live,) = [record async for record in facts[0].scan()]
+    assert {record.id for record in await facts[0].history(live.id)} == {record.id for record in made}
+    views = [EpisodicMemory(store, "ann", capacity=10) for store in stores]
+    await asyncio.gather(*[views[n % 3].remember(f"m {n}", importance=n / 100) for n in range(60)])
+    assert await views[0].count() == 10
+    assert await stores[0].count(owner="ann", kind="episodic", archived=None) == 60
+    for store in stores:
+        await store.close()
 
 
-def test_recalled_memories_may_be_replaced_by_another_process_meanwhile() -> None:
-    async def main() -> None:
-        url = schema()
-        one, other = PostgresMemoryStore(url), PostgresMemoryStore(url)
-        records = [MemoryRecord(id=f"m{number}", owner="ann", content="tea") for number in range(20)]
-        await one.add(records)
+async def test_recalled_memories_may_be_replaced_by_another_process_meanwhile() -> None:
+    url = schema()
+    one, other = PostgresMemoryStore(url), PostgresMemoryStore(url)
+    records = [MemoryRecord(id=f"m{number}", owner="ann", content="tea") for number in range(20)]
+    await one.add(records)
 
-        async def recall() -> None:
-            for _ in range(40):
-                await one.touch([record.id for record in records], 5.0)
+    async def recall() -> None:
+        for _ in range(40):
+            await one.touch([record.id for record in records], 5.0)
 
-        async def replace_all() -> None:
-            for _ in range(40):
-                await other.put(records)
+    async def replace_all() -> None:
+        for _ in range(40):
+            await other.put(records)
 
-        await asyncio.gather(recall(), replace_all())
-        await one.touch(["m3"], 7.0)
-        (record,) = await other.get(["m3"])
-        assert (record.used, record.uses >= 1) == (7.0, True)
-        await one.close()
-        await other.close()
-
-    asyncio.run(main())
+    await asyncio.gather(recall(), replace_all())
+    await one.touch(["m3"], 7.0)
+    (record,) = await other.get(["m3"])
+    assert (record.used, record.uses >= 1) == (7.0, True)
+    await one.close()
+    await other.close()

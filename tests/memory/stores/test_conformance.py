@@ -228,37 +228,33 @@ def test_any_text_can_be_kept_and_asked(owner: str, text: str) -> None:
     run(LocalMemoryStore, body)
 
 
-def test_what_is_closed_is_refused_and_what_was_written_is_there(tmp_path: Path) -> None:
-    async def main() -> None:
-        store = SqliteMemoryStore(tmp_path / "memory.db")
-        await store.add([FULL, record("a", "tea", embedding=pack([1, 0]))])
-        await store.touch(["a"], 7.0)
-        await store.close()
-        with pytest.raises(StoreError, match="closed"):
-            await store.get(["a"])
-        again = SqliteMemoryStore(tmp_path / "memory.db")
-        (hit,) = await again.search(Query(owner="ann", text="tea", embedding=pack([1, 0])))
-        assert (hit.record.used, hit.record.uses, hit.similarity) == (7.0, 1, 1.0)
-        await again.close()
-
-    asyncio.run(main())
+async def test_what_is_closed_is_refused_and_what_was_written_is_there(tmp_path: Path) -> None:
+    store = SqliteMemoryStore(tmp_path / "memory.db")
+    await store.add([FULL, record("a", "tea", embedding=pack([1, 0]))])
+    await store.touch(["a"], 7.0)
+    await store.close()
+    with pytest.raises(StoreError, match="closed"):
+        await store.get(["a"])
+    again = SqliteMemoryStore(tmp_path / "memory.db")
+    (hit,) = await again.search(Query(owner="ann", text="tea", embedding=pack([1, 0])))
+    assert (hit.record.used, hit.record.uses, hit.similarity) == (7.0, 1, 1.0)
+    await again.close()
 
 
 @pytest.mark.parametrize("answered", [False, True])
-def test_a_connection_that_is_lost_over_a_memory_leaves_it_kept_once_and_its_vectors_indexed(answered: bool) -> None:
+async def test_a_connection_that_is_lost_over_a_memory_leaves_it_kept_once_and_its_vectors_indexed(
+    answered: bool,
+) -> None:
     url = schema()
 
-    async def main() -> None:
-        async with Proxy(url) as proxy:
-            store = PostgresMemoryStore(proxy.url)
-            assert await store.count(owner="ann") == 0
-            proxy.cut(b"COMMIT", answered=answered)
-            await store.add([record("a", embedding=pack([1.0, 2.0, 3.0]))])
-            assert proxy.cuts
-            assert await names(store) == ["a"]
-            await store.close()
-
-    asyncio.run(main())
+    async with Proxy(url) as proxy:
+        store = PostgresMemoryStore(proxy.url)
+        assert await store.count(owner="ann") == 0
+        proxy.cut(b"COMMIT", answered=answered)
+        await store.add([record("a", embedding=pack([1.0, 2.0, 3.0]))])
+        assert proxy.cuts
+        assert await names(store) == ["a"]
+        await store.close()
     assert asked(url, "SELECT to_regclass('memories_near_3')::text") == "memories_near_3"
 
 

@@ -1,6 +1,5 @@
 """What remembering and recalling cost in a large store: about as much as in a small one."""
 
-import asyncio
 import os
 import sqlite3
 from collections.abc import Awaitable, Callable, Sequence
@@ -50,17 +49,14 @@ class Counting(LocalMemoryStore):
         return super().candidates(query, numbers)
 
 
-def test_a_few_facts_among_many_episodes_are_found_without_reading_all() -> None:
-    async def main() -> None:
-        store = Counting()
-        await store.add(episodes(LARGE))
-        memory = AgentMemory(store, "ann", embedder=embedder)
-        await memory.remember("Ann drinks tea", kind="semantic")
-        found = await memory.recall("what about a talk number 7?")
-        assert "Ann drinks tea" in [each.content for each in found]
-        assert store.read < LARGE / 4
-
-    asyncio.run(main())
+async def test_a_few_facts_among_many_episodes_are_found_without_reading_all() -> None:
+    store = Counting()
+    await store.add(episodes(LARGE))
+    memory = AgentMemory(store, "ann", embedder=embedder)
+    await memory.remember("Ann drinks tea", kind="semantic")
+    found = await memory.recall("what about a talk number 7?")
+    assert "Ann drinks tea" in [each.content for each in found]
+    assert store.read < LARGE / 4
 
 
 Work = Callable[[AgentMemory, int], Awaitable[object]]
@@ -74,7 +70,7 @@ WORKS: dict[str, Work] = {
 
 
 @pytest.mark.parametrize("what", WORKS)
-def test_the_work_of_the_database_does_not_grow_with_the_number_of_memories(what: str, tmp_path: Path) -> None:
+async def test_the_work_of_the_database_does_not_grow_with_the_number_of_memories(what: str, tmp_path: Path) -> None:
     steps = 0
 
     def connect(*args: Any, **options: Any) -> sqlite3.Connection:
@@ -102,27 +98,21 @@ def test_the_work_of_the_database_does_not_grow_with_the_number_of_memories(what
         await store.close()
         return taken
 
-    async def main() -> None:
-        small, large = await measure(SMALL), await measure(LARGE)
-        assert large < 1.5 * small + 20
-
-    asyncio.run(main())
+    small, large = await measure(SMALL), await measure(LARGE)
+    assert large < 1.5 * small + 20
 
 
-def test_a_file_that_is_cut_while_it_is_read_is_an_error_of_that_call(tmp_path: Path) -> None:
-    async def main() -> None:
-        path = tmp_path / "memories.db"
-        first = SqliteMemoryStore(path)
-        await first.add(episodes(LARGE))
-        await first.close()
-        store = SqliteMemoryStore(path)
-        try:
-            assert await store.search(Query(owner="ann", text="w7", limit=5))
-            os.truncate(path, path.stat().st_size // 3)
-            with pytest.raises(StoreError, match=r"memories\.db"):
-                for word in range(300):  # more of the file than is cached yet
-                    await store.search(Query(owner="ann", text=f"talk w{word}", limit=5))
-        finally:
-            await store.close()
-
-    asyncio.run(main())
+async def test_a_file_that_is_cut_while_it_is_read_is_an_error_of_that_call(tmp_path: Path) -> None:
+    path = tmp_path / "memories.db"
+    first = SqliteMemoryStore(path)
+    await first.add(episodes(LARGE))
+    await first.close()
+    store = SqliteMemoryStore(path)
+    try:
+        assert await store.search(Query(owner="ann", text="w7", limit=5))
+        os.truncate(path, path.stat().st_size // 3)
+        with pytest.raises(StoreError, match=r"memories\.db"):
+            for word in range(300):  # more of the file than is cached yet
+                await store.search(Query(owner="ann", text=f"talk w{word}", limit=5))
+    finally:
+        await store.close()

@@ -114,30 +114,27 @@ def test_wrong_use_raises_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
     assert repr(resolve_embedder("ollama:nomic")) == "http_embedder('ollama:nomic')"
 
 
-def test_a_cache_asks_for_each_text_once() -> None:
+async def test_a_cache_asks_for_each_text_once() -> None:
     asked: list[tuple[str, ...]] = []
 
     async def embedder(request: EmbedRequest, ctx: Context) -> Embeddings:
         asked.append(request.texts)
         return Embeddings(tuple(text.encode() for text in request.texts), "m")
 
-    async def main() -> None:
-        kept, ctx = cached(embedder, size=2), root("test")
-        assert (await kept(EmbedRequest(("a", "b", "a")), ctx)).vectors == (b"a", b"b", b"a")
-        assert (await kept(EmbedRequest(("b", "c")), ctx)).vectors == (b"b", b"c")
-        assert await kept(EmbedRequest(("c",)), ctx) == Embeddings((b"c",), "m")
-        await kept(EmbedRequest(("a",)), ctx)
-        await kept(EmbedRequest(("a",), "query"), ctx)
-        assert asked == [("a", "b"), ("c",), ("a",), ("a",)]
-
-    asyncio.run(main())
+    kept, ctx = cached(embedder, size=2), root("test")
+    assert (await kept(EmbedRequest(("a", "b", "a")), ctx)).vectors == (b"a", b"b", b"a")
+    assert (await kept(EmbedRequest(("b", "c")), ctx)).vectors == (b"b", b"c")
+    assert await kept(EmbedRequest(("c",)), ctx) == Embeddings((b"c",), "m")
+    await kept(EmbedRequest(("a",)), ctx)
+    await kept(EmbedRequest(("a",), "query"), ctx)
+    assert asked == [("a", "b"), ("c",), ("a",), ("a",)]
     with pytest.raises(ConfigurationError, match="whole number of at least 1"):
         cached(embedder, size=0)
 
 
 @pytest.mark.local
-def test_the_embedded_model_knows_what_is_near() -> None:
-    answer = asyncio.run(MiniLm()(EmbedRequest(("a cat", "a kitten", "the stock market")), root("test")))
+async def test_the_embedded_model_knows_what_is_near() -> None:
+    answer = await MiniLm()(EmbedRequest(("a cat", "a kitten", "the stock market")), root("test"))
     cat, kitten, market = (array("f", vector) for vector in answer.vectors)
     assert len(cat) == 384
     near, far = (sum(a * b for a, b in zip(cat, other, strict=True)) for other in (kitten, market))

@@ -182,40 +182,34 @@ def test_no_field_of_a_reply_shows_the_key(wire: str, streamed: bool, caplog: py
 
 
 @pytest.mark.parametrize("spelling", SPELLINGS)
-def test_no_error_shows_the_key(spelling: str) -> None:
+async def test_no_error_shows_the_key(spelling: str) -> None:
     said = SPELLINGS[spelling](CANARY)
     error = {"error": {"message": f"bad {said}.", "type": said, "code": said, "param": said}}
     long = {"error": {"message": "x" * 280 + said}}  # is cut off within the key
     bodies = [json.dumps(error), json.dumps(long), said, f"<html><title>{said}</title>{said}</html>", f"[{said}", "{}"]
 
-    async def main() -> None:
-        for status in ("400 Bad", "401 No", "429 Wait", "500 Oops", "307 Moved", "200 OK"):
-            for body in bodies:
+    for status in ("400 Bad", "401 No", "429 Wait", "500 Oops", "307 Moved", "200 OK"):
+        for body in bodies:
 
-                async def answer(asked: Asked, body: str = body, status: str = status) -> None:
-                    await asked.reply(body.encode(), status, location=f"/{said}", retry_after=said, x_request_id=said)
+            async def answer(asked: Asked, body: str = body, status: str = status) -> None:
+                await asked.reply(body.encode(), status, location=f"/{said}", retry_after=said, x_request_id=said)
 
-                async with serving(answer) as server:
-                    for wire in WIRES:
-                        assert_hidden(await everything_seen(server.url, wire, False), spelling)
-
-    asyncio.run(main())
+            async with serving(answer) as server:
+                for wire in WIRES:
+                    assert_hidden(await everything_seen(server.url, wire, False), spelling)
 
 
-def test_a_key_that_is_split_over_the_pieces_of_a_stream_is_not_shown() -> None:
+async def test_a_key_that_is_split_over_the_pieces_of_a_stream_is_not_shown() -> None:
     async def pieces(request: ModelRequest) -> Any:
         for character in f"Your key is {CANARY}, keep it.":
             yield character
 
-    async def main() -> None:
-        async with FakeProvider(model=FunctionModel(pieces)) as server:
-            for wire in WIRES:
-                seen = await everything_seen(server.url, wire, True)
-                assert "[key]" in seen
-                assert_hidden(seen)
-                assert_hidden("".join(part.rpartition("'")[2] for part in seen.split("')")))
-
-    asyncio.run(main())
+    async with FakeProvider(model=FunctionModel(pieces)) as server:
+        for wire in WIRES:
+            seen = await everything_seen(server.url, wire, True)
+            assert "[key]" in seen
+            assert_hidden(seen)
+            assert_hidden("".join(part.rpartition("'")[2] for part in seen.split("')")))
 
 
 # -- the mask --------------------------------------------------------------------------------------------------------

@@ -1,6 +1,5 @@
 """Providers make models: URLs, keys, and the errors when one is missing."""
 
-import asyncio
 import sys
 
 import pytest
@@ -118,7 +117,7 @@ def test_dialects_by_name() -> None:
         dialect_of("openai@host")
 
 
-def test_settings_of_a_provider() -> None:
+async def test_settings_of_a_provider() -> None:
     openai = provider("openai")
     with pytest.raises(ConfigurationError, match="needs the name of a model"):
         openai(" ", key="k")
@@ -133,11 +132,8 @@ def test_settings_of_a_provider() -> None:
             b'"message": {"role": "assistant", "content": "hello"}}]}'
         )
 
-    async def go() -> None:
-        async with serving(answer) as server, openai("m", base_url=server.url, headers={"X-Mine": "1"}) as model:
-            assert (await model(request(), root())).text == "hello"
-
-    asyncio.run(go())
+    async with serving(answer) as server, openai("m", base_url=server.url, headers={"X-Mine": "1"}) as model:
+        assert (await model(request(), root())).text == "hello"
 
 
 def test_a_key_is_sent_to_an_address_of_your_own_when_there_is_one(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -25,7 +25,7 @@ OPEN_FILES = Path("/proc/self/fd")
     ],
     ids=["sent", "overridden", "omitted"],
 )
-def test_the_server_is_told_how_many_tries_were_made(headers: Mapping[str, str], told: list[str | None]) -> None:
+async def test_the_server_is_told_how_many_tries_were_made(headers: Mapping[str, str], told: list[str | None]) -> None:
     seen: list[str | None] = []
 
     async def answer(asked: Asked) -> None:
@@ -36,17 +36,14 @@ def test_the_server_is_told_how_many_tries_were_made(headers: Mapping[str, str],
         else:
             await asked.reply(b'{"say": "Hello"}')
 
-    async def go() -> None:
-        async with serving(answer) as server:
-            model = stack(model_at(server.url, headers=headers), retry(attempts=3, base=0))
-            await model(request(), root())
-
-    asyncio.run(go())
+    async with serving(answer) as server:
+        model = stack(model_at(server.url, headers=headers), retry(attempts=3, base=0))
+        await model(request(), root())
     assert seen == told
 
 
 @pytest.mark.skipif(not OPEN_FILES.exists(), reason="open files are counted on Linux")
-def test_ten_thousand_calls_that_are_given_up_leave_nothing_behind() -> None:
+async def test_ten_thousand_calls_that_are_given_up_leave_nothing_behind() -> None:
     async def hang(asked: Asked) -> None:
         await asked.hang()
 
@@ -58,16 +55,13 @@ def test_ten_thousand_calls_that_are_given_up_leave_nothing_behind() -> None:
         with pytest.raises(asyncio.CancelledError):
             await call
 
-    async def go() -> None:
-        async with serving(hang) as server:
-            model = model_at(server.url)
-            await given_up(model, 8)
-            before = len(os.listdir(OPEN_FILES))
-            for batch in range(100):
-                await asyncio.gather(*(given_up(model, (batch + number) % 12) for number in range(100)))
-            await model.close()
-            await until(lambda: server.now_open == 0)
-            await until(lambda: len(os.listdir(OPEN_FILES)) <= before)
-            await until(lambda: len(asyncio.all_tasks()) <= 2)  # this one and the server's own
-
-    asyncio.run(go())
+    async with serving(hang) as server:
+        model = model_at(server.url)
+        await given_up(model, 8)
+        before = len(os.listdir(OPEN_FILES))
+        for batch in range(100):
+            await asyncio.gather(*(given_up(model, (batch + number) % 12) for number in range(100)))
+        await model.close()
+        await until(lambda: server.now_open == 0)
+        await until(lambda: len(os.listdir(OPEN_FILES)) <= before)
+        await until(lambda: len(asyncio.all_tasks()) <= 2)  # this one and the server's own

@@ -53,7 +53,7 @@ def connections(model: HttpModel) -> int:
     return int(transport.connections)
 
 
-def test_plain_when_nobody_listens_and_streamed_when_somebody_does() -> None:
+async def test_plain_when_nobody_listens_and_streamed_when_somebody_does() -> None:
     async def answer(asked: Asked) -> None:
         if b'"stream":true' in asked.body:
             assert "accept: text/event-stream" in asked.head
@@ -61,40 +61,34 @@ def test_plain_when_nobody_listens_and_streamed_when_somebody_does() -> None:
         else:
             await asked.reply(b'{"say": "hello"}')
 
-    async def go() -> None:
-        async with serving(answer) as server:
-            model, heard = model_at(server.url, key="k1"), Heard()
-            assert (await model(request(), root())).text == "hello"
-            assert (await model(request(), heard.ctx)).text == "Hello"
-            assert heard.texts == ["Hel", "lo"]
-            assert server.opened == 1
-            assert server.asked[0].head.startswith("POST /v1/chat/completions HTTP/1.1\r\n")
-            assert "authorization: Bearer k1\r\n" in server.asked[1].head
-
-    asyncio.run(go())
+    async with serving(answer) as server:
+        model, heard = model_at(server.url, key="k1"), Heard()
+        assert (await model(request(), root())).text == "hello"
+        assert (await model(request(), heard.ctx)).text == "Hello"
+        assert heard.texts == ["Hel", "lo"]
+        assert server.opened == 1
+        assert server.asked[0].head.startswith("POST /v1/chat/completions HTTP/1.1\r\n")
+        assert "authorization: Bearer k1\r\n" in server.asked[1].head
 
 
 @pytest.mark.parametrize("pieces", [(), EVENTS[:1], EVENTS, (b"data: Hello",)])
 @pytest.mark.parametrize("end", [True, False])
-def test_a_stream_that_is_cut(pieces: tuple[bytes, ...], end: bool) -> None:
+async def test_a_stream_that_is_cut(pieces: tuple[bytes, ...], end: bool) -> None:
     async def answer(asked: Asked) -> None:
         await asked.stream(*pieces, end=end)
         if not end:
             raise ConnectionAbortedError
 
-    async def go() -> None:
-        async with serving(answer) as server:
-            model, heard = model_at(server.url), Heard()
-            with pytest.raises(StreamInterrupted, match="cut") as error:
-                await model(request(), heard.ctx)
-            assert isinstance(error.value.partial, Message)
-            assert error.value.partial.text == "".join(heard.texts)
-            assert error.value.transient
-
-    asyncio.run(go())
+    async with serving(answer) as server:
+        model, heard = model_at(server.url), Heard()
+        with pytest.raises(StreamInterrupted, match="cut") as error:
+            await model(request(), heard.ctx)
+        assert isinstance(error.value.partial, Message)
+        assert error.value.partial.text == "".join(heard.texts)
+        assert error.value.transient
 
 
-def test_a_stream_cut_at_any_byte() -> None:
+async def test_a_stream_cut_at_any_byte() -> None:
     """A reply is finished only when its last event has arrived completely."""
     body = b"".join(b"%x\r\n%b\r\n" % (len(piece), piece) for piece in (*EVENTS, DONE)) + b"0\r\n\r\n"
     raw = b"HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n" + body
@@ -104,69 +98,57 @@ def test_a_stream_cut_at_any_byte() -> None:
         await asked.say(raw[: asked.number - 1])
         raise ConnectionAbortedError
 
-    async def go() -> None:
-        async with serving(answer) as server:
-            model = model_at(server.url)
-            for _ in range(whole):
-                with pytest.raises(ModelError) as error:
-                    await model(request(), Heard().ctx)
-                assert error.value.kind == "connection"
-            for _ in range(whole, len(raw) + 1):
-                assert (await model(request(), Heard().ctx)).text == "Hello"
-
-    asyncio.run(go())
+    async with serving(answer) as server:
+        model = model_at(server.url)
+        for _ in range(whole):
+            with pytest.raises(ModelError) as error:
+                await model(request(), Heard().ctx)
+            assert error.value.kind == "connection"
+        for _ in range(whole, len(raw) + 1):
+            assert (await model(request(), Heard().ctx)).text == "Hello"
 
 
-def test_what_comes_after_the_end_does_not_matter() -> None:
+async def test_what_comes_after_the_end_does_not_matter() -> None:
     async def answer(asked: Asked) -> None:
         await asked.stream(*EVENTS, DONE, end=False)
         if asked.number == 1:
             raise ConnectionAbortedError
         await asked.hang()
 
-    async def go() -> None:
-        async with serving(answer) as server:
-            model = model_at(server.url)
-            for _ in range(2):
-                assert (await model(request(), Heard().ctx)).text == "Hello"
-            await model.close()
-            assert connections(model) == 0
-
-    asyncio.run(go())
+    async with serving(answer) as server:
+        model = model_at(server.url)
+        for _ in range(2):
+            assert (await model(request(), Heard().ctx)).text == "Hello"
+        await model.close()
+        assert connections(model) == 0
 
 
-def test_a_stall_within_a_stream_is_a_timeout_with_what_had_come() -> None:
+async def test_a_stall_within_a_stream_is_a_timeout_with_what_had_come() -> None:
     async def answer(asked: Asked) -> None:
         await asked.stream(EVENTS[0], end=False)
         await asked.hang()
 
-    async def go() -> None:
-        async with serving(answer) as server:
-            model, heard, clock = model_at(server.url, limits=Limits(idle=20)), Heard(), HandClock()
-            task = asyncio.create_task(model(request(), heard.ctx.within(CLOCK, clock)))
-            await until(lambda: heard.texts)
-            await clock.advance(21)
-            with pytest.raises(ModelError, match="nothing for 20 s") as error:
-                await task
-            assert error.value.kind == "timeout"
-            assert isinstance(error.value.partial, Message)
-            assert error.value.partial.text == "Hel"
-
-    asyncio.run(go())
+    async with serving(answer) as server:
+        model, heard, clock = model_at(server.url, limits=Limits(idle=20)), Heard(), HandClock()
+        task = asyncio.create_task(model(request(), heard.ctx.within(CLOCK, clock)))
+        await until(lambda: heard.texts)
+        await clock.advance(21)
+        with pytest.raises(ModelError, match="nothing for 20 s") as error:
+            await task
+        assert error.value.kind == "timeout"
+        assert isinstance(error.value.partial, Message)
+        assert error.value.partial.text == "Hel"
 
 
 @pytest.mark.parametrize("content_type", ["application/json", "text/event-stream", "text/plain"])
-def test_a_whole_reply_where_a_stream_was_asked_for(content_type: str) -> None:
+async def test_a_whole_reply_where_a_stream_was_asked_for(content_type: str) -> None:
     async def answer(asked: Asked) -> None:
         await asked.reply(b'\r\n {"say": "hello"}', content_type=content_type)
 
-    async def go() -> None:
-        async with serving(answer) as server:
-            heard = Heard()
-            assert (await model_at(server.url)(request(), heard.ctx)).text == "hello"
-            assert heard.texts == ["hello"]
-
-    asyncio.run(go())
+    async with serving(answer) as server:
+        heard = Heard()
+        assert (await model_at(server.url)(request(), heard.ctx)).text == "hello"
+        assert heard.texts == ["hello"]
 
 
 @pytest.mark.parametrize("listening", [True, False])
@@ -180,40 +162,34 @@ def test_a_whole_reply_where_a_stream_was_asked_for(content_type: str) -> None:
         (b"   ", "an empty reply|was cut"),
     ],
 )
-def test_no_reply_at_all(body: bytes, match: str, listening: bool) -> None:
+async def test_no_reply_at_all(body: bytes, match: str, listening: bool) -> None:
     async def answer(asked: Asked) -> None:
         await asked.reply(body)
 
-    async def go() -> None:
-        async with serving(answer) as server:
-            with pytest.raises(ModelError, match=match) as error:
-                await model_at(server.url)(request(), Heard().ctx if listening else root())
-            assert error.value.kind in ("malformed", "connection")
-
-    asyncio.run(go())
+    async with serving(answer) as server:
+        with pytest.raises(ModelError, match=match) as error:
+            await model_at(server.url)(request(), Heard().ctx if listening else root())
+        assert error.value.kind in ("malformed", "connection")
 
 
 @pytest.mark.parametrize("listening", [True, False])
-def test_failures_are_sorted_and_give_the_connection_back(listening: bool) -> None:
+async def test_failures_are_sorted_and_give_the_connection_back(listening: bool) -> None:
     async def answer(asked: Asked) -> None:
         body = b'{"error": {"message": "key sk-secret-123456 is over", "code": "rate_limit_exceeded"}}'
         await asked.reply(body, status="429 Too Many Requests", retry_after="Sun, 09 Sep 2001 01:47:00 GMT")
 
-    async def go() -> None:
-        async with serving(answer) as server:
-            model = model_at(server.url, key="sk-secret-123456")
-            for _ in range(3):
-                ctx = (Heard().ctx if listening else root()).within(CLOCK, HandClock())
-                with pytest.raises(ModelError) as error:
-                    await model(request(), ctx)
-                assert (error.value.kind, error.value.status, error.value.retry_after) == ("rate_limited", 429, 20.0)
-                assert "secret" not in str(error.value)
-            assert server.opened == 1
-
-    asyncio.run(go())
+    async with serving(answer) as server:
+        model = model_at(server.url, key="sk-secret-123456")
+        for _ in range(3):
+            ctx = (Heard().ctx if listening else root()).within(CLOCK, HandClock())
+            with pytest.raises(ModelError) as error:
+                await model(request(), ctx)
+            assert (error.value.kind, error.value.status, error.value.retry_after) == ("rate_limited", 429, 20.0)
+            assert "secret" not in str(error.value)
+        assert server.opened == 1
 
 
-def test_errors_that_retry_leak_nothing() -> None:
+async def test_errors_that_retry_leak_nothing() -> None:
     async def answer(asked: Asked) -> None:
         if asked.number % 3 == 0:
             await asked.reply(b'{"say": "at last"}')
@@ -222,53 +198,44 @@ def test_errors_that_retry_leak_nothing() -> None:
         else:
             raise ConnectionAbortedError
 
-    async def go() -> None:
-        async with serving(answer) as server:
-            inner = model_at(server.url)
-            model = stack(inner, retry(attempts=3, base=0))
-            for _ in range(5):
-                assert (await model(request(), root())).text == "at last"
-            assert connections(inner) == 1
-            assert len(server.asked) == 15
-
-    asyncio.run(go())
+    async with serving(answer) as server:
+        inner = model_at(server.url)
+        model = stack(inner, retry(attempts=3, base=0))
+        for _ in range(5):
+            assert (await model(request(), root())).text == "at last"
+        assert connections(inner) == 1
+        assert len(server.asked) == 15
 
 
 @pytest.mark.parametrize("status", ["400 Bad", "401 No", "403 No", "404 None", "422 Bad"])
-def test_what_will_not_change_is_asked_once(status: str) -> None:
+async def test_what_will_not_change_is_asked_once(status: str) -> None:
     async def answer(asked: Asked) -> None:
         await asked.reply(b"{}", status=status)
 
-    async def go() -> None:
-        async with serving(answer) as server:
-            with pytest.raises(ModelError):
-                await stack(model_at(server.url), retry(attempts=3, base=0))(request(), root())
-            assert len(server.asked) == 1
-
-    asyncio.run(go())
+    async with serving(answer) as server:
+        with pytest.raises(ModelError):
+            await stack(model_at(server.url), retry(attempts=3, base=0))(request(), root())
+        assert len(server.asked) == 1
 
 
-def test_long_waits_are_not_obeyed() -> None:
+async def test_long_waits_are_not_obeyed() -> None:
     async def answer(asked: Asked) -> None:
         await asked.reply(b"", status="429 Later", retry_after="120" if asked.number == 1 else "121")
 
-    async def go() -> None:
-        async with serving(answer) as server:
-            clock = HandClock(auto=False)
-            inner = model_at(server.url, limits=Limits(connect=None, idle=None, total=None))
-            model = stack(inner, retry(attempts=3, max_retry_after=120, jitter="none"))
-            task = asyncio.create_task(model(request(), root().within(CLOCK, clock)))
-            await until(lambda: clock.waiting)  # the timer of the next try; there is no other
-            await clock.advance(120)
-            with pytest.raises(ModelError) as error:
-                await task
-            assert error.value.retry_after == 121
-            assert len(server.asked) == 2
-
-    asyncio.run(go())
+    async with serving(answer) as server:
+        clock = HandClock(auto=False)
+        inner = model_at(server.url, limits=Limits(connect=None, idle=None, total=None))
+        model = stack(inner, retry(attempts=3, max_retry_after=120, jitter="none"))
+        task = asyncio.create_task(model(request(), root().within(CLOCK, clock)))
+        await until(lambda: clock.waiting)  # the timer of the next try; there is no other
+        await clock.advance(120)
+        with pytest.raises(ModelError) as error:
+            await task
+        assert error.value.retry_after == 121
+        assert len(server.asked) == 2
 
 
-def test_a_key_that_changes_is_asked_for_each_try() -> None:
+async def test_a_key_that_changes_is_asked_for_each_try() -> None:
     keys = iter(["old-key", "new-key", "newest-key"])
 
     async def answer(asked: Asked) -> None:
@@ -280,70 +247,58 @@ def test_a_key_that_changes_is_asked_for_each_try() -> None:
     async def later() -> str:
         return next(keys)
 
-    async def go() -> None:
-        async with serving(answer) as server:
-            model = stack(model_at(server.url, key=lambda: next(keys)), retry(attempts=2, base=0))
-            assert (await model(request(), root())).text == "ok"
-            assert "Bearer new-key" in server.asked[1].head
-            assert (await model_at(server.url, key=later)(request(), root())).text == "ok"
-            assert "Bearer newest-key" in server.asked[2].head
-
-    asyncio.run(go())
+    async with serving(answer) as server:
+        model = stack(model_at(server.url, key=lambda: next(keys)), retry(attempts=2, base=0))
+        assert (await model(request(), root())).text == "ok"
+        assert "Bearer new-key" in server.asked[1].head
+        assert (await model_at(server.url, key=later)(request(), root())).text == "ok"
+        assert "Bearer newest-key" in server.asked[2].head
 
 
-def test_a_function_returns_a_key_as_text() -> None:
+async def test_a_function_returns_a_key_as_text() -> None:
     async def later() -> None: ...
 
     for key in (lambda: None, later):
         with pytest.raises(ConfigurationError, match="the function key= returns the key as text, got NoneType"):
-            asyncio.run(model_at("http://127.0.0.1:9", key=wrong(key))(request(), root()))
+            await model_at("http://127.0.0.1:9", key=wrong(key))(request(), root())
 
 
-def test_cancelling_a_stream_closes_its_connection() -> None:
+async def test_cancelling_a_stream_closes_its_connection() -> None:
     async def answer(asked: Asked) -> None:
         await asked.stream(EVENTS[0], end=False)
         await asked.hang()
 
-    async def go() -> None:
-        async with serving(answer) as server:
-            model, heard = model_at(server.url), Heard()
-            task = asyncio.create_task(model(request(), heard.ctx))
-            await until(lambda: heard.texts)
-            task.cancel()
-            with pytest.raises(asyncio.CancelledError):
-                await task
-            assert connections(model) == 0
-            await server.closed.wait()
-
-    asyncio.run(go())
+    async with serving(answer) as server:
+        model, heard = model_at(server.url), Heard()
+        task = asyncio.create_task(model(request(), heard.ctx))
+        await until(lambda: heard.texts)
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+        assert connections(model) == 0
+        await server.closed.wait()
 
 
-def test_an_event_without_end() -> None:
+async def test_an_event_without_end() -> None:
     async def answer(asked: Asked) -> None:
         await asked.stream(end=False)
         while True:
             await asked.say(b"40000\r\n" + b"x" * 0x40000 + b"\r\n")
 
-    async def go() -> None:
-        async with serving(answer) as server:
-            with pytest.raises(ModelError, match="an event that does not end"):
-                await model_at(server.url)(request(), Heard().ctx)
-
-    asyncio.run(go())
+    async with serving(answer) as server:
+        with pytest.raises(ModelError, match="an event that does not end"):
+            await model_at(server.url)(request(), Heard().ctx)
 
 
-def test_real_calls_can_be_forbidden_but_loopback_is_not_real() -> None:
+async def test_real_calls_can_be_forbidden_but_loopback_is_not_real() -> None:
     async def answer(asked: Asked) -> None:
         await asked.reply(b'{"say": "ok"}')
 
-    async def go() -> None:
-        with forbid_real_calls():
-            async with serving(answer) as server:
-                await model_at(server.url)(request(), root())
-            with pytest.raises(ConfigurationError, match="'openai:m' was refused"):
-                await model_at("https://api.example.com")(request(), root())
-
-    asyncio.run(go())
+    with forbid_real_calls():
+        async with serving(answer) as server:
+            await model_at(server.url)(request(), root())
+        with pytest.raises(ConfigurationError, match="'openai:m' was refused"):
+            await model_at("https://api.example.com")(request(), root())
 
 
 def test_facts_and_repr() -> None:
@@ -368,7 +323,7 @@ async def _mixed(asked: Asked) -> None:
         await asked.reply(b'{"say": "hello"}')
 
 
-def test_an_httpx_client() -> None:
+async def test_an_httpx_client() -> None:
     async def go(server: Server) -> None:
         async with httpx.AsyncClient(headers={"x-mine": "1"}) as client:
             model, heard = model_at(server.url, client=client, key="k1"), Heard()
@@ -385,32 +340,26 @@ def test_an_httpx_client() -> None:
             await model.close()
             assert not client.is_closed
 
-    async def outer() -> None:
-        async with serving(_mixed) as server:
-            await go(server)
-
-    asyncio.run(outer())
+    async with serving(_mixed) as server:
+        await go(server)
 
 
-def test_an_httpx_client_times_out_and_is_cut() -> None:
+async def test_an_httpx_client_times_out_and_is_cut() -> None:
     async def answer(asked: Asked) -> None:
         if asked.number == 1:
             await asked.hang()
         await asked.stream(EVENTS[0], end=False)
         raise ConnectionAbortedError
 
-    async def go() -> None:
-        patience = httpx.Timeout(None, read=0.05)
-        async with serving(answer) as server, httpx.AsyncClient(timeout=patience) as client:
-            model = model_at(server.url, client=client)
-            with pytest.raises(ModelError, match="was too late") as error:
-                await model(request(), root())
-            assert error.value.kind == "timeout"
-            client.timeout = httpx.Timeout(None)
-            with pytest.raises(StreamInterrupted):
-                await model(request(), Heard().ctx)
-
-    asyncio.run(go())
+    patience = httpx.Timeout(None, read=0.05)
+    async with serving(answer) as server, httpx.AsyncClient(timeout=patience) as client:
+        model = model_at(server.url, client=client)
+        with pytest.raises(ModelError, match="was too late") as error:
+            await model(request(), root())
+        assert error.value.kind == "timeout"
+        client.timeout = httpx.Timeout(None)
+        with pytest.raises(StreamInterrupted):
+            await model(request(), Heard().ctx)
 
 
 def test_no_client() -> None:

@@ -82,7 +82,7 @@ def test_a_wait_that_cannot_be_read_hides_nothing_and_is_not_heeded(value: str) 
 @pytest.mark.parametrize(
     "status", ["400 Bad Request", "401 Unauthorized", "403 Forbidden", "404 Not Found", "413 Payload Too Large"]
 )
-def test_errors_that_will_not_pass_are_not_tried_again(status: str) -> None:
+async def test_errors_that_will_not_pass_are_not_tried_again(status: str) -> None:
     async def answer(asked: Asked) -> None:
         await asked.reply(b'{"error": {"message": "no"}}', status)
 
@@ -93,10 +93,10 @@ def test_errors_that_will_not_pass_are_not_tried_again(status: str) -> None:
                 await model(request(), root())
             return len(server.asked)
 
-    assert asyncio.run(go()) == 1
+    assert await go() == 1
 
 
-def test_every_try_asks_for_the_key_anew() -> None:
+async def test_every_try_asks_for_the_key_anew() -> None:
     keys = iter(["old", "new"])
     seen: list[str] = []
 
@@ -104,27 +104,21 @@ def test_every_try_asks_for_the_key_anew() -> None:
         seen.append(next(line for line in asked.head.lower().splitlines() if line.startswith("authorization")))
         await (asked.reply(b"", "503 Busy") if asked.number == 1 else asked.reply(b'{"say": "Hello"}'))
 
-    async def go() -> None:
-        async with serving(answer) as server:
-            model = stack(model_at(server.url, key=lambda: next(keys)), retry(attempts=2, base=0))
-            await model(request(), root())
-
-    asyncio.run(go())
+    async with serving(answer) as server:
+        model = stack(model_at(server.url, key=lambda: next(keys)), retry(attempts=2, base=0))
+        await model(request(), root())
     assert seen == ["authorization: bearer old", "authorization: bearer new"]
 
 
-def test_tries_that_fail_give_their_connections_back() -> None:
+async def test_tries_that_fail_give_their_connections_back() -> None:
     async def answer(asked: Asked) -> None:
         if asked.number % 4:
             await asked.reply(b"busy", "503 Busy")
         else:
             await asked.reply(b'{"say": "Hello"}')
 
-    async def go() -> None:
-        async with serving(answer) as server:
-            model = stack(model_at(server.url), retry(attempts=4, base=0))
-            for _ in range(25):
-                await model(request(), root())
-            assert server.most_open == 1, "one connection served every try"
-
-    asyncio.run(go())
+    async with serving(answer) as server:
+        model = stack(model_at(server.url), retry(attempts=4, base=0))
+        for _ in range(25):
+            await model(request(), root())
+        assert server.most_open == 1, "one connection served every try"

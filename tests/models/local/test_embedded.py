@@ -76,13 +76,13 @@ def test_where_no_tool_fits_the_demo_says_what_it_is() -> None:
     assert reply.finish == "stop"
 
 
-def test_without_tools_the_demo_says_what_it_is(caplog: pytest.LogCaptureFixture) -> None:
+async def test_without_tools_the_demo_says_what_it_is(caplog: pytest.LogCaptureFixture) -> None:
     class First(EmbeddedModel):
         """Has not warned yet."""
 
     bare = ModelRequest(Transcript.of(user("What is the weather in Paris?")))
     for request in (bare, replace(bare, tools=(WEATHER,), settings=ModelSettings(tool_choice="none"))):
-        reply = asyncio.run(First(WordCounter())(request, root()))
+        reply = await First(WordCounter())(request, root())
         assert reply.text.startswith("I am a demo model that only calls tools, and here are none.")
     assert [record.levelname for record in caplog.records] == ["WARNING"]  # which Python writes to standard error
     assert "demo" in caplog.text

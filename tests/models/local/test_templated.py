@@ -204,7 +204,7 @@ def test_calls_that_may_be_repeated(before: list[Message], settings: dict[str, A
     assert [call.id for call in reply.tool_calls] == ["call-2"]
 
 
-def test_an_agent_whose_model_repeats_itself_ends() -> None:
+async def test_an_agent_whose_model_repeats_itself_ends() -> None:
     calls = 0
 
     @tool
@@ -215,7 +215,7 @@ def test_an_agent_whose_model_repeats_itself_ends() -> None:
         return "rain"
 
     agent = Agent(TemplatedModel(Parrot(ASK_ROME, ASK_ROME, "It rains.")), tools=[weather])
-    run = asyncio.run(agent.run("Rain in Rome?"))
+    run = await agent.run("Rain in Rome?")
     assert (run.text, calls, run.steps) == ("It rains.", 1, 2)
 
 

@@ -64,15 +64,15 @@ def _request(text: str, **fields: Any) -> ModelRequest:
     return ModelRequest(Transcript.of(user(text)), **fields)
 
 
-def test_arithmetic_from_a_seed(demo: EmbeddedModel, scores: ModuleType) -> None:
-    outcomes = asyncio.run(scores.arithmetic(demo, 7))
+async def test_arithmetic_from_a_seed(demo: EmbeddedModel, scores: ModuleType) -> None:
+    outcomes = await scores.arithmetic(demo, 7)
     wrong = [(question, answer) for question, right, answer in outcomes if not right]
     assert len(outcomes) == 36
     assert len(wrong) <= 3, wrong
 
 
-def test_requests_over_the_tools_of_eight_domains(demo: EmbeddedModel, scores: ModuleType) -> None:
-    counts = asyncio.run(scores.requests(demo, kinds=("development",)))
+async def test_requests_over_the_tools_of_eight_domains(demo: EmbeddedModel, scores: ModuleType) -> None:
+    counts = await scores.requests(demo, kinds=("development",))
     (right, asked), (declined, none) = counts["development en"], counts["development none"]
     assert (asked, none) == (80, 58)
     assert right >= 52, counts
@@ -96,40 +96,36 @@ def test_what_listeners_hear_is_the_message(model: TemplatedModel) -> None:
     assert asyncio.run(model(request, root())).message == heard.message
 
 
-def test_the_event_loop_is_free_and_slots_run_together(model: TemplatedModel) -> None:
-    async def run() -> tuple[int, set[str], list[str]]:
-        ticks = 0
-        begun: set[str] = set()
-        whole: list[str] = []
+async def test_the_event_loop_is_free_and_slots_run_together(model: TemplatedModel) -> None:
+    ticks = 0
+    begun: set[str] = set()
+    whole: list[str] = []
 
-        async def ask(name: str) -> None:
-            body = {"messages": [{"role": "user", "content": name}], "max_tokens": 400, "ignore_eos": True}
-            stream: AsyncGenerator[Any, None] = model.engine.stream(body)
-            async for _ in stream:
-                begun.add(name)
-                if len(begun) == 3:
-                    break
-            else:
-                whole.append(name)  # before all had begun
-            await stream.aclose()
+    async def ask(name: str) -> None:
+        body = {"messages": [{"role": "user", "content": name}], "max_tokens": 400, "ignore_eos": True}
+        stream: AsyncGenerator[Any, None] = model.engine.stream(body)
+        async for _ in stream:
+            begun.add(name)
+            if len(begun) == 3:
+                break
+        else:
+            whole.append(name)  # before all had begun
+        await stream.aclose()
 
-        async def tick() -> None:
-            nonlocal ticks
-            while True:
-                await asyncio.sleep(0)
-                ticks += 1
+    async def tick() -> None:
+        nonlocal ticks
+        while True:
+            await asyncio.sleep(0)
+            ticks += 1
 
-        ticking = asyncio.create_task(tick())
-        await asyncio.gather(*(ask(name) for name in ("one", "two", "three")))
-        ticking.cancel()
-        return ticks, begun, whole
-
-    ticks, begun, whole = asyncio.run(run())
+    ticking = asyncio.create_task(tick())
+    await asyncio.gather(*(ask(name) for name in ("one", "two", "three")))
+    ticking.cancel()
     assert ticks > 50
     assert (begun, whole) == ({"one", "two", "three"}, [])
 
 
-def test_cancellation_stops_the_generation(model: TemplatedModel) -> None:
+async def test_cancellation_stops_the_generation(model: TemplatedModel) -> None:
     async def run() -> int:
         heard = asyncio.Event()
 
@@ -151,7 +147,7 @@ def test_cancellation_stops_the_generation(model: TemplatedModel) -> None:
             pieces += 1
         return pieces
 
-    assert asyncio.run(run()) > 0
+    assert await run() > 0
 
 
 class Counted(Engine):
@@ -176,7 +172,7 @@ class Counted(Engine):
 
 
 @pytest.mark.parametrize("read", [1, 2, 7])
-def test_leaving_a_stream_stops_it_within_a_token(model: TemplatedModel, read: int) -> None:
+async def test_leaving_a_stream_stops_it_within_a_token(model: TemplatedModel, read: int) -> None:
     engine = Counted(model.engine.path, slots=1, context=512)
 
     async def run() -> int:
@@ -193,7 +189,7 @@ def test_leaving_a_stream_stops_it_within_a_token(model: TemplatedModel, read: i
         return engine.tokens - generated
 
     try:
-        assert asyncio.run(run()) <= 1
+        assert await run() <= 1
     finally:
         engine.close()
 
@@ -215,33 +211,30 @@ def test_structured_output_is_copied_from_the_request(demo: EmbeddedModel) -> No
     assert refused.finish == "refusal"
 
 
-def test_any_gguf_file_calls_tools_under_their_schemas(model: TemplatedModel) -> None:
+async def test_any_gguf_file_calls_tools_under_their_schemas(model: TemplatedModel) -> None:
     settings = ModelSettings(tool_choice="required", max_tokens=60)
-    reply = asyncio.run(model(_request("Rain in Paris?", tools=(WEATHER,), settings=settings), root()))
+    reply = await model(_request("Rain in Paris?", tools=(WEATHER,), settings=settings), root())
     assert reply.tool_calls[0].name == "weather"
     assert isinstance(reply.tool_calls[0].parsed()["city"], str)
 
 
-def test_what_the_template_of_a_file_can_express(model: TemplatedModel) -> None:
-    assert asyncio.run(model.engine.template()) == ChatTemplate(system=True, tools=False, calls=False, thinking="never")
+async def test_what_the_template_of_a_file_can_express(model: TemplatedModel) -> None:
+    assert await model.engine.template() == ChatTemplate(system=True, tools=False, calls=False, thinking="never")
 
 
-def test_the_prefix_of_a_conversation_is_read_once(model: TemplatedModel) -> None:
+async def test_the_prefix_of_a_conversation_is_read_once(model: TemplatedModel) -> None:
     settings = ModelSettings(max_tokens=4)
 
-    async def run() -> None:
-        messages, known = [user("The stock has these colours: red, green, blue, white, black. " * 4)], 0
-        for question in ("Which is the first?", "Which is the last?", "How many are there?"):
-            messages.append(user(question))
-            reply = await model(ModelRequest(Transcript.of(*messages), settings=settings), root())
-            assert reply.usage.cache_read is not None
-            assert reply.usage.cache_read >= known - 16  # the end of the last prompt may be another
-            assert reply.usage.input is not None
-            known = reply.usage.input
-            messages.append(reply.message)
-        assert known > 80
-
-    asyncio.run(run())
+    messages, known = [user("The stock has these colours: red, green, blue, white, black. " * 4)], 0
+    for question in ("Which is the first?", "Which is the last?", "How many are there?"):
+        messages.append(user(question))
+        reply = await model(ModelRequest(Transcript.of(*messages), settings=settings), root())
+        assert reply.usage.cache_read is not None
+        assert reply.usage.cache_read >= known - 16  # the end of the last prompt may be another
+        assert reply.usage.input is not None
+        known = reply.usage.input
+        messages.append(reply.message)
+    assert known > 80
 
 
 def test_a_broken_gguf_file_is_an_error_of_ours(tmp_path: Path) -> None:
@@ -267,8 +260,8 @@ def test_no_port_is_opened() -> None:
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
 
 
-def test_the_embedder() -> None:
-    near, same, far = asyncio.run(Embedder().embed(["A cat sits.", "A kitten is sitting.", "Shares fell sharply."]))
+async def test_the_embedder() -> None:
+    near, same, far = await Embedder().embed(["A cat sits.", "A kitten is sitting.", "Shares fell sharply."])
     assert len(near) == 384
     assert sum(value * value for value in near) == pytest.approx(1.0, abs=1e-5)
     assert cosine(near, same) > 0.6 > cosine(near, far)

@@ -255,23 +255,20 @@ def test_what_is_no_request_is_refused(garbage: bytes) -> None:
         assert not server.requests
 
 
-def test_pauses_of_a_script_are_rests_in_the_stream() -> None:
-    async def check() -> None:
-        clock = HandClock()
-        async with FakeProvider(["one ", Pause(30), "two"], clock=clock) as server:
-            reader, writer = await asyncio.open_connection("127.0.0.1", server.port)
-            writer.write(request_bytes("chat", stream=True))
-            head = await reader.readuntil(b"one ")
-            assert b"two" not in head
-            await until(lambda: clock.waiting)
-            await clock.advance(30)
-            assert b"two" in await reader.readuntil(b"[DONE]")
-            writer.close()
-
-    asyncio.run(check())
+async def test_pauses_of_a_script_are_rests_in_the_stream() -> None:
+    clock = HandClock()
+    async with FakeProvider(["one ", Pause(30), "two"], clock=clock) as server:
+        reader, writer = await asyncio.open_connection("127.0.0.1", server.port)
+        writer.write(request_bytes("chat", stream=True))
+        head = await reader.readuntil(b"one ")
+        assert b"two" not in head
+        await until(lambda: clock.waiting)
+        await clock.advance(30)
+        assert b"two" in await reader.readuntil(b"[DONE]")
+        writer.close()
 
 
-def test_nothing_is_left_behind(post: Call) -> None:
+async def test_nothing_is_left_behind(post: Call) -> None:
     with assert_no_leaks(), FakeProvider(always="Hello") as server:
         post(server)
     with (
@@ -292,7 +289,7 @@ def test_nothing_is_left_behind(post: Call) -> None:
             writer.close()
             await writer.wait_closed()
 
-    asyncio.run(check())
+    await check()
 
 
 def test_mistakes_are_told_where_they_are_made(post: Call) -> None:

@@ -44,62 +44,53 @@ async def opened(server: FakeProvider, **more: Any) -> tuple[asyncio.StreamReade
     return reader, writer
 
 
-def test_a_stall_rests_at_its_byte_until_it_is_released() -> None:
-    async def check() -> None:
-        async with FakeProvider(always="Hello", quirks=[kit.stall(10)]) as server:
-            reader, writer = await opened(server)
-            await reader.readuntil(b"\r\n\r\n")
-            before = await reader.readexactly(10)
-            waiting = asyncio.ensure_future(reader.readuntil(b"}}}"))
-            for _ in range(50):
-                await asyncio.sleep(0)
-            assert not waiting.done()
-            server.release()
-            assert json.loads(before + await waiting)["choices"][0]["message"]["content"] == "Hello"
-            writer.close()
-
-    asyncio.run(check())
+async def test_a_stall_rests_at_its_byte_until_it_is_released() -> None:
+    async with FakeProvider(always="Hello", quirks=[kit.stall(10)]) as server:
+        reader, writer = await opened(server)
+        await reader.readuntil(b"\r\n\r\n")
+        before = await reader.readexactly(10)
+        waiting = asyncio.ensure_future(reader.readuntil(b"}}}"))
+        for _ in range(50):
+            await asyncio.sleep(0)
+        assert not waiting.done()
+        server.release()
+        assert json.loads(before + await waiting)["choices"][0]["message"]["content"] == "Hello"
+        writer.close()
 
 
-def test_a_stall_ends_for_who_has_gone() -> None:
-    async def check() -> None:
-        async with FakeProvider(always="Hello", quirks=[kit.stall()]) as server:
-            reader, writer = await opened(server)
-            await reader.readuntil(b"\r\n\r\n")
-            assert server.connections == 1
-            writer.close()
-            await until(lambda: not server.connections)
-
-    asyncio.run(check())
+async def test_a_stall_ends_for_who_has_gone() -> None:
+    async with FakeProvider(always="Hello", quirks=[kit.stall()]) as server:
+        reader, writer = await opened(server)
+        await reader.readuntil(b"\r\n\r\n")
+        assert server.connections == 1
+        writer.close()
+        await until(lambda: not server.connections)
 
 
-def test_stalls_paces_and_slow_headers_keep_the_time_of_the_clock() -> None:
-    async def check() -> None:
-        clock = HandClock()
-        async with FakeProvider(always="Hello you", quirks=[kit.stall(3, seconds=60)], clock=clock) as server:
-            reader, writer = await opened(server)
+async def test_stalls_paces_and_slow_headers_keep_the_time_of_the_clock() -> None:
+    clock = HandClock()
+    async with FakeProvider(always="Hello you", quirks=[kit.stall(3, seconds=60)], clock=clock) as server:
+        reader, writer = await opened(server)
+        await until(lambda: clock.waiting)
+        await clock.advance(59)
+        assert clock.waiting
+        await clock.advance(1)
+        await reader.readuntil(b"}}}")
+        server.use(kit.slow_headers(5))
+        writer.write(request_bytes("chat"))
+        for byte in b"HTTP":
             await until(lambda: clock.waiting)
-            await clock.advance(59)
-            assert clock.waiting
-            await clock.advance(1)
-            await reader.readuntil(b"}}}")
-            server.use(kit.slow_headers(5))
-            writer.write(request_bytes("chat"))
-            for byte in b"HTTP":
-                await until(lambda: clock.waiting)
-                assert await reader.read(100) == bytes([byte])
-                await clock.advance(5)
-            writer.close()
-            await until(lambda: not server.connections)
-            server.use(kit.pace(2))
-            reader, writer = await opened(server, stream=True)
-            for _ in range(5):
-                await until(lambda: clock.waiting)
-                await clock.advance(2)
-            assert (await reader.readuntil(b"[DONE]")).count(b"data: ") == 5
-            writer.close()
-
-    asyncio.run(check())
+            assert await reader.read(100) == bytes([byte])
+            await clock.advance(5)
+        writer.close()
+        await until(lambda: not server.connections)
+        server.use(kit.pace(2))
+        reader, writer = await opened(server, stream=True)
+        for _ in range(5):
+            await until(lambda: clock.waiting)
+            await clock.advance(2)
+        assert (await reader.readuntil(b"[DONE]")).count(b"data: ") == 5
+        writer.close()
 
 
 def test_connections_that_go_wrong(ask: Call) -> None:

@@ -1,0 +1,18 @@
+"""The stores in which calls are tried."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.samples import sample
+from tests.stores.places import used
+
+STORES = ("memory", "sqlite", "file")
+
+
+@pytest.fixture(params=sample(STORES, 1))
+def place(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[str]:
+    """Make `new_store` open stores of a kind."""
+    with used(request.param, tmp_path):
+        yield request.param
