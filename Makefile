@@ -7,6 +7,7 @@
 #   make lint             the rules and the format; make types: mypy; make unit: the tests
 #   make pyright          pyright, strict, over tests/typing and examples; then the completeness of public types, which must be 100 %
 #   make failed           run the tests that failed last time again, in one process
+#   make smoke            a sample of the tests: 600 items from all files
 #   make lock             write the requirement locks anew
 #   make clean            remove what was installed and what tools keep
 # Longer tests than those of every day:
@@ -51,7 +52,7 @@ BROWSER_STAMP := $(VENV)/.installed-browser
 NODE_STAMP := $(VENV)/.installed-node
 PYRIGHT_STAMP := $(VENV)/.installed-pyright
 
-.PHONY: run chat test test-all types pyright lint unit failed questions fuzz conformance sessions approvals composition life teams cuts workers faults memory growth golden coder durable bench bench-knowledge lock clean help
+.PHONY: run chat test test-all types pyright lint unit smoke failed planted nightly questions fuzz conformance sessions approvals composition life teams cuts workers faults memory growth golden coder durable bench bench-knowledge lock clean help
 
 help:
 	@sed -n 's/^#   //p' Makefile
@@ -81,6 +82,9 @@ pyright: $(PYRIGHT_STAMP)  # which finds the environment by PATH
 
 unit: $(TEST_STAMP)
 	$(BIN)/python -m pytest --numprocesses=auto --dist=worksteal
+
+smoke: $(TEST_STAMP) $(MODEL_STAMP)
+	$(BIN)/python -m pytest --numprocesses=auto --dist=worksteal --smoke=600
 
 failed: $(TEST_STAMP)
 	$(BIN)/python -m pytest --last-failed --last-failed-no-failures=none

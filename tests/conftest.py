@@ -2,14 +2,17 @@
 
 import gc
 import os
+import random
 import signal
 import sys
 from ipaddress import ip_address
+from itertools import islice, zip_longest
 from pathlib import Path
 
 import pytest
 from hypothesis import HealthCheck, settings
 
+from tests.samples import LONG, SEED
 from ziggurat.models.real import forbid_real_calls
 
 forbid_real_calls()
@@ -60,6 +63,27 @@ def _stay_near(event: str, arguments: tuple[object, ...]) -> None:
 
 
 sys.addaudithook(_stay_near)
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption("--smoke", type=int, metavar="N", help="run N tests only, as many of each file as of any other")
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    count = config.getoption("--smoke")
+    if not count:
+        return
+    files: dict[Path, list[pytest.Item]] = {}
+    for item in random.Random(SEED).sample(items, len(items)):
+        files.setdefault(item.path, []).append(item)
+    rounds = (item for round_ in zip_longest(*files.values()) for item in round_ if item is not None)
+    chosen = set(islice(rounds, count))
+    config.hook.pytest_deselected(items=[item for item in items if item not in chosen])
+    items[:] = [item for item in items if item in chosen]
+
+
+def pytest_report_header() -> str:
+    return f"samples by ZIGGURAT_SEED={SEED}" + (", everything is tried" if LONG else "")
 
 
 def pytest_collection_finish(session: pytest.Session) -> None:

@@ -252,17 +252,17 @@ def test_the_help_in_the_documents_is_the_help_of_the_program() -> None:
         assert f"$ ziggurat {command}" in text, f"cli.md lacks {command}"
 
 
-@pytest.mark.parametrize("path", DOCUMENTS, ids=lambda path: path.name)
-def test_no_heading_is_there_twice(path: Path) -> None:
-    headings = re.findall(r"^##+ .*$", _FENCE.sub("", path.read_text(encoding="utf-8")), re.MULTILINE)
-    assert len(headings) == len(set(headings))
+def test_no_heading_is_there_twice() -> None:
+    for path in DOCUMENTS:
+        headings = re.findall(r"^##+ .*$", _FENCE.sub("", path.read_text(encoding="utf-8")), re.MULTILINE)
+        assert len(headings) == len(set(headings)), ids(path)
 
 
 # -- what is named ---------------------------------------------------------------------------------------------------
 
 
-def resolved(dotted: str) -> object:
-    """The thing with this name, counted from the package, such as ``layers.retry.retry``."""
+def exists(dotted: str) -> bool:
+    """Whether there is a thing with this name, counted from the package, such as ``layers.retry.retry``."""
     parts = dotted.split(".")
     for cut in range(len(parts), 0, -1):
         try:
@@ -270,23 +270,21 @@ def resolved(dotted: str) -> object:
         except ModuleNotFoundError:
             continue
         for name in parts[cut:]:
-            fields = getattr(found, "__struct_fields__", ())
-            found = name if name in fields else getattr(found, name)
-        return found
-    raise AssertionError(f"there is no ziggurat.{dotted}")
+            if name not in getattr(found, "__struct_fields__", ()) and not hasattr(found, name):
+                return False
+            found = getattr(found, name, None)
+        return True
+    return False
 
 
-@pytest.mark.parametrize("path", DOCUMENTS, ids=ids)
-def test_names_in_backticks_exist(path: Path) -> None:
-    prose = _FENCE.sub("", path.read_text(encoding="utf-8"))
-    names = re.findall(rf"`(?:ziggurat\.)?((?:{'|'.join(_ROOMS)})(?:\.\w+)+)(?:\([^`]*\))?`", prose)
-    for name in names:
-        if name.endswith((".py", ".md", ".txt")):
-            continue
-        try:
-            resolved(name)
-        except AttributeError as error:
-            raise AssertionError(f"{ids(path)}: `{name}`: {error}") from error
+def test_names_in_backticks_exist() -> None:
+    pattern = re.compile(rf"`(?:ziggurat\.)?((?:{'|'.join(_ROOMS)})(?:\.\w+)+)(?:\([^`]*\))?`")
+    unknown = []
+    for path in DOCUMENTS:
+        for name in pattern.findall(_FENCE.sub("", path.read_text(encoding="utf-8"))):
+            if not name.endswith((".py", ".md", ".txt")) and not exists(name):
+                unknown.append(f"{ids(path)}: {name}")
+    assert not unknown
 
 
 def anchors_of(path: Path) -> set[str]:
@@ -294,22 +292,23 @@ def anchors_of(path: Path) -> set[str]:
     return {re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-") for heading in headings}
 
 
-@pytest.mark.parametrize("path", [*DOCUMENTS, ROOT / "CHANGELOG.md"], ids=ids)
-def test_links_lead_somewhere(path: Path) -> None:
-    for target in re.findall(r"\]\(([^)\s]+)\)", _FENCE.sub("", path.read_text(encoding="utf-8"))):
-        if target.startswith(("https://", "mailto:")):
-            continue
-        file, _, anchor = target.partition("#")
-        there = path.parent / file if file else path
-        assert there.exists(), f"{ids(path)}: {target}"
-        if anchor:
-            assert anchor in anchors_of(there), f"{ids(path)}: {target}"
+def test_links_lead_somewhere() -> None:
+    broken = []
+    for path in [*DOCUMENTS, ROOT / "CHANGELOG.md"]:
+        for target in re.findall(r"\]\(([^)\s]+)\)", _FENCE.sub("", path.read_text(encoding="utf-8"))):
+            file, _, anchor = target.partition("#")
+            there = path.parent / file if file else path
+            if target.startswith(("https://", "mailto:")) or (there.exists() and not anchor):
+                continue
+            if not there.exists() or anchor not in anchors_of(there):
+                broken.append(f"{ids(path)}: {target}")
+    assert not broken
 
 
-@pytest.mark.parametrize("path", DOCUMENTS, ids=ids)
-def test_files_that_are_named_exist(path: Path) -> None:
-    for file in re.findall(r"`((?:src|tests|benchmarks|examples|docs)/[\w/]+\.\w+)", path.read_text(encoding="utf-8")):
-        assert (ROOT / file).exists(), f"{ids(path)}: {file}"
+def test_files_that_are_named_exist() -> None:
+    pattern = re.compile(r"`((?:src|tests|benchmarks|examples|docs)/[\w/]+\.\w+)")
+    named = {(path, file) for path in DOCUMENTS for file in pattern.findall(path.read_text(encoding="utf-8"))}
+    assert not [f"{ids(path)}: {file}" for path, file in named if not (ROOT / file).exists()]
 
 
 def test_tests_that_are_named_exist() -> None:
@@ -348,16 +347,6 @@ def test_the_house_in_the_documents_is_the_house() -> None:
     rows = re.findall(r"^\| `(\w+)/` \| (\d) \|(.*)\|$", text, re.MULTILINE)
     built = {name: int(floor) for name, floor, what in rows if "planned" not in what}
     assert built == FLOORS
-
-
-def test_what_the_design_names_is_where_it_says() -> None:
-    text = (ROOT / "docs" / "design.md").read_text(encoding="utf-8")
-    places = re.findall(r"((?:`[\w.]+`(?:,| and) )*`[\w.]+`) in `(\w+/[\w/]+\.py)`", text)
-    assert len(places) >= 20
-    for names, path in places:
-        source = (ROOT / "src" / "ziggurat" / path).read_text(encoding="utf-8")
-        for name in re.findall(r"\w+(?=`)", names):
-            assert re.search(rf"\b(?:def|class) {name}\b", source), f"{name} is not in {path}"
 
 
 def test_every_name_of_the_earlier_systems_has_an_answer() -> None:

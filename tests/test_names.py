@@ -8,13 +8,10 @@ import ast
 import importlib
 import os
 import re
-from functools import cache
 from pathlib import Path
 
-import pytest
-
 from tests.test_docs import DOCUMENTS, UPDATE, blocks_of, ids
-from tests.test_house import FACES, MODULES, handed_on
+from tests.test_house import FACES, MODULES, docstring_of, handed_on, tree_of
 
 ROOT = Path(__file__).parents[1]
 REFERENCE = ROOT / "docs" / "reference.md"
@@ -38,58 +35,25 @@ def imports_in(source: str) -> set[str]:
     return modules
 
 
-@pytest.mark.parametrize("path", DOCUMENTS, ids=ids)
-def test_documents_import_from_flat_modules(path: Path) -> None:
-    for block in blocks_of(path):
-        if block.language == "python":
-            deep = {name for name in imports_in(block.text) if name.startswith("ziggurat")} - set(FACES)
-            assert not deep, f"{ids(path)}, line {block.line}"
-
-
-@pytest.mark.parametrize("path", EXAMPLES, ids=ids)
-def test_examples_import_from_flat_modules(path: Path) -> None:
-    assert not {name for name in imports_in(path.read_text()) if name.startswith("ziggurat")} - set(FACES)
-
-
-@cache
-def tree_of(module: str) -> ast.Module:
-    return ast.parse(MODULES[module].read_text())
-
-
-def docstring_of(module: str, name: str) -> str | None:
-    """Return the docstring of a name: of the class or function, or the string after the assignment."""
-    tree = tree_of(module)
-    for node, following in zip(tree.body, [*tree.body[1:], None], strict=True):
-        if isinstance(node, (ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)) and node.name == name:
-            if ast.get_docstring(node):  # an overload has none
-                return ast.get_docstring(node)
-            continue
-        targets = node.targets if isinstance(node, ast.Assign) else [getattr(node, "target", None)]
-        if any(isinstance(target, ast.Name) and target.id == name for target in targets):
-            constant = following.value if isinstance(following, ast.Expr) else None
-            return str(constant.value) if isinstance(constant, ast.Constant) else None
-    if name in handed_on(module):
-        return docstring_of(handed_on(module)[name], name)
-    for each in ast.walk(tree):
-        if isinstance(each, ast.ImportFrom) and each.module in MODULES:
-            for alias in each.names:
-                if (alias.asname or alias.name) == name:
-                    return docstring_of(each.module, alias.name)
-    return None
+def test_documents_and_examples_import_public_names() -> None:
+    sources = {
+        f"{ids(path)}:{block.line}": block.text
+        for path in DOCUMENTS
+        for block in blocks_of(path)
+        if block.language == "python"
+    }
+    sources |= {ids(path): path.read_text(encoding="utf-8") for path in EXAMPLES}
+    deep = {
+        place: {name for name in imports_in(text) if name.startswith("ziggurat")} - set(FACES)
+        for place, text in sources.items()
+    }
+    assert not {place: names for place, names in deep.items() if names}
 
 
 def summary_of(module: str, name: str) -> str:
     """Return the first sentence of a docstring, on one line."""
     text = " ".join((docstring_of(module, name) or "").split("\n\n")[0].split())
     return re.split(r"(?<=[a-z`)\]\"])[.:;](?:\s|:|$)", text, maxsplit=1)[0].rstrip(".:")
-
-
-@pytest.mark.parametrize("module", FACES)
-def test_every_name_resolves_and_has_a_docstring(module: str) -> None:
-    loaded = importlib.import_module(module)
-    for name in loaded.__all__:
-        assert getattr(loaded, name) is not None
-        assert docstring_of(module, name), f"{module}.{name} has no docstring"
 
 
 def reference() -> str:
@@ -125,9 +89,10 @@ def stub_of(module: str) -> str:
     return f"# Written by tests/test_names.py from {MODULES[module].name}.\n{imports}\n__all__: list[str]\n"
 
 
-@pytest.mark.parametrize("module", [module for module in FACES if handed_on(module)])
-def test_type_checkers_know_the_names_that_are_handed_on(module: str) -> None:
-    stub = MODULES[module].with_suffix(".pyi")
+def test_type_checkers_know_the_names_that_are_handed_on() -> None:
+    stubs = {MODULES[module].with_suffix(".pyi"): stub_of(module) for module in FACES if handed_on(module)}
     if os.environ.get(UPDATE):
-        stub.write_text(stub_of(module), encoding="utf-8")
-    assert stub.read_text(encoding="utf-8") == stub_of(module), f"run this test with {UPDATE}=1"
+        for path, text in stubs.items():
+            path.write_text(text, encoding="utf-8")
+    stale = [path.name for path, text in stubs.items() if path.read_text(encoding="utf-8") != text]
+    assert not stale, f"run this test with {UPDATE}=1"
