@@ -10,7 +10,9 @@
 #   make smoke            a sample of the tests: 600 items from all files
 #   make lock             write the requirement locks anew
 #   make clean            remove what was installed and what tools keep
+#   make planted          plant 60 faults, one at a time, and count those that the tests find (SEED=... for the same ones)
 # Longer tests than those of every day:
+#   make nightly          all of the following, and the tests with everything that they draw samples of
 #   make fuzz             the fuzz tests, with many more inputs, and other examples of properties (SEED=... for some)
 #   make conformance      recorded provider traffic, where it lies beside the project
 #   make sessions         ten processes write one session, 1,000 steps each
@@ -85,6 +87,9 @@ unit: $(TEST_STAMP)
 
 smoke: $(TEST_STAMP) $(MODEL_STAMP)
 	$(BIN)/python -m pytest --numprocesses=auto --dist=worksteal --smoke=600
+
+planted: $(TEST_STAMP)
+	$(BIN)/python -m tests.planted --seed $(SEED)
 
 failed: $(TEST_STAMP)
 	$(BIN)/python -m pytest --last-failed --last-failed-no-failures=none

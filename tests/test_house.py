@@ -191,11 +191,11 @@ def docstring_of(module: str, name: str) -> str | None:
             return str(constant.value) if isinstance(constant, ast.Constant) else None
     if name in handed_on(module):
         return docstring_of(handed_on(module)[name], name)
-    for node in ast.walk(tree):
-        if isinstance(node, ast.ImportFrom) and node.module in MODULES:
-            for alias in node.names:
+    for each in ast.walk(tree):
+        if isinstance(each, ast.ImportFrom) and each.module in MODULES:
+            for alias in each.names:
                 if (alias.asname or alias.name) == name:
-                    return docstring_of(node.module, alias.name)
+                    return docstring_of(each.module, alias.name)
     return None
 
 
