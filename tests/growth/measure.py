@@ -2,28 +2,26 @@
 
 import gc
 import math
-import os
 from collections.abc import Callable, Iterable
 from time import process_time
 from typing import Any
 
 from msgspec import Struct
 
+from tests.samples import LONG
 from ziggurat.core.errors import ZigguratError
 
-FACTOR = float(os.environ.get("ZIGGURAT_GROWTH_FACTOR", "8"))
+FACTOR = 5.0 if LONG else 8.0
 """Times as long as at n that a function may take at 4n.
 
-What takes n log n takes up to 4.6 times as long, what takes the square 16 times. The default is in the middle, so that
-caches and other work on the machine cannot decide; ``make growth`` allows 5.
+What takes n log n takes up to 4.6 times as long, what takes the square 16 times. Small inputs are allowed more, so that
+caches and other work on the machine do not decide.
 """
 
-_ENOUGH = float(os.environ.get("ZIGGURAT_GROWTH_SECONDS", "0.002"))
-"""Seconds at which a size is large enough; ``make growth`` measures larger ones."""
-
+_ENOUGH = 0.03 if LONG else 0.002  # seconds at which a size is large enough
 _UNFELT = 0.0005  # seconds at the limit on size that are no concern
 _LONG = 2.0  # seconds of one call after which it is not repeated more often
-_PATIENCE = 3.0  # seconds without a better figure after which a function that seems slow is not measured again
+_PATIENCE = 3.0 if LONG else 0.5  # seconds without a better figure after which a function is not measured again
 _ROUNDS = 3  # times that it is measured at least
 
 Make = Callable[[int], Any]
