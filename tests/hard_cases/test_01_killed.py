@@ -24,7 +24,7 @@ URLS: dict[str, Callable[[Path], str]] = {
 
 
 @pytest.fixture(autouse=True)
-def _on_every_store() -> None:
+def _on_a_store() -> None:
     """Stores are named here by the addresses that two processes know them by; a new process has an empty cache."""
     CACHE.clear()
 

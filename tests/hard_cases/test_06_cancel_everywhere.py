@@ -1,14 +1,15 @@
 """Cancelled at any turn of the event loop, once or twice, a run leaves nothing behind and can go on."""
 
 import asyncio
-import os
 from collections import Counter
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable, Coroutine
+from typing import Any
 
 import pytest
 
 from tests.agents.support import assert_sendable, elsewhere, turns
 from tests.hard_cases.support import entries_of, ids_in
+from tests.samples import pairs, sample
 from tests.stores.places import close_opened, new_store
 from ziggurat.agents.agent import Agent
 from ziggurat.core.errors import RunNotFound
@@ -35,23 +36,14 @@ class World:
         self.begun = 0
 
 
+async def _turn(self: Middleware, request: object, ctx: object) -> None:
+    await asyncio.sleep(0)
+
+
 class Turning(Middleware):
     """Hooks that let the loop turn, so that a cancellation may hit them."""
 
-    async def before_agent(self, request: object, ctx: object) -> None:
-        await asyncio.sleep(0)
-
-    async def before_model(self, request: object, ctx: object) -> None:
-        await asyncio.sleep(0)
-
-    async def after_model(self, response: object, ctx: object) -> None:
-        await asyncio.sleep(0)
-
-    async def before_tool(self, call: object, ctx: object) -> None:
-        await asyncio.sleep(0)
-
-    async def after_agent(self, run: object, ctx: object) -> None:
-        await asyncio.sleep(0)
+    before_agent = before_model = after_model = before_tool = after_agent = _turn
 
 
 def _asked(text: str) -> Callable[[ModelRequest], bool]:
@@ -140,31 +132,32 @@ async def _handled(agent: Agent, run_id: str) -> AgentRun:
         raise
 
 
-def _slept(times: int) -> "Callable[[asyncio.Task[AgentRun]], Awaitable[None]]":
-    async def twice(task: "asyncio.Task[AgentRun]") -> None:
-        task.cancel()
-        for _ in range(times):
-            await asyncio.sleep(0)
-            task.cancel()
-
-    return twice
-
-
-CANCELS = {"once": _slept(0), "twice": _slept(1), "thrice": _slept(2)}
 FORMS = {"plain": _plain, "streamed": _streamed, "handle": _handled}
+TURNS = 6
+"""The turns at which a run is cancelled; every one in the long form."""
 
 
-async def _cancelled_at(turn: int, form: str, cancels: str, hooked: bool) -> bool:
-    """Cancel at a turn and go on elsewhere; return whether the run was over by then."""
+async def _turns_of(work: Coroutine[Any, Any, AgentRun]) -> int:
+    """Return how many turns a run takes that nobody cancels."""
+    task = asyncio.get_running_loop().create_task(work)
+    count = 0
+    while not task.done():
+        await turns(1)
+        count += 1
+    assert isinstance(task.result().stop, stops.Completed)
+    return count
+
+
+async def _cancelled_at(turn: int, form: str, again: int, hooked: bool) -> None:
+    """Cancel at a turn, and so many times again, and go on elsewhere."""
     world, store, run_id = World(), new_store(), f"r-{turn}"
-    agent = _agents(world, store, hooked)
     before = asyncio.all_tasks()
-    task = asyncio.get_running_loop().create_task(FORMS[form](agent, run_id))
+    task = asyncio.get_running_loop().create_task(FORMS[form](_agents(world, store, hooked), run_id))
     await turns(turn)
-    if task.done():
-        assert isinstance(task.result().stop, stops.Completed)
-        return True
-    await CANCELS[cancels](task)
+    task.cancel()
+    for _ in range(again):
+        await asyncio.sleep(0)
+        task.cancel()
     try:
         await task
     except asyncio.CancelledError as error:
@@ -173,14 +166,13 @@ async def _cancelled_at(turn: int, form: str, cancels: str, hooked: bool) -> boo
             assert partial is not None
         if partial is not None:
             assert_sendable(partial.messages)
-    if form != "handle" or cancels == "once":  # who cancels the waiting for a handle does not cancel its run
+    if form != "handle" or not again:  # who cancels the waiting for a handle does not cancel its run
         assert asyncio.all_tasks() == before, "a task outlives the run"
     else:
         await turns(40)
     assert world.cleaned == world.begun
     await _goes_on(world, store, hooked, run_id)
     assert asyncio.all_tasks() == before
-    return False
 
 
 async def _goes_on(world: World, store: LocalLogs, hooked: bool, run_id: str) -> None:
@@ -202,54 +194,35 @@ async def _goes_on(world: World, store: LocalLogs, hooked: bool, run_id: str) ->
     assert again.usage == run.usage
 
 
-def _strides(variant: int) -> tuple[int, int]:
-    """Return the first turn to cancel at, and how many on from each: every one where it is quick, or in the long form.
-
-    In a store the variants take turns of their own, and all of them together every one.
-    """
-    stride = 1 if "ZIGGURAT_EVERY_TURN" in os.environ or isinstance(new_store(), LocalLogs) else 4
-    return variant % stride, stride
-
-
-@pytest.mark.parametrize("hooked", [False, True], ids=["bare", "hooked"])
-@pytest.mark.parametrize("cancels", CANCELS)
-@pytest.mark.parametrize("form", FORMS)
-async def test_cancelled_at_every_turn(form: str, cancels: str, hooked: bool) -> None:
-    async def every() -> int:
-        turn, stride = _strides(list(CANCELS).index(cancels) + hooked)
-        while not await _cancelled_at(turn, form, cancels, hooked):
-            await close_opened()
-            turn += stride
-            assert turn < 500
-        return turn
-
-    assert await every() > 6
+@pytest.mark.parametrize(("form", "again", "hooked"), pairs(FORMS, range(3), [False, True]))
+async def test_a_cancelled_run_leaves_nothing_behind(form: str, again: int, hooked: bool) -> None:
+    whole = await _turns_of(FORMS[form](_agents(World(), new_store(), hooked), "whole"))
+    assert whole > 6
+    for turn in sample(range(whole), TURNS):
+        await _cancelled_at(turn, form, again, hooked)
+        await close_opened()
 
 
-async def test_a_cancelled_run_can_be_cancelled_again_on_resume_at_every_turn() -> None:
-    async def at(turn: int) -> bool:
-        world, store, run_id = World(), new_store(), f"r-{turn}"
+async def test_a_cancelled_run_can_be_cancelled_again_when_it_is_resumed() -> None:
+    async def begun(run_id: str) -> tuple[World, LocalLogs]:
+        world, store = World(), new_store()
         task = asyncio.get_running_loop().create_task(_agents(world, store, False).run("go", run_id=run_id))
         await turns(8)
         task.cancel()
         await asyncio.wait([task])
-        store = elsewhere(store, run_id)
-        task = asyncio.get_running_loop().create_task(_agents(world, store, False).resume(run_id))
+        return world, elsewhere(store, run_id)
+
+    world, store = await begun("whole")
+    whole = await _turns_of(_agents(world, store, False).resume("whole"))
+    assert whole > 3
+    for turn in sample(range(whole), TURNS):
+        world, store = await begun(f"r-{turn}")
+        task = asyncio.get_running_loop().create_task(_agents(world, store, False).resume(f"r-{turn}"))
         await turns(turn)
-        over = task.done()
         task.cancel()
         await asyncio.wait([task])
-        await _goes_on(world, elsewhere(store, run_id), False, run_id)
-        return over
-
-    async def every() -> int:
-        turn, stride = _strides(0)
-        while not await at(turn):
-            await close_opened()
-            turn += stride
-        return turn
-
-    assert await every() > 3
+        await _goes_on(world, elsewhere(store, f"r-{turn}"), False, f"r-{turn}")
+        await close_opened()
 
 
 async def test_the_payment_that_was_interrupted_is_told_to_the_model() -> None:

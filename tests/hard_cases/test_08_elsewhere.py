@@ -22,7 +22,7 @@ from ziggurat.testing.clock import HandClock
 
 
 @pytest.fixture(autouse=True)
-def _on_every_store() -> None:
+def _on_a_store() -> None:
     """Once is enough: an engine has a history of its own in the place of a store."""
 
 
