@@ -7,7 +7,7 @@ from zlib import crc32
 
 from tests.faults.world import STEPS, World
 from tests.teams.models import Answering, Reply
-from tests.teams.patterns import CASES, built, member
+from tests.teams.patterns import EVERY, built, member
 from ziggurat.agents.agent import Agent
 from ziggurat.agents.runnable import Runnable
 from ziggurat.calls.question import ask
@@ -48,7 +48,7 @@ class TeamWorld(World):
 
         worker = Agent(Answering(_next_calls), name="worker", tools=[note, pay, sign, inquire])
         numbers = re.findall(r"\d+", self.ledger.path.stem)
-        team = built(CASES[int(numbers[-1]) % len(CASES) if numbers else 0], worker)
+        team = built(EVERY[int(numbers[-1]) % len(EVERY) if numbers else 0], worker)
         end = member("end", "done")
         return handoffs(team, end, policy=sequential_handoff(), next_turn="first", name="storm", store=store)
 

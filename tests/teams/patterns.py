@@ -3,6 +3,7 @@
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from tests.samples import sample
 from tests.teams.models import Answering
 from ziggurat.agents.agent import Agent
 from ziggurat.agents.runnable import Runnable
@@ -111,7 +112,8 @@ ALONE: list[tuple[str, ...]] = [(name,) for name in NAMES]
 NESTED: list[tuple[str, ...]] = [
     (NAMES[at], NAMES[(at + 1) % len(NAMES)], NAMES[(at + 3) % len(NAMES)]) for at in range(len(NAMES))
 ]
-CASES = ALONE + NESTED
+EVERY = ALONE + NESTED
+CASES = ALONE + sample(NESTED, 4)
 
 
 def built(patterns: Sequence[str], worker: Runnable, **arguments: Any) -> Runnable:

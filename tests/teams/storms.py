@@ -11,7 +11,7 @@ import time
 from collections.abc import Sequence
 
 from tests.teams.models import Answering, after_tools
-from tests.teams.patterns import CASES, PATTERNS, built
+from tests.teams.patterns import EVERY, PATTERNS, built
 from ziggurat.agents.agent import Agent
 from ziggurat.agents.runnable import Runnable
 from ziggurat.core.context import Context
@@ -155,10 +155,10 @@ async def _main(options: argparse.Namespace) -> int:
     logging.disable(logging.WARNING)  # each failure of a tool is logged
     began = time.monotonic()
     wrong: list[str] = []
-    for case in CASES:
+    for case in EVERY:
         wrong += await orders(case, options.orders, options.seed)
     print(
-        f"orders: {options.orders} of each of {len(CASES)} teams, wrong {len(wrong)} {time.monotonic() - began:.1f} s"
+        f"orders: {options.orders} of each of {len(EVERY)} teams, wrong {len(wrong)} {time.monotonic() - began:.1f} s"
     )
     began = time.monotonic()
     uses, widened = await trees(options.trees, options.seed)
