@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from tests.plans.htn_domains import MAX_DEPTH, MAX_STEPS, Domain, Everything, endless
+from tests.samples import LONG, amount, sample
 from ziggurat.agents.agent import Agent
 from ziggurat.core.errors import ConfigurationError, JournalMismatch, LimitExceeded
 from ziggurat.messages import stops
@@ -142,7 +143,7 @@ def test_a_bare_primitive_is_its_own_source() -> None:
 def test_it_agrees_with_a_planner_that_tries_everything() -> None:
     outcomes = {True: 0, False: 0}
     went_back = 0
-    for seed in range(1000):
+    for seed in range(amount(150, 1000)):
         domain = Domain(seed)
         everything = Everything(domain)
         planner = Planner(domain.methods, max_depth=MAX_DEPTH, max_steps=MAX_STEPS, max_tasks=200_000)
@@ -158,8 +159,8 @@ def test_it_agrees_with_a_planner_that_tries_everything() -> None:
         assert plan.world == domain.world_after(step.tool for step in plan.steps)
         assert planner.plan(domain.goal, dict(reversed(domain.world.items()))) == plan
         went_back += any(not refusal.reason.startswith(("a is", "b is", "c is")) for refusal in plan.refused)
-    assert min(outcomes.values()) > 150
-    assert went_back > 20
+    assert min(outcomes.values()) > amount(20, 150)
+    assert went_back > amount(2, 20)
 
 
 # -- failures ----------------------------------------------------------------------------------------------------------
@@ -237,19 +238,20 @@ BLOW_UPS = {
 }
 
 
-@pytest.mark.parametrize("name", [*BLOW_UPS, *range(8)])
+@pytest.mark.parametrize("name", sample([*BLOW_UPS, *range(8)], 5))
 def test_a_search_that_blows_up_ends_at_its_limits(name: str | int) -> None:
     planner = Planner(BLOW_UPS[name] if isinstance(name, str) else endless(name))
     world = {str(name): name for name in range(50_000)}
     began = time.process_time()
-    with pytest.raises(LimitExceeded):
-        planner.plan(Compound("goal"), world)
-    assert time.process_time() - began < 1
-    tracemalloc.start()
     with pytest.raises(LimitExceeded) as raised:
         planner.plan(Compound("goal"), world)
-    assert tracemalloc.get_traced_memory()[1] < 64_000_000
-    tracemalloc.stop()
+    assert time.process_time() - began < 1
+    if LONG:  # it takes ten times as long
+        tracemalloc.start()
+        with pytest.raises(LimitExceeded):
+            planner.plan(Compound("goal"), world)
+        assert tracemalloc.get_traced_memory()[1] < 64_000_000
+        tracemalloc.stop()
     assert isinstance(raised.value, NoPlan)
     assert len(raised.value.refused) <= 200
     assert len(str(raised.value)) < 10_000

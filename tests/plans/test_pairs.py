@@ -8,6 +8,7 @@ import pytest
 
 from tests.observe.collector import Collector
 from tests.plans.nests import SHAPES, Nest, answers
+from tests.samples import sample
 from ziggurat.core.entries import Entered, Intent, JournalEntry, Result, Returned
 from ziggurat.core.path import is_beneath
 from ziggurat.messages import stops
@@ -59,7 +60,7 @@ def gave(run: AgentRun[Any]) -> tuple[Any, ...]:
     return run.stop, run.text, run.output, run.usage.requests, run.model_calls
 
 
-@pytest.mark.parametrize("shapes", [*PAIRS, *THREES], ids="-".join)
+@pytest.mark.parametrize("shapes", sample([*PAIRS, *THREES], 6), ids="-".join)
 async def test_a_nest_that_was_broken_off_anywhere_gives_what_an_uninterrupted_one_gives(
     shapes: tuple[str, ...],
 ) -> None:
@@ -76,7 +77,9 @@ async def test_a_nest_that_was_broken_off_anywhere_gives_what_an_uninterrupted_o
         assert is_unknown(entries[:cut]) or gave(again) == gave(run)
 
 
-@pytest.mark.parametrize("shapes", [each for each in PAIRS if "team" in each or "tool" in each], ids="-".join)
+@pytest.mark.parametrize(
+    "shapes", sample([each for each in PAIRS if "team" in each or "tool" in each], 4), ids="-".join
+)
 async def test_workers_of_several_processes_give_what_one_process_gives(shapes: tuple[str, ...]) -> None:
     run, _, _ = await uninterrupted(shapes)
     store, done = LocalLogs(), list[str]()
@@ -99,7 +102,7 @@ async def test_workers_of_several_processes_give_what_one_process_gives(shapes: 
     assert set(Counter(done).values()) == {1}
 
 
-@pytest.mark.parametrize("shapes", [each for each in PAIRS if each[-1] in PLANNED], ids="-".join)
+@pytest.mark.parametrize("shapes", sample([each for each in PAIRS if each[-1] in PLANNED], 4), ids="-".join)
 async def test_a_fork_before_any_call_gives_what_the_original_gave(shapes: tuple[str, ...]) -> None:
     run, entries, whole = await uninterrupted(shapes)
     calls = 1 + len({entry.path.split("/")[1] for entry in entries if "/" in entry.path})
@@ -113,7 +116,7 @@ async def test_a_fork_before_any_call_gives_what_the_original_gave(shapes: tuple
     assert gave(await whole.outermost.replay("whole")) == gave(run), "the original does not change"
 
 
-@pytest.mark.parametrize("shapes", PAIRS, ids="-".join)
+@pytest.mark.parametrize("shapes", sample(PAIRS, 5), ids="-".join)
 async def test_the_spans_of_a_nest_are_its_tree_of_calls_and_a_replay_makes_none_of_models(
     shapes: tuple[str, ...],
 ) -> None:
@@ -142,7 +145,7 @@ async def test_the_spans_of_a_nest_are_its_tree_of_calls_and_a_replay_makes_none
     assert not [span.name for span in collector.spans[before:] if not span.name.startswith("invoke_agent")]
 
 
-@pytest.mark.parametrize("shapes", PAIRS, ids="-".join)
+@pytest.mark.parametrize("shapes", sample(PAIRS, 5), ids="-".join)
 async def test_a_replay_with_tools_or_models_called_again_gives_the_same(shapes: tuple[str, ...]) -> None:
     run, _, whole = await uninterrupted(shapes)
     for live, called in (("tools", whole.done), ("models", [])):
@@ -154,7 +157,7 @@ async def test_a_replay_with_tools_or_models_called_again_gives_the_same(shapes:
 BUDGETED = [each for each in PAIRS if each[-1] in PLANNED]
 
 
-@pytest.mark.parametrize("shapes", BUDGETED, ids="-".join)
+@pytest.mark.parametrize("shapes", sample(BUDGETED, 3), ids="-".join)
 async def test_a_budget_ends_a_nest_at_the_same_call_wherever_it_was_broken_off(shapes: tuple[str, ...]) -> None:
     for requests in (1, 4):
         run, entries, _ = await uninterrupted(shapes, budget=Budget(requests=requests))
@@ -166,7 +169,7 @@ async def test_a_budget_ends_a_nest_at_the_same_call_wherever_it_was_broken_off(
             assert is_unknown(entries[:cut]) or (again.stop, again.model_calls) == (run.stop, run.model_calls)
 
 
-@pytest.mark.parametrize("shapes", BUDGETED, ids="-".join)
+@pytest.mark.parametrize("shapes", sample(BUDGETED, 3), ids="-".join)
 async def test_a_session_is_the_same_whichever_processes_go_on_with_its_runs(shapes: tuple[str, ...]) -> None:
     async def talk(requests: int, *, alone: bool) -> list[object]:
         store = LocalLogs()

@@ -8,6 +8,7 @@ import pytest
 
 from tests.plans.plan_trees import Forest
 from tests.plans.random_graphs import Trail, built, declared, pausing
+from tests.samples import sample
 from ziggurat.agents.agent import Agent
 from ziggurat.agents.flow import flow
 from ziggurat.calls.question import ask
@@ -135,7 +136,7 @@ async def read_after_each_entry(plan: Any, store: LocalLogs) -> None:
     assert await node_statuses(plan, f"cut-{len(entries)}") == await node_statuses(plan, "whole")
 
 
-@pytest.mark.parametrize("seed", range(6))
+@pytest.mark.parametrize("seed", sample(range(6), 2))
 async def test_of_a_plan_and_a_graph_that_lost_their_process_anywhere(seed: int) -> None:
     store, random = LocalLogs(), Random(seed)
     await read_after_each_entry(Forest(seed).plan(store), store)
@@ -168,7 +169,7 @@ async def test_of_a_run_that_was_decided_on_but_not_resumed_and_of_one_that_has_
     assert statuses["last"] == "pending"
 
 
-@pytest.mark.parametrize("seed", range(10))
+@pytest.mark.parametrize("seed", sample(range(10), 4))
 async def test_of_any_plan_they_are_those_of_the_events(seed: int) -> None:
     store, last = LocalLogs(), dict[str, str]()
 
