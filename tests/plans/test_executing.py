@@ -7,7 +7,9 @@ import pytest
 
 from ziggurat.agents.agent import Agent
 from ziggurat.core.errors import ConfigurationError
+from ziggurat.core.event import Event
 from ziggurat.messages import stops
+from ziggurat.messages.events import NodeChanged
 from ziggurat.messages.model import ModelRequest
 from ziggurat.messages.parts import tool_call
 from ziggurat.models.scripted import ScriptedModel
@@ -159,3 +161,36 @@ async def test_it_continues_after_a_failure_of_the_model_with_what_it_has() -> N
     run = await flow.run(GOAL, run_id="one")
     assert [each.status for each in run.output.steps] == ["completed", "failed"]
     assert (await flow.replay("one")).output == run.output
+
+
+@pytest.mark.parametrize("tools", [[], [search]])
+async def test_a_step_with_an_unknown_tool_falls_back_to_the_model_whichever_others_there_are(tools: list[Any]) -> None:
+    model = ScriptedModel("1. a | tool:web_search\n2. b | tool:none", "found", "summed up", "ACHIEVED")
+    plan = (await plan_execute(model, tools=tools).run(GOAL)).output
+    assert plan.outputs == ("found", "summed up")
+    assert [each.tool for each in plan.steps] == ["web_search", None]
+    assert not model.calls[1].tools
+
+
+async def test_the_instructions_are_those_of_the_planner_alone() -> None:
+    model = ScriptedModel("1. do it", "done", "ACHIEVED")
+    await plan_execute(model, instructions="Plan as a sailor.").run(GOAL)
+    assert [call.instructions for call in model.calls] == ["Plan as a sailor.", None, None]
+
+
+async def test_the_status_of_each_step_is_seen_as_it_runs() -> None:
+    seen: list[tuple[str, str]] = []
+
+    def listen(event: Event) -> None:
+        if isinstance(event, NodeChanged) and "step_" in event.node:
+            seen.append((event.node.rpartition("/")[2], event.status))
+
+    text = '1. a | tool:search | arguments:{"query": "x"}\n2. b | tool:search | arguments:{}\n3. c'
+    plan = (
+        await plan_execute(ScriptedModel(text, "NOT_ACHIEVED"), tools=[search]).run(GOAL, listeners=[listen])
+    ).output
+    assert seen == [
+        ("step_1", "running"), ("step_1", "completed"), ("step_2", "running"), ("step_2", "failed"),
+        ("step_3", "skipped"),
+    ]  # fmt: skip
+    assert (plan.completed_count, plan.failed_count, plan.all_succeeded, plan.outputs) == (1, 1, False, ("pages on x",))

@@ -85,9 +85,11 @@ async def test_a_node_starts_when_its_own_inputs_are_there() -> None:
     assert calls == ["a", "slow", "b", "c", "d"]
 
 
-async def test_branches_of_unequal_length_meet_once() -> None:
+@pytest.mark.parametrize("turns", [0, 20])
+async def test_branches_of_unequal_length_meet_once(turns: int) -> None:
     graph = Graph(State)
-    add(graph, "a", "b", "c", "d", "e")
+    add(graph, "a", "b", "d", "e")
+    add(graph, "c", turns=turns)
     graph.edge("a", ("b", "c"))
     graph.edge("b", "d", "e")
     graph.edge("c", "e")

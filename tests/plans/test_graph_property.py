@@ -71,9 +71,8 @@ async def _outcome(graph: Declared, order: int) -> str:
     return f"{run.stop} {run.output}"
 
 
-@pytest.mark.parametrize(
-    "seed", [*sample(range(60), 12), 5610]
-)  # the last one has a node beside a loop that waits for another
+# in the last one a node beside a loop waits for another
+@pytest.mark.parametrize("seed", [*sample(range(60), 12), 5610])
 async def test_with_loops_random_graphs_give_the_same_in_any_order(seed: int) -> None:
     graph = _accepted(seed, "all settled", loops=True)
     if graph is not None:

@@ -302,3 +302,27 @@ async def test_a_failure_that_a_graph_goes_on_after_is_not_made_again(tmp_path: 
     assert (await book.run(State(), run_id="r")).stop == stops.Failed("not yet", "ValueError")
     assert (await book.resume("r")).output == State(notes=["went on"])
     assert called == ["fails", "goes_on", "goes_on"]
+
+
+async def test_the_order_is_the_declared_one_after_a_branch_was_resumed_alone(tmp_path: Path) -> None:
+    calls: list[str] = []
+    broken = True
+
+    async def fails_once(state: State) -> list[str]:
+        await noting("bad", 5, calls)(state)
+        if broken:
+            raise ConnectionError("not yet")
+        return ["bad"]
+
+    graph = Graph(State)
+    graph.node(noting("a", 0, calls), name="a", writes="notes")
+    graph.node(fails_once, name="bad", writes="notes")
+    graph.node(noting("ok", 0, calls), name="ok", writes="notes")
+    graph.edge("a", ("bad", "ok"))
+    built = graph.build("graph", store=f"sqlite:///{tmp_path}/runs.db")
+    assert isinstance((await built.run(State(), run_id="r")).stop, stops.Failed)
+    broken = False
+    run = await built.resume("r")
+    assert run.output is not None
+    assert run.output.notes == ["a()", "bad", "ok(a)"]
+    assert calls == ["a", "bad", "ok", "bad"]

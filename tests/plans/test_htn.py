@@ -11,6 +11,7 @@ from tests.samples import LONG, amount, sample
 from ziggurat.agents.agent import Agent
 from ziggurat.core.errors import ConfigurationError, JournalMismatch, LimitExceeded
 from ziggurat.messages import stops
+from ziggurat.messages.parts import tool_call
 from ziggurat.models.scripted import ScriptedModel
 from ziggurat.plans.htn import Planner, htn_flow
 from ziggurat.plans.htn_parts import (
@@ -291,3 +292,40 @@ async def test_a_goal_without_a_plan_ends_the_run() -> None:
     assert run.stop.kind == "NoMethodFound"
     deep = await htn_flow(Planner([Method("goal", [Compound("goal")])]), Compound("goal")).run({})
     assert deep.stop == stops.BudgetExceeded("depth", 16, 17)
+
+
+def test_a_step_knows_its_depth_and_the_task_that_it_was_decomposed_from() -> None:
+    planner = Planner(
+        [
+            Method("report", [Compound("collect"), Primitive("write")]),
+            Method("collect", [Primitive("search"), Compound("sort")]),
+            Method("sort", [Primitive("rank")]),
+        ]
+    )
+    assert planner.plan(Compound("report")).steps == (
+        HtnStep("search", {}, 2, "collect"),
+        HtnStep("rank", {}, 3, "sort"),
+        HtnStep("write", {}, 1, "report"),
+    )
+
+
+def test_methods_with_as_many_preconditions_are_tried_in_the_order_they_are_listed() -> None:
+    def chosen(*worlds: dict[str, object]) -> list[str]:
+        methods = [Method("go", [Primitive(f"by {each}")], {each: True}) for each in ("train", "bus")]
+        return [Planner(methods).plan(Compound("go"), world).steps[0].tool for world in worlds]
+
+    assert chosen({"train": True, "bus": True}, {"bus": True}) == ["by train", "by bus"]
+    with pytest.raises(NoPreconditionSatisfied):
+        chosen({"train": "True"})
+
+
+async def test_an_agent_with_tools_of_its_own_does_each_primitive_step() -> None:
+    def search(query: str) -> str:
+        """Search."""
+        return f"pages on {query}"
+
+    replies = [reply for number in range(3) for reply in (tool_call("search", query=str(number)), f"did {number}")]
+    flow = htn_flow(RESEARCH, Compound("ResearchCompany"), agent=Agent(ScriptedModel(*replies), tools=[search]))
+    run = await flow.run({"company": "Acme"})
+    assert list(run.output.outputs.values()) == ["did 0", "did 1", "did 2"]
+    assert run.tool_calls == 3

@@ -340,6 +340,7 @@ async def test_time_limits_hold_for_a_task_and_for_a_whole_plan() -> None:
 @pytest.mark.parametrize(
     ("make", "says"),
     [
+        (lambda: Task("a", tool=wrong("web_search")), "a tool"),
         (lambda: Task("a b", prompt="x"), "identifier"),
         (lambda: Task("model", prompt="x"), "identifier"),
         (lambda: Task("a"), "one of prompt="),
@@ -384,3 +385,34 @@ async def test_a_plan_that_has_changed_is_reported() -> None:
 
     await changed.resume("one", listeners=[listen])
     assert "nodes" in seen
+
+
+async def test_parallel_tasks_run_at_the_same_time_and_give_their_outputs_as_they_are_listed() -> None:
+    first, second = asyncio.Event(), asyncio.Event()
+
+    async def ahead() -> str:
+        first.set()
+        await second.wait()
+        return "ahead"
+
+    async def behind() -> str:
+        await first.wait()
+        second.set()
+        return "behind"
+
+    nodes = Parallel([Task("a", function=ahead), Task("b", function=behind)])
+    assert (await result_of(nodes)).output == ["ahead", "behind"], "one after the other would never end"
+
+
+async def test_tasks_are_counted_at_all_levels() -> None:
+    each = Task("n", function=double)
+    nodes = (each, Loop(Sequence([each, Branch("n:1", each, each)]), 3), Parallel([each, Task("m", function=double)]))
+    assert (await result_of(*nodes)).steps == 1 + 3 * 2 + 2
+
+
+async def test_a_step_that_fails_names_itself() -> None:
+    run = await workflow(Sequence([Task("call", function=broken)], "part"), name="plan", input=None).run()
+    assert isinstance(run.stop, stops.Failed)
+    assert (run.stop.error, run.stop.kind) == ("it is broken", "ValueError")
+    assert run.cause is not None
+    assert any("part/call" in note for note in getattr(run.cause.error, "__notes__", ()))

@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 
+from tests.samples import sample
 from tests.teams.models import Answering, after_tools
 from tests.teams.patterns import ALONE, CASES, built
 from tests.wrong import wrong
@@ -87,7 +88,7 @@ async def test_a_history_does_not_grow_with_the_hops(count: int) -> None:
     assert (await desk.resume(second.id)).messages == second.messages
 
 
-@pytest.mark.parametrize("seed", range(20))
+@pytest.mark.parametrize("seed", sample(range(20), 6))
 async def test_each_call_of_a_reply_is_answered_once_whatever_is_mixed_in_it(seed: int) -> None:
     # langgraph-swarm 26, 30, 69 and 82, agent-framework 2711: handoffs beside tools lose results, or double them
     chance = random.Random(seed)
@@ -252,7 +253,7 @@ async def test_a_limit_of_a_member_holds_for_it_in_any_team(case: Sequence[str])
 # -- members that work at the same time --------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("seed", range(10))
+@pytest.mark.parametrize("seed", sample(range(10), 3))
 async def test_a_leader_is_asked_once_after_all_have_ended(seed: int) -> None:
     # adk 5903: what joins branches goes on too early
     chance = random.Random(seed)
@@ -285,7 +286,7 @@ async def test_one_team_serves_many_runs_at_the_same_time() -> None:
     def echo(request: ModelRequest) -> str:
         return request.messages[0].text
 
-    for case in ALONE:
+    for case in sample(ALONE, 4):
         team = built(case, Agent(Echo(echo), name="worker"))
         runs = await asyncio.gather(*(team.run(f"question {number}") for number in range(8)))
         for number, run in enumerate(runs):
@@ -330,33 +331,6 @@ async def test_the_texts_of_members_that_speak_at_the_same_time_are_not_mixed_up
     said = {path.split("/")[4]: fold.message().text.strip() for path, fold in folds.items()}
     assert said == texts
     assert [message.text.strip() for message in run.messages[1:4]] == list(texts.values())
-
-
-@pytest.mark.parametrize("streamed", [False, True])
-async def test_the_error_of_a_member_reaches_its_leader_streamed_or_not(streamed: bool) -> None:
-    leader = member("leader", "so")
-    team = parallel(leader, member("ann", ValueError("lost")), member("ben", "yes"))
-    if streamed:
-        async with team.stream("?") as events:
-            async for _ in events:
-                pass
-    else:
-        await team.run("?")
-    assert "ann could not answer: ValueError: lost" in wrong(leader.model).shown
-
-
-async def test_the_middleware_of_a_member_is_its_own_in_a_team_too() -> None:
-    class Note(Middleware):
-        def __init__(self) -> None:
-            self.paths: list[str] = []
-
-        async def before_model(self, request: ModelRequest, ctx: Context) -> None:
-            self.paths.append(ctx.path)
-
-    own = Note()
-    ann = Agent(Answering("a"), name="ann", middleware=[own])
-    await parallel(member("leader", "so"), ann, member("ben", "b")).run("?")
-    assert own.paths == ["parallel/round-1/settled/1/ann/step-1/model"]
 
 
 async def test_nobody_hands_over_to_itself_without_end() -> None:

@@ -209,6 +209,7 @@ async def test_a_function_picks_who_begins() -> None:
         (lambda: handoffs(agent("a", "A"), policy=composite_handoff(sequential_handoff("c"))), "unknown agent 'c'"),
         (lambda: handoffs(agent("a", "A"), budget=wrong(3)), "budget"),
         (lambda: handoffs(agent("a", "A"), ping_pong=1), "ping_pong"),
+        (lambda: handoffs(agent("a", "A"), max_handoffs=0), "max_handoffs"),
         (lambda: handoffs(agent("a", "A", tools=[named("handoff_to_b")]), agent("b", "B")), "two tools are named"),
     ],
 )

@@ -5,6 +5,7 @@ from collections.abc import Callable, Sequence
 
 import pytest
 
+from tests.samples import amount
 from tests.teams.models import Answering, Reply
 from ziggurat.agents.agent import Agent
 from ziggurat.agents.runnable import Runnable
@@ -78,7 +79,7 @@ def model(
 
 @pytest.mark.parametrize("topology", ["star", "mesh", "ring"])
 async def test_members_are_shown_what_reaches_them(topology: str) -> None:
-    for seed in range(12):
+    for seed in range(amount(4, 12)):
         chance = random.Random(f"{topology}{seed}")
         rounds = chance.randrange(1, 4)
         failing = [[number for number in range(1, 4) if chance.random() < 0.3] for _ in range(chance.randrange(2, 6))]

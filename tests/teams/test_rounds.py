@@ -1,8 +1,7 @@
 """Teams whose members answer at the same time: who sees what, how one answer is made, and what a failure does."""
 
 import asyncio
-import json
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import pytest
@@ -242,6 +241,10 @@ def test_the_first_number_is_the_score(text: str, score: float) -> None:
         ("find it, read it; write it and send it", "breadth", ["find it", "read it", "write it", "send it"]),
         ("1. one 2. two 8. eight", "breadth", ["one", "two", "eight"]),
         ("1) one 5) five", "breadth", ["one", "five"]),
+        ("1. a 8. b 9. c", "breadth", ["a", "b 9. c"]),
+        ("a And b", "breadth", ["a And b"]),
+        *((f"a {word} b", "depth", ["a", ("b", 1)]) for word in ("next", "after that", "subsequently")),
+        ("a Then b", "depth", ["a Then b"]),
         ("find it, 2. read it", "breadth", ["find it", "read it"]),
         ("12 * (7 + 5) and 3 * (2 - 1) in words", "breadth", ["12 * (7 + 5)", "3 * (2 - 1) in words"]),
         ("", "breadth", []),
@@ -325,6 +328,22 @@ def test_results_that_begin_alike_are_listed_once() -> None:
     assert converge([]) == NOTHING
 
 
+@pytest.mark.parametrize(
+    ("make", "name"),
+    [
+        (lambda ann: swarm(ann, threshold=0), "threshold"),
+        (lambda ann: swarm(ann, threshold=1.1), "threshold"),
+        (lambda ann: swarm(ann, max_members=0), "max_members"),
+        (lambda ann: swarm(), "at least 1"),
+        (lambda ann: debate(ann, member("ben", "B"), rounds=0), "rounds"),
+        (lambda ann: debate(ann, member("ben", "B"), max_argument_chars=0), "max_argument_chars"),
+    ],
+)
+def test_numbers_out_of_range_are_refused(make: Callable[[Agent], Runnable], name: str) -> None:
+    with pytest.raises(ConfigurationError, match=name):
+        make(member("ann", "A"))
+
+
 @pytest.mark.parametrize("answer", ["text", [1], None])
 async def test_a_function_that_splits_into_something_else_is_refused(answer: object) -> None:
     with pytest.raises(ConfigurationError, match="split="):
@@ -336,8 +355,3 @@ async def test_a_leader_writes_the_answer_of_a_swarm() -> None:
     run: AgentRun = await swarm(member("ann", "A"), leader=leader).run("one, two")
     assert (run.text, run.agent) == ("all done", "leader")
     assert shown(leader)[1] == "1. [ann] A\n2. [ann] A"
-
-
-async def test_a_run_of_a_team_is_json() -> None:
-    run = await majority(member("ann", "A")).run("?")
-    assert json.loads(json.dumps(TeamResult.of(run).answers)) == {"ann": "A"}

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.samples import sample
 from tests.teams.models import Answering
 from tests.teams.patterns import NAMES, PATTERNS, member
 from ziggurat.agents.agent import Agent
@@ -85,7 +86,7 @@ async def test_a_notebook_shows_who_said_what(tmp_path: Path) -> None:
     assert "member" not in alone._repr_html_()
 
 
-@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("name", sample(NAMES, 4))
 async def test_everybody_who_spoke_is_seen(name: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     store = f"sqlite:///{tmp_path}/runs.db"
     inner = majority(member("ann", "x"), member("ben", "x"), name="worker")
