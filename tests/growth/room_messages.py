@@ -6,7 +6,7 @@ from functools import partial
 from typing import Any
 
 from tests.growth.measure import Case, Make
-from tests.growth.shapes import JSON, TEXT, Shape, pieces, value_of
+from tests.growth.shapes import JSON, SHAPES, TEXT, pieces, value_of
 from ziggurat.calls.inbox import Inbox
 from ziggurat.core.codec import Raw, canonical, decode, digest, encode
 from ziggurat.core.errors import text_of
@@ -42,18 +42,18 @@ from ziggurat.runs.control import RunControl
 from ziggurat.stores.session.log import latest, latest_from_question, read_session_entry, whole
 
 
-def over(name: str, run: Any, shapes: Iterable[Shape], **limits: Any) -> list[Case]:
+def over(name: str, run: Any, shapes: Iterable[str], **limits: Any) -> list[Case]:
     """Return a case for each shape of text."""
-    return [Case(name, shape.__name__, shape, run, **limits) for shape in shapes]
+    return [Case(name, shape, SHAPES[shape], run, **limits) for shape in shapes]
 
 
 LARGE: dict[str, Any] = {"least": 16_000, "most": 256_000}
 """Sizes of values whose keys are sorted in the way for large ones."""
 
 
-def values(name: str, run: Any, shapes: Iterable[Shape] = JSON) -> list[Case]:
+def values(name: str, run: Any, shapes: Iterable[str] = JSON) -> list[Case]:
     """Return a case for each shape of JSON as decoded values."""
-    return [Case(name, shape.__name__, value_of(shape), run, **LARGE) for shape in shapes]
+    return [Case(name, shape, value_of(shape), run, **LARGE) for shape in shapes]
 
 
 def given(name: str, run: Any, makes: dict[str, Make], **limits: Any) -> list[Case]:
@@ -269,7 +269,7 @@ CASES = [
         lambda messages: latest_from_question(messages, len(messages) // 2),
         CONVERSATIONS,
     ),
-    *[Case("messages.partial_json.partial", f"{each.__name__} growing", pieces(each), lambda letters: [
+    *[Case("messages.partial_json.partial", f"{each} growing", pieces(each), lambda letters: [
         partial_json("".join(letters[:end])) for end in range(0, len(letters), max(1, len(letters) // 8))
     ]) for each in JSON[:3]],
 ]  # fmt: skip

@@ -10,23 +10,7 @@ from msgspec.structs import replace
 
 from tests.growth.measure import Case, Make
 from tests.growth.room_messages import CONVERSATIONS, DELTAS, MESSAGES, given, over
-from tests.growth.shapes import (
-    JSON,
-    TEXT,
-    action_arguments,
-    action_gap,
-    actions,
-    addresses,
-    blanks,
-    fences,
-    labels,
-    one_word,
-    pieces,
-    private_keys,
-    stars,
-    tokens,
-    words,
-)
+from tests.growth.shapes import JSON, SHAPES, TEXT, pieces
 from ziggurat.core.context import root
 from ziggurat.http.sse import EventParser, ServerEvent
 from ziggurat.memory.contradiction import contradict, contradictions
@@ -172,14 +156,14 @@ def reading(reader: Callable[[Any], Any], dialect: Any) -> Callable[[Sequence[Se
 
 def replies(wire: str) -> dict[str, Make]:
     """Return whole replies with hostile contents."""
-    return {shape.__name__: around(wire, shape) for shape in JSON} | {
+    return {shape: around(wire, shape) for shape in JSON} | {
         "calls": lambda size: whole(wire, "x", calls=size // 50),
         "parts": lambda size: whole(wire, "x", parts=size // 30),
     }
 
 
-def around(wire: str, shape: Callable[[int], str]) -> Make:
-    return lambda size: whole(wire, shape(size))
+def around(wire: str, shape: str) -> Make:
+    return lambda size: whole(wire, SHAPES[shape](size))
 
 
 def whole(wire: str, text: str, *, calls: int = 0, parts: int = 1) -> bytes:
@@ -291,18 +275,18 @@ def weighted(text: str) -> None:
     index.search(text)
 
 
-IN_PIECES = (
-    one_word, blanks, stars, words, labels, fences, actions, action_gap, action_arguments, tokens, private_keys,
-    addresses, TEXT[0], TEXT[7], TEXT[16],
-)  # fmt: skip
+IN_PIECES = [
+    "one_word", "blanks", "stars", "words", "labels", "fences", "actions", "action_gap", "action_arguments", "tokens",
+    "private_keys", "addresses", "newlines", "controls", "keys",
+]  # fmt: skip
 
 
-def in_letters(name: str, run: Any, shapes: Iterable[Callable[[int], str]] = IN_PIECES) -> list[Case]:
-    return [Case(name, f"{shape.__name__} in letters", pieces(shape), run, reach=32_000) for shape in shapes]
+def in_letters(name: str, run: Any, shapes: Iterable[str] = IN_PIECES) -> list[Case]:
+    return [Case(name, f"{shape} in letters", pieces(shape), run, reach=32_000) for shape in shapes]
 
 
-def in_deltas(shape: Callable[[int], str]) -> Make:
-    return lambda size: [kind(letter) for letter in shape(size) for kind in (TextDelta, ThinkingDelta)]
+def in_deltas(shape: str) -> Make:
+    return lambda size: [kind(letter) for letter in SHAPES[shape](size) for kind in (TextDelta, ThinkingDelta)]
 
 
 def encoded(encode: Callable[..., bytes], *more: Any) -> Callable[[Sequence[Message]], None]:
@@ -342,7 +326,7 @@ CASES = [
     *over("models.http.headers.duration", duration, TEXT),
     *over("models.http.headers.retry_after", lambda text: retry_after({"retry-after": text}, 0.0), TEXT),
     *over("models.react_protocol.parser.ReactParser", lambda text: reacted([text]),
-          (*TEXT, *JSON, actions, action_gap, action_arguments)),
+          (*TEXT, *JSON, "actions", "action_gap", "action_arguments")),
     *in_letters("models.react_protocol.parser.ReactParser", reacted),
     *in_letters("models.brackets.Brackets", bracketed),
     *over("models.react_protocol.prompt.observation", lambda text: observation(result(text), 2_000), (*TEXT, *JSON)),
@@ -356,7 +340,7 @@ CASES = [
     *over("middleware.secrets.Secrets.masked", SECRETS.masked, TEXT),
     *in_letters("middleware.secrets.Incoming", masked_pieces),
     *given("middleware.redaction.Redaction.deltas", filtered, DELTAS, reach=32_000),
-    *[Case("middleware.redaction.Redaction.deltas", f"{shape.__name__} in letters", in_deltas(shape), filtered)
+    *[Case("middleware.redaction.Redaction.deltas", f"{shape} in letters", in_deltas(shape), filtered)
       for shape in IN_PIECES],
     *over("middleware.redaction.Redaction.masked", lambda text: REDACTION.masked(user(text)), TEXT),
     *over("middleware.redaction.Redaction.masked", lambda text: REDACTION.masked(result(text)), JSON),

@@ -189,9 +189,9 @@ CASES = [
     *over("messages.formatting.shortened", shortened, TEXT),
     *over("messages.formatting.call_text", lambda text: call_text(call_of(text)), JSON),
     *over("messages.formatting.result_text", lambda text: result_text(ToolResult("c", "f", text)), TEXT),
-    *[Case("observe.line_wrapper.LineWrapper", f"{each.__name__} in letters", pieces(each), wrapped(80), reach=32_000)
-      for each in (*TEXT[:3], TEXT[9], TEXT[8])],
-    *[Case("observe.line_wrapper.LineWrapper", f"{each.__name__} unbounded", pieces(each), wrapped(None))
+    *[Case("observe.line_wrapper.LineWrapper", f"{each} in letters", pieces(each), wrapped(80), reach=32_000)
+      for each in ("newlines", "blanks", "lines", "one_word", "words")],
+    *[Case("observe.line_wrapper.LineWrapper", f"{each} unbounded", pieces(each), wrapped(None))
       for each in TEXT[:3]],
     *over("observe.line_wrapper.LineWrapper", lambda text: wrapped(80)([text]), TEXT),
     *over("testing.server.script_file.load_script", load_script, JSON),

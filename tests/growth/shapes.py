@@ -2,18 +2,12 @@
 
 import json
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Any
 
 from ziggurat.messages.limits import check_depth
 
-
-def repeated_keys(size: int) -> str:
-    return "{" + "".join(f'"k{number}":1,' for number in range(size // 8)) + f'"k{size // 8 - 1}":1' + "}"
-
-
-def many_keys(size: int) -> str:
-    return json.dumps({f"k{number}": {"a": number} for number in range(size // 16)})
+Shape = Callable[[int], str]
 
 
 def keys_in_bad_order(size: int) -> str:
@@ -32,210 +26,89 @@ def equal_hashes(size: int) -> str:
     return '{"days":[' + ",".join(str(number * modulus) for number in range(1, size // 24)) + "]}"
 
 
-def near_names(size: int) -> str:
-    return json.dumps({f"cit{number}y": "x" for number in range(size // 16)})
-
-
-def nested(size: int) -> str:
-    return '{"a":[' * (size // 6)
-
-
-def closed_nest(size: int) -> str:
-    return '{"a":' + "[" * (size // 2) + "]" * (size // 2) + "}"
-
-
-def shallow_nests(size: int) -> str:
-    return '{"a":[' + ",".join(["[" * 40 + "]" * 40] * (size // 81)) + "]}"
-
-
-def long_string(size: int) -> str:
-    return '{"city":"' + "a" * size + '"}'
-
-
-def many_items(size: int) -> str:
-    return '{"a":[' + ",".join("1.5" for _ in range(size // 4)) + "]}"
-
-
-def many_texts(size: int) -> str:
-    return '{"a":[' + ",".join('"x y"' for _ in range(size // 6)) + "]}"
-
-
-def newlines(size: int) -> str:
-    return "\n" * size
-
-
-def blanks(size: int) -> str:
-    return " " * size
-
-
-def lines(size: int) -> str:
-    return "- a b\n" * (size // 6)
-
-
-def escapes(size: int) -> str:
-    return '{"city":"' + "\\n\\u00e9\\\\" * (size // 10) + '"}'
-
-
-def half_escapes(size: int) -> str:
-    return '{"city":"' + "\\ud83d" * (size // 6) + '"}'
-
-
-def backslashes(size: int) -> str:
-    return "\\" * size
-
-
-def unterminated(size: int) -> str:
-    return '{"city":"' + "a b " * (size // 4)
-
-
-def quotes(size: int) -> str:
-    return '"' * size
-
-
-def long_number(size: int) -> str:
-    return '{"days":' + "9" * size + "}"
-
-
-def long_fraction(size: int) -> str:
-    return '{"days":0.' + "1" * size + "}"
-
-
-def many_numbers(size: int) -> str:
-    return '{"a":[' + ",".join("-1.5e3" for _ in range(size // 7)) + "]}"
-
-
-def combining(size: int) -> str:
-    return '{"city":"a' + "\u0315\u0300" * (size // 2) + '"}'
-
-
-def accents(size: int) -> str:
-    return "e\u0301\u0323 " * (size // 4)
-
-
-def invisible(size: int) -> str:
-    return '{"city":"' + "\u200b\u202e" * (size // 2) + '"}'
-
-
-def surrogates(size: int) -> str:
-    return '{"city":"' + "\ud83d" * size + '"}'
-
-
-def controls(size: int) -> str:
-    return "\x1b[2J\x00" * (size // 5)
-
-
-def words(size: int) -> str:
-    return " ".join(f"word{number}" for number in range(size // 9))
-
-
-def one_word(size: int) -> str:
-    return "a" * size
-
-
-def names(size: int) -> str:
-    return "Ada Lovelace " * (size // 13)
-
-
-def dots(size: int) -> str:
-    return "a." * (size // 2)
-
-
-def tags(size: int) -> str:
-    return "<p>" + "<script>" * (size // 8)
-
-
-def brackets(size: int) -> str:
-    return "{[" * (size // 2)
-
-
-def keys(size: int) -> str:
-    return "-eyJ12345678 sk-abc" * (size // 19)
-
-
-def tokens(size: int) -> str:
-    return "-eyJ12345678" * (size // 12)
-
-
-def private_keys(size: int) -> str:
-    return "-----BEGIN RSA PRIVATE KEY-----\n" + "ab-cd\n" * (size // 6)
-
-
-def addresses(size: int) -> str:
-    return "a.b@c-d." * (size // 8)
-
-
-def urls(size: int) -> str:
-    return "://a:b" * (size // 6)
-
-
-def stars(size: int) -> str:
-    return "*" * size
-
-
-def labels(size: int) -> str:
-    return "Thought: a\n" * (size // 11)
-
-
-def actions(size: int) -> str:
-    return "Action: " + "x" * size
-
-
-def action_gap(size: int) -> str:
-    return "Action: add " + " " * size
-
-
-def action_arguments(size: int) -> str:
-    return 'Action: add {"a": "' + "\\\\" * (size // 2)
-
-
-def fences(size: int) -> str:
-    return "```json\n" * (size // 8)
-
-
-def hyphens(size: int) -> str:
-    return "-" * size
-
-
-def dates(size: int) -> str:
-    return "on 3 May 2026 at 10:30, " * (size // 24)
-
-
-def sums(size: int) -> str:
-    return "(1+2)*3-" * (size // 8)
-
-
-Shape = Callable[[int], str]
-
-JSON: Sequence[Shape] = (
-    repeated_keys, many_keys, keys_in_bad_order, near_names, equal_hashes, nested, closed_nest, shallow_nests,
-    long_string, many_items, many_texts, newlines, escapes, half_escapes, unterminated, quotes, long_number,
-    long_fraction, many_numbers, combining, invisible, surrogates,
-)  # fmt: skip
+SHAPES: dict[str, Shape] = {
+    "keys_in_bad_order": keys_in_bad_order,
+    "equal_hashes": equal_hashes,
+    "repeated_keys": lambda size: (
+        "{" + "".join(f'"k{number}":1,' for number in range(size // 8)) + f'"k{size // 8 - 1}":1' + "}"
+    ),
+    "many_keys": lambda size: json.dumps({f"k{number}": {"a": number} for number in range(size // 16)}),
+    "near_names": lambda size: json.dumps({f"cit{number}y": "x" for number in range(size // 16)}),
+    "nested": lambda size: '{"a":[' * (size // 6),
+    "closed_nest": lambda size: '{"a":' + "[" * (size // 2) + "]" * (size // 2) + "}",
+    "shallow_nests": lambda size: '{"a":[' + ",".join(["[" * 40 + "]" * 40] * (size // 81)) + "]}",
+    "long_string": lambda size: '{"city":"' + "a" * size + '"}',
+    "many_items": lambda size: '{"a":[' + ",".join("1.5" for _ in range(size // 4)) + "]}",
+    "many_texts": lambda size: '{"a":[' + ",".join('"x y"' for _ in range(size // 6)) + "]}",
+    "newlines": lambda size: "\n" * size,
+    "blanks": lambda size: " " * size,
+    "lines": lambda size: "- a b\n" * (size // 6),
+    "escapes": lambda size: '{"city":"' + "\\n\\u00e9\\\\" * (size // 10) + '"}',
+    "half_escapes": lambda size: '{"city":"' + "\\ud83d" * (size // 6) + '"}',
+    "backslashes": lambda size: "\\" * size,
+    "unterminated": lambda size: '{"city":"' + "a b " * (size // 4),
+    "quotes": lambda size: '"' * size,
+    "long_number": lambda size: '{"days":' + "9" * size + "}",
+    "long_fraction": lambda size: '{"days":0.' + "1" * size + "}",
+    "many_numbers": lambda size: '{"a":[' + ",".join("-1.5e3" for _ in range(size // 7)) + "]}",
+    "combining": lambda size: '{"city":"a' + "\u0315\u0300" * (size // 2) + '"}',
+    "accents": lambda size: "e\u0301\u0323 " * (size // 4),
+    "invisible": lambda size: '{"city":"' + "\u200b\u202e" * (size // 2) + '"}',
+    "surrogates": lambda size: '{"city":"' + "\ud83d" * size + '"}',
+    "controls": lambda size: "\x1b[2J\x00" * (size // 5),
+    "words": lambda size: " ".join(f"word{number}" for number in range(size // 9)),
+    "one_word": lambda size: "a" * size,
+    "names": lambda size: "Ada Lovelace " * (size // 13),
+    "dots": lambda size: "a." * (size // 2),
+    "tags": lambda size: "<p>" + "<script>" * (size // 8),
+    "brackets": lambda size: "{[" * (size // 2),
+    "keys": lambda size: "-eyJ12345678 sk-abc" * (size // 19),
+    "tokens": lambda size: "-eyJ12345678" * (size // 12),
+    "private_keys": lambda size: "-----BEGIN RSA PRIVATE KEY-----\n" + "ab-cd\n" * (size // 6),
+    "addresses": lambda size: "a.b@c-d." * (size // 8),
+    "urls": lambda size: "://a:b" * (size // 6),
+    "stars": lambda size: "*" * size,
+    "labels": lambda size: "Thought: a\n" * (size // 11),
+    "actions": lambda size: "Action: " + "x" * size,
+    "action_gap": lambda size: "Action: add " + " " * size,
+    "action_arguments": lambda size: 'Action: add {"a": "' + "\\\\" * (size // 2),
+    "fences": lambda size: "```json\n" * (size // 8),
+    "hyphens": lambda size: "-" * size,
+    "dates": lambda size: "on 3 May 2026 at 10:30, " * (size // 24),
+    "sums": lambda size: "(1+2)*3-" * (size // 8),
+}
+
+JSON = [
+    "repeated_keys", "many_keys", "keys_in_bad_order", "near_names", "equal_hashes", "nested", "closed_nest",
+    "shallow_nests", "long_string", "many_items", "many_texts", "newlines", "escapes", "half_escapes", "unterminated",
+    "quotes", "long_number", "long_fraction", "many_numbers", "combining", "invisible", "surrogates",
+]  # fmt: skip
 """Texts where JSON is expected."""
 
-DEEP: Sequence[Shape] = (nested, closed_nest)
+DEEP = ["nested", "closed_nest"]
 
-TEXT: Sequence[Shape] = (
-    newlines, blanks, lines, backslashes, quotes, accents, combining, controls, words, one_word, names, dots, tags,
-    brackets, keys, tokens, private_keys, addresses, urls, stars, labels, fences, hyphens, dates, sums, long_number,
-    unterminated,
-)  # fmt: skip
+TEXT = [
+    "newlines", "blanks", "lines", "backslashes", "quotes", "accents", "combining", "controls", "words", "one_word",
+    "names", "dots", "tags", "brackets", "keys", "tokens", "private_keys", "addresses", "urls", "stars", "labels",
+    "fences", "hyphens", "dates", "sums", "long_number", "unterminated",
+]  # fmt: skip
 """Texts where words are expected."""
 
 
-def pieces(shape: Shape) -> Callable[[int], list[str]]:
+def pieces(shape: str) -> Callable[[int], list[str]]:
     """Return a shape as a stream of single characters."""
-    return lambda size: list(shape(size))
+    return lambda size: list(SHAPES[shape](size))
 
 
-def value_of(shape: Shape) -> Callable[[int], Any]:
+def value_of(shape: str) -> Callable[[int], Any]:
     """Return a shape of JSON as decoded values, or as the text itself if it cannot be decoded on every Python."""
 
     def made(size: int) -> Any:
+        text = SHAPES[shape](size)
         try:
-            check_depth(shape(size))
-            return json.loads(shape(size))
+            check_depth(text)
+            return json.loads(text)
         except (ValueError, RecursionError):
-            return shape(size)
+            return text
 
     return made
