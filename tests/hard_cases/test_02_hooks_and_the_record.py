@@ -288,19 +288,13 @@ async def test_a_layer_below_the_gate_cannot_change_the_call(approval: bool, by:
     assert "other arguments" in result.text
 
 
-@pytest.mark.parametrize("approval", [False, True])
-async def test_nor_can_a_layer_below_the_gate_of_an_agent(approval: bool) -> None:
+async def test_nor_can_a_layer_below_the_gate_of_an_agent() -> None:
     helper = ByTurn("helped")
     tampered = stack(Agent(helper, name="helper").as_tool(), tamper(arguments='{"input": "something else"}'))
-    agent = Agent(
-        ByTurn(tool_call("helper", id="call_0", input="what was agreed"), "done"),
-        tools=[tampered],
-        approvals=Approvals("helper") if approval else None,
-        store="memory:",
-    )
+    asks = ByTurn(tool_call("helper", id="call_0", input="what was agreed"), "done")
+    agent = Agent(asks, tools=[tampered], approvals=Approvals("helper"), store="memory:")
     run = await agent.run("go", run_id="r")
-    if approval:
-        run = await agent.resume("r", {run.pending[0].id: Approve()})
+    run = await agent.resume("r", {run.pending[0].id: Approve()})
     assert run.text == "done"
     assert helper.asked == []
     assert results(run)[0].error == "permanent"

@@ -193,4 +193,9 @@ async def test_the_status_of_each_step_is_seen_as_it_runs() -> None:
         ("step_1", "running"), ("step_1", "completed"), ("step_2", "running"), ("step_2", "failed"),
         ("step_3", "skipped"),
     ]  # fmt: skip
-    assert (plan.completed_count, plan.failed_count, plan.all_succeeded, plan.outputs) == (1, 1, False, ("3 pages on x",))
+    assert (plan.completed_count, plan.failed_count, plan.all_succeeded, plan.outputs) == (
+        1,
+        1,
+        False,
+        ("3 pages on x",),
+    )

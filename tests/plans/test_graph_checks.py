@@ -72,120 +72,39 @@ class Other(Struct):
 async def recorded(state: int) -> None: ...
 
 
-def writers(graph: Graph[State], *names: str) -> None:
-    for name in names:
-        graph.node(topic, name=name, writes="topic")
+Declare = Callable[[Graph[State]], object]
 
 
-def _empty(graph: Graph[State]) -> None: ...
+def drawn(nodes: str, *edges: str, writers: str = "", **routes: Any) -> Declare:
+    """Return what declares nodes, edges such as ``a > b c > d``, and routes: functions, or functions and their targets."""
+
+    def declare(graph: Graph[State]) -> None:
+        add(graph, *nodes.split())
+        for name in writers.split():
+            graph.node(topic, name=name, writes="topic")
+        for edge in edges:
+            ends = [tuple(each.split()) for each in edge.split(" > ")]
+            graph.edge(*(each if len(each) > 1 else each[0] for each in ends))
+        for name, route in routes.items():
+            graph.route(name, *(route if isinstance(route, tuple) else (route,)))
+
+    return declare
 
 
-def _unreachable(graph: Graph[State]) -> None:
-    add(graph, "a", "b", "c")
-    graph.edge("a", "b")
-
-
-def _missing(graph: Graph[State]) -> None:
-    add(graph, "research", "write")
-    graph.edge("research", "wriet")
-
-
-def _twice(graph: Graph[State]) -> None:
-    add(graph, "a", "b")
-    graph.edge("a", "b")
-    graph.edge("a", "b")
-
-
-def _endless(graph: Graph[State]) -> None:
-    add(graph, "a", "b")
-    graph.edge("a", "b", "a")
-
-
-def _two_entries(graph: Graph[State]) -> None:
-    add(graph, "s", "a", "b")
-    graph.edge("s", ("a", "b"))
-    graph.edge("b", "a")
-    graph.route("a", to_b_or_c, ["b", "end"])
-
-
-def _never(graph: Graph[State]) -> None:
-    add(graph, "a", "b", "c", "d")
-    graph.route("a", to_b_or_c)
-    graph.edge(("b", "c"), "d")
-
-
-def _never_further_on(graph: Graph[State]) -> None:
-    add(graph, "a", "b", "c", "b2", "c2", "d")
-    graph.route("a", to_b_or_c)
-    graph.edge("b", "b2", "d")
-    graph.edge("c", "c2", "d")
-
-
-def _leaves_in_each_round(graph: Graph[State]) -> None:
-    add(graph, "s", "a", "b", "d", "e")
-    graph.edge("s", ("a", "d"))
-    graph.edge("a", ("b", "d"))
-    graph.edge("d", "e")
-    graph.route("b", to_a_or_end)
-
-
-def _leaves_and_goes_on(graph: Graph[State]) -> None:
-    def both(state: State) -> list[Literal["a", "c"]]:
-        return ["a", "c"]
-
-    add(graph, "a", "b", "c")
-    graph.edge("a", "b")
-    graph.route("b", both)
-
-
-def _two_decide(graph: Graph[State]) -> None:
-    add(graph, "a", "b", "c", "d")
-    graph.edge("a", ("b", "c"))
-    graph.route("b", to_a_or_end)
-    graph.route("c", to_a_or_d)
-
-
-def _always_back(graph: Graph[State]) -> None:
-    add(graph, "a", "b", "c")
-    graph.edge("a", "b", "a")
-    graph.route("b", lambda state: [], ["c"])
-
-
-def _both_write(graph: Graph[State]) -> None:
-    add(graph, "a")
-    writers(graph, "b", "c")
-    graph.edge("a", ("b", "c"))
-
-
-def _both_may_write(graph: Graph[State]) -> None:
-    add(graph, "a")
-    writers(graph, "b", "c")
-    graph.route("a", to_several)
-
-
-def _route_may_choose_both(graph: Graph[State]) -> None:
-    add(graph, "a")
-    writers(graph, "b", "c")
-    graph.route("a", lambda state: "b", ["b", "c"])
+def _both(state: State) -> list[Literal["a", "c"]]:
+    return ["a", "c"]
 
 
 def _nobody_knows(graph: Graph[State]) -> None:
-    add(graph, "a")
-    writers(graph, "b")
+    drawn("a", writers="b")(graph)
     graph.node(unknown)
     graph.edge("a", ("b", "unknown"))
 
 
 def _after_any(graph: Graph[State]) -> None:
-    add(graph, "a", "b")
-    writers(graph, "c")
+    drawn("a b", writers="c")(graph)
     graph.node(topic, name="d", writes="topic", join="any")
     graph.edge("a", ("b", "c"), "d")
-
-
-def _two_routes(graph: Graph[State]) -> None:
-    graph.route("a", to_b_or_c)
-    graph.route("a", to_b_or_c)
 
 
 def _map_writes(graph: Graph[State]) -> None:
@@ -195,67 +114,55 @@ def _map_writes(graph: Graph[State]) -> None:
     graph.map(item, "notes", writes="topic")
 
 
-REFUSED: dict[str, tuple[Callable[[Graph[State]], None], str]] = {
-    "empty": (_empty, "needs a node"),
-    "unreachable": (_unreachable, "no way leads from the start to c: add an edge"),
-    "missing": (_missing, "leads to wriet, which is no node; did you mean 'write'"),
-    "two edges": (_twice, "two edges from a to b"),
-    "endless": (_endless, "end cannot be reached from a and b: give the loop a route"),
-    "two entries": (_two_entries, "loop of a and b can be entered at more than one node"),
-    "never": (_never, "node d can never start: it waits for all of b and c, but the route of a"),
-    "never, further on": (_never_further_on, "node d can never start: .* declare d with join='settled'"),
-    "leaves": (_leaves_in_each_round, "from a to d leaves the loop of a, and is taken in every round"),
-    "leaves and goes on": (
-        _leaves_and_goes_on,
-        "loop of a may be left from b to c in a round in which b leads back to a",
-    ),
-    "two decide": (
-        _two_decide,
-        "loop of a may be left from c to d in a round in which b leads back to a: let one route",
-    ),
-    "always back": (_always_back, "loop of a may be left from b to c in a round in which b leads back"),
-    "both write": (
-        _both_write,
-        r"and both write State.topic.*\(value, update\) -> value: topic: Annotated\[str, function\]",
-    ),
-    "a route may choose both": (
-        _route_may_choose_both,
-        "or annotate the route of a to return one name, such as -> str",
-    ),
-    "both may write": (_both_may_write, "b and c may run at the same time"),
-    "nobody knows": (_nobody_knows, "it is not declared what unknown may write: pass writes="),
-    "after any": (_after_any, "c and d may run at the same time"),
-    "map writes": (_map_writes, "item is called for several items at the same time, and each writes State.topic"),
+REFUSED: dict[str, tuple[Declare, str]] = {
+    "empty": (drawn(""), "needs a node"),
+    "unreachable": (drawn("a b c", "a > b"), "start to c"),
+    "missing": (drawn("research write", "research > wriet"), "did you mean 'write'"),
+    "two edges": (drawn("a b", "a > b", "a > b"), "two edges"),
+    "endless": (drawn("a b", "a > b > a"), "a and b"),
+    "two entries": (drawn("s a b", "s > a b", "b > a", a=(to_b_or_c, ["b", "end"])), "loop of a and b"),
+    "never": (drawn("a b c d", "b c > d", a=to_b_or_c), "d can never start"),
+    "never, further on": (drawn("a b c b2 c2 d", "b > b2 > d", "c > c2 > d", a=to_b_or_c), "join='settled'"),
+    "leaves": (drawn("s a b d e", "s > a d", "a > b d", "d > e", b=to_a_or_end), "leaves the loop of a"),
+    "leaves and goes on": (drawn("a b c", "a > b", b=_both), "left from b to c"),
+    "two decide": (drawn("a b c d", "a > b c", b=to_a_or_end, c=to_a_or_d), "left from c to d"),
+    "always back": (drawn("a b c", "a > b > a", b=(lambda state: [], ["c"])), "left from b to c"),
+    "both write": (drawn("a", "a > b c", writers="b c"), r"State\.topic.*topic: Annotated\[str, function\]"),
+    "a route may choose both": (drawn("a", writers="b c", a=(lambda state: "b", ["b", "c"])), "-> str"),
+    "both may write": (drawn("a", writers="b c", a=to_several), "b and c"),
+    "nobody knows": (_nobody_knows, "unknown"),
+    "after any": (_after_any, "c and d"),
+    "map writes": (_map_writes, "State.topic"),
 }
 
 
 @pytest.mark.parametrize("case", REFUSED)
 def test_what_cannot_work_is_refused_when_it_is_built(case: str) -> None:
-    declare, sentence = REFUSED[case]
+    declare, word = REFUSED[case]
     graph = Graph(State)
-    with pytest.raises(ConfigurationError, match=sentence):
+    with pytest.raises(ConfigurationError, match=word):
         declare(graph)
         graph.build("graph")
         pytest.fail("it was built")
 
 
-DECLARED: dict[str, tuple[Callable[[Graph[State]], object], str]] = {
-    "unknown field": (lambda graph: graph.node(topic, writes="tpoic"), "'tpoic', which State does not have; did you"),
-    "misspelled": (lambda graph: graph.node(misspelled), "writes the field 'note', .*did you mean 'notes'"),
-    "wrong type": (lambda graph: graph.node(wrong_type), "annotated to return str for State.count, which takes int"),
-    "wrong value": (lambda graph: graph.node(topic, writes="count"), "to return str for State.count, which takes int"),
-    "whole state": (lambda graph: graph.node(whole), "returns a whole State"),
+DECLARED: dict[str, tuple[Declare, str]] = {
+    "unknown field": (lambda graph: graph.node(topic, writes="tpoic"), "'tpoic'.*did you mean"),
+    "misspelled": (lambda graph: graph.node(misspelled), "did you mean 'notes'"),
+    "wrong type": (lambda graph: graph.node(wrong_type), "State.count"),
+    "wrong value": (lambda graph: graph.node(topic, writes="count"), "State.count"),
+    "whole state": (lambda graph: graph.node(whole), "State"),
     "another state": (lambda graph: graph.node(of_another_state), "takes the state, as in"),
-    "a step": (lambda graph: graph.node(recorded), "recorded is a step, but a node is recorded by itself"),
-    "not async": (lambda graph: graph.node(wrong(to_b_or_c)), "a node is an async function"),
+    "a step": (lambda graph: graph.node(recorded), "a step"),
+    "not async": (lambda graph: graph.node(wrong(to_b_or_c)), "async"),
     "reserved": (lambda graph: graph.node(topic, name=START), "identifier other than"),
     "taken": (lambda graph: add(graph, "a", "a"), "two nodes named 'a'"),
-    "takes": (lambda graph: graph.node(topic, takes=str), "needs neither takes= nor gives="),
-    "items": (lambda graph: graph.map(topic, "nots"), "'nots', which State does not have"),
-    "one node": (lambda graph: graph.edge("a"), "from a node to another"),
-    "async route": (lambda graph: graph.route("a", wrong(noting("b"))), "is an ordinary function"),
-    "route to nowhere": (lambda graph: graph.route("a", lambda state: "b"), "not known where the route of a leads"),
-    "two routes": (_two_routes, "a has a route already"),
+    "takes": (lambda graph: graph.node(topic, takes=str), "takes="),
+    "items": (lambda graph: graph.map(topic, "nots"), "'nots'"),
+    "one node": (lambda graph: graph.edge("a"), "node"),
+    "async route": (lambda graph: graph.route("a", wrong(noting("b"))), "ordinary"),
+    "route to nowhere": (lambda graph: graph.route("a", lambda state: "b"), "route of a"),
+    "two routes": (lambda graph: [graph.route("a", to_b_or_c) for _ in "12"], "already"),
 }
 
 
@@ -350,7 +257,5 @@ async def test_what_a_node_returns_is_checked_when_it_does(returned: object) -> 
 
 def test_what_excludes_each_other_may_write_the_same_field() -> None:
     graph = Graph(State)
-    add(graph, "a")
-    writers(graph, "b", "c")
-    graph.route("a", to_b_or_c)
+    drawn("a", writers="b c", a=to_b_or_c)(graph)
     graph.build("graph")
