@@ -68,7 +68,6 @@ class Place:
         return store
 
     async def close(self) -> None:
-        """Close every store that was opened."""
         for store in self.opened:
             await store.close()
 

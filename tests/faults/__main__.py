@@ -51,7 +51,6 @@ class LyingStore(FileStore):
         due: float | None = None,
         read: int | None = None,
     ) -> "asyncio.Future[None]":
-        """Promise to write."""
         self._late.append(lambda: FileStore.append(self, log, epoch, rows, blobs, release=release, due=due, read=read))
         if release or len(self._late) > 5:
             late, self._late = self._late, []

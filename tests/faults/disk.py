@@ -45,11 +45,9 @@ class Trouble:
 
     @property
     def met(self) -> bool:
-        """Whether anything has failed."""
         return self.seen >= self.first
 
     def end(self) -> None:
-        """Make room."""
         self.often = 0
 
 
@@ -60,7 +58,6 @@ class FailingFiles(Files):
         self._trouble = trouble
 
     def before(self, what: str, path: Path, offset: int = 0, data: bytes = b"") -> None:
-        """Fail when it is time."""
         if self._trouble.fails(what):
             raise apsw.FullError() if self._trouble.which == "full" else apsw.IOError()
 
@@ -76,12 +73,10 @@ class FailingDisk(Disk):
             raise OSError(errno.ENOSPC if self._trouble.which == "full" else errno.EIO, what)
 
     def open(self, path: Path, *, fresh: bool) -> int:
-        """Fail when it is time."""
         self._check("open")
         return super().open(path, fresh=fresh)
 
     def write(self, at: int, data: bytes | memoryview) -> int:
-        """Fail when it is time."""
         try:
             self._check("write")
         except OSError as error:
@@ -91,12 +86,10 @@ class FailingDisk(Disk):
         return super().write(at, data)
 
     def edit(self, path: Path) -> int:
-        """Fail when it is time."""
         self._check("open")
         return super().edit(path)
 
     def overwrite(self, at: int, offset: int, data: bytes) -> None:
-        """Fail when it is time."""
         try:
             self._check("write")
         except OSError as error:
@@ -106,7 +99,6 @@ class FailingDisk(Disk):
         super().overwrite(at, offset, data)
 
     def truncate(self, at: int, size: int) -> None:
-        """Fail when it is time."""
         self._check("truncate")
         super().truncate(at, size)
 
@@ -115,17 +107,14 @@ class FailingDisk(Disk):
         self._check("sync")
 
     def rename(self, old: Path, new: Path) -> None:
-        """Fail when it is time."""
         self._check("rename")
         super().rename(old, new)
 
     def make_folder(self, path: Path) -> None:
-        """Fail when it is time."""
         self._check("folder")
         super().make_folder(path)
 
     def sync_folder(self, path: Path) -> None:
-        """Fail when it is time."""
         self._check("sync")
 
 

@@ -46,17 +46,14 @@ class StoppingDisk(Disk):
         self._count()
 
     def open(self, path: Path, *, fresh: bool) -> int:
-        """Open, and count."""
         with self._around():
             return super().open(path, fresh=fresh)
 
     def write(self, at: int, data: bytes | memoryview) -> int:
-        """Write in two pieces, and count."""
         with self._around():
             return super().write(at, data[: max(1, len(data) // 2)])
 
     def truncate(self, at: int, size: int) -> None:
-        """Truncate, and count."""
         with self._around():
             super().truncate(at, size)
 
@@ -69,12 +66,10 @@ class StoppingDisk(Disk):
         self._count()
 
     def make_folder(self, path: Path) -> None:
-        """Create a folder, and count."""
         with self._around():
             super().make_folder(path)
 
     def rename(self, old: Path, new: Path) -> None:
-        """Rename, and count."""
         with self._around():
             super().rename(old, new)
 
@@ -150,13 +145,11 @@ class _Process:
         raise AssertionError(f"process {self.pid} is neither stopped nor over")
 
     def go_on(self) -> None:
-        """Continue it, and wait for its end."""
         if not self.ended:
             os.kill(self.pid, signal.SIGCONT)
             self._wait(0)
 
     def end(self) -> None:
-        """Kill it."""
         if not self.ended:
             os.kill(self.pid, signal.SIGKILL)
             os.waitpid(self.pid, 0)

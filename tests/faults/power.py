@@ -104,7 +104,6 @@ class File:
         return bytes(data)
 
     def flush(self) -> None:
-        """Have all of it on the disk."""
         for step in self.waiting:
             _apply(self.flushed, step, step.data)
         self.waiting = []
@@ -132,7 +131,6 @@ class Machine:
         self._count = 0
 
     def do(self, step: Step) -> None:
-        """Do what was recorded."""
         path = step.path
         if step.what == "open":
             if path not in self.files:
@@ -210,51 +208,42 @@ class RecordingDisk(Disk):
         return "" if path == self._root else str(path.relative_to(self._root))
 
     def open(self, path: Path, *, fresh: bool) -> int:
-        """Note it and do it."""
         at = super().open(path, fresh=fresh)
         self._open[at] = self._name(path)
         self._note("open", path, 0 if fresh else -1)
         return at
 
     def write(self, at: int, data: bytes | memoryview) -> int:
-        """Note it and do it."""
         path = self._root / self._open[at]
         self._note("write", path, path.stat().st_size, bytes(data))
         return super().write(at, data)
 
     def edit(self, path: Path) -> int:
-        """Note it and do it."""
         at = super().edit(path)
         self._open[at] = self._name(path)
         self._note("open", path)
         return at
 
     def overwrite(self, at: int, offset: int, data: bytes) -> None:
-        """Note it and do it."""
         self._note("write", self._open[at], offset, bytes(data))
         super().overwrite(at, offset, data)
 
     def truncate(self, at: int, size: int) -> None:
-        """Note it and do it."""
         self._note("truncate", self._open[at], size)
         super().truncate(at, size)
 
     def sync(self, at: int) -> None:
-        """Note it; here nothing is lost."""
         self._note("sync", self._open[at])
 
     def make_folder(self, path: Path) -> None:
-        """Note it and do it."""
         super().make_folder(path)
         self._note("folder", path)
 
     def rename(self, old: Path, new: Path) -> None:
-        """Note it and do it."""
         super().rename(old, new)
         self._note("rename", old, to=self._name(new))
 
     def sync_folder(self, path: Path) -> None:
-        """Note it; here nothing is lost."""
         self._note("sync_folder", path)
 
 
@@ -265,7 +254,6 @@ class RecordingFiles(Files):
         self._recording = recording
 
     def before(self, what: str, path: Path, offset: int = 0, data: bytes = b"") -> None:
-        """Note it."""
         steps = self._recording.steps
         steps.append(Step(what, path.name, -1 if what == "open" else offset, data))
         if (what == "sync" and not path.name.endswith(".db")) or what == "delete":
@@ -285,9 +273,7 @@ class HastyDisk(Disk):
 class Kind(Protocol):
     """Opens a store in a folder, recording or not."""
 
-    def __call__(self, folder: Path, recording: Recording | None = None, /) -> Store:
-        """Open it."""
-        ...
+    def __call__(self, folder: Path, recording: Recording | None = None, /) -> Store: ...
 
 
 def file_store(folder: Path, recording: Recording | None = None) -> Store:

@@ -68,11 +68,9 @@ class Tally:
 
     @property
     def faults(self) -> int:
-        """How many processes were killed."""
         return sum(self.kills.values())
 
     def add(self, other: "Tally") -> None:
-        """Take in what another storm has done."""
         self.kills.update(other.kills)
         self.runs += other.runs
         self.verdict.add(other.verdict)

@@ -58,7 +58,6 @@ class DieAt:
     seen: int = 0
 
     def __call__(self, point: str, path: str) -> None:
-        """Count, and die when it is time."""
         if point == self.point:
             self.seen += 1
             if self.seen == self.number:
@@ -73,16 +72,13 @@ class Ledger:
         self._at = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600)
 
     def write(self, **line: object) -> None:
-        """Add a line, in one write."""
         os.write(self._at, json.dumps(line).encode() + b"\n")
         os.fsync(self._at)
 
     def lines(self) -> list[dict[str, Any]]:
-        """Return what is in it, in order."""
         return [json.loads(line) for line in self.path.read_bytes().splitlines()]
 
     def close(self) -> None:
-        """Close the file."""
         os.close(self._at)
 
 
@@ -96,7 +92,6 @@ class Verdict:
     leaked: list[str] = field(default_factory=list)
 
     def add(self, other: "Verdict") -> None:
-        """Take in what was found elsewhere."""
         for name in ("lost", "doubled", "stuck", "leaked"):
             getattr(self, name).extend(getattr(other, name))
 
@@ -195,8 +190,6 @@ class World:
         return Agent(Turns("helper_model", 3, helper_calls), name="helper", tools=[note, pay])
 
     def agent(self, store: Store | str, steps: int = STEPS) -> Runnable[str]:
-        """Return the agent of `steps` steps."""
-
         note, pay, sign = self.tools()
         helper = self.helper()
         model = Turns("model", steps, calls_of)

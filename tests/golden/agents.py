@@ -93,7 +93,6 @@ class Flaky:
         self._transient = transient
 
     async def __call__(self, request: ModelRequest, ctx: Context, /) -> ModelResponse:
-        """Fail, or answer."""
         if self._left > 0:
             self._left -= 1
             raise ModelError("the line was bad", transient=self._transient)

@@ -1,6 +1,7 @@
 """Runs that were recorded once are read, replayed and gone on with at every commit, on every store, cut anywhere."""
 
 import re
+from itertools import product
 from pathlib import Path
 
 import msgspec
@@ -9,6 +10,7 @@ import pytest
 from tests.golden.agents import GOLDEN
 from tests.golden.record import PROMPT, recorded
 from tests.golden.stores import RECORDINGS, lines, misses, put
+from tests.samples import sample
 from tests.stores.places import PLACES
 from ziggurat.core.codec import SHAPE_VERSION
 from ziggurat.core.errors import RunExists
@@ -16,7 +18,11 @@ from ziggurat.core.store import Store
 from ziggurat.messages import stops
 from ziggurat.messages.agent import AgentRun, Approve
 
-EACH = pytest.mark.parametrize("recording", RECORDINGS)
+EACH = pytest.mark.parametrize(
+    ("recording", "kind"),
+    [(recording, "memory") for recording in RECORDINGS]
+    + sample(product(RECORDINGS, [place for place in PLACES if place != "memory"]), 6),
+)
 
 
 def _golden(recording: str) -> str:
@@ -45,12 +51,8 @@ def test_a_change_of_form_is_seen() -> None:
 
 
 @EACH
-@pytest.mark.parametrize("kind", PLACES)
 async def test_a_recorded_run_replays_to_its_end(recording: str, kind: str, tmp_path: Path) -> None:
-    name = _golden(recording)
-    opens = PLACES[kind](tmp_path)
-
-    store = opens()
+    name, store = _golden(recording), PLACES[kind](tmp_path)()
     await put(store, name, RECORDINGS[recording])
     run = await GOLDEN[name].make(store).replay("r")
     assert stops.status_of(run.stop) == GOLDEN[name].stop
@@ -77,7 +79,6 @@ def _check(run: AgentRun, name: str) -> None:
 
 
 @EACH
-@pytest.mark.parametrize("kind", PLACES)
 async def test_a_recorded_run_goes_on_wherever_it_was_cut(recording: str, kind: str, tmp_path: Path) -> None:
     name, whole = _golden(recording), lines(RECORDINGS[recording])
     cuts = range(1, len(whole) + 1) if kind == "memory" else (len(whole) // 2, len(whole) - 1)

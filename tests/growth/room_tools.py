@@ -1,32 +1,19 @@
-"""The readers, validators and renderers of `tools`, `agents`, `knowledge`, `observe` and `testing`."""
+"""The readers, validators and renderers of `tools`, `agents`, `calls` and `observe`."""
 
-import asyncio
 from typing import Any, Literal
 
 from msgspec import Struct
 
 from tests.growth.measure import Case
-from tests.growth.room_messages import CONVERSATIONS, LARGE, MESSAGES, given, over, values
+from tests.growth.room_messages import LARGE, MESSAGES, given, over, values
 from tests.growth.shapes import DEEP, JSON, TEXT, pieces
 from ziggurat import Agent, ToolError, tool
-from ziggurat.agents.compaction.importance import entities_in, entity_density, jaccard, keyword_density
-from ziggurat.agents.compaction.importance import text_of as text_of_messages
-from ziggurat.agents.compaction.orphans import repair_orphans
-from ziggurat.agents.compaction.reducer import Concatenate, Drop, Excerpt, Mask, text_of_parts
-from ziggurat.agents.compaction.selector import units
-from ziggurat.agents.compaction.token_budget import TokenBudget
-from ziggurat.agents.compaction.turn_count import TurnCount
 from ziggurat.agents.output import AnswerReader
 from ziggurat.agents.reply import accept_calls, judge_reply, refuse_calls, repair_message
 from ziggurat.calls.batch import not_executed
 from ziggurat.calls.gate import digest_of_call
-from ziggurat.core.context import root
-from ziggurat.core.diagram import Diagram, DiagramNode
 from ziggurat.core.errors import InvalidArguments
 from ziggurat.core.similar import similar
-from ziggurat.knowledge.entities import Entity
-from ziggurat.knowledge.export import dot, mermaid
-from ziggurat.knowledge.graph import KnowledgeGraph
 from ziggurat.messages.caller import answer_in_text
 from ziggurat.messages.formatting import call_text, result_text, shortened
 from ziggurat.messages.message import Message
@@ -34,11 +21,8 @@ from ziggurat.messages.model import ModelResponse
 from ziggurat.messages.parts import ToolCall, ToolResult
 from ziggurat.observe.line_wrapper import LineWrapper
 from ziggurat.testing import ScriptedModel
-from ziggurat.testing.server.quirk import parsed as parsed_quirk
-from ziggurat.testing.server.script_file import load_script
 from ziggurat.tools.arguments import explain, has_infinity, listing, read, shown
 from ziggurat.tools.arithmetic import evaluate
-from ziggurat.tools.docstring import parse as parse_docstring
 from ziggurat.tools.function import FunctionTool
 from ziggurat.tools.normal_form import plain_form
 from ziggurat.tools.raw_schema import RawSchema
@@ -113,10 +97,6 @@ def wrapped(width: int | None) -> Any:
     return run
 
 
-def excerpt(messages: list[Message]) -> Excerpt:
-    return Excerpt(tuple(messages), ScriptedModel("x"))
-
-
 def ran(message: Message) -> None:
     """Run an agent whose model sends this message: all stages, rules and folds of a run."""
     model = ScriptedModel(message, "done")
@@ -160,7 +140,6 @@ CASES = [
     *over("tools.arguments.explain", lambda text: explained(text), JSON),
     *over("tools.toolbox.Toolbox.unknown", BOX.unknown, TEXT),
     *over("tools.arithmetic.evaluate", evaluate, TEXT),
-    *over("tools.docstring.parse", parse_docstring, TEXT),
     *over("agents.output.AnswerReader.read", STRUCTURE.read, (*JSON, *TEXT)),
     *given("messages.caller.answer_in_text", lambda message: answer_in_text(ModelResponse(message)), MESSAGES),
     *given("agents.reply.judge_reply", lambda message: judge_reply(ModelResponse(message), None), MESSAGES),
@@ -169,23 +148,7 @@ CASES = [
     *over("calls.gate.digest_of_call", lambda text: digest_of_call(call_of(text)), JSON),
     *given("calls.batch.not_executed", lambda message: not_executed(message.tool_calls, "why"), MESSAGES),
     *over("agents.reply.repair_message", repair_message, TEXT[:2]),
-    *given("agents.compaction.reducer.text_of_parts", text_of_parts, CONVERSATIONS),
     *given("agents.loop.AgentLoop", ran, MESSAGES),
-    *given("agents.compaction.selector.units", units, CONVERSATIONS),
-    *given("agents.compaction.orphans.repair_orphans", lambda messages: repair_orphans(messages, "answer"),
-           CONVERSATIONS),
-    *given("agents.compaction.turn_count.TurnCount", lambda messages: TurnCount().shorten(messages), CONVERSATIONS),
-    *given("agents.compaction.token_budget.TokenBudget",
-           lambda messages: TokenBudget(tokens=1_000).shorten(messages), CONVERSATIONS),
-    *given("agents.compaction.reducer.Concatenate", lambda messages: asyncio.run(reduced(Concatenate(), messages)),
-           CONVERSATIONS),
-    *given("agents.compaction.reducer.Mask", lambda messages: asyncio.run(reduced(Mask(), messages)), CONVERSATIONS),
-    *given("agents.compaction.reducer.Drop", lambda messages: asyncio.run(reduced(Drop(), messages)), CONVERSATIONS),
-    *given("agents.compaction.importance.text_of", text_of_messages, CONVERSATIONS),
-    *over("agents.compaction.importance.entities_in", entities_in, TEXT),
-    *over("agents.compaction.importance.entity_density", lambda text: entity_density(turn(text)), TEXT),
-    *over("agents.compaction.importance.keyword_density", lambda text: keyword_density("a", "b")(turn(text)), TEXT),
-    *over("agents.compaction.importance.jaccard", lambda text: jaccard(text, text + " x"), TEXT),
     *over("messages.formatting.shortened", shortened, TEXT),
     *over("messages.formatting.call_text", lambda text: call_text(call_of(text)), JSON),
     *over("messages.formatting.result_text", lambda text: result_text(ToolResult("c", "f", text)), TEXT),
@@ -194,12 +157,6 @@ CASES = [
     *[Case("observe.line_wrapper.LineWrapper", f"{each} unbounded", pieces(each), wrapped(None))
       for each in TEXT[:3]],
     *over("observe.line_wrapper.LineWrapper", lambda text: wrapped(80)([text]), TEXT),
-    *over("testing.server.script_file.load_script", load_script, JSON),
-    *over("testing.server.quirk.parsed", parsed_quirk, TEXT),
-    *over("knowledge.graph.KnowledgeGraph.search", lambda text: graph().search(text), TEXT),
-    *over("core.diagram.Diagram.mermaid", lambda text: Diagram((DiagramNode(text),)).mermaid(), TEXT),
-    *over("knowledge.export.mermaid", lambda text: mermaid([Entity("a", text)], []), TEXT),
-    *over("knowledge.export.dot", lambda text: dot([Entity("a", text)], []), TEXT),
 ]  # fmt: skip
 
 
@@ -212,17 +169,3 @@ def explained(text: str) -> None:
         explain("x", error, {"city": text}, SCHEMA)
     except (msgspec.DecodeError, RecursionError):
         return
-
-
-def turn(text: str) -> Any:
-    from ziggurat.agents.compaction.importance import Turn
-
-    return Turn(text)
-
-
-def graph() -> KnowledgeGraph:
-    return KnowledgeGraph([Entity("a", "b")])
-
-
-async def reduced(reducer: Any, messages: list[Message]) -> object:
-    return await reducer(excerpt(messages), root())

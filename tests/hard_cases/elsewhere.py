@@ -97,7 +97,6 @@ class Elsewhere(Middleware):
     async def wrap_model(
         self, request: ModelRequest, ctx: Context, model: Service[ModelRequest, ModelResponse]
     ) -> ModelResponse:
-        """Have the model called elsewhere."""
         return await self._leaf(name_of(model), request, ctx, ModelResponse)
 
     async def wrap_tool(self, call: ToolCall, ctx: Context, tool: Service[ToolCall, ToolResult]) -> ToolResult:
@@ -136,7 +135,6 @@ class Worker:
         self.calls: list[tuple[str, str]] = []
 
     def call(self, path: str, name: str, request: bytes) -> bytes:
-        """Have a leaf called by its name."""
         assert self._process.stdin is not None
         assert self._process.stdout is not None
         self.calls.append((path, name))
@@ -145,7 +143,6 @@ class Worker:
         return self._process.stdout.readline()
 
     def close(self) -> None:
-        """End it."""
         self._process.communicate()
 
 

@@ -19,7 +19,6 @@ class Deeds(list[str]):
         self._path = path
 
     def append(self, deed: str) -> None:
-        """Add a line, and flush it."""
         super().append(deed)
         with self._path.open("a") as file:
             file.write(deed + "\n")

@@ -152,12 +152,6 @@ async def test_the_grants_hold_inside(form: str, grants: Any) -> None:
     (told,) = results_in(model.asked[1])
     assert told.error == "denied"
     assert "file_write" in told.text
-
-
-@EACH_FORM
-async def test_what_was_granted_is_passed_on(form: str) -> None:
-    world = World()
-    helper, _ = _helper(world, permissions=["file_write"])
     await Agent(_outer(), tools=[FORMS[form](helper)], grants=["file_write"]).run("go")
     assert world.deleted == ["it"]
 
@@ -277,18 +271,14 @@ async def test_cancelled_outside_nothing_goes_on_inside(form: str) -> None:
             log.append("ended")
         return "never"
 
-    async def go() -> None:
+    async with assert_no_leaks():
         helper = Agent(ByTurn(tool_call("slow"), "never"), name="helper", tools=[slow])
-        agent = Agent(_outer(), tools=[FORMS[form](helper)])
-        task = asyncio.ensure_future(agent.run("go"))
+        task = asyncio.ensure_future(Agent(_outer(), tools=[FORMS[form](helper)]).run("go"))
         await until(lambda: log)
         task.cancel()
         with pytest.raises(asyncio.CancelledError):
             await task
         assert log == ["begun", "ended"]
-
-    async with assert_no_leaks():
-        await go()
 
 
 @EACH_FORM

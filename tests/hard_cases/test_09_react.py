@@ -2,12 +2,14 @@
 
 import asyncio
 from collections.abc import Callable, Sequence
+from itertools import product
 from typing import Any
 
 import pytest
 from msgspec import Struct
 
 from tests.agents.support import Folded, assert_sendable, elsewhere, said, streamed, timeless
+from tests.samples import sample
 from tests.stores.places import new_store
 from ziggurat.agents.agent import Agent
 from ziggurat.agents.callbacks import Callbacks
@@ -153,7 +155,7 @@ async def test_what_is_wrong_is_shown_to_the_model() -> None:
 
 
 async def test_a_retry_in_mid_thought_leaves_one_thought() -> None:
-    for at in range(0, 40, 3):
+    for at in sample(range(0, 40, 3), 4):
 
         def make(at: int = at) -> Agent:
             broken = [*_letters(ADD)[:at], ConnectionError("gone")]
@@ -198,13 +200,16 @@ PAIRS: list[tuple[str, Any]] = [
 ]
 
 
-@pytest.mark.parametrize(("text", "call"), PAIRS)
-@pytest.mark.parametrize(
-    "options", [{}, {"max_steps": 1}, {"stop": until_tool_called("add")}, {"budget": Budget(requests=1)}], ids=repr
-)
+LIMITS: list[dict[str, Any]] = [
+    {}, {"max_steps": 1}, {"stop": until_tool_called("add")}, {"budget": Budget(requests=1)},
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("pair", "options"), sample(product(PAIRS, LIMITS), 6))
 async def test_tools_errors_and_limits_are_as_with_native_calls(
-    text: str, call: ToolCall, options: dict[str, Any]
+    pair: tuple[str, ToolCall], options: dict[str, Any]
 ) -> None:
+    text, call = pair
     spoken = await _agent(text, "Action: FINAL_ANSWER It is 3.", **options).run("1 + 2?")
     native = await _native(call, "It is 3.", **options).run("1 + 2?")
     assert _shape(spoken.messages) == _shape(native.messages)

@@ -91,7 +91,6 @@ class Story:
         return run_id
 
     def plan(self) -> Plan:
-        """Draw a plan of up to four steps."""
         steps: list[tuple[Call, ...]] = []
         for _ in range(self.random.randint(0, 4)):
             names = self.random.choices([*_TOOLS], [*_TOOLS.values()], k=self.random.randint(1, 3))
@@ -166,7 +165,6 @@ class Story:
         return self.random.choice(fitting) if fitting else None
 
     async def act(self) -> None:
-        """Do one random action."""
         names = list(_WEIGHTS)
         name = self.random.choices(names, [_WEIGHTS[each] for each in names])[0]
         self.log.append(name)
@@ -223,7 +221,6 @@ class Story:
         return life.failed if counted == "requests" else 0
 
     async def begin(self) -> None:
-        """Begin a run."""
         run_id = self.new()
         process = self.process(**self.options(self.lives[run_id]))
         await self.drive(run_id, process, self.ask(process, run_id))

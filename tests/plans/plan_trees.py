@@ -46,7 +46,6 @@ class Forest:
         self.nodes = tuple(self._node(3) for _ in range(3))
 
     def plan(self, store: Any = None) -> Flow[Any, PlanResult]:
-        """Return the plan as a flow."""
         return workflow(
             *self.nodes, name="trial", input=dict[str, Any], variables={"a": "1", "items": [1, 2]}, store=store
         )

@@ -39,11 +39,11 @@ WRONG: dict[str, object] = {
 @pytest.mark.parametrize("name", MAKERS)
 @pytest.mark.parametrize("argument", WRONG)
 def test_a_wrong_value_is_refused_with_its_name(name: str, argument: str) -> None:
-    with pytest.raises(ConfigurationError, match=rf"{name}\({argument}=...\) is .*; got "):
+    with pytest.raises(ConfigurationError, match=rf"{name}\({argument}="):
         MAKERS[name](**{argument: WRONG[argument]})
 
 
 @pytest.mark.parametrize("name", MAKERS)
 def test_an_unknown_one_is_refused_with_the_one_that_was_meant(name: str) -> None:
-    with pytest.raises(TypeError, match=rf"{name}\(\) got an unexpected .* 'bugdet'; did you mean 'budget'"):
+    with pytest.raises(TypeError, match="did you mean 'budget'"):
         MAKERS[name](bugdet=None)

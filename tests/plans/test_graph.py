@@ -230,7 +230,7 @@ async def test_a_loop_is_not_left_while_it_goes_on() -> None:
     graph.edge("start_here", ("a", "c"))
     graph.edge("a", "b")
     graph.route("b", both, ["a", "c"])
-    with pytest.raises(ConfigurationError, match="in one round of the loop of a, b has left it to c while it went on"):
+    with pytest.raises(ConfigurationError, match="the loop of a"):
         await notes_of(graph)
 
 

@@ -76,7 +76,7 @@ Declare = Callable[[Graph[State]], object]
 
 
 def drawn(nodes: str, *edges: str, writers: str = "", **routes: Any) -> Declare:
-    """Return what declares nodes, edges such as ``a > b c > d``, and routes: functions, or functions and their targets."""
+    """Return what declares nodes, edges such as ``a > b c > d``, and routes by their nodes."""
 
     def declare(graph: Graph[State]) -> None:
         add(graph, *nodes.split())

@@ -197,7 +197,7 @@ async def test_a_graph_that_has_changed_is_reported(tmp_path: Path) -> None:
         return graph.build("graph", store=f"sqlite:///{tmp_path}/runs.db")
 
     run = await build("b", "c").run(State(), run_id="r")
-    with pytest.raises(ConfigurationError, match="the route of a had chosen b, which this graph cannot do any more"):
+    with pytest.raises(ConfigurationError, match="had chosen b"):
         await build("c").resume("r", {run.pending[0].id: Answer("x")})
 
 

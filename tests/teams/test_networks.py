@@ -156,11 +156,11 @@ async def test_a_round_in_which_nobody_answers_ends_the_run() -> None:
 def test_mistakes_are_refused_when_the_team_is_made() -> None:
     ann, ben = Member("ann").agent, Member("ben").agent
     for make in (mesh, ring):
-        with pytest.raises(ConfigurationError, match=rf"{make.__name__}\(\) takes at least 2 agents, got 1"):
+        with pytest.raises(ConfigurationError, match="at least 2"):
             make(ann)
         with pytest.raises(ConfigurationError, match="are named 'ann'"):
             make(ann, ben, leader=ann)
-    with pytest.raises(ConfigurationError, match=r"star\(\) takes at least 2 agents, got 1"):
+    with pytest.raises(ConfigurationError, match="at least 2"):
         star(ann)
     with pytest.raises(ConfigurationError, match="rounds"):
         star(ann, ben, rounds=0)
