@@ -48,10 +48,8 @@ from ziggurat.layers import (
     tap,
     timeout,
 )
+from ziggurat.messages import Message, ToolCall, Usage, assistant
 from ziggurat.messages.agent import Decision, PendingItem
-from ziggurat.messages.message import Message, assistant
-from ziggurat.messages.parts import ToolCall
-from ziggurat.messages.usage import Usage
 from ziggurat.middleware import Accounts, Redaction, Trim, UsageAccounting
 from ziggurat.models.scripted import ScriptedModel
 from ziggurat.teams import majority

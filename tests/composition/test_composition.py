@@ -23,9 +23,7 @@ from tests.stores.mortal import MortalStore
 from ziggurat import AgentRun, Approve, ConfigurationError
 from ziggurat.core.errors import StoreError
 from ziggurat.messages.validation import ValidationPolicy, validate
-from ziggurat.stores.file import FileStore
-from ziggurat.stores.local import LocalLogs
-from ziggurat.stores.sqlite import SqliteStore
+from ziggurat.stores import FileStore, LocalLogs, SqliteStore
 from ziggurat.testing import assert_no_leaks
 
 SECONDS = 60.0

@@ -29,8 +29,7 @@ from tests.faults.world import QUICK, Verdict
 from tests.stores.server import schema
 from ziggurat.core.store import Row, Store
 from ziggurat.databases.address import without_secrets
-from ziggurat.stores.addresses import connect
-from ziggurat.stores.file import FileStore
+from ziggurat.stores import FileStore, connect
 
 
 class LyingStore(FileStore):

@@ -22,12 +22,10 @@ from tests.stores.server import asked, schema
 from ziggurat.core.errors import JournalCorrupt, ZigguratError
 from ziggurat.core.loss import accept_loss
 from ziggurat.core.store import Store, run_log
-from ziggurat.messages import stops
-from ziggurat.messages.message import user
+from ziggurat.messages import stops, user
 from ziggurat.runs.options import Environment
 from ziggurat.runs.stored import StoredRuns
-from ziggurat.stores.addresses import connect
-from ziggurat.stores.session import Session
+from ziggurat.stores import Session, connect
 
 STEPS = 8
 RUN, SESSION = "r", "alice"
@@ -107,9 +105,6 @@ def flip_or_cut(data: bytes, draw: random.Random) -> tuple[bytes, str]:
     return data[:at] + bytes([data[at] ^ 1 << bit]) + data[at + 1 :], f"bit {bit} of byte {at} flipped"
 
 
-# -- recording ---------------------------------------------------------------------------------------------------
-
-
 def live(opens: Callable[[], Store], ledger: Path, end: Reached) -> None:
     """Run the agent in a session until its process ends."""
 
@@ -137,9 +132,6 @@ def _recorded(place: Place, folder: Path) -> list[Path]:
         place.settle(at)
         left.append(at)
     return left
-
-
-# -- damage ------------------------------------------------------------------------------------------------------
 
 
 def damage_files(name: str, cases: int, seed: int, spoil: Callable[[Path], None] = lambda folder: None) -> Outcome:
@@ -234,8 +226,6 @@ async def _read_session(store: Store, where: str, outcome: Outcome) -> None:
     if damaged and not set(damaged) <= set(await chat.damaged()):
         outcome.verdict.lost.append(f"{where}: the session no longer names {damaged}")
 
-
-# -- PostgreSQL --------------------------------------------------------------------------------------------------
 
 _TABLES = ("logs", "names", "rows", "blobs")
 _HERE = "id = (SELECT id FROM logs WHERE log = '{log}')"

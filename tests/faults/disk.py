@@ -2,14 +2,17 @@
 
 import errno
 import tempfile
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any, ClassVar
 
 import apsw
 
 from tests.faults.apsw_files import Files, connector, quiet
 from tests.faults.storm import said_in
+from tests.faults.watched import WatchedDisk
 from tests.faults.world import QUICK, Ledger, Verdict, World, finish
 from ziggurat.core.entries import Intent
 from ziggurat.core.errors import RunNotFound, StoreError
@@ -17,8 +20,7 @@ from ziggurat.core.store import Store
 from ziggurat.databases.disk import Disk
 from ziggurat.messages import stops
 from ziggurat.runs.stored import StoredRuns
-from ziggurat.stores.file import FileStore
-from ziggurat.stores.sqlite import SqliteStore
+from ziggurat.stores import FileStore, SqliteStore
 
 
 class Trouble:
@@ -62,60 +64,24 @@ class FailingFiles(Files):
             raise apsw.FullError() if self._trouble.which == "full" else apsw.IOError()
 
 
-class FailingDisk(Disk):
+class FailingDisk(WatchedDisk):
     """The disk below a store of files; a full one takes a part of what is written."""
+
+    _KINDS: ClassVar = {"edit": "open", "overwrite": "write", "sync_folder": "sync", "make_folder": "folder"}
 
     def __init__(self, trouble: Trouble) -> None:
         self._trouble = trouble
 
-    def _check(self, what: str) -> None:
-        if self._trouble.fails(what):
+    @contextmanager
+    def around(self, what: str, *arguments: Any) -> Iterator[None]:
+        """Fail when it is time."""
+        kind = self._KINDS.get(what, what)
+        if self._trouble.fails(kind):
+            if kind == "write" and self._trouble.which == "full":
+                *where, data = arguments
+                getattr(Disk, what)(self, *where, data[: len(data) // 2])
             raise OSError(errno.ENOSPC if self._trouble.which == "full" else errno.EIO, what)
-
-    def open(self, path: Path, *, fresh: bool) -> int:
-        self._check("open")
-        return super().open(path, fresh=fresh)
-
-    def write(self, at: int, data: bytes | memoryview) -> int:
-        try:
-            self._check("write")
-        except OSError as error:
-            if error.errno == errno.ENOSPC:
-                super().write(at, data[: len(data) // 2])
-            raise
-        return super().write(at, data)
-
-    def edit(self, path: Path) -> int:
-        self._check("open")
-        return super().edit(path)
-
-    def overwrite(self, at: int, offset: int, data: bytes) -> None:
-        try:
-            self._check("write")
-        except OSError as error:
-            if error.errno == errno.ENOSPC:
-                super().overwrite(at, offset, data[: len(data) // 2])
-            raise
-        super().overwrite(at, offset, data)
-
-    def truncate(self, at: int, size: int) -> None:
-        self._check("truncate")
-        super().truncate(at, size)
-
-    def sync(self, at: int) -> None:
-        """Fail when it is time; flushes nothing, for nothing is to survive."""
-        self._check("sync")
-
-    def rename(self, old: Path, new: Path) -> None:
-        self._check("rename")
-        super().rename(old, new)
-
-    def make_folder(self, path: Path) -> None:
-        self._check("folder")
-        super().make_folder(path)
-
-    def sync_folder(self, path: Path) -> None:
-        self._check("sync")
+        yield
 
 
 Opens = Callable[[Path, Trouble], Store]

@@ -9,15 +9,14 @@ from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager, suppress
 
 from tests.faults.world import POINTS, STEPS, Ledger, Reached, Verdict, World, nowhere
+from ziggurat import Context, Runnable
 from ziggurat.agents.flow import flow
-from ziggurat.agents.runnable import Runnable
 from ziggurat.calls.event import event
 from ziggurat.calls.gather import gather
 from ziggurat.calls.question import ask
 from ziggurat.calls.step import step
 from ziggurat.calls.timer import sleep
 from ziggurat.core.clock import SYSTEM_CLOCK, Clock
-from ziggurat.core.context import Context
 from ziggurat.core.entries import Decided, JournalEntry, Pending
 from ziggurat.core.errors import NotRepeatable, RunNotFound
 from ziggurat.core.store import Store, run_log
@@ -104,8 +103,6 @@ class FlowWorld(World):
         self.reached("before event", path)
         self.ledger.write(acknowledged=path, said=said)
         self.reached("after event", path)
-
-    # -- what the flow waits for -----------------------------------------------------------------------------------
 
     async def _wait(self, number: int) -> None:
         if number == 4:

@@ -8,18 +8,14 @@ from typing import Annotated, Literal
 from msgspec import Struct
 
 from tests.faults.world import STEPS, World
+from ziggurat import Context, Event, Runnable
 from ziggurat.agents.flow import flow
-from ziggurat.agents.runnable import Runnable
 from ziggurat.calls.question import ask
 from ziggurat.calls.step import Step, step
-from ziggurat.core.context import Context
 from ziggurat.core.errors import NotRepeatable
-from ziggurat.core.event import Event
 from ziggurat.core.store import Store
 from ziggurat.messages.events import NodeChanged
-from ziggurat.plans.graph import Graph
-from ziggurat.plans.reducers import append
-from ziggurat.plans.state_graph import StateGraph
+from ziggurat.plans import Graph, StateGraph, append
 
 
 class Work(Struct):

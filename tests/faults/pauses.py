@@ -11,12 +11,12 @@ import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import NoReturn
+from typing import Any, NoReturn
 
+from tests.faults.watched import WatchedDisk
 from tests.faults.world import QUICK
 from ziggurat.core.errors import JournalError, RunNotFound
 from ziggurat.core.store import LogInfo, Row, chained
-from ziggurat.databases.disk import Disk
 from ziggurat.stores.file import FileStore
 from ziggurat.testing.clock import HandClock
 
@@ -28,7 +28,7 @@ LIMIT = 5.0
 """Seconds in which everything that one process does must be over."""
 
 
-class StoppingDisk(Disk):
+class StoppingDisk(WatchedDisk):
     """Stops this process before the k-th operation, counted from 1; operations and their ends count alike."""
 
     def __init__(self, number: int) -> None:
@@ -40,38 +40,16 @@ class StoppingDisk(Disk):
             signal.pthread_kill(threading.get_ident(), signal.SIGSTOP)
 
     @contextlib.contextmanager
-    def _around(self) -> Iterator[None]:
+    def around(self, what: str, *arguments: Any) -> Iterator[None]:
+        """Count."""
         self._count()
         yield
-        self._count()
-
-    def open(self, path: Path, *, fresh: bool) -> int:
-        with self._around():
-            return super().open(path, fresh=fresh)
+        if not what.startswith("sync"):
+            self._count()
 
     def write(self, at: int, data: bytes | memoryview) -> int:
-        with self._around():
-            return super().write(at, data[: max(1, len(data) // 2)])
-
-    def truncate(self, at: int, size: int) -> None:
-        with self._around():
-            super().truncate(at, size)
-
-    def sync(self, at: int) -> None:
-        """Count; nothing is to survive a power failure."""
-        self._count()
-
-    def sync_folder(self, path: Path) -> None:
-        """Count; nothing is to survive a power failure."""
-        self._count()
-
-    def make_folder(self, path: Path) -> None:
-        with self._around():
-            super().make_folder(path)
-
-    def rename(self, old: Path, new: Path) -> None:
-        with self._around():
-            super().rename(old, new)
+        """Write in two pieces."""
+        return super().write(at, data[: max(1, len(data) // 2)])
 
 
 def _rows(known: Sequence[Row], writer: str, count: int) -> list[Row]:

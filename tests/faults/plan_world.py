@@ -7,14 +7,12 @@ from contextlib import suppress
 from typing import Any
 
 from tests.faults.world import STEPS, World
-from ziggurat.agents.runnable import Runnable
+from ziggurat import Context, Runnable
 from ziggurat.calls.question import ask
 from ziggurat.calls.step import step
-from ziggurat.core.context import Context
 from ziggurat.core.errors import NotRepeatable
 from ziggurat.core.store import Store
-from ziggurat.plans.nodes import Branch, Loop, Map, Node, Parallel, Sequence, Task
-from ziggurat.plans.trees import workflow
+from ziggurat.plans import Branch, Loop, Map, Node, Parallel, Sequence, Task, workflow
 
 
 class PlanWorld(World):

@@ -11,17 +11,17 @@ from collections.abc import Callable, Iterable, Sequence
 from contextlib import closing
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any, Literal, Protocol
 
 from tests.faults.apsw_files import Files, connector
+from tests.faults.watched import WatchedDisk
 from tests.faults.world import QUICK, Ledger, World, finish
 from ziggurat.core.loss import accept_loss
 from ziggurat.core.store import LogInfo, Row, Store, chained, run_log
 from ziggurat.core.stored_rows import lines_of, read_rows
 from ziggurat.databases.disk import Disk
 from ziggurat.messages import stops
-from ziggurat.stores.file import FileStore
-from ziggurat.stores.sqlite import SqliteStore
+from ziggurat.stores import FileStore, SqliteStore
 from ziggurat.testing.clock import HandClock
 
 SECTOR = 512
@@ -189,9 +189,6 @@ def _moved(name: str, old: str, new: str) -> str:
     return name
 
 
-# -- recording ---------------------------------------------------------------------------------------------------
-
-
 class RecordingDisk(Disk):
     """Remembers what a store of files has asked for."""
 
@@ -260,16 +257,6 @@ class RecordingFiles(Files):
             steps.append(Step("sync_names", ""))
 
 
-class HastyDisk(Disk):
-    """Flushes nothing, where nothing is to survive."""
-
-    def sync(self, at: int) -> None:
-        """Do nothing."""
-
-    def sync_folder(self, path: Path) -> None:
-        """Do nothing."""
-
-
 class Kind(Protocol):
     """Opens a store in a folder, recording or not."""
 
@@ -279,36 +266,23 @@ class Kind(Protocol):
 def file_store(folder: Path, recording: Recording | None = None) -> Store:
     """Open a store of files; leases of a recording are of long ago, for its process lives on."""
     if recording is None:
-        return FileStore(folder / "runs", disk=HastyDisk())
+        return FileStore(folder / "runs", disk=WatchedDisk())
     return FileStore(folder / "runs", disk=RecordingDisk(folder, recording), clock=HandClock())
 
 
-def full(folder: Path, recording: Recording | None = None) -> Store:
-    """Open a database that flushes at each commit."""
-    if recording is None:
-        return SqliteStore(folder / "runs.db", synchronous="NORMAL")
-    return SqliteStore(
-        folder / "runs.db",
-        clock=HandClock(),
-        connect=connector(RecordingFiles(recording)),
-        disk=RecordingDisk(folder, recording),
-    )
+def database(synchronous: Literal["FULL", "NORMAL"]) -> Kind:
+    """Return what opens a database that flushes at each commit, or when its log is worked in."""
+
+    def opened(folder: Path, recording: Recording | None = None, /) -> Store:
+        if recording is None:
+            return SqliteStore(folder / "runs.db", synchronous="NORMAL")
+        files, disk = connector(RecordingFiles(recording)), RecordingDisk(folder, recording)
+        return SqliteStore(folder / "runs.db", synchronous=synchronous, clock=HandClock(), connect=files, disk=disk)
+
+    return opened
 
 
-def normal(folder: Path, recording: Recording | None = None) -> Store:
-    """Open a database that flushes when the log is worked in."""
-    if recording is None:
-        return full(folder)
-    return SqliteStore(
-        folder / "runs.db",
-        synchronous="NORMAL",
-        clock=HandClock(),
-        connect=connector(RecordingFiles(recording)),
-        disk=RecordingDisk(folder, recording),
-    )
-
-
-KINDS: dict[str, Kind] = {"file": file_store, "sqlite": full, "normal": normal}
+KINDS: dict[str, Kind] = {"file": file_store, "sqlite": database("FULL"), "normal": database("NORMAL")}
 
 
 async def record(kind: Kind, folder: Path, steps: int, makes: type[World] = World) -> Recording:
@@ -347,9 +321,6 @@ def _acknowledging(store: Any, recording: Recording) -> None:
         return new
 
     store.create, store.append, store.post = created, appended, posted
-
-
-# -- looking at what is left -------------------------------------------------------------------------------------
 
 
 @dataclass

@@ -25,18 +25,16 @@ from tests.faults.graph_world import GraphWorld
 from tests.faults.plan_world import PlanWorld
 from tests.faults.team_world import TeamWorld
 from tests.faults.world import DieAt, Ledger, Reached, Verdict, World, finish, nowhere
+from ziggurat import ModelResponse, ToolResult
 from ziggurat.core.codec import as_type
 from ziggurat.core.entries import Result
 from ziggurat.core.path import is_tool_call
 from ziggurat.core.store import Store, run_log
 from ziggurat.messages import stops
-from ziggurat.messages.model import ModelResponse
-from ziggurat.messages.parts import ToolResult
 from ziggurat.plans.causes import Update
 from ziggurat.runs.options import Environment
 from ziggurat.runs.stored import StoredRuns
-from ziggurat.stores.file import FileStore
-from ziggurat.stores.sqlite import SqliteStore
+from ziggurat.stores import FileStore, SqliteStore
 
 Opens = Callable[[], Store]
 """Opens a store as each process opens it."""

@@ -8,16 +8,11 @@ from zlib import crc32
 from tests.faults.world import STEPS, World
 from tests.teams.models import Answering, Reply
 from tests.teams.patterns import EVERY, built, member
-from ziggurat.agents.agent import Agent
-from ziggurat.agents.runnable import Runnable
+from ziggurat import Agent, Context, ModelRequest, Runnable, tool
 from ziggurat.calls.question import ask
-from ziggurat.core.context import Context
 from ziggurat.core.store import Store
-from ziggurat.messages.model import ModelRequest
 from ziggurat.messages.parts import tool_call
-from ziggurat.teams.desk import handoffs
-from ziggurat.teams.handoff import sequential_handoff
-from ziggurat.tools.function import tool
+from ziggurat.teams import handoffs, sequential_handoff
 
 
 class TeamWorld(World):

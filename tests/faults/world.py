@@ -12,21 +12,13 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from ziggurat.agents.agent import Agent
-from ziggurat.agents.runnable import Runnable
-from ziggurat.core.clock import SYSTEM_CLOCK, Clock
-from ziggurat.core.context import Context
+from ziggurat import Agent, Context, Event, ModelRequest, ModelResponse, Runnable, Usage, tool
+from ziggurat.core import SYSTEM_CLOCK, Clock, Store
 from ziggurat.core.entries import JournalEntry
-from ziggurat.core.event import Event
-from ziggurat.core.store import Store
+from ziggurat.messages import ToolCall, assistant, tool_call
 from ziggurat.messages.agent import AgentRun, Answer, Approve, Decision
 from ziggurat.messages.events import ModelEnded, ToolEnded
-from ziggurat.messages.message import assistant
-from ziggurat.messages.model import ModelRequest, ModelResponse
-from ziggurat.messages.parts import ToolCall, tool_call
-from ziggurat.messages.usage import Usage
 from ziggurat.runs.options import Environment
-from ziggurat.tools.function import tool
 
 STEPS = 20
 PROMPT = "Do all of it."

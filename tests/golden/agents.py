@@ -7,18 +7,12 @@ from typing import Any
 from msgspec import Struct
 
 from tests.hard_cases.support import ByTurn, results_in
-from ziggurat.agents.agent import Agent
-from ziggurat.agents.runnable import Runnable
-from ziggurat.core.context import Context
+from ziggurat import Agent, Context, ModelRequest, ModelResponse, Runnable, tool
 from ziggurat.core.errors import ModelError
-from ziggurat.layers.fallback import fallback
-from ziggurat.layers.retry import retry
-from ziggurat.messages.message import assistant
-from ziggurat.messages.model import ModelRequest, ModelResponse
-from ziggurat.messages.parts import Text, tool_call
+from ziggurat.layers import fallback, retry
+from ziggurat.messages import Text, assistant, tool_call
 from ziggurat.middleware.redaction import Redaction
 from ziggurat.models.scripted import ScriptedModel
-from ziggurat.tools.function import tool
 
 
 @tool

@@ -1,12 +1,11 @@
 """The way of a recording into a store, as if it had been made there."""
 
 from tests.golden.record import FOLDER, PROMPT
+from ziggurat import AgentRequest, user
 from ziggurat.core.codec import digest
 from ziggurat.core.entries import Ended
 from ziggurat.core.json_lines import read_entry
 from ziggurat.core.store import LogInfo, Row, Store, chained, run_log
-from ziggurat.messages.agent import AgentRequest
-from ziggurat.messages.message import user
 
 RECORDINGS = {f"{path.parent.name}/{path.stem}": path.read_bytes() for path in sorted(FOLDER.glob("version-*/*.jsonl"))}
 """What was recorded, by the version of the format and the name of the agent."""

@@ -16,18 +16,12 @@ from msgspec import Struct
 from tests.hard_cases.support import ByTurn, results, results_in
 from tests.samples import sample
 from tests.stores.places import PLACES
-from ziggurat.agents.agent import Agent
-from ziggurat.core.context import Context
+from ziggurat import Agent, AgentRun, Approve, Context, Middleware, ModelRequest, tool
 from ziggurat.core.errors import JournalMismatch, RunNotFound
 from ziggurat.core.event import Diverged, Event
 from ziggurat.core.store import Store
-from ziggurat.messages import stops
-from ziggurat.messages.agent import AgentRun, Approve
-from ziggurat.messages.middleware import Middleware
-from ziggurat.messages.model import ModelRequest
-from ziggurat.messages.parts import tool_call
+from ziggurat.messages import stops, tool_call
 from ziggurat.stores.local import LocalLogs
-from ziggurat.tools.function import tool
 
 DONE: list[str] = []
 

@@ -11,6 +11,7 @@ from msgspec.structs import replace
 from tests.growth.measure import Case, Make
 from tests.growth.room_messages import CONVERSATIONS, DELTAS, MESSAGES, given, over
 from tests.growth.shapes import JSON, SHAPES, TEXT, pieces
+from ziggurat import Message, ToolResult, user
 from ziggurat.core.context import root
 from ziggurat.http.sse import EventParser, ServerEvent
 from ziggurat.memory.contradiction import contradict, contradictions
@@ -20,11 +21,8 @@ from ziggurat.memory.record import MemoryRecord, pack
 from ziggurat.memory.similar import find_same, term_cosine, wording
 from ziggurat.memory.tfidf import TfIdf, tfidf
 from ziggurat.memory.words import indexed_words, query_words, terms
-from ziggurat.messages.conversation import Transcript
+from ziggurat.messages import ModelRequest, ToolSpec, Transcript
 from ziggurat.messages.delta import DeltaFilter, PartDelta, TextDelta, ThinkingDelta
-from ziggurat.messages.message import Message, user
-from ziggurat.messages.model import ModelRequest, ToolSpec
-from ziggurat.messages.parts import ToolResult
 from ziggurat.middleware import Redaction, Trim
 from ziggurat.middleware.secrets import Secrets, StreamMask
 from ziggurat.models.anthropic.from_wire import from_wire as from_anthropic

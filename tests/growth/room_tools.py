@@ -7,7 +7,7 @@ from msgspec import Struct
 from tests.growth.measure import Case
 from tests.growth.room_messages import LARGE, MESSAGES, given, over, values
 from tests.growth.shapes import DEEP, JSON, TEXT, pieces
-from ziggurat import Agent, ToolError, tool
+from ziggurat import Agent, Message, ModelResponse, Toolbox, ToolCall, ToolError, ToolResult, tool
 from ziggurat.agents.output import AnswerReader
 from ziggurat.agents.reply import accept_calls, judge_reply, refuse_calls, repair_message
 from ziggurat.calls.batch import not_executed
@@ -16,21 +16,14 @@ from ziggurat.core.errors import InvalidArguments
 from ziggurat.core.similar import similar
 from ziggurat.messages.caller import answer_in_text
 from ziggurat.messages.formatting import call_text, result_text, shortened
-from ziggurat.messages.message import Message
-from ziggurat.messages.model import ModelResponse
-from ziggurat.messages.parts import ToolCall, ToolResult
 from ziggurat.observe.line_wrapper import LineWrapper
 from ziggurat.testing import ScriptedModel
+from ziggurat.tools import FunctionTool, RawSchema, SchemaValidator, Signature
 from ziggurat.tools.arguments import explain, has_infinity, listing, read, shown
 from ziggurat.tools.arithmetic import evaluate
-from ziggurat.tools.function import FunctionTool
 from ziggurat.tools.normal_form import plain_form
-from ziggurat.tools.raw_schema import RawSchema
 from ziggurat.tools.results import error_result, result_of, text_of_error
 from ziggurat.tools.schema_cost import Unfolding, weight_of_patterns
-from ziggurat.tools.signature import Signature
-from ziggurat.tools.toolbox import Toolbox
-from ziggurat.tools.validator import SchemaValidator
 
 
 class Trip(Struct):

@@ -15,27 +15,17 @@ from typing import Any, TypeVar
 import msgspec
 
 from tests.hard_cases.support import ByTurn, results_in
-from ziggurat.agents.agent import Agent
+from ziggurat import Agent, AgentRun, Middleware, ModelRequest, ModelResponse, Service, Usage, tool
+from ziggurat.core import Context, name_of, root
 from ziggurat.core.codec import Raw, decode, encode, error_to_json
-from ziggurat.core.context import Context, root
 from ziggurat.core.errors import ModelError
-from ziggurat.core.facts import name_of
 from ziggurat.core.json_lines import as_error
-from ziggurat.core.service import Service
 from ziggurat.layers.retry import retry
-from ziggurat.messages.agent import AgentRun
-from ziggurat.messages.middleware import Middleware
-from ziggurat.messages.model import ModelRequest, ModelResponse
 from ziggurat.messages.parts import ToolCall, ToolResult, tool_call
-from ziggurat.messages.usage import Usage
 from ziggurat.runs.options import Environment
 from ziggurat.testing.clock import settle
-from ziggurat.tools.function import tool
 
 R = TypeVar("R")
-
-
-# -- the leaves: known by name in both processes ------------------------------------------------------------------
 
 
 @tool
@@ -81,9 +71,6 @@ def composite(*middleware: Middleware, store: Any = None) -> Agent:
     """Return the agent: all that is in it but its leaves is played again and again."""
     helper = Agent(INNER, name="helper", tools=[add]).layered(retry(attempts=3, base=0))
     return Agent(OUTER, name="desk", tools=[helper, add, pay, where], middleware=list(middleware), store=store)
-
-
-# -- the engine -----------------------------------------------------------------------------------------------------
 
 
 class Elsewhere(Middleware):
@@ -167,8 +154,6 @@ async def played(
         history.setdefault(path, []).append(worker.call(path, name, request))
 
 
-# -- the watch ------------------------------------------------------------------------------------------------------
-
 FORBIDDEN = frozenset(
     {"time", "monotonic", "perf_counter", "time_ns", "monotonic_ns", "perf_counter_ns", "urandom", "random"}
     | {"getrandbits", "getpid", "open", "connect", "stat", "getenv", "uuid4", "now", "sleep"}
@@ -202,9 +187,6 @@ class Watch:
 def _is_ours(frame: FrameType) -> bool:
     name = frame.f_globals.get("__name__", "")
     return name.startswith("ziggurat.") and not name.startswith("ziggurat.testing.")
-
-
-# -- the other process ----------------------------------------------------------------------------------------------
 
 
 async def serve() -> None:

@@ -4,14 +4,10 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from tests.agents.support import elsewhere
+from ziggurat import AgentRun, Context, ModelRequest, ModelResponse, ToolCall, ToolResult, Usage
 from ziggurat.core.clock import SYSTEM_CLOCK, Clock
-from ziggurat.core.context import Context
 from ziggurat.core.entries import JournalEntry
-from ziggurat.messages.agent import AgentRun
 from ziggurat.messages.message import Message, assistant
-from ziggurat.messages.model import ModelRequest, ModelResponse
-from ziggurat.messages.parts import ToolCall, ToolResult
-from ziggurat.messages.usage import Usage
 from ziggurat.runs.local import runs_of
 from ziggurat.runs.options import Environment
 

@@ -10,27 +10,14 @@ from tests.agents.support import assert_sendable
 from tests.hard_cases.support import ByTurn, entries_of, record, results_in, through_json
 from tests.stores.places import new_store
 from tests.wrong import wrong
-from ziggurat.agents.agent import Agent
-from ziggurat.agents.runnable import Runnable
+from ziggurat import Agent, Approvals, Budget, Context, Middleware, Runnable, Usage, stack, tool
 from ziggurat.core.codec import as_type
-from ziggurat.core.context import Context
 from ziggurat.core.entries import Decided, Intent
 from ziggurat.core.errors import AlreadyDecided, ConfigurationError
-from ziggurat.core.layer import stack
-from ziggurat.layers.cache import CacheStore, cache
-from ziggurat.layers.fallback import fallback
-from ziggurat.layers.hedge import hedge
-from ziggurat.layers.retry import retry
-from ziggurat.layers.timeout import timeout
-from ziggurat.messages import stops
+from ziggurat.layers import CacheStore, cache, fallback, hedge, retry, timeout
+from ziggurat.messages import ToolCall, ToolResult, stops, tool_call
 from ziggurat.messages.agent import AgentRun, Approve, Deny, Modify
-from ziggurat.messages.budget import Budget
-from ziggurat.messages.middleware import Middleware
-from ziggurat.messages.parts import ToolCall, ToolResult, tool_call
-from ziggurat.messages.usage import Usage
 from ziggurat.stores.local import LocalLogs
-from ziggurat.tools.approval import Approvals
-from ziggurat.tools.function import tool
 
 BYTES = '{ "amount":  "5",\n "to": "b\\u00f6b" }'
 """The arguments as the model writes them."""

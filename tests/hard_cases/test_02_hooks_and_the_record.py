@@ -12,23 +12,14 @@ from msgspec.structs import asdict, replace
 from tests.agents.support import Folded, assert_sendable, said
 from tests.hard_cases.support import ByTurn, results, results_in, through_json, written
 from tests.stores.places import new_store
-from ziggurat.agents.agent import Agent
-from ziggurat.core.context import Context
+from ziggurat import Agent, Approvals, Context, Message, Middleware, Service, Usage, layer, stack
 from ziggurat.core.errors import JournalMismatch
 from ziggurat.core.event import Diverged
-from ziggurat.core.layer import layer, stack
-from ziggurat.core.service import Service
-from ziggurat.messages import stops
+from ziggurat.messages import Effect, ModelRequest, ModelResponse, Part, Text, ToolCall, ToolResult, stops, tool_call
 from ziggurat.messages.agent import AgentRequest, AgentRun, Approve
-from ziggurat.messages.message import Message
-from ziggurat.messages.middleware import Middleware
-from ziggurat.messages.model import Effect, ModelRequest, ModelResponse
-from ziggurat.messages.parts import Part, Text, ToolCall, ToolResult, tool_call
-from ziggurat.messages.usage import Usage
 from ziggurat.models.scripted import ScriptedModel
 from ziggurat.stores.local import LocalLogs
 from ziggurat.testing.clock import settle
-from ziggurat.tools.approval import Approvals
 from ziggurat.tools.function import FunctionTool, tool
 
 SECRET = "hunter2"

@@ -8,24 +8,13 @@ import pytest
 from tests.agents.support import Folded, assert_sendable, said
 from tests.hard_cases.support import ByTurn, results, results_in, through_json
 from tests.stores.places import new_store
-from ziggurat.agents.agent import Agent
-from ziggurat.agents.runnable import Runnable
-from ziggurat.core.context import Context
+from ziggurat import Agent, AgentRun, Approve, Context, Runnable, Usage, stack
 from ziggurat.core.errors import ModelError, Timeout
 from ziggurat.core.event import Dropped, Event, Retrying
-from ziggurat.core.layer import stack
-from ziggurat.layers.fallback import fallback
-from ziggurat.layers.hedge import hedge
-from ziggurat.layers.retry import retry
-from ziggurat.layers.timeout import timeout
-from ziggurat.messages import stops
-from ziggurat.messages.agent import AgentRun, Approve
+from ziggurat.layers import fallback, hedge, retry, timeout
+from ziggurat.messages import Effect, ModelRequest, ModelResponse, assistant, stops, tool_call
 from ziggurat.messages.delta import TextDelta
 from ziggurat.messages.events import Delta
-from ziggurat.messages.message import assistant
-from ziggurat.messages.model import Effect, ModelRequest, ModelResponse
-from ziggurat.messages.parts import tool_call
-from ziggurat.messages.usage import Usage
 from ziggurat.models.scripted import Pause, ScriptedModel
 from ziggurat.runs.options import Environment
 from ziggurat.stores.local import LocalLogs
@@ -63,9 +52,6 @@ class Till:
             return "paid"
 
         return pay
-
-
-# -- retry around an agent -------------------------------------------------------------------------------------------
 
 
 @STREAMED
@@ -158,9 +144,6 @@ async def test_tries_are_answered_in_order_by_the_record() -> None:
     assert (run.usage, run.tool_calls) == (Usage(30, 3, requests=4), 2)
 
 
-# -- fallback --------------------------------------------------------------------------------------------------------
-
-
 @STREAMED
 async def test_a_fallback_from_one_model_to_another_gives_the_others_own_answer_also_on_replay(streamed: bool) -> None:
     def agent(first: ScriptedModel, second: ScriptedModel, store: LocalLogs) -> Agent:
@@ -227,9 +210,6 @@ async def test_on_resume_the_alternative_that_failed_stays_failed() -> None:
     assert healthy.calls == []
 
 
-# -- hedge -----------------------------------------------------------------------------------------------------------
-
-
 class Slow:
     """A model that says some of its answer and then takes its time; it knows what it cost when it is cancelled."""
 
@@ -287,9 +267,6 @@ async def test_of_a_hedge_of_agents_too(streamed: bool) -> None:
     again = await pair.replay("r")
     assert again.messages == run.messages
     assert never.calls == []
-
-
-# -- timeout ---------------------------------------------------------------------------------------------------------
 
 
 def _hangs(clerk_model: Any, outer_model: Any, store: LocalLogs, around: str) -> tuple[Agent, list[str]]:

@@ -12,27 +12,16 @@ from tests.agents.support import Folded, assert_sendable, elsewhere, said, strea
 from tests.hard_cases.support import written
 from tests.samples import sample
 from tests.stores.places import new_store
-from ziggurat.agents.agent import Agent
-from ziggurat.core.context import Context
+from ziggurat import Agent, AgentRun, Context, Middleware, ModelRequest, ModelResponse, stack, tool
 from ziggurat.core.event import Dropped
-from ziggurat.core.layer import stack
 from ziggurat.core.path import is_beneath
-from ziggurat.layers.fallback import fallback
-from ziggurat.layers.hedge import hedge
-from ziggurat.layers.retry import retry
-from ziggurat.messages import stops
-from ziggurat.messages.agent import AgentRun
+from ziggurat.layers import fallback, hedge, retry
+from ziggurat.messages import assistant, stops, tool_call
 from ziggurat.messages.delta import PartDelta, TextDelta
 from ziggurat.messages.events import AgentEnded, Delta, ModelEnded, ToolDelta, ToolEnded
-from ziggurat.messages.message import assistant
-from ziggurat.messages.middleware import Middleware
-from ziggurat.messages.model import ModelRequest, ModelResponse
-from ziggurat.messages.parts import tool_call
 from ziggurat.models.scripted import PAUSE, Pause, ScriptedModel, ScriptedReply
 from ziggurat.runs.options import Environment
-from ziggurat.testing.clock import HandClock
-from ziggurat.testing.leaks import assert_no_leaks
-from ziggurat.tools.function import tool
+from ziggurat.testing import HandClock, assert_no_leaks
 
 SECRET = "sk-12345"
 

@@ -8,23 +8,14 @@ import pytest
 from tests.agents.support import assert_sendable, elsewhere
 from tests.samples import sample
 from tests.stores.places import new_store
-from ziggurat.agents.agent import Agent
-from ziggurat.core.context import Context
+from ziggurat import Agent, AgentRun, Approve, Budget, Context, Usage, stack, tool
 from ziggurat.core.errors import ModelError
-from ziggurat.core.layer import stack
 from ziggurat.layers.retry import retry
-from ziggurat.messages import stops
-from ziggurat.messages.agent import AgentRun, Approve
-from ziggurat.messages.budget import Budget
-from ziggurat.messages.message import assistant
-from ziggurat.messages.model import ModelRequest, ModelResponse, ModelSettings
-from ziggurat.messages.parts import tool_call
-from ziggurat.messages.usage import Usage
+from ziggurat.messages import ModelRequest, ModelResponse, ModelSettings, assistant, stops, tool_call
 from ziggurat.models.scripted import ScriptedModel
 from ziggurat.runs.options import Environment
 from ziggurat.stores.local import LocalLogs
 from ziggurat.testing.clock import HandClock
-from ziggurat.tools.function import tool
 
 COST = 100
 """Tokens that each model call costs."""
@@ -217,9 +208,6 @@ async def test_a_refused_root_that_is_resumed_is_asked_again_with_what_was_spent
     assert more.usage.requests == 3
 
 
-# -- time --------------------------------------------------------------------------------------------------------
-
-
 def _worker(store: LocalLogs, works: float, **options: Any) -> Agent:
     @tool
     async def work(ctx: Context) -> str:
@@ -255,16 +243,16 @@ async def _continued(
         model = ScriptedModel(rules=[("start", tool_call("worker", input="go"))], always="over")
         return Agent(model, tools=[_worker(new_store(), works, name="worker")], store=store)
 
-    clock, store = HandClock(auto=True), new_store()
+    clock, store, run_id = HandClock(auto=True), new_store(), f"r-{works}"
     first = agent(store)
     prompt = "start" if nested else "go"
-    suspended = await first.run(prompt, run_id="r", environment=Environment(clock=clock))
+    suspended = await first.run(prompt, run_id=run_id, environment=Environment(clock=clock))
     await clock.advance(86_400)  # a person sleeps on it, which is free
     if not here:
         clock = HandClock(now=clock.now() + 1000, auto=True)
-        first = agent(elsewhere(store, "r", clock) if clocked else elsewhere(store, "r"))
+        first = agent(elsewhere(store, run_id, clock) if clocked else elsewhere(store, run_id))
     decisions = {item.id: Approve() for item in suspended.pending}
-    return suspended, await first.resume("r", decisions, environment=Environment(clock=clock))
+    return suspended, await first.resume(run_id, decisions, environment=Environment(clock=clock))
 
 
 @pytest.mark.parametrize(("here", "clocked"), [(False, True), (False, False), (True, True)])

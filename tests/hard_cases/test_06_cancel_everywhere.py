@@ -11,20 +11,13 @@ from tests.agents.support import assert_sendable, elsewhere, turns
 from tests.hard_cases.support import entries_of, ids_in
 from tests.samples import pairs, sample
 from tests.stores.places import close_opened, new_store
-from ziggurat.agents.agent import Agent
+from ziggurat import Agent, AgentRun, Middleware, ModelRequest, ModelResponse, stack, tool
 from ziggurat.core.errors import RunNotFound
-from ziggurat.core.layer import stack
-from ziggurat.layers.retry import retry
-from ziggurat.layers.timeout import timeout
-from ziggurat.messages import stops
-from ziggurat.messages.agent import AgentRun
-from ziggurat.messages.middleware import Middleware
-from ziggurat.messages.model import ModelRequest, ModelResponse
-from ziggurat.messages.parts import tool_call
+from ziggurat.layers import retry, timeout
+from ziggurat.messages import stops, tool_call
 from ziggurat.models.scripted import PAUSE, ScriptedModel
 from ziggurat.runs.drive import partial_of
 from ziggurat.stores.local import LocalLogs
-from ziggurat.tools.function import tool
 
 
 class World:

@@ -11,26 +11,15 @@ from tests.hard_cases.support import ByTurn, entries_of, ids_in, results, result
 from tests.stores.places import new_store
 from tests.stores.records import ids_of, journal_of
 from tests.turns import until
-from ziggurat.agents.agent import Agent
-from ziggurat.core.context import Context
+from ziggurat import Agent, Approvals, Approve, Budget, Context, Deny, Event, Middleware, Usage
 from ziggurat.core.entries import Entered
 from ziggurat.core.errors import ConfigurationError, ModelError
-from ziggurat.core.event import Event
-from ziggurat.messages import stops
-from ziggurat.messages.agent import Approve, Deny
-from ziggurat.messages.budget import Budget
+from ziggurat.messages import ModelRequest, ModelResponse, ToolCall, assistant, stops, tool_call
 from ziggurat.messages.events import ToolStarted, Warned
-from ziggurat.messages.message import assistant
-from ziggurat.messages.middleware import Middleware
-from ziggurat.messages.model import ModelRequest, ModelResponse
-from ziggurat.messages.parts import ToolCall, tool_call
-from ziggurat.messages.usage import Usage
 from ziggurat.models.scripted import Pause, ScriptedModel
 from ziggurat.runs.options import Environment
 from ziggurat.stores.local import LocalLogs
-from ziggurat.testing.clock import HandClock
-from ziggurat.testing.leaks import assert_no_leaks
-from ziggurat.tools.approval import Approvals
+from ziggurat.testing import HandClock, assert_no_leaks
 from ziggurat.tools.function import FunctionTool, tool
 
 

@@ -13,9 +13,8 @@ from tests.agents.support import timeless
 from tests.hard_cases import elsewhere
 from tests.hard_cases.elsewhere import Watch, Worker, composite, played
 from tests.stores.records import dump_of
+from ziggurat import Middleware, ToolCall, ToolResult
 from ziggurat.messages import stops
-from ziggurat.messages.middleware import Middleware
-from ziggurat.messages.parts import ToolCall, ToolResult
 from ziggurat.runs.options import Environment
 from ziggurat.stores.local import LocalLogs
 from ziggurat.testing.clock import HandClock

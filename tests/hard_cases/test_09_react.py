@@ -11,24 +11,14 @@ from msgspec import Struct
 from tests.agents.support import Folded, assert_sendable, elsewhere, said, streamed, timeless
 from tests.samples import sample
 from tests.stores.places import new_store
-from ziggurat.agents.agent import Agent
-from ziggurat.agents.callbacks import Callbacks
+from ziggurat import Agent, Approve, Budget, Callbacks, Message, ModelRequest, stack, tool, until_tool_called
 from ziggurat.agents.loop import REPAIRS
-from ziggurat.agents.stop import until_tool_called
-from ziggurat.core.layer import stack
 from ziggurat.layers.retry import retry
-from ziggurat.messages import stops
-from ziggurat.messages.agent import Approve
-from ziggurat.messages.budget import Budget
+from ziggurat.messages import Thinking, ToolCall, ToolResult, stops
 from ziggurat.messages.delta import TextDelta, ThinkingDelta, ToolCallDelta
 from ziggurat.messages.events import Delta, ModelEnded, ToolEnded, ToolStarted
-from ziggurat.messages.message import Message
-from ziggurat.messages.model import ModelRequest
-from ziggurat.messages.parts import Thinking, ToolCall, ToolResult
-from ziggurat.models.react_protocol import react
-from ziggurat.models.scripted import PAUSE, Pause, ScriptedModel, ScriptedReply
+from ziggurat.models import PAUSE, Pause, ScriptedModel, ScriptedReply, react
 from ziggurat.stores.local import LocalLogs
-from ziggurat.tools.function import tool
 
 ADD = 'Thought: I add {the} numbers.\nAction: add {"a": 1, "b": 2}\n'
 DONE = "Thought: That is it.\nAction: FINAL_ANSWER It is 3."
@@ -169,9 +159,6 @@ async def test_a_retry_in_mid_thought_leaves_one_thought() -> None:
         outside = ScriptedModel([*_letters(ADD)[:at], ConnectionError("gone")], _letters(ADD), DONE)
         agent = Agent(stack(outside, retry(attempts=2, base=0.0), react()), tools=TOOLS)
         assert timeless(await agent.run("1 + 2?")) == timeless(run)
-
-
-# -- the rest as with native calls -------------------------------------------------------------------------------
 
 
 def _native(*replies: ScriptedReply, **options: Any) -> Agent:

@@ -15,18 +15,15 @@ from typing import Any
 from tests.life.specification import ASKED, Life
 from tests.life.world import CHANGED, PER_CALL, Call, Plan, Process, World, decision, inner_calls, number_of, numbers
 from tests.stores.mortal import MortalStore
-from ziggurat import Approve, ConfigurationError
+from ziggurat import AgentRun, Approve, ConfigurationError
 from ziggurat.core.entries import Failure, Unanswered
 from ziggurat.core.errors import AlreadyDecided, LeaseHeld, RunExists, StoreError
 from ziggurat.core.journal import LocalJournal
 from ziggurat.core.store import run_log
-from ziggurat.messages.agent import AgentRun
 from ziggurat.messages.stops import status_of
 from ziggurat.messages.usage import Usage, as_usage
 from ziggurat.messages.validation import ValidationPolicy, validate
-from ziggurat.stores.file import FileStore
-from ziggurat.stores.local import LocalLogs
-from ziggurat.stores.sqlite import SqliteStore
+from ziggurat.stores import FileStore, LocalLogs, SqliteStore
 from ziggurat.testing.clock import HandClock
 
 PLACES = ("rows", "sqlite", "file")
@@ -53,8 +50,6 @@ class Story:
         self.numbers = 0
         self.log: list[str] = []
         self.opened: list[MortalStore] = []
-
-    # -- the actors ----------------------------------------------------------------------------------------------
 
     def process(self, lives: int | None = None, **options: Any) -> Process:
         """Start a process; it dies at its append number `lives`."""
@@ -103,8 +98,6 @@ class Story:
                 batch.append((name, self.numbers))
             steps.append(tuple(batch))
         return Plan(f"plan-{len(self.lives)}", tuple(steps))
-
-    # -- what must hold ------------------------------------------------------------------------------------------
 
     async def check(self, run_id: str, run: AgentRun, process: Process) -> None:
         """Compare a run as it was answered with the specification, the ledger and its own replay."""
@@ -156,8 +149,6 @@ class Story:
         own = {n for _, n in self.world.effects(name, run_id)}
         parent = self.lives[run_id].parent
         return own | self.happened(name, parent) if parent else own
-
-    # -- the actions ---------------------------------------------------------------------------------------------
 
     def choose(self, *stops: str) -> str | None:
         """Choose a run that stands in one of these ways; any run without a name."""

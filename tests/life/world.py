@@ -9,10 +9,8 @@ from msgspec import Struct
 
 from ziggurat import Agent, Approve, Budget, Context, Deny, ModelRequest, ModelResponse, ModelSettings, Modify, tool
 from ziggurat.core.errors import ModelError, ToolError
+from ziggurat.messages import Message, ToolCall, Usage, assistant
 from ziggurat.messages.agent import DidNotHappen, Happened, PendingItem
-from ziggurat.messages.message import Message, assistant
-from ziggurat.messages.parts import ToolCall
-from ziggurat.messages.usage import Usage
 
 PER_CALL = 11
 """Tokens of one model call."""

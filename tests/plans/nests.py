@@ -12,24 +12,15 @@ from typing import Annotated, Any
 
 from msgspec import Struct
 
-from ziggurat.agents.agent import Agent
+from ziggurat import Agent, Context, ModelRequest, ModelResponse, Runnable, ToolCall, Usage, tool
 from ziggurat.agents.flow import flow
-from ziggurat.agents.runnable import Runnable
 from ziggurat.calls.question import ask
 from ziggurat.calls.step import step
 from ziggurat.core.codec import canonical
-from ziggurat.core.context import Context
 from ziggurat.messages.agent import AgentRun, Answer, Approve, Decision
 from ziggurat.messages.message import assistant
-from ziggurat.messages.model import ModelRequest, ModelResponse
-from ziggurat.messages.parts import ToolCall
-from ziggurat.messages.usage import Usage
-from ziggurat.plans.graph import Graph
-from ziggurat.plans.nodes import Parallel, Task
-from ziggurat.plans.reducers import append
-from ziggurat.plans.trees import workflow
+from ziggurat.plans import Graph, Parallel, Task, append, workflow
 from ziggurat.teams.voting import majority
-from ziggurat.tools.function import tool
 
 
 class Trail(Struct):

@@ -5,18 +5,12 @@ import random
 from collections.abc import Mapping
 from typing import Any
 
-from ziggurat.agents.agent import Agent
+from ziggurat import Agent, ModelRequest, ModelResponse, ToolError, Usage, tool
 from ziggurat.agents.flow import Flow
 from ziggurat.core.context import AMBIENT, Context
-from ziggurat.core.errors import ToolError
 from ziggurat.messages.message import assistant
-from ziggurat.messages.model import ModelRequest, ModelResponse
-from ziggurat.messages.usage import Usage
-from ziggurat.plans.nodes import Branch, Loop, Map, Node, Parallel, Sequence, Task
-from ziggurat.plans.result import PlanResult
-from ziggurat.plans.trees import workflow
+from ziggurat.plans import Branch, Loop, Map, Node, Parallel, PlanResult, Sequence, Task, workflow
 from ziggurat.plans.variables import fill, text_of_value
-from ziggurat.tools.function import tool
 
 WORK = ("function", "once", "tool", "agent", "fail")
 GROUPS = ("sequence", "branch", "parallel", "map", "loop", "handled", "instead")

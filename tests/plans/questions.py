@@ -15,10 +15,7 @@ from ziggurat.calls.gather import gather
 from ziggurat.calls.question import ask
 from ziggurat.calls.step import step
 from ziggurat.messages.agent import Answer
-from ziggurat.plans.graph import Graph
-from ziggurat.plans.nodes import Parallel, Task
-from ziggurat.plans.reducers import append
-from ziggurat.plans.trees import workflow
+from ziggurat.plans import Graph, Parallel, Task, append, workflow
 from ziggurat.runs.options import Environment
 from ziggurat.stores.addresses import connect
 from ziggurat.testing.clock import HandClock

@@ -8,9 +8,8 @@ from typing import Annotated, Any
 
 from msgspec import Struct, field
 
-from ziggurat.plans.graph import Graph
+from ziggurat.plans import Graph, append
 from ziggurat.plans.graph_parts import Join
-from ziggurat.plans.reducers import append
 
 
 class Trail(Struct):

@@ -6,8 +6,7 @@ from typing import Annotated, Any, Literal
 
 from msgspec import Struct
 
-from ziggurat.plans.graph import Graph
-from ziggurat.plans.reducers import append, merge
+from ziggurat.plans import Graph, append, merge
 
 NodeFunction = Callable[["State"], Coroutine[Any, Any, list[str]]]
 

@@ -6,15 +6,9 @@ from typing import Any
 import pytest
 
 from tests.plans.states import State, add
-from ziggurat.agents.agent import Agent
-from ziggurat.core.errors import ConfigurationError
+from ziggurat import Agent, ConfigurationError
 from ziggurat.models.scripted import ScriptedModel
-from ziggurat.plans.executing import plan_execute
-from ziggurat.plans.graph import Graph
-from ziggurat.plans.htn import Planner, htn_flow
-from ziggurat.plans.htn_parts import Primitive
-from ziggurat.plans.nodes import Task
-from ziggurat.plans.trees import workflow
+from ziggurat.plans import Graph, Planner, Primitive, Task, htn_flow, plan_execute, workflow
 
 AGENT = Agent(ScriptedModel(always="done"))
 

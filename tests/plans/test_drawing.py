@@ -7,16 +7,12 @@ import pytest
 
 from tests.plans.plan_trees import Forest
 from tests.samples import sample
-from ziggurat.agents.agent import Agent
+from ziggurat import Agent, ConfigurationError, Event
 from ziggurat.agents.drawing import drawn
-from ziggurat.core.errors import ConfigurationError
-from ziggurat.core.event import Event
 from ziggurat.messages.events import NodeChanged
 from ziggurat.models.scripted import ScriptedModel
-from ziggurat.plans.drawing import draw_plan
-from ziggurat.plans.nodes import Branch, Loop, Task
+from ziggurat.plans import Branch, Loop, Task, draw_plan, workflow
 from ziggurat.plans.places import place_nodes
-from ziggurat.plans.trees import workflow
 
 
 async def test_a_branch_a_loop_and_what_they_say() -> None:

@@ -5,17 +5,12 @@ from typing import Any
 
 import pytest
 
-from ziggurat.agents.agent import Agent
-from ziggurat.core.errors import ConfigurationError
-from ziggurat.core.event import Event
-from ziggurat.messages import stops
+from ziggurat import Agent, ConfigurationError, Event, ModelRequest, tool
+from ziggurat.messages import stops, tool_call
 from ziggurat.messages.events import NodeChanged
-from ziggurat.messages.model import ModelRequest
-from ziggurat.messages.parts import tool_call
 from ziggurat.models.scripted import ScriptedModel
 from ziggurat.plans.executing import ExecutedPlan, plan_execute
 from ziggurat.stores.local import LocalLogs
-from ziggurat.tools.function import tool
 
 GOAL = "Research the latest Rust async developments"
 

@@ -10,18 +10,14 @@ from msgspec import UNSET, Struct, UnsetType
 from pydantic import BaseModel
 
 from tests.plans.states import State, add, notes_of, noting
+from ziggurat import ConfigurationError, Context, Event
 from ziggurat.agents.flow import flow
 from ziggurat.calls.question import ask
 from ziggurat.calls.step import step
-from ziggurat.core.context import Context
-from ziggurat.core.errors import ConfigurationError
-from ziggurat.core.event import Event
 from ziggurat.messages import stops
 from ziggurat.messages.agent import Answer
 from ziggurat.messages.events import NodeChanged
-from ziggurat.plans.graph import Graph
-from ziggurat.plans.graph_parts import END, START
-from ziggurat.plans.reducers import append
+from ziggurat.plans import END, START, Graph, append
 from ziggurat.stores.local import LocalLogs
 
 
@@ -241,9 +237,6 @@ async def test_several_nodes_may_be_the_first() -> None:
     assert await notes_of(graph) == ["a()", "b()", "c(ab)"]
 
 
-# -- nodes of all kinds ------------------------------------------------------------------------------------------------
-
-
 async def test_a_map_calls_a_function_for_each_item_in_order() -> None:
     @dataclass
     class Pages:
@@ -323,9 +316,6 @@ async def test_a_node_changes_nothing_but_what_it_returns() -> None:
     run = await graph.build("graph").run(State())
     assert isinstance(run.stop, stops.Failed)
     assert "a node does not change the state" in run.stop.error
-
-
-# -- what is recorded --------------------------------------------------------------------------------------------------
 
 
 async def test_what_was_done_is_not_done_again() -> None:

@@ -12,8 +12,7 @@ from tests.plans.states import State, add, noting
 from tests.wrong import wrong
 from ziggurat.calls.step import step
 from ziggurat.core.errors import ConfigurationError
-from ziggurat.plans.graph import Graph
-from ziggurat.plans.graph_parts import START
+from ziggurat.plans import START, Graph
 from ziggurat.plans.reducers import Reducer, append, merge
 
 

@@ -10,21 +10,16 @@ import pytest
 from msgspec import Struct, field
 
 from tests.plans.states import State, noting
-from ziggurat.agents.agent import Agent
+from ziggurat import Agent, Context, ModelRequest, ModelResponse
 from ziggurat.agents.flow import flow
 from ziggurat.calls.question import ask
 from ziggurat.calls.step import step
-from ziggurat.core.context import Context
 from ziggurat.core.entries import Result
 from ziggurat.core.errors import ConfigurationError, ModelError
 from ziggurat.core.json_lines import write_entry
-from ziggurat.messages import stops
+from ziggurat.messages import assistant, stops
 from ziggurat.messages.agent import Answer
-from ziggurat.messages.message import assistant
-from ziggurat.messages.model import ModelRequest, ModelResponse
-from ziggurat.plans.graph import Graph
-from ziggurat.plans.graph_parts import END, START
-from ziggurat.plans.reducers import append, merge
+from ziggurat.plans import END, START, Graph, append, merge
 from ziggurat.runs.local import runs_of
 from ziggurat.stores.local import LocalLogs
 

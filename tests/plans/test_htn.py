@@ -10,8 +10,7 @@ from tests.plans.htn_domains import MAX_DEPTH, MAX_STEPS, Domain, Everything, en
 from tests.samples import LONG, amount, sample
 from ziggurat.agents.agent import Agent
 from ziggurat.core.errors import ConfigurationError, JournalMismatch, LimitExceeded
-from ziggurat.messages import stops
-from ziggurat.messages.parts import tool_call
+from ziggurat.messages import stops, tool_call
 from ziggurat.models.scripted import ScriptedModel
 from ziggurat.plans.htn import Planner, htn_flow
 from ziggurat.plans.htn_parts import (
@@ -138,9 +137,6 @@ def test_a_bare_primitive_is_its_own_source() -> None:
     assert Planner([]).plan(Primitive("look")).steps == (HtnStep("look", {}, 0, "look"),)
 
 
-# -- what is legal, and whether there is a plan ------------------------------------------------------------------------
-
-
 def test_it_agrees_with_a_planner_that_tries_everything() -> None:
     outcomes = {True: 0, False: 0}
     went_back = 0
@@ -162,9 +158,6 @@ def test_it_agrees_with_a_planner_that_tries_everything() -> None:
         went_back += any(not refusal.reason.startswith(("a is", "b is", "c is")) for refusal in plan.refused)
     assert min(outcomes.values()) > amount(20, 150)
     assert went_back > amount(2, 20)
-
-
-# -- failures ----------------------------------------------------------------------------------------------------------
 
 
 def failure(*methods: Method, world: dict[str, Any] | None = None, **limits: int) -> NoPlan:
@@ -257,9 +250,6 @@ def test_a_search_that_blows_up_ends_at_its_limits(name: str | int) -> None:
     assert isinstance(raised.value, NoPlan)
     assert len(raised.value.refused) <= 200
     assert len(str(raised.value)) < 10_000
-
-
-# -- a model orders methods --------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(

@@ -9,14 +9,12 @@ import pytest
 from tests.observe.collector import Collector
 from tests.plans.nests import SHAPES, Nest, answers
 from tests.samples import sample
+from ziggurat import AgentRun, Budget
 from ziggurat.core.entries import Entered, Intent, JournalEntry, Result, Returned
 from ziggurat.core.path import is_beneath
 from ziggurat.messages import stops
-from ziggurat.messages.agent import AgentRun
-from ziggurat.messages.budget import Budget
 from ziggurat.runs.local import runs_of
-from ziggurat.stores.local import LocalLogs
-from ziggurat.stores.session import Session
+from ziggurat.stores import LocalLogs, Session
 
 PLANNED = ("graph", "plan")
 PAIRS = [(one, other) for one in SHAPES for other in SHAPES if one in PLANNED or other in PLANNED]

@@ -16,11 +16,9 @@ from ziggurat.core.entries import Decided
 from ziggurat.core.errors import ConfigurationError
 from ziggurat.layers.retry import retry
 from ziggurat.messages.agent import Answer
-from ziggurat.plans.nodes import Task
-from ziggurat.plans.trees import workflow
+from ziggurat.plans import Task, workflow
 from ziggurat.runs.local import runs_of
-from ziggurat.stores.addresses import connect
-from ziggurat.stores.local import LocalLogs
+from ziggurat.stores import LocalLogs, connect
 
 EFFECTS = ("Ann", "Ben", "charge", "ship", "last")
 

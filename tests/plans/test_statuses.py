@@ -9,21 +9,16 @@ import pytest
 from tests.plans.plan_trees import Forest
 from tests.plans.random_graphs import Trail, built, declared, pausing
 from tests.samples import sample
-from ziggurat.agents.agent import Agent
+from ziggurat import Agent, ConfigurationError, Event
 from ziggurat.agents.flow import flow
 from ziggurat.calls.question import ask
 from ziggurat.core.diagram import Diagram
 from ziggurat.core.entries import Result
-from ziggurat.core.errors import ConfigurationError
-from ziggurat.core.event import Event
 from ziggurat.messages import stops
 from ziggurat.messages.agent import Answer
 from ziggurat.messages.events import NodeChanged
 from ziggurat.models.scripted import ScriptedModel
-from ziggurat.plans.drawing import draw_plan
-from ziggurat.plans.nodes import Branch, Node, Parallel, Sequence, Task
-from ziggurat.plans.statuses import node_statuses
-from ziggurat.plans.trees import workflow
+from ziggurat.plans import Branch, Node, Parallel, Sequence, Task, draw_plan, node_statuses, workflow
 from ziggurat.runs.local import runs_of
 from ziggurat.stores.local import LocalLogs
 

@@ -8,30 +8,18 @@ import pytest
 from msgspec import Struct
 
 from tests.wrong import wrong
-from ziggurat.agents.agent import Agent
+from ziggurat import Agent, Approvals, Approve, ConfigurationError, Context, ModelRequest, ModelResponse, tool
 from ziggurat.agents.flow import flow
 from ziggurat.calls.step import step
-from ziggurat.core.context import Context
-from ziggurat.core.errors import ConfigurationError
 from ziggurat.core.event import Diverged, Event
 from ziggurat.core.facts import fact
-from ziggurat.layers.retry import retry
-from ziggurat.layers.timeout import timeout
-from ziggurat.messages import stops
-from ziggurat.messages.agent import Approve
+from ziggurat.layers import retry, timeout
+from ziggurat.messages import assistant, stops, tool_call
 from ziggurat.messages.events import NodeChanged
-from ziggurat.messages.message import assistant
-from ziggurat.messages.model import ModelRequest, ModelResponse
-from ziggurat.messages.parts import tool_call
 from ziggurat.messages.tool import SPEC
 from ziggurat.models.scripted import ScriptedModel
-from ziggurat.plans.conditions import asked, when
-from ziggurat.plans.nodes import Branch, Loop, Map, Node, Parallel, Sequence, Task
-from ziggurat.plans.result import PlanResult
-from ziggurat.plans.trees import workflow
+from ziggurat.plans import Branch, Loop, Map, Node, Parallel, PlanResult, Sequence, Task, asked, when, workflow
 from ziggurat.stores.local import LocalLogs
-from ziggurat.tools.approval import Approvals
-from ziggurat.tools.function import tool
 
 
 def echo(request: ModelRequest) -> str:
@@ -68,9 +56,6 @@ async def broken() -> str:
 async def search(query: str, limit: int = 5) -> str:
     """Search."""
     return f"{limit} for {query}"
-
-
-# -- tasks -----------------------------------------------------------------------------------------------------------
 
 
 async def test_a_task_is_a_prompt_an_agent_a_tool_or_a_function_and_its_output_a_variable() -> None:
@@ -173,9 +158,6 @@ async def test_the_fields_of_an_object_are_variables() -> None:
     assert (await plan.run(Order("Ada", 3))).text == "response to: Ada pays 3"
 
 
-# -- groups ----------------------------------------------------------------------------------------------------------
-
-
 async def test_parallel_nodes_see_a_snapshot_and_write_in_the_order_of_the_plan() -> None:
     nodes = Parallel([Task("n", function=double), Sequence([Task("m", function=double), Task("n", function=double)])])
     result = await result_of(nodes, Task("end", function=double))
@@ -258,9 +240,6 @@ async def test_an_agent_that_stops_before_it_decides_a_branch_ends_the_plan(repl
     assert "output=bool" not in run.error
 
 
-# -- failures --------------------------------------------------------------------------------------------------------
-
-
 async def statuses(*nodes: Node) -> dict[str, str]:
     """Return the last status of each node, from the events of a run."""
     changes: dict[str, str] = {}
@@ -332,9 +311,6 @@ async def test_time_limits_hold_for_a_task_and_for_a_whole_plan() -> None:
     ):  # fmt: skip
         run = await workflow(nodes).run("x")
         assert isinstance(run.stop, stops.TimedOut), run.stop
-
-
-# -- what cannot be a plan -------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(

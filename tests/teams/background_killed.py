@@ -8,12 +8,9 @@ from pathlib import Path
 
 from tests.hard_cases.killed import Deeds
 from tests.teams.models import Answering, after_tools
-from ziggurat.agents.agent import Agent
-from ziggurat.agents.runnable import Runnable
-from ziggurat.messages.model import ModelRequest
+from ziggurat import Agent, ModelRequest, Runnable, tool
 from ziggurat.messages.parts import ToolCall, tool_call
 from ziggurat.teams.delegating import background
-from ziggurat.tools.function import tool
 
 
 def lead(request: ModelRequest) -> str | list[ToolCall]:

@@ -2,11 +2,8 @@
 
 from collections.abc import Callable
 
-from ziggurat.core.context import Context
+from ziggurat import Context, ModelRequest, ModelResponse, ToolCall, Usage
 from ziggurat.messages.message import Message, assistant
-from ziggurat.messages.model import ModelRequest, ModelResponse
-from ziggurat.messages.parts import ToolCall
-from ziggurat.messages.usage import Usage
 
 Reply = str | ToolCall | list[ToolCall] | Message | Exception
 

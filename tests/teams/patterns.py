@@ -5,25 +5,23 @@ from typing import Any
 
 from tests.samples import sample
 from tests.teams.models import Answering
-from ziggurat.agents.agent import Agent
-from ziggurat.agents.runnable import Runnable
-from ziggurat.messages.model import ModelRequest
+from ziggurat import Agent, ModelRequest, Runnable
 from ziggurat.messages.parts import ToolCall, tool_call
-from ziggurat.teams.chatting import group_chat
-from ziggurat.teams.debating import debate
-from ziggurat.teams.delegating import background
-from ziggurat.teams.desk import handoffs
+from ziggurat.teams import background, debate, group_chat, handoffs, ledger_team, mesh, ring, star, swarm
 from ziggurat.teams.handoff import sequential_handoff
-from ziggurat.teams.networks import mesh, ring, star
-from ziggurat.teams.planning import ledger_team
-from ziggurat.teams.swarming import swarm
 from ziggurat.teams.voting import majority, parallel
 
 Build = Callable[..., Runnable]
 
 
-def member(name: str, reply: Any) -> Agent:
-    return Agent(Answering(reply), name=name)
+def member(name: str, reply: Any, **arguments: Any) -> Agent:
+    """Return an agent whose model gives this reply, or that of a function of the request."""
+    return Agent(Answering(reply), name=name, **arguments)
+
+
+def shown(agent: Any, number: int = -1) -> list[str]:
+    """Return the texts that the model of a member was shown."""
+    return [message.text for message in agent.model.asked[number].messages]
 
 
 def handing(worker: Runnable, **arguments: Any) -> Runnable:

@@ -12,18 +12,10 @@ from collections.abc import Sequence
 
 from tests.teams.models import Answering, after_tools
 from tests.teams.patterns import EVERY, PATTERNS, built
-from ziggurat.agents.agent import Agent
-from ziggurat.agents.runnable import Runnable
-from ziggurat.core.context import Context
-from ziggurat.core.event import Event
-from ziggurat.core.service import Service
-from ziggurat.messages.agent import AgentRun
+from ziggurat import Agent, AgentRun, Context, Event, Middleware, ModelRequest, ModelResponse, Runnable, Service, tool
 from ziggurat.messages.events import AgentStarted, ModelStarted
-from ziggurat.messages.middleware import Middleware
-from ziggurat.messages.model import ModelRequest, ModelResponse
 from ziggurat.messages.parts import tool_call
 from ziggurat.teams.desk import handoffs
-from ziggurat.tools.function import tool
 
 PERMISSIONS = ["network", "file_read", "secret_access", "database_read"]
 
@@ -45,9 +37,6 @@ class Dawdle(Middleware):
     async def _wait(self) -> None:
         for _ in range(self._chance.randrange(6)):
             await asyncio.sleep(0)
-
-
-# -- orders of completion ----------------------------------------------------------------------------------------------
 
 
 def _worker() -> Agent:
@@ -95,9 +84,6 @@ async def orders(case: Sequence[str], count: int, seed: int) -> list[str]:
         if paths != expected_paths:
             wrong.append(f"{case}, order {number}: the paths differ")
     return wrong
-
-
-# -- trees -------------------------------------------------------------------------------------------------------------
 
 
 def tree(

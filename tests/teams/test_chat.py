@@ -8,12 +8,8 @@ import pytest
 from tests.hard_cases.support import through_json
 from tests.teams.models import Answering
 from tests.wrong import wrong
-from ziggurat.agents.agent import Agent
-from ziggurat.agents.runnable import Runnable
-from ziggurat.core.errors import ConfigurationError
+from ziggurat import Agent, ConfigurationError, Message, ModelRequest, Runnable
 from ziggurat.messages import stops
-from ziggurat.messages.message import Message
-from ziggurat.messages.model import ModelRequest
 from ziggurat.stores.local import LocalLogs
 from ziggurat.teams.chatting import group_chat, name_in
 from ziggurat.teams.result import TeamResult

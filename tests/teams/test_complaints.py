@@ -14,34 +14,16 @@ import pytest
 
 from tests.samples import sample
 from tests.teams.models import Answering, after_tools
-from tests.teams.patterns import ALONE, CASES, built
+from tests.teams.patterns import ALONE, CASES, built, member
 from tests.wrong import wrong
-from ziggurat.agents.agent import Agent
-from ziggurat.agents.runnable import Runnable
-from ziggurat.core.context import Context
-from ziggurat.core.errors import ConfigurationError
-from ziggurat.core.event import Event
-from ziggurat.core.scope import Key
-from ziggurat.messages import stops
-from ziggurat.messages.budget import Budget
+from ziggurat import Agent, Budget, ConfigurationError, Context, Event, Key, Middleware, ModelRequest, Runnable, tool
+from ziggurat.messages import ToolCall, stops, tool_call
 from ziggurat.messages.delta import Fold
 from ziggurat.messages.events import AgentStarted, Delta
-from ziggurat.messages.middleware import Middleware
-from ziggurat.messages.model import ModelRequest
-from ziggurat.messages.parts import ToolCall, tool_call
 from ziggurat.models.scripted import PAUSE, ScriptedModel
 from ziggurat.stores.local import LocalLogs
-from ziggurat.teams.chatting import group_chat
-from ziggurat.teams.desk import handoffs
+from ziggurat.teams import group_chat, handoffs, ledger_team, majority, parallel, swarm
 from ziggurat.teams.handoff import Handoff, HandoffState, HandoffTool
-from ziggurat.teams.planning import ledger_team
-from ziggurat.teams.swarming import swarm
-from ziggurat.teams.voting import majority, parallel
-from ziggurat.tools.function import tool
-
-
-def member(name: str, reply: Any, **arguments: Any) -> Agent:
-    return Agent(Answering(reply), name=name, **arguments)
 
 
 class Requests(Middleware):
@@ -52,9 +34,6 @@ class Requests(Middleware):
 
     async def before_model(self, request: ModelRequest, ctx: Context) -> None:
         self.requests.append((ctx.path, request))
-
-
-# -- histories ---------------------------------------------------------------------------------------------------------
 
 
 def passing_on(count: int) -> Runnable:
@@ -153,9 +132,6 @@ async def test_who_is_not_to_see_what_was_said_before_does_not() -> None:
     assert seen.requests[-1][0].endswith("later/step-1/model")
 
 
-# -- tools -------------------------------------------------------------------------------------------------------------
-
-
 async def test_tools_of_handing_over_stand_beside_those_of_the_agent() -> None:
     # agent-framework 1850: they replace its own; adk 3736: an unknown target ends the run; adk 5462: the last one wins
     @tool
@@ -209,9 +185,6 @@ async def test_what_a_run_passes_to_tools_reaches_the_innermost_member(case: Seq
     assert set(seen) == {"blue"}
 
 
-# -- limits ------------------------------------------------------------------------------------------------------------
-
-
 async def test_every_team_ends_by_default() -> None:
     # agent-framework: no limit of turns in group chats, none of rounds in magentic; strands 3461: no ping-pong is found
     a, b = member("a", "a"), member("b", "b")
@@ -248,9 +221,6 @@ async def test_a_limit_of_a_member_holds_for_it_in_any_team(case: Sequence[str])
     run = await built(case, worker).run("go")
     assert 0 < len(used) <= 3 * len(turns)
     assert not isinstance(run.stop, stops.Failed) or "tool_calls" in str(run.stop)
-
-
-# -- members that work at the same time --------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("seed", sample(range(10), 3))

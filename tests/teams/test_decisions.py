@@ -7,16 +7,9 @@ import pytest
 from tests.teams.models import Answering, after_tools
 from tests.teams.patterns import CASES, built, member
 from tests.wrong import wrong
-from ziggurat.agents.agent import Agent
-from ziggurat.agents.runnable import Runnable
-from ziggurat.core.errors import ConfigurationError
-from ziggurat.messages import stops
-from ziggurat.messages.agent import Modify
-from ziggurat.messages.parts import ToolCall, tool_call
-from ziggurat.teams.desk import handoffs
-from ziggurat.teams.voting import majority
-from ziggurat.tools.approval import Approvals
-from ziggurat.tools.function import tool
+from ziggurat import Agent, Approvals, ConfigurationError, Modify, Runnable, tool
+from ziggurat.messages import ToolCall, stops, tool_call
+from ziggurat.teams import handoffs, majority
 
 
 def paying(name: str = "worker", parameter: str = "amount") -> tuple[Agent, list[int]]:

@@ -13,21 +13,12 @@ from msgspec import json
 
 from tests.teams.background_killed import team_of
 from tests.teams.models import Answering, after_tools
-from ziggurat.agents.agent import Agent
-from ziggurat.agents.runnable import Runnable
-from ziggurat.core.context import Context
-from ziggurat.core.errors import ConfigurationError
-from ziggurat.core.event import Event
-from ziggurat.messages import stops
-from ziggurat.messages.agent import AgentRun, Approve
-from ziggurat.messages.budget import Budget
+from ziggurat import Agent, AgentRun, Approve, Budget, ConfigurationError, Context, Event, Runnable, tool
+from ziggurat.messages import ModelRequest, ModelResponse, ToolCall, stops, tool_call
 from ziggurat.messages.events import AgentEnded
-from ziggurat.messages.model import ModelRequest, ModelResponse
-from ziggurat.messages.parts import ToolCall, tool_call
 from ziggurat.stores.local import LocalLogs
 from ziggurat.teams.assignments import Report
 from ziggurat.teams.delegating import background
-from ziggurat.tools.function import tool
 
 Reports = list[tuple[str, str, str]]
 

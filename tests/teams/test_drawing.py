@@ -9,20 +9,12 @@ from tests.samples import sample
 from tests.teams.models import Answering
 from tests.teams.patterns import ALONE, CASES, NAMES, NESTED, PATTERNS, built, member
 from tests.teams.test_everywhere import ids
-from ziggurat.agents.agent import Agent
-from ziggurat.agents.runnable import Runnable
-from ziggurat.core.diagram import DIAGRAM, Diagram
-from ziggurat.core.facts import fact
+from ziggurat import Agent, Approve, ModelRequest, Runnable, tool
+from ziggurat.core import DIAGRAM, Diagram, fact
 from ziggurat.layers.timeout import timeout
-from ziggurat.messages.agent import Approve
-from ziggurat.messages.model import ModelRequest
 from ziggurat.messages.parts import ToolCall, tool_call
-from ziggurat.teams.chatting import group_chat
-from ziggurat.teams.debating import debate
-from ziggurat.teams.desk import handoffs
+from ziggurat.teams import debate, group_chat, handoffs, swarm
 from ziggurat.teams.handoff import composite_handoff, explicit_handoff, multi_handoff, sequential_handoff
-from ziggurat.teams.swarming import swarm
-from ziggurat.tools.function import tool
 
 ANN, BEN, CEM = (member(name, "x") for name in ("ann", "ben", "cem"))
 

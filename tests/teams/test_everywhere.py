@@ -15,21 +15,13 @@ from tests.teams.models import Answering, after_tools
 from tests.teams.patterns import ALONE, CASES, NESTED, built, member
 from tests.teams.storms import Dawdle, orders, trees
 from tests.wrong import wrong
-from ziggurat.agents.agent import Agent
-from ziggurat.agents.runnable import Runnable
+from ziggurat import Agent, Budget, Context, Event, Middleware, Runnable, tool
 from ziggurat.agents.stop import Progress, stop_when, until_tool_called
 from ziggurat.calls.question import ask
-from ziggurat.core.context import Context
-from ziggurat.core.event import Event
-from ziggurat.messages import stops
+from ziggurat.messages import Effect, ModelRequest, stops, tool_call
 from ziggurat.messages.agent import AgentRun, Answer, Approve
-from ziggurat.messages.budget import Budget
 from ziggurat.messages.events import AgentEnded, AgentStarted, ModelStarted
-from ziggurat.messages.middleware import Middleware
-from ziggurat.messages.model import Effect, ModelRequest
-from ziggurat.messages.parts import tool_call
 from ziggurat.stores.local import LocalLogs
-from ziggurat.tools.function import tool
 
 
 @tool

@@ -8,19 +8,12 @@ from msgspec import Struct
 from tests.hard_cases.support import through_json
 from tests.teams.models import Answering, Reply, after_tools
 from tests.wrong import wrong
-from ziggurat.agents.agent import Agent
-from ziggurat.agents.runnable import Runnable
-from ziggurat.core.errors import ConfigurationError
-from ziggurat.core.event import Event
-from ziggurat.messages import stops
-from ziggurat.messages.agent import Approve, Deny
+from ziggurat import Agent, Approvals, Approve, ConfigurationError, Deny, Event, ModelRequest, Runnable, tool
+from ziggurat.messages import HandoffItem, ValidationPolicy, stops, validate
 from ziggurat.messages.events import HandedOff
-from ziggurat.messages.items import HandoffItem
 from ziggurat.messages.message import Message, assistant, taint_of, user
 from ziggurat.messages.middleware import Middleware
-from ziggurat.messages.model import ModelRequest
 from ziggurat.messages.parts import Thinking, ToolCall, ToolResult, tool_call
-from ziggurat.messages.validation import ValidationPolicy, validate
 from ziggurat.models.scripted import ScriptedModel
 from ziggurat.stores.local import LocalLogs
 from ziggurat.teams.desk import handoffs
@@ -33,8 +26,6 @@ from ziggurat.teams.handoff import (
     multi_handoff,
     sequential_handoff,
 )
-from ziggurat.tools.approval import Approvals
-from ziggurat.tools.function import tool
 
 
 def agent(name: str, *replies: Reply, **arguments: object) -> Agent:
@@ -279,9 +270,6 @@ async def test_what_was_said_before_a_failure_is_kept() -> None:
     run = await handoffs(agent("a", to("b")), agent("b", ValueError("broken"))).run("go")
     assert isinstance(run.stop, stops.Failed)
     assert names_of(run.messages)[:2] == [("user", None), ("assistant", "a")]
-
-
-# -- visibility --------------------------------------------------------------------------------------------------------
 
 
 def desk_with(visibility: object) -> tuple[Runnable, list[Agent]]:

@@ -9,11 +9,9 @@ import pytest
 from tests.hard_cases.support import through_json
 from tests.teams.models import Answering
 from tests.wrong import wrong
-from ziggurat.agents.agent import Agent
-from ziggurat.agents.runnable import Runnable
+from ziggurat import Agent, ModelRequest, Runnable
 from ziggurat.core.errors import InvalidArguments
 from ziggurat.messages import stops
-from ziggurat.messages.model import ModelRequest
 from ziggurat.stores.local import LocalLogs
 from ziggurat.teams.planning import Progress, ledger_team, progress_in
 

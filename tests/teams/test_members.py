@@ -6,33 +6,12 @@ from typing import Any
 import pytest
 
 from tests.teams.models import Answering
+from tests.teams.patterns import member
 from tests.wrong import wrong
-from ziggurat.agents.agent import Agent
-from ziggurat.agents.runnable import Runnable
-from ziggurat.core.errors import ConfigurationError
-from ziggurat.messages import stops
-from ziggurat.messages.agent import Deny
-from ziggurat.messages.message import Message
-from ziggurat.messages.model import ModelRequest
-from ziggurat.messages.parts import tool_call
-from ziggurat.teams.chatting import group_chat
-from ziggurat.teams.debating import debate
-from ziggurat.teams.desk import handoffs
+from ziggurat import Agent, Approvals, ConfigurationError, Deny, Message, ModelRequest, Runnable, tool
+from ziggurat.messages import stops, tool_call
+from ziggurat.teams import TeamResult, debate, group_chat, handoffs, ledger_team, majority, parallel, swarm
 from ziggurat.teams.handoff import Handoff, HandoffState, HandoffTool, explicit_handoff
-from ziggurat.teams.planning import ledger_team
-from ziggurat.teams.result import TeamResult
-from ziggurat.teams.swarming import swarm
-from ziggurat.teams.voting import majority, parallel
-from ziggurat.tools.approval import Approvals
-from ziggurat.tools.function import tool
-
-
-def member(name: str, reply: Any, **arguments: Any) -> Agent:
-    return Agent(Answering(reply), name=name, **arguments)
-
-
-def shown(agent: Runnable, number: int = -1) -> list[str]:
-    return [message.text for message in wrong(agent).model.asked[number].messages]
 
 
 async def test_a_tool_of_handing_over_takes_an_optional_reason_and_context() -> None:

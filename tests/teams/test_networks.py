@@ -7,13 +7,9 @@ import pytest
 
 from tests.samples import amount
 from tests.teams.models import Answering, Reply
-from ziggurat.agents.agent import Agent
-from ziggurat.agents.runnable import Runnable
-from ziggurat.core.errors import ConfigurationError
+from ziggurat import Agent, ConfigurationError, ModelRequest, Runnable
 from ziggurat.messages import stops
-from ziggurat.messages.model import ModelRequest
-from ziggurat.teams.networks import mesh, ring, star
-from ziggurat.teams.result import TeamResult
+from ziggurat.teams import TeamResult, mesh, ring, star
 from ziggurat.teams.rounds import REVIEW, REVISION, SYNTHESIS
 
 Heard = Callable[[str, str], bool]

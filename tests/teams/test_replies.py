@@ -11,28 +11,17 @@ from hypothesis import strategies as st
 
 from tests.agents.support import assert_sendable
 from tests.samples import sample
-from tests.teams.models import Answering
+from tests.teams.patterns import member
 from tests.wrong import wrong
-from ziggurat.agents.agent import Agent
-from ziggurat.agents.runnable import Runnable
+from ziggurat import Agent, ModelRequest, Runnable
 from ziggurat.core.errors import InvalidArguments
-from ziggurat.messages import stops
-from ziggurat.messages.message import Message, assistant
-from ziggurat.messages.model import ModelRequest
-from ziggurat.messages.parts import Thinking, tool_call
+from ziggurat.messages import Message, Thinking, assistant, stops, tool_call
 from ziggurat.stores.local import LocalLogs
+from ziggurat.teams import TeamResult, handoffs, ledger_team, parallel
 from ziggurat.teams.chatting import DONE, group_chat, name_in
 from ziggurat.teams.debating import debate, parse_score
-from ziggurat.teams.desk import handoffs
-from ziggurat.teams.planning import ledger_team
 from ziggurat.teams.replies import value_in
-from ziggurat.teams.result import TeamResult
 from ziggurat.teams.swarming import listed_in, swarm
-from ziggurat.teams.voting import parallel
-
-
-def member(name: str, reply: Any) -> Agent:
-    return Agent(Answering(reply), name=name)
 
 
 def odd(reply: Any) -> Agent:

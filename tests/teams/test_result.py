@@ -5,8 +5,7 @@ import pytest
 from tests.teams.patterns import NAMES, PATTERNS, member
 from ziggurat.calls.decisions import MEMBERS
 from ziggurat.core.facts import fact
-from ziggurat.teams.debating import debate
-from ziggurat.teams.result import TeamResult
+from ziggurat.teams import TeamResult, debate
 
 
 @pytest.mark.parametrize("name", NAMES)

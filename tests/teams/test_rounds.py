@@ -11,31 +11,15 @@ from msgspec import Struct
 
 from tests.hard_cases.support import through_json
 from tests.teams.models import Answering, Reply
+from tests.teams.patterns import member, shown
 from tests.wrong import wrong
-from ziggurat.agents.agent import Agent
-from ziggurat.agents.runnable import Runnable
-from ziggurat.core.context import Context
-from ziggurat.core.errors import ConfigurationError
+from ziggurat import Agent, AgentRun, ConfigurationError, Context, ModelRequest, ModelResponse, Runnable
 from ziggurat.messages import stops
-from ziggurat.messages.agent import AgentRun
-from ziggurat.messages.model import ModelRequest, ModelResponse
 from ziggurat.models.scripted import ScriptedModel
 from ziggurat.stores.local import LocalLogs
+from ziggurat.teams import TeamResult, majority, parallel
 from ziggurat.teams.debating import debate, parse_score
-from ziggurat.teams.result import TeamResult
 from ziggurat.teams.swarming import NOTHING, Subtask, converge, listed_in, split_task, swarm
-from ziggurat.teams.voting import majority, parallel
-
-
-def member(name: str, reply: Any) -> Agent:
-    return Agent(Answering(reply), name=name)
-
-
-def shown(agent: Runnable, number: int = -1) -> list[str]:
-    return [message.text for message in wrong(agent).model.asked[number].messages]
-
-
-# -- parallel and majority ---------------------------------------------------------------------------------------------
 
 
 async def test_a_leader_makes_one_answer_of_those_of_the_members() -> None:
@@ -141,9 +125,6 @@ async def test_at_most_so_many_members_work_at_the_same_time(limit: int | None) 
     assert Counting.most == (limit or 7)
 
 
-# -- debate ------------------------------------------------------------------------------------------------------------
-
-
 def debater(name: str, score: str, argument: str = "") -> Agent:
     """Return a debater that scores all others alike."""
 
@@ -230,9 +211,6 @@ def test_a_score_is_a_number_from_0_to_1(text: str) -> None:
 )
 def test_the_first_number_is_the_score(text: str, score: float) -> None:
     assert parse_score(text) == score
-
-
-# -- swarm -------------------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(

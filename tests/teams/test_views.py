@@ -10,15 +10,12 @@ import pytest
 from tests.samples import sample
 from tests.teams.models import Answering
 from tests.teams.patterns import NAMES, PATTERNS, member
-from ziggurat.agents.agent import Agent
-from ziggurat.agents.runnable import Runnable
+from ziggurat import Agent, Runnable
 from ziggurat.cli.show import show_as
 from ziggurat.messages.parts import tool_call
 from ziggurat.models.scripted import ScriptedModel
 from ziggurat.observe.console import ConsoleView
-from ziggurat.teams.desk import handoffs
-from ziggurat.teams.networks import star
-from ziggurat.teams.voting import majority
+from ziggurat.teams import handoffs, majority, star
 
 
 def team_in(folder: Path) -> tuple[Runnable, str]:
@@ -29,41 +26,17 @@ def team_in(folder: Path) -> tuple[Runnable, str]:
     return star(member("leader", "hm"), member("ann", "a"), desk, rounds=2, store=store), store
 
 
-def without_times(text: str) -> list[str]:
-    return [re.sub(r" · tokens.*|  +[\d.]+ m?s", "", line).rstrip() for line in text.splitlines()]
-
-
-async def test_the_console_shows_rounds_handoffs_and_who_answered(tmp_path: Path) -> None:
-    out = io.StringIO()
+async def test_the_console_and_the_record_show_rounds_handoffs_and_who_answered(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (team, store), out = team_in(tmp_path), io.StringIO()
     with ConsoleView(out, text=False) as view:
-        await team_in(tmp_path)[0].run("go", listeners=[view])
-    lines = without_times(out.getvalue())
-    assert [line.strip() for line in lines if "round" in line or "hands" in line or "(" in line] == [
-        "round 1",
-        '● handoff_to_ben(reason="<urgent>")',
-        "triage hands over to ben: <urgent>",
-        "desk (ben): 2 steps · 1 tool call",
-        "round 2",
-        "desk (ben): 1 step",
-    ]
-
-
-async def test_the_record_shows_members_rounds_and_handoffs(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    team, store = team_in(tmp_path)
-    await team.run("go", run_id="r")
+        await team.run("go", run_id="r", listeners=[view])
     assert await asyncio.to_thread(show_as, "r", store, None, None) == 0
-    lines = without_times(capsys.readouterr().out)
-    told = [line.strip() for line in lines if re.search(r"round|hands|team|\(ben\)", line)]
-    assert [re.sub(r"^[\d.]+ s +", "", line) for line in told] == [
-        "star: entered, a team of leader, ann, desk",
-        "round 1",
-        "desk: entered, a team of triage, ben",
-        "triage hands over to ben: <urgent>",
-        "desk (ben): completed",
-        "round 2",
-        "desk: entered, a team of triage, ben",
-        "desk (ben): completed",
-    ]
+    for shown in (out.getvalue(), capsys.readouterr().out):
+        places = [shown.index(text) for text in ("round 1", "triage hands over to ben: <urgent>", "round 2")]
+        assert places == sorted(places)
+        assert shown.count("desk (ben): ") == 2
 
 
 async def test_a_notebook_shows_who_said_what(tmp_path: Path) -> None:
