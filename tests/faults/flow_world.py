@@ -99,10 +99,7 @@ class FlowWorld(World):
 
     def _acknowledge(self, said: str) -> None:
         """Acknowledge a step to the outside, whose result is on record when the flow has it."""
-        path = said.partition(": ")[0]
-        self.reached("before event", path)
-        self.ledger.write(acknowledged=path, said=said)
-        self.reached("after event", path)
+        self.acknowledge(said.partition(": ")[0], said)
 
     async def _wait(self, number: int) -> None:
         if number == 4:

@@ -99,15 +99,10 @@ class GraphWorld(World):
 
     def _acknowledge(self, said: str) -> None:
         """Acknowledge a step to the outside: its path is in what it returned."""
-        path = said.partition(": ")[0]
-        self.reached("before event", path)
-        self.ledger.write(acknowledged=path, said=said)
-        self.reached("after event", path)
+        self.acknowledge(said.partition(": ")[0], said)
 
     async def heard(self, event: Event) -> None:
         """Acknowledge nodes to the outside, and tools: what is heard of must never be lost."""
         if isinstance(event, NodeChanged) and event.node == "plain" and event.changes and not event.replayed:
-            self.reached("before event", event.path)
-            self.ledger.write(acknowledged=event.path, said=event.changes[0]["notes"][0])
-            self.reached("after event", event.path)
+            self.acknowledge(event.path, event.changes[0]["notes"][0])
         await super().heard(event)

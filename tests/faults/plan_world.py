@@ -96,9 +96,7 @@ class PlanWorld(World):
             for each in said if isinstance(said, list) else [said]:
                 path, colon, _ = (each or "").partition(": ")
                 if colon and "/" in path:
-                    self.reached("before event", path)
-                    self.ledger.write(acknowledged=path, said=each)
-                    self.reached("after event", path)
+                    self.acknowledge(path, each)
             return True
 
         return acknowledge

@@ -203,6 +203,12 @@ class World:
         """Compare the ledger with the record of a run that has ended."""
         judge(self.ledger.lines(), results, verdict)
 
+    def acknowledge(self, path: str, said: str) -> None:
+        """Acknowledge a result to the outside: it must never be lost."""
+        self.reached("before event", path)
+        self.ledger.write(acknowledged=path, said=said)
+        self.reached("after event", path)
+
     async def heard(self, event: Event) -> None:
         """Acknowledge a step to the outside: what is heard of must never be lost."""
         if isinstance(event, (ToolEnded, ModelEnded)) and not event.replayed:

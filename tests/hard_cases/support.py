@@ -82,3 +82,15 @@ def results(run: AgentRun) -> list[ToolResult]:
 def results_in(request: ModelRequest) -> list[ToolResult]:
     """Return the tool results that a model was shown, in order."""
     return [result for message in request.messages for result in message.tool_results]
+
+
+async def run_heard(agent: Any, heard: Any, streamed: bool, **options: Any) -> AgentRun:
+    """Run an agent with a listener, plainly or streamed."""
+    if not streamed:
+        run: AgentRun = await agent.run("go", run_id="r", listeners=[heard], **options)
+        return run
+    async with agent.stream("go", run_id="r", **options) as events:
+        async for event in events:
+            heard(event)
+    response: AgentRun = events.response
+    return response

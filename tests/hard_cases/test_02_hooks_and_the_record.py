@@ -10,7 +10,7 @@ import pytest
 from msgspec.structs import asdict, replace
 
 from tests.agents.support import Folded, assert_sendable, said
-from tests.hard_cases.support import ByTurn, results, results_in, through_json, written
+from tests.hard_cases.support import ByTurn, results, results_in, run_heard, through_json, written
 from tests.stores.places import new_store
 from ziggurat import Agent, Approvals, Context, Message, Middleware, Service, Usage, layer, stack
 from ziggurat.core.errors import JournalMismatch
@@ -141,22 +141,13 @@ def _agent(
     )
 
 
-async def _run(agent: Agent, streamed: bool, heard: Folded) -> AgentRun:
-    if not streamed:
-        return await agent.run("go", run_id="r", listeners=[heard])
-    async with agent.stream("go", run_id="r") as events:
-        async for event in events:
-            heard(event)
-    return events.response
-
-
 BOTH = pytest.mark.parametrize("streamed", [False, True])
 
 
 @BOTH
 async def test_replay_gives_the_same_conversation_and_runs_no_hook(streamed: bool) -> None:
     world, store = World(), new_store()
-    run = await _run(_agent(world, store), streamed, Folded())
+    run = await run_heard(_agent(world, store), Folded(), streamed)
     assert run.stop == stops.Completed()
     assert run.text == "Done with ***."
     assert len(world.paid) == 1
@@ -176,7 +167,7 @@ async def test_replay_gives_the_same_conversation_and_runs_no_hook(streamed: boo
 async def test_the_journal_holds_no_secret_and_neither_does_anything_heard_at_the_end(streamed: bool) -> None:
     """Of a tool that acts once the journal keeps what it returned before any hook, so that the record is never late."""
     world, store, heard = World(), new_store(), Folded()
-    run = await _run(_agent(world, store, effect="repeatable"), streamed, heard)
+    run = await run_heard(_agent(world, store, effect="repeatable"), heard, streamed)
     assert SECRET.encode() not in await written(store)
     assert SECRET not in repr(asdict(run))
     assert heard.messages() == said(run), "what was heard, folded, is the conversation"
@@ -186,7 +177,7 @@ async def test_the_journal_holds_no_secret_and_neither_does_anything_heard_at_th
 async def test_the_vote_is_taken_once_and_all_three_are_paid_for(streamed: bool) -> None:
     world, store = World(), new_store()
     model = _model()
-    run = await _run(_agent(world, store, model=model), streamed, Folded())
+    run = await run_heard(_agent(world, store, model=model), Folded(), streamed)
     assert len(model.calls) == 6
     assert run.messages[2].text == "I know ***."
     assert run.usage == Usage(60, 6, requests=6)
@@ -197,7 +188,7 @@ async def test_the_vote_is_taken_once_and_all_three_are_paid_for(streamed: bool)
 @BOTH
 async def test_what_was_approved_is_what_is_executed(streamed: bool) -> None:
     world, store = World(), new_store()
-    run = await _run(_agent(world, store, approval=True), streamed, Folded())
+    run = await run_heard(_agent(world, store, approval=True), Folded(), streamed)
     (item,) = run.pending
     assert item.call.arguments.startswith('{"amount":'), "it is asked about what the hooks made of it"
     assert (world.paid, world.seen) == ([], [])

@@ -6,9 +6,9 @@ from typing import Any
 import pytest
 
 from tests.agents.support import Folded, assert_sendable, said
-from tests.hard_cases.support import ByTurn, results, results_in, through_json
+from tests.hard_cases.support import ByTurn, results, results_in, run_heard, through_json
 from tests.stores.places import new_store
-from ziggurat import Agent, AgentRun, Approve, Context, Runnable, Usage, stack
+from ziggurat import Agent, Approve, Context, Runnable, Usage, stack
 from ziggurat.core.errors import ModelError, Timeout
 from ziggurat.core.event import Dropped, Event, Retrying
 from ziggurat.layers import fallback, hedge, retry, timeout
@@ -23,15 +23,6 @@ from ziggurat.tools.function import FunctionTool, tool
 
 LOST = ModelError("lost", transient=True)
 EACH = Usage(10, 1, requests=1)
-
-
-async def _run(agent: Runnable, streamed: bool, heard: Folded, **options: Any) -> AgentRun:
-    if not streamed:
-        return await agent.run("go", listeners=[heard], **options)
-    async with agent.stream("go", **options) as events:
-        async for event in events:
-            heard(event)
-    return events.response
 
 
 STREAMED = pytest.mark.parametrize("streamed", [False, True])
@@ -60,7 +51,7 @@ async def test_a_retry_around_an_agent_goes_on_where_it_failed_and_pays_once(str
     till, heard = Till(), Folded()
     model = ScriptedModel(["I will ", "pay ", tool_call("pay", amount=5)], LOST, "done", usage=EACH)
     agent = Agent(model, tools=[till.tool()], store=new_store() if stored else None).layered(retry(attempts=2, base=0))
-    run = await _run(agent, streamed, heard)
+    run = await run_heard(agent, heard, streamed)
     assert run.stop == stops.Completed()
     assert run.text == "done"
     assert till.paid == [5]
@@ -98,7 +89,7 @@ async def test_when_the_tries_run_out_a_resume_asks_again_and_does_not_pay_again
 
     store = new_store()
     first = ScriptedModel(tool_call("pay", amount=5), LOST, LOST, usage=EACH)
-    run = await _run(agent(first, store), streamed, Folded(), run_id="r")
+    run = await run_heard(agent(first, store), Folded(), streamed)
     assert run.stop == stops.Failed("lost", "ModelError")
     assert till.paid == [5]
     assert_sendable(run.messages)
@@ -130,7 +121,7 @@ async def test_tries_are_answered_in_order_by_the_record() -> None:
 
     clock = HandClock(auto=True)
     first = ScriptedModel(tool_call("pay", amount=5), LOST, tool_call("ship"), usage=EACH)
-    run = await agent(first, store).run("go", run_id="r", environment=Environment(clock=clock))
+    run = await agent(first, store).run("go", environment=Environment(clock=clock))
     assert clock.monotonic() == 30
     (item,) = run.pending
     clock = HandClock(auto=True)
@@ -152,7 +143,7 @@ async def test_a_fallback_from_one_model_to_another_gives_the_others_own_answer_
     store, heard = new_store(), Folded()
     a = ScriptedModel(["A says ", LOST], name="a", usage=EACH)
     b = ScriptedModel("B says hello", name="b", usage=EACH)
-    run = await _run(agent(a, b, store), streamed, heard, run_id="r")
+    run = await run_heard(agent(a, b, store), heard, streamed)
     assert run.text == "B says hello"
     assert heard.messages() == said(run)
     never = ScriptedModel(RuntimeError("asked again"), name="a"), ScriptedModel(RuntimeError("asked again"), name="b")
@@ -175,7 +166,7 @@ async def test_a_fallback_from_one_agent_to_another_never_mixes_their_records(st
 
     a = ScriptedModel(tool_call("pay", amount=1), LOST, usage=EACH)
     b = ScriptedModel(tool_call("pay", amount=2), "B's own", usage=EACH)
-    run = await _run(both(a, b, store), streamed, heard, run_id="r")
+    run = await run_heard(both(a, b, store), heard, streamed)
     assert run.text == "B's own"
     assert run.agent == "second"
     assert till.paid == [1, 2]
@@ -234,7 +225,7 @@ async def test_of_a_hedge_the_losers_pieces_are_dropped_and_both_are_paid_for(st
     quick = ScriptedModel(["quick ", Pause(2), "answer"], usage=EACH)
     pair = (Slow(100), quick) if order == "slow first" else (quick, Slow(100))
     agent = Agent(hedge(*pair, delay=1), store=store)
-    run = await _run(agent, streamed, heard, run_id="r", environment=Environment(clock=HandClock(auto=True)))
+    run = await run_heard(agent, heard, streamed, environment=Environment(clock=HandClock(auto=True)))
     assert run.text == "quick answer"
     assert heard.messages() == said(run)
     dropped = [event.path for event in heard.events if isinstance(event, Dropped)]
@@ -258,7 +249,7 @@ async def test_of_a_hedge_of_agents_too(streamed: bool) -> None:
     slow = Agent(Slow(100), name="slow")
     quick = Agent(ScriptedModel(["quick ", "answer"], usage=EACH), name="quick")
     pair = Runnable(hedge(slow, quick, delay=1), name="pair", store=store)
-    run = await _run(pair, streamed, heard, run_id="r", environment=Environment(clock=HandClock(auto=True)))
+    run = await run_heard(pair, heard, streamed, environment=Environment(clock=HandClock(auto=True)))
     assert (run.text, run.agent) == ("quick answer", "quick")
     assert heard.messages() == said(run)
     never = ScriptedModel(RuntimeError("asked again"))
@@ -308,7 +299,7 @@ async def test_a_timeout_around_a_nested_agent_that_fired_stays_fired_on_resume(
     store, clock = new_store(), HandClock(auto=True)
     slow = ScriptedModel(["Let me see ", Pause(100), "hello"])
     agent, _ = _hangs(slow, ByTurn(*turns), store, around)
-    run = await agent.run("go", run_id="r", environment=Environment(clock=clock))
+    run = await agent.run("go", environment=Environment(clock=clock))
     assert 5 <= clock.monotonic() < 7
     (item,) = run.pending
 
@@ -352,7 +343,7 @@ async def test_a_timeout_that_fired_in_a_tool_stays_fired_when_the_tool_itself_i
 
     store = new_store()
     slow = ScriptedModel([Pause(100), "hello"])
-    run = await agent(slow, store).run("go", run_id="r", environment=Environment(clock=HandClock(auto=True)))
+    run = await agent(slow, store).run("go", environment=Environment(clock=HandClock(auto=True)))
     (item,) = run.pending
     healthy, clock = ScriptedModel(always="hello"), HandClock(auto=True)
     store = through_json(store, "r", clock)
