@@ -121,7 +121,7 @@ async def test_tries_are_answered_in_order_by_the_record() -> None:
 
     clock = HandClock(auto=True)
     first = ScriptedModel(tool_call("pay", amount=5), LOST, tool_call("ship"), usage=EACH)
-    run = await agent(first, store).run("go", environment=Environment(clock=clock))
+    run = await agent(first, store).run("go", run_id="r", environment=Environment(clock=clock))
     assert clock.monotonic() == 30
     (item,) = run.pending
     clock = HandClock(auto=True)
@@ -299,7 +299,7 @@ async def test_a_timeout_around_a_nested_agent_that_fired_stays_fired_on_resume(
     store, clock = new_store(), HandClock(auto=True)
     slow = ScriptedModel(["Let me see ", Pause(100), "hello"])
     agent, _ = _hangs(slow, ByTurn(*turns), store, around)
-    run = await agent.run("go", environment=Environment(clock=clock))
+    run = await agent.run("go", run_id="r", environment=Environment(clock=clock))
     assert 5 <= clock.monotonic() < 7
     (item,) = run.pending
 
@@ -343,7 +343,7 @@ async def test_a_timeout_that_fired_in_a_tool_stays_fired_when_the_tool_itself_i
 
     store = new_store()
     slow = ScriptedModel([Pause(100), "hello"])
-    run = await agent(slow, store).run("go", environment=Environment(clock=HandClock(auto=True)))
+    run = await agent(slow, store).run("go", run_id="r", environment=Environment(clock=HandClock(auto=True)))
     (item,) = run.pending
     healthy, clock = ScriptedModel(always="hello"), HandClock(auto=True)
     store = through_json(store, "r", clock)
@@ -360,7 +360,7 @@ async def test_a_retry_around_a_timeout_gives_each_try_its_own_time_and_keeps_wh
     clerk = Agent(model, name="clerk", tools=[till.tool()])
     outer = ByTurn(tool_call("clerk", input="pay"), "all done")
     agent = Agent(outer, tools=[clerk.layered(retry(attempts=2, base=0), timeout(seconds=5))])
-    run = await agent.run("go", environment=Environment(clock=clock))
+    run = await agent.run("go", run_id="r", environment=Environment(clock=clock))
     assert results(run)[0].text == "done"
     assert till.paid == [5]
     assert 5 <= clock.monotonic() < 7
@@ -381,7 +381,7 @@ async def test_an_effect_that_a_timeout_interrupted_is_not_done_again_but_report
     clerk = Agent(model, name="clerk", tools=[transfer])
     outer = ByTurn(tool_call("clerk", input="pay"), "all done")
     agent = Agent(outer, tools=[clerk.layered(retry(attempts=2, base=0), timeout(seconds=5))])
-    run = await agent.run("go", environment=Environment(clock=clock))
+    run = await agent.run("go", run_id="r", environment=Environment(clock=clock))
     assert begun == ["bob"]
     (told,) = results_in(model.asked[-1])
     assert told.error == "interrupted"

@@ -39,6 +39,17 @@ def add(
         graph.node(noting(name, turns), name=name, writes="notes", join=join, rounds=rounds)
 
 
+def draw(graph: Graph[State], nodes: str, *edges: str, **routes: Any) -> Graph[State]:
+    """Add nodes, edges such as ``a > b c > d``, and routes by their nodes; return the graph."""
+    add(graph, *nodes.split())
+    for edge in edges:
+        ends = [tuple(each.split()) for each in edge.split(" > ")]
+        graph.edge(*(each if len(each) > 1 else each[0] for each in ends))
+    for name, route in routes.items():
+        graph.route(name, *(route if isinstance(route, tuple) else (route,)))
+    return graph
+
+
 async def notes_of(graph: Graph[State], state: State | None = None) -> list[str]:
     """Run a graph, and return its notes."""
     run = await graph.build("graph").run(state or State())

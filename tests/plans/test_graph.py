@@ -9,7 +9,7 @@ import pytest
 from msgspec import UNSET, Struct, UnsetType
 from pydantic import BaseModel
 
-from tests.plans.states import State, add, notes_of, noting
+from tests.plans.states import State, add, draw, notes_of, noting
 from ziggurat import ConfigurationError, Context, Event
 from ziggurat.agents.flow import flow
 from ziggurat.calls.question import ask
@@ -83,12 +83,9 @@ async def test_a_node_starts_when_its_own_inputs_are_there() -> None:
 
 @pytest.mark.parametrize("turns", [0, 20])
 async def test_branches_of_unequal_length_meet_once(turns: int) -> None:
-    graph = Graph(State)
-    add(graph, "a", "b", "d", "e")
+    graph = draw(Graph(State), "a b")
     add(graph, "c", turns=turns)
-    graph.edge("a", ("b", "c"))
-    graph.edge("b", "d", "e")
-    graph.edge("c", "e")
+    draw(graph, "d e", "a > b c", "b > d > e", "c > e")
     assert await notes_of(graph) == ["a()", "b(a)", "d(ab)", "c(a)", "e(abdc)"]
 
 
@@ -113,12 +110,9 @@ async def test_what_was_passed_over_hides_nothing_of_what_was_before() -> None:
     def choose(state: State) -> Literal["b", "end"]:
         return "end"
 
-    graph = Graph(State)
-    add(graph, "start_here", "a", "b")
+    graph = draw(Graph(State), "start_here a b")
     add(graph, "last", join="settled")
-    graph.edge("start_here", ("a", "last"))
-    graph.route("a", choose)
-    graph.edge("b", "last")
+    draw(graph, "", "start_here > a last", "b > last", a=choose)
     assert await notes_of(graph) == ["start_here()", "a(s)", "last(sa)"]
 
 
@@ -221,19 +215,13 @@ async def test_a_loop_is_not_left_while_it_goes_on() -> None:
     def both(state: State):  # type: ignore[no-untyped-def]
         return ["a", "c"]
 
-    graph = Graph(State)
-    add(graph, "start_here", "a", "b", "c")
-    graph.edge("start_here", ("a", "c"))
-    graph.edge("a", "b")
-    graph.route("b", both, ["a", "c"])
+    graph = draw(Graph(State), "start_here a b c", "start_here > a c", "a > b", b=(both, ["a", "c"]))
     with pytest.raises(ConfigurationError, match="the loop of a"):
         await notes_of(graph)
 
 
 async def test_several_nodes_may_be_the_first() -> None:
-    graph = Graph(State)
-    add(graph, "a", "b", "c")
-    graph.edge(START, ("a", "b"), "c")
+    graph = draw(Graph(State), "a b c", f"{START} > a b > c")
     assert await notes_of(graph) == ["a()", "b()", "c(ab)"]
 
 
@@ -374,9 +362,7 @@ async def test_a_fork_goes_on_before_a_node() -> None:
 
 
 async def test_updates_are_events() -> None:
-    graph = Graph(State)
-    add(graph, "a", "b")
-    graph.edge("a", "b")
+    graph = draw(Graph(State), "a b", "a > b")
     built = graph.build("graph", store=LocalLogs())
     said: list[tuple[str, Mapping[str, Any], bool] | str] = []
 
@@ -398,14 +384,10 @@ async def test_events_say_which_nodes_have_failed_and_which_are_skipped() -> Non
     def choose(state: State) -> Literal["b", "c"]:
         return "b"
 
-    graph = Graph(State)
-    add(graph, "a", "c", "again", "after")
+    graph = draw(Graph(State), "a c again after")
     graph.node(_refused, name="b", writes="notes")
     add(graph, "d", join="settled")
-    graph.route("a", choose)
-    graph.edge("c", "again")
-    graph.route("again", _leaves, ["c", "after"])
-    graph.edge(("b", "after"), "d")
+    draw(graph, "", "c > again", "b after > d", a=choose, again=(_leaves, ["c", "after"]))
     changes: list[NodeChanged] = []
 
     def listen(event: Event) -> None:

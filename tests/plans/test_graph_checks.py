@@ -8,7 +8,7 @@ import pytest
 from msgspec import Meta, Struct, defstruct
 from pydantic import BaseModel
 
-from tests.plans.states import State, add, noting
+from tests.plans.states import State, add, draw, noting
 from tests.wrong import wrong
 from ziggurat.calls.step import step
 from ziggurat.core.errors import ConfigurationError
@@ -75,17 +75,13 @@ Declare = Callable[[Graph[State]], object]
 
 
 def drawn(nodes: str, *edges: str, writers: str = "", **routes: Any) -> Declare:
-    """Return what declares nodes, edges such as ``a > b c > d``, and routes by their nodes."""
+    """Return what draws a graph, some of whose nodes write its topic."""
 
     def declare(graph: Graph[State]) -> None:
-        add(graph, *nodes.split())
+        draw(graph, nodes)
         for name in writers.split():
             graph.node(topic, name=name, writes="topic")
-        for edge in edges:
-            ends = [tuple(each.split()) for each in edge.split(" > ")]
-            graph.edge(*(each if len(each) > 1 else each[0] for each in ends))
-        for name, route in routes.items():
-            graph.route(name, *(route if isinstance(route, tuple) else (route,)))
+        draw(graph, "", *edges, **routes)
 
     return declare
 
