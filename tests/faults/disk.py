@@ -92,10 +92,7 @@ STORES: dict[str, Opens] = {
         folder / "runs.db", connect=connector(FailingFiles(trouble)), disk=FailingDisk(trouble)
     ),
     "normal": lambda folder, trouble: SqliteStore(
-        folder / "runs.db",
-        synchronous="NORMAL",
-        connect=connector(FailingFiles(trouble)),
-        disk=FailingDisk(trouble),
+        folder / "runs.db", synchronous="NORMAL", connect=connector(FailingFiles(trouble)), disk=FailingDisk(trouble)
     ),
 }
 

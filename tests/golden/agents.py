@@ -69,10 +69,7 @@ def nested(store: Any) -> Agent:
 
 def pending(store: Any) -> Agent:
     """Return an agent one of whose calls waits for a person, beside one that does not."""
-    turn = [
-        tool_call("send_mail", id="call_0", to="ada", text="Grüße"),
-        tool_call("look_up", id="call_1", name="ada"),
-    ]
+    turn = [tool_call("send_mail", id="call_0", to="ada", text="Grüße"), tool_call("look_up", id="call_1", name="ada")]
     return Agent(ByTurn(turn, "It is sent."), name="pending", tools=[look_up, send_mail], store=store)
 
 

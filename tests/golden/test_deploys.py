@@ -120,10 +120,7 @@ DEPLOYS = {
     "a tool that was used is renamed": Deploy(lambda: {"tools": [renamed, send_mail, _helper()]}, TOOLS),
     "a tool that was used is removed": Deploy(lambda: {"tools": [send_mail, _helper()]}, TOOLS),
     "the tool that waits is removed": Deploy(
-        lambda: {"tools": [look_up, _helper()]},
-        TOOLS,
-        "The last result: unknown tool 'send_mail'",
-        sent=False,
+        lambda: {"tools": [look_up, _helper()]}, TOOLS, "The last result: unknown tool 'send_mail'", sent=False
     ),
     "the instructions change": Deploy(lambda: {"instructions": "Be brief."}, frozenset({"instructions"})),
     "the model changes": Deploy(lambda: {"model": ByTurn(*TURNS, name="model-2")}, frozenset({"model", "service"})),

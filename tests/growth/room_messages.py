@@ -115,7 +115,7 @@ def _taken(items: list[InboxItem]) -> None:
 INBOXES: dict[str, Make] = {
     "events": lambda size: [
         InboxItem(number, str(number), b'{"type":"event","name":"paid","value":1}') for number in range(1, size + 1)
-    ],
+    ]
 }
 
 CONVERSATIONS: dict[str, Make] = {

@@ -255,9 +255,7 @@ async def test_agents_flows_and_graphs_are_nodes() -> None:
     graph = Graph(State)
     graph.node(shout)
     graph.node(
-        inner.build("inner"),
-        takes=lambda state: Loop(len(state.notes)),
-        gives=lambda loop: {"notes": loop.notes},
+        inner.build("inner"), takes=lambda state: Loop(len(state.notes)), gives=lambda loop: {"notes": loop.notes}
     )
     graph.edge(shout, "inner")
     assert await notes_of(graph, State("hey")) == ["HEY", "deep 1"]

@@ -61,16 +61,7 @@ def handing(agent: Agent, **arguments: Any) -> Runnable:
     return handoffs(agent, member("ann", "A"), **arguments)
 
 
-HALVES: list[Callable[..., Runnable]] = [
-    splitting,
-    merging,
-    leading,
-    moderating,
-    scoring,
-    choosing,
-    managing,
-    handing,
-]
+HALVES: list[Callable[..., Runnable]] = [splitting, merging, leading, moderating, scoring, choosing, managing, handing]
 REPLIES: dict[str, Any] = {
     "empty": "",
     "white space": " \n\t ",
