@@ -1,17 +1,12 @@
-"""Members in the background: they work while the leader goes on, and their handles outlive it, and its process."""
+"""Members in the background: they work while the leader goes on, and their handles outlive it."""
 
 import asyncio
-import signal
-import subprocess
-import sys
 from collections.abc import Sequence
-from pathlib import Path
 from typing import Any
 
 import pytest
 from msgspec import json
 
-from tests.teams.background_killed import team_of
 from tests.teams.models import Answering, after_tools
 from ziggurat import Agent, AgentRun, Approve, Budget, ConfigurationError, Context, Event, Runnable, tool
 from ziggurat.messages import ModelRequest, ModelResponse, ToolCall, stops, tool_call
@@ -245,17 +240,3 @@ def test_mistakes_are_refused_when_the_team_is_made() -> None:
         background(leader(tools=[poll_members]), worker)
     with pytest.raises(ConfigurationError, match="at least 2 agents"):
         background(leader())
-
-
-async def test_handles_outlive_a_process_that_is_killed(tmp_path: Path) -> None:
-    url, deeds = f"sqlite:///{tmp_path}/runs.db", tmp_path / "deeds"
-    command = [sys.executable, "-m", "tests.teams.background_killed", url, str(deeds)]
-    first = subprocess.run(command, capture_output=True, text=True, check=False)
-    assert first.returncode == -signal.SIGKILL, first.stderr
-    assert deeds.read_text() == "paid\n"
-    run = await team_of(url, deeds, dies=False).resume("r")
-    assert json.decode(run.text, type=list[Report]) == [
-        Report("payer-1-1", "done", "paid for"),
-        Report("writer-1-2", "done", "all written"),
-    ]
-    assert deeds.read_text() == "paid\nwritten\n", "what was done before is not done again"
