@@ -2,7 +2,6 @@
 
 import re
 
-import pytest
 from examples.apps.ports import lines
 
 from tests.examples.programs import ROOT, output_of
@@ -22,20 +21,6 @@ def test_every_port_runs() -> None:
     assert parts.keys() == PRINTED.keys() == lines.ORIGINALS.keys()
     for name, expected in PRINTED.items():
         assert expected in parts[name]
-
-
-@pytest.mark.parametrize(
-    ("code", "expected"),
-    [
-        ("", 1),
-        ('"""Doc."""\n# comment\n\nx = 1\n', 1),
-        ('def f():\n    """Doc."""\n    return (1,\n       2)\n', 2),
-        ("x = 1; y = 2\n", 2),
-        ("class A:\n    '''Doc.'''\n    x: int\n    '''More.'''\n", 2),
-    ],
-)
-def test_lines_are_counted_without_style(code: str, expected: int) -> None:
-    assert lines.count(code) == expected
 
 
 def test_the_documented_figures_are_those_of_the_script() -> None:
