@@ -207,12 +207,7 @@ class Level:
 
 
 class Tower:
-    """The agents of a combination, from the lowest to the root, and what they did.
-
-    Args:
-        combination: What to combine.
-        store: The store of the root agent; None for its own.
-    """
+    """The agents of a combination, from the lowest to the root, and what they did."""
 
     def __init__(self, combination: Combination, store: Any = None) -> None:
         self.combination = combination

@@ -135,14 +135,7 @@ def _recorded(place: Place, folder: Path) -> list[Path]:
 
 
 def damage_files(name: str, cases: int, seed: int, spoil: Callable[[Path], None] = lambda folder: None) -> Outcome:
-    """Damage files of a store, and continue the run.
-
-    Args:
-        name: Which of `PLACES`.
-        cases: How often.
-        seed: Of what is drawn.
-        spoil: Called with each folder before it is damaged.
-    """
+    """Damage files of a store, and continue the run."""
     place, draw, outcome = PLACES[name], random.Random(seed), Outcome()
     with tempfile.TemporaryDirectory(dir=QUICK) as work:
         recorded = _recorded(place, Path(work))

@@ -24,13 +24,7 @@ from ziggurat.stores import FileStore, SqliteStore
 
 
 class Trouble:
-    """Counts what is asked of a disk, and says from when on it fails.
-
-    Args:
-        which: What fails: ``full`` (writes), ``broken`` (everything), ``flush``.
-        first: The number of the first request that fails, from 1.
-        often: How many fail; more than there are for all.
-    """
+    """Counts the requests to a disk: writes if it is ``full``, flushes if ``flush``, all if ``broken``; some of them fail."""
 
     def __init__(self, which: str, first: int, often: int) -> None:
         self.which = which
@@ -108,17 +102,7 @@ class Outcome:
 async def every_request(
     opens: Opens, which: str, often: int, steps: int, outcome: Outcome, stride: int = 1, makes: type[World] = World
 ) -> None:
-    """Have the k-th request fail, for every k that a run comes to, and let it go on when there is room again.
-
-    Args:
-        opens: Opens the store.
-        which: What fails; see `Trouble`.
-        often: How many requests fail.
-        steps: Of the agent.
-        outcome: Takes what is found.
-        stride: 1 for every k; 2 for every other.
-        makes: Makes what runs.
-    """
+    """Have the k-th request fail, for every k that a run comes to, and let it go on when there is room again."""
     first = 1 - stride
     while True:
         first += stride

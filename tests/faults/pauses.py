@@ -64,14 +64,7 @@ def _rows(known: Sequence[Row], writer: str, count: int) -> list[Row]:
 
 
 class _Process:
-    """A forked process that writes the log and tells which rows are acknowledged.
-
-    Args:
-        folder: Of the store.
-        name: Who it is, in the rows that it writes.
-        stop: The number of the operation before which it is stopped.
-        takes: Whether it takes the log over instead of creating it.
-    """
+    """A forked process that writes the log and tells which rows are acknowledged."""
 
     def __init__(self, folder: Path, name: str, stop: int, *, takes: bool) -> None:
         self._reads, writes = os.pipe()
@@ -157,13 +150,7 @@ class Pauses:
 def stopped_at(first: int, second: int | None, found: Pauses) -> bool:
     """Stop a writer before an operation, take its log over, let it go on, and look at what is left.
 
-    Args:
-        first: The operation before which the writer is stopped.
-        second: The operation before which a first process that takes over is stopped too; None for no such process.
-        found: Takes what is found.
-
-    Returns:
-        Whether the writer came to this operation.
+    The process that takes over first may be stopped too. Return whether the writer came to the operation.
     """
     where = f"stopped at {first}" + ("" if second is None else f", its successor at {second}")
     with tempfile.TemporaryDirectory(dir=QUICK) as name:

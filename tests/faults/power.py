@@ -337,15 +337,7 @@ class Outcome:
 
 
 async def examine(kind: Kind, recording: Recording, *, seed: int, tail_may_go: bool, every: int = 1) -> Outcome:
-    """Cut a recorded run after every step, in every way, and open what is left.
-
-    Args:
-        kind: Opens the store.
-        recording: The run.
-        seed: Of what is drawn.
-        tail_may_go: Whether what was acknowledged last may be lost, as long as what is left is sound.
-        every: Look at every so many steps only.
-    """
+    """Cut a recorded run after every step, in every way, and open what is left."""
     draw, machine, outcome = random.Random(seed), Machine(), Outcome()
     for index, step in enumerate([Step("", ""), *recording.steps]):
         machine.do(step)

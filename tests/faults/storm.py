@@ -168,16 +168,7 @@ def said_in(entries: list[Any]) -> dict[str, str]:
 
 
 class Storm:
-    """Kills lives of runs, one after another.
-
-    Args:
-        opens: Opens the store.
-        makes: Makes what is killed.
-        folder: For ledgers.
-        seed: Of everything that is drawn.
-        name: What its runs are called by.
-        chance: How often a life ends at a random moment instead of at a point.
-    """
+    """Kills lives of runs, one after another."""
 
     def __init__(self, opens: Opens, makes: type[World], folder: Path, seed: int, name: str, chance: float) -> None:
         self.opens = opens

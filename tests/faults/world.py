@@ -131,9 +131,6 @@ def helper_calls(turn: int, asked: str) -> list[ToolCall]:
 class World:
     """Makes the agent as each process makes it again.
 
-    Args:
-        ledger: Where its tools act.
-        reached: Told of every point that a run comes by.
 
     Attributes:
         with_intent: The effects of which the record says that they begin.
@@ -230,13 +227,7 @@ async def finish(world: World, agent: Runnable[str], run_id: str, environment: E
 
 
 def judge(lines: list[dict[str, Any]], results: dict[str, str], verdict: Verdict) -> None:
-    """Compare what the ledger says with what is on record.
-
-    Args:
-        lines: Of the ledger of one run.
-        results: What the record answers, by path.
-        verdict: Takes what is wrong.
-    """
+    """Compare what the ledger says with what is on record."""
     acknowledged: dict[str, str] = {}
     keys: dict[tuple[str, int], set[str]] = {}
     runs: Counter[tuple[str, int]] = Counter()

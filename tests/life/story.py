@@ -31,13 +31,7 @@ LEASE = 30.0
 
 
 class Story:
-    """Random actions on a place, and what must hold after each.
-
-    Args:
-        seed: Decides everything that happens.
-        place: The kind of store.
-        folder: Where a store on disk is kept.
-    """
+    """Random actions on a place, and what must hold after each."""
 
     def __init__(self, seed: int, place: str, folder: Path) -> None:
         self.random = random.Random(seed)
@@ -481,11 +475,7 @@ _WEIGHTS = {
 
 
 async def tell(seed: int, place: str, folder: Path, actions: int = 30) -> list[str]:
-    """Do the actions of a story and return their names.
-
-    Raises:
-        AssertionError: something happened that the specification does not allow; the message says what and when.
-    """
+    """Do the actions of a story and return their names."""
     story = Story(seed, place, folder)
     try:
         for _ in range(actions):

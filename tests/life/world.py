@@ -81,16 +81,7 @@ def _arguments(name: str, n: int) -> str:
 
 
 class Process:
-    """One process: an agent over a store, which ends when the process dies.
-
-    Args:
-        world: What the tools act on.
-        store: The store, shared with the other processes by its place.
-        breaks_at: The step at which the model fails for good; None for never.
-        requests: The budget of model calls; None for no budget.
-        counted: What the budget counts: ``"requests"``, or ``"output"``, of which each call has one token.
-        instructions: The instructions of the agent.
-    """
+    """One process: an agent over a store, which ends when the process dies."""
 
     def __init__(
         self,

@@ -47,12 +47,7 @@ class Turns:
 
 
 class Nest:
-    """Makes the clerk within some shapes, the first innermost; `done` has the paths of all that was really done.
-
-    Args:
-        shapes: Names of `SHAPES`.
-        options: Those of the outermost, such as its store.
-    """
+    """Makes the clerk within some shapes, the first innermost; `done` has the paths of all that was really done."""
 
     def __init__(self, shapes: Sequence[str], **options: Any) -> None:
         self.done: list[str] = []

@@ -89,14 +89,7 @@ async def orders(case: Sequence[str], count: int, seed: int) -> list[str]:
 def tree(
     chance: random.Random, used: list[tuple[str, frozenset[str]]], allowed: frozenset[str], depth: int
 ) -> Runnable:
-    """Return a random team of agents that use tools and hand over, some of them teams of any pattern.
-
-    Args:
-        chance: Of everything.
-        used: Takes each permission that a tool has used, with those that it may have been granted at most.
-        allowed: What the teams around it have left of the run's grants.
-        depth: How many teams are around it.
-    """
+    """Return a random team of agents that use tools and hand over, some of them teams of any pattern."""
     own = frozenset(chance.sample(PERMISSIONS, 3)) if chance.random() < 0.4 else None
     within = allowed if own is None else allowed & own
     members: list[Runnable] = []
