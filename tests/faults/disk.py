@@ -24,7 +24,7 @@ from ziggurat.stores import FileStore, SqliteStore
 
 
 class Trouble:
-    """Counts the requests to a disk: writes if it is ``full``, flushes if ``flush``, all if ``broken``; some of them fail."""
+    """Counts requests to a disk: writes if it is ``full``, flushes if ``flush``, all if ``broken``."""
 
     def __init__(self, which: str, first: int, often: int) -> None:
         self.which = which

@@ -1,12 +1,7 @@
-"""A toy engine: the leaves of a run are called by name in another process, and its loop is played again after each.
-
-As a module of its own this is the other process: it reads a request per line, and writes what came of it.
-"""
+"""A toy engine: the leaves of a run are called elsewhere, by name, and its loop is played again after each."""
 
 import asyncio
-import json
 import os
-import subprocess
 import sys
 from collections.abc import Callable
 from types import FrameType
@@ -34,43 +29,38 @@ async def add(a: int, b: int) -> int:
     return a + b
 
 
-@tool
-def where() -> int:
-    """Tell which process this is."""
-    return os.getpid()
-
-
 @tool(effect="once")
 async def pay(to: str) -> str:
     """Pay somebody."""
     return f"paid {to}"
 
 
-_shaky: list[int] = []
+SHAKY: list[int] = []
+"""Has an item when the inner model has failed once."""
 
 
 def _settled(request: ModelRequest) -> Any:
-    if not _shaky:  # once in this process
-        _shaky.append(1)
+    if not SHAKY:  # once
+        SHAKY.append(1)
         return ModelError("the line was bad", transient=True)
     return f"It is {results_in(request)[-1].text}."
 
 
 OUTER = ByTurn(
     [tool_call("helper", id="call_0", input="1 + 2?"), tool_call("add", id="call_1", a=5, b=5)],
-    [tool_call("pay", id="call_0", to="eve"), tool_call("where", id="call_1")],
+    tool_call("pay", id="call_0", to="eve"),
     lambda request: " ".join(result.text for result in results_in(request)),
     name="outer",
 )
 INNER = ByTurn(tool_call("add", id="call_0", a=1, b=2), _settled, name="inner")
 
-LEAVES: dict[str, Any] = {"outer": OUTER, "inner": INNER, "add": add, "pay": pay, "where": where}
+LEAVES: dict[str, Any] = {"outer": OUTER, "inner": INNER, "add": add, "pay": pay}
 
 
 def composite(*middleware: Middleware, store: Any = None) -> Agent:
     """Return the agent: all that is in it but its leaves is played again and again."""
     helper = Agent(INNER, name="helper", tools=[add]).layered(retry(attempts=3, base=0))
-    return Agent(OUTER, name="desk", tools=[helper, add, pay, where], middleware=list(middleware), store=store)
+    return Agent(OUTER, name="desk", tools=[helper, add, pay], middleware=list(middleware), store=store)
 
 
 class Elsewhere(Middleware):
@@ -106,31 +96,28 @@ class Elsewhere(Middleware):
         return decode(answer.value, kind)
 
 
-class Answer(msgspec.Struct):
-    """What the other process says."""
+class Answer(msgspec.Struct, omit_defaults=True):
+    """What a worker says."""
 
     value: Raw = Raw(b"")
     error: Raw = Raw(b"")
 
 
 class Worker:
-    """The other process."""
+    """Calls leaves; what comes to it and goes from it is bytes, as between processes."""
 
     def __init__(self) -> None:
-        command = [sys.executable, "-m", "tests.hard_cases.elsewhere"]
-        self._process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
         self.calls: list[tuple[str, str]] = []
 
-    def call(self, path: str, name: str, request: bytes) -> bytes:
-        assert self._process.stdin is not None
-        assert self._process.stdout is not None
+    async def call(self, path: str, name: str, request: bytes) -> bytes:
+        """Call a leaf by its name."""
         self.calls.append((path, name))
-        self._process.stdin.write(json.dumps([path, name]).encode() + b"\t" + request + b"\n")
-        self._process.stdin.flush()
-        return self._process.stdout.readline()
-
-    def close(self) -> None:
-        self._process.communicate()
+        leaf = LEAVES[name]
+        kind: type[Any] = ModelRequest if isinstance(leaf, ByTurn) else ToolCall
+        try:
+            return encode(Answer(value=Raw(encode(await leaf(decode(request, kind), root(path))))))
+        except Exception as error:
+            return encode(Answer(error=Raw(encode(error_to_json(error)))))
 
 
 async def played(
@@ -151,7 +138,7 @@ async def played(
         task.cancel()
         await asyncio.wait([task])
         path, name, request = engine.wanted[0]
-        history.setdefault(path, []).append(worker.call(path, name, request))
+        history.setdefault(path, []).append(await worker.call(path, name, request))
 
 
 FORBIDDEN = frozenset(
@@ -187,22 +174,3 @@ class Watch:
 def _is_ours(frame: FrameType) -> bool:
     name = frame.f_globals.get("__name__", "")
     return name.startswith("ziggurat.") and not name.startswith("ziggurat.testing.")
-
-
-async def serve() -> None:
-    """Call leaves by name, one after the other, until nobody asks any more."""
-    for line in sys.stdin.buffer:
-        head, _, body = line.partition(b"\t")
-        path, name = json.loads(head)
-        leaf = LEAVES[name]
-        kind: type[Any] = ModelRequest if isinstance(leaf, ByTurn) else ToolCall
-        try:
-            answer = {"value": Raw(encode(await leaf(decode(body, kind), root(path))))}
-        except Exception as error:
-            answer = {"error": Raw(encode(error_to_json(error)))}
-        sys.stdout.buffer.write(msgspec.json.encode(answer) + b"\n")
-        sys.stdout.buffer.flush()
-
-
-if __name__ == "__main__":
-    asyncio.run(serve())
