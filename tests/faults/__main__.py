@@ -131,7 +131,9 @@ async def _disk(options: argparse.Namespace) -> int:
         for which in ("full", "broken", "flush"):
             began, outcome = time.monotonic(), Outcome()
             for often in (1, 1_000_000_000):
-                await every_request(STORES[name], which, often, options.steps, outcome, 1, WORLDS[options.world])
+                await every_request(
+                    STORES[name], which, often, options.steps, outcome, options.every, WORLDS[options.world]
+                )
             print(f"disk {which} below {name}: faults {outcome.faults} {in_figures(outcome.verdict)}", end=" ")
             print(f"{time.monotonic() - began:.1f} s")
             whole.add(outcome.verdict)
@@ -216,7 +218,7 @@ def main() -> int:
             command.add_argument("--pairs", type=int, default=300, help="how often a successor is stopped too")
         if work in (kills, power, disk):
             command.add_argument("--world", choices=WORLDS, default="agent", help="what runs")
-        if work in (power, pauses):
+        if work in (power, disk, pauses):
             command.add_argument("--every", type=int, default=1, help="only at every so many requests")
     options = parser.parse_args()
     return 1 if options.run(options) else 0
