@@ -14,7 +14,6 @@ from pathlib import Path
 from typing import Any, Literal, Protocol
 
 from tests.faults.apsw_files import Files, connector
-from tests.faults.watched import WatchedDisk
 from tests.faults.world import QUICK, Ledger, World, finish
 from ziggurat.core.loss import accept_loss
 from ziggurat.core.store import LogInfo, Row, Store, chained, run_log
@@ -257,6 +256,16 @@ class RecordingFiles(Files):
             steps.append(Step("sync_names", ""))
 
 
+class HastyDisk(Disk):
+    """Flushes nothing, where nothing is to survive."""
+
+    def sync(self, at: int) -> None:
+        """Do nothing."""
+
+    def sync_folder(self, path: Path) -> None:
+        """Do nothing."""
+
+
 class Kind(Protocol):
     """Opens a store in a folder, recording or not."""
 
@@ -266,7 +275,7 @@ class Kind(Protocol):
 def file_store(folder: Path, recording: Recording | None = None) -> Store:
     """Open a store of files; leases of a recording are of long ago, for its process lives on."""
     if recording is None:
-        return FileStore(folder / "runs", disk=WatchedDisk())
+        return FileStore(folder / "runs", disk=HastyDisk())
     return FileStore(folder / "runs", disk=RecordingDisk(folder, recording), clock=HandClock())
 
 

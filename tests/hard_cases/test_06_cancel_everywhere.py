@@ -29,7 +29,7 @@ class World:
         self.begun = 0
 
 
-async def _turn(self: Middleware, request: object, ctx: object) -> None:
+async def _turn(self: Any, request: Any, ctx: Any) -> Any:
     await asyncio.sleep(0)
 
 
