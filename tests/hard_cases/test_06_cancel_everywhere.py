@@ -11,6 +11,7 @@ from tests.agents.support import assert_sendable, elsewhere, turns
 from tests.hard_cases.support import entries_of, ids_in
 from tests.samples import pairs, sample
 from tests.stores.places import close_opened, new_store
+from tests.wrong import wrong
 from ziggurat import Agent, AgentRun, Middleware, ModelRequest, ModelResponse, stack, tool
 from ziggurat.core.errors import RunNotFound
 from ziggurat.layers import retry, timeout
@@ -29,14 +30,14 @@ class World:
         self.begun = 0
 
 
-async def _turn(self: Any, request: Any, ctx: Any) -> Any:
+async def _turn(self: object, value: object, ctx: object) -> None:
     await asyncio.sleep(0)
 
 
 class Turning(Middleware):
     """Hooks that let the loop turn, so that a cancellation may hit them."""
 
-    before_agent = before_model = after_model = before_tool = after_agent = _turn
+    before_agent = before_model = after_model = before_tool = after_agent = wrong(_turn)
 
 
 def _asked(text: str) -> Callable[[ModelRequest], bool]:
