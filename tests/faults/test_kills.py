@@ -26,7 +26,7 @@ def _storm(store: str, kills: int, seed: int, *more: str) -> tuple[int, str]:
 
 
 @pytest.mark.parametrize(
-    ("store", "world"), sample(itertools.product(["sqlite", "file"], ["agent", "flow", "graph", "plan", "team"]), 2)
+    ("store", "world"), sample(itertools.product(["sqlite", "file"], ["agent", "flow", "graph", "plan", "team"]), 1)
 )
 def test_killed_runs_go_on_and_lose_nothing(store: str, world: str) -> None:
     kills = amount(6, 14)
