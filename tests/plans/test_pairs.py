@@ -58,7 +58,7 @@ def gave(run: AgentRun[Any]) -> tuple[Any, ...]:
     return run.stop, run.text, run.output, run.usage.requests, run.model_calls
 
 
-@pytest.mark.parametrize("shapes", sample([*PAIRS, *THREES], 6), ids="-".join)
+@pytest.mark.parametrize("shapes", sample([*PAIRS, *THREES], 8), ids="-".join)
 async def test_a_nest_that_was_broken_off_anywhere_gives_what_an_uninterrupted_one_gives(
     shapes: tuple[str, ...],
 ) -> None:
@@ -114,7 +114,7 @@ async def test_a_fork_before_any_call_gives_what_the_original_gave(shapes: tuple
     assert gave(await whole.outermost.replay("whole")) == gave(run), "the original does not change"
 
 
-@pytest.mark.parametrize("shapes", sample(PAIRS, 5), ids="-".join)
+@pytest.mark.parametrize("shapes", sample(PAIRS, 8), ids="-".join)
 async def test_the_spans_of_a_nest_are_its_tree_of_calls_and_a_replay_makes_none_of_models(
     shapes: tuple[str, ...],
 ) -> None:
@@ -143,7 +143,7 @@ async def test_the_spans_of_a_nest_are_its_tree_of_calls_and_a_replay_makes_none
     assert not [span.name for span in collector.spans[before:] if not span.name.startswith("invoke_agent")]
 
 
-@pytest.mark.parametrize("shapes", sample(PAIRS, 5), ids="-".join)
+@pytest.mark.parametrize("shapes", sample(PAIRS, 8), ids="-".join)
 async def test_a_replay_with_tools_or_models_called_again_gives_the_same(shapes: tuple[str, ...]) -> None:
     run, _, whole = await uninterrupted(shapes)
     for live, called in (("tools", whole.done), ("models", [])):
@@ -155,7 +155,7 @@ async def test_a_replay_with_tools_or_models_called_again_gives_the_same(shapes:
 BUDGETED = [each for each in PAIRS if each[-1] in PLANNED]
 
 
-@pytest.mark.parametrize("shapes", sample(BUDGETED, 3), ids="-".join)
+@pytest.mark.parametrize("shapes", sample(BUDGETED, 5), ids="-".join)
 async def test_a_budget_ends_a_nest_at_the_same_call_wherever_it_was_broken_off(shapes: tuple[str, ...]) -> None:
     for requests in (1, 4):
         run, entries, _ = await uninterrupted(shapes, budget=Budget(requests=requests))
@@ -167,7 +167,7 @@ async def test_a_budget_ends_a_nest_at_the_same_call_wherever_it_was_broken_off(
             assert is_unknown(entries[:cut]) or (again.stop, again.model_calls) == (run.stop, run.model_calls)
 
 
-@pytest.mark.parametrize("shapes", sample(BUDGETED, 3), ids="-".join)
+@pytest.mark.parametrize("shapes", sample(BUDGETED, 5), ids="-".join)
 async def test_a_session_is_the_same_whichever_processes_go_on_with_its_runs(shapes: tuple[str, ...]) -> None:
     async def talk(requests: int, *, alone: bool) -> list[object]:
         store = LocalLogs()
