@@ -445,15 +445,3 @@ async def test_the_history_of_a_run_has_the_state_after_each_node(tmp_path: Path
     assert [number for number, _, _ in await seen()] == [1, 2, 3, 4]
     assert answers == ["b"]
     assert "class" not in built.mermaid()
-
-
-async def test_where_a_run_has_failed_is_marked() -> None:
-    graph = Graph(State)
-    add(graph, "a", "c")
-    graph.node(_refused, name="b", writes="notes")
-    graph.edge("a", "b", "c")
-    built = graph.build("graph", store=LocalLogs())
-    assert isinstance((await built.run(State(), run_id="r")).stop, stops.Failed)
-    drawn = await built.standing("r")
-    assert {node.name: node.mark for node in drawn.nodes if node.mark} == {"a": "done", "b": "failed"}
-    assert [each.node for each in await built.history("r")] == ["a"]

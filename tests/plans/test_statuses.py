@@ -14,7 +14,6 @@ from ziggurat.agents.flow import flow
 from ziggurat.calls.question import ask
 from ziggurat.core.diagram import Diagram
 from ziggurat.core.entries import Result
-from ziggurat.messages import stops
 from ziggurat.messages.agent import Answer
 from ziggurat.messages.events import NodeChanged
 from ziggurat.models.scripted import ScriptedModel
@@ -43,29 +42,6 @@ def plan(third: Node, store: LocalLogs) -> Any:
         Task("a", function=double), either, both, Sequence([Task("d", function=double)], "last"),
         input=None, variables={"n": 2}, store=store,
     )  # fmt: skip
-
-
-BEFORE = {"a": "completed", "branch": "completed", "branch/yes": "completed", "branch/no": "skipped"}
-BEFORE["both/b"] = "completed"
-
-
-async def test_of_a_run_that_has_failed() -> None:
-    store = LocalLogs()
-    failing = plan(Task("c", function=broken), store)
-    assert isinstance((await failing.run(run_id="r")).stop, stops.Failed)
-    assert await node_statuses(failing, "r") == {
-        **BEFORE, "both": "failed", "both/c": "failed", "last": "skipped", "last/d": "pending",
-    }  # fmt: skip
-
-
-async def test_of_a_run_that_waits_and_then_goes_on() -> None:
-    store = LocalLogs()
-    waiting = plan(Task("c", agent=asks, prompt="Which?"), store)
-    run = await waiting.run(run_id="r")
-    after = {"last": "pending", "last/d": "pending"}
-    assert await node_statuses(waiting, "r") == {**BEFORE, "both": "running", "both/c": "running", **after}
-    await waiting.resume("r", {run.pending[0].id: Answer("this")})
-    assert set((await node_statuses(waiting, "r")).values()) == {"completed", "skipped"}
 
 
 async def test_of_a_run_that_was_cancelled() -> None:

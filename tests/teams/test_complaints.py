@@ -17,10 +17,10 @@ from tests.teams.models import Answering, after_tools
 from tests.teams.patterns import ALONE, CASES, built, member
 from tests.wrong import wrong
 from ziggurat import Agent, Budget, ConfigurationError, Context, Event, Key, Middleware, ModelRequest, Runnable, tool
-from ziggurat.messages import ToolCall, stops, tool_call
+from ziggurat.messages import stops, tool_call
 from ziggurat.messages.delta import Fold
 from ziggurat.messages.events import AgentStarted, Delta
-from ziggurat.models.scripted import PAUSE, ScriptedModel
+from ziggurat.models.scripted import ScriptedModel
 from ziggurat.stores.local import LocalLogs
 from ziggurat.teams import group_chat, handoffs, ledger_team, majority, parallel, swarm
 from ziggurat.teams.handoff import Handoff, HandoffState, HandoffTool
@@ -150,22 +150,6 @@ async def test_tools_of_handing_over_stand_beside_those_of_the_agent() -> None:
         majority(member("a", "1"), member("a", "2"))
 
 
-async def test_what_a_tool_has_found_reaches_the_next_agent() -> None:
-    # autogen 5045: results of tools are not passed on
-    @tool
-    def clock() -> str:
-        """Tell the time."""
-        return "12:30"
-
-    def reply(request: ModelRequest) -> ToolCall:
-        return tool_call("handoff_to_b") if request.messages[-1].role == "tool" else tool_call("clock")
-
-    b = member("b", "b")
-    await handoffs(member("a", reply, tools=[clock]), b).run("go")
-    results = [result.text for message in wrong(b.model).asked[0].messages for result in message.tool_results]
-    assert results[0] == "12:30"
-
-
 NAME: Key[str] = Key("the name of a tenant")
 
 
@@ -283,24 +267,6 @@ async def test_who_speaks_is_known_from_the_events_alone(case: Sequence[str]) ->
     assert {who for who, text in spoken if text == "from the worker"} == {"worker"}
     signed = {(message.name or "").split("/")[-1] for message in run.messages if message.text == "from the worker"}
     assert signed <= {"worker", *(f"team{depth}" for depth in range(3))}
-
-
-async def test_the_texts_of_members_that_speak_at_the_same_time_are_not_mixed_up() -> None:
-    texts = {"ann": "one two three", "ben": "four five six", "cem": "seven eight"}
-    members = [
-        Agent(ScriptedModel([piece for word in text.split(" ") for piece in (f"{word} ", PAUSE)]), name=name)
-        for name, text in texts.items()
-    ]
-    folds: dict[str, Fold] = {}
-
-    def note(event: Event) -> None:
-        if isinstance(event, Delta):
-            folds.setdefault(event.path, Fold()).push(event.delta)
-
-    run = await majority(*members).run("?", listeners=[note])
-    said = {path.split("/")[4]: fold.message().text.strip() for path, fold in folds.items()}
-    assert said == texts
-    assert [message.text.strip() for message in run.messages[1:4]] == list(texts.values())
 
 
 async def test_nobody_hands_over_to_itself_without_end() -> None:
