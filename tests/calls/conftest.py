@@ -1,14 +1,11 @@
-"""The stores in which calls are tried."""
-
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
+from tests.calls.samples import STORES
 from tests.samples import sample
 from tests.stores.places import used
-
-STORES = ("memory", "sqlite", "file")
 
 
 @pytest.fixture(params=sample(STORES, 1))

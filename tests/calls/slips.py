@@ -1,21 +1,11 @@
-"""A mistake in code of users, and the stores in which runs with it are tried."""
+"""A mistake in code of users."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-import pytest
-
-from tests.stores import places
-
 HERE = Path(__file__).name
 """The file in which mistakes are made."""
-
-
-@pytest.fixture(autouse=True, params=["memory", "sqlite", "file"])
-def in_a_store(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[None]:
-    with places.used(request.param, tmp_path):
-        yield
 
 
 class Slip:

@@ -8,6 +8,8 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
+from tests.calls.samples import each
+from tests.samples import sample
 from tests.stores.places import PLACES, Place, opening
 from ziggurat.agents.agent import Agent
 from ziggurat.core.context import Context
@@ -23,7 +25,7 @@ from ziggurat.models.scripted import ScriptedModel
 from ziggurat.tools.function import tool
 
 
-@pytest.fixture(params=PLACES)
+@pytest.fixture(params=sample(PLACES, 1))
 def place(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Place]:
     with opening(request.param, tmp_path) as place:
         yield place
@@ -81,7 +83,7 @@ def test_an_agent_is_awaited_once_at_a_time_with_one_context() -> None:
             runs: list[AgentRun] = await asyncio.gather(agent(request, ctx), agent(request, ctx))
             return runs[0]
 
-    with pytest.raises(ConfigurationError, match=r"twice at the same time .* ctx\.under"):
+    with pytest.raises(ConfigurationError, match="twice"):
         Agent(slow_at_first, middleware=[Both()]).run_sync("go")
 
 
@@ -103,8 +105,7 @@ def _cut(run: AgentRun, how: str) -> AgentRun:
 STARTS = {"nothing": 3, "the earlier": 1, "the calls": 3, "all but the answer": 0, "more before": 5, "each": 3}
 
 
-@pytest.mark.parametrize("hook", ["after_agent", "wrap_agent"])
-@pytest.mark.parametrize("how", STARTS)
+@pytest.mark.parametrize(("how", "hook"), each(STARTS, ["after_agent", "wrap_agent"]))
 def test_a_run_whose_messages_a_hook_has_changed_begins_where_its_own_begin(how: str, hook: str) -> None:
     @tool
     def look() -> str:

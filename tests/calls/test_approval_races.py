@@ -9,9 +9,10 @@ from collections.abc import Awaitable, Callable
 import pytest
 
 from tests.calls.approval_races import EVIL, KINDS, World, evil, race
+from tests.samples import amount
 from ziggurat.core.context import Context
 
-RACES = 50
+RACES = amount(20, 50)
 
 
 @pytest.mark.parametrize("kind", KINDS, ids=lambda kind: kind.__name__)

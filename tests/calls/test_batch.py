@@ -213,7 +213,7 @@ async def test_calls_that_fail_fast_cancelled_are_counted_and_told_of_as_they_ar
     assert ended == ["fails", "waits"]
 
 
-@pytest.mark.parametrize("slow", range(4))
+@pytest.mark.parametrize("slow", [0, 2])
 async def test_a_quorum_of_successes_is_enough_and_the_rest_is_answered_on_record(slow: int) -> None:
     went: list[str] = []
 

@@ -7,6 +7,8 @@ from typing import Any, TypeVar, cast
 import pytest
 
 from tests.agents.support import turns
+from tests.calls.samples import STORES, each
+from tests.samples import amount, pairs, sample
 from tests.stores import places
 from tests.stores.places import new_store
 from ziggurat import Agent, Approvals, Rule, layer, stack, tool
@@ -34,7 +36,10 @@ NOT_BEGUN = "not executed: another call of the batch failed"
 BEGUN = "interrupted: another call of the batch failed while this one ran; whether it took effect is unknown"
 
 
-@pytest.fixture(autouse=True, params=["no store", "memory", "sqlite", "file"])
+KINDS = ("no store", *STORES)
+
+
+@pytest.fixture(params=sample(KINDS, 1))
 def store(request: pytest.FixtureRequest, tmp_path: Path) -> Any:
     if request.param == "no store":
         yield None
@@ -115,15 +120,18 @@ EFFECTS: dict[str, dict[str, Any]] = {
 }
 
 
-@pytest.mark.parametrize("effect", EFFECTS)
-@pytest.mark.parametrize("first", ["pay", "fail"])
-@pytest.mark.parametrize(("where", "told"), [*((where, NOT_BEGUN) for where in NOT_YET), ("tool", BEGUN)])
+@pytest.mark.parametrize(
+    ("where", "effect", "first", "store"),
+    [
+        *pairs(NOT_YET, EFFECTS, ["pay", "fail"], KINDS),
+        *each(["tool"], ["none", "repeatable"], ["pay", "fail"], KINDS),  # for the others see test_unknown_outcome
+    ],
+    indirect=["store"],
+)
 async def test_only_a_call_that_began_is_reported_as_interrupted(
-    where: str, told: str, first: str, effect: str, store: Any
+    where: str, first: str, effect: str, store: Any
 ) -> None:
-    if where == "tool" and "once" in effect:
-        return  # see test_unknown_outcome
-
+    told = BEGUN if where == "tool" else NOT_BEGUN
     held = Held()
 
     @tool(**EFFECTS[effect])
@@ -150,9 +158,11 @@ async def test_only_a_call_that_began_is_reported_as_interrupted(
     assert replayed.observations == run.observations
 
 
-@pytest.mark.parametrize("effect", EFFECTS)
-@pytest.mark.parametrize("where", ["wrap", "layer", "step"])
-@pytest.mark.parametrize("cut", ["handle", "time"])
+@pytest.mark.parametrize(
+    ("where", "effect", "cut", "store"),
+    each(["wrap", "layer", "step"], EFFECTS, ["handle", "time"], STORES),
+    indirect=["store"],
+)
 async def test_a_call_that_never_began_is_made_when_the_run_goes_on(
     cut: str, where: str, effect: str, store: Any
 ) -> None:
@@ -180,25 +190,21 @@ async def test_a_call_that_never_began_is_made_when_the_run_goes_on(
         tools = [stack(tool(**EFFECTS[effect])(pay), *layers)]
         return Agent(model, name="a", tools=tools, store=store, middleware=hooks)
 
-    async def main() -> None:
-        held = Held()
-        first = agent(held)
-        first = first.layered(timeout(seconds=5)) if cut == "time" else first
-        handle = first.start("go", run_id="r", environment=Environment(clock=clock))
-        await held.reached.wait()
-        if cut == "time":
-            await clock.advance(6)
-        else:
-            handle.cancel()
-        assert isinstance((await handle.result()).stop, stops.TimedOut if cut == "time" else stops.Cancelled)
-        run = await agent(None).resume("r")
-        assert (run.stop, run.pending, paid) == (stops.Completed(), (), ["ann"])
-
-    if store is not None:
-        await main()
+    held = Held()
+    first = agent(held)
+    first = first.layered(timeout(seconds=5)) if cut == "time" else first
+    handle = first.start("go", run_id="r", environment=Environment(clock=clock))
+    await held.reached.wait()
+    if cut == "time":
+        await clock.advance(6)
+    else:
+        handle.cancel()
+    assert isinstance((await handle.result()).stop, stops.TimedOut if cut == "time" else stops.Cancelled)
+    run = await agent(None).resume("r")
+    assert (run.stop, run.pending, paid) == (stops.Completed(), (), ["ann"])
 
 
-@pytest.mark.parametrize("interrupted", ["report", "ask"])
+@pytest.mark.parametrize(("interrupted", "store"), each(["report", "ask"], STORES), indirect=["store"])
 async def test_a_call_that_is_lost_after_it_never_began_is_unknown(interrupted: Any, store: Any) -> None:
     paid: list[str] = []
 
@@ -213,21 +219,17 @@ async def test_a_call_that_is_lost_after_it_never_began_is_unknown(interrupted: 
         tools = [pay if held is None else stack(pay, limited(held=held))]
         return Agent(model, name="a", tools=tools, store=store)
 
-    async def main() -> None:
-        held = Held()
-        handle = agent(held).start("go", run_id="r")
-        await held.reached.wait()
-        handle.cancel()
-        await handle.result()
-        run = await agent(None).resume("r")
-        assert paid == ["ann"]
-        if interrupted == "report":
-            assert "whether it took effect is unknown" in run.observations[0]
-        else:
-            assert [item.interrupted for item in run.pending] == [True]
-
-    if store is not None:
-        await main()
+    held = Held()
+    handle = agent(held).start("go", run_id="r")
+    await held.reached.wait()
+    handle.cancel()
+    await handle.result()
+    run = await agent(None).resume("r")
+    assert paid == ["ann"]
+    if interrupted == "report":
+        assert "unknown" in run.observations[0]
+    else:
+        assert [item.interrupted for item in run.pending] == [True]
 
 
 @pytest.mark.parametrize("interrupted", ["report", "ask"])
@@ -253,8 +255,7 @@ async def test_an_agent_that_is_cut_off_before_its_call_began_does_not_call_it_u
     assert run.observations[0].endswith("timed out after 5 s")
 
 
-@pytest.mark.parametrize("depth", [0, 1, 2])
-@pytest.mark.parametrize("beside", [1, 3])
+@pytest.mark.parametrize(("depth", "beside", "store"), each([0, 1, 2], [3, 1], KINDS), indirect=["store"])
 async def test_nobody_is_asked_about_calls_that_wait_when_another_fails(depth: int, beside: int, store: Any) -> None:
     events: list[Event] = []
 
@@ -293,21 +294,18 @@ async def test_a_run_counts_the_calls_on_its_record_wherever_it_is_cancelled(cal
         await asyncio.sleep(0)
         return "seen"
 
-    async def go() -> None:
-        for turn in range(100):
-            model = ScriptedModel([tool_call("look", id=f"{number}") for number in range(calls)], "done")
-            agent = Agent(model, tools=[look], store=store or LocalLogs())
-            handle = agent.start("go", run_id=f"r{turn}")
-            await turns(turn + 1)
-            handle.cancel()
-            run = await handle.result()
-            if isinstance(run.stop, stops.Completed):
-                return
-            try:
-                journal = LocalJournal.load(await agent.record(f"r{turn}"))
-            except RunNotFound:  # it had not begun
-                continue
-            results = [each for each in journal.entries if isinstance(each, Result) and "/tool-" in each.path]
-            assert run.tool_calls == len(results)
-
-    await go()
+    for turn in range(1, 100, amount(3, 1)):
+        model = ScriptedModel([tool_call("look", id=f"{number}") for number in range(calls)], "done")
+        agent = Agent(model, tools=[look], store=store or LocalLogs())
+        handle = agent.start("go", run_id=f"r{turn}")
+        await turns(turn)
+        handle.cancel()
+        run = await handle.result()
+        if isinstance(run.stop, stops.Completed):
+            return
+        try:
+            journal = LocalJournal.load(await agent.record(f"r{turn}"))
+        except RunNotFound:  # it had not begun
+            continue
+        results = [entry for entry in journal.entries if isinstance(entry, Result) and "/tool-" in entry.path]
+        assert run.tool_calls == len(results)

@@ -1,13 +1,12 @@
 """Refused calls never count against a budget, calls that were begun always do, and the same after a resume."""
 
-from collections.abc import Iterator
-from pathlib import Path
 from typing import Any, get_args
 
 import pytest
 
 from tests.agents.support import assert_sendable
-from tests.stores import places
+from tests.calls.samples import STORES, each
+from tests.samples import sample
 from tests.stores.places import new_store
 from ziggurat.agents.agent import Agent
 from ziggurat.agents.runnable import Runnable
@@ -33,11 +32,7 @@ from ziggurat.testing.clock import HandClock
 from ziggurat.tools.approval import Approvals
 from ziggurat.tools.function import tool
 
-
-@pytest.fixture(autouse=True, params=["memory", "sqlite", "file"])
-def _in_a_store(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[None]:
-    with places.used(request.param, tmp_path):
-        yield
+pytestmark = pytest.mark.usefixtures("place")
 
 
 def _by_turn(*turns: Any) -> Any:
@@ -89,8 +84,11 @@ REFUSALS: dict[str, dict[str, Any]] = {
 }
 
 
-@pytest.mark.parametrize("paused", [False, True])
-@pytest.mark.parametrize("refusal", [*REFUSALS, "wrong arguments", "an unknown name"])
+@pytest.mark.parametrize(
+    ("refusal", "paused", "place"),
+    each([*REFUSALS, "wrong arguments", "an unknown name"], [False, True], STORES),
+    indirect=["place"],
+)
 async def test_refused_calls_of_tools_count_against_no_limit(refusal: str, paused: bool) -> None:
     made: list[str] = []
 
@@ -128,8 +126,7 @@ async def test_refused_calls_of_tools_count_against_no_limit(refusal: str, pause
     assert_sendable(run.messages)
 
 
-@pytest.mark.parametrize("kind", get_args(ToolErrorKind))
-@pytest.mark.parametrize("raises", [False, True])
+@pytest.mark.parametrize(("kind", "raises"), each(get_args(ToolErrorKind), [False, True]))
 async def test_calls_of_tools_count_however_they_end(raises: bool, kind: ToolErrorKind) -> None:
     made: list[str] = []
 
@@ -267,7 +264,7 @@ async def test_agents_at_the_same_time_stop_at_a_limit_where_they_did_before(pau
     assert (replayed.stop, replayed.usage) == (run.stop, run.usage)
 
 
-@pytest.mark.parametrize("limit", [1, 2, 3, 4])
+@pytest.mark.parametrize(("limit", "place"), each([1, 2, 3, 4], STORES), indirect=["place"])
 async def test_a_run_that_is_lost_forked_or_replayed_stops_at_a_limit_where_it_did(limit: int) -> None:
     @tool
     async def look() -> str:
@@ -282,13 +279,13 @@ async def test_a_run_that_is_lost_forked_or_replayed_stops_at_a_limit_where_it_d
     store = new_store()
     whole = await agent(store).run("go", run_id="r")
     entries = (await runs_of(store).read("r")).entries
-    for count in range(1, len(entries)):
+    for count in sample(range(1, len(entries)), 5):
         lost = LocalLogs()
         await runs_of(lost).plant("r", "agent", entries[:count])
         run = await agent(lost).resume("r")
         assert (run.stop, run.messages) == (whole.stop, whole.messages), count
         assert (run.usage, run.tool_calls) == (whole.usage, whole.tool_calls), count
-    for step in range(1, whole.steps + 1):
+    for step in sample(range(1, whole.steps + 1), 2):
         fork = await agent(store).fork("r", at=step, effects="recorded")
         assert (fork.stop, fork.messages, fork.usage) == (whole.stop, whole.messages, whole.usage), step
     for live in get_args(Live):

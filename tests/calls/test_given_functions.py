@@ -9,7 +9,8 @@ from typing import Annotated, Any
 import pytest
 from msgspec import Struct
 
-from tests.calls.slips import HERE, Slip, in_a_store  # noqa: F401 - a fixture of every test
+from tests.calls.samples import STORES, each
+from tests.calls.slips import HERE, Slip
 from tests.stores.places import new_store
 from ziggurat.agents.agent import Agent
 from ziggurat.agents.flow import flow
@@ -58,6 +59,8 @@ from ziggurat.plans import (
 from ziggurat.teams.chatting import group_chat
 from ziggurat.teams.networks import star
 from ziggurat.tools.function import tool
+
+pytestmark = pytest.mark.usefixtures("place")
 
 LAYERS: dict[str, Callable[[Slip], Any]] = {
     "cache.key": lambda slip: cache(store=CacheStore(), key=slip.returning("key")),
@@ -204,8 +207,7 @@ def _typed(slip: Slip) -> Agent:
 CODE: dict[str, Callable[[Slip], Runnable]] = {
     **{
         f"{layer} around a {at}": lambda slip, layer=layer, at=at: AT[at](LAYERS[layer](slip))  # type: ignore[misc]
-        for layer in LAYERS
-        for at in AT
+        for layer, at in each(LAYERS, AT)
     },
     **{
         f"graph, {what}": lambda slip, what=what: _graph(slip, what)  # type: ignore[misc]
@@ -237,8 +239,7 @@ def _nested(code: str, slip: Slip, depth: int) -> Runnable:
     return agent
 
 
-@pytest.mark.parametrize("depth", [1, 2])
-@pytest.mark.parametrize("code", CODE)
+@pytest.mark.parametrize(("code", "depth", "place"), each(CODE, (2, 1), STORES), indirect=["place"])
 async def test_a_mistake_ends_the_outermost_run_which_goes_on_when_it_is_corrected(code: str, depth: int) -> None:
     slip = Slip()
     agent = _nested(code, slip, depth)
@@ -256,8 +257,13 @@ async def test_a_mistake_ends_the_outermost_run_which_goes_on_when_it_is_correct
     assert not any("slip" in text for text in again.observations)
 
 
-@pytest.mark.parametrize("error", [ToolError, Denied, ServiceError, ConnectionError, TimeoutError])
-@pytest.mark.parametrize("code", ["cache.key around a model", "retry.when around a agent", "graph, items", "loop"])
+@pytest.mark.parametrize(
+    ("code", "error"),
+    each(
+        ["cache.key around a model", "rate_limit.estimate around a agent", "graph, items", "loop"],
+        [ToolError, Denied, ServiceError, ConnectionError, TimeoutError],
+    ),
+)
 async def test_an_error_on_purpose_and_a_lost_connection_are_results(code: str, error: type[Exception]) -> None:
     run = await _nested(code, Slip(lambda: error("slip")), 1).run("go")
     assert run.stop == stops.Completed()
@@ -300,5 +306,5 @@ ASYNC: dict[str, Callable[[Any], Runnable]] = {
 @pytest.mark.parametrize("code", ASYNC)
 def test_a_function_that_returns_a_coroutine_where_nothing_is_awaited_is_named(code: str) -> None:
     said: Any = _Empty() if code == "route" else "go"
-    with pytest.raises(ConfigurationError, match=r"<lambda> returned .*, which nobody awaits"):
+    with pytest.raises(ConfigurationError, match="<lambda>"):
         ASYNC[code](lambda *_: _later()).run_sync(said)

@@ -5,6 +5,8 @@ from typing import Any
 
 import pytest
 
+from tests.calls.samples import each
+from tests.samples import sample
 from tests.wrong import wrong
 from ziggurat import Agent, ConfigurationError, Middleware, Runnable, open_stream, tool, user
 from ziggurat.calls.hooks import PASSES
@@ -41,25 +43,20 @@ def _agent(hook: str, value: object, depth: int, store: LocalLogs) -> Agent:
     return agent
 
 
-@pytest.mark.parametrize("depth", [0, 2])
-@pytest.mark.parametrize("value", NONSENSE, ids=repr)
-@pytest.mark.parametrize("hook", HOOKS)
+@pytest.mark.parametrize(("hook", "value", "depth"), each(HOOKS, NONSENSE, (0, 2)), ids=repr)
 async def test_a_hook_that_returns_nonsense_is_named(hook: str, value: object, depth: int) -> None:
-    async def main() -> None:
-        if isinstance(value, PASSES[hook]):
-            return
-        store = LocalLogs()
-        with pytest.raises(ConfigurationError, match=f"the hook {hook} of Odd returned "):
-            await _agent(hook, value, depth, store).run("go", run_id="r", listeners=[lambda event: None])
-        if not depth:
-            info = await store.find(run_log("r"))
-            assert info is None or info.status == "running"  # a mistake is no end: mended, the run goes on
-        with pytest.raises(ConfigurationError):
-            async with _agent(hook, value, depth, LocalLogs()).stream("go") as events:
-                async for _ in events:
-                    pass
-
-    await main()
+    if isinstance(value, PASSES[hook]):
+        return
+    store = LocalLogs()
+    with pytest.raises(ConfigurationError, match=f"{hook} of Odd"):
+        await _agent(hook, value, depth, store).run("go", run_id="r", listeners=[lambda event: None])
+    if not depth:
+        info = await store.find(run_log("r"))
+        assert info is None or info.status == "running"  # a mistake is no end: mended, the run goes on
+    with pytest.raises(ConfigurationError):
+        async with _agent(hook, value, depth, LocalLogs()).stream("go") as events:
+            async for _ in events:
+                pass
 
 
 @pytest.mark.parametrize("hook", [hook for hook in HOOKS if hook not in ("on_tool_delta", "deltas")])
@@ -68,20 +65,20 @@ async def test_a_hook_that_is_not_async_is_named(hook: str) -> None:
 
     middleware = type("Odd", (Middleware,), {hook: returns})()
     agent = Agent(ScriptedModel(tool_call("echo", text="a"), "end"), tools=[echo], middleware=[middleware])
-    with pytest.raises(ConfigurationError, match=f"the hook {hook} of Odd is not async; write async def {hook}"):
+    with pytest.raises(ConfigurationError, match=f"{hook} of Odd is not async"):
         await agent.run("go", listeners=[lambda event: None])
 
 
-@pytest.mark.parametrize("hook", [hook for hook, own in vars(Middleware).items() if iscoroutinefunction(own)])
-def test_a_method_that_is_misspelt_is_no_hook_in_silence(hook: str) -> None:
+def test_a_method_that_is_misspelt_is_no_hook_in_silence() -> None:
     async def method(self: Middleware, *arguments: object) -> None: ...
 
     def other(self: Middleware, *arguments: object) -> None: ...
 
-    for misspelt in (hook + "s", hook[:-1], hook[:-2] + hook[-1] + hook[-2]):
-        with pytest.raises(ConfigurationError, match=f"Odd.{misspelt} is not a hook; did you mean '{hook}'"):
-            type("Odd", (Middleware,), {misspelt: method})
-        type("Even", (Middleware,), {misspelt: other})  # a method of its own
+    for hook in [name for name, own in vars(Middleware).items() if iscoroutinefunction(own)]:
+        for misspelt in (hook + "s", hook[:-1], hook[:-2] + hook[-1] + hook[-2]):
+            with pytest.raises(ConfigurationError, match=rf"{misspelt}\b.*'{hook}'"):
+                type("Odd", (Middleware,), {misspelt: method})
+            type("Even", (Middleware,), {misspelt: other})  # a method of its own
     for own in ("on_delta", "after_turn", "before_llm", "names"):
         type("Even", (Middleware,), {own: method})
 
@@ -90,14 +87,18 @@ def test_a_method_that_is_misspelt_is_no_hook_in_silence(hook: str) -> None:
 def test_a_hook_that_is_not_awaited_is_not_async(hook: str) -> None:
     async def method(self: Middleware, *arguments: object) -> None: ...
 
-    with pytest.raises(ConfigurationError, match=f"the hook {hook} of Odd is not awaited; write def {hook}"):
+    with pytest.raises(ConfigurationError, match=f"{hook} of Odd is not awaited"):
         type("Odd", (Middleware,), {hook: method})
 
 
-@pytest.mark.parametrize("store", [None, "memory:"])
-@pytest.mark.parametrize("at", [Opened, Result])
 @pytest.mark.parametrize(
-    "value", [*NONSENSE, None, Intent("", "x", None, "", ""), Result("elsewhere", "x", None, 1)], ids=repr
+    ("value", "at", "store"),
+    each(
+        [*NONSENSE, None, Intent("", "x", None, "", ""), Result("elsewhere", "x", None, 1)],
+        [Opened, Result],
+        [None, "memory:"],
+    ),
+    ids=repr,
 )
 async def test_a_hook_that_records_something_else_is_named(
     value: Any, at: type[JournalEntry], store: str | None
@@ -107,7 +108,7 @@ async def test_a_hook_that_records_something_else_is_named(
             return wrong(value) if isinstance(entry, at) else entry
 
     agent = Agent(ScriptedModel("done"), middleware=[Odd()], store=store)
-    with pytest.raises(ConfigurationError, match=rf"the hook on_record of Odd got a {at.__name__} of .* and returned"):
+    with pytest.raises(ConfigurationError, match=rf"on_record of Odd got a {at.__name__}"):
         await agent.run("go")
 
 
@@ -128,15 +129,15 @@ async def test_a_hook_may_make_a_new_result(store: str | None) -> None:
     assert seen == ["agent/step-1/model", "agent/step-1/tool-1:echo", "agent/step-2/model", "agent"]
 
 
-@pytest.mark.parametrize("value", [*NONSENSE, None, ToolResult("1", "x")], ids=repr)
+@pytest.mark.parametrize("value", sample([*NONSENSE, None, ToolResult("1", "x")], 4), ids=repr)
 async def test_a_service_that_answers_with_nonsense_is_named(value: object) -> None:
     async def service(request: AgentRequest, ctx: Any) -> Any:
         return value
 
     odd: Runnable = Runnable(service, name="odd")
-    with pytest.raises(ConfigurationError, match="odd at odd must return a AgentRun"):
+    with pytest.raises(ConfigurationError, match="AgentRun"):
         await odd.run("go")
-    with pytest.raises(ConfigurationError, match="odd at odd must return a AgentRun"):
+    with pytest.raises(ConfigurationError, match="AgentRun"):
         async with open_stream(odd, AgentRequest((user("go"),))) as events:
             async for _ in events:
                 pass

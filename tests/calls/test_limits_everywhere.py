@@ -1,15 +1,14 @@
 """Every limit holds wherever a model may be called, and a resumed run counts as one that was not interrupted."""
 
 import asyncio
-from collections.abc import Iterator
 from itertools import count
-from pathlib import Path
 from typing import Any
 
 import pytest
 
+from tests.calls.samples import STORES, each
 from tests.calls.test_calls_in_hooks import PLACES, Helper
-from tests.stores import places
+from tests.samples import sample
 from tests.stores.places import new_store
 from ziggurat.agents.agent import Agent
 from ziggurat.calls.admission import ADMISSION
@@ -24,6 +23,8 @@ from ziggurat.messages.model import ModelRequest, ModelResponse, ModelSettings
 from ziggurat.messages.parts import tool_call
 from ziggurat.messages.usage import Usage
 from ziggurat.tools.function import tool
+
+pytestmark = pytest.mark.usefixtures("place")
 
 COST = Usage(600, 40, requests=1)
 _NUMBERS = count()
@@ -153,26 +154,19 @@ def _limits(kind: str, share: float, whole: _World) -> dict[str, Any]:
     return {kind: limit, "price": _price} if kind == "cost" else {kind: int(limit)}
 
 
-@pytest.fixture(autouse=True, params=["memory", "sqlite"])
-def _in_a_store(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[None]:
-    with places.used(request.param, tmp_path):
-        yield
-
-
-@pytest.mark.parametrize("place", ALL_PLACES)
-@pytest.mark.parametrize("kind", MEASURES)
-async def test_a_limit_holds_everywhere_and_a_resumed_run_counts_as_a_whole_one(kind: str, place: str) -> None:
+@pytest.mark.parametrize(("where", "kind", "place"), each(ALL_PLACES, MEASURES, STORES), indirect=["place"])
+async def test_a_limit_holds_everywhere_and_a_resumed_run_counts_as_a_whole_one(where: str, kind: str) -> None:
     plenty = {"requests": 1_000}
-    _, free = await _run(place, False, plenty)
-    for share in (0.2, 0.45, 0.7, 0.95):
+    _, free = await _run(where, False, plenty)
+    for share in sample((0.2, 0.45, 0.7, 0.95), 2):
         limits = _limits(kind, share, free)
-        whole, straight = await _run(place, False, limits)
-        resumed, paused = await _run(place, place != "approver", limits)  # which decides at once
+        whole, straight = await _run(where, False, limits)
+        resumed, paused = await _run(where, where != "approver", limits)  # which decides at once
         for world in (straight, paused):
             if kind == "tool_calls":
                 assert world.tools <= limits[kind]
             else:
-                assert MEASURES[kind](world.usage) <= limits[kind] + MEASURES[kind](COST) * (1 + (place in WITHIN))
+                assert MEASURES[kind](world.usage) <= limits[kind] + MEASURES[kind](COST) * (1 + (where in WITHIN))
         assert (paused.usage, paused.tools, paused.spent) == (straight.usage, straight.tools, straight.spent)
         assert (whole is None) == (resumed is None)
         if whole is not None and resumed is not None:

@@ -1,12 +1,12 @@
 """Decisions with values that a middleware masks on record: what was decided is carried out as it was made, or not."""
 
 import asyncio
-from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 import pytest
 
+from tests.calls.samples import STORES, each
+from tests.stores.places import new_store
 from ziggurat.agents.agent import Agent
 from ziggurat.calls.question import ask
 from ziggurat.calls.tool_call import act
@@ -24,13 +24,9 @@ from ziggurat.tools.approval import APPROVALS, Approvals
 from ziggurat.tools.function import FunctionTool, tool
 from ziggurat.tools.toolbox import Toolbox
 
+pytestmark = pytest.mark.usefixtures("place")
+
 SECRET = "hunter2x"
-STORES: dict[str, Callable[[Path], str | None]] = {
-    "none": lambda folder: None,
-    "memory": lambda folder: "memory:",
-    "sqlite": lambda folder: f"sqlite:///{folder}/runs.db",
-    "file": lambda folder: f"file://{folder}/runs",
-}
 
 
 def _pay(paid: list[str], approval: bool = True) -> FunctionTool:
@@ -65,20 +61,19 @@ DECISIONS: list[tuple[str, Decision, list[str] | None]] = [
 ]
 
 
-@pytest.mark.parametrize("store", STORES)
-@pytest.mark.parametrize("first", ["decide", "resume"])
-@pytest.mark.parametrize(("name", "decision", "done"), DECISIONS, ids=repr)
+@pytest.mark.parametrize(("case", "first", "place"), each(DECISIONS, ["decide", "resume"], STORES), indirect=["place"])
 async def test_a_decision_is_carried_out_as_it_was_made_or_refused(
-    name: str, decision: Decision, done: list[str] | None, first: str, store: str, tmp_path: Path
+    case: tuple[str, Decision, list[str] | None], first: str
 ) -> None:
     """With None for what is done, the decision is refused, and the call waits as before."""
+    name, decision, done = case
     acts: list[str] = []
     called = tool_call("pay", to="bob") if name == "pay" else tool_call("find_out", what="it")
     agent = Agent(
         ScriptedModel(called, "done"),
         tools=[_pay(acts), _asking(acts)],
         middleware=[Redaction(SECRET)],
-        store=STORES[store](tmp_path),
+        store=new_store(),
     )
 
     async def decide(item_id: str) -> Any:
@@ -87,21 +82,18 @@ async def test_a_decision_is_carried_out_as_it_was_made_or_refused(
         await agent.decide("r", {item_id: decision})
         return await agent.resume("r")
 
-    async def run() -> None:
-        waiting = await agent.run("go", run_id="r")
-        item_id = waiting.pending[0].id
-        if done is not None:
-            assert (await decide(item_id)).text == "done"
-            assert acts == done
-            return
-        with pytest.raises(ConfigurationError, match="masks its values on record; nothing was recorded"):
-            await decide(item_id)
-        again = await agent.resume("r")
-        assert isinstance(again.stop, Suspended)
-        assert [item.id for item in again.pending] == [item_id]
-        assert acts == []
-
-    await run()
+    waiting = await agent.run("go", run_id="r")
+    item_id = waiting.pending[0].id
+    if done is not None:
+        assert (await decide(item_id)).text == "done"
+        assert acts == done
+        return
+    with pytest.raises(ConfigurationError, match="masks"):
+        await decide(item_id)
+    again = await agent.resume("r")
+    assert isinstance(again.stop, Suspended)
+    assert [item.id for item in again.pending] == [item_id]
+    assert acts == []
 
 
 @pytest.mark.parametrize("masked", [False, True])

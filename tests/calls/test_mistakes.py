@@ -14,6 +14,7 @@ from typing import Any
 import pytest
 
 from tests.agents.support import elsewhere
+from tests.calls.samples import each
 from ziggurat.agents.agent import Agent
 from ziggurat.core.context import Context
 from ziggurat.core.errors import ConfigurationError, EmptyPrompt, MissingExtra, RunNotFound, ServiceError, ToolError
@@ -234,8 +235,8 @@ OF_RUNS_WITHIN = (_id_within, _blocked_loop)
 
 
 @pytest.mark.parametrize(
-    ("mistake", "place"),
-    [(mistake, place) for mistake in USE for place in PLACES if place != "model" or mistake not in OF_RUNS_WITHIN],
+    ("place", "mistake"),
+    [(place, mistake) for place, mistake in each(PLACES, USE) if place != "model" or mistake not in OF_RUNS_WITHIN],
     ids=_name,
 )
 def test_a_wrong_use_is_raised_out_of_the_outermost_run(mistake: Mistake, place: str) -> None:
@@ -247,8 +248,7 @@ def test_a_wrong_use_is_raised_out_of_the_outermost_run(mistake: Mistake, place:
     assert any(frame.name == mistake.__name__ for frame in traceback.extract_tb(caught.value.__traceback__))
 
 
-@pytest.mark.parametrize("place", TOOLS)
-@pytest.mark.parametrize("mistake", CODE, ids=_name)
+@pytest.mark.parametrize(("mistake", "place"), each(CODE, TOOLS), ids=_name)
 async def test_an_error_of_a_tool_is_logged_once_and_in_its_event(
     mistake: Mistake, place: str, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -266,8 +266,7 @@ async def test_an_error_of_a_tool_is_logged_once_and_in_its_event(
     assert f"{HERE}:" in cause.place
 
 
-@pytest.mark.parametrize("place", RUNS)
-@pytest.mark.parametrize("mistake", CODE, ids=_name)
+@pytest.mark.parametrize(("mistake", "place"), each(CODE, RUNS), ids=_name)
 async def test_an_error_that_ends_a_run_is_seen_everywhere(
     mistake: Mistake, place: str, caplog: pytest.LogCaptureFixture
 ) -> None:

@@ -1,13 +1,12 @@
 """What a model has served counts once, whoever awaits it and how often: layers, hooks, agents within a call."""
 
 import asyncio
-from collections.abc import Callable, Iterator
-from pathlib import Path
+from collections.abc import Callable
 from typing import Any
 
 import pytest
 
-from tests.stores import places
+from tests.calls.samples import STORES, each
 from tests.stores.places import new_store
 from ziggurat.agents.agent import Agent
 from ziggurat.agents.flow import flow
@@ -30,14 +29,10 @@ from ziggurat.middleware.around import everywhere
 from ziggurat.middleware.guardrail import OutputGuardrail
 from ziggurat.tools.function import tool
 
+pytestmark = pytest.mark.usefixtures("place")
+
 COST = Usage(60, 4, requests=1)
 """The same object for each reply and each error, as in many tests of users."""
-
-
-@pytest.fixture(autouse=True, params=["memory", "sqlite"])
-def _in_a_store(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[None]:
-    with places.used(request.param, tmp_path):
-        yield
 
 
 class Served:
@@ -144,8 +139,7 @@ WAYS: dict[str, tuple[Callable[[Served], dict[str, Any]], int]] = {
 FAILING = {"until it answers": 2, "a layer": 2, "a layer everywhere": 2, "a layer within a hook": 2}
 
 
-@pytest.mark.parametrize("streamed", [False, True])
-@pytest.mark.parametrize("way", WAYS)
+@pytest.mark.parametrize(("way", "streamed", "place"), each(WAYS, [False, True], STORES), indirect=["place"])
 async def test_what_a_model_has_served_counts_once(way: str, streamed: bool) -> None:
     served = Served(FAILING.get(way, 0))
     settings, requests = WAYS[way]
@@ -161,8 +155,9 @@ async def test_what_a_model_has_served_counts_once(way: str, streamed: bool) -> 
     assert sum(usage.requests for usage in run.usage_by_model.values()) == requests
 
 
-@pytest.mark.parametrize("kind", ["requests", "tokens"])
-@pytest.mark.parametrize("way", [way for way, (_, requests) in WAYS.items() if requests > 1])
+@pytest.mark.parametrize(
+    ("way", "kind"), each([way for way, (_, requests) in WAYS.items() if requests > 1], ["requests", "tokens"])
+)
 async def test_a_budget_holds_each_time_a_hook_awaits_the_model(way: str, kind: str) -> None:
     settings, requests = WAYS[way]
     for limit in range(1, requests + 1):
@@ -177,16 +172,16 @@ async def test_a_budget_holds_each_time_a_hook_awaits_the_model(way: str, kind: 
 
 
 @pytest.mark.parametrize(
-    "place", ["before_model", "wrap_model", "after_model", "tool", "step", "step with a retry", "flow"]
+    "where", ["before_model", "wrap_model", "after_model", "tool", "step", "step with a retry", "flow"]
 )
-async def test_the_error_of_an_agent_that_passes_through_counts_once(place: str) -> None:
+async def test_the_error_of_an_agent_that_passes_through_counts_once(where: str) -> None:
     served, own = Served(failures=9), Served()
     helper = Agent(served, name="helper")
 
     async def hook(self: Middleware, value: Any, ctx: Context, *inner: Any) -> None:
         await helper.run("x")
 
-    layers = [retry(attempts=2, base=0)] if place == "step with a retry" else []
+    layers = [retry(attempts=2, base=0)] if where == "step with a retry" else []
 
     @step(layers=layers)
     async def ask() -> str:
@@ -195,7 +190,7 @@ async def test_the_error_of_an_agent_that_passes_through_counts_once(place: str)
     @tool
     async def work() -> str:
         """Work."""
-        return await (ask() if place != "tool" else helper.run("x"))  # type: ignore[return-value]
+        return await (ask() if where != "tool" else helper.run("x"))  # type: ignore[return-value]
 
     @flow
     async def order(text: str) -> str:
@@ -209,12 +204,12 @@ async def test_the_error_of_an_agent_that_passes_through_counts_once(place: str)
             return ModelResponse(assistant(tool_call("work")), "tool_calls", response.usage)
 
     async def main() -> tuple[AgentRun, Served]:
-        if place == "flow":
+        if where == "flow":
             return await order.run("go"), own
-        if place in ("tool", "step", "step with a retry"):
+        if where in ("tool", "step", "step with a retry"):
             calls = Calls()
             return await Agent(calls, tools=[work], store=new_store(), budget=Budget(requests=99)).run("go"), calls
-        middleware = type("Asking", (Middleware,), {place: hook})()
+        middleware = type("Asking", (Middleware,), {where: hook})()
         return await Agent(own, middleware=[middleware], store=new_store()).run("go"), own
 
     run, model = await main()

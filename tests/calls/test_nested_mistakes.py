@@ -13,7 +13,8 @@ from typing import Any
 import pytest
 
 from tests.agents.support import assert_sendable
-from tests.calls.slips import HERE, Slip, in_a_store  # noqa: F401 - a fixture of every test
+from tests.calls.samples import STORES, each
+from tests.calls.slips import HERE, Slip
 from tests.stores.places import new_store
 from ziggurat.agents.agent import Agent
 from ziggurat.agents.flow import flow
@@ -38,6 +39,8 @@ from ziggurat.teams.delegating import background
 from ziggurat.tools.approval import Approvals, Rule
 from ziggurat.tools.function import tool
 from ziggurat.tools.toolbox import Toolbox
+
+pytestmark = pytest.mark.usefixtures("place")
 
 
 class PayingSlip(Slip):
@@ -216,14 +219,15 @@ async def _run(agent: Runnable, streamed: bool) -> AgentRun:
     return events.response
 
 
-@pytest.mark.parametrize(
-    ("around", "depth", "streamed"),
-    [(around, 1, False) for around in AROUND] + [("a tool", 1, True), ("a tool", 2, False), ("a function", 3, True)],
-)
-@pytest.mark.parametrize("code", CODE)
+NESTINGS = [("a tool", 2, False), ("a function", 3, True), ("a tool", 1, True), *((name, 1, False) for name in AROUND)]
+"""What is around the code, how deep it is, and whether the run is streamed."""
+
+
+@pytest.mark.parametrize(("code", "nesting", "place"), each(CODE, NESTINGS, STORES), indirect=["place"])
 async def test_a_mistake_ends_the_outermost_run_which_goes_on_when_it_is_corrected(
-    code: str, around: str, depth: int, streamed: bool, caplog: pytest.LogCaptureFixture
+    code: str, nesting: tuple[str, int, bool], caplog: pytest.LogCaptureFixture
 ) -> None:
+    around, depth, streamed = nesting
     slip = PayingSlip()
     agent = _nested(CODE[code](slip), around, depth)
 
@@ -255,9 +259,14 @@ async def test_whatever_is_raised_by_accident_is_a_mistake(error: type[Exception
     assert run.stop == stops.Failed(str(error("slip")), error.__name__)
 
 
-@pytest.mark.parametrize("around", ["a tool", "a batch", "a function"])
-@pytest.mark.parametrize("error", [ToolError, Denied, ServiceError, ConnectionError, TimeoutError])
-@pytest.mark.parametrize("code", ["instructions", "before_model", "wrap_agent", "output validator", "stop policy"])
+@pytest.mark.parametrize(
+    ("code", "error", "around"),
+    each(
+        ["instructions", "before_model", "wrap_agent", "output validator", "stop policy", "before_agent"],
+        [ToolError, Denied, ServiceError, ConnectionError, TimeoutError],
+        ["a tool", "a batch", "a function"],
+    ),
+)
 async def test_an_error_on_purpose_and_a_lost_connection_are_results(
     code: str, error: type[Exception], around: str
 ) -> None:

@@ -1,12 +1,10 @@
 """What was done before a failure stands in its error; what was done after it, by another try, does not."""
 
-from collections.abc import Awaitable, Callable, Iterator
-from pathlib import Path
+from collections.abc import Awaitable, Callable
 from typing import Any
 
 import pytest
 
-from tests.stores import places
 from tests.stores.places import new_store
 from ziggurat.agents.agent import Agent
 from ziggurat.agents.flow import flow
@@ -24,13 +22,9 @@ from ziggurat.messages.parts import tool_call
 from ziggurat.models.scripted import ScriptedModel
 from ziggurat.tools.function import tool
 
+pytestmark = pytest.mark.usefixtures("place")
+
 WAITS = 3
-
-
-@pytest.fixture(autouse=True, params=["memory", "sqlite", "file"])
-def _in_a_store(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[None]:
-    with places.used(request.param, tmp_path):
-        yield
 
 
 class _Again(Middleware):

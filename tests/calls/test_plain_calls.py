@@ -5,10 +5,11 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from msgspec.json import encode
 
+from tests.samples import amount
 from ziggurat import (
     Agent,
     Approvals,
@@ -109,6 +110,7 @@ odd = st.sampled_from(
 
 
 @pytest.mark.parametrize("concern", CONCERNS)
+@settings(max_examples=amount(12, 100))
 @given(texts=st.lists(fitting | objects | odd, min_size=1, max_size=8))
 def test_a_call_that_nothing_concerns_gives_what_it_gives_with_a(concern: str, texts: list[str]) -> None:
     assert _outcome(texts, {}) == _outcome(texts, CONCERNS[concern])

@@ -1,12 +1,11 @@
 """What a model is told of a failure when a process was lost."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from contextlib import suppress
-from pathlib import Path
 
 import pytest
 
-from tests.stores import places
+from tests.calls.samples import STORES, each
 from tests.stores.mortal import MortalStore
 from tests.stores.places import new_store
 from ziggurat.agents.agent import Agent
@@ -22,11 +21,7 @@ from ziggurat.messages.parts import tool_call
 from ziggurat.models.scripted import ScriptedModel
 from ziggurat.tools.function import tool
 
-
-@pytest.fixture(autouse=True, params=["memory", "sqlite", "file"])
-def _in_a_store(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[None]:
-    with places.used(request.param, tmp_path):
-        yield
+pytestmark = pytest.mark.usefixtures("place")
 
 
 class OwnError(Exception):
@@ -60,7 +55,7 @@ def _agent(failure: Callable[[], Exception], store: Store) -> Agent:
     return Agent(asks, tools=[Agent(fails, name="inner")], store=store)
 
 
-@pytest.mark.parametrize("told", FAILURES)
+@pytest.mark.parametrize(("told", "place"), each(FAILURES, STORES), indirect=["place"])
 async def test_a_failure_is_told_as_it_was_wherever_the_process_was_lost(told: str) -> None:
     def check(run: AgentRun) -> None:
         assert (run.text, run.observations) == ("done", (told,))
@@ -117,5 +112,6 @@ def _paying_step(store: Store) -> Runnable:
 async def test_of_a_call_with_its_beginning_alone_on_record_no_cause_is_told(make: Callable[[Store], Runnable]) -> None:
     said: list[str] = []
     await _lost_everywhere(make, lambda run: said.append(run.text))
-    unknown = "pay was interrupted and acts once only, so it was not run again; whether it took effect is unknown"
-    assert {*said} == {"paid", f"{unknown}: find out before you ask for it again"}
+    unknown = {*said} - {"paid"}
+    assert len(unknown) == 1
+    assert "unknown" in unknown.pop()

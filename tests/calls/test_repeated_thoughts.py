@@ -1,10 +1,11 @@
 """Some servers give each thought the same id: a conversation keeps the first, and can be sent on."""
 
-from pathlib import Path
 from typing import Any
 
 import pytest
 
+from tests.calls.samples import each
+from tests.stores.places import new_store
 from ziggurat.agents.agent import Agent
 from ziggurat.agents.runnable import Runnable
 from ziggurat.core.context import Context
@@ -18,7 +19,6 @@ from ziggurat.messages.parts import Text, Thinking, ToolCall, tool_call
 from ziggurat.messages.validation import ValidationPolicy, validate
 from ziggurat.middleware.guardrail import OutputGuardrail
 from ziggurat.models.scripted import ScriptedModel
-from ziggurat.stores.addresses import connect
 from ziggurat.stores.session.session import Session
 from ziggurat.teams.networks import mesh, ring
 from ziggurat.teams.voting import parallel
@@ -26,7 +26,6 @@ from ziggurat.tools.function import tool
 
 THOUGHT = Thinking("Let me see.", "proof", id="rs_1")
 SENDABLE = ValidationPolicy.sendable()
-STORES = ["memory", "sqlite", "file"]
 
 
 def reply(part: str | ToolCall, *more: str) -> Message:
@@ -63,12 +62,7 @@ def checked(run: AgentRun) -> AgentRun:
     return run
 
 
-def address(store: str, folder: Path) -> str:
-    return {"memory": "memory:", "sqlite": f"sqlite:///{folder}/runs.db", "file": f"file:///{folder}/runs"}[store]
-
-
-@pytest.mark.parametrize("streamed", [False, True], ids=["plain", "streamed"])
-@pytest.mark.parametrize("calls", [1, 2])
+@pytest.mark.parametrize(("calls", "streamed"), each([1, 2], [False, True]))
 async def test_a_later_reply_repeats_a_thought(calls: int, streamed: bool) -> None:
     made = [tool_call("echo", id=str(number), text="a") for number in range(calls)]
     model = Asked(Message("assistant", (THOUGHT, *made)), reply(made[0]), reply("end"))
@@ -93,10 +87,10 @@ async def test_the_deltas_of_a_reply_add_up_to_its_message() -> None:
     assert [fold.message().parts for fold in folds.values()] == [message.parts for message in said]
 
 
-@pytest.mark.parametrize("store", STORES)
-async def test_a_later_turn_of_a_session_and_its_record(store: str, tmp_path: Path) -> None:
+@pytest.mark.usefixtures("place")
+async def test_a_later_turn_of_a_session_and_its_record() -> None:
     model = Asked(reply("one"), reply("two"), reply("three"))
-    agent = Agent(model, store=address(store, tmp_path))
+    agent = Agent(model, store=new_store())
     for text in ("one", "two", "three"):
         run = checked(await agent.run("go", session="s"))
         assert run.text == text
@@ -104,9 +98,9 @@ async def test_a_later_turn_of_a_session_and_its_record(store: str, tmp_path: Pa
     assert (await agent.replay(run.id)).messages == run.messages
 
 
-@pytest.mark.parametrize("store", STORES)
-async def test_turns_of_a_session_that_did_not_see_each_other(store: str, tmp_path: Path) -> None:
-    model, kept = Asked(reply("one"), reply("two"), reply("three")), connect(address(store, tmp_path))
+@pytest.mark.usefixtures("place")
+async def test_turns_of_a_session_that_did_not_see_each_other() -> None:
+    model, kept = Asked(reply("one"), reply("two"), reply("three")), new_store()
     agent = Agent(model, store=kept)
     for limit in (None, 1, None):
         checked(await agent.run("go", session=Session("s", kept, limit=limit)))

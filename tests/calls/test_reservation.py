@@ -6,6 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tests.samples import amount
 from ziggurat.calls.admission import Reservation, Spending
 from ziggurat.core.context import root
 from ziggurat.core.errors import LimitExceeded
@@ -63,9 +64,9 @@ class Schedule:
         reservation, need, longest = self.running.pop(self.draw(len(self.running) - 1))
         usage = Usage(need["tokens"] - need["output"] + self.draw(self.beyond), self.draw(longest), requests=1)
         reservation.settle([usage])
-        for kind, amount in (("tokens", usage.total), ("output", usage.output or 0)):
-            self.spent[kind] += amount
-            self.excess[kind] += max(0, amount - need[kind])
+        for kind, used in (("tokens", usage.total), ("output", usage.output or 0)):
+            self.spent[kind] += used
+            self.excess[kind] += max(0, used - need[kind])
 
     def over(self, kind: str) -> int:
         return max(0, self.spent[kind] - self.limit)
@@ -73,7 +74,7 @@ class Schedule:
 
 @pytest.mark.parametrize("beyond", [0, 50])
 @pytest.mark.parametrize("limited", [True, False])
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=amount(15, 60))
 @given(data=st.data(), limit=st.integers(1_000, 9_000), events=st.lists(st.booleans(), max_size=30))
 def test_a_run_is_over_its_limit_only_by_what_calls_in_progress_use_beyond_what_was_reserved(
     limited: bool, beyond: int, data: st.DataObject, limit: int, events: list[bool]
@@ -95,7 +96,7 @@ def test_a_run_is_over_its_limit_only_by_what_calls_in_progress_use_beyond_what_
 
 
 @pytest.mark.parametrize("limited", [True, False])
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=amount(10, 40))
 @given(data=st.data(), limit=st.integers(1_000, 9_000), calls=st.integers(0, 15))
 def test_calls_one_after_another_are_over_by_one_calls_excess_at_most(
     limited: bool, data: st.DataObject, limit: int, calls: int

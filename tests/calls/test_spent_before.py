@@ -1,13 +1,11 @@
 """What a run has spent before it failed, or on calls that were cancelled, counts when it goes on, and in a replay."""
 
 import asyncio
-from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import pytest
 
-from tests.stores import places
+from tests.calls.samples import STORES, each
 from tests.stores.places import new_store
 from ziggurat.agents.agent import Agent
 from ziggurat.calls.admission import ADMISSION
@@ -30,14 +28,10 @@ from ziggurat.testing.clock import HandClock
 from ziggurat.tools.function import tool
 from ziggurat.tools.toolbox import Toolbox
 
+pytestmark = pytest.mark.usefixtures("place")
+
 COST = Usage(60, 4, requests=1)
 PLENTY = Budget(requests=1_000, tokens=10**6)
-
-
-@pytest.fixture(autouse=True, params=["memory", "sqlite", "file"])
-def _in_a_store(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[None]:
-    with places.used(request.param, tmp_path):
-        yield
 
 
 class World:
@@ -109,8 +103,7 @@ async def _go_on(world: World, agent: Any, times: int = 9) -> AgentRun:
     return run
 
 
-@pytest.mark.parametrize("attempts", [1, 2])
-@pytest.mark.parametrize("fails", [1, 2, 3])
+@pytest.mark.parametrize(("fails", "attempts", "place"), each([1, 2, 3], [2, 1], STORES), indirect=["place"])
 async def test_failed_tries_count_when_the_run_goes_on(fails: int, attempts: int) -> None:
     world, store = World(), new_store()
     model = world.model("desk", tool_call("sign"), "done", fails=fails)

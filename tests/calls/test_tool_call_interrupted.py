@@ -1,14 +1,12 @@
 """Interrupted calls of tools with ``effect="once"``, which may or may not have taken effect."""
 
 import asyncio
-from pathlib import Path
 from typing import Any
 
 import pytest
 
 from tests.agents.support import turns
 from tests.hard_cases.support import ByTurn, results
-from tests.stores import places
 from tests.stores.places import new_store, reopened
 from ziggurat.agents.agent import Agent
 from ziggurat.core.context import Context
@@ -21,11 +19,7 @@ from ziggurat.messages.parts import tool_call
 from ziggurat.tools.approval import Approvals
 from ziggurat.tools.function import FunctionTool, raw_tool, tool
 
-
-@pytest.fixture(autouse=True, params=["memory", "sqlite"])
-def _in_a_store(request: pytest.FixtureRequest, tmp_path: Path) -> Any:
-    with places.used(request.param, tmp_path):
-        yield
+pytestmark = pytest.mark.usefixtures("place")
 
 
 class World:

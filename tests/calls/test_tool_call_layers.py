@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
+from tests.samples import pairs
 from ziggurat.calls.hooks import given
 from ziggurat.calls.tool_call import act
 from ziggurat.core.context import JOURNAL, RUN_ID, Context
@@ -48,7 +49,7 @@ def test_a_retry_below_the_gate_runs_what_acts_once_once() -> None:
     box = Toolbox([stack(pay, retry(attempts=3, base=0)), stack(look, retry(attempts=3, base=0))])
     result = asyncio.run(act(box, ToolCall("1", "pay"), _ctx()))
     assert result.error == "interrupted"
-    assert "whether it took effect is unknown" in result.text
+    assert "unknown" in result.text
     assert runs == [1]
     assert asyncio.run(act(box, ToolCall("1", "look"), _ctx())).error == "transient"
     assert runs == [1, 2, 2, 2]
@@ -71,7 +72,7 @@ async def test_a_layer_cannot_change_what_is_run(guarded: bool) -> None:
     ctx = _ctx(*([Middleware()] if guarded else []))
     result = await act(Toolbox([stack(pay, sly())]), tool_call("pay", amount=1), ctx)
     assert result.error == "permanent"
-    assert "other arguments than those that were approved" in result.text
+    assert "approved" in result.text
     assert runs == []
 
 
@@ -92,9 +93,9 @@ async def test_every_try_gets_arguments_of_its_own() -> None:
     assert seen == [[1, 2]] * 3
 
 
-@pytest.mark.parametrize("seconds", [None, 5.0])
-@pytest.mark.parametrize("kind", ["async", "sync", "service"])
-@pytest.mark.parametrize("around", ["layer", "wrap_tool"])
+@pytest.mark.parametrize(
+    ("kind", "around", "seconds"), pairs(["async", "sync", "service"], ["layer", "wrap_tool"], [None, 5.0])
+)
 async def test_what_acts_once_is_run_once_when_it_is_asked_for_twice_at_the_same_time(
     around: str, kind: str, seconds: float | None
 ) -> None:

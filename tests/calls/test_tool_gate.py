@@ -2,12 +2,14 @@
 
 import asyncio
 import re
-from pathlib import Path
 from typing import Any
 
 import pytest
 from msgspec.structs import replace
 
+from tests.calls.samples import STORES, each
+from tests.samples import pairs
+from tests.stores.places import new_store
 from ziggurat.agents.agent import Agent
 from ziggurat.calls.tool_call import act
 from ziggurat.core.clock import CLOCK
@@ -54,14 +56,13 @@ def _raising(item: PendingItem) -> Approve:
     raise RuntimeError("the desk is closed")
 
 
-@pytest.mark.parametrize("answer", [True, "approve", None, Approve, [Approve()]])
-@pytest.mark.parametrize("asynchronous", [False, True])
+@pytest.mark.parametrize(("answer", "asynchronous"), each([True, "approve", None, Approve, [Approve()]], [False, True]))
 def test_an_approver_that_answers_something_else_approves_nothing(answer: Any, asynchronous: bool) -> None:
     async def later(item: PendingItem) -> Any:
         return answer
 
     done: list[int] = []
-    with pytest.raises(ConfigurationError, match=r"decision on pay does not fit: a decision is Approve"):
+    with pytest.raises(ConfigurationError, match="pay"):
         _called(_ctx(Approvals("pay", approver=later if asynchronous else lambda item: answer)), done=done)
     assert done == []
 
@@ -117,16 +118,16 @@ def test_an_approver_may_change_the_call() -> None:
 @pytest.mark.parametrize(
     ("decision", "told"),
     [
-        (Modify('{"amount": "all"}'), "does not fit: amount: expected an integer, got 'all'"),
-        (Modify('{"much": 1}'), "does not fit: much: unknown parameter"),
-        (Modify('{"amount": 1, "amount": 2}'), "not a plain JSON object"),
-        (Modify("pay less"), "not a plain JSON object"),
-        (Modify({"amount": float("nan")}), "not a plain JSON object"),
-        (Modify({"amount": {1, 2}, "to": object()}), "the arguments are not JSON values"),
-        (Modify({1: 2, "1": 3}), "not a plain JSON object"),  # type: ignore[dict-item]
-        (Modify(["amount"]), "not a plain JSON object"),  # type: ignore[arg-type]
-        (Modify(None), "not a plain JSON object"),  # type: ignore[arg-type]
-        (Deny(3), "the reason of a denial is text, got 3"),  # type: ignore[arg-type]
+        (Modify('{"amount": "all"}'), "amount"),
+        (Modify('{"much": 1}'), "much"),
+        (Modify('{"amount": 1, "amount": 2}'), "JSON"),
+        (Modify("pay less"), "JSON"),
+        (Modify({"amount": float("nan")}), "JSON"),
+        (Modify({"amount": {1, 2}, "to": object()}), "JSON"),
+        (Modify({1: 2, "1": 3}), "JSON"),  # type: ignore[dict-item]
+        (Modify(["amount"]), "JSON"),  # type: ignore[arg-type]
+        (Modify(None), "JSON"),  # type: ignore[arg-type]
+        (Deny(3), "reason"),  # type: ignore[arg-type]
     ],
 )
 def test_what_an_approver_cannot_mean_decides_and_runs_nothing(decision: Decision, told: str) -> None:
@@ -285,35 +286,31 @@ class _Hiding(Middleware):
         return entry
 
 
-@pytest.mark.parametrize("hidden", [False, True])
-@pytest.mark.parametrize("rule_of", ["agent", "run", "run, later too"])
-@pytest.mark.parametrize("store", ["memory:", "sqlite", "file"])
-def test_a_call_that_waits_is_not_made_without_a_decision(
-    store: str, rule_of: str, hidden: bool, tmp_path: Path
-) -> None:
+@pytest.mark.parametrize(
+    ("rule_of", "place", "hidden"),
+    pairs(["agent", "run", "run, later too"], STORES, [False, True]),
+    indirect=["place"],
+)
+async def test_a_call_that_waits_is_not_made_without_a_decision(rule_of: str, place: str, hidden: bool) -> None:
     done: list[int] = []
     gate = Approvals("pay")
-    url = {"memory:": store, "sqlite": f"sqlite:///{tmp_path}/runs.db", "file": f"file://{tmp_path}/runs"}[store]
     agent = Agent(
         ScriptedModel(tool_call("pay", amount=7), "done", per_run=True),
         tools=[_pay(done)],
         middleware=[_Hiding()] if hidden else [],
         approvals=gate if rule_of == "agent" else None,
-        store=url,
+        store=new_store(),
     )
 
-    async def run() -> None:
-        first = await agent.run("go", run_id="r", approvals=gate if rule_of != "agent" else None)
-        later = gate if rule_of == "run, later too" else None
-        for _ in range(2):
-            again = await agent.resume("r", approvals=later)
-            assert isinstance(again.stop, Suspended)
-            assert [item.id for item in again.pending] == [item.id for item in first.pending]
-            assert done == []
-        decided = await agent.resume("r", {first.pending[0].id: Approve()}, approvals=later)
-        assert (decided.text, done) == ("done", [7])
-
-    asyncio.run(run())
+    first = await agent.run("go", run_id="r", approvals=gate if rule_of != "agent" else None)
+    later = gate if rule_of == "run, later too" else None
+    for _ in range(2):
+        again = await agent.resume("r", approvals=later)
+        assert isinstance(again.stop, Suspended)
+        assert [item.id for item in again.pending] == [item.id for item in first.pending]
+        assert done == []
+    decided = await agent.resume("r", {first.pending[0].id: Approve()}, approvals=later)
+    assert (decided.text, done) == ("done", [7])
 
 
 # -- agents that decide ----------------------------------------------------------------------------------------------
@@ -360,8 +357,9 @@ def look() -> str:
     return "seen"
 
 
-@pytest.mark.parametrize("own", [False, True])
-@pytest.mark.parametrize("form", ["approver", "approver of models", "rule that asks", "rule that denies"])
+@pytest.mark.parametrize(
+    ("form", "own"), each(["approver", "approver of models", "rule that asks", "rule that denies"], [False, True])
+)
 def test_an_agent_that_decides_is_not_asked_about_its_own_calls(form: str, own: bool) -> None:
     agent, asked = _decided_on(form, look, own=own)
     run = asyncio.run(agent.run("go"))

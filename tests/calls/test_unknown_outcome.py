@@ -1,9 +1,8 @@
 """A tool that acts once only and may have taken effect is not run again, and nothing else in its place."""
 
 import asyncio
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from contextlib import suppress
-from pathlib import Path
 from typing import Any, cast
 
 import httpx
@@ -11,7 +10,6 @@ import pytest
 from msgspec import Struct
 
 from tests.hard_cases.support import results
-from tests.stores import places
 from tests.stores.places import new_store
 from ziggurat.agents.agent import Agent
 from ziggurat.agents.flow import flow
@@ -35,11 +33,7 @@ from ziggurat.tools.function import FunctionTool, tool
 from ziggurat.tools.outcome import is_lost
 from ziggurat.tools.toolbox import Toolbox
 
-
-@pytest.fixture(autouse=True, params=["memory", "sqlite", "file"])
-def _in_a_store(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[None]:
-    with places.used(request.param, tmp_path):
-        yield
+pytestmark = pytest.mark.usefixtures("place")
 
 
 def _caused(error: Exception, cause: BaseException) -> Exception:

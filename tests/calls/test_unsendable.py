@@ -7,6 +7,8 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
+from tests.calls.samples import each
+from tests.samples import pairs, sample
 from ziggurat.agents.agent import Agent
 from ziggurat.core.errors import ConfigurationError
 from ziggurat.layers.cache import CacheStore, cache
@@ -89,10 +91,9 @@ def run_with(middleware: list[Middleware], streamed: bool) -> tuple[ScriptedMode
         raise
 
 
-@pytest.mark.parametrize("streamed", [False, True], ids=["plain", "streamed"])
-@pytest.mark.parametrize("others", [0, 1], ids=["alone", "among others"])
-@pytest.mark.parametrize("change", BROKEN)
-@pytest.mark.parametrize("hook", HOOKS)
+@pytest.mark.parametrize(
+    ("change", "hook", "others", "streamed"), sample(pairs(BROKEN, HOOKS, [0, 1], [False, True]), 12)
+)
 def test_the_hook_that_breaks_a_conversation_is_named(hook: str, change: str, others: int, streamed: bool) -> None:
     whole = [made(WHOLE["another question"]) for made in HOOKS.values()] * others
     with pytest.raises(ConfigurationError, match="cannot be sent") as caught:
@@ -100,9 +101,7 @@ def test_the_hook_that_breaks_a_conversation_is_named(hook: str, change: str, ot
     assert f"agent/step-2/model: the hook {hook}" in str(caught.value)
 
 
-@pytest.mark.parametrize("streamed", [False, True], ids=["plain", "streamed"])
-@pytest.mark.parametrize("change", WHOLE)
-@pytest.mark.parametrize("hook", HOOKS)
+@pytest.mark.parametrize(("change", "hook", "streamed"), pairs(WHOLE, HOOKS, [False, True]))
 def test_a_hook_may_change_a_conversation_in_any_other_way(hook: str, change: str, streamed: bool) -> None:
     model, run = run_with([HOOKS[hook](WHOLE[change])], streamed)
     assert run.text == "end"
@@ -172,10 +171,10 @@ def run_earlier(middleware: list[Middleware], depth: int) -> AgentRun:
     return outer.run_sync("go") if depth else inner.run_sync("on", history=earlier)
 
 
-@pytest.mark.parametrize("depth", [0, 1])
-@pytest.mark.parametrize("others", [0, 1], ids=["alone", "among others"])
-@pytest.mark.parametrize("change", [change for change in BROKEN if change != "nothing"])
-@pytest.mark.parametrize("hook", AROUND_AGENTS)
+@pytest.mark.parametrize(
+    ("change", "hook", "others", "depth"),
+    each([change for change in BROKEN if change != "nothing"], AROUND_AGENTS, [0, 1], [1, 0, 0]),
+)
 def test_a_hook_around_an_agent_that_breaks_its_conversation_is_named(
     hook: str, change: str, others: int, depth: int
 ) -> None:
@@ -185,9 +184,7 @@ def test_a_hook_around_an_agent_that_breaks_its_conversation_is_named(
     assert f"inner: the hook {hook}" in str(caught.value)
 
 
-@pytest.mark.parametrize("depth", [0, 1])
-@pytest.mark.parametrize("change", WHOLE)
-@pytest.mark.parametrize("hook", AROUND_AGENTS)
+@pytest.mark.parametrize(("change", "hook", "depth"), each(WHOLE, AROUND_AGENTS, [0, 1]))
 def test_a_hook_around_an_agent_may_change_its_conversation_in_any_other_way(
     hook: str, change: str, depth: int
 ) -> None:
@@ -199,7 +196,7 @@ async def test_a_hook_that_passes_on_something_else_to_an_agent_is_named() -> No
         async def wrap_agent(self, request: Any, ctx: Any, agent: Any) -> Any:
             return await agent("go", ctx)
 
-    with pytest.raises(ConfigurationError, match="wrap_agent of Wrong passed on 'go', which is not of the type AgentR"):
+    with pytest.raises(ConfigurationError, match="wrap_agent of Wrong"):
         await Agent(ScriptedModel("x"), middleware=[Wrong()]).run("go")
 
 
@@ -219,7 +216,7 @@ def test_a_rewriting_that_breaks_a_conversation_is_named(rewriting: Rewrite) -> 
         async def rewrite(self, request: Any, ctx: Any) -> Any:
             return rewriting if len(request.messages) > 1 else None
 
-    with pytest.raises(ConfigurationError, match=r"Rewriting (broke the conversation|rewrites messages)"):
+    with pytest.raises(ConfigurationError, match="Rewriting"):
         run_with([Rewriting()], streamed=False)
 
 
@@ -229,7 +226,7 @@ async def test_a_hook_that_returns_something_else_is_named(wrong: Any) -> None:
         async def before_model(self, request: Any, ctx: Any) -> Any:
             return wrong
 
-    with pytest.raises(ConfigurationError, match=r"before_model of Wrong.*must return ModelRequest"):
+    with pytest.raises(ConfigurationError, match="before_model of Wrong"):
         await Agent(ScriptedModel("x"), middleware=[Wrong()]).run("go")
 
 

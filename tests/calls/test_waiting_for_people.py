@@ -2,12 +2,12 @@
 
 import asyncio
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 import pytest
 
-from tests.stores import places
+from tests.calls.samples import STORES, each
+from tests.samples import pairs
 from tests.stores.places import new_store
 from ziggurat.agents.agent import Agent
 from ziggurat.agents.runnable import Runnable
@@ -29,14 +29,10 @@ from ziggurat.testing.clock import HandClock
 from ziggurat.tools.approval import Approvals, Approver
 from ziggurat.tools.function import FunctionTool, tool
 
+pytestmark = pytest.mark.usefixtures("place")
+
 HOURS = 10_000.0
 LIMIT = 10.0
-
-
-@pytest.fixture(autouse=True, params=["memory", "sqlite", "file"])
-def _in_a_store(request: pytest.FixtureRequest, tmp_path: Path) -> Any:
-    with places.used(request.param, tmp_path):
-        yield
 
 
 class World:
@@ -137,8 +133,7 @@ LIMITS: dict[str, Callable[[World, float], Any]] = {
 }
 
 
-@pytest.mark.parametrize("person", ["async", "sync"])
-@pytest.mark.parametrize("limit", LIMITS)
+@pytest.mark.parametrize(("limit", "person", "place"), each(LIMITS, ["async", "sync"], STORES), indirect=["place"])
 def test_a_person_may_take_any_time_under_any_limit_and_work_may_not(limit: str, person: str) -> None:
     quick, slow = World(person), World(person)
     run = asyncio.run(quick.run(LIMITS[limit](quick, LIMIT - 1)))
@@ -304,9 +299,9 @@ def _nested(tools: list[Any], said: list[Any], depth: int) -> Any:
     return agent
 
 
-@pytest.mark.parametrize("waits", [1, 2])
-@pytest.mark.parametrize("depth", [1, 2, 3])
-@pytest.mark.parametrize("seconds", [1.0, LIMIT])
+@pytest.mark.parametrize(
+    ("depth", "waits", "seconds", "place"), pairs([1, 2, 3], [1, 2], [1.0, LIMIT], STORES), indirect=["place"]
+)
 async def test_an_agent_that_waits_beside_one_that_works_keeps_the_rest_of_its_time(
     depth: int, waits: int, seconds: float
 ) -> None:

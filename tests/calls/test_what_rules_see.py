@@ -14,6 +14,7 @@ import msgspec
 import pydantic
 import pytest
 
+from tests.samples import amount
 from ziggurat.calls.hooks import MIDDLEWARE, HookChain
 from ziggurat.calls.tool_call import act
 from ziggurat.core.context import JOURNAL, RUN_ID, Context, root
@@ -28,7 +29,7 @@ from ziggurat.tools.approval import APPROVALS, Approvals, Rule
 from ziggurat.tools.function import FunctionTool, raw_tool, tool
 from ziggurat.tools.toolbox import Toolbox
 
-RULES = 2_000
+RULES = amount(300, 2_000)
 
 
 class Level(enum.Enum):
@@ -298,7 +299,7 @@ async def _judge_changes(name: str) -> int:
     received: list[dict[str, Any]] = []
     box = Toolbox([_tools(received)[name]])
     changed = 0
-    for _ in range(RULES // 20):
+    for _ in range(RULES // 10):
         values = _values(random, name)
         arguments = _written(random, values)
         run = await _called(box, ToolCall("c", name, arguments), _context(None))
@@ -330,7 +331,7 @@ async def test_the_record_holds_what_the_tool_receives(name: str) -> None:
     random = Random(name)
     received: list[dict[str, Any]] = []
     made = _tools(received)[name]
-    for _ in range(50):
+    for _ in range(amount(15, 50)):
         journal = LocalJournal()
         ctx = Context(
             "run",
