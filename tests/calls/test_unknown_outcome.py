@@ -9,7 +9,9 @@ import httpx
 import pytest
 from msgspec import Struct
 
+from tests.calls.samples import STORES, each
 from tests.hard_cases.support import results
+from tests.samples import pairs, sample
 from tests.stores.places import new_store
 from ziggurat.agents.agent import Agent
 from ziggurat.agents.flow import flow
@@ -127,8 +129,7 @@ def _agent(world: World, arranged: str = "plain", **settings: Any) -> Agent:
     return Agent(model, tools=[ARRANGED[arranged](world.pay())], store=world.store, **settings)
 
 
-@pytest.mark.parametrize("arranged", ARRANGED)
-@pytest.mark.parametrize("error", LOST)
+@pytest.mark.parametrize(("error", "arranged", "place"), each(LOST, ARRANGED, STORES), indirect=["place"])
 def test_what_was_lost_is_reported_as_unknown_and_done_once(error: str, arranged: str) -> None:
     world = World(error)
     run = world.run(_agent(world, arranged))
@@ -138,8 +139,7 @@ def test_what_was_lost_is_reported_as_unknown_and_done_once(error: str, arranged
     assert len(world.paid) == 1
 
 
-@pytest.mark.parametrize("arranged", ARRANGED)
-@pytest.mark.parametrize("error", LOST)
+@pytest.mark.parametrize(("error", "arranged", "place"), each(LOST, [*ARRANGED][::-1], STORES), indirect=["place"])
 def test_a_person_is_asked_what_came_of_it(error: str, arranged: str) -> None:
     world = World(error, "ask")
     agent = _agent(world, arranged)
@@ -169,7 +169,7 @@ def test_the_decision_is_carried_out(decision: Any, said: str, times: int, limit
     assert len(world.paid) == times
 
 
-@pytest.mark.parametrize("arranged", ARRANGED)
+@pytest.mark.parametrize("arranged", sample(ARRANGED, 3))
 def test_what_did_not_happen_is_run_however_it_is_arranged(arranged: str) -> None:
     world = World("connection", "ask")
     agent = _agent(world, arranged)
@@ -179,7 +179,7 @@ def test_what_did_not_happen_is_run_however_it_is_arranged(arranged: str) -> Non
     assert len(world.paid) == 2
 
 
-@pytest.mark.parametrize("arranged", ARRANGED)
+@pytest.mark.parametrize("arranged", sample(ARRANGED, 3))
 def test_what_did_not_happen_and_is_lost_again_is_asked_again(arranged: str) -> None:
     world = World("connection", "ask")
     agent = _agent(world, arranged)
@@ -189,9 +189,9 @@ def test_what_did_not_happen_and_is_lost_again_is_asked_again(arranged: str) -> 
     assert len(world.paid) == 2
 
 
-@pytest.mark.parametrize("arranged", ["plain", "retry", "fallback"])
-@pytest.mark.parametrize("interrupted", ["report", "ask"])
-@pytest.mark.parametrize("error", KNOWN)
+@pytest.mark.parametrize(
+    ("error", "arranged", "interrupted"), each(KNOWN, ["plain", "retry", "fallback"], ["report", "ask"])
+)
 def test_a_failure_that_the_tool_knows_is_a_failure(error: str, interrupted: Interrupted, arranged: str) -> None:
     world = World(error, interrupted)
     run = world.run(_agent(world, arranged))
@@ -282,8 +282,7 @@ def _limit_of_an_alternative(world: World) -> Agent:
 BELOW = (_its_own_limit, _limit_of_a_layer, _limit_of_a_function, _limit_of_an_alternative)
 
 
-@pytest.mark.parametrize("interrupted", ["report", "ask"])
-@pytest.mark.parametrize("below", BELOW)
+@pytest.mark.parametrize(("below", "interrupted", "place"), pairs(BELOW, ["report", "ask"], STORES), indirect=["place"])
 def test_an_agent_that_is_cut_off_while_it_acts_says_so(
     below: Callable[[World], Agent], interrupted: Interrupted
 ) -> None:
@@ -330,9 +329,9 @@ class Alternatives(Middleware):
         raise failed
 
 
-@pytest.mark.parametrize("first", ["", "alt-1"])
-@pytest.mark.parametrize("nested", [False, True])
-@pytest.mark.parametrize("acts", ["paid", "connection", "arguments"])
+@pytest.mark.parametrize(
+    ("acts", "nested", "first"), pairs(["paid", "connection", "arguments"], [False, True], ["", "alt-1"])
+)
 def test_a_wrap_asks_an_agent_that_has_acted_nowhere_else(acts: str, nested: bool, first: str) -> None:
     world = World("connection" if acts == "paid" else acts)
     world.lost = acts != "paid"
@@ -358,9 +357,11 @@ def test_another_agent_is_asked_when_nothing_was_done() -> None:
     assert run.observations == ("done",)
 
 
-@pytest.mark.parametrize("result", ["paid", "Receipt", "nothing", "known", "lost"])
-@pytest.mark.parametrize("place", ["tool", "flow", "agent in a flow"])
-def test_a_step_that_acts_once_only_is_told_of_like_a_tool(place: str, result: str) -> None:
+@pytest.mark.parametrize(
+    ("result", "where"),
+    each(["paid", "Receipt", "nothing", "known", "lost"], ["tool", "flow", "agent in a flow"]),
+)
+def test_a_step_that_acts_once_only_is_told_of_like_a_tool(where: str, result: str) -> None:
     paid: list[int] = []
 
     @step(effect="once")
@@ -380,7 +381,7 @@ def test_a_step_that_acts_once_only_is_told_of_like_a_tool(place: str, result: s
         raise ConnectionError("broken")
 
     def first() -> Runnable:
-        if place == "flow":
+        if where == "flow":
             return flow(act)
         model = ScriptedModel(tool_call("act", question="x"), ModelError("the model is gone", kind="server"))
         return Agent(model, name="act", tools=Toolbox([act], on_error="raise"))
@@ -388,7 +389,7 @@ def test_a_step_that_acts_once_only_is_told_of_like_a_tool(place: str, result: s
     async def outer(question: str) -> str:
         return (await first().run(question)).text
 
-    one = flow(outer) if place == "agent in a flow" else first()
+    one = flow(outer) if where == "agent in a flow" else first()
     two = Runnable(fallback(one, Agent(ScriptedModel("done"), name="two"), when=_always), name="helper")
     world = World("value")
     run = world.run(_lead(world, two, "helper"))
@@ -402,8 +403,7 @@ def test_a_step_that_acts_once_only_is_told_of_like_a_tool(place: str, result: s
         assert (results(run)[0].error == "interrupted") is (result == "lost")
 
 
-@pytest.mark.parametrize("interrupted", ["report", "ask"])
-@pytest.mark.parametrize("error", KNOWN)
+@pytest.mark.parametrize(("error", "interrupted"), each(KNOWN, ["report", "ask"]))
 def test_a_failure_that_the_tool_knows_and_that_ends_its_agent_is_known(error: str, interrupted: Interrupted) -> None:
     world = World(error, interrupted)
     box = Toolbox([world.pay()], on_error="raise")
@@ -413,8 +413,7 @@ def test_a_failure_that_the_tool_knows_and_that_ends_its_agent_is_known(error: s
     assert (run.stop, run.observations, len(world.paid)) == (stops.Completed(), ("done",), 1)
 
 
-@pytest.mark.parametrize("interrupted", ["report", "ask"])
-@pytest.mark.parametrize("error", KNOWN)
+@pytest.mark.parametrize(("error", "interrupted"), each(KNOWN, ["ask", "report"]))
 def test_a_run_that_a_known_failure_has_ended_goes_on_with_it(error: str, interrupted: Interrupted) -> None:
     world = World(error, interrupted)
 
@@ -452,7 +451,6 @@ def test_a_call_that_its_batch_cuts_off_while_it_acts_is_unknown(interrupted: In
     assert len(world.paid) == 1
 
 
-@pytest.mark.parametrize("error", [*LOST, *KNOWN])
-def test_what_is_lost_and_what_is_known(error: str) -> None:
-    if error != "hangs":
-        assert is_lost({**LOST, **KNOWN}[error]()) is (error in LOST)
+def test_what_is_lost_and_what_is_known() -> None:
+    errors = {name: make() for name, make in {**LOST, **KNOWN}.items() if name != "hangs"}
+    assert [name for name, error in errors.items() if is_lost(error)] == [name for name in errors if name in LOST]
