@@ -12,24 +12,17 @@ from typing import Any
 
 from msgspec.structs import force_setattr, replace
 
+from ziggurat import Approve, Context, Deny, Middleware, Toolbox, ToolCall, ToolResult, layer, raw_tool, stack, tool
+from ziggurat.agents import Decision, PendingItem
 from ziggurat.calls.batch import call_tools
 from ziggurat.calls.hooks import given
-from ziggurat.core.context import JOURNAL, RUN_ID, Context
+from ziggurat.core import JOURNAL, RUN_ID, Fact, LocalJournal, Scope, Service
 from ziggurat.core.entries import Decided, Pending
-from ziggurat.core.errors import JournalError
-from ziggurat.core.facts import Fact
-from ziggurat.core.journal import LocalJournal
-from ziggurat.core.layer import layer, stack
-from ziggurat.core.scope import Scope
-from ziggurat.core.service import Service
-from ziggurat.messages.agent import Approve, Decision, Deny, PendingItem
-from ziggurat.messages.middleware import Middleware
-from ziggurat.messages.model import ToolSpec
-from ziggurat.messages.parts import ToolCall, ToolResult, tool_call
+from ziggurat.errors import JournalError
+from ziggurat.messages import ToolSpec, tool_call
 from ziggurat.messages.tool import SPEC
+from ziggurat.tools import Tool
 from ziggurat.tools.approval import APPROVALS, Approvals, Rule
-from ziggurat.tools.function import raw_tool, tool
-from ziggurat.tools.toolbox import Tool, Toolbox
 
 Tools = Service[ToolCall, ToolResult]
 

@@ -3,17 +3,14 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
+from ziggurat import ConfigurationError, Context, ModelRequest, ModelResponse, ModelSettings, Usage, user
 from ziggurat.calls.admission import ADMISSION, Spending, budgeted
+from ziggurat.core import JOURNAL, LocalJournal, root
 from ziggurat.core.codec import encode
-from ziggurat.core.context import JOURNAL, Context, root
 from ziggurat.core.entries import Failure, Result
-from ziggurat.core.errors import ConfigurationError, LimitExceeded
-from ziggurat.core.journal import LocalJournal
+from ziggurat.errors import LimitExceeded
+from ziggurat.messages import ToolSpec, Transcript, assistant
 from ziggurat.messages.budget import ASSUMED_OUTPUT, Budget
-from ziggurat.messages.conversation import Transcript
-from ziggurat.messages.message import assistant, user
-from ziggurat.messages.model import ModelRequest, ModelResponse, ModelSettings, ToolSpec
-from ziggurat.messages.usage import Usage
 
 
 def request(text: str = "x" * 40, **settings: int) -> ModelRequest:

@@ -11,18 +11,10 @@ from msgspec.structs import replace
 from tests.calls.samples import each
 from tests.samples import sample
 from tests.stores.places import PLACES, Place, opening
-from ziggurat.agents.agent import Agent
-from ziggurat.core.context import Context
-from ziggurat.core.errors import ConfigurationError, JournalMismatch, Timeout
-from ziggurat.messages.agent import AgentRequest, AgentRun
-from ziggurat.messages.conversation import Transcript
-from ziggurat.messages.message import Message, assistant, user
-from ziggurat.messages.middleware import Middleware
-from ziggurat.messages.model import ModelRequest, ModelResponse
-from ziggurat.messages.parts import tool_call
-from ziggurat.messages.usage import Usage
-from ziggurat.models.scripted import ScriptedModel
-from ziggurat.tools.function import tool
+from ziggurat import Agent, AgentRequest, AgentRun, Context, Message, Middleware, ModelRequest, Usage, tool, user
+from ziggurat.errors import ConfigurationError, JournalMismatch, Timeout
+from ziggurat.messages import ModelResponse, Transcript, assistant, tool_call
+from ziggurat.testing import ScriptedModel
 
 
 @pytest.fixture(params=sample(PLACES, 1))
@@ -109,7 +101,6 @@ STARTS = {"nothing": 3, "the earlier": 1, "the calls": 3, "all but the answer": 
 def test_a_run_whose_messages_a_hook_has_changed_begins_where_its_own_begin(how: str, hook: str) -> None:
     @tool
     def look() -> str:
-        """Look."""
         return "seen"
 
     class Cut(Middleware):

@@ -10,7 +10,7 @@ import pytest
 
 from tests.calls.approval_races import EVIL, KINDS, World, evil, race
 from tests.samples import amount
-from ziggurat.core.context import Context
+from ziggurat import Context
 
 RACES = amount(20, 50)
 

@@ -6,24 +6,15 @@ from typing import Any, Literal
 import pytest
 
 from tests.agents.support import assert_sendable, elsewhere
-from ziggurat.agents.agent import Agent
+from ziggurat import Agent, Approvals, Approve, ConfigurationError, Context, Event, Toolbox, ToolCall, ToolError, tool
+from ziggurat.agents import AgentRun, Decision, Deny, Environment, PendingItem
 from ziggurat.calls.batch import not_executed
-from ziggurat.core.context import Context
-from ziggurat.core.errors import ConfigurationError, ToolError
-from ziggurat.core.event import Event
-from ziggurat.messages import stops
-from ziggurat.messages.agent import AgentRun, Approve, Decision, Deny, PendingItem
-from ziggurat.messages.events import ToolEnded
-from ziggurat.messages.message import assistant
-from ziggurat.messages.parts import ToolCall, tool_call
-from ziggurat.models.scripted import ScriptedModel, ScriptedReply
-from ziggurat.runs.options import Environment
-from ziggurat.stores.local import LocalLogs
-from ziggurat.testing.clock import HandClock
-from ziggurat.testing.leaks import assert_no_leaks
-from ziggurat.tools.approval import Approvals
-from ziggurat.tools.function import tool
-from ziggurat.tools.toolbox import Toolbox, quorum
+from ziggurat.events import ToolEnded
+from ziggurat.messages import assistant, stops, tool_call
+from ziggurat.models import ScriptedReply
+from ziggurat.stores import LocalLogs
+from ziggurat.testing import HandClock, ScriptedModel, assert_no_leaks
+from ziggurat.tools import quorum
 
 
 class Order:
@@ -36,7 +27,6 @@ class Order:
 
     def tool(self) -> Any:
         async def work(ctx: Context, name: str, seconds: float) -> str:
-            """Work."""
             self.seen.append(f"+{name}")
             self.running += 1
             self.most = max(self.most, self.running)
@@ -121,13 +111,11 @@ async def test_one_call_among_others_that_waits_lets_them_finish_and_be_kept() -
 
     @tool(approval=True)
     async def ask(what: str) -> str:
-        """Ask."""
         did.append(what)
         return what
 
     @tool(effect="once")
     async def do(what: str) -> str:
-        """Do."""
         await asyncio.sleep(0)
         did.append(what)
         return what
@@ -160,7 +148,6 @@ def test_unknown_tools_get_near_names() -> None:
 
 def test_a_thousand_calls_in_one_reply() -> None:
     async def echo(n: int) -> int:
-        """Echo."""
         return n
 
     calls = [tool_call("echo", n=n, id=f"c{n}") for n in range(1000)]
@@ -177,7 +164,6 @@ def test_what_was_not_executed_is_said() -> None:
 
 def test_tool_errors_keep_their_kind() -> None:
     async def limited() -> str:
-        """Be limited."""
         raise ToolError("slow down", kind="transient", retry_after=3)
 
     run = Agent(ScriptedModel(tool_call("limited"), "done"), tools=[limited]).run_sync("go")
@@ -219,7 +205,6 @@ async def test_a_quorum_of_successes_is_enough_and_the_rest_is_answered_on_recor
 
     @tool
     async def ask(who: int) -> str:
-        """Ask somebody."""
         went.append(f"+{who}")
         if who == slow:
             raise ValueError("not at home")
@@ -273,7 +258,6 @@ def test_failures_beside_a_quorum_do_not_end_the_run() -> None:
 def test_a_call_that_waits_for_a_person_is_not_needed_once_a_quorum_is_reached() -> None:
     @tool(approval=True)
     async def sign(what: str) -> str:
-        """Sign."""
         return what
 
     calls = [tool_call("sign", what="x", id="1"), *_works("a")]
@@ -297,7 +281,6 @@ def test_join_policies_are_named_when_another_is_given() -> None:
 async def test_what_was_answered_before_stays_answered_when_a_slow_listener_lets_a_quorum_come_first() -> None:
     @tool
     async def ask(who: str) -> str:
-        """Ask somebody."""
         return f"{who} says yes"
 
     both = assistant(tool_call("ask", who="ann", id="1"), tool_call("ask", who="ben", id="2"))
@@ -320,13 +303,11 @@ async def test_a_call_that_waits_when_another_fails_is_not_executed_and_nobody_d
 
     @tool(approval=True)
     async def pay() -> str:
-        """Pay."""
         ran.append("pay")
         return "paid"
 
     @tool
     async def fail() -> str:
-        """Fail."""
         for _ in range(5):
             await asyncio.sleep(0)
         raise ValueError("broken")

@@ -11,26 +11,17 @@ from tests.calls.samples import STORES, each
 from tests.samples import amount, pairs, sample
 from tests.stores import places
 from tests.stores.places import new_store
-from ziggurat import Agent, Approvals, Rule, layer, stack, tool
-from ziggurat.agents.flow import flow
-from ziggurat.agents.runnable import Runnable
-from ziggurat.calls.step import step
-from ziggurat.core.context import Context
+from ziggurat import Agent, Approvals, Context, Event, Rule, Runnable, Service, Toolbox, ToolCall, layer, stack, tool
+from ziggurat.agents import Decision, Environment, PendingItem
+from ziggurat.core import LocalJournal
 from ziggurat.core.entries import Result
-from ziggurat.core.errors import RunNotFound
-from ziggurat.core.event import Event
-from ziggurat.core.journal import LocalJournal
-from ziggurat.core.service import Service
-from ziggurat.layers.timeout import timeout
-from ziggurat.messages import stops
-from ziggurat.messages.agent import Decision, PendingItem
-from ziggurat.messages.middleware import Middleware
-from ziggurat.messages.parts import ToolCall, ToolResult, tool_call
-from ziggurat.models.scripted import ScriptedModel
-from ziggurat.runs.options import Environment
-from ziggurat.stores.local import LocalLogs
-from ziggurat.testing import HandClock
-from ziggurat.tools.toolbox import Toolbox
+from ziggurat.errors import RunNotFound
+from ziggurat.flows import flow, step
+from ziggurat.layers import timeout
+from ziggurat.messages import ToolResult, stops, tool_call
+from ziggurat.middleware import Middleware
+from ziggurat.stores import LocalLogs
+from ziggurat.testing import HandClock, ScriptedModel
 
 NOT_BEGUN = "not executed: another call of the batch failed"
 BEGUN = "interrupted: another call of the batch failed while this one ran; whether it took effect is unknown"
@@ -136,7 +127,6 @@ async def test_only_a_call_that_began_is_reported_as_interrupted(
 
     @tool(**EFFECTS[effect])
     async def pay() -> str:
-        """Pay."""
         held.ran.append("pay")
         await held.hold()
         return "paid"
@@ -173,7 +163,6 @@ async def test_a_call_that_never_began_is_made_when_the_run_goes_on(
         layers = [] if held is None or where == "wrap" else [limited(held=held)]
 
         async def pay(to: str = "ann") -> str:
-            """Pay."""
             paid.append(to)
             return "paid"
 
@@ -211,7 +200,6 @@ async def test_a_call_that_is_lost_after_it_never_began_is_unknown(interrupted: 
     def agent(held: Held | None) -> Agent:
         @tool(effect="once", interrupted=interrupted)
         async def pay() -> str:
-            """Pay."""
             paid.append("ann")
             raise ConnectionError("lost")
 
@@ -242,7 +230,6 @@ async def test_an_agent_that_is_cut_off_before_its_call_began_does_not_call_it_u
 
     @tool(effect="once", interrupted=interrupted)
     async def pay() -> str:
-        """Pay."""
         raise AssertionError
 
     helper = Agent(ScriptedModel(tool_call("pay")), name="helper", tools=[stack(pay, limited(held=held))], timeout=5)
@@ -261,12 +248,10 @@ async def test_nobody_is_asked_about_calls_that_wait_when_another_fails(depth: i
 
     @tool(approval=True)
     async def pay() -> str:
-        """Pay."""
         raise AssertionError
 
     @tool
     async def fail() -> str:
-        """Fail."""
         raise ValueError("broken")
 
     waiting: Any = pay
@@ -290,7 +275,6 @@ async def test_nobody_is_asked_about_calls_that_wait_when_another_fails(depth: i
 async def test_a_run_counts_the_calls_on_its_record_wherever_it_is_cancelled(calls: int, store: Any) -> None:
     @tool
     async def look() -> str:
-        """Look."""
         await asyncio.sleep(0)
         return "seen"
 

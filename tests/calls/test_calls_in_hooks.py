@@ -7,21 +7,12 @@ import pytest
 
 from tests.calls.samples import each
 from tests.samples import sample
-from ziggurat.agents.agent import Agent
-from ziggurat.core.context import Context
-from ziggurat.core.errors import LimitExceeded
-from ziggurat.messages import stops
-from ziggurat.messages.agent import AgentRun, Approve, PendingItem
-from ziggurat.messages.budget import Budget
-from ziggurat.messages.message import assistant
-from ziggurat.messages.middleware import Middleware
-from ziggurat.messages.model import ModelRequest, ModelResponse
-from ziggurat.messages.parts import tool_call
-from ziggurat.messages.usage import Usage
+from ziggurat import Agent, Approvals, Budget, Context, Middleware, ModelRequest, ModelResponse, Rule, Usage, tool
+from ziggurat.agents import AgentRun, Approve, PendingItem
+from ziggurat.errors import LimitExceeded
+from ziggurat.messages import assistant, stops, tool_call
 from ziggurat.middleware import OutputGuardrail
-from ziggurat.models.scripted import ScriptedModel
-from ziggurat.tools.approval import Approvals, Rule
-from ziggurat.tools.function import tool
+from ziggurat.testing import ScriptedModel
 
 COST = Usage(input=60, output=40, requests=1)
 OWN = Usage(input=6, output=4, requests=1)
@@ -100,7 +91,6 @@ def _instructions(helper: Helper) -> dict[str, Any]:
 
 def _tool(helper: Helper) -> dict[str, Any]:
     async def look() -> str:
-        """Look."""
         await helper.ask()
         return "seen"
 
@@ -124,7 +114,6 @@ PLACES: dict[str, Callable[[Helper], dict[str, Any]]] = {
 
 @tool
 async def look() -> str:
-    """Look."""
     return "seen"
 
 

@@ -1,13 +1,9 @@
 import pytest
 
+from ziggurat import ConfigurationError, Context, Middleware, ModelRequest, ModelResponse, Service, layer
 from ziggurat.calls.hooks import HOOKS, MIDDLEWARE, HookChain, given
-from ziggurat.core.context import Context, root
-from ziggurat.core.errors import ConfigurationError
-from ziggurat.core.layer import layer
-from ziggurat.core.service import Service
-from ziggurat.messages.message import assistant
-from ziggurat.messages.middleware import Middleware
-from ziggurat.messages.model import ModelRequest, ModelResponse
+from ziggurat.core import root
+from ziggurat.messages import assistant
 
 
 class Quiet(Middleware):

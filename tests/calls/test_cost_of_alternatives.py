@@ -8,28 +8,13 @@ from msgspec.structs import replace
 
 from tests.calls.samples import STORES, each
 from tests.stores.places import new_store
-from ziggurat.agents.agent import Agent
+from ziggurat import Agent, Approve, Budget, Context, Middleware, ModelResponse, ToolCall, Usage, stack, tool
 from ziggurat.calls.admission import ADMISSION
-from ziggurat.core.context import Context
-from ziggurat.core.errors import ConfigurationError, ModelError
 from ziggurat.core.facts import ALTERNATIVES, fact
-from ziggurat.core.layer import stack
-from ziggurat.layers.cache import CacheStore, cache
-from ziggurat.layers.fallback import fallback
-from ziggurat.layers.hedge import hedge
-from ziggurat.layers.retry import retry
-from ziggurat.layers.steer import steer
-from ziggurat.layers.timeout import timeout
-from ziggurat.messages import stops
-from ziggurat.messages.agent import Approve
-from ziggurat.messages.budget import Budget
-from ziggurat.messages.message import assistant
-from ziggurat.messages.middleware import Middleware
-from ziggurat.messages.model import Model, ModelResponse
-from ziggurat.messages.parts import ToolCall, tool_call
-from ziggurat.messages.usage import Usage
-from ziggurat.models.scripted import ScriptedModel
-from ziggurat.tools.function import tool
+from ziggurat.errors import ConfigurationError, ModelError
+from ziggurat.layers import CacheStore, cache, fallback, hedge, retry, steer, timeout
+from ziggurat.messages import Model, assistant, stops, tool_call
+from ziggurat.testing import ScriptedModel
 
 pytestmark = pytest.mark.usefixtures("place")
 
@@ -128,7 +113,6 @@ async def test_each_model_is_charged_for_what_it_was_asked(kind: str, way: str) 
 
     @tool(approval=True)
     def sign(ctx: Context) -> str:
-        """Sign."""
         spent.append(spent_in(ctx))
         return "signed"
 
@@ -186,7 +170,6 @@ async def test_a_hook_that_asks_twice_hides_no_model(stated: str) -> None:
 def test_a_call_is_admitted_at_the_price_of_the_dearest(limit: int, calls: int) -> None:
     @tool
     def go_on() -> str:
-        """Go on."""
         return "on"
 
     cheap = ScriptedModel(always=tool_call("go_on"), name="cheap", usage=USED)

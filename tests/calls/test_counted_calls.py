@@ -8,29 +8,16 @@ from tests.agents.support import assert_sendable
 from tests.calls.samples import STORES, each
 from tests.samples import sample
 from tests.stores.places import new_store
-from ziggurat.agents.agent import Agent
-from ziggurat.agents.runnable import Runnable
-from ziggurat.calls.question import ask
-from ziggurat.core.context import Context
-from ziggurat.core.errors import ServiceError, ToolError
-from ziggurat.core.store import Store
-from ziggurat.messages import stops
-from ziggurat.messages.agent import Answer, Approve, Deny, Happened, PendingItem
-from ziggurat.messages.budget import Budget
-from ziggurat.messages.message import assistant
-from ziggurat.messages.middleware import Middleware
-from ziggurat.messages.model import ModelRequest, ModelResponse
-from ziggurat.messages.parts import ToolCall, ToolErrorKind, ToolResult, tool_call
-from ziggurat.messages.usage import Usage
-from ziggurat.models.scripted import ScriptedModel
-from ziggurat.runs.local import runs_of
+from ziggurat import Agent, Approvals, Budget, Context, Middleware, ModelRequest, Runnable, ToolError, Usage, tool
+from ziggurat.agents import Answer, Approve, Deny, Happened, PendingItem, runs_of
+from ziggurat.core import Store
+from ziggurat.errors import ServiceError, ToolErrorKind
+from ziggurat.flows import ask
+from ziggurat.messages import ModelResponse, ToolCall, ToolResult, assistant, stops, tool_call
 from ziggurat.runs.options import Environment, Live
-from ziggurat.stores.local import LocalLogs
-from ziggurat.teams.result import TeamResult
-from ziggurat.teams.voting import parallel
-from ziggurat.testing.clock import HandClock
-from ziggurat.tools.approval import Approvals
-from ziggurat.tools.function import tool
+from ziggurat.stores import LocalLogs
+from ziggurat.teams import TeamResult, parallel
+from ziggurat.testing import HandClock, ScriptedModel
 
 pytestmark = pytest.mark.usefixtures("place")
 
@@ -49,7 +36,6 @@ def _by_turn(*turns: Any) -> Any:
 
 @tool(approval=True)
 async def sign() -> str:
-    """Sign."""
     return "signed"
 
 
@@ -94,13 +80,11 @@ async def test_refused_calls_of_tools_count_against_no_limit(refusal: str, pause
 
     @tool(permissions=["network"] if refusal == "missing permissions" else [])
     async def pay(amount: int) -> str:
-        """Pay."""
         made.append("pay")
         return "paid"
 
     @tool
     async def look() -> str:
-        """Look."""
         made.append("look")
         return "seen"
 
@@ -132,7 +116,6 @@ async def test_calls_of_tools_count_however_they_end(raises: bool, kind: ToolErr
 
     @tool(retries=9)
     async def find() -> Any:
-        """Find."""
         made.append("find")
         if raises:
             raise ToolError("not executed: no such thing", kind=kind)
@@ -157,12 +140,10 @@ async def test_a_call_that_was_begun_is_not_refused_when_the_run_goes_on() -> No
 
     @tool
     async def look() -> str:
-        """Look."""
         return "seen"
 
     @tool
     async def consult() -> str:
-        """Ask a person."""
         return await ask("Well?", str)
 
     calls = [tool_call(name, id=name) for name in ("sign", "look", "consult")]
@@ -184,7 +165,6 @@ async def test_a_call_that_a_person_has_found_to_have_happened_counts() -> None:
 
     @tool(effect="once", interrupted="ask")
     async def pay() -> str:
-        """Pay."""
         made.append("pay")
         raise TimeoutError
 
@@ -206,7 +186,6 @@ async def test_a_step_that_another_budget_refuses_counts_in_none(paused: bool) -
 
     @tool
     async def look() -> str:
-        """Look."""
         return "seen"
 
     def agent() -> Agent:
@@ -238,7 +217,6 @@ async def test_agents_at_the_same_time_stop_at_a_limit_where_they_did_before(pau
 
     @tool
     async def look(seconds: int) -> str:
-        """Look."""
         await clock.sleep(seconds)
         return "seen"
 
@@ -268,7 +246,6 @@ async def test_agents_at_the_same_time_stop_at_a_limit_where_they_did_before(pau
 async def test_a_run_that_is_lost_forked_or_replayed_stops_at_a_limit_where_it_did(limit: int) -> None:
     @tool
     async def look() -> str:
-        """Look."""
         return "seen"
 
     def agent(store: Store) -> Agent:

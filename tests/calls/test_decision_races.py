@@ -8,20 +8,18 @@ import pytest
 
 from tests.hard_cases.support import ByTurn
 from tests.samples import sample
-from ziggurat.agents.agent import Agent
+from ziggurat import Agent, Approvals, tool
 from ziggurat.calls.call_decision import recorded_form
+from ziggurat.core import InboxItem
 from ziggurat.core.entries import Decided
-from ziggurat.core.errors import AlreadyDecided
-from ziggurat.core.queue import InboxItem
 from ziggurat.core.store import run_log
+from ziggurat.errors import AlreadyDecided
+from ziggurat.messages import tool_call
 from ziggurat.messages.agent import AgentRun, Approve, Decision, Deny, Modify, PendingItem, decision_of
-from ziggurat.messages.parts import tool_call
-from ziggurat.middleware.redaction import Redaction
-from ziggurat.models.scripted import ScriptedModel
+from ziggurat.middleware import Redaction
 from ziggurat.runs.stored import StoredRuns
-from ziggurat.stores.local import LocalLogs
-from ziggurat.tools.approval import Approvals
-from ziggurat.tools.function import tool
+from ziggurat.stores import LocalLogs
+from ziggurat.testing import ScriptedModel
 
 
 class Interleaved(LocalLogs):
@@ -67,7 +65,6 @@ DECISIONS: list[Decision] = [Approve(), Deny("no"), Modify({"amount": 3})]
 def _paying(paid: list[int], store: LocalLogs, **settings: Any) -> Agent:
     @tool
     def pay(amount: int) -> str:
-        """Pay."""
         paid.append(amount)
         return f"paid {amount}"
 
@@ -195,7 +192,6 @@ async def test_many_decisions_of_an_approver_are_each_used_once() -> None:
 
     @tool
     def pay(amount: int) -> str:
-        """Pay."""
         paid.append(amount)
         return f"paid {amount}"
 

@@ -7,22 +7,13 @@ import pytest
 from tests.calls.samples import STORES, each
 from tests.samples import pairs
 from tests.stores.places import new_store
-from ziggurat.agents.agent import Agent
-from ziggurat.agents.runnable import Runnable
+from ziggurat import Agent, ConfigurationError, ModelRequest, Runnable, ToolCall, stack, tool
 from ziggurat.calls.decisions import misfit_of
 from ziggurat.core.codec import encode
-from ziggurat.core.errors import ConfigurationError
-from ziggurat.core.layer import stack
-from ziggurat.layers.retry import retry
-from ziggurat.layers.timeout import timeout
-from ziggurat.messages import stops
+from ziggurat.layers import retry, timeout
+from ziggurat.messages import Transcript, stops, tool_call, user
 from ziggurat.messages.agent import Modify, PendingItem, Stage
-from ziggurat.messages.conversation import Transcript
-from ziggurat.messages.message import user
-from ziggurat.messages.model import ModelRequest
-from ziggurat.messages.parts import ToolCall, tool_call
-from ziggurat.models.scripted import ScriptedModel
-from ziggurat.tools.function import tool
+from ziggurat.testing import ScriptedModel
 
 pytestmark = pytest.mark.usefixtures("place")
 
@@ -76,7 +67,6 @@ def in_functions(depth: int) -> tuple[Runnable, list[str]]:
 
     @tool(approval=True)
     def send(to: str, amount: int = 5) -> str:
-        """Send money."""
         done.append(f"{amount} to {to}")
         return done[-1]
 

@@ -7,28 +7,18 @@ from msgspec.structs import replace
 
 from tests.agents.support import elsewhere
 from tests.stores.records import journal_of
-from ziggurat.agents.agent import Agent
+from ziggurat import Agent, AgentRequest, Context, Event, Middleware, ModelRequest, ModelResponse, Service, tool, user
+from ziggurat.agents import AgentRun, Approve, Environment
 from ziggurat.calls.enter import enter
-from ziggurat.core.context import JOURNAL, RUN_ID, Context, root
+from ziggurat.core import JOURNAL, RUN_ID, LocalJournal, Scope, root
 from ziggurat.core.entries import Entered, Result
-from ziggurat.core.errors import ModelError
-from ziggurat.core.event import Diverged, Event
-from ziggurat.core.journal import LocalJournal
-from ziggurat.core.scope import Scope
-from ziggurat.core.service import Service
-from ziggurat.layers.retry import retry
-from ziggurat.messages import stops
-from ziggurat.messages.agent import AgentRequest, AgentRun, Approve
-from ziggurat.messages.events import AgentEnded, AgentStarted, MiddlewareCompleted, MiddlewareStarted
-from ziggurat.messages.message import assistant, user
-from ziggurat.messages.middleware import Middleware
-from ziggurat.messages.model import ModelRequest, ModelResponse
-from ziggurat.messages.parts import tool_call
-from ziggurat.models.scripted import ScriptedModel, ScriptedReply
-from ziggurat.runs.options import Environment
-from ziggurat.stores.local import LocalLogs
-from ziggurat.testing.clock import HandClock, settle
-from ziggurat.tools.function import tool
+from ziggurat.errors import ModelError
+from ziggurat.events import AgentEnded, AgentStarted, Diverged, MiddlewareCompleted, MiddlewareStarted
+from ziggurat.layers import retry
+from ziggurat.messages import assistant, stops, tool_call
+from ziggurat.models import ScriptedReply
+from ziggurat.stores import LocalLogs
+from ziggurat.testing import HandClock, ScriptedModel, settle
 
 
 class Watch(Middleware):
@@ -40,7 +30,6 @@ class Watch(Middleware):
 
     @property
     def name(self) -> str:
-        """Its name."""
         return self.title
 
     async def before_agent(self, request: AgentRequest, ctx: Context) -> None:
@@ -131,11 +120,9 @@ def test_events_of_hooks_are_told_to_who_listens() -> None:
 def _nested(store: LocalLogs, seen: list[str], **changes: Any) -> Agent:
     @tool(approval=True)
     async def sign() -> str:
-        """Sign."""
         return "signed"
 
     async def look() -> str:
-        """Look."""
         seen.append("looked")
         return "seen"
 
@@ -244,7 +231,6 @@ def test_a_layer_that_tries_an_agent_again_has_no_call_made_twice() -> None:
 
     @tool
     async def add(number: int) -> int:
-        """Add a number."""
         added.append(number)
         return sum(added)
 

@@ -10,24 +10,15 @@ from tests.hard_cases.support import ByTurn
 from tests.samples import sample
 from tests.stores.places import PLACES, new_store, reopened
 from tests.wrong import wrong
-from ziggurat.agents.agent import Agent
-from ziggurat.agents.flow import flow
-from ziggurat.calls.event import event
-from ziggurat.calls.gather import first, gather
-from ziggurat.calls.question import ask
-from ziggurat.calls.step import step
-from ziggurat.core.errors import ConfigurationError, RunNotFound
+from ziggurat import Agent, AgentRun, ConfigurationError, Middleware, ToolCall, tool
+from ziggurat.agents import Answer, Environment
 from ziggurat.core.store import run_log
+from ziggurat.errors import RunNotFound
+from ziggurat.events import Warned
+from ziggurat.flows import ask, event, first, flow, gather, send, step
 from ziggurat.messages import stops
-from ziggurat.messages.agent import AgentRun, Answer
-from ziggurat.messages.events import Warned
-from ziggurat.messages.middleware import Middleware
-from ziggurat.messages.parts import ToolCall
-from ziggurat.runs.options import Environment
-from ziggurat.runs.sending import send
-from ziggurat.stores.local import LocalLogs
-from ziggurat.testing.clock import HandClock
-from ziggurat.tools.function import tool
+from ziggurat.stores import LocalLogs
+from ziggurat.testing import HandClock
 
 
 class Payment(Struct):
@@ -144,7 +135,6 @@ async def test_tools_and_hooks_wait_as_well() -> None:
 
     @tool
     async def receive() -> str:
-        """Receive a parcel."""
         return await event("parcel", str)
 
     agent = Agent(ByTurn(ToolCall("1", "receive", "{}"), "Done."), tools=[receive], middleware=[Patient()])

@@ -8,22 +8,12 @@ import pytest
 from tests.calls.samples import STORES, each
 from tests.samples import pairs, sample
 from tests.stores.places import new_store
-from ziggurat.agents.agent import Agent
-from ziggurat.core.context import Context
-from ziggurat.core.errors import LimitExceeded, ModelError
-from ziggurat.core.layer import stack
-from ziggurat.layers.fallback import fallback
-from ziggurat.layers.hedge import hedge
-from ziggurat.layers.retry import retry
-from ziggurat.messages import stops
-from ziggurat.messages.budget import Budget
-from ziggurat.messages.message import assistant
-from ziggurat.messages.model import ModelRequest, ModelResponse
-from ziggurat.messages.parts import tool_call
-from ziggurat.messages.usage import Usage
-from ziggurat.models.scripted import ScriptedModel
-from ziggurat.runs.options import Environment
-from ziggurat.testing.clock import HandClock
+from ziggurat import Agent, Budget, Context, ModelRequest, ModelResponse, Usage, stack
+from ziggurat.agents import Environment
+from ziggurat.errors import LimitExceeded, ModelError
+from ziggurat.layers import fallback, hedge, retry
+from ziggurat.messages import assistant, stops, tool_call
+from ziggurat.testing import HandClock, ScriptedModel
 
 pytestmark = pytest.mark.usefixtures("place")
 

@@ -7,17 +7,14 @@ from typing import Any
 import pytest
 
 from tests.calls.samples import each
+from ziggurat import Approve, ConfigurationError, Context, Denied, Deny, Event, ToolCall
+from ziggurat.agents import PendingItem
 from ziggurat.calls.call_decision import item_of
 from ziggurat.calls.gate import ApprovedCall, Judgement, judge, pass_gate
-from ziggurat.core.context import JOURNAL, Context
-from ziggurat.core.errors import ConfigurationError, Denied, Suspend
-from ziggurat.core.event import Event
-from ziggurat.core.journal import LocalJournal
-from ziggurat.core.scope import Scope
-from ziggurat.messages.agent import Approve, Deny, PendingItem
-from ziggurat.messages.events import ApprovalDecided, ApprovalRequested
-from ziggurat.messages.model import ToolSpec
-from ziggurat.messages.parts import ToolCall
+from ziggurat.core import JOURNAL, LocalJournal, Scope
+from ziggurat.errors import Suspend
+from ziggurat.events import ApprovalDecided, ApprovalRequested
+from ziggurat.messages import ToolSpec
 from ziggurat.tools.approval import APPROVALS, Approvals, Rule
 
 

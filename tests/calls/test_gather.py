@@ -10,16 +10,10 @@ import pytest
 from tests.calls.test_step import again
 from tests.hard_cases.support import ByTurn
 from tests.wrong import wrong
-from ziggurat.agents.agent import Agent
-from ziggurat.agents.flow import Flow, flow
-from ziggurat.calls.gather import first, gather, quorum, settled
-from ziggurat.calls.step import step
-from ziggurat.core.errors import ConfigurationError
+from ziggurat import Agent, Approve, ConfigurationError, ToolCall, tool
+from ziggurat.flows import Flow, first, flow, gather, quorum, settled, step
 from ziggurat.messages import stops
-from ziggurat.messages.agent import Approve
-from ziggurat.messages.parts import ToolCall
-from ziggurat.stores.local import LocalLogs
-from ziggurat.tools.function import tool
+from ziggurat.stores import LocalLogs
 
 
 class Turnstile:

@@ -12,14 +12,10 @@ from msgspec import Struct
 from tests.calls.samples import STORES, each
 from tests.calls.slips import HERE, Slip
 from tests.stores.places import new_store
-from ziggurat.agents.agent import Agent
-from ziggurat.agents.flow import flow
+from ziggurat import Agent, Budget, Context, Denied, Message, ModelRequest, ModelResponse, Runnable, stack, tool
 from ziggurat.agents.memory import Remembering, memory_tools
-from ziggurat.agents.runnable import Runnable
-from ziggurat.calls.step import step
-from ziggurat.core.context import Context
-from ziggurat.core.errors import ConfigurationError, Denied, ServiceError, ToolError
-from ziggurat.core.layer import stack
+from ziggurat.errors import ConfigurationError, ServiceError, ToolError
+from ziggurat.flows import flow, step
 from ziggurat.layers import (
     CacheStore,
     CircuitBreaker,
@@ -34,13 +30,8 @@ from ziggurat.layers import (
     retry,
     steer,
 )
-from ziggurat.messages import stops
-from ziggurat.messages.budget import Budget
-from ziggurat.messages.message import Message, assistant
-from ziggurat.messages.model import ModelRequest, ModelResponse
-from ziggurat.messages.parts import tool_call
+from ziggurat.messages import assistant, stops, tool_call
 from ziggurat.middleware import everywhere
-from ziggurat.models.scripted import ScriptedModel
 from ziggurat.plans import (
     END,
     START,
@@ -56,9 +47,8 @@ from ziggurat.plans import (
     when,
     workflow,
 )
-from ziggurat.teams.chatting import group_chat
-from ziggurat.teams.networks import star
-from ziggurat.tools.function import tool
+from ziggurat.teams import group_chat, star
+from ziggurat.testing import ScriptedModel
 
 pytestmark = pytest.mark.usefixtures("place")
 
@@ -106,7 +96,6 @@ async def _answers(request: ModelRequest, ctx: Context) -> ModelResponse:
 def _calls_work(layer: Any, *middleware: Any) -> Agent:
     @tool
     async def work() -> str:
-        """Work."""
         return "worked"
 
     model = ScriptedModel(tool_call("work"), always="done")
@@ -120,7 +109,6 @@ def _around_a_step(layer: Any) -> Runnable:
 
     @flow(name="inner")
     async def inner(task: str) -> str:
-        """Work."""
         return await work()
 
     return inner
@@ -176,7 +164,6 @@ def _task(name: str) -> Task:
 
 
 async def _look() -> str:
-    """Look."""
     return "seen"
 
 

@@ -4,12 +4,11 @@ from collections.abc import Awaitable, Callable
 import pytest
 
 from tests.core.hand import run
+from ziggurat import Event, Middleware
 from ziggurat.calls.agent_call import AGENT_CALL, AgentCall
 from ziggurat.calls.hooks import HookChain, hooked, tell
 from ziggurat.core.context import AMBIENT, Context, root
-from ziggurat.core.event import Event
-from ziggurat.messages.events import MiddlewareCompleted, MiddlewareStarted
-from ziggurat.messages.middleware import Middleware
+from ziggurat.events import MiddlewareCompleted, MiddlewareStarted
 
 
 class Notes(Middleware):

@@ -8,15 +8,13 @@ import pytest
 from tests.calls.samples import each
 from tests.samples import sample
 from tests.wrong import wrong
-from ziggurat import Agent, ConfigurationError, Middleware, Runnable, open_stream, tool, user
+from ziggurat import Agent, AgentRequest, ConfigurationError, Middleware, Runnable, ToolCall, open_stream, tool, user
 from ziggurat.calls.hooks import PASSES
 from ziggurat.core.entries import Intent, JournalEntry, Opened, Result
 from ziggurat.core.store import run_log
-from ziggurat.messages.agent import AgentRequest
-from ziggurat.messages.parts import ToolCall, ToolResult, tool_call
-from ziggurat.models.scripted import ScriptedModel
-from ziggurat.stores.local import LocalLogs
-from ziggurat.tools.builtin import echo
+from ziggurat.stores import LocalLogs
+from ziggurat.testing import ScriptedModel
+from ziggurat.tools import ToolResult, echo, tool_call
 
 HOOKS = [hook for hook in PASSES if hook != "on_error"]
 NONSENSE = ["text", 3, True, {"a": 1}, Ellipsis, ToolCall, user("x")]
@@ -25,7 +23,6 @@ NONSENSE = ["text", 3, True, {"a": 1}, Ellipsis, ToolCall, user("x")]
 def _agent(hook: str, value: object, depth: int, store: LocalLogs) -> Agent:
     @tool
     async def pieces() -> Any:
-        """Yield pieces."""
         yield "a"
         yield "b"
 

@@ -10,19 +10,10 @@ from tests.calls.samples import STORES, each
 from tests.calls.test_calls_in_hooks import PLACES, Helper
 from tests.samples import sample
 from tests.stores.places import new_store
-from ziggurat.agents.agent import Agent
+from ziggurat import Agent, AgentRun, Approve, Budget, Context, Middleware, ModelRequest, ModelResponse, Usage, tool
 from ziggurat.calls.admission import ADMISSION
-from ziggurat.core.context import Context
-from ziggurat.core.errors import LimitExceeded
-from ziggurat.messages import stops
-from ziggurat.messages.agent import AgentRun, Approve
-from ziggurat.messages.budget import Budget
-from ziggurat.messages.message import assistant
-from ziggurat.messages.middleware import Middleware
-from ziggurat.messages.model import ModelRequest, ModelResponse, ModelSettings
-from ziggurat.messages.parts import tool_call
-from ziggurat.messages.usage import Usage
-from ziggurat.tools.function import tool
+from ziggurat.errors import LimitExceeded
+from ziggurat.messages import ModelSettings, assistant, stops, tool_call
 
 pytestmark = pytest.mark.usefixtures("place")
 
@@ -83,7 +74,6 @@ class _World:
 
 def _background(helper: Helper) -> dict[str, Any]:
     async def look() -> str:
-        """Look."""
         await asyncio.create_task(helper.ask())
         return "seen"
 
@@ -104,12 +94,10 @@ def _agent(world: _World, place: str, store: Any, pauses: bool, limits: dict[str
 
     @tool
     async def look() -> str:
-        """Look."""
         return "seen"
 
     @tool(approval=pauses)
     async def sign() -> str:
-        """Sign."""
         world.tools += 1
         return "signed"
 

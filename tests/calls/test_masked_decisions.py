@@ -7,22 +7,17 @@ import pytest
 
 from tests.calls.samples import STORES, each
 from tests.stores.places import new_store
-from ziggurat.agents.agent import Agent
-from ziggurat.calls.question import ask
+from ziggurat import Agent, Approve, ConfigurationError, Context, Deny, Modify, Toolbox, ToolCall, tool
+from ziggurat.agents import Answer, Decision
 from ziggurat.calls.tool_call import act
-from ziggurat.core.context import JOURNAL, Context
+from ziggurat.core import JOURNAL, LocalJournal, Scope
 from ziggurat.core.entries import Decided, Intent, JournalEntry, Pending
-from ziggurat.core.errors import ConfigurationError
-from ziggurat.core.journal import LocalJournal
-from ziggurat.core.scope import Scope
-from ziggurat.messages.agent import Answer, Approve, Decision, Deny, Modify
-from ziggurat.messages.parts import ToolCall, tool_call
+from ziggurat.flows import ask
 from ziggurat.messages.stops import Suspended
-from ziggurat.middleware.redaction import Redaction
-from ziggurat.models.scripted import ScriptedModel
+from ziggurat.middleware import Redaction
+from ziggurat.testing import ScriptedModel
+from ziggurat.tools import FunctionTool, tool_call
 from ziggurat.tools.approval import APPROVALS, Approvals
-from ziggurat.tools.function import FunctionTool, tool
-from ziggurat.tools.toolbox import Toolbox
 
 pytestmark = pytest.mark.usefixtures("place")
 
@@ -32,7 +27,6 @@ SECRET = "hunter2x"
 def _pay(paid: list[str], approval: bool = True) -> FunctionTool:
     @tool(approval=approval)
     async def pay(to: str) -> str:
-        """Pay somebody."""
         paid.append(to)
         return "paid"
 
@@ -42,7 +36,6 @@ def _pay(paid: list[str], approval: bool = True) -> FunctionTool:
 def _asking(answers: list[str]) -> FunctionTool:
     @tool
     async def find_out(what: str) -> str:
-        """Ask a person."""
         answers.append(await ask(f"What is {what}?"))
         return "found"
 

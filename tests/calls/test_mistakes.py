@@ -15,25 +15,15 @@ import pytest
 
 from tests.agents.support import elsewhere
 from tests.calls.samples import each
-from ziggurat.agents.agent import Agent
-from ziggurat.core.context import Context
-from ziggurat.core.errors import ConfigurationError, EmptyPrompt, MissingExtra, RunNotFound, ServiceError, ToolError
-from ziggurat.core.event import Event
+from ziggurat import Agent, AgentRun, Budget, Context, Event, Key, Middleware, ModelRequest, Toolbox, ToolError, tool
 from ziggurat.core.failures import Cause
-from ziggurat.core.scope import Key
-from ziggurat.messages import stops
-from ziggurat.messages.agent import AgentRun
-from ziggurat.messages.budget import Budget
-from ziggurat.messages.events import AgentEnded, ToolEnded
-from ziggurat.messages.middleware import Middleware
-from ziggurat.messages.model import ModelRequest, ModelResponse
-from ziggurat.messages.parts import tool_call
+from ziggurat.errors import ConfigurationError, EmptyPrompt, MissingExtra, RunNotFound, ServiceError
+from ziggurat.events import AgentEnded, ToolEnded
+from ziggurat.messages import ModelResponse, stops, tool_call
 from ziggurat.middleware import Redaction
-from ziggurat.models.function import FunctionModel
-from ziggurat.models.scripted import ScriptedModel
-from ziggurat.stores.local import LocalLogs
-from ziggurat.tools.function import FunctionTool, tool
-from ziggurat.tools.toolbox import Toolbox
+from ziggurat.models import FunctionModel, ScriptedModel
+from ziggurat.stores import LocalLogs
+from ziggurat.tools import FunctionTool
 
 DB: Key[str] = Key("db")
 HERE = Path(__file__).name
@@ -130,7 +120,6 @@ Mistake = Callable[[Context], Any]
 def _tool(mistake: Mistake) -> FunctionTool:
     @tool
     async def work(ctx: Context) -> str:
-        """Work."""
         await mistake(ctx)
         return "worked"
 
@@ -145,7 +134,6 @@ def _in_batch(mistake: Mistake, **options: Any) -> Agent:
     calls = [tool_call("fine", id="1"), tool_call("work", id="2"), tool_call("fine", id="3")]
 
     async def fine() -> str:
-        """Be fine."""
         return "fine"
 
     return Agent(ScriptedModel(calls, "done"), tools=[_tool(mistake), fine], **options)
@@ -165,7 +153,6 @@ def _in_hook(hook: str) -> Callable[..., Agent]:
         made = type("Hooked", (Middleware,), {hook: called})()
 
         async def work() -> str:
-            """Work."""
             return "worked"
 
         return Agent(ScriptedModel(tool_call("work"), "done"), tools=[work], middleware=[made], **options)

@@ -6,23 +6,15 @@ from typing import Any
 import pytest
 
 from tests.stores.records import dump_of, plant
-from ziggurat.agents.agent import Agent
+from ziggurat import Agent, Approvals, ConfigurationError, Event, Middleware, ModelRequest, ModelResponse, Rule, user
+from ziggurat.agents import Approve, Decision, Deny, Environment, Modify, PendingItem
 from ziggurat.core.codec import encode
-from ziggurat.core.errors import ConfigurationError
-from ziggurat.core.event import Event
-from ziggurat.messages.agent import Approve, Decision, Deny, Modify, PendingItem
-from ziggurat.messages.events import ApprovalDecided, ApprovalExecuted, ApprovalRequested
-from ziggurat.messages.message import user
-from ziggurat.messages.middleware import Middleware
-from ziggurat.messages.model import ModelRequest, ModelResponse
-from ziggurat.messages.parts import tool_call
+from ziggurat.events import ApprovalDecided, ApprovalExecuted, ApprovalRequested
+from ziggurat.messages import tool_call
 from ziggurat.messages.stops import Completed, ModelCallDenied, Suspended
-from ziggurat.models.function import FunctionModel
-from ziggurat.models.scripted import ScriptedModel
-from ziggurat.runs.options import Environment
-from ziggurat.stores.local import LocalLogs
-from ziggurat.testing.clock import HandClock
-from ziggurat.tools.approval import Approvals, Rule
+from ziggurat.models import FunctionModel
+from ziggurat.stores import LocalLogs
+from ziggurat.testing import HandClock, ScriptedModel
 
 ANY = Rule("*", stage="model")
 

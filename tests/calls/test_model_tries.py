@@ -8,26 +8,12 @@ import pytest
 
 from tests.calls.samples import STORES, each
 from tests.stores.places import new_store
-from ziggurat.agents.agent import Agent
-from ziggurat.agents.flow import flow
-from ziggurat.calls.step import step
-from ziggurat.core.context import Context
-from ziggurat.core.errors import ModelError
-from ziggurat.core.layer import stack
-from ziggurat.layers.cache import CacheStore, cache
-from ziggurat.layers.dedupe import DedupeStore, dedupe
-from ziggurat.layers.retry import retry
-from ziggurat.messages import stops
-from ziggurat.messages.agent import AgentRun
-from ziggurat.messages.budget import Budget
-from ziggurat.messages.message import assistant
-from ziggurat.messages.middleware import Middleware
-from ziggurat.messages.model import ModelRequest, ModelResponse, ModelSettings
-from ziggurat.messages.parts import tool_call
-from ziggurat.messages.usage import Usage
-from ziggurat.middleware.around import everywhere
-from ziggurat.middleware.guardrail import OutputGuardrail
-from ziggurat.tools.function import tool
+from ziggurat import Agent, AgentRun, Budget, Context, Middleware, ModelRequest, ModelResponse, Usage, stack, tool
+from ziggurat.errors import ModelError
+from ziggurat.flows import flow, step
+from ziggurat.layers import CacheStore, DedupeStore, cache, dedupe, retry
+from ziggurat.messages import ModelSettings, assistant, stops, tool_call
+from ziggurat.middleware import OutputGuardrail, everywhere
 
 pytestmark = pytest.mark.usefixtures("place")
 
@@ -189,7 +175,6 @@ async def test_the_error_of_an_agent_that_passes_through_counts_once(where: str)
 
     @tool
     async def work() -> str:
-        """Work."""
         return await (ask() if where != "tool" else helper.run("x"))  # type: ignore[return-value]
 
     @flow
@@ -225,7 +210,6 @@ async def test_an_answer_given_again_counts_against_no_budget(kind: str) -> None
 
     @tool
     async def ask() -> str:
-        """Ask."""
         return (await helper.run("the same")).text
 
     async def boss(request: ModelRequest, ctx: Context) -> ModelResponse:

@@ -16,29 +16,15 @@ from tests.agents.support import assert_sendable
 from tests.calls.samples import STORES, each
 from tests.calls.slips import HERE, Slip
 from tests.stores.places import new_store
-from ziggurat.agents.agent import Agent
-from ziggurat.agents.flow import flow
-from ziggurat.agents.runnable import Runnable
-from ziggurat.agents.stop import stop_when
-from ziggurat.calls.gather import settled
-from ziggurat.core.context import Context
-from ziggurat.core.errors import Denied, ServiceError, ToolError
-from ziggurat.core.layer import stack
+from ziggurat import Agent, Approvals, Budget, Context, Message, Middleware, Runnable, Toolbox, stack, stop_when, tool
+from ziggurat.agents import AgentRun, Approve
+from ziggurat.errors import Denied, ServiceError, ToolError
+from ziggurat.flows import flow, settled
 from ziggurat.layers import fallback, retry, steer
-from ziggurat.messages import stops
-from ziggurat.messages.agent import AgentRun, Approve
-from ziggurat.messages.budget import Budget
-from ziggurat.messages.message import Message
-from ziggurat.messages.middleware import Middleware
-from ziggurat.messages.model import ModelRequest, ModelResponse
-from ziggurat.messages.parts import Part, Text, tool_call
-from ziggurat.models.scripted import ScriptedModel
-from ziggurat.teams.chatting import group_chat
-from ziggurat.teams.debating import debate
-from ziggurat.teams.delegating import background
-from ziggurat.tools.approval import Approvals, Rule
-from ziggurat.tools.function import tool
-from ziggurat.tools.toolbox import Toolbox
+from ziggurat.messages import ModelRequest, ModelResponse, Part, Text, stops, tool_call
+from ziggurat.teams import background, debate, group_chat
+from ziggurat.testing import ScriptedModel
+from ziggurat.tools import Rule
 
 pytestmark = pytest.mark.usefixtures("place")
 
@@ -53,12 +39,10 @@ class PayingSlip(Slip):
     def tools(self) -> list[Any]:
         @tool(effect="once")
         async def pay() -> str:
-            """Pay."""
             self.paid += 1
             return "paid"
 
         async def look() -> str:
-            """Look."""
             return "seen"
 
         return [pay, look]
@@ -143,7 +127,6 @@ def _beside_others(inner: Runnable, name: str, **settings: Any) -> Runnable:
 
 def _in_a_function(inner: Runnable, name: str, **settings: Any) -> Runnable:
     async def ask() -> str:
-        """Ask."""
         return (await inner.run("x")).text
 
     return Agent(ScriptedModel(tool_call("ask"), always="done"), tools=[ask], name=name, **settings)
@@ -151,7 +134,6 @@ def _in_a_function(inner: Runnable, name: str, **settings: Any) -> Runnable:
 
 def _in_a_task_group(inner: Runnable, name: str, **settings: Any) -> Runnable:
     async def ask() -> str:
-        """Ask."""
         async with asyncio.TaskGroup() as group:
             task = group.create_task(inner.run("x"))
         return task.result().text
@@ -176,7 +158,6 @@ def _in_a_debate(inner: Runnable, name: str, **settings: Any) -> Runnable:
 def _in_a_flow(inner: Runnable, name: str, **settings: Any) -> Runnable:
     @flow(name=name, **settings)
     async def work(task: str) -> str:
-        """Work."""
         (outcome,) = await settled(inner.run(task))
         return outcome.text if isinstance(outcome, AgentRun) else "it failed, and the flow goes on"
 
@@ -305,7 +286,6 @@ async def test_the_error_is_an_exception_as_any_other_for_the_code_around() -> N
                 return await agent(request, ctx)
 
     async def ask() -> str:
-        """Ask."""
         try:
             return (await inner.run("x")).text
         except KeyError:

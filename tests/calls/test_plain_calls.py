@@ -25,11 +25,10 @@ from ziggurat import (
     stack,
     tool,
 )
+from ziggurat.agents import Environment
 from ziggurat.core.layer import layer
-from ziggurat.models.scripted import ScriptedModel
-from ziggurat.runs.options import Environment
-from ziggurat.tools.permissions import PermissionLog
-from ziggurat.tools.toolbox import Toolbox
+from ziggurat.testing import ScriptedModel
+from ziggurat.tools import PermissionLog, Toolbox
 
 Outcome = tuple[list[object], list[tuple[str, str | None]]]
 
@@ -65,7 +64,6 @@ def _outcome(texts: list[str], options: dict[str, Any]) -> Outcome:
 
     @tool(permissions=[])
     async def count(number: int, text: str = "none", sure: bool = False, limit: int = 3) -> str:
-        """Count."""
         seen.append((number, text, sure, limit, *map(type, (number, text, sure, limit))))
         if number == 13:
             raise LookupError("an unlucky number")
@@ -73,7 +71,6 @@ def _outcome(texts: list[str], options: dict[str, Any]) -> Outcome:
 
     @tool(permissions=[])
     async def rest() -> str:
-        """Rest."""
         return "rested"
 
     async def model(request: ModelRequest, ctx: Context) -> ModelResponse:
@@ -119,7 +116,6 @@ def test_a_call_that_nothing_concerns_gives_what_it_gives_with_a(concern: str, t
 def _sum() -> Any:
     @tool
     async def add(a: int) -> int:
-        """Add."""
         return a
 
     return add
@@ -129,7 +125,6 @@ def _declared(**options: Any) -> Callable[[], Any]:
     def make() -> Any:
         @tool(**options)
         async def add(a: int) -> int:
-            """Add."""
             return a
 
         return add
@@ -140,7 +135,6 @@ def _declared(**options: Any) -> Callable[[], Any]:
 def _with_context() -> Any:
     @tool
     async def add(a: int, ctx: Context) -> int:
-        """Add."""
         return a
 
     return add
@@ -149,7 +143,6 @@ def _with_context() -> Any:
 def _of(annotation: Any) -> Callable[[], Any]:
     def make() -> Any:
         async def add(a: Any) -> int:
-            """Add."""
             return 1
 
         add.__annotations__["a"] = annotation
@@ -184,12 +177,10 @@ def test_a_tool_is_plain_without_layers_and_declarations_that_are_checked_before
 async def test_the_function_of_a_plain_call_cannot_make_another_call_in_its_place() -> None:
     @tool
     async def pay(amount: int) -> str:
-        """Pay."""
         return f"paid {amount}"
 
     @tool
     async def look(amount: int, ctx: Context) -> str:
-        """Look."""
         return (await pay(ToolCall("2", "pay", '{"amount":1000}'), ctx)).text
 
     async def model(request: ModelRequest, ctx: Context) -> ModelResponse:

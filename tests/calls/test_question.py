@@ -15,20 +15,14 @@ from tests.hard_cases.support import ByTurn
 from tests.samples import sample
 from tests.stores.places import PLACES, new_store, reopened
 from tests.wrong import wrong
-from ziggurat.agents.agent import Agent
-from ziggurat.agents.flow import flow
-from ziggurat.calls.gather import gather
-from ziggurat.calls.question import ask
-from ziggurat.calls.step import step
+from ziggurat import Agent, Approve, ConfigurationError, Denied, Deny, ToolCall, tool
+from ziggurat.agents import Answer, Environment
 from ziggurat.cli.approve import ask_decisions
-from ziggurat.core.errors import AlreadyDecided, ConfigurationError, Denied
+from ziggurat.errors import AlreadyDecided
+from ziggurat.flows import ask, flow, gather, step
 from ziggurat.messages import stops
-from ziggurat.messages.agent import Answer, Approve, Deny
-from ziggurat.messages.parts import ToolCall
-from ziggurat.runs.options import Environment
-from ziggurat.stores.local import LocalLogs
-from ziggurat.testing.clock import HandClock
-from ziggurat.tools.function import tool
+from ziggurat.stores import LocalLogs
+from ziggurat.testing import HandClock
 
 
 class Address(Struct):
@@ -142,7 +136,6 @@ async def test_a_tool_asks_in_the_middle_of_an_agent() -> None:
 
     @tool
     async def book(city: str) -> str:
-        """Book a room."""
         name = await ask(f"In whose name, in {city}?")
         booked.append(name)
         return f"booked for {name}"

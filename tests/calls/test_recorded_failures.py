@@ -8,18 +8,12 @@ import pytest
 from tests.calls.samples import STORES, each
 from tests.stores.mortal import MortalStore
 from tests.stores.places import new_store
-from ziggurat.agents.agent import Agent
-from ziggurat.agents.flow import flow
-from ziggurat.agents.runnable import Runnable
-from ziggurat.calls.step import step
-from ziggurat.core.context import Context
-from ziggurat.core.errors import NotRepeatable, ServiceError, StoreError
-from ziggurat.core.store import Store
-from ziggurat.messages.agent import AgentRun
-from ziggurat.messages.model import ModelRequest, ModelResponse
-from ziggurat.messages.parts import tool_call
-from ziggurat.models.scripted import ScriptedModel
-from ziggurat.tools.function import tool
+from ziggurat import Agent, AgentRun, Context, ModelRequest, ModelResponse, Runnable, tool
+from ziggurat.core import Store
+from ziggurat.errors import NotRepeatable, ServiceError, StoreError
+from ziggurat.flows import flow, step
+from ziggurat.messages import tool_call
+from ziggurat.testing import ScriptedModel
 
 pytestmark = pytest.mark.usefixtures("place")
 
@@ -83,7 +77,6 @@ async def _lost_everywhere(make: Callable[[Store], Runnable], check: Callable[[A
 def _paying_tool(store: Store) -> Runnable:
     @tool(effect="once")
     async def pay() -> str:
-        """Pay."""
         return "paid"
 
     async def pays(request: ModelRequest, ctx: Context) -> ModelResponse:

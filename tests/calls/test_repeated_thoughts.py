@@ -6,23 +6,13 @@ import pytest
 
 from tests.calls.samples import each
 from tests.stores.places import new_store
-from ziggurat.agents.agent import Agent
-from ziggurat.agents.runnable import Runnable
-from ziggurat.core.context import Context
-from ziggurat.core.event import Dropped, Event
-from ziggurat.messages.agent import AgentRun
-from ziggurat.messages.delta import Fold
-from ziggurat.messages.events import Delta
-from ziggurat.messages.message import Message
-from ziggurat.messages.model import ModelRequest, ModelResponse
-from ziggurat.messages.parts import Text, Thinking, ToolCall, tool_call
-from ziggurat.messages.validation import ValidationPolicy, validate
-from ziggurat.middleware.guardrail import OutputGuardrail
-from ziggurat.models.scripted import ScriptedModel
-from ziggurat.stores.session.session import Session
-from ziggurat.teams.networks import mesh, ring
-from ziggurat.teams.voting import parallel
-from ziggurat.tools.function import tool
+from ziggurat import Agent, AgentRun, Context, Event, Message, ModelRequest, ModelResponse, Runnable, Text, tool
+from ziggurat.events import Delta, Dropped, Fold
+from ziggurat.messages import Thinking, ToolCall, ValidationPolicy, tool_call, validate
+from ziggurat.middleware import OutputGuardrail
+from ziggurat.stores import Session
+from ziggurat.teams import mesh, parallel, ring
+from ziggurat.testing import ScriptedModel
 
 THOUGHT = Thinking("Let me see.", "proof", id="rs_1")
 SENDABLE = ValidationPolicy.sendable()
@@ -36,7 +26,6 @@ def reply(part: str | ToolCall, *more: str) -> Message:
 
 @tool
 def echo(text: str) -> str:
-    """Echo a text."""
     return text
 
 

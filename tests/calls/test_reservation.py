@@ -7,14 +7,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.samples import amount
+from ziggurat import ModelRequest, ModelSettings, Usage, user
 from ziggurat.calls.admission import Reservation, Spending
-from ziggurat.core.context import root
-from ziggurat.core.errors import LimitExceeded
+from ziggurat.core import root
+from ziggurat.errors import LimitExceeded
+from ziggurat.messages import Transcript
 from ziggurat.messages.budget import ASSUMED_OUTPUT, Budget
-from ziggurat.messages.conversation import Transcript
-from ziggurat.messages.message import user
-from ziggurat.messages.model import ModelRequest, ModelSettings
-from ziggurat.messages.usage import Usage
 
 KINDS = ("tokens", "output")
 Amounts = dict[str, int]

@@ -5,27 +5,18 @@ from typing import Any
 import pytest
 
 from tests.agents.support import assert_sendable, elsewhere, streamed, texts, timeless
-from ziggurat.agents.agent import Agent
+from ziggurat import Agent, ConfigurationError, Context, Message, Middleware, ModelRequest, Text, Usage, stack
 from ziggurat.calls.model_call import ask
 from ziggurat.calls.rewrite import overflow_of
-from ziggurat.core.context import Context
-from ziggurat.core.errors import ConfigurationError, ContextOverflow, ModelError, ServiceError
-from ziggurat.core.layer import stack
-from ziggurat.layers.retry import retry
-from ziggurat.messages import stops
-from ziggurat.messages.events import Compacted
-from ziggurat.messages.message import Message
-from ziggurat.messages.middleware import Middleware
-from ziggurat.messages.model import ModelRequest
-from ziggurat.messages.parts import Text, tool_call
-from ziggurat.messages.rewriting import Rewrite, RewriteRequest
-from ziggurat.messages.usage import Usage
-from ziggurat.models.scripted import ScriptedModel
-from ziggurat.stores.local import LocalLogs
+from ziggurat.errors import ContextOverflow, ModelError, ServiceError
+from ziggurat.events import Compacted
+from ziggurat.layers import retry
+from ziggurat.messages import Rewrite, RewriteRequest, stops, tool_call
+from ziggurat.stores import LocalLogs
+from ziggurat.testing import ScriptedModel
 
 
 def echo(text: str) -> str:
-    """Echo."""
     return text
 
 

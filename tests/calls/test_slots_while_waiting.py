@@ -10,24 +10,13 @@ import pytest
 from tests.calls.samples import each
 from tests.samples import amount
 from tests.turns import until
-from ziggurat.agents.agent import Agent
-from ziggurat.agents.flow import flow
-from ziggurat.calls.gather import gather
-from ziggurat.calls.step import step
-from ziggurat.core.context import Context
-from ziggurat.core.layer import stack
-from ziggurat.layers.concurrency_limit import Bulkhead, concurrency_limit
-from ziggurat.layers.timeout import timeout
-from ziggurat.messages import stops
-from ziggurat.messages.agent import AgentRun, Approve, Decision, PendingItem
-from ziggurat.messages.model import ModelRequest, ModelResponse
-from ziggurat.messages.parts import tool_call
-from ziggurat.models.scripted import ScriptedModel
-from ziggurat.testing.clock import settle
-from ziggurat.testing.leaks import assert_no_leaks
-from ziggurat.tools.approval import Approvals
-from ziggurat.tools.function import FunctionTool, tool
-from ziggurat.tools.toolbox import Toolbox, quorum
+from ziggurat import Agent, AgentRun, Approvals, Approve, Context, ModelRequest, ModelResponse, Toolbox, stack, tool
+from ziggurat.agents import Decision, PendingItem
+from ziggurat.flows import flow, gather, step
+from ziggurat.layers import Bulkhead, concurrency_limit, timeout
+from ziggurat.messages import stops, tool_call
+from ziggurat.testing import ScriptedModel, assert_no_leaks, settle
+from ziggurat.tools import FunctionTool, quorum
 
 
 def _by_turn(*said: Any) -> Any:
@@ -74,7 +63,6 @@ class World:
     def tool(self, name: str) -> FunctionTool:
         @tool(name=name, approval=name.startswith("pay"))
         async def work() -> str:
-            """Work."""
             return await self.work(name)
 
         return work
@@ -124,7 +112,6 @@ def _in_a_function(world: World) -> Any:
 
     @tool
     async def ask() -> str:
-        """Ask."""
         return (await helper.run("x")).text
 
     return world.limited(world.agent(tool_call("ask"), tools=[ask]))
@@ -219,7 +206,6 @@ def _cancelled_by_the_program(world: World) -> Any:
 
     @tool
     async def ask() -> str:
-        """Ask, but not for long."""
         asking = asyncio.ensure_future(helper.run("x"))
         await until(lambda: "other" in world.working)
         asking.cancel()
@@ -308,7 +294,6 @@ async def test_a_batch_that_fails_fast_begins_no_call_that_had_no_slot() -> None
 
     @tool
     async def fail() -> str:
-        """Fail."""
         raise ValueError("no")
 
     box = Toolbox([fail, world.tool("pay"), world.tool("add")], concurrency=1, join="fail_fast")
@@ -330,7 +315,6 @@ def test_agents_within_each_other_that_share_slots_and_wait_all_end(seed: int) -
 
     @tool(approval=True)
     async def act() -> str:
-        """Act."""
         return "acted"
 
     def agent(depth: int) -> Any:

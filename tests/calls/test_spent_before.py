@@ -7,26 +7,13 @@ import pytest
 
 from tests.calls.samples import STORES, each
 from tests.stores.places import new_store
-from ziggurat.agents.agent import Agent
+from ziggurat import Agent, AgentRun, Approve, Budget, Context, Middleware, Toolbox, ToolCall, Usage, stack, tool
+from ziggurat.agents import Environment
 from ziggurat.calls.admission import ADMISSION
-from ziggurat.core.context import Context
-from ziggurat.core.errors import ModelError
-from ziggurat.core.layer import stack
-from ziggurat.layers.hedge import hedge
-from ziggurat.layers.retry import retry
-from ziggurat.layers.timeout import timeout
-from ziggurat.messages import stops
-from ziggurat.messages.agent import AgentRun, Approve
-from ziggurat.messages.budget import Budget
-from ziggurat.messages.message import assistant
-from ziggurat.messages.middleware import Middleware
-from ziggurat.messages.model import ModelRequest, ModelResponse
-from ziggurat.messages.parts import ToolCall, tool_call
-from ziggurat.messages.usage import Usage
-from ziggurat.runs.options import Environment
-from ziggurat.testing.clock import HandClock
-from ziggurat.tools.function import tool
-from ziggurat.tools.toolbox import Toolbox
+from ziggurat.errors import ModelError
+from ziggurat.layers import hedge, retry, timeout
+from ziggurat.messages import ModelRequest, ModelResponse, assistant, stops, tool_call
+from ziggurat.testing import HandClock
 
 pytestmark = pytest.mark.usefixtures("place")
 
@@ -86,7 +73,6 @@ def _assert_counted(run: AgentRun, world: World) -> None:
 
 @tool(approval=True)
 async def sign() -> str:
-    """Sign."""
     return "signed"
 
 
@@ -198,7 +184,6 @@ async def test_a_run_that_a_failed_agent_has_ended_asks_that_agent_again(fails: 
 
 @tool
 async def look() -> str:
-    """Look."""
     return "seen"
 
 

@@ -10,19 +10,11 @@ from msgspec import Struct
 
 from tests.calls.samples import STORES, each
 from tests.stores.places import new_store
-from ziggurat.agents.agent import Agent
+from ziggurat import Agent, AgentRun, Approve, Budget, Context, Middleware, ModelRequest, Usage, tool
 from ziggurat.calls.admission import ADMISSION
-from ziggurat.core.context import Context
-from ziggurat.core.errors import ServiceError
-from ziggurat.messages import stops
-from ziggurat.messages.agent import AgentRun, Approve
-from ziggurat.messages.budget import Budget
-from ziggurat.messages.middleware import Middleware
-from ziggurat.messages.model import ModelRequest
-from ziggurat.messages.parts import tool_call
-from ziggurat.messages.usage import Usage
-from ziggurat.models.scripted import ScriptedModel
-from ziggurat.tools.function import tool
+from ziggurat.errors import ServiceError
+from ziggurat.messages import stops, tool_call
+from ziggurat.testing import ScriptedModel
 
 pytestmark = pytest.mark.usefixtures("place")
 
@@ -81,14 +73,12 @@ class Watched:
 
         @tool
         async def spend(ctx: Context) -> str:
-            """Spend."""
             for number, kind in enumerate(kinds, 1):
                 await _call(kind, number, ctx)
             return "spent"
 
         @tool(approval=pauses)
         async def sign() -> str:
-            """Sign."""
             return "signed"
 
         tools: list[Any] = [spend, sign]
@@ -122,7 +112,6 @@ async def test_the_live_count_and_the_count_after_a_resume_agree(nested: bool, s
 async def test_what_is_charged_ends_a_run_whose_budget_is_spent() -> None:
     @tool
     async def spend(ctx: Context) -> str:
-        """Spend."""
 
         async def work(request: str, ctx: Context) -> Paid:
             return Paid(Usage(5_000, 0, requests=1))

@@ -13,20 +13,15 @@ from tests.hard_cases.support import through_json
 from tests.samples import sample
 from tests.stores.places import PLACES, new_store
 from tests.wrong import wrong
-from ziggurat.agents.flow import Flow, flow
-from ziggurat.calls.gather import gather
-from ziggurat.calls.question import ask
-from ziggurat.calls.step import Arguments, step
-from ziggurat.core.context import Context
+from ziggurat import AgentRun, ConfigurationError, Context, Event, ToolError
+from ziggurat.agents import Answer, runs_of
 from ziggurat.core.entries import Result
-from ziggurat.core.errors import ConfigurationError, JournalMismatch, NotRepeatable, ToolError
-from ziggurat.core.event import Diverged, Event
-from ziggurat.layers.retry import retry
-from ziggurat.layers.timeout import timeout
+from ziggurat.errors import JournalMismatch, NotRepeatable
+from ziggurat.events import Diverged
+from ziggurat.flows import Arguments, Flow, ask, flow, gather, step
+from ziggurat.layers import retry, timeout
 from ziggurat.messages import stops
-from ziggurat.messages.agent import AgentRun, Answer
-from ziggurat.runs.local import runs_of
-from ziggurat.stores.local import LocalLogs
+from ziggurat.stores import LocalLogs
 
 
 class Page(Struct):

@@ -13,26 +13,14 @@ from tests.hard_cases.support import ByTurn
 from tests.samples import sample
 from tests.stores.places import PLACES, new_store, reopened
 from tests.wrong import wrong
-from ziggurat.agents.agent import Agent
-from ziggurat.agents.flow import flow
-from ziggurat.calls.gather import gather
-from ziggurat.calls.question import ask
-from ziggurat.calls.step import step
-from ziggurat.calls.timer import sleep
+from ziggurat import Agent, AgentRun, Approvals, Approve, ConfigurationError, Middleware, ToolCall, tool
+from ziggurat.agents import Answer, Environment, runs_of
 from ziggurat.core.entries import Ended
-from ziggurat.core.errors import ConfigurationError
-from ziggurat.layers.timeout import timeout
+from ziggurat.flows import ask, flow, gather, sleep, step
+from ziggurat.layers import timeout
 from ziggurat.messages import stops
-from ziggurat.messages.agent import AgentRun, Answer, Approve
-from ziggurat.messages.middleware import Middleware
-from ziggurat.messages.parts import ToolCall
-from ziggurat.models.scripted import ScriptedModel
-from ziggurat.runs.local import runs_of
-from ziggurat.runs.options import Environment
-from ziggurat.stores.local import LocalLogs
-from ziggurat.testing.clock import HandClock, settle
-from ziggurat.tools.approval import Approvals
-from ziggurat.tools.function import tool
+from ziggurat.stores import LocalLogs
+from ziggurat.testing import HandClock, ScriptedModel, settle
 
 START = datetime.fromtimestamp(HandClock().now(), UTC)
 
@@ -88,7 +76,6 @@ async def test_a_run_waits_until_its_time_and_needs_no_process_meanwhile(place: 
 async def test_a_short_wait_and_any_without_a_store_is_spent_in_the_process_and_free(kept: bool) -> None:
     @tool(timeout=0.1)
     async def nap() -> str:
-        """Sleep."""
         await sleep(seconds=0.5 if kept else 500_000)
         return "slept"
 
@@ -174,7 +161,6 @@ def test_a_hook_waits_as_well() -> None:
 async def test_questions_and_approvals_that_expire_make_the_run_due() -> None:
     @tool(approval=True)
     async def pay() -> str:
-        """Pay."""
         return "paid"
 
     @flow(store=LocalLogs())

@@ -7,26 +7,19 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
+from ziggurat import Approve, Context, Event, Middleware, Service, Toolbox, ToolCall, ToolResult, stack, tool
+from ziggurat.agents import PendingItem
 from ziggurat.calls.hooks import given
 from ziggurat.calls.tool_call import act
-from ziggurat.core.context import JOURNAL, RUN_ID, Context
+from ziggurat.core import JOURNAL, RUN_ID, LocalJournal, Scope
 from ziggurat.core.entries import Intent, JournalEntry, Pending
-from ziggurat.core.errors import JournalCorrupt, JournalError, JournalMismatch, Suspend, ToolError
-from ziggurat.core.event import Diverged, Event
-from ziggurat.core.journal import LocalJournal
-from ziggurat.core.layer import stack
-from ziggurat.core.scope import Scope
-from ziggurat.core.service import Service
-from ziggurat.layers.retry import retry
-from ziggurat.messages.agent import Approve, PendingItem
-from ziggurat.messages.events import ToolEnded, ToolStarted
-from ziggurat.messages.middleware import Middleware
-from ziggurat.messages.parts import ToolCall, ToolResult, tool_call
-from ziggurat.testing.clock import settle
+from ziggurat.errors import JournalCorrupt, JournalError, JournalMismatch, Suspend, ToolError
+from ziggurat.events import Diverged, ToolEnded, ToolStarted
+from ziggurat.layers import retry
+from ziggurat.messages import tool_call
+from ziggurat.testing import settle
 from ziggurat.tools.approval import APPROVALS, Approvals
-from ziggurat.tools.function import tool
 from ziggurat.tools.permissions import GRANTS
-from ziggurat.tools.toolbox import Toolbox
 
 
 def _ctx(journal: LocalJournal | None = None, *middleware: Middleware) -> Context:
@@ -90,7 +83,6 @@ async def test_the_stations_stand_in_order() -> None:
 
     @tool(effect="once")
     async def pay(amount: int) -> str:
-        """Pay."""
         log.append("run")
         return "paid"
 
@@ -109,7 +101,6 @@ async def test_a_call_that_does_not_fit_is_answered_and_never_begun() -> None:
 
     @tool
     async def pay(amount: int) -> str:
-        """Pay."""
         log.append("run")
         return "paid"
 
@@ -130,7 +121,6 @@ def test_what_is_on_record_is_the_answer_and_nothing_runs() -> None:
 
     @tool
     async def look() -> str:
-        """Look."""
         log.append("run")
         return "seen"
 
@@ -159,7 +149,6 @@ async def test_a_result_bears_id_and_name_of_its_call_whatever_it_was_made_with(
 
     @tool
     async def look() -> ToolResult:
-        """Look."""
         return ToolResult("x", "x", "seen")
 
     result = await act(Toolbox([look]), ToolCall("1", "look"), _ctx(LocalJournal(), Renaming()))
@@ -169,7 +158,6 @@ async def test_a_result_bears_id_and_name_of_its_call_whatever_it_was_made_with(
 def test_another_call_at_the_same_place_is_told_of_or_refused() -> None:
     @tool
     async def look(what: str = "") -> str:
-        """Look."""
         return what
 
     journal, box = LocalJournal(), Toolbox([look])
@@ -207,7 +195,6 @@ async def test_what_may_be_repeated_is_repeated_under_the_same_key() -> None:
 
     @tool
     async def upload(ctx: Context) -> str:
-        """Upload."""
         keys.append(ctx.idempotency_key)
         if len(keys) == 1:
             await asyncio.Event().wait()
@@ -224,7 +211,6 @@ async def test_what_acts_once_is_not_repeated_but_reported() -> None:
 
     @tool(effect="once")
     async def pay() -> str:
-        """Pay."""
         runs.append(1)
         await asyncio.Event().wait()
         return "paid"
@@ -263,7 +249,6 @@ async def test_no_hook_stands_between_an_effect_and_its_record(where: str) -> No
 
     @tool(effect="once")
     async def pay() -> str:
-        """Pay."""
         runs.append(1)
         return "paid"
 
@@ -280,7 +265,6 @@ async def test_no_hook_stands_between_an_effect_and_its_record(where: str) -> No
 def test_permission_is_asked_before_a_person_is() -> None:
     @tool(permissions=["network"], approval=True)
     async def post() -> str:
-        """Post."""
         return "posted"
 
     journal, box = LocalJournal(), Toolbox([post])
@@ -298,7 +282,6 @@ async def test_what_waits_and_what_is_decided_is_written_before_it_is_acted_upon
 
     @tool(approval=True)
     async def post() -> str:
-        """Post."""
         log.append("run")
         return "posted"
 
@@ -317,7 +300,6 @@ async def test_what_waits_and_what_is_decided_is_written_before_it_is_acted_upon
 async def test_a_call_that_waits_is_recorded_once_however_often_it_is_met() -> None:
     @tool(approval=True)
     async def post() -> str:
-        """Post."""
         return "posted"
 
     journal, box = LocalJournal(), Toolbox([post])
@@ -349,7 +331,6 @@ async def test_a_fault_of_the_record_is_no_failure_of_the_tool(error: JournalErr
 async def test_beginning_and_end_are_told(fails: bool) -> None:
     @tool
     async def look() -> str:
-        """Look."""
         if fails:
             raise ToolError("cannot see", kind="transient")
         return "seen"

@@ -7,20 +7,14 @@ import pytest
 from msgspec.structs import replace
 
 from tests.samples import pairs
+from ziggurat import Context, Middleware, Service, Toolbox, ToolCall, ToolResult, layer, stack, tool
 from ziggurat.calls.hooks import given
 from ziggurat.calls.tool_call import act
-from ziggurat.core.context import JOURNAL, RUN_ID, Context
+from ziggurat.core import JOURNAL, RUN_ID, LocalJournal, Scope
 from ziggurat.core.entries import Intent, Result
-from ziggurat.core.errors import NotRepeatable
-from ziggurat.core.journal import LocalJournal
-from ziggurat.core.layer import layer, stack
-from ziggurat.core.scope import Scope
-from ziggurat.core.service import Service
-from ziggurat.layers.retry import retry
-from ziggurat.messages.middleware import Middleware
-from ziggurat.messages.parts import ToolCall, ToolResult, tool_call
-from ziggurat.tools.function import tool
-from ziggurat.tools.toolbox import Toolbox
+from ziggurat.errors import NotRepeatable
+from ziggurat.layers import retry
+from ziggurat.messages import tool_call
 
 
 def _ctx(*middleware: Middleware, journal: LocalJournal | None = None) -> Context:
@@ -36,13 +30,11 @@ def test_a_retry_below_the_gate_runs_what_acts_once_once() -> None:
 
     @tool(effect="once")
     async def pay() -> str:
-        """Pay."""
         runs.append(1)
         raise ConnectionError("lost after it was sent")
 
     @tool
     async def look() -> str:
-        """Look."""
         runs.append(2)
         raise ConnectionError("lost")
 
@@ -65,7 +57,6 @@ async def test_a_layer_cannot_change_what_is_run(guarded: bool) -> None:
 
     @tool
     async def pay(amount: int) -> str:
-        """Pay."""
         runs.append(amount)
         return "paid"
 
@@ -81,7 +72,6 @@ async def test_every_try_gets_arguments_of_its_own() -> None:
 
     @tool
     async def drain(numbers: list[int]) -> str:
-        """Use them up."""
         seen.append(list(numbers))
         numbers.clear()
         if len(seen) < 3:
@@ -103,14 +93,12 @@ async def test_what_acts_once_is_run_once_when_it_is_asked_for_twice_at_the_same
 
     @tool(effect="once", timeout=seconds)
     async def pay() -> str:
-        """Pay."""
         await asyncio.sleep(0)
         runs.append(1)
         return "paid"
 
     @tool(name="pay", effect="once", timeout=seconds)
     def pay_in_thread() -> str:
-        """Pay."""
         runs.append(1)
         return "paid"
 
@@ -145,7 +133,6 @@ def test_what_does_not_fit_meets_no_layer() -> None:
 
     @tool
     async def square(number: int) -> int:
-        """Square."""
         return number * number
 
     box = Toolbox([stack(square, counting())])
@@ -211,7 +198,6 @@ async def test_hooks_that_misbehave_make_a_result(where: str, error: str | None,
 
     @tool
     async def pay(amount: int) -> str:
-        """Pay."""
         ran.append(amount)
         return "paid"
 
@@ -230,7 +216,6 @@ async def test_a_hook_may_rewrite_the_arguments_and_that_is_what_runs() -> None:
 
     @tool
     async def pay(amount: int) -> str:
-        """Pay."""
         return f"paid {amount}"
 
     journal = LocalJournal()

@@ -10,25 +10,17 @@ from msgspec.structs import replace
 from tests.calls.samples import STORES, each
 from tests.samples import pairs
 from tests.stores.places import new_store
-from ziggurat.agents.agent import Agent
+from ziggurat import Agent, Approve, Context, Deny, Event, Middleware, Modify, Toolbox, ToolCall, ToolResult, tool
+from ziggurat.agents import Decision, PendingItem
 from ziggurat.calls.tool_call import act
-from ziggurat.core.clock import CLOCK
-from ziggurat.core.context import JOURNAL, Context
+from ziggurat.core import CLOCK, JOURNAL, LocalJournal, Scope, journal_of
 from ziggurat.core.entries import Decided, JournalEntry, Pending
-from ziggurat.core.errors import ConfigurationError, JournalCorrupt, Suspend, ToolError
-from ziggurat.core.event import Event
-from ziggurat.core.journal import LocalJournal, journal_of
-from ziggurat.core.scope import Scope
-from ziggurat.messages.agent import Approve, Decision, Deny, Modify, PendingItem
-from ziggurat.messages.events import ApprovalDecided, ApprovalExecuted, ApprovalRequested
-from ziggurat.messages.middleware import Middleware
-from ziggurat.messages.parts import ToolCall, ToolResult, tool_call
+from ziggurat.errors import ConfigurationError, JournalCorrupt, Suspend, ToolError
+from ziggurat.events import ApprovalDecided, ApprovalExecuted, ApprovalRequested
 from ziggurat.messages.stops import Suspended
-from ziggurat.models.scripted import ScriptedModel
-from ziggurat.testing.clock import HandClock
+from ziggurat.testing import HandClock, ScriptedModel
+from ziggurat.tools import FunctionTool, tool_call
 from ziggurat.tools.approval import APPROVALS, Approvals, Rule
-from ziggurat.tools.function import FunctionTool, tool
-from ziggurat.tools.toolbox import Toolbox
 
 
 def _ctx(*gates: Approvals) -> Context:
@@ -38,7 +30,6 @@ def _ctx(*gates: Approvals) -> Context:
 def _pay(done: list[int]) -> FunctionTool:
     @tool
     async def pay(amount: int = 100) -> str:
-        """Pay."""
         done.append(amount)
         return f"paid {amount}"
 
@@ -266,7 +257,6 @@ def test_who_stands_beneath_escapes_nothing(form: str) -> None:
     )
 
     async def ask_inner(question: str) -> str:
-        """Ask."""
         return (await inner.run(question, approvals=Approvals(Rule("*", "allow")))).text
 
     name, tool_of, key = ("inner", inner, "input") if form == "tool" else ("ask_inner", ask_inner, "question")
@@ -344,7 +334,6 @@ def _decided_on(form: str, look: FunctionTool, *rules: Rule, own: bool = False) 
 
     @tool
     def work() -> str:
-        """Work."""
         return "worked"
 
     model = ScriptedModel("done") if "models" in form else ScriptedModel(tool_call("work"), "done")
@@ -353,7 +342,6 @@ def _decided_on(form: str, look: FunctionTool, *rules: Rule, own: bool = False) 
 
 @tool
 def look() -> str:
-    """Look."""
     return "seen"
 
 

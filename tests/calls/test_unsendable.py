@@ -9,18 +9,11 @@ from msgspec.structs import replace
 
 from tests.calls.samples import each
 from tests.samples import pairs, sample
-from ziggurat.agents.agent import Agent
-from ziggurat.core.errors import ConfigurationError
-from ziggurat.layers.cache import CacheStore, cache
-from ziggurat.messages.agent import AgentRun
-from ziggurat.messages.conversation import Transcript
-from ziggurat.messages.message import Message, tool_message, user
-from ziggurat.messages.middleware import Middleware
-from ziggurat.messages.parts import ToolResult, tool_call
-from ziggurat.messages.rewriting import Rewrite
-from ziggurat.middleware.around import everywhere
-from ziggurat.models.scripted import ScriptedModel
-from ziggurat.tools.function import tool
+from ziggurat import Agent, AgentRun, ConfigurationError, Message, Middleware, ToolResult, tool, user
+from ziggurat.layers import CacheStore, cache
+from ziggurat.messages import Rewrite, Transcript, tool_call, tool_message
+from ziggurat.middleware import everywhere
+from ziggurat.testing import ScriptedModel
 
 Messages = list[Message]
 
@@ -49,7 +42,6 @@ WHOLE: dict[str, Callable[[Messages], Messages]] = {
 
 @tool
 def echo(text: str) -> str:
-    """Echo a text."""
     return text
 
 
@@ -164,7 +156,6 @@ def run_earlier(middleware: list[Middleware], depth: int) -> AgentRun:
     inner = Agent(ScriptedModel("new"), middleware=middleware, name="inner")
 
     async def ask_inner() -> str:
-        """Ask."""
         return (await inner.run("on", history=earlier)).text
 
     outer = Agent(ScriptedModel(tool_call("ask_inner"), "new"), tools=[ask_inner], name="outer")

@@ -9,25 +9,16 @@ import pytest
 from tests.calls.samples import STORES, each
 from tests.samples import pairs
 from tests.stores.places import new_store
-from ziggurat.agents.agent import Agent
-from ziggurat.agents.runnable import Runnable
-from ziggurat.core.context import Context
+from ziggurat import Agent, Approvals, Context, ModelRequest, ModelResponse, Runnable, ToolCall, stack, tool
+from ziggurat.agents import Environment
+from ziggurat.core import LocalJournal
 from ziggurat.core.entries import Decided
-from ziggurat.core.journal import LocalJournal
-from ziggurat.core.layer import stack
 from ziggurat.core.stored_rows import read_record
-from ziggurat.layers.circuit_breaker import CircuitBreaker, circuit_breaker
-from ziggurat.layers.hedge import hedge
-from ziggurat.layers.timeout import timeout
-from ziggurat.messages import stops
+from ziggurat.layers import CircuitBreaker, circuit_breaker, hedge, timeout
+from ziggurat.messages import stops, tool_call
 from ziggurat.messages.agent import AgentRun, Approve, Decision, Deny, PendingItem, decision_of
-from ziggurat.messages.model import ModelRequest, ModelResponse
-from ziggurat.messages.parts import ToolCall, tool_call
-from ziggurat.models.scripted import ScriptedModel
-from ziggurat.runs.options import Environment
-from ziggurat.testing.clock import HandClock
-from ziggurat.tools.approval import Approvals, Approver
-from ziggurat.tools.function import FunctionTool, tool
+from ziggurat.testing import HandClock, ScriptedModel
+from ziggurat.tools import Approver, FunctionTool
 
 pytestmark = pytest.mark.usefixtures("place")
 
@@ -53,7 +44,6 @@ class World:
     def pay(self, seconds: float = 1.0, **settings: Any) -> FunctionTool:
         @tool(approval=True, **settings)
         async def pay() -> str:
-            """Pay."""
             await self.clock.sleep(seconds)
             return "paid"
 
@@ -62,7 +52,6 @@ class World:
     def work(self, seconds: float, **settings: Any) -> FunctionTool:
         @tool(**settings)
         async def work() -> str:
-            """Work."""
             await self.clock.sleep(seconds)
             return "worked"
 
@@ -102,7 +91,6 @@ def _function_that_runs_an_agent(settings: dict[str, Any]) -> Callable[[World, f
 
         @tool(**settings)
         async def ask() -> str:
-            """Ask."""
             return (await helper.run("x")).raise_for_stop().text
 
         return world.agent(tool_call("ask"), "done", tools=[ask])
@@ -115,7 +103,6 @@ def _limit_in_a_function(world: World, seconds: float) -> Any:
 
     @tool
     async def ask(ctx: Context) -> str:
-        """Ask."""
         async with ctx.limit(LIMIT) as limited:
             service = helper.as_tool()
             return (await service(ToolCall("1", "helper", '{"input":"x"}'), limited)).text
@@ -169,7 +156,6 @@ def test_several_waits_at_the_same_time_are_free_together() -> None:
 
     @tool(approval=True)
     async def refund() -> str:
-        """Refund."""
         return "refunded"
 
     run = _together(world, world.pay(), refund, timeout=LIMIT)
@@ -187,7 +173,6 @@ async def test_agents_that_a_tool_runs_at_the_same_time_have_their_own_time(begi
 
     @tool
     async def both() -> list[str]:
-        """Ask both."""
         runs = await asyncio.gather(payer.run("x"), worker.run("x"), return_exceptions=True)
         return [str(run.stop) for run in runs if isinstance(run, AgentRun)]
 
@@ -253,7 +238,6 @@ async def test_a_second_try_does_not_come_because_a_person_is_slow() -> None:
 
     @tool(approval=True, effect="none")
     async def read() -> str:
-        """Read."""
         asked.append("read")
         return "text"
 

@@ -15,19 +15,15 @@ import pydantic
 import pytest
 
 from tests.samples import amount
+from ziggurat import ConfigurationError, Context, Middleware, Modify, Toolbox, ToolCall, ToolResult, raw_tool, tool
+from ziggurat.agents import PendingItem
 from ziggurat.calls.hooks import MIDDLEWARE, HookChain
 from ziggurat.calls.tool_call import act
-from ziggurat.core.context import JOURNAL, RUN_ID, Context, root
+from ziggurat.core import JOURNAL, RUN_ID, LocalJournal, Scope, root
 from ziggurat.core.entries import Intent
-from ziggurat.core.errors import ConfigurationError, InvalidArguments, Suspend
-from ziggurat.core.journal import LocalJournal
-from ziggurat.core.scope import Scope
-from ziggurat.messages.agent import Modify, PendingItem
-from ziggurat.messages.middleware import Middleware
-from ziggurat.messages.parts import ToolCall, ToolResult
+from ziggurat.errors import InvalidArguments, Suspend
+from ziggurat.tools import FunctionTool
 from ziggurat.tools.approval import APPROVALS, Approvals, Rule
-from ziggurat.tools.function import FunctionTool, raw_tool, tool
-from ziggurat.tools.toolbox import Toolbox
 
 RULES = amount(300, 2_000)
 
@@ -69,13 +65,11 @@ class Names(msgspec.Struct):
 def _tools(received: list[dict[str, Any]]) -> dict[str, FunctionTool]:
     @tool
     def flat(count: int, ratio: float, name: str, on: bool, level: Level = Level.LOW, limit: int | None = None) -> str:
-        """Flat values."""
         received.append({"count": count, "ratio": ratio, "name": name, "on": on, "level": level.value, "limit": limit})
         return "done"
 
     @tool
     def nested(place: Place, route: Route | Place, tags: list[int], prices: dict[str, float], dry: bool = False) -> str:
-        """Nested values."""
         received.append(
             {
                 "place": dataclasses.asdict(place),
@@ -104,7 +98,6 @@ def _tools(received: list[dict[str, Any]]) -> dict[str, FunctionTool]:
 
     @tool
     def ordered(order: Order, others: list[Order] | None = None, note: str = "") -> str:
-        """Models of pydantic."""
         dumped = [each.model_dump(by_alias=True) for each in others or []]
         received.append(
             {"order": order.model_dump(by_alias=True), "others": None if others is None else dumped, "note": note}
@@ -352,7 +345,6 @@ async def test_a_rule_sees_defaults_and_not_what_the_function_ignores() -> None:
     seen: list[dict[str, Any]] = []
 
     def pay(to: str, amount: int = 5, note: str | None = None) -> str:
-        """Pay."""
         return "paid"
 
     box = Toolbox([tool(pay)])
@@ -367,7 +359,6 @@ async def test_a_default_without_a_json_form_is_left_to_the_function() -> None:
 
     @tool
     def find(text: str, limit: Any = nothing, most: int = None) -> str:  # type: ignore[assignment]  # noqa: RUF013
-        """Find."""
         assert limit is nothing
         assert most is None
         return text
@@ -385,7 +376,6 @@ class Sealed(pydantic.BaseModel):
 def test_a_value_that_json_would_change_is_refused(given: str) -> None:
     @tool
     def login(sealed: Sealed) -> str:
-        """Log in."""
         raise AssertionError("it is not run")
 
     with pytest.raises(InvalidArguments, match="as JSON is not the value"):
@@ -402,7 +392,6 @@ def test_a_type_that_changes_at_each_reading_is_refused() -> None:
 
     @tool
     def grow(growing: Growing) -> str:
-        """Grow."""
         raise AssertionError("it is not run")
 
     with pytest.raises(InvalidArguments, match="change each time"):
@@ -418,7 +407,6 @@ async def test_a_validator_cannot_change_what_was_approved() -> None:
 
     @tool(validators=[empties])
     def add(numbers: list[int]) -> str:
-        """Add."""
         ran.append(numbers)
         return "added"
 
