@@ -17,24 +17,23 @@ def request(text: str = "x" * 40, **settings: int) -> ModelRequest:
     return ModelRequest(Transcript.of(user(text)), settings=ModelSettings(**settings))  # type: ignore[arg-type]
 
 
-@pytest.mark.parametrize(("name", "value"), [("tokens", 0), ("requests", -1), ("tokens", 1.5), ("requests", True)])
-def test_a_budget_is_counted_in_whole_numbers(name: str, value: object) -> None:
-    with pytest.raises(ConfigurationError, match=rf"Budget\({name}=...\) is a whole number of at least 1"):
-        Budget(**{name: value})  # type: ignore[arg-type]
-
-
 @pytest.mark.parametrize(
     ("settings", "told"),
     [
-        ({"steps": 0}, "whole number"),
-        ({"tool_calls": "3"}, "whole number"),
-        ({"cost": 0}, r"cost=...\) is a number above 0 or None"),
-        ({"cost": True}, r"cost=...\) is a number above 0 or None"),
-        ({"cost": float("nan")}, r"cost=...\) is a number above 0 or None"),
-        ({"tools": {"search": 0}}, r"\{'search': 3\}"),
-        ({"tools": ["search"]}, r"\{'search': 3\}"),
-        ({"price": 3}, "a function .*, called with the name of a model and a Usage, or None"),
-        ({"tools": {}}, "limits nothing.*timeout"),
+        ({"tokens": 0}, "tokens"),
+        ({"tokens": 1.5}, "tokens"),
+        ({"requests": -1}, "requests"),
+        ({"requests": True}, "requests"),
+        ({"steps": 0}, "steps"),
+        ({"tool_calls": "3"}, "tool_calls"),
+        ({"cost": 0}, "cost"),
+        ({"cost": True}, "cost"),
+        ({"cost": float("nan")}, "cost"),
+        ({"tools": {"search": 0}}, "search"),
+        ({"tools": ["search"]}, "search"),
+        ({"price": 3}, "price"),
+        ({"tools": {}}, "limits nothing"),
+        ({}, "limits nothing"),
     ],
 )
 def test_bad_limits_are_refused_with_the_fix(settings: dict[str, Any], told: str) -> None:
@@ -59,11 +58,6 @@ def test_the_tools_a_model_is_told_of_are_a_part_of_the_question() -> None:
     bare.admit(request(max_tokens=1), root())
     told.admit(replace(request(max_tokens=1), tools=(ToolSpec("search", "x" * 400, {}),)), root())
     assert 100 < told.meters["tokens"].reserved - bare.meters["tokens"].reserved < 130
-
-
-def test_a_budget_limits_something() -> None:
-    with pytest.raises(ConfigurationError, match="limits nothing"):
-        Budget()
 
 
 def test_calls_that_run_at_once_cannot_overspend_requests() -> None:

@@ -24,8 +24,7 @@ def test_what_was_not_approved_is_not_executed(kind: Callable[[World], Awaitable
 
 
 @pytest.mark.parametrize(
-    "kind",
-    ["shared_mapping", "call_of_the_model", "call_that_is_shown", "hook_in_another_task", "tool_replaced"],
+    "kind", ["shared_mapping", "call_of_the_model", "call_that_is_shown", "hook_in_another_task", "tool_replaced"]
 )
 def test_what_was_approved_is_executed_although_it_is_attacked(kind: str) -> None:
     (attack,) = [each for each in KINDS if each.__name__ == kind]

@@ -6,9 +6,8 @@ from typing import Any, Literal
 import pytest
 
 from tests.agents.support import assert_sendable, elsewhere
-from ziggurat import Agent, Approvals, Approve, ConfigurationError, Context, Event, Toolbox, ToolCall, ToolError, tool
-from ziggurat.agents import AgentRun, Decision, Deny, Environment, PendingItem
-from ziggurat.calls.batch import not_executed
+from ziggurat import Agent, Approve, ConfigurationError, Context, Event, Toolbox, ToolCall, ToolError, tool
+from ziggurat.agents import AgentRun, Deny, Environment
 from ziggurat.events import ToolEnded
 from ziggurat.messages import assistant, stops, tool_call
 from ziggurat.models import ScriptedReply
@@ -146,22 +145,6 @@ def test_unknown_tools_get_near_names() -> None:
     assert "echo" in run.observations[0]
 
 
-def test_a_thousand_calls_in_one_reply() -> None:
-    async def echo(n: int) -> int:
-        return n
-
-    calls = [tool_call("echo", n=n, id=f"c{n}") for n in range(1000)]
-    run = Agent(ScriptedModel(calls, "done"), tools=[echo]).run_sync("go")
-    assert run.observations == tuple(str(n) for n in range(1000))
-    assert_sendable(run.messages)
-
-
-def test_what_was_not_executed_is_said() -> None:
-    (result,) = not_executed((tool_call("x", id="1"),), "the run ended before")
-    assert (result.id, result.name, result.error) == ("1", "x", "interrupted")
-    assert result.text == "not executed: the run ended before"
-
-
 def test_tool_errors_keep_their_kind() -> None:
     async def limited() -> str:
         raise ToolError("slow down", kind="transient", retry_after=3)
@@ -295,31 +278,3 @@ async def test_what_was_answered_before_stays_answered_when_a_slow_listener_lets
     again = await agent.resume("r", listeners=[slowly])
     assert first.observations == again.observations == ("ann says yes", "ben says yes")
     assert (first.tool_calls, again.tool_calls, again.text) == (2, 2, "done")
-
-
-@pytest.mark.parametrize("asked", [False, True])
-async def test_a_call_that_waits_when_another_fails_is_not_executed_and_nobody_decides_on_it(asked: bool) -> None:
-    ran: list[str] = []
-
-    @tool(approval=True)
-    async def pay() -> str:
-        ran.append("pay")
-        return "paid"
-
-    @tool
-    async def fail() -> str:
-        for _ in range(5):
-            await asyncio.sleep(0)
-        raise ValueError("broken")
-
-    async def never(item: PendingItem) -> Decision:
-        await asyncio.Event().wait()
-        raise AssertionError
-
-    box = Toolbox([pay, fail], join="fail_fast")
-    model = ScriptedModel([tool_call("pay", id="a"), tool_call("fail", id="b")], "done")
-    agent = Agent(model, tools=box, approvals=Approvals(approver=never) if asked else None)
-    run = await agent.run("go")
-    assert run.stop == stops.Completed()
-    assert run.observations == ("not executed: another call of the batch failed", "ValueError: broken")
-    assert ran == []

@@ -1,7 +1,7 @@
 import pytest
 
 from ziggurat import ConfigurationError, Context, Middleware, ModelRequest, ModelResponse, Service, layer
-from ziggurat.calls.hooks import HOOKS, MIDDLEWARE, HookChain, given
+from ziggurat.calls.hooks import HOOKS, HookChain, given
 from ziggurat.core import root
 from ziggurat.messages import assistant
 
@@ -35,26 +35,6 @@ def test_every_hook_is_listed() -> None:
     stated = {name for name in vars(Middleware) if not name.startswith("_")} - {"name"}
     assert set(HOOKS) == stated
     assert set(HookChain().hooks) == stated
-
-
-def test_a_longer_chain_leaves_the_shorter_as_it_was() -> None:
-    outer, inner = Loud(), Louder()
-    chain = HookChain([outer])
-    assert chain.plus([inner]).middlewares == (outer, inner)
-    assert chain.middlewares == (outer,)
-    assert chain.plus([]) is chain
-
-
-def test_middlewares_given_further_in_stand_further_in() -> None:
-    outer, inner = Loud(), Louder()
-    ctx = given(root(), outer)
-    deeper = given(ctx.under("agent"), inner)
-    assert deeper.scope[MIDDLEWARE].middlewares == (outer, inner)
-    assert ctx.scope[MIDDLEWARE].middlewares == (outer,)
-
-
-def test_a_middleware_is_called_by_its_class() -> None:
-    assert Louder().name == "Louder"
 
 
 @layer

@@ -6,14 +6,15 @@ import pytest
 
 from tests.agents.support import assert_sendable
 from tests.calls.samples import STORES, each
+from tests.hard_cases.support import ByTurn
 from tests.samples import sample
 from tests.stores.places import new_store
-from ziggurat import Agent, Approvals, Budget, Context, Middleware, ModelRequest, Runnable, ToolError, Usage, tool
+from ziggurat import Agent, Approvals, Budget, Context, Middleware, ModelRequest, Runnable, ToolError, tool
 from ziggurat.agents import Answer, Approve, Deny, Happened, PendingItem, runs_of
 from ziggurat.core import Store
 from ziggurat.errors import ServiceError, ToolErrorKind
 from ziggurat.flows import ask
-from ziggurat.messages import ModelResponse, ToolCall, ToolResult, assistant, stops, tool_call
+from ziggurat.messages import ToolCall, ToolResult, stops, tool_call
 from ziggurat.runs.options import Environment, Live
 from ziggurat.stores import LocalLogs
 from ziggurat.teams import TeamResult, parallel
@@ -22,21 +23,14 @@ from ziggurat.testing import HandClock, ScriptedModel
 pytestmark = pytest.mark.usefixtures("place")
 
 
-def _by_turn(*turns: Any) -> Any:
-    """Return a model that says the next of these after each of its replies, as each process has a new one."""
-
-    async def answer(request: ModelRequest, ctx: Context) -> ModelResponse:
-        said = turns[sum(message.role == "assistant" for message in request.messages)]
-        parts = said if isinstance(said, list) else [said]
-        calls = any(isinstance(part, ToolCall) for part in parts)
-        return ModelResponse(assistant(*parts), "tool_calls" if calls else "stop", Usage(3, 2, requests=1))
-
-    return answer
-
-
 @tool(approval=True)
 async def sign() -> str:
     return "signed"
+
+
+@tool
+async def look() -> str:
+    return "seen"
 
 
 class _Fails(Middleware):
@@ -100,7 +94,7 @@ async def test_refused_calls_of_tools_count_against_no_limit(refusal: str, pause
     def agent() -> Agent:
         tools: list[Any] = [pay, look, sign]
         budget = Budget(tool_calls=allowed, tools=limits)
-        return Agent(_by_turn(*turns), tools=tools, store=store, budget=budget, **settings)
+        return Agent(ByTurn(*turns), tools=tools, store=store, budget=budget, **settings)
 
     run = await agent().run("go", run_id="r")
     while run.pending:
@@ -125,7 +119,7 @@ async def test_calls_of_tools_count_however_they_end(raises: bool, kind: ToolErr
     store = new_store()
 
     def agent() -> Agent:
-        return Agent(_by_turn(*turns), tools=[find, sign], store=store, budget=Budget(tools={"find": 2}))
+        return Agent(ByTurn(*turns), tools=[find, sign], store=store, budget=Budget(tools={"find": 2}))
 
     run = await agent().run("go", run_id="r")
     run = await agent().resume("r", {run.pending[0].id: Approve()})
@@ -139,10 +133,6 @@ async def test_a_call_that_was_begun_is_not_refused_when_the_run_goes_on() -> No
     store = new_store()
 
     @tool
-    async def look() -> str:
-        return "seen"
-
-    @tool
     async def consult() -> str:
         return await ask("Well?", str)
 
@@ -150,7 +140,7 @@ async def test_a_call_that_was_begun_is_not_refused_when_the_run_goes_on() -> No
 
     def agent() -> Agent:
         tools = [sign, look, consult]
-        return Agent(_by_turn(calls, "done"), tools=tools, store=store, budget=Budget(tool_calls=2))
+        return Agent(ByTurn(calls, "done"), tools=tools, store=store, budget=Budget(tool_calls=2))
 
     run = await agent().run("go", run_id="r")
     signing, asking = run.pending
@@ -171,7 +161,7 @@ async def test_a_call_that_a_person_has_found_to_have_happened_counts() -> None:
     store = new_store()
 
     def agent() -> Agent:
-        return Agent(_by_turn(*[tool_call("pay")] * 3, "done"), tools=[pay], store=store, budget=Budget(tool_calls=2))
+        return Agent(ByTurn(*[tool_call("pay")] * 3, "done"), tools=[pay], store=store, budget=Budget(tool_calls=2))
 
     run = await agent().run("go", run_id="r")
     while run.pending:
@@ -184,14 +174,10 @@ async def test_a_call_that_a_person_has_found_to_have_happened_counts() -> None:
 async def test_a_step_that_another_budget_refuses_counts_in_none(paused: bool) -> None:
     store = new_store()
 
-    @tool
-    async def look() -> str:
-        return "seen"
-
     def agent() -> Agent:
-        inner = Agent(_by_turn(tool_call("look"), "done"), tools=[look], name="inner", budget=Budget(requests=1))
+        inner = Agent(ByTurn(tool_call("look"), "done"), tools=[look], name="inner", budget=Budget(requests=1))
         turns = [tool_call("inner", input="x"), tool_call("sign" if paused else "look"), tool_call("look"), "done"]
-        return Agent(_by_turn(*turns), tools=[inner, look, sign], store=store, budget=Budget(steps=5))
+        return Agent(ByTurn(*turns), tools=[inner, look, sign], store=store, budget=Budget(steps=5))
 
     run = await agent().run("go", run_id="r")
     run = await agent().resume("r", {run.pending[0].id: Approve()}) if paused else run
@@ -205,7 +191,7 @@ async def test_a_budget_of_steps_counts_no_step_whose_hook_fails() -> None:
 
     inner = Agent(ScriptedModel("never"), name="inner", middleware=[Fails()])
     outer = Agent(
-        _by_turn(tool_call("inner", input="x"), "done"), tools=[inner], store=new_store(), budget=Budget(steps=2)
+        ByTurn(tool_call("inner", input="x"), "done"), tools=[inner], store=new_store(), budget=Budget(steps=2)
     )
     assert (await outer.run("go")).text == "done"
 
@@ -221,7 +207,7 @@ async def test_agents_at_the_same_time_stop_at_a_limit_where_they_did_before(pau
         return "seen"
 
     def member(name: str, *turns: Any) -> Agent:
-        return Agent(_by_turn(*turns), name=name, tools=[look, sign])
+        return Agent(ByTurn(*turns), name=name, tools=[look, sign])
 
     def team() -> Runnable:
         ann = member("ann", tool_call("look", seconds=9), "too much")
@@ -244,14 +230,10 @@ async def test_agents_at_the_same_time_stop_at_a_limit_where_they_did_before(pau
 
 @pytest.mark.parametrize(("limit", "place"), each([1, 2, 3, 4], STORES), indirect=["place"])
 async def test_a_run_that_is_lost_forked_or_replayed_stops_at_a_limit_where_it_did(limit: int) -> None:
-    @tool
-    async def look() -> str:
-        return "seen"
-
     def agent(store: Store) -> Agent:
-        inner = Agent(_by_turn(tool_call("look"), "done"), tools=[look], name="inner")
+        inner = Agent(ByTurn(tool_call("look"), "done"), tools=[look], name="inner")
         turns = [tool_call("inner", input="x")] * 3
-        return Agent(_by_turn(*turns, "done"), tools=[inner], store=store, budget=Budget(tool_calls=limit))
+        return Agent(ByTurn(*turns, "done"), tools=[inner], store=store, budget=Budget(tool_calls=limit))
 
     store = new_store()
     whole = await agent(store).run("go", run_id="r")

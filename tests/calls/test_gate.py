@@ -12,8 +12,6 @@ from ziggurat.agents import PendingItem
 from ziggurat.calls.call_decision import item_of
 from ziggurat.calls.gate import ApprovedCall, Judgement, judge, pass_gate
 from ziggurat.core import JOURNAL, LocalJournal, Scope
-from ziggurat.errors import Suspend
-from ziggurat.events import ApprovalDecided, ApprovalRequested
 from ziggurat.messages import ToolSpec
 from ziggurat.tools.approval import APPROVALS, Approvals, Rule
 
@@ -98,8 +96,7 @@ def test_a_predicate_may_be_async(verdict: Any) -> None:
 
 
 @pytest.mark.parametrize(
-    ("when", "verdict"),
-    each([_raises, lambda _: None, lambda _: 1, lambda _: "no"], ["allow", "ask", "deny"]),
+    ("when", "verdict"), each([_raises, lambda _: None, lambda _: 1, lambda _: "no"], ["allow", "ask", "deny"])
 )
 def test_where_nobody_can_tell_somebody_is_asked(verdict: Any, when: Any) -> None:
     judgement = _judged(_ctx(Approvals(Rule("pay", verdict, when=when), Rule("pay", "allow"))))
@@ -163,27 +160,6 @@ PAY = ToolSpec("pay", "", {})
 async def _passed(*gates: Approvals, heard: list[Event] | None = None) -> ApprovedCall:
     ctx = _ctx(*gates) if heard is None else _ctx(*gates).heard_by(heard.append)
     return await pass_gate(ToolCall("1", "pay"), None, ctx, lambda call: call, PAY)
-
-
-@pytest.mark.parametrize("asynchronous", [False, True])
-async def test_an_approver_decides_at_once(asynchronous: bool) -> None:
-    heard: list[Event] = []
-
-    async def later(item: PendingItem) -> Deny:
-        await asyncio.sleep(0)
-        return Deny(f"not {item.call.name}")
-
-    desk = Approvals("pay", approver=later if asynchronous else lambda item: Deny(f"not {item.call.name}"))
-    with pytest.raises(Denied, match="denied: not pay"):
-        await _passed(desk, heard=heard)
-    assert [type(event) for event in heard] == [ApprovalRequested, ApprovalDecided]
-
-
-async def test_with_nobody_to_decide_it_waits() -> None:
-    with pytest.raises(Suspend) as caught:
-        await _passed(Approvals("pay"))
-    (item,) = caught.value.pending
-    assert item == item_of(ToolCall("1", "pay"), _ctx())
 
 
 async def test_an_approver_that_gives_up_has_denied() -> None:

@@ -209,10 +209,7 @@ CODE: dict[str, Callable[[Slip], Runnable]] = {
     "precondition of a task": lambda slip: _htn({}, {"ready": slip.returning(True)}),
 }
 
-CODE |= {
-    "score of memories": lambda slip: _remembering(slip.returning(1.0)),
-    "output type": _typed,
-}
+CODE |= {"score of memories": lambda slip: _remembering(slip.returning(1.0)), "output type": _typed}
 
 _INPUTS: dict[str, dict[str, Any]] = {"graph": {"state": {"notes": ["first"]}}, "precondition": {"world": {}}}
 

@@ -8,25 +8,16 @@ from typing import Any
 import pytest
 
 from tests.calls.samples import each
+from tests.hard_cases.support import ByTurn
 from tests.samples import amount
 from tests.turns import until
-from ziggurat import Agent, AgentRun, Approvals, Approve, Context, ModelRequest, ModelResponse, Toolbox, stack, tool
+from ziggurat import Agent, AgentRun, Approvals, Approve, Toolbox, stack, tool
 from ziggurat.agents import Decision, PendingItem
 from ziggurat.flows import flow, gather, step
 from ziggurat.layers import Bulkhead, concurrency_limit, timeout
 from ziggurat.messages import stops, tool_call
 from ziggurat.testing import ScriptedModel, assert_no_leaks, settle
 from ziggurat.tools import FunctionTool, quorum
-
-
-def _by_turn(*said: Any) -> Any:
-    """Return a model that answers by the number of its earlier replies, in every run the same."""
-
-    async def model(request: ModelRequest, ctx: Context) -> ModelResponse:
-        turn = sum(message.role == "assistant" for message in request.messages)
-        return await ScriptedModel(said[turn])(request, ctx)
-
-    return model
 
 
 class World:
@@ -71,7 +62,7 @@ class World:
         names = dict.fromkeys(call.name for reply in replies for call in (reply if type(reply) is list else [reply]))
         tools = [self.tool(each) for each in names] if tools is None else tools
         approvals = Approvals(approver=self.approver)
-        return Agent(_by_turn(*replies, "done"), tools=tools, approvals=approvals, name=name, **settings)
+        return Agent(ByTurn(*replies, "done"), tools=tools, approvals=approvals, name=name, **settings)
 
     def other(self) -> "asyncio.Task[Any]":
         """Start another agent that needs the slot."""
@@ -326,7 +317,7 @@ def test_agents_within_each_other_that_share_slots_and_wait_all_end(seed: int) -
         calls += [tool_call("act", id=f"c{number}") for number in range(chance.randint(1, 2))]
         chance.shuffle(calls)
         tools = Toolbox([*limited, act], concurrency=chance.choice((1, 2, None)))
-        return Agent(_by_turn(calls, calls[:1], "done"), tools=tools, name=f"level_{depth}")
+        return Agent(ByTurn(calls, calls[:1], "done"), tools=tools, name=f"level_{depth}")
 
     def root() -> Any:
         top = agent(chance.randint(1, 3))

@@ -112,25 +112,6 @@ def test_a_failure_is_raised_again_and_the_one_that_ended_the_run_is_made_again(
     assert calls == ["charge", "refund", "refund"]
 
 
-def test_a_run_that_failed_in_a_step_makes_that_step_again_and_no_other() -> None:
-    calls = Calls()
-
-    @step
-    async def act(what: str) -> str:
-        calls.note(what)
-        return what
-
-    @flow(store=LocalLogs())
-    async def three() -> list[str]:
-        return [await act(what) for what in ("one", "two", "three")]
-
-    calls.failing = {"two"}
-    run = three.run_sync()
-    calls.failing = set()
-    assert again(three, run).output == ["one", "two", "three"]
-    assert calls == ["one", "two", "two", "three"]
-
-
 @pytest.mark.parametrize("place", sample(["by reference", *PLACES], 2), indirect=True)
 def test_a_step_that_acts_once_only_is_not_repeated_when_its_outcome_is_unknown(place: str) -> None:
     calls = Calls()

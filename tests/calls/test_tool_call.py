@@ -206,24 +206,6 @@ async def test_what_may_be_repeated_is_repeated_under_the_same_key() -> None:
     assert keys == ["r:run/tool", "r:run/tool"]
 
 
-async def test_what_acts_once_is_not_repeated_but_reported() -> None:
-    runs: list[int] = []
-
-    @tool(effect="once")
-    async def pay() -> str:
-        runs.append(1)
-        await asyncio.Event().wait()
-        return "paid"
-
-    journal = LocalJournal()
-    await _crash_in(pay, journal)
-    for _ in range(2):
-        result = await act(Toolbox([pay]), ToolCall("1", "pay"), _ctx(_reopened(journal)))
-        assert result.error == "interrupted"
-        assert "whether it took effect is unknown" in result.text
-    assert runs == [1]
-
-
 class Slow(Middleware):
     """Waits in a given hook."""
 

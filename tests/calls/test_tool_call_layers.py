@@ -25,28 +25,6 @@ def _ctx(*middleware: Middleware, journal: LocalJournal | None = None) -> Contex
 # -- layers ----------------------------------------------------------------------------------------------------------
 
 
-def test_a_retry_below_the_gate_runs_what_acts_once_once() -> None:
-    runs: list[int] = []
-
-    @tool(effect="once")
-    async def pay() -> str:
-        runs.append(1)
-        raise ConnectionError("lost after it was sent")
-
-    @tool
-    async def look() -> str:
-        runs.append(2)
-        raise ConnectionError("lost")
-
-    box = Toolbox([stack(pay, retry(attempts=3, base=0)), stack(look, retry(attempts=3, base=0))])
-    result = asyncio.run(act(box, ToolCall("1", "pay"), _ctx()))
-    assert result.error == "interrupted"
-    assert "unknown" in result.text
-    assert runs == [1]
-    assert asyncio.run(act(box, ToolCall("1", "look"), _ctx())).error == "transient"
-    assert runs == [1, 2, 2, 2]
-
-
 @pytest.mark.parametrize("guarded", [False, True])
 async def test_a_layer_cannot_change_what_is_run(guarded: bool) -> None:
     @layer

@@ -174,11 +174,6 @@ def test_a_denial_by_rule_is_told_and_asks_nobody() -> None:
     assert [event.decision for event in heard if isinstance(event, ApprovalDecided)] == [Deny("never")]
 
 
-def test_calls_that_no_rule_speaks_of_are_let_through() -> None:
-    result, _ = _called(_ctx(Approvals("send", approver=_raising)))
-    assert result.error is None
-
-
 # -- later, or in another process ------------------------------------------------------------------------------------
 
 
@@ -277,9 +272,7 @@ class _Hiding(Middleware):
 
 
 @pytest.mark.parametrize(
-    ("rule_of", "place", "hidden"),
-    pairs(["agent", "run", "run, later too"], STORES, [False, True]),
-    indirect=["place"],
+    ("rule_of", "place", "hidden"), pairs(["agent", "run", "run, later too"], STORES, [False, True]), indirect=["place"]
 )
 async def test_a_call_that_waits_is_not_made_without_a_decision(rule_of: str, place: str, hidden: bool) -> None:
     done: list[int] = []

@@ -211,16 +211,6 @@ def test_a_rewriting_that_breaks_a_conversation_is_named(rewriting: Rewrite) -> 
         run_with([Rewriting()], streamed=False)
 
 
-@pytest.mark.parametrize("wrong", ["text", 3, user("x"), []])
-async def test_a_hook_that_returns_something_else_is_named(wrong: Any) -> None:
-    class Wrong(Middleware):
-        async def before_model(self, request: Any, ctx: Any) -> Any:
-            return wrong
-
-    with pytest.raises(ConfigurationError, match="before_model of Wrong"):
-        await Agent(ScriptedModel("x"), middleware=[Wrong()]).run("go")
-
-
 def test_models_inside_several_wraps_keep_their_facts() -> None:
     """A shared cache takes the name of the model into its key, also through other wraps."""
     shared = everywhere(model=[cache(store=CacheStore())])

@@ -7,9 +7,10 @@ from typing import Any
 import pytest
 
 from tests.calls.samples import STORES, each
+from tests.hard_cases.support import ByTurn
 from tests.samples import pairs
 from tests.stores.places import new_store
-from ziggurat import Agent, Approvals, Context, ModelRequest, ModelResponse, Runnable, ToolCall, stack, tool
+from ziggurat import Agent, Approvals, Context, Runnable, ToolCall, stack, tool
 from ziggurat.agents import Environment
 from ziggurat.core import LocalJournal
 from ziggurat.core.entries import Decided
@@ -264,21 +265,11 @@ async def test_a_slow_person_is_not_a_slow_service() -> None:
     assert breaker.state() == "closed"
 
 
-def _by_turn(*said: Any) -> Any:
-    """Return a model that answers by the number of its earlier replies, as each process has a new one."""
-
-    async def model(request: ModelRequest, ctx: Context) -> ModelResponse:
-        turn = sum(message.role == "assistant" for message in request.messages)
-        return await ScriptedModel(said[turn])(request, ctx)
-
-    return model
-
-
 def _nested(tools: list[Any], said: list[Any], depth: int) -> Any:
     """Return an agent with a limit, within other agents with limits."""
-    agent: Any = Agent(_by_turn(*said), name=f"level-{depth}", tools=tools, timeout=LIMIT)
+    agent: Any = Agent(ByTurn(*said), name=f"level-{depth}", tools=tools, timeout=LIMIT)
     for level in range(depth - 1, 0, -1):
-        model = _by_turn(tool_call(agent.name, input="x"), "done")
+        model = ByTurn(tool_call(agent.name, input="x"), "done")
         agent = Agent(model, name=f"level-{level}", tools=[agent], timeout=LIMIT)
     return agent
 
@@ -305,7 +296,7 @@ async def test_an_agent_that_waits_beside_one_that_works_keeps_the_rest_of_its_t
             return "worked"
 
         calls = [tool_call("level-1", input="x"), tool_call("beside")]
-        return Agent(_by_turn(calls, calls, "done"), tools=[helper, beside], store=store, name="outer")
+        return Agent(ByTurn(calls, calls, "done"), tools=[helper, beside], store=store, name="outer")
 
     run = await agent().run("go", run_id="r", environment=environment)
     while run.pending:
@@ -334,7 +325,7 @@ async def test_an_agent_that_waited_in_the_process_beside_one_that_works_keeps_t
             await world.clock.sleep(2 * HOURS)
             return "worked"
 
-        model = _by_turn([tool_call("level-1", input="x"), tool_call("beside")], "done")
+        model = ByTurn([tool_call("level-1", input="x"), tool_call("beside")], "done")
         approvals = Approvals(approver=world.approver)
         return Agent(model, tools=[helper, beside], approvals=approvals, store=store, name="outer")
 
