@@ -1,24 +1,27 @@
-"""Entering an agent: hooks, the record, what is inherited and what is not run again."""
+"""Entering an agent: hooks, the record, what is inherited, and what a `wrap_agent` may do with the agent."""
 
 import asyncio
 from typing import Any
 
+import pytest
 from msgspec.structs import replace
 
 from tests.agents.support import elsewhere
+from tests.calls.samples import each
+from tests.stores.places import new_store
 from tests.stores.records import journal_of
-from ziggurat import Agent, AgentRequest, Context, Event, Middleware, ModelRequest, ModelResponse, Service, tool, user
-from ziggurat.agents import AgentRun, Approve, Environment
+from ziggurat import AgentRun, Approve, Middleware, ModelRequest, ModelResponse, Usage, tool, user
+from ziggurat.agents import Agent, AgentRequest, Environment
 from ziggurat.calls.enter import enter
-from ziggurat.core import JOURNAL, RUN_ID, LocalJournal, Scope, root
+from ziggurat.core import JOURNAL, RUN_ID, Context, LocalJournal, Scope, Service, root
 from ziggurat.core.entries import Entered, Result
-from ziggurat.errors import ModelError
-from ziggurat.events import AgentEnded, AgentStarted, Diverged, MiddlewareCompleted, MiddlewareStarted
+from ziggurat.errors import ConfigurationError, JournalMismatch, ModelError, Timeout
+from ziggurat.events import AgentEnded, AgentStarted, Diverged, Event, MiddlewareCompleted, MiddlewareStarted
 from ziggurat.layers import retry
-from ziggurat.messages import assistant, stops, tool_call
-from ziggurat.models import ScriptedReply
+from ziggurat.messages import Message, Transcript, assistant, stops, tool_call
+from ziggurat.models import ScriptedModel, ScriptedReply
 from ziggurat.stores import LocalLogs
-from ziggurat.testing import HandClock, ScriptedModel, settle
+from ziggurat.testing import HandClock, settle
 
 
 class Watch(Middleware):
@@ -239,3 +242,99 @@ def test_a_layer_that_tries_an_agent_again_has_no_call_made_twice() -> None:
     assert run.text == "done"
     assert (asked, added) == ([1, 3, 3], [7])
     assert (run.model_calls, run.tool_calls) == (3, 1)  # the failed try counts
+
+
+class Race(Middleware):
+    """Asks an agent twice at the same time, and takes the first answer."""
+
+    async def wrap_agent(self, request: AgentRequest, ctx: Context, agent: Any) -> AgentRun:
+        tasks = [asyncio.ensure_future(agent(request, ctx.under(f"alt-{number}"))) for number in (1, 2)]
+        done, lost = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
+        for task in lost:
+            task.cancel()
+        await asyncio.gather(*lost, return_exceptions=True)
+        run: AgentRun = done.pop().result()
+        return run
+
+
+class Impatient(Middleware):
+    """Asks an agent again that does not answer in time."""
+
+    async def wrap_agent(self, request: AgentRequest, ctx: Context, agent: Any) -> AgentRun:
+        try:
+            async with ctx.limit(0.01) as limited:
+                run: AgentRun = await agent(request, limited)
+        except Timeout:
+            run = await agent(request, ctx.under("alt-2"))
+        return run
+
+
+async def slow_at_first(request: ModelRequest, ctx: Context) -> ModelResponse:
+    await asyncio.sleep(0)
+    if "alt-2" not in ctx.path:
+        await asyncio.Event().wait()
+    return ModelResponse(assistant("the second"), usage=Usage(1, 1, requests=1))
+
+
+@pytest.mark.usefixtures("place")
+@pytest.mark.parametrize("middleware", [Race(), Impatient()])
+async def test_alternatives_that_were_given_up_are_replayed_as_they_ended(middleware: Middleware) -> None:
+    run = await Agent(slow_at_first, middleware=[middleware], store=new_store()).run("go", run_id="r")
+    assert run.text == "the second"
+    replayed = await Agent(slow_at_first, middleware=[middleware], store=new_store()).replay("r")
+    assert replace(replayed, seconds=run.seconds) == run
+
+
+@pytest.mark.usefixtures("place")
+async def test_a_replay_of_a_race_finds_what_has_changed() -> None:
+    await Agent(slow_at_first, middleware=[Race()], store=new_store()).run("go", run_id="r")
+    with pytest.raises(JournalMismatch, match="instructions"):
+        await Agent(slow_at_first, instructions="Be brief.", middleware=[Race()], store=new_store()).replay("r")
+
+
+def test_an_agent_is_awaited_once_at_a_time_with_one_context() -> None:
+    class Both(Middleware):
+        async def wrap_agent(self, request: AgentRequest, ctx: Context, agent: Any) -> AgentRun:
+            runs: list[AgentRun] = await asyncio.gather(agent(request, ctx), agent(request, ctx))
+            return runs[0]
+
+    with pytest.raises(ConfigurationError, match="twice"):
+        Agent(slow_at_first, middleware=[Both()]).run_sync("go")
+
+
+def _cut(run: AgentRun, how: str) -> AgentRun:
+    messages: list[Message] = list(run.messages)
+    if how == "the earlier":
+        messages = messages[run.start - 1 :]
+    elif how == "the calls":
+        messages = [*messages[: run.start], messages[-1]]
+    elif how == "all but the answer":
+        messages = [user("in short"), messages[-1]]
+    elif how == "more before":
+        messages = [user("a note"), assistant("noted"), *messages]
+    elif how == "each":
+        messages = [replace(message, parts=message.parts) for message in messages]
+    return replace(run, messages=Transcript.of(*messages))
+
+
+STARTS = {"nothing": 3, "the earlier": 1, "the calls": 3, "all but the answer": 0, "more before": 5, "each": 3}
+
+
+@pytest.mark.parametrize(("how", "hook"), each(STARTS, ["after_agent", "wrap_agent"]))
+def test_a_run_whose_messages_a_hook_has_changed_begins_where_its_own_begin(how: str, hook: str) -> None:
+    @tool
+    def look() -> str:
+        return "seen"
+
+    class Cut(Middleware):
+        async def after_agent(self, run: AgentRun, ctx: Context) -> AgentRun | None:
+            return _cut(run, how) if hook == "after_agent" else None
+
+        async def wrap_agent(self, request: AgentRequest, ctx: Context, agent: Any) -> AgentRun:
+            run: AgentRun = await agent(request, ctx)
+            return _cut(run, how) if hook == "wrap_agent" else run
+
+    agent = Agent(ScriptedModel(tool_call("look"), "the answer"), tools=[look], middleware=[Cut()])
+    run = agent.run_sync("and now?", history=[user("before"), assistant("earlier")])
+    assert (run.start, run.text) == (STARTS[how], "the answer")
+    assert len(run.actions) == (how not in ("the calls", "all but the answer"))

@@ -12,9 +12,9 @@ from msgspec import Struct
 from tests.calls.samples import STORES, each
 from tests.calls.slips import HERE, Slip
 from tests.stores.places import new_store
-from ziggurat import Agent, Budget, Context, Denied, Message, ModelRequest, ModelResponse, Runnable, stack, tool
+from ziggurat import Agent, Budget, Context, Message, ModelRequest, ModelResponse, Runnable, stack, tool
 from ziggurat.agents.memory import Remembering, memory_tools
-from ziggurat.errors import ConfigurationError, ServiceError, ToolError
+from ziggurat.errors import ConfigurationError, Denied, ServiceError, ToolError
 from ziggurat.flows import flow, step
 from ziggurat.layers import (
     CacheStore,
@@ -32,6 +32,7 @@ from ziggurat.layers import (
 )
 from ziggurat.messages import assistant, stops, tool_call
 from ziggurat.middleware import everywhere
+from ziggurat.models import ScriptedModel
 from ziggurat.plans import (
     END,
     START,
@@ -48,7 +49,6 @@ from ziggurat.plans import (
     workflow,
 )
 from ziggurat.teams import group_chat, star
-from ziggurat.testing import ScriptedModel
 
 pytestmark = pytest.mark.usefixtures("place")
 

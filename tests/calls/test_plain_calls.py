@@ -10,25 +10,10 @@ from hypothesis import strategies as st
 from msgspec.json import encode
 
 from tests.samples import amount
-from ziggurat import (
-    Agent,
-    Approvals,
-    Budget,
-    Context,
-    Message,
-    Middleware,
-    ModelRequest,
-    ModelResponse,
-    Text,
-    ToolCall,
-    ToolResult,
-    stack,
-    tool,
-)
+from ziggurat import Agent, Approvals, Budget, Context, Message, Middleware, Text, Toolbox, layer, stack, tool
 from ziggurat.agents import Environment
-from ziggurat.core.layer import layer
-from ziggurat.testing import ScriptedModel
-from ziggurat.tools import PermissionLog, Toolbox
+from ziggurat.models import ModelRequest, ModelResponse, ScriptedModel
+from ziggurat.tools import PermissionLog, ToolCall, ToolResult
 
 Outcome = tuple[list[object], list[tuple[str, str | None]]]
 

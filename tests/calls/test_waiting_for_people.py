@@ -12,7 +12,6 @@ from tests.samples import pairs
 from tests.stores.places import new_store
 from ziggurat import Agent, Approvals, Context, Runnable, ToolCall, stack, tool
 from ziggurat.agents import Environment
-from ziggurat.core import LocalJournal
 from ziggurat.core.entries import Decided
 from ziggurat.core.stored_rows import read_record
 from ziggurat.layers import CircuitBreaker, circuit_breaker, hedge, timeout
@@ -30,7 +29,7 @@ LIMIT = 10.0
 class World:
     """A clock, a tool that needs approval, one that works for some seconds, and a person who takes hours."""
 
-    def __init__(self, person: str) -> None:
+    def __init__(self, person: str = "async") -> None:
         self.clock = HandClock(auto=True)
         self.approver: Approver = {"async": self._decide, "sync": self._decide_at_once}[person]
 
@@ -58,6 +57,9 @@ class World:
 
         return work
 
+    def helper(self, seconds: float, **settings: Any) -> Agent:
+        return Agent(ScriptedModel(tool_call("pay"), "done"), name="helper", tools=[self.pay(seconds)], **settings)
+
     async def run(self, agent: Agent | Any) -> AgentRun:
         run: AgentRun = await agent.run("go", environment=Environment(clock=self.clock))
         return run
@@ -71,102 +73,95 @@ def _agents_own(world: World, seconds: float) -> Any:
     return world.agent(tool_call("pay"), "done", tools=[world.pay(seconds)], timeout=LIMIT)
 
 
-def _layer_on_the_tool(world: World, seconds: float) -> Any:
-    """The limit stands above the gate only if the tool is an agent."""
-    helper = Agent(ScriptedModel(tool_call("pay"), "done"), name="helper", tools=[world.pay(seconds)])
-    return world.agent(tool_call("helper", input="x"), "done", tools=[stack(helper, timeout(seconds=LIMIT))])
-
-
 def _layer_on_the_agent(world: World, seconds: float) -> Any:
     return world.agent(tool_call("pay"), "done", tools=[world.pay(seconds)]).layered(timeout(seconds=LIMIT))
 
 
+def _layer_on_a_nested_agent(world: World, seconds: float) -> Any:
+    limited = stack(world.helper(seconds), timeout(seconds=LIMIT))
+    return world.agent(tool_call("helper", input="x"), "done", tools=[limited])
+
+
 def _nested_agents_own(world: World, seconds: float) -> Any:
-    helper = Agent(ScriptedModel(tool_call("pay"), "done"), name="helper", tools=[world.pay(seconds)], timeout=LIMIT)
+    helper = world.helper(seconds, timeout=LIMIT)
     return world.agent(tool_call("helper", input="x"), "done", tools=[helper], timeout=2 * LIMIT)
 
 
-def _function_that_runs_an_agent(settings: dict[str, Any]) -> Callable[[World, float], Any]:
-    def make(world: World, seconds: float) -> Any:
-        helper = Agent(ScriptedModel(tool_call("pay"), "done"), name="helper", tools=[world.pay(seconds)])
+def _function_that_runs_an_agent(world: World, seconds: float) -> Any:
+    @tool(timeout=LIMIT)
+    async def ask() -> str:
+        return (await world.helper(seconds).run("x")).raise_for_stop().text
 
-        @tool(**settings)
-        async def ask() -> str:
-            return (await helper.run("x")).raise_for_stop().text
-
-        return world.agent(tool_call("ask"), "done", tools=[ask])
-
-    return make
+    return world.agent(tool_call("ask"), "done", tools=[ask])
 
 
 def _limit_in_a_function(world: World, seconds: float) -> Any:
-    helper = Agent(ScriptedModel(tool_call("pay"), "done"), name="helper", tools=[world.pay(seconds)])
-
     @tool
     async def ask(ctx: Context) -> str:
         async with ctx.limit(LIMIT) as limited:
-            service = helper.as_tool()
+            service = world.helper(seconds).as_tool()
             return (await service(ToolCall("1", "helper", '{"input":"x"}'), limited)).text
 
     return world.agent(tool_call("ask"), "done", tools=[ask])
 
 
-LIMITS: dict[str, Callable[[World, float], Any]] = {
-    "agent": _agents_own,
-    "layer on a tool": _layer_on_the_tool,
-    "layer on the agent": _layer_on_the_agent,
-    "nested agent": _nested_agents_own,
-    "tool": _function_that_runs_an_agent({"timeout": LIMIT}),
-    "block": _limit_in_a_function,
-}
+LIMITS = (
+    _agents_own, _layer_on_the_agent, _layer_on_a_nested_agent, _nested_agents_own, _function_that_runs_an_agent,
+    _limit_in_a_function,
+)  # fmt: skip
 
 
 @pytest.mark.parametrize(("limit", "person", "place"), each(LIMITS, ["async", "sync"], STORES), indirect=["place"])
-def test_a_person_may_take_any_time_under_any_limit_and_work_may_not(limit: str, person: str) -> None:
+async def test_a_person_may_take_any_time_under_any_limit_and_work_may_not(
+    limit: Callable[[World, float], Any], person: str
+) -> None:
     quick, slow = World(person), World(person)
-    run = asyncio.run(quick.run(LIMITS[limit](quick, LIMIT - 1)))
+    run = await quick.run(limit(quick, LIMIT - 1))
     assert (run.stop, run.text) == (stops.Completed(), "done")
-    assert not [text for text in run.observations if "timed out" in text]
+    assert not _late(run)
     assert run.seconds < LIMIT
-    run = asyncio.run(slow.run(LIMITS[limit](slow, LIMIT + 1)))
-    late = isinstance(run.stop, stops.TimedOut) or [text for text in run.observations if "timed out" in text]
-    assert late, (run.stop, run.observations)
+    run = await slow.run(limit(slow, LIMIT + 1))
+    assert isinstance(run.stop, stops.TimedOut) or _late(run), (run.stop, run.observations)
 
 
-def _together(world: World, *tools: FunctionTool, **settings: Any) -> AgentRun:
+def _late(run: AgentRun) -> bool:
+    return any("timed out" in text for text in run.observations)
+
+
+async def _together(world: World, *tools: FunctionTool, **settings: Any) -> AgentRun:
     calls = [tool_call(each.spec.name) for each in tools]
-    return asyncio.run(world.run(world.agent(calls, "done", tools=[*tools], **settings)))
+    return await world.run(world.agent(calls, "done", tools=[*tools], **settings))
 
 
-def test_a_call_beside_one_that_waits_gets_no_more_time() -> None:
-    world = World("async")
-    run = _together(world, world.pay(), world.work(LIMIT + 1, timeout=LIMIT))
+async def test_a_call_beside_one_that_waits_gets_no_more_time() -> None:
+    world = World()
+    run = await _together(world, world.pay(), world.work(LIMIT + 1, timeout=LIMIT))
     assert run.observations == ("paid", "the tool work timed out after 10 s")
 
 
 @pytest.mark.parametrize(("seconds", "stop"), [(LIMIT - 2, stops.Completed()), (LIMIT + 1, stops.TimedOut(LIMIT))])
-def test_work_beside_a_wait_counts_for_the_agent_around_both(seconds: float, stop: stops.Stop) -> None:
-    world = World("async")
-    run = _together(world, world.pay(), world.work(seconds), timeout=LIMIT)
+async def test_work_beside_a_wait_counts_for_the_agent_around_both(seconds: float, stop: stops.Stop) -> None:
+    world = World()
+    run = await _together(world, world.pay(), world.work(seconds), timeout=LIMIT)
     assert run.stop == stop
     assert run.seconds == pytest.approx(min(seconds + 1, LIMIT))
 
 
-def test_several_waits_at_the_same_time_are_free_together() -> None:
-    world = World("async")
+async def test_several_waits_at_the_same_time_are_free_together() -> None:
+    world = World()
 
     @tool(approval=True)
     async def refund() -> str:
         return "refunded"
 
-    run = _together(world, world.pay(), refund, timeout=LIMIT)
+    run = await _together(world, world.pay(), refund, timeout=LIMIT)
     assert run.stop == stops.Completed()
     assert run.seconds == pytest.approx(1)
 
 
 @pytest.mark.parametrize("begins", [LIMIT - 3, LIMIT + 3])
 async def test_agents_that_a_tool_runs_at_the_same_time_have_their_own_time(begins: float) -> None:
-    world = World("async")
+    world = World()
     payer = Agent(ScriptedModel(tool_call("pay"), "paid it"), name="payer", tools=[world.pay()], timeout=LIMIT)
     worker = Agent(
         ScriptedModel(tool_call("work"), "worked it"), name="worker", tools=[world.work(begins)], timeout=LIMIT
@@ -182,7 +177,7 @@ async def test_agents_that_a_tool_runs_at_the_same_time_have_their_own_time(begi
 
 
 async def test_the_approvers_own_time_is_limited_by_its_own_limit_alone() -> None:
-    world = World("async")
+    world = World()
     approvals = Approvals(approver=world.approver, timeout=60)
     model = ScriptedModel(tool_call("pay"), "done")
     agent = Agent(model, tools=[world.pay()], approvals=approvals, timeout=LIMIT, store=new_store())
@@ -192,7 +187,7 @@ async def test_the_approvers_own_time_is_limited_by_its_own_limit_alone() -> Non
 
 
 async def test_an_agent_that_decides_has_the_time_of_its_own_limit() -> None:
-    world = World("async")
+    world = World()
 
     async def slow(request: Any, ctx: Context) -> Any:
         await ctx.clock.sleep(LIMIT / 2)
@@ -213,7 +208,7 @@ async def test_an_agent_that_decides_has_the_time_of_its_own_limit() -> None:
 async def test_what_is_left_of_a_run_that_goes_on_is_reckoned_without_the_wait(
     seconds: float, stop: stops.Stop
 ) -> None:
-    world = World("async")
+    world = World()
     environment = Environment(clock=world.clock)
     store = new_store()
 
@@ -234,7 +229,7 @@ async def test_what_is_left_of_a_run_that_goes_on_is_reckoned_without_the_wait(
 
 
 async def test_a_second_try_does_not_come_because_a_person_is_slow() -> None:
-    world = World("async")
+    world = World()
     asked: list[str] = []
 
     @tool(approval=True, effect="none")
@@ -247,31 +242,37 @@ async def test_a_second_try_does_not_come_because_a_person_is_slow() -> None:
 
     both = hedge(reader(), reader(), delay=LIMIT)
 
-    async def main() -> AgentRun:
-        agent = Runnable(both, name="both", store=new_store())
-        return await agent.run(
-            "go", approvals=Approvals(approver=world.approver), environment=Environment(clock=world.clock)
-        )
-
-    assert (await main()).text == "read it"
+    agent = Runnable(both, name="both", store=new_store())
+    run = await agent.run(
+        "go", approvals=Approvals(approver=world.approver), environment=Environment(clock=world.clock)
+    )
+    assert run.text == "read it"
     assert asked == ["read"]
 
 
 async def test_a_slow_person_is_not_a_slow_service() -> None:
-    world = World("async")
+    world = World()
     breaker = CircuitBreaker(slow_rate=0.5, minimum_calls=1, slow_seconds=LIMIT)
     agent = world.agent(tool_call("pay"), "done", tools=[world.pay()]).layered(circuit_breaker(breaker=breaker))
     assert (await world.run(agent)).stop == stops.Completed()
     assert breaker.state() == "closed"
 
 
-def _nested(tools: list[Any], said: list[Any], depth: int) -> Any:
-    """Return an agent with a limit, within other agents with limits."""
-    agent: Any = Agent(ByTurn(*said), name=f"level-{depth}", tools=tools, timeout=LIMIT)
-    for level in range(depth - 1, 0, -1):
-        model = ByTurn(tool_call(agent.name, input="x"), "done")
-        agent = Agent(model, name=f"level-{level}", tools=[agent], timeout=LIMIT)
-    return agent
+def _beside(world: World, store: Any, depth: int, seconds: float, *, waits: int = 1, rounds: int = 1) -> Agent:
+    """Return an agent that works for hours beside one that waits, within as many agents with limits."""
+    said = [tool_call("work"), *[tool_call("pay")] * waits, tool_call("work"), "done"]
+    tools: list[Any] = [world.pay(seconds), world.work(1)]
+    for level in range(depth, 0, -1):
+        tools = [Agent(ByTurn(*said), name=f"level-{level}", tools=tools, timeout=LIMIT)]
+        said = [tool_call(f"level-{level}", input="x"), "done"]
+
+    @tool
+    async def beside() -> str:
+        await world.clock.sleep(2 * HOURS)
+        return "worked"
+
+    calls = [tool_call("level-1", input="x"), tool_call("beside")]
+    return Agent(ByTurn(*[calls] * rounds, "done"), tools=[*tools, beside], store=store, name="outer")
 
 
 @pytest.mark.parametrize(
@@ -280,68 +281,39 @@ def _nested(tools: list[Any], said: list[Any], depth: int) -> Any:
 async def test_an_agent_that_waits_beside_one_that_works_keeps_the_rest_of_its_time(
     depth: int, waits: int, seconds: float
 ) -> None:
-    world = World("async")
-    store = new_store()
+    world, store = World(), new_store()
     environment = Environment(clock=world.clock)
-
-    def agent() -> Agent:
-        tools = [world.pay(seconds), world.work(1)]
-        said = [tool_call("work"), *[tool_call("pay")] * waits, tool_call("work"), "done"]
-        helper = _nested(tools, said, depth)
-
-        @tool
-        async def beside() -> str:
-            """Work for hours beside the one that waits."""
-            await world.clock.sleep(HOURS)
-            return "worked"
-
-        calls = [tool_call("level-1", input="x"), tool_call("beside")]
-        return Agent(ByTurn(calls, calls, "done"), tools=[helper, beside], store=store, name="outer")
-
-    run = await agent().run("go", run_id="r", environment=environment)
+    run = await _beside(world, store, depth, seconds, waits=waits, rounds=2).run(
+        "go", run_id="r", environment=environment
+    )
     while run.pending:
         decisions = {item.id: Approve() for item in run.pending}
-        run = await agent().resume("r", decisions, environment=environment)
+        run = await _beside(world, store, depth, seconds, waits=waits, rounds=2).resume(
+            "r", decisions, environment=environment
+        )
     assert run.stop == stops.Completed()
-    late = [text for text in run.observations if "timed out" in text]
-    assert bool(late) == (seconds == LIMIT), run.observations
+    assert _late(run) == (seconds == LIMIT), run.observations
 
 
 @pytest.mark.parametrize(("depth", "seconds"), [(1, 1.0), (2, 1.0), (3, 1.0), (1, LIMIT)])
 async def test_an_agent_that_waited_in_the_process_beside_one_that_works_keeps_the_rest_of_its_time_in_the_next(
     depth: int, seconds: float
 ) -> None:
-    world = World("async")
-    store = new_store()
-    environment = Environment(clock=world.clock)
-
-    def agent() -> Agent:
-        said = [tool_call("work"), tool_call("pay"), tool_call("work"), "done"]
-        helper = _nested([world.pay(seconds), world.work(1)], said, depth)
-
-        @tool
-        async def beside() -> str:
-            """Work for hours beside the one that waits."""
-            await world.clock.sleep(2 * HOURS)
-            return "worked"
-
-        model = ByTurn([tool_call("level-1", input="x"), tool_call("beside")], "done")
-        approvals = Approvals(approver=world.approver)
-        return Agent(model, tools=[helper, beside], approvals=approvals, store=store, name="outer")
-
-    handle = agent().start("go", run_id="r", environment=environment)
+    world, store = World(), new_store()
+    settings: dict[str, Any] = {"environment": Environment(clock=world.clock)}
+    settings["approvals"] = Approvals(approver=world.approver)
+    handle = _beside(world, store, depth, seconds).start("go", run_id="r", **settings)
     await world.clock.sleep(1 + HOURS + seconds + 0.5)  # half of the second work
     handle.cancel()
     await handle.result()
-    run = await agent().resume("r", environment=environment)
+    run = await _beside(world, store, depth, seconds).resume("r", **settings)
     assert run.stop == stops.Completed()
-    late = [text for text in run.observations if "timed out" in text]
-    assert bool(late) == (seconds == LIMIT), run.observations
+    assert _late(run) == (seconds == LIMIT), run.observations
 
 
 @pytest.mark.parametrize("end", ["approved", "denied", "late", "given up"])
-def test_however_a_wait_ends_in_this_process_its_end_is_recorded(end: str) -> None:
-    world = World("async")
+async def test_however_a_wait_ends_in_this_process_its_end_is_recorded(end: str) -> None:
+    world = World()
 
     async def approver(item: PendingItem) -> Decision:
         await world.clock.sleep(HOURS)
@@ -354,12 +326,9 @@ def test_however_a_wait_ends_in_this_process_its_end_is_recorded(end: str) -> No
     approvals = Approvals(approver=approver, timeout=60 if end == "late" else None)
     agent = Agent(model, tools=[helper, world.work(LIMIT)], approvals=approvals, store=new_store())
 
-    async def go() -> LocalJournal:
-        run = await world.run(agent)
-        assert run.stop == stops.Completed()
-        return await read_record(agent.store, run.id, world.clock)
-
-    journal = asyncio.run(go())
+    run = await world.run(agent)
+    assert run.stop == stops.Completed()
+    journal = await read_record(agent.store, run.id, world.clock)
     (decided,) = [entry for entry in journal.entries if isinstance(entry, Decided)]
     assert isinstance(decision_of(decided.decision), Approve if end == "approved" else Deny)
     assert journal.worked("agent/step-1/tool-1:helper/helper") == (1 if end == "approved" else 0), (
