@@ -164,25 +164,22 @@ async def test_what_is_masked_on_record_is_in_no_inbox_when_somebody_else_decide
     paid: list[int] = []
     mask = Redaction("7777")
 
-    async def main() -> AgentRun:
-        asked: asyncio.Future[PendingItem] = asyncio.get_running_loop().create_future()
+    asked: asyncio.Future[PendingItem] = asyncio.get_running_loop().create_future()
+    answered: asyncio.Future[Decision] = asyncio.get_running_loop().create_future()
 
-        async def approver(item: PendingItem) -> Decision:
-            asked.set_result(item)
-            return await answered
+    async def approver(item: PendingItem) -> Decision:
+        asked.set_result(item)
+        return await answered
 
-        answered: asyncio.Future[Decision] = asyncio.get_running_loop().create_future()
-        logs = LocalLogs()
-        agent = _paying(paid, logs, approvals=Approvals("pay", approver=approver), middleware=[mask])
-        handle = agent.start("go", run_id="r")
-        elsewhere = _paying(paid, logs, approvals=Approvals("pay"), middleware=[mask])
-        for _ in range(2):  # in the same way, which is harmless
-            await elsewhere.decide("r", {(await asked).id: Deny("not 7777")})
-        assert b"7777" not in b"".join(item.data for item in await logs.inbox(run_log("r")))
-        answered.set_result(Approve())
-        return await handle.result()
-
-    assert (await main()).observations == ("denied: not [REDACTED]",)
+    logs = LocalLogs()
+    agent = _paying(paid, logs, approvals=Approvals("pay", approver=approver), middleware=[mask])
+    handle = agent.start("go", run_id="r")
+    elsewhere = _paying(paid, logs, approvals=Approvals("pay"), middleware=[mask])
+    for _ in range(2):  # in the same way, which is harmless
+        await elsewhere.decide("r", {(await asked).id: Deny("not 7777")})
+    assert b"7777" not in b"".join(item.data for item in await logs.inbox(run_log("r")))
+    answered.set_result(Approve())
+    assert (await handle.result()).observations == ("denied: not [REDACTED]",)
     assert paid == []
 
 

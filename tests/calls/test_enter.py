@@ -8,6 +8,7 @@ from msgspec.structs import replace
 
 from tests.agents.support import elsewhere
 from tests.calls.samples import each
+from tests.hard_cases.support import ByTurn
 from tests.stores.places import new_store
 from tests.stores.records import journal_of
 from ziggurat import AgentRun, Approve, Middleware, ModelRequest, ModelResponse, Usage, tool, user
@@ -19,7 +20,7 @@ from ziggurat.errors import ConfigurationError, JournalMismatch, ModelError, Tim
 from ziggurat.events import AgentEnded, AgentStarted, Diverged, Event, MiddlewareCompleted, MiddlewareStarted
 from ziggurat.layers import retry
 from ziggurat.messages import Message, Transcript, assistant, stops, tool_call
-from ziggurat.models import ScriptedModel, ScriptedReply
+from ziggurat.models import ScriptedModel
 from ziggurat.stores import LocalLogs
 from ziggurat.testing import HandClock, settle
 
@@ -104,12 +105,8 @@ def test_events_of_hooks_are_told_to_who_listens() -> None:
     heard: list[Event] = []
     Agent(ScriptedModel("x"), middleware=[Watch("a", [])]).run_sync("go", listeners=[heard.append])
     hooks = [(type(each), each.hook) for each in heard if isinstance(each, (MiddlewareStarted, MiddlewareCompleted))]
-    assert hooks == [
-        (MiddlewareStarted, "before_agent"),
-        (MiddlewareCompleted, "before_agent"),
-        (MiddlewareStarted, "after_agent"),
-        (MiddlewareCompleted, "after_agent"),
-    ]
+    ends = (MiddlewareStarted, MiddlewareCompleted)
+    assert hooks == [(end, hook) for hook in ("before_agent", "after_agent") for end in ends]
 
 
 def _nested(store: LocalLogs, seen: list[str], **changes: Any) -> Agent:
@@ -121,36 +118,17 @@ def _nested(store: LocalLogs, seen: list[str], **changes: Any) -> Agent:
         seen.append("looked")
         return "seen"
 
-    calls: list[Any] = [tool_call("done", input="x", id="1"), tool_call("waits", input="y", id="2")]
-    first: ScriptedReply = calls
-    done = Agent(
-        ScriptedModel(rules=[(lambda request: len(request.messages) == 1, tool_call("look"))], always="was done"),
-        tools=[look],
-        name="done",
-    )
-    waits = Agent(
-        ScriptedModel(rules=[(lambda request: len(request.messages) == 1, tool_call("sign"))], always="has waited"),
-        tools=[sign],
-        name="waits",
-    )
-    return Agent(
-        ScriptedModel(rules=[(lambda request: len(request.messages) == 1, first)], always="all"),
-        tools=[done, waits],
-        store=store,
-        middleware=[Watch("a", seen)],
-        **changes,
-    )
+    calls = [tool_call("done", input="x", id="1"), tool_call("waits", input="y", id="2")]
+    done = Agent(ByTurn(tool_call("look"), "was done"), tools=[look], name="done")
+    waits = Agent(ByTurn(tool_call("sign"), "has waited"), tools=[sign], name="waits")
+    return Agent(ByTurn(calls, "all"), tools=[done, waits], store=store, middleware=[Watch("a", seen)], **changes)
 
 
-def test_an_agent_that_ended_is_answered_from_the_record_and_hooks_before_run_once() -> None:
-    async def run() -> tuple[AgentRun, list[str], list[str]]:
-        store, before, after = LocalLogs(), list[str](), list[str]()
-        suspended = await _nested(store, before).run("go", run_id="r")
-        store = elsewhere(store, "r")
-        decisions = {item.id: Approve() for item in suspended.pending}
-        return await _nested(store, after).resume("r", decisions), before, after
-
-    went, before, after = asyncio.run(run())
+async def test_an_agent_that_ended_is_answered_from_the_record_and_hooks_before_run_once() -> None:
+    store, before, after = LocalLogs(), list[str](), list[str]()
+    suspended = await _nested(store, before).run("go", run_id="r")
+    decisions = {item.id: Approve() for item in suspended.pending}
+    went = await _nested(elsewhere(store, "r"), after).resume("r", decisions)
     assert went.text == "all"
     assert went.observations == ("was done", "has waited")
     assert before.count("looked") == 1
@@ -161,7 +139,7 @@ def test_an_agent_that_ended_is_answered_from_the_record_and_hooks_before_run_on
     assert (went.model_calls, went.tool_calls, went.usage.requests) == (6, 4, 6)
 
 
-def test_one_that_was_cancelled_right_away_in_a_journal_of_ones_own_is_entered_once() -> None:
+async def test_one_that_was_cancelled_right_away_in_a_journal_of_ones_own_is_entered_once() -> None:
     seen: list[str] = []
     hanging = True
 
@@ -170,34 +148,27 @@ def test_one_that_was_cancelled_right_away_in_a_journal_of_ones_own_is_entered_o
             await asyncio.Event().wait()
         return ModelResponse(assistant("done"))
 
-    async def run() -> None:
-        nonlocal hanging
-        agent = Agent(model, middleware=[Watch("a", seen)])
-        journal = LocalJournal()
-        scope = Scope().with_values({JOURNAL: journal, RUN_ID: "r"})
-        task = asyncio.create_task(enter(agent, AgentRequest((user("go"),)), root("agent", scope)))
-        await settle()
-        task.cancel()
-        await asyncio.wait([task])
-        hanging = False
-        again = await enter(agent, AgentRequest((user("go"),)), root("agent", scope))
-        assert again.text == "done"
-        assert [entry.kind for entry in journal.entries] == ["Entered", "Unanswered", "Result", "Result"]
-        assert seen.count("a before agent") == 1
-
-    asyncio.run(run())
+    agent = Agent(model, middleware=[Watch("a", seen)])
+    journal = LocalJournal()
+    scope = Scope().with_values({JOURNAL: journal, RUN_ID: "r"})
+    task = asyncio.create_task(enter(agent, AgentRequest((user("go"),)), root("agent", scope)))
+    await settle()
+    task.cancel()
+    await asyncio.wait([task])
+    hanging = False
+    again = await enter(agent, AgentRequest((user("go"),)), root("agent", scope))
+    assert again.text == "done"
+    assert [entry.kind for entry in journal.entries] == ["Entered", "Unanswered", "Result", "Result"]
+    assert seen.count("a before agent") == 1
 
 
-def test_what_an_agent_is_made_of_may_change_between_and_is_told() -> None:
-    async def run() -> list[Event]:
-        store, heard = LocalLogs(), list[Event]()
-        suspended = await _nested(store, []).run("go", run_id="r")
-        decisions = {item.id: Approve() for item in suspended.pending}
-        later = _nested(elsewhere(store, "r"), [], instructions="Now be brief.")
-        assert (await later.resume("r", decisions, listeners=[heard.append])).text == "all"
-        return heard
-
-    diverged = [event for event in asyncio.run(run()) if isinstance(event, Diverged)]
+async def test_what_an_agent_is_made_of_may_change_between_and_is_told() -> None:
+    store, heard = LocalLogs(), list[Event]()
+    suspended = await _nested(store, []).run("go", run_id="r")
+    decisions = {item.id: Approve() for item in suspended.pending}
+    later = _nested(elsewhere(store, "r"), [], instructions="Now be brief.")
+    assert (await later.resume("r", decisions, listeners=[heard.append])).text == "all"
+    diverged = [event for event in heard if isinstance(event, Diverged)]
     assert [(event.path, event.what, event.asked) for event in diverged] == [("agent", "instructions", "Now be brief.")]
 
 
@@ -218,7 +189,7 @@ def test_a_finished_run_that_is_asked_for_again_tells_how_it_ended() -> None:
     assert [type(event) for event in heard if isinstance(event, (AgentStarted, AgentEnded))] == [AgentEnded]
 
 
-def test_a_layer_that_tries_an_agent_again_has_no_call_made_twice() -> None:
+async def test_a_layer_that_tries_an_agent_again_has_no_call_made_twice() -> None:
     asked, added = list[int](), list[int]()
 
     @tool
@@ -234,11 +205,8 @@ def test_a_layer_that_tries_an_agent_again_has_no_call_made_twice() -> None:
             raise ModelError("busy", transient=True)
         return ModelResponse(assistant("done"))
 
-    run = asyncio.run(
-        Agent(model, tools=[add])
-        .layered(retry(attempts=2))
-        .run("go", environment=Environment(clock=HandClock(auto=True)))
-    )
+    agent = Agent(model, tools=[add]).layered(retry(attempts=2))
+    run = await agent.run("go", environment=Environment(clock=HandClock(auto=True)))
     assert run.text == "done"
     assert (asked, added) == ([1, 3, 3], [7])
     assert (run.model_calls, run.tool_calls) == (3, 1)  # the failed try counts

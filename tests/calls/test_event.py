@@ -1,6 +1,5 @@
 """Events: kept until they are taken, each once and in order, checked where they are sent, over in time."""
 
-import asyncio
 from typing import Any
 
 import pytest
@@ -147,7 +146,7 @@ async def test_tools_and_hooks_wait_as_well() -> None:
     assert (run.text, run.observations) == ("Done.", ("a book",))
 
 
-def test_an_event_and_an_answer_do_not_replace_each_other() -> None:
+async def test_an_event_and_an_answer_do_not_replace_each_other() -> None:
     @step
     async def waiting() -> str:
         return await event("paid", str)
@@ -160,23 +159,20 @@ def test_an_event_and_an_answer_do_not_replace_each_other() -> None:
     async def outer() -> str:
         return await waiting()
 
-    async def trial() -> None:
-        run = await order.run(run_id="o")
-        with pytest.raises(ConfigurationError, match="waits by itself"):
-            await order.decide("o", {run.pending[0].id: Answer("3")})
-
-    asyncio.run(trial())
+    run = await order.run(run_id="o")
+    with pytest.raises(ConfigurationError, match="waits by itself"):
+        await order.decide("o", {run.pending[0].id: Answer("3")})
     with pytest.raises(ConfigurationError, match="outer/waiting"):
-        outer.run_sync()
+        await outer.run()
     with pytest.raises(ConfigurationError, match="here is none"):
-        asyncio.run(event("paid"))
+        await event("paid")
 
     @flow
     async def unfit() -> int:
         return await event("paid", int, default=wrong("no"))
 
     with pytest.raises(ConfigurationError, match="default"):
-        unfit.run_sync()
+        await unfit.run()
 
 
 @pytest.mark.parametrize("place", PLACES, indirect=True)

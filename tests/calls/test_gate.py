@@ -163,9 +163,8 @@ def test_a_person_is_shown_what_an_eye_would_miss() -> None:
 PAY = ToolSpec("pay", "", {})
 
 
-async def _passed(*gates: Approvals, heard: list[Event] | None = None) -> ApprovedCall:
-    ctx = _ctx(*gates) if heard is None else _ctx(*gates).heard_by(heard.append)
-    return await pass_gate(ToolCall("1", "pay"), None, ctx, lambda call: call, PAY)
+async def _passed(*gates: Approvals) -> ApprovedCall:
+    return await pass_gate(ToolCall("1", "pay"), None, _ctx(*gates), lambda call: call, PAY)
 
 
 async def test_an_approver_that_gives_up_has_denied() -> None:
@@ -184,15 +183,12 @@ async def test_an_approver_that_will_not_stop_decides_nothing_any_more() -> None
             return Approve()
         raise AssertionError
 
-    async def go() -> bool:
-        task = asyncio.ensure_future(_passed(Approvals("pay", approver=stubborn)))
-        for _ in range(3):
-            await asyncio.sleep(0)
-        task.cancel()
-        await asyncio.wait([task])
-        return task.cancelled()
-
-    assert await go()
+    task = asyncio.ensure_future(_passed(Approvals("pay", approver=stubborn)))
+    for _ in range(3):
+        await asyncio.sleep(0)
+    task.cancel()
+    await asyncio.wait([task])
+    assert task.cancelled()
 
 
 def _ctx(*gates: Approvals) -> Context:
@@ -513,9 +509,9 @@ def look() -> str:
 @pytest.mark.parametrize(
     ("form", "own"), each(["approver", "approver of models", "rule that asks", "rule that denies"], [False, True])
 )
-def test_an_agent_that_decides_is_not_asked_about_its_own_calls(form: str, own: bool) -> None:
+async def test_an_agent_that_decides_is_not_asked_about_its_own_calls(form: str, own: bool) -> None:
     agent, asked = _decided_on(form, look, own=own)
-    run = asyncio.run(agent.run("go"))
+    run = await agent.run("go")
     assert (run.text, asked) == ("done", ["asked", "seen"])
     assert run.observations in ((), ("worked",))
 
@@ -526,9 +522,9 @@ async def test_denials_hold_for_an_agent_that_decides() -> None:
     assert (run.observations, asked) == (("worked",), ["asked", "denied: the rules forbid it"])
 
 
-def test_a_call_of_an_agent_that_decides_may_wait_for_a_person() -> None:
+async def test_a_call_of_an_agent_that_decides_may_wait_for_a_person() -> None:
     agent, asked = _decided_on("approver", tool(approval=True)(look.function))
-    run = asyncio.run(agent.run("go"))
+    run = await agent.run("go")
     (item,) = run.pending
-    run = asyncio.run(agent.resume(run.id, {item.id: Approve()}))
+    run = await agent.resume(run.id, {item.id: Approve()})
     assert (run.observations, asked) == (("worked",), ["asked", "asked", "seen"])

@@ -175,10 +175,7 @@ async def test_outside_of_a_run_parts_run_together() -> None:
     async def double(number: int) -> int:
         return 2 * number
 
-    async def trial() -> tuple[int, ...]:
-        return await gather(*(double(number) for number in range(3)))
-
-    assert await trial() == (0, 2, 4)
+    assert await gather(*(double(number) for number in range(3))) == (0, 2, 4)
 
 
 async def test_what_is_no_coroutine_is_refused_and_nothing_is_started() -> None:

@@ -342,13 +342,13 @@ def test_a_rewriting_that_breaks_a_conversation_is_named(rewriting: Rewrite) -> 
         run_with([Rewriting()], streamed=False)
 
 
-def test_models_inside_several_wraps_keep_their_facts() -> None:
+async def test_models_inside_several_wraps_keep_their_facts() -> None:
     """A shared cache takes the name of the model into its key, also through other wraps."""
     shared = everywhere(model=[cache(store=CacheStore())])
     around = Around(WHOLE["unchanged"])
     for middleware in ([shared, around], [around, shared]):
         said = [
-            asyncio.run(Agent(ScriptedModel(f"I am {name}", name=name), middleware=middleware).run("Who?")).text
+            (await Agent(ScriptedModel(f"I am {name}", name=name), middleware=middleware).run("Who?")).text
             for name in ("anna", "ben", "anna")
         ]
         assert said == ["I am anna", "I am ben", "I am anna"]

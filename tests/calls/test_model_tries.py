@@ -9,7 +9,7 @@ import pytest
 from tests.calls.samples import STORES, each
 from tests.samples import pairs, sample
 from tests.stores.places import new_store
-from ziggurat import Agent, AgentRun, Budget, Context, Middleware, ModelRequest, ModelResponse, Usage, stack, tool
+from ziggurat import Agent, Budget, Context, Middleware, ModelRequest, ModelResponse, Usage, stack, tool
 from ziggurat.agents import Environment
 from ziggurat.errors import LimitExceeded, ModelError
 from ziggurat.flows import flow, step
@@ -191,16 +191,14 @@ async def test_the_error_of_an_agent_that_passes_through_counts_once(where: str)
                 return response
             return ModelResponse(assistant(tool_call("work")), "tool_calls", response.usage)
 
-    async def main() -> tuple[AgentRun, Served]:
-        if where == "flow":
-            return await order.run("go"), own
-        if where in ("tool", "step", "step with a retry"):
-            calls = Calls()
-            return await Agent(calls, tools=[work], store=new_store(), budget=Budget(requests=99)).run("go"), calls
-        middleware = type("Asking", (Middleware,), {where: hook})()
-        return await Agent(own, middleware=[middleware], store=new_store()).run("go"), own
-
-    run, model = await main()
+    if where == "flow":
+        run, model = await order.run("go"), own
+    elif where in ("tool", "step", "step with a retry"):
+        model = Calls()
+        run = await Agent(model, tools=[work], store=new_store(), budget=Budget(requests=99)).run("go")
+    else:
+        middleware, model = type("Asking", (Middleware,), {where: hook})(), own
+        run = await Agent(own, middleware=[middleware], store=new_store()).run("go")
     assert run.usage.requests == served.usage.requests + model.usage.requests
     assert run.usage.total == served.usage.total + model.usage.total
 

@@ -11,7 +11,7 @@ from tests.calls.samples import each
 from tests.hard_cases.support import ByTurn
 from tests.samples import amount
 from tests.turns import until
-from ziggurat import Agent, AgentRun, Approvals, Approve, Toolbox, stack, tool
+from ziggurat import Agent, Approvals, Approve, Toolbox, stack, tool
 from ziggurat.agents import Decision, PendingItem
 from ziggurat.flows import flow, gather, step
 from ziggurat.layers import Bulkhead, concurrency_limit, timeout
@@ -294,7 +294,7 @@ async def test_a_batch_that_fails_fast_begins_no_call_that_had_no_slot() -> None
 
 
 @pytest.mark.parametrize("seed", range(amount(3, 12)))
-def test_agents_within_each_other_that_share_slots_and_wait_all_end(seed: int) -> None:
+async def test_agents_within_each_other_that_share_slots_and_wait_all_end(seed: int) -> None:
     """Trees of agents under one bulkhead, some of whose calls are decided on after a number of turns."""
     chance = random.Random(seed)
     bulkhead = Bulkhead(chance.choice((1, 1, 2)))
@@ -327,10 +327,8 @@ def test_agents_within_each_other_that_share_slots_and_wait_all_end(seed: int) -
             approvals=Approvals(approver=decide),
         )
 
-    async def main() -> list[AgentRun]:
-        runs = [root().run("go") for _ in range(chance.randint(1, 3))]
-        return await asyncio.wait_for(asyncio.gather(*runs), 60)
-
     for _ in range(amount(4, 10)):
-        assert all(isinstance(run.stop, stops.Completed) for run in asyncio.run(main()))
+        started = [root().run("go") for _ in range(chance.randint(1, 3))]
+        runs = await asyncio.wait_for(asyncio.gather(*started), 60)
+        assert all(isinstance(run.stop, stops.Completed) for run in runs)
         assert (bulkhead.running, bulkhead.waiting) == (0, 0)

@@ -362,7 +362,7 @@ async def test_what_is_charged_ends_a_run_whose_budget_is_spent() -> None:
 
 
 @pytest.mark.parametrize("hook", ["before_agent", "after_agent", "wrap_agent"])
-def test_a_run_whose_hook_fails_tells_what_was_spent(hook: str) -> None:
+async def test_a_run_whose_hook_fails_tells_what_was_spent(hook: str) -> None:
     helper = Agent(ScriptedModel(always="fine", usage=OWN), name="helper")
 
     async def fails(self: Middleware, value: Any, ctx: Context, *inner: Any) -> Any:
@@ -373,11 +373,11 @@ def test_a_run_whose_hook_fails_tells_what_was_spent(hook: str) -> None:
 
     kind = type("Fails", (Middleware,), {hook: fails})
     agent = Agent(ScriptedModel("done", usage=OWN), name="desk", middleware=[kind()], store=new_store())
-    run = asyncio.run(agent.run("go", run_id="r"))
+    run = await agent.run("go", run_id="r")
     calls = 1 if hook == "before_agent" else 2
     assert isinstance(run.stop, stops.Failed)
     assert (run.model_calls, run.usage.total) == (calls, calls * OWN.total)
     assert run.text == ("" if calls == 1 else "done")
     assert run.output is None
-    again = asyncio.run(agent.run("go", run_id="r"))
+    again = await agent.run("go", run_id="r")
     assert (again.stop, again.usage, again.messages) == (run.stop, run.usage, run.messages)

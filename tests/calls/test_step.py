@@ -339,7 +339,7 @@ def test_what_a_function_has_to_be_to_be_a_step() -> None:
 
 
 @pytest.mark.parametrize("effects", ["refuse", "recorded", "live"])
-def test_a_fork_treats_steps_as_it_treats_tools(effects: Any) -> None:
+async def test_a_fork_treats_steps_as_it_treats_tools(effects: Any) -> None:
     calls = Calls()
 
     @step(effect="none")
@@ -360,11 +360,11 @@ def test_a_fork_treats_steps_as_it_treats_tools(effects: Any) -> None:
         except ToolError as error:
             return str(error)
 
-    run = mail.run_sync("hello")
-    forked = asyncio.run(mail.fork(run.id, at=2, effects=effects))
+    run = await mail.run("hello")
+    forked = await mail.fork(run.id, at=2, effects=effects)
     assert "refused" in forked.output if effects == "refuse" else forked.output == "sent hello"
     assert calls == ["hello", "send hello", *(["send hello"] if effects == "live" else [])]
-    other = asyncio.run(mail.fork(run.id, at=1, prompt="bye", effects="live"))
+    other = await mail.fork(run.id, at=1, prompt="bye", effects="live")
     assert other.output == "sent bye"
 
 

@@ -143,7 +143,7 @@ async def test_parts_wait_each_for_its_own_time_and_for_people() -> None:
     assert run.output == ["3", "1", "Ada", "quick"]
 
 
-def test_a_hook_waits_as_well() -> None:
+async def test_a_hook_waits_as_well() -> None:
     class Patient(Middleware):
         async def before_agent(self, request: Any, ctx: Any) -> Any:
             await sleep(days=1)
@@ -152,10 +152,10 @@ def test_a_hook_waits_as_well() -> None:
     agent = Agent(ByTurn("Done."), middleware=[Patient()], store=LocalLogs())
     clock = HandClock()
     environment = Environment(clock=clock)
-    run = asyncio.run(agent.run("Go", environment=environment))
+    run = await agent.run("Go", environment=environment)
     assert [item.stage for item in run.pending] == ["timer"]
     clock.skip(86_401)
-    assert asyncio.run(agent.resume(run.id, environment=environment)).text == "Done."
+    assert (await agent.resume(run.id, environment=environment)).text == "Done."
 
 
 async def test_questions_and_approvals_that_expire_make_the_run_due() -> None:

@@ -116,7 +116,7 @@ async def test_a_call_that_does_not_fit_is_answered_and_never_begun() -> None:
 # -- look-up ---------------------------------------------------------------------------------------------------------
 
 
-def test_what_is_on_record_is_the_answer_and_nothing_runs() -> None:
+async def test_what_is_on_record_is_the_answer_and_nothing_runs() -> None:
     log: list[str] = []
     heard: list[Event] = []
 
@@ -126,10 +126,10 @@ def test_what_is_on_record_is_the_answer_and_nothing_runs() -> None:
         return "seen"
 
     journal, box = LocalJournal(), Toolbox([look])
-    first = asyncio.run(act(box, ToolCall("1", "look"), _ctx(journal)))
+    first = await act(box, ToolCall("1", "look"), _ctx(journal))
     again = _reopened(journal)
     hooks = Log("a", log)
-    second = asyncio.run(act(box, ToolCall("other id", "look"), _ctx(again, hooks).heard_by(heard.append)))
+    second = await act(box, ToolCall("other id", "look"), _ctx(again, hooks).heard_by(heard.append))
     assert replace(second, id="1") == first
     assert second.id == "other id", "the answer bears the id that the model gave this time"
     assert log == ["run"]
@@ -156,27 +156,27 @@ async def test_a_result_bears_id_and_name_of_its_call_whatever_it_was_made_with(
     assert (result.id, result.name, result.content) == ("1", "look", "seen")
 
 
-def test_another_call_at_the_same_place_is_told_of_or_refused() -> None:
+async def test_another_call_at_the_same_place_is_told_of_or_refused() -> None:
     @tool
     async def look(what: str = "") -> str:
         return what
 
     journal, box = LocalJournal(), Toolbox([look])
-    asyncio.run(act(box, tool_call("look", what="this"), _ctx(journal)))
+    await act(box, tool_call("look", what="this"), _ctx(journal))
     heard: list[Event] = []
     other = tool_call("look", what="that")
-    result = asyncio.run(act(box, other, _ctx(_reopened(journal)).heard_by(heard.append)))
+    result = await act(box, other, _ctx(_reopened(journal)).heard_by(heard.append))
     assert result.text == "this", "the record wins"
     assert [type(event) for event in heard] == [Diverged, ToolEnded]
     same = ToolCall("1", "look", '{ "what" : "this" }')
     heard.clear()
-    asyncio.run(act(box, same, _ctx(_reopened(journal)).heard_by(heard.append)))
+    await act(box, same, _ctx(_reopened(journal)).heard_by(heard.append))
     assert [type(event) for event in heard] == [ToolEnded], "blanks and the order of keys make no difference"
     strict = LocalJournal.load(journal.dump(), "replay")
     with pytest.raises(JournalMismatch, match="first divergence at run/tool"):
-        asyncio.run(act(box, other, _ctx(strict)))
+        await act(box, other, _ctx(strict))
     with pytest.raises(JournalMismatch, match="which is not in the record"):
-        asyncio.run(act(box, other, _ctx(LocalJournal("replay"))))
+        await act(box, other, _ctx(LocalJournal("replay")))
 
 
 # -- crashes ---------------------------------------------------------------------------------------------------------
@@ -245,18 +245,18 @@ async def test_no_hook_stands_between_an_effect_and_its_record(where: str) -> No
 # -- permissions and approval ----------------------------------------------------------------------------------------
 
 
-def test_permission_is_asked_before_a_person_is() -> None:
+async def test_permission_is_asked_before_a_person_is() -> None:
     @tool(permissions=["network"], approval=True)
     async def post() -> str:
         return "posted"
 
     journal, box = LocalJournal(), Toolbox([post])
-    result = asyncio.run(act(box, ToolCall("1", "post"), _ctx(journal)))
+    result = await act(box, ToolCall("1", "post"), _ctx(journal))
     assert result.error == "denied"
     assert not any(isinstance(entry, Pending) for entry in journal.entries)
     allowed = _ctx().within(GRANTS, frozenset({"network"}))
     with pytest.raises(Suspend):
-        asyncio.run(act(box, ToolCall("1", "post"), allowed))
+        await act(box, ToolCall("1", "post"), allowed)
 
 
 async def test_what_waits_and_what_is_decided_is_written_before_it_is_acted_upon() -> None:
@@ -406,7 +406,7 @@ async def test_what_acts_once_is_run_once_when_it_is_asked_for_twice_at_the_same
     assert runs == [1]
 
 
-def test_what_does_not_fit_meets_no_layer() -> None:
+async def test_what_does_not_fit_meets_no_layer() -> None:
     met: list[ToolCall] = []
 
     @layer
@@ -419,9 +419,9 @@ def test_what_does_not_fit_meets_no_layer() -> None:
         return number * number
 
     box = Toolbox([stack(square, counting())])
-    assert asyncio.run(act(box, tool_call("square", number="many"), _ctx())).error == "invalid_arguments"
+    assert (await act(box, tool_call("square", number="many"), _ctx())).error == "invalid_arguments"
     assert met == []
-    assert asyncio.run(act(box, tool_call("square", number=3), _ctx())).text == "9"
+    assert (await act(box, tool_call("square", number=3), _ctx())).text == "9"
     assert len(met) == 1
 
 
