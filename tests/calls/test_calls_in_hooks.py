@@ -1,17 +1,24 @@
-"""Wherever code of the user may run an agent, what it spends counts, is limited, is on record and is replayed."""
+"""Wherever a model may be called, what it spends counts, is limited and on record, and the same in a resumed run."""
 
+import asyncio
 from collections.abc import Callable
+from itertools import count
 from typing import Any
 
 import pytest
 
-from tests.calls.samples import each
+from tests.calls.samples import STORES, each
 from tests.samples import sample
+from tests.stores.places import new_store
 from ziggurat import Agent, Approvals, Budget, Context, Middleware, ModelRequest, ModelResponse, Rule, Usage, tool
 from ziggurat.agents import AgentRun, Approve, PendingItem
-from ziggurat.messages import assistant, stops, tool_call
+from ziggurat.calls.admission import ADMISSION
+from ziggurat.errors import LimitExceeded
+from ziggurat.messages import ModelSettings, assistant, stops, tool_call
 from ziggurat.middleware import OutputGuardrail
 from ziggurat.testing import ScriptedModel
+
+pytestmark = pytest.mark.usefixtures("place")
 
 COST = Usage(input=60, output=40, requests=1)
 OWN = Usage(input=6, output=4, requests=1)
@@ -202,3 +209,151 @@ def test_a_limit_on_tool_calls_stops_the_agents_below(limit: int) -> None:
     assert isinstance(run.stop, stops.BudgetExceeded)
     assert run.stop.kind == "tool_calls"
     assert run.model_calls <= limit + 2
+
+
+CALL = Usage(600, 40, requests=1)
+_NUMBERS = count()
+REPLY = ModelSettings(max_tokens=40)
+
+
+def _price(model: str, usage: Usage) -> float:
+    return usage.total / 64  # so that sums are exact
+
+
+MEASURES: dict[str, Any] = {
+    "tokens": lambda usage: usage.total,
+    "input": lambda usage: usage.input or 0,
+    "output": lambda usage: usage.output or 0,
+    "requests": lambda usage: usage.requests,
+    "cost": lambda usage: usage.total / 64,
+    "tool_calls": lambda usage: 0,
+}
+
+
+class _World:
+    """Counts what models and tools really did, independent of the runtime's count."""
+
+    def __init__(self) -> None:
+        self.usage = Usage()
+        self.tools = 0
+        self.spent: dict[str, float] = {}
+        world = self
+
+        class Answers(Helper):
+            async def _answer(self, request: ModelRequest, ctx: Context) -> ModelResponse:
+                world.usage += CALL
+                return ModelResponse(assistant("fine"), usage=CALL)
+
+            def __init__(self) -> None:
+                self.calls = 0
+                self.agent = Agent(self._answer, name="helper", settings=REPLY)
+
+        self.helper = Answers()
+
+    async def model(self, request: ModelRequest, ctx: Context) -> ModelResponse:
+        """Call the tool `look` twice, `sign`, `look` again, and answer."""
+        self.usage += CALL
+        step = sum(message.role == "assistant" for message in request.messages)
+        names = ("look", "look", "sign", "look")
+        if step == len(names):
+            return ModelResponse(assistant("done"), usage=CALL)
+        return ModelResponse(assistant(tool_call(names[step], id=f"c{step}")), finish="tool_calls", usage=CALL)
+
+    def note(self, ctx: Context) -> None:
+        """Note what the runtime has counted."""
+        (spending,) = ctx.scope[ADMISSION]
+        self.spent = {kind: meter.spent for kind, meter in spending.meters.items()}
+        self.spent["tool_calls"] = sum(spending.tool_calls.values())
+
+
+def _background(helper: Helper) -> dict[str, Any]:
+    async def look() -> str:
+        await asyncio.create_task(helper.ask())
+        return "seen"
+
+    return {"tools": [look]}
+
+
+WITHIN = ("before_model", "wrap_model", "after_model", "guardrail", "rule on models")
+"""Places within a model call: that call and the one made there run at once, and each may exceed its estimate."""
+
+ALL_PLACES = {"loop": lambda helper: {}, **PLACES, "background task": _background}
+
+
+def _limited(world: _World, place: str, store: Any, pauses: bool, limits: dict[str, Any]) -> Agent:
+    class Notes(Middleware):
+        async def before_model(self, request: ModelRequest, ctx: Context) -> None:
+            if ctx.path.startswith("desk/step-") and ctx.path.count("/") == 2:
+                world.note(ctx)
+
+    @tool
+    async def look() -> str:
+        return "seen"
+
+    @tool(approval=pauses)
+    async def sign() -> str:
+        world.tools += 1
+        return "signed"
+
+    settings = {"tools": [look], **ALL_PLACES[place](world.helper)}
+    first, *others = settings.pop("tools")
+
+    class Counts(Middleware):
+        async def wrap_tool(self, call: Any, ctx: Context, inner: Any) -> Any:
+            world.tools += call.name == "look"
+            return await inner(call, ctx)
+
+    own = [Notes(), Counts(), *settings.pop("middleware", ())]
+    return Agent(
+        world.model,
+        name="desk",
+        tools=[first, *others, sign],
+        middleware=own,
+        settings=REPLY,
+        store=store,
+        budget=Budget(**limits),
+        **settings,
+    )
+
+
+async def _run_limited(place: str, pauses: bool, limits: dict[str, Any]) -> tuple[AgentRun | None, _World]:
+    world, store, name = _World(), new_store(), f"r{next(_NUMBERS)}"
+    agent = _limited(world, place, store, pauses, limits)
+    try:
+        run = await agent.run("go", run_id=name)
+        while run.pending:
+            run = await _limited(world, place, store, pauses, limits).resume(name, {run.pending[0].id: Approve()})
+    except LimitExceeded:
+        return None, world
+    return run, world
+
+
+def _limits(kind: str, share: float, whole: _World) -> dict[str, Any]:
+    if kind == "tool_calls":
+        return {kind: max(1, int(whole.tools * share))}
+    calls = max(1, int(whole.usage.requests * share))
+    limit = MEASURES[kind](CALL) * (calls + 0.5)  # between two calls, so that small changes of estimates do not matter
+    return {kind: limit, "price": _price} if kind == "cost" else {kind: int(limit)}
+
+
+@pytest.mark.parametrize(("where", "kind", "place"), each(ALL_PLACES, MEASURES, STORES), indirect=["place"])
+async def test_a_limit_holds_everywhere_and_a_resumed_run_counts_as_a_whole_one(where: str, kind: str) -> None:
+    plenty = {"requests": 1_000}
+    _, free = await _run_limited(where, False, plenty)
+    for share in sample((0.2, 0.45, 0.7, 0.95), 2):
+        limits = _limits(kind, share, free)
+        whole, straight = await _run_limited(where, False, limits)
+        resumed, paused = await _run_limited(where, where != "approver", limits)  # which decides at once
+        for world in (straight, paused):
+            if kind == "tool_calls":
+                assert world.tools <= limits[kind]
+            else:
+                assert MEASURES[kind](world.usage) <= limits[kind] + MEASURES[kind](CALL) * (1 + (where in WITHIN))
+        assert (paused.usage, paused.tools, paused.spent) == (straight.usage, straight.tools, straight.spent)
+        assert (whole is None) == (resumed is None)
+        if whole is not None and resumed is not None:
+            assert resumed.stop == whole.stop
+            assert resumed.usage == whole.usage
+            assert whole.usage == straight.usage
+            if isinstance(whole.stop, stops.BudgetExceeded):
+                assert whole.stop.kind == kind

@@ -5,9 +5,11 @@ the user's own code reaches the model as text, if a tool raised it, or ends the 
 traceback, once, in the events, in `run.error`, and the cause of what `raise_for_stop` raises.
 """
 
+import json
 import logging
 import traceback
 from collections.abc import Callable
+from inspect import isawaitable
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +17,7 @@ import pytest
 
 from tests.agents.support import elsewhere
 from tests.calls.samples import each
+from tests.wrong import wrong
 from ziggurat import Agent, AgentRun, Budget, Context, Event, Key, Middleware, ModelRequest, Toolbox, ToolError, tool
 from ziggurat.core.failures import Cause
 from ziggurat.errors import ConfigurationError, EmptyPrompt, MissingExtra, RunNotFound, ServiceError
@@ -29,98 +32,54 @@ DB: Key[str] = Key("db")
 HERE = Path(__file__).name
 
 
-async def _missing_deps(ctx: Context) -> None:
-    ctx.scope[DB]
+Mistake = Callable[[Context], Any]
 
 
-async def _exhausted(ctx: Context) -> None:
-    await Agent(ScriptedModel(tool_call("nothing")), name="exhausted").run("x")
+def _raise(error: Exception) -> None:
+    raise error
 
 
-async def _unpriced(ctx: Context) -> None:
-    await Agent(ScriptedModel("x", name="free"), name="unpriced", budget=Budget(cost=1.0)).run("x")
-
-
-async def _id_within(ctx: Context) -> None:
-    await Agent(ScriptedModel("x"), name="within").run("x", run_id="own")
-
-
-async def _blocked_loop(ctx: Context) -> None:
-    Agent(ScriptedModel("x"), name="blocked").run_sync("x")
-
-
-async def _bad_agent(ctx: Context) -> None:
-    Agent(ScriptedModel("x"), max_steps=0)
-
-
-async def _bad_tool(ctx: Context) -> None:
-    tool(lambda x: x)
-
-
-async def _bad_budget(ctx: Context) -> None:
-    Budget(cost=-1)
-
-
-async def _no_extra(ctx: Context) -> None:
-    raise MissingExtra("It", "extra")
-
-
-async def _wrong_history(ctx: Context) -> None:
-    await Agent(ScriptedModel("x"), name="history").run("x", history="hello")  # type: ignore[arg-type]
-
-
-def _raising(error: type[Exception]) -> Callable[[Context], Any]:
-    async def fails(ctx: Context) -> None:
-        raise error("wrong")
-
-    return fails
-
-
-async def _key_error(ctx: Context) -> None:
-    {"a": 1}["b"]
-
-
-async def _attribute_error(ctx: Context) -> None:
-    ctx.nothing()  # type: ignore[attr-defined]
-
-
-async def _zero_division(ctx: Context) -> None:
-    print(1 / 0)
-
-
-async def _type_error(ctx: Context) -> None:
-    len(3)  # type: ignore[arg-type]
-
-
-async def _in_a_library(ctx: Context) -> None:
-    import json
-
-    json.loads("{")
-
-
-async def _chained(ctx: Context) -> None:
+def _chained(ctx: Context) -> None:
     try:
-        await _key_error(ctx)
+        {"a": 1}["b"]
     except KeyError as error:
         raise RuntimeError("no such row") from error
 
 
-USE = [
-    _missing_deps, _exhausted, _unpriced, _id_within, _blocked_loop, _bad_agent, _bad_tool, _bad_budget, _no_extra,
-    _wrong_history,
-]  # fmt: skip
-CODE = [
-    _key_error, _attribute_error, _zero_division, _type_error, _in_a_library, _chained, _raising(OSError),
-    _raising(ConnectionError), _raising(AssertionError), _raising(NotImplementedError),
-]  # fmt: skip
+USE: dict[str, Mistake] = {
+    "missing value": lambda ctx: ctx.scope[DB],
+    "exhausted": lambda ctx: Agent(ScriptedModel(tool_call("nothing")), name="exhausted").run("x"),
+    "unpriced": lambda ctx: Agent(ScriptedModel("x", name="free"), name="unpriced", budget=Budget(cost=1.0)).run("x"),
+    "id within": lambda ctx: Agent(ScriptedModel("x"), name="within").run("x", run_id="own"),
+    "blocked loop": lambda ctx: Agent(ScriptedModel("x"), name="blocked").run_sync("x"),
+    "bad agent": lambda ctx: Agent(ScriptedModel("x"), max_steps=0),
+    "bad tool": lambda ctx: tool(lambda x: x),
+    "bad budget": lambda ctx: Budget(cost=-1),
+    "no extra": lambda ctx: _raise(MissingExtra("It", "extra")),
+    "wrong history": lambda ctx: Agent(ScriptedModel("x"), name="history").run("x", history=wrong("hello")),
+}
+CODE: dict[str, Mistake] = {
+    "key": lambda ctx: {"a": 1}["b"],
+    "attribute": lambda ctx: wrong(ctx).nothing(),
+    "division": lambda ctx: 1 / 0,
+    "type": lambda ctx: len(wrong(3)),
+    "library": lambda ctx: json.loads("{"),
+    "chained": _chained,
+    **{error.__name__: lambda ctx, error=error: _raise(error("wrong")) for error in (OSError, ConnectionError)},  # type: ignore[misc]
+    **{error.__name__: lambda ctx, error=error: _raise(error()) for error in (AssertionError, NotImplementedError)},  # type: ignore[misc]
+}
 
-Mistake = Callable[[Context], Any]
+
+async def _make(mistake: Mistake, ctx: Context) -> None:
+    made = mistake(ctx)
+    if isawaitable(made):
+        await made
 
 
 def _tool(mistake: Mistake) -> FunctionTool:
     @tool
     async def work(ctx: Context) -> str:
-        await mistake(ctx)
+        await _make(mistake, ctx)
         return "worked"
 
     return work
@@ -148,7 +107,7 @@ def _in_nested_agent(mistake: Mistake, **options: Any) -> Agent:
 def _in_hook(hook: str) -> Callable[..., Agent]:
     def make(mistake: Mistake, **options: Any) -> Agent:
         async def called(self: Middleware, value: Any, ctx: Context) -> None:
-            await mistake(ctx)
+            await _make(mistake, ctx)
 
         made = type("Hooked", (Middleware,), {hook: called})()
 
@@ -162,7 +121,7 @@ def _in_hook(hook: str) -> Callable[..., Agent]:
 
 def _in_instructions(mistake: Mistake, **options: Any) -> Agent:
     async def instructed(ctx: Context) -> str:
-        await mistake(ctx)
+        await _make(mistake, ctx)
         return "Be brief."
 
     return Agent(ScriptedModel("done"), instructions=instructed, **options)
@@ -170,7 +129,7 @@ def _in_instructions(mistake: Mistake, **options: Any) -> Agent:
 
 def _in_model(mistake: Mistake, **options: Any) -> Agent:
     async def answer(request: ModelRequest, ctx: Context) -> ModelResponse:
-        await mistake(ctx)
+        await _make(mistake, ctx)
         raise AssertionError
 
     return Agent(answer, **options)
@@ -178,7 +137,7 @@ def _in_model(mistake: Mistake, **options: Any) -> Agent:
 
 def _in_validator(mistake: Mistake, **options: Any) -> Agent:
     async def validate(value: str, ctx: Context) -> None:
-        await mistake(ctx)
+        await _make(mistake, ctx)
 
     return Agent(ScriptedModel("done"), output_validator=validate, **options)
 
@@ -202,10 +161,6 @@ RUNS: dict[str, Callable[..., Agent]] = {
 PLACES = {**TOOLS, **RUNS}
 
 
-def _name(value: Any) -> str:
-    return getattr(value, "__name__", str(value)).strip("_")
-
-
 def _failures(caplog: pytest.LogCaptureFixture) -> list[logging.LogRecord]:
     return [each for each in caplog.records if each.name == "ziggurat" and each.levelno >= logging.WARNING]
 
@@ -213,61 +168,49 @@ def _failures(caplog: pytest.LogCaptureFixture) -> list[logging.LogRecord]:
 async def _expected(mistake: Mistake) -> BaseException:
     """Return the error that a mistake leads to."""
     with pytest.raises(Exception) as caught:
-        await mistake(Context("x"))
+        await _make(mistake, Context("x"))
     return caught.value
 
 
-OF_RUNS_WITHIN = (_id_within, _blocked_loop)
+OF_RUNS_WITHIN = ("id within", "blocked loop")
 """Mistakes where an agent joins a run; one that a model function calls is a run of its own."""
 
 
 @pytest.mark.parametrize(
-    ("place", "mistake"),
-    [(place, mistake) for place, mistake in each(PLACES, USE) if place != "model" or mistake not in OF_RUNS_WITHIN],
-    ids=_name,
+    ("where", "mistake"), [row for row in each(PLACES, USE) if row[0] != "model" or row[1] not in OF_RUNS_WITHIN]
 )
-def test_a_wrong_use_is_raised_out_of_the_outermost_run(mistake: Mistake, place: str) -> None:
-    model_saw: list[str] = []
+def test_a_wrong_use_is_raised_out_of_the_outermost_run(mistake: str, where: str) -> None:
     with pytest.raises(ConfigurationError) as caught:
-        run = PLACES[place](mistake).run_sync("go")
-        model_saw += run.observations
-    assert not model_saw
-    assert any(frame.name == mistake.__name__ for frame in traceback.extract_tb(caught.value.__traceback__))
+        PLACES[where](USE[mistake]).run_sync("go")
+    assert any(frame.name == "_make" for frame in traceback.extract_tb(caught.value.__traceback__))
 
 
-@pytest.mark.parametrize(("mistake", "place"), each(CODE, TOOLS), ids=_name)
+@pytest.mark.parametrize(("mistake", "where"), each(CODE, TOOLS))
 async def test_an_error_of_a_tool_is_logged_once_and_in_its_event(
-    mistake: Mistake, place: str, caplog: pytest.LogCaptureFixture
+    mistake: str, where: str, caplog: pytest.LogCaptureFixture
 ) -> None:
     events: list[Event] = []
-    run = await TOOLS[place](mistake).run("go", listeners=[events.append])
-    error = await _expected(mistake)
+    run = await TOOLS[where](CODE[mistake]).run("go", listeners=[events.append])
+    error = await _expected(CODE[mistake])
     assert run.text == "done"
     (record,) = _failures(caplog)
     assert record.levelno == logging.WARNING
     assert record.exc_info is not None
     assert type(record.exc_info[1]) is type(error)
-    assert f'{HERE}", line ' in (caplog.text)
+    assert f'{HERE}", line ' in caplog.text
     (cause,) = [event.cause for event in events if isinstance(event, ToolEnded) and event.cause is not None]
     assert cause.kind == type(error).__name__
     assert f"{HERE}:" in cause.place
 
 
-@pytest.mark.parametrize(("mistake", "place"), each(CODE, RUNS), ids=_name)
+@pytest.mark.parametrize(("mistake", "where"), each(CODE, RUNS))
 async def test_an_error_that_ends_a_run_is_seen_everywhere(
-    mistake: Mistake, place: str, caplog: pytest.LogCaptureFixture
+    mistake: str, where: str, caplog: pytest.LogCaptureFixture
 ) -> None:
-    error = await _expected(mistake)
-    told: list[BaseException] = []
-
-    class Told(Middleware):
-        async def on_error(self, error: BaseException, ctx: Context) -> None:
-            told.append(error)
-
+    error = await _expected(CODE[mistake])
     store = LocalLogs()
     events: list[Event] = []
-    agent = RUNS[place](mistake, store=store)
-    run = await agent.run("go", run_id="r", listeners=[events.append])
+    run = await RUNS[where](CODE[mistake], store=store).run("go", run_id="r", listeners=[events.append])
     _check(run, error)
     (record,) = _failures(caplog)
     assert record.levelno == logging.ERROR
@@ -278,7 +221,7 @@ async def test_an_error_that_ends_a_run_is_seen_everywhere(
         run.raise_for_stop()
     assert type(caught.value.__cause__) is type(error)
     assert HERE in "".join(traceback.format_exception(caught.value))
-    again = await RUNS[place](mistake, store=elsewhere(store, "r")).run("go", run_id="r")
+    again = await RUNS[where](CODE[mistake], store=elsewhere(store, "r")).run("go", run_id="r")
     _check(again, error)
     with pytest.raises(ServiceError, match=type(error).__name__):
         again.raise_for_stop()
@@ -294,24 +237,25 @@ def _check(run: AgentRun, error: BaseException) -> None:
     assert run.error.endswith(f"(at {run.cause.place})")
 
 
-@pytest.mark.parametrize("place", PLACES)
-def test_with_debug_an_error_is_raised_at_once(place: str, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("where", PLACES)
+def test_with_debug_an_error_is_raised_at_once(where: str, monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(ZeroDivisionError):
-        PLACES[place](_zero_division, debug=True).run_sync("go")
+        PLACES[where](CODE["division"], debug=True).run_sync("go")
     monkeypatch.setenv("ZIGGURAT_DEBUG", "1")
     with pytest.raises(ZeroDivisionError):
-        PLACES[place](_zero_division).run_sync("go")
-    PLACES[place](_zero_division, debug=False).run_sync("go")
+        PLACES[where](CODE["division"]).run_sync("go")
+    PLACES[where](CODE["division"], debug=False).run_sync("go")
 
 
 def test_with_debug_what_is_meant_for_the_model_goes_to_the_model() -> None:
-    run = _in_tool(_raising(ToolError), debug=True).run_sync("go")
+    run = _in_tool(lambda ctx: _raise(ToolError("wrong")), debug=True).run_sync("go")
     assert run.observations == ("wrong",)
 
 
 def test_an_error_on_purpose_is_not_logged(caplog: pytest.LogCaptureFixture) -> None:
     for error in (ToolError, RunNotFound, EmptyPrompt):
-        assert _in_tool(_raising(error)).run_sync("go").observations == ("wrong",)
+        run = _in_tool(lambda ctx, error=error: _raise(error("wrong"))).run_sync("go")  # type: ignore[misc]
+        assert run.observations == ("wrong",)
     assert not _failures(caplog)
 
 
@@ -337,11 +281,11 @@ KEY = "sk-proj-abcdefghijklmnopqrstuvwxyz"
 
 
 def test_no_secret_is_in_the_log(caplog: pytest.LogCaptureFixture) -> None:
-    async def leaks(ctx: Context) -> None:
+    def leaks(ctx: Context) -> None:
         raise RuntimeError(f"refused {KEY} and hunter2hunter2")
 
-    for place in ("tool", "model"):
-        PLACES[place](leaks, middleware=[Redaction("hunter2hunter2")]).run_sync("go")
+    for where in ("tool", "model"):
+        PLACES[where](leaks, middleware=[Redaction("hunter2hunter2")]).run_sync("go")
     assert len(_failures(caplog)) == 2
     assert "RuntimeError: refused" in caplog.text
     assert HERE in caplog.text
@@ -354,10 +298,7 @@ def test_an_error_whose_text_raises_is_logged(caplog: pytest.LogCaptureFixture) 
         def __str__(self) -> str:
             raise SystemExit
 
-    async def fails(ctx: Context) -> None:
-        raise Shy
-
-    _in_tool(fails).run_sync("go")
+    _in_tool(lambda ctx: _raise(Shy())).run_sync("go")
     assert "Shy" in caplog.text
 
 
