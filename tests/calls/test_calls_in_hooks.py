@@ -1,7 +1,6 @@
 """Wherever a model may be called, what it spends counts, is limited and on record, and the same in a resumed run."""
 
 import asyncio
-from collections.abc import Callable
 from itertools import count
 from typing import Any
 
@@ -27,9 +26,9 @@ OWN = Usage(input=6, output=4, requests=1)
 class Helper:
     """An agent that code of the user runs, and how often its model was called."""
 
-    def __init__(self) -> None:
+    def __init__(self, **settings: Any) -> None:
         self.calls = 0
-        self.agent = Agent(self._answer, name="helper")
+        self.agent = Agent(self._answer, name="helper", **settings)
 
     async def _answer(self, request: ModelRequest, ctx: Context) -> ModelResponse:
         self.calls += 1
@@ -40,82 +39,54 @@ class Helper:
         run.raise_for_stop()
 
 
-def _hook(name: str) -> Callable[[Helper], dict[str, Any]]:
-    def settings(helper: Helper) -> dict[str, Any]:
-        async def hook(self: Middleware, value: Any, ctx: Context) -> None:
-            await helper.ask()
-
-        async def wrap(self: Middleware, value: Any, ctx: Context, inner: Any) -> Any:
-            await helper.ask()
-            return await inner(value, ctx)
-
-        kind = type("Asks", (Middleware,), {name: wrap if name.startswith("wrap_") else hook})
-        return {"middleware": [kind()]}
-
-    return settings
+HOOKS = (
+    "before_agent", "after_agent", "rewrite", "before_model", "after_model", "before_tool", "after_tool", "wrap_model",
+    "wrap_tool", "wrap_agent",
+)  # fmt: skip
+PLACES = (*HOOKS, "guardrail", "approver", "rule", "rule on models", "instructions", "tool")
 
 
-def _guardrail(helper: Helper) -> dict[str, Any]:
-    async def check(text: str, ctx: Context) -> None:
+def _settings(where: str, helper: Helper) -> dict[str, Any]:
+    """Return settings of an agent some code of which runs a helper."""
+
+    async def asks(*_: Any) -> None:
         await helper.ask()
 
-    return {"middleware": [OutputGuardrail(check)]}
+    async def wrap(self: Middleware, value: Any, ctx: Context, inner: Any) -> Any:
+        await helper.ask()
+        return await inner(value, ctx)
 
-
-def _approver(helper: Helper) -> dict[str, Any]:
     async def decide(item: PendingItem) -> Approve:
         await helper.ask()
         return Approve()
 
-    return {"approvals": Approvals("look", approver=decide)}
-
-
-def _rule(helper: Helper) -> dict[str, Any]:
-    async def holds(arguments: dict[str, Any]) -> bool:
-        await helper.ask()
-        return False
-
-    return {"approvals": Approvals(Rule("look", "deny", when=holds))}
-
-
-def _model_rule(helper: Helper) -> dict[str, Any]:
     async def holds(arguments: dict[str, Any]) -> bool:
         if "helper" not in str(arguments) and "Is this fine" not in str(arguments):
             await helper.ask()
         return False
 
-    return {"approvals": Approvals(Rule("*", "deny", when=holds, stage="model"))}
-
-
-def _instructions(helper: Helper) -> dict[str, Any]:
     async def told(ctx: Context) -> str:
         await helper.ask()
         return "Be brief."
 
-    return {"instructions": told}
-
-
-def _tool(helper: Helper) -> dict[str, Any]:
+    @tool
     async def look() -> str:
-        await helper.ask()
+        await (asyncio.create_task(helper.ask()) if where == "background task" else helper.ask())
         return "seen"
 
-    return {"tools": [look]}
-
-
-HOOKS = (
-    "before_agent", "after_agent", "rewrite", "before_model", "after_model", "before_tool", "after_tool", "wrap_model",
-    "wrap_tool", "wrap_agent",
-)  # fmt: skip
-PLACES: dict[str, Callable[[Helper], dict[str, Any]]] = {
-    **{name: _hook(name) for name in HOOKS},
-    "guardrail": _guardrail,
-    "approver": _approver,
-    "rule": _rule,
-    "rule on models": _model_rule,
-    "instructions": _instructions,
-    "tool": _tool,
-}
+    if where in HOOKS:
+        return {"middleware": [type("Asks", (Middleware,), {where: wrap if where.startswith("wrap_") else asks})()]}
+    settings: dict[str, dict[str, Any]] = {
+        "guardrail": {"middleware": [OutputGuardrail(asks)]},
+        "approver": {"approvals": Approvals("look", approver=decide)},
+        "rule": {"approvals": Approvals(Rule("look", "deny", when=holds))},
+        "rule on models": {"approvals": Approvals(Rule("*", "deny", when=holds, stage="model"))},
+        "instructions": {"instructions": told},
+        "tool": {"tools": [look]},
+        "background task": {"tools": [look]},
+        "loop": {},
+    }
+    return settings[where]
 
 
 @tool
@@ -123,8 +94,8 @@ async def look() -> str:
     return "seen"
 
 
-def _agent(place: str, helper: Helper, **settings: Any) -> Agent:
-    given: dict[str, Any] = {"tools": [look], **PLACES[place](helper), **settings}
+def _agent(where: str, helper: Helper, **settings: Any) -> Agent:
+    given: dict[str, Any] = {"tools": [look], **_settings(where, helper), **settings}
     return Agent(ScriptedModel(tool_call("look"), "done", usage=OWN), name="desk", **given)
 
 
@@ -244,11 +215,7 @@ class _World:
                 world.usage += CALL
                 return ModelResponse(assistant("fine"), usage=CALL)
 
-            def __init__(self) -> None:
-                self.calls = 0
-                self.agent = Agent(self._answer, name="helper", settings=REPLY)
-
-        self.helper = Answers()
+        self.helper = Answers(settings=REPLY)
 
     async def model(self, request: ModelRequest, ctx: Context) -> ModelResponse:
         """Call the tool `look` twice, `sign`, `look` again, and answer."""
@@ -266,18 +233,10 @@ class _World:
         self.spent["tool_calls"] = sum(spending.tool_calls.values())
 
 
-def _background(helper: Helper) -> dict[str, Any]:
-    async def look() -> str:
-        await asyncio.create_task(helper.ask())
-        return "seen"
-
-    return {"tools": [look]}
-
-
 WITHIN = ("before_model", "wrap_model", "after_model", "guardrail", "rule on models")
 """Places within a model call: that call and the one made there run at once, and each may exceed its estimate."""
 
-ALL_PLACES = {"loop": lambda helper: {}, **PLACES, "background task": _background}
+ALL_PLACES = ("loop", *PLACES, "background task")
 
 
 def _limited(world: _World, place: str, store: Any, pauses: bool, limits: dict[str, Any]) -> Agent:
@@ -286,16 +245,12 @@ def _limited(world: _World, place: str, store: Any, pauses: bool, limits: dict[s
             if ctx.path.startswith("desk/step-") and ctx.path.count("/") == 2:
                 world.note(ctx)
 
-    @tool
-    async def look() -> str:
-        return "seen"
-
     @tool(approval=pauses)
     async def sign() -> str:
         world.tools += 1
         return "signed"
 
-    settings = {"tools": [look], **ALL_PLACES[place](world.helper)}
+    settings = {"tools": [look], **_settings(place, world.helper)}
     first, *others = settings.pop("tools")
 
     class Counts(Middleware):

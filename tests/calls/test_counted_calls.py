@@ -87,7 +87,7 @@ async def test_refused_calls_of_tools_count_against_no_limit(refusal: str, pause
     call = {"wrong arguments": tool_call("pay", amount="much"), "an unknown name": tool_call("play")}
     refused = call.get(refusal, tool_call("pay", amount=3))
     between = tool_call("sign") if paused else tool_call("look")
-    turns = [refused, between, refused, refused, tool_call("look"), refused, tool_call("look"), "done"]
+    turns: list[Any] = [refused, between, refused, refused, tool_call("look"), refused, tool_call("look"), "done"]
     allowed = 3 + bool(limits)
     store = new_store()
 
@@ -115,7 +115,7 @@ async def test_calls_of_tools_count_however_they_end(raises: bool, kind: ToolErr
             raise ToolError("not executed: no such thing", kind=kind)
         return ToolResult("", "find", "not executed: no such thing", kind)
 
-    turns = [tool_call("find"), tool_call("sign"), tool_call("find"), tool_call("find"), "done"]
+    turns: list[Any] = [tool_call("find"), tool_call("sign"), tool_call("find"), tool_call("find"), "done"]
     store = new_store()
 
     def agent() -> Agent:

@@ -474,7 +474,7 @@ def _decided_on(form: str, look: FunctionTool, *rules: Rule, own: bool = False) 
     async def ask() -> bool:
         asked.append("asked")
         assert len(asked) < 5, "the agent that decides was asked about its own calls"
-        run = await judge.run("May it?")
+        run = await decider.run("May it?")
         asked.extend(run.observations)
         return run.text == "yes"
 
@@ -491,7 +491,7 @@ def _decided_on(form: str, look: FunctionTool, *rules: Rule, own: bool = False) 
         "rule that denies": Approvals(Rule("*", "deny", when=holds)),
     }[form]
     said = ScriptedModel(tool_call("look"), "yes")
-    judge = Agent(said, tools=[look], name="judge", approvals=approvals if own else None)
+    decider = Agent(said, tools=[look], name="judge", approvals=approvals if own else None)
 
     @tool
     def work() -> str:

@@ -260,7 +260,7 @@ async def test_a_slow_person_is_not_a_slow_service() -> None:
 
 def _beside(world: World, store: Any, depth: int, seconds: float, *, waits: int = 1, rounds: int = 1) -> Agent:
     """Return an agent that works for hours beside one that waits, within as many agents with limits."""
-    said = [tool_call("work"), *[tool_call("pay")] * waits, tool_call("work"), "done"]
+    said: list[Any] = [tool_call("work"), *[tool_call("pay")] * waits, tool_call("work"), "done"]
     tools: list[Any] = [world.pay(seconds), world.work(1)]
     for level in range(depth, 0, -1):
         tools = [Agent(ByTurn(*said), name=f"level-{level}", tools=tools, timeout=LIMIT)]
