@@ -323,31 +323,15 @@ async def decision_used_again(world: World) -> None:
 
 
 KINDS: tuple[Callable[[World], Awaitable[None]], ...] = (
-    shared_mapping,
-    call_of_the_model,
-    call_that_is_shown,
-    record_of_what_waits,
-    wrapped_with_another,
-    wrapped_and_changed,
-    layer_beneath,
-    layer_around_a_service,
-    hook_in_another_task,
-    same_id_other_arguments,
-    tool_replaced,
-    path_swapped,
-    context_of_another,
-    decision_upon_another,
-    decision_used_again,
-)
+    shared_mapping, call_of_the_model, call_that_is_shown, record_of_what_waits, wrapped_with_another,
+    wrapped_and_changed, layer_beneath, layer_around_a_service, hook_in_another_task, same_id_other_arguments,
+    tool_replaced, path_swapped, context_of_another, decision_upon_another, decision_used_again,
+)  # fmt: skip
 
 
-class Outcome(Counter[str]):
-    """The number of races, attacks, executions and executions without approval."""
-
-
-def race(kind: Callable[[World], Awaitable[None]], races: int, seed: int = 0) -> Outcome:
+def race(kind: Callable[[World], Awaitable[None]], races: int, seed: int = 0) -> Counter[str]:
     """Run a number of races of one kind."""
-    outcome = Outcome()
+    outcome = Counter[str]()
 
     async def all_of_them() -> None:
         chance = random.Random(seed)

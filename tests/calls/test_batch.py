@@ -382,7 +382,7 @@ EFFECTS: dict[str, dict[str, Any]] = {
 @pytest.mark.parametrize(
     ("where", "effect", "first", "store"),
     [
-        *pairs(NOT_YET, EFFECTS, ["pay", "fail"], KINDS),
+        *sample(pairs(NOT_YET, EFFECTS, ["pay", "fail"], KINDS), 12),
         *each(["tool"], ["none", "repeatable"], ["pay", "fail"], KINDS),  # for the others see test_unknown_outcome
     ],
     indirect=["store"],

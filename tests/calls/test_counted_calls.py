@@ -176,7 +176,12 @@ async def test_a_step_that_another_budget_refuses_counts_in_none(paused: bool) -
 
     def agent() -> Agent:
         inner = Agent(ByTurn(tool_call("look"), "done"), tools=[look], name="inner", budget=Budget(requests=1))
-        turns = [tool_call("inner", input="x"), tool_call("sign" if paused else "look"), tool_call("look"), "done"]
+        turns: list[Any] = [
+            tool_call("inner", input="x"),
+            tool_call("sign" if paused else "look"),
+            tool_call("look"),
+            "done",
+        ]
         return Agent(ByTurn(*turns), tools=[inner, look, sign], store=store, budget=Budget(steps=5))
 
     run = await agent().run("go", run_id="r")

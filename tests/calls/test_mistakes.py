@@ -17,6 +17,7 @@ import pytest
 
 from tests.agents.support import elsewhere
 from tests.calls.samples import each
+from tests.samples import sample
 from tests.wrong import wrong
 from ziggurat import Agent, AgentRun, Budget, Context, Event, Key, Middleware, ModelRequest, Toolbox, ToolError, tool
 from ziggurat.core.failures import Cause
@@ -237,7 +238,7 @@ def _check(run: AgentRun, error: BaseException) -> None:
     assert run.error.endswith(f"(at {run.cause.place})")
 
 
-@pytest.mark.parametrize("where", PLACES)
+@pytest.mark.parametrize("where", sample(PLACES, 6))
 def test_with_debug_an_error_is_raised_at_once(where: str, monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(ZeroDivisionError):
         PLACES[where](CODE["division"], debug=True).run_sync("go")

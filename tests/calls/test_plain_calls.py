@@ -1,7 +1,6 @@
 """A call that nothing sees before its function is made at once; it gives what the same call gives with all checks."""
 
 import asyncio
-from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -10,9 +9,9 @@ from hypothesis import strategies as st
 from msgspec.json import encode
 
 from tests.samples import amount
-from ziggurat import Agent, Approvals, Budget, Context, Message, Middleware, Text, Toolbox, layer, stack, tool
+from ziggurat import Agent, Approvals, Budget, Context, Message, Middleware, Text, layer, stack, tool
 from ziggurat.agents import Environment
-from ziggurat.models import ModelRequest, ModelResponse, ScriptedModel
+from ziggurat.models import ModelRequest, ModelResponse
 from ziggurat.tools import PermissionLog, ToolCall, ToolResult
 
 Outcome = tuple[list[object], list[tuple[str, str | None]]]
@@ -96,67 +95,6 @@ odd = st.sampled_from(
 @given(texts=st.lists(fitting | objects | odd, min_size=1, max_size=8))
 def test_a_call_that_nothing_concerns_gives_what_it_gives_with_a(concern: str, texts: list[str]) -> None:
     assert _outcome(texts, {}) == _outcome(texts, CONCERNS[concern])
-
-
-def _sum() -> Any:
-    @tool
-    async def add(a: int) -> int:
-        return a
-
-    return add
-
-
-def _declared(**options: Any) -> Callable[[], Any]:
-    def make() -> Any:
-        @tool(**options)
-        async def add(a: int) -> int:
-            return a
-
-        return add
-
-    return make
-
-
-def _with_context() -> Any:
-    @tool
-    async def add(a: int, ctx: Context) -> int:
-        return a
-
-    return add
-
-
-def _of(annotation: Any) -> Callable[[], Any]:
-    def make() -> Any:
-        async def add(a: Any) -> int:
-            return 1
-
-        add.__annotations__["a"] = annotation
-        return tool(add)
-
-    return make
-
-
-@pytest.mark.parametrize(
-    ("make", "plain"),
-    [
-        (_sum, True),
-        (_of(str), True),
-        (_declared(timeout=1.0), True),
-        (_of(float), False),  # whose normal form may be another number
-        (_of(list[int]), False),
-        (_declared(approval=True), False),
-        (_declared(effect="once"), False),
-        (_declared(permissions=["network"]), False),
-        (_declared(validators=[lambda a: None]), False),
-        (lambda: stack(_sum(), through()), False),
-        (_with_context, False),
-        (lambda: Agent(ScriptedModel("done"), name="add", description="Adds."), False),
-    ],
-)
-def test_a_tool_is_plain_without_layers_and_declarations_that_are_checked_before_a_call(
-    make: Callable[[], Any], plain: bool
-) -> None:
-    assert Toolbox([make()]).entries["add"].plain is plain
 
 
 async def test_the_function_of_a_plain_call_cannot_make_another_call_in_its_place() -> None:

@@ -62,47 +62,37 @@ class Names(msgspec.Struct):
         self.owner = self.owner.strip().lower()
 
 
+def _dumped(value: Any) -> Any:
+    return value.model_dump(by_alias=True)
+
+
 def _tools(received: list[dict[str, Any]]) -> dict[str, FunctionTool]:
-    @tool
-    def flat(count: int, ratio: float, name: str, on: bool, level: Level = Level.LOW, limit: int | None = None) -> str:
-        received.append({"count": count, "ratio": ratio, "name": name, "on": on, "level": level.value, "limit": limit})
+    def done(**values: Any) -> str:
+        dumped = msgspec.to_builtins(
+            values, order="deterministic", enc_hook=lambda each: each.model_dump(by_alias=True)
+        )
+        received.append(dumped)
         return "done"
 
     @tool
+    def flat(count: int, ratio: float, name: str, on: bool, level: Level = Level.LOW, limit: int | None = None) -> str:
+        """Flat values."""
+        return done(count=count, ratio=ratio, name=name, on=on, level=level, limit=limit)
+
+    @tool
     def nested(place: Place, route: Route | Place, tags: list[int], prices: dict[str, float], dry: bool = False) -> str:
-        received.append(
-            {
-                "place": dataclasses.asdict(place),
-                "route": dataclasses.asdict(route),
-                "tags": tags,
-                "prices": prices,
-                "dry": dry,
-            }
-        )
-        return "done"
+        """Nested values."""
+        return done(place=place, route=route, tags=tags, prices=prices, dry=dry)
 
     @tool
     def exact(day: date, at: datetime, price: Decimal, either: int | str, names: Names, flags: set[int]) -> str:
         """Values that JSON has in other forms."""
-        received.append(
-            {
-                "day": day.isoformat(),
-                "at": msgspec.to_builtins(at),
-                "price": str(price),
-                "either": either,
-                "names": {"owner": names.owner, "age": names.age},
-                "flags": sorted(flags),
-            }
-        )
-        return "done"
+        return done(day=day, at=at, price=price, either=either, names=names, flags=flags)
 
     @tool
     def ordered(order: Order, others: list[Order] | None = None, note: str = "") -> str:
-        dumped = [each.model_dump(by_alias=True) for each in others or []]
-        received.append(
-            {"order": order.model_dump(by_alias=True), "others": None if others is None else dumped, "note": note}
-        )
-        return "done"
+        """Models of pydantic."""
+        return done(order=order, others=others, note=note)
 
     def take(arguments: dict[str, Any]) -> str:
         received.append(arguments)
