@@ -146,26 +146,14 @@ async def test_tools_and_hooks_wait_as_well() -> None:
     assert (run.text, run.observations) == ("Done.", ("a book",))
 
 
-async def test_an_event_and_an_answer_do_not_replace_each_other() -> None:
-    @step
-    async def waiting() -> str:
-        return await event("paid", str)
-
+async def test_an_event_is_no_answer_and_its_default_fits() -> None:
     @flow(store=LocalLogs())
     async def order() -> str:
         return await event("paid", str)
 
-    @flow
-    async def outer() -> str:
-        return await waiting()
-
     run = await order.run(run_id="o")
     with pytest.raises(ConfigurationError, match="waits by itself"):
         await order.decide("o", {run.pending[0].id: Answer("3")})
-    with pytest.raises(ConfigurationError, match="outer/waiting"):
-        await outer.run()
-    with pytest.raises(ConfigurationError, match="here is none"):
-        await event("paid")
 
     @flow
     async def unfit() -> int:

@@ -1,9 +1,9 @@
 """Whatever a hook returns is used, or named at once: no model gets it, and no conversation that cannot be sent."""
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from inspect import iscoroutinefunction
-from typing import Any
+from typing import Any, cast
 
 import pytest
 from msgspec.structs import replace
@@ -171,41 +171,41 @@ WHOLE: dict[str, Callable[[Messages], Messages]] = {
 }
 
 
-@tool
-def echo_text(text: str) -> str:
-    return text
+def changing(where: str, change: Callable[[Messages], Messages], name: str = "Odd") -> Middleware:
+    """Return a middleware that changes the conversation of a request, or of the run that comes ``out`` of an agent."""
+
+    def changed(value: Any) -> Any:
+        messages = list(value.messages)
+        if "model" in where:
+            return replace(value, messages=Transcript.of(*change(messages))) if len(messages) > 1 else value
+        if isinstance(value, AgentRun):
+            return replace(value, messages=Transcript.of(*change(messages[:-2]), *messages[-2:]))
+        return replace(value, messages=(*change(messages[:-1]), messages[-1]))
+
+    async def hook(self: Middleware, value: Any, ctx: Any) -> Any:
+        return changed(value)
+
+    async def wrap(self: Middleware, value: Any, ctx: Any, inner: Any) -> Any:
+        return changed(await inner(value, ctx)) if "out" in where else await inner(changed(value), ctx)
+
+    code = wrap if where.startswith("wrap") else hook
+    return cast("Middleware", type(name, (Middleware,), {where.partition(",")[0]: code})())
 
 
-class Before(Middleware):
-    name = "Before"
-
-    def __init__(self, change: Callable[[Messages], Messages]) -> None:
-        self.change = change
-
-    async def before_model(self, request: Any, ctx: Any) -> Any:
-        messages = list(request.messages)
-        if len(messages) > 1:
-            return replace(request, messages=Transcript.of(*self.change(messages)))
-        return None
+AT_MODELS = ("before_model", "wrap_model")
+AT_AGENTS = ("before_agent", "wrap_agent", "after_agent", "wrap_agent, out")
 
 
-class Around(Before):
-    name = "Around"
-
-    async def before_model(self, request: Any, ctx: Any) -> Any:
-        return None
-
-    async def wrap_model(self, request: Any, ctx: Any, model: Any) -> Any:
-        return await model(await Before.before_model(self, request, ctx) or request, ctx)
-
-
-MODEL_HOOKS = {"before_model of Before": Before, "wrap_model of Around": Around}
+def around(places: Iterable[str], where: str, change: str, others: int) -> list[Middleware]:
+    """Return a middleware that changes a conversation, in the middle of as many others as there are places, or none."""
+    whole = [changing(other, WHOLE["another question"], "Whole") for other in places] * others
+    return [*whole[: len(whole) // 2], changing(where, {**BROKEN, **WHOLE}[change]), *whole[len(whole) // 2 :]]
 
 
 def run_with(middleware: list[Middleware], streamed: bool) -> tuple[ScriptedModel, AgentRun]:
     calls = [tool_call("echo", id="1", text="a"), tool_call("echo", id="2", text="b")]
     model = ScriptedModel(calls, "end")
-    agent = Agent(model, tools=[echo_text], middleware=middleware)
+    agent = Agent(model, tools=[echo], middleware=middleware)
     listeners: list[Any] = [lambda event: None] if streamed else []
     try:
         return model, asyncio.run(agent.run("go", listeners=listeners))
@@ -215,75 +215,26 @@ def run_with(middleware: list[Middleware], streamed: bool) -> tuple[ScriptedMode
 
 
 @pytest.mark.parametrize(
-    ("change", "hook", "others", "streamed"), sample(pairs(BROKEN, MODEL_HOOKS, [0, 1], [False, True]), 12)
+    ("change", "hook", "others", "streamed"), sample(pairs(BROKEN, AT_MODELS, [0, 1], [False, True]), 12)
 )
 def test_the_hook_that_breaks_a_conversation_is_named(hook: str, change: str, others: int, streamed: bool) -> None:
-    whole = [made(WHOLE["another question"]) for made in MODEL_HOOKS.values()] * others
     with pytest.raises(ConfigurationError, match="cannot be sent") as caught:
-        run_with([*whole[:1], MODEL_HOOKS[hook](BROKEN[change]), *whole[1:]], streamed)
-    assert f"agent/step-2/model: the hook {hook}" in str(caught.value)
+        run_with(around(AT_MODELS, hook, change, others), streamed)
+    assert f"agent/step-2/model: the hook {hook} of Odd" in str(caught.value)
 
 
-@pytest.mark.parametrize(("change", "hook", "streamed"), pairs(WHOLE, MODEL_HOOKS, [False, True]))
+@pytest.mark.parametrize(("change", "hook", "streamed"), pairs(WHOLE, AT_MODELS, [False, True]))
 def test_a_hook_may_change_a_conversation_in_any_other_way(hook: str, change: str, streamed: bool) -> None:
-    model, run = run_with([MODEL_HOOKS[hook](WHOLE[change])], streamed)
+    model, run = run_with([changing(hook, WHOLE[change])], streamed)
     assert run.text == "end"
     asked = [user("go"), *run.messages[1:-1]]
     assert list(model.last.messages) == WHOLE[change](asked)
 
 
-class BeforeAgent(Before):
-    name = "BeforeAgent"
-
-    async def before_model(self, request: Any, ctx: Any) -> Any:
-        return None
-
-    async def before_agent(self, request: Any, ctx: Any) -> Any:
-        return replace(request, messages=tuple(self.change(list(request.messages[:-1]))) + request.messages[-1:])
-
-
-class IntoAgent(BeforeAgent):
-    name = "IntoAgent"
-
-    async def before_agent(self, request: Any, ctx: Any) -> Any:
-        return None
-
-    async def wrap_agent(self, request: Any, ctx: Any, agent: Any) -> Any:
-        return await agent(await BeforeAgent.before_agent(self, request, ctx), ctx)
-
-
-class AfterAgent(BeforeAgent):
-    name = "AfterAgent"
-
-    async def before_agent(self, request: Any, ctx: Any) -> Any:
-        return None
-
-    async def after_agent(self, run: Any, ctx: Any) -> Any:
-        return replace(run, messages=Transcript.of(*self.change(list(run.messages[:-2])), *run.messages[-2:]))
-
-
-class OutOfAgent(AfterAgent):
-    name = "OutOfAgent"
-
-    async def after_agent(self, run: Any, ctx: Any) -> Any:
-        return None
-
-    async def wrap_agent(self, request: Any, ctx: Any, agent: Any) -> Any:
-        return await AfterAgent.after_agent(self, await agent(request, ctx), ctx)
-
-
-AROUND_AGENTS: dict[str, Callable[[Callable[[Messages], Messages]], Before]] = {
-    "before_agent of BeforeAgent": BeforeAgent,
-    "wrap_agent of IntoAgent": IntoAgent,
-    "after_agent of AfterAgent": AfterAgent,
-    "wrap_agent of OutOfAgent": OutOfAgent,
-}
-
-
 def run_earlier(middleware: list[Middleware], depth: int) -> AgentRun:
     """Run an agent that continues a conversation with calls, called by another agent if there is a depth."""
     calls = [tool_call("echo", id="1", text="a"), tool_call("echo", id="2", text="b")]
-    earlier = Agent(ScriptedModel(calls, "end"), tools=[echo_text]).run_sync("go").messages[:-1]
+    earlier = Agent(ScriptedModel(calls, "end"), tools=[echo]).run_sync("go").messages[:-1]
     inner = Agent(ScriptedModel("new"), middleware=middleware, name="inner")
 
     async def ask_inner() -> str:
@@ -295,22 +246,21 @@ def run_earlier(middleware: list[Middleware], depth: int) -> AgentRun:
 
 @pytest.mark.parametrize(
     ("change", "hook", "others", "depth"),
-    each([change for change in BROKEN if change != "nothing"], AROUND_AGENTS, [0, 1], [1, 0, 0]),
+    each([change for change in BROKEN if change != "nothing"], AT_AGENTS, [0, 1], [1, 0, 0]),
 )
 def test_a_hook_around_an_agent_that_breaks_its_conversation_is_named(
     hook: str, change: str, others: int, depth: int
 ) -> None:
-    whole = [made(WHOLE["another question"]) for made in AROUND_AGENTS.values()] * others
     with pytest.raises(ConfigurationError, match="cannot be sent") as caught:
-        run_earlier([*whole[:2], AROUND_AGENTS[hook](BROKEN[change]), *whole[2:]], depth)
-    assert f"inner: the hook {hook}" in str(caught.value)
+        run_earlier(around(AT_AGENTS, hook, change, others), depth)
+    assert f"inner: the hook {hook.partition(',')[0]} of Odd" in str(caught.value)
 
 
-@pytest.mark.parametrize(("change", "hook", "depth"), each(WHOLE, AROUND_AGENTS, [0, 1]))
+@pytest.mark.parametrize(("change", "hook", "depth"), each(WHOLE, AT_AGENTS, [0, 1]))
 def test_a_hook_around_an_agent_may_change_its_conversation_in_any_other_way(
     hook: str, change: str, depth: int
 ) -> None:
-    assert run_earlier([AROUND_AGENTS[hook](WHOLE[change])], depth).messages[-1].text == "new"
+    assert run_earlier([changing(hook, WHOLE[change])], depth).messages[-1].text == "new"
 
 
 async def test_a_hook_that_passes_on_something_else_to_an_agent_is_named() -> None:
@@ -345,8 +295,8 @@ def test_a_rewriting_that_breaks_a_conversation_is_named(rewriting: Rewrite) -> 
 async def test_models_inside_several_wraps_keep_their_facts() -> None:
     """A shared cache takes the name of the model into its key, also through other wraps."""
     shared = everywhere(model=[cache(store=CacheStore())])
-    around = Around(WHOLE["unchanged"])
-    for middleware in ([shared, around], [around, shared]):
+    unchanged = changing("wrap_model", WHOLE["unchanged"])
+    for middleware in ([shared, unchanged], [unchanged, shared]):
         said = [
             (await Agent(ScriptedModel(f"I am {name}", name=name), middleware=middleware).run("Who?")).text
             for name in ("anna", "ben", "anna")

@@ -1,6 +1,7 @@
 """Questions: asked, answered once, checked at the door, used again; in flows, in tools, at the terminal."""
 
 import re
+from collections.abc import Awaitable, Callable
 from datetime import UTC, date, datetime, time, timedelta
 from decimal import Decimal
 from typing import Annotated, Any, Literal
@@ -19,7 +20,7 @@ from ziggurat import Agent, Approve, ConfigurationError, Denied, Deny, ToolCall,
 from ziggurat.agents import Answer, Environment
 from ziggurat.cli.approve import ask_decisions
 from ziggurat.errors import AlreadyDecided
-from ziggurat.flows import ask, flow, gather, step
+from ziggurat.flows import ask, event, flow, gather, sleep, step
 from ziggurat.messages import stops
 from ziggurat.stores import LocalLogs
 from ziggurat.testing import HandClock
@@ -148,26 +149,20 @@ async def test_a_tool_asks_in_the_middle_of_an_agent() -> None:
     assert (done.text, booked) == ("Done.", ["Ada"])
 
 
-async def test_where_nothing_can_wait_for_an_answer() -> None:
+@pytest.mark.parametrize("wait", [lambda: ask("Why?"), lambda: sleep(days=1), lambda: event("paid", str)])
+async def test_nothing_waits_outside_of_a_run_and_in_a_step(wait: Callable[[], Awaitable[Any]]) -> None:
     @step
-    async def asking() -> str:
-        return await ask("Why?")
+    async def waiting() -> str:
+        return str(await wait())
 
     @flow
     async def outer() -> str:
-        return await asking()
+        return await waiting()
 
-    with pytest.raises(ConfigurationError, match="outer/asking"):
+    with pytest.raises(ConfigurationError, match="outer/waiting"):
         await outer.run()
     with pytest.raises(ConfigurationError, match="here is none"):
-        await ask("Why?")
-
-    @flow
-    async def unfit() -> bool:
-        return await ask("Why?", bool, default=wrong("no"))
-
-    with pytest.raises(ConfigurationError, match="default"):
-        await unfit.run()
+        await wait()
 
 
 def _even(number: int) -> int:

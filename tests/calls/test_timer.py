@@ -188,21 +188,6 @@ def test_it_is_not_decided_by_a_person() -> None:
             again(waiting, run, decisions={run.pending[0].id: decision})
 
 
-async def test_where_nothing_can_wait() -> None:
-    @step
-    async def napping() -> None:
-        await sleep(days=1)
-
-    @flow
-    async def outer() -> None:
-        await napping()
-
-    with pytest.raises(ConfigurationError, match="outer/napping"):
-        await outer.run()
-    with pytest.raises(ConfigurationError, match="here is none"):
-        await sleep(days=1)
-
-
 @pytest.mark.parametrize(
     ("wait", "text"),
     [
