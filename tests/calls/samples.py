@@ -9,7 +9,7 @@ from tests.samples import LONG
 STORES = ("memory", "sqlite", "file")
 
 
-def each(*columns: Sequence[Any] | Mapping[Any, Any]) -> list[tuple[Any, ...]]:
+def rows(*columns: Sequence[Any] | Mapping[Any, Any]) -> list[tuple[Any, ...]]:
     """Return rows in which every value of a column stands at least once, or the full product."""
     values = [list(column) for column in columns]
     if LONG:

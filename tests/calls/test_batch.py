@@ -7,7 +7,7 @@ from typing import Any, Literal, TypeVar, cast
 import pytest
 
 from tests.agents.support import assert_sendable, elsewhere, turns
-from tests.calls.samples import STORES, each
+from tests.calls.samples import STORES, rows
 from tests.samples import amount, pairs, sample
 from tests.stores import places
 from tests.stores.places import new_store
@@ -383,7 +383,7 @@ EFFECTS: dict[str, dict[str, Any]] = {
     ("where", "effect", "first", "store"),
     [
         *sample(pairs(NOT_YET, EFFECTS, ["pay", "fail"], KINDS), 12),
-        *each(["tool"], ["none", "repeatable"], ["pay", "fail"], KINDS),  # for the others see test_unknown_outcome
+        *rows(["tool"], ["none", "repeatable"], ["pay", "fail"], KINDS),  # for the others see test_unknown_outcome
     ],
     indirect=["store"],
 )
@@ -418,7 +418,7 @@ async def test_only_a_call_that_began_is_reported_as_interrupted(
 
 @pytest.mark.parametrize(
     ("where", "effect", "cut", "store"),
-    each(["wrap", "layer", "step"], EFFECTS, ["handle", "time"], STORES),
+    rows(["wrap", "layer", "step"], EFFECTS, ["handle", "time"], STORES),
     indirect=["store"],
 )
 async def test_a_call_that_never_began_is_made_when_the_run_goes_on(
@@ -461,7 +461,7 @@ async def test_a_call_that_never_began_is_made_when_the_run_goes_on(
     assert (run.stop, run.pending, paid) == (stops.Completed(), (), ["ann"])
 
 
-@pytest.mark.parametrize(("interrupted", "store"), each(["report", "ask"], STORES), indirect=["store"])
+@pytest.mark.parametrize(("interrupted", "store"), rows(["report", "ask"], STORES), indirect=["store"])
 async def test_a_call_that_is_lost_after_it_never_began_is_unknown(interrupted: Any, store: Any) -> None:
     paid: list[str] = []
 
@@ -510,7 +510,7 @@ async def test_an_agent_that_is_cut_off_before_its_call_began_does_not_call_it_u
     assert run.observations[0].endswith("timed out after 5 s")
 
 
-@pytest.mark.parametrize(("depth", "beside", "store"), each([0, 1, 2], [3, 1], KINDS), indirect=["store"])
+@pytest.mark.parametrize(("depth", "beside", "store"), rows([0, 1, 2], [3, 1], KINDS), indirect=["store"])
 async def test_nobody_is_asked_about_calls_that_wait_when_another_fails(depth: int, beside: int, store: Any) -> None:
     events: list[Event] = []
 

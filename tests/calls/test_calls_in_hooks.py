@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from tests.calls.samples import STORES, each
+from tests.calls.samples import STORES, rows
 from tests.samples import sample
 from tests.stores.places import new_store
 from ziggurat import Agent, Approvals, Budget, Context, Middleware, ModelRequest, ModelResponse, Rule, Usage, tool
@@ -108,7 +108,7 @@ async def _run(agent: Agent, streamed: bool) -> AgentRun:
     return events.response
 
 
-@pytest.mark.parametrize(("where", "streamed"), each(PLACES, [False, True]))
+@pytest.mark.parametrize(("where", "streamed"), rows(PLACES, [False, True]))
 async def test_what_is_spent_there_counts(where: str, streamed: bool) -> None:
     helper = Helper()
     run = await _run(_agent(where, helper), streamed)
@@ -291,7 +291,7 @@ def _limits(kind: str, share: float, whole: _World) -> dict[str, Any]:
     return {kind: limit, "price": _price} if kind == "cost" else {kind: int(limit)}
 
 
-@pytest.mark.parametrize(("where", "kind", "place"), each(ALL_PLACES, MEASURES, STORES), indirect=["place"])
+@pytest.mark.parametrize(("where", "kind", "place"), rows(ALL_PLACES, MEASURES, STORES), indirect=["place"])
 async def test_a_limit_holds_everywhere_and_a_resumed_run_counts_as_a_whole_one(where: str, kind: str) -> None:
     plenty = {"requests": 1_000}
     _, free = await _run_limited(where, False, plenty)

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from tests.calls.samples import STORES, each
+from tests.calls.samples import STORES, rows
 from tests.stores.places import new_store
 from ziggurat import Agent, Approve, Budget, Context, Middleware, ModelResponse, ToolCall, Usage, stack, tool
 from ziggurat.calls.admission import ADMISSION
@@ -106,7 +106,7 @@ def spent_in(ctx: Context) -> float:
     return spending.meters["cost"].spent
 
 
-@pytest.mark.parametrize(("kind", "way", "place"), each(MODELS, WAYS, STORES), indirect=["place"])
+@pytest.mark.parametrize(("kind", "way", "place"), rows(MODELS, WAYS, STORES), indirect=["place"])
 async def test_each_model_is_charged_for_what_it_was_asked(kind: str, way: str) -> None:
     made, expected = MODELS[kind]
     spent: list[float] = []
@@ -152,7 +152,7 @@ class Twice(Middleware):
 
 
 @pytest.mark.parametrize(
-    ("stated", "place"), each(["both", "the second", "nothing", "its own"], STORES), indirect=["place"]
+    ("stated", "place"), rows(["both", "the second", "nothing", "its own"], STORES), indirect=["place"]
 )
 async def test_a_hook_that_asks_twice_hides_no_model(stated: str) -> None:
     routes = fallback(model("cheap", "one", fails()), model("dear", "two"))

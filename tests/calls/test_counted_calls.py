@@ -5,7 +5,7 @@ from typing import Any, get_args
 import pytest
 
 from tests.agents.support import assert_sendable
-from tests.calls.samples import STORES, each
+from tests.calls.samples import STORES, rows
 from tests.hard_cases.support import ByTurn
 from tests.samples import sample
 from tests.stores.places import new_store
@@ -66,7 +66,7 @@ REFUSALS: dict[str, dict[str, Any]] = {
 
 @pytest.mark.parametrize(
     ("refusal", "paused", "place"),
-    each([*REFUSALS, "wrong arguments", "an unknown name"], [False, True], STORES),
+    rows([*REFUSALS, "wrong arguments", "an unknown name"], [False, True], STORES),
     indirect=["place"],
 )
 async def test_refused_calls_of_tools_count_against_no_limit(refusal: str, paused: bool) -> None:
@@ -104,7 +104,7 @@ async def test_refused_calls_of_tools_count_against_no_limit(refusal: str, pause
     assert_sendable(run.messages)
 
 
-@pytest.mark.parametrize(("kind", "raises"), each(get_args(ToolErrorKind), [False, True]))
+@pytest.mark.parametrize(("kind", "raises"), rows(get_args(ToolErrorKind), [False, True]))
 async def test_calls_of_tools_count_however_they_end(raises: bool, kind: ToolErrorKind) -> None:
     made: list[str] = []
 
@@ -233,7 +233,7 @@ async def test_agents_at_the_same_time_stop_at_a_limit_where_they_did_before(pau
     assert (replayed.stop, replayed.usage) == (run.stop, run.usage)
 
 
-@pytest.mark.parametrize(("limit", "place"), each([1, 2, 3, 4], STORES), indirect=["place"])
+@pytest.mark.parametrize(("limit", "place"), rows([1, 2, 3, 4], STORES), indirect=["place"])
 async def test_a_run_that_is_lost_forked_or_replayed_stops_at_a_limit_where_it_did(limit: int) -> None:
     def agent(store: Store) -> Agent:
         inner = Agent(ByTurn(tool_call("look"), "done"), tools=[look], name="inner")

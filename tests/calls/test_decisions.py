@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from tests.calls.samples import STORES, each
+from tests.calls.samples import STORES, rows
 from tests.samples import pairs
 from tests.stores.places import new_store
 from ziggurat import Agent, Approve, ConfigurationError, Context, Deny, Modify, Runnable, Toolbox, stack, tool, user
@@ -95,7 +95,7 @@ async def _ask(agent: Runnable) -> str:
 
 @pytest.mark.parametrize(
     ("change", "depth", "place"),
-    each(['{"to": "ada", "amount": "all"}', '{"amount": 7}', '{"to": "ada", "more": 1}'], [1, 2], STORES),
+    rows(['{"to": "ada", "amount": "all"}', '{"amount": 7}', '{"to": "ada", "more": 1}'], [1, 2], STORES),
     indirect=["place"],
 )
 async def test_what_does_not_fit_a_tool_of_an_agent_in_a_function_is_not_recorded(depth: int, change: str) -> None:
@@ -152,7 +152,7 @@ DECISIONS: list[tuple[str, Decision, list[str] | None]] = [
 ]
 
 
-@pytest.mark.parametrize(("case", "first", "place"), each(DECISIONS, ["decide", "resume"], STORES), indirect=["place"])
+@pytest.mark.parametrize(("case", "first", "place"), rows(DECISIONS, ["decide", "resume"], STORES), indirect=["place"])
 async def test_a_decision_is_carried_out_as_it_was_made_or_refused(
     case: tuple[str, Decision, list[str] | None], first: str
 ) -> None:

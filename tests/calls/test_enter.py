@@ -7,7 +7,7 @@ import pytest
 from msgspec.structs import replace
 
 from tests.agents.support import elsewhere
-from tests.calls.samples import each
+from tests.calls.samples import rows
 from tests.hard_cases.support import ByTurn
 from tests.stores.places import new_store
 from tests.stores.records import journal_of
@@ -288,7 +288,7 @@ def _cut(run: AgentRun, how: str) -> AgentRun:
 STARTS = {"nothing": 3, "the earlier": 1, "the calls": 3, "all but the answer": 0, "more before": 5, "each": 3}
 
 
-@pytest.mark.parametrize(("how", "hook"), each(STARTS, ["after_agent", "wrap_agent"]))
+@pytest.mark.parametrize(("how", "hook"), rows(STARTS, ["after_agent", "wrap_agent"]))
 def test_a_run_whose_messages_a_hook_has_changed_begins_where_its_own_begin(how: str, hook: str) -> None:
     @tool
     def look() -> str:

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from tests.calls.samples import STORES, each
+from tests.calls.samples import STORES, rows
 from tests.samples import pairs
 from tests.stores.places import new_store
 from ziggurat import Agent, Approve, Context, Deny, Event, Middleware, Modify, Rule, Toolbox, ToolCall, ToolError, tool
@@ -102,7 +102,7 @@ def test_a_predicate_may_be_async(verdict: Any) -> None:
 
 
 @pytest.mark.parametrize(
-    ("when", "verdict"), each([_raises, lambda _: None, lambda _: 1, lambda _: "no"], ["allow", "ask", "deny"])
+    ("when", "verdict"), rows([_raises, lambda _: None, lambda _: 1, lambda _: "no"], ["allow", "ask", "deny"])
 )
 def test_where_nobody_can_tell_somebody_is_asked(verdict: Any, when: Any) -> None:
     judgement = _judged(_ctx(Approvals(Rule("pay", verdict, when=when), Rule("pay", "allow"))))
@@ -215,7 +215,7 @@ def _raising(item: PendingItem) -> Approve:
     raise RuntimeError("the desk is closed")
 
 
-@pytest.mark.parametrize(("answer", "asynchronous"), each([True, "approve", None, Approve, [Approve()]], [False, True]))
+@pytest.mark.parametrize(("answer", "asynchronous"), rows([True, "approve", None, Approve, [Approve()]], [False, True]))
 def test_an_approver_that_answers_something_else_approves_nothing(answer: Any, asynchronous: bool) -> None:
     async def later(item: PendingItem) -> Any:
         return answer
@@ -507,7 +507,7 @@ def look() -> str:
 
 
 @pytest.mark.parametrize(
-    ("form", "own"), each(["approver", "approver of models", "rule that asks", "rule that denies"], [False, True])
+    ("form", "own"), rows(["approver", "approver of models", "rule that asks", "rule that denies"], [False, True])
 )
 async def test_an_agent_that_decides_is_not_asked_about_its_own_calls(form: str, own: bool) -> None:
     agent, asked = _decided_on(form, look, own=own)

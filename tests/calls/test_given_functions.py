@@ -9,7 +9,7 @@ from typing import Annotated, Any
 import pytest
 from msgspec import Struct
 
-from tests.calls.samples import STORES, each
+from tests.calls.samples import STORES, rows
 from tests.calls.slips import HERE, Slip
 from tests.stores.places import new_store
 from ziggurat import Agent, Budget, Context, Message, ModelRequest, ModelResponse, Runnable, stack, tool
@@ -194,7 +194,7 @@ def _typed(slip: Slip) -> Agent:
 CODE: dict[str, Callable[[Slip], Runnable]] = {
     **{
         f"{layer} around a {at}": lambda slip, layer=layer, at=at: AT[at](LAYERS[layer](slip))  # type: ignore[misc]
-        for layer, at in each(LAYERS, AT)
+        for layer, at in rows(LAYERS, AT)
     },
     **{
         f"graph, {what}": lambda slip, what=what: _graph(slip, what)  # type: ignore[misc]
@@ -223,7 +223,7 @@ def _nested(code: str, slip: Slip, depth: int) -> Runnable:
     return agent
 
 
-@pytest.mark.parametrize(("code", "depth", "place"), each(CODE, (2, 1), STORES), indirect=["place"])
+@pytest.mark.parametrize(("code", "depth", "place"), rows(CODE, (2, 1), STORES), indirect=["place"])
 async def test_a_mistake_ends_the_outermost_run_which_goes_on_when_it_is_corrected(code: str, depth: int) -> None:
     slip = Slip()
     agent = _nested(code, slip, depth)
@@ -243,7 +243,7 @@ async def test_a_mistake_ends_the_outermost_run_which_goes_on_when_it_is_correct
 
 @pytest.mark.parametrize(
     ("code", "error"),
-    each(
+    rows(
         ["cache.key around a model", "rate_limit.estimate around a agent", "graph, items", "loop"],
         [ToolError, Denied, ServiceError, ConnectionError, TimeoutError],
     ),

@@ -8,7 +8,7 @@ from typing import Any, cast
 import pytest
 from msgspec.structs import replace
 
-from tests.calls.samples import each
+from tests.calls.samples import rows
 from tests.samples import pairs, sample
 from tests.wrong import wrong
 from ziggurat import Agent, AgentRequest, AgentRun, ConfigurationError, Message, Middleware, Runnable, open_stream
@@ -46,7 +46,7 @@ def _agent(hook: str, value: object, depth: int, store: LocalLogs) -> Agent:
     return agent
 
 
-@pytest.mark.parametrize(("hook", "value", "depth"), each(HOOKS, NONSENSE, (0, 2)), ids=repr)
+@pytest.mark.parametrize(("hook", "value", "depth"), rows(HOOKS, NONSENSE, (0, 2)), ids=repr)
 async def test_a_hook_that_returns_nonsense_is_named(hook: str, value: object, depth: int) -> None:
     if isinstance(value, PASSES[hook]):
         return
@@ -96,7 +96,7 @@ def test_a_hook_that_is_not_awaited_is_not_async(hook: str) -> None:
 
 @pytest.mark.parametrize(
     ("value", "at", "store"),
-    each(
+    rows(
         [*NONSENSE, None, Intent("", "x", None, "", ""), Result("elsewhere", "x", None, 1)],
         [Opened, Result],
         [None, "memory:"],
@@ -246,7 +246,7 @@ def run_earlier(middleware: list[Middleware], depth: int) -> AgentRun:
 
 @pytest.mark.parametrize(
     ("change", "hook", "others", "depth"),
-    each([change for change in BROKEN if change != "nothing"], AT_AGENTS, [0, 1], [1, 0, 0]),
+    rows([change for change in BROKEN if change != "nothing"], AT_AGENTS, [0, 1], [1, 0, 0]),
 )
 def test_a_hook_around_an_agent_that_breaks_its_conversation_is_named(
     hook: str, change: str, others: int, depth: int
@@ -256,7 +256,7 @@ def test_a_hook_around_an_agent_that_breaks_its_conversation_is_named(
     assert f"inner: the hook {hook.partition(',')[0]} of Odd" in str(caught.value)
 
 
-@pytest.mark.parametrize(("change", "hook", "depth"), each(WHOLE, AT_AGENTS, [0, 1]))
+@pytest.mark.parametrize(("change", "hook", "depth"), rows(WHOLE, AT_AGENTS, [0, 1]))
 def test_a_hook_around_an_agent_may_change_its_conversation_in_any_other_way(
     hook: str, change: str, depth: int
 ) -> None:

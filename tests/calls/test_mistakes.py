@@ -16,7 +16,7 @@ from typing import Any
 import pytest
 
 from tests.agents.support import elsewhere
-from tests.calls.samples import each
+from tests.calls.samples import rows
 from tests.samples import sample
 from tests.wrong import wrong
 from ziggurat import Agent, AgentRun, Budget, Context, Event, Key, Middleware, ModelRequest, Toolbox, ToolError, tool
@@ -178,7 +178,7 @@ OF_RUNS_WITHIN = ("id within", "blocked loop")
 
 
 @pytest.mark.parametrize(
-    ("where", "mistake"), [row for row in each(PLACES, USE) if row[0] != "model" or row[1] not in OF_RUNS_WITHIN]
+    ("where", "mistake"), [row for row in rows(PLACES, USE) if row[0] != "model" or row[1] not in OF_RUNS_WITHIN]
 )
 def test_a_wrong_use_is_raised_out_of_the_outermost_run(mistake: str, where: str) -> None:
     with pytest.raises(ConfigurationError) as caught:
@@ -186,7 +186,7 @@ def test_a_wrong_use_is_raised_out_of_the_outermost_run(mistake: str, where: str
     assert any(frame.name == "_make" for frame in traceback.extract_tb(caught.value.__traceback__))
 
 
-@pytest.mark.parametrize(("mistake", "where"), each(CODE, TOOLS))
+@pytest.mark.parametrize(("mistake", "where"), rows(CODE, TOOLS))
 async def test_an_error_of_a_tool_is_logged_once_and_in_its_event(
     mistake: str, where: str, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -204,7 +204,7 @@ async def test_an_error_of_a_tool_is_logged_once_and_in_its_event(
     assert f"{HERE}:" in cause.place
 
 
-@pytest.mark.parametrize(("mistake", "where"), each(CODE, RUNS))
+@pytest.mark.parametrize(("mistake", "where"), rows(CODE, RUNS))
 async def test_an_error_that_ends_a_run_is_seen_everywhere(
     mistake: str, where: str, caplog: pytest.LogCaptureFixture
 ) -> None:

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from tests.calls.samples import STORES, each
+from tests.calls.samples import STORES, rows
 from tests.stores.places import new_store
 from ziggurat import Agent, Budget, Context, Middleware, ModelRequest, ModelResponse, Usage, stack, tool
 from ziggurat.agents import Environment
@@ -127,7 +127,7 @@ WAYS: dict[str, tuple[Callable[[Served], dict[str, Any]], int]] = {
 FAILING = {"until it answers": 2, "a layer": 2, "a layer everywhere": 2, "a layer within a hook": 2}
 
 
-@pytest.mark.parametrize(("way", "streamed", "place"), each(WAYS, [False, True], STORES), indirect=["place"])
+@pytest.mark.parametrize(("way", "streamed", "place"), rows(WAYS, [False, True], STORES), indirect=["place"])
 async def test_what_a_model_has_served_counts_once(way: str, streamed: bool) -> None:
     served = Served(FAILING.get(way, 0))
     settings, requests = WAYS[way]
@@ -144,7 +144,7 @@ async def test_what_a_model_has_served_counts_once(way: str, streamed: bool) -> 
 
 
 @pytest.mark.parametrize(
-    ("way", "kind"), each([way for way, (_, requests) in WAYS.items() if requests > 1], ["requests", "tokens"])
+    ("way", "kind"), rows([way for way, (_, requests) in WAYS.items() if requests > 1], ["requests", "tokens"])
 )
 async def test_a_budget_holds_each_time_a_hook_awaits_the_model(way: str, kind: str) -> None:
     settings, requests = WAYS[way]
@@ -236,7 +236,7 @@ ARRANGED: dict[str, Callable[[Any], Any]] = {
 }
 
 
-@pytest.mark.parametrize(("arranged", "limit", "place"), each(ARRANGED, range(1, 7), STORES), indirect=["place"])
+@pytest.mark.parametrize(("arranged", "limit", "place"), rows(ARRANGED, range(1, 7), STORES), indirect=["place"])
 async def test_no_more_requests_are_made_than_the_budget_allows(limit: int, arranged: str) -> None:
     model = ScriptedModel(BUSY, BUSY, tool_call("no"), BUSY, BUSY, always=tool_call("no"))
     agent = Agent(ARRANGED[arranged](model), budget=Budget(requests=limit), store=new_store())
@@ -255,7 +255,7 @@ async def test_what_a_limit_refused_was_no_request() -> None:
     assert (run.text, run.model_calls) == ("done", 1)
 
 
-@pytest.mark.parametrize(("limit", "alternatives"), each(range(1, 6), [2, 3]))
+@pytest.mark.parametrize(("limit", "alternatives"), rows(range(1, 6), [2, 3]))
 async def test_a_race_begins_no_more_calls_than_the_budget_allows(alternatives: int, limit: int) -> None:
     clock = HandClock(auto=True)
     begun: list[float] = []

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from tests.agents.support import assert_sendable
-from tests.calls.samples import STORES, each
+from tests.calls.samples import STORES, rows
 from tests.calls.slips import HERE, Slip
 from tests.stores.places import new_store
 from ziggurat import Agent, Approvals, Budget, Context, Message, Middleware, Runnable, Toolbox, stack, stop_when, tool
@@ -204,7 +204,7 @@ NESTINGS = [("a tool", 2, False), ("a function", 3, True), ("a tool", 1, True), 
 """What is around the code, how deep it is, and whether the run is streamed."""
 
 
-@pytest.mark.parametrize(("code", "nesting", "place"), each(CODE, NESTINGS, STORES), indirect=["place"])
+@pytest.mark.parametrize(("code", "nesting", "place"), rows(CODE, NESTINGS, STORES), indirect=["place"])
 async def test_a_mistake_ends_the_outermost_run_which_goes_on_when_it_is_corrected(
     code: str, nesting: tuple[str, int, bool], caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -242,7 +242,7 @@ async def test_whatever_is_raised_by_accident_is_a_mistake(error: type[Exception
 
 @pytest.mark.parametrize(
     ("code", "error", "around"),
-    each(
+    rows(
         ["instructions", "before_model", "wrap_agent", "output validator", "stop policy", "before_agent"],
         [ToolError, Denied, ServiceError, ConnectionError, TimeoutError],
         ["a tool", "a batch", "a function"],

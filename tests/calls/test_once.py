@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from tests.calls.samples import STORES, each
+from tests.calls.samples import STORES, rows
 from tests.stores.places import new_store
 from ziggurat.agents.agent import Agent
 from ziggurat.agents.flow import flow
@@ -69,7 +69,7 @@ def _replaced(worker: Agent, other: Agent) -> Any:
 
 @pytest.mark.parametrize(
     ("around", "failures", "place"),
-    each([_retried, _awaited_again, _in_a_flow, _replaced], [2, 1], STORES),
+    rows([_retried, _awaited_again, _in_a_flow, _replaced], [2, 1], STORES),
     indirect=["place"],
 )
 async def test_a_try_that_failed_before_anything_was_done_is_no_reason_to_stop_whatever_was_done_later(

@@ -5,7 +5,7 @@ from contextlib import suppress
 
 import pytest
 
-from tests.calls.samples import STORES, each
+from tests.calls.samples import STORES, rows
 from tests.stores.mortal import MortalStore
 from tests.stores.places import new_store
 from ziggurat import Agent, AgentRun, Context, ModelRequest, ModelResponse, Runnable, tool
@@ -49,7 +49,7 @@ def _agent(failure: Callable[[], Exception], store: Store) -> Agent:
     return Agent(asks, tools=[Agent(fails, name="inner")], store=store)
 
 
-@pytest.mark.parametrize(("told", "place"), each(FAILURES, STORES), indirect=["place"])
+@pytest.mark.parametrize(("told", "place"), rows(FAILURES, STORES), indirect=["place"])
 async def test_a_failure_is_told_as_it_was_wherever_the_process_was_lost(told: str) -> None:
     def check(run: AgentRun) -> None:
         assert (run.text, run.observations) == ("done", (told,))

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from tests.calls.samples import each
+from tests.calls.samples import rows
 from tests.stores.places import new_store
 from ziggurat import Agent, AgentRun, Context, Event, Message, ModelRequest, ModelResponse, Runnable, Text, tool
 from ziggurat.events import Delta, Dropped, Fold
@@ -51,7 +51,7 @@ def checked(run: AgentRun) -> AgentRun:
     return run
 
 
-@pytest.mark.parametrize(("calls", "streamed"), each([1, 2], [False, True]))
+@pytest.mark.parametrize(("calls", "streamed"), rows([1, 2], [False, True]))
 async def test_a_later_reply_repeats_a_thought(calls: int, streamed: bool) -> None:
     made = [tool_call("echo", id=str(number), text="a") for number in range(calls)]
     model = Asked(Message("assistant", (THOUGHT, *made)), reply(made[0]), reply("end"))

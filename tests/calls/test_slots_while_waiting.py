@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from tests.calls.samples import each
+from tests.calls.samples import rows
 from tests.hard_cases.support import ByTurn
 from tests.samples import amount
 from tests.turns import until
@@ -124,7 +124,7 @@ WAITING: dict[str, Callable[[World], Any]] = {
 }
 
 
-@pytest.mark.parametrize(("where", "queue"), each(WAITING, [10, 0]))
+@pytest.mark.parametrize(("where", "queue"), rows(WAITING, [10, 0]))
 async def test_others_have_the_slot_while_a_person_decides(where: str, queue: int) -> None:
     world = World()
     world.slots = Bulkhead(1, queue=queue)
@@ -149,7 +149,7 @@ async def test_others_have_the_slot_while_a_person_decides(where: str, queue: in
     world.assert_free()
 
 
-@pytest.mark.parametrize(("where", "decided"), each(WAITING, [False, True]))
+@pytest.mark.parametrize(("where", "decided"), rows(WAITING, [False, True]))
 async def test_who_is_cancelled_while_others_have_the_slot_takes_none(where: str, decided: bool) -> None:
     world = World()
 

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from msgspec import Struct
 
-from tests.calls.samples import STORES, each
+from tests.calls.samples import STORES, rows
 from tests.stores.places import new_store
 from ziggurat import Agent, AgentRun, Approve, Budget, Context, Middleware, Toolbox, ToolCall, Usage, stack, tool
 from ziggurat.agents import Environment
@@ -92,7 +92,7 @@ async def _go_on(world: World, agent: Any, times: int = 9) -> AgentRun:
     return run
 
 
-@pytest.mark.parametrize(("fails", "attempts", "place"), each([1, 2, 3], [2, 1], STORES), indirect=["place"])
+@pytest.mark.parametrize(("fails", "attempts", "place"), rows([1, 2, 3], [2, 1], STORES), indirect=["place"])
 async def test_failed_tries_count_when_the_run_goes_on(fails: int, attempts: int) -> None:
     world, store = World(), new_store()
     model = world.model("desk", tool_call("sign"), "done", fails=fails)
@@ -329,7 +329,7 @@ class Watched:
         self.agent = Agent(answers, tools=tools, middleware=[Notes()], budget=budget, store=store, name="desk")
 
 
-@pytest.mark.parametrize(("seed", "nested", "place"), each(range(4), [False, True], STORES), indirect=["place"])
+@pytest.mark.parametrize(("seed", "nested", "place"), rows(range(4), [False, True], STORES), indirect=["place"])
 async def test_the_live_count_and_the_count_after_a_resume_agree(nested: bool, seed: int) -> None:
     kinds = Random(seed).choices(KINDS, k=6) if seed else list(KINDS)
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from tests.calls.samples import each
+from tests.calls.samples import rows
 from tests.calls.test_step import again
 from tests.hard_cases.support import ByTurn
 from tests.samples import sample
@@ -31,7 +31,7 @@ LENGTHS: dict[str, tuple[Callable[[], Awaitable[None]], float]] = {
 }
 
 
-@pytest.mark.parametrize(("length", "place"), each(LENGTHS, sample(["by reference", *PLACES], 2)), indirect=["place"])
+@pytest.mark.parametrize(("length", "place"), rows(LENGTHS, sample(["by reference", *PLACES], 2)), indirect=["place"])
 async def test_a_run_waits_until_its_time_and_needs_no_process_meanwhile(place: str, length: str) -> None:
     wait, seconds = LENGTHS[length]
     made: list[str] = []

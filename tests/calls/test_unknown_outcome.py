@@ -9,7 +9,7 @@ import httpx
 import pytest
 from msgspec import Struct
 
-from tests.calls.samples import STORES, each
+from tests.calls.samples import STORES, rows
 from tests.hard_cases.support import results
 from tests.samples import pairs, sample
 from tests.stores.places import new_store
@@ -129,7 +129,7 @@ def _agent(world: World, arranged: str = "plain", **settings: Any) -> Agent:
     return Agent(model, tools=[ARRANGED[arranged](world.pay())], store=world.store, **settings)
 
 
-@pytest.mark.parametrize(("error", "arranged", "place"), each(LOST, ARRANGED, STORES), indirect=["place"])
+@pytest.mark.parametrize(("error", "arranged", "place"), rows(LOST, ARRANGED, STORES), indirect=["place"])
 def test_what_was_lost_is_reported_as_unknown_and_done_once(error: str, arranged: str) -> None:
     world = World(error)
     run = world.run(_agent(world, arranged))
@@ -139,7 +139,7 @@ def test_what_was_lost_is_reported_as_unknown_and_done_once(error: str, arranged
     assert len(world.paid) == 1
 
 
-@pytest.mark.parametrize(("error", "arranged", "place"), each(LOST, [*ARRANGED][::-1], STORES), indirect=["place"])
+@pytest.mark.parametrize(("error", "arranged", "place"), rows(LOST, [*ARRANGED][::-1], STORES), indirect=["place"])
 def test_a_person_is_asked_what_came_of_it(error: str, arranged: str) -> None:
     world = World(error, "ask")
     agent = _agent(world, arranged)
@@ -190,7 +190,7 @@ def test_what_did_not_happen_and_is_lost_again_is_asked_again(arranged: str) -> 
 
 
 @pytest.mark.parametrize(
-    ("error", "arranged", "interrupted"), each(KNOWN, ["plain", "retry", "fallback"], ["report", "ask"])
+    ("error", "arranged", "interrupted"), rows(KNOWN, ["plain", "retry", "fallback"], ["report", "ask"])
 )
 def test_a_failure_that_the_tool_knows_is_a_failure(error: str, interrupted: Interrupted, arranged: str) -> None:
     world = World(error, interrupted)
@@ -359,7 +359,7 @@ def test_another_agent_is_asked_when_nothing_was_done() -> None:
 
 @pytest.mark.parametrize(
     ("result", "where"),
-    each(["paid", "Receipt", "nothing", "known", "lost"], ["tool", "flow", "agent in a flow"]),
+    rows(["paid", "Receipt", "nothing", "known", "lost"], ["tool", "flow", "agent in a flow"]),
 )
 def test_a_step_that_acts_once_only_is_told_of_like_a_tool(where: str, result: str) -> None:
     paid: list[int] = []
@@ -403,7 +403,7 @@ def test_a_step_that_acts_once_only_is_told_of_like_a_tool(where: str, result: s
         assert (results(run)[0].error == "interrupted") is (result == "lost")
 
 
-@pytest.mark.parametrize(("error", "interrupted"), each(KNOWN, ["report", "ask"]))
+@pytest.mark.parametrize(("error", "interrupted"), rows(KNOWN, ["report", "ask"]))
 def test_a_failure_that_the_tool_knows_and_that_ends_its_agent_is_known(error: str, interrupted: Interrupted) -> None:
     world = World(error, interrupted)
     box = Toolbox([world.pay()], on_error="raise")
@@ -413,7 +413,7 @@ def test_a_failure_that_the_tool_knows_and_that_ends_its_agent_is_known(error: s
     assert (run.stop, run.observations, len(world.paid)) == (stops.Completed(), ("done",), 1)
 
 
-@pytest.mark.parametrize(("error", "interrupted"), each(KNOWN, ["ask", "report"]))
+@pytest.mark.parametrize(("error", "interrupted"), rows(KNOWN, ["ask", "report"]))
 def test_a_run_that_a_known_failure_has_ended_goes_on_with_it(error: str, interrupted: Interrupted) -> None:
     world = World(error, interrupted)
 

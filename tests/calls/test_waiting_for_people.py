@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from tests.calls.samples import STORES, each
+from tests.calls.samples import STORES, rows
 from tests.hard_cases.support import ByTurn
 from tests.samples import pairs
 from tests.stores.places import new_store
@@ -111,7 +111,7 @@ LIMITS = (
 )  # fmt: skip
 
 
-@pytest.mark.parametrize(("limit", "person", "place"), each(LIMITS, ["async", "sync"], STORES), indirect=["place"])
+@pytest.mark.parametrize(("limit", "person", "place"), rows(LIMITS, ["async", "sync"], STORES), indirect=["place"])
 async def test_a_person_may_take_any_time_under_any_limit_and_work_may_not(
     limit: Callable[[World, float], Any], person: str
 ) -> None:
