@@ -11,7 +11,7 @@ from tests.calls.samples import STORES, rows
 from tests.samples import amount, pairs, sample
 from tests.stores import places
 from tests.stores.places import new_store
-from ziggurat import Agent, Approve, Context, Deny, Event, Runnable, Service, Toolbox, ToolError, layer, stack, tool
+from ziggurat import Agent, Approve, Context, Deny, Event, Runnable, Service, Toolbox, layer, stack, tool
 from ziggurat.agents import AgentRun, Approvals, Decision, Environment, PendingItem, Rule
 from ziggurat.core import LocalJournal
 from ziggurat.core.entries import Result
@@ -21,7 +21,6 @@ from ziggurat.flows import flow, step
 from ziggurat.layers import timeout
 from ziggurat.messages import assistant, stops
 from ziggurat.middleware import Middleware
-from ziggurat.models import ScriptedReply
 from ziggurat.stores import LocalLogs
 from ziggurat.testing import HandClock, ScriptedModel, assert_no_leaks
 from ziggurat.tools import ToolCall, ToolResult, quorum, tool_call
@@ -156,14 +155,6 @@ def test_unknown_tools_get_near_names() -> None:
     assert "echo" in run.observations[0]
 
 
-def test_tool_errors_keep_their_kind() -> None:
-    async def limited() -> str:
-        raise ToolError("slow down", kind="transient", retry_after=3)
-
-    run = Agent(ScriptedModel(tool_call("limited"), "done"), tools=[limited]).run_sync("go")
-    assert run.messages[2].tool_results[0].error == "transient"
-
-
 async def test_calls_that_fail_fast_cancelled_are_counted_and_told_of_as_they_are_on_resume() -> None:
     @tool
     async def fails() -> str:
@@ -174,12 +165,10 @@ async def test_calls_that_fail_fast_cancelled_are_counted_and_told_of_as_they_ar
         await asyncio.get_running_loop().create_future()
         return ""
 
-    replies: list[ScriptedReply] = [
-        assistant(tool_call("fails", id="1"), tool_call("waits", id="2")),
-        ConnectionError("lost"),
-        "done",
-    ]
-    agent = Agent(ScriptedModel(*replies), tools=Toolbox([fails, waits], join="fail_fast"))
+    calls = assistant(tool_call("fails", id="1"), tool_call("waits", id="2"))
+    agent = Agent(
+        ScriptedModel(calls, ConnectionError("lost"), "done"), tools=Toolbox([fails, waits], join="fail_fast")
+    )
 
     ended: list[str] = []
 

@@ -1,15 +1,17 @@
 """Approval rules and the gate of tool calls: which rule wins, who decides, and only the approved call is executed."""
 
 import asyncio
+import random
 import re
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from typing import Any
 
 import pytest
 from msgspec.structs import replace
 
+from tests.calls.approval_races import EVIL, KINDS, World, evil, race
 from tests.calls.samples import STORES, rows
-from tests.samples import pairs
+from tests.samples import amount, pairs
 from tests.stores.places import new_store
 from ziggurat import Agent, Approve, Context, Deny, Event, Middleware, Modify, Rule, Toolbox, ToolCall, ToolError, tool
 from ziggurat.agents import Approvals, Decision, PendingItem
@@ -528,3 +530,29 @@ async def test_a_call_of_an_agent_that_decides_may_wait_for_a_person() -> None:
     (item,) = run.pending
     run = await agent.resume(run.id, {item.id: Approve()})
     assert (run.observations, asked) == (("worked",), ["asked", "asked", "seen"])
+
+
+RACES = amount(20, 50)
+
+
+@pytest.mark.parametrize("kind", KINDS, ids=lambda kind: kind.__name__)
+def test_what_was_not_approved_is_not_executed(kind: Callable[[World], Awaitable[None]]) -> None:
+    outcome = race(kind, RACES, seed=7)
+    assert outcome["races"] == RACES
+    assert outcome["attacks"] >= RACES * 0.6, "most races must see the attack"
+    assert outcome["unapproved"] == 0
+
+
+@pytest.mark.parametrize(
+    "kind", ["shared_mapping", "call_of_the_model", "call_that_is_shown", "hook_in_another_task", "tool_replaced"]
+)
+def test_what_was_approved_is_executed_although_it_is_attacked(kind: str) -> None:
+    (attack,) = [each for each in KINDS if each.__name__ == kind]
+    assert race(attack, RACES, seed=3)["executed"] == RACES
+
+
+async def test_an_execution_without_approval_would_be_seen() -> None:
+    world = World(random.Random(1))
+
+    await world.pay(evil(), Context("run"))
+    assert (world.executed, world.unapproved) == ([EVIL], 1)

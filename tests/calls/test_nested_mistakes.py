@@ -65,28 +65,14 @@ def _talker(name: str) -> Agent:
 
 def _with_hook(hook: str) -> Callable[[PayingSlip], Runnable]:
     def make(slip: PayingSlip) -> Runnable:
-        async def called(self: Middleware, value: Any, ctx: Context) -> None:
+        async def called(self: Middleware, value: Any, ctx: Context, *inner: Any) -> Any:
             slip.make()
+            return await inner[0](value, ctx) if inner else None
 
-        async def wraps(self: Middleware, request: Any, ctx: Context, inner: Any) -> Any:
-            slip.make()
-            return await inner(request, ctx)
-
-        def of_a_reply(self: Middleware, ctx: Context) -> None:
-            slip.make()
-
-        code: Any = of_a_reply if hook == "deltas" else wraps if hook.startswith("wrap") else called
+        code: Any = (lambda self, ctx: slip.make()) if hook == "deltas" else called
         return slip.agent(middleware=[type("Slipping", (Middleware,), {hook: code})()])
 
     return make
-
-
-def _picked(slip: PayingSlip) -> Callable[[Any, Context], str]:
-    def pick(request: Any, ctx: Context) -> str:
-        slip.make()
-        return "only"
-
-    return pick
 
 
 CODE: dict[str, Callable[[PayingSlip], Runnable]] = {
@@ -98,8 +84,8 @@ CODE: dict[str, Callable[[PayingSlip], Runnable]] = {
     "approver of a model": lambda slip: slip.agent(
         approvals=Approvals(Rule("*", stage="model"), approver=slip.returning(Approve()))
     ),
-    "pick of an agent": lambda slip: Runnable(steer(_picked(slip), only=slip.agent()), name="inner"),
-    "pick of a model": lambda slip: slip.agent(model=steer(_picked(slip), only=_turns)),
+    "pick of an agent": lambda slip: Runnable(steer(slip.returning("only"), only=slip.agent()), name="inner"),
+    "pick of a model": lambda slip: slip.agent(model=steer(slip.returning("only"), only=_turns)),
     "speaker": lambda slip: group_chat(_talker("a"), _talker("b"), speaker=slip.returning(None), name="inner"),
     "until": lambda slip: group_chat(_talker("a"), _talker("b"), until=slip.returning(True), name="inner"),
     "visibility": lambda slip: group_chat(
@@ -169,25 +155,18 @@ def _with_layers(inner: Runnable, name: str, **settings: Any) -> Runnable:
     return _as_tool(Runnable(guarded, name="guarded"), name, **settings)
 
 
-AROUND: dict[str, Callable[..., Runnable]] = {
-    "a tool": _as_tool,
-    "a batch": _beside_others,
-    "a function": _in_a_function,
-    "a task group": _in_a_task_group,
-    "on_error": _raising,
-    "a background team": _in_the_background,
-    "a debate": _in_a_debate,
-    "a flow": _in_a_flow,
-    "layers": _with_layers,
-}
+AROUND: tuple[Callable[..., Runnable], ...] = (
+    _as_tool, _beside_others, _in_a_function, _in_a_task_group, _raising, _in_the_background, _in_a_debate, _in_a_flow,
+    _with_layers,
+)  # fmt: skip
 
 
-def _nested(inner: Runnable, around: str, depth: int) -> Runnable:
+def _nested(inner: Runnable, around: Callable[..., Runnable], depth: int) -> Runnable:
     """Return an agent with another one so many levels below, the innermost of which is what is said."""
     outer = inner
     for level in range(1, depth + 1):
         settings = {"store": new_store()} if level == depth else {}
-        outer = (AROUND[around] if level == 1 else _as_tool)(outer, f"level-{level}", **settings)
+        outer = (around if level == 1 else _as_tool)(outer, f"level-{level}", **settings)
     return outer
 
 
@@ -200,13 +179,18 @@ async def _run(agent: Runnable, streamed: bool) -> AgentRun:
     return events.response
 
 
-NESTINGS = [("a tool", 2, False), ("a function", 3, True), ("a tool", 1, True), *((name, 1, False) for name in AROUND)]
+NESTINGS = [
+    (_as_tool, 2, False),
+    (_in_a_function, 3, True),
+    (_as_tool, 1, True),
+    *((make, 1, False) for make in AROUND),
+]
 """What is around the code, how deep it is, and whether the run is streamed."""
 
 
 @pytest.mark.parametrize(("code", "nesting", "place"), rows(CODE, NESTINGS, STORES), indirect=["place"])
 async def test_a_mistake_ends_the_outermost_run_which_goes_on_when_it_is_corrected(
-    code: str, nesting: tuple[str, int, bool], caplog: pytest.LogCaptureFixture
+    code: str, nesting: tuple[Callable[..., Runnable], int, bool], caplog: pytest.LogCaptureFixture
 ) -> None:
     around, depth, streamed = nesting
     slip = PayingSlip()
@@ -236,7 +220,7 @@ async def test_a_mistake_ends_the_outermost_run_which_goes_on_when_it_is_correct
 
 @pytest.mark.parametrize("error", [KeyError, TypeError, AttributeError, OSError, ZeroDivisionError, AssertionError])
 async def test_whatever_is_raised_by_accident_is_a_mistake(error: type[Exception]) -> None:
-    run = await _run(_nested(CODE["instructions"](PayingSlip(lambda: error("slip"))), "a function", 2), False)
+    run = await _run(_nested(CODE["instructions"](PayingSlip(lambda: error("slip"))), _in_a_function, 2), False)
     assert run.stop == stops.Failed(str(error("slip")), error.__name__)
 
 
@@ -245,11 +229,11 @@ async def test_whatever_is_raised_by_accident_is_a_mistake(error: type[Exception
     rows(
         ["instructions", "before_model", "wrap_agent", "output validator", "stop policy", "before_agent"],
         [ToolError, Denied, ServiceError, ConnectionError, TimeoutError],
-        ["a tool", "a batch", "a function"],
+        [_as_tool, _beside_others, _in_a_function],
     ),
 )
 async def test_an_error_on_purpose_and_a_lost_connection_are_results(
-    code: str, error: type[Exception], around: str
+    code: str, error: type[Exception], around: Callable[..., Runnable]
 ) -> None:
     run = await _run(_nested(CODE[code](PayingSlip(lambda: error("slip"))), around, 1), False)
     assert run.stop == stops.Completed()

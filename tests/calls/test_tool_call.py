@@ -324,6 +324,7 @@ async def test_beginning_and_end_are_told(fails: bool) -> None:
     assert started == ToolStarted("run/tool", ToolCall("1", "look"))
     assert isinstance(ended, ToolEnded)
     assert ended.result == result
+    assert result.error == ("transient" if fails else None)
     assert not ended.replayed
 
 
