@@ -1,6 +1,7 @@
 """What was spent before a failure, on cancelled calls and in `Context.once` counts when a run goes on."""
 
 import asyncio
+from collections.abc import Sequence
 from contextlib import suppress
 from random import Random
 from typing import Any
@@ -31,7 +32,12 @@ class World:
         self.clock = HandClock(auto=True)
         self.usage: dict[str, Usage] = {}
         self.calls: dict[str, int] = {}
-        self.charged: list[float] = []
+        self.store = new_store()
+
+    def desk(self, model: Any, *tools: Any, middleware: Sequence[Middleware] = (), **settings: Any) -> Agent:
+        """Return a new object for an agent that counts what it spends."""
+        noted = [self.notes(), *middleware]
+        return Agent(model, name="desk", tools=tools, middleware=noted, budget=PLENTY, store=self.store, **settings)
 
     def model(self, name: str, *turns: Any, fails: int = 0, slow: int = 0) -> Any:
         async def answer(request: ModelRequest, ctx: Context) -> ModelResponse:
@@ -94,43 +100,35 @@ async def _go_on(world: World, agent: Any, times: int = 9) -> AgentRun:
 
 @pytest.mark.parametrize(("fails", "attempts", "place"), rows([1, 2, 3], [2, 1], STORES), indirect=["place"])
 async def test_failed_tries_count_when_the_run_goes_on(fails: int, attempts: int) -> None:
-    world, store = World(), new_store()
+    world = World()
     model = world.model("desk", tool_call("sign"), "done", fails=fails)
-
-    def agent() -> Agent:
-        tried = stack(model, retry(attempts=attempts, base=0))
-        return Agent(tried, name="desk", tools=[sign], middleware=[world.notes()], budget=PLENTY, store=store)
-
-    run = await _go_on(world, agent)
+    tried = stack(model, retry(attempts=attempts, base=0))
+    run = await _go_on(world, lambda: world.desk(tried, sign))
     assert run.text == "done"
     assert run.model_calls == 2 + fails
 
 
 @pytest.mark.parametrize("where", ["before_agent", "after_agent", "on_error", "before_model", "instructions"])
 async def test_what_hooks_have_spent_before_a_failure_counts(where: str) -> None:
-    world, store = World(), new_store()
+    world = World()
     helper = Agent(world.model("helper", "helped", fails=1), name="helper")
     model = world.model("desk", tool_call("sign"), "done", fails=2)
 
-    async def instructions(ctx: Context) -> str:
-        return (await helper.run("x")).text
-
-    async def hook(self: Middleware, value: Any, ctx: Context) -> None:
-        await helper.run("x")
-
-    own = [] if where == "instructions" else [type("Asking", (Middleware,), {where: hook})()]
+    async def asks(*_: Any) -> Any:
+        run = await helper.run("x")
+        return run.text if where == "instructions" else None
 
     def agent() -> Agent:
-        settings: dict[str, Any] = {"instructions": instructions} if where == "instructions" else {}
-        middleware = [world.notes(), *own]
-        return Agent(model, name="desk", tools=[sign], middleware=middleware, budget=PLENTY, store=store, **settings)
+        if where == "instructions":
+            return world.desk(model, sign, instructions=asks)
+        return world.desk(model, sign, middleware=[type("Asking", (Middleware,), {where: asks})()])
 
     assert (await _go_on(world, agent)).text == "done"
 
 
 @pytest.mark.parametrize("around", ["model", "agent", "tool", "race", "race within", "race after a failure"])
 async def test_calls_that_a_time_limit_cancelled_count_when_the_run_goes_on(around: str) -> None:
-    world, store = World(), new_store()
+    world = World()
     model = world.model("helper", "helped", slow=2)
     if around == "model":
         model = stack(model, timeout(seconds=5))
@@ -145,8 +143,7 @@ async def test_calls_that_a_time_limit_cancelled_count_when_the_run_goes_on(arou
     turns = [tool_call("helper", input="x"), tool_call("sign"), "done"]
 
     def agent() -> Agent:
-        desk = world.model("desk", *turns)
-        return Agent(desk, name="desk", tools=[asked, sign], middleware=[world.notes()], budget=PLENTY, store=store)
+        return world.desk(world.model("desk", *turns), asked, sign)
 
     environment = Environment(clock=world.clock)
     run = await agent().run("go", run_id="r", environment=environment)
@@ -159,26 +156,21 @@ async def test_calls_that_a_time_limit_cancelled_count_when_the_run_goes_on(arou
 
 
 async def test_a_call_that_the_time_of_the_run_cancelled_counts_when_it_goes_on() -> None:
-    world, store = World(), new_store()
+    world = World()
     model = world.model("desk", "done", slow=1)
     times = iter([5.0, 500.0, 500.0])
-
-    def agent() -> Agent:
-        settings: dict[str, Any] = {"middleware": [world.notes()], "budget": PLENTY, "store": store}
-        return Agent(model, name="desk", timeout=next(times), **settings)
-
-    assert (await _go_on(world, agent)).model_calls == 2
+    assert (await _go_on(world, lambda: world.desk(model, timeout=next(times)))).model_calls == 2
 
 
 @pytest.mark.parametrize("fails", [1, 3])
 async def test_a_run_that_a_failed_agent_has_ended_asks_that_agent_again(fails: int) -> None:
-    world, store = World(), new_store()
+    world = World()
     helper = Agent(world.model("helper", tool_call("look"), "helped", fails=fails), name="helper", tools=[look])
     model = world.model("desk", tool_call("helper", input="x"), "done")
 
     def agent() -> Agent:
         tools = Toolbox([helper], on_error="raise")
-        return Agent(model, name="desk", tools=tools, middleware=[world.notes()], budget=PLENTY, store=store)
+        return Agent(model, name="desk", tools=tools, middleware=[world.notes()], budget=PLENTY, store=world.store)
 
     run = await _go_on(world, agent)
     assert (run.text, run.observations) == ("done", ("helped",))
@@ -190,9 +182,16 @@ async def look() -> str:
     return "seen"
 
 
+async def _assert_cancelled(world: World, agent: Agent, handle: Any) -> None:
+    run = await handle.result()
+    assert isinstance(run.stop, stops.Cancelled)
+    assert (run.usage.requests, run.usage.total) == world.spent
+    assert (await agent.replay("r")).usage == run.usage
+
+
 @pytest.mark.parametrize("within", [False, True])
 async def test_a_call_that_states_its_cost_as_it_is_cancelled_counts_once(within: bool) -> None:
-    world, store = World(), new_store()
+    world = World()
 
     async def model(request: ModelRequest, ctx: Context) -> ModelResponse:
         world.usage["helper"] = COST
@@ -210,20 +209,15 @@ async def test_a_call_that_states_its_cost_as_it_is_cancelled_counts_once(within
         await helper.run("x")
 
     asking = [type("Asking", (Middleware,), {"before_model": hook})()] if within else []
-    agent = Agent(world.model("desk", "done") if within else model, name="desk", middleware=asking, store=store)
+    agent = Agent(world.model("desk", "done") if within else model, name="desk", middleware=asking, store=world.store)
 
-    handle: Any = None
-
-    handle = agent.start("go", run_id="r")
-    run = await handle.result()
-    assert isinstance(run.stop, stops.Cancelled)
-    assert (run.usage.requests, run.usage.total) == world.spent
-    assert (await agent.replay("r")).usage == run.usage
+    handle: Any = agent.start("go", run_id="r")
+    await _assert_cancelled(world, agent, handle)
 
 
 @pytest.mark.parametrize("other", ["answers", "fails", "goes on"])
 async def test_an_answer_that_comes_as_a_race_is_cancelled_counts(other: str) -> None:
-    world, store = World(), new_store()
+    world = World()
     both = asyncio.Event()
 
     async def one(request: ModelRequest, ctx: Context) -> ModelResponse:
@@ -243,15 +237,10 @@ async def test_an_answer_that_comes_as_a_race_is_cancelled_counts(other: str) ->
             raise error
         return ModelResponse(assistant("done"), "stop", COST)
 
-    agent = Agent(hedge(one, another, delay=0), name="desk", store=store)
+    agent = Agent(hedge(one, another, delay=0), name="desk", store=world.store)
 
-    handle: Any = None
-
-    handle = agent.start("go", run_id="r")
-    run = await handle.result()
-    assert isinstance(run.stop, stops.Cancelled)
-    assert (run.usage.requests, run.usage.total) == world.spent
-    assert (await agent.replay("r")).usage == run.usage
+    handle: Any = agent.start("go", run_id="r")
+    await _assert_cancelled(world, agent, handle)
 
 
 OWN = Usage(3, 2, requests=1)
