@@ -187,7 +187,7 @@ class Schedule:
 @pytest.mark.parametrize("limited", [True, False])
 @settings(max_examples=amount(15, 60))
 @given(data=st.data(), limit=st.integers(1_000, 9_000), events=st.lists(st.booleans(), max_size=30))
-def test_a_run_is_over_its_limit_only_by_what_calls_in_progress_use_beyond_what_was_reserved(
+def test_calls_in_progress_exceed_a_limit_by_what_they_use_beyond_their_reservations(
     limited: bool, beyond: int, data: st.DataObject, limit: int, events: list[bool]
 ) -> None:
     def draw(most: int) -> int:
@@ -209,9 +209,7 @@ def test_a_run_is_over_its_limit_only_by_what_calls_in_progress_use_beyond_what_
 @pytest.mark.parametrize("limited", [True, False])
 @settings(max_examples=amount(10, 40))
 @given(data=st.data(), limit=st.integers(1_000, 9_000), calls=st.integers(0, 15))
-def test_calls_one_after_another_are_over_by_one_calls_excess_at_most(
-    limited: bool, data: st.DataObject, limit: int, calls: int
-) -> None:
+def test_calls_in_a_row_exceed_a_limit_by_one_call(limited: bool, data: st.DataObject, limit: int, calls: int) -> None:
     schedule = Schedule(lambda most: data.draw(st.integers(0, most)), limit, limited=limited, beyond=50)
     most = 0
     for _ in range(calls):

@@ -376,9 +376,7 @@ EFFECTS: dict[str, dict[str, Any]] = {
     ],
     indirect=["store"],
 )
-async def test_only_a_call_that_began_is_reported_as_interrupted(
-    where: str, first: str, effect: str, store: Any
-) -> None:
+async def test_a_call_is_interrupted_if_it_has_begun(where: str, first: str, effect: str, store: Any) -> None:
     told = BEGUN if where == "tool" else NOT_BEGUN
     held = Held()
 
@@ -410,9 +408,7 @@ async def test_only_a_call_that_began_is_reported_as_interrupted(
     rows(["wrap", "layer", "step"], EFFECTS, ["handle", "time"], STORES),
     indirect=["store"],
 )
-async def test_a_call_that_never_began_is_made_when_the_run_goes_on(
-    cut: str, where: str, effect: str, store: Any
-) -> None:
+async def test_a_call_that_had_not_begun_is_made_on_resume(cut: str, where: str, effect: str, store: Any) -> None:
     paid: list[str] = []
     clock = HandClock()
 
@@ -478,9 +474,7 @@ async def test_a_call_that_is_lost_after_it_never_began_is_unknown(interrupted: 
 
 
 @pytest.mark.parametrize("interrupted", ["report", "ask"])
-async def test_an_agent_that_is_cut_off_before_its_call_began_does_not_call_it_unknown(
-    interrupted: Any, store: Any
-) -> None:
+async def test_a_time_limit_before_a_call_leaves_nothing_unknown(interrupted: Any, store: Any) -> None:
     clock = HandClock()
 
     held = Held()

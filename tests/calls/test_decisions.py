@@ -160,7 +160,7 @@ DECISIONS: list[tuple[str, Decision, list[str] | None]] = [
 
 
 @pytest.mark.parametrize(("case", "first", "place"), rows(DECISIONS, ["decide", "resume"], STORES), indirect=["place"])
-async def test_a_decision_is_carried_out_as_it_was_made_or_refused(
+async def test_a_masked_decision_is_carried_out_or_refused(
     case: tuple[str, Decision, list[str] | None], first: str
 ) -> None:
     """With None for what is done, the decision is refused, and the call waits as before."""
@@ -196,9 +196,7 @@ async def test_a_decision_is_carried_out_as_it_was_made_or_refused(
 
 @pytest.mark.parametrize("masked", [False, True])
 @pytest.mark.parametrize("until", [Pending, Decided, Intent])
-def test_what_an_approver_changed_is_run_as_it_was_changed_or_not_after_a_crash(
-    until: type[JournalEntry], masked: bool
-) -> None:
+def test_a_masked_change_is_not_run_after_a_crash(until: type[JournalEntry], masked: bool) -> None:
     """The process is lost after the entry `until` is on record."""
     approvals = Approvals(approver=lambda item: Modify({"to": SECRET}))
     redaction = Redaction(SECRET if masked else "another")

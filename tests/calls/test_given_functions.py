@@ -224,7 +224,7 @@ def _nested(code: str, slip: Slip, depth: int) -> Runnable:
 
 
 @pytest.mark.parametrize(("code", "depth", "place"), rows(CODE, (2, 1), STORES), indirect=["place"])
-async def test_a_mistake_ends_the_outermost_run_which_goes_on_when_it_is_corrected(code: str, depth: int) -> None:
+async def test_a_mistake_ends_the_outermost_run_until_it_is_corrected(code: str, depth: int) -> None:
     slip = Slip()
     agent = _nested(code, slip, depth)
 
@@ -248,7 +248,7 @@ async def test_a_mistake_ends_the_outermost_run_which_goes_on_when_it_is_correct
         [ToolError, Denied, ServiceError, ConnectionError, TimeoutError],
     ),
 )
-async def test_an_error_on_purpose_and_a_lost_connection_are_results(code: str, error: type[Exception]) -> None:
+async def test_errors_on_purpose_are_results(code: str, error: type[Exception]) -> None:
     run = await _nested(code, Slip(lambda: error("slip")), 1).run("go")
     assert run.stop == stops.Completed()
     assert any("slip" in text for text in run.observations)

@@ -103,9 +103,7 @@ def test_a_hook_that_is_not_awaited_is_not_async(hook: str) -> None:
     ),
     ids=repr,
 )
-async def test_a_hook_that_records_something_else_is_named(
-    value: Any, at: type[JournalEntry], store: str | None
-) -> None:
+async def test_a_hook_with_a_wrong_entry_is_named(value: Any, at: type[JournalEntry], store: str | None) -> None:
     class Odd(Middleware):
         def on_record(self, entry: JournalEntry) -> JournalEntry:
             return wrong(value) if isinstance(entry, at) else entry
@@ -248,7 +246,7 @@ def run_earlier(middleware: list[Middleware], depth: int) -> AgentRun:
     ("change", "hook", "others", "depth"),
     rows([change for change in BROKEN if change != "nothing"], AT_AGENTS, [0, 1], [1, 0, 0]),
 )
-def test_a_hook_around_an_agent_that_breaks_its_conversation_is_named(
+def test_a_hook_that_breaks_the_conversation_of_an_agent_is_named(
     hook: str, change: str, others: int, depth: int
 ) -> None:
     with pytest.raises(ConfigurationError, match="cannot be sent") as caught:
@@ -257,9 +255,7 @@ def test_a_hook_around_an_agent_that_breaks_its_conversation_is_named(
 
 
 @pytest.mark.parametrize(("change", "hook", "depth"), rows(WHOLE, AT_AGENTS, [0, 1]))
-def test_a_hook_around_an_agent_may_change_its_conversation_in_any_other_way(
-    hook: str, change: str, depth: int
-) -> None:
+def test_a_hook_may_change_the_conversation_of_an_agent(hook: str, change: str, depth: int) -> None:
     assert run_earlier([changing(hook, WHOLE[change])], depth).messages[-1].text == "new"
 
 

@@ -187,9 +187,7 @@ def test_a_wrong_use_is_raised_out_of_the_outermost_run(mistake: str, where: str
 
 
 @pytest.mark.parametrize(("mistake", "where"), rows(CODE, TOOLS))
-async def test_an_error_of_a_tool_is_logged_once_and_in_its_event(
-    mistake: str, where: str, caplog: pytest.LogCaptureFixture
-) -> None:
+async def test_an_error_of_a_tool_is_logged(mistake: str, where: str, caplog: pytest.LogCaptureFixture) -> None:
     events: list[Event] = []
     run = await TOOLS[where](CODE[mistake]).run("go", listeners=[events.append])
     error = await _expected(CODE[mistake])
@@ -205,9 +203,7 @@ async def test_an_error_of_a_tool_is_logged_once_and_in_its_event(
 
 
 @pytest.mark.parametrize(("mistake", "where"), rows(CODE, RUNS))
-async def test_an_error_that_ends_a_run_is_seen_everywhere(
-    mistake: str, where: str, caplog: pytest.LogCaptureFixture
-) -> None:
+async def test_an_error_that_ends_a_run_is_logged(mistake: str, where: str, caplog: pytest.LogCaptureFixture) -> None:
     error = await _expected(CODE[mistake])
     store = LocalLogs()
     events: list[Event] = []

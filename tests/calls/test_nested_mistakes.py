@@ -189,7 +189,7 @@ NESTINGS = [
 
 
 @pytest.mark.parametrize(("code", "nesting", "place"), rows(CODE, NESTINGS, STORES), indirect=["place"])
-async def test_a_mistake_ends_the_outermost_run_which_goes_on_when_it_is_corrected(
+async def test_a_mistake_ends_the_outermost_run_until_it_is_corrected(
     code: str, nesting: tuple[Callable[..., Runnable], int, bool], caplog: pytest.LogCaptureFixture
 ) -> None:
     around, depth, streamed = nesting
@@ -232,7 +232,7 @@ async def test_whatever_is_raised_by_accident_is_a_mistake(error: type[Exception
         [_as_tool, _beside_others, _in_a_function],
     ),
 )
-async def test_an_error_on_purpose_and_a_lost_connection_are_results(
+async def test_errors_on_purpose_are_results(
     code: str, error: type[Exception], around: Callable[..., Runnable]
 ) -> None:
     run = await _run(_nested(CODE[code](PayingSlip(lambda: error("slip"))), around, 1), False)

@@ -186,7 +186,7 @@ def _even(number: int) -> int:
     ],
     ids=["date", "datetime", "time", "timedelta", "UUID", "Decimal", "str", "validator"],
 )
-async def test_an_answer_that_does_not_fit_leaves_the_question_open(
+async def test_an_unfit_answer_leaves_the_question_open(
     place: str, kind: Any, unfit: object, value: object, told: str
 ) -> None:
     seen: list[object] = []

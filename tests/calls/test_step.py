@@ -144,9 +144,7 @@ def test_a_step_that_acts_once_only_is_not_repeated_when_its_outcome_is_unknown(
     ],
 )
 @pytest.mark.parametrize("place", sample(PLACES, 1), indirect=True)
-async def test_a_step_that_acts_once_only_and_failed_says_how_when_the_run_goes_on(
-    place: str, raised: Exception, told: str
-) -> None:
+async def test_the_failure_of_a_step_that_acts_once_is_kept(place: str, raised: Exception, told: str) -> None:
     calls: list[int] = []
 
     @step(effect="once")
@@ -370,9 +368,7 @@ async def test_a_fork_treats_steps_as_it_treats_tools(effects: Any) -> None:
 
 @pytest.mark.parametrize("place", sample(PLACES, 1), indirect=True)
 @pytest.mark.parametrize("changed", [int, date, list[str]])
-async def test_a_result_that_does_not_fit_a_changed_type_is_named_and_the_run_waits_as_before(
-    changed: Any, place: str
-) -> None:
+async def test_a_result_of_a_changed_type_is_named_and_the_run_still_waits(changed: Any, place: str) -> None:
     def order(returns: Any) -> Flow[None, str]:
         async def work() -> Any:
             return "done"

@@ -370,9 +370,7 @@ async def test_every_try_gets_arguments_of_its_own() -> None:
 @pytest.mark.parametrize(
     ("kind", "around", "seconds"), pairs(["async", "sync", "service"], ["layer", "wrap_tool"], [None, 5.0])
 )
-async def test_what_acts_once_is_run_once_when_it_is_asked_for_twice_at_the_same_time(
-    around: str, kind: str, seconds: float | None
-) -> None:
+async def test_two_calls_at_once_run_a_tool_that_acts_once(around: str, kind: str, seconds: float | None) -> None:
     runs: list[int] = []
 
     @tool(effect="once", timeout=seconds)

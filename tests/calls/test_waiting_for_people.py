@@ -112,9 +112,7 @@ LIMITS = (
 
 
 @pytest.mark.parametrize(("limit", "person", "place"), rows(LIMITS, ["async", "sync"], STORES), indirect=["place"])
-async def test_a_person_may_take_any_time_under_any_limit_and_work_may_not(
-    limit: Callable[[World, float], Any], person: str
-) -> None:
+async def test_a_limit_counts_work_and_not_waits(limit: Callable[[World, float], Any], person: str) -> None:
     quick, slow = World(person), World(person)
     run = await quick.run(limit(quick, LIMIT - 1))
     assert (run.stop, run.text) == (stops.Completed(), "done")
@@ -205,9 +203,7 @@ async def test_an_agent_that_decides_has_the_time_of_its_own_limit() -> None:
 
 
 @pytest.mark.parametrize(("seconds", "stop"), [(4, stops.Completed()), (6, stops.TimedOut(LIMIT))])
-async def test_what_is_left_of_a_run_that_goes_on_is_reckoned_without_the_wait(
-    seconds: float, stop: stops.Stop
-) -> None:
+async def test_a_resumed_run_has_the_rest_of_its_time(seconds: float, stop: stops.Stop) -> None:
     world = World()
     environment = Environment(clock=world.clock)
     store = new_store()
@@ -278,9 +274,7 @@ def _beside(world: World, store: Any, depth: int, seconds: float, *, waits: int 
 @pytest.mark.parametrize(
     ("depth", "waits", "seconds", "place"), pairs([1, 2, 3], [1, 2], [1.0, LIMIT], STORES), indirect=["place"]
 )
-async def test_an_agent_that_waits_beside_one_that_works_keeps_the_rest_of_its_time(
-    depth: int, waits: int, seconds: float
-) -> None:
+async def test_an_agent_that_waits_beside_work_keeps_its_time(depth: int, waits: int, seconds: float) -> None:
     world, store = World(), new_store()
     environment = Environment(clock=world.clock)
     run = await _beside(world, store, depth, seconds, waits=waits, rounds=2).run(
@@ -296,9 +290,7 @@ async def test_an_agent_that_waits_beside_one_that_works_keeps_the_rest_of_its_t
 
 
 @pytest.mark.parametrize(("depth", "seconds"), [(1, 1.0), (2, 1.0), (3, 1.0), (1, LIMIT)])
-async def test_an_agent_that_waited_in_the_process_beside_one_that_works_keeps_the_rest_of_its_time_in_the_next(
-    depth: int, seconds: float
-) -> None:
+async def test_an_agent_that_waited_beside_work_keeps_its_time_in_the_next_process(depth: int, seconds: float) -> None:
     world, store = World(), new_store()
     settings: dict[str, Any] = {"environment": Environment(clock=world.clock)}
     settings["approvals"] = Approvals(approver=world.approver)
