@@ -278,16 +278,13 @@ async def tool_replaced(world: World) -> None:
 
 
 async def path_swapped(world: World) -> None:
-    """Call the tool a second time from a middleware, at another path."""
+    """Call the tool from a middleware, at another path."""
 
-    class Twice(Middleware):
-        async def wrap_tool(self, call: ToolCall, ctx: Context, tool: Tools) -> ToolResult:
-            await world.turns()
-            world.attacks += 1
-            elsewhere = replace(ctx, path="run/step-9/tool-1:pay")
-            return await tool(call if world.chance.random() < 0.5 else replace(call, id="x"), elsewhere)
+    def attack(call: ToolCall, ctx: Context) -> tuple[ToolCall, Context]:
+        elsewhere = replace(ctx, path="run/step-9/tool-1:pay")
+        return (call if world.chance.random() < 0.5 else replace(call, id="x")), elsewhere
 
-    await world.call(given(world.context(), Twice()))
+    await world.call(given(world.context(), Wrap(world, attack)))
 
 
 async def context_of_another(world: World) -> None:

@@ -76,14 +76,6 @@ class World:
         assert (self.slots.running, self.slots.waiting) == (0, 0)
 
 
-def _alone(world: World) -> Any:
-    return world.limited(world.agent(tool_call("pay")))
-
-
-def _with_one_that_has_worked(world: World) -> Any:
-    return world.limited(world.agent([tool_call("pay"), tool_call("add")]))
-
-
 def _called(depth: int, *, limited: bool) -> Callable[[World], Any]:
     """Return an agent so deep beneath one with a slot; those between may have the same limit."""
 
@@ -108,19 +100,15 @@ def _in_a_function(world: World) -> Any:
     return world.limited(world.agent(tool_call("ask"), tools=[ask]))
 
 
-def _within_a_time_limit(world: World) -> Any:
-    return _alone(world).layered(timeout(seconds=60))
-
-
 WAITING: dict[str, Callable[[World], Any]] = {
-    "alone": _alone,
-    "beside a call that has ended": _with_one_that_has_worked,
+    "alone": lambda world: world.limited(world.agent(tool_call("pay"))),
+    "beside a call that has ended": lambda world: world.limited(world.agent([tool_call("pay"), tool_call("add")])),
     "one level below": _called(1, limited=False),
     "two levels below": _called(2, limited=False),
     "one level below within a limit": _called(1, limited=True),
     "two levels below within limits": _called(2, limited=True),
     "in a function": _in_a_function,
-    "within a time limit": _within_a_time_limit,
+    "within a time limit": lambda world: _in_a_function(world).layered(timeout(seconds=60)),
 }
 
 

@@ -427,54 +427,36 @@ async def test_what_does_not_fit_meets_no_layer() -> None:
 # -- hooks -----------------------------------------------------------------------------------------------------------
 
 
-class Wrong(Middleware):
-    """Misbehaves in one of its hooks."""
-
-    def __init__(self, where: str) -> None:
-        self.where = where
-
-    async def before_tool(self, call: ToolCall, ctx: Context) -> ToolCall | None:
-        if self.where == "raises before":
-            raise ValueError("not today")
-        if self.where == "renames":
-            return replace(call, name="other")
-        if self.where == "breaks arguments":
-            return replace(call, arguments='{"amount": "many"}')
-        return replace(call, id="mine") if self.where == "changes the id" else None
-
-    async def after_tool(self, result: ToolResult, ctx: Context) -> ToolResult | None:
-        if self.where == "raises after":
-            raise ValueError("cannot redact")
-        return replace(result, id="mine") if self.where == "changes the id" else None
-
-    async def wrap_tool(self, call: ToolCall, ctx: Context, tool: Service[ToolCall, ToolResult]) -> ToolResult:
-        if self.where == "answers itself":
-            return ToolResult(call.id, call.name, "from a cache")
-        return await tool(call, ctx)
+async def _raises(self: Middleware, value: Any, ctx: Context) -> Any:
+    raise ValueError("not today")
 
 
-class Told(Middleware):
-    """Collects the errors passed to `on_error`."""
-
-    def __init__(self, errors: list[BaseException]) -> None:
-        self.errors = errors
-
-    async def on_error(self, error: BaseException, ctx: Context) -> None:
-        self.errors.append(error)
+async def _answers(self: Middleware, call: ToolCall, ctx: Context, tool: Any) -> ToolResult:
+    return ToolResult(call.id, call.name, "from a cache")
 
 
-@pytest.mark.parametrize(
-    ("where", "error", "text", "runs"),
-    [
-        ("raises before", "permanent", "not today", 0),
-        ("renames", "permanent", "turned the call of pay into one of other", 0),
-        ("breaks arguments", "invalid_arguments", "amount", 0),
-        ("raises after", "permanent", "cannot redact", 1),
-        ("changes the id", None, "paid", 1),
-        ("answers itself", None, "from a cache", 0),
-    ],
-)
-async def test_hooks_that_misbehave_make_a_result(where: str, error: str | None, text: str, runs: int) -> None:
+def _changes(**changes: Any) -> Any:
+    async def hook(self: Middleware, value: Any, ctx: Context) -> Any:
+        return replace(value, **changes)
+
+    return hook
+
+
+MISBEHAVING: dict[str, tuple[str, Any, str | None, str, int]] = {
+    "raises before": ("before_tool", _raises, "permanent", "not today", 0),
+    "renames": ("before_tool", _changes(name="other"), "permanent", "other", 0),
+    "breaks arguments": ("before_tool", _changes(arguments='{"amount": "many"}'), "invalid_arguments", "amount", 0),
+    "raises after": ("after_tool", _raises, "permanent", "not today", 1),
+    "changes the id before": ("before_tool", _changes(id="mine"), None, "paid", 1),
+    "changes the id after": ("after_tool", _changes(id="mine"), None, "paid", 1),
+    "answers itself": ("wrap_tool", _answers, None, "from a cache", 0),
+}
+"""The hook, its code, the kind of error of the result, a part of its text, and how often the tool runs."""
+
+
+@pytest.mark.parametrize("case", MISBEHAVING)
+async def test_hooks_that_misbehave_make_a_result(case: str) -> None:
+    hook, code, error, text, runs = MISBEHAVING[case]
     ran: list[int] = []
     errors: list[BaseException] = []
 
@@ -483,8 +465,11 @@ async def test_hooks_that_misbehave_make_a_result(where: str, error: str | None,
         ran.append(amount)
         return "paid"
 
-    ctx = _ctx(None, Wrong(where), Told(errors))
-    result = await act(Toolbox([pay]), tool_call("pay", id="1", amount=1), ctx)
+    async def told(self: Middleware, error: BaseException, ctx: Context) -> None:
+        errors.append(error)
+
+    wrong, notes = (type("Hooks", (Middleware,), hooks)() for hooks in ({hook: code}, {"on_error": told}))
+    result = await act(Toolbox([pay]), tool_call("pay", id="1", amount=1), _ctx(None, wrong, notes))
     assert (result.id, result.error) == ("1", error)
     assert text in result.text
     assert len(ran) == runs
