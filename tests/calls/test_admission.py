@@ -23,8 +23,6 @@ from ziggurat.messages import Model, ModelSettings, ToolCall, ToolSpec, Transcri
 from ziggurat.messages.budget import ASSUMED_OUTPUT
 from ziggurat.models import ScriptedModel
 
-pytestmark = pytest.mark.usefixtures("place")
-
 
 def request(text: str = "x" * 40, **settings: int) -> ModelRequest:
     return ModelRequest(Transcript.of(user(text)), settings=ModelSettings(**settings))  # type: ignore[arg-type]
@@ -307,6 +305,7 @@ def spent_in(ctx: Context) -> float:
     return spending.meters["cost"].spent
 
 
+@pytest.mark.usefixtures("place")
 @pytest.mark.parametrize(("kind", "way", "place"), rows(MODELS, WAYS, STORES), indirect=["place"])
 async def test_each_model_is_charged_for_what_it_was_asked(kind: str, way: str) -> None:
     made, expected = MODELS[kind]
@@ -352,6 +351,7 @@ class Twice(Middleware):
         return replace(second, usage=usages[self.stated])
 
 
+@pytest.mark.usefixtures("place")
 @pytest.mark.parametrize(
     ("stated", "place"), rows(["both", "the second", "nothing", "its own"], STORES), indirect=["place"]
 )

@@ -17,8 +17,6 @@ from ziggurat.messages import ModelSettings, assistant, stops, tool_call
 from ziggurat.middleware import OutputGuardrail
 from ziggurat.testing import ScriptedModel
 
-pytestmark = pytest.mark.usefixtures("place")
-
 COST = Usage(input=60, output=40, requests=1)
 OWN = Usage(input=6, output=4, requests=1)
 
@@ -291,6 +289,7 @@ def _limits(kind: str, share: float, whole: _World) -> dict[str, Any]:
     return {kind: limit, "price": _price} if kind == "cost" else {kind: int(limit)}
 
 
+@pytest.mark.usefixtures("place")
 @pytest.mark.parametrize(("where", "kind", "place"), rows(ALL_PLACES, MEASURES, STORES), indirect=["place"])
 async def test_a_limit_holds_everywhere_and_a_resumed_run_counts_as_a_whole_one(where: str, kind: str) -> None:
     plenty = {"requests": 1_000}

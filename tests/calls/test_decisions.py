@@ -33,8 +33,6 @@ from ziggurat.stores import LocalLogs
 from ziggurat.tools import FunctionTool
 from ziggurat.tools.approval import APPROVALS
 
-pytestmark = pytest.mark.usefixtures("place")
-
 
 @tool(approval=True)
 def pay(to: str, amount: int = 5) -> str:
@@ -100,6 +98,7 @@ async def _ask(agent: Runnable) -> str:
     return (await agent.run("go")).text
 
 
+@pytest.mark.usefixtures("place")
 @pytest.mark.parametrize(
     ("change", "depth", "place"),
     rows(['{"to": "ada", "amount": "all"}', '{"amount": 7}', '{"to": "ada", "more": 1}'], [1, 2], STORES),
@@ -117,6 +116,7 @@ async def test_what_does_not_fit_a_tool_of_an_agent_in_a_function_is_not_recorde
     assert (run.stop, done) == (stops.Completed(), ["5 to ben"])
 
 
+@pytest.mark.usefixtures("place")
 async def test_of_such_a_decision_that_was_recorded_by_itself_the_model_learns_why() -> None:
     agent, done = in_functions(1)
     run = await agent.run("go", run_id="r")
@@ -159,6 +159,7 @@ DECISIONS: list[tuple[str, Decision, list[str] | None]] = [
 ]
 
 
+@pytest.mark.usefixtures("place")
 @pytest.mark.parametrize(("case", "first", "place"), rows(DECISIONS, ["decide", "resume"], STORES), indirect=["place"])
 async def test_a_masked_decision_is_carried_out_or_refused(
     case: tuple[str, Decision, list[str] | None], first: str

@@ -1,14 +1,10 @@
-"""No mistake of a programmer is silent: 20 mistakes x where they happen, each seen with type, file and line.
-
-A mistake in how Ziggurat is used (a ConfigurationError) is raised out of the outermost run, from any depth. An error of
-the user's own code reaches the model as text, if a tool raised it, or ends the run. It is in the log, with its
-traceback, once, in the events, in `run.error`, and the cause of what `raise_for_stop` raises.
-"""
+"""No mistake of a programmer is silent, and no failure is told in another way when a process was lost."""
 
 import json
 import logging
 import traceback
 from collections.abc import Callable
+from contextlib import suppress
 from inspect import isawaitable
 from pathlib import Path
 from typing import Any
@@ -16,18 +12,21 @@ from typing import Any
 import pytest
 
 from tests.agents.support import elsewhere
-from tests.calls.samples import rows
+from tests.calls.samples import STORES, rows
 from tests.samples import sample
+from tests.stores.mortal import MortalStore
+from tests.stores.places import new_store
 from tests.wrong import wrong
-from ziggurat import Agent, AgentRun, Budget, Context, Event, Key, Middleware, ModelRequest, Toolbox, ToolError, tool
+from ziggurat import Agent, AgentRun, Budget, ConfigurationError, Context, Event, Key, Middleware, Runnable, ToolError
 from ziggurat.core.failures import Cause
-from ziggurat.errors import ConfigurationError, EmptyPrompt, MissingExtra, RunNotFound, ServiceError
+from ziggurat.errors import EmptyPrompt, MissingExtra, NotRepeatable, RunNotFound, ServiceError, StoreError
 from ziggurat.events import AgentEnded, ToolEnded
-from ziggurat.messages import ModelResponse, stops, tool_call
+from ziggurat.flows import flow, step
+from ziggurat.messages import ModelRequest, ModelResponse, stops, tool_call
 from ziggurat.middleware import Redaction
 from ziggurat.models import FunctionModel, ScriptedModel
-from ziggurat.stores import LocalLogs
-from ziggurat.tools import FunctionTool
+from ziggurat.stores import LocalLogs, Store
+from ziggurat.tools import FunctionTool, Toolbox, tool
 
 DB: Key[str] = Key("db")
 HERE = Path(__file__).name
@@ -312,3 +311,97 @@ def test_a_model_function_is_a_place_of_the_user() -> None:
         raise ValueError("bad")
 
     assert f"{HERE}:" in (Agent(FunctionModel(answer)).run_sync("go").error or "")
+
+
+class OwnError(Exception):
+    """An error of the user."""
+
+
+class OwnServiceError(ServiceError):
+    """One of ours, named by the user."""
+
+
+FAILURES: dict[str, Callable[[], Exception]] = {
+    "ValueError: no": lambda: ValueError("no"),
+    "KeyError: 'no'": lambda: KeyError("no"),
+    "OwnError: no": lambda: OwnError("no"),
+    "OwnError": OwnError,
+    "no": lambda: OwnServiceError("no"),
+    "ExceptionGroup: all (2 sub-exceptions); ValueError: no; OwnError: no": lambda: ExceptionGroup(
+        "all", [ValueError("no"), OwnError("no")]
+    ),
+}
+
+
+def _asking(failure: Callable[[], Exception], store: Store) -> Agent:
+    async def fails(request: ModelRequest, ctx: Context) -> ModelResponse:
+        raise failure()
+
+    async def asks(request: ModelRequest, ctx: Context) -> ModelResponse:
+        reply = "done" if len(request.messages) > 2 else tool_call("inner", input="x")
+        return await ScriptedModel(reply)(request, ctx)
+
+    return Agent(asks, tools=[Agent(fails, name="inner")], store=store)
+
+
+@pytest.mark.usefixtures("place")
+@pytest.mark.parametrize(("told", "place"), rows(FAILURES, STORES), indirect=["place"])
+async def test_a_failure_is_told_as_it_was_wherever_the_process_was_lost(told: str) -> None:
+    def check(run: AgentRun) -> None:
+        assert (run.text, run.observations) == ("done", (told,))
+
+    assert await _lost_everywhere(lambda store: _asking(FAILURES[told], store), check) > 5
+
+
+async def _lost_everywhere(make: Callable[[Store], Runnable], check: Callable[[AgentRun], None]) -> int:
+    """Run in a process that is lost at each append in turn, and go on in another; return how often one was lost."""
+    lost = 0
+    while True:
+        run_id = f"r-{lost}"
+        store = MortalStore(new_store(), lost + 1)
+        with suppress(StoreError):
+            await make(store).run("go", run_id=run_id)
+        await store.inner.close()
+        if not store.dead:
+            return lost
+        lost += 1
+        after = new_store()
+        if await after.find(f"run:{run_id}") is not None:
+            check(await make(after).run("go", run_id=run_id))
+
+
+def _paying_tool(store: Store) -> Runnable:
+    @tool(effect="once")
+    async def pay() -> str:
+        return "paid"
+
+    async def pays(request: ModelRequest, ctx: Context) -> ModelResponse:
+        reply = request.messages[2].tool_results[0].text if len(request.messages) > 2 else tool_call("pay")
+        return await ScriptedModel(reply)(request, ctx)
+
+    return Agent(pays, tools=[pay], store=store)
+
+
+def _paying_step(store: Store) -> Runnable:
+    @step(effect="once")
+    async def pay() -> str:
+        return "paid"
+
+    @flow(store=store)
+    async def work(task: str) -> str:
+        try:
+            return await pay()
+        except NotRepeatable as error:
+            return str(error)
+
+    return work
+
+
+@pytest.mark.usefixtures("place")
+@pytest.mark.parametrize("make", [_paying_tool, _paying_step])
+async def test_of_a_call_with_its_beginning_alone_on_record_no_cause_is_told(make: Callable[[Store], Runnable]) -> None:
+    said: list[str] = []
+    await _lost_everywhere(make, lambda run: said.append(run.text))
+    unknown = {*said} - {"paid"}
+    assert len(unknown) == 1
+    assert "unknown" in unknown.pop()
