@@ -183,7 +183,7 @@ async def test_what_is_no_coroutine_is_refused_and_nothing_is_started() -> None:
 
     with pytest.raises(ConfigurationError, match=r"gather\(\) takes coroutines"):
         await gather(one(), wrong(3))
-    with pytest.raises(ConfigurationError, match="a quorum of 2 needs as many parts, got 1"):
+    with pytest.raises(ConfigurationError, match="quorum of 2"):
         await quorum(2, one())
 
 

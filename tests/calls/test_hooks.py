@@ -161,7 +161,7 @@ async def plain(request: ModelRequest, ctx: Context, model: Service[ModelRequest
 
 @pytest.mark.parametrize("wrong", [Quiet, plain(), None, "x"])
 def test_anything_else_is_refused_with_what_to_do(wrong: object) -> None:
-    with pytest.raises(ConfigurationError, match=r"is a Middleware, made once, .*; a layer goes around one service"):
+    with pytest.raises(ConfigurationError, match=r"Middleware"):
         given(root(), wrong)  # type: ignore[arg-type]
 
 

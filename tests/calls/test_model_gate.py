@@ -64,7 +64,7 @@ def test_it_may_change_the_request() -> None:
         return Modify(item.call.arguments.replace("hello", "goodbye"))
 
     assert _agent(approver=change).run_sync("hello").text == "you said goodbye"
-    with pytest.raises(ConfigurationError, match=r"approver.s decision on .* does not fit: that is not a request to"):
+    with pytest.raises(ConfigurationError, match=r"not a request"):
         _agent(approver=lambda item: Modify('{"messages": 3}')).run_sync("hello")
 
 
