@@ -31,7 +31,7 @@
 #   make coder            install the model `coder` of the catalogue (1.1 GB); how often its calls are right, and its speed
 #   make durable          what a store costs, beside bare commits and fsyncs
 #   make bench-knowledge  algorithms on graphs beside the library under them and NetworkX
-#   make bench            what layers and stores cost, and overhead beside the floors and peers that are set up
+#   make bench            what layers and stores cost, and runs beside a bare loop and the runtimes that are installed
 PYTHON ?= python3
 # a Python that was chosen has an environment of its own
 ifeq ($(origin PYTHON),file)
@@ -172,7 +172,7 @@ bench-knowledge: $(TEST_STAMP)
 bench: $(TEST_STAMP)
 	@$(BIN)/python -P benchmarks/layers.py
 	@$(BIN)/python -P benchmarks/durable.py --quick $(ZIGGURAT_DISK)
-	@benchmarks/run.sh
+	@$(BIN)/python -m benchmarks.overhead
 
 lock:
 	$(BIN)/python -m pip install -q uv

@@ -8,8 +8,6 @@ contain its result. Requests: those of tests/data/local_*.jsonl, where tool and 
 ``development`` is what the model was built with: English requests, ones that none of the tools serves, and ones in
 other languages. Of the other sets, written for an earlier model with rules for English, seven are domains
 (``home`` to ``office``) whose texts gave the weights of `models.local.copying`; the rest were only counted.
-
-``-P`` keeps the adapter beside this file, ``ziggurat.py``, from being taken for the package.
 """
 
 import argparse
