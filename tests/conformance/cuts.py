@@ -7,13 +7,11 @@ although the stream had not come to its end, or a tool call from arguments that 
 __all__ = ["main"]
 
 import asyncio
-import gzip
-import json
 import sys
 from collections.abc import Iterator
 from typing import Any
 
-from tests.conformance.corpora import corpus
+from tests.conformance.corpora import TRAFFIC, needed, recordings
 from tests.conformance.traffic import ENDPOINTS
 from ziggurat.core.context import root
 from ziggurat.core.errors import ModelError
@@ -25,6 +23,7 @@ from ziggurat.models.http.providers import provider
 
 STREAMS = 5
 LONGEST = 6_000  # bytes; every one of them is a cut
+CALLS = ('"tool_calls"', '"function_call"', '"tool_use"')
 _HEAD = b"HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\ntransfer-encoding: chunked\r\n\r\n"
 _REQUEST = ModelRequest(Transcript.of(user("hello")))
 
@@ -33,23 +32,13 @@ def streams(endpoint: str) -> Iterator[bytes]:
     """Yield recorded streams of a wire, those with tool calls first."""
     found = [
         record
-        for record in _records()
+        for record in recordings(needed(TRAFFIC))
         if record["endpoint"] == endpoint and record["stream"] and record["status"] == 200
-        and "stream_without_terminal" not in record["tags"] and len(record["body"]) <= LONGEST
+        and len(record["body"]) <= LONGEST and _ended(record["body"].encode())
     ]  # fmt: skip
-    found.sort(key=lambda record: "tool_calls" not in record["tags"])
+    found.sort(key=lambda record: not any(word in record["body"] for word in CALLS))
     for record in found[:STREAMS]:
         yield record["body"].encode("utf-8", "replace")
-
-
-def _records() -> list[dict[str, Any]]:
-    path = corpus("traffic/dev.jsonl.gz")
-    if path is None:
-        sys.exit(
-            "no recorded traffic: put it into a folder `corpora` near the project, or name one in ZIGGURAT_CORPORA"
-        )
-    with gzip.open(path, "rt", encoding="utf8") as lines:
-        return [json.loads(line) for line in lines]
 
 
 async def _heard(event: Event) -> None:

@@ -1,14 +1,11 @@
-"""Holds recorded conversations, with the server's verdict, against our model of conversations.
+"""Holds recorded requests of several messages, which a server took, against our model of conversations.
 
-    python -m tests.conformance.histories [FILE]
+    python -m tests.conformance.histories
 
 Three figures: of those that a server took, how many we take; how many still mean the same when we write them; and of
 those with one call, result or thought dropped, doubled or moved, how many we refuse, and with the right code.
 """
 
-import gzip
-import json
-import sys
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -16,7 +13,7 @@ from typing import Any, NamedTuple
 
 from msgspec.structs import replace
 
-from tests.conformance.corpora import corpus
+from tests.conformance.corpora import TRAFFIC, needed, recordings
 from tests.conformance.requests import meaning, read, write
 from ziggurat.messages.message import Message
 from ziggurat.messages.parts import Part, Thinking, ToolCall
@@ -112,32 +109,37 @@ def score(file: Path) -> Scores:
     accepted = taken = surviving = 0
     made, refused, alone = Counter[str](), Counter[str](), Counter[str]()
     remarks: list[str] = []
-    with gzip.open(file, "rt") as lines:
-        for record in map(json.loads, lines):
-            if not record["accepted"]:
-                continue
-            accepted += 1
-            name = f"{record['id']} {record['endpoint']} {record['vendor']}"
-            messages = read(record["endpoint"], record["vendor"], record["request"])
-            violation = validate(messages, SENDABLE)
-            if violation is not None:
-                remarks.append(f"refused: {name}: {violation}")
-                continue
-            taken += 1
-            difference = changed(record, messages)
-            surviving += difference is None
-            if difference is not None:
-                remarks.append(f"changed: {name}: {difference}")
-            for negative in negatives(messages):
-                made[negative.kind] += 1
-                found = validate_rewrite(messages, negative.messages)
-                right = _right(found[:1], negative)
-                refused[negative.kind] += right
-                alone[negative.kind] += validate(negative.messages, SENDABLE) is not None
-                if not right:
-                    codes = [each.code for each in found]
-                    remarks.append(f"{negative.kind}: {name}: {codes}, not one of {negative.codes}")
+    for record in filter(_accepted, recordings(file)):
+        accepted += 1
+        name = record["id"]
+        messages = read(record["endpoint"], record["host"], record["request"])
+        violation = validate(messages, SENDABLE)
+        if violation is not None:
+            remarks.append(f"refused: {name}: {violation}")
+            continue
+        taken += 1
+        difference = changed(record, messages)
+        surviving += difference is None
+        if difference is not None:
+            remarks.append(f"changed: {name}: {difference}")
+        for negative in negatives(messages):
+            made[negative.kind] += 1
+            found = validate_rewrite(messages, negative.messages)
+            right = _right(found[:1], negative)
+            refused[negative.kind] += right
+            alone[negative.kind] += validate(negative.messages, SENDABLE) is not None
+            if not right:
+                codes = [each.code for each in found]
+                remarks.append(f"{negative.kind}: {name}: {codes}, not one of {negative.codes}")
     return Scores(accepted, taken, surviving, made, refused, alone, remarks)
+
+
+def _accepted(record: dict[str, Any]) -> bool:
+    """Whether the server took it, and it has several messages."""
+    request = record["request"]
+    messages = request.get("messages") or request.get("input")
+    several = isinstance(messages, list) and len(messages) > 1
+    return several and record["status"] == 200 and not record.get("request_trimmed")
 
 
 def _right(found: list[Violation], negative: Negative) -> bool:
@@ -147,7 +149,7 @@ def _right(found: list[Violation], negative: Negative) -> bool:
 def changed(record: dict[str, Any], messages: list[Message]) -> str | None:
     """What a request says otherwise once we have read and written it; None if nothing."""
     before = meaning(record["endpoint"], record["request"])
-    written = write(record["endpoint"], record["vendor"], messages)
+    written = write(record["endpoint"], record["host"], messages)
     after = meaning(record["endpoint"], written)
     if before == after:
         return None
@@ -159,11 +161,7 @@ def changed(record: dict[str, Any], messages: list[Message]) -> str | None:
 
 def main() -> int:
     """Print the figures, and each disagreement."""
-    file = Path(sys.argv[1]) if len(sys.argv) > 1 else corpus("traffic/histories.dev.jsonl.gz")
-    if file is None or not file.exists():
-        print("the recorded conversations are not here")
-        return 2
-    scores = score(file)
+    scores = score(needed(TRAFFIC))
     for remark in scores.remarks:
         print(remark)
     print(f"taken: {_share(scores.taken, scores.accepted)} of those that a server took")

@@ -1,50 +1,64 @@
-"""Compares our reading of unfinished JSON with that of another parser, over recorded prefixes.
+"""Compares our reading of unfinished JSON with jiter's, over all beginnings of recorded arguments of tool calls.
 
-python -m tests.conformance.partial_json [FILE]
+python -m tests.conformance.partial_json
 """
 
-import gzip
-import json
-import sys
 from pathlib import Path
 from typing import Any
 
-from tests.conformance.corpora import corpus
+import jiter
+
+from tests.conformance.corpora import TRAFFIC, needed, recordings
 from ziggurat.core.errors import InvalidArguments
 from ziggurat.messages.partial_json import partial
 
+LONGEST = 200
 REFUSED = object()
 
 
 def ours(prefix: str) -> object:
-    """What we make of a prefix."""
+    """What we make of a beginning."""
     try:
         return partial(prefix)
     except InvalidArguments:
         return REFUSED
 
 
-def disagreements(file: Path) -> tuple[int, list[dict[str, Any]]]:
-    """How many prefixes there are, and those that are read differently."""
-    with gzip.open(file, "rt") as lines:
-        records = [json.loads(line) for line in lines]
-    wrong = []
-    for record in records:
-        expected = record["jiter_trailing_strings"] if record["jiter_ok"] else REFUSED
-        if repr(ours(record["prefix"])) != repr(expected):
-            wrong.append(record)
-    return len(records), wrong
+def theirs(prefix: str) -> object:
+    """What jiter makes of it."""
+    try:
+        return jiter.from_json(prefix.encode(), partial_mode="trailing-strings")
+    except ValueError:
+        return REFUSED
+
+
+def prefixes(file: Path) -> set[str]:
+    """All beginnings of the arguments in recorded requests."""
+    found = {text for record in recordings(file) for text in _arguments(record["request"]) if len(text) <= LONGEST}
+    return {text[:end] for text in found for end in range(1, len(text) + 1)}
+
+
+def _arguments(value: Any) -> list[str]:
+    """The arguments of all calls within a request."""
+    if isinstance(value, list):
+        return [text for each in value for text in _arguments(each)]
+    if not isinstance(value, dict):
+        return []
+    own = [value["arguments"]] if isinstance(value.get("arguments"), str) and "name" in value else []
+    return own + [text for each in value.values() for text in _arguments(each)]
+
+
+def disagreements(file: Path) -> tuple[int, list[str]]:
+    """How many beginnings there are, and those that are read differently."""
+    found = prefixes(file)
+    return len(found), sorted(each for each in found if repr(ours(each)) != repr(theirs(each)))
 
 
 def main() -> int:
     """Print how many agree and which do not."""
-    file = Path(sys.argv[1]) if len(sys.argv) > 1 else corpus("partial_json.dev.jsonl.gz")
-    if file is None or not file.exists():
-        print("the recorded prefixes are not here")
-        return 2
-    total, wrong = disagreements(file)
-    for record in wrong:
-        print(f"differs: {record['prefix']!r}: {ours(record['prefix'])!r}, not {record['jiter_trailing_strings']!r}")
+    total, wrong = disagreements(needed(TRAFFIC))
+    for prefix in wrong:
+        print(f"differs: {prefix!r}: {ours(prefix)!r}, not {theirs(prefix)!r}")
     print(f"partial JSON: {total - len(wrong)} of {total} agree")
     return 1 if wrong else 0
 

@@ -4,6 +4,7 @@ import json
 from importlib import import_module
 from itertools import groupby
 from typing import Any
+from urllib.parse import urlsplit
 
 from ziggurat.messages.conversation import Transcript
 from ziggurat.messages.message import Message, assistant, system, tool_message, user
@@ -15,20 +16,20 @@ Json = dict[str, Any]
 
 ROOMS = {"chat": "openai", "responses": "openai_responses", "messages": "anthropic"}
 ORIGINAL = {"chat": "openai", "responses": "openai-responses", "messages": "anthropic"}
-VENDORS = {"azure-openai": "azure", "google": "gemini"}
+HOSTS = {urlsplit(each.base_url).netloc: each for each in DIALECTS.values() if each.wire == "openai"}
 TOOL_LISTS = ("additional_tools", "tool_addition")
 """Declarations of further tools, which are not a part of a conversation."""
 
 
-def dialect_of(endpoint: str, vendor: str) -> Dialect:
-    """The dialect in which a vendor speaks a wire."""
-    name = VENDORS.get(vendor, vendor)
-    return DIALECTS[name if endpoint == "chat" and name in DIALECTS else ORIGINAL[endpoint]]
+def dialect_of(endpoint: str, host: str) -> Dialect:
+    """The dialect in which a host speaks a wire."""
+    original = DIALECTS[ORIGINAL[endpoint]]
+    return HOSTS.get(host, original) if endpoint == "chat" else original
 
 
-def read(endpoint: str, vendor: str, request: Json) -> list[Message]:
+def read(endpoint: str, host: str, request: Json) -> list[Message]:
     """The conversation of a request."""
-    dialect = dialect_of(endpoint, vendor)
+    dialect = dialect_of(endpoint, host)
     if endpoint == "chat":
         return [_chat(each, dialect) for each in request["messages"]]
     if endpoint == "responses":
@@ -36,11 +37,11 @@ def read(endpoint: str, vendor: str, request: Json) -> list[Message]:
     return _anthropic(request, dialect)
 
 
-def write(endpoint: str, vendor: str, messages: list[Message]) -> Json:
+def write(endpoint: str, host: str, messages: list[Message]) -> Json:
     """The request that Ziggurat writes of a conversation."""
     to_wire = import_module(f"ziggurat.models.{ROOMS[endpoint]}.to_wire").to_wire
     request = ModelRequest(Transcript.of(*messages))
-    body = to_wire(request, model="any", stream=False, dialect=dialect_of(endpoint, vendor))
+    body = to_wire(request, model="any", stream=False, dialect=dialect_of(endpoint, host))
     written: Json = json.loads(body)
     return written
 

@@ -1,26 +1,19 @@
-"""Compares the door of tools with a schema of their own with labels by others: calls, two drafts of JSON Schema, JSON.
+"""Compares the door of tools with a schema of their own with public suites: two drafts of JSON Schema, and JSON.
 
 python -m tests.conformance.schemas
 """
 
-import gzip
 import json
 import tarfile
 from collections import Counter
 from pathlib import Path
-from typing import Any
 
 from msgspec import Struct, field
 
-from tests.conformance.corpora import corpus
+from tests.conformance.corpora import JSON, SCHEMAS, needed
 from ziggurat.core.errors import ConfigurationError, InvalidArguments
 from ziggurat.tools.arguments import read
-from ziggurat.tools.function import raw_tool
 from ziggurat.tools.validator import SchemaValidator
-
-CALLS = "bfcl/calls.dev.jsonl.gz"
-SCHEMAS = "json-schema-test-suite.tar.gz"
-JSON = "json-test-suite.tar.gz"
 
 DRAFTS = {
     "draft2020-12": "https://json-schema.org/draft/2020-12/schema",
@@ -34,38 +27,6 @@ class Score(Struct):
     total: int = 0
     wrong: list[str] = []
     refused: Counter[str] = field(default_factory=Counter)
-
-
-def _problems(record: dict[str, Any]) -> str:
-    """What the door of a tool with this schema says of a call's arguments, "" if they fit."""
-    made = raw_tool(lambda arguments: "", name="tool", description="", parameters=record["schema"])
-    try:
-        made.arguments.decode(json.dumps(record["arguments"]))
-    except InvalidArguments as error:
-        return str(error)
-    return ""
-
-
-def calls(file: Path) -> Score:
-    """Recorded tool calls, right ones and ones with a fault, by the label of another validator."""
-    score = Score()
-    with gzip.open(file, "rt") as lines:
-        for line in lines:
-            record = json.loads(line)
-            score.total += 1
-            problems = _problems(record)
-            if bool(problems) == record["valid_by_jsonschema"]:
-                score.wrong.append(f"{record['task']} {record['tool']}: {problems or 'taken'}")
-            elif unnamed := [each for each in problems.splitlines() if not _names_a_path(each, record)]:
-                score.wrong.append(f"{record['task']} {record['tool']}: no path in {unnamed}")
-    return score
-
-
-def _names_a_path(line: str, record: dict[str, Any]) -> bool:
-    """Whether a line begins with a name that the schema or the arguments have at their top."""
-    path = line.partition(": ")[0]
-    known = {*record["schema"].get("properties", {}), *record["schema"].get("required", ()), *record["arguments"]}
-    return any(path == name or path.startswith((name + ".", name + "[")) for name in known)
 
 
 def schemas(file: Path, draft: str) -> Score:
@@ -126,23 +87,13 @@ def _members(file: Path, folder: str) -> list[tuple[str, bytes]]:
 
 def main() -> int:
     """Print how much agrees and what does not."""
-    found = {name: corpus(name) for name in (CALLS, SCHEMAS, JSON)}
-    scores = {}
-    if (file := found[CALLS]) is not None:
-        scores["calls"] = calls(file)
-    for draft in DRAFTS:
-        if (file := found[SCHEMAS]) is not None:
-            scores[draft] = schemas(file, draft)
-    if (file := found[JSON]) is not None:
-        scores["JSON"] = texts(file)
+    scores = {draft: schemas(needed(SCHEMAS), draft) for draft in DRAFTS}
+    scores["JSON"] = texts(needed(JSON))
     for name, score in scores.items():
         for each in score.wrong:
             print(f"differs: {name}: {each}")
         refused = ", ".join(f"{count} by {reason}" for reason, count in score.refused.items())
         print(f"{name}: {score.total - len(score.wrong)} of {score.total} agree; refused: {refused or 'none'}")
-    if not scores:
-        print("the recorded calls and the test suites are not here")
-        return 2
     return 1 if any(score.wrong for score in scores.values()) else 0
 
 

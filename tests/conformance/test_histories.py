@@ -2,12 +2,12 @@
 
 import pytest
 
-from tests.conformance.corpora import corpus
+from tests.conformance.corpora import TRAFFIC, corpus
 from tests.conformance.histories import score
 
 
 def test_recorded_conversations_are_judged_as_servers_judge_them() -> None:
-    file = corpus("traffic/histories.dev.jsonl.gz")
+    file = corpus(TRAFFIC)
     if file is None:
         pytest.skip("the recorded conversations are not here")
     scores = score(file)

@@ -2,12 +2,12 @@
 
 import pytest
 
-from tests.conformance.corpora import corpus
+from tests.conformance.corpora import TRAFFIC, corpus
 from tests.conformance.partial_json import disagreements
 
 
 def test_recorded_prefixes_are_read_alike() -> None:
-    file = corpus("partial_json.dev.jsonl.gz")
+    file = corpus(TRAFFIC)
     if file is None:
         pytest.skip("the recorded prefixes are not here")
     total, wrong = disagreements(file)

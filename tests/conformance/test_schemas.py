@@ -1,13 +1,11 @@
-"""Calls, schemas and texts that others have judged are judged alike, where they are at hand."""
+"""Schemas and texts that others have judged are judged alike, where they are at hand."""
 
-import gzip
-import json
 from pathlib import Path
 
 import pytest
 
-from tests.conformance.corpora import corpus
-from tests.conformance.schemas import CALLS, DRAFTS, JSON, SCHEMAS, calls, schemas, texts
+from tests.conformance.corpora import JSON, SCHEMAS, corpus
+from tests.conformance.schemas import DRAFTS, schemas, texts
 
 
 def _file(name: str) -> Path:
@@ -15,25 +13,6 @@ def _file(name: str) -> Path:
     if file is None:
         pytest.skip(f"{name} is not here")
     return file
-
-
-def test_recorded_calls_are_judged_as_another_validator_judges_them() -> None:
-    score = calls(_file(CALLS))
-    assert score.total
-    assert score.wrong == []
-
-
-def test_a_wrong_label_would_be_noticed(tmp_path: Path) -> None:
-    record = {
-        "task": "one",
-        "tool": "weather",
-        "schema": {"type": "object", "properties": {"city": {"type": "string"}}},
-        "arguments": {"city": 1},
-        "valid_by_jsonschema": True,
-    }
-    file = tmp_path / "calls.jsonl.gz"
-    file.write_bytes(gzip.compress(json.dumps(record).encode()))
-    assert calls(file).wrong == ["one weather: city: expected a string, got 1"]
 
 
 @pytest.mark.parametrize("draft", sorted(DRAFTS))
