@@ -14,7 +14,7 @@
 # Longer tests than those of every day:
 #   make nightly          all of the following, and the tests with everything that they draw samples of
 #   make fuzz             the fuzz tests, with many more inputs, and other examples of properties (SEED=... for some)
-#   make conformance      recorded provider traffic, where it lies beside the project
+#   make conformance      recorded provider traffic and public suites, which python -m tests.conformance.fetch takes
 #   make sessions         ten processes write one session, 1,000 steps each
 #   make approvals        race changes of a call against its approval, 1,000 times for each kind
 #   make life             2,000 random lives of runs, compared with a specification
@@ -101,11 +101,12 @@ fuzz: $(TEST_STAMP)  # the long forms of the fuzz tests
 	ZIGGURAT_SSE_INPUTS=100000 $(BIN)/python -m pytest tests/http/test_sse.py
 	$(BIN)/python -m pytest $(shell grep -rlw hypothesis tests --include='test_*.py') --hypothesis-seed=$(SEED)
 
-conformance: $(TEST_STAMP)  # against recorded material, where it lies beside the project or in ZIGGURAT_CORPORA
+conformance: $(TEST_STAMP)  # python -m tests.conformance.fetch takes what is read
+	$(BIN)/python -m tests.conformance.schemas
+	$(BIN)/python -W ignore -m tests.conformance.sdks
 	$(BIN)/python -m tests.conformance.histories
 	$(BIN)/python -m tests.conformance.partial_json
 	$(BIN)/python -m tests.conformance.cuts
-	$(BIN)/python -m tests.conformance.schemas
 
 sessions: $(TEST_STAMP)  # ten processes write one session, 1,000 steps each
 	@dir=$$(mktemp -d) && for url in "sqlite:///$$dir/runs.db?synchronous=NORMAL" "file://$$dir/runs" postgres; do \

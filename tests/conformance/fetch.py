@@ -13,10 +13,13 @@ import json
 import re
 import subprocess
 import sys
+import tarfile
 import tempfile
 import zlib
 from base64 import b64decode
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
+from importlib import import_module
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, NamedTuple
 from urllib.parse import urlsplit
@@ -61,9 +64,9 @@ def sources(text: str) -> list[Source]:
 
 def cassette(text: bytes) -> list[Record]:
     """Read the interactions of a cassette, as Python's VCR or Ruby's and R's wrote it."""
-    import yaml
+    yaml: Any = import_module("yaml")
 
-    class Loader(getattr(yaml, "CSafeLoader", yaml.SafeLoader)):
+    class Loader(getattr(yaml, "CSafeLoader", yaml.SafeLoader)):  # type: ignore[misc]
         """A safe loader that knows the tag of Ruby's bytes too."""
 
     Loader.add_constructor("!binary", lambda loader, node: b64decode(node.value))
@@ -114,11 +117,12 @@ def git(folder: Path, *words: str) -> None:
     subprocess.run(["git", "-C", str(folder), *words], check=True)
 
 
-def checked_out(address: str, commit: str, folders: set[str], into: Path) -> None:
-    """Bring these folders of a repository at a commit, and as little else as the server lets us."""
+def checked_out(address: str, commit: str, paths: Iterable[str], into: Path) -> None:
+    """Bring these files or folders of a repository at a commit, and as little else as the server lets us."""
+    patterns = ["/" + re.sub(r"[\\\[*?]", r"\\\g<0>", path) for path in paths]
     git(into, "init", "-q")
     git(into, "remote", "add", "origin", address)
-    git(into, "sparse-checkout", "set", *sorted(folders))
+    git(into, "sparse-checkout", "set", "--no-cone", *patterns)
     git(into, "fetch", "-q", "--depth=1", "--filter=blob:none", "origin", commit)
     git(into, "-c", "advice.detachedHead=false", "checkout", "-q", "FETCH_HEAD")
 
@@ -127,7 +131,7 @@ def recorded(source: Source, base: str) -> Iterator[Record]:
     """Yield the recordings of one repository."""
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
-        checked_out(base + source.repository, source.commit, {path.rpartition("/")[0] for path in source.files}, folder)
+        checked_out(base + source.repository, source.commit, source.files, folder)
         for path, places in source.files.items():
             interactions = cassette((folder / path).read_bytes())
             for place in places:
@@ -140,19 +144,15 @@ def main() -> int:
     parser.add_argument("folder", nargs="?", type=Path, default=ROOT / "corpora")
     parser.add_argument("--from", dest="base", default="https://github.com/", help="the address before OWNER/NAME")
     args = parser.parse_args()
-    try:
-        import yaml  # noqa: F401
-    except ModuleNotFoundError:
+    if find_spec("yaml") is None:
         print(f"PyYAML is needed: {sys.executable} -m pip install pyyaml")
         return 2
     for archive, (repository, commit, part) in SUITES.items():
         print(f"{repository} {commit}", flush=True)
-        target = (args.folder / archive).resolve()
-        target.parent.mkdir(parents=True, exist_ok=True)
-        with tempfile.TemporaryDirectory() as name:
-            checked_out(args.base + repository, commit, {part}, Path(name))
-            prefix = f"--prefix={repository.partition('/')[2]}/"
-            git(Path(name), "archive", prefix, "-o", str(target), "FETCH_HEAD", part)
+        args.folder.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryDirectory() as name, tarfile.open(args.folder / archive, "w:gz") as packed:
+            checked_out(args.base + repository, commit, [part], Path(name))
+            packed.add(Path(name) / part, f"{repository.partition('/')[2]}/{part}")
     target = args.folder / TRAFFIC
     target.parent.mkdir(parents=True, exist_ok=True)
     count = 0
