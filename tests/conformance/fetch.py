@@ -3,13 +3,14 @@
     python -m tests.conformance.fetch [FOLDER] [--from ADDRESS]     (needs git, and PyYAML: pip install pyyaml)
 
 `recordings.txt` names each recording: repository, commit and licence; folder; file, with the places of the recordings
-in it. All are cassettes of VCR, written by tests of other projects while they called a provider. FOLDER is `corpora`
-in the project by default. Nothing of it belongs to the project.
+in it. All are cassettes of VCR, written by tests of other projects while they called a provider. FOLDER is that of
+ZIGGURAT_CORPORA by default, or `corpora` in the project. Nothing of it belongs to the project.
 """
 
 import argparse
 import gzip
 import json
+import os
 import re
 import subprocess
 import sys
@@ -141,7 +142,7 @@ def recorded(source: Source, base: str) -> Iterator[Record]:
 def main() -> int:
     """Write the recordings and the suites of tests into the folder."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("folder", nargs="?", type=Path, default=ROOT / "corpora")
+    parser.add_argument("folder", nargs="?", type=Path, default=os.environ.get("ZIGGURAT_CORPORA", ROOT / "corpora"))
     parser.add_argument("--from", dest="base", default="https://github.com/", help="the address before OWNER/NAME")
     args = parser.parse_args()
     if find_spec("yaml") is None:
