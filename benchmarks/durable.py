@@ -4,6 +4,7 @@ A step is one model call and one tool call: three durable entries (the model's a
 """
 
 import asyncio
+import logging
 import os
 import queue
 import sqlite3
@@ -161,6 +162,7 @@ async def resume(name: str, make: Callable[[], Store], steps: int = 1000, times:
 
 async def main() -> None:
     """Measure everything, or only the main figures with ``--quick``; another argument names a folder on the disk."""
+    logging.getLogger("ziggurat").setLevel(logging.CRITICAL)  # runs are broken off on purpose
     quick = "--quick" in sys.argv
     places = [each for each in sys.argv[1:] if each != "--quick"]
     with tempfile.TemporaryDirectory(dir=places[0] if places else None) as name:

@@ -136,7 +136,7 @@ def score(file: Path) -> Scores:
 
 def _accepted(record: dict[str, Any]) -> bool:
     """Whether the server took it, and it has several messages."""
-    request = record["request"]
+    request = record["request"] or {}
     messages = request.get("messages") or request.get("input")
     several = isinstance(messages, list) and len(messages) > 1
     return several and record["status"] == 200 and not record.get("request_trimmed")
