@@ -2,14 +2,15 @@
 
     python -m benchmarks.overhead [--full] [--python PYTHON] [--only SIDE ...] [--workload NAME ...]
 
-Run it from the root of the project. Each figure is the median of rounds, with the least and the greatest; a round is a
-process of its own for each side, in turns. Runtimes that are not installed, here or for a Python that `--python` names,
-are skipped.
+Run it from the root of the project. Each figure is the median of rounds, with the least and the greatest, and the
+median of its ratios to the floor of the same round; a round is a process of its own for each side, in turns. Runtimes
+that are not installed, here or for a Python that `--python` names, are skipped.
 """
 
 import argparse
 import asyncio
 import json
+import math
 import statistics
 import subprocess
 import sys
@@ -107,10 +108,12 @@ def measured(python: str, name: str, workload: str, url: str, full: bool) -> Fig
     return figures
 
 
-def installed(pythons: list[str]) -> dict[str, str]:
+def installed(wanted: list[str], pythons: list[str]) -> dict[str, str]:
     """Return the Python for each side that can be measured, and print what installs the others."""
-    found = dict.fromkeys(SIDES, sys.executable)
+    found = {name: sys.executable for name in SIDES if name == "floor" or name in wanted}
     for peer, packages in PEERS.items():
+        if peer not in wanted:
+            continue
         for python in pythons:
             try:
                 measured(python, peer, "start", "", full=False)
@@ -128,18 +131,17 @@ def table(workload: str, rounds: dict[str, list[Figures]]) -> None:
     print(f"\n{workload}: {(WORKLOADS[workload].__doc__ or '').strip()}")
     for name in rounds["floor"][0]:
         print(f"  {name}")
-        floor = statistics.median(figures[name] for figures in rounds["floor"])
-        for one, taken in rounds.items():
+        floors = [figures[name] for figures in rounds["floor"]]
+        for side_name, taken in rounds.items():
             values = [figures[name] for figures in taken]
-            median = statistics.median(values)
+            ratio = statistics.median(value / (floor or math.nan) for value, floor in zip(values, floors, strict=True))
             spread = f"[{min(values):.4g} - {max(values):.4g}]"
-            print(f"    {one:14}{median:>10.4g}  {spread:22}{median / floor if floor else 0:>8.1f} x floor")
+            print(f"    {side_name:14}{statistics.median(values):>10.4g}  {spread:22}{ratio:>8.1f} x floor")
 
 
 def compare(args: argparse.Namespace) -> None:
     """Measure the sides in turns and print a table for each workload."""
-    sides = installed([sys.executable, *args.python])
-    sides = {name: python for name, python in sides.items() if name == "floor" or name in (args.only or sides)}
+    sides = installed(args.only, [sys.executable, *args.python])
     with provider() as url:
         for workload in args.workload:
             rounds: dict[str, list[Figures]] = {name: [] for name in sides}
@@ -154,7 +156,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--full", action="store_true", help="more rounds, steps and runs")
     parser.add_argument("--python", action="append", default=[], help="a Python that has other runtimes")
-    parser.add_argument("--only", nargs="+", choices=[*SIDES, *PEERS], help="the floor and these")
+    parser.add_argument("--only", nargs="+", choices=[*SIDES, *PEERS], default=[*SIDES, *PEERS])
     parser.add_argument("--workload", nargs="+", choices=WORKLOADS, default=list(WORKLOADS))
     parser.add_argument("--serve", action="store_true", help=argparse.SUPPRESS)
     parser.add_argument("--measure", nargs=3, help=argparse.SUPPRESS)

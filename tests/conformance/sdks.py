@@ -192,8 +192,8 @@ async def ours(endpoint: str, url: str, stream: bool) -> Reading:
         read = await run(endpoint, url + "/v1", stream)
     except ModelError as error:
         return {"failed": f"{type(error).__name__}: {error}"[:200]}
-    if error := read["error"]:
-        return {"error": error["status"]}
+    if failure := read["error"]:
+        return {"error": failure["status"]}
     usage = read["usage"]
     told = {name: read[name] for name in ("text", "refusal", "tool_calls", "finish")}
     told["usage"] = usage and (usage["input"], usage["output"])
