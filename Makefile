@@ -11,20 +11,21 @@
 #   make lock             write the requirement locks anew
 #   make clean            remove what was installed and what tools keep
 #   make planted          plant 60 faults, one at a time, and count those that the tests find (SEED=... for the same ones)
-# Longer tests than those of every day:
-#   make nightly          all of the following, and the tests with everything that they draw samples of
-#   make fuzz             the fuzz tests, with many more inputs, and other examples of properties (SEED=... for some)
-#   make conformance      recorded provider traffic and public suites, which python -m tests.conformance.fetch takes
-#   make sessions         ten processes write one session, 1,000 steps each
+# Longer tests than those of every day, about an hour on two cores together:
+#   make nightly          all of the following, and the tests on the newest Python of this machine
+#   make long             the tests with everything that they draw samples of: every turn, every store, every pair
+#   make fuzz             the tests of properties, with other examples (SEED=... for some)
+#   make life             random lives of runs, compared with a specification
+#   make composition      random combinations of features, in every way that they can be run
+#   make teams            teams of all patterns: random orders and trees
+#   make sessions         ten processes write one session
 #   make approvals        race changes of a call against its approval, 1,000 times for each kind
-#   make life             2,000 random lives of runs, compared with a specification
-#   make composition      3,000 random combinations of features, in every way that they can be run
-#   make teams            teams of all patterns: random orders and trees, cancelled at every turn, killed 600 times over
-#   make cuts             cut 10,000 connections of readers at random bytes, and kill the server now and then
-#   make workers          kill, pause and drain workers that drive 1,000 submitted runs, on each store
-#   make faults           cancel runs at every turn, kill them 1,000 times over; cut power and fill the disk at every write; damage files
-#   make memory           measure memory; kill and cut its power while it remembers 10,000 times
-#   make growth           measure how the time of every reader grows, on larger inputs
+#   make cuts             cut connections of readers at random bytes, and kill the server now and then
+#   make workers          kill, pause and drain workers that drive submitted runs, on each store
+#   make faults           kill runs; cut power and fill the disk at every write; pause processes; damage files
+#   make memory           kill and cut the power of a memory while it remembers
+# By hand:
+#   make conformance      recorded provider traffic; says where it is to be had
 #   make golden           record the golden runs anew, when the format of records has changed on purpose
 # Measurements:
 #   make questions        the embedded model: arithmetic from a printed seed, oblique requests
@@ -54,7 +55,8 @@ BROWSER_STAMP := $(VENV)/.installed-browser
 NODE_STAMP := $(VENV)/.installed-node
 PYRIGHT_STAMP := $(VENV)/.installed-pyright
 
-.PHONY: run chat test test-all types pyright lint unit smoke failed planted nightly questions fuzz conformance sessions approvals composition life teams cuts workers faults memory growth golden coder durable bench bench-knowledge lock clean help
+NIGHTLY := long fuzz life composition teams sessions approvals cuts workers faults memory newest
+.PHONY: run chat test test-all types pyright lint unit smoke planted failed questions nightly $(NIGHTLY) conformance golden coder durable bench bench-knowledge lock clean help
 
 help:
 	@sed -n 's/^#   //p' Makefile
@@ -97,9 +99,21 @@ failed: $(TEST_STAMP)
 questions: $(RUN_STAMP)  # how often the embedded model picks the right tool and arguments
 	@$(BIN)/python -P benchmarks/local_requests.py
 
-fuzz: $(TEST_STAMP)  # the long forms of the fuzz tests
-	ZIGGURAT_SSE_INPUTS=100000 $(BIN)/python -m pytest tests/http/test_sse.py
-	$(BIN)/python -m pytest $(shell grep -rlw hypothesis tests --include='test_*.py') --hypothesis-seed=$(SEED)
+nightly:
+	@for target in $(NIGHTLY); do \
+		began=$$(date +%s); $(MAKE) --no-print-directory $$target || failed="$$failed $$target"; \
+		echo "== $$target: $$(( $$(date +%s) - began )) s"; done; \
+	[ -z "$$failed" ] || { echo "failed:$$failed"; exit 1; }
+
+newest:
+	@$(MAKE) --no-print-directory unit PYTHON="$$(.ci/pythons | tail -n 1)"
+
+long: $(TEST_STAMP) $(MODEL_STAMP) $(BROWSER_STAMP) $(NODE_STAMP)
+	ZIGGURAT_LONG=1 $(BIN)/python -m pytest --numprocesses=auto --dist=worksteal
+
+fuzz: $(TEST_STAMP)
+	$(BIN)/python -m pytest $(shell grep -rlw hypothesis tests --include='test_*.py') \
+		--numprocesses=auto --dist=worksteal --hypothesis-seed=$(SEED)
 
 conformance: $(TEST_STAMP)  # python -m tests.conformance.fetch takes what is read
 	$(BIN)/python -m tests.conformance.schemas
@@ -108,51 +122,46 @@ conformance: $(TEST_STAMP)  # python -m tests.conformance.fetch takes what is re
 	$(BIN)/python -m tests.conformance.partial_json
 	$(BIN)/python -m tests.conformance.cuts
 
-sessions: $(TEST_STAMP)  # ten processes write one session, 1,000 steps each
-	@dir=$$(mktemp -d) && for url in "sqlite:///$$dir/runs.db?synchronous=NORMAL" "file://$$dir/runs" postgres; do \
-		$(BIN)/python -m tests.stores.session_storm "$$url" --processes 10 --steps 1000 || exit 1; done; rm -rf "$$dir"
+sessions: $(TEST_STAMP)
+	dir=$$(mktemp -d) && for url in "sqlite:///$$dir/runs.db?synchronous=NORMAL" "file://$$dir/runs" postgres; do \
+		$(BIN)/python -m tests.stores.session_storm "$$url" --processes 10 --steps 200 || exit 1; done; rm -rf "$$dir"
 
-approvals: $(TEST_STAMP)  # the long form of the races against the gate
+approvals: $(TEST_STAMP)
 	$(BIN)/python -m tests.calls.approval_races 1000
 
-life: $(TEST_STAMP)  # the long form of the lives of runs
-	$(BIN)/python -m tests.life.story $(or $(SEED),0) --count 2000
+life: $(TEST_STAMP)
+	$(BIN)/python -m tests.life.story $(SEED) --count $(or $(COUNT),1000)
 
-composition: $(TEST_STAMP)  # the long form of the combinations of features
-	$(BIN)/python -m tests.composition.test_composition 3000 $(SEED)
+composition: $(TEST_STAMP)
+	$(BIN)/python -m tests.composition.test_composition $(or $(COUNT),2000) $(SEED)
 
-teams: $(TEST_STAMP)  # the long form of the storms over teams
-	$(BIN)/python -m tests.teams.storms --orders 1000 --trees 10000
-	ZIGGURAT_EVERY_TURN=1 $(BIN)/python -m pytest -q tests/teams/test_everywhere.py
-	$(BIN)/python -m tests.faults kills --kills 200 --world team --store sqlite --store file --store $(or $(ZIGGURAT_POSTGRES),postgres)
+teams: $(TEST_STAMP)
+	$(BIN)/python -m tests.teams.storms --orders 500 --trees 5000
 
 cuts: $(TEST_STAMP)
-	$(BIN)/python -m tests.serve.cuts --cuts 10000 --kills 20
+	$(BIN)/python -m tests.serve.cuts --cuts $(or $(COUNT),2000) --kills 5
 
 workers: $(TEST_STAMP)
-	$(BIN)/python -m tests.agents.working --runs 1000
+	$(BIN)/python -m tests.agents.working --runs $(or $(COUNT),200)
+
+FAULTS := $(BIN)/python -m tests.faults
+STORES := --store sqlite --store file --store $(or $(ZIGGURAT_POSTGRES),postgres)
 
 faults: $(TEST_STAMP)  # ZIGGURAT_POSTGRES: the address of a server, instead of one that is started
-	ZIGGURAT_EVERY_TURN=1 $(BIN)/python -m pytest -q tests/hard_cases/test_06_cancel_everywhere.py
-	$(BIN)/python -m tests.faults kills --kills 400 --store sqlite --store file --store $(or $(ZIGGURAT_POSTGRES),postgres)
-	$(BIN)/python -m tests.faults kills --kills 200 --world flow --store sqlite --store file --store $(or $(ZIGGURAT_POSTGRES),postgres)
-	$(BIN)/python -m tests.faults kills --kills 50 --world timed --store sqlite --store file --store $(or $(ZIGGURAT_POSTGRES),postgres)
-	$(BIN)/python -m tests.faults kills --kills 200 --world plan --store sqlite --store file --store $(or $(ZIGGURAT_POSTGRES),postgres)
-	$(BIN)/python -m tests.faults kills --kills 200 --world graph --store sqlite --store file
-	$(BIN)/python -m tests.faults power
-	$(BIN)/python -m tests.faults power --world flow --steps 20
-	$(BIN)/python -m tests.faults disk
-	$(BIN)/python -m tests.faults disk --world flow --steps 10
-	$(BIN)/python -m tests.faults pauses
-	$(BIN)/python -m tests.faults damage
+	$(FAULTS) kills --kills $(or $(COUNT),100) $(STORES)
+	for world in flow plan team; do $(FAULTS) kills --kills $(or $(COUNT),100) --world $$world $(STORES) || exit 1; done
+	$(FAULTS) kills --kills 20 --world timed $(STORES)
+	$(FAULTS) kills --kills $(or $(COUNT),100) --world graph --store sqlite --store file
+	$(FAULTS) power --steps 20 --every 4
+	$(FAULTS) power --world flow --steps 8 --every 4
+	$(FAULTS) disk --steps 6 --every 2
+	$(FAULTS) disk --world flow --steps 4 --every 2
+	$(FAULTS) pauses --pairs 200
+	$(FAULTS) damage
 
-memory: $(TEST_STAMP)  # for recall on long conversations: python -P benchmarks/locomo.py FOLDER
-	$(BIN)/python -m tests.memory.losses kills --records 10000
-	$(BIN)/python -m tests.memory.losses power --records 10000
-	$(BIN)/python -P benchmarks/memory.py ours
-
-growth: $(TEST_STAMP)
-	ZIGGURAT_GROWTH_SECONDS=0.03 ZIGGURAT_GROWTH_FACTOR=5 $(BIN)/python -m pytest tests/growth
+memory: $(TEST_STAMP)
+	$(BIN)/python -m tests.memory.losses kills --records 2000
+	$(BIN)/python -m tests.memory.losses power --records 1000
 
 golden: $(TEST_STAMP)
 	$(BIN)/python -m tests.golden.record

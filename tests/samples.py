@@ -31,6 +31,14 @@ def sample(items: Iterable[T], count: int) -> list[T]:
     return [every[index] for index in chosen]
 
 
+def rows(*columns: Sequence[Any] | Mapping[Any, Any]) -> list[tuple[Any, ...]]:
+    """Return rows in which every value of a column stands at least once, or the full product."""
+    values = [list(column) for column in columns]
+    if LONG:
+        return list(product(*values))
+    return [tuple(column[row % len(column)] for column in values) for row in range(max(map(len, values)))]
+
+
 def pairs(*columns: Sequence[Any] | Mapping[Any, Any]) -> list[tuple[Any, ...]]:
     """Return rows in which every value of a column meets every value of every other, or the full product."""
     values = [list(column) for column in columns]

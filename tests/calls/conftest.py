@@ -3,9 +3,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.calls.samples import STORES
 from tests.samples import sample
-from tests.stores.places import used
+from tests.stores.places import STORES, used
 
 
 @pytest.fixture(params=sample(STORES, 1))

@@ -8,9 +8,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from tests.calls.samples import STORES, rows
-from tests.samples import amount
-from tests.stores.places import new_store
+from tests.samples import amount, rows
+from tests.stores.places import STORES, new_store
 from ziggurat import Agent, Approve, Budget, Context, Middleware, ModelRequest, ModelResponse, Usage, stack, tool, user
 from ziggurat.calls.admission import ADMISSION, Reservation, Spending, budgeted
 from ziggurat.core import JOURNAL, LocalJournal, fact, root

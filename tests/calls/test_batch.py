@@ -7,10 +7,9 @@ from typing import Any, Literal, TypeVar, cast
 import pytest
 
 from tests.agents.support import assert_sendable, elsewhere, turns
-from tests.calls.samples import STORES, rows
-from tests.samples import amount, pairs, sample
+from tests.samples import amount, pairs, rows, sample
 from tests.stores import places
-from tests.stores.places import new_store
+from tests.stores.places import STORES, new_store
 from ziggurat import Agent, Approve, Context, Deny, Event, Runnable, Service, Toolbox, layer, stack, tool
 from ziggurat.agents import AgentRun, Approvals, Decision, Environment, PendingItem, Rule
 from ziggurat.core import LocalJournal

@@ -6,9 +6,8 @@ from typing import Any
 
 import pytest
 
-from tests.calls.samples import STORES, rows
-from tests.samples import sample
-from tests.stores.places import new_store
+from tests.samples import rows, sample
+from tests.stores.places import STORES, new_store
 from ziggurat import Agent, Approvals, Budget, Context, Middleware, ModelRequest, ModelResponse, Rule, Usage, tool
 from ziggurat.agents import AgentRun, Approve, PendingItem
 from ziggurat.calls.admission import ADMISSION

@@ -5,10 +5,9 @@ from typing import Any, get_args
 import pytest
 
 from tests.agents.support import assert_sendable
-from tests.calls.samples import STORES, rows
 from tests.hard_cases.support import ByTurn
-from tests.samples import sample
-from tests.stores.places import new_store
+from tests.samples import rows, sample
+from tests.stores.places import STORES, new_store
 from ziggurat import Agent, Approvals, Budget, Context, Middleware, ModelRequest, Runnable, ToolError, tool
 from ziggurat.agents import Answer, Approve, Deny, Happened, PendingItem, runs_of
 from ziggurat.core import Store

@@ -7,10 +7,9 @@ from typing import Any
 
 import pytest
 
-from tests.calls.samples import STORES, rows
 from tests.hard_cases.support import ByTurn
-from tests.samples import pairs, sample
-from tests.stores.places import new_store
+from tests.samples import pairs, rows, sample
+from tests.stores.places import STORES, new_store
 from ziggurat import Agent, Approve, ConfigurationError, Context, Deny, Modify, Runnable, Toolbox, stack, tool, user
 from ziggurat.agents import Answer, Approvals, Decision, PendingItem
 from ziggurat.calls.call_decision import recorded_form

@@ -7,8 +7,8 @@ import pytest
 from msgspec.structs import replace
 
 from tests.agents.support import elsewhere
-from tests.calls.samples import rows
 from tests.hard_cases.support import ByTurn
+from tests.samples import rows
 from tests.stores.places import new_store
 from tests.stores.records import journal_of
 from ziggurat import AgentRun, Approve, Middleware, ModelRequest, ModelResponse, Usage, tool, user

@@ -10,9 +10,8 @@ import pytest
 from msgspec.structs import replace
 
 from tests.calls.approval_races import EVIL, KINDS, World, evil, race
-from tests.calls.samples import STORES, rows
-from tests.samples import amount, pairs
-from tests.stores.places import new_store
+from tests.samples import amount, pairs, rows
+from tests.stores.places import STORES, new_store
 from ziggurat import Agent, Approve, Context, Deny, Event, Middleware, Modify, Rule, Toolbox, ToolCall, ToolError, tool
 from ziggurat.agents import Approvals, Decision, PendingItem
 from ziggurat.calls.call_decision import item_of

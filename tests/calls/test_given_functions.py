@@ -9,9 +9,9 @@ from typing import Annotated, Any
 import pytest
 from msgspec import Struct
 
-from tests.calls.samples import STORES, rows
 from tests.calls.slips import HERE, Slip
-from tests.stores.places import new_store
+from tests.samples import rows
+from tests.stores.places import STORES, new_store
 from ziggurat import Agent, Budget, Context, Message, ModelRequest, ModelResponse, Runnable, stack, tool
 from ziggurat.agents.memory import Remembering, memory_tools
 from ziggurat.errors import ConfigurationError, Denied, ServiceError, ToolError

@@ -8,8 +8,7 @@ from typing import Any, cast
 import pytest
 from msgspec.structs import replace
 
-from tests.calls.samples import rows
-from tests.samples import pairs, sample
+from tests.samples import pairs, rows, sample
 from tests.wrong import wrong
 from ziggurat import Agent, AgentRequest, AgentRun, ConfigurationError, Message, Middleware, Runnable, open_stream
 from ziggurat.calls.hooks import PASSES

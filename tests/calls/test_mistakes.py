@@ -12,10 +12,9 @@ from typing import Any
 import pytest
 
 from tests.agents.support import elsewhere
-from tests.calls.samples import STORES, rows
-from tests.samples import sample
+from tests.samples import rows, sample
 from tests.stores.mortal import MortalStore
-from tests.stores.places import new_store
+from tests.stores.places import STORES, new_store
 from tests.wrong import wrong
 from ziggurat import Agent, AgentRun, Budget, ConfigurationError, Context, Event, Key, Middleware, Runnable, ToolError
 from ziggurat.core.failures import Cause

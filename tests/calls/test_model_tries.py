@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from tests.calls.samples import STORES, rows
-from tests.stores.places import new_store
+from tests.samples import rows
+from tests.stores.places import STORES, new_store
 from ziggurat import Agent, Budget, Context, Middleware, ModelRequest, ModelResponse, Usage, stack, tool
 from ziggurat.agents import Environment
 from ziggurat.errors import LimitExceeded, ModelError

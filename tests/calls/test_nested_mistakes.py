@@ -13,9 +13,9 @@ from typing import Any
 import pytest
 
 from tests.agents.support import assert_sendable
-from tests.calls.samples import STORES, rows
 from tests.calls.slips import HERE, Slip
-from tests.stores.places import new_store
+from tests.samples import rows
+from tests.stores.places import STORES, new_store
 from ziggurat import Agent, Approvals, Budget, Context, Message, Middleware, Runnable, Toolbox, stack, stop_when, tool
 from ziggurat.agents import AgentRun, Approve
 from ziggurat.errors import Denied, ServiceError, ToolError

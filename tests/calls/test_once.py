@@ -5,8 +5,8 @@ from typing import Any
 
 import pytest
 
-from tests.calls.samples import STORES, rows
-from tests.stores.places import new_store
+from tests.samples import rows
+from tests.stores.places import STORES, new_store
 from ziggurat.agents.agent import Agent
 from ziggurat.agents.flow import flow
 from ziggurat.agents.runnable import Runnable

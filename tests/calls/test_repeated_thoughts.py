@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from tests.calls.samples import rows
+from tests.samples import rows
 from tests.stores.places import new_store
 from ziggurat import Agent, AgentRun, Context, Event, Message, ModelRequest, ModelResponse, Runnable, Text, tool
 from ziggurat.events import Delta, Dropped, Fold

@@ -7,9 +7,8 @@ from typing import Any
 
 import pytest
 
-from tests.calls.samples import rows
 from tests.hard_cases.support import ByTurn
-from tests.samples import amount
+from tests.samples import amount, rows
 from tests.turns import until
 from ziggurat import Agent, Approvals, Approve, Toolbox, stack, tool
 from ziggurat.agents import Decision, PendingItem

@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 from msgspec import Struct
 
-from tests.calls.samples import STORES, rows
-from tests.stores.places import new_store
+from tests.samples import rows
+from tests.stores.places import STORES, new_store
 from ziggurat import Agent, AgentRun, Approve, Budget, Context, Middleware, Toolbox, ToolCall, Usage, stack, tool
 from ziggurat.agents import Environment
 from ziggurat.calls.admission import ADMISSION

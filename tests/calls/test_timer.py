@@ -7,10 +7,9 @@ from typing import Any
 
 import pytest
 
-from tests.calls.samples import rows
 from tests.calls.test_step import again
 from tests.hard_cases.support import ByTurn
-from tests.samples import sample
+from tests.samples import rows, sample
 from tests.stores.places import PLACES, new_store, reopened
 from tests.wrong import wrong
 from ziggurat import Agent, AgentRun, Approvals, Approve, ConfigurationError, Middleware, ToolCall, tool

@@ -9,10 +9,9 @@ import httpx
 import pytest
 from msgspec import Struct
 
-from tests.calls.samples import STORES, rows
 from tests.hard_cases.support import results
-from tests.samples import pairs, sample
-from tests.stores.places import new_store
+from tests.samples import pairs, rows, sample
+from tests.stores.places import STORES, new_store
 from ziggurat.agents.agent import Agent
 from ziggurat.agents.flow import flow
 from ziggurat.agents.runnable import Runnable

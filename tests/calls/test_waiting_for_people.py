@@ -6,10 +6,9 @@ from typing import Any
 
 import pytest
 
-from tests.calls.samples import STORES, rows
 from tests.hard_cases.support import ByTurn
-from tests.samples import pairs
-from tests.stores.places import new_store
+from tests.samples import pairs, rows
+from tests.stores.places import STORES, new_store
 from ziggurat import Agent, Approvals, Context, Runnable, ToolCall, stack, tool
 from ziggurat.agents import Environment
 from ziggurat.core.entries import Decided

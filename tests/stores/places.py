@@ -33,6 +33,8 @@ PLACES: dict[str, Callable[[Path], Place]] = {
     "sqlite": lambda folder: lambda: SqliteStore(folder / "runs.db", synchronous="NORMAL"),
     "postgres": _postgres,
 }
+STORES = ("memory", "sqlite", "file")
+"""Those that need no server."""
 
 
 @asynccontextmanager
