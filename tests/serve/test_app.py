@@ -206,28 +206,27 @@ async def test_at_the_end_readers_are_told_and_the_run_can_be_resumed(tmp_path: 
     await agent.store.close()
 
 
-@pytest.mark.parametrize(
-    ("path", "body", "status"),
-    [
-        ("/runs", {"agent": "nobody", "prompt": "x"}, 404),
-        ("/runs", {"agent": "a"}, 422),
-        ("/runs", {"agent": "a", "prompt": "x", "run_id": "../x"}, 422),
-        ("/runs", {"agent": "a", "prompt": "x", "what": 1}, 422),
-        ("/runs", [], 422),
-        ("/runs/none/cancel", {}, 404),
-        ("/runs/none/decisions", {"decisions": []}, 404),
-        ("/runs/r-1/decisions", {"decisions": [{"id": "x", "action": "approve"}]}, 422),
-        ("/runs/r-1/inject", {"text": ""}, 422),
-        ("/nowhere", {}, 404),
-        ("/agents", {}, 405),
-    ],
-)
-async def test_wrong_requests_are_refused_with_a_reason(path: str, body: Any, status: int) -> None:
+WRONG: list[tuple[str, Any, int]] = [
+    ("/runs", {"agent": "nobody", "prompt": "x"}, 404),
+    ("/runs", {"agent": "a"}, 422),
+    ("/runs", {"agent": "a", "prompt": "x", "run_id": "../x"}, 422),
+    ("/runs", {"agent": "a", "prompt": "x", "what": 1}, 422),
+    ("/runs", [], 422),
+    ("/runs/none/cancel", {}, 404),
+    ("/runs/none/decisions", {"decisions": []}, 404),
+    ("/runs/r-1/decisions", {"decisions": [{"id": "x", "action": "approve"}]}, 422),
+    ("/runs/r-1/inject", {"text": ""}, 422),
+    ("/nowhere", {}, 404),
+    ("/agents", {}, 405),
+]
+
+
+async def test_wrong_requests_are_refused_with_a_reason() -> None:
     async with serving(served(Agent(ScriptedModel("x"), name="a"))) as server:
         await server.post("/runs", {"agent": "a", "prompt": "x", "run_id": "r-1"}, 201)
         await server.ended("r-1")
-        reply = await server.post(path, body, status)
-        assert reply["error"]["message"]
+        for path, body, status in WRONG:
+            assert (await server.post(path, body, status))["error"]["message"], path
 
 
 async def test_no_more_runs_are_driven_than_allowed() -> None:

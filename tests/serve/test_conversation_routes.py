@@ -82,20 +82,20 @@ async def test_a_call_is_approved_in_its_conversation() -> None:
         assert [item.type for item in items] == ["message", "mcp_call", "message", "message"]
 
 
-@pytest.mark.parametrize(
-    ("path", "body"),
-    [
-        ("/responses", {"model": "clerk", "input": "x", "conversation": 3}),
-        ("/responses", {"model": "clerk", "input": "x", "conversation": "a/b"}),
-        ("/responses", {"model": "clerk", "input": [{"role": "assistant", "content": "x"}], "conversation": "a"}),
-        ("/conversations", []),
-        ("/conversations", {"items": 3}),
-        ("/conversations", {"metadata": {"a": "b"}}),
-        ("/conversations", {"items": [{"role": "system", "content": "x"}]}),
-        ("/conversations", {"items": [{"role": "user", "content": "x"}] * 101}),
-    ],
-)
-async def test_wrong_requests_are_refused(path: str, body: Any) -> None:
+WRONG: list[tuple[str, Any]] = [
+    ("/responses", {"model": "clerk", "input": "x", "conversation": 3}),
+    ("/responses", {"model": "clerk", "input": "x", "conversation": "a/b"}),
+    ("/responses", {"model": "clerk", "input": [{"role": "assistant", "content": "x"}], "conversation": "a"}),
+    ("/conversations", []),
+    ("/conversations", {"items": 3}),
+    ("/conversations", {"metadata": {"a": "b"}}),
+    ("/conversations", {"items": [{"role": "system", "content": "x"}]}),
+    ("/conversations", {"items": [{"role": "user", "content": "x"}] * 101}),
+]
+
+
+async def test_wrong_requests_are_refused() -> None:
     async with talking(clerk("x")) as (talk, _):
-        with pytest.raises(openai.BadRequestError):
-            await talk.client.post(path, body=body, cast_to=object)
+        for path, body in WRONG:
+            with pytest.raises(openai.BadRequestError):
+                await talk.client.post(path, body=body, cast_to=object)

@@ -8,6 +8,7 @@ from typing import Any, get_args
 import pytest
 from playwright.sync_api import Browser, Page
 
+from tests.samples import LONG
 from tests.serve.real_server import RealServer
 from tests.serve.serving import TOKEN
 from tests.serve.test_events import desk
@@ -16,6 +17,7 @@ from ziggurat.messages.events import AnyEvent
 from ziggurat.messages.parts import tool_call
 from ziggurat.serve.application import ServedApp, app
 
+pytestmark = pytest.mark.skipif(not LONG, reason="test_page_flows.py has the smoke test")
 NAMES = [
     *(each.__name__ for each in (*get_args(AnyEvent), *JournalEntry.__subclasses__())),
     *("waiting", "end", "bye", "reset"),

@@ -209,10 +209,9 @@ async def test_the_stream_of_a_run_that_is_removed_for_a_mistake_ends(stored: bo
         assert (await server.client.get("/runs/r-1/events")).status_code == 404
 
 
-@pytest.mark.parametrize("place", ["x", "1.x", "1.end.2", "-1", "1..", "²", "1.ended"])
-async def test_a_place_that_is_none_is_refused(place: str) -> None:
+async def test_a_place_that_is_none_is_refused() -> None:
     async with serving(app(Agent(ScriptedModel("x"), name="a"), token=TOKEN)) as server:
         await server.post("/runs", {"agent": "a", "prompt": "x", "run_id": "r-1"}, 201)
-        refused = await server.client.get("/runs/r-1/events", params={"after": place})
-        assert refused.status_code == 422
-        assert "after" in refused.json()["error"]["message"]
+        for place in ("x", "1.x", "1.end.2", "-1", "1..", "²", "1.ended"):
+            refused = await server.client.get("/runs/r-1/events", params={"after": place})
+            assert (refused.status_code, "after" in refused.json()["error"]["message"]) == (422, True), place

@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from tests.samples import amount
 from ziggurat.agents.agent import Agent
 from ziggurat.core.errors import ConfigurationError
 from ziggurat.core.store import Row, Store
@@ -119,7 +120,7 @@ async def all_told(clients: list[Client]) -> None:
             client.told.clear()
 
 
-@pytest.mark.parametrize("seed", range(40))
+@pytest.mark.parametrize("seed", range(amount(12, 40)))
 async def test_each_reader_hears_each_entry_once_and_in_order_however_slow_and_from_wherever(seed: int) -> None:
     chance = random.Random(seed)
     agent = paying(LocalLogs())

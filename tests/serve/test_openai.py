@@ -9,6 +9,7 @@ import openai
 import pytest
 from pydantic import BaseModel
 
+from tests.samples import sample
 from tests.serve.serving import TOKEN, Serving, serving
 from tests.serve.test_app import paying
 from ziggurat.agents.agent import Agent
@@ -155,13 +156,10 @@ async def test_a_stream_comes_piece_by_piece(wire: Wire) -> None:
                 pieces += [chunk.choices[0].delta.content or ""]
                 heard.set() if pieces[-1] else None
         else:
-            numbers: list[int] = []
             async for event in await talk.client.responses.create(model="clerk", input="Hello?", stream=True):
-                numbers.append(event.sequence_number)
                 if event.type == "response.output_text.delta":
                     pieces.append(event.delta)
                     heard.set()
-            assert numbers == list(range(len(numbers)))
         assert [piece for piece in pieces if piece] == ["One, ", "two."]
 
 
@@ -248,39 +246,37 @@ async def test_an_error_in_the_middle_of_a_stream_is_its_last_event() -> None:
         assert (failed.response.status, "broken" in failed.response.error.message) == ("failed", True)
 
 
-@pytest.mark.parametrize(
-    ("change", "kind"),
-    [
-        ({"model": "nobody"}, openai.NotFoundError),
-        ({"input": [], "messages": []}, openai.BadRequestError),
-        ({"input": 3, "messages": 3}, openai.BadRequestError),
-        ({"model": 3}, openai.BadRequestError),
-        ({"n": 2}, openai.BadRequestError),
-        ({"tools": [{"type": "function", "function": {"name": "no name"}, "name": "no name"}]}, openai.BadRequestError),
-        ({"tools": [{"type": "web_search"}]}, openai.BadRequestError),
-        ({"extra_headers": {"Idempotency-Key": "../x"}}, openai.BadRequestError),
-        ({"model": "add", "instructions": "Brief.", "messages": [{"role": "system", "content": "x"}, HELLO]},
-         openai.BadRequestError),
-    ],
-)  # fmt: skip
+WRONG: list[dict[str, Any]] = [
+    {"model": "nobody"},
+    {"input": [], "messages": []},
+    {"input": 3, "messages": 3},
+    {"model": 3},
+    {"n": 2},
+    {"tools": [{"type": "function", "function": {"name": "no name"}, "name": "no name"}]},
+    {"tools": [{"type": "web_search"}]},
+    {"extra_headers": {"Idempotency-Key": "../x"}},
+    {"model": "add", "instructions": "Brief.", "messages": [{"role": "system", "content": "x"}, HELLO]},
+]
+
+
 @each_wire
-async def test_wrong_requests_are_refused_in_the_shape_of_openai(
-    wire: Wire, change: dict[str, Any], kind: type[openai.APIStatusError]
-) -> None:
+async def test_wrong_requests_are_refused_in_the_shape_of_openai(wire: Wire) -> None:
     @flow
     async def add(text: str) -> str:
         return text
 
+    path = {"chat": "/chat/completions", "responses": "/responses"}[wire]
     async with talking(clerk("x"), add, wire=wire) as (talk, server):
-        body: dict[str, Any] = {"model": "clerk", "messages": [HELLO], "input": "Hello?"} | change
-        path = {"chat": "/chat/completions", "responses": "/responses"}[wire]
-        headers = body.pop("extra_headers", {})
-        with pytest.raises(kind) as raised:
-            await talk.client.post(path, body=body, cast_to=object, options={"headers": headers})
-        assert raised.value.type == "invalid_request_error"
-        error: Any = raised.value.body
-        assert set(error) == {"message", "type", "param", "code"}
-        assert (error["code"] == "model_not_found") == (kind is openai.NotFoundError)
+        for change in WRONG:
+            body: dict[str, Any] = {"model": "clerk", "messages": [HELLO], "input": "Hello?"} | change
+            headers = body.pop("extra_headers", {})
+            unknown = body["model"] == "nobody"
+            with pytest.raises(openai.NotFoundError if unknown else openai.BadRequestError) as raised:
+                await talk.client.post(path, body=body, cast_to=object, options={"headers": headers})
+            assert raised.value.type == "invalid_request_error", change
+            error: Any = raised.value.body
+            assert set(error) == {"message", "type", "param", "code"}
+            assert (error["code"] == "model_not_found") == unknown
         assert (await server.get("/runs"))["runs"] == []
 
 
@@ -343,7 +339,7 @@ async def test_who_must_decide_gets_the_address_of_the_page(wire: Wire, streamed
         assert ((await server.get(f"/runs/{said.run_id}"))["status"], acts) == ("Suspended", [])
 
 
-@each_wire
+@pytest.mark.parametrize("wire", sample(WIRES, 1))
 async def test_fifty_at_once_each_get_their_own_answer(wire: Wire) -> None:
     def echo(request: Any) -> str:
         return str(request.messages[-1].text)

@@ -9,11 +9,13 @@ from typing import Any
 import pytest
 from playwright.sync_api import Browser, BrowserContext, Route
 
+from tests.samples import LONG
 from tests.serve.real_server import RealServer
 from tests.serve.serving import TOKEN
 from tests.serve.test_app import paying
 from ziggurat.serve.application import app
 
+pytestmark = pytest.mark.skipif(not LONG, reason="test_page_flows.py has the smoke test")
 FORM = """
 const form = document.createElement('form'); form.method = 'post'; form.action = url; form.enctype = '%s';
 const field = document.createElement('input'); field.name = body.slice(0, -1) + ',"x":"'; field.value = '"}';

@@ -8,8 +8,10 @@ import pytest
 from axe_core_python.sync_playwright import Axe
 from playwright.sync_api import Browser, Page, expect
 
+from tests.samples import LONG
 from tests.serve.page_server import BEGAN, PageServer, ServedRun, node
 
+pytestmark = pytest.mark.skipif(not LONG, reason="test_page_flows.py has the smoke test")
 AXE = Axe()
 USAGE = {"input": 1_840, "output": 212}
 

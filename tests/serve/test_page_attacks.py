@@ -5,8 +5,10 @@ from typing import Any
 import pytest
 from playwright.sync_api import Browser, Page
 
+from tests.samples import LONG
 from tests.serve.page_server import PageServer, node
 
+pytestmark = pytest.mark.skipif(not LONG, reason="test_page_flows.py has the smoke test")
 PAYLOADS = {
     "script": "<script>attack('{}')</script>",
     "image": "<img src=x onerror=\"attack('{}')\">",

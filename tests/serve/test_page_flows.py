@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 from playwright.sync_api import Browser, Page, expect
 
+from tests.samples import LONG, sample
 from tests.serve.real_server import RealServer
 from tests.serve.serving import TOKEN
 from ziggurat.agents.agent import Agent
@@ -20,6 +21,8 @@ from ziggurat.models.function import FunctionModel
 from ziggurat.models.scripted import ScriptedModel, ScriptedReply
 from ziggurat.serve.application import ServedApp, app
 from ziggurat.tools.function import tool
+
+long = pytest.mark.skipif(not LONG, reason="a decision is the smoke test")
 
 
 class World:
@@ -100,7 +103,7 @@ def _deny(page: Page) -> None:
     page.get_by_role("button", name="Deny", exact=True).click()
 
 
-@pytest.mark.parametrize(("decide", "acts"), [(_approve, [3]), (_modify, [1]), (_deny, [])])
+@pytest.mark.parametrize(("decide", "acts"), sample([(_approve, [3]), (_modify, [1]), (_deny, [])], 1))
 def test_a_call_is_decided(open_page: Page, world: World, decide: Callable[[Page], None], acts: list[int]) -> None:
     page = open_page
     _start(page, "desk", "Pay the bill")
@@ -116,6 +119,7 @@ def test_a_call_is_decided(open_page: Page, world: World, decide: Callable[[Page
     assert world.acts == acts
 
 
+@long
 def test_a_browser_goes_on_over_a_restart_of_the_server(browser: Browser, world: World) -> None:
     first = RealServer(world.create)
     page = browser.new_context().new_page()
@@ -135,6 +139,7 @@ def test_a_browser_goes_on_over_a_restart_of_the_server(browser: Browser, world:
     second.stop()
 
 
+@long
 def test_a_question_is_answered(open_page: Page) -> None:
     page = open_page
     _start(page, "book", "Oslo")
@@ -148,6 +153,7 @@ def test_a_question_is_answered(open_page: Page) -> None:
     expect(page.get_by_text("Completed", exact=True)).to_be_visible()
 
 
+@long
 def test_a_run_is_watched(open_page: Page, world: World, real_server: RealServer) -> None:
     page = open_page
     run_id = _start(page, "teller", "Tell a story")
@@ -157,6 +163,7 @@ def test_a_run_is_watched(open_page: Page, world: World, real_server: RealServer
     assert real_server.get(f"/runs/{run_id}")["status"] == "Completed"
 
 
+@long
 def test_a_run_is_cancelled(open_page: Page) -> None:
     page = open_page
     _start(page, "teller", "Tell a story")
@@ -165,6 +172,7 @@ def test_a_run_is_cancelled(open_page: Page) -> None:
     expect(page.get_by_text("Cancelled", exact=True)).to_be_visible()
 
 
+@long
 def test_a_run_is_forked_compared_and_found(open_page: Page, real_server: RealServer) -> None:
     page = open_page
     first = _start(page, "desk", "Pay the bill")
@@ -184,6 +192,7 @@ def test_a_run_is_forked_compared_and_found(open_page: Page, real_server: RealSe
     expect(page.get_by_text("No run matches")).to_be_visible()
 
 
+@long
 def test_a_run_is_told_something_and_its_session_is_looked_through(
     open_page: Page, world: World, real_server: RealServer
 ) -> None:
@@ -206,6 +215,7 @@ def test_a_run_is_told_something_and_its_session_is_looked_through(
     expect(page.locator("a.row")).to_contain_text(run_id)
 
 
+@long
 def test_what_an_agent_remembers_is_looked_through(open_page: Page) -> None:
     page = open_page
     _start(page, "desk", "Pay the bill of the boat")
@@ -219,6 +229,7 @@ def test_what_an_agent_remembers_is_looked_through(open_page: Page) -> None:
     expect(page.get_by_text("No memory matches.")).to_be_visible()
 
 
+@long
 def test_a_run_that_a_mistake_has_interrupted_is_shown_so(
     open_page: Page, world: World, real_server: RealServer
 ) -> None:

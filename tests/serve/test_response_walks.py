@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 from openai.types.responses import Response
 
+from tests.samples import amount
 from tests.serve.test_openai import HELLO, Said, Talk, clerk, talking
 from tests.serve.test_stored_responses import same_fields
 from ziggurat.agents.agent import Agent
@@ -94,7 +95,7 @@ def _answers(said: Said, chance: random.Random) -> Any:
             yield {"type": "mcp_approval_response", "approval_request_id": item.id, "approve": chance.random() < 0.7}
 
 
-@pytest.mark.parametrize("seed", range(8))
+@pytest.mark.parametrize("seed", range(amount(4, 16)))
 async def test_whatever_an_agent_calls_live_and_on_record_are_the_same(tmp_path: Path, seed: int) -> None:
     chance = random.Random(seed)
     steps = [chance.choices(CALLS, k=chance.randint(0, 4)) or ["look"] for _ in range(chance.randint(1, 3))]

@@ -4,6 +4,9 @@ import asyncio
 import random
 from typing import Any
 
+import pytest
+
+from tests.samples import LONG
 from tests.serve.cuts import Reader, Server
 from tests.stores.server import schema
 
@@ -82,5 +85,6 @@ async def trial(seed: int) -> None:
         await asyncio.gather(*(server.kill() for server in servers.alive))
 
 
+@pytest.mark.skipif(not LONG, reason="four processes")
 async def test_four_servers_on_one_database_are_one() -> None:
     await trial(1)
