@@ -14,6 +14,7 @@ from pathlib import Path
 import pytest
 
 from tests.databases.test_files import IRREGULAR, umask
+from tests.samples import LONG, amount
 from ziggurat.core.errors import JournalError, RunNotFound
 from ziggurat.core.store import LogInfo, Store
 from ziggurat.knowledge.entities import Entity
@@ -94,11 +95,8 @@ USES = {**{kind: _runs(kind) for kind in STORES}, "memory": _memories, "graph": 
 @pytest.mark.parametrize("mask", [0, 0o777])
 @pytest.mark.parametrize("kind", USES)
 async def test_all_that_is_created_is_private(tmp_path: Path, kind: str, mask: int) -> None:
-    async def main() -> None:
-        await USES[kind](tmp_path)
-
     with umask(mask):
-        await main()
+        await USES[kind](tmp_path)
     assert_private(tmp_path / "made")
 
 
@@ -159,7 +157,7 @@ async def _places(kind: str, folder: Path) -> list[Path]:
 
 
 @pytest.mark.parametrize("what", IRREGULAR)
-@pytest.mark.parametrize("kind", ["file", "sqlite", "normal"])
+@pytest.mark.parametrize("kind", ["file", "sqlite", *["normal"] * LONG])
 async def test_in_place_of_any_file_it_is_refused_and_nothing_waits(tmp_path: Path, kind: str, what: str) -> None:
     places = await _places(kind, tmp_path / "first")
     for number, place in enumerate(places):
@@ -195,12 +193,12 @@ def _damage(data: bytes, draw: random.Random) -> bytes:
 
 async def test_no_damaged_file_of_a_log_hides_another_log(tmp_path: Path) -> None:
     draw = random.Random(11)
-
     store = FileStore(tmp_path, timeout=0.2)
     await _fill(store, close=False)
     mine = [path for path in _files(tmp_path) if "%3ab" in str(path)]
     named = 0
-    for _ in range(300):
+    tries = amount(100, 1000)
+    for _ in range(tries):
         path = draw.choice(mine)
         whole = path.read_bytes()
         path.write_bytes(_damage(whole, draw))
@@ -210,7 +208,7 @@ async def test_no_damaged_file_of_a_log_hides_another_log(tmp_path: Path) -> Non
         assert len(listed) == 3, path
         named += any(info.problem for info in listed.values())
         path.write_bytes(whole)
-    assert named > 50  # damage that still reads as JSON of the right form is found when the log is read
+    assert named > tries / 6  # damage that still reads as JSON of the right form is found when the log is read
     await store.close()
 
 
@@ -222,7 +220,7 @@ async def test_a_damaged_lease_is_named_and_the_next_writer_replaces_it(tmp_path
     found = await store.find("run:b")
     assert found is not None
     assert (found.status, found.count) == ("running", 3)
-    assert found.problem == f"{path} is damaged; who writes the log next replaces it"
+    assert f"{path} is damaged" in found.problem
     epoch = await store.lease("run:b")
     await store.append("run:b", epoch, rows(4)[3:], release=True)
     found = await store.find("run:b")
@@ -235,23 +233,17 @@ COLUMNS = ("agent", "request", "created", "status", "updated", "owner", "problem
 
 
 @pytest.mark.parametrize("value", ["CAST(x'ff41' AS TEXT)", "x'ff'", "'text'", "9e999", "-1"])
-def test_no_damaged_row_hides_another_log(tmp_path: Path, value: str) -> None:
+async def test_no_damaged_row_hides_another_log(tmp_path: Path, value: str) -> None:
     for number, column in enumerate(COLUMNS):
         path = tmp_path / f"{number}.db"
-        asyncio.run(_fill(SqliteStore(path)))
+        await _fill(SqliteStore(path))
         with closing(sqlite3.connect(path)) as database:
             database.execute(f"UPDATE logs SET {column} = {value} WHERE log = 'run:b'")
             database.commit()
-
-        async def main(path: Path = path) -> list[LogInfo]:
-            store = SqliteStore(path)
-            try:
-                with suppress(JournalError):
-                    await store.find("run:b")
-                return [*await store.logs("run:a"), *await store.logs("run:c"), *await store.logs()]
-            finally:
-                await store.close()
-
-        listed = [info.log for info in asyncio.run(main())]
+        store = SqliteStore(path)
+        with suppress(JournalError):
+            await store.find("run:b")
+        listed = [info.log for start in ("run:a", "run:c", "") for info in await store.logs(start)]
+        await store.close()
         assert listed.count("run:a") == listed.count("run:c") == 2, (column, value)
         assert len(listed) == 5 or column == "log", (column, value)  # a name that is no text is nowhere

@@ -3,8 +3,11 @@
 import shutil
 import subprocess
 import sys
+from itertools import product
 
 import pytest
+
+from tests.samples import sample
 
 CREATES = """
 import asyncio, os, sys
@@ -62,8 +65,7 @@ head -c 2000000 /dev/zero > {folder}/filler 2>/dev/null
 NO_NAMES = "i=0; while touch {folder}/filler-$i 2>/dev/null; do i=$((i+1)); done"
 
 
-@pytest.mark.parametrize("how", ["full", "no more names"])
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize(("kind", "how"), sample(product(KINDS, ("full", "no more names")), 2))
 def test_a_full_disk_is_named(tmp_path: object, kind: str, how: str) -> None:
     if shutil.which("unshare") is None:
         pytest.skip("a small disk is mounted in a namespace of its own")
@@ -82,7 +84,7 @@ def test_a_full_disk_is_named(tmp_path: object, kind: str, how: str) -> None:
         assert said[1] == "second try written []", done.stdout + done.stderr
 
 
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("kind", sample(KINDS, 1))
 def test_a_limit_on_the_size_of_files_is_named(tmp_path: object, kind: str) -> None:
     command = [sys.executable, "-c", CREATES, kind, "limit", str(tmp_path)]
     done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=60)

@@ -6,6 +6,7 @@ import pytest
 
 from tests.runs.test_pending import DB
 from tests.runs.test_pending import _agent as agent_on
+from tests.samples import sample
 from tests.stores.places import PLACES
 from ziggurat.agents.agent import Agent
 from ziggurat.core.errors import ConfigurationError
@@ -16,7 +17,7 @@ from ziggurat.stores.local import LocalLogs
 from ziggurat.stores.pending import RunStore
 
 
-@pytest.mark.parametrize("kind", PLACES)
+@pytest.mark.parametrize("kind", sample(PLACES, 2))
 async def test_a_store_lists_what_its_agents_list(kind: str, tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     place = PLACES[kind](tmp_path)
     store: RunStore = place()  # type: ignore[assignment]
@@ -25,10 +26,7 @@ async def test_a_store_lists_what_its_agents_list(kind: str, tmp_path: Path, cap
     await desk.run("go", run_id="a", session="alice", deps={DB: "x"})
     await other.run("go", run_id="b", deps={DB: "x"})
     nested = Agent(
-        ScriptedModel(tool_call("desk", input="x"), "done"),
-        tools=[agent_on(None, "desk")],
-        name="boss",
-        store=store,
+        ScriptedModel(tool_call("desk", input="x"), "done"), tools=[agent_on(None, "desk")], name="boss", store=store
     )
     await nested.run("go", run_id="c", deps={DB: "x"})
     await Agent(ScriptedModel("done"), store=store).run("go", run_id="ended")

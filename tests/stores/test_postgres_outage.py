@@ -74,7 +74,7 @@ async def examined(url: str, folder: Path) -> Verdict:
 
 async def test_a_server_that_is_killed_in_the_middle_of_runs_loses_nothing(tmp_path: Path) -> None:
     url = schema()
-    short = f"{url}&timeout=4"
+    short = f"{url}&timeout=1"
 
     went = await drive(short, tmp_path, Outage(25, back=False))
     assert [type(each) for each in went] == [StoreUnavailable] * len(RUNS)

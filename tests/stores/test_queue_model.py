@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from tests.samples import amount
 from tests.stores.test_conformance import STORES
 from ziggurat.core.store import LogInfo, Store
 from ziggurat.testing.clock import HandClock
@@ -154,7 +155,7 @@ class _Life:
                 await store.close()
 
 
-@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("seed", range(amount(1, 10)))
 @pytest.mark.parametrize("kind", [kind for kind in STORES if kind != "sqlite"])  # `fast` is the same with other flushes
 async def test_a_queue_does_what_a_list_says(kind: str, seed: int, tmp_path: Path) -> None:
     await _Life(STORES[kind](tmp_path), seed).live(70)

@@ -1,6 +1,5 @@
 """Tests of processes that share a session: no interleaving, and a stalled one is refused later."""
 
-import asyncio
 import json
 import os
 import signal
@@ -8,17 +7,16 @@ from pathlib import Path
 
 import pytest
 
+from tests.samples import amount, sample
 from tests.stores.server import schema
 from tests.stores.session_storm import process, storm
 from ziggurat.messages.message import user
 from ziggurat.stores.addresses import connect
 from ziggurat.stores.session import Session
 
-URLS = {
-    "sqlite": "sqlite:///{}/runs.db?synchronous=NORMAL&lease={}",
-    "file": "file://{}/runs?lease={}",
-    "postgres": "",
-}
+URLS = {"sqlite": "sqlite:///{}/runs.db?synchronous=NORMAL&lease={}", "file": "file://{}/runs?lease={}", "postgres": ""}
+
+one_kind = pytest.mark.parametrize("kind", sample(URLS, 1))
 
 
 def address(kind: str, folder: Path, lease: float) -> str:
@@ -26,40 +24,32 @@ def address(kind: str, folder: Path, lease: float) -> str:
     return schema(f"lease={lease}") if kind == "postgres" else URLS[kind].format(folder, lease)
 
 
-@pytest.mark.parametrize("kind", URLS)
+@one_kind
 def test_processes_do_not_interleave(kind: str, tmp_path: Path) -> None:
-    found = storm(address(kind, tmp_path, 30), processes=3, steps=50)
+    processes = amount(2, 4)
+    found = storm(address(kind, tmp_path, 30), processes, steps=50)
     assert found.faults == 0, found
-    assert (found.runs, found.epochs) == (15, 15)
+    assert (found.runs, found.epochs) == (5 * processes, 5 * processes)
 
 
-@pytest.mark.parametrize("kind", URLS)
-def test_an_owner_that_was_stopped_is_refused_when_it_wakes(kind: str, tmp_path: Path) -> None:
+@one_kind
+async def test_an_owner_that_was_stopped_is_refused_when_it_wakes(kind: str, tmp_path: Path) -> None:
     url = address(kind, tmp_path, 0.3)
     stopped = process(url, "--sleep")
     assert stopped.stdout is not None
     (epoch,) = json.loads(stopped.stdout.readline())
     os.kill(stopped.pid, signal.SIGSTOP)
 
-    async def main() -> None:
-        store = connect(url)
-        chat = Session("storm", store)
+    store = connect(url)
+    chat = Session("storm", store)
+    try:
         lease = await chat.lease()  # when the lease of the other has run out
         assert lease.epoch > epoch
         await lease.leave()
         await chat.add_items([user("mine")])
-        await store.close()
-
-    try:
-        asyncio.run(main())
     finally:
         os.kill(stopped.pid, signal.SIGCONT)
     out, _ = stopped.communicate("go on\n")
     assert out.startswith("LeaseLost: ")
-
-    async def after() -> None:
-        store = connect(url)
-        assert [each.text for each in await Session("storm", store).history()] == ["mine"]
-        await store.close()
-
-    asyncio.run(after())
+    assert [each.text for each in await Session("storm", store).history()] == ["mine"]
+    await store.close()
