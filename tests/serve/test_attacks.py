@@ -17,74 +17,29 @@ from ziggurat.serve.guard import MAX_BODY, check_address
 
 OWN = {"Host": "127.0.0.1:{port}", "Authorization": f"Bearer {TOKEN}", "Content-Type": "application/json"}
 HOSTS = (
-    "evil.test",
-    "evil.test:{port}",
-    "127.0.0.1.evil.test",
-    "localhost.evil.test:{port}",
-    "evil.test@127.0.0.1",
-    "127.0.0.1:{port}:80",
-    "127.0.0.2",
-    "0.0.0.0:{port}",
-    "[::]",
-    "[::1].evil.test",
-    "2130706433",
-    "0x7f.1",
-    "127.1",
-    "",
-    "127.0.0.1 evil.test",
-    "localhost\tevil.test",
-    "ⓛocalhost",
-)
+    "evil.test", "evil.test:{port}", "127.0.0.1.evil.test", "localhost.evil.test:{port}", "evil.test@127.0.0.1",
+    "127.0.0.1:{port}:80", "127.0.0.2", "0.0.0.0:{port}", "[::]", "[::1].evil.test", "2130706433", "0x7f.1", "127.1",
+    "", "127.0.0.1 evil.test", "localhost\tevil.test", "ⓛocalhost",
+)  # fmt: skip
 ORIGINS = (
-    "http://evil.test",
-    "null",
-    "http://127.0.0.1",
-    "http://127.0.0.1:1",
-    "https://127.0.0.1:{port}",
-    "http://localhost:{port}",
-    "http://127.0.0.1:{port}.evil.test",
-    "http://127.0.0.1:{port}/",
-    "file://",
-    "",
-)
+    "http://evil.test", "null", "http://127.0.0.1", "http://127.0.0.1:1", "https://127.0.0.1:{port}",
+    "http://localhost:{port}", "http://127.0.0.1:{port}.evil.test", "http://127.0.0.1:{port}/", "file://", "",
+)  # fmt: skip
 SITES = ("cross-site", "same-site", "Cross-Site", "none, cross-site", "")
 TOKENS = (
-    "Bearer",
-    "Bearer ",
-    f"Bearer {TOKEN[:-1]}",
-    f"Bearer {TOKEN}x",
-    f"Basic {TOKEN}",
-    TOKEN,
-    f"Bearer {TOKEN.upper()}",
-    "Bearer \xe9",
-    "Bearer null",
-    "Bearer undefined",
-)
+    "Bearer", "Bearer ", f"Bearer {TOKEN[:-1]}", f"Bearer {TOKEN}x", f"Basic {TOKEN}", TOKEN,
+    f"Bearer {TOKEN.upper()}", "Bearer \xe9", "Bearer null", "Bearer undefined",
+)  # fmt: skip
 KINDS = ("text/plain", "application/x-www-form-urlencoded", "multipart/form-data; boundary=x", "", "application/jsonx")
 IDS = (
-    "../runs/r-1",
-    "%2e%2e%2fr-1",
-    "r-1%00",
-    "r-1%0d%0aX: 1",
-    "r-1/../../agents",
-    "%ff",
-    "r-1%2fdecisions",
-    "a" * 129,
-    "r 1",
-    "r-1;x",
-    "r-1?x",
-    "$(id)",
-    "r-1'--",
-    "ʀ-1",
-)
+    "../runs/r-1", "%2e%2e%2fr-1", "r-1%00", "r-1%0d%0aX: 1", "r-1/../../agents", "%ff", "r-1%2fdecisions",
+    "a" * 129, "r 1", "r-1;x", "r-1?x", "$(id)", "r-1'--", "ʀ-1",
+)  # fmt: skip
 
 V1 = (
-    "/v1/messages",
-    "/v1/messages/count_tokens",
-    "/v1/chat/completions",
-    "/v1/responses",
+    "/v1/messages", "/v1/messages/count_tokens", "/v1/chat/completions", "/v1/responses",
     "/v1/responses/resp_r-1/cancel",
-)
+)  # fmt: skip
 
 
 def request(changed: dict[str, str | None], path: str = "/runs/r-1/decisions", method: str = "POST") -> dict[str, Any]:

@@ -1,18 +1,16 @@
 """Tests of the stage that answers the requests of all formats with runs."""
 
-import asyncio
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from tests.serve.test_app import paying
 from ziggurat.agents.agent import Agent
 from ziggurat.agents.flow import flow
 from ziggurat.core.errors import ConfigurationError, RunNotFound
 from ziggurat.messages.conversation import Conversation as Messages
 from ziggurat.messages.delta import TextDelta, ThinkingDelta
-from ziggurat.messages.message import Message, assistant, user
+from ziggurat.messages.message import Message, user
 from ziggurat.messages.model import ModelRequest, OutputSchema, ToolSpec
 from ziggurat.messages.parts import ToolCall, ToolResult, tool_call
 from ziggurat.models.scripted import ScriptedModel
@@ -66,14 +64,6 @@ async def test_what_an_agent_says_is_said_and_its_own_tools_are_not_shown() -> N
     assert len(model.calls) == 2
 
 
-async def test_the_messages_are_the_conversation() -> None:
-    model = ScriptedModel("Ann.")
-    agents = ServedAgents([Agent(model, name="desk")], None, 9)
-    earlier = [user("I am Ann."), assistant("Hello."), user("Who am I?")]
-    assert (await answered(agents, asked(*earlier)))[0].text == "Ann."
-    assert [message.text for message in model.last.messages] == ["I am Ann.", "Hello.", "Who am I?"]
-
-
 @pytest.mark.parametrize("elsewhere", [False, True], ids=["here", "in another process"])
 async def test_a_run_waits_for_the_results_of_tools_of_the_client(elsewhere: bool, tmp_path: Path) -> None:
     """Also together with a tool of its own; its result is not lost though the client does not see it."""
@@ -124,14 +114,6 @@ async def test_results_of_calls_that_no_run_here_made_are_part_of_the_conversati
         assert model.last.messages[-1].tool_results[0].text == "rain"
 
 
-async def test_who_waits_for_a_person_says_so() -> None:
-    agents = ServedAgents([paying([])], None, 9)
-    said, ended = await answered(agents, asked(user("Pay."), page="http://localhost:8800/"))
-    assert ended.finish == "stop"
-    assert said.text == f"The run waits for a decision on pay at http://localhost:8800/#/runs/{ended.run_id}"
-    assert (await agents.detail(ended.run_id))["pending"]
-
-
 async def test_an_answer_that_is_no_text_is_said_as_json() -> None:
     @flow
     async def add(text: str) -> dict[str, int]:
@@ -179,41 +161,3 @@ async def test_a_flow_takes_no_tools_of_the_client() -> None:
 
     with pytest.raises(ConfigurationError, match="not a single agent"):
         await answered(ServedAgents([add], None, 9), asked(user("x"), agent="add", tools=(WEATHER,)))
-
-
-async def test_a_run_whose_answer_nobody_wants_is_cancelled_and_no_more_run_than_may() -> None:
-    never = asyncio.Event()
-    agents = ServedAgents([Agent(ScriptedModel([TextDelta("a"), never]), name="desk")], None, 1)
-    heard = asyncio.Event()
-
-    async def say(piece: ReplyPiece) -> None:
-        heard.set()
-
-    conversation = await Conversation.of(agents, asked(user("x")))
-    answering = asyncio.ensure_future(conversation.answer(say))
-    await heard.wait()
-    with pytest.raises(NotAnswered) as refused:
-        await answered(agents, asked(user("y")))
-    assert refused.value.status == 503
-    await conversation.cancel()
-    with pytest.raises(NotAnswered) as raised:
-        await answering
-    assert raised.value.status == 409
-
-
-async def test_when_the_server_ends_the_run_can_be_resumed() -> None:
-    model = ScriptedModel([TextDelta("a"), asyncio.Event()], "done")
-    agents = ServedAgents([Agent(model, name="desk")], None, 1)
-    heard = asyncio.Event()
-
-    async def say(piece: ReplyPiece) -> None:
-        heard.set()
-
-    conversation = await Conversation.of(agents, asked(user("x")))
-    answering = asyncio.ensure_future(conversation.answer(say))
-    await heard.wait()
-    await agents.drain()
-    with pytest.raises(NotAnswered, match="resumed") as raised:
-        await answering
-    assert raised.value.status == 503
-    assert (await agents.agent("desk").resume(conversation.id.run_id)).text == "done"

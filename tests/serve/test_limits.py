@@ -21,11 +21,7 @@ from ziggurat.serve.application import app
 
 MESSAGES: dict[str, Any] = {"model": "a", "max_tokens": 9, "messages": [{"role": "user", "content": "x"}]}
 RESPONSES: dict[str, Any] = {"model": "a", "input": "x"}
-ASKED = {
-    "/v1/messages": MESSAGES,
-    "/v1/chat/completions": MESSAGES,
-    "/v1/responses": RESPONSES,
-}
+ASKED = {"/v1/messages": MESSAGES, "/v1/chat/completions": MESSAGES, "/v1/responses": RESPONSES}
 
 
 def waiting(opened: asyncio.Event) -> Agent:

@@ -263,16 +263,6 @@ def test_two_runs_are_compared(page: Page, server: PageServer) -> None:
     expect(rows).to_have_count(3)
 
 
-def test_sessions_and_memory_are_looked_through(page: Page, server: PageServer) -> None:
-    server.sessions["anna"] = [{"role": "user", "content": "Hello there"}]
-    server.memories = [{"id": "m-1", "text": "Prefers letters.", "kind": "fact", "updated": BEGAN}]
-    _open(page, server, "/sessions")
-    page.get_by_role("link", name="anna").click()
-    expect(page.get_by_label("user")).to_have_text("Hello there")
-    page.get_by_role("link", name="Memory").click()
-    expect(page.get_by_text("Prefers letters.")).to_be_visible()
-
-
 def test_errors_of_the_server_are_shown(page: Page, server: PageServer) -> None:
     _open(page, server, "/runs/none")
     expect(page.get_by_text("there is no 'none'")).to_be_visible()

@@ -121,10 +121,7 @@ async def test_a_response_on_record_is_streamed(replies: list[Any]) -> None:
         for after in (0, len(events) - 2, len(events) - 1, 1000):
             rest = [event async for event in await retrieve(given.reply.id, stream=True, starting_after=after)]
             assert rest[:-1] == events[after + 1 : -1]
-            assert (rest[-1].type, rest[-1].sequence_number) == (
-                "response.completed",
-                max(len(events) - 1, after + 1),
-            )
+            assert (rest[-1].type, rest[-1].sequence_number) == ("response.completed", max(len(events) - 1, after + 1))
         for wrong in ("x", "-1", "9" * 20):
             with pytest.raises(openai.BadRequestError, match="starting_after"):
                 await retrieve(given.reply.id, stream=True, extra_query={"starting_after": wrong})
