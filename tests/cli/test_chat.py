@@ -59,11 +59,7 @@ def talk(monkeypatch: pytest.MonkeyPatch, person: Person, agent: str, *options: 
 
 @pytest.mark.parametrize(
     ("answer", "result"),
-    [
-        ("y", "→ 144"),
-        ("", "✗ denied: the person said no"),
-        ("use your head", "✗ denied: use your head"),
-    ],
+    [("y", "→ 144"), ("", "✗ denied: the person said no"), ("use your head", "✗ denied: use your head")],
 )
 @pytest.mark.parametrize("agent", ["careful", "plain"])
 def test_a_person_is_asked_for_what_needs_approval(

@@ -6,8 +6,6 @@ import threading
 from pathlib import Path
 from typing import Any
 
-import pytest
-
 from tests.cli.conftest import Command
 from ziggurat.agents.agent import Agent
 from ziggurat.agents.flow import flow
@@ -21,11 +19,6 @@ from ziggurat.stores.addresses import connect
 from ziggurat.stores.file import FileStore
 from ziggurat.stores.sqlite import SqliteStore
 from ziggurat.tools.function import tool
-
-
-@pytest.fixture(params=["sqlite", "file"])
-def url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
-    return f"sqlite:///{tmp_path}/runs.db" if request.param == "sqlite" else f"file://{tmp_path}/runs"
 
 
 @tool(approval=True)

@@ -5,12 +5,14 @@ import json
 import re
 import subprocess
 import sys
+from itertools import product
 from pathlib import Path
 
 import pytest
 
 from tests.cli.conftest import Command, Ended, Typed
 from tests.cli.hostile_agents import HOSTILE, broken, talks, waits
+from tests.samples import sample
 from ziggurat.agents.runnable import Runnable
 from ziggurat.cli.pytest_file import as_test
 from ziggurat.core.clock import new_id
@@ -57,12 +59,10 @@ async def plant(url: str, old_id: str, agent: Runnable) -> str:
     return old_id
 
 
-@pytest.fixture(params=["sqlite:///{}/runs.db", "file:///{}/runs"])
-def url(request: pytest.FixtureRequest, ziggurat: Command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
-    made = str(request.param).format(str(tmp_path).lstrip("/") if "file" in request.param else tmp_path)
-    monkeypatch.setenv("ZIGGURAT_STORE", made)
+@pytest.fixture(autouse=True)
+def _hostile(url: str, ziggurat: Command, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("ZIGGURAT_STORE", url)
     monkeypatch.delitem(sys.modules, "hostile_agents", raising=False)  # its scripted models count the calls of a run
-    return made
 
 
 def test_runs_with_hostile_texts_are_shown_by_every_command(url: str, ziggurat: Command, tmp_path: Path) -> None:
@@ -108,22 +108,15 @@ def test_runs_are_exported_as_tests_that_do_nothing_but_replay_them(
     assert f"{len(run_ids)} passed" in done.stdout, done.stdout
 
 
-@pytest.mark.parametrize(
-    "agent", ["os; raise SystemExit:x", "a b:c", "class:x", "m:import", f"m{HOSTILE}:x", "m:x\ny", "é:x"]
-)
-def test_no_agent_on_record_becomes_code(agent: str, url: str) -> None:
-    async def recorded() -> tuple[LogInfo, LocalJournal]:
-        made, run_id = Runnable(talks, name="hostile", store=url), new_id()
-        await made.run("x", run_id=run_id, labels={"command line": {"agent": agent}})
-        info = await made.store.find(run_log(run_id))
-        journal = LocalJournal.load(await made.record(run_id))
-        await made.store.close()
+async def test_no_agent_on_record_becomes_code(url: str) -> None:
+    made = Runnable(talks, name="hostile", store=url)
+    for agent in ("os; raise SystemExit:x", "a b:c", "class:x", "m:import", f"m{HOSTILE}:x", "m:x\ny", "é:x"):
+        run = await made.run("x", labels={"command line": {"agent": agent}})
+        info = await made.store.find(run_log(run.id))
         assert info is not None
-        return info, journal
-
-    info, journal = asyncio.run(recorded())
-    with pytest.raises(ConfigurationError, match="the test needs to know it as file"):
-        as_test(info, journal, None)
+        with pytest.raises(ConfigurationError, match="needs to know it"):
+            as_test(info, LocalJournal.load(await made.record(run.id)), None)
+    await made.store.close()
 
 
 def test_a_run_under_an_earlier_id_goes_on_as_its_hint_says(url: str, ziggurat: Command) -> None:
@@ -161,16 +154,13 @@ def test_live_views_and_chats_show_no_hidden_character(
         checked(Ended(0, out.getvalue(), ""))
 
 
-@pytest.mark.parametrize("command", ["run", "chat", "runs", "show", "resume", "fork", "doctor", "memory", "models", ""])
-def test_wrong_usage_is_reported_without_what_it_quotes_raw(command: str, ziggurat: Command) -> None:
-    for arguments in (
-        [HOSTILE],
-        [f"--{HOSTILE}"],
-        ["x", HOSTILE, "y", "z"],
-        ["--model", HOSTILE],
-        ["--agent", HOSTILE],
-    ):
-        checked(ziggurat(*([command] if command else []), *arguments))
+COMMANDS = ("run", "chat", "runs", "show", "resume", "fork", "doctor", "memory", "models", "")
+WRONG = ((HOSTILE,), (f"--{HOSTILE}",), ("x", HOSTILE, "y", "z"), ("--model", HOSTILE), ("--agent", HOSTILE))
+
+
+def test_wrong_usage_is_reported_without_what_it_quotes_raw(ziggurat: Command) -> None:
+    for command, arguments in sample(product(COMMANDS, WRONG), 20):
+        checked(ziggurat(*command.split(), *arguments))
     checked(ziggurat("run", "--tool", f"{HOSTILE}:x", "x"))
     checked(ziggurat("run", "--max-steps", HOSTILE, "x"))
     checked(ziggurat("run", "--store", f"{HOSTILE}://x", "x"))

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from tests.cli.conftest import Command
+from tests.samples import sample
 from ziggurat.agents.agent import Agent
 from ziggurat.agents.runnable import Runnable
 from ziggurat.cli.check_model import spec_of
@@ -21,6 +22,7 @@ from ziggurat.models.resolving import PROVIDERS
 from ziggurat.testing.server import FakeProvider, Quirk, html, status
 
 WIRES = {"openai": "OPENAI", "openai-responses": "OPENAI", "anthropic": "ANTHROPIC"}
+one_wire = pytest.mark.parametrize("wire", sample(WIRES, 1))
 KEY = "sk-very-secret-8812"
 
 
@@ -76,7 +78,7 @@ def test_a_provider_is_named_by_its_address_and_needs_no_key(
     assert provider.last.header("authorization") is None
 
 
-@pytest.mark.parametrize("wire", WIRES)
+@one_wire
 def test_events_of_a_provider_are_written_as_json(ziggurat: Command, provider: FakeProvider, wire: str) -> None:
     ended = ziggurat("run", "--json", "--model", f"{wire}:fake", "What is 12 * (7 + 5)?")
     events = [json.loads(line) for line in ended.out.splitlines()]
@@ -89,16 +91,16 @@ def test_events_of_a_provider_are_written_as_json(ziggurat: Command, provider: F
 
 
 @pytest.mark.parametrize("options", [(), ("--json",)], ids=["plain", "json"])
-@pytest.mark.parametrize(("wire", "prefix"), WIRES.items())
+@one_wire
 def test_a_wrong_key_is_told_with_its_variable(
-    ziggurat: Command, provider: FakeProvider, wire: str, prefix: str, options: tuple[str, ...]
+    ziggurat: Command, provider: FakeProvider, wire: str, options: tuple[str, ...]
 ) -> None:
     provider.use(status(401, f"Incorrect API key provided: {KEY}"))
     ended = ziggurat("run", *options, "--model", f"{wire}:fake", "x")
     told = one_line(ended.err)
     assert ended.code == 1
     assert f"{wire} answered 401" in told
-    assert f"check the key in {prefix}_API_KEY" in told
+    assert f"check the key in {WIRES[wire]}_API_KEY" in told
     assert KEY not in ended.out
     if options:
         last = json.loads(ended.out.splitlines()[-1])
@@ -106,7 +108,7 @@ def test_a_wrong_key_is_told_with_its_variable(
 
 
 @pytest.mark.parametrize("options", [(), ("--json",)], ids=["plain", "json"])
-@pytest.mark.parametrize("wire", WIRES)
+@one_wire
 def test_a_provider_that_is_down_is_told_with_its_address(
     ziggurat: Command, nowhere: str, wire: str, options: tuple[str, ...]
 ) -> None:
@@ -138,7 +140,7 @@ def test_a_missing_key_is_wrong_use_and_names_the_variable(ziggurat: Command) ->
 # -- the doctor -----------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("wire", WIRES)
+@one_wire
 def test_the_doctor_asks_a_model_one_small_question(ziggurat: Command, provider: FakeProvider, wire: str) -> None:
     provider.use()
     ended = ziggurat("doctor", "--model", f"{wire}:fake")
@@ -197,11 +199,10 @@ def test_the_doctor_names_the_variable_that_is_missing(ziggurat: Command, name: 
     assert told in ended.out
 
 
-@pytest.mark.parametrize("name", ["opnai:x", "openai", "openai:", "openai@nowhere:x"])
-def test_a_name_that_means_nothing_is_wrong_use_for_the_doctor_too(ziggurat: Command, name: str) -> None:
-    ended = ziggurat("doctor", "--model", name)
-    assert ended.code == 2
-    assert one_line(ended.err)
+def test_a_name_that_means_nothing_is_wrong_use_for_the_doctor_too(ziggurat: Command) -> None:
+    for name in ("opnai:x", "openai", "openai:", "openai@nowhere:x"):
+        ended = ziggurat("doctor", "--model", name)
+        assert (ended.code, bool(one_line(ended.err))) == (2, True), name
 
 
 def test_the_doctor_does_not_call_what_is_forbidden(ziggurat: Command, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -12,6 +12,7 @@ from ziggurat.core.codec import decode
 from ziggurat.messages.events import AgentEnded, AnyEvent
 from ziggurat.models.function import FunctionModel
 from ziggurat.models.http.dialect import DIALECTS
+from ziggurat.models.resolving import PROVIDERS
 
 
 def test_a_pipe_gets_the_answer_and_nothing_else(ziggurat: Command) -> None:
@@ -77,11 +78,7 @@ def test_an_output_of_another_type_is_written_as_json(ziggurat: Command) -> None
             1,
             "ziggurat: the run stopped early: MaxSteps: it took 2 steps, as many as it may (--max-steps allows more)",
         ),
-        (
-            "careful",
-            3,
-            'ziggurat: suspended: it waits for 1 decision: calculator(expression="12 * (7 + 5)")',
-        ),
+        ("careful", 3, 'ziggurat: suspended: it waits for 1 decision: calculator(expression="12 * (7 + 5)")'),
         ("silent", 0, "ziggurat: the model's answer is empty"),
     ],
 )
@@ -101,11 +98,11 @@ def test_the_question_comes_from_standard_input(ziggurat: Command) -> None:
         assert ended.out == "you said 1 things, lastly two\nlines\n"
 
 
-@pytest.mark.parametrize(("arguments", "stdin"), [(("",), ""), (("  ",), ""), (("-",), " \n"), ((), "")])
-def test_an_empty_question_is_refused(ziggurat: Command, arguments: tuple[str, ...], stdin: str) -> None:
-    ended = ziggurat("run", "--agent", f"{AGENTS}:memory", *arguments, stdin=stdin)
-    assert ended.code == 2
-    assert "is empty; ask one, as in: ziggurat run" in ended.err
+def test_an_empty_question_is_refused(ziggurat: Command) -> None:
+    cases: list[tuple[tuple[str, ...], str]] = [(("",), ""), (("  ",), ""), (("-",), " \n"), ((), "")]
+    for arguments, stdin in cases:
+        ended = ziggurat("run", "--agent", f"{AGENTS}:memory", *arguments, stdin=stdin)
+        assert (ended.code, "is empty" in ended.err) == (2, True), arguments
 
 
 def test_no_question_on_a_terminal_is_refused(
@@ -123,11 +120,7 @@ def test_a_question_that_is_no_text_is_refused(ziggurat: Command) -> None:
 
 
 def test_the_options_make_an_agent(ziggurat: Command, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(
-        __import__("ziggurat.models.resolving", fromlist=["PROVIDERS"]).PROVIDERS,
-        "mine",
-        "tests.cli.test_run:model_named",
-    )
+    monkeypatch.setitem(PROVIDERS, "mine", "tests.cli.test_run:model_named")
     ended = ziggurat(
         "run", "-m", "mine:x", "-t", f"{AGENTS}:forecast", "-t", "echo", "-i", "Be brief.", "--max-steps", "1", "hi"
     )

@@ -48,11 +48,6 @@ def look() -> str:
     return "seen"
 
 
-@pytest.fixture
-def url(tmp_path: Path) -> str:
-    return f"sqlite:///{tmp_path}/runs.db"
-
-
 def test_what_waits_is_listed_without_its_agent(ziggurat: Command, url: str) -> None:
     async def go() -> str:
         store = connect(url)

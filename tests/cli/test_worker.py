@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from tests.cli.conftest import Command
+from tests.samples import sample
 from tests.stores.server import schema
 from ziggurat.stores.addresses import connect
 
@@ -82,14 +83,14 @@ secondly = schedule(report, every(seconds=1), input=lambda tick: f"{tick:%H:%M:%
 """
 
 
-@pytest.mark.parametrize("kind", ["sqlite", "postgres"])
+@pytest.mark.parametrize("kind", sample(["sqlite", "postgres"], 1))
 async def test_several_workers_with_a_schedule_start_each_of_its_runs_once(kind: str, tmp_path: Path) -> None:
     (tmp_path / "reports.py").write_text(REPORTS, encoding="utf-8")
     url = f"sqlite:///{tmp_path}/runs.db" if kind == "sqlite" else schema()
 
     async def completed() -> list[str]:
         store = connect(url)
-        while len(infos := await store.logs("run:", labels={"schedule": "report"}, status="Completed")) < 3:
+        while len(infos := await store.logs("run:", labels={"schedule": "report"}, status="Completed")) < 2:
             assert [worker.poll() for worker in workers] == [None, None]
             await asyncio.sleep(0.05)
         await store.close()
@@ -113,8 +114,7 @@ async def test_several_workers_with_a_schedule_start_each_of_its_runs_once(kind:
     assert len(published) == len(set(published)) >= len(ids)
 
 
-@pytest.mark.parametrize("time", ["soon", "2030-13-01", ""])
-def test_a_time_that_cannot_be_read_is_refused(ziggurat: Command, desk: str, time: str, tmp_path: Path) -> None:
-    ended = ziggurat("submit", desk, "go", "--not-before", time, "--store", f"sqlite:///{tmp_path}/runs.db")
-    assert ended.code == 2
-    assert "--not-before is a date" in ended.err
+def test_a_time_that_cannot_be_read_is_refused(ziggurat: Command, desk: str, url: str) -> None:
+    for time in ("soon", "2030-13-01", ""):
+        ended = ziggurat("submit", desk, "go", "--not-before", time, "--store", url)
+        assert (ended.code, "--not-before is a date" in ended.err) == (2, True), time

@@ -110,10 +110,6 @@ def test_a_dropped_reply_is_said_to_be_dropped_and_a_retry_is_told() -> None:
     assert text.index("↻ try 1 failed") < text.index("Whole.\n")
 
 
-def test_nothing_is_said_to_be_dropped_where_nothing_was_shown() -> None:
-    assert shown(Dropped("agent/step-1/model", "lost")) == ""
-
-
 @pytest.mark.parametrize(
     ("agent", "last"),
     [
@@ -138,42 +134,38 @@ def ended(path: str, text: str) -> events.ModelEnded:
     return events.ModelEnded(path, ModelResponse(assistant(text)))
 
 
-def test_models_that_speak_at_once_are_written_one_after_the_other() -> None:
-    started = [events.AgentStarted(path, path[-1], "r") for path in ("t", "t/a", "t/b")]
-    text = shown(
-        *started,
-        delta("t/a/model", "one "),
-        delta("t/b/model", "three "),
-        delta("t/a/model", "two"),
-        delta("t/b/model", "four"),
-        ended("t/b/model", "three four"),
-        ended("t/a/model", "one two"),
-    )
-    assert text == "  a:\n  one two\n  b:\n  three four\n"
+STARTED = [events.AgentStarted(path, path[-1], "r") for path in ("t", "t/a", "t/b")]
+ONE, TWO, THREE = delta("t/a/model", "one "), delta("t/b/model", "two"), delta("t/a/model", "three")
+DROPPED = Dropped("t/model/alt-2", "another answer was taken")
 
 
-def test_a_model_that_is_done_is_written_though_another_still_speaks() -> None:
-    started = [events.AgentStarted(path, path[-1], "r") for path in ("t", "t/a", "t/b")]
-    text = shown(
-        *started,
-        delta("t/a/model", "one "),
-        delta("t/b/model", "two"),
-        ended("t/b/model", "two"),
-        delta("t/a/model", "three"),
-        ended("t/a/model", "one three"),
-    )
-    assert text == "  a:\n  one\n  b:\n  two\n  a:\n  three\n"
-
-
-def test_what_waits_and_is_dropped_is_never_written() -> None:
-    text = shown(
-        events.AgentStarted("t", "t", "r"),
-        delta("t/model/alt-1", "one"),
-        delta("t/model/alt-2", "two"),
-        Dropped("t/model/alt-2", "another answer was taken"),
-        ended("t/model", "one"),
-    )
-    assert text == "one\n"
+@pytest.mark.parametrize(
+    ("happened", "text"),
+    [
+        (
+            [*STARTED, ONE, TWO, THREE, ended("t/b/model", "two"), ended("t/a/model", "one three")],
+            "  a:\n  one three\n  b:\n  two\n",
+        ),
+        (
+            [*STARTED, ONE, TWO, ended("t/b/model", "two"), THREE, ended("t/a/model", "one three")],
+            "  a:\n  one\n  b:\n  two\n  a:\n  three\n",
+        ),
+        (
+            [
+                STARTED[0],
+                delta("t/model/alt-1", "one"),
+                delta("t/model/alt-2", "two"),
+                DROPPED,
+                ended("t/model", "one"),
+            ],
+            "one\n",
+        ),
+        ([DROPPED], ""),
+        ([events.MiddlewareStarted("t", "m", "before_model"), events.StepEnded("t", 1)], ""),
+    ],
+)
+def test_models_that_speak_at_once_are_written_one_after_the_other(happened: list[Event], text: str) -> None:
+    assert shown(*happened) == text
 
 
 CALL = ToolCall("1", "send", '{"to":"a"}')
@@ -206,10 +198,6 @@ ITEM = PendingItem("id", "t/tool", CALL, "it writes")
 )
 def test_other_events_are_a_line_each(event: Event, line: str) -> None:
     assert shown(event).startswith(line)
-
-
-def test_events_that_say_nothing_to_a_person_are_left_out() -> None:
-    assert shown(events.MiddlewareStarted("t", "m", "before_model"), events.StepEnded("t", 1)) == ""
 
 
 def test_a_recorded_result_is_said_to_be_one() -> None:

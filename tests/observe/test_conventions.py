@@ -11,6 +11,7 @@ from opentelemetry.trace import SpanKind, StatusCode
 
 from tests.observe.collector import Collector
 from tests.observe.test_otel import attributes_of, look, random_agent
+from tests.samples import pairs
 from ziggurat.agents.agent import Agent
 from ziggurat.core.context import Context
 from ziggurat.core.errors import ModelError
@@ -26,38 +27,26 @@ from ziggurat.observe.metrics import Metrics
 from ziggurat.runs.options import Environment
 from ziggurat.testing.clock import HandClock
 
-TYPES: dict[str, type] = {
-    "error.type": str,
-    "gen_ai.agent.name": str,
-    "gen_ai.conversation.id": str,
-    "gen_ai.input.messages": str,
-    "gen_ai.operation.name": str,
-    "gen_ai.output.messages": str,
-    "gen_ai.provider.name": str,
-    "gen_ai.request.max_tokens": int,
-    "gen_ai.request.model": str,
-    "gen_ai.request.seed": int,
-    "gen_ai.request.stop_sequences": tuple,
-    "gen_ai.request.temperature": float,
-    "gen_ai.request.top_p": float,
-    "gen_ai.response.finish_reasons": tuple,
-    "gen_ai.response.id": str,
-    "gen_ai.response.model": str,
-    "gen_ai.response.time_to_first_chunk": float,
-    "gen_ai.system_instructions": str,
-    "gen_ai.tool.call.arguments": str,
-    "gen_ai.tool.call.id": str,
-    "gen_ai.tool.call.result": str,
-    "gen_ai.tool.definitions": str,
-    "gen_ai.tool.name": str,
-    "gen_ai.tool.type": str,
-    "gen_ai.usage.cache_creation.input_tokens": int,
-    "gen_ai.usage.cache_read.input_tokens": int,
-    "gen_ai.usage.cache_write.input_tokens": int,
-    "gen_ai.usage.input_tokens": int,
-    "gen_ai.usage.output_tokens": int,
-    "gen_ai.usage.reasoning.output_tokens": int,
+NAMES: dict[type, str] = {
+    str: """
+        error.type gen_ai.agent.name gen_ai.conversation.id gen_ai.input.messages gen_ai.operation.name
+        gen_ai.output.messages gen_ai.provider.name gen_ai.request.model gen_ai.response.id gen_ai.response.model
+        gen_ai.system_instructions gen_ai.tool.call.arguments gen_ai.tool.call.id gen_ai.tool.call.result
+        gen_ai.tool.definitions gen_ai.tool.name gen_ai.tool.type
+    """,
+    int: """
+        gen_ai.request.max_tokens gen_ai.request.seed gen_ai.usage.cache_creation.input_tokens
+        gen_ai.usage.cache_read.input_tokens gen_ai.usage.cache_write.input_tokens gen_ai.usage.input_tokens
+        gen_ai.usage.output_tokens gen_ai.usage.reasoning.output_tokens
+    """,
+    float: """
+        gen_ai.request.temperature gen_ai.request.top_p gen_ai.response.time_to_first_chunk
+    """,
+    tuple: """
+        gen_ai.request.stop_sequences gen_ai.response.finish_reasons
+    """,
 }
+TYPES: dict[str, type] = {name: kind for kind, names in NAMES.items() for name in names.split()}
 """The types of the attributes in the pages of the conventions."""
 
 REQUIRED = {
@@ -94,7 +83,7 @@ def streaming(clock: HandClock, *, failing: bool = False) -> Any:
 
 
 @pytest.mark.parametrize("conventions", get_args(ConventionVersion))
-def test_every_attribute_has_a_published_name_and_its_type(
+async def test_every_attribute_has_a_published_name_and_its_type(
     conventions: ConventionVersion, collector: Collector
 ) -> None:
     telemetry = collector.telemetry(content=True, conventions=conventions)
@@ -112,10 +101,10 @@ def test_every_attribute_has_a_published_name_and_its_type(
         settings=settings,
         store="memory:",
     )
-    asyncio.run(agent.run("Go.", session="s-1"))
+    await agent.run("Go.", session="s-1")
     for seed in range(5):
-        asyncio.run(random_agent(Random(seed), 2, telemetry).run("Go."))
-    asyncio.run(Agent(ScriptedModel(ModelError("gone", transient=False)), middleware=[telemetry]).run("Go."))
+        await random_agent(Random(seed), 2, telemetry).run("Go.")
+    await Agent(ScriptedModel(ModelError("gone", transient=False)), middleware=[telemetry]).run("Go.")
     for span in collector.spans:
         attributes = attributes_of(span)
         operation = str(attributes["gen_ai.operation.name"])
@@ -137,9 +126,9 @@ def test_the_names_of_metrics_are_those_of_the_package() -> None:
     assert {names.model_duration, names.first_chunk, *names.tokens.values()} <= published
 
 
-@pytest.mark.parametrize("failing", [False, True])
-@pytest.mark.parametrize("heard", [False, True])
-@pytest.mark.parametrize("conventions", get_args(ConventionVersion))
+@pytest.mark.parametrize(
+    ("conventions", "heard", "failing"), pairs(get_args(ConventionVersion), [False, True], [False, True])
+)
 async def test_the_first_chunk_is_timed_if_somebody_hears_it(
     conventions: ConventionVersion, heard: bool, failing: bool, collector: Collector
 ) -> None:

@@ -26,11 +26,7 @@ MODALITY = {"modality": {"enum": ["image", "video", "audio", "document"]}, "mime
 
 def known(kind: str, required: list[str], **properties: Any) -> dict[str, Any]:
     """Return the schema of the parts of a type."""
-    return {
-        "type": "object",
-        "properties": {"type": {"const": kind}, **properties},
-        "required": ["type", *required],
-    }
+    return {"type": "object", "properties": {"type": {"const": kind}, **properties}, "required": ["type", *required]}
 
 
 PARTS = [

@@ -1,6 +1,5 @@
 """Tests of metrics in memory: they agree with what happened, and Prometheus can read them."""
 
-import asyncio
 import json
 import re
 from collections import Counter
@@ -10,6 +9,7 @@ from random import Random
 import pytest
 
 from tests.observe.test_otel import fail, look, random_agent
+from tests.samples import amount
 from ziggurat.agents.agent import Agent
 from ziggurat.core.event import Event
 from ziggurat.messages.agent import Approve
@@ -28,7 +28,7 @@ from ziggurat.tools.approval import Approvals
 from ziggurat.tools.function import tool
 
 
-@pytest.mark.parametrize("seed", range(20))
+@pytest.mark.parametrize("seed", range(amount(10, 100)))
 async def test_they_count_what_happened(seed: int) -> None:
     metrics = Metrics()
     answers = 0
@@ -52,7 +52,7 @@ async def test_they_count_what_happened(seed: int) -> None:
     assert (metrics.runs, metrics.running) == (1, 0)
 
 
-def test_a_recorded_answer_is_not_counted_again(tmp_path: Path) -> None:
+async def test_a_recorded_answer_is_not_counted_again(tmp_path: Path) -> None:
     metrics = Metrics()
     agent = Agent(
         ScriptedModel(tool_call("look"), "Nothing."),
@@ -61,10 +61,10 @@ def test_a_recorded_answer_is_not_counted_again(tmp_path: Path) -> None:
         middleware=[metrics],
         store=f"sqlite:///{tmp_path}/runs.db",
     )
-    run = asyncio.run(agent.run("Go.", run_id="one"))
+    run = await agent.run("Go.", run_id="one")
     assert (metrics.runs, metrics.running, metrics.agents) == (0, 0, {}), "it waits"
-    asyncio.run(agent.resume("one", {run.pending[0].id: Approve()}))
-    asyncio.run(agent.run("Go.", run_id="one"))
+    await agent.resume("one", {run.pending[0].id: Approve()})
+    await agent.run("Go.", run_id="one")
     calls = {
         name: each.calls for named in (metrics.models, metrics.tools, metrics.agents) for name, each in named.items()
     }

@@ -17,6 +17,7 @@ from opentelemetry.sdk.trace.export import SimpleSpanProcessor
 from opentelemetry.trace import StatusCode
 
 from tests.observe.collector import Collector
+from tests.samples import amount
 from ziggurat.agents.agent import Agent
 from ziggurat.core.errors import ToolError
 from ziggurat.messages.agent import Approve
@@ -82,7 +83,7 @@ def outer_path(path: str, paths: set[str]) -> str | None:
     return None
 
 
-@pytest.mark.parametrize("seed", range(20))
+@pytest.mark.parametrize("seed", range(amount(10, 100)))
 async def test_the_spans_are_the_tree_of_calls(seed: int, collector: Collector) -> None:
     await random_agent(Random(seed), 2, collector.telemetry()).run("Go.")
     paths = {attributes_of(span)["ziggurat.path"] for span in collector.spans}
@@ -97,18 +98,15 @@ async def test_the_spans_are_the_tree_of_calls(seed: int, collector: Collector) 
     assert collector.started == len(collector.spans)
 
 
-@pytest.mark.parametrize("seed", range(30))
+@pytest.mark.parametrize("seed", range(amount(15, 200)))
 async def test_a_cancelled_run_ends_every_span(
     seed: int, collector: Collector, caplog: pytest.LogCaptureFixture
 ) -> None:
-    async def cancel_after(turns: int) -> None:
-        task = asyncio.ensure_future(random_agent(Random(seed), 2, collector.telemetry()).run("Go."))
-        for _ in range(turns):
-            await asyncio.sleep(0)
-        task.cancel()
-        await asyncio.gather(task, return_exceptions=True)
-
-    await cancel_after(Random(seed).randint(2, 60))
+    task = asyncio.ensure_future(random_agent(Random(seed), 2, collector.telemetry()).run("Go."))
+    for _ in range(Random(seed).randint(2, 60)):
+        await asyncio.sleep(0)
+    task.cancel()
+    await asyncio.gather(task, return_exceptions=True)
     assert collector.started == len(collector.spans)
     assert "detach" not in caplog.text
 
@@ -131,7 +129,7 @@ async def test_the_function_of_a_tool_sees_the_span_of_its_call(collector: Colle
     assert parents["invoke_agent agent"] == "request"
 
 
-def test_a_failure_is_named_and_a_pause_is_none(collector: Collector, tmp_path: Path) -> None:
+async def test_a_failure_is_named_and_a_pause_is_none(collector: Collector, tmp_path: Path) -> None:
     model = ScriptedModel(tool_call("fail"), tool_call("look"), "Nothing.")
     agent = Agent(
         model,
@@ -140,7 +138,7 @@ def test_a_failure_is_named_and_a_pause_is_none(collector: Collector, tmp_path: 
         middleware=[collector.telemetry()],
         store=f"sqlite:///{tmp_path}/runs.db",
     )
-    paused_run = asyncio.run(agent.run("Go.", run_id="one"))
+    paused_run = await agent.run("Go.", run_id="one")
     failed, paused = collector.span("execute_tool fail"), collector.span("invoke_agent agent")
     assert (failed.status.status_code, attributes_of(failed)["error.type"]) == (StatusCode.ERROR, "ToolError")
     assert (paused.status.status_code, attributes_of(paused)["ziggurat.suspended"]) == (StatusCode.UNSET, True)
@@ -148,7 +146,7 @@ def test_a_failure_is_named_and_a_pause_is_none(collector: Collector, tmp_path: 
     before = len(collector.spans)
 
     (item,) = paused_run.pending
-    run = asyncio.run(agent.resume("one", {item.id: Approve()}))
+    run = await agent.resume("one", {item.id: Approve()})
     assert run.text == "Nothing."
     names = [span.name for span in collector.spans[before:]]
     assert names == ["execute_tool look", "chat scripted", "invoke_agent agent"], "what was recorded makes no span"
@@ -158,22 +156,22 @@ def test_a_failure_is_named_and_a_pause_is_none(collector: Collector, tmp_path: 
 SECRET = 'correct "horse" battery'
 
 
-def test_content_is_opt_in_and_masked_as_the_record_is(collector: Collector) -> None:
+async def test_content_is_opt_in_and_masked_as_the_record_is(collector: Collector) -> None:
     @tool
     def unlock(phrase: str) -> dict[str, str]:
         """Unlock."""
         return {"phrase": SECRET}
 
-    def run(*, content: bool) -> str:
+    async def run(*, content: bool) -> str:
         model = ScriptedModel(tool_call("unlock", phrase=SECRET), f"It is {SECRET}.")
         middleware = [collector.telemetry(content=content), Redaction(SECRET)]
         agent = Agent(model, instructions=f"Never say {SECRET}.", tools=[unlock], middleware=middleware)
         before = len(collector.spans)
-        asyncio.run(agent.run(f"Try {SECRET}."))
+        await agent.run(f"Try {SECRET}.")
         return json.dumps([attributes_of(span) for span in collector.spans[before:]])
 
-    assert "Try" not in run(content=False)
-    written = run(content=True)
+    assert "Try" not in await run(content=False)
+    written = await run(content=True)
     assert "Try" in written
     assert "horse" not in written
 
@@ -190,22 +188,16 @@ async def test_content_has_the_form_of_the_conventions(collector: Collector) -> 
     last = [attributes_of(span) for span in collector.spans if span.name == "chat scripted"][-1]
     assert json.loads(last["gen_ai.system_instructions"]) == [{"type": "text", "content": "Be brief."}]
     question, call, result = json.loads(last["gen_ai.input.messages"])
-    assert question["parts"][1] == {
-        "type": "blob",
-        "modality": "image",
-        "mime_type": "image/png",
-        "content": "MTIzNA==",
-    }
+    picture = {"type": "blob", "modality": "image", "mime_type": "image/png", "content": "MTIzNA=="}
+    assert question["parts"][1] == picture
     assert question["parts"][2]["uri"] == "https://example.org/a.pdf"
     assert call["parts"] == [
         {"type": "reasoning", "content": "Hm."},
         {"type": "text", "content": "One moment."},
         {"type": "tool_call", "id": "c1", "name": "look", "arguments": {"place": "there"}},
     ]
-    assert result == {
-        "role": "tool",
-        "parts": [{"type": "tool_call_response", "id": "c1", "response": "nothing there"}],
-    }
+    response = {"type": "tool_call_response", "id": "c1", "response": "nothing there"}
+    assert result == {"role": "tool", "parts": [response]}
     (answer,) = json.loads(last["gen_ai.output.messages"])
     expected = {"role": "assistant", "parts": [{"type": "text", "content": "Nothing."}], "finish_reason": "stop"}
     assert answer == expected
@@ -253,12 +245,7 @@ async def test_a_receiver_reads_what_is_exported(collector: Collector) -> None:
         await Agent(ScriptedModel("Hello."), middleware=[collector.telemetry(content=True)]).run("Hi.")
         server.shutdown()
         serving.result()
-    spans = [
-        span
-        for each in received
-        for resource in each.resource_spans
-        for scope in resource.scope_spans
-        for span in scope.spans
-    ]
+    scopes = [scope for each in received for resource in each.resource_spans for scope in resource.scope_spans]
+    spans = [span for scope in scopes for span in scope.spans]
     assert [span.name for span in spans] == ["chat scripted", "invoke_agent agent"]
     assert spans[0].parent_span_id == spans[1].span_id

@@ -1,6 +1,5 @@
 """Tests of prices; an unknown price is never zero."""
 
-import asyncio
 import subprocess
 import sys
 from datetime import UTC, datetime
@@ -74,18 +73,14 @@ def test_tokens_that_are_not_known_have_no_price(usage: Usage) -> None:
     assert cost(usage, "gpt-4o", "openai") is None
 
 
-def answers(*responses: ModelResponse) -> "Model":
-    return Model(list(responses))
-
-
 class Model:
     """Answers with the given responses."""
 
-    def __init__(self, responses: list[ModelResponse]) -> None:
-        self._responses = responses
+    def __init__(self, *responses: ModelResponse) -> None:
+        self._responses = iter(responses)
 
     async def __call__(self, request: ModelRequest, ctx: Context) -> ModelResponse:
-        return self._responses.pop(0)
+        return next(self._responses)
 
 
 @tool
@@ -94,26 +89,26 @@ def look() -> str:
     return "seen"
 
 
-def costs_of(second_model: str) -> Costs:
+async def costs_of(second_model: str) -> Costs:
     usage = Usage(input=1000, output=100, requests=1)
-    model = answers(
+    model = Model(
         ModelResponse(assistant(ToolCall("a", "look")), "tool_calls", usage, "gpt-4o-2024-08-06"),
         ModelResponse(assistant("Done."), "stop", usage, second_model),
     )
     costs = Costs()
-    asyncio.run(Agent(model, tools=[look]).run("Look.", listeners=[costs]))
+    await Agent(model, tools=[look]).run("Look.", listeners=[costs])
     return costs
 
 
-def test_a_run_costs_what_its_calls_cost() -> None:
+async def test_a_run_costs_what_its_calls_cost() -> None:
     one = cost(Usage(input=1000, output=100), "gpt-4o-2024-08-06")
     assert one is not None
-    costs = costs_of("gpt-4o-2024-08-06")
+    costs = await costs_of("gpt-4o-2024-08-06")
     assert (costs.total, costs.at_least, costs.unknown) == (2 * one, 2 * one, {})
 
 
-def test_a_run_with_an_unknown_call_has_no_total() -> None:
-    costs = costs_of("homemade")
+async def test_a_run_with_an_unknown_call_has_no_total() -> None:
+    costs = await costs_of("homemade")
     assert costs.total is None
     assert costs.at_least == cost(Usage(input=1000, output=100), "gpt-4o-2024-08-06")
     assert costs.unknown == {"homemade": 1}
