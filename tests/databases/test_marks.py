@@ -7,6 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tests.samples import amount
 from ziggurat.core.store import LogMark, Row
 from ziggurat.databases.disk import Disk
 from ziggurat.databases.marks import SLOT, Marks, mark_in, slot_of
@@ -20,7 +21,7 @@ def mark(number: int) -> LogMark:
 
 
 @given(st.lists(_operation, max_size=60))
-@settings(max_examples=100)
+@settings(max_examples=amount(30, 300))
 def test_marks_are_a_dict_on_disk(operations: list[tuple[str, str, int]]) -> None:
     with tempfile.TemporaryDirectory() as folder:
         marks, expected = Marks(Path(folder) / "marks"), dict[str, LogMark]()
@@ -51,7 +52,7 @@ def test_processes_that_write_at_once_need_no_lock(tmp_path: Path) -> None:
 
 def test_the_file_grows_by_levels_and_no_mark_moves(tmp_path: Path) -> None:
     marks = Marks(tmp_path / "marks")
-    names = [f"run:{number}" for number in range(3000)]
+    names = [f"run:{number}" for number in range(amount(1000, 3000))]
     for number, name in enumerate(names, 1):
         marks.write(name, mark(number))
     for number, name in enumerate(names, 1):
@@ -66,7 +67,7 @@ def test_the_file_grows_by_levels_and_no_mark_moves(tmp_path: Path) -> None:
 
 
 @given(st.integers(0, SLOT * 8 - 1))
-@settings(max_examples=200)
+@settings(max_examples=amount(50, 500))
 def test_a_damaged_mark_is_no_mark(bit: int) -> None:
     slot = bytearray(slot_of("run:r", mark(7)))
     assert mark_in(bytes(slot), "run:r") == mark(7)

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from tests.samples import amount
 from ziggurat.core.errors import StoreError
 from ziggurat.databases.jobs import Job
 from ziggurat.databases.writer import Writer, is_busy
@@ -45,20 +46,15 @@ def _fail() -> str:
 
 async def test_what_comes_while_it_writes_is_written_together_next_and_reading_stands_alone() -> None:
     written = Written()
-
-    async def main() -> list[object]:
-        submit = written.writer.submit
-        first = submit(lambda: 1, "a")
-        await asyncio.to_thread(written.begun.wait)
-        later = [submit(lambda: 2, "b"), submit(lambda: 3, "c"), submit(lambda: 4), submit(lambda: 5, "d")]
-        await asyncio.sleep(0)
-        assert is_busy(asyncio.get_running_loop())
-        written.gate.set()
-        outcome = await asyncio.gather(first, *later)
-        assert not is_busy(asyncio.get_running_loop())
-        return list(outcome)
-
-    assert await main() == [1, 2, 3, 4, 5]
+    submit = written.writer.submit
+    first = submit(lambda: 1, "a")
+    await asyncio.to_thread(written.begun.wait)
+    later = [submit(lambda: 2, "b"), submit(lambda: 3, "c"), submit(lambda: 4), submit(lambda: 5, "d")]
+    await asyncio.sleep(0)
+    assert is_busy(asyncio.get_running_loop())
+    written.gate.set()
+    assert await asyncio.gather(first, *later) == [1, 2, 3, 4, 5]
+    assert not is_busy(asyncio.get_running_loop())
     assert written.batches == [["a"], ["b", "c"], ["d"]]
     written.writer.close()
     assert written.ended
@@ -67,7 +63,6 @@ async def test_what_comes_while_it_writes_is_written_together_next_and_reading_s
 async def test_a_failure_is_told_to_its_own_job_and_one_that_was_cancelled_is_done_all_the_same() -> None:
     written = Written()
     done: list[str] = []
-
     submit = written.writer.submit
     cancelled, failing = submit(lambda: done.append("cancelled"), "a"), submit(_fail, "b")
     good = submit(lambda: "good", "c")
@@ -102,7 +97,6 @@ def test_an_event_loop_that_ended_meanwhile_stops_nothing() -> None:
 async def test_closed_it_does_what_was_given_and_refuses_the_rest() -> None:
     written = Written()
     written.gate.set()
-
     given = written.writer.submit(lambda: "given", "a")
     written.writer.close()
     written.writer.close()
@@ -115,12 +109,8 @@ async def test_closed_it_does_what_was_given_and_refuses_the_rest() -> None:
 async def test_what_goes_wrong_between_jobs_does_not_end_the_thread(caplog: pytest.LogCaptureFixture) -> None:
     written = Written()
     written.gate.set()
-
-    async def main() -> str:
-        await written.writer.submit(lambda: 0, "a")
-        return await written.writer.submit(lambda: "still there", "b")
-
-    assert await main() == "still there"
+    await written.writer.submit(lambda: 0, "a")
+    assert await written.writer.submit(lambda: "still there", "b") == "still there"
     written.writer.close()
     assert written.idled
     assert "could not be renewed" in caplog.text
@@ -186,7 +176,6 @@ async def test_small_jobs_of_one_task_are_done_as_they_come_and_those_of_others_
 @pytest.mark.parametrize("count", [1, 8, 9, 24, 40])
 async def test_a_task_submits_a_few_jobs_at_once_before_others_have_a_turn(count: int) -> None:
     here = AtOnce()
-
     jobs = [here.submit(str(number)) for number in range(count)]
     assert [job.done() for job in jobs] == [number < 8 for number in range(count)]
     await asyncio.gather(*jobs)
@@ -217,7 +206,6 @@ async def test_a_task_that_waits_for_each_job_lets_others_have_a_turn() -> None:
 
 async def test_what_is_large_or_refused_or_comes_after_what_is_under_way_is_done_in_the_thread() -> None:
     here = AtOnce()
-
     here.gate.clear()
     large = here.submit("large", small=False)
     await asyncio.sleep(0)
@@ -257,7 +245,6 @@ async def test_while_another_event_loop_keeps_the_thread_at_work_nobody_waits_fo
 async def test_an_interrupt_of_what_is_done_at_once_leaves_nobody_waiting() -> None:
     here = AtOnce()
     waiting: list[asyncio.Future[str]] = []
-
     loop = asyncio.get_running_loop()
     for _ in range(8):
         here.submit("first")
@@ -297,7 +284,7 @@ def test_what_another_thread_gives_while_it_is_closed_is_done_or_refused_and_nev
 
 
 def test_threads_that_give_while_it_is_closed_all_hear_what_became_of_it() -> None:
-    for _ in range(30):
+    for _ in range(amount(10, 100)):
         here = AtOnce()
         outcomes: list[object] = []
         many = threading.Event()
@@ -325,7 +312,6 @@ def test_threads_that_give_while_it_is_closed_all_hear_what_became_of_it() -> No
 async def test_closed_before_it_was_used_it_leaves_no_thread() -> None:
     written = Written()
     written.writer.close()
-
     with pytest.raises(StoreError, match="is closed"):
         written.writer.submit(lambda: 0, "a")
     assert written.writer._thread is None
@@ -345,11 +331,8 @@ async def test_an_interrupt_as_soon_as_the_lock_is_held_does_not_keep_it() -> No
             self.lock.acquire(blocking=blocking)
             raise KeyboardInterrupt
 
-    async def main() -> str:
-        here.writer._working = Interrupted(here.writer._working)  # type: ignore[assignment]
-        with pytest.raises(KeyboardInterrupt):
-            here.submit("first")
-        return await here.submit("second", small=False)
-
-    assert await main() == "second"
+    here.writer._working = Interrupted(here.writer._working)  # type: ignore[assignment]
+    with pytest.raises(KeyboardInterrupt):
+        here.submit("first")
+    assert await here.submit("second", small=False) == "second"
     here.writer.close()

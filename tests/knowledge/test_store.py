@@ -51,15 +51,8 @@ async def read(path: Path, name: str = "main") -> KnowledgeGraph:
 
 async def test_what_is_written_is_read_in_its_order(tmp_path: Path) -> None:
     store = GraphStore(tmp_path / "deep" / "k.db")
-    entities = [
-        Entity("b", "Bob", "person", {"age": 3, "tags": ["x"]}, "tool", ("search",)),
-        Entity("a"),
-        Entity("c"),
-    ]
-    relations = [
-        Relation("b", "c", "knows", 0.25, {"since": 1}, "model", ("add_relation",)),
-        Relation("b", "a", "to"),
-    ]
+    entities = [Entity("b", "Bob", "person", {"age": 3, "tags": ["x"]}, "tool", ("search",)), Entity("a"), Entity("c")]
+    relations = [Relation("b", "c", "knows", 0.25, {"since": 1}, "model", ("add_relation",)), Relation("b", "a", "to")]
     await store.add(*relations, *entities)  # in any order: all of one call or nothing
     await store.add(Entity("b", "Bobby"))
     graph = await store.graph()
@@ -122,10 +115,7 @@ async def test_a_file_that_is_no_database_is_told(tmp_path: Path) -> None:
 
 async def test_graphs_and_memories_may_share_a_file(tmp_path: Path) -> None:
     memories, store = SqliteMemoryStore(tmp_path / "k.db"), GraphStore(tmp_path / "k.db")
-    await asyncio.gather(
-        memories.add([MemoryRecord(id="m", owner="o", content="hello")]),
-        store.add(Entity("a")),
-    )
+    await asyncio.gather(memories.add([MemoryRecord(id="m", owner="o", content="hello")]), store.add(Entity("a")))
     assert await memories.count(owner="o") == 1
     assert "a" in await store.graph()
     await memories.close()
@@ -134,38 +124,35 @@ async def test_graphs_and_memories_may_share_a_file(tmp_path: Path) -> None:
 
 @settings(deadline=None, max_examples=25)
 @given(st.lists(st.tuples(st.sampled_from("aeurx"), st.sampled_from("pqrs"), st.sampled_from("pqrs"), st.booleans())))
-def test_two_views_stay_in_step_with_the_graph_in_memory(
+async def test_two_views_stay_in_step_with_the_graph_in_memory(
     tmp_path_factory: pytest.TempPathFactory, changes: list[tuple[str, str, str, bool]]
 ) -> None:
-    async def main() -> None:
-        path = tmp_path_factory.mktemp("graph") / "k.db"
-        stores = [GraphStore(path, synchronous="NORMAL"), GraphStore(path, synchronous="NORMAL")]
-        graph = KnowledgeGraph()
-        for number, (verb, one, two, late) in enumerate(changes):
-            store = stores[number % 2]
-            if verb == "a" or one not in graph or two not in graph:
-                graph.add_entity(Entity(one, properties={"n": number}))
-                await store.add(Entity(one, properties={"n": number}))
-            elif verb == "u":
-                graph.update(Entity(one, properties={str(number): 1}))
-                await store.update(Entity(one, properties={str(number): 1}))
-            elif verb == "e":
-                graph.add_relation(Relation(one, two, "to", number))
-                await store.add(Relation(one, two, "to", number))
-            elif verb == "r":
-                assert graph.remove_relation(one, two) == await store.remove_relation(one, two)
-            else:
-                assert graph.remove_entity(one) == await store.remove_entity(one)
-            if late:
-                await stores[0].graph()
-        for store in stores:
-            seen = await store.graph()
-            assert seen.entities == graph.entities
-            assert seen.relations == graph.relations
-            await store.close()
-        assert (await read(path)).entities == graph.entities
-
-    asyncio.run(main())
+    path = tmp_path_factory.mktemp("graph") / "k.db"
+    stores = [GraphStore(path, synchronous="NORMAL"), GraphStore(path, synchronous="NORMAL")]
+    graph = KnowledgeGraph()
+    for number, (verb, one, two, late) in enumerate(changes):
+        store = stores[number % 2]
+        if verb == "a" or one not in graph or two not in graph:
+            graph.add_entity(Entity(one, properties={"n": number}))
+            await store.add(Entity(one, properties={"n": number}))
+        elif verb == "u":
+            graph.update(Entity(one, properties={str(number): 1}))
+            await store.update(Entity(one, properties={str(number): 1}))
+        elif verb == "e":
+            graph.add_relation(Relation(one, two, "to", number))
+            await store.add(Relation(one, two, "to", number))
+        elif verb == "r":
+            assert graph.remove_relation(one, two) == await store.remove_relation(one, two)
+        else:
+            assert graph.remove_entity(one) == await store.remove_entity(one)
+        if late:
+            await stores[0].graph()
+    for store in stores:
+        seen = await store.graph()
+        assert seen.entities == graph.entities
+        assert seen.relations == graph.relations
+        await store.close()
+    assert (await read(path)).entities == graph.entities
 
 
 async def test_two_processes_on_one_file_lose_nothing(tmp_path: Path) -> None:

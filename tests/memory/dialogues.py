@@ -253,9 +253,7 @@ async def _say(store: MemoryStore, turn: Turn, judge: str, embedder: Embedder) -
         model = ScriptedModel(always=lambda request: _told(request, turn))
     policy = FactsBy(model=ScriptedModel(lambda request: _judged(request, turn))) if judge == "model" else None
     agent = Agent(
-        model,
-        tools=memory_tools(),
-        middleware=[Remembering(store, "ann", embedder=embedder, remember=policy)],
+        model, tools=memory_tools(), middleware=[Remembering(store, "ann", embedder=embedder, remember=policy)]
     )
     await agent.run(turn.text)
 

@@ -43,11 +43,11 @@ async def test_what_contradicts_supersedes_across_kinds() -> None:
 
 async def test_wrong_arguments_raise_at_once() -> None:
     store = LocalMemoryStore()
-    with pytest.raises(ConfigurationError, match="is not a part of the memory of 'ann'"):
+    with pytest.raises(ConfigurationError, match="'ann'"):
         AgentMemory(store, "ann", episodic=EpisodicMemory(store, "ben"))
 
     memory = AgentMemory(store, "ann")
-    with pytest.raises(ConfigurationError, match="is 'episodic', 'semantic' or 'longterm'; got 'working'"):
+    with pytest.raises(ConfigurationError, match="working"):
         await memory.remember("x", kind="working")  # type: ignore[arg-type]
     with pytest.raises(ConfigurationError, match="only facts have a key"):
         await memory.remember("x", key="y")

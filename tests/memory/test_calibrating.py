@@ -4,9 +4,10 @@ import asyncio
 import math
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tests.samples import amount
 from ziggurat.core.context import Context
 from ziggurat.memory.calibrating import BOUNDS, PAIRS, calibrate
 from ziggurat.memory.record import pack
@@ -38,6 +39,7 @@ def embedder_of(base: float, near: float) -> Embedder:
     return embed
 
 
+@settings(max_examples=amount(25, 200))
 @given(st.floats(0.0, 0.8), st.floats(0.02, 0.19))
 def test_the_bounds_follow_the_embedder(base: float, more: float) -> None:
     """However similar all texts are to an embedder, the bounds lie above the unrelated and not above the related."""

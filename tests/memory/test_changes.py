@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 from tests.memory.making import context
+from tests.samples import amount
 from ziggurat.core.errors import ConfigurationError
 from ziggurat.memory.agent_memory import AgentMemory, Kind
 from ziggurat.memory.connect import open_memory
@@ -138,7 +139,7 @@ class Changes:
             assert there[name].content.replace("really ", "") in [each.content.replace("really ", "") for each in found]
 
 
-@pytest.mark.parametrize(("place", "runs"), [("memory", 40), ("sqlite", 4)])
+@pytest.mark.parametrize(("place", "runs"), [("memory", amount(8, 200)), ("sqlite", amount(1, 10))])
 async def test_nothing_is_destroyed_and_what_is_put_away_can_come_back(place: str, runs: int, tmp_path: Path) -> None:
     for seed in range(runs):
         url = "memory:" if place == "memory" else f"sqlite:///{tmp_path}/{seed}.db?synchronous=NORMAL"
@@ -156,7 +157,7 @@ async def test_what_was_forgotten_comes_back_unless_its_place_is_taken() -> None
     assert [each.id for each in await memory.undo(old.id)] == [old.id]
     await memory.forget(old.id)
     new = await memory.remember("Ann lives in Oslo.", kind="semantic", key="home")
-    with pytest.raises(ConfigurationError, match=f"key 'home', which {new.id!r} has taken"):
+    with pytest.raises(ConfigurationError, match=f"{new.id!r} has taken"):
         await memory.undo(old.id)
     newer = await memory.remember("Ann lives in Bern.", kind="semantic", key="home")
     with pytest.raises(ConfigurationError, match=f"replaced by {newer.id!r}"):

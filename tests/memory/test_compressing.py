@@ -1,6 +1,5 @@
 """Tests of compression: too many old, unimportant memories become few, and nothing is lost."""
 
-import asyncio
 from pathlib import Path
 
 import pytest
@@ -80,44 +79,39 @@ async def test_old_unimportant_memories_become_notes_and_come_back(place: str, t
     st.integers(0, 5),
     st.integers(2, 6),
 )
-def test_facts_with_keys_important_and_recent_memories_are_never_compressed(
+async def test_facts_with_keys_important_and_recent_memories_are_never_compressed(
     said: list[tuple[str, int, int]], most: int, recent: int, window: int
 ) -> None:
-    async def main() -> None:
-        now = 20.0 * DAY
-        store = LocalMemoryStore()
-        records = [
-            MemoryRecord(
-                id=f"{n}",
-                owner="ann",
-                content=f"fact {n}",
-                kind="semantic",
-                importance=importance / 10,
-                created=now - age * DAY,
-                tags=(f"key:{key}",) if key else (),
-            )
-            for n, (key, importance, age) in enumerate(said)
-        ]
-        await store.add(records)
-        policy = CompressionPolicy(
-            max_memories=most, keep_recent=recent, threshold=0.5, window=window, kind="semantic", into="summary"
+    now = 20.0 * DAY
+    store = LocalMemoryStore()
+    records = [
+        MemoryRecord(
+            id=f"{n}",
+            owner="ann",
+            content=f"fact {n}",
+            kind="semantic",
+            importance=importance / 10,
+            created=now - age * DAY,
+            tags=(f"key:{key}",) if key else (),
         )
-        report = await compression(store, policy)(MergeRequest("ann"), context(HandClock(now=now)))
-        everything = {record.id: record async for record in store.scan(owner="ann", archived=None)}
-        latest = {
-            record.id for record in sorted(records, key=lambda each: each.created)[max(0, len(records) - recent) :]
-        }
-        gone = [record for record in records if everything[record.id].archived]
-        assert len(gone) == report.archived == sum(len(predecessors(each)) for each in report.summaries)
-        assert not gone or len(records) > most
-        for record in gone:
-            assert not record.tags
-            assert record.importance < 0.5
-            assert record.id not in latest
-        for each in report.summaries:
-            assert 2 <= len(predecessors(each)) <= window
-
-    asyncio.run(main())
+        for n, (key, importance, age) in enumerate(said)
+    ]
+    await store.add(records)
+    policy = CompressionPolicy(
+        max_memories=most, keep_recent=recent, threshold=0.5, window=window, kind="semantic", into="summary"
+    )
+    report = await compression(store, policy)(MergeRequest("ann"), context(HandClock(now=now)))
+    everything = {record.id: record async for record in store.scan(owner="ann", archived=None)}
+    latest = {record.id for record in sorted(records, key=lambda each: each.created)[max(0, len(records) - recent) :]}
+    gone = [record for record in records if everything[record.id].archived]
+    assert len(gone) == report.archived == sum(len(predecessors(each)) for each in report.summaries)
+    assert not gone or len(records) > most
+    for record in gone:
+        assert not record.tags
+        assert record.importance < 0.5
+        assert record.id not in latest
+    for each in report.summaries:
+        assert 2 <= len(predecessors(each)) <= window
 
 
 async def test_a_model_writes_the_summaries_and_its_failure_loses_nothing() -> None:

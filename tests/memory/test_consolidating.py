@@ -1,6 +1,5 @@
 """Tests of consolidation: old memories on one subject are merged, and nothing is lost."""
 
-import asyncio
 from collections.abc import Sequence
 
 import pytest
@@ -57,12 +56,7 @@ async def test_of_five_on_tea_the_three_oldest_become_one_and_the_two_latest_sta
     tidy = consolidation(
         store,
         ConsolidationPolicy(
-            min_cluster_size=3,
-            max_age=3600,
-            similarity_threshold=0.65,
-            clusters=5,
-            iterations=10,
-            keep_recent=2,
+            min_cluster_size=3, max_age=3600, similarity_threshold=0.65, clusters=5, iterations=10, keep_recent=2
         ),
     )
     assert await tidy(MergeRequest("ann"), ctx) == MergeReport("ann", 9)  # none is an hour old
@@ -165,26 +159,21 @@ async def test_one_at_a_time_works_on_an_owner() -> None:
     clock, store = HandClock(), LocalMemoryStore()
     ctx = context(clock)
     async with leased(store, "ann", "consolidation", ctx, 10):
-        with pytest.raises(LeaseHeld, match="the consolidation of 'ann' is in progress elsewhere"):
+        with pytest.raises(LeaseHeld, match="consolidation of 'ann'"):
             await consolidation(store)(MergeRequest("ann"), ctx)
         await consolidation(store)(MergeRequest("ben"), ctx)
 
 
-@pytest.mark.parametrize(
-    ("wrong", "says"),
-    [
-        ({"min_cluster_size": 0}, r"min_cluster_size=...\) is a whole number of at least 1"),
-        ({"clusters": 0}, r"clusters=...\) is a whole number of at least 1 or None"),
-        ({"keep_recent": -1}, r"keep_recent=...\) is a whole number of at least 0"),
-        ({"max_age": float("nan")}, r"max_age=...\) is a number of seconds, at least 0"),
-        ({"similarity_threshold": 1.5}, r"similarity_threshold=...\) is a number from 0 to 1"),
-        ({"lease": 0}, r"lease=...\) is a number of seconds above 0"),
-        ({"into": "episodic"}, "need a kind of their own"),
-    ],
-)
-def test_wrong_arguments_raise_at_once(wrong: dict[str, object], says: str) -> None:
-    with pytest.raises(ConfigurationError, match=says):
-        ConsolidationPolicy(**wrong)  # type: ignore[arg-type]
+WRONG: dict[str, object] = {
+    "min_cluster_size": 0, "clusters": 0, "keep_recent": -1, "max_age": float("nan"), "similarity_threshold": 1.5,
+    "lease": 0, "into": "episodic",
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", WRONG)
+def test_wrong_arguments_raise_at_once(name: str) -> None:
+    with pytest.raises(ConfigurationError, match="kind of their own" if name == "into" else name):
+        ConsolidationPolicy(**{name: WRONG[name]})  # type: ignore[arg-type]
 
 
 memories = st.lists(
@@ -198,31 +187,26 @@ memories = st.lists(
 
 @settings(max_examples=40, deadline=None)
 @given(memories, st.integers(0, 3), st.integers(1, 4), st.sampled_from([None, 1, 3]), st.floats(0, 1))
-def test_no_memory_is_lost_nor_changed_and_twice_is_once(
+async def test_no_memory_is_lost_nor_changed_and_twice_is_once(
     made: Sequence[tuple[str, float]], keep: int, size: int, clusters: int | None, near: float
 ) -> None:
-    async def main() -> None:
-        clock, store = HandClock(), LocalMemoryStore()
-        ctx = context(clock)
-        memory = EpisodicMemory(store, "ann", ctx=ctx)
-        for text, wait in made:
-            await memory.remember(text or "-")
-            await clock.advance(wait)
-        before = await everything(store)
-        policy = ConsolidationPolicy(
-            min_cluster_size=size, keep_recent=keep, clusters=clusters, similarity_threshold=near
-        )
-        report = await consolidation(store, policy)(MergeRequest("ann"), ctx)
-        after = await everything(store)
-        merged = [source for each in report.summaries for source in (await memory.history(each.id))[1:]]
-        assert len({each.id for each in merged}) == len(merged) == report.archived
-        for key, record in before.items():
-            assert after[key].content == record.content
-            assert after[key].archived == (record.id in {each.id for each in merged})
-        assert all(clock.now() - each.created >= 3600 for each in merged)
-        assert (await consolidation(store, policy)(MergeRequest("ann"), ctx)).archived == 0
-
-    asyncio.run(main())
+    clock, store = HandClock(), LocalMemoryStore()
+    ctx = context(clock)
+    memory = EpisodicMemory(store, "ann", ctx=ctx)
+    for text, wait in made:
+        await memory.remember(text or "-")
+        await clock.advance(wait)
+    before = await everything(store)
+    policy = ConsolidationPolicy(min_cluster_size=size, keep_recent=keep, clusters=clusters, similarity_threshold=near)
+    report = await consolidation(store, policy)(MergeRequest("ann"), ctx)
+    after = await everything(store)
+    merged = [source for each in report.summaries for source in (await memory.history(each.id))[1:]]
+    assert len({each.id for each in merged}) == len(merged) == report.archived
+    for key, record in before.items():
+        assert after[key].content == record.content
+        assert after[key].archived == (record.id in {each.id for each in merged})
+    assert all(clock.now() - each.created >= 3600 for each in merged)
+    assert (await consolidation(store, policy)(MergeRequest("ann"), ctx)).archived == 0
 
 
 async def test_facts_with_keys_and_what_was_brought_back_are_not_merged() -> None:

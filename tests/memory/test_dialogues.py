@@ -1,19 +1,20 @@
 """Dialogues over several sessions with facts that change: a short form of ``python -m tests.memory.dialogues``."""
 
 import json
+from itertools import product
 from pathlib import Path
 
 import pytest
 
 from tests.memory.dialogues import dialogue, measure
+from tests.samples import amount, sample
 from ziggurat.memory.agent_memory import AgentMemory
 from ziggurat.memory.connect import open_memory
 from ziggurat.models.embed.resolve import resolve_embedder
 
 
 @pytest.mark.local
-@pytest.mark.parametrize("judge", ["key", "model"])
-@pytest.mark.parametrize("half", ["choosing", "reporting"])
+@pytest.mark.parametrize(("half", "judge"), sample(product(["choosing", "reporting"], ["key", "model"]), 1))
 async def test_the_current_fact_comes_first_and_one_that_no_longer_holds_never(half: str, judge: str) -> None:
     counts = await measure(half, range(100, 103), judge, resolve_embedder("local"), plain=True)
     assert counts.asked == 27
@@ -27,7 +28,7 @@ async def test_the_current_fact_comes_first_and_one_that_no_longer_holds_never(h
 
 @pytest.mark.local
 async def test_without_a_key_and_a_judge_both_facts_are_stored() -> None:
-    counts = await measure("choosing", range(100, 102), "none", resolve_embedder("local"), plain=True)
+    counts = await measure("choosing", range(100, 100 + amount(1, 3)), "none", resolve_embedder("local"), plain=True)
     assert counts.recalled >= 0.9 * counts.asked
     assert counts.stale > 0
 
@@ -45,10 +46,9 @@ def test_a_dialogue_is_made_from_its_seed() -> None:
 async def test_the_current_facts_of_written_dialogues_come_first() -> None:
     """Eight dialogues that no rule was chosen with: facts under keys, and questions in other words."""
     lines = (Path(__file__).parent / "data" / "dialogues_heldout.jsonl").read_text(encoding="utf-8").splitlines()
-
     asked = first = 0
     embedder = resolve_embedder("local")
-    for script in map(json.loads, lines):
+    for script in map(json.loads, sample(lines, 2)):
         memory = AgentMemory(open_memory("memory:"), "ann", embedder=embedder)
         current: dict[str, str] = {}
         for key, text in script["said"]:
@@ -59,5 +59,5 @@ async def test_the_current_facts_of_written_dialogues_come_first() -> None:
             assert set(recalled) <= set(current.values())
             asked += bool(key)
             first += bool(key) and recalled[:1] == [current[key]]
-    assert asked == 41
-    assert first >= 37
+    assert asked > len(lines)
+    assert asked - first <= 4

@@ -1,13 +1,14 @@
 """Tests of episodic memory: recall, fading, and eviction beyond the capacity."""
 
-import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.memory.making import DAY, HOUR, context
+from tests.samples import amount
+from tests.wrong import wrong
 from ziggurat.core.errors import ConfigurationError
 from ziggurat.memory.episodic import EpisodicMemory
 from ziggurat.memory.eviction import Eviction, lowest, oldest
@@ -120,52 +121,36 @@ async def test_a_query_narrows_what_is_weighed() -> None:
 
 
 @pytest.mark.parametrize(
-    ("make", "says"),
-    [
-        (
-            lambda: EpisodicMemory(LocalMemoryStore(), "ann", capacity=0),
-            r"capacity=...\) is a whole number of at least 1 or None; got 0",
-        ),
-        (lambda: EpisodicMemory(LocalMemoryStore(), "ann", max_age=0), r"max_age=...\) is a number of seconds above 0"),
-        (lambda: EpisodicMemory(LocalMemoryStore(), ""), r"owner=...\) is a text that is not empty; got ''"),
-        (lambda: EpisodicMemory(LocalMemoryStore(), 3), r"owner=...\) is a text that is not empty; got 3"),  # type: ignore[arg-type]
-        (lambda: EpisodicMemory(LocalMemoryStore(), "ann", capacity="9"), "got '9'"),  # type: ignore[arg-type]
-        (lambda: EpisodicMemory("memory:", "ann"), r"open_memory\('memory:'\)"),  # type: ignore[arg-type]
-        (
-            lambda: EpisodicMemory(LocalMemoryStore(), "ann", embedder=3),  # type: ignore[arg-type]
-            r"embedder=...\) is a Service, .* or None; got 3",
-        ),
-    ],
+    ("setting", "value"), [("capacity", 0), ("capacity", "9"), ("max_age", 0), ("owner", ""), ("embedder", 3)]
 )
-def test_wrong_arguments_raise_at_once(make: Callable[[], object], says: str) -> None:
-    with pytest.raises(ConfigurationError, match=says):
-        make()
+def test_wrong_arguments_raise_at_once(setting: str, value: object) -> None:
+    with pytest.raises(ConfigurationError, match=f"{setting}=.*{value!r}"):
+        EpisodicMemory(LocalMemoryStore(), **wrong({"owner": "ann", setting: value}))
+    with pytest.raises(ConfigurationError, match="open_memory"):
+        EpisodicMemory(wrong("memory:"), "ann")
 
 
+@settings(max_examples=amount(30, 300))
 @given(
     st.lists(st.floats(0, 1), min_size=1, max_size=25),
     st.integers(1, 6),
     st.sampled_from([lowest(), oldest]),
     st.data(),
 )
-def test_capacity_holds_the_newcomer_stays_and_order_is_by_score(
+async def test_capacity_holds_the_newcomer_stays_and_order_is_by_score(
     worths: list[float], capacity: int, evict: Eviction, data: st.DataObject
 ) -> None:
-    async def main() -> None:
-        clock, store = HandClock(), LocalMemoryStore()
-        memory = EpisodicMemory(store, "ann", capacity=capacity, evict=evict, ctx=context(clock))
-        for number, worth in enumerate(worths, start=1):
-            made = await memory.remember(f"{number}", importance=worth)
-            kept = [record.id async for record in memory.scan()]
-            assert len(kept) == min(number, capacity)
-            assert made.id in kept
-            assert await store.count(owner="ann", archived=None) == number  # nobody is lost
-            await clock.advance(data.draw(st.sampled_from([0.0, 1.0])))
-        recalled = await memory.recall(limit=30)
-        assert [each.score for each in recalled] == sorted((each.score for each in recalled), reverse=True)
-        assert [each.record for each in recalled] == sorted(
-            (each.record for each in recalled),
-            key=lambda record: (-record.importance, record.created, int(record.content)),
-        )
-
-    asyncio.run(main())
+    clock, store = HandClock(), LocalMemoryStore()
+    memory = EpisodicMemory(store, "ann", capacity=capacity, evict=evict, ctx=context(clock))
+    for number, worth in enumerate(worths, start=1):
+        made = await memory.remember(f"{number}", importance=worth)
+        kept = [record.id async for record in memory.scan()]
+        assert len(kept) == min(number, capacity)
+        assert made.id in kept
+        assert await store.count(owner="ann", archived=None) == number  # nobody is lost
+        await clock.advance(data.draw(st.sampled_from([0.0, 1.0])))
+    recalled = await memory.recall(limit=30)
+    assert [each.score for each in recalled] == sorted((each.score for each in recalled), reverse=True)
+    assert [each.record for each in recalled] == sorted(
+        (each.record for each in recalled), key=lambda record: (-record.importance, record.created, int(record.content))
+    )

@@ -3,11 +3,13 @@
 import asyncio
 import logging
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from tests.memory.making import DAY, context
 from tests.memory.test_transfer import PLACES, opened
+from tests.samples import sample
 from tests.wrong import wrong
 from ziggurat.core.context import Context
 from ziggurat.core.errors import ConfigurationError, LeaseHeld, ModelError, StoreError
@@ -29,17 +31,15 @@ CONSOLIDATE = ConsolidationPolicy(keep_recent=0)
 
 
 async def fill(store: MemoryStore, owner: str, first: int = 0, count: int = 5) -> None:
-    await store.add(
-        [
-            MemoryRecord(
-                id=f"{owner}{n}",
-                owner=owner,
-                content=f"{chr(97 + n % 26) * 5} {chr(98 + n % 25) * 6}",
-                importance=0.1,
-                created=float(n),
-            )
-            for n in range(first, first + count)
-        ]
+    for n in range(first, first + count):
+        text = f"{chr(97 + n % 26) * 5} {chr(98 + n % 25) * 6}"
+        await store.add([MemoryRecord(id=f"{owner}{n}", owner=owner, content=text, importance=0.1, created=float(n))])
+
+
+def compressing(store: MemoryStore, ctx: Context | None = None, **more: Any) -> Maintenance:
+    """Return the maintenance of Ann's memories, which only compresses."""
+    return Maintenance(
+        store, ["ann"], consolidate=None, compress=COMPRESS, ctx=ctx or context(HandClock(now=NOW)), **more
     )
 
 
@@ -123,9 +123,7 @@ async def test_what_was_merged_before_a_failure_is_counted() -> None:
             raise ModelError("down", kind="overloaded")
         return await replies(request, ctx)
 
-    maintenance = Maintenance(
-        store, ["ann"], consolidate=None, compress=COMPRESS, model=model, ctx=context(HandClock(now=NOW))
-    )
+    maintenance = compressing(store, model=model)
     await maintenance.run_once()
     assert maintenance.counters == Counters(
         runs=1, compressed=4, summaries=1, failures=1, usage=Usage(100, 10, requests=1)
@@ -148,15 +146,7 @@ async def test_what_was_merged_before_a_failure_is_counted() -> None:
 async def test_a_spent_budget_ends_the_work_of_the_model(budget: Budget) -> None:
     store = LocalMemoryStore()
     await fill(store, "ann", count=9)
-    maintenance = Maintenance(
-        store,
-        ["ann"],
-        consolidate=None,
-        compress=COMPRESS,
-        model=replies,
-        budget=budget,
-        ctx=context(HandClock(now=NOW)),
-    )
+    maintenance = compressing(store, model=replies, budget=budget)
     await maintenance.run_once()
     counters = maintenance.counters
     assert (counters.failures, counters.summaries, counters.usage.requests) == (1, 1, 1)
@@ -165,14 +155,7 @@ async def test_a_spent_budget_ends_the_work_of_the_model(budget: Budget) -> None
 async def test_a_mistake_is_logged_with_its_traceback_and_raised(caplog: pytest.LogCaptureFixture) -> None:
     store = LocalMemoryStore()
     await fill(store, "ann")
-    maintenance = Maintenance(
-        store,
-        ["ann"],
-        consolidate=None,
-        compress=COMPRESS,
-        model=wrong(lambda request, ctx: 1 / 0),
-        ctx=context(HandClock(now=NOW)),
-    )
+    maintenance = compressing(store, model=wrong(lambda request, ctx: 1 / 0))
     with pytest.raises(ZeroDivisionError):
         async with maintenance:
             await settle()
@@ -180,7 +163,7 @@ async def test_a_mistake_is_logged_with_its_traceback_and_raised(caplog: pytest.
     assert "ZeroDivisionError" in caplog.text
 
 
-@pytest.mark.parametrize("place", PLACES)
+@pytest.mark.parametrize("place", sample(PLACES, 2))
 async def test_stopping_in_the_middle_changes_nothing_and_gives_the_lease_back(place: str, tmp_path: Path) -> None:
     ctx = context(HandClock(now=NOW))
     store = opened(place, tmp_path)
@@ -192,7 +175,7 @@ async def test_stopping_in_the_middle_changes_nothing_and_gives_the_lease_back(p
         await asyncio.Event().wait()
         raise AssertionError
 
-    async with Maintenance(store, ["ann"], consolidate=None, compress=COMPRESS, model=model, ctx=ctx):
+    async with compressing(store, ctx, model=model):
         await asking.wait()
         with pytest.raises(LeaseHeld):
             async with leased(store, "ann", LEASE, ctx, 60):
@@ -203,7 +186,7 @@ async def test_stopping_in_the_middle_changes_nothing_and_gives_the_lease_back(p
     await store.close()
 
 
-@pytest.mark.parametrize("place", PLACES)
+@pytest.mark.parametrize("place", sample(PLACES, 2))
 async def test_two_on_one_store_never_work_at_once(place: str, tmp_path: Path) -> None:
     ctx = context(HandClock(now=NOW))
     store = opened(place, tmp_path)
@@ -219,7 +202,7 @@ async def test_two_on_one_store_never_work_at_once(place: str, tmp_path: Path) -
         working -= 1
         return await replies(request, ctx)
 
-    several = [Maintenance(store, ["ann"], consolidate=None, compress=COMPRESS, model=model, ctx=ctx) for _ in range(4)]
+    several = [compressing(store, ctx, model=model) for _ in range(4)]
     await asyncio.gather(*(each.run_once() for each in several))
     done = [each.counters for each in several]
     assert most == 1

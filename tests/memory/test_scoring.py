@@ -78,16 +78,16 @@ def test_a_memory_from_the_future_is_new(score: Score) -> None:
 
 @pytest.mark.parametrize("value", [0, -1, math.nan, math.inf])
 def test_spans_are_positive(value: float) -> None:
-    with pytest.raises(ConfigurationError, match=r"half_life\(hours=...\) is a number above 0"):
+    with pytest.raises(ConfigurationError, match="hours"):
         half_life(value)
-    with pytest.raises(ConfigurationError, match=r"recency\(hours=...\) is a number above 0"):
+    with pytest.raises(ConfigurationError, match="hours"):
         recency(value)
-    with pytest.raises(ConfigurationError, match=r"retention\(stability_days=...\) is a number above 0"):
+    with pytest.raises(ConfigurationError, match="stability_days"):
         retention(value)
 
 
 def test_weights_are_not_negative() -> None:
-    with pytest.raises(ConfigurationError, match=r"hybrid\(frequency_weight=...\) is a number of at least 0; got -1"):
+    with pytest.raises(ConfigurationError, match="frequency_weight"):
         hybrid(recency_weight=0, frequency_weight=-1)
 
 

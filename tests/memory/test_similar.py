@@ -4,12 +4,15 @@ import unicodedata
 
 import msgspec
 import pytest
-from hypothesis import assume, given
+from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
+from tests.samples import amount
 from ziggurat.memory.record import MemoryRecord, pack
 from ziggurat.memory.similar import find_same, say_the_same, term_cosine, wording
 from ziggurat.memory.words import terms
+
+few = settings(max_examples=amount(30, 300))
 
 
 def record(number: int, content: str, embedding: bytes | None = None) -> MemoryRecord:
@@ -38,6 +41,7 @@ def test_memories_that_say_the_same_are_found_in_groups() -> None:
     assert [each.places for each in find_same(models)] == [[0, 1, 2, 3]]  # vectors of different models
 
 
+@few
 @given(st.lists(st.lists(st.sampled_from(["a", "b", "A", "really", "not"]), max_size=4).map(" ".join), max_size=10))
 def test_each_memory_is_in_the_group_of_its_wording(texts: list[str]) -> None:
     records = [record(number, text) for number, text in enumerate(texts)]
@@ -61,25 +65,7 @@ FRAMES = {
 
 names = st.text(st.characters(categories=("Lu", "Ll", "Lo")), min_size=1, max_size=6)
 numbers = st.decimals(-9999, 9999, places=2).map(str) | st.integers(-99_999, 99_999).map(str)
-units = st.sampled_from(
-    [
-        "mg",
-        "Mg",
-        "mW",
-        "MW",
-        "%",
-        "€",
-        "$",
-        "°C",
-        "°F",
-        "m²",
-        "m³",
-        "µg",
-        "C++",
-        "C#",
-        "C",
-    ]
-)
+units = st.sampled_from(["mg", "Mg", "mW", "MW", "%", "€", "$", "°C", "°F", "m²", "m³", "µg", "C++", "C#", "C"])
 OPPOSITES = [
     ("{} is open.", "{} is not open."),
     ("{} is open.", "{} isn't open."),
@@ -115,24 +101,23 @@ def as_read(text: str) -> str:
     return unicodedata.normalize("NFC", text).lower()
 
 
+@few
 @given(st.sampled_from([each for frames in FRAMES.values() for each in frames]), names, names)
 def test_another_name_is_never_the_same(frame: str, one: str, other: str) -> None:
     assume(as_read(one) != as_read(other))
     apart(frame.format(one), frame.format(other))
 
 
+@few
 @given(st.sampled_from([each for frames in FRAMES.values() for each in frames]), names, st.sampled_from(ENDINGS))
 def test_a_name_that_only_ends_differently_is_never_the_same(frame: str, name: str, ending: str) -> None:
     assume(as_read(name + ending) != as_read(name))
     apart(frame.format(name), frame.format(name + ending))
 
 
+@few
 @given(
-    st.sampled_from(["It takes {} {} of it.", "Ann: {} {}", "{} {}", "温度是{}{}。"]),
-    numbers,
-    numbers,
-    units,
-    units,
+    st.sampled_from(["It takes {} {} of it.", "Ann: {} {}", "{} {}", "温度是{}{}。"]), numbers, numbers, units, units
 )
 def test_another_number_or_unit_is_never_the_same(frame: str, one: str, other: str, unit: str, other_unit: str) -> None:
     if one != other:
@@ -141,11 +126,13 @@ def test_another_number_or_unit_is_never_the_same(frame: str, one: str, other: s
         apart(frame.format(one, unit), frame.format(one, other_unit))
 
 
+@few
 @given(st.sampled_from(OPPOSITES), names)
 def test_an_opposite_is_never_the_same(pair: tuple[str, str], name: str) -> None:
     apart(pair[0].format(name), pair[1].format(name))
 
 
+@few
 @given(
     st.sampled_from([each for frames in FRAMES.values() for each in frames]),
     names,

@@ -4,6 +4,7 @@ import asyncio
 import random
 import tracemalloc
 from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Sequence
+from itertools import product
 from pathlib import Path
 
 import msgspec
@@ -13,6 +14,7 @@ from hypothesis import strategies as st
 
 from tests.memory.making import context
 from tests.memory.stores.test_agreement import answers, change, memories, query
+from tests.samples import amount, sample
 from tests.stores.server import schema
 from tests.wrong import wrong
 from ziggurat.core.errors import ConfigurationError, StoreError
@@ -47,11 +49,10 @@ async def in_use(store: MemoryStore) -> list[str]:
     return sorted([record.content async for record in store.scan(owner=None)])
 
 
-@pytest.mark.parametrize("target", PLACES)
-@pytest.mark.parametrize("source", PLACES)
+@pytest.mark.parametrize(("source", "target"), sample(product(PLACES, PLACES), 2))
 async def test_an_imported_store_holds_and_answers_the_same(source: str, target: str, tmp_path: Path) -> None:
     draw = random.Random(5)
-    records, queries = memories(draw), [query(draw) for _ in range(60)]
+    records, queries = memories(draw), [query(draw) for _ in range(amount(20, 60))]
 
     one, other = opened(source, tmp_path), opened(target, tmp_path)
     await change(one, records, random.Random(11))
@@ -106,40 +107,29 @@ DAMAGES: dict[str, Callable[[list[bytes], int], list[bytes]]] = {
     "not UTF-8": lambda lines, at: [*lines[:at], lines[at].replace(b'"', b'"\xff', 2), *lines[at + 1 :]],
     "another": lambda lines, at: [*lines[:at], b'{"id": 7}\n', *lines[at + 1 :]],
     "deep": lambda lines, at: [*lines[:at], b'{"a":' * 100_000, *lines[at + 1 :]],
-    "half a character": lambda lines, at: [
-        *lines[:at],
-        line("\\ud800"),
-        *lines[at + 1 :],
-    ],
-    "a lease": lambda lines, at: [
-        *lines[:at],
-        line("x", kind="lease"),
-        *lines[at + 1 :],
-    ],
+    "half a character": lambda lines, at: [*lines[:at], line("\\ud800"), *lines[at + 1 :]],
+    "a lease": lambda lines, at: [*lines[:at], line("x", kind="lease"), *lines[at + 1 :]],
     "more": lambda lines, at: [*lines, lines[1]],
 }
 
 
 @pytest.mark.parametrize("damage", DAMAGES)
 @given(at=st.integers(0, 401))
-@settings(max_examples=12, suppress_health_check=[HealthCheck.function_scoped_fixture])
-def test_of_a_damaged_export_nothing_is_stored_and_the_line_is_named(damage: str, at: int) -> None:
-    async def main() -> None:
-        source, target = LocalMemoryStore(), LocalMemoryStore()
-        await source.add([MemoryRecord(id=f"{n}", owner="ann", content=f"tea {n}") for n in range(400)])
-        lines = DAMAGES[damage](await exported(source), at)
-        with pytest.raises(ConfigurationError) as told:
-            await import_memories(target, lines)
-        assert await target.count(owner=None, archived=None) == 0
-        message = str(told.value)
-        if damage in ("missing", "ended"):
-            assert message.startswith(("line 1:", "line 402:", "line 401:", "the export is cut off after"))
-        elif damage == "more":
-            assert message.startswith("line 403 ")
-        else:
-            assert message.startswith((f"line {at + 1} ", f"line {at + 1}:"))
-
-    asyncio.run(main())
+@settings(max_examples=amount(3, 30), suppress_health_check=[HealthCheck.function_scoped_fixture])
+async def test_of_a_damaged_export_nothing_is_stored_and_the_line_is_named(damage: str, at: int) -> None:
+    source, target = LocalMemoryStore(), LocalMemoryStore()
+    await source.add([MemoryRecord(id=f"{n}", owner="ann", content=f"tea {n}") for n in range(400)])
+    lines = DAMAGES[damage](await exported(source), at)
+    with pytest.raises(ConfigurationError) as told:
+        await import_memories(target, lines)
+    assert await target.count(owner=None, archived=None) == 0
+    message = str(told.value)
+    if damage in ("missing", "ended"):
+        assert message.startswith(("line 1:", "line 402:", "line 401:", "the export is cut off after"))
+    elif damage == "more":
+        assert message.startswith("line 403 ")
+    else:
+        assert message.startswith((f"line {at + 1} ", f"line {at + 1}:"))
 
 
 @pytest.mark.parametrize("line", [b'{"format":"else","version":1}', b'{"format":"ziggurat.memories","version":2}'])
@@ -154,7 +144,7 @@ async def test_an_id_of_another_owner_is_refused_before_anything_is_stored() -> 
     source, target = LocalMemoryStore(), LocalMemoryStore()
     await source.add([MemoryRecord(id=f"{n}", owner="ann", content="tea") for n in range(3)])
     await target.add([MemoryRecord(id="2", owner="ben", content="tea")])
-    with pytest.raises(ConfigurationError, match="line 4: the memory '2' of 'ann' belongs to 'ben'"):
+    with pytest.raises(ConfigurationError, match="line 4"):
         await import_memories(target, await exported(source))
     assert await target.count(owner="ann") == 0
 
@@ -182,33 +172,30 @@ async def test_an_interrupted_import_is_completed_by_importing_again() -> None:
     assert records_in(await exported(target)) == records_in(lines)
 
 
+@settings(max_examples=amount(30, 300))
 @given(st.lists(st.lists(st.tuples(st.sampled_from("abc"), st.integers(0, 3)), max_size=6), min_size=1, max_size=5))
-def test_a_newer_export_completes_an_older_one(rounds: list[list[tuple[str, int]]]) -> None:
+async def test_a_newer_export_completes_an_older_one(rounds: list[list[tuple[str, int]]]) -> None:
     """Facts are written under keys or superseded by id, and exported every now and then."""
-
-    async def main() -> None:
-        clock = HandClock()
-        source, target = LocalMemoryStore(), LocalMemoryStore()
-        memory = AgentMemory(source, "ann", ctx=context(clock))
-        number = 0
-        for some in rounds:
-            for key, how in some:
-                number += 1
-                await clock.advance(how)
-                old = await memory.semantic.about(key) if how == 3 else None
-                if old is None:
-                    await memory.remember(f"{key} is {number}", kind="semantic", key=key)
-                else:
-                    new = await memory.remember(f"{key} is {number}", kind="semantic", supersedes=old.id)
-                    assert new.supersedes == old.id
-            lines = await exported(source)
-            await import_memories(target, lines)
-            assert await in_use(target) == await in_use(source)
-            assert await target.count(owner="ann", archived=None) == len(lines) - 2
-            assert (await import_memories(target, lines)).added == 0
-            assert await in_use(target) == await in_use(source)
-
-    asyncio.run(main())
+    clock = HandClock()
+    source, target = LocalMemoryStore(), LocalMemoryStore()
+    memory = AgentMemory(source, "ann", ctx=context(clock))
+    number = 0
+    for some in rounds:
+        for key, how in some:
+            number += 1
+            await clock.advance(how)
+            old = await memory.semantic.about(key) if how == 3 else None
+            if old is None:
+                await memory.remember(f"{key} is {number}", kind="semantic", key=key)
+            else:
+                new = await memory.remember(f"{key} is {number}", kind="semantic", supersedes=old.id)
+                assert new.supersedes == old.id
+        lines = await exported(source)
+        await import_memories(target, lines)
+        assert await in_use(target) == await in_use(source)
+        assert await target.count(owner="ann", archived=None) == len(lines) - 2
+        assert (await import_memories(target, lines)).added == 0
+        assert await in_use(target) == await in_use(source)
 
 
 @pytest.mark.parametrize("later", [True, False])

@@ -4,6 +4,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.samples import sample
 from ziggurat.core.errors import ConfigurationError, MissingExtra
 from ziggurat.memory.record import pack
 from ziggurat.memory.vectors import VectorIndex, similarities
@@ -46,7 +47,7 @@ def test_what_is_removed_is_not_found(exact: int) -> None:
     assert sorted(index.nearest(kept[0], 300)) == list(range(2, 301, 2))
 
 
-@pytest.mark.parametrize("width", [20, 384])
+@pytest.mark.parametrize("width", sample([20, 384], 1))
 def test_codes_propose_what_is_near(width: int) -> None:
     kept, index = vectors(3000, width, 4), VectorIndex(width * 4, exact=1000)
     index.add(list(range(1, 901)), kept[:900])
@@ -64,7 +65,7 @@ def test_codes_are_kept(tmp_path: Path) -> None:
     again = VectorIndex.load(tmp_path / "codes", 64, 400)
     assert (len(again), again.last) == (400, 400)
     assert again.nearest(kept[7], 20) == index.nearest(kept[7], 20)
-    with pytest.raises(ValueError, match="16 dimensions, 24 were expected"):
+    with pytest.raises(ValueError, match="16 dimensions"):
         VectorIndex.load(tmp_path / "codes", 96, 400)
     (tmp_path / "codes").write_bytes((tmp_path / "codes").read_bytes()[:100])
     with pytest.raises((ValueError, OSError)):

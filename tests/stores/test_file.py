@@ -23,7 +23,7 @@ async def _begun(folder: Path) -> None:
 
 async def test_a_file_is_told_that_this_store_needs_a_folder(tmp_path: Path) -> None:
     (tmp_path / "runs").write_text("")
-    with pytest.raises(StoreError, match="is a file, and this store needs a folder"):
+    with pytest.raises(StoreError, match="needs a folder"):
         await _begun(tmp_path / "runs")
 
 
@@ -51,7 +51,7 @@ async def test_a_log_without_its_description_is_damaged_and_not_absent(tmp_path:
     (tmp_path / "logs" / "run%3ab" / "info.json").write_bytes(description)
     with pytest.raises(StoreError, match="a part of it is missing"):
         await store.find("run:a")
-    with pytest.raises(StoreError, match="is that of another log, 'run:c'"):
+    with pytest.raises(StoreError, match="'run:c'"):
         await store.find("run:b")
     listed = {info.log: info.status for info in await store.logs("run:")}
     assert listed == {"run:a": "Quarantined", "run:b": "Quarantined", "run:c": "running"}

@@ -61,16 +61,15 @@ async def test_a_few_facts_among_many_episodes_are_found_without_reading_all() -
 
 Work = Callable[[AgentMemory, int], Awaitable[object]]
 WORKS: dict[str, Work] = {
+    "a recall": lambda memory, n: memory.recall(f"talk w{n}"),
     "a plain memory": lambda memory, n: memory.remember(f"plain {n}"),
     "a fact under a new key": lambda memory, n: memory.remember(f"fact {n}", kind="semantic", key=f"key {n}"),
     "a fact under a known key": lambda memory, n: memory.remember(f"fact {n}", kind="semantic", key="home"),
     "a memory with a capacity": lambda memory, n: EpisodicMemory(memory.store, "bob", capacity=20).remember(f"x {n}"),
-    "a recall": lambda memory, n: memory.recall(f"talk w{n}"),
 }
 
 
-@pytest.mark.parametrize("what", WORKS)
-async def test_the_work_of_the_database_does_not_grow_with_the_number_of_memories(what: str, tmp_path: Path) -> None:
+async def test_the_work_of_the_database_does_not_grow_with_the_number_of_memories(tmp_path: Path) -> None:
     steps = 0
 
     def connect(*args: Any, **options: Any) -> sqlite3.Connection:
@@ -83,23 +82,24 @@ async def test_the_work_of_the_database_does_not_grow_with_the_number_of_memorie
         connection.set_progress_handler(count, 20)
         return connection
 
-    async def measure(memories: int) -> int:
-        nonlocal steps
+    async def measure(memories: int) -> dict[str, int]:
         store = SqliteMemoryStore(tmp_path / f"{memories}.db", synchronous="NORMAL", connect=connect)
         await store.add(episodes(memories))
         memory = AgentMemory(store, "ann", embedder=embedder)
-        for warm in range(2):
-            await WORKS[what](memory, warm)
-            await memory.recall("anything")
-        before = steps
-        for number in range(5):
-            await WORKS[what](memory, 100 + number)
-        taken = steps - before
+        taken = {}
+        for what, work in WORKS.items():
+            for warm in range(2):
+                await work(memory, warm)
+                await memory.recall("anything")
+            before = steps
+            for number in range(5):
+                await work(memory, 100 + number)
+            taken[what] = steps - before
         await store.close()
         return taken
 
     small, large = await measure(SMALL), await measure(LARGE)
-    assert large < 1.5 * small + 20
+    assert [what for what in WORKS if large[what] >= 1.5 * small[what] + 20] == []
 
 
 async def test_a_file_that_is_cut_while_it_is_read_is_an_error_of_that_call(tmp_path: Path) -> None:
