@@ -139,7 +139,7 @@ class Changes:
             assert there[name].content.replace("really ", "") in [each.content.replace("really ", "") for each in found]
 
 
-@pytest.mark.parametrize(("place", "runs"), [("memory", amount(8, 200)), ("sqlite", amount(1, 10))])
+@pytest.mark.parametrize(("place", "runs"), [("memory", amount(5, 200)), ("sqlite", amount(1, 10))])
 async def test_nothing_is_destroyed_and_what_is_put_away_can_come_back(place: str, runs: int, tmp_path: Path) -> None:
     for seed in range(runs):
         url = "memory:" if place == "memory" else f"sqlite:///{tmp_path}/{seed}.db?synchronous=NORMAL"

@@ -3,11 +3,12 @@
 from pathlib import Path
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.memory.making import DAY, context
 from tests.memory.test_transfer import PLACES, opened
+from tests.samples import amount
 from ziggurat.core.context import Context
 from ziggurat.core.errors import ConfigurationError, LeaseHeld, ModelError
 from ziggurat.memory import AgentMemory, CompressionPolicy, MemoryRecord, MergeReport, MergeRequest
@@ -73,6 +74,7 @@ async def test_old_unimportant_memories_become_notes_and_come_back(place: str, t
     await store.close()
 
 
+@settings(max_examples=amount(30, 300))
 @given(
     st.lists(st.tuples(st.sampled_from(["", "a", "b"]), st.integers(0, 10), st.integers(0, 20)), max_size=40),
     st.integers(0, 10),

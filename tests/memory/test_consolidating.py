@@ -7,6 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.memory.making import HOUR, context
+from tests.samples import amount
 from ziggurat.core.context import Context
 from ziggurat.core.errors import ConfigurationError, LeaseHeld, ModelError
 from ziggurat.core.event import Event
@@ -185,7 +186,7 @@ memories = st.lists(
 )
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=amount(15, 200))
 @given(memories, st.integers(0, 3), st.integers(1, 4), st.sampled_from([None, 1, 3]), st.floats(0, 1))
 async def test_no_memory_is_lost_nor_changed_and_twice_is_once(
     made: Sequence[tuple[str, float]], keep: int, size: int, clusters: int | None, near: float

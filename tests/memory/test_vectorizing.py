@@ -4,10 +4,11 @@ import asyncio
 from pathlib import Path
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.memory.test_transfer import PLACES, opened
+from tests.samples import amount
 from ziggurat.core.context import Context, root
 from ziggurat.core.errors import ModelError
 from ziggurat.memory import AgentMemory, MemoryRecord
@@ -71,6 +72,7 @@ async def test_reembedding_reports_progress_and_goes_on_where_it_was_interrupted
     await store.close()
 
 
+@settings(max_examples=amount(25, 200))
 @given(st.lists(st.integers(-9, 9), min_size=4, max_size=4).filter(any))
 def test_the_vector_of_a_fact_lies_between_its_text_and_its_subject(key: list[int]) -> None:
     """As near to the one as to the other, however long the vectors of the embedder are."""

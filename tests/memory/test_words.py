@@ -3,9 +3,10 @@
 import doctest
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tests.samples import amount
 from ziggurat.memory import stemming, words
 from ziggurat.memory.record import MemoryRecord
 from ziggurat.memory.stemming import stem
@@ -72,6 +73,7 @@ def test_each_word_of_a_query_is_a_word_of_the_text(text: str, query: str) -> No
     assert all(word in indexed for word in query_words(query))
 
 
+@settings(max_examples=amount(40, 500))
 @given(st.text(max_size=60))
 def test_a_text_is_found_by_itself_in_any_case(text: str) -> None:
     indexed = indexed_words(MemoryRecord(id="a", owner="ann", content=text))

@@ -3,10 +3,11 @@
 from collections import OrderedDict
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.memory.making import context
+from tests.samples import amount
 from ziggurat.core.errors import ConfigurationError
 from ziggurat.memory.stores.local import LocalMemoryStore
 from ziggurat.memory.working import WorkingMemory
@@ -38,6 +39,7 @@ def test_wrong_arguments_raise_at_once() -> None:
         WorkingMemory(LocalMemoryStore(), "")
 
 
+@settings(max_examples=amount(30, 300))
 @given(st.integers(1, 4), st.lists(st.tuples(st.booleans(), st.sampled_from("abcdef"), st.sampled_from([0.0, 1.0]))))
 async def test_it_does_what_an_ordered_dictionary_would(capacity: int, acts: list[tuple[bool, str, float]]) -> None:
     clock, expected = HandClock(), OrderedDict[str, str]()
