@@ -1,6 +1,5 @@
 """Tests of making vectors anew: progress, and being interrupted and resumed."""
 
-import asyncio
 from pathlib import Path
 
 import pytest
@@ -8,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.memory.test_transfer import PLACES, opened
-from tests.samples import amount
+from tests.samples import amount, sample
 from ziggurat.core.context import Context, root
 from ziggurat.core.errors import ModelError
 from ziggurat.memory import AgentMemory, MemoryRecord
@@ -35,10 +34,9 @@ class Countdown:
         return Embeddings(tuple(pack([float(len(text)), 1.0]) for text in request.texts), self.model)
 
 
-@pytest.mark.parametrize("place", PLACES)
+@pytest.mark.parametrize("place", sample(PLACES, 2))
 async def test_reembedding_reports_progress_and_goes_on_where_it_was_interrupted(place: str, tmp_path: Path) -> None:
     many = 2 * BATCH + 40
-
     store = opened(place, tmp_path)
     memories = [
         MemoryRecord(id=f"{n}", owner="ann", content=f"tea {n}", created=n // 7, embedding=pack([1]), embedder="old")
@@ -74,20 +72,17 @@ async def test_reembedding_reports_progress_and_goes_on_where_it_was_interrupted
 
 @settings(max_examples=amount(25, 200))
 @given(st.lists(st.integers(-9, 9), min_size=4, max_size=4).filter(any))
-def test_the_vector_of_a_fact_lies_between_its_text_and_its_subject(key: list[int]) -> None:
+async def test_the_vector_of_a_fact_lies_between_its_text_and_its_subject(key: list[int]) -> None:
     """As near to the one as to the other, however long the vectors of the embedder are."""
 
     async def embedder(request: EmbedRequest, ctx: Context) -> Embeddings:
         return Embeddings(tuple(pack([4.0, 3.0, 0.0, 0.0] if ":" in text else key) for text in request.texts), "four")
 
-    async def main() -> None:
-        facts: list[dict[str, object]] = [{"key": "home"}, {SUBJECT: "home"}, {"key": "home", SUBJECT: "flat"}]
-        records = [MemoryRecord(id="1", owner="ann", content="Oslo", facts=each) for each in facts]
-        for vector in (await embed_records(embedder, records, root())).vectors:
-            near = similarities(vector, [pack([4.0, 3.0, 0.0, 0.0]), pack(key)])
-            assert near[0] == pytest.approx(near[1], abs=1e-4)
-
-    asyncio.run(main())
+    facts: list[dict[str, object]] = [{"key": "home"}, {SUBJECT: "home"}, {"key": "home", SUBJECT: "flat"}]
+    records = [MemoryRecord(id="1", owner="ann", content="Oslo", facts=each) for each in facts]
+    for vector in (await embed_records(embedder, records, root())).vectors:
+        near = similarities(vector, [pack([4.0, 3.0, 0.0, 0.0]), pack(key)])
+        assert near[0] == pytest.approx(near[1], abs=1e-4)
 
 
 async def test_an_embedder_that_changes_its_name_is_refused_before_its_vectors_are_stored() -> None:

@@ -121,32 +121,6 @@ class Gate:
             await self.pieces.acquire()
 
 
-async def test_a_reader_who_comes_late_or_comes_back_misses_and_repeats_nothing() -> None:
-    pieces = [f"{number} " for number in range(12)]
-    gate = Gate()
-    agent = Agent(ScriptedModel([TextDelta(piece) for piece in pieces]), name="counter")
-    application = served(agent)
-    async with serving(application) as server:
-        counter = application.agents.agent("counter")
-        handle = counter.start("count", run_id="r-1", listeners=[gate])
-        for _ in range(5):
-            gate.pieces.release()
-        read: list[tuple[str, str]] = []
-        stream = server.events("/runs/r-1/events")
-        async for place, name, data in stream:
-            if name == "Delta":
-                read.append((place, data["delta"]["text"]))
-                if len(read) == 4:
-                    break
-        await stream.aclose()
-        async for place, name, data in server.events("/runs/r-1/events", after=read[-1][0]):
-            if name == "Delta":
-                read.append((place, data["delta"]["text"]))
-                gate.pieces.release()  # the next piece is said when this one was read
-        await handle.result()
-        assert [text for _, text in read] == pieces
-
-
 async def test_a_session_is_continued_and_read() -> None:
     async with serving(served(Agent(ScriptedModel("One.", "Two."), name="a"))) as server:
         for number in (1, 2):
@@ -183,29 +157,6 @@ async def test_a_run_is_cancelled_and_told_something_while_it_goes_on() -> None:
         assert await server.post("/runs/r-1/cancel") == {"done": False}
 
 
-async def test_at_the_end_readers_are_told_and_the_run_can_be_resumed(tmp_path: Path) -> None:
-    agent = paying([], store=f"sqlite:///{tmp_path / 'runs.db'}")
-    reply = [TextDelta("a"), TextDelta("b")]
-    slow = Agent(ScriptedModel(reply, reply), name="slow", store=agent.store)
-    gate = Gate()
-    application = served(slow, agent)
-    names: list[str] = []
-
-    async def read(server: Any) -> None:
-        names.extend([name async for _, name, _ in server.events("/runs/r-1/events")])
-
-    async with serving(application) as server:
-        await application.agents.start("slow", "go", {"run_id": "r-1", "listeners": [gate]})
-        reading = asyncio.ensure_future(read(server))
-        assert (await server.get("/runs/r-1"))["driven"]
-        application.closing.close()
-        await reading
-        await server.get("/readyz", 503)
-    assert names[-1] == "bye"
-    assert (await slow.resume("r-1")).output == "ab"
-    await agent.store.close()
-
-
 WRONG: list[tuple[str, Any, int]] = [
     ("/runs", {"agent": "nobody", "prompt": "x"}, 404),
     ("/runs", {"agent": "a"}, 422),
@@ -227,19 +178,6 @@ async def test_wrong_requests_are_refused_with_a_reason() -> None:
         await server.ended("r-1")
         for path, body, status in WRONG:
             assert (await server.post(path, body, status))["error"]["message"], path
-
-
-async def test_no_more_runs_are_driven_than_allowed() -> None:
-    gate = Gate()
-    agent = Agent(ScriptedModel([TextDelta("a")]), name="a")
-    application = served(agent, max_runs=1)
-    async with serving(application) as server:
-        await application.agents.start("a", "x", {"run_id": "r-1", "listeners": [gate]})
-        refused = await server.client.post("/runs", json={"agent": "a", "prompt": "x"})
-        assert (refused.status_code, refused.headers["retry-after"]) == (503, "1")
-        gate.pieces.release()
-        await server.ended("r-1")
-        await server.post("/runs", {"agent": "a", "prompt": "x"}, 201)
 
 
 def test_wrong_arguments_are_refused_at_the_door() -> None:

@@ -112,22 +112,6 @@ async def test_a_stream_goes_on_with_a_run_that_waited(stored: bool, tmp_path: P
         assert ["All " in each for each in said[-2:]] == [True, False]
 
 
-async def test_who_comes_while_a_run_waits_is_told_so() -> None:
-    async with serving(app(desk(tool_call("pay", amount=3), "Done."), token=TOKEN)) as server:
-        await server.post("/runs", {"agent": "desk", "prompt": "Pay.", "run_id": "r-1"}, 201)
-        waiting = await server.ended("r-1")
-        async with reading(server, "r-1") as reader:
-            await reader.until("waiting")
-            again = Reader("r-1")
-            again.last = str(waiting["entries"])
-            task = asyncio.ensure_future(again.read(server))
-            await again.until("waiting")
-            await approve(server, "r-1")
-        await task
-        assert again.names[0] == "waiting"
-        assert again.entries == reader.entries[waiting["entries"] :]
-
-
 async def test_a_run_that_another_process_goes_on_with_is_followed(tmp_path: Path) -> None:
     address = f"sqlite:///{tmp_path / 'runs.db'}"
     async with serving(app(desk(tool_call("pay", amount=3)), token=TOKEN, store=address)) as server:

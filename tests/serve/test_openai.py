@@ -288,18 +288,6 @@ async def test_who_has_another_key_is_refused(wire: Wire) -> None:
         assert raised.value.code == "invalid_api_key"
 
 
-@each_wire
-async def test_the_same_key_gives_the_same_run(wire: Wire) -> None:
-    model = ScriptedModel("One.", "Two.")
-    async with talking(Agent(model, name="clerk"), wire=wire) as (talk, _):
-        headers = {"Idempotency-Key": "order-7"}
-        first, second = [await talk.ask(HELLO, extra_headers=headers) for _ in range(2)]
-        assert (first.text, second.text, first.run_id, second.run_id) == ("One.", "One.", "order-7", "order-7")
-        assert len(model.calls) == 1
-        with pytest.raises(openai.ConflictError):
-            await talk.ask(user("Another?"), extra_headers=headers)
-
-
 @pytest.mark.parametrize("store", [None, False, True])
 @each_way
 async def test_a_client_that_goes_away_cancels_its_run_unless_it_is_stored(
