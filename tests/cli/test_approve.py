@@ -84,13 +84,13 @@ def test_whoever_breaks_off_has_agreed_to_nothing(ziggurat: Command, monkeypatch
     assert "144" not in told(text)
 
 
-@pytest.mark.parametrize("options", [(), ("--json",), ("--quiet",)])
-def test_without_a_terminal_it_waits_and_says_so(ziggurat: Command, options: tuple[str, ...]) -> None:
-    ended = ziggurat("run", *options, "--agent", f"{AGENTS}:plain", "--approve", "calc*", "x")
-    assert ended.code == 3
-    assert "ziggurat: nobody could be asked: decisions are made on a terminal" in ended.err
-    assert 'suspended: it waits for 1 decision: calculator(expression="12 * (7 + 5)")' in ended.err
-    assert "144" not in told(ended.out)
+def test_without_a_terminal_it_waits_and_says_so(ziggurat: Command) -> None:
+    options: list[tuple[str, ...]] = [(), ("--json",), ("--quiet",)]
+    for each in options:
+        ended = ziggurat("run", *each, "--agent", f"{AGENTS}:plain", "--approve", "calc*", "x")
+        assert (ended.code, "144" in told(ended.out)) == (3, False)
+        assert "nobody could be asked" in ended.err
+        assert 'calculator(expression="12 * (7 + 5)")' in ended.err
 
 
 class Clerk:

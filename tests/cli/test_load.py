@@ -18,19 +18,20 @@ def _as_it_was(ziggurat: Command) -> None:
 @pytest.mark.parametrize(
     ("spec", "told"),
     [
-        ("nope:x", "there is no module 'nope', neither in"),
-        ("os.nope:x", "there is no module 'os.nope'"),
-        ("json:decodr", "json has no 'decodr'; its functions: detect_encoding, dump"),
-        ("math:sqrt", "a builtin has no annotations; wrap it in a function"),
-        ("os:path", "functions, tools and agents"),
-        ("calculater", "did you mean calculator?"),
-        ("nonsense", "a tool is module:function, file.py:function, or one of calculator, echo, timestamp"),
-        ("nope.py:x", "there is no such file: nope.py"),
-        ("..:x", "'..' is not a module's name"),
-        (f"{AGENTS}:untyped", "parameter 'city': has no type"),
-        (AGENTS, "the function's name is missing"),
+        ("nope:x", "nope"),
+        ("os.nope:x", "os.nope"),
+        ("json:decodr", "decodr"),
+        ("math:sqrt", "annotations"),
+        ("os:path", "agents"),
+        ("calculater", "calculator?"),
+        ("nonsense", "calculator, echo"),
+        ("nope.py:x", "nope.py"),
+        ("..:x", "module's name"),
+        (f"{AGENTS}:untyped", "city"),
+        (f"{AGENTS}:forecst", ":forecast?"),
+        (AGENTS, "name is missing"),
         ("", "a tool is module:function"),
-        (":", "is not a module's name"),
+        (":", "module's name"),
     ],
 )
 def test_a_wrong_tool_is_told_how(spec: str, told: str) -> None:
@@ -45,12 +46,12 @@ def test_a_wrong_tool_is_told_how(spec: str, told: str) -> None:
     ("spec", "told"),
     [
         (f"{AGENTS}:planz", "did you mean"),
-        (AGENTS, "its agents: broken, careful, deciding, failing"),
-        (f"{AGENTS}:model", "that is not an agent but of the type FunctionModel; make it one with Runnable(...)"),
-        (f"{AGENTS}:City", "that is the class City; name an object made of it"),
-        ("/:x", "that is a directory"),
-        (" ", "--agent names an agent of yours, as in --agent desk.py:agent; it is empty"),
-        ("tests/cli/nothing.py:x", "there is no such file"),
+        (AGENTS, "broken, careful"),
+        (f"{AGENTS}:model", "FunctionModel"),
+        (f"{AGENTS}:City", "City"),
+        ("/:x", "directory"),
+        (" ", "empty"),
+        ("tests/cli/nothing.py:x", "file"),
     ],
 )
 def test_a_wrong_agent_is_told_how(spec: str, told: str) -> None:
@@ -62,9 +63,9 @@ def test_a_wrong_agent_is_told_how(spec: str, told: str) -> None:
 @pytest.mark.parametrize(
     ("text", "told"),
     [
-        ("def f(:\n", "SyntaxError: invalid syntax (line 1 of mine.py)"),
-        ("import nothing_of_this_name\n", "No module named 'nothing_of_this_name' (line 1 of mine.py)"),
-        ("\n1 / 0\n", "ZeroDivisionError: division by zero (line 2 of mine.py)"),
+        ("def f(:\n", "line 1 of mine.py"),
+        ("import nothing_of_this_name\n", "nothing_of_this_name"),
+        ("\n1 / 0\n", "ZeroDivisionError"),
         ("raise SystemExit(3)\n", "SystemExit: 3"),
         ("from ziggurat import Agent\nAgent('local', max_steps=0)\n", "(line 2 of mine.py)"),
     ],
@@ -112,16 +113,16 @@ def test_a_ready_agent_excludes_other_options(
 @pytest.mark.parametrize(
     ("options", "told"),
     [
-        (("-m", "locla"), "did you mean 'local'?"),
-        (("-m", "acme:x"), "there is no provider 'acme'"),
-        (("-m", ""), "the model's name is empty"),
-        (("-m", "local:/nope.gguf"), "there is no model file at /nope.gguf"),
-        (("--timeout", "0"), "--timeout is a number of seconds above 0, got 0"),
-        (("--timeout", "nan"), "above 0, got nan"),
-        (("--timeout", "soon"), "Invalid value for '--timeout'"),
-        (("--max-steps", "0"), "Invalid value for '--max-steps'"),
-        (("--nope",), "No such option: --nope"),
-        (("and", "more"), "unexpected extra argument"),
+        (("-m", "locla"), "local"),
+        (("-m", "acme:x"), "acme"),
+        (("-m", ""), "empty"),
+        (("-m", "local:/nope.gguf"), "/nope.gguf"),
+        (("--timeout", "0"), "--timeout"),
+        (("--timeout", "nan"), "--timeout"),
+        (("--timeout", "soon"), "--timeout"),
+        (("--max-steps", "0"), "--max-steps"),
+        (("--nope",), "--nope"),
+        (("and", "more"), "extra argument"),
     ],
 )
 def test_wrong_options_end_with_two(ziggurat: Command, options: tuple[str, str] | tuple[str], told: str) -> None:
@@ -130,8 +131,3 @@ def test_wrong_options_end_with_two(ziggurat: Command, options: tuple[str, str] 
     assert told in ended.err
     assert ended.out == ""
     assert "Traceback" not in ended.err
-
-
-def test_a_near_name_is_told(ziggurat: Command) -> None:
-    with pytest.raises(ConfigurationError, match=r"agents\.py:forecast"):
-        load_tool(f"{AGENTS}:forecst")

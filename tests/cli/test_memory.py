@@ -82,26 +82,23 @@ def test_an_audit_finds_what_is_wrong(kept: Command) -> None:
 @pytest.mark.parametrize(
     ("arguments", "told"),
     [
-        (("audit", "--store", "sqlite:///nowhere/x.db"), "nothing is remembered at nowhere/x.db: there is no such"),
-        (("search", " "), "no search text given"),
-        (("search", "x", "--store", "memory:"), "nothing is remembered beyond this command"),
-        (("search", "x", "--store", "file:///tmp/runs"), "keeps runs but no memories"),
-        (("audit", "--store", "redis://x"), "no memory is known at 'redis://x'"),
+        (("audit", "--store", "sqlite:///nowhere/x.db"), "nowhere/x.db"),
+        (("search", " "), "no search text"),
+        (("search", "x", "--store", "memory:"), "this command"),
+        (("search", "x", "--store", "file:///tmp/runs"), "no memories"),
+        (("audit", "--store", "redis://x"), "redis://x"),
     ],
 )
 def test_mistakes_are_one_line(kept: Command, arguments: tuple[str, ...], told: str) -> None:
     ended = kept("memory", *arguments)
-    assert (ended.code, ended.out) == (2, "")
+    assert (ended.code, ended.out, ended.err.count("\n")) == (2, "", 1)
     assert told in ended.err
-    assert ended.err.count("\n") == 1
 
 
 def test_a_file_that_is_no_database_is_one_line(kept: Command, tmp_path: Path) -> None:
     (tmp_path / "text.db").write_text("this is not a database, and it is long enough to be read as one " * 20)
     ended = kept("memory", "audit", "--store", f"sqlite:///{tmp_path}/text.db")
-    assert ended.code == 1
-    assert ended.err.count("\n") == 1
-    assert "Traceback" not in ended.err
+    assert (ended.code, ended.err.count("\n")) == (1, 1)
 
 
 def told(name: str) -> FunctionModel:

@@ -158,12 +158,12 @@ def test_the_doctor_asks_a_model_one_small_question(ziggurat: Command, provider:
 @pytest.mark.parametrize(
     ("quirk", "told"),
     [
-        (status(401, f"Incorrect API key provided: {KEY}"), "the key is wrong or has been withdrawn"),
-        (status(403), "look at the account's credit"),
-        (status(404), "look up the model's name, as in openai:gpt-5-mini"),
-        (status(429), "ask for a higher limit"),
-        (status(503), "try again later"),
-        (html(), "perhaps something else answers there; for another address set OPENAI_BASE_URL"),
+        (status(401, f"Incorrect API key provided: {KEY}"), "key"),
+        (status(403), "credit"),
+        (status(404), "model's name"),
+        (status(429), "limit"),
+        (status(503), "later"),
+        (html(), "OPENAI_BASE_URL"),
     ],
 )
 def test_the_doctor_says_what_an_error_means_and_what_to_do(

@@ -72,21 +72,16 @@ def test_an_output_of_another_type_is_written_as_json(ziggurat: Command) -> None
 @pytest.mark.parametrize(
     ("agent", "code", "told"),
     [
-        ("failing", 1, "ziggurat: the run failed: ModelError: the provider is down"),
-        (
-            "short",
-            1,
-            "ziggurat: the run stopped early: MaxSteps: it took 2 steps, as many as it may (--max-steps allows more)",
-        ),
-        ("careful", 3, 'ziggurat: suspended: it waits for 1 decision: calculator(expression="12 * (7 + 5)")'),
-        ("silent", 0, "ziggurat: the model's answer is empty"),
+        ("failing", 1, "the provider is down"),
+        ("short", 1, "--max-steps"),
+        ("careful", 3, 'calculator(expression="12 * (7 + 5)")'),
+        ("silent", 0, "empty"),
     ],
 )
 def test_exit_codes_are_honest(ziggurat: Command, agent: str, code: int, told: str) -> None:
     ended = ziggurat("run", "--agent", f"{AGENTS}:{agent}", "x")
-    assert ended.code == code
-    assert ended.err.splitlines()[-1] == told
-    assert ended.out == ""
+    assert (ended.code, ended.out) == (code, "")
+    assert told in ended.err.splitlines()[-1]
     as_json = ziggurat("run", "--json", "--agent", f"{AGENTS}:{agent}", "x")
     assert as_json.code == code
     assert json.loads(as_json.out.splitlines()[-1])["event"] == "AgentEnded"
