@@ -23,7 +23,6 @@ from ziggurat.databases.jobs import one_by_one
 from ziggurat.databases.writer import Writer
 from ziggurat.knowledge.store import GraphStore
 from ziggurat.memory.record import MemoryRecord
-from ziggurat.memory.stores.local import LocalMemoryStore
 from ziggurat.memory.stores.postgres import PostgresMemoryStore
 from ziggurat.memory.stores.sqlite import SqliteMemoryStore
 from ziggurat.stores.addresses import connect
@@ -163,13 +162,6 @@ def test_nor_is_a_memory_that_an_agent_was_given_by_its_address(tmp_path: Path) 
         assert (await Agent(ScriptedModel("Hello."), middleware=[memory]).run("Hi")).text == "Hello."
 
     assert _warned(main, tmp_path) == []
-
-
-async def test_memories_in_this_process_are_a_value_like_any_other() -> None:
-    await _use_memories(LocalMemoryStore())
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")
-        gc.collect()
 
 
 PROGRAM = """

@@ -94,7 +94,8 @@ async def test_no_message_is_lost_silently(seed: int) -> None:
     readers = [asyncio.ensure_future(read(number)) for number in range(4)]
     expected = [0] * 4
     for _ in range(2_000):
-        to: Address = chance.choice([Broadcast(), Specific(str(chance.randrange(4))), Role(str(chance.randrange(2)))])
+        addresses: list[Address] = [Broadcast(), Specific(str(chance.randrange(4))), Role(str(chance.randrange(2)))]
+        to = chance.choice(addresses)
         chance.choice(members).send("x", to)
         for number in range(4):
             fits = isinstance(to, Broadcast) or to in (Specific(str(number)), Role(str(number % 2)))

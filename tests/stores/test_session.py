@@ -6,6 +6,7 @@ from collections.abc import AsyncGenerator, Callable, Iterator
 from contextlib import asynccontextmanager, closing
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -13,6 +14,7 @@ from tests.samples import sample
 from tests.stores.cut import cut
 from tests.stores.places import PLACES, Place, opening
 from tests.stores.server import schema
+from tests.wrong import wrong
 from ziggurat.core.errors import ConfigurationError, JournalCorrupt, LeaseHeld, LeaseLost
 from ziggurat.core.store import Store
 from ziggurat.messages.items import HandoffItem, MessageItem, RunItem, ToolCallItem, ToolOutputItem
@@ -302,18 +304,19 @@ async def test_a_failed_write_gives_the_session_back(tmp_path: Path) -> None:
 
 
 async def test_wrong_use_raises_at_once() -> None:
-    for make in (
-        lambda: Session(""),
-        lambda: Session("a", limit=-1),
-        lambda: Session("a", conflict="merge"),  # type: ignore[arg-type]
-        lambda: Session("a", timeout=-1.0),
-        lambda: Session("a", "nowhere://"),
-    ):
+    settings: list[dict[str, Any]] = [
+        {"session_id": ""},
+        {"limit": -1},
+        {"conflict": "merge"},
+        {"timeout": -1.0},
+        {"store": "nowhere://"},
+    ]
+    for given in settings:
         with pytest.raises(ConfigurationError):
-            make()
+            Session(**{"session_id": "a", **given})
     for attempt in (
-        Session("a").add_items(["x"]),  # type: ignore[list-item]
-        Session("a").add_items("x"),  # type: ignore[arg-type]
+        Session("a").add_items(wrong(["x"])),
+        Session("a").add_items(wrong("x")),
         Session("a").get_items(-1),
     ):
         with pytest.raises(ConfigurationError):
