@@ -57,7 +57,7 @@ WORDS = ("ann", "lives", "likes", "like", "is", "not", "doesn't", "in", "rome", 
 texts = st.lists(st.sampled_from(WORDS), max_size=7).map(" ".join)
 
 
-@settings(max_examples=amount(60, 500))
+@settings(max_examples=amount(30, 500))
 @given(st.lists(texts, max_size=8))
 def test_every_two_are_met_that_contradict(said: list[str]) -> None:
     records = [fact(text) for text in said]
