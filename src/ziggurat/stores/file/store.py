@@ -189,6 +189,8 @@ class FileStore(FileQueue):
             self._repair(log, lock)  # otherwise it ends before its last acknowledged row: what is left is not touched
         self._lease_to(lock, epoch)
         self._held[log] = epoch
+        if (queued := queued_in(lock.folder)) is not None:
+            self._states[log] = queued.status  # which its due time is of
         return epoch
 
     def _repair(self, log: str, lock: LogLock) -> None:

@@ -45,7 +45,7 @@ _OURS = (
 
 _STATE = (
     "UPDATE logs SET status = ?, updated = ?, until = ?, owner = CASE WHEN ? THEN '' ELSE owner END, "
-    "due = CASE WHEN posted > ? THEN ? ELSE ? END WHERE id = ?"
+    "due = CASE WHEN status = ? AND NOT ? THEN due WHEN posted > ? THEN ? ELSE ? END WHERE id = ?"
 )
 
 
@@ -229,7 +229,9 @@ class SqliteStore(SqliteQueue):
             raise LeaseLost(f"{log}: another process now holds the lease; resume the run to continue it")
         if release or self._states.get(log) != status:
             due = now if due == 0 else due
-            database.execute(_STATE, (status, now, now + self.seconds, release, read, now, due, number))
+            database.execute(
+                _STATE, (status, now, now + self.seconds, release, status, release, read, now, due, number)
+            )
             self._states[log] = status
             self._touched.pop(log, None)
         else:
