@@ -3,6 +3,7 @@
 import gc
 import os
 import random
+import shutil
 import signal
 import sys
 from ipaddress import ip_address
@@ -20,6 +21,11 @@ os.environ.pop("PYTHONASYNCIODEBUG", None)
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:  # so does a shell for what it starts in the background
     signal.signal(signal.SIGINT, signal.default_int_handler)
 os.environ["ZIGGURAT_STORE"] = "memory:"  # no test writes to the data directory of who runs it
+
+# Stores fsync, which takes most of the time of many tests on a disk and none in memory.
+_MEMORY = Path("/dev/shm")
+if "TMPDIR" not in os.environ and _MEMORY.is_dir() and shutil.disk_usage(_MEMORY).free > 2 << 30:
+    os.environ["TMPDIR"] = str(_MEMORY)
 
 # The programs that tests start would each compile all that they import.
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
