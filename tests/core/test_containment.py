@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from tests.agents.support import assert_sendable
+from tests.samples import LONG, pairs
 from ziggurat.agents.agent import Agent
 from ziggurat.agents.stop import stop_when
 from ziggurat.core.containment import StopSignal, as_failure, contained
@@ -46,7 +47,6 @@ KINDS: list[Callable[[], BaseException]] = [
     GeneratorExit,
     lambda: BaseExceptionGroup("several", [SystemExit(3), ValueError("no")]),
 ]
-NAMES = ["CancelledError", "SystemExit", "KeyboardInterrupt", "GeneratorExit", "BaseExceptionGroup"]
 
 
 class Unreadable:
@@ -266,24 +266,22 @@ async def follow(agent: Any, streamed: bool, listeners: list[Any]) -> AgentRun:
     return events.response  # type: ignore[no-any-return]
 
 
-@pytest.mark.parametrize("streamed", [False, True], ids=["plain", "streamed"])
-@pytest.mark.parametrize("kind", KINDS, ids=NAMES)
-@pytest.mark.parametrize("place", PLACES)
-async def test_it_ends_its_call_and_neither_the_task_nor_the_loop(
-    place: str, kind: Callable[[], BaseException], streamed: bool
-) -> None:
-    raises = Raises(kind)
-    agent = PLACES[place](raises)
+CASES = pairs(PLACES, KINDS, [False, True])
 
-    run = await follow(agent, streamed, [])
-    task = asyncio.current_task()
-    assert task is not None
-    assert not task.cancelling()
-    assert raises.calls
-    assert isinstance(run.stop, (stops.Failed, stops.Completed, stops.Suspended)), run.stop
-    if isinstance(run.stop, stops.Failed):
-        assert run.error
-    assert_sendable(run.messages)
+
+@pytest.mark.parametrize("place", PLACES)
+async def test_it_ends_its_call_and_neither_the_task_nor_the_loop(place: str) -> None:
+    for kind, streamed in [case[1:] for case in CASES if case[0] == place]:
+        raises = Raises(kind)
+        run = await follow(PLACES[place](raises), streamed, [])
+        task = asyncio.current_task()
+        assert task is not None
+        assert not task.cancelling()
+        assert raises.calls
+        assert isinstance(run.stop, (stops.Failed, stops.Completed, stops.Suspended)), run.stop
+        if isinstance(run.stop, stops.Failed):
+            assert run.error
+        assert_sendable(run.messages)
 
 
 ENDED = (stops.Failed, stops.Completed, stops.Suspended, stops.ModelCallDenied, stops.TimedOut, stops.BudgetExceeded)
@@ -294,7 +292,7 @@ async def test_the_code_of_an_exception_does_no_harm(place: str) -> None:
     """Whatever its class does, the exception ends its call, and the run can be shown."""
     at = list(PLACES).index(place)
     for number, fault in enumerate(FAULTS):
-        for base in BASES[(at + number) % 3 :: 3]:  # each fault meets each base at several places
+        for base in BASES[(at + number) % 3 :: 3] if LONG else [BASES[(at + number) % len(BASES)]]:
             raises = Raises(misbehaving(base, fault))
             run = await follow(PLACES[place](raises), bool(number % 2), [])
             assert raises.calls
@@ -304,50 +302,36 @@ async def test_the_code_of_an_exception_does_no_harm(place: str) -> None:
 
 
 @pytest.mark.parametrize("fault", FAULTS)
-@pytest.mark.parametrize("base", BASES, ids=lambda base: base.__name__)
-async def test_an_exception_whose_code_fails_is_recorded_and_masked(
-    base: type[BaseException], fault: str, tmp_path: Path
-) -> None:
-    agent = Agent(
-        stack(model_that(Raises(misbehaving(base, fault))), retry(attempts=2, base=0)),
-        name="agent",
-        store=f"sqlite:///{tmp_path}/runs.db",
-        middleware=[Redaction("correct horse"), UsageAccounting(Accounts())],
-    )
-
-    run = await agent.run("x", run_id="r")
-    assert (await agent.replay("r")).stop == run.stop
+async def test_an_exception_whose_code_fails_is_recorded_and_masked(fault: str, tmp_path: Path) -> None:
+    at = list(FAULTS).index(fault) % 3
+    for base in BASES if LONG else BASES[at::3]:
+        agent = Agent(
+            stack(model_that(Raises(misbehaving(base, fault))), retry(attempts=2, base=0)),
+            name="agent",
+            store=f"sqlite:///{tmp_path}/runs.db",
+            middleware=[Redaction("correct horse"), UsageAccounting(Accounts())],
+        )
+        run = await agent.run("x", run_id=base.__name__)
+        assert (await agent.replay(base.__name__)).stop == run.stop
 
 
-@pytest.mark.parametrize("streamed", [False, True], ids=["plain", "streamed"])
-@pytest.mark.parametrize("kind", KINDS, ids=NAMES)
-async def test_raised_while_an_entry_is_recorded_it_is_an_error_of_the_run(
-    kind: Callable[[], BaseException], streamed: bool
-) -> None:
-    """Without its record nothing can go on, so this error is raised and not recorded."""
-    if kind is GeneratorExit:
-        pytest.skip("indistinguishable from the end of the coroutine there")
-    raises = Raises(kind)
-    middleware = type("Raising", (Middleware,), {"on_record": raises})()
-    with pytest.raises(ServiceError):
-        await follow(Agent(two_calls(), tools=[echo], middleware=[middleware]), streamed, [])
-    assert raises.calls
+HEARD = pairs([kind for kind in KINDS if kind is not GeneratorExit], ["sync", "async"], [False, True])
+"""GeneratorExit cannot be distinguished from the end of the coroutine there."""
 
 
-@pytest.mark.parametrize("streamed", [False, True], ids=["plain", "streamed"])
-@pytest.mark.parametrize("kind", KINDS, ids=NAMES)
-@pytest.mark.parametrize("make", ["sync", "async"])
-async def test_a_listener_that_raises_it_is_logged(
-    make: str, kind: Callable[[], BaseException], streamed: bool, caplog: pytest.LogCaptureFixture
+@pytest.mark.parametrize(("kind", "make", "streamed"), HEARD)
+async def test_raised_by_a_listener_it_is_logged_and_by_the_recording_of_an_entry_an_error_of_the_run(
+    kind: Callable[[], BaseException], make: str, streamed: bool, caplog: pytest.LogCaptureFixture
 ) -> None:
     raises = Raises(kind)
     listener = raises if make == "sync" else raises.later
-    if kind is GeneratorExit:
-        pytest.skip("indistinguishable from the end of the coroutine there")
     run = await follow(Agent(two_calls(), tools=[echo]), streamed, [listener])
     assert run.stop == stops.Completed()
     assert raises.calls > 5
     assert "a listener failed" in caplog.text
+    middleware = type("Raising", (Middleware,), {"on_record": Raises(kind)})()
+    with pytest.raises(ServiceError):
+        await follow(Agent(two_calls(), tools=[echo], middleware=[middleware]), streamed, [])
 
 
 @pytest.mark.parametrize("place", PLACES)
@@ -365,21 +349,16 @@ async def test_a_cancellation_that_was_asked_for_ends_the_run(place: str) -> Non
             await asyncio.get_running_loop().create_future()
 
     waits = Waits(ValueError)
-    agent = PLACES[place](waits)
-
-    async def main() -> None:
-        running = asyncio.create_task(agent.run("x"))
-        waiting = asyncio.create_task(began.wait())
-        await asyncio.wait([running, waiting], return_when=asyncio.FIRST_COMPLETED)
-        waiting.cancel()
-        if not waits.calls:
-            return  # no code that could wait
-        running.cancel()
-        with pytest.raises(asyncio.CancelledError) as raised:
-            await running
-        assert isinstance(raised.value.partial.stop, stops.Cancelled)  # type: ignore[attr-defined]
-
-    await main()
+    running = asyncio.create_task(PLACES[place](waits).run("x"))
+    waiting = asyncio.create_task(began.wait())
+    await asyncio.wait([running, waiting], return_when=asyncio.FIRST_COMPLETED)
+    waiting.cancel()
+    if not waits.calls:
+        return  # no code that could wait
+    running.cancel()
+    with pytest.raises(asyncio.CancelledError) as raised:
+        await running
+    assert isinstance(raised.value.partial.stop, stops.Cancelled)  # type: ignore[attr-defined]
 
 
 def test_what_has_to_be_raised_is_left_as_it_is() -> None:
@@ -407,5 +386,5 @@ def test_control_c_is_left_where_python_itself_may_have_raised_it() -> None:
 def test_the_failure_names_what_was_raised_and_has_it_as_its_cause() -> None:
     error = SystemExit("bye")
     failure = as_failure(error)
-    assert str(failure) == "the call raised an exception that would end the program: SystemExit: bye"
+    assert "SystemExit: bye" in str(failure)
     assert failure.__cause__ is error

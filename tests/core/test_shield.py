@@ -7,7 +7,7 @@ import pytest
 from ziggurat.core.shield import finished
 
 
-def test_the_end_is_awaited_however_often_one_is_told_to_stop() -> None:
+async def test_the_end_is_awaited_however_often_one_is_told_to_stop() -> None:
     ended: list[str] = []
 
     async def work(gate: asyncio.Event, fails: bool) -> int:
@@ -17,7 +17,7 @@ def test_the_end_is_awaited_however_often_one_is_told_to_stop() -> None:
             raise ValueError("on purpose")
         return 3
 
-    async def main(fails: bool) -> None:
+    for fails in (False, True):
         gate = asyncio.Event()
         task = asyncio.get_running_loop().create_task(finished(work(gate, fails)))
         for _ in range(3):
@@ -29,18 +29,16 @@ def test_the_end_is_awaited_however_often_one_is_told_to_stop() -> None:
         with pytest.raises(asyncio.CancelledError):
             await task
 
-    asyncio.run(main(False))
-    asyncio.run(main(True))
     assert ended == ["done", "done"]
 
 
-def test_without_a_word_it_is_as_awaited() -> None:
+async def test_without_a_word_it_is_as_awaited() -> None:
     async def answer() -> int:
         return 3
 
     async def fail() -> int:
         raise ValueError("on purpose")
 
-    assert asyncio.run(finished(answer())) == 3
+    assert await finished(answer()) == 3
     with pytest.raises(ValueError, match="on purpose"):
-        asyncio.run(finished(fail()))
+        await finished(fail())

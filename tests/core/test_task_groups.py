@@ -3,18 +3,19 @@
 import asyncio
 import contextlib
 from collections.abc import Awaitable, Callable
+from itertools import product
 from typing import Any
 
 import pytest
 
 from tests.core.hand import HandClock
+from tests.samples import pairs, sample
 from ziggurat.agents.agent import Agent
 from ziggurat.agents.flow import flow
 from ziggurat.core.context import Context
 from ziggurat.core.layer import stack
 from ziggurat.layers.timeout import timeout
 from ziggurat.messages import stops
-from ziggurat.messages.agent import AgentRun
 from ziggurat.messages.middleware import Middleware
 from ziggurat.messages.model import ModelRequest, ModelResponse
 from ziggurat.messages.parts import tool_call
@@ -150,13 +151,10 @@ def _in_a_flow(use: Callable[[], Awaitable[str]]) -> Any:
 PLACES = [_plain, _timed, _layered, _at_the_same_time, _below, _in_a_model, _in_a_hook, _in_a_flow]
 
 
-@pytest.mark.parametrize("place", PLACES)
-@pytest.mark.parametrize("use", USES)
-@pytest.mark.parametrize("streamed", [False, True])
+@pytest.mark.parametrize(("use", "place", "streamed"), pairs(USES, PLACES, [False, True]))
 async def test_a_task_group_whose_task_fails_cancels_no_run(
     use: Callable[[], Awaitable[str]], place: Callable[[Callable[[], Awaitable[str]]], Any], streamed: bool
 ) -> None:
-
     agent = place(use)
     if streamed:
         async with agent.stream("go") as events:
@@ -193,12 +191,18 @@ async def _swallows_after_one() -> str:
     return "swallowed it"
 
 
-@pytest.mark.parametrize("place", [_plain, _timed, _at_the_same_time, _below])
-@pytest.mark.parametrize("use", [_waits_in_a_group, _waits_after_one, _swallows_after_one])
+@pytest.mark.parametrize(
+    ("use", "place"),
+    sample(
+        product(
+            [_waits_in_a_group, _waits_after_one, _swallows_after_one], [_plain, _timed, _at_the_same_time, _below]
+        ),
+        6,
+    ),
+)
 async def test_who_cancels_a_run_whose_tool_uses_task_groups_ends_it(
     use: Callable[[], Awaitable[str]], place: Callable[[Callable[[], Awaitable[str]]], Any]
 ) -> None:
-
     task = asyncio.get_running_loop().create_task(place(use).run("go"))
     for _ in range(30):
         await asyncio.sleep(0)
@@ -209,11 +213,8 @@ async def test_who_cancels_a_run_whose_tool_uses_task_groups_ends_it(
 
 
 async def test_a_time_limit_that_passes_after_a_task_group_has_failed_is_a_time_limit() -> None:
-    async def go() -> AgentRun:
-        clock = HandClock(0.0)
-        agent = Agent(ScriptedModel(tool_call("work")), tools=[_tool_of(_waits_after_one)], timeout=60)
-        task = asyncio.get_running_loop().create_task(agent.run("go", environment=Environment(clock=clock)))
-        await clock.advance(61)
-        return await task
-
-    assert isinstance((await go()).stop, stops.TimedOut)
+    clock = HandClock(0.0)
+    agent = Agent(ScriptedModel(tool_call("work")), tools=[_tool_of(_waits_after_one)], timeout=60)
+    task = asyncio.get_running_loop().create_task(agent.run("go", environment=Environment(clock=clock)))
+    await clock.advance(61)
+    assert isinstance((await task).stop, stops.TimedOut)

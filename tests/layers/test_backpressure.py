@@ -69,21 +69,18 @@ async def test_no_slot_is_lost_over_many_cancelled_calls() -> None:
     gate = Gate(64, soft=32)
     service = stack(hang, backpressure(gate=gate))
 
-    async def main() -> int:
-        ctx, refused = root(), 0
-        for number in range(1_000):
-            tasks = [asyncio.create_task(service("q", ctx)) for _ in range(100)]
-            for _ in range(number % 3):
-                await asyncio.sleep(0)
-            assert gate.depth == (64 if number % 3 else 0)
-            for task in tasks:
-                task.cancel()
-            ends = await asyncio.gather(*tasks, return_exceptions=True)
-            refused += sum(isinstance(end, LimitExceeded) for end in ends)
-            assert gate.depth == 0
-        return refused
-
-    assert await main() == 666 * 36
+    ctx, refused = root(), 0
+    for number in range(1_000):
+        tasks = [asyncio.create_task(service("q", ctx)) for _ in range(100)]
+        for _ in range(number % 3):
+            await asyncio.sleep(0)
+        assert gate.depth == (64 if number % 3 else 0)
+        for task in tasks:
+            task.cancel()
+        ends = await asyncio.gather(*tasks, return_exceptions=True)
+        refused += sum(isinstance(end, LimitExceeded) for end in ends)
+        assert gate.depth == 0
+    assert refused == 666 * 36
 
 
 async def test_a_listener_that_hangs_keeps_no_slot() -> None:

@@ -129,10 +129,8 @@ async def test_a_hit_skips_the_retry_and_costs_a_run_nothing() -> None:
     model = ScriptedModel(ConnectionError("gone"), "hello", usage=USAGE)
     agent = Agent(stack(model, cache(store=CacheStore()), retry(attempts=2, base=0)))
 
-    async def main() -> list[Usage]:
-        return [(await agent.run("?")).usage for _ in range(2)]
-
-    assert await main() == [Usage(10, 5, requests=2), Usage()]  # with the try that failed
+    usages = [(await agent.run("?")).usage for _ in range(2)]
+    assert usages == [Usage(10, 5, requests=2), Usage()]  # with the try that failed
     assert len(model.calls) == 2
 
 
@@ -149,23 +147,18 @@ async def test_one_call_may_say_otherwise_than_its_run(policy: CachePolicy | Non
     service, _ = counting()
     cached = stack(service, cache(store=CacheStore()))
 
-    async def main() -> list[str]:
-        run = root().within(CACHE_POLICY, "use")
-        one = run if policy is None else run.within(CACHE_POLICY, policy)
-        return [await cached("q", ctx) for ctx in (run, one, run)]
-
-    assert await main() == answers
+    run = root().within(CACHE_POLICY, "use")
+    one = run if policy is None else run.within(CACHE_POLICY, policy)
+    assert [await cached("q", ctx) for ctx in (run, one, run)] == answers
 
 
 async def test_a_run_says_what_its_caches_do() -> None:
     model, _ = model_that_counts()
     agent = Agent(stack(model, cache(store=CacheStore())))
 
-    async def main() -> list[str]:
-        policies: list[CachePolicy] = ["use", "use", "refresh", "use"]
-        return [(await agent.run("?", deps={CACHE_POLICY: policy})).text for policy in policies]
-
-    assert await main() == ["answer 1", "answer 1", "answer 2", "answer 2"]
+    policies: list[CachePolicy] = ["use", "use", "refresh", "use"]
+    texts = [(await agent.run("?", deps={CACHE_POLICY: policy})).text for policy in policies]
+    assert texts == ["answer 1", "answer 1", "answer 2", "answer 2"]
 
 
 async def test_a_policy_that_is_none_is_refused() -> None:
@@ -200,15 +193,12 @@ async def test_answers_grow_old() -> None:
     service, _ = counting()
     cached = stack(service, cache(store=CacheStore(), seconds=10))
 
-    async def main() -> list[str]:
-        ctx = root().within(CLOCK, clock)
-        first = await ask(cached, "q", "q", ctx=ctx)
-        await clock.advance(9.5)
-        first += await ask(cached, "q", ctx=ctx)
-        await clock.advance(0.5)
-        return first + await ask(cached, "q", "q", ctx=ctx)
-
-    assert await main() == ["answer 1", "answer 1", "answer 1", "answer 2", "answer 2"]
+    ctx = root().within(CLOCK, clock)
+    first = await ask(cached, "q", "q", ctx=ctx)
+    await clock.advance(9.5)
+    first += await ask(cached, "q", ctx=ctx)
+    await clock.advance(0.5)
+    assert first + await ask(cached, "q", "q", ctx=ctx) == ["answer 1", "answer 1", "answer 1", "answer 2", "answer 2"]
 
 
 @pytest.mark.parametrize("error", [ValueError, asyncio.CancelledError, lambda: Suspend(())])
@@ -217,13 +207,10 @@ async def test_what_goes_wrong_is_never_kept(error: Callable[[], BaseException])
     store = CacheStore()
     cached = stack(fail_on(service, 1, error=error), cache(store=store))
 
-    async def main() -> list[str]:
-        with pytest.raises(type(error())):
-            await cached("q", root())
-        assert not store
-        return await ask(cached, "q", "q")
-
-    assert await main() == ["answer 1", "answer 1"]
+    with pytest.raises(type(error())):
+        await cached("q", root())
+    assert not store
+    assert await ask(cached, "q", "q") == ["answer 1", "answer 1"]
 
 
 async def test_a_plain_dict_is_a_store_too() -> None:

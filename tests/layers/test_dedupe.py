@@ -218,10 +218,7 @@ async def test_a_call_within_itself_is_made_and_does_not_wait_for_itself() -> No
 
     once = stack(again, dedupe(store=DedupeStore()))
 
-    async def main() -> str:
-        return await once("q", root().within(RUN_ID, "r"))
-
-    assert await main() == "the end"
+    assert await once("q", root().within(RUN_ID, "r")) == "the end"
 
 
 def test_a_call_of_another_event_loop_is_not_waited_for() -> None:
@@ -311,19 +308,16 @@ async def test_the_oldest_answers_go_first() -> None:
     async def echo(request: str, ctx: Context) -> str:
         return request
 
-    async def main() -> tuple[list[str], list[str]]:
-        clock = HandClock()
-        store = DedupeStore(seconds=10, size=2)
-        once = stack(echo, dedupe(store=store, key=str))
-        ctx = root().within(CLOCK, clock)
-        for request in "abc":
-            await once(request, ctx)
-        kept = list(store._answers)
-        await clock.advance(10)
-        await once("d", ctx)
-        return kept, list(store._answers)
-
-    assert await main() == (["b", "c"], ["d"])
+    clock = HandClock()
+    store = DedupeStore(seconds=10, size=2)
+    once = stack(echo, dedupe(store=store, key=str))
+    ctx = root().within(CLOCK, clock)
+    for request in "abc":
+        await once(request, ctx)
+    kept = list(store._answers)
+    await clock.advance(10)
+    await once("d", ctx)
+    assert (kept, list(store._answers)) == (["b", "c"], ["d"])
 
 
 @pytest.mark.parametrize("settings", [{"seconds": 0}, {"seconds": float("inf")}, {"seconds": "1"}, {"size": 0}])

@@ -147,10 +147,7 @@ async def test_beneath_a_recorded_call_only_that_is_on_record() -> None:
     model = fallback(Thing("a", ModelError("down")), Thing("b"))
     ctx = root().within(JOURNAL, journal)
 
-    async def main() -> str:
-        return await ctx.under("model").once("m", "q", model, returns=str)
-
-    await main()
+    await ctx.under("model").once("m", "q", model, returns=str)
     assert [entry.path for entry in journal.entries] == ["run/model"]
 
 

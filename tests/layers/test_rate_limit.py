@@ -244,10 +244,7 @@ async def test_in_a_replay_nobody_waits() -> None:
     it = Passing(RateLimiter(requests=1, max_wait=0))
     ctx = it.ctx.within(JOURNAL, LocalJournal("replay"))
 
-    async def main() -> list[Any]:
-        return [await it.service(name, ctx) for name in "abc"]
-
-    assert await main() == ["a", "b", "c"]
+    assert [await it.service(name, ctx) for name in "abc"] == ["a", "b", "c"]
 
 
 ARRIVALS = st.lists(

@@ -175,12 +175,9 @@ async def test_no_wait_passes_the_deadline() -> None:
     error = ServiceError("busy", transient=True, retry_after=10)
     service, seen = failing(error, error, error)
 
-    async def main() -> None:
+    with pytest.raises(ServiceError, match="busy"):
         async with calling(clock).limit(15) as ctx:
             await stack(service, retry(attempts=5))("q", ctx)
-
-    with pytest.raises(ServiceError, match="busy"):
-        await main()
     assert len(seen) == 2
     assert clock.monotonic() == 10
 
@@ -188,17 +185,14 @@ async def test_no_wait_passes_the_deadline() -> None:
 async def test_a_timeout_inside_bounds_each_try() -> None:
     clock = HandClock()
 
-    async def main() -> str:
-        service, handle = expect(str, str)
-        task = asyncio.create_task(stack(service, retry(), timeout(seconds=5))("q", calling(clock)))
-        for _ in range(2):
-            await handle.next()
-            await clock.advance(7)
-        _, reply = await handle.next()
-        reply.send("third")
-        return await task
-
-    assert await main() == "third"
+    service, handle = expect(str, str)
+    task = asyncio.create_task(stack(service, retry(), timeout(seconds=5))("q", calling(clock)))
+    for _ in range(2):
+        await handle.next()
+        await clock.advance(7)
+    _, reply = await handle.next()
+    reply.send("third")
+    assert await task == "third"
 
 
 async def test_a_cancelled_wait_ends_the_call() -> None:

@@ -238,12 +238,9 @@ async def test_the_same_bulkhead_may_be_around_a_call_twice(limit: int) -> None:
 
     twice = stack(outer, concurrency_limit(bulkhead=bulkhead), concurrency_limit(bulkhead=bulkhead))
 
-    async def main() -> list[object]:
-        contexts = [root(str(each)).within(RUN_ID, "r") for each in range(5)]
-        async with asyncio.timeout(5):
-            return await asyncio.gather(*[twice(each, ctx) for each, ctx in enumerate(contexts)])
-
-    assert await main() == [0, 1, 2, 3, 4]
+    contexts = [root(str(each)).within(RUN_ID, "r") for each in range(5)]
+    async with asyncio.timeout(5):
+        assert await asyncio.gather(*[twice(each, ctx) for each, ctx in enumerate(contexts)]) == [0, 1, 2, 3, 4]
     assert (bulkhead.running, bulkhead._inside, bulkhead._borrowed) == (0, set(), set())
 
 
@@ -267,11 +264,8 @@ async def test_agents_and_their_tools_share_a_bulkhead(limit: int) -> None:
     )
     agent = Agent(ScriptedModel(asked, "end"), tools=[inner], middleware=[around])
 
-    async def main() -> AgentRun:
-        async with asyncio.timeout(5):
-            return await agent.run("x")
-
-    run = await main()
+    async with asyncio.timeout(5):
+        run = await agent.run("x")
     assert (run.stop, run.text) == (stops.Completed(), "end")
     assert (bulkhead.running, bulkhead.waiting) == (0, 0)
 
@@ -400,13 +394,10 @@ async def test_calls_that_wait_for_each_other_in_a_circle_are_made(length: int) 
 
     services.extend(map(member, range(length)))
 
-    async def main() -> list[str]:
-        contexts = [root("first").within(RUN_ID, f"r-{number}") for number in range(length)]
-        async with asyncio.timeout(5):
-            asked = [service(length + 1, at) for service, at in zip(services, contexts, strict=True)]
-            return list(await asyncio.gather(*asked))
-
-    assert await main() == ["end"] * length
+    contexts = [root("first").within(RUN_ID, f"r-{number}") for number in range(length)]
+    async with asyncio.timeout(5):
+        asked = [service(length + 1, at) for service, at in zip(services, contexts, strict=True)]
+        assert list(await asyncio.gather(*asked)) == ["end"] * length
     assert store.in_progress == 0
 
 

@@ -133,11 +133,8 @@ async def test_models_may_be_steered_within_an_agent() -> None:
 
     agent = Agent(steer(by_length, short=ScriptedModel("short", name="s"), long=ScriptedModel("long", name="l")))
 
-    async def main() -> tuple[str, str]:
-        first = await agent.run("?")
-        return first.text, (await agent.run("?", history=first.messages)).text
-
-    assert await main() == ("short", "long")
+    first = await agent.run("?")
+    assert (first.text, (await agent.run("?", history=first.messages)).text) == ("short", "long")
 
 
 async def test_a_suspension_of_the_picker_passes() -> None:

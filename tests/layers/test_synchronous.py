@@ -145,23 +145,17 @@ BESIDE: dict[str, Callable[[Any], Middleware]] = {
 async def test_a_service_beside_the_model_that_turns_out_not_to_be_async_is_named(beside: str, service: Any) -> None:
     agent = Agent(ScriptedModel("one", "two", "three"), middleware=[BESIDE[beside](service)])
 
-    async def main() -> None:
+    with pytest.raises(ConfigurationError, match="which cannot be awaited: write it as async def"):
         for text in ("I live in Rome.", "I like tea.", "Where do I live?"):
             await agent.run(text, session="s")
-
-    with pytest.raises(ConfigurationError, match="which cannot be awaited: write it as async def"):
-        await main()
 
 
 @pytest.mark.parametrize("service", UNSURE, ids=lambda each: type(each).__name__)
 async def test_a_stream_and_a_recorded_call_of_what_is_not_async_say_so(service: Any) -> None:
-    async def streamed() -> None:
+    with pytest.raises(ConfigurationError, match="which cannot be awaited"):
         async with open_stream(service, "x") as events:
             async for _ in events:
                 pass
-
-    with pytest.raises(ConfigurationError, match="which cannot be awaited"):
-        await streamed()
 
     @flow
     async def asks(ctx: Context) -> str:

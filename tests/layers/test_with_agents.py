@@ -63,11 +63,8 @@ async def test_a_slow_model_is_hedged_and_its_tokens_are_dropped() -> None:
     clock = HandClock(auto=True)
     agent = Agent(hedge(slow, quick, delay=2))
 
-    async def main() -> AgentRun:
-        async with assert_no_leaks():
-            return await agent.run("?", environment=Environment(clock=clock))
-
-    assert (await main()).text == "here"
+    async with assert_no_leaks():
+        assert (await agent.run("?", environment=Environment(clock=clock))).text == "here"
 
 
 def dear(*replies: ScriptedReply, name: str) -> Agent:

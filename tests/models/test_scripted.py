@@ -173,11 +173,8 @@ def test_position_is_shared_unless_per_run() -> None:
 
 
 async def test_calls_made_at_once_take_replies_in_order() -> None:
-    async def run() -> list[str]:
-        model = ScriptedModel(["a", PAUSE, PAUSE], ["b"], "c")
-        return [each.text for each in await asyncio.gather(*(model(asking(), root()) for _ in range(3)))]
-
-    assert await run() == ["a", "b", "c"]
+    model = ScriptedModel(["a", PAUSE, PAUSE], ["b"], "c")
+    assert [each.text for each in await asyncio.gather(*(model(asking(), root()) for _ in range(3)))] == ["a", "b", "c"]
 
 
 @pytest.mark.parametrize(

@@ -112,13 +112,9 @@ async def test_an_endless_stream_is_cut_and_closed(piece: object) -> None:
         finally:
             closed.append(True)
 
-    async def go() -> str:
-        async with assert_no_leaks():
-            text = (await endless(ToolCall("c", "endless"), _ctx())).text
-            assert closed == [True], "closed at once, not when it is collected"
-            return text
-
-    text = await go()
+    async with assert_no_leaks():
+        text = (await endless(ToolCall("c", "endless"), _ctx())).text
+        assert closed == [True], "closed at once, not when it is collected"
     assert len(text) <= MAX_RESULT
     assert text.endswith("[cut: the rest was not asked for]")
     assert asked <= 201

@@ -145,7 +145,7 @@ async def test_whatever_a_tool_raises_its_call_has_a_result(
 ) -> None:
     box = Toolbox([_tool(KINDS[kind], form, timeout), good])
 
-    async def go() -> None:
+    async with assert_no_leaks():
         ctx = given(_ctx(), Hooked()) if hooked else _ctx()
         result = await act(box, ToolCall("c", "bad"), ctx.at("alone"))
         assert result.id == "c"
@@ -161,13 +161,6 @@ async def test_whatever_a_tool_raises_its_call_has_a_result(
         task = asyncio.current_task()
         assert task is not None
         assert task.cancelling() == 0
-
-    await _without_leaks(go())
-
-
-async def _without_leaks(work: Any) -> None:
-    async with assert_no_leaks():
-        await work
 
 
 @pytest.mark.parametrize("form", ["async", "sync", "stream"])
@@ -186,7 +179,7 @@ def _tool_named(made: FunctionTool, name: str) -> FunctionTool:
 
 
 async def test_our_own_cancellation_passes_through() -> None:
-    async def go() -> None:
+    async with assert_no_leaks():
         entered = asyncio.Event()
 
         @tool
@@ -201,8 +194,6 @@ async def test_our_own_cancellation_passes_through() -> None:
         task.cancel()
         with pytest.raises(asyncio.CancelledError):
             await task
-
-    await _without_leaks(go())
 
 
 async def test_the_ambient_context_is_set_around_the_function_only() -> None:

@@ -35,11 +35,6 @@ def _ctx(clock: Any) -> Context:
     return Context("run", scope=Scope({JOURNAL: LocalJournal(), CLOCK: clock}))
 
 
-async def _without_leaks(work: Any) -> None:
-    async with assert_no_leaks():
-        await work
-
-
 @tool
 async def good(number: int) -> int:
     """Succeed, after a while."""
@@ -55,14 +50,11 @@ async def test_a_tool_that_hangs_times_out() -> None:
         await asyncio.Event().wait()
         return "never"
 
-    async def go() -> float:
-        clock = HandClock(auto=True)
-        result = await act(Toolbox([hangs]), ToolCall("c", "hangs"), _ctx(clock))
-        assert result.error == "timeout"
-        assert "hangs timed out after 2 s" in result.text
-        return clock.monotonic()
-
-    assert await go() == 2
+    clock = HandClock(auto=True)
+    result = await act(Toolbox([hangs]), ToolCall("c", "hangs"), _ctx(clock))
+    assert result.error == "timeout"
+    assert "hangs timed out after 2 s" in result.text
+    assert clock.monotonic() == 2
 
 
 async def test_the_run_deadline_bounds_a_tool_without_a_timeout() -> None:
@@ -138,15 +130,13 @@ async def test_a_tool_that_cleans_up_within_the_grace_is_waited_for() -> None:
             cleaned.append(True)
         return "never"
 
-    async def go() -> None:
+    async with assert_no_leaks():
         clock, leaked = HandClock(auto=True), ABANDONED_CALLS.count
         result = await act(Toolbox([tidy]), ToolCall("c", "tidy"), _ctx(clock))
         assert result.error == "timeout"
         assert cleaned == [True]
         assert ABANDONED_CALLS.count == leaked
         assert clock.monotonic() == 2 + GRACE / 2
-
-    await _without_leaks(go())
 
 
 async def test_siblings_of_a_tool_that_will_not_stop_are_kept() -> None:
@@ -171,7 +161,7 @@ async def test_siblings_of_a_tool_that_will_not_stop_are_kept() -> None:
 async def test_a_tool_left_behind_by_the_end_of_its_run_is_counted_once() -> None:
     """An abandoned tool is counted only once, not again by its batch."""
 
-    async def go() -> None:
+    async with assert_no_leaks():
         clock, released = HandClock(auto=True), asyncio.Event()
 
         @tool
@@ -194,8 +184,6 @@ async def test_a_tool_left_behind_by_the_end_of_its_run_is_counted_once() -> Non
         released.set()
         await clock_settle()
 
-    await _without_leaks(go())
-
 
 @pytest.mark.parametrize("batch", [False, True])
 @pytest.mark.parametrize("timeout", [60.0, None])
@@ -212,7 +200,7 @@ async def test_a_tool_that_cancels_the_task_it_runs_in_cancels_nothing_else(batc
         await asyncio.sleep(0)
         return "never"
 
-    async def go() -> None:
+    async with assert_no_leaks():
         calls = [ToolCall("b", "suicidal"), tool_call("good", id="c", number=3)][: 2 if batch else 1]
         run = await Agent(ScriptedModel(calls, "done"), tools=[suicidal, good]).run(
             "go", environment=Environment(clock=HandClock())
@@ -221,8 +209,6 @@ async def test_a_tool_that_cancels_the_task_it_runs_in_cancels_nothing_else(batc
         first, *rest = (result for message in run.messages for result in message.tool_results)
         assert (first.text, first.error) == ("the tool cancelled the task it ran in", "permanent")
         assert [each.text for each in rest] == ["3"][: len(rest)]
-
-    await _without_leaks(go())
 
 
 @pytest.mark.parametrize("error", [ValueError("in cleaning up"), SystemExit(3)])
@@ -238,13 +224,11 @@ async def test_what_a_tool_raises_when_it_is_cancelled_is_not_reported_as_lost(e
             raise error from None
         return "never"
 
-    async def go() -> None:
+    async with assert_no_leaks():
         asyncio.get_running_loop().set_exception_handler(lambda _, context: lost.append(context))
         agent = Agent(ScriptedModel([ToolCall("b", "sore"), ToolCall("c", "sore")]), tools=[sore], timeout=5)
         run = await agent.run("go", environment=Environment(clock=HandClock(auto=True)))
         assert stops.status_of(run.stop) == "Timeout"
-
-    await _without_leaks(go())
     gc.collect()
     assert lost == []
 
@@ -325,13 +309,10 @@ def test_an_event_loop_ends_though_a_tool_never_does(limit: float | None, of_all
 
 @pytest.mark.timeout(10)
 async def test_what_was_left_behind_is_found() -> None:
-    async def go() -> None:
+    with pytest.raises(AssertionError, match=r"left behind:\n- task 'deaf at agent/step-1/tool-1:deaf'"):
         async with assert_no_leaks():
             agent = Agent(ScriptedModel(tool_call("deaf"), "well"), tools=[_deaf(2)])
             await agent.run("go", environment=Environment(clock=HandClock(auto=True)))
-
-    with pytest.raises(AssertionError, match=r"left behind:\n- task 'deaf at agent/step-1/tool-1:deaf'"):
-        await go()
 
 
 async def test_settling_nothing_is_quick() -> None:
@@ -353,7 +334,7 @@ async def test_a_run_stops_though_a_tool_keeps_its_cancellation_to_itself() -> N
             return "kept"
         return "never"
 
-    async def go() -> None:
+    async with assert_no_leaks():
         model = ScriptedModel(tool_call("swallows"), tool_call("swallows"), "never")
         agent = Agent(model, tools=[swallows], store="memory:")
         task = asyncio.ensure_future(agent.run("go", run_id="r"))
@@ -363,5 +344,3 @@ async def test_a_run_stops_though_a_tool_keeps_its_cancellation_to_itself() -> N
             await task
         assert len(begun) == 1
         assert len(model.calls) == 1
-
-    await _without_leaks(go())

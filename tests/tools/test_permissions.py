@@ -159,12 +159,11 @@ def test_an_audit_is_bounded() -> None:
 async def test_permissions_are_checked_again_where_a_run_goes_on(decision: Decision) -> None:
     agent = _agent("fetch", approvals=Approvals("fetch"))
 
-    async def go() -> tuple[str, ...]:
-        run = await agent.run("go", grants=["network"])
-        decisions = {item.id: decision for item in run.pending}
-        return (await agent.resume(run.id, decisions, grants=[])).observations
-
-    assert await go() == ("tool 'fetch' denied: missing permissions: network",)
+    run = await agent.run("go", grants=["network"])
+    decisions = {item.id: decision for item in run.pending}
+    assert (await agent.resume(run.id, decisions, grants=[])).observations == (
+        "tool 'fetch' denied: missing permissions: network",
+    )
 
 
 def test_what_no_person_may_see_is_denied_before_one_is_asked() -> None:

@@ -29,11 +29,6 @@ def _me() -> "asyncio.Task[Any]":
     return task
 
 
-async def _without_leaks(work: Any) -> None:
-    async with assert_no_leaks():
-        await work
-
-
 def _context() -> Context:
     return Context("run", scope=Scope({JOURNAL: LocalJournal(), CLOCK: HandClock(auto=True)}))
 
@@ -51,10 +46,8 @@ async def test_it_has_one_task_of_its_own_before_and_after_it_waits() -> None:
         assert before is _me()
         return before
 
-    async def main() -> None:
+    async with assert_no_leaks():
         assert await _bounded(waits()) is not _me()
-
-    await _without_leaks(main())
 
 
 async def test_it_needs_no_turn_of_the_event_loop_if_it_does_not_wait_or_one_to_start() -> None:
@@ -67,13 +60,11 @@ async def test_it_needs_no_turn_of_the_event_loop_if_it_does_not_wait_or_one_to_
         turns.append(1)
         asyncio.get_running_loop().call_soon(count)
 
-    async def main() -> None:
+    async with assert_no_leaks():
         asyncio.get_running_loop().call_soon(count)
         started = 0 if sys.version_info >= (3, 12) else 1  # Python starts tasks at once from 3.12 on
         assert await _bounded(quick()) == started
         assert len(turns) == started
-
-    await _without_leaks(main())
 
 
 @pytest.mark.parametrize("turns", [0, 1, 3])
@@ -91,14 +82,12 @@ async def test_its_value_and_its_error_are_those_of_the_call(turns: int, error: 
         await waits()
         raise error
 
-    async def main() -> None:
+    async with assert_no_leaks():
         for seconds in (None, 5.0):
             assert await _bounded(good(), seconds) == 7
             with pytest.raises(type(error)) as raised:
                 await _bounded(bad(), seconds)
             assert raised.value is error
-
-    await _without_leaks(main())
 
 
 @pytest.mark.parametrize("turns", [0, 1])
@@ -109,12 +98,10 @@ async def test_work_that_cancels_its_own_task_is_an_error_of_the_work(turns: int
         _me().cancel()
         await asyncio.sleep(0)
 
-    async def main() -> None:
+    async with assert_no_leaks():
         with pytest.raises(ToolError, match="cancelled the task it ran in"):
             await _bounded(ends_itself())
         assert _me().cancelling() == 0
-
-    await _without_leaks(main())
 
 
 async def test_timeouts_and_groups_that_were_entered_before_it_waited_hold() -> None:
@@ -138,12 +125,10 @@ async def test_timeouts_and_groups_that_were_entered_before_it_waited_hold() -> 
             pass
         return "in time"
 
-    async def main() -> None:
+    async with assert_no_leaks():
         for work in (hangs(), groups()):
             assert await _bounded(work, None) == "in time"
             assert _me().cancelling() == 0
-
-    await _without_leaks(main())
 
 
 async def test_context_variables_are_its_own_over_all_steps() -> None:
@@ -180,7 +165,7 @@ async def test_it_cleans_up_when_its_caller_is_cancelled_at_any_time(turns: int)
     async def call() -> None:
         await _bounded(parent())
 
-    async def main() -> None:
+    async with assert_no_leaks():
         caller = asyncio.create_task(call())
         for _ in range(turns):
             await asyncio.sleep(0)
@@ -188,8 +173,6 @@ async def test_it_cleans_up_when_its_caller_is_cancelled_at_any_time(turns: int)
         with pytest.raises(asyncio.CancelledError):
             await caller
         assert cleaned in ([], ["begun", "parent"], ["begun", "child", "parent"])
-
-    await _without_leaks(main())
 
 
 async def test_work_that_begins_other_work_has_its_own_task_still() -> None:
@@ -202,7 +185,8 @@ async def test_work_that_begins_other_work_has_its_own_task_still() -> None:
         assert not await _bounded(inner())
         assert _me() is before
 
-    await _without_leaks(_bounded(outer()))
+    async with assert_no_leaks():
+        await _bounded(outer())
 
 
 class Passing(HandClock):
@@ -226,7 +210,7 @@ async def test_tools_that_never_wait_do_not_keep_a_limit_from_being_heard_of() -
             clock.passes(10.0)
         return ""
 
-    async def main() -> None:
+    async with assert_no_leaks():
         box = Toolbox([quick])
         ctx = Context("run", scope=Scope({JOURNAL: LocalJournal(), CLOCK: clock}))
         with pytest.raises(Timeout):
@@ -234,8 +218,6 @@ async def test_tools_that_never_wait_do_not_keep_a_limit_from_being_heard_of() -
                 for number in range(100_000):
                     await act(box, ToolCall("c", "quick"), ctx.at(str(number)))
         assert len(calls) == 100
-
-    await _without_leaks(main())
 
 
 async def test_a_tool_under_a_limit_that_sets_one_of_its_own_blames_the_right_one() -> None:
@@ -249,8 +231,6 @@ async def test_a_tool_under_a_limit_that_sets_one_of_its_own_blames_the_right_on
             return "its own"
         return "never"
 
-    async def main() -> None:
+    async with assert_no_leaks():
         ctx = Context("run", scope=Scope({JOURNAL: LocalJournal(), CLOCK: HandClock()}))
         assert (await act(Toolbox([tries]), ToolCall("c", "tries"), ctx)).text == "its own"
-
-    await _without_leaks(main())

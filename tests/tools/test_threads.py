@@ -31,14 +31,11 @@ async def test_calls_run_in_threads_in_the_callers_context() -> None:
 
 
 async def test_a_thread_is_reused() -> None:
-    async def go() -> set[int]:
-        pool, seen = ThreadPool(4), set()
-        for _ in range(20):
-            seen.add(await pool.submit(threading.get_ident))
-            await until(lambda: pool._busy == 0)
-        return seen
-
-    assert len(await go()) == 1
+    pool, seen = ThreadPool(4), set()
+    for _ in range(20):
+        seen.add(await pool.submit(threading.get_ident))
+        await until(lambda: pool._busy == 0)
+    assert len(seen) == 1
 
 
 async def test_no_more_than_its_size_run_at_once() -> None:
