@@ -18,6 +18,7 @@ from hypothesis import strategies as st
 from msgspec.structs import asdict
 
 from tests.models.http.support import Asked, serving
+from tests.samples import pairs, sample
 from ziggurat.agents.agent import Agent
 from ziggurat.core.context import root
 from ziggurat.core.errors import ModelError
@@ -137,15 +138,7 @@ async def everything_seen(url: str, wire: str, streamed: bool) -> str:
     heard: list[Event] = []
     agent = Agent(model, tools=[look], max_steps=1, store=LocalLogs())
     run = await agent.run("x", run_id="r", listeners=[heard.append] if streamed else [])
-    seen = [
-        repr(heard),
-        repr(asdict(run)),
-        repr(list(run.messages)),
-        repr(run.error),
-        repr(agent),
-        repr(model),
-        str(run.stop),
-    ]
+    seen = [*map(repr, (heard, asdict(run), list(run.messages), run.error, agent, model)), str(run.stop)]
     seen.append((await agent.record("r")).decode())
     try:
         context = root().heard_by(heard.append) if streamed else root()
@@ -172,7 +165,7 @@ def test_no_field_of_a_reply_shows_the_key(wire: str, streamed: bool, caplog: py
     async def main() -> None:
         nonlocal current
         async with serving(answer) as server:
-            for number, body in enumerate(bodies):
+            for number, body in enumerate(sample(bodies, 60)):
                 spelling = names[number % len(names)]
                 current = body.replace(HERE.encode(), SPELLINGS[spelling](CANARY).encode())
                 assert_hidden(await everything_seen(server.url, wire, streamed), spelling)
@@ -181,22 +174,29 @@ def test_no_field_of_a_reply_shows_the_key(wire: str, streamed: bool, caplog: py
     assert_hidden(caplog.text)
 
 
-@pytest.mark.parametrize("spelling", SPELLINGS)
-async def test_no_error_shows_the_key(spelling: str) -> None:
-    said = SPELLINGS[spelling](CANARY)
-    error = {"error": {"message": f"bad {said}.", "type": said, "code": said, "param": said}}
-    long = {"error": {"message": "x" * 280 + said}}  # is cut off within the key
-    bodies = [json.dumps(error), json.dumps(long), said, f"<html><title>{said}</title>{said}</html>", f"[{said}", "{}"]
+BODIES: dict[str, Callable[[str], object]] = {
+    "fields": lambda said: {"error": {"message": f"bad {said}.", "type": said, "code": said, "param": said}},
+    "long": lambda said: {"error": {"message": "x" * 280 + said}},  # is cut off within the key
+    "text": str,
+    "HTML": lambda said: f"<html><title>{said}</title>{said}</html>",
+    "broken": lambda said: f"[{said}",
+    "headers only": lambda said: {},
+}
+STATUSES = ("400 Bad", "401 No", "429 Wait", "500 Oops", "307 Moved", "200 OK")
 
-    for status in ("400 Bad", "401 No", "429 Wait", "500 Oops", "307 Moved", "200 OK"):
-        for body in bodies:
 
-            async def answer(asked: Asked, body: str = body, status: str = status) -> None:
-                await asked.reply(body.encode(), status, location=f"/{said}", retry_after=said, x_request_id=said)
+async def test_no_error_shows_the_key() -> None:
+    said, body, status = "", b"", ""
 
-            async with serving(answer) as server:
-                for wire in WIRES:
-                    assert_hidden(await everything_seen(server.url, wire, False), spelling)
+    async def answer(asked: Asked) -> None:
+        await asked.reply(body, status, location=f"/{said}", retry_after=said, x_request_id=said)
+
+    async with serving(answer) as server:
+        for spelling, kind, status, wire in pairs(SPELLINGS, BODIES, STATUSES, WIRES):  # noqa: B007
+            said = SPELLINGS[spelling](CANARY)
+            made = BODIES[kind](said)
+            body = (made if isinstance(made, str) else json.dumps(made)).encode()
+            assert_hidden(await everything_seen(server.url, wire, False), spelling)
 
 
 async def test_a_key_that_is_split_over_the_pieces_of_a_stream_is_not_shown() -> None:
@@ -253,13 +253,13 @@ def test_texts_without_the_key_are_unchanged(text: str) -> None:
     assert other.struct(message) is message
 
 
-@pytest.mark.parametrize("spelling", SPELLINGS)
-def test_every_spelling_is_masked(spelling: str) -> None:
-    said = KeyMask(CANARY).text(f"before {SPELLINGS[spelling](CANARY)} after")
-    assert said.startswith("before ")
-    assert said.endswith(" after")
-    assert "[key]" in said
-    assert len(said) < len("before [key] after") + 12  # base64 has letters that mix the key with its neighbours
+def test_every_spelling_is_masked() -> None:
+    for spell in SPELLINGS.values():
+        said = KeyMask(CANARY).text(f"before {spell(CANARY)} after")
+        assert said.startswith("before ")
+        assert said.endswith(" after")
+        assert "[key]" in said
+        assert len(said) < len("before [key] after") + 12  # base64 has letters that mix the key with its neighbours
 
 
 def test_placeholders_of_servers_without_keys_are_ordinary_words() -> None:
@@ -269,11 +269,8 @@ def test_placeholders_of_servers_without_keys_are_ordinary_words() -> None:
 
 def test_secret_headers_are_masked_like_the_key() -> None:
     headers = {"Authorization": "Bearer abc-123456789", "x-api-key": "def-123456789", "user-agent": "ziggurat"}
-    assert secrets_in(headers.items(), "api-version=1&key=ghi-123456789") == (
-        "abc-123456789",
-        "def-123456789",
-        "ghi-123456789",
-    )
+    secrets = ("abc-123456789", "def-123456789", "ghi-123456789")
+    assert secrets_in(headers.items(), "api-version=1&key=ghi-123456789") == secrets
 
 
 def test_masking_takes_time_in_proportion_to_the_text() -> None:

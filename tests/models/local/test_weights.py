@@ -13,6 +13,7 @@ from typing import Any
 
 import pytest
 
+from tests.samples import LONG
 from ziggurat.core.context import root
 from ziggurat.core.errors import ModelError
 from ziggurat.core.event import Event
@@ -26,13 +27,14 @@ from ziggurat.models.local.chat_template import ChatTemplate
 from ziggurat.models.local.minilm import cosine
 from ziggurat.models.local.speech import text_of
 
+nightly = pytest.mark.skipif(not LONG, reason="takes long: ZIGGURAT_LONG")
 pytestmark = [pytest.mark.local, pytest.mark.timeout(900)]  # one slow processor takes its time
 
 BENCHMARK = Path(__file__).parents[3] / "benchmarks" / "local_requests.py"
 WEATHER = ToolSpec(
     "weather", "Forecast.", {"type": "object", "properties": {"city": {"type": "string"}}, "required": ["city"]}
 )
-LONG = ModelSettings(max_tokens=400, extra={"ignore_eos": True})
+ENDLESS = ModelSettings(max_tokens=400, extra={"ignore_eos": True})
 
 
 @pytest.fixture(scope="module")
@@ -71,6 +73,7 @@ async def test_arithmetic_from_a_seed(demo: EmbeddedModel, scores: ModuleType) -
     assert len(wrong) <= 3, wrong
 
 
+@nightly
 async def test_requests_over_the_tools_of_eight_domains(demo: EmbeddedModel, scores: ModuleType) -> None:
     counts = await scores.requests(demo, kinds=("development",))
     (right, asked), (declined, none) = counts["development en"], counts["development none"]
@@ -79,7 +82,7 @@ async def test_requests_over_the_tools_of_eight_domains(demo: EmbeddedModel, sco
     assert declined >= 0.85 * none, counts
 
 
-def test_what_listeners_hear_is_the_message(model: TemplatedModel) -> None:
+async def test_what_listeners_hear_is_the_message(model: TemplatedModel) -> None:
     fold, deltas = Fold(), []
 
     def hear(event: Event) -> None:
@@ -88,14 +91,15 @@ def test_what_listeners_hear_is_the_message(model: TemplatedModel) -> None:
             deltas.append(event.delta)
 
     request = _request("Why is the sky blue?", settings=ModelSettings(max_tokens=12))
-    heard = asyncio.run(model(request, root().heard_by(hear)))
+    heard = await model(request, root().heard_by(hear))
     assert fold.message() == heard.message
     assert len(deltas) > 5
     assert heard.finish == "length"
     assert heard.usage.output == 12
-    assert asyncio.run(model(request, root())).message == heard.message
+    assert (await model(request, root())).message == heard.message
 
 
+@nightly
 async def test_the_event_loop_is_free_and_slots_run_together(model: TemplatedModel) -> None:
     ticks = 0
     begun: set[str] = set()
@@ -125,6 +129,7 @@ async def test_the_event_loop_is_free_and_slots_run_together(model: TemplatedMod
     assert (begun, whole) == ({"one", "two", "three"}, [])
 
 
+@nightly
 async def test_cancellation_stops_the_generation(model: TemplatedModel) -> None:
     heard = asyncio.Event()
 
@@ -132,7 +137,7 @@ async def test_cancellation_stops_the_generation(model: TemplatedModel) -> None:
         heard.set()
 
     tasks = [
-        asyncio.create_task(model(_request("Tell me a story.", settings=LONG), root().heard_by(hear)))
+        asyncio.create_task(model(_request("Tell me a story.", settings=ENDLESS), root().heard_by(hear)))
         for _ in range(model.engine.slots)
     ]
     await heard.wait()
@@ -168,46 +173,44 @@ class Counted(Engine):
         return SimpleNamespace(handle_chat_completions=count)
 
 
+@nightly
 @pytest.mark.parametrize("read", [1, 2, 7])
 async def test_leaving_a_stream_stops_it_within_a_token(model: TemplatedModel, read: int) -> None:
     engine = Counted(model.engine.path, slots=1, context=512)
 
-    async def run() -> int:
-        body = {"messages": [{"role": "user", "content": "One, two,"}], "max_tokens": 400, "ignore_eos": True}
-        stream: AsyncGenerator[Any, None] = engine.stream(body)
-        seen = 0
-        async for chunk in stream:
-            seen += bool(text_of(chunk)[1])
-            if seen == read:
-                break
-        await stream.aclose()
-        generated = engine.tokens
-        await asyncio.to_thread(engine.ended.wait, 600)
-        return engine.tokens - generated
-
-    try:
-        assert await run() <= 1
-    finally:
-        engine.close()
+    body = {"messages": [{"role": "user", "content": "One, two,"}], "max_tokens": 400, "ignore_eos": True}
+    stream: AsyncGenerator[Any, None] = engine.stream(body)
+    seen = 0
+    async for chunk in stream:
+        seen += bool(text_of(chunk)[1])
+        if seen == read:
+            break
+    await stream.aclose()
+    generated = engine.tokens
+    await asyncio.to_thread(engine.ended.wait, 600)
+    assert engine.tokens - generated <= 1
+    engine.close()
 
 
-def test_refusals_are_errors_of_ours(model: TemplatedModel) -> None:
+@nightly
+async def test_refusals_are_errors_of_ours(model: TemplatedModel) -> None:
     with pytest.raises(ModelError, match="tokens and the model takes 8192") as failed:
-        asyncio.run(model(_request("word " * 9000), root()))
+        await model(_request("word " * 9000), root())
     assert not failed.value.transient
     with pytest.raises(ModelError, match=r"refused|failed"):
-        asyncio.run(model(_request("Hi", settings=ModelSettings(extra={"messages": "x"})), root()))
+        await model(_request("Hi", settings=ModelSettings(extra={"messages": "x"})), root())
 
 
-def test_structured_output_is_copied_from_the_request(demo: EmbeddedModel) -> None:
+async def test_structured_output_is_copied_from_the_request(demo: EmbeddedModel) -> None:
     properties = {"people": {"type": "integer"}, "size": {"enum": ["big", "small"]}}
     schema = OutputSchema("city", {"type": "object", "properties": properties, "required": ["people", "size"]})
-    reply = asyncio.run(demo(_request("In the big city of Lagos live 15000000 people.", output=schema), root()))
+    reply = await demo(_request("In the big city of Lagos live 15000000 people.", output=schema), root())
     assert json.loads(reply.text) == {"people": 15_000_000, "size": "big"}
-    refused = asyncio.run(demo(_request("The sky was grey that day.", output=schema), root()))
+    refused = await demo(_request("The sky was grey that day.", output=schema), root())
     assert refused.finish == "refusal"
 
 
+@nightly
 async def test_any_gguf_file_calls_tools_under_their_schemas(model: TemplatedModel) -> None:
     settings = ModelSettings(tool_choice="required", max_tokens=60)
     reply = await model(_request("Rain in Paris?", tools=(WEATHER,), settings=settings), root())
@@ -215,10 +218,12 @@ async def test_any_gguf_file_calls_tools_under_their_schemas(model: TemplatedMod
     assert isinstance(reply.tool_calls[0].parsed()["city"], str)
 
 
+@nightly
 async def test_what_the_template_of_a_file_can_express(model: TemplatedModel) -> None:
     assert await model.engine.template() == ChatTemplate(system=True, tools=False, calls=False, thinking="never")
 
 
+@nightly
 async def test_the_prefix_of_a_conversation_is_read_once(model: TemplatedModel) -> None:
     settings = ModelSettings(max_tokens=4)
 
@@ -240,6 +245,7 @@ def test_a_broken_gguf_file_is_an_error_of_ours(tmp_path: Path) -> None:
         engine_for(tmp_path / "broken.gguf").load()
 
 
+@nightly
 def test_no_port_is_opened() -> None:
     install("smollm")
     code = (
