@@ -1,11 +1,13 @@
 import asyncio
 import pydoc
+from collections.abc import Callable
 from functools import partial
 from inspect import signature
 from typing import TypeVar
 
 import pytest
 
+from tests.wrong import wrong
 from ziggurat.core.context import Context, root
 from ziggurat.core.errors import ConfigurationError
 from ziggurat.core.layer import Layered, layer, stack
@@ -52,17 +54,10 @@ def call(service: Service[str, str], request: str = "q") -> str:
     return asyncio.run(main())
 
 
-def test_a_plain_function_is_a_service() -> None:
-    assert call(shout) == "Q"
-    assert call(stack(shout)) == "Q"
-
-
 def test_the_first_listed_meets_the_request_first() -> None:
-    service = stack(shout, tagged(tag="a"), tagged(tag="b"))
-    assert call(service) == "abQAB"
-
-
-def test_a_settings_default_holds() -> None:
+    assert call(shout) == call(stack(shout)) == "Q"
+    assert call(stack(shout, tagged(tag="a"), tagged(tag="b"))) == "abQAB"
+    assert call(stack(stack(shout, tagged(tag="b")), tagged(tag="a"))) == "abQAB"
     assert call(stack(shout, tagged(tag="a", times=2))) == "aaQA"
 
 
@@ -71,25 +66,17 @@ def test_a_configured_layer_may_be_put_around_several_services() -> None:
     assert (call(stack(shout, tag)), call(stack(Tiny(), tag))) == ("aQA", "aqa")
 
 
-def test_stacks_stack() -> None:
-    assert call(stack(stack(shout, tagged(tag="b")), tagged(tag="a"))) == "abQAB"
-
-
 def test_a_stack_prints_as_it_is_written() -> None:
     service = stack(Tiny(), tagged(tag="a", times=2), same(), tagged(tag="b"))
     assert repr(service) == "tagged(tag='a', times=2) > same() > tagged(tag='b') > tiny('x')"
-    assert repr(stack(shout, same())) == "same() > shout"
-
-
-def test_settings_print_readably() -> None:
     assert repr(stack(shout, with_helper(key=len, limits=(1, 2)))) == "with_helper(key=len, limits=(1, 2)) > shout"
-    assert repr(tagged(tag="a")) == "tagged(tag='a')"
 
 
 def test_a_layer_keeps_the_name_and_documentation_of_its_function() -> None:
-    assert tagged.__name__ == "tagged"
+    assert (tagged.__name__, tagged.__module__) == ("tagged", __name__)
     assert tagged.__doc__ == "Put a tag around a request and its response."
-    assert tagged.__module__ == __name__
+    assert str(signature(tagged)) == "(*, tag: str, times: int = 1)"
+    assert "tagged(*, tag: str, times: int = 1)\n    Put a tag" in pydoc.plain(pydoc.render_doc(tagged))
 
 
 def test_what_is_wrapped_is_reached_as_inner() -> None:
@@ -99,31 +86,6 @@ def test_what_is_wrapped_is_reached_as_inner() -> None:
 
 
 # -- mistakes, found where they are made ---------------------------------------------------------------------------
-
-
-def test_settings_are_keywords() -> None:
-    with pytest.raises(ConfigurationError, match=r"tagged\(\) takes the keywords tag, times; it takes no positional"):
-        tagged("a")  # type: ignore[call-arg]
-
-
-def test_an_unknown_setting_is_named() -> None:
-    with pytest.raises(ConfigurationError, match="takes the keywords tag, times; unknown: tga"):
-        tagged(tga="a")  # type: ignore[call-arg]
-
-
-def test_a_missing_setting_is_named() -> None:
-    with pytest.raises(ConfigurationError, match="missing: tag"):
-        tagged()  # type: ignore[call-arg]
-
-
-def test_a_layer_without_settings_says_so() -> None:
-    with pytest.raises(ConfigurationError, match="takes the keywords none"):
-        same(x=1)  # type: ignore[call-arg]
-
-
-def test_forgotten_brackets_are_found() -> None:
-    with pytest.raises(ConfigurationError, match="takes no positional arguments"):
-        stack(shout, same)  # type: ignore[arg-type]
 
 
 async def too_few(request: str, ctx: Context) -> str:
@@ -138,59 +100,37 @@ async def star(request: str, ctx: Context, inner: Service[str, str], *more: obje
     return request
 
 
-@pytest.mark.parametrize("body", [too_few, positional, star, partial(positional, seconds=1.0), Tiny()])
-def test_a_function_of_another_form_is_no_layer(body: object) -> None:
-    with pytest.raises(ConfigurationError, match=r"a layer is a function \(request, ctx, inner, \*, settings...\)"):
-        layer(body)  # type: ignore[call-overload]
+def plain(request: str, ctx: Context, inner: Service[str, str]) -> str:
+    return request
 
 
-@pytest.mark.parametrize("service", [None, "gpt", 3])
-def test_a_stack_stands_on_a_service(service: object) -> None:
-    with pytest.raises(ConfigurationError, match="needs a service first"):
-        stack(service)  # type: ignore[arg-type]
+MISTAKES: list[tuple[Callable[[], object], str]] = [
+    (lambda: wrong(tagged)("a"), "positional"),
+    (lambda: wrong(tagged)(tga="a"), "unknown: tga"),
+    (lambda: wrong(tagged)(), "missing: tag"),
+    (lambda: wrong(same)(x=1), "none"),
+    (lambda: stack(shout, wrong(same)), "positional"),  # brackets were forgotten
+    *[(partial(layer, wrong(each)), "ctx, inner") for each in (too_few, positional, star, Tiny())],
+    (lambda: layer(wrong(partial(positional, seconds=1.0))), "ctx, inner"),
+    (lambda: layer(wrong(plain)), "async def plain"),
+    *[(partial(stack, wrong(each)), "service first") for each in (None, "gpt", 3)],
+    (lambda: stack(wrong("house:one"), same()), "models.resolve"),
+    (lambda: stack(wrong(str), same()), "make an object of it"),
+    (lambda: stack(wrong(tagged(tag="a")), same()), "tagged"),
+    (lambda: stack(shout, wrong(lambda: None)), "service alone"),
+    (lambda: stack(shout, wrong(lambda service, seconds: None)), "'seconds'"),
+    (lambda: stack(shout, wrong(print)), "print returned None"),
+    (lambda: stack(shout, wrong(type)), "type returned function"),
+    *[(partial(stack, shout, wrong(each)), "layers after") for each in (shout, stack(shout, same()), 3, None)],
+    *[(partial(tagged(tag="a"), wrong(each)), "tagged") for each in (None, 3, tagged(tag="b"))],
+]
 
 
-@pytest.mark.parametrize(
-    ("service", "told"),
-    [
-        ("house:one", r"got the string 'house:one'; .*models.resolve\('house:one'\)"),
-        (str, "got the class str; make an object of it"),
-    ],
-)
-def test_a_stack_says_how_a_service_is_made(service: object, told: str) -> None:
-    with pytest.raises(ConfigurationError, match=told):
-        stack(service, same())  # type: ignore[arg-type]
-
-
-@pytest.mark.parametrize(
-    ("each", "told"),
-    [
-        (lambda: None, "is called with the service alone, and failed: "),
-        (lambda service, seconds: None, "is called with the service alone, and failed: .*'seconds'"),
-        (print, "a layer returns a service; print returned None"),
-        (type, "a layer returns a service; type returned function"),
-    ],
-)
-def test_what_makes_no_service_of_a_service_is_no_layer(each: object, told: str) -> None:
-    with pytest.raises(ConfigurationError, match=told):
-        stack(shout, each)  # type: ignore[arg-type]
-
-
-def test_a_stack_without_its_service_is_found() -> None:
-    with pytest.raises(ConfigurationError, match=r"needs a service first, got tagged\(tag='a'\)"):
-        stack(tagged(tag="a"), same())  # type: ignore[arg-type]
-
-
-def test_only_layers_follow_the_service() -> None:
-    for wrong in (shout, stack(shout, same()), 3, None):
-        with pytest.raises(ConfigurationError, match="needs layers after the service"):
-            stack(shout, wrong)  # type: ignore[arg-type]
-
-
-@pytest.mark.parametrize("inner", [None, 3, tagged(tag="b")])
-def test_a_layer_goes_around_a_service(inner: object) -> None:
-    with pytest.raises(ConfigurationError, match=r"tagged\(tag='a'\) wraps a service"):
-        tagged(tag="a")(inner)  # type: ignore[arg-type]
+@pytest.mark.parametrize(("make", "told"), MISTAKES)
+def test_a_mistake_is_found_where_it_is_made(make: Callable[[], object], told: str) -> None:
+    with pytest.raises(ConfigurationError) as caught:
+        make()
+    assert told in str(caught.value)
 
 
 def test_a_check_refuses_settings_where_the_layer_is_made() -> None:
@@ -205,17 +145,3 @@ def test_a_check_refuses_settings_where_the_layer_is_made() -> None:
     assert call(stack(shout, limited(seconds=1.0))) == "Q"
     with pytest.raises(ConfigurationError, match="must be over"):
         limited(seconds=0.0)
-
-
-def test_a_layer_that_is_not_async_is_refused() -> None:
-    with pytest.raises(ConfigurationError, match="write async def plain"):
-
-        @layer  # type: ignore[arg-type]
-        def plain(request: str, ctx: Context, inner: Service[str, str]) -> str:
-            return request
-
-
-def test_help_shows_the_settings_of_a_layer_with_their_types_and_defaults() -> None:
-    assert str(signature(tagged)) == "(*, tag: str, times: int = 1)"
-    assert str(signature(same)) == "()"
-    assert "tagged(*, tag: str, times: int = 1)\n    Put a tag" in pydoc.plain(pydoc.render_doc(tagged))

