@@ -145,11 +145,7 @@ def test_errors_come_back_by_kind() -> None:
 
     journal = LocalJournal()
     tries(beneath(journal), Calls(Timeout("late", seconds=3), Odd("odd"), KeyError("x")), 3)
-    assert tries(beneath(resumed(journal)), Calls(), 3) == [
-        "Timeout: late",
-        "ForeignError: odd",
-        "ForeignError: 'x'",
-    ]
+    assert tries(beneath(resumed(journal)), Calls(), 3) == ["Timeout: late", "ForeignError: odd", "ForeignError: 'x'"]
     with pytest.raises(Timeout) as caught:
         ask(beneath(resumed(journal)), Calls())
     assert caught.value.seconds == 3

@@ -72,10 +72,7 @@ def run(service: Service[str, R], ctx: Context) -> R:
     ],
 )
 def test_the_first_answer_wins(
-    first: tuple[int, Exception | str],
-    second: tuple[int, Exception | str],
-    answer: str,
-    seconds: int,
+    first: tuple[int, Exception | str], second: tuple[int, Exception | str], answer: str, seconds: int
 ) -> None:
     clock = HandClock(auto=True)
     a, b = Timed("a", *first), Timed("b", *second)
@@ -122,10 +119,7 @@ def test_the_loser_is_dropped_for_listeners() -> None:
     heard: list[Event] = []
     ctx = calling(HandClock(auto=True)).heard_by(heard.append)
     run(hedge(Timed("a", 1, ModelError("down")), Timed("b", 9), Timed("c", 1), delay=2), ctx)
-    assert heard == [
-        Dropped("run/alt-1", "ModelError: down"),
-        Dropped("run/alt-2", "another answered first"),
-    ]
+    assert heard == [Dropped("run/alt-1", "ModelError: down"), Dropped("run/alt-2", "another answered first")]
 
 
 def test_what_losers_cost_is_counted_where_it_is_known() -> None:

@@ -5,16 +5,7 @@ from hypothesis import strategies as st
 from ziggurat.core import errors
 from ziggurat.core.codec import Raw, decode, encode
 from ziggurat.messages import stops
-from ziggurat.messages.agent import (
-    AgentRequest,
-    AgentRun,
-    Approve,
-    Decision,
-    Deny,
-    Modify,
-    PendingItem,
-    pending_of,
-)
+from ziggurat.messages.agent import AgentRequest, AgentRun, Approve, Decision, Deny, Modify, PendingItem, pending_of
 from ziggurat.messages.conversation import Transcript
 from ziggurat.messages.message import assistant, system, tool_message, user
 from ziggurat.messages.parts import Thinking, ToolResult, tool_call

@@ -7,14 +7,7 @@ import pytest
 from ziggurat.messages import stops
 from ziggurat.messages.agent import AgentRun
 from ziggurat.messages.conversation import Transcript
-from ziggurat.messages.formatting import (
-    call_text,
-    duration,
-    result_text,
-    shortened,
-    stop_text,
-    usage_text,
-)
+from ziggurat.messages.formatting import call_text, duration, result_text, shortened, stop_text, usage_text
 from ziggurat.messages.parts import Image, Text, ToolCall, ToolResult
 from ziggurat.messages.usage import Usage
 

@@ -206,12 +206,7 @@ async def _by_validator(code: dict[str, int]) -> None: ...
 
 @pytest.mark.parametrize(
     ("function", "given"),
-    [
-        (_by_type, {}),
-        (_by_type_laxly, {"number": "not a number"}),
-        (_by_model, {}),
-        (_by_validator, {}),
-    ],
+    [(_by_type, {}), (_by_type_laxly, {"number": "not a number"}), (_by_model, {}), (_by_validator, {})],
 )
 def test_what_reads_arguments_cannot_end_the_program(function: Any, given: dict[str, Any]) -> None:
     made = tool(validators=[_leave] if function is _by_validator else [])(function)

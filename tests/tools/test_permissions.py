@@ -17,14 +17,7 @@ from ziggurat.runs.options import Environment
 from ziggurat.testing.clock import HandClock
 from ziggurat.tools.approval import Approvals
 from ziggurat.tools.function import tool
-from ziggurat.tools.permissions import (
-    GRANTS,
-    PERMISSIONS,
-    PermissionCheck,
-    PermissionLog,
-    check,
-    narrow_grants,
-)
+from ziggurat.tools.permissions import GRANTS, PERMISSIONS, PermissionCheck, PermissionLog, check, narrow_grants
 
 NAMES = st.sets(st.sampled_from([*sorted(PERMISSIONS), "custom:mail", "custom:x"])).map(frozenset)
 
@@ -132,10 +125,7 @@ def test_every_check_is_written_down() -> None:
     entry = next(iter(log))
     path = "desk/step-1/tool-1:fetch"
     assert entry == PermissionCheck("desk", path, "fetch", ("network",), ("network",), (), clock.now())
-    assert [entry.missing for entry in log if not entry.allowed] == [
-        ("[tool declares nothing]",),
-        ("[no such tool]",),
-    ]
+    assert [entry.missing for entry in log if not entry.allowed] == [("[tool declares nothing]",), ("[no such tool]",)]
     assert (log.checks, log.denials, len(log)) == (4, 2, 4)
     assert repr(log) == "PermissionLog(checks=4, denials=2)"
 

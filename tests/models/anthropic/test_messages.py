@@ -118,10 +118,7 @@ def test_system_messages_in_the_midst_where_the_model_takes_them() -> None:
             {"type": "document", "source": {"type": "url", "url": "https://a.example/b.pdf"}},
         ),
         (File(id="file_1"), {"type": "document", "source": {"type": "file", "file_id": "file_1"}}),
-        (
-            File(id="file_1", media_type="image/png"),
-            {"type": "image", "source": {"type": "file", "file_id": "file_1"}},
-        ),
+        (File(id="file_1", media_type="image/png"), {"type": "image", "source": {"type": "file", "file_id": "file_1"}}),
     ],
 )
 def test_pictures_and_documents(part: Image | File, block: dict[str, Any]) -> None:

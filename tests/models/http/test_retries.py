@@ -19,11 +19,7 @@ OPEN_FILES = Path("/proc/self/fd")
 
 @pytest.mark.parametrize(
     ("headers", "told"),
-    [
-        ({}, [None, "1", "2"]),
-        ({"X-Retry-Count": "7"}, ["7", "7", "7"]),
-        ({"x-retry-count": ""}, [None, None, None]),
-    ],
+    [({}, [None, "1", "2"]), ({"X-Retry-Count": "7"}, ["7", "7", "7"]), ({"x-retry-count": ""}, [None, None, None])],
     ids=["sent", "overridden", "omitted"],
 )
 async def test_the_server_is_told_how_many_tries_were_made(headers: Mapping[str, str], told: list[str | None]) -> None:

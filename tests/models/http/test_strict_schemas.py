@@ -6,12 +6,7 @@ from ziggurat.models.http.strict_schema import is_strict
 
 
 def closed(**properties: Any) -> dict[str, Any]:
-    return {
-        "type": "object",
-        "properties": properties,
-        "required": list(properties),
-        "additionalProperties": False,
-    }
+    return {"type": "object", "properties": properties, "required": list(properties), "additionalProperties": False}
 
 
 @pytest.mark.parametrize(

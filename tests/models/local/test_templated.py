@@ -87,10 +87,7 @@ def test_tools_calls_and_results_are_shown_by_the_template() -> None:
     assert called["tool_calls"][0]["function"] == {"name": "weather", "arguments": '{"city":"Rome"}'}
     assert answered == {"role": "tool", "tool_call_id": "call-1", "name": "weather", "content": "rain"}
     assert engine.asked[1]["messages"][:4] == body["messages"]  # so that llama.cpp has read all but the end
-    assert engine.asked[1]["messages"][4] == {
-        "role": "assistant",
-        "content": CHOICE + ', "arguments": {}}]',
-    }
+    assert engine.asked[1]["messages"][4] == {"role": "assistant", "content": CHOICE + ', "arguments": {}}]'}
     assert (reply.usage.requests, reply.usage.input) == (1, 20)
 
 

@@ -93,10 +93,7 @@ STREAMS: dict[str, tuple[str, str, tuple[Part, ...]]] = {
     "routed": (
         "openrouter",
         ROUTED,
-        (
-            Thinking("let me see", "sig==", None, json.dumps(_ABOUT, separators=(",", ":"), sort_keys=True)),
-            Text("so"),
-        ),
+        (Thinking("let me see", "sig==", None, json.dumps(_ABOUT, separators=(",", ":"), sort_keys=True)), Text("so")),
     ),
     "parts": (
         "mistral",

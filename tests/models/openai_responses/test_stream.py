@@ -79,11 +79,7 @@ def test_done_does_not_end_a_reply() -> None:
 
 def test_pieces_come_at_once() -> None:
     deltas = pieces(stream(reply(call("add", '{"a": 1}')), size=5))
-    assert deltas == [
-        ToolCallDelta(0, "", "call_1", "add"),
-        ToolCallDelta(0, '{"a":'),
-        ToolCallDelta(0, " 1}"),
-    ]
+    assert deltas == [ToolCallDelta(0, "", "call_1", "add"), ToolCallDelta(0, '{"a":'), ToolCallDelta(0, " 1}")]
 
 
 def without(data: bytes, *kinds: str) -> bytes:
