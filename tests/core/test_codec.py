@@ -111,9 +111,9 @@ def test_what_has_no_form_says_so() -> None:
         digest({"x": type("Lock", (), {})()})
     endless: list[object] = []
     endless.append(endless)
-    with pytest.raises(TypeError, match="nested too deeply for JSON, or holds itself"):
+    with pytest.raises(TypeError, match="nested"):
         encode({"x": endless})
-    with pytest.raises(TypeError, match="nested too deeply for JSON, or holds itself"):
+    with pytest.raises(TypeError, match="nested"):
         digest({"x": endless})
 
 

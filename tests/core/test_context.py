@@ -17,9 +17,6 @@ from .hand import HandClock, run, settle
 COUNT = Key[int]("count")
 
 
-# -- where a call stands -------------------------------------------------------------------------------------------
-
-
 def test_children_stand_beneath() -> None:
     ctx = root("trip").under("step-2").at("tool-1:search").at("model")
     assert ctx.path == "trip/step-2/tool-1:search/model"
@@ -83,9 +80,6 @@ def test_a_deep_path_is_no_trouble() -> None:
     assert ctx.path.count("/") == 5000
 
 
-# -- what is shared ------------------------------------------------------------------------------------------------
-
-
 def test_the_scope_reaches_all_beneath_and_none_beside() -> None:
     ctx = root()
     inside = ctx.within(COUNT, 1)
@@ -125,9 +119,6 @@ def test_events_go_up_from_any_depth() -> None:
     assert ctx.listens(Dropped)
 
 
-# -- what tries cost -----------------------------------------------------------------------------------------------
-
-
 def test_charges_count_beneath_once_only() -> None:
     journal = LocalJournal()
     ctx = root().within(JOURNAL, journal)
@@ -146,9 +137,6 @@ def test_charges_count_beneath_once_only() -> None:
     assert record is not None
     assert record.result is not None
     assert record.result.spent == ("first try", "second try", "third try")
-
-
-# -- limits --------------------------------------------------------------------------------------------------------
 
 
 @pytest.fixture
@@ -307,9 +295,6 @@ async def test_the_systems_clock_limits_too() -> None:
     with pytest.raises(Timeout, match="timed out after 0 s"):
         async with root().limit(0):
             await asyncio.Event().wait()
-
-
-# -- the journal ---------------------------------------------------------------------------------------------------
 
 
 async def test_without_a_journal_once_says_what_is_missing() -> None:

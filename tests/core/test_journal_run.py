@@ -17,8 +17,6 @@ from ziggurat.core.recorder import Mode
 from .calls import Answer, Calls, ask, asked, beneath, resumed, tries
 from .hand import HandClock, settle
 
-# -- following -----------------------------------------------------------------------------------------------------
-
 
 async def read(journal: LocalJournal, after: int = 0) -> list[tuple[int, JournalEntry | Event]]:
     return [(item.number, item.what) async for item in subscribe(journal, after=after)]
@@ -75,9 +73,6 @@ async def test_a_run_that_goes_on_is_followed_on() -> None:
     assert [number for number, _ in await reader] == [2, 3]
 
 
-# -- costs ---------------------------------------------------------------------------------------------------------
-
-
 class Meter:
     def __init__(self) -> None:
         self.seen: list[object] = []
@@ -101,9 +96,6 @@ def test_costs_are_metered_live_and_on_resume() -> None:
     tries(beneath(resumed(journal)).within(METER, again), Calls(), 2, Answer)
     lost, answered = again.seen
     assert (as_type(lost, Cost), as_type(answered, int)) == (Cost(7), 3)
-
-
-# -- a run goes on -------------------------------------------------------------------------------------------------
 
 
 def test_the_call_whose_failure_ended_the_run_is_asked_again() -> None:

@@ -85,9 +85,6 @@ def test_what_is_wrapped_is_reached_as_inner() -> None:
     assert service.inner is shout
 
 
-# -- mistakes, found where they are made ---------------------------------------------------------------------------
-
-
 async def too_few(request: str, ctx: Context) -> str:
     return request
 

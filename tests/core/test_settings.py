@@ -314,9 +314,6 @@ def test_of_a_secret_only_the_type_is_shown() -> None:
     assert "sk-1" not in str(told.value)
 
 
-# -- functions, and how many arguments they can be called with --------------------------------------------------------
-
-
 class Pair:
     def method(self, one: object) -> bool:
         return True

@@ -133,9 +133,6 @@ async def test_a_writer_cancelled_while_it_waits_leaves_the_others_alone() -> No
         assert numbers([event async for event in events]) == [0, 2]
 
 
-# -- leaving early -------------------------------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize(("after", "buffer"), [(0, 1), (1, 2), (3, 1), (4, 2), (5, 64)])
 async def test_leaving_early_cancels_and_waits_also_when_the_service_tells_more_while_it_ends(
     after: int, buffer: int
@@ -228,9 +225,6 @@ async def test_a_failure_while_leaving_is_logged_and_hides_nothing(caplog: pytes
     assert "while cleaning up" in caplog.text
 
 
-# -- errors --------------------------------------------------------------------------------------------------------
-
-
 class Mine(Exception):
     pass
 
@@ -274,9 +268,6 @@ async def test_a_second_reader_is_refused() -> None:
             await anext(events)
         first.cancel()
         await asyncio.wait([first])
-
-
-# -- time ----------------------------------------------------------------------------------------------------------
 
 
 async def test_time_blocked_by_the_reader_is_charged_to_no_timeout() -> None:

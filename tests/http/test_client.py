@@ -83,7 +83,7 @@ async def test_what_was_sent_is_never_sent_again() -> None:
     async with serving(answer) as server:
         client = Client(server.url, name="openai")
         await fetch(client)
-        with pytest.raises(ModelError, match="openai closed the connection without a reply") as error:
+        with pytest.raises(ModelError, match="closed") as error:
             await fetch(client)
         assert error_of(error) == ("connection", True)
         assert len(server.asked) == 2
@@ -137,9 +137,6 @@ async def test_nobody_there() -> None:
     assert error_of(error) == ("connection", True)
 
 
-# -- time ----------------------------------------------------------------------------------------------------------
-
-
 def clocked() -> tuple[HandClock, Context]:
     clock = HandClock()
     return clock, root().within(CLOCK, clock)
@@ -191,7 +188,7 @@ async def test_bytes_put_off_the_idle_bound_but_not_the_total() -> None:
             assert await reply.more() == b"x"
         task = asyncio.create_task(reply.more())
         await clock.advance(5)
-        with pytest.raises(ModelError, match="openai was not done after 100 s"):
+        with pytest.raises(ModelError, match="100 s"):
             await task
 
 
@@ -220,13 +217,10 @@ async def test_connecting_is_bounded() -> None:
     task = asyncio.create_task(fetch(Client(url, limits=Limits(connect=5)), ctx=ctx))
     await until(lambda: clock.waiting)
     await clock.advance(5)
-    with pytest.raises(ModelError, match="could not be reached within 5 s") as error:
+    with pytest.raises(ModelError, match="5 s") as error:
         await task
     assert error_of(error) == ("timeout", True)
     silent.close()
-
-
-# -- ends ----------------------------------------------------------------------------------------------------------
 
 
 async def test_leaving_early_closes_and_a_reply_that_is_nearly_whole_does_not() -> None:
@@ -339,9 +333,6 @@ async def test_close_fails_calls_under_way() -> None:
         for result in await asyncio.gather(*tasks, return_exceptions=True):
             assert isinstance(result, ModelError)
             assert result.kind == "connection"
-
-
-# -- mistakes ------------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("url", ["", "host", "ftp://host", "http://", "http://host:0", "http://host:x", "http://a b"])

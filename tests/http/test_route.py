@@ -32,7 +32,7 @@ async def test_tls_is_verified(authority: tuple[ssl.SSLContext, Path]) -> None:
             assert await fetch(client, b"x" * 100_000) == b"x" * 100_000
         assert server.opened == 1
         await client.close()
-        with pytest.raises(ModelError, match=r"cannot be verified.*ca='authority\.pem'") as error:
+        with pytest.raises(ModelError, match="authority") as error:
             await fetch(Client(server.url))
         assert error_of(error) == ("connection", False)
 
@@ -84,7 +84,7 @@ async def test_a_proxy_that_refuses() -> None:
         await asked.reply(b"", status="407 Proxy Authentication Required")
 
     async with serving(answer) as proxy:
-        with pytest.raises(ModelError, match=r"the proxy on the way to .* answered 407") as error:
+        with pytest.raises(ModelError, match="407") as error:
             await fetch(Client("https://nowhere.invalid", proxy=proxy.url))
         assert error_of(error) == ("authentication", False)
 

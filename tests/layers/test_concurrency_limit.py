@@ -235,9 +235,6 @@ def test_the_layer_takes_a_bulkhead_and_shows_it() -> None:
     assert repr(concurrency_limit(bulkhead=Bulkhead(3))) == "concurrency_limit(bulkhead=Bulkhead(3, queue=1000))"
 
 
-# -- waiting for people ----------------------------------------------------------------------------------------------
-
-
 class Waiters:
     """Calls within a limit that work or wait for a person, as they are told."""
 

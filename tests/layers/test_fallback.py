@@ -234,7 +234,7 @@ def test_mistakes_are_refused_where_they_are_made() -> None:
     wrong: Any = "gpt"
     with pytest.raises(ConfigurationError, match="at least two"):
         fallback(Thing("a"))
-    with pytest.raises(ConfigurationError, match=r"fallback\(\*others\) is a Service, an async.*; got 'gpt'"):
+    with pytest.raises(ConfigurationError, match="'gpt'"):
         fallback(Thing("a"), wrong)
     with pytest.raises(ConfigurationError, match="when"):
         fallback(Thing("a"), Thing("b"), when=wrong)

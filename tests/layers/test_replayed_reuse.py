@@ -63,7 +63,7 @@ async def test_a_replay_asks_no_cache(layer: Callable[[], Any], outer: str, besi
 async def test_a_replay_tells_of_a_change_of_an_agent_whose_answers_are_cached(layer: Callable[[], Any]) -> None:
     store, made = LocalLogs(), layer()
     await built("flow", made, store).run("go", run_id="r")
-    with pytest.raises(JournalMismatch, match="first divergence at whole/reused: instructions"):
+    with pytest.raises(JournalMismatch, match="instructions"):
         await built("flow", made, store, "Be brief.").replay("r")
 
 

@@ -161,8 +161,6 @@ def test_breakers_budgets_caches_and_dedupe_work_over_all_event_loops(fails: boo
     in_threads(work)
 
 
-# -- calls beneath calls ---------------------------------------------------------------------------------------------
-
 TREES: st.SearchStrategy[list[Any]] = st.recursive(
     st.just([]), lambda below: st.lists(below, max_size=3), max_leaves=12
 )

@@ -78,8 +78,6 @@ def test_changed_arguments_are_given_by_name_or_as_json_in_code_and_in_json() ->
     assert [each.text for each in (answered, Modify({"a": 1}), Modify('{"a": 1}'))] == ['{"a": 1}'] * 3
 
 
-# -- a run, looked at afterwards -----------------------------------------------------------------------------------
-
 SEARCH, ADD = tool_call("search", id="1", q="x"), tool_call("add", id="2", a=1)
 FOUND, FAILED = ToolResult("1", "search", "found"), ToolResult("2", "add", "no b", "invalid_arguments")
 RUN = AgentRun(
@@ -133,9 +131,6 @@ def test_of_equally_common_actions_the_first_counts() -> None:
     assert run.most_common_action == 'add {"a":1}'
     assert not run.has_final_answer
     assert AgentRun(Transcript.of(), stops.Completed()).most_common_action is None
-
-
-# -- stops and errors ----------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("stop", ALL_STOPS, ids=lambda stop: type(stop).__name__)

@@ -136,9 +136,6 @@ def test_a_size_grows_with_the_log_and_is_the_same_whenever_it_is_asked_for(log:
     assert conversation.size(0) == 0
 
 
-# -- written through checks
-
-
 def call(*ids: str) -> Message:
     return assistant(*[ToolCall(each, "add") for each in ids])
 
@@ -235,7 +232,7 @@ def test_what_is_no_message_is_refused(strange: object) -> None:
 
 
 def test_what_is_no_list_of_messages_is_refused() -> None:
-    with pytest.raises(ConfigurationError, match="begins with a list of messages, got None"):
+    with pytest.raises(ConfigurationError, match="messages"):
         Conversation(None)  # type: ignore[arg-type]
 
 

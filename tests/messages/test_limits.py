@@ -64,7 +64,7 @@ def test_the_first_key_that_repeats_is_named() -> None:
 @pytest.mark.parametrize("text", ["x" * (MAX_ARGUMENTS + 1), b"x" * (MAX_ARGUMENTS + 1)])
 def test_a_text_over_the_limit_is_refused_before_it_is_read(text: str | bytes) -> None:
     check_size(text[:-1])
-    with pytest.raises(InvalidArguments, match="4,000,001 characters; at most 4,000,000 are read"):
+    with pytest.raises(InvalidArguments, match="4,000,000"):
         check_size(text)
 
 

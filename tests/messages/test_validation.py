@@ -44,9 +44,6 @@ def found(messages: Sequence[Message], policy: ValidationPolicy = STRICT) -> Vio
     return violation
 
 
-# -- roles
-
-
 def test_a_plain_conversation_is_valid() -> None:
     assert validate([]) is None
     assert validate([system("s"), user("q"), call("a"), result("a"), assistant("x"), user("q")]) is None
@@ -108,9 +105,6 @@ def test_parts_stand_where_they_belong(misplaced: Message) -> None:
 
 def test_an_unknown_role_is_named() -> None:
     assert "'narrator'" in found([user("q"), Message(cast(Role, "narrator"))]).message
-
-
-# -- calls and results
 
 
 def test_a_call_needs_a_result() -> None:
@@ -180,8 +174,6 @@ def test_one_message_may_hold_several_results() -> None:
     assert codes([user("q"), call("a", "b"), both], EVERYTHING) == []
 
 
-# -- what was thought
-
 PROVEN = Thinking("hm", signature="s")
 
 
@@ -215,8 +207,6 @@ def test_a_rewrite_keeps_what_was_thought() -> None:
     assert [each.code for each in validate_rewrite(original, moved)] == ["ReasoningOutOfOrder"]
     assert [each.code for each in validate_rewrite(original, original[:2])] == ["MissingToolResponses"]
 
-
-# -- properties
 
 seeds = st.integers(0, 2**32)
 

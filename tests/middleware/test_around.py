@@ -87,9 +87,9 @@ async def service(request: ModelRequest, ctx: Context) -> ModelResponse:
 def test_what_is_no_layer_is_refused_where_it_is_given() -> None:
     with pytest.raises(ConfigurationError, match="nothing to do"):
         everywhere()
-    with pytest.raises(ConfigurationError, match=r"everywhere\(model=...\) is a list, each item a function"):
+    with pytest.raises(ConfigurationError, match="model"):
         everywhere(model=retry(attempts=2))  # type: ignore[arg-type]
-    with pytest.raises(ConfigurationError, match=r"each item a function \(not async\); got <function service"):
+    with pytest.raises(ConfigurationError, match="async"):
         everywhere(model=[service])  # type: ignore[list-item]
 
 

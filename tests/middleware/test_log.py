@@ -53,5 +53,5 @@ async def test_lines_go_where_they_are_sent(caplog: pytest.LogCaptureFixture) ->
 
 
 def test_counts_are_counts() -> None:
-    with pytest.raises(ConfigurationError, match=r"Logging\(counts=...\) is a HookCounts or None; got 3"):
+    with pytest.raises(ConfigurationError, match="counts"):
         Logging(3)  # type: ignore[arg-type]

@@ -66,7 +66,7 @@ def test_it_may_refuse_and_remembers_nothing_of_the_run_before() -> None:
     agent = Agent(ScriptedModel(always="done"), tools=[look], middleware=[guard, prompt])
     assert [asyncio.run(agent.run("go")).text for _ in range(3)] == ["done"] * 3
     agent = Agent(ScriptedModel(tool_call("look"), "done"), tools=[look], middleware=[guard, prompt])
-    with pytest.raises(ConfigurationError, match=r"agent/step-2/model: the prompt cache is lost: the instructions"):
+    with pytest.raises(ConfigurationError, match="instructions"):
         asyncio.run(agent.run("go"))
 
 

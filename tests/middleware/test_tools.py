@@ -69,7 +69,7 @@ async def test_tools_are_chosen_for_each_step() -> None:
 
 
 async def test_mistakes_are_told_of() -> None:
-    with pytest.raises(ConfigurationError, match=r"is a text that is not empty, such as 'read_\*'; got"):
+    with pytest.raises(ConfigurationError, match="read_"):
         AllowTools("")
     with pytest.raises(ConfigurationError, match="is a function; got"):
         DynamicTools(["x"])  # type: ignore[arg-type]

@@ -51,5 +51,5 @@ def test_failed_calls_count_and_answers_from_the_record_do_not() -> None:
 
 
 def test_sums_need_accounts() -> None:
-    with pytest.raises(ConfigurationError, match=r"UsageAccounting\(accounts=...\) is an Accounts; got 3"):
+    with pytest.raises(ConfigurationError, match="accounts"):
         UsageAccounting(3)  # type: ignore[arg-type]

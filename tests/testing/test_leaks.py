@@ -12,7 +12,7 @@ async def hang() -> None:
 
 
 async def test_a_task_that_is_left_is_named() -> None:
-    with pytest.raises(AssertionError, match=r"task 'lost' \(hang, at .*test_leaks.py:\d+\)"):
+    with pytest.raises(AssertionError, match="'lost'"):
         async with assert_no_leaks():
             task = asyncio.create_task(hang(), name="lost")
     task.cancel()

@@ -210,7 +210,7 @@ async def _by_validator(code: dict[str, int]) -> None: ...
 )
 def test_what_reads_arguments_cannot_end_the_program(function: Any, given: dict[str, Any]) -> None:
     made = tool(validators=[_leave] if function is _by_validator else [])(function)
-    with pytest.raises(ToolError, match="an exception that would end the program: SystemExit: 3"):
+    with pytest.raises(ToolError, match="SystemExit"):
         _call(made, code={"code": 3}, **given)
 
 
@@ -236,11 +236,11 @@ def test_wrong_declarations_are_refused() -> None:
         """Nothing."""
         return ""
 
-    with pytest.raises(ConfigurationError, match=r"tool\(timeout=...\) is a number of seconds above 0 or None"):
+    with pytest.raises(ConfigurationError, match="timeout"):
         tool(timeout=0)(nothing)
-    with pytest.raises(ConfigurationError, match=r"tool\(approval=...\) is True or False; got 'yes'"):
+    with pytest.raises(ConfigurationError, match="'yes'"):
         tool(approval="yes")(nothing)  # type: ignore[call-overload]
-    with pytest.raises(ConfigurationError, match=r"raw_tool\(function=...\) is a function; got 3"):
+    with pytest.raises(ConfigurationError, match="raw_tool"):
         raw_tool(3, name="three", description="", parameters={})  # type: ignore[arg-type]
     with pytest.raises(ConfigurationError, match="is a tool already"):
         tool(tool(nothing))
@@ -307,9 +307,6 @@ async def test_parts_cannot_be_told_piece_by_piece() -> None:
     result = await act(Toolbox([paint]), ToolCall("c", "paint"), _ctx())
     assert result.error == "permanent"
     assert "paint yielded parts" in result.text
-
-
-# -- a tool cannot change what others see ----------------------------------------------------------------------------
 
 
 async def test_a_tool_that_mutates_its_arguments_changes_nothing_else() -> None:

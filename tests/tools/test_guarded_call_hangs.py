@@ -309,7 +309,7 @@ def test_an_event_loop_ends_though_a_tool_never_does(limit: float | None, of_all
 
 @pytest.mark.timeout(10)
 async def test_what_was_left_behind_is_found() -> None:
-    with pytest.raises(AssertionError, match=r"left behind:\n- task 'deaf at agent/step-1/tool-1:deaf'"):
+    with pytest.raises(AssertionError, match="deaf"):
         async with assert_no_leaks():
             agent = Agent(ScriptedModel(tool_call("deaf"), "well"), tools=[_deaf(2)])
             await agent.run("go", environment=Environment(clock=HandClock(auto=True)))

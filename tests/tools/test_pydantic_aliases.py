@@ -77,7 +77,7 @@ def both_ways() -> type:
     ids=lambda kind: kind.__name__,
 )
 def test_it_is_refused_as_a_parameter_and_as_an_output(kind: type) -> None:
-    with pytest.raises(ConfigurationError, match=r"tool 'take'.*the field 'x' in .* is read as"):
+    with pytest.raises(ConfigurationError, match="'x'"):
         taking(kind)
     with pytest.raises(ConfigurationError, match=r"the field 'x' in .* is read as"):
         Agent(ScriptedModel("x"), output=kind)

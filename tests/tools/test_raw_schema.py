@@ -213,5 +213,5 @@ def test_the_schema_of_a_tool_is_of_an_object() -> None:
 
 def test_without_the_extra_a_tool_is_refused_where_it_is_made(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "jsonschema_rs", None)
-    with pytest.raises(MissingExtra, match=r"pip install 'ziggurat\[schemas\]'"):
+    with pytest.raises(MissingExtra, match="schemas"):
         _tool(TRIP)

@@ -48,7 +48,7 @@ def test_common_schemas_are_modest() -> None:
 def test_references_that_fan_out_are_refused() -> None:
     assert Unfolding.of(_fan(3), "it").breadth == 8 + 2 * 7 + 8
     for levels in (17, 40, 60):
-        with pytest.raises(ConfigurationError, match="unfolds to more than 100,000 checks"):
+        with pytest.raises(ConfigurationError, match="unfolds"):
             Unfolding.of(_fan(levels), "it")
 
 

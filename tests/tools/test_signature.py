@@ -259,7 +259,7 @@ def test_two_recursive_types_of_one_name_are_refused() -> None:
     def tool(a: Any, b: Any) -> None: ...
 
     tool.__annotations__.update(a=Tree, b=Other)
-    with pytest.raises(ConfigurationError, match=r"two recursive types are both called 'Tree'; rename one"):
+    with pytest.raises(ConfigurationError, match="'Tree'"):
         Signature.of(tool)
 
 

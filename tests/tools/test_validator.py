@@ -56,7 +56,7 @@ def test_files_are_not_read(tmp_path: Path) -> None:
     file = tmp_path / "schema.json"
     file.write_text("{}")
     for address in (file.as_uri(), str(file), "schema.json"):
-        with pytest.raises(ConfigurationError, match=r"\$ref must stay within the schema"):
+        with pytest.raises(ConfigurationError, match="within the schema"):
             SchemaValidator({"$ref": address})
 
 

@@ -108,7 +108,7 @@ def test_wrong_use_raises_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
             resolve_embedder(spec)
     with pytest.raises(ConfigurationError, match="whole number of at least 1"):
         http_embedder("ollama:x", batch_size=0)
-    with pytest.raises(ConfigurationError, match=r"resolve_embedder\(spec=...\) is a text, or a Service"):
+    with pytest.raises(ConfigurationError, match="resolve_embedder"):
         resolve_embedder(7)  # type: ignore[arg-type]
     assert isinstance(resolve_embedder("ollama:nomic"), HttpEmbedder)
     assert repr(resolve_embedder("ollama:nomic")) == "http_embedder('ollama:nomic')"

@@ -81,9 +81,6 @@ def look(text: str) -> str:
     return "found"
 
 
-# -- every field of every reply --------------------------------------------------------------------------------------
-
-
 def recorded(wire: str, streamed: bool) -> bytes:
     """Return a reply of the fake provider with a thought, a text and a call, as it is sent."""
     parts = (Thinking("I think.", "signed"), Text("A text."), tool_call("look", text="x"))
@@ -211,8 +208,6 @@ async def test_a_key_that_is_split_over_the_pieces_of_a_stream_is_not_shown() ->
             assert_hidden(seen)
             assert_hidden("".join(part.rpartition("'")[2] for part in seen.split("')")))
 
-
-# -- the mask --------------------------------------------------------------------------------------------------------
 
 WORDS = ["sk-", "sk-Canary", "Canary/", "\\u0073", "%73", "&#", " a text ", '{"a": "', CANARY[:20], CANARY[5:]]
 TEXTS = st.lists(

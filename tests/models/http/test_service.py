@@ -259,7 +259,7 @@ async def test_a_function_returns_a_key_as_text() -> None:
     async def later() -> None: ...
 
     for key in (lambda: None, later):
-        with pytest.raises(ConfigurationError, match="the function key= returns the key as text, got NoneType"):
+        with pytest.raises(ConfigurationError, match="NoneType"):
             await model_at("http://127.0.0.1:9", key=wrong(key))(request(), root())
 
 
@@ -311,9 +311,6 @@ def test_facts_and_repr() -> None:
     assert "secret" not in repr(vars(model).get("facts")) + repr(model.dialect)
 
 
-# -- the user's own client ----------------------------------------------------------------------------------------
-
-
 async def _mixed(asked: Asked) -> None:
     if b'"stream":true' in asked.body:
         await asked.stream(*EVENTS, DONE)
@@ -363,7 +360,7 @@ async def test_an_httpx_client_times_out_and_is_cut() -> None:
 
 
 def test_no_client() -> None:
-    with pytest.raises(ConfigurationError, match=r"takes an httpx\.AsyncClient, got object"):
+    with pytest.raises(ConfigurationError, match="AsyncClient"):
         model_at("http://127.0.0.1:1", client=object())
     with pytest.raises(ConfigurationError, match="leave out proxy"):
         model_at("http://127.0.0.1:1", client=httpx.AsyncClient(), proxy="http://p")

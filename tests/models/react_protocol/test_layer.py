@@ -244,5 +244,5 @@ def test_impossible_settings_are_refused(wrong: dict[str, Any], message: str) ->
 
 
 def test_only_a_model_can_be_wrapped() -> None:
-    with pytest.raises(ConfigurationError, match=r"wraps a model, an async callable \(request, ctx\); got int"):
+    with pytest.raises(ConfigurationError, match="callable"):
         react()(7)  # type: ignore[arg-type]
