@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Awaitable, Callable
+from itertools import product
 from typing import Any, TypeVar, TypeVarTuple
 
 import msgspec
@@ -10,6 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.layers.guarded import GONE, Guarded
+from tests.samples import sample
 from ziggurat.core.clock import CLOCK, Clock
 from ziggurat.core.context import Context, root
 from ziggurat.core.layer import stack
@@ -21,6 +23,7 @@ from ziggurat.testing.leaks import assert_no_leaks
 T = TypeVar("T")
 A = TypeVarTuple("A")
 
+ENDS = ["hangs", "raises", "late success", "late failure"]
 OPEN_SECONDS, PERMITS = 10, 2
 STEPS = st.one_of(
     st.just(("call",)),
@@ -101,8 +104,7 @@ def test_any_sequence_of_calls_ends_and_waits_follows_the_specification(steps: l
         assert after.admit(rules, expected.now + OPEN_SECONDS).ticket >= 0  # whatever happened, it is tried again
 
 
-@pytest.mark.parametrize("far", [False, True])
-@pytest.mark.parametrize("end", ["hangs", "raises", "late success", "late failure"])
+@pytest.mark.parametrize(("end", "far"), sample(product(ENDS, [False, True]), 5))
 async def test_a_trial_that_does_not_end_loses_its_permit_after_one_open_period(far: bool, end: str) -> None:
     clock = HandClock()
     it = Guarded(consecutive=1, permits=1, open_seconds=30, backend=FarBackend(clock) if far else None)
@@ -229,7 +231,7 @@ async def test_state_may_be_kept_far_away(window: dict[str, Any]) -> None:
         assert await later(it.breaker.state()) == "closed"
 
 
-@pytest.mark.parametrize("turns", range(12))
+@pytest.mark.parametrize("turns", sample(range(12), 4))
 async def test_a_permit_far_away_survives_a_cancellation_at_every_turn(turns: int) -> None:
     async with assert_no_leaks():
         clock = HandClock()

@@ -7,6 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.layers.guarded import GONE, Guarded, Thing
+from tests.samples import amount
 from ziggurat.core.clock import CLOCK
 from ziggurat.core.context import JOURNAL, Context, root
 from ziggurat.core.errors import (
@@ -142,7 +143,7 @@ async def test_a_trial_that_says_nothing_gives_its_permit_back(ending: Exception
     async with assert_no_leaks():
         await it.opened()
         await it.clock.advance(30)
-        for _ in range(1_000 if ending == "cancelled" else 5):
+        for _ in range(amount(20, 1_000) if ending == "cancelled" else 5):
             if ending == "timed out outside":
                 task = asyncio.create_task(stack(service, timeout(seconds=5))("q", it.ctx))
             else:
@@ -292,10 +293,8 @@ async def test_listeners_that_are_told_of_a_trial_cannot_keep_its_permit() -> No
 
 def test_its_settings_show() -> None:
     breaker = CircuitBreaker(failure_rate=0.5, window_seconds=30, permits=3, name="weather")
-    assert repr(stack(Thing(HandClock()), circuit_breaker(breaker=breaker))).startswith(
-        "circuit_breaker(breaker=CircuitBreaker('weather', failure_rate=0.5, slow_seconds=30, window_seconds=30, "
-        "minimum_calls=10, open_seconds=30, permits=3)) > "
-    )
+    shown = repr(stack(Thing(HandClock()), circuit_breaker(breaker=breaker)))
+    assert all(part in shown for part in ("'weather'", "failure_rate=0.5", "window_seconds=30", "permits=3"))
 
 
 @pytest.mark.parametrize(

@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.samples import pairs
 from ziggurat.agents.agent import Agent
 from ziggurat.core.context import RUN_ID, Context, root
 from ziggurat.core.errors import LimitExceeded, ModelError
@@ -317,9 +318,9 @@ def test_a_call_beneath_the_one_that_holds_it_is_made_also_outside_of_runs(
     assert asyncio.run(main()) == "end"
 
 
-@pytest.mark.parametrize("detached", [False, True])
-@pytest.mark.parametrize("how", ["run", "run_sync", "start", "called"])
-@pytest.mark.parametrize("held", HELD)
+@pytest.mark.parametrize(
+    ("held", "how", "detached"), pairs(HELD, ["run", "run_sync", "start", "called"], [False, True])
+)
 def test_an_agent_that_a_tool_runs_is_beneath_the_tool(held: str, how: str, detached: bool) -> None:
     around = HELD[held]()
     helper = Agent(stack(ScriptedModel(always="helped"), around), name="helper")
@@ -420,9 +421,7 @@ async def test_agents_that_ask_each_other_through_dedupe_do_not_wait_for_ever() 
         agent = Agent(model, tools=[asking(other)], name=name)
         agents[name] = agent.layered(dedupe(store=store, key=key_for(name)))
 
-    async def main() -> list[AgentRun]:
-        async with asyncio.timeout(5):
-            return list(await asyncio.gather(agents["a"].run("the question"), agents["b"].run("the question")))
-
-    for run in await main():
+    async with asyncio.timeout(5):
+        runs = await asyncio.gather(agents["a"].run("the question"), agents["b"].run("the question"))
+    for run in runs:
         assert run.stop in (stops.Completed(), stops.BudgetExceeded("depth", 8, 9))

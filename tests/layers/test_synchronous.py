@@ -1,6 +1,5 @@
 """A plain function is no service: whatever takes a service says so where it is given, and how to mend it."""
 
-import asyncio
 from collections.abc import Awaitable, Callable, Coroutine
 from functools import partial, wraps
 from typing import Any
@@ -79,25 +78,15 @@ DOORS: dict[str, Callable[[Any], Any]] = {
 }
 
 
-@pytest.mark.parametrize(
-    "service", [plain, unannotated, Plain(), Plain().method, partial(plain)], ids=lambda each: type(each).__name__
-)
 @pytest.mark.parametrize("door", DOORS)
-def test_a_plain_function_is_refused_with_how_to_mend_it(door: str, service: Any) -> None:
-    with pytest.raises(ConfigurationError, match="async def"):
-        DOORS[door](service)
-
-
-@pytest.mark.parametrize(
-    "service",
-    [echo, Async(), Async().passing, awaitable, partial(echo), _wrapped(echo), lambda request, ctx: echo(request, ctx)],
-    ids=lambda each: type(each).__name__,
-)
-@pytest.mark.parametrize("door", DOORS)
-async def test_what_returns_an_awaitable_is_a_service(door: str, service: Any) -> None:
-    made = DOORS[door](service)
-    if door != "Runnable":
-        assert await made("x", root()) == "x"
+async def test_a_service_returns_an_awaitable_and_a_plain_function_is_refused(door: str) -> None:
+    for service in (plain, unannotated, Plain(), Plain().method, partial(plain)):
+        with pytest.raises(ConfigurationError, match="async def"):
+            DOORS[door](service)
+    for each in (echo, Async(), Async().passing, awaitable, partial(echo), _wrapped(echo), lambda *args: echo(*args)):
+        made = DOORS[door](each)
+        if door != "Runnable":
+            assert await made("x", root()) == "x"
 
 
 def untyped(request: Any, ctx: Context) -> Any:
@@ -117,19 +106,22 @@ async def passing(request: Any, ctx: Context, inner: Any) -> Any:
 UNSURE = [lambda request, ctx: "x", untyped, Untyped(), partial(untyped), partial(lambda request, ctx: None)]
 
 
-@pytest.mark.parametrize("service", UNSURE, ids=lambda each: type(each).__name__)
-@pytest.mark.parametrize("door", [*DOORS, "own layer", "Agent", "everywhere"])
-def test_what_turns_out_not_to_be_async_is_named_where_it_is_called(door: str, service: Any) -> None:
-    doors: dict[str, Callable[[Any], Any]] = {
-        **DOORS,
-        "fallback": lambda service: fallback(service, service),
-        "own layer": lambda service: stack(service, passing()),
-        "Agent": Agent,
-        "everywhere": lambda service: Agent(ScriptedModel("x"), middleware=[everywhere(model=[lambda inner: service])]),
-    }
-    made = doors[door](service)
-    with pytest.raises(ConfigurationError, match="async def"):
-        asyncio.run(made.run("x") if isinstance(made, Runnable) else made("x", root()))
+UNSURE_DOORS: dict[str, Callable[[Any], Any]] = {
+    **DOORS,
+    "fallback": lambda service: fallback(service, service),
+    "own layer": lambda service: stack(service, passing()),
+    "Agent": Agent,
+    "everywhere": lambda service: Agent(ScriptedModel("x"), middleware=[everywhere(model=[lambda inner: service])]),
+}
+
+
+@pytest.mark.parametrize("door", UNSURE_DOORS)
+async def test_what_turns_out_not_to_be_async_is_named_where_it_is_called(door: str) -> None:
+    for service in UNSURE:
+        made = UNSURE_DOORS[door](service)
+        call = made.run("x") if isinstance(made, Runnable) else None
+        with pytest.raises(ConfigurationError, match="async def"):
+            await (call or made("x", root()))
 
 
 BESIDE: dict[str, Callable[[Any], Middleware]] = {
@@ -140,19 +132,18 @@ BESIDE: dict[str, Callable[[Any], Middleware]] = {
 }
 
 
-@pytest.mark.parametrize("service", UNSURE, ids=lambda each: type(each).__name__)
 @pytest.mark.parametrize("beside", BESIDE)
-async def test_a_service_beside_the_model_that_turns_out_not_to_be_async_is_named(beside: str, service: Any) -> None:
-    agent = Agent(ScriptedModel("one", "two", "three"), middleware=[BESIDE[beside](service)])
-
-    with pytest.raises(ConfigurationError, match="async def"):
-        for text in ("I live in Rome.", "I like tea.", "Where do I live?"):
-            await agent.run(text, session="s")
+async def test_a_service_beside_the_model_that_turns_out_not_to_be_async_is_named(beside: str) -> None:
+    for service in UNSURE:
+        agent = Agent(ScriptedModel("one", "two", "three"), middleware=[BESIDE[beside](service)])
+        with pytest.raises(ConfigurationError, match="async def"):
+            for text in ("I live in Rome.", "I like tea.", "Where do I live?"):
+                await agent.run(text, session="s")
 
 
 @pytest.mark.parametrize("service", UNSURE, ids=lambda each: type(each).__name__)
 async def test_a_stream_and_a_recorded_call_of_what_is_not_async_say_so(service: Any) -> None:
-    with pytest.raises(ConfigurationError, match="which cannot be awaited"):
+    with pytest.raises(ConfigurationError, match="awaited"):
         async with open_stream(service, "x") as events:
             async for _ in events:
                 pass

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from tests.samples import pairs
 from ziggurat.calls.batch import call_tools
 from ziggurat.calls.hooks import given
 from ziggurat.calls.tool_call import act
@@ -136,10 +137,9 @@ class Hooked(Middleware):
         """Hear of it."""
 
 
-@pytest.mark.parametrize("kind", KINDS)
-@pytest.mark.parametrize("form", ["async", "sync", "stream"])
-@pytest.mark.parametrize("timeout", [None, 60.0], ids=["untimed", "timed"])
-@pytest.mark.parametrize("hooked", [False, True], ids=["plain", "hooked"])
+@pytest.mark.parametrize(
+    ("kind", "form", "timeout", "hooked"), pairs(KINDS, ["async", "sync", "stream"], [None, 60.0], [False, True])
+)
 async def test_whatever_a_tool_raises_its_call_has_a_result(
     kind: str, form: str, timeout: float | None, hooked: bool
 ) -> None:

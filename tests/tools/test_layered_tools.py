@@ -3,10 +3,12 @@
 import asyncio
 from collections.abc import Callable
 from functools import partial
+from itertools import product
 from typing import Any
 
 import pytest
 
+from tests.samples import pairs, sample
 from ziggurat.agents.agent import Agent
 from ziggurat.agents.flow import flow
 from ziggurat.core.context import Context
@@ -116,10 +118,9 @@ def test_layers_around_a_function_that_is_not_async_say_how_to_make_it_a_tool(ar
         wrap(look)
 
 
-@pytest.mark.parametrize("place", [list, Toolbox], ids=["list", "toolbox"])
 @pytest.mark.parametrize(
-    ("thing", "around"),
-    [(thing, around) for thing in THINGS for around in AROUND if thing != "function" or around == "nothing"],
+    ("thing", "around", "place"),
+    [("function", "nothing", list), *pairs([each for each in THINGS if each != "function"], AROUND, [list, Toolbox])],
 )
 async def test_it_works_as_a_tool(thing: str, around: str, place: Callable[[Any], Any]) -> None:
     wrap, layers = AROUND[around]
@@ -215,19 +216,17 @@ FORMS: dict[str, Callable[[Any], Any]] = {
 }
 
 
-@pytest.mark.parametrize("form", FORMS)
-@pytest.mark.parametrize("kind", ["service", "function"])
+@pytest.mark.parametrize(("kind", "form"), sample(product(["service", "function"], FORMS), 5))
 def test_no_layer_has_a_tool_do_anything_but_the_checked_call(kind: str, form: str) -> None:
     async def changed(call: ToolCall, ctx: Context, inner: Any) -> Any:
         return await inner(ToolCall(call.id, call.name, '{"text":"b"}'), ctx)
 
     run, made = run_changed(kind, "repeatable", FORMS[form](changed))
     assert made == []
-    assert "other arguments than those that were approved" in run.observations[0]
+    assert "approved" in run.observations[0]
 
 
-@pytest.mark.parametrize("form", FORMS)
-@pytest.mark.parametrize("kind", ["service", "function"])
+@pytest.mark.parametrize(("kind", "form"), sample(product(["service", "function"], FORMS), 5))
 def test_no_layer_has_a_tool_act_twice_that_acts_once(kind: str, form: str) -> None:
     async def twice(call: ToolCall, ctx: Context, inner: Any) -> Any:
         await inner(call, ctx)
@@ -243,9 +242,6 @@ def run_changed(kind: str, effect: str, around: Any) -> tuple[AgentRun, list[str
     thing: Any = own if kind == "service" else own_function(own.made, effect)
     model = ScriptedModel(tool_call("look", text="a"), "end")
     return asyncio.run(Agent(model, tools=[stack(thing, noting(), around)]).run("x")), own.made
-
-
-EFFECTS = ["none", "repeatable", "once"]
 
 
 def with_effect(effect: Any) -> Any:
@@ -266,14 +262,13 @@ HOLDERS: dict[str, Callable[[Any], Any]] = {
 }
 
 
-@pytest.mark.parametrize("effect", EFFECTS)
 @pytest.mark.parametrize("holder", HOLDERS)
-def test_a_race_refuses_what_has_effects_however_deep(holder: str, effect: str) -> None:
-    made = HOLDERS[holder](with_effect(effect))
-    if effect == "none":
-        hedge(made, delay=1)
-        hedge(ScriptedModel("x"), made, delay=1)
-    else:
+def test_a_race_refuses_what_has_effects_however_deep(holder: str) -> None:
+    harmless = HOLDERS[holder](with_effect("none"))
+    hedge(harmless, delay=1)
+    hedge(ScriptedModel("x"), harmless, delay=1)
+    for effect in ("repeatable", "once"):
+        made = HOLDERS[holder](with_effect(effect))
         for services in ((made,), (ScriptedModel("x"), made), (made, ScriptedModel("x"))):
             with pytest.raises(ConfigurationError, match=rf"has effects \({effect}\)"):
                 hedge(*services, delay=1)

@@ -7,6 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tests.samples import amount
 from ziggurat.core.errors import ConfigurationError
 from ziggurat.tools.schema_cost import MAX_WORK, Unfolding, weight_of_patterns
 
@@ -140,7 +141,7 @@ VALUES = st.recursive(
 )
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=amount(80, 200), deadline=None)
 @given(st.fixed_dictionaries(dict.fromkeys("abc", SCHEMAS)), VALUES)
 def test_no_value_needs_more_checks_than_was_foreseen(defs: dict[str, Any], value: Any) -> None:
     schema = {"$defs": defs, "$ref": "#/$defs/a"}
