@@ -229,9 +229,6 @@ def test_what_is_no_message_is_refused(strange: object) -> None:
     assert conversation.log == [user("q")]
     with pytest.raises(ConfigurationError, match="made of messages, such as user"):
         Conversation([strange]).append(user("q"))  # type: ignore[list-item]
-
-
-def test_what_is_no_list_of_messages_is_refused() -> None:
     with pytest.raises(ConfigurationError, match="messages"):
         Conversation(None)  # type: ignore[arg-type]
 

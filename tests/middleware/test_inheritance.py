@@ -36,49 +36,49 @@ class Order(Middleware):
         self.letter = letter
         self.notes = notes
 
-    def _note(self, hook: str, ctx: Context) -> None:
+    def _note(self, hook: str) -> None:
         self.notes.append(f"{hook} {self.letter}")
 
     async def before_agent(self, request: AgentRequest, ctx: Context) -> None:
-        self._note("before_agent", ctx)
+        self._note("before_agent")
 
     async def after_agent(self, run: AgentRun, ctx: Context) -> None:
-        self._note("after_agent", ctx)
+        self._note("after_agent")
 
     async def before_model(self, request: ModelRequest, ctx: Context) -> None:
-        self._note("before_model", ctx)
+        self._note("before_model")
 
     async def after_model(self, response: ModelResponse, ctx: Context) -> None:
-        self._note("after_model", ctx)
+        self._note("after_model")
 
     async def before_tool(self, call: ToolCall, ctx: Context) -> None:
-        self._note("before_tool", ctx)
+        self._note("before_tool")
 
     async def after_tool(self, result: ToolResult, ctx: Context) -> None:
-        self._note("after_tool", ctx)
+        self._note("after_tool")
 
     async def on_tool_delta(self, text: str, ctx: Context) -> str:
-        self._note("on_tool_delta", ctx)
+        self._note("on_tool_delta")
         return text + self.letter
 
     async def wrap_model(
         self, request: ModelRequest, ctx: Context, model: Service[ModelRequest, ModelResponse]
     ) -> ModelResponse:
-        self._note("into_model", ctx)
+        self._note("into_model")
         response = await model(request, ctx)
-        self._note("out_of_model", ctx)
+        self._note("out_of_model")
         return response
 
     async def wrap_tool(self, call: ToolCall, ctx: Context, tool: Service[ToolCall, ToolResult]) -> ToolResult:
-        self._note("into_tool", ctx)
+        self._note("into_tool")
         result = await tool(call, ctx)
-        self._note("out_of_tool", ctx)
+        self._note("out_of_tool")
         return result
 
     async def wrap_agent(self, request: AgentRequest, ctx: Context, agent: Service[AgentRequest, AgentRun]) -> AgentRun:
-        self._note("into_agent", ctx)
+        self._note("into_agent")
         run = await agent(request, ctx)
-        self._note("out_of_agent", ctx)
+        self._note("out_of_agent")
         return run
 
 
