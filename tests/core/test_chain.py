@@ -11,6 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.core.examples import few
 from tests.faults.world import Turns
 from tests.stores.server import schema
 from tests.wrong import wrong
@@ -177,6 +178,7 @@ def _write(path: Path, rows: Sequence[Row]) -> None:
     path.with_name("runs.db-marks").unlink()
 
 
+@few
 @given(st.lists(st.binary(max_size=30), min_size=1, max_size=8), st.data())
 def test_any_change_of_a_keyed_chain_is_seen(texts: list[bytes], data: st.DataObject) -> None:
     chain, rows = DigestChain(NEW), list[Row]()

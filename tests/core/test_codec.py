@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.core.examples import few
 from ziggurat.core.codec import Raw, as_type, canonical, decode, digest, encode, error_to_json
 from ziggurat.core.errors import (
     ForeignError,
@@ -64,6 +65,7 @@ def test_json_values_come_back(value: object) -> None:
     assert decode(encode({"x": value}), dict[str, object]) == {"x": value}
 
 
+@few
 @given(st.dictionaries(st.text(), json_values, max_size=5))
 def test_digests_are_blind_to_the_order_of_keys(value: dict[str, object]) -> None:
     turned = dict(reversed(value.items()))
@@ -71,6 +73,7 @@ def test_digests_are_blind_to_the_order_of_keys(value: dict[str, object]) -> Non
     assert digest([value]) != digest(value)
 
 
+@few
 @given(st.dictionaries(st.text(), json_values, max_size=5))
 def test_keys_that_are_not_counted_are_sorted_all_the_same(value: dict[str, object]) -> None:
     turned = dict(reversed(value.items()))

@@ -9,6 +9,7 @@ from functools import partial
 import pytest
 
 from tests.models.http.support import Asked, echo, error_of, fetch, post, serving
+from tests.samples import amount
 from tests.turns import until
 from ziggurat.core.clock import CLOCK
 from ziggurat.core.context import Context, root
@@ -249,7 +250,7 @@ async def test_leaving_early_closes_and_a_reply_that_is_nearly_whole_does_not() 
 
 
 def test_cancelled_calls_leave_nothing() -> None:
-    """10,000 calls cancelled at all stages: no connection, task, timer or place in the pool is left."""
+    """Calls cancelled at all stages: no connection, task, timer or place in the pool is left."""
 
     async def answer(asked: Asked) -> None:
         if asked.number % 3 == 0:
@@ -261,7 +262,7 @@ def test_cancelled_calls_leave_nothing() -> None:
         async with serving(answer) as server:
             client = Client(server.url, limits=Limits(connections=50))
             assert await fetch(client) == b"ok"
-            for batch in range(50):
+            for batch in range(amount(10, 50)):
                 tasks = [asyncio.create_task(fetch(client)) for _ in range(200)]
                 for _ in range(batch % 7):
                     await asyncio.sleep(0)

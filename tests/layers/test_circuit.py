@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.core.examples import few
 from tests.layers.guarded import GONE, Guarded
 from tests.samples import sample
 from ziggurat.core.clock import CLOCK, Clock
@@ -79,6 +80,7 @@ def replaced(circuit: Circuit) -> Circuit:
     return msgspec.json.decode(msgspec.json.encode(circuit), type=Circuit)
 
 
+@few
 @given(st.lists(STEPS, max_size=60))
 def test_any_sequence_of_calls_ends_and_waits_follows_the_specification(steps: list[tuple[Any, ...]]) -> None:
     rules = CircuitBreaker(consecutive=2, open_seconds=OPEN_SECONDS, permits=PERMITS).rules

@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.core.examples import few
 from ziggurat.core.context import JOURNAL, Context, root
 from ziggurat.core.errors import ConfigurationError, LimitExceeded, Suspend
 from ziggurat.core.event import Event, Queued
@@ -193,6 +194,7 @@ async def test_in_a_replay_nobody_waits() -> None:
     assert await limited("q", root().within(JOURNAL, LocalJournal("replay"))) == "q"
 
 
+@few
 @given(st.integers(1, 3), st.integers(0, 4), st.lists(st.tuples(st.sampled_from("aec"), st.integers(0, 30))))
 def test_slots_are_kept_whatever_happens(limit: int, queue: int, steps: list[tuple[str, int]]) -> None:
     """Arrivals, ends and cancellations in any order, several of them in one turn of the event loop."""

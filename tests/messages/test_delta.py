@@ -2,6 +2,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.core.examples import few
 from ziggurat.core.codec import decode, encode
 from ziggurat.messages.delta import (
     Fold,
@@ -33,12 +34,14 @@ def test_a_message_taken_apart_folds_to_itself(message: Message) -> None:
     assert fold(*deltas_of(message)) == message
 
 
+@few
 @given(replies, st.data())
 def test_however_a_reply_is_cut_it_folds_to_the_same(message: Message, data: st.DataObject) -> None:
     cut = [piece for whole in deltas_of(message) for piece in data.draw(pieces(whole))]
     assert fold(*cut) == message
 
 
+@few
 @given(st.lists(replies, min_size=2, max_size=2), st.data())
 def test_a_fold_that_was_reset_knows_nothing_of_before(pair: list[Message], data: st.DataObject) -> None:
     folded = Fold()

@@ -5,6 +5,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tests.samples import amount
 from ziggurat.core.codec import decode, encode
 from ziggurat.core.event import Diverged, Dropped, Event, Retrying
 from ziggurat.core.failures import Cause
@@ -53,7 +54,7 @@ def _plain(kind: object) -> st.SearchStrategy[object]:
 
 
 @pytest.mark.parametrize("kind", get_args(AnyEvent), ids=lambda kind: kind.__name__)
-@settings(max_examples=25)
+@settings(max_examples=amount(5, 25))
 @given(data=st.data())
 def test_every_event_comes_back_through_json(kind: type[Event], data: st.DataObject) -> None:
     event = data.draw(any_of(kind))

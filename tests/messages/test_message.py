@@ -1,6 +1,7 @@
 import pytest
 from hypothesis import given
 
+from tests.core.examples import few
 from ziggurat.core.codec import decode, encode
 from ziggurat.core.errors import ConfigurationError
 from ziggurat.messages.message import Message, assistant, system, tool_message, user
@@ -14,6 +15,7 @@ def test_every_message_comes_back_through_json(message: Message) -> None:
     assert decode(encode(message), Message) == message
 
 
+@few
 @given(messages)
 def test_views_follow_the_order_of_the_parts(message: Message) -> None:
     assert message.text == "".join(part.text for part in message.parts if isinstance(part, Text))

@@ -8,6 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
+from tests.samples import amount
 from ziggurat.messages.message import Message, Role, assistant, system, tool_message, user
 from ziggurat.messages.parts import Text, Thinking, ToolCall, ToolResult
 from ziggurat.messages.validation import (
@@ -227,7 +228,7 @@ def test_a_valid_conversation_is_valid(seed: int, with_system: bool, with_calls:
 
 @pytest.mark.parametrize("damage", get_args(Damage))
 @given(seed=seeds)
-@settings(max_examples=60)
+@settings(max_examples=amount(20, 60))
 def test_every_damage_is_found_under_its_name(damage: Damage, seed: int) -> None:
     messages = valid_conversation(seed, must_have_tool_calls=True, parallel=4, thinking=True)
     before = list(messages)

@@ -120,15 +120,12 @@ async def test_an_endless_stream_is_cut_and_closed(piece: object) -> None:
     assert asked <= 201
 
 
-@pytest.mark.parametrize("made", ["forty", "ring", "object"])
+@pytest.mark.parametrize("made", ["ring", "object"])
 def test_a_piece_that_cannot_be_shown_ends_the_stream_with_an_error(made: str) -> None:
     value: Any = object()
-    if made != "object":
+    if made == "ring":
         value = []
-        if made == "ring":
-            value.append(value)
-        for _ in range(40):
-            value = [value, value]
+        value.append(value)
 
     @tool
     async def tells() -> Any:
