@@ -51,7 +51,6 @@ class World:
     def agent(self, store: Store) -> Agent:
         @tool(effect="once", approval=True)
         async def pay() -> str:
-            """Pay."""
             self.paid += 1
             return "paid"
 

@@ -118,7 +118,6 @@ def model_that(raises: Raises) -> FunctionModel:
 
 @tool
 async def echo(text: str) -> str:
-    """Echo a text."""
     return text
 
 
@@ -168,12 +167,10 @@ def around_tool(raises: Raises) -> Agent:
 def with_tool(sync: bool) -> Callable[[Raises], Agent]:
     def make(raises: Raises) -> Agent:
         async def act(text: str) -> str:
-            """Act."""
             await raises.later()
             return text
 
         def act_sync(text: str) -> str:
-            """Act."""
             raises()
             return text
 
@@ -194,7 +191,6 @@ def called_in_tool(raises: Raises) -> Agent:
 
     @tool
     async def delegate() -> str:
-        """Ask another agent."""
         return (await inner.run("x")).text
 
     return Agent(ScriptedModel(tool_call("delegate"), always="end"), tools=[delegate])
@@ -221,7 +217,6 @@ def with_argument(raises: Raises) -> Agent:
 
     @tool
     async def go(place: Place) -> str:
-        """Go somewhere."""
         return place.name
 
     return Agent(ScriptedModel(tool_call("go", place={"name": "Paris"}), always="end"), tools=[go])

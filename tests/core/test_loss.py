@@ -49,7 +49,6 @@ class World:
     def agent(self, store: Store) -> Agent:
         @tool(effect="once", approval=self.approval)
         async def pay() -> str:
-            """Pay."""
             self.paid += 1
             return "paid"
 

@@ -387,7 +387,6 @@ async def test_a_tool_in_a_thread_may_run_an_agent_in_a_loop_of_its_own_while_it
 
     @tool
     def ask(ctx: Context) -> str:
-        """Ask the helper."""
         return asyncio.run(helper(AgentRequest((user("q"),)), ctx.under("helper"))).text
 
     agent = Agent(ScriptedModel([tool_call("ask", id="1"), tool_call("ask", id="2")], "end"), tools=[ask])

@@ -80,7 +80,6 @@ USES: list[Callable[[], Awaitable[str]]] = [_caught, _raised, _in_the_body, _nes
 def _tool_of(use: Callable[[], Awaitable[str]]) -> Any:
     @tool
     async def work() -> str:
-        """Work."""
         return await use()
 
     return work

@@ -215,7 +215,6 @@ async def test_a_model_is_told_why_an_address_is_not_fetched() -> None:
 
     @tool
     async def read_page(url: str, ctx: Context) -> str:
-        """Read a public page."""
         return (await fetch(url, ctx)).text
 
     model = ScriptedModel(tool_call("read_page", url="http://169.254.169.254/"), "I may not.")

@@ -173,7 +173,6 @@ async def test_calls_of_a_tool_are_told_apart_by_name_and_arguments_alone() -> N
 
     @tool
     async def square(number: int, times: int = 1) -> int:
-        """Square."""
         runs.append(number)
         return number * number * times
 

@@ -233,12 +233,10 @@ def test_facts_and_repr() -> None:
 def test_what_acts_upon_the_world_is_not_asked_twice(effect: Effect) -> None:
     @tool(effect=effect)
     async def pay() -> str:
-        """Pay."""
         return "paid"
 
     @tool(effect="none")
     async def look() -> str:
-        """Look."""
         return "seen"
 
     for services in ((pay,), (look, pay), (stack(pay, retry()),), (fallback(look, pay),)):

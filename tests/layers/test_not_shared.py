@@ -34,13 +34,11 @@ REQUEST = AgentRequest((user("go"),))
 
 @tool(approval=True, effect="none")
 async def read() -> str:
-    """Read."""
     return "text"
 
 
 @tool(effect="none")
 async def look() -> str:
-    """Look."""
     return "seen"
 
 

@@ -177,7 +177,6 @@ def test_a_refused_tool_is_told_to_the_model() -> None:
 
     @tool
     async def weather(city: str) -> str:
-        """Forecast."""
         return "rain"
 
     model = ScriptedModel(tool_call("weather", city="Rome"), "I cannot.")

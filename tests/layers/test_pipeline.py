@@ -112,7 +112,6 @@ def test_a_retry_around_all_goes_on_where_it_failed() -> None:
 def test_facts_and_repr() -> None:
     @tool(effect="once")
     async def pay() -> str:
-        """Pay."""
         return "paid"
 
     service = pipeline(words, count)

@@ -41,7 +41,6 @@ class Wrapped(Middleware):
 
 @tool(effect="none")
 async def look(at: int) -> str:
-    """Look."""
     return f"saw {at}"
 
 

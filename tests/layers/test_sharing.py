@@ -107,7 +107,6 @@ def test_an_event_loop_that_is_closed_takes_neither_slots_nor_turns_with_it() ->
         return await asyncio.get_running_loop().create_future()
 
     def abandoned(service: Any) -> None:
-        """Let two calls wait in an event loop that is closed without an end of its tasks."""
         loop = asyncio.new_event_loop()
         tasks = [loop.create_task(service(number, root())) for number in range(2)]
         loop.run_until_complete(asyncio.sleep(0))
@@ -249,7 +248,6 @@ async def test_agents_and_their_tools_share_a_bulkhead(limit: int) -> None:
 
     @tool
     async def look(text: str) -> str:
-        """Look something up."""
         await asyncio.sleep(0)
         return "found"
 
@@ -327,7 +325,6 @@ def test_an_agent_that_a_tool_runs_is_beneath_the_tool(held: str, how: str, deta
 
     @tool(name="ask")
     async def ask() -> str:
-        """Ask the helper."""
         if how == "called":
             return (await helper(AgentRequest((user("q"),)), root())).text
         if how == "start":
@@ -336,7 +333,6 @@ def test_an_agent_that_a_tool_runs_is_beneath_the_tool(held: str, how: str, deta
 
     @tool(name="ask")
     def ask_in_thread() -> str:
-        """Ask the helper."""
         return helper.run_sync("q", detached=detached).text
 
     asking = stack(ask_in_thread if how == "run_sync" else ask, around)
@@ -407,7 +403,6 @@ async def test_agents_that_ask_each_other_through_dedupe_do_not_wait_for_ever() 
     def asking(other: str) -> Any:
         @tool(name="ask")
         async def ask() -> str:
-            """Ask the other one."""
             await asyncio.sleep(0)
             return str((await agents[other].run("the question")).text)
 

@@ -41,7 +41,6 @@ from ziggurat.tools.arguments import read
 
 @tool
 async def echo(x: str = "") -> str:
-    """Return the text."""
     return x
 
 
@@ -95,7 +94,6 @@ def test_hostile_keys_and_ids_do_not_hold_up_a_run() -> None:
 
 @tool
 async def take(numbers: set[int], names: dict[int, str], days: list[int]) -> str:
-    """Take numbers."""
     return "taken"
 
 

@@ -33,7 +33,6 @@ async def test_layers_go_around_every_call_of_their_kind_at_any_depth() -> None:
     seen.clear()
 
     def look() -> str:
-        """Look."""
         return "x"
 
     inner = Agent(ScriptedModel(tool_call("look"), "seen"), tools=[look], name="inner")

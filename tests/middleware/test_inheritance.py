@@ -86,7 +86,6 @@ async def test_an_agent_with_hookless_middleware_takes_the_way_of_one_without() 
     seen: list[HookChain | None] = []
 
     def look(ctx: Context) -> str:
-        """Look."""
         seen.append(ctx.scope.get(MIDDLEWARE))
         return "x"
 

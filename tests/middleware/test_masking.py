@@ -31,7 +31,6 @@ PARTS = [
 
 @tool
 def look(text: str) -> str:
-    """Look something up."""
     return f"{text} and {SECRET}"
 
 

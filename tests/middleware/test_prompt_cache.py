@@ -94,7 +94,6 @@ def test_a_compaction_is_no_accident_and_what_else_changes_with_it_is_named(
     reducer: Drop | Mask | Summary | None, hooks: list[Middleware], nested: bool
 ) -> None:
     def page() -> str:
-        """Turn the page."""
         return "page " * 200
 
     overflow = ContextOverflow("too long")

@@ -108,18 +108,15 @@ def run_leaking(secret: str, cut: int, *, streamed: bool, nested: bool, caught: 
     middle = arguments.index("so: ") + cut
 
     async def pieces(what: str, deep: list[dict[str, str]]) -> AsyncIterator[str]:
-        """Tell in pieces."""
         assert secret not in what
         assert secret not in str(deep)
         yield one
         yield two
 
     def structured() -> dict[str, object]:
-        """Tell in a structure."""
         return {"key": secret, secret: [text, {"n": int(secret) if secret.isdigit() else 0}]}
 
     def failing() -> str:
-        """Fail."""
         try:
             raise ValueError(text)
         except ValueError as cause:
@@ -194,7 +191,6 @@ async def test_usage_and_effects_are_as_without() -> None:
     model = ScriptedModel(tool_call("add", a=1, b=2), "3", usage=Usage(input=5, output=2, requests=1))
 
     def add(a: int, b: int) -> int:
-        """Add."""
         return a + b
 
     run = await Agent(model, tools=[add], middleware=[Redaction()]).run("1+2")
@@ -215,7 +211,6 @@ def vault(
 
     @tool(effect="once")
     def pay(key: str) -> str:
-        """Pay."""
         got.append(key)
         return f"paid with {key}"
 
@@ -454,11 +449,9 @@ class Careless(Middleware):
 
 async def test_hooks_further_in_see_no_secret_and_add_none() -> None:
     def look() -> str:
-        """Look."""
         return SECRETS[8]
 
     def other() -> str:
-        """Look elsewhere."""
         return "unseen"
 
     heard: list[Event] = []
@@ -479,7 +472,6 @@ async def test_hooks_further_in_see_no_secret_and_add_none() -> None:
 
 async def test_a_redaction_of_a_nested_agent_holds_beneath_it() -> None:
     def look() -> str:
-        """Look."""
         return f"it is {SECRETS[7]}"
 
     store = LocalLogs()
@@ -501,7 +493,6 @@ async def test_no_secret_is_written_to_a_disk_and_a_resumed_run_has_none(scheme:
 
     @tool(effect="once", approval=True)
     def pay(key: str) -> dict[str, str]:
-        """Pay."""
         got.append(key)
         return {"paid": f"{key} {SECRETS[8]}"}
 

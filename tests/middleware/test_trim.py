@@ -66,7 +66,6 @@ def test_as_many_are_seen_as_fit() -> None:
 
 async def test_the_conversation_stays_whole() -> None:
     def look() -> str:
-        """Look."""
         return "x" * 50
 
     model = ScriptedModel(*[tool_call("look")] * 5, "done")

@@ -42,7 +42,6 @@ def test_it_answers_as_then_as_often_as_it_is_asked(tmp_path: Path) -> None:
 
 def test_another_question_or_another_result_is_shown() -> None:
     def changed(city: str) -> str:
-        """Forecast."""
         return f"{city}: sun"
 
     changed.__name__ = "weather"

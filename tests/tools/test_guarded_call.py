@@ -95,7 +95,6 @@ def _tool(go: Callable[[], None], form: str, timeout: float | None) -> FunctionT
 
         @tool(timeout=timeout)
         async def bad() -> str:
-            """Fail."""
             await asyncio.sleep(0)
             go()
             return "never"
@@ -104,7 +103,6 @@ def _tool(go: Callable[[], None], form: str, timeout: float | None) -> FunctionT
 
         @tool(timeout=timeout)
         def bad() -> str:
-            """Fail."""
             go()
             return "never"
 
@@ -112,7 +110,6 @@ def _tool(go: Callable[[], None], form: str, timeout: float | None) -> FunctionT
 
         @tool(timeout=timeout)
         async def bad() -> Any:
-            """Fail while telling."""
             yield "so far "
             go()
 
@@ -121,7 +118,6 @@ def _tool(go: Callable[[], None], form: str, timeout: float | None) -> FunctionT
 
 @tool
 async def good(number: int) -> int:
-    """Succeed, after a while."""
     for _ in range(10):
         await asyncio.sleep(0)
     return number
@@ -184,7 +180,6 @@ async def test_our_own_cancellation_passes_through() -> None:
 
         @tool
         async def hangs() -> str:
-            """Hang."""
             entered.set()
             await asyncio.Event().wait()
             return "never"
@@ -201,13 +196,11 @@ async def test_the_ambient_context_is_set_around_the_function_only() -> None:
 
     @tool
     async def look() -> str:
-        """Look."""
         seen.append(AMBIENT.get())
         return ""
 
     @tool
     def look_in_thread() -> str:
-        """Look."""
         seen.append(AMBIENT.get())
         return ""
 
@@ -221,17 +214,14 @@ async def test_the_ambient_context_is_set_around_the_function_only() -> None:
 async def test_what_a_tool_says_of_its_own_failure_is_its_kind() -> None:
     @tool
     async def busy() -> str:
-        """Be busy."""
         raise ToolError("come back later", kind="transient")
 
     @tool
     async def slow() -> str:
-        """Be slow."""
         raise TimeoutError("upstream")
 
     @tool
     async def down() -> str:
-        """Be down."""
         raise ConnectionRefusedError("no")
 
     box = Toolbox([busy, slow, down])

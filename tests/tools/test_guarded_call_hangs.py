@@ -37,7 +37,6 @@ def _ctx(clock: Any) -> Context:
 
 @tool
 async def good(number: int) -> int:
-    """Succeed, after a while."""
     for _ in range(10):
         await asyncio.sleep(0)
     return number
@@ -46,7 +45,6 @@ async def good(number: int) -> int:
 async def test_a_tool_that_hangs_times_out() -> None:
     @tool(timeout=2)
     async def hangs() -> str:
-        """Hang."""
         await asyncio.Event().wait()
         return "never"
 
@@ -60,7 +58,6 @@ async def test_a_tool_that_hangs_times_out() -> None:
 async def test_the_run_deadline_bounds_a_tool_without_a_timeout() -> None:
     @tool
     async def stubborn() -> str:
-        """Hang, and not be moved."""
         while True:
             try:
                 await asyncio.Event().wait()
@@ -87,7 +84,6 @@ async def test_a_tool_that_will_not_stop_gives_control_back_within_timeout_and_g
 
     @tool(timeout=2)
     async def stubborn() -> str:
-        """Not be moved."""
         if how == "shields itself again":
             while not released.is_set():
                 try:
@@ -122,7 +118,6 @@ async def test_a_tool_that_cleans_up_within_the_grace_is_waited_for() -> None:
 
     @tool(timeout=2)
     async def tidy(ctx: Context) -> str:
-        """Clean up."""
         try:
             await asyncio.Event().wait()
         finally:
@@ -144,7 +139,6 @@ async def test_siblings_of_a_tool_that_will_not_stop_are_kept() -> None:
 
     @tool(timeout=2)
     async def stubborn() -> str:
-        """Not be moved."""
         try:
             await asyncio.Event().wait()
         except asyncio.CancelledError:
@@ -166,7 +160,6 @@ async def test_a_tool_left_behind_by_the_end_of_its_run_is_counted_once() -> Non
 
         @tool
         async def stubborn() -> str:
-            """Not be moved."""
             while not released.is_set():
                 try:
                     await released.wait()
@@ -193,7 +186,6 @@ async def test_a_tool_that_cancels_the_task_it_runs_in_cancels_nothing_else(batc
 
     @tool(timeout=timeout)
     async def suicidal() -> str:
-        """Cancel itself."""
         task = asyncio.current_task()
         assert task is not None
         task.cancel()
@@ -217,7 +209,6 @@ async def test_what_a_tool_raises_when_it_is_cancelled_is_not_reported_as_lost(e
 
     @tool
     async def sore() -> str:
-        """Fail when told to stop."""
         try:
             await asyncio.Event().wait()
         except asyncio.CancelledError:
@@ -238,7 +229,6 @@ async def test_a_cancelled_run_gets_control_back_from_a_timed_tool_that_swallows
 
     @tool(timeout=60)
     async def stubborn() -> str:
-        """Not be moved."""
         entered.set()
         while not released.is_set():
             try:
@@ -264,7 +254,6 @@ async def test_a_sync_tool_that_hangs_times_out_and_its_thread_is_written_off() 
 
     @tool(timeout=2)
     def hangs() -> str:
-        """Hang in a thread."""
         entered.set()
         released.wait()
         return "late"
@@ -284,7 +273,6 @@ async def test_a_sync_tool_that_hangs_times_out_and_its_thread_is_written_off() 
 def _deaf(limit: float | None) -> Any:
     @tool(timeout=limit)
     async def deaf() -> str:
-        """Never stop."""
         while True:
             try:
                 await asyncio.Event().wait()
@@ -326,7 +314,6 @@ async def test_a_run_stops_though_a_tool_keeps_its_cancellation_to_itself() -> N
 
     @tool
     async def swallows() -> str:
-        """Keep it."""
         begun.append(1)
         try:
             await asyncio.Event().wait()

@@ -55,13 +55,11 @@ def test_who_stands_beneath_never_has_more(one: frozenset[str], two: frozenset[s
 
 @tool(permissions=["network"])
 def fetch() -> str:
-    """Fetch."""
     return "fetched"
 
 
 @tool(permissions=[])
 def add() -> str:
-    """Add."""
     return "added"
 
 
@@ -99,7 +97,6 @@ def test_what_a_run_was_granted_holds_beneath_and_cannot_be_widened() -> None:
 
     @tool(permissions=[])
     async def ask() -> str:
-        """Ask the desk, with all that there is."""
         return " ".join((await inner.run("go", grants=[*PERMISSIONS])).observations)
 
     outer = Agent(ScriptedModel(tool_call("ask"), "Done."), tools=[ask], grants=["network"])

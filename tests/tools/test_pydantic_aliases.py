@@ -30,7 +30,6 @@ def models() -> Iterator[type[BaseModel]]:
 
 def taking(kind: Any) -> FunctionTool:
     async def take(value: Any) -> str:
-        """Take a value."""
         return "taken"
 
     take.__annotations__["value"] = kind
@@ -92,7 +91,6 @@ async def test_one_alias_for_both_works_in_a_run() -> None:
 
     @tool
     async def visit(city: City) -> str:
-        """Visit."""
         seen.append(city)
         return city.name
 

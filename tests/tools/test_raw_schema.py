@@ -80,7 +80,6 @@ def test_typed_and_raw_tools_say_the_same() -> None:
     async def typed(
         kind: Literal["train", "boat"], days: int = 1, legs: list[Leg] | None = None, by: Person | None = None
     ) -> str:
-        """Plan."""
         return kind
 
     raw = _tool(typed.spec.parameters)

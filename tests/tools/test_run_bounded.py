@@ -204,7 +204,6 @@ async def test_tools_that_never_wait_do_not_keep_a_limit_from_being_heard_of() -
 
     @tool
     async def quick() -> str:
-        """Answer at once."""
         calls.append(1)
         if len(calls) == 100:
             clock.passes(10.0)
@@ -223,7 +222,6 @@ async def test_tools_that_never_wait_do_not_keep_a_limit_from_being_heard_of() -
 async def test_a_tool_under_a_limit_that_sets_one_of_its_own_blames_the_right_one() -> None:
     @tool(timeout=5)
     async def tries() -> str:
-        """Try for a while."""
         try:
             async with asyncio.timeout(0.001):
                 await asyncio.Event().wait()

@@ -113,7 +113,6 @@ executed: list[str] = []
 
 @tool(permissions=["shell_exec"])
 def shell(command: str) -> str:
-    """Run a command."""
     executed.append(command)
     return "executed"
 
@@ -134,12 +133,10 @@ def run_delegating(rules: str, start: Callable[[Work], Any], work: Callable[[Age
     agent = helper()
 
     async def delegate_async() -> str:
-        """Let another agent do it."""
         outcome = start(lambda: work(agent))
         return str((await outcome if isinstance(outcome, Awaitable) else outcome).text)
 
     def delegate_sync() -> str:
-        """Let another agent do it."""
         return str(start(lambda: work(agent)).text)
 
     body = delegate_sync if start in (in_thread, in_pool, in_thread_with_context) else delegate_async
@@ -178,7 +175,6 @@ def test_a_detached_run_in_a_thread_is_a_run_of_its_own_and_announced() -> None:
 
     @tool(permissions=[])
     async def delegate() -> str:
-        """Let another agent do it."""
         return (await asyncio.to_thread(agent.run_sync, "x", detached=True)).text
 
     executed.clear()
@@ -203,7 +199,6 @@ async def test_a_recorded_run_that_a_tool_continues_is_announced(verb: str) -> N
 
     @tool
     async def again() -> str:
-        """Run it again."""
         return str((await getattr(agent, verb)("r", *([1] if verb == "fork" else []))).text)
 
     run = Agent(ScriptedModel(tool_call("again"), "end"), tools=[again]).run_sync("x", listeners=[listen])
@@ -222,7 +217,6 @@ class Elsewhere:
         self.began, self.goes_on = threading.Event(), threading.Event()
 
         def wait() -> str:
-            """Wait."""
             self.began.set()
             self.goes_on.wait()
             return "waited"
@@ -305,7 +299,6 @@ def test_many_threads_of_a_server_whose_agent_has_rules_work_side_by_side() -> N
     both = threading.Barrier(4)
 
     def pay() -> str:
-        """Pay."""
         both.wait()
         return "paid"
 

@@ -119,7 +119,6 @@ async def test_parts_of_it_share_its_figures_and_settings() -> None:
 def test_figures_count_calls_and_failures() -> None:
     @tool
     async def half(n: int) -> int:
-        """Fail for odd numbers."""
         if n % 2:
             raise ValueError("odd")
         return n
@@ -135,7 +134,6 @@ def test_figures_count_calls_and_failures() -> None:
 
 @tool
 async def work(n: int, fail: bool = False, turns: int = 0) -> int:
-    """Work for some turns of the loop."""
     for _ in range(turns):
         await asyncio.sleep(0)
     if fail:
@@ -158,7 +156,6 @@ async def test_no_more_than_concurrency_run_at_once(concurrency: int | None) -> 
 
     @tool
     async def busy(n: int) -> int:
-        """Be busy."""
         nonlocal running, most
         running += 1
         most = max(most, running)
@@ -178,7 +175,6 @@ async def test_fail_fast_cancels_the_others_and_answers_for_them() -> None:
 
     @tool
     async def slow(n: int) -> int:
-        """Hang until cancelled."""
         try:
             await asyncio.Event().wait()
         finally:
@@ -205,7 +201,6 @@ async def test_fail_fast_does_not_wait_for_ever_for_one_that_will_not_stop() -> 
 
     @tool
     async def stubborn() -> str:
-        """Not be moved."""
         while not released.is_set():
             try:
                 await released.wait()
@@ -227,14 +222,12 @@ def test_what_fail_fast_cancelled_stays_cancelled_on_replay() -> None:
 
     @tool(effect="once")
     async def pay() -> str:
-        """Pay, slowly."""
         begun.append("pay")
         await asyncio.Event().wait()
         return "paid"
 
     @tool
     async def slow() -> str:
-        """Hang."""
         begun.append("slow")
         await asyncio.Event().wait()
         return "never"

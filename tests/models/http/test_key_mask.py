@@ -78,7 +78,6 @@ def assert_hidden(seen: str, spelling: str = "plain") -> None:
 
 @tool
 def look(text: str) -> str:
-    """Look something up."""
     return "found"
 
 

@@ -206,7 +206,6 @@ async def test_an_agent_whose_model_repeats_itself_ends() -> None:
 
     @tool
     async def weather(city: str) -> str:
-        """Forecast."""
         nonlocal calls
         calls += 1
         return "rain"

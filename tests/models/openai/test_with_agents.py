@@ -19,7 +19,6 @@ from ziggurat.tools.function import tool
 
 @tool
 async def add(a: int, b: int) -> int:
-    """Add two numbers."""
     return a + b
 
 
