@@ -32,16 +32,13 @@ def test_ids_are_fit_for_paths_files_and_addresses() -> None:
     assert all(re.fullmatch("[a-z0-9]{26,32}", each) for each in ids)
 
 
-def test_a_context_draws_from_the_runs_sources() -> None:
+def test_a_context_draws_from_the_runs_sources_or_the_systems() -> None:
     clock = HandClock()
     ctx = root().within(CLOCK, clock).within(IDS, lambda: "id-1").within(RANDOM, lambda: 0.25)
     child = ctx.under("a").at("b")
     assert child.clock is clock
     assert child.new_id() == "id-1"
     assert child.random() == 0.25
-
-
-def test_a_context_without_sources_draws_from_the_systems() -> None:
     ctx = root()
     assert ctx.clock is SYSTEM_CLOCK
     assert ctx.new_id() != ctx.new_id()

@@ -94,13 +94,10 @@ def test_a_digest_is_128_bits_of_text() -> None:
     assert digest("x") == digest("x")
 
 
-def test_classes_with_hooks_come_back() -> None:
+def test_classes_with_hooks_models_of_pydantic_and_dataclasses_come_back() -> None:
     holder = decode(encode(Holder(Pair(1, 2), {"a": [1]})), Holder)
     assert (holder.pair.left, holder.pair.right) == (1, 2)
     assert holder.anything == {"a": [1]}
-
-
-def test_models_of_pydantic_and_dataclasses_come_back() -> None:
     assert decode(encode(City(name="Ur", people=3)), City) == City(name="Ur", people=3)
     assert decode(encode(Place("Ur")), Place) == Place("Ur")
     moment = datetime(2026, 1, 2, tzinfo=UTC)
@@ -155,15 +152,9 @@ def test_errors_are_coded_by_kind_with_their_plain_facts() -> None:
     }
     assert error_to_json(Timeout("late"))["facts"] == {"seconds": None}
     assert error_to_json(InvalidArguments("no"))["transient"] is False
-
-
-def test_errors_of_others_say_whether_they_pass() -> None:
     assert error_to_json(ConnectionResetError("gone"))["transient"] is True
     coded = {"type": "ValueError", "kind": "ValueError", "message": "no", "transient": False}
     assert error_to_json(ValueError("no")) == coded
-
-
-def test_a_foreign_error_keeps_its_type_however_often_it_is_written() -> None:
     assert error_to_json(ForeignError("HttpError", "500"))["type"] == "HttpError"
 
 

@@ -17,10 +17,14 @@ from .hand import HandClock, run, settle
 COUNT = Key[int]("count")
 
 
-def test_children_stand_beneath() -> None:
+def test_a_path_is_made_of_escaped_names_and_may_be_deep() -> None:
     ctx = root("trip").under("step-2").at("tool-1:search").at("model")
     assert ctx.path == "trip/step-2/tool-1:search/model"
     assert root("a/b").under("c/d").path == "a%2Fb/c%2Fd"
+    ctx = root()
+    for _ in range(5000):
+        ctx = ctx.under("x")
+    assert ctx.path.count("/") == 5000
 
 
 def test_a_name_used_again_is_numbered() -> None:
@@ -73,13 +77,6 @@ def test_a_context_is_frozen() -> None:
         root().path = "other"  # type: ignore[misc]
 
 
-def test_a_deep_path_is_no_trouble() -> None:
-    ctx = root()
-    for _ in range(5000):
-        ctx = ctx.under("x")
-    assert ctx.path.count("/") == 5000
-
-
 def test_the_scope_reaches_all_beneath_and_none_beside() -> None:
     ctx = root()
     inside = ctx.within(COUNT, 1)
@@ -95,6 +92,10 @@ def test_state_lives_for_one_call_and_owner() -> None:
     assert ctx.state(other, list) is not state
     assert ctx.under("x").state(one, list) is not state
     assert ctx.again().state(one, list) is not state
+    ctx = root()
+    for _ in range(50):
+        assert ctx.state(type("Owner", (), {})(), list[int]) == []
+        ctx.state(type("Owner", (), {})(), list[int]).append(1)
 
 
 def test_the_run_is_known_by_its_id_and_each_call_by_its_key() -> None:
@@ -102,9 +103,6 @@ def test_the_run_is_known_by_its_id_and_each_call_by_its_key() -> None:
     assert ctx.run_id == "r-17"
     assert ctx.idempotency_key == "r-17:run/pay"
     assert ctx.again().idempotency_key == ctx.idempotency_key
-
-
-def test_what_a_run_was_not_given_is_an_error_that_says_so() -> None:
     with pytest.raises(ConfigurationError, match="not given 'run id'"):
         _ = root().run_id
     assert root().idempotency_key == ":run"
@@ -303,13 +301,6 @@ async def test_without_a_journal_once_says_what_is_missing() -> None:
 
     with pytest.raises(ConfigurationError, match="not given 'journal'"):
         await root().once("n", 1, call, returns=int)
-
-
-def test_state_is_never_that_of_an_owner_who_is_gone() -> None:
-    ctx = root()
-    for _ in range(50):
-        assert ctx.state(type("Owner", (), {})(), list[int]) == []
-        ctx.state(type("Owner", (), {})(), list[int]).append(1)
 
 
 def test_what_a_call_is_held_to_goes_beneath_and_ends_where_an_agent_is_entered() -> None:

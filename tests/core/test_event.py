@@ -25,13 +25,10 @@ class Recorder:
         return kind is Dropped
 
 
-def test_silence_takes_everything_and_listens_to_nothing() -> None:
+def test_whether_anybody_listens_is_asked_by_kind() -> None:
     run(SILENCE(Dropped("run", "why")))
     assert not SILENCE.listens(Event)
     assert not root().listens(Dropped)
-
-
-def test_whether_anybody_listens_is_asked_by_kind() -> None:
     ctx = root(emit=Recorder())
     assert ctx.listens(Dropped)
     assert not ctx.listens(Retrying)

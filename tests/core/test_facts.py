@@ -42,12 +42,9 @@ def test_a_service_states_facts_and_others_have_their_default() -> None:
     assert fact(Model(), Fact("window", "mine")) == "mine", "another fact of the same name"
 
 
-def test_facts_are_reached_through_layers() -> None:
+def test_the_first_statement_counts_through_all_layers() -> None:
     assert fact(stack(Model(), plain(), plain(), plain()), WINDOW) == 4096
     assert name_of(stack(Model(), plain())) == "tiny"
-
-
-def test_the_first_statement_counts_and_the_rest_stay_reachable() -> None:
     wrapped = stack(Renamed(Model()), plain())
     assert name_of(wrapped) == "renamed"
     assert fact(wrapped, WINDOW) == 4096

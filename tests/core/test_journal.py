@@ -165,14 +165,11 @@ def test_replay_answers_and_never_calls() -> None:
     assert calls.asked == []
 
 
-def test_replay_of_a_call_that_is_not_on_record() -> None:
+def test_replay_of_a_call_that_is_not_on_record_is_a_mismatch() -> None:
     calls = Calls("live")
     with pytest.raises(JournalMismatch, match="run/call"):
         ask(beneath(LocalJournal("replay")), calls)
     assert calls.asked == []
-
-
-def test_replay_of_one_try_too_many() -> None:
     journal = LocalJournal()
     tries(beneath(journal), Calls(ValueError("no")), 1)
     replay = resumed(journal, mode="replay")
@@ -191,22 +188,23 @@ def test_replay_of_another_request_shows_the_difference() -> None:
     assert "\n+ asked:    " in text
 
 
-def test_replay_of_another_service() -> None:
+def test_a_call_that_differs_from_the_record_is_a_mismatch() -> None:
     journal = LocalJournal()
     ask(beneath(journal), Calls("a"))
     with pytest.raises(JournalMismatch, match="other"):
         ask(beneath(resumed(journal, mode="replay")), Calls(), name="other")
+    journal = LocalJournal()
+    ask(beneath(journal), Calls("a"))
+    with pytest.raises(JournalMismatch, match="run/call"):
+        ask(beneath(resumed(journal)), Calls(), returns=int)
 
 
-def test_on_resume_the_record_wins_and_the_difference_is_told() -> None:
+def test_on_resume_the_record_wins_and_a_difference_is_told_or_raised() -> None:
     journal, heard = LocalJournal(), list[Event]()
     ask(beneath(journal), Calls("a"), "one")
     assert ask(beneath(resumed(journal), heard.append), Calls(), "two") == "a"
     assert [type(event) for event in heard] == [Diverged]
     assert ask(beneath(resumed(journal)), Calls(), "two") == "a"
-
-
-def test_a_strict_resume_raises() -> None:
     journal = LocalJournal()
     ask(beneath(journal), Calls("a"), "one")
     with pytest.raises(JournalMismatch):
@@ -231,10 +229,14 @@ def test_the_corrupt_line_is_named(number: int, bad: bytes) -> None:
         LocalJournal.load(b"".join(lines))
 
 
-def test_a_line_cut_off_is_named() -> None:
+def test_an_end_cut_off_and_a_newer_version_are_refused() -> None:
     data = b"".join(three_lines())
     with pytest.raises(JournalCorrupt, match="entry 3 cannot be read"):
         LocalJournal.load(data[:-5])
+    journal = LocalJournal()
+    journal.append(Opened("", "r", 99, 1.0))
+    with pytest.raises(JournalCorrupt, match="99"):
+        resumed(journal)
 
 
 @given(st.data())
@@ -244,20 +246,6 @@ def test_a_byte_changed_anywhere_is_found_or_harmless(data: st.DataObject) -> No
     whole[where] = data.draw(st.integers(0, 255))
     with contextlib.suppress(JournalCorrupt):  # and nothing else
         LocalJournal.load(bytes(whole))
-
-
-def test_a_newer_version_is_refused() -> None:
-    journal = LocalJournal()
-    journal.append(Opened("", "r", 99, 1.0))
-    with pytest.raises(JournalCorrupt, match="99"):
-        resumed(journal)
-
-
-def test_a_result_of_another_type_names_the_call() -> None:
-    journal = LocalJournal()
-    ask(beneath(journal), Calls("a"))
-    with pytest.raises(JournalMismatch, match="run/call"):
-        ask(beneath(resumed(journal)), Calls(), returns=int)
 
 
 def test_screens_go_over_what_is_kept_at_and_beneath_their_path_the_innermost_first() -> None:

@@ -76,13 +76,10 @@ def test_values_stay_raw_until_their_type_is_known() -> None:
     assert as_type(read.spent[0], dict[str, int]) == {"input": 3}
 
 
-def test_of_an_answered_request_only_the_fingerprint_is_written() -> None:
+def test_an_intent_keeps_its_request_and_an_answered_one_its_fingerprint() -> None:
     assert b'"asked:long"' in write_entry(Result("run", "n", Question("long"), 1))
     assert fingerprint(Question("long")) == "asked:long"
     assert fingerprint({"a": 1, "b": 2}) == fingerprint({"b": 2, "a": 1})
-
-
-def test_an_intent_keeps_its_request_whole() -> None:
     assert b'"amount":3' in write_entry(Intent("run/a", "pay", {"amount": 3}, "abc"))
 
 
@@ -218,12 +215,9 @@ def test_an_error_that_comes_back_is_described_as_it_was(error: Exception) -> No
     assert errors.described(again(error)) == errors.described(again(again(error))) == errors.described(error)
 
 
-def test_an_error_kept_by_reference_is_itself() -> None:
+def test_an_error_by_reference_is_itself_and_others_must_be_errors() -> None:
     error = ValueError("no")
     assert as_error(error) is error
-
-
-def test_what_is_no_error_is_corrupt() -> None:
     with pytest.raises(errors.JournalCorrupt, match="int"):
         as_error(3)
     with pytest.raises(errors.JournalCorrupt):

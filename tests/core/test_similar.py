@@ -22,11 +22,8 @@ def _mistakes(word: str) -> list[str]:
     return [*made, word.upper(), word.replace("_", "-"), word.replace("_", ""), word.title(), word + "s"]
 
 
-def test_a_name_with_one_mistake_is_found() -> None:
+def test_a_name_with_one_mistake_is_found_and_no_other() -> None:
     assert [wrong for word in WORDS for wrong in _mistakes(word) if similar(wrong, WORDS) != [word]] == []
-
-
-def test_names_that_share_little_are_not_offered() -> None:
     chance = random.Random(7)
     names = ["".join(chance.choices(string.ascii_lowercase, k=12)) for _ in range(100)]
     assert [name for name in names if similar(name, WORDS)] == []

@@ -44,14 +44,8 @@ async def test_all_events_come_in_order_and_then_the_response() -> None:
     async with open_stream(counting, 200, buffer=3) as events:
         seen = [event async for event in events]
     assert (numbers(seen), events.response) == (list(range(200)), "done")
-
-
-async def test_a_service_that_tells_nothing() -> None:
     async with open_stream(counting, 0) as events:
         assert [event async for event in events] == []
-
-
-async def test_the_call_stands_where_the_given_context_stands() -> None:
     async with open_stream(counting, 1, root("trip").at("step-1")) as events:
         assert [event.path async for event in events] == ["trip/step-1"]
 

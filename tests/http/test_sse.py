@@ -49,30 +49,21 @@ def plainly(stream: bytes, *, close: bool) -> list[ServerEvent]:
     return events
 
 
-def test_one_event() -> None:
+def test_events_of_one_or_several_lines() -> None:
     assert read(b"event: greeting\ndata: hello\n\n") == [ServerEvent("greeting", "hello")]
+    assert texts("data: a\u2028b\u2029c\x0bd\x0ce\x85f\n\n".encode()) == ["a\u2028b\u2029c\x0bd\x0ce\x85f"]
+    assert read(b'data: {"a": 1}\n\nevent: ping\n\ndata: x\n\n') == [
+        ServerEvent("message", '{"a": 1}'),
+        ServerEvent("message", "x"),
+    ]
+    assert texts(b"data: a\ndata:\ndata\ndata: b\n\n") == ["a\n\n\nb"]
+    assert texts(b"data\n\n") == [""]
 
 
 def test_multi_byte_character_over_chunks() -> None:
     stream = "data: привет 🌍\n\n".encode()
     for cut in range(len(stream)):
         assert texts(stream[:cut], stream[cut:]) == ["привет 🌍"]
-
-
-def test_special_line_ends_within_data_are_kept() -> None:
-    assert texts("data: a\u2028b\u2029c\x0bd\x0ce\x85f\n\n".encode()) == ["a\u2028b\u2029c\x0bd\x0ce\x85f"]
-
-
-def test_data_without_event_and_event_without_data() -> None:
-    assert read(b'data: {"a": 1}\n\nevent: ping\n\ndata: x\n\n') == [
-        ServerEvent("message", '{"a": 1}'),
-        ServerEvent("message", "x"),
-    ]
-
-
-def test_several_data_lines_with_an_empty_one() -> None:
-    assert texts(b"data: a\ndata:\ndata\ndata: b\n\n") == ["a\n\n\nb"]
-    assert texts(b"data\n\n") == [""]
 
 
 @pytest.mark.parametrize("end", [b"\n", b"\r\n", b"\r"])

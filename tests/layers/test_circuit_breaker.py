@@ -106,13 +106,10 @@ async def test_which_errors_count_can_be_said() -> None:
     assert await it.ask(GONE, KeyError("x"), "x") == ["ConnectionError", "KeyError", "CircuitOpen"]
 
 
-async def test_an_error_that_does_not_count_neither_breaks_nor_makes_a_row() -> None:
+async def test_failures_in_a_row_count_and_a_success_begins_anew() -> None:
     it = Guarded(consecutive=2)
     await it.ask(GONE, ValueError(), GONE)
     assert it.breaker.state() == "open"
-
-
-async def test_a_success_begins_the_count_anew() -> None:
     """Behaviour 32, `reset_after_failure`."""
     it = Guarded(consecutive=2)
     await it.ask(*[GONE, "fine"] * 10)
@@ -182,15 +179,12 @@ async def test_what_began_before_a_change_counts_for_nothing_after_it() -> None:
     assert it.breaker.state() == "open"
 
 
-def test_a_count_window_opens_at_its_failure_rate() -> None:
+def test_a_count_window_opens_at_its_failure_rate_and_forgets() -> None:
     it = Guarded(failure_rate=0.5, window_calls=10, minimum_calls=4)
     assert asyncio.run(it.ask(GONE, GONE, GONE))[-1] == "ConnectionError"
     assert it.breaker.state() == "closed"  # too few to tell
     asyncio.run(it.ask("a"))
     assert it.breaker.state() == "open"
-
-
-def test_a_count_window_forgets() -> None:
     it = Guarded(failure_rate=0.5, window_calls=4, minimum_calls=4)
     asyncio.run(it.ask(*["a", "a", "a", GONE] * 5))
     assert it.breaker.state() == "closed"
@@ -291,10 +285,13 @@ async def test_listeners_that_are_told_of_a_trial_cannot_keep_its_permit() -> No
     assert await it.ask("x") == ["x"]
 
 
-def test_its_settings_show() -> None:
+def test_its_settings_show_and_the_layer_takes_a_breaker() -> None:
     breaker = CircuitBreaker(failure_rate=0.5, window_seconds=30, permits=3, name="weather")
     shown = repr(stack(Thing(HandClock()), circuit_breaker(breaker=breaker)))
     assert all(part in shown for part in ("'weather'", "failure_rate=0.5", "window_seconds=30", "permits=3"))
+    wrong: Any = 5
+    with pytest.raises(ConfigurationError, match="made once and passed"):
+        circuit_breaker(breaker=wrong)
 
 
 @pytest.mark.parametrize(
@@ -316,12 +313,6 @@ def test_its_settings_show() -> None:
 def test_settings_that_make_no_sense_are_refused(settings: dict[str, Any], says: str) -> None:
     with pytest.raises(ConfigurationError, match=says):
         CircuitBreaker(**settings)
-
-
-def test_the_layer_takes_a_breaker() -> None:
-    wrong: Any = 5
-    with pytest.raises(ConfigurationError, match="made once and passed"):
-        circuit_breaker(breaker=wrong)
 
 
 OUTCOMES = st.lists(st.tuples(st.sampled_from("sfx"), st.integers(0, 8)), max_size=120)

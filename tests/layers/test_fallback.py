@@ -69,6 +69,8 @@ async def test_the_first_that_answers_answers() -> None:
     first, second = Thing("a"), Thing("b")
     assert await fallback(first, second)("q", root()) == "a at run/alt-1"
     assert second.calls == 0
+    service = fallback(Thing("a", KeyError("x")), Thing("b"), when=lambda error: isinstance(error, KeyError))
+    assert await service("q", root()) == "b at run/alt-2"
 
 
 @pytest.mark.parametrize("failing", range(4))
@@ -111,11 +113,6 @@ async def test_signals_pass(error: Exception) -> None:
     with pytest.raises(type(error)):
         await fallback(Thing("a", error), second, when=lambda _: True)("q", root())
     assert second.calls == 0
-
-
-async def test_which_errors_count_can_be_said() -> None:
-    service = fallback(Thing("a", KeyError("x")), Thing("b"), when=lambda error: isinstance(error, KeyError))
-    assert await service("q", root()) == "b at run/alt-2"
 
 
 def test_facts_are_those_all_agree_on() -> None:

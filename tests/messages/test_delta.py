@@ -107,17 +107,16 @@ def test_thoughts_that_stand_apart_stay_apart(thoughts: tuple[Thinking, Thinking
     assert fold(*deltas_of(message)) == message
 
 
-def test_an_empty_text_does_not_cut_a_thought() -> None:
+def test_texts_and_thoughts_that_touch_become_one() -> None:
     assert fold(ThinkingDelta("a"), TextDelta(""), ThinkingDelta("b")) == assistant(Thinking("ab"))
-
-
-def test_neighbouring_texts_become_one() -> None:
     assert fold(*deltas_of(assistant("a", "b"))) == assistant("ab")
     assert fold(TextDelta("a"), WholePart(Image(url="x")), TextDelta("b")).parts == (
         Text("a"),
         Image(url="x"),
         Text("b"),
     )
+    reply = assistant("Well", Thinking("so", "signed"), Thinking(" then"))
+    assert fit(reply).parts == (Text("Well"), Thinking("so then"))
 
 
 @given(messages)
@@ -125,11 +124,6 @@ def test_what_fits_a_conversation_is_as_its_deltas_fold(message: Message) -> Non
     made = fit(message)
     assert refolded(made) == made
     assert fit(made) is made
-
-
-def test_thoughts_at_the_end_that_lose_their_proofs_are_one() -> None:
-    reply = assistant("Well", Thinking("so", "signed"), Thinking(" then"))
-    assert fit(reply).parts == (Text("Well"), Thinking("so then"))
 
 
 @pytest.mark.parametrize(

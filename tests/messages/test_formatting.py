@@ -12,11 +12,8 @@ from ziggurat.messages.parts import Image, Text, ToolCall, ToolResult
 from ziggurat.messages.usage import Usage
 
 
-def test_a_short_text_shows_what_a_terminal_would_obey() -> None:
+def test_a_text_is_one_line_of_a_given_width_and_hides_nothing() -> None:
     assert shortened("a\x1b]0;title\x07b\x9b1m\u202ec\td\r\ne") == "a\\u001b]0;title\\u0007b\\u009b1m\\u202ec d e"
-
-
-def test_a_text_is_one_line_of_a_given_width() -> None:
     assert shortened(" a\n b  c ") == "a b c"
     assert shortened("abcdef", 4) == "abc…"
 

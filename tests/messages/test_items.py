@@ -130,12 +130,11 @@ def test_nothing_is_no_history() -> None:
     assert told(HANDOFF) == []
 
 
-def test_an_assistant_message_after_calls_carries_them() -> None:
+def test_calls_wait_over_what_others_say_and_stand_at_the_end() -> None:
     assert told(call("a", "1"), call("b", "2"), said("assistant", "both")) == ["assistant:both+1+2"]
-
-
-def test_calls_wait_over_what_others_say() -> None:
     assert told(call("a", "1"), said("user", "hm"), said("assistant", "x")) == ["user:hm", "assistant:x+1"]
+    assert told(said("user", "hm"), call("a", "1"), call("b", "2")) == ["user:hm", "assistant:+1+2"]
+    assert told(call("a", "1"), HANDOFF, output(3, "1")) == ["tool:1=3", "assistant:+1"]
 
 
 def test_calls_before_an_output_stand_in_an_empty_message() -> None:
@@ -145,14 +144,6 @@ def test_calls_before_an_output_stand_in_an_empty_message() -> None:
         "tool:1=1",
         "tool:2=2",
     ]
-
-
-def test_calls_left_over_stand_at_the_end() -> None:
-    assert told(said("user", "hm"), call("a", "1"), call("b", "2")) == ["user:hm", "assistant:+1+2"]
-
-
-def test_a_handoff_between_a_call_and_its_output_puts_the_result_first() -> None:
-    assert told(call("a", "1"), HANDOFF, output(3, "1")) == ["tool:1=3", "assistant:+1"]
 
 
 def test_a_failed_output_says_so() -> None:

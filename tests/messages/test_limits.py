@@ -44,8 +44,10 @@ async def echo(x: str = "") -> str:
     return x
 
 
-def test_an_object_with_unique_keys_is_returned_as_it_is() -> None:
+def test_an_object_with_unique_keys_is_returned_and_the_first_repeated_key_is_named() -> None:
     assert unique_object([("b", 1), ("a", 2)]) == {"b": 1, "a": 2}
+    with pytest.raises(InvalidArguments, match=r"^b: "):
+        unique_object([("a", 1), ("b", 2), ("b", 3), ("a", 4)])
 
 
 @pytest.mark.parametrize("reader", [read, canonical])
@@ -54,11 +56,6 @@ def test_a_key_given_twice_is_refused_and_named(reader: type, key: str) -> None:
     with pytest.raises(InvalidArguments, match=f"{key[:60]}(\\.\\.\\.)?: given more than once") as refused:
         reader(f'{{"b": {{"{key}": 1, "c": 2, "{key}": 3}}}}')
     assert len(str(refused.value)) < 300
-
-
-def test_the_first_key_that_repeats_is_named() -> None:
-    with pytest.raises(InvalidArguments, match=r"^b: "):
-        unique_object([("a", 1), ("b", 2), ("b", 3), ("a", 4)])
 
 
 @pytest.mark.parametrize("text", ["x" * (MAX_ARGUMENTS + 1), b"x" * (MAX_ARGUMENTS + 1)])

@@ -33,9 +33,11 @@ def test_messages_are_made_from_text_and_parts() -> None:
     assert tool_message(result) == Message("tool", (result,))
 
 
-def test_what_is_not_said_is_not_written() -> None:
+def test_a_message_is_frozen_and_only_what_is_said_is_written() -> None:
     assert encode(user("x")) == b'{"role":"user","parts":[{"type":"text","text":"x"}]}'
     assert encode(assistant()) == b'{"role":"assistant"}'
+    with pytest.raises(AttributeError):
+        user("x").role = "system"  # type: ignore[misc]
 
 
 @pytest.mark.parametrize("wrong", [None, 3, b"x", ["x"], {"text": "x"}])
@@ -44,11 +46,6 @@ def test_anything_else_is_refused_with_what_to_pass(wrong: object) -> None:
         ConfigurationError, match=f"a user message is made of text and parts, got {type(wrong).__name__}"
     ):
         user(wrong)  # type: ignore[arg-type]
-
-
-def test_messages_are_frozen() -> None:
-    with pytest.raises(AttributeError):
-        user("x").role = "system"  # type: ignore[misc]
 
 
 def test_halves_of_characters_do_not_get_into_a_conversation() -> None:

@@ -91,9 +91,6 @@ def test_what_is_left_to_the_provider_is_not_written() -> None:
     assert encode(ModelSettings(temperature=0.0)) == b'{"temperature":0.0}'
     assert encode(ModelSettings()) == b"{}"
     assert encode(ToolSpec("now")) == b'{"name":"now","parameters":{"type":"object","properties":{}}}'
-
-
-def test_defaults_are_not_shared() -> None:
     ToolSpec("a").parameters["properties"]["x"] = {}
     assert ToolSpec("b").parameters == {"type": "object", "properties": {}}
 

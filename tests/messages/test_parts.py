@@ -57,14 +57,8 @@ def test_fingerprints_differ_as_arguments_do(one: dict[str, object], other: dict
 
 def test_a_fingerprint_tells_name_from_arguments() -> None:
     assert ToolCall("", "ab", "c").fingerprint() != ToolCall("", "a", "bc").fingerprint()
-
-
-def test_no_arguments_are_an_empty_object() -> None:
     assert ToolCall("id", "now", "").parsed() == {}
     assert ToolCall("id", "now", "").fingerprint() == ToolCall("id", "now", "{}").fingerprint()
-
-
-def test_large_integers_are_exact() -> None:
     call = tool_call("add", a=2**70 + 1)
     assert call.parsed() == {"a": 2**70 + 1}
     assert call.fingerprint() != tool_call("add", a=2**70).fingerprint()

@@ -48,28 +48,27 @@ def found(messages: Sequence[Message], policy: ValidationPolicy = STRICT) -> Vio
 def test_a_plain_conversation_is_valid() -> None:
     assert validate([]) is None
     assert validate([system("s"), user("q"), call("a"), result("a"), assistant("x"), user("q")]) is None
-
-
-def test_results_of_parallel_calls_are_no_repeats() -> None:
     messages = [user("q"), call("a", "b", "c"), result("a"), result("b"), result("c"), assistant("x")]
     assert codes(messages, EVERYTHING) == []
+    both = Message("tool", (ToolResult("a", "add"), ToolResult("b", "add")))
+    assert codes([user("q"), call("a", "b"), both], EVERYTHING) == []
 
 
-def test_the_model_must_not_begin() -> None:
+def test_a_user_begins() -> None:
     messages = [system("s"), assistant("x"), user("q")]
     assert found(messages) == Violation("AssistantBeforeUser", "message 1 is the model's; begin with a user's", (1,))
     assert codes(messages, ValidationPolicy(require_user_first=False)) == []
-
-
-def test_a_result_that_comes_first_is_not_the_models() -> None:
     assert codes([result("a"), user("q")]) == ["ToolBeforeAssistant"]
+    assert codes([system("s")]) == []
+    assert codes([system("s")], ValidationPolicy(require_user_present=True)) == ["NoUserMessage"]
 
 
-def test_every_pair_of_one_role_is_a_repeat() -> None:
+def test_roles_are_known_and_not_repeated() -> None:
     messages = [user("1"), user("2"), user("3"), assistant("x")]
     assert [violation.indices for violation in validate_all(messages)] == [(0, 1, 2), (1, 2)]
     assert codes(messages) == ["RepeatedRole", "RepeatedRole"]
     assert codes(messages, ValidationPolicy(allow_repeated_roles=True)) == []
+    assert "'narrator'" in found([user("q"), Message(cast(Role, "narrator"))]).message
 
 
 def test_the_systems_messages_come_first() -> None:
@@ -77,11 +76,6 @@ def test_the_systems_messages_come_first() -> None:
     assert found(messages).indices == (2,)
     assert codes(messages) == ["SystemNotFirst"]
     assert codes(messages, ValidationPolicy(allow_system_anywhere=True)) == []
-
-
-def test_a_user_may_be_required() -> None:
-    assert codes([system("s")]) == []
-    assert codes([system("s")], ValidationPolicy(require_user_present=True)) == ["NoUserMessage"]
 
 
 @pytest.mark.parametrize("role", ["developer", "function"])
@@ -104,28 +98,19 @@ def test_parts_stand_where_they_belong(misplaced: Message) -> None:
     assert "UnsupportedMessageType" in codes([misplaced])
 
 
-def test_an_unknown_role_is_named() -> None:
-    assert "'narrator'" in found([user("q"), Message(cast(Role, "narrator"))]).message
-
-
 def test_a_call_needs_a_result() -> None:
     messages = [user("q"), call("a", "b", "c"), result("a"), result("c"), assistant("x")]
     violation = found(messages)
     assert (violation.code, violation.indices, violation.ids) == ("MissingToolResponses", (1,), ("b",))
     assert codes(messages, ValidationPolicy(allow_dangling_tool_calls=True)) == []
-
-
-def test_calls_at_the_end_need_results_too() -> None:
     assert codes([user("q"), call("a")]) == ["MissingToolResponses"]
+    assert codes([user("q"), call("a"), user("q")], EVERYTHING) == ["MissingToolResponses"]
 
 
 def test_a_result_needs_a_call() -> None:
     messages = [user("q"), call("a"), result("a"), result("z")]
     assert (found(messages).code, found(messages).ids) == ("UnknownToolResponse", ("z",))
     assert codes(messages, ValidationPolicy(allow_unknown_tool_response=True)) == []
-
-
-def test_a_result_after_a_message_without_calls_has_no_call_at_all() -> None:
     messages = [user("q"), call("a"), result("a"), assistant("x"), result("a")]
     assert codes(messages) == ["ToolBeforeAssistant"]
     lax = ValidationPolicy(allow_unknown_tool_response=True, allow_duplicate_tool_response=True)
@@ -145,13 +130,10 @@ def test_results_come_in_the_order_of_their_calls() -> None:
     assert codes(messages, ValidationPolicy(enforce_tool_response_order=False)) == []
 
 
-def test_ids_are_told_apart_within_one_message_only() -> None:
+def test_ids_are_told_apart_within_one_message_and_are_not_empty() -> None:
     again = [user("q"), call("a"), result("a"), call("a"), result("a")]
     assert codes([user("q"), call("a", "a"), result("a")]) == ["DuplicateToolCallIdsInAssistant"]
     assert codes(again, EVERYTHING) == []
-
-
-def test_ids_are_not_empty() -> None:
     assert codes([user("q"), call("")]) == ["EmptyToolCallIdInAssistant"]
     assert codes([user("q"), call("a"), result("a"), result("")]) == ["EmptyToolMessageId"]
     assert codes([user("q"), call("a"), result("a"), Message("tool")]) == ["EmptyToolMessageId"]
@@ -166,25 +148,13 @@ def test_nothing_may_stand_between_a_call_and_its_results(between: Message) -> N
     assert (violation.code, violation.indices, violation.ids) == ("ToolResponsesNotContiguous", (1, 3), ("b",))
 
 
-def test_a_result_that_never_comes_is_missing_and_not_late() -> None:
-    assert codes([user("q"), call("a"), user("q")], EVERYTHING) == ["MissingToolResponses"]
-
-
-def test_one_message_may_hold_several_results() -> None:
-    both = Message("tool", (ToolResult("a", "add"), ToolResult("b", "add")))
-    assert codes([user("q"), call("a", "b"), both], EVERYTHING) == []
-
-
 PROVEN = Thinking("hm", signature="s")
 
 
-def test_a_proven_thought_must_be_followed_by_something() -> None:
+def test_a_proven_thought_stands_once_and_is_followed_by_something() -> None:
     assert codes([user("q"), assistant("x", PROVEN)], SENDABLE) == ["DanglingReasoning"]
     assert codes([user("q"), assistant("x", PROVEN)]) == []
     assert codes([user("q"), assistant(Thinking("hm"))], SENDABLE) == []
-
-
-def test_a_proven_thought_stands_once() -> None:
     named = Thinking("hm", id="rs_1")
     assert codes([assistant(PROVEN, PROVEN, "x")], SENDABLE) == ["DuplicateReasoning"]
     assert codes([assistant(named, "x"), user("q"), assistant(named, "y")], SENDABLE) == ["DuplicateReasoning"]

@@ -35,11 +35,8 @@ def in_pieces(secrets: Secrets, pieces: list[str]) -> str:
     return "".join(map(incoming.push, pieces)) + incoming.flush()
 
 
-def test_secrets_are_masked_and_nothing_else() -> None:
+def test_secrets_are_masked_and_nothing_else_however_it_is_cut() -> None:
     assert ALL.masked(TEXT) == MASKED
-
-
-def test_every_cut_gives_the_same() -> None:
     for cut in range(len(TEXT) + 1):
         assert in_pieces(ALL, [TEXT[:cut], TEXT[cut:]]) == MASKED
     assert in_pieces(ALL, list(TEXT)) == MASKED

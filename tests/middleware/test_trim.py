@@ -29,9 +29,11 @@ def texts(messages: list[Message]) -> list[str]:
     return [message.text or message.role for message in messages]
 
 
-def test_the_last_messages_and_all_of_the_systems_are_seen() -> None:
+def test_the_last_and_the_first_messages_and_all_of_the_systems_are_seen() -> None:
     assert texts(Trim(last=2).view(TALK)) == ["Be kind.", "three"]
     assert Trim(last=100).view(TALK) == TALK
+    assert texts(Trim(first=1, last=1).view(TALK)) == ["Be kind.", "one", "three"]
+    assert Trim(first=6, last=6).view(TALK) == TALK
 
 
 def test_calls_and_results_go_together() -> None:
@@ -46,11 +48,6 @@ def test_what_must_be_answered_now_is_seen_whatever_the_bound() -> None:
         assert texts(Trim(last=last).view(TALK[:7])) == ["Be kind.", "two", "assistant", "tool", "tool"]
     assert texts(Trim(first=1, last=1).view(TALK[:7])) == ["Be kind.", "one", "two", "assistant", "tool", "tool"]
     assert texts(Trim(tokens=1).view(TALK)) == ["Be kind.", "three"]
-
-
-def test_the_first_messages_may_be_seen_too() -> None:
-    assert texts(Trim(first=1, last=1).view(TALK)) == ["Be kind.", "one", "three"]
-    assert Trim(first=6, last=6).view(TALK) == TALK
 
 
 def test_as_many_are_seen_as_fit() -> None:

@@ -37,7 +37,7 @@ def heard_from(model: ScriptedModel) -> tuple[ModelResponse | BaseException, lis
     return response, [event for event in heard if isinstance(event, Delta)]
 
 
-def test_replies_in_order_then_a_clear_error() -> None:
+def test_replies_in_order_then_always_or_a_clear_error() -> None:
     model = ScriptedModel("one", tool_call("add", a=1), name="it")
     assert ask(model).text == "one"
     assert ask(model, "again").finish == "tool_calls"
@@ -45,9 +45,6 @@ def test_replies_in_order_then_a_clear_error() -> None:
         ask(model)
     assert [call.messages[0].text for call in model.calls] == ["hello", "again", "hello"]
     assert model.last is model.calls[-1]
-
-
-def test_always_comes_after_the_replies() -> None:
     model = ScriptedModel("first", always="same")
     assert [ask(model).text for _ in range(4)] == ["first", "same", "same", "same"]
 
@@ -136,12 +133,9 @@ def test_messages_come_word_by_word() -> None:
     assert [event.delta for event in heard] == [TextDelta(word) for word in ("one", " two", "  three", " ")]
 
 
-def test_calls_of_one_reply_have_ids_of_their_own() -> None:
+def test_calls_have_ids_of_their_own_and_usage_is_that_of_the_reply() -> None:
     response = ask(ScriptedModel([tool_call("f"), tool_call("f"), ToolCall("mine", "f")]))
     assert [call.id for call in response.tool_calls] == ["call", "call-2", "mine"]
-
-
-def test_usage_in_a_script_is_that_of_the_reply() -> None:
     assert ask(ScriptedModel(["x", Usage(output=3, requests=1)])).usage == Usage(output=3, requests=1)
 
 
@@ -178,29 +172,29 @@ async def test_calls_made_at_once_take_replies_in_order() -> None:
 
 
 @pytest.mark.parametrize(
-    ("replies", "settings", "message"),
+    ("replies", "settings", "told"),
     [
-        ((), {}, "ScriptedModel needs replies"),
-        ((7,), {}, r"ScriptedModel\(\*replies\) is a text, a Message, .*; got 7"),
-        (("a", []), {}, r"reply 2 .* is \[\]"),
-        ((["a", 7],), {}, r"a list of pieces, .*; got 7 among them"),
-        ((user("x"),), {}, "a message of the role 'user'"),
-        ((), {"rules": ["weather"]}, "each item a pair of a condition, .*; got 'weather' among them"),
-        ((), {"rules": [("weather", None)]}, "got .'weather', None. among them"),
+        ((), {}, "replies"),
+        ((7,), {}, "got 7"),
+        (("a", []), {}, "reply 2"),
+        ((["a", 7],), {}, "got 7"),
+        ((user("x"),), {}, "user"),
+        ((), {"rules": ["weather"]}, "rules"),
+        ((), {"rules": [("weather", None)]}, "None"),
         ((int,), {}, "reply 1"),
         (("a",), {"name": ""}, "name"),
-        (("a",), {"rules": None}, r"rules=...\) is a list, each item a pair of .*; got None"),
-        (("a",), {"rules": {"weather": "rain"}}, r"rules=...\) is a list, each item a pair of"),
-        (("a",), {"usage": None}, r"usage=...\) is a Usage; got None"),
-        (("a",), {"per_run": "no"}, r"per_run=...\) is True or False; got 'no'"),
-        (("a",), {"window": True}, r"window=...\) is a whole number of at least 1 or None"),
-        (("a",), {"output_modes": 3}, r"output_modes=...\) is a list, .*, best first; got 3"),
+        (("a",), {"rules": None}, "rules"),
+        (("a",), {"rules": {"weather": "rain"}}, "rules"),
+        (("a",), {"usage": None}, "usage"),
+        (("a",), {"per_run": "no"}, "per_run"),
+        (("a",), {"window": True}, "window"),
+        (("a",), {"output_modes": 3}, "output_modes"),
     ],
 )
 def test_impossible_scripts_are_refused_at_once(
-    replies: tuple[object, ...], settings: dict[str, object], message: str
+    replies: tuple[object, ...], settings: dict[str, object], told: str
 ) -> None:
-    with pytest.raises(ConfigurationError, match=message):
+    with pytest.raises(ConfigurationError, match=told):
         ScriptedModel(*replies, **settings)  # type: ignore[arg-type]
 
 

@@ -21,11 +21,8 @@ async def test_it_fails_on_these_calls_only(numbers: tuple[int, ...]) -> None:
     assert service.calls == 4
 
 
-def test_facts_stay_reachable() -> None:
+def test_calls_are_counted_from_one_and_facts_stay_reachable() -> None:
     assert name_of(fail_on(echo, 1)) == "echo"
-
-
-def test_calls_are_counted_from_one() -> None:
     with pytest.raises(ConfigurationError, match="numbers"):
         fail_on(echo, 0)
     with pytest.raises(ConfigurationError, match="numbers"):

@@ -89,16 +89,13 @@ def test_a_docstring_of_parameters_alone(text: str) -> None:
     assert parse(text) == Docstring("", {"x": "The x."})
 
 
-def test_google_names_with_types_and_stars() -> None:
+def test_names_with_types_and_stars_and_names_that_share_a_line() -> None:
     assert parse(GOOGLE).parameters == {
         "city": "Name of the city, in English: or not.",
         "days": "How many days ahead.",
         "where": "A place.",
         "rest": "Anything else.",
     }
-
-
-def test_numpy_names_that_share_a_line() -> None:
     assert parse(NUMPY).parameters["hours"] == "How many days ahead."
 
 

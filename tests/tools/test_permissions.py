@@ -124,13 +124,10 @@ def test_every_check_is_written_down() -> None:
     assert repr(log) == "PermissionLog(checks=4, denials=2)"
 
 
-def test_an_audit_alone_denies_nothing() -> None:
+def test_an_audit_denies_nothing_and_is_bounded() -> None:
     log = PermissionLog()
     assert _ran(_agent("fetch", "look"), environment=Environment(permission_log=log)) == ("fetched", "looked")
     assert [(entry.tool, entry.allowed) for entry in log] == [("fetch", True), ("look", True)]
-
-
-def test_an_audit_is_bounded() -> None:
     log = PermissionLog(2)
     _ran(_agent("fetch", "add", "fetch"), grants=[], environment=Environment(permission_log=log))
     assert [entry.tool for entry in log] == ["add", "fetch"]

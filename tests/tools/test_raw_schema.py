@@ -56,6 +56,10 @@ def test_arguments_that_fit_come_as_they_are() -> None:
     assert _tool(TRIP).arguments.decode('{"kind": "boat", "days": 3}') == {"arguments": {"kind": "boat", "days": 3}}
     assert _tool({"type": "object"}).arguments.decode(" ") == {"arguments": {}}
     assert _tool({}).arguments.decode('{"any": 1}') == {"arguments": {"any": 1}}
+    assert _said(_tool(TRIP), '{"kind": "boat", "days": "3"}') == ["days: expected an integer, got '3'"]
+    assert _said(_tool(TRIP), '{"kind": "boat", "days": null}') == ["days: expected an integer, got null"]
+    assert _said(_tool(TRIP), "null") == ["the arguments must be a JSON object, got null"]
+    assert _said(_tool({"minProperties": 1}), "{}") == ["arguments: expected at least 1 names, got 0"]
 
 
 def test_every_problem_is_told_at_once_with_its_path() -> None:
@@ -67,12 +71,6 @@ def test_every_problem_is_told_at_once_with_its_path() -> None:
         "legs[1].seats: expected an integer, got 1.5",
         "legs[1].to: missing (required)",
     ]
-
-
-def test_nothing_is_mended() -> None:
-    assert _said(_tool(TRIP), '{"kind": "boat", "days": "3"}') == ["days: expected an integer, got '3'"]
-    assert _said(_tool(TRIP), '{"kind": "boat", "days": null}') == ["days: expected an integer, got null"]
-    assert _said(_tool(TRIP), "null") == ["the arguments must be a JSON object, got null"]
 
 
 def test_typed_and_raw_tools_say_the_same() -> None:
@@ -150,10 +148,6 @@ def test_typed_and_raw_tools_say_the_same() -> None:
 )
 def test_each_keyword_has_its_words(schema: Any, value: Any, said: str) -> None:
     assert _said(_tool({"properties": {"x": schema}}), json.dumps({"x": value})) == [said]
-
-
-def test_the_whole_is_called_arguments() -> None:
-    assert _said(_tool({"minProperties": 1}), "{}") == ["arguments: expected at least 1 names, got 0"]
 
 
 def test_problems_are_bounded_in_number_and_length_and_never_echo_what_is_huge() -> None:

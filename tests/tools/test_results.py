@@ -141,23 +141,20 @@ def test_what_is_no_number_in_json_is_null(number: float) -> None:
         _fit(result)
 
 
-def test_parts_are_kept() -> None:
+def test_parts_are_kept_and_texts_among_them_are_parts() -> None:
     image = Image(b"\x89PNG")
     assert result_of(image, CALL).content == (image,)
     assert result_of([Text("see"), image], CALL).content == (Text("see"), image)
     assert result_of((File(b"x", name="a"),), CALL).content == (File(b"x", name="a"),)
     assert result_of(Text("only"), CALL).text == "only"
     _fit(result_of([Text("see"), image], CALL))
+    assert result_of(["a", Image(b"x"), "b"], CALL).content == (Text("a"), Image(b"x"), Text("b"))
 
 
 def test_a_result_of_its_own_is_given_the_ids_of_the_call() -> None:
     result = result_of(ToolResult("other", "other", "text", "transient", "elsewhere"), CALL)
     assert result == ToolResult("call-1", "fetch", "text", "transient", "elsewhere")
     assert result_of(ToolResult("", "", "text"), CALL).origin == "fetch"
-
-
-def test_texts_among_parts_are_parts() -> None:
-    assert result_of(["a", Image(b"x"), "b"], CALL).content == (Text("a"), Image(b"x"), Text("b"))
 
 
 @pytest.mark.parametrize(
@@ -384,9 +381,6 @@ def test_the_text_of_an_error_names_its_type_unless_it_is_ours() -> None:
     assert text_of_error(ValueError()) == "ValueError"
     assert text_of_error(ToolError("bad")) == "bad"
     assert text_of_error(Denied("")) == "Denied"
-
-
-def test_the_text_of_a_group_of_errors_tells_each() -> None:
     inner = ExceptionGroup("deeper", [KeyError("k")])
     group = ExceptionGroup("two", [ValueError("a"), inner])
     assert text_of_error(group) == (

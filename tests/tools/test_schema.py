@@ -118,10 +118,12 @@ def test_schema_of_plain_types(annotation: object, expected: dict[str, object]) 
     assert schema_of(annotation) == expected
 
 
-def test_tuple_has_a_schema_per_place() -> None:
+def test_a_tuple_has_a_schema_per_place_also_a_named_one() -> None:
     schema = schema_of(tuple[int, str])
     assert schema["prefixItems"] == [{"type": "integer"}, {"type": "string"}]
     assert (schema["minItems"], schema["maxItems"], schema["items"]) == (2, 2, False)
+    schema = schema_of(Pair)
+    assert schema["prefixItems"] == [{"type": "integer"}, {"type": "string", "default": "r"}]
 
 
 @pytest.mark.parametrize(
@@ -148,11 +150,6 @@ def test_classes_are_written_in_place(annotation: type, properties: dict[str, ob
     assert "$defs" not in schema
 
 
-def test_named_tuple_is_an_array() -> None:
-    schema = schema_of(Pair)
-    assert schema["prefixItems"] == [{"type": "integer"}, {"type": "string", "default": "r"}]
-
-
 def test_a_definition_used_twice_is_written_twice() -> None:
     schema = schema_of(Trip)
     place = schema_of(Place)
@@ -172,11 +169,8 @@ def test_recursive_schema_accepts_and_refuses() -> None:
     assert not validator.is_valid({"value": 1, "children": [{"value": "x"}]})
 
 
-def test_union_the_decoder_refuses_still_has_a_schema() -> None:
+def test_a_property_called_title_and_a_union_have_a_schema() -> None:
     assert schema_of(Place | Point) == {"anyOf": [schema_of(Place), schema_of(Point)]}
-
-
-def test_property_called_title_survives() -> None:
     assert "title" in schema_of(Place)["properties"]  # type: ignore[operator]
 
 

@@ -51,10 +51,12 @@ def test_signature_of_a_function() -> None:
     }
 
 
-def test_name_and_description_can_be_given() -> None:
+def test_a_name_can_be_given_and_a_partial_fixes_arguments() -> None:
     found = Signature.of(weather, name="forecast", description="Look ahead.")
     assert (found.name, found.description) == ("forecast", "Look ahead.")
     assert "description" in found.parameters["properties"]["city"]  # type: ignore[index]
+    found = Signature.of(functools.partial(weather, days=2))
+    assert problem(found, '{"city": "Rome", "days": 99}') == "days: unknown parameter, the tool takes city"
 
 
 def test_a_description_in_the_annotation_wins() -> None:
@@ -123,11 +125,6 @@ def test_every_kind_of_callable(function: Callable[..., object], name: str, keys
     found = Signature.of(function)
     assert (found.name, found.is_async) == (name, is_async)
     assert list(found.parameters["properties"]) == keys  # type: ignore[call-overload]
-
-
-def test_what_a_partial_fixed_is_out_of_reach() -> None:
-    found = Signature.of(functools.partial(weather, days=2))
-    assert problem(found, '{"city": "Rome", "days": 99}') == "days: unknown parameter, the tool takes city"
 
 
 def test_types_are_inferred_from_defaults() -> None:
@@ -272,19 +269,10 @@ def test_no_arguments_at_all(arguments: str | bytes) -> None:
     assert problem(taking(int), arguments) == "value: missing (required)"
 
 
-def test_arguments_wrapped_in_a_text() -> None:
+def test_arguments_may_be_wrapped_null_or_left_out() -> None:
     assert Signature.of(weather).decode('"{\\"city\\": \\"Rome\\"}"') == {"city": "Rome"}
-
-
-def test_null_for_a_parameter_with_a_default_is_left_out() -> None:
     assert Signature.of(weather).decode('{"city": "Rome", "days": null}') == {"city": "Rome"}
-
-
-def test_defaults_are_left_to_the_function() -> None:
     assert Signature.of(weather).decode('{"city": "Rome"}') == {"city": "Rome"}
-
-
-def test_bytes_and_text_are_the_same() -> None:
     text = '{"city": "Zürich: Höngg", "days": 2}'
     assert Signature.of(weather).decode(text) == Signature.of(weather).decode(text.encode())
 

@@ -73,15 +73,12 @@ def test_references_within_the_schema_are_followed() -> None:
     assert anchored.problems([1, "x"]) == ["[1]: expected an integer, got 'x'"]
 
 
-def test_the_dialect_is_the_one_that_is_named() -> None:
+def test_the_dialect_is_the_one_that_is_named_and_formats_are_notes() -> None:
     tuples = {"items": [{"type": "integer"}], "additionalItems": False}
     old = SchemaValidator({"$schema": "http://json-schema.org/draft-07/schema#", **tuples})
     assert old.problems([1, 2]) == ["arguments: expected at most 1 items, got 2"]
     with pytest.raises(ConfigurationError, match="items: "):
         SchemaValidator(tuples)
-
-
-def test_formats_are_notes() -> None:
     for dialect in ("http://json-schema.org/draft-07/schema#", "https://json-schema.org/draft/2020-12/schema"):
         assert SchemaValidator({"$schema": dialect, "format": "email"}).problems("nobody") == []
 

@@ -29,13 +29,10 @@ def read(made: dict[str, Any]) -> ModelResponse:
     return from_wire(written(made), DIALECT)
 
 
-def test_text() -> None:
+def test_texts_in_a_row_are_one_part() -> None:
     response = read(reply(TEXT))
     assert response.text == TEXT["text"]
     assert (response.finish, response.model, response.id, response.raw) == ("stop", "claude-sonnet-4-5", "msg_1", None)
-
-
-def test_texts_in_a_row_are_one_part() -> None:
     assert read(reply(TEXT, {"type": "text", "text": ""}, TEXT)).message.parts == (Text(TEXT["text"] * 2),)
 
 
@@ -44,9 +41,6 @@ def test_calls_keep_their_arguments_as_they_were_written() -> None:
         b'"content":[]', b'"content":[{"type": "tool_use", "id": "a", "name": "f", "input": {"x" : 1.50}}]'
     )
     assert from_wire(body, DIALECT).tool_calls == (ToolCall("a", "f", '{"x" : 1.50}'),)
-
-
-def test_a_call_without_input_has_an_empty_object() -> None:
     calls = read(reply({"type": "tool_use", "id": "a", "name": "f"}, OTHER_CALL, stop="tool_use")).tool_calls
     assert [call.arguments for call in calls] == ["{}", "{}"]
 
@@ -58,15 +52,12 @@ def test_thoughts_keep_text_signature_and_order() -> None:
     assert isinstance(parts[2], ToolCall)
 
 
-def test_blocks_of_the_providers_own_are_kept_whole() -> None:
+def test_blocks_of_any_kind_are_kept_whole() -> None:
     parts = read(reply(SEARCH, FOUND, TEXT)).message.parts
     kept = [part for part in parts if isinstance(part, Thinking)]
     assert [part.id for part in kept] == ["anthropic:server_tool_use", "anthropic:web_search_tool_result"]
     assert [json.loads(part.redacted or "") for part in kept] == [SEARCH, FOUND]
     assert not read(reply(SEARCH, FOUND, TEXT)).message.thinking
-
-
-def test_a_block_of_a_kind_that_is_not_known_yet() -> None:
     strange = {"type": "hologram", "text": {"deep": [1]}, "id": 7}
     parts = read(reply(strange, TEXT)).message.parts
     assert isinstance(parts[0], Thinking)
@@ -113,7 +104,7 @@ def test_details_of_the_end() -> None:
     assert read(made).raw == {"stop_reason": "refusal", "stop_details": details, "container": {"id": "c"}}
 
 
-def test_input_includes_what_was_cached() -> None:
+def test_input_includes_what_was_cached_and_unknown_usage_is_unknown() -> None:
     usage = {
         "input_tokens": 5,
         "output_tokens": 7,
@@ -122,9 +113,6 @@ def test_input_includes_what_was_cached() -> None:
         "output_tokens_details": {"thinking_tokens": 3},
     }
     assert read(reply(TEXT, usage=usage)).usage == Usage(1105, 7, 1000, 100, 3, 1)
-
-
-def test_usage_that_is_not_told_is_unknown() -> None:
     made = reply(TEXT)
     del made["usage"]
     assert read(made).usage == Usage(requests=1)

@@ -38,8 +38,13 @@ def content_of(message: Message) -> list[Any]:
     return blocks
 
 
-def test_a_question() -> None:
+def test_a_question_with_system_messages() -> None:
     assert body_of(HELLO)["messages"] == [{"role": "user", "content": [{"type": "text", "text": "Hello"}]}]
+    body = body_of(system("Be brief."), HELLO, system("Now in German."), instructions="You are a poet.")
+    assert body["system"] == [{"type": "text", "text": "You are a poet."}, {"type": "text", "text": "Be brief."}]
+    assert [block["text"] for block in body["messages"][0]["content"]] == ["Hello", "Now in German."]
+    assert body_of(HELLO, instructions="You are a poet.")["system"] == "You are a poet."
+    assert "system" not in body_of(HELLO, instructions=" \n")
 
 
 def test_messages_of_one_side_are_one_message() -> None:
@@ -63,14 +68,6 @@ def test_messages_of_one_side_are_one_message() -> None:
         {"type": "text", "text": "You repeat yourself."},
         {"type": "text", "text": "Go on"},
     ]
-
-
-def test_system_messages() -> None:
-    body = body_of(system("Be brief."), HELLO, system("Now in German."), instructions="You are a poet.")
-    assert body["system"] == [{"type": "text", "text": "You are a poet."}, {"type": "text", "text": "Be brief."}]
-    assert [block["text"] for block in body["messages"][0]["content"]] == ["Hello", "Now in German."]
-    assert body_of(HELLO, instructions="You are a poet.")["system"] == "You are a poet."
-    assert "system" not in body_of(HELLO, instructions=" \n")
 
 
 def test_system_messages_in_the_midst_where_the_model_takes_them() -> None:
@@ -146,18 +143,10 @@ def test_arguments_that_are_no_object_stand_in_one(arguments: str) -> None:
     assert content_of(assistant(ToolCall("a", "f", arguments)))[0]["input"] == {"invalid_arguments": arguments}
 
 
-def test_ids_of_other_providers() -> None:
+def test_ids_and_thoughts_of_other_providers() -> None:
     sent = body_of(HELLO, assistant(ToolCall("functions.f:0", "f")), tool_message(ToolResult("functions.f:0", "f", "")))
     assert sent["messages"][1]["content"][0]["id"] == "functions_f_0"
     assert sent["messages"][2]["content"][0]["tool_use_id"] == "functions_f_0"
-
-
-def test_empty_texts_and_messages_are_left_out() -> None:
-    sent = body_of(HELLO, assistant(""), user(" \n", "Still there?"), assistant("Yes."))["messages"]
-    assert [len(message["content"]) for message in sent] == [2, 1]
-
-
-def test_thoughts_of_other_providers_are_left_out() -> None:
     foreign = (
         Thinking("unsigned"),
         Thinking("x", "signature", None, "rs_1"),
@@ -166,7 +155,9 @@ def test_thoughts_of_other_providers_are_left_out() -> None:
     assert content_of(assistant(*foreign, "Hi")) == [{"type": "text", "text": "Hi"}]
 
 
-def test_a_reply_that_ends_in_thoughts() -> None:
+def test_empty_messages_and_thoughts_at_the_end() -> None:
+    sent = body_of(HELLO, assistant(""), user(" \n", "Still there?"), assistant("Yes."))["messages"]
+    assert [len(message["content"]) for message in sent] == [2, 1]
     assert len(body_of(HELLO, assistant(Thinking("only", "sig")))["messages"]) == 1
     assert [block["type"] for block in content_of(assistant("Hi", Thinking("more", "sig")))] == ["text"]
 

@@ -73,14 +73,11 @@ def test_usage_is_replaced_never_added() -> None:
     assert read_all(events)[0].usage == Usage(16, 50, 4, requests=1)
 
 
-def test_calls_without_arguments() -> None:
+def test_arguments_may_come_with_the_beginning_of_a_call_or_not_at_all() -> None:
     response, deltas = read_all(events_of(reply(OTHER_CALL, CALL, stop="tool_use")))
     assert [call.arguments for call in response.tool_calls] == ["{}", compact(CALL["input"])]
     assert response.finish == "tool_calls"
     assert deltas
-
-
-def test_arguments_that_came_with_the_beginning_of_a_call() -> None:
     events = [
         event("message_start", message=reply()),
         event("content_block_start", index=0, content_block=CALL),
@@ -101,7 +98,7 @@ def test_a_call_that_was_cut_by_the_limit_is_not_to_be_run(call: dict[str, Any])
     assert response.raw["stop_reason"] == "max_tokens"
 
 
-def test_signature_after_its_thought_and_in_the_beginning() -> None:
+def test_signatures_stand_with_their_thoughts() -> None:
     events = [
         event("content_block_start", index=0, content_block=THINKING),
         event("content_block_delta", index=0, delta={"type": "thinking_delta", "thinking": " More."}),
@@ -109,9 +106,6 @@ def test_signature_after_its_thought_and_in_the_beginning() -> None:
     ]
     parts = read_all(events)[0].message.parts
     assert parts == (Thinking(THINKING["thinking"] + " More.", THINKING["signature"]),)
-
-
-def test_a_thought_of_nothing_but_a_signature() -> None:
     made = reply({"type": "thinking", "thinking": "", "signature": "sig"}, TEXT)
     assert read_all(events_of(made))[0].message.parts == (Thinking("", "sig"), Text(TEXT["text"]))
 
@@ -141,9 +135,14 @@ def test_numbers_that_no_decoder_takes() -> None:
     assert response.message.parts == (Thinking(redacted='{"type":"odd","size":1e400}', id="anthropic:odd"),)
 
 
-def test_another_model_goes_on() -> None:
+def test_other_models_faults_and_later_events() -> None:
     fallback = {"type": "fallback", "from": {"model": "a"}, "to": {"model": "claude-b"}}
     assert read_all(events_of(reply(fallback, TEXT)))[0].model == "claude-b"
+    with pytest.raises(ModelError):
+        Reader(DIALECT).push(ServerEvent("error", "upstream is gone"))
+    events = events_of(reply(TEXT))
+    response, _ = read_all([*events, *events_of(reply({"type": "text", "text": "more"}, CALL, stop="tool_use"))])
+    assert (response.text, response.finish, response.tool_calls) == (TEXT["text"], "stop", ())
 
 
 @pytest.mark.parametrize(
@@ -198,17 +197,6 @@ def test_an_error_in_the_midst() -> None:
     assert isinstance(caught.value.partial, Message)
     assert caught.value.partial.text
     assert caught.value.usage == Usage(10, None, requests=1)
-
-
-def test_an_error_that_is_no_json() -> None:
-    with pytest.raises(ModelError):
-        Reader(DIALECT).push(ServerEvent("error", "upstream is gone"))
-
-
-def test_what_follows_the_end_does_not_count() -> None:
-    events = events_of(reply(TEXT))
-    response, _ = read_all([*events, *events_of(reply({"type": "text", "text": "more"}, CALL, stop="tool_use"))])
-    assert (response.text, response.finish, response.tool_calls) == (TEXT["text"], "stop", ())
 
 
 def test_blocks_without_an_end() -> None:

@@ -22,15 +22,12 @@ def sent(
     return body_of(HELLO, model=model, tools=tools, output=output, settings=ModelSettings(**settings))
 
 
-def test_the_least() -> None:
+def test_a_question_plain_or_streamed() -> None:
     assert sent() == {
         "model": BUDGET,
         "max_tokens": 16000,
         "messages": [{"role": "user", "content": [{"type": "text", "text": "Hello"}]}],
     }
-
-
-def test_a_stream_is_asked_for() -> None:
     assert body_of(HELLO, stream=True)["stream"] is True
 
 
@@ -73,9 +70,6 @@ def test_settings() -> None:
     body = sent("claude-sonnet-4-0", temperature=1.5, top_p=0.5, stop=("END",), seed=7)
     assert (body["temperature"], body["top_p"], body["stop_sequences"]) == (1.0, 0.5, ["END"])
     assert "seed" not in body
-
-
-def test_settings_that_newer_models_refuse() -> None:
     assert "top_p" not in sent(BUDGET, temperature=0.0, top_p=0.5)
     assert sent(BUDGET, top_p=0.5)["top_p"] == 0.5
     assert not {"temperature", "top_p"} & set(sent(NEWEST, temperature=0.0, top_p=0.5))
@@ -89,18 +83,12 @@ def test_thinking_by_budget(wanted: str, budget: int) -> None:
     assert not {"temperature", "top_p", "output_config"} & set(body)
 
 
-def test_a_budget_leaves_room_for_the_answer() -> None:
+def test_thinking_by_effort_budget_or_none() -> None:
     assert sent(reasoning="high", max_tokens=4000)["thinking"]["budget_tokens"] == 3000
     assert "thinking" not in sent(reasoning="high", max_tokens=1000)
-
-
-def test_thinking_by_effort() -> None:
     body = sent(EFFORT, reasoning="minimal", top_p=0.97)
     assert body["thinking"] == {"type": "adaptive", "display": "summarized"}
     assert (body["output_config"], body["max_tokens"], body["top_p"]) == ({"effort": "low"}, 32000, 0.97)
-
-
-def test_no_thinking() -> None:
     assert sent(reasoning="none")["thinking"] == {"type": "disabled"}
     assert "thinking" not in sent(OLD, reasoning="none")
     assert "thinking" not in sent(OLD, reasoning="high")
@@ -124,9 +112,6 @@ def test_output_by_a_tool() -> None:
     assert beside["tool_choice"] == {"type": "any", "disable_parallel_tool_use": True}
     named = sent(OLD, output=OutputSchema("Place", SCHEMA), tools=(TOOL,), tool_choice="weather")
     assert named["tool_choice"] == {"type": "tool", "name": "weather"}
-
-
-def test_an_open_schema_goes_by_a_tool() -> None:
     body = sent(output=OutputSchema("Map", {"type": "object", "additionalProperties": {"type": "integer"}}))
     assert "output_config" not in body
     assert body["tools"][0]["name"] == "final_answer"

@@ -102,6 +102,8 @@ def test_texts_say_who_what_and_how_to_mend_it() -> None:
         "anthropic answered 401 (authentication_error): invalid x-api-key - check the key in ANTHROPIC_API_KEY"
     )
     assert "moved to https://elsewhere" in str(failure(308, {"location": "https://elsewhere"}, b"", OPENAI))
+    body = {"error": {"code": 429, "message": "Provider returned error", "metadata": {"raw": "upstream is full"}}}
+    assert "Provider returned error: upstream is full" in str(failure_of(body, OPENAI))
 
 
 BODIES = [
@@ -123,11 +125,6 @@ def test_web_pages_lose_their_tags() -> None:
     assert readable(page) == "502 Bad Gateway cloud & sky"
     assert len(str(failure(502, {}, b"<html>" + b"word " * 10_000, OPENAI))) < 400
     assert readable(b"<html>" + b"<" * 60_000) is not None  # and soon
-
-
-def test_a_broker_tells_what_the_provider_behind_it_said() -> None:
-    body = {"error": {"code": 429, "message": "Provider returned error", "metadata": {"raw": "upstream is full"}}}
-    assert "Provider returned error: upstream is full" in str(failure_of(body, OPENAI))
 
 
 @pytest.mark.parametrize(

@@ -52,30 +52,18 @@ def test_a_value_is_copied_or_missing(text: str, schema: dict[str, Any], value: 
     assert copied == (Copied({}, ("x",)) if value is None else Copied({"x": value}, ()))
 
 
-def test_optional_fields_need_a_literal_value() -> None:
+def test_what_the_request_states_is_copied_once() -> None:
     properties = {"city": S, "days": WHOLE, "unit": {"enum": ["c", "f"]}, "note": S, "wet": {"type": "boolean"}}
     assert _copy("Rain in Oslo?", properties, ["city"]).values == {"city": "Oslo"}
     assert _copy("Oslo for 3 days in f", properties, ["city"]).values == {"city": "Oslo", "days": 3, "unit": "f"}
-
-
-def test_required_numbers_come_before_optional_ones() -> None:
     assert _copy("Give 7", {"first": WHOLE, "second": WHOLE}, ["second"]).values == {"second": 7}
-
-
-def test_a_part_of_the_request_is_one_value_only() -> None:
     copied = _copy("Tell Maria hello", {"to": S, "about": S, "more": S})
     assert len(set(copied.values.values())) == len(copied.values)
     assert _copy("Maria", {"to": S, "about": S}).missing != ()
-
-
-def test_what_is_recognised_is_stated_literally() -> None:
     properties = {"person": S, "age": WHOLE, "unit": {"enum": ["c", "f"]}, "wet": {"type": "boolean"}}
     fields = fields_of({"properties": properties, "required": list(properties)})
     found = Copier("Tell Maria that 7 is the age, in f", fields, EMBED).recognised()
     assert found == Copied({"age": 7, "unit": "f"}, ("person", "wet"))
-
-
-def test_words_of_the_tool_are_seldom_values() -> None:
     assert _copy("water the rose bed", {"which": S}, purpose="Water a bed.").values == {"which": "rose"}
 
 

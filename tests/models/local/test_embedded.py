@@ -55,12 +55,9 @@ def test_a_call() -> None:
     assert reply.tool_calls == (ToolCall("call-1", "weather", '{"city":"Paris"}'),)
 
 
-def test_the_answer_is_a_sentence_with_the_result() -> None:
+def test_an_answer_is_made_of_all_results() -> None:
     reply = _ask(*_answered("What is 12 * 12?", "calculator", '{"expression":"12 * 12"}', "144"))
     assert reply.text == "The answer is 144."
-
-
-def test_all_results_are_in_the_answer() -> None:
     calls = (ToolCall("call-1", "weather", "{}"), ToolCall("call-2", "calculator", "{}"))
     results = [
         tool_message(ToolResult(call.id, call.name, content))
@@ -88,15 +85,12 @@ async def test_without_tools_the_demo_says_what_it_is(caplog: pytest.LogCaptureF
     assert "demo" in caplog.text
 
 
-def test_a_tool_that_must_be_called_gets_no_invented_arguments() -> None:
+def test_a_tool_that_must_be_called_exists_and_gets_no_invented_arguments() -> None:
     found = _ask(user("weather Paris"), settings=ModelSettings(tool_choice="weather"))
     assert found.tool_calls == (ToolCall("call-1", "weather", '{"city":"Paris"}'),)
     reply = _ask(user("Good morning"), settings=ModelSettings(tool_choice="calculator"))
     assert reply.tool_calls == ()
     assert "found none for 'expression' of calculator" in reply.text
-
-
-def test_a_tool_that_does_not_exist_cannot_be_insisted_on() -> None:
     with pytest.raises(ConfigurationError, match="wheather"):
         _ask(user("?"), settings=ModelSettings(tool_choice="wheather"))
 
@@ -114,9 +108,6 @@ def test_structured_output_is_copied_or_refused() -> None:
     assert "found none for 'people' of visit" in lacking.text
     unlike = _ask(user("Where?"), tools=(), output=_schema(city=S))
     assert unlike.finish == "refusal"
-
-
-def test_structured_output_from_the_results_of_tools() -> None:
     messages = _answered("What is it?", "weather", "{}", "42")
     assert _ask(*messages, output=_schema(value={"type": "integer"})).text == '{"value":42}'
 

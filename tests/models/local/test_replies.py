@@ -49,13 +49,18 @@ def read(reply: str, size: int = 0, **options: Any) -> tuple[Message, ReplyReade
     return fold.message(), reader
 
 
-def test_the_grammar_of_calls() -> None:
+def test_the_grammar_of_calls_and_of_an_answer() -> None:
     rules = rules_in(calls_grammar([WEATHER, TIME], "reply"))
     assert rules["start"] == '"[" (call (", " call){0,15} "]" | "{\\"name\\": \\"reply\\"")'
     assert rules["call"] == "call_0 | call_1"
     assert rules["call_0"] == '"{\\"name\\": \\"weather\\", \\"arguments\\": " arguments_0 "}"'
     assert schema_of(rules["arguments_0"]) == {**CITY, "additionalProperties": False}
     assert schema_of(rules["arguments_1"])["$defs"]["C"]["additionalProperties"] is False
+    assert reply_tool([WEATHER]).name == "reply"
+    assert reply_tool([WEATHER, ToolSpec("reply"), ToolSpec("reply_")]).name == "reply__"
+    assert schema_of(rules_in(answer_grammar({"enum": ["a"]}))["answer"]) == {"enum": ["a"]}
+    assert rules_in(answer_grammar())["answer"].startswith("/[^")
+    assert rules_in(answer_grammar(thinking="begun"))["start"] == "thought blank (answer)"
 
 
 @pytest.mark.parametrize(
@@ -71,17 +76,6 @@ def test_what_an_array_of_calls_may_be(options: dict[str, Any], start: str) -> N
     rules = rules_in(calls_grammar([WEATHER], None, **options))
     assert rules["start"] == start
     assert ("thought[lazy]" in rules) == ("thought" in start)
-
-
-def test_the_tool_that_stands_for_an_answer_has_a_name_of_its_own() -> None:
-    assert reply_tool([WEATHER]).name == "reply"
-    assert reply_tool([WEATHER, ToolSpec("reply"), ToolSpec("reply_")]).name == "reply__"
-
-
-def test_the_grammar_of_an_answer() -> None:
-    assert schema_of(rules_in(answer_grammar({"enum": ["a"]}))["answer"]) == {"enum": ["a"]}
-    assert rules_in(answer_grammar())["answer"].startswith("/[^")
-    assert rules_in(answer_grammar(thinking="begun"))["start"] == "thought blank (answer)"
 
 
 def test_an_answer_is_asked_for_with_what_is_known() -> None:

@@ -104,12 +104,9 @@ def test_what_a_template_cannot_show_is_put_into_text() -> None:
     assert answered == {"role": "user", "content": "Result of weather: rain"}
 
 
-def test_a_reply_that_was_cut_off() -> None:
+def test_a_reply_that_was_cut_off_or_cannot_be_read() -> None:
     assert _ask(Parrot("It is", finish="length"), user("?")).finish == "length"
     assert _ask(Parrot('[{"name": ', finish="length"), user("?"), tools=(WEATHER,)).finish == "length"
-
-
-def test_a_reply_that_cannot_be_read() -> None:
     assert _ask(Parrot('[{"name": '), user("?"), tools=(WEATHER,)).finish == "malformed"
 
 
@@ -152,6 +149,8 @@ def test_a_repeated_call_becomes_a_request_for_the_answer() -> None:
     reply = _ask(engine, user("Rain in Rome?"), assistant(IN_ROME), RAIN, tools=(WEATHER,))
     assert (reply.text, reply.finish, reply.usage.requests) == ("Wet.", "stop", 1)
     assert "weather has answered already" in engine.asked[1]["messages"][-1]["content"]
+    engine = Parrot(ASK_DAYS, "Wet.")
+    assert _ask(engine, user("Rain in Rome?"), assistant(IN_ROME), RAIN, tools=(DAYS,)).text == "Wet."
 
 
 DAYS = ToolSpec(
@@ -178,11 +177,6 @@ def test_optional_arguments_that_nobody_stated_are_left_out(
 ) -> None:
     (call,) = _ask(Parrot(ASK_DAYS), *messages, tools=(DAYS,), **fields).tool_calls
     assert call.parsed() == {"city": "Rome", **({"days": 7} if days else {})}
-
-
-def test_a_call_is_repeated_if_only_what_nobody_stated_differs() -> None:
-    engine = Parrot(ASK_DAYS, "Wet.")
-    assert _ask(engine, user("Rain in Rome?"), assistant(IN_ROME), RAIN, tools=(DAYS,)).text == "Wet."
 
 
 @pytest.mark.parametrize(

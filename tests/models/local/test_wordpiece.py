@@ -13,21 +13,9 @@ def _texts(text: str) -> list[str]:
 
 def test_a_sentence_in_pieces() -> None:
     assert _texts("Embeddings, please!") == ["[CLS]", "em", "##bed", "##ding", "##s", ",", "please", "!", "[SEP]"]
-
-
-def test_known_numbers() -> None:
     assert pieces("hello world", 64) == [101, 7592, 2088, 102]
-
-
-def test_accents_case_and_control_characters_do_not_count() -> None:
     assert list(words("Café\u0000 DÉJÀ\tvu")) == ["cafe", "deja", "vu"]
-
-
-def test_ideographs_stand_alone() -> None:
     assert list(words("東京tower")) == ["東", "京", "tower"]
-
-
-def test_what_is_not_in_the_vocabulary_is_unknown() -> None:
     assert _texts("🦜")[1] == "[UNK]"
     assert _texts("x" * 101)[1] == "[UNK]"
 

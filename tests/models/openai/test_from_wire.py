@@ -31,9 +31,6 @@ def test_a_plain_reply() -> None:
     assert response.message.parts == (Text("hi"),)
     assert (response.finish, response.model, response.id, response.raw) == ("stop", "m1", "r1", None)
     assert response.usage == Usage(9, 5, requests=1)
-
-
-def test_white_space_before_the_reply_is_only_waiting() -> None:
     assert from_wire(b'\n   \n{"choices": [{"message": {"content": "hi"}}]}', OPENAI).text == "hi"
 
 
@@ -118,14 +115,11 @@ def test_usage(given_usage: dict[str, Any] | None, expected: Usage) -> None:
     assert reply({"content": "x"}, usage=given_usage).usage == expected
 
 
-def test_reasoning_that_a_provider_counts_beside_its_output_is_counted_into_it() -> None:
+def test_what_a_provider_counts_beside_the_whole_is_counted_into_it() -> None:
     beside = usage(12, 1, completion_tokens_details={"reasoning_tokens": 228}) | {"total_tokens": 241}
     response = reply({"content": "x"}, usage=beside)
     assert response.usage == Usage(12, 229, reasoning=228, requests=1)
     assert response.raw == {"usage": {"input": 12, "output": 1, "reasoning": 228}}
-
-
-def test_sound_that_a_provider_counts_beside_its_input_is_counted_into_it() -> None:
     beside = usage(9, 201, prompt_tokens_details={"audio_tokens": 375}) | {"total_tokens": 585}
     assert reply({"content": "x"}, usage=beside).usage == Usage(384, 201, requests=1)
 
@@ -178,13 +172,10 @@ def test_what_cannot_be_read_is_malformed(body: bytes) -> None:
     assert caught.value.transient
 
 
-def test_an_error_in_place_of_a_reply() -> None:
+def test_an_error_in_place_of_a_reply_shows_no_key() -> None:
     with pytest.raises(ModelError) as caught:
         from_wire(b'{"error": {"code": "content_filter", "message": "no"}}', OPENAI)
     assert (caught.value.kind, caught.value.status) == ("content_filter", 200)
-
-
-def test_keys_are_not_repeated() -> None:
     with pytest.raises(ModelError) as caught:
         from_wire(b"bad key sk-abcdefghijklmnop", OPENAI)
     assert "abcdefgh" not in str(caught.value)

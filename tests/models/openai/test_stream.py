@@ -63,28 +63,19 @@ def test_what_had_come_is_kept() -> None:
     assert caught.value.transient
 
 
-def test_done_without_a_reason_ends_a_text_but_no_call_that_is_not_whole() -> None:
+def test_a_stream_may_end_in_other_ways() -> None:
     response, _ = told(chunk({"content": "4"}) + DONE)
     assert (response.text, response.finish, response.raw) == ("4", "other", {"finish_reason": None})
     assert said(chunk(call(index=0, id="a", name="f", arguments="{}")) + DONE) == (ToolCall("a", "f", "{}"),)
     with pytest.raises(StreamInterrupted, match="arguments"):
         told(chunk(call(index=0, id="a", name="f", arguments='{"x')) + DONE)
-
-
-def test_a_reason_ends_a_stream_without_done() -> None:
     assert told(chunk({"content": "4"}, "stop"))[0].finish == "stop"
-
-
-def test_the_end_may_lack_its_blank_line() -> None:
     assert told((chunk({"content": "4"}) + chunk({}, "stop")).rstrip("\n"))[0].text == "4"
 
 
-def test_choices_may_be_null_or_empty_and_deltas_missing() -> None:
+def test_choices_may_be_missing_or_several() -> None:
     odd = 'data: {"choices": null}\n\ndata: {"choices": []}\n\ndata: {"choices": [{"index": 0}]}\n\ndata:\n\n'
     assert said(odd + chunk({"content": "4"}) + odd + END) == (Text("4"),)
-
-
-def test_only_the_first_of_several_replies_is_read() -> None:
     other = 'data: {"choices": [{"index": 1, "delta": {"content": "no"}, "finish_reason": "length"}]}\n\n'
     response, _ = told(other + chunk({"content": "yes"}) + other + END)
     assert (response.text, response.finish) == ("yes", "stop")
@@ -117,11 +108,8 @@ def test_thoughts(field: str) -> None:
     assert said(text) == (Thinking("hmm"), Text("4"))
 
 
-def test_a_thought_told_twice_is_taken_once() -> None:
+def test_thoughts_are_kept_once_and_in_order() -> None:
     assert said(chunk({"reasoning": "hm", "reasoning_content": "hm"}) + END) == (Thinking("hm"),)
-
-
-def test_hidden_thoughts_are_kept_in_order() -> None:
     one = {"type": "reasoning.encrypted", "data": "AAA", "index": 0}
     two = {"type": "reasoning.encrypted", "data": "BBB", "index": 1}
     parts = said(chunk({"reasoning_details": [one]}) + chunk({"reasoning_details": [two]}) + END)

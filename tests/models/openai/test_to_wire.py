@@ -37,9 +37,6 @@ def test_a_plain_question() -> None:
         "model": "m",
         "messages": [{"role": "developer", "content": "Be brief."}, {"role": "user", "content": "hi"}],
     }
-
-
-def test_instructions_have_the_role_the_dialect_knows() -> None:
     assert wire(user("hi"), instructions="x", dialect="groq")["messages"][0]["role"] == "system"
     assert wire(system("x"), dialect="groq")["messages"][0] == {"role": "system", "content": "x"}
 
@@ -164,6 +161,9 @@ def test_thoughts_go_back_in_the_field_of_the_dialect(dialect: str, field: str) 
 def test_thoughts_stay_here_where_nobody_takes_them() -> None:
     [said] = wire(assistant(THOUGHT, "done"))["messages"]
     assert said == {"role": "assistant", "content": "done"}
+    message = assistant(Thinking("", None, "AAA", "rs_1"), Thinking("", "sig", None, "{oh"), "done")
+    for dialect in ("openrouter", "mistral", "deepseek", "gemini"):
+        assert wire(message, dialect=dialect)["messages"] == [{"role": "assistant", "content": "done"}]
 
 
 def test_mistral_takes_thoughts_within_the_content() -> None:
@@ -172,12 +172,6 @@ def test_mistral_takes_thoughts_within_the_content() -> None:
         {"type": "thinking", "thinking": [{"type": "text", "text": "hmm"}]},
         {"type": "text", "text": "done"},
     ]
-
-
-def test_thoughts_of_other_wires_do_no_harm() -> None:
-    message = assistant(Thinking("", None, "AAA", "rs_1"), Thinking("", "sig", None, "{oh"), "done")
-    for dialect in ("openrouter", "mistral", "deepseek", "gemini"):
-        assert wire(message, dialect=dialect)["messages"] == [{"role": "assistant", "content": "done"}]
 
 
 def test_googles_signature_returns_in_its_call() -> None:
@@ -230,28 +224,22 @@ def test_a_named_tool_where_none_can_be_named() -> None:
     assert body["tool_choice"] == "required"
 
 
-def test_switches_for_tools_are_sent_only_with_tools() -> None:
+def test_tools_and_their_switches() -> None:
+    assert wire(user("hi"), tools=(ADD,))["tools"] == [
+        {"type": "function", "function": {"name": "add", "description": "Add.", "parameters": ADD.parameters}}
+    ]
     assert settings(parallel_tools=False) == {"parallel_tool_calls": False}
     assert settings("gemini", parallel_tools=False) == {}
     assert settings(tools=(), parallel_tools=False, tool_choice="auto") == {}
 
 
-def test_tools() -> None:
-    assert wire(user("hi"), tools=(ADD,))["tools"] == [
-        {"type": "function", "function": {"name": "add", "description": "Add.", "parameters": ADD.parameters}}
-    ]
-
-
-def test_extra_fields_go_as_they_are_and_overrule() -> None:
+def test_own_and_extra_fields_go_as_they_are() -> None:
     search = {"type": "web_search"}
     extra = {"service_tier": "flex", "prompt_cache_key": "k", "temperature": 1, "tools": [search], "messages": []}
     body = wire(user("hi"), tools=(ADD,), settings=ModelSettings(temperature=0, extra=extra))
     assert (body["service_tier"], body["prompt_cache_key"], body["temperature"]) == ("flex", "k", 1)
     assert body["tools"][1] == search
     assert body["messages"] == [{"role": "user", "content": "hi"}]
-
-
-def test_the_dialects_own_fields_yield_to_settings() -> None:
     own = msgspec.structs.replace(OPENAI, body={"store": False, "top_p": 0.9})
     body = wire(user("hi"), dialect=own, settings=ModelSettings(top_p=0.1))
     assert (body["store"], body["top_p"]) == (False, 0.1)
@@ -272,11 +260,8 @@ def test_structured_output() -> None:
     }
 
 
-def test_names_are_made_of_the_letters_a_name_may_have() -> None:
+def test_names_and_texts_are_made_of_what_the_wire_allows() -> None:
     assert wire(user("hi", name="Ann Lee"))["messages"][0]["name"] == "Ann_Lee"
-
-
-def test_half_surrogates_become_question_marks() -> None:
     assert wire(user("a\ud83d"))["messages"][0]["content"] == "a?"
 
 

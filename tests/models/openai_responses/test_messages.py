@@ -19,13 +19,11 @@ def items(*messages: Message) -> list[Json]:
     return body
 
 
-def test_system_messages_are_the_developers() -> None:
+def test_texts_and_system_messages() -> None:
     assert items(system("Be kind."))[0] == {"role": "developer", "content": "Be kind."}
-
-
-def test_several_texts_stay_apart() -> None:
     content = items(user("One", "Two"))[0]["content"]
     assert content == [{"type": "input_text", "text": "One"}, {"type": "input_text", "text": "Two"}]
+    assert items(user("Hi"), assistant(), user("There?"))[1] == {"role": "user", "content": "There?"}
 
 
 @pytest.mark.parametrize(
@@ -84,10 +82,6 @@ def test_thoughts_of_other_models_are_left_out() -> None:
         "Hi",
     )
     assert items(foreign) == [{"role": "assistant", "content": "Hi"}]
-
-
-def test_an_empty_message_is_no_item() -> None:
-    assert items(user("Hi"), assistant(), user("There?"))[1] == {"role": "user", "content": "There?"}
 
 
 SEARCH = {"type": "web_search_call", "id": "ws_1", "status": "completed", "action": {"query": "é \u2028 🙂", "n": 1.50}}

@@ -70,9 +70,6 @@ def test_an_interrupted_stream_tells_what_had_come() -> None:
         played(stream(reply(message("Hello there"))).split(b"event: response.output_text.done")[0])
     assert caught.value.partial == assistant("Hello there")
     assert caught.value.transient
-
-
-def test_done_does_not_end_a_reply() -> None:
     body = stream(reply(message("Hello"))).split(b"event: response.completed")[0]
     with pytest.raises(StreamInterrupted):
         played(body + b"data: [DONE]\n\n")
@@ -81,6 +78,8 @@ def test_done_does_not_end_a_reply() -> None:
 def test_pieces_come_at_once() -> None:
     deltas = pieces(stream(reply(call("add", '{"a": 1}')), size=5))
     assert deltas == [ToolCallDelta(0, "", "call_1", "add"), ToolCallDelta(0, '{"a":'), ToolCallDelta(0, " 1}")]
+    response, folded = played(without(stream(reply(call("add", '{"a": 1}'))), "response.output_item.added"))
+    assert folded == response.message == assistant(ToolCall("call_1", "add", '{"a": 1}'))
 
 
 def without(data: bytes, *kinds: str) -> bytes:
@@ -108,22 +107,16 @@ def test_events_that_never_come(body: Json, missing: tuple[str, ...]) -> None:
     assert played(without(stream(body), *missing))[0] == read(body)
 
 
-def test_deltas_without_a_beginning_still_come_at_once() -> None:
-    response, folded = played(without(stream(reply(call("add", '{"a": 1}'))), "response.output_item.added"))
-    assert folded == response.message == assistant(ToolCall("call_1", "add", '{"a": 1}'))
-
-
-def test_what_the_pieces_left_out_comes_with_the_end_of_the_item() -> None:
+def test_what_the_pieces_left_out_is_taken_from_the_whole() -> None:
     data = stream(reply(message("Hello there")), size=5).replace(b'"delta": " ther"', b'"delta": ""')
     data = data.replace(b'"delta": "e"', b'"delta": ""')
     assert pieces(data) == [TextDelta("Hello"), TextDelta(" there")]
-
-
-def test_the_reply_as_a_whole_overrules_its_pieces() -> None:
     data = stream(reply(call("add", '{"a": 1}')), size=99).replace(
         b'"delta": "{\\"a\\": 1}"', b'"delta": "{\\"a\\": 2"'
     )
     assert played(data)[0].tool_calls == (ToolCall("call_1", "add", '{"a": 1}'),)
+    data = without(stream(reply(message("Hello"))), "response.output_item.done", "response.completed")
+    assert played(data + event("response.completed", response=reply()))[0].text == "Hello"
 
 
 @pytest.mark.parametrize("name", ["text", "calls", "reasoning", "search", "refusal"])
@@ -133,11 +126,6 @@ def test_a_last_event_without_output_leaves_the_items(name: str) -> None:
     last = event("response.completed", response={**REPLIES[name], "output": []})
     assert end
     assert played(head + last)[0].message == read(REPLIES[name]).message
-
-
-def test_pieces_alone_make_a_reply() -> None:
-    data = without(stream(reply(message("Hello"))), "response.output_item.done", "response.completed")
-    assert played(data + event("response.completed", response=reply()))[0].text == "Hello"
 
 
 def test_a_call_of_pieces_alone_counts_only_if_its_arguments_are_whole() -> None:
@@ -153,14 +141,11 @@ def test_a_call_of_pieces_alone_counts_only_if_its_arguments_are_whole() -> None
         assert caught.value.kind == "malformed"
 
 
-def test_items_told_apart_by_place_when_ids_change() -> None:
+def test_items_are_told_apart_by_place_or_id() -> None:
     data = stream(REPLIES["calls"])
     parts = data.split(b'"item_id": "fc_')
     changed = parts[0] + b"".join(b'"item_id": "x%d' % number + part for number, part in enumerate(parts[1:]))
     assert played(changed)[1] == read(REPLIES["calls"]).message
-
-
-def test_items_told_apart_by_id_when_places_do_not_change() -> None:
     data = stream(REPLIES["calls"])
     for place in (1, 2):
         data = data.replace(b'"output_index": %d' % place, b'"output_index": 0')
@@ -182,17 +167,11 @@ def test_interleaved_calls() -> None:
     assert folded == response.message == read(body).message
 
 
-def test_events_without_a_type_have_it_from_their_name() -> None:
+def test_events_have_a_type_or_a_name_and_others_are_passed_over() -> None:
     data = stream(reply(message("Hello"))).replace(b'"type": "response.', b'"kind": "response.')
     assert played(data)[0].text == "Hello"
-
-
-def test_events_without_a_name_have_it_from_their_type() -> None:
     data = b"\n".join(line for line in stream(REPLIES["calls"]).split(b"\n") if not line.startswith(b"event:"))
     assert played(data)[0] == read(REPLIES["calls"])
-
-
-def test_unknown_events_are_passed_over() -> None:
     noise = event("keepalive") + event("response.brand_new.delta", delta={"x": 1}, item=3) + b": ping\n\ndata:\n\n"
     assert played(noise + stream(REPLIES["text"]) + noise)[0] == read(REPLIES["text"])
 
@@ -206,16 +185,16 @@ def test_an_error_after_a_good_status() -> None:
     assert caught.value.partial == assistant("Hello")
 
 
-def test_a_flat_error() -> None:
+def test_errors_within_a_stream() -> None:
     with pytest.raises(ModelError, match="Slow down") as caught:
         played(event("error", code="rate_limit_exceeded", message="Slow down.", param=None))
     assert (caught.value.kind, caught.value.transient) == ("rate_limited", True)
-
-
-def test_a_failed_reply() -> None:
     fault = {"code": "context_length_exceeded", "message": "Too long."}
     with pytest.raises(ContextOverflow):
         played(event("response.failed", response=reply(status="failed", error=fault)))
+    with pytest.raises(ModelError) as caught:
+        played(event("response.completed") + event("keepalive"))
+    assert caught.value.kind == "malformed"
 
 
 @pytest.mark.parametrize("line", [b"data: {broken\n\n", b"data: 3\n\n", b'data: {"type": 4}\n\n'])
@@ -225,12 +204,6 @@ def test_an_event_that_cannot_be_read(line: bytes) -> None:
     assert caught.value.kind == "malformed"
     with pytest.raises(StreamInterrupted):
         played(line)
-
-
-def test_a_last_event_without_a_response() -> None:
-    with pytest.raises(ModelError) as caught:
-        played(event("response.completed") + event("keepalive"))
-    assert caught.value.kind == "malformed"
 
 
 def test_half_of_a_surrogate_pair() -> None:

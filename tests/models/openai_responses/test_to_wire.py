@@ -52,9 +52,6 @@ def test_tools_say_whether_they_are_strict() -> None:
         {"type": "function", "name": "add", "description": "Adds.", "parameters": CLOSED, "strict": True},
         {"type": "function", "name": "sub", "description": "", "parameters": OPEN, "strict": False},
     ]
-
-
-def test_tools_are_never_strict_where_the_provider_has_no_such_mode() -> None:
     request = ModelRequest(Conversation([user("Hi")]).view(), tools=(ToolSpec("add", "", CLOSED),))
     body = json.loads(to_wire(request, model="m", stream=False, dialect=replace(DIALECT, strict_tools=False)))
     assert body["tools"][0]["strict"] is False
@@ -73,15 +70,9 @@ def test_settings() -> None:
     assert (body["temperature"], body["top_p"], body["max_output_tokens"]) == (0.0, 0.5, 99)
     assert body["reasoning"] == {"effort": "low"}
     assert "seed" not in body
-
-
-def test_parallel_tools_are_spoken_of_only_where_there_are_tools() -> None:
     off = ModelSettings(parallel_tools=False)
     assert "parallel_tool_calls" not in written(settings=off)
     assert written(settings=off, tools=(ToolSpec("add"),))["parallel_tool_calls"] is False
-
-
-def test_stops_are_refused() -> None:
     with pytest.raises(ConfigurationError, match="stop"):
         settled(stop=("END",))
 
@@ -92,10 +83,14 @@ def test_output(schema: dict[str, Any], strict: bool) -> None:
     assert body["text"]["format"] == {"type": "json_schema", "name": "list_City_", "schema": schema, "strict": strict}
 
 
-def test_extra_has_the_last_word() -> None:
+def test_own_fields_are_overruled_by_settings_and_those_by_extra() -> None:
     body = settled(extra={"store": True, "prompt_cache_key": "k", "service_tier": "flex", "metadata": {"a": "b"}})
     assert (body["store"], body["prompt_cache_key"]) == (True, "k")
     assert (body["service_tier"], body["metadata"]) == ("flex", {"a": "b"})
+    dialect = replace(DIALECT, body={"store": True, "user": "u"})
+    request = ModelRequest(Conversation([user("Hi")]).view(), settings=ModelSettings(extra={"user": "me"}))
+    body = json.loads(to_wire(request, model="m", stream=False, dialect=dialect))
+    assert (body["store"], body["user"]) == (True, "me")
 
 
 def test_extra_is_merged_with_what_is_there() -> None:
@@ -117,13 +112,6 @@ def test_extra_is_merged_with_what_is_there() -> None:
     assert set(body["text"]) == {"format", "verbosity"}
     assert body["tools"][1] == search
     assert body["include"] == ["reasoning.encrypted_content", "web_search_call.action.sources"]
-
-
-def test_a_dialects_own_fields_are_overruled() -> None:
-    dialect = replace(DIALECT, body={"store": True, "user": "u"})
-    request = ModelRequest(Conversation([user("Hi")]).view(), settings=ModelSettings(extra={"user": "me"}))
-    body = json.loads(to_wire(request, model="m", stream=False, dialect=dialect))
-    assert (body["store"], body["user"]) == (True, "me")
 
 
 def test_each_message_is_encoded_once() -> None:

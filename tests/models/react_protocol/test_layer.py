@@ -7,6 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tests.samples import amount
 from ziggurat.core.context import Context, root
 from ziggurat.core.errors import ConfigurationError
 from ziggurat.core.event import Dropped, Event, Retrying
@@ -166,7 +167,7 @@ WORDS = st.sampled_from(
 
 
 @given(st.lists(st.lists(WORDS, max_size=4).map("".join), min_size=1, max_size=8))
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=amount(50, 150), deadline=None)
 def test_streamed_equals_plain_and_folds_to_the_message(pieces: list[str]) -> None:
     plain = ask(stack(ScriptedModel(pieces), react()))
     response, heard = streamed(stack(ScriptedModel(pieces), react()))
@@ -228,18 +229,11 @@ def test_facts_of_the_model_stay_reachable() -> None:
 
 
 @pytest.mark.parametrize(
-    ("wrong", "message"),
-    [
-        ({"max_observation": 0}, r"react\(max_observation=...\) is a whole number of at least 1; got 0"),
-        ({"stop": "END"}, r"react\(stop=...\) is a list, each item a text that is not empty; got"),
-        ({"stop": [""]}, r"react\(stop=...\) is a list, each item a text that is not empty; got"),
-        ({"stop": 3}, r"react\(stop=...\) is a list, each item a text that is not empty; got"),
-        ({"stop": b"END"}, r"react\(stop=...\) is a list, each item a text that is not empty; got"),
-        ({"max_observation": True}, r"react\(max_observation=...\) is a whole number of at least 1; got True"),
-    ],
+    "wrong",
+    [{"max_observation": 0}, {"max_observation": True}, {"stop": "END"}, {"stop": [""]}, {"stop": 3}, {"stop": b"x"}],
 )
-def test_impossible_settings_are_refused(wrong: dict[str, Any], message: str) -> None:
-    with pytest.raises(ConfigurationError, match=message):
+def test_impossible_settings_are_refused(wrong: dict[str, Any]) -> None:
+    with pytest.raises(ConfigurationError, match=next(iter(wrong))):
         react(**wrong)
 
 
