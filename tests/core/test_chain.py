@@ -153,7 +153,6 @@ FORGERIES = (
 @pytest.mark.parametrize("kind", FORGERIES)
 async def test_a_decision_cannot_be_forged_without_the_key(kind: str, tmp_path: Path) -> None:
     url = f"sqlite:///{tmp_path}/runs.db"
-
     world = World()
     await _suspended(world, url, NEW)
     item = await _suspended(world, url, NEW, "other")
@@ -221,7 +220,6 @@ async def test_the_key_of_the_environment_is_that_of_every_store(
     url: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     monkeypatch.setenv(KEY, f"{NEW} {OLD}")
-
     await _suspended(World(), url)
     store = opened(url)
     assert DigestChain(NEW).fits(RUN, "", (await store.read(RUN))[0])

@@ -39,7 +39,6 @@ async def test_they_ring_in_order_but_for_those_that_are_cancelled_before(seed: 
     failing = set(source.sample(some, count // 5))
     rung: list[int] = []
     lost: list[object] = []
-
     asyncio.get_running_loop().set_exception_handler(lambda _, context: lost.append(context["exception"]))
     timers, now, made = Timers(asyncio.get_running_loop()), time.monotonic(), list[QueuedTimer]()
 

@@ -58,6 +58,7 @@ class Place:
     title: str
 
 
+@few
 @given(json_values)
 def test_json_values_come_back(value: object) -> None:
     assert decode(encode(value), object) == value
@@ -80,6 +81,7 @@ def test_keys_that_are_not_counted_are_sorted_all_the_same(value: dict[str, obje
     assert canonical(turned, True) == canonical(value, True) == canonical(value)
 
 
+@few
 @given(json_values, json_values)
 def test_digests_differ_as_values_do(one: object, other: object) -> None:
     assert (digest(one) == digest(other)) == (encode_sorted(one) == encode_sorted(other))

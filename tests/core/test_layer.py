@@ -107,7 +107,7 @@ MISTAKES: list[tuple[Callable[[], object], str]] = [
     (lambda: wrong(tagged)(), "missing: tag"),
     (lambda: wrong(same)(x=1), "none"),
     (lambda: stack(shout, wrong(same)), "positional"),  # brackets were forgotten
-    *[(partial(layer, wrong(each)), "ctx, inner") for each in (too_few, positional, star, Tiny())],
+    *[(lambda each=each: layer(wrong(each)), "ctx, inner") for each in (too_few, positional, star, Tiny())],
     (lambda: layer(wrong(partial(positional, seconds=1.0))), "ctx, inner"),
     (lambda: layer(wrong(plain)), "async def plain"),
     *[(partial(stack, wrong(each)), "service first") for each in (None, "gpt", 3)],

@@ -174,7 +174,6 @@ async def test_a_run_that_has_ended_by_its_status_only_is_refused_and_calls_noth
     kind: str, status: str, tmp_path: Path
 ) -> None:
     place, world = Damaged(kind, tmp_path), World(approval=True)
-
     store = place.open()
     await world.agent(store).run("go", run_id="r")
     await store.close()

@@ -28,7 +28,6 @@ async def test_the_end_is_awaited_however_often_one_is_told_to_stop() -> None:
         gate.set()
         with pytest.raises(asyncio.CancelledError):
             await task
-
     assert ended == ["done", "done"]
 
 

@@ -384,7 +384,6 @@ async def test_a_tool_in_a_thread_may_run_an_agent_in_a_loop_of_its_own_while_it
         return asyncio.run(helper(AgentRequest((user("q"),)), ctx.under("helper"))).text
 
     agent = Agent(ScriptedModel([tool_call("ask", id="1"), tool_call("ask", id="2")], "end"), tools=[ask])
-
     async with asyncio.timeout(20), agent.stream("x", buffer=1) as events:
         async for _ in events:
             pass

@@ -350,6 +350,5 @@ async def test_other_mistakes() -> None:
     for wrong in ({"idle": 0}, {"connect": float("inf")}, {"connections": 0}, {"idle_connections": -1}, {"reply": 1.5}):
         with pytest.raises(ConfigurationError, match=next(iter(wrong))):
             Limits(**wrong)
-
     with pytest.raises(ConfigurationError, match="'x-bad'"):
         await Client("http://127.0.0.1:1").post("/", (("x-bad", "a\r\nb: c"),), b"", root(), stream=False)

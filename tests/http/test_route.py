@@ -25,7 +25,6 @@ def authority(tmp_path_factory: pytest.TempPathFactory) -> tuple[ssl.SSLContext,
 
 async def test_tls_is_verified(authority: tuple[ssl.SSLContext, Path]) -> None:
     context, path = authority
-
     async with serving(echo, tls=context) as server:
         client = Client(server.url, ca=str(path))
         for _ in range(3):
@@ -63,7 +62,6 @@ async def proxying(asked: Asked) -> None:
 
 async def test_proxies(authority: tuple[ssl.SSLContext, Path], monkeypatch: pytest.MonkeyPatch) -> None:
     context, path = authority
-
     async with serving(proxying) as proxy, serving(echo, tls=context) as server:
         address = proxy.url.replace("://", "://u:p%40ss@")
         assert await fetch(Client("http://nowhere.invalid", proxy=address)) == (

@@ -24,7 +24,6 @@ async def answer(request: str, ctx: Context) -> str:
 
 async def test_at_the_hard_limit_calls_are_refused_at_once() -> None:
     gate = Gate(2)
-
     inside = [asyncio.create_task(stack(hang, backpressure(gate=gate))("q", root())) for _ in range(2)]
     await settle()
     with pytest.raises(LimitExceeded, match="2 calls are in progress") as raised:
@@ -40,7 +39,6 @@ async def test_at_the_hard_limit_calls_are_refused_at_once() -> None:
 
 async def test_from_the_soft_limit_on_it_warns() -> None:
     gate, heard = Gate(4, soft=2), list[Event]()
-
     ctx = root().heard_by(heard.append)
     inside = [asyncio.create_task(stack(hang, backpressure(gate=gate))("q", ctx)) for _ in range(6)]
     await settle()
@@ -54,7 +52,6 @@ async def test_from_the_soft_limit_on_it_warns() -> None:
 async def test_whatever_ends_a_call_gives_its_slot_back(error: Exception) -> None:
     """Behaviour 20, `response_error_releases_capacity`."""
     gate = Gate(1)
-
     service, handle = expect()
     for _ in range(10):
         task = asyncio.create_task(stack(service, backpressure(gate=gate))("q", root()))
@@ -69,7 +66,6 @@ async def test_no_slot_is_lost_over_many_cancelled_calls() -> None:
     """Behaviours 19 and 26: many calls cancelled before, at and after they come in; refused ones among them."""
     gate = Gate(64, soft=32)
     service = stack(hang, backpressure(gate=gate))
-
     ctx, refused = root(), 0
     for number in range(rounds := amount(60, 999)):
         tasks = [asyncio.create_task(service("q", ctx)) for _ in range(100)]

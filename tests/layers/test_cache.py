@@ -128,7 +128,6 @@ async def test_an_answer_given_again_costs_nothing() -> None:
 async def test_a_hit_skips_the_retry_and_costs_a_run_nothing() -> None:
     model = ScriptedModel(ConnectionError("gone"), "hello", usage=USAGE)
     agent = Agent(stack(model, cache(store=CacheStore()), retry(attempts=2, base=0)))
-
     usages = [(await agent.run("?")).usage for _ in range(2)]
     assert usages == [Usage(10, 5, requests=2), Usage()]  # with the try that failed
     assert len(model.calls) == 2
@@ -146,7 +145,6 @@ async def test_a_hit_skips_the_retry_and_costs_a_run_nothing() -> None:
 async def test_one_call_may_say_otherwise_than_its_run(policy: CachePolicy | None, answers: list[str]) -> None:
     service, _ = counting()
     cached = stack(service, cache(store=CacheStore()))
-
     run = root().within(CACHE_POLICY, "use")
     one = run if policy is None else run.within(CACHE_POLICY, policy)
     assert [await cached("q", ctx) for ctx in (run, one, run)] == answers
@@ -155,7 +153,6 @@ async def test_one_call_may_say_otherwise_than_its_run(policy: CachePolicy | Non
 async def test_a_run_says_what_its_caches_do() -> None:
     model, _ = model_that_counts()
     agent = Agent(stack(model, cache(store=CacheStore())))
-
     policies: list[CachePolicy] = ["use", "use", "refresh", "use"]
     texts = [(await agent.run("?", deps={CACHE_POLICY: policy})).text for policy in policies]
     assert texts == ["answer 1", "answer 1", "answer 2", "answer 2"]
@@ -191,7 +188,6 @@ async def test_answers_grow_old() -> None:
     clock = HandClock()
     service, _ = counting()
     cached = stack(service, cache(store=CacheStore(), seconds=10))
-
     ctx = root().within(CLOCK, clock)
     first = await ask(cached, "q", "q", ctx=ctx)
     await clock.advance(9.5)
@@ -205,7 +201,6 @@ async def test_what_goes_wrong_is_never_kept(error: Callable[[], BaseException])
     service, _ = counting()
     store = CacheStore()
     cached = stack(fail_on(service, 1, error=error), cache(store=store))
-
     with pytest.raises(type(error())):
         await cached("q", root())
     assert not store

@@ -255,6 +255,7 @@ async def test_a_permit_far_away_survives_a_cancellation_at_every_turn(turns: in
         assert await after == ["x"]
 
 
+@few
 @given(st.lists(st.tuples(st.booleans(), st.integers(0, 3)), max_size=100), st.booleans())
 def test_windows_hold_what_they_should(steps: list[tuple[bool, int]], in_time: bool) -> None:
     """The rate is that of the last 8 calls, or of the calls in the last 10 slices of a second."""

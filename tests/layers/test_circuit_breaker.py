@@ -6,6 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.core.examples import few
 from tests.layers.guarded import GONE, Guarded, Thing
 from tests.samples import amount
 from ziggurat.core.clock import CLOCK
@@ -44,7 +45,6 @@ async def test_it_opens_after_failures_in_a_row_and_calls_no_more() -> None:
 
 async def test_a_refusal_says_when_to_come_again() -> None:
     it = Guarded(open_seconds=30, name="weather")
-
     await it.opened()
     await it.clock.advance(10)
     with pytest.raises(CircuitOpen, match="weather") as raised:
@@ -58,7 +58,6 @@ async def test_a_refusal_says_when_to_come_again() -> None:
 async def test_it_closes_after_a_trial_that_ends_well_and_opens_again_after_one_that_fails() -> None:
     """Behaviour 30, `open_closed_after_ttl_passed` and `open_reopened_after_ttl_passed`."""
     it = Guarded(open_seconds=30)
-
     await it.opened()
     await it.clock.advance(30)
     assert await it.ask(GONE, "x") == ["ConnectionError", "CircuitOpen"]
@@ -119,7 +118,6 @@ async def test_failures_in_a_row_count_and_a_success_begins_anew() -> None:
 @pytest.mark.parametrize("permits", [1, 3, 10])
 async def test_exactly_so_many_pass_on_trial(permits: int) -> None:
     it = Guarded(permits=permits)
-
     async with assert_no_leaks():
         await it.opened()
         await it.clock.advance(30)
@@ -136,7 +134,6 @@ async def test_a_trial_that_says_nothing_gives_its_permit_back(ending: Exception
     it = Guarded(permits=2)
     hanging, handle = expect(object, object)
     service = stack(hanging, circuit_breaker(breaker=it.breaker))
-
     async with assert_no_leaks():
         await it.opened()
         await it.clock.advance(30)
@@ -159,7 +156,6 @@ async def test_a_trial_that_says_nothing_gives_its_permit_back(ending: Exception
 
 async def test_what_began_before_a_change_counts_for_nothing_after_it() -> None:
     it = Guarded(consecutive=1, permits=1)
-
     it.clock = it.thing.clock = HandClock()
     it.ctx = it.ctx.within(CLOCK, it.clock)
     early = asyncio.create_task(it.ask(100.0))
@@ -194,7 +190,6 @@ def test_a_count_window_opens_at_its_failure_rate_and_forgets() -> None:
 
 async def test_a_time_window_forgets() -> None:
     it = Guarded(failure_rate=0.5, window_seconds=10, minimum_calls=4)
-
     await it.ask(GONE, GONE, GONE)
     await it.clock.advance(10)
     await it.ask("a", GONE, "a")
@@ -205,7 +200,6 @@ async def test_a_time_window_forgets() -> None:
 
 async def test_slow_calls_open_it_and_a_slow_trial_opens_it_again() -> None:
     it = Guarded(slow_rate=0.5, slow_seconds=2, window_calls=10, minimum_calls=4, open_seconds=30)
-
     await it.ask(1.0, 2.0, 1.9, 2.5)
     assert it.breaker.state() == "open"
     await it.clock.advance(30)
@@ -218,7 +212,6 @@ async def test_slow_calls_open_it_and_a_slow_trial_opens_it_again() -> None:
 
 async def test_forced_states_stand_until_another_order() -> None:
     it = Guarded(consecutive=1, open_seconds=1)
-
     it.breaker.force_open()
     await it.clock.advance(1_000)
     assert await it.ask("x") == ["CircuitOpen"]
@@ -237,7 +230,6 @@ async def test_under_a_full_outage_hardly_anything_gets_through() -> None:
     it = Guarded(consecutive=5, open_seconds=30)
     service = stack(it.thing, retry(attempts=4), circuit_breaker(breaker=it.breaker))
     ctx = root().within(CLOCK, it.clock)
-
     ends = await asyncio.gather(*[service(GONE, ctx) for _ in range(100)], return_exceptions=True)
     assert {type(end) for end in ends} <= {ConnectionError, CircuitOpen}
     assert it.thing.calls <= 10  # of 400 tries: 5 until it opened, then one on trial each 30 seconds
@@ -270,7 +262,6 @@ async def test_a_refusal_beneath_a_record_stands_on_replay() -> None:
 
 async def test_listeners_that_are_told_of_a_trial_cannot_keep_its_permit() -> None:
     it = Guarded(permits=1)
-
     await it.opened()
     await it.clock.advance(30)
 
@@ -318,6 +309,7 @@ def test_settings_that_make_no_sense_are_refused(settings: dict[str, Any], says:
 OUTCOMES = st.lists(st.tuples(st.sampled_from("sfx"), st.integers(0, 8)), max_size=120)
 
 
+@few
 @given(OUTCOMES, st.integers(1, 5), st.integers(1, 3))
 def test_it_goes_as_a_breaker_should(steps: list[tuple[str, int]], consecutive: int, permits: int) -> None:
     """Compared with a short reference model, with calls in sequence: s succeeds, f fails, x does not count."""

@@ -60,7 +60,6 @@ class Crowd:
 async def test_only_so_many_are_inside_and_others_come_in_their_order() -> None:
     """Behaviour 22, `multi_waiters`: all waiting calls run, first come, first served."""
     crowd = Crowd(Bulkhead(3))
-
     async with assert_no_leaks():
         crowd.come(*range(20))
         await settle()
@@ -77,7 +76,6 @@ async def test_only_so_many_are_inside_and_others_come_in_their_order() -> None:
 
 async def test_nobody_slips_in_before_those_who_wait() -> None:
     crowd = Crowd(Bulkhead(1))
-
     crowd.come("first", "second")
     await settle()
     crowd.end("first")
@@ -91,7 +89,6 @@ async def test_nobody_slips_in_before_those_who_wait() -> None:
 @pytest.mark.parametrize("queue", [0, 2])
 async def test_a_full_queue_refuses_at_once(queue: int) -> None:
     crowd = Crowd(Bulkhead(1, queue=queue))
-
     crowd.come(*range(1 + queue))
     await settle()
     with pytest.raises(LimitExceeded, match=f"all 1 slots are taken and {queue} calls wait") as raised:
@@ -106,7 +103,6 @@ async def test_a_full_queue_refuses_at_once(queue: int) -> None:
 async def test_whatever_ends_a_call_frees_its_slot(error: Exception) -> None:
     """Behaviours 20, `response_error_releases_capacity`, and 26, `doesnt_leak_permits`."""
     bulkhead = Bulkhead(1)
-
     service, handle = expect()
     limited = stack(service, concurrency_limit(bulkhead=bulkhead))
     for _ in range(10):
@@ -121,7 +117,6 @@ async def test_whatever_ends_a_call_frees_its_slot(error: Exception) -> None:
 async def test_a_cancelled_call_frees_its_slot_and_a_cancelled_wait_never_runs() -> None:
     """Behaviours 19, `response_future_drop_releases_capacity`, and 24, `clears_canceled_requests`."""
     crowd = Crowd(Bulkhead(1))
-
     crowd.come("a", "b", "c")
     await settle()
     crowd.tasks["b"].cancel()
@@ -139,7 +134,6 @@ async def test_a_cancelled_call_frees_its_slot_and_a_cancelled_wait_never_runs()
 async def test_a_slot_that_comes_together_with_a_cancellation_is_passed_on(first: str) -> None:
     """Behaviour 21, `reserve_capacity_without_sending_request`: an unused slot is given back."""
     crowd = Crowd(Bulkhead(1))
-
     crowd.come("a", "b", "c")
     await settle()
     if first == "slot":
@@ -160,7 +154,6 @@ async def test_one_bulkhead_bounds_many_services_together() -> None:
     """Behaviour 25, `wakes_pending_waiters_on_failure`: a failed call lets the next one run."""
     bulkhead = Bulkhead(1)
     one, other = Crowd(bulkhead), Crowd(bulkhead)
-
     one.come("a")
     await settle()
     other.come("b")
@@ -176,7 +169,6 @@ async def test_one_bulkhead_bounds_many_services_together() -> None:
 
 async def test_waiting_is_an_event() -> None:
     crowd, heard = Crowd(Bulkhead(1)), list[Event]()
-
     crowd.come("a", "b", "c", ctx=root().heard_by(heard.append))
     await settle()
     await crowd.finish()
@@ -280,6 +272,7 @@ class Waiters:
 ACTS = st.lists(st.tuples(st.integers(0, 5), st.sampled_from(["wait", "end", "cancel"])), max_size=40)
 
 
+@few
 @given(st.integers(1, 3), st.lists(ACTS, max_size=10))
 def test_no_slot_is_lost_or_given_twice(limit: int, rounds: list[list[tuple[int, str]]]) -> None:
     async def main() -> None:

@@ -5,6 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.core.examples import few
 from ziggurat.core.clock import CLOCK
 from ziggurat.core.context import RUN_ID, Context, root
 from ziggurat.core.errors import ConfigurationError, Denied, ModelError, Suspend, Timeout
@@ -31,7 +32,6 @@ async def test_new_in_progress_and_answered() -> None:
     heard: list[Event] = []
     clock = HandClock()
     ctx = root().within(CLOCK, clock).heard_by(heard.append)
-
     async with assert_no_leaks():
         service, handle = expect(str, str)
         store = DedupeStore(seconds=10)
@@ -93,7 +93,6 @@ async def test_when_the_one_who_calls_is_cancelled_one_who_waits_takes_over(also
 
 async def test_who_runs_out_of_its_own_time_hands_over() -> None:
     clock = HandClock()
-
     async with assert_no_leaks():
         service, handle = expect(str, str)
         once = stack(service, dedupe(store=DedupeStore()))
@@ -156,7 +155,6 @@ class Odd(Exception):
 @pytest.mark.parametrize("error", [ModelError("down", kind="overloaded", status=503), Odd(code=7), OSError(2, "no")])
 async def test_a_failure_is_shared_by_those_who_wait_counted_once_and_not_kept(error: Any) -> None:
     error.usage = "what it cost"
-
     service, handle = expect(str, str)
     store = DedupeStore()
     once = stack(service, dedupe(store=store))
@@ -201,7 +199,6 @@ async def test_layers_with_the_same_store_around_one_service_do_not_wait_for_eac
         return "answer"
 
     once: Any = dedupe(store=DedupeStore(), key=str)
-
     both = stack(service, once, *others, once)
     answers = await asyncio.wait_for(asyncio.gather(both("q", root()), both("q", root())), 5)
     assert [*answers] == ["answer", "answer"]
@@ -217,7 +214,6 @@ async def test_a_call_within_itself_is_made_and_does_not_wait_for_itself() -> No
         return await once(request, ctx.under("again")) if depth < 3 else "the end"
 
     once = stack(again, dedupe(store=DedupeStore()))
-
     assert await once("q", root().within(RUN_ID, "r")) == "the end"
 
 
@@ -246,7 +242,6 @@ def test_a_call_of_another_event_loop_is_not_waited_for() -> None:
 
 async def test_a_call_that_hangs_is_not_joined_for_ever() -> None:
     clock = HandClock()
-
     service, handle = expect(str, str)
     once = stack(service, dedupe(store=DedupeStore(seconds=10)))
     ctx = root().within(CLOCK, clock)
@@ -264,6 +259,7 @@ async def test_a_call_that_hangs_is_not_joined_for_ever() -> None:
     assert handle.none_waiting()
 
 
+@few
 @given(st.lists(st.tuples(st.sampled_from("ab"), st.sampled_from(["ask", "cancel", "answer", "fail"])), max_size=25))
 def test_whatever_happens_each_is_answered_once_and_nothing_is_left(steps: list[tuple[str, str]]) -> None:
     async def main() -> None:

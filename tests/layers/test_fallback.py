@@ -109,7 +109,6 @@ async def test_refusals_and_mistakes_end_it(error: Exception) -> None:
 @pytest.mark.parametrize("error", [asyncio.CancelledError(), Suspend(())])
 async def test_signals_pass(error: Exception) -> None:
     second = Thing("b")
-
     with pytest.raises(type(error)):
         await fallback(Thing("a", error), second, when=lambda _: True)("q", root())
     assert second.calls == 0
@@ -143,7 +142,6 @@ async def test_beneath_a_recorded_call_only_that_is_on_record() -> None:
     journal = journal_of()
     model = fallback(Thing("a", ModelError("down")), Thing("b"))
     ctx = root().within(JOURNAL, journal)
-
     await ctx.under("model").once("m", "q", model, returns=str)
     assert [entry.path for entry in journal.entries] == ["run/model"]
 

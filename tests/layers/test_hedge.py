@@ -149,7 +149,6 @@ def test_what_losers_cost_is_counted_where_it_is_known() -> None:
 
 async def test_cancelling_ends_all_of_them_also_twice() -> None:
     clock = HandClock()
-
     async with assert_no_leaks():
         ending = asyncio.Event()
 
@@ -176,7 +175,6 @@ async def test_cancelling_ends_all_of_them_also_twice() -> None:
 
 async def test_a_suspension_passes_and_ends_the_others() -> None:
     a, b = Timed("a", 9), Timed("b", 1, Suspend(()))
-
     async with assert_no_leaks():
         with pytest.raises(Suspend):
             await hedge(a, b, delay=1)("q", calling(HandClock(auto=True)))
@@ -208,7 +206,6 @@ def test_all_failures_stand_on_replay() -> None:
 
 async def test_the_handle_sees_the_loser_abandoned() -> None:
     clock = HandClock()
-
     service, handle = expect(str, str)
     task = asyncio.create_task(hedge(service, delay=1)("q", calling(clock)))
     _, slow = await handle.next()

@@ -29,7 +29,6 @@ async def answer(request: str, ctx: Context) -> str:
 async def test_what_would_wait_beneath_is_refused_at_once() -> None:
     """Behaviour 27, `when_not_ready`: it fails at once, and nothing is called."""
     bulkhead = Bulkhead(1)
-
     service, handle = expect()
     shedding = stack(service, load_shed(when=bulkhead.is_full), retry(), concurrency_limit(bulkhead=bulkhead))
     task = asyncio.create_task(shedding("q", root()))
@@ -99,7 +98,6 @@ def test_what_takes_next_to_no_time_is_never_slow() -> None:
 
 async def test_timeouts_are_slow_calls_and_other_failures_tell_nothing() -> None:
     gradient = LatencyGradient()
-
     service, handle = expect()
     clock = HandClock()
     ctx = root().within(CLOCK, clock)

@@ -91,7 +91,6 @@ class Stacked:
 async def test_an_outage_is_neither_hammered_nor_forgotten(state: str, unnoticed: int) -> None:
     """Calls before the breaker opens get through, and then about one trial in each open period."""
     it = Stacked()
-
     async with assert_no_leaks():
         assert await it.ask(50) == ["q"] * 50
         it.upstream.state, it.upstream.calls = state, 0
@@ -112,7 +111,6 @@ async def test_nothing_is_kept_wherever_callers_give_up() -> None:
     it.clock = HandClock()
     it.ctx = it.ctx.within(CLOCK, it.clock)
     it.limiter.requests = 15
-
     async with assert_no_leaks():
         for turns in range(40):
             tasks = [asyncio.create_task(it.service("q", it.ctx)) for _ in range(30)]
@@ -135,7 +133,6 @@ async def test_a_late_try_is_a_failure_to_the_breaker() -> None:
 
 async def test_waiting_between_tries_takes_no_slot() -> None:
     bulkhead, clock = Bulkhead(1), HandClock()
-
     service, handle = expect()
     ctx = root().within(CLOCK, clock)
     limited = stack(service, retry(jitter="none", base=5), concurrency_limit(bulkhead=bulkhead))

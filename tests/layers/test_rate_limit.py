@@ -5,6 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.core.examples import few
 from ziggurat.core.clock import CLOCK
 from ziggurat.core.context import JOURNAL, Context, root
 from ziggurat.core.errors import ConfigurationError, LimitExceeded, ModelError
@@ -55,7 +56,6 @@ class Passing:
 async def test_what_is_over_the_limit_waits_until_there_is_room() -> None:
     """Behaviour 23, `reaching_capacity` and `remaining_gets_reset`."""
     it = Passing(RateLimiter(requests=2, seconds=10))
-
     async with assert_no_leaks():
         await it.come("a")
         await it.clock.advance(4)
@@ -76,7 +76,6 @@ async def test_what_is_over_the_limit_waits_until_there_is_room() -> None:
 async def test_turns_come_in_order_and_nobody_slips_in() -> None:
     """Behaviour 22, `multi_waiters`."""
     it = Passing(RateLimiter(weight=10, seconds=10))
-
     await it.come(("a", 9, 9), ("b", 8, 8), ("c", 1, 1), ("d", 1, 1))
     assert it.names() == "a"  # c and d would fit, but b was there first
     await it.clock.advance(10)
@@ -85,7 +84,6 @@ async def test_turns_come_in_order_and_nobody_slips_in() -> None:
 
 async def test_who_would_wait_too_long_is_refused_at_once() -> None:
     it = Passing(RateLimiter(requests=1, seconds=10, max_wait=25))
-
     await it.come(*"abcd")
     with pytest.raises(LimitExceeded, match="no room for 30 s") as raised:
         await it.tasks["d"]
@@ -99,7 +97,6 @@ async def test_who_would_wait_too_long_is_refused_at_once() -> None:
 
 async def test_who_has_to_be_done_before_its_turn_is_refused_at_once() -> None:
     it = Passing(RateLimiter(requests=1, seconds=10))
-
     await it.come("a")
     with pytest.raises(LimitExceeded) as raised:
         await stack(it.service, timeout(seconds=9))("b", it.ctx)
@@ -111,7 +108,6 @@ async def test_who_has_to_be_done_before_its_turn_is_refused_at_once() -> None:
 
 async def test_a_full_queue_refuses_at_once() -> None:
     it = Passing(RateLimiter(requests=1, seconds=10, queue=1))
-
     await it.come(*"abc")
     with pytest.raises(LimitExceeded) as raised:
         await it.tasks["c"]
@@ -122,7 +118,6 @@ async def test_a_full_queue_refuses_at_once() -> None:
 
 async def test_a_refusal_is_tried_again_when_it_says() -> None:
     it = Passing(RateLimiter(requests=1, seconds=10, max_wait=0), HandClock(auto=True))
-
     await it.come("a")
     assert await stack(it.service, retry(jitter="none"))("b", it.ctx) == "b"
     assert it.passed == [(0, "a"), (10, "b")]
@@ -130,7 +125,6 @@ async def test_a_refusal_is_tried_again_when_it_says() -> None:
 
 async def test_what_never_fits_is_refused_for_good() -> None:
     it = Passing(RateLimiter(weight=10))
-
     await it.come(("a", 11, 11))
     with pytest.raises(LimitExceeded, match="weight 11 never fits") as raised:
         await it.tasks["a"]
@@ -139,7 +133,6 @@ async def test_what_never_fits_is_refused_for_good() -> None:
 
 async def test_what_was_estimated_too_high_is_free_again_at_once() -> None:
     it = Passing(RateLimiter(weight=10, seconds=60))
-
     await it.come(("a", 8, 2, 5), ("b", 8, 8))
     assert it.names() == "a"
     await it.clock.advance(5)
@@ -148,7 +141,6 @@ async def test_what_was_estimated_too_high_is_free_again_at_once() -> None:
 
 async def test_what_was_estimated_too_low_counts_from_then_on() -> None:
     it = Passing(RateLimiter(weight=10, seconds=60))
-
     await it.come(("a", 1, 10, 5))
     await it.clock.advance(5)
     await it.come(("b", 5, 5))
@@ -160,7 +152,6 @@ async def test_what_was_estimated_too_low_counts_from_then_on() -> None:
 
 async def test_who_comes_too_late_by_anothers_weight_is_refused() -> None:
     it = Passing(RateLimiter(weight=10, seconds=60, max_wait=60))
-
     await it.come(("a", 8, 20, 30), ("b", 8, 8))
     await it.clock.advance(30)
     with pytest.raises(LimitExceeded) as raised:
@@ -175,7 +166,6 @@ async def test_without_a_measure_the_estimate_stands() -> None:
         passed.append(clock.monotonic())
 
     limited = stack(service, rate_limit(limiter=RateLimiter(weight=10, seconds=5), estimate=float))
-
     tasks = [asyncio.create_task(limited(6.0, root().within(CLOCK, clock))) for _ in range(3)]
     await clock.advance(20)
     await asyncio.gather(*tasks)
@@ -186,7 +176,6 @@ async def test_without_a_measure_the_estimate_stands() -> None:
 async def test_who_is_cancelled_while_waiting_has_taken_nothing(together: bool) -> None:
     """Behaviours 19, 21, 24 and 26, also if the turn comes together with the cancellation."""
     it = Passing(RateLimiter(requests=1, seconds=10))
-
     await it.come(*"abc")
     if together:
         it.clock._elapsed = 10.0
@@ -213,7 +202,6 @@ async def test_the_wish_of_the_service_to_be_left_alone_holds_for_all() -> None:
 
     limiter = RateLimiter(requests=10, seconds=10, max_wait=30)
     limited = stack(service, rate_limit(limiter=limiter))
-
     ctx = root().within(CLOCK, clock)
     with pytest.raises(ModelError):
         await limited("busy", ctx)
@@ -233,7 +221,6 @@ async def test_the_wish_of_the_service_to_be_left_alone_holds_for_all() -> None:
 async def test_waiting_is_an_event() -> None:
     it, heard = Passing(RateLimiter(requests=1, seconds=10)), list[Event]()
     it.ctx = it.ctx.heard_by(heard.append)
-
     for name in "abc":
         await it.come(name)
     await it.clock.advance(20)
@@ -243,7 +230,6 @@ async def test_waiting_is_an_event() -> None:
 async def test_in_a_replay_nobody_waits() -> None:
     it = Passing(RateLimiter(requests=1, max_wait=0))
     ctx = it.ctx.within(JOURNAL, LocalJournal("replay"))
-
     assert [await it.service(name, ctx) for name in "abc"] == ["a", "b", "c"]
 
 
@@ -259,6 +245,7 @@ ARRIVALS = st.lists(
 )
 
 
+@few
 @given(ARRIVALS, st.integers(1, 4), st.integers(10, 15), st.sampled_from([3.0, 1e9]))
 def test_no_window_ever_holds_more_than_the_limit(
     arrivals: list[tuple[int, int, int, int, bool]], requests: int, weight: int, max_wait: float
@@ -302,7 +289,6 @@ def test_no_window_ever_holds_more_than_the_limit(
 
 async def test_all_of_the_allowance_can_be_used() -> None:
     it = Passing(RateLimiter(requests=7, seconds=10, queue=2_000, max_wait=1e9), HandClock(auto=True))
-
     await it.come(*[(number,) for number in range(700)])
     await asyncio.gather(*it.tasks.values())
     assert it.passed[-1] == (990, 699)

@@ -113,7 +113,6 @@ async def test_only_what_may_pass_is_tried_again(error: Exception | Timeout, tri
 @pytest.mark.parametrize("signal", [asyncio.CancelledError(), Suspend(()), KeyboardInterrupt()])
 async def test_signals_pass(signal: BaseException) -> None:
     service, seen = failing(signal)
-
     with pytest.raises(type(signal)):
         await stack(service, retry(when=lambda error: True))("q", calling(HandClock(auto=True)))
     assert len(seen) == 1
@@ -174,7 +173,6 @@ async def test_no_wait_passes_the_deadline() -> None:
     clock = HandClock(auto=True)
     error = ServiceError("busy", transient=True, retry_after=10)
     service, seen = failing(error, error, error)
-
     with pytest.raises(ServiceError, match="busy"):
         async with calling(clock).limit(15) as ctx:
             await stack(service, retry(attempts=5))("q", ctx)
@@ -184,7 +182,6 @@ async def test_no_wait_passes_the_deadline() -> None:
 
 async def test_a_timeout_inside_bounds_each_try() -> None:
     clock = HandClock()
-
     service, handle = expect(str, str)
     task = asyncio.create_task(stack(service, retry(), timeout(seconds=5))("q", calling(clock)))
     for _ in range(2):
@@ -198,7 +195,6 @@ async def test_a_timeout_inside_bounds_each_try() -> None:
 async def test_a_cancelled_wait_ends_the_call() -> None:
     clock = HandClock()
     service, seen = failing(ConnectionError())
-
     task = asyncio.create_task(stack(service, retry())("q", calling(clock)))
     await clock.advance(0)
     assert clock.waiting == 1

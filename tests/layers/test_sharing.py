@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.core.examples import few
 from tests.samples import pairs
 from ziggurat.agents.agent import Agent
 from ziggurat.core.context import RUN_ID, Context, root
@@ -198,6 +199,7 @@ def size(tree: Any) -> int:
     return 1 + sum(map(size, tree))
 
 
+@few
 @given(st.lists(TREES, max_size=4), st.integers(1, 3), st.booleans(), st.integers(0, 40))
 def test_calls_beneath_calls_share_a_bulkhead_and_all_end(
     trees: list[Any], limit: int, together: bool, cancelled_after: int
@@ -235,7 +237,6 @@ async def test_the_same_bulkhead_may_be_around_a_call_twice(limit: int) -> None:
         return await stack(answer, concurrency_limit(bulkhead=bulkhead))(request, ctx.under("below"))
 
     twice = stack(outer, concurrency_limit(bulkhead=bulkhead), concurrency_limit(bulkhead=bulkhead))
-
     contexts = [root(str(each)).within(RUN_ID, "r") for each in range(5)]
     async with asyncio.timeout(5):
         assert await asyncio.gather(*[twice(each, ctx) for each, ctx in enumerate(contexts)]) == [0, 1, 2, 3, 4]
@@ -260,7 +261,6 @@ async def test_agents_and_their_tools_share_a_bulkhead(limit: int) -> None:
         agent=[concurrency_limit(bulkhead=bulkhead)],
     )
     agent = Agent(ScriptedModel(asked, "end"), tools=[inner], middleware=[around])
-
     async with asyncio.timeout(5):
         run = await agent.run("x")
     assert (run.stop, run.text) == (stops.Completed(), "end")
@@ -365,7 +365,6 @@ def test_a_trial_is_judged_by_its_own_end_and_not_by_calls_beneath_it() -> None:
 async def test_a_call_that_is_not_beneath_it_waits_for_the_slot_of_a_call_at_the_same_path() -> None:
     bulkhead, counting = Bulkhead(1), Counting()
     service = stack(counting, concurrency_limit(bulkhead=bulkhead))
-
     await asyncio.gather(service("a", root()), service("b", root().under("below")))
     assert (counting.calls, counting.most) == (2, 1)
 
@@ -388,7 +387,6 @@ async def test_calls_that_wait_for_each_other_in_a_circle_are_made(length: int) 
         return stack(answer, dedupe(store=store, key=lambda request: f"service-{number}"))
 
     services.extend(map(member, range(length)))
-
     contexts = [root("first").within(RUN_ID, f"r-{number}") for number in range(length)]
     async with asyncio.timeout(5):
         asked = [service(length + 1, at) for service, at in zip(services, contexts, strict=True)]
@@ -415,7 +413,6 @@ async def test_agents_that_ask_each_other_through_dedupe_do_not_wait_for_ever() 
         model = ScriptedModel(rules=[(lambda request: len(request.messages) > 1, "end")], always=tool_call("ask"))
         agent = Agent(model, tools=[asking(other)], name=name)
         agents[name] = agent.layered(dedupe(store=store, key=key_for(name)))
-
     async with asyncio.timeout(5):
         runs = await asyncio.gather(agents["a"].run("the question"), agents["b"].run("the question"))
     for run in runs:

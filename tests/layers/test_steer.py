@@ -132,7 +132,6 @@ async def test_models_may_be_steered_within_an_agent() -> None:
         return "long" if len(request.messages) > 1 else "short"
 
     agent = Agent(steer(by_length, short=ScriptedModel("short", name="s"), long=ScriptedModel("long", name="l")))
-
     first = await agent.run("?")
     assert (first.text, (await agent.run("?", history=first.messages)).text) == ("short", "long")
 

@@ -116,7 +116,6 @@ def test_a_tap_that_fails_is_logged_and_masks_nothing(
 @pytest.mark.parametrize("signal", [asyncio.CancelledError(), Suspend(())])
 async def test_signals_are_no_errors_and_pass(signal: BaseException) -> None:
     seen: list[Seen] = []
-
     with pytest.raises(type(signal)):
         await stack(fail_on(shout, 1, error=lambda: signal), tap(**looks(seen, is_async=False)))("q", root())
     assert [kind for kind, *_ in seen] == ["request"]

@@ -15,7 +15,6 @@ from ziggurat.testing.leaks import assert_no_leaks
 
 async def test_an_answer_in_time_passes() -> None:
     clock = HandClock()
-
     service, handle = expect(str, str)
     task = asyncio.create_task(stack(service, timeout(seconds=5))("q", root().within(CLOCK, clock)))
     _, reply = await handle.next()
@@ -27,7 +26,6 @@ async def test_an_answer_in_time_passes() -> None:
 
 async def test_a_late_call_is_cancelled() -> None:
     clock = HandClock()
-
     async with assert_no_leaks():
         service, handle = expect(str, str)
         ctx = root("trip").within(CLOCK, clock)
@@ -55,7 +53,6 @@ async def test_what_is_called_sees_the_deadline_and_never_a_later_one() -> None:
 
 async def test_cancelling_from_outside_stays_cancelling() -> None:
     clock = HandClock()
-
     service, handle = expect(str, str)
     task = asyncio.create_task(stack(service, timeout(seconds=5))("q", root().within(CLOCK, clock)))
     await handle.next()
@@ -80,7 +77,6 @@ def test_the_limit_must_be_given() -> None:
 @pytest.mark.parametrize(("outer", "inner", "blamed"), [(5, 9, 5), (9, 5, 5), (5, 5, 5)])
 async def test_of_nested_timeouts_the_one_that_passed_is_blamed(outer: int, inner: int, blamed: int) -> None:
     clock = HandClock()
-
     service, handle = expect(str, str)
     ctx = root().within(CLOCK, clock)
     task = asyncio.create_task(stack(service, timeout(seconds=outer), timeout(seconds=inner))("q", ctx))
@@ -95,7 +91,6 @@ async def test_of_nested_timeouts_the_one_that_passed_is_blamed(outer: int, inne
 
 async def test_a_timeout_after_a_cancellation_is_not_blamed() -> None:
     clock = HandClock()
-
     cleaning = asyncio.Event()
 
     async def slow_to_end(request: str, ctx: Context) -> None:

@@ -62,7 +62,6 @@ async def test_a_slow_model_is_hedged_and_its_tokens_are_dropped() -> None:
     quick = ScriptedModel("here", name="quick")
     clock = HandClock(auto=True)
     agent = Agent(hedge(slow, quick, delay=2))
-
     async with assert_no_leaks():
         assert (await agent.run("?", environment=Environment(clock=clock))).text == "here"
 

@@ -29,6 +29,7 @@ def fold(*deltas: PartDelta) -> Message:
     return folded.message()
 
 
+@few
 @given(replies)
 def test_a_message_taken_apart_folds_to_itself(message: Message) -> None:
     assert fold(*deltas_of(message)) == message
@@ -54,12 +55,14 @@ def test_a_fold_that_was_reset_knows_nothing_of_before(pair: list[Message], data
     assert folded.message() == pair[1]
 
 
+@few
 @given(messages)
 def test_deltas_come_back_through_json(message: Message) -> None:
     deltas = list(deltas_of(message))
     assert decode(encode(deltas), list[PartDelta]) == deltas
 
 
+@few
 @given(replies)
 def test_a_fold_may_be_read_at_any_time(message: Message) -> None:
     folded = Fold()
@@ -119,6 +122,7 @@ def test_texts_and_thoughts_that_touch_become_one() -> None:
     assert fit(reply).parts == (Text("Well"), Thinking("so then"))
 
 
+@few
 @given(messages)
 def test_what_fits_a_conversation_is_as_its_deltas_fold(message: Message) -> None:
     made = fit(message)

@@ -10,6 +10,7 @@ from ziggurat.messages.parts import Image, Text, Thinking, ToolCall, ToolResult
 from .strategies import messages
 
 
+@few
 @given(messages)
 def test_every_message_comes_back_through_json(message: Message) -> None:
     assert decode(encode(message), Message) == message

@@ -505,7 +505,6 @@ async def test_no_secret_is_written_to_a_disk_and_a_resumed_run_has_none(scheme:
         return Agent(model, tools=[pay], middleware=[redaction(), Key()], store=address, instructions=SECRETS[10])
 
     caught = Everything()
-
     run = await agent().run(f"use {SECRETS[6]}", run_id="r", listeners=[caught.hear])
     again = await agent().resume("r", {run.pending[0].id: Approve()}, listeners=[caught.hear])
     caught.texts += [repr(msgspec.structs.asdict(run)), repr(msgspec.structs.asdict(again))]

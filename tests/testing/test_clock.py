@@ -6,6 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.core.examples import few
 from ziggurat.core.clock import Clock
 from ziggurat.core.errors import ConfigurationError
 from ziggurat.core.store import LogInfo
@@ -18,6 +19,7 @@ def test_it_is_a_clock() -> None:
     assert (clock.now(), clock.monotonic()) == (5.0, 0.0)
 
 
+@few
 @given(st.lists(st.integers(0, 50), max_size=12), st.lists(st.integers(0, 20), max_size=12))
 def test_what_is_due_runs_in_order_of_time(waits: list[int], moves: list[int]) -> None:
     clock = HandClock()
@@ -65,7 +67,6 @@ async def test_what_wakes_may_sleep_again_within_one_move() -> None:
 async def test_a_timer_can_be_called_off_twice() -> None:
     clock = HandClock()
     rung: list[int] = []
-
     timer = clock.call_at(1, lambda: rung.append(1))
     clock.call_at(1, lambda: rung.append(2))
     timer.cancel()

@@ -15,7 +15,6 @@ async def echo(request: int, ctx: Context) -> int:
 @pytest.mark.parametrize("numbers", [(), (1,), (2, 3), (4,)])
 async def test_it_fails_on_these_calls_only(numbers: tuple[int, ...]) -> None:
     service = fail_on(echo, *numbers, error=lambda: OSError("full"))
-
     answers = await asyncio.gather(*[service(n, root()) for n in range(1, 5)], return_exceptions=True)
     assert [isinstance(answer, OSError) for answer in answers] == [n in numbers for n in range(1, 5)]
     assert service.calls == 4

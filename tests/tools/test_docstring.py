@@ -136,6 +136,7 @@ def test_any_text_is_read(text: str) -> None:
     assert isinstance(parse(text), Docstring)
 
 
+@few
 @given(
     st.lists(
         st.sampled_from(

@@ -140,7 +140,6 @@ async def test_whatever_a_tool_raises_its_call_has_a_result(
     kind: str, form: str, timeout: float | None, hooked: bool
 ) -> None:
     box = Toolbox([_tool(KINDS[kind], form, timeout), good])
-
     async with assert_no_leaks():
         ctx = given(_ctx(), Hooked()) if hooked else _ctx()
         result = await act(box, ToolCall("c", "bad"), ctx.at("alone"))

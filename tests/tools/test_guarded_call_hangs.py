@@ -79,7 +79,6 @@ async def test_the_run_deadline_bounds_a_tool_without_a_timeout() -> None:
 @pytest.mark.parametrize("how", ["swallows", "cleans up too long", "shields itself again"])
 async def test_a_tool_that_will_not_stop_gives_control_back_within_timeout_and_grace(how: str) -> None:
     heard: list[Event] = []
-
     clock, released = HandClock(auto=True), asyncio.Event()
 
     @tool(timeout=2)

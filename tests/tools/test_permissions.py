@@ -6,6 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.core.examples import few
 from ziggurat.agents.agent import Agent
 from ziggurat.core.context import Context
 from ziggurat.core.errors import ConfigurationError, Denied
@@ -45,6 +46,7 @@ def test_a_grant_of_no_known_name_is_refused(name: str) -> None:
         narrow_grants(Context("run"), frozenset({name}))
 
 
+@few
 @given(NAMES, NAMES, NAMES)
 def test_who_stands_beneath_never_has_more(one: frozenset[str], two: frozenset[str], three: frozenset[str]) -> None:
     ctx = Context("run")
@@ -139,7 +141,6 @@ def test_an_audit_denies_nothing_and_is_bounded() -> None:
 @pytest.mark.parametrize("decision", [Approve(), Modify("{}")])
 async def test_permissions_are_checked_again_where_a_run_goes_on(decision: Decision) -> None:
     agent = _agent("fetch", approvals=Approvals("fetch"))
-
     run = await agent.run("go", grants=["network"])
     decisions = {item.id: decision for item in run.pending}
     assert (await agent.resume(run.id, decisions, grants=[])).observations == (

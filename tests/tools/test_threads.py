@@ -108,7 +108,6 @@ async def test_a_call_that_waits_is_made_when_the_one_before_it_is_written_off_o
 
 async def test_a_call_that_was_given_up_before_a_thread_came_to_it_is_not_made_and_holds_no_place() -> None:
     made: list[str] = []
-
     pool, gate, call, first = ThreadPool(1), threading.Event(), ThreadCall(), ThreadCall()
     hanging = pool.submit(lambda: gate.wait(), first)
     await until(lambda: first.begun)

@@ -64,7 +64,6 @@ def test_a_wait_of_two_minutes_is_heeded_and_a_longer_one_is_not(header: str) ->
     asked, waited, error = asked_after(*value(120))
     assert (asked, error) == (2, None)
     assert waited == [120]
-
     asked, waited, error = asked_after(*value(121))
     assert asked == 1, "exactly one call"
     assert waited == []

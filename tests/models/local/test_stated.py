@@ -7,6 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.core.examples import few
 from ziggurat.messages.model import ToolSpec
 from ziggurat.models.local.stated import Statements
 
@@ -20,7 +21,11 @@ PROPERTIES: dict[str, Any] = {
     "sides": {"type": "array", "items": {"type": "string"}, "description": "What goes with it."},
 }
 ORDER = ToolSpec("order", "Order a dish.", {"type": "object", "properties": PROPERTIES, "required": ["dish"]})
-LOOSE = st.recursive(st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | st.text(), st.lists)
+LOOSE = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | st.text(max_size=9),
+    lambda inner: st.lists(inner, max_size=3),
+    max_leaves=5,
+)
 ARGUMENTS = st.dictionaries(st.sampled_from([*PROPERTIES, "unknown"]), LOOSE)
 
 
@@ -51,6 +56,7 @@ def test_what_is_stated(text: str, arguments: dict[str, Any], left: str) -> None
     assert stated(text, **arguments) == set(left.split())
 
 
+@few
 @given(st.text(), ARGUMENTS)
 def test_nothing_is_added_or_changed(text: str, arguments: dict[str, Any]) -> None:
     statements = Statements(text)

@@ -177,7 +177,6 @@ class Counted(Engine):
 @pytest.mark.parametrize("read", [1, 2, 7])
 async def test_leaving_a_stream_stops_it_within_a_token(model: TemplatedModel, read: int) -> None:
     engine = Counted(model.engine.path, slots=1, context=512)
-
     body = {"messages": [{"role": "user", "content": "One, two,"}], "max_tokens": 400, "ignore_eos": True}
     stream: AsyncGenerator[Any, None] = engine.stream(body)
     seen = 0
@@ -226,7 +225,6 @@ async def test_what_the_template_of_a_file_can_express(model: TemplatedModel) ->
 @nightly
 async def test_the_prefix_of_a_conversation_is_read_once(model: TemplatedModel) -> None:
     settings = ModelSettings(max_tokens=4)
-
     messages, known = [user("The stock has these colours: red, green, blue, white, black. " * 4)], 0
     for question in ("Which is the first?", "Which is the last?", "How many are there?"):
         messages.append(user(question))
