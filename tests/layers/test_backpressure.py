@@ -112,4 +112,3 @@ def test_the_layer_takes_a_gate_and_shows_it() -> None:
     with pytest.raises(ConfigurationError, match="made once and passed"):
         backpressure(gate=wrong)
     assert repr(backpressure(gate=Gate(10, soft=8))) == "backpressure(gate=Gate(10, soft=8))"
-    assert repr(Gate(10)) == "Gate(10)"

@@ -9,6 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.core.examples import few
+from tests.samples import amount
 from ziggurat.core.context import JOURNAL, Context, root
 from ziggurat.core.errors import ConfigurationError, LimitExceeded, Suspend
 from ziggurat.core.event import Event, Queued
@@ -338,17 +339,11 @@ class Nest:
         assert {type(each) for each in ended} <= {type(None), asyncio.CancelledError}
 
 
-@pytest.mark.parametrize("seeds", [range(first, first + 50) for first in range(0, 200, 50)], ids=str)
-async def test_calls_that_wait_for_people_beneath_each_other_never_wait_for_ever(seeds: range) -> None:
-    for seed in seeds:
+async def test_calls_that_wait_for_people_beneath_each_other_never_wait_for_ever() -> None:
+    for seed in range(amount(50, 200)):
         nest = Nest(seed)
         await nest.run()
         slots = nest.slots
         assert nest.most <= slots.limit
-        assert (slots.running, slots.waiting, slots._inside, slots._borrowed, slots._blocked) == (
-            0,
-            0,
-            set(),
-            set(),
-            {},
-        )
+        assert (slots.running, slots.waiting) == (0, 0)
+        assert not any((slots._inside, slots._borrowed, slots._blocked))

@@ -328,10 +328,6 @@ def test_settings_that_make_no_sense_are_refused(settings: dict[str, Any]) -> No
         dedupe(**settings)
 
 
-def test_a_stack_shows_its_store() -> None:
-    assert repr(dedupe(store=DedupeStore(seconds=5))) == "dedupe(store=DedupeStore(seconds=5, size=1024))"
-
-
 @pytest.mark.parametrize("joins", [0.0, 2.0], ids=["before the wait", "during the wait"])
 @pytest.mark.parametrize(("works", "late"), [(5.0, False), (11.0, True)])
 async def test_who_joins_a_call_that_waits_for_a_person_waits_for_free(works: float, late: bool, joins: float) -> None:

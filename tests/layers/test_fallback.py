@@ -241,13 +241,3 @@ def test_mistakes_are_refused_where_they_are_made() -> None:
         fallback(Thing("a"), Thing("b"), when=ask)  # type: ignore[arg-type]
     with pytest.raises(ConfigurationError, match="a function \\(not async\\)"):
         retry(when=ask)  # type: ignore[arg-type]
-
-
-def test_it_shows_what_it_is_made_of() -> None:
-    async def a(request: str, ctx: Context) -> str:
-        return request
-
-    async def b(request: str, ctx: Context) -> str:
-        return request
-
-    assert repr(fallback(a, stack(b, retry(attempts=2)))) == "fallback(a, retry(attempts=2) > b)"

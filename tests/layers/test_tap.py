@@ -141,7 +141,3 @@ def test_what_cannot_be_called_is_refused(name: str) -> None:
     wrong: dict[str, Any] = {name: "print"}
     with pytest.raises(ConfigurationError, match=f"tap\\({name}="):
         tap(**wrong)
-
-
-def test_a_tap_shows_its_functions() -> None:
-    assert repr(stack(shout, tap(on_request=print))) == "tap(on_request=print) > shout"

@@ -85,7 +85,6 @@ def test_a_plain_function_runs_in_a_thread_and_a_generator_is_joined() -> None:
 
     @tool
     async def tell(words: list[str]) -> Any:
-        """Tell words."""
         for word in words:
             yield word
         yield {"n": len(words)}
@@ -103,7 +102,6 @@ async def test_an_endless_stream_is_cut_and_closed(piece: object) -> None:
 
     @tool
     async def endless() -> Any:
-        """Never stop."""
         nonlocal asked
         try:
             while True:
@@ -129,7 +127,6 @@ def test_a_piece_that_cannot_be_shown_ends_the_stream_with_an_error(made: str) -
 
     @tool
     async def tells() -> Any:
-        """Tell."""
         yield value
 
     with pytest.raises(ToolError):
@@ -139,7 +136,6 @@ def test_a_piece_that_cannot_be_shown_ends_the_stream_with_an_error(made: str) -
 def test_the_context_is_given_to_who_asks_for_it_and_hidden_from_the_model() -> None:
     @tool
     async def look(key: str, ctx: Context) -> int:
-        """Look."""
         return ctx.scope[DATA][key]
 
     assert list(look.spec.parameters["properties"]) == ["key"]
@@ -155,7 +151,6 @@ def test_validators_are_asked_and_answered_for() -> None:
 
     @tool(validators=[is_small])
     async def plus(a: int, b: int = 0) -> int:
-        """Add."""
         return a + b
 
     assert _call(plus, a=1) == "1"
@@ -167,7 +162,6 @@ def test_validators_are_asked_and_answered_for() -> None:
 def test_a_validator_that_says_neither_text_nor_none_is_told_of(wrong: Any, told: str) -> None:
     @tool(validators=[lambda **_: wrong])
     async def plus(a: int) -> int:
-        """Add."""
         return a
 
     with pytest.raises(ToolError, match=told):
@@ -230,7 +224,6 @@ def test_a_name_that_models_do_not_take_is_refused(name: str) -> None:
 
 def test_wrong_declarations_are_refused() -> None:
     async def nothing() -> str:
-        """Nothing."""
         return ""
 
     with pytest.raises(ConfigurationError, match="timeout"):

@@ -33,9 +33,6 @@ async def weather(city: str, days: int = 1, ctx: Context | None = None) -> str:
     return f"{city} {days} {ctx}"
 
 
-# What the model is told
-
-
 def test_signature_of_a_function() -> None:
     found = Signature.of(weather)
     assert (found.name, found.description, found.is_async) == ("weather", "Forecast for a city.", True)
@@ -173,9 +170,6 @@ def test_recursive_types_are_defined_once_on_top() -> None:
     assert not jsonschema_rs.is_valid(schema, {"left": {"value": 1}, "right": {"value": 2, "children": [{}]}})
 
 
-# What is refused at construction
-
-
 def positional(a: int, /) -> None: ...
 def starred(*a: int) -> None: ...
 def bare(a) -> None: ...  # type: ignore[no-untyped-def]
@@ -209,29 +203,26 @@ broken.__annotations__["a"] = "1 +"
 @pytest.mark.parametrize(
     ("function", "parts"),
     [
-        (positional, ["tool 'positional', parameter 'a'", "positional-only", "remove the '/'"]),
-        (starred, ["tool 'starred', parameter 'a'", "*a cannot be passed by name", "take a list instead"]),
-        (bare, ["tool 'bare', parameter 'a'", "has no type", "annotate it, such as a: str"]),
-        (nothing, ["tool 'nothing', parameter 'a'", "cannot be inferred from the default", "a: str | None = None"]),
-        (unresolvable, ["tool 'unresolvable'", "'Nowhere' cannot be resolved", "at the top of the module"]),
-        (
-            opaque,
-            ["tool 'opaque', parameter 'thing'", "list[complex]", "complex has no known JSON form", "use built-in"],
-        ),
-        (two, ["tool 'two'", "a and b both take the Context", "keep one"]),
-        (many, ["tool 'many'", "the Context is passed by name", "make 'contexts' a plain parameter"]),
-        (yielding, ["tool 'yielding' yields", "return one value"]),
-        (Streaming(), ["yields", "make it an async function that yields text"]),
-        (noted, ["tool 'noted', parameter 'a'", "given FieldInfo(", "Annotated[..., Field(...)]"]),
-        (fielded, ["tool 'fielded', parameter 'a'", "given Field(", "write a plain value"]),
-        (stubbed, ["tool 'stubbed', parameter 'a'", "given Ellipsis itself"]),
-        (divided, ["tool 'divided'", "signature cannot be read (division by zero)"]),
-        (broken, ["tool 'broken'", "signature cannot be read"]),
-        (lambda a: a, ["'<lambda>' is not a name", "name=..."]),
-        (Adder, ["Adder is a class", "an instance with __call__"]),
-        (3, ["3 cannot be called", "give a function"]),
-        (print, ["tool 'print'"]),
-        (dict.fromkeys, ["tool 'fromkeys'"]),
+        (positional, ["'positional'", "'a'", "'/'"]),
+        (starred, ["'starred'", "'a'", "list"]),
+        (bare, ["'bare'", "'a'", "a: str"]),
+        (nothing, ["'nothing'", "'a'", "a: str | None = None"]),
+        (unresolvable, ["'unresolvable'", "'Nowhere'"]),
+        (opaque, ["'opaque'", "'thing'", "complex"]),
+        (two, ["'two'", "a and b"]),
+        (many, ["'many'", "'contexts'"]),
+        (yielding, ["'yielding' yields"]),
+        (Streaming(), ["yields", "async"]),
+        (noted, ["'noted'", "'a'", "Annotated"]),
+        (fielded, ["'fielded'", "'a'", "plain"]),
+        (stubbed, ["'stubbed'", "'a'", "Ellipsis"]),
+        (divided, ["'divided'", "division by zero"]),
+        (broken, ["'broken'", "signature"]),
+        (lambda a: a, ["'<lambda>'", "name="]),
+        (Adder, ["Adder", "__call__"]),
+        (3, ["3", "function"]),
+        (print, ["'print'"]),
+        (dict.fromkeys, ["'fromkeys'"]),
     ],
 )
 def test_a_bad_signature_is_refused_with_the_fix(function: Any, parts: list[str]) -> None:
@@ -259,9 +250,6 @@ def test_two_recursive_types_of_one_name_are_refused() -> None:
     tool.__annotations__.update(a=Tree, b=Other)
     with pytest.raises(ConfigurationError, match="'Tree'"):
         Signature.of(tool)
-
-
-# Decoding
 
 
 @pytest.mark.parametrize("arguments", ["", "  ", b"", "null", "{}", '"{}"', '""', " {} "])
@@ -327,9 +315,9 @@ def test_all_problems_at_once() -> None:
     ],
     ids=range(20),
 )
-@pytest.mark.parametrize("annotation", [Any, int, list[Any]])
-def test_what_is_no_json_object_is_refused(annotation: object, arguments: str | bytes, part: str) -> None:
-    assert part in problem(taking(annotation), arguments)
+def test_what_is_no_json_object_is_refused(arguments: str | bytes, part: str) -> None:
+    for annotation in (Any, int, list[Any]):
+        assert part in problem(taking(annotation), arguments)
 
 
 def test_a_tool_without_parameters_says_so() -> None:
