@@ -32,6 +32,7 @@ def test_strict(schema: dict[str, Any]) -> None:
         {},
         TEXT,
         {"type": "object"},
+        {"properties": {"a": TEXT}, "additionalProperties": False, "required": ["a"]},
         {**closed(a=TEXT), "required": []},
         {**closed(a=TEXT), "additionalProperties": True},
         closed(a={}),
