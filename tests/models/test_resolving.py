@@ -63,8 +63,8 @@ def _look(text: str) -> str:
 @pytest.mark.parametrize(
     ("service", "why"),
     [
-        (_text, r"_text returns str; wrap it: FunctionModel\(_text\)"),
-        (stack(_text, retry()), r"_text returns str; wrap it: FunctionModel\(_text\)"),
+        (_text, r"str.*FunctionModel\(_text\)"),
+        (stack(_text, retry()), r"str.*FunctionModel\(_text\)"),
         (tool(_look), "_look returns ToolResult"),
         (Agent(ScriptedModel("x")), "agent returns AgentRun"),
         (Agent(ScriptedModel("x")).layered(retry()), "agent returns AgentRun"),
@@ -73,17 +73,17 @@ def _look(text: str) -> str:
 )
 def test_a_service_that_answers_with_something_else_is_no_model(service: object, why: str) -> None:
     for make in (resolve, Agent):
-        with pytest.raises(ConfigurationError, match=f"a model answers with a ModelResponse, but .*{why}"):
+        with pytest.raises(ConfigurationError, match=why):
             make(wrong(service))
 
 
 @pytest.mark.parametrize(
     ("function", "why"),
     [
-        (lambda request: "hi", r"cannot be called so; wrap it: FunctionModel\(\.\.\.\)"),
-        (lambda request, ctx, more: "hi", "cannot be called so"),
-        (_pieces, r"_pieces\(\) cannot be called so; wrap it: FunctionModel\(_pieces\)"),
-        (_sync, r"_sync\(\) is not async; wrap it"),
+        (lambda request: "hi", "FunctionModel"),
+        (lambda request, ctx, more: "hi", "called"),
+        (_pieces, r"FunctionModel\(_pieces\)"),
+        (_sync, "async"),
     ],
 )
 def test_a_function_that_is_no_model_is_refused_with_the_fix(function: object, why: str) -> None:
@@ -114,41 +114,39 @@ def test_known_models() -> None:
     assert known_models() == ("local", "local:/path/to/model.gguf", "acme:NAME")
 
 
-LIST = "one of local, local:/path/to/model.gguf, acme:NAME, or an async callable (request, ctx)"
-
-
 @pytest.mark.usefixtures("provider")
 @pytest.mark.parametrize(
-    ("spec", "message"),
+    ("spec", "told"),
     [
-        ("acne:big", f"there is no provider 'acne'; did you mean 'acme:big'? A model is {LIST}"),
-        ("Local", f"there is no model 'Local'; did you mean 'local'? A model is {LIST}"),
-        ("gpt-5", f"there is no model 'gpt-5'. A model is {LIST}"),
-        ("zzz:gpt-5", f"there is no provider 'zzz'. A model is {LIST}"),
-        ("acme", "the model 'acme' lacks a name after its provider; write acme:NAME"),
-        ("acme:", "the model 'acme:' lacks a name after its provider; write acme:NAME"),
-        ("local:", "the model 'local:' lacks a name after its provider; write local or local:/path/to/model.gguf"),
-        ("", f"the model's name is empty; a model is {LIST}"),
-        ("  ", f"the model's name is empty; a model is {LIST}"),
-        (":x", f"there is no provider ''. A model is {LIST}"),
-        (None, f"resolve(spec=...) is {LIST}; got NoneType"),
-        (7, f"resolve(spec=...) is {LIST}; got int"),
-        (ScriptedModel, f"resolve(spec=...) is {LIST}; got the class ScriptedModel; make an object of it"),
+        ("acne:big", "did you mean 'acme:big'"),
+        ("Local", "did you mean 'local'"),
+        ("gpt-5", "'gpt-5'"),
+        ("zzz:gpt-5", "'zzz'"),
+        ("acme", "write acme:NAME"),
+        ("acme:", "write acme:NAME"),
+        ("local:", "local:/path/to/model.gguf"),
+        ("", "empty"),
+        ("  ", "empty"),
+        (":x", "''"),
+        (None, "NoneType"),
+        (7, "int"),
+        (ScriptedModel, "make an object of it"),
     ],
 )
-def test_mistakes_list_what_there_is(spec: object, message: str) -> None:
+def test_mistakes_list_what_there_is(spec: object, told: str) -> None:
     with pytest.raises(ConfigurationError) as caught:
         resolve(spec)  # type: ignore[arg-type]
-    assert str(caught.value) == message
+    assert told in str(caught.value)
+    assert "acme:NAME" in str(caught.value) or "local:/path/to/model.gguf" in str(caught.value)
 
 
 @pytest.mark.usefixtures("provider")
 @pytest.mark.parametrize(
     ("target", "message"),
     [
-        ("no_such_module_here:make", "there is no module no_such_module_here; fix its entry in PROVIDERS"),
-        ("made_up_provider:other", "is listed as 'made_up_provider:other', which is not 'module:factory'"),
-        ("", "which is not 'module:factory'"),
+        ("no_such_module_here:make", "no_such_module_here"),
+        ("made_up_provider:other", "'made_up_provider:other'"),
+        ("", "'module:factory'"),
     ],
 )
 def test_a_wrong_entry_of_the_table_is_named(target: str, message: str) -> None:

